@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from ..formats import BF16, FP16, FP32, Format
-from ..ops import array_operand
+from ..formats import BF16, F143, F152, FP16, FP32, Format, QuarterArray
+from ..ops import operand
 from ..popnn.recurrent.params import state_format
 from .data import as_format
 from .strategies import layouts, options, relaid
@@ -40,12 +40,22 @@ class _Layer:
         fmt = self.format if self.draw(st.integers(0, 3)) else self.draw(st.sampled_from(_FORMATS))
         return relaid(as_format(self.rng.standard_normal(shape) * size, fmt), self.draw(layouts()))
 
-    def weights(self, gates: int) -> tuple[Any, Any]:
-        """Both weights, perhaps as torch has them."""
-        made = [self.numbers(gates, rows, self.outputs, size=rows**-0.5) for rows in (self.inputs, self.outputs)]
+    def weights(self, gates: int, states: int = 0) -> tuple[Any, Any]:
+        """Both weights, perhaps as torch has them, perhaps 8-bit numbers."""
+        depths = self.inputs, states or self.outputs
+        made = [self.numbers(gates, rows, self.outputs, size=rows**-0.5) for rows in depths]
         if self.draw(st.booleans()):
             made = [np.ascontiguousarray(w.transpose(0, 2, 1)).transpose(0, 2, 1) for w in made]
+        if gates > 1 and not self.draw(st.integers(0, 4)):
+            fmt, scale = self.draw(st.sampled_from([F143, F152])), self.draw(st.sampled_from([0, -3]))
+            made = [QuarterArray.from_array(w.astype(np.float32), fmt, scale) for w in made]
         return made[0], made[1]
+
+    def projection(self, keywords: dict[str, Any]) -> dict[str, Any]:
+        """The weights of a projection, and a state that is as wide as it is."""
+        wide = self.draw(st.integers(1, self.outputs))
+        more = {"init_output": self.numbers(self.batch, wide)} if "init_output" in keywords else {}
+        return {"weights_projection": self.numbers(self.outputs, wide, size=self.outputs**-0.5), **more}
 
     def limits(self) -> Any:
         """Steps of the rows, for all of them or for each."""
@@ -75,6 +85,9 @@ def lstm_fwd_calls(draw: st.DrawFn) -> Call:
                              "output_full_sequence": [False], "inference_only": [True], "out_dtype": _DTYPES,
                              "recomputation_mode": ["cell_and_tanh", "full"]}))
     keywords |= layer.states("init_output", "init_cell_state") | layer.limits()
+    if not draw(st.integers(0, 3)):
+        keywords |= layer.projection(keywords)
+        u = layer.weights(4, keywords["weights_projection"].shape[1])[1]
     x = layer.numbers(layer.steps, layer.batch, layer.inputs)
     if not draw(st.integers(0, 4)):
         x, w, keywords["do_input_weight_calc"] = layer.numbers(layer.steps, layer.batch, 4, layer.outputs), None, False
@@ -116,19 +129,20 @@ def _backward(draw: st.DrawFn, calls: Any, states: tuple[str, ...], outputs: int
     (x, w, u, b), keywords = draw(calls)
     if w is None:  # the gradients of inputs are to be multiplied
         shape = (u.shape[0], outputs, u.shape[-1])
-        w, x = np.ones(shape, u.dtype), np.ones((*x.shape[:2], outputs), x.dtype)
+        w, x = np.ones(shape, x.dtype), np.ones((*x.shape[:2], outputs), x.dtype)
     keywords = {k: v for k, v in keywords.items() if k not in
                 ("inference_only", "recomputation_mode", "do_input_weight_calc")}
     (steps, batch), wide = x.shape[:2], u.shape[-1]
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     fmt = draw(st.sampled_from(_FORMATS))
-    full = keywords.get("output_full_sequence", True)
-    grad = as_format(rng.standard_normal((steps, batch, wide) if full else (batch, wide)), fmt)
+    full, fed = keywords.get("output_full_sequence", True), u.shape[-2]
+    grad = as_format(rng.standard_normal((steps, batch, fed) if full else (batch, fed)), fmt)
     for name in states:
         if draw(st.booleans()):
-            keywords[name] = as_format(rng.standard_normal((batch, wide)), fmt)
+            keywords[name] = as_format(rng.standard_normal((batch, fed if name == "last_output_grad" else wide)), fmt)
     keywords |= draw(options({"calc_input_gradients": [False], "poplibs_exact": [True]}))
-    state = state_format(keywords.get("out_dtype"), *(array_operand(n, v) for n, v in (("x", x), ("w", w), ("u", u))))
+    read = [("x", x), ("w", w), ("u", u), ("r", keywords.get("weights_projection", x))]
+    state = state_format(keywords.get("out_dtype"), *(operand(n, v) for n, v in read))
 
     def kept(*front: int) -> Any:
         return as_format(rng.uniform(-1, 1, (steps, batch, *front, wide)), state)
@@ -172,6 +186,8 @@ def lstm_wu_calls(draw: st.DrawFn, gates: int = 4) -> Call:
     layer = _Layer(draw)
     front = (layer.steps, layer.batch)
     grads = layer.numbers(*front, *((gates,) if gates > 1 else ()), layer.outputs)
+    if gates == 4 and not draw(st.integers(0, 3)):
+        layer.outputs = draw(st.integers(1, layer.outputs))  # of a projection
     operands = grads, layer.numbers(*front, layer.inputs), layer.numbers(*front, layer.outputs)
     return operands, layer.states("init_output") | draw(options({"out_dtype": _DTYPES} | (
         {"cell_order": _ORDERS} if gates == 4 else {})))

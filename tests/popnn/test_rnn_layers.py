@@ -81,15 +81,15 @@ def test_states_of_each_layer_and_direction_are_carried():
     assert made.tape is None
 
 
-@pytest.mark.parametrize(("change", "said"), [
-    ({"weight_hh_l0": None}, "state: got nothing under weight_hh_l0"),
-    ({"weight_hr_l0": np.zeros((3, 6))}, "state: got weight_hr_l0; allowed"),
-    ({"weight_ih_l0": numbers(23, 4)}, r"weight_ih_l0: got shape \(23, 4\)"),
+@pytest.mark.parametrize(("cell", "change", "said"), [
+    ("lstm", {"weight_hh_l0": None}, "state: got nothing under weight_hh_l0"),
+    ("gru", {"weight_hr_l0": numbers(3, 6)}, "state: got weight_hr_l0; allowed"),
+    ("lstm", {"weight_ih_l0": numbers(23, 4)}, r"weight_ih_l0: got shape \(23, 4\)"),
 ])
-def test_states_of_other_modules_are_refused(change, said):
-    state = {k: v for k, v in (state_of("lstm") | change).items() if v is not None}
+def test_states_of_other_modules_are_refused(cell, change, said):
+    state = {k: v for k, v in (state_of(cell) | change).items() if v is not None}
     with pytest.raises(InvalidArgumentError, match=said):
-        popnn.from_torch(state)
+        popnn.from_torch(state, cell)
 
 
 def test_bad_layers_and_tapes_are_named():

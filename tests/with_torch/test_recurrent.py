@@ -12,11 +12,13 @@ from poplibs_py import popnn  # noqa: E402
 MODULES = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU, "rnn": torch.nn.RNN}
 
 
+@pytest.mark.filterwarnings("ignore:LSTM with projections")
 @pytest.mark.parametrize("lengths", [None, [5, 3, 1]])
-@pytest.mark.parametrize("cell", MODULES)
-def test_a_stack_in_both_directions_is_torchs(cell, lengths):
+@pytest.mark.parametrize(("cell", "projected"), [*((cell, 0) for cell in MODULES), ("lstm", 3)])
+def test_a_stack_in_both_directions_is_torchs(cell, projected, lengths):
     torch.manual_seed(1)
-    module = MODULES[cell](4, 6, num_layers=2, bidirectional=True)
+    more = {"proj_size": projected} if projected else {}
+    module = MODULES[cell](4, 6, num_layers=2, bidirectional=True, **more)
     x = torch.randn(5, 3, 4, requires_grad=True)
     due, states = module(x if lengths is None else torch.nn.utils.rnn.pack_padded_sequence(x, lengths))
     due = due if lengths is None else torch.nn.utils.rnn.pad_packed_sequence(due)[0]
@@ -32,5 +34,7 @@ def test_a_stack_in_both_directions_is_torchs(cell, lengths):
             wanted = module.get_parameter(f"weight_hh_l{number}{way}").grad
             mine = found.weights_output_grad if cell != "rnn" else found.weights_output_grad[None]
             pairs.append((mine.transpose(0, 2, 1).reshape(wanted.shape), wanted))
+            if projected:
+                pairs.append((found.weights_projection_grad.T, module.get_parameter(f"weight_hr_l{number}{way}").grad))
     for mine, wanted in pairs:  # torch states no bound: a few roundings of numbers of this size
         np.testing.assert_allclose(mine, wanted.detach().numpy(), rtol=1e-4, atol=1e-5)

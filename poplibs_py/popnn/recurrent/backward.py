@@ -1,30 +1,57 @@
-"""A backward pass: a loop over the steps from the last, of a kernel and its products; then all inputs' gradients."""
+"""A backward pass: a loop over the steps from the last, of a kernel and its products; then all inputs' gradients.
+
+Where memory is limited, some steps at a time; what the forward pass did not keep is computed again for each stretch,
+from the states where it began.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...formats import FP32
 from ...ops import Array
-from ...poplin.gemm.params import MatrixLayout
+from ...poplin.gemm.lower import Lowered
+from ...poplin.gemm.params import MatrixLayout, contiguous
 from ...program import ComputeSet, Executable, Loop, Program, Segment, temporary
 from ...target import Target
 from .cells import BACKWARD, FORWARD, SCRATCH, Side, Strided, cells
-from .forward import Loops, Pass, forward, looped
+from .forward import NOTHING, LayerArrays, Loops, Made, Pass, Running, forward, looped
 from .params import RnnParams
 from .products import lying, matrix_of, multiply, step_product
 
-__all__ = ["ORDERS", "Backward", "backward", "computed_again", "whole_again"]
+__all__ = ["ORDERS", "BackArrays", "Backward", "Grads", "backward", "whole_params"]
 
-(_BUFFER, _PACKED, _CARRIED, _HELD, _CELL, _SAVED, _OLD, _OUT_GRAD, _LENGTHS, _OUT, _INIT, _ATTENTION, _ATTENTION_GRAD,
- _SECOND_PACKED, _RESET, _OPERANDS) = range(16)
+(_GRADS, _PACKED, _CARRIED, _HELD, _CELL, _SAVED, _OLD, _OUT_GRAD, _LENGTHS, _OUT, _INIT, _ATTENTION, _ATTENTION_GRAD,
+ _SECOND_PACKED, _RESET, _STATE_GRADS, _STILL, _OPERANDS) = range(18)
 
 ORDERS = {"lstm": (0, 1, 2, 3), "gru": (2, 0, 1), "rnn": (0,)}
 """The gates of the planes of gradients, in their order; that of a GRU's state product follows where it has its own."""
+
+
+class BackArrays(NamedTuple):
+    """What a backward pass reads beside its layer: gradients of the outputs and of the last states; what was kept."""
+
+    grad: Array
+    last: Sequence[Array | None]
+    intermediates: Array | None
+    output: Array | None
+    again: bool
+
+
+class Grads(NamedTuple):
+    """What it writes: gradients of the inputs, of the states before the first step, of scores, of gates, and of the
+    weights of a projection."""
+
+    inputs: Array
+    states: Sequence[Array]
+    attention: Array | None
+    gates: Array
+    projection: Array | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,97 +61,170 @@ class Backward(Pass):
     Attributes
     ----------
     params : RnnParams
-    offsets : tuple of int
-        Where in the result's bytes gradients of the inputs and of the gates begin.
     target : Target
     """
 
     params: RnnParams
-    offsets: tuple[int, int]
     target: Target
     loops: Loops = field(init=False)
     direction = "backward"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "loops", _loops(self.params, self.offsets[1], self.target))
+        object.__setattr__(self, "loops", _loops(self.params, self.target))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return backward, (self.params, self.offsets, self.target)
+        return backward, (self.params, self.target)
 
-    def run(self, grad: Array, weights: tuple[Array | None, Array], kept: dict[str, Any], last: Sequence[Array | None],
-            lengths: Array | None, attention: Array | None, buffer: Array) -> tuple[Array, ...]:
-        """Write the gradients of the inputs and of the gates, and return in FP32 those of the states, of attention.
+    def of_steps(self, steps: int) -> Backward:
+        """Return the pass of so many steps."""
+        return self if steps == self.params.steps else backward(replace(self.params, steps=steps), self.target)
 
-        Parameters
-        ----------
-        grad : numpy.ndarray
-            Of the outputs.
-        weights : tuple of array
-        kept : dict
-            What the forward pass kept: ``saved``, ``old``, ``out``, ``init``, as `_sides` reads them.
-        last : sequence of array
-            Gradients of the last states.
-        lengths, attention, buffer
-            As for a forward pass.
-        """
-        p = self.params
-        shape = p.batch, p.outputs
-        held, cell = (np.zeros(shape, np.float32) for _ in range(2))
-        for state, given in zip((held, cell), last, strict=False):
-            if given is not None:
-                state[...] = given
-        if not p.each:
-            held += grad.astype(np.float32)
-        carried, scores = np.zeros(shape, np.float32), np.zeros((p.batch, p.steps), np.float32)
-        if p.steps and held.size:
-            unused = np.empty(0, np.uint8)
-            packed = self.loops.pack(p, weights[1], _packs(p), transposed=True)
-            several = len(packed) > 1
-            seen = np.ascontiguousarray(grad, p.state_dtype) if p.each else unused
-            self.loops.executable(
-                buffer, packed[0], carried, held, cell, *(kept.get(name, unused) for name in ("saved", "old")), seen,
-                unused if lengths is None else lengths, *(kept.get(name, unused) for name in ("out", "init")),
-                unused if attention is None else attention, scores, packed[1] if several else unused,
-                temporary(shape) if several else unused)
-            if p.input_grad:
-                self._input_grad(weights[0], buffer)
-        with np.errstate(over="ignore", invalid="ignore"):
-            return carried + held, *((cell,) if p.cell == "lstm" else ()), *((scores,) if p.attention else ())
-
-    def _input_grad(self, weights: Array | None, buffer: Array) -> None:
-        """The gradients of all inputs, of those of the gates."""
-        assert weights is not None
+    def inputs(self) -> Lowered:
+        """Return the product of the gates' gradients that gives those of all inputs."""
         p, size = self.params, self.params.state.itemsize
         rows, wide = p.steps * p.batch, p.gates * p.outputs
-        a = MatrixLayout(p.state, p.grads * p.outputs * size, size, offset=self.offsets[1])
-        out = MatrixLayout(p.state, p.inputs * size, size, offset=self.offsets[0])
-        product = multiply(rows, wide, p.inputs, a, lying(p.weights_input, wide, p.inputs, not p.by_columns[0]), out,
-                           self.target)
-        matrix = matrix_of(weights, [p.order[gate] for gate in ORDERS[p.cell]], p.by_columns[0]).T
-        product.executable(*product.arrange(buffer, matrix, buffer))
+        a = MatrixLayout(p.state, p.grads * p.outputs * size, size)
+        b = lying(p.weights_input, wide, p.inputs, not p.by_columns[0], p.scales[0])
+        return multiply(rows, wide, p.inputs, a, b, contiguous(p.state, rows, p.inputs), self.target)
+
+    def temporary_bytes(self, steps: int, again: bool) -> int:
+        """Bytes that a run of so many steps at once takes beside operands and results."""
+        part, p = self.of_steps(steps), self.params
+        size, state = p.state.itemsize, p.batch * (p.states + p.outputs)
+        rows, starts = steps * p.batch, (-(-p.steps // steps) + 1 if p.steps else 0) * state
+        taken = self.packed_bytes + 8 * state * len(self.loops.products) + size * p.batch * p.states
+        taken += 4 * rows * p.attention + rows * p.states * size
+        most = part.loops.executable.temporary_bytes
+        if p.projected:
+            taken += 4 * p.outputs * p.projected + rows * p.outputs * size
+            most = max(most, *(_of_projection(part.params, self.target, beta).executable.temporary_bytes
+                               for beta in (0.0, 1.0)))
+        if again:
+            whole = whole_params(p)
+            taken += forward(whole, self.target).temporary_bytes(steps) + size * starts
+            taken += rows * size * (p.states + whole.saved * p.outputs)
+        elif p.cell == "lstm":
+            taken += (2 * rows * p.outputs + starts) * size if p.kept == 4 else 0
+        if p.input_grad:
+            most = max(most, part.inputs().executable.temporary_bytes)
+            taken += p.gates * p.outputs * p.inputs * p.weights_input.itemsize
+        return max(taken + most, self.packed_bytes + max(x.packing_bytes for x in self.loops.products))
+
+    def run(self, arrays: LayerArrays, back: BackArrays, grads: Grads, at_once: int) -> None:
+        """Write the gradients, so many steps at once, the last ones first."""
+        p = self.params
+        held, carried = temporary((p.batch, p.states)), temporary((p.batch, p.states))
+        cell = temporary((p.batch, p.outputs))
+        for state, given in zip((held, cell), (*back.last, None), strict=False):
+            state[...] = 0 if given is None else given
+        carried[...] = 0
+        if not p.each:
+            with np.errstate(over="ignore", invalid="ignore"):
+                held += back.grad.astype(np.float32)
+        if p.steps and held.size:
+            self._walk(arrays, back, grads, (carried, held, cell), at_once)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for to, made in zip(grads.states, (np.add(carried, held, out=held), cell), strict=False):
+                to[...] = made
+            if not (p.steps and held.size):
+                for part in (grads.attention, grads.projection):
+                    if part is not None:
+                        part[...] = 0
+
+    def _walk(self, arrays: LayerArrays, back: BackArrays, grads: Grads, states: tuple[Array, Array, Array],
+              at_once: int) -> None:
+        p = self.params
+        packed = self.loops.pack(p, arrays, _packs(p), transposed=True)
+        several = len(packed) > 1
+        shape = p.batch, p.outputs
+        room, still = (temporary(shape) if several else NOTHING for _ in range(2))
+        still[...] = 0
+        projection = _Projection(p, self.target) if p.projected else None
+        kept, firsts = Kept(p, arrays, back, at_once, self.target), range(0, p.steps, at_once)
+        matrix = NOTHING
+        if p.input_grad:
+            assert arrays.weights_input is not None
+            matrix = matrix_of(arrays.weights_input, [p.order[gate] for gate in ORDERS[p.cell]], p.by_columns[0]).T
+        for first in reversed(firsts):
+            cut = slice(first, min(first + at_once, p.steps))
+            part, held = self.of_steps(cut.stop - first), kept.of(cut)
+            lengths = NOTHING if arrays.lengths is None else arrays.lengths - first
+            scores = NOTHING if arrays.attention is None else np.ascontiguousarray(arrays.attention[:, cut])
+            of_scores = temporary((p.batch, cut.stop - first)) if p.attention else NOTHING
+            outputs = temporary((cut.stop - first, p.batch, p.states), p.state_dtype) if p.projected else NOTHING
+            part.loops.executable(
+                grads.gates[cut], packed[0], *states, held.saved, held.old, _seen(p, back.grad[cut]) if p.each else
+                NOTHING, lengths, held.out, held.init, scores, of_scores, packed[1] if several else NOTHING, room,
+                outputs, still)
+            if projection is not None:
+                projection.add(held, outputs)
+            if grads.attention is not None:
+                with np.errstate(over="ignore", invalid="ignore"):
+                    grads.attention[:, cut] = of_scores
+            if p.input_grad:
+                product = part.inputs()
+                product.executable(*product.arrange(grads.gates[cut], matrix, grads.inputs[cut]))
+        if projection is not None:
+            assert grads.projection is not None
+            with np.errstate(over="ignore", invalid="ignore"):
+                grads.projection[...] = projection.sums
+
+
+def _of_projection(p: RnnParams, target: Target, beta: float) -> Lowered:
+    """The product of what cells gave and of gradients of the states."""
+    rows = p.steps * p.batch
+    return multiply(p.outputs, rows, p.projected, contiguous(p.state, rows, p.outputs).transposed,
+                    contiguous(p.state, rows, p.projected), contiguous(FP32, p.outputs, p.projected), target, beta)
+
+
+class _Projection:
+    """The gradient of a projection's weights: sums over all steps in FP32."""
+
+    def __init__(self, p: RnnParams, target: Target) -> None:
+        self.p, self.target = p, target
+        self.sums, self.begun = temporary((p.outputs, p.projected)), False
+
+    def add(self, held: Held, grads: Array) -> None:
+        """Add some steps: of what their cells gave, and of gradients of the states."""
+        p = self.p
+        squashed = held.saved[:, :, 4] if p.kept == 6 else held.old[:, :, 0]
+        given = temporary((len(grads), p.batch, p.outputs), p.state_dtype)
+        with np.errstate(over="ignore", invalid="ignore"):
+            np.multiply(held.saved[:, :, 3], squashed, out=given, dtype=np.float32, casting="unsafe")
+        product = _of_projection(replace(p, steps=len(grads)), self.target, float(self.begun))
+        product.executable(*product.arrange(given, grads, self.sums))
+        self.begun = True
+
+
+def _seen(p: RnnParams, grad: Array) -> Array:
+    """Gradients of outputs as the kernels read them."""
+    if grad.dtype == p.state_dtype and grad.flags.c_contiguous:
+        return grad
+    made = temporary(grad.shape, p.state_dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        made[...] = grad
+    return made
 
 
 def _packs(p: RnnParams) -> tuple[Sequence[int], ...]:
-    """The gates whose weights each product of a step takes."""
-    if p.cell != "gru":
-        return (range(p.gates),)
-    return ((0, 1, 2),) if p.reset_after else ((0, 1), (2,))
+    """The gates whose weights each product of a step takes, but for that with a projection's."""
+    return ((0, 1), (2,)) if p.cell == "gru" and not p.reset_after else (range(p.gates),)
 
 
 @lru_cache(maxsize=256)
-def backward(params: RnnParams, offsets: tuple[int, int], target: Target) -> Backward:
+def backward(params: RnnParams, target: Target) -> Backward:
     """Return a backward pass; see `Backward`."""
-    return Backward(params, offsets, target)
+    return Backward(params, target)
 
 
-def _sides(p: RnnParams, offset: int) -> dict[str, Side | None]:
+def _sides(p: RnnParams) -> dict[str, Side | None]:
     """Where everything is; what the forward pass kept is `p.saved` planes, the output last where it is among them."""
     o, state = p.outputs, p.state
     plane = o * state.itemsize
     old = Side(_SAVED, o, p.saved, True, state, 4 * plane) if p.kept == 6 else Side(_OLD, o, 2, True, state)
     out = Side(_OUT, o, 1, True, state) if p.full else Side(_SAVED, o, p.saved, True, state, p.kept * plane)
     return {
-        "grads": Side(_BUFFER, o, p.grads, True, state, offset), "carried": Side(_CARRIED, o), "held": Side(_HELD, o),
+        "grads": Side(_GRADS, o, p.grads, True, state), "carried": Side(_CARRIED, o), "held": Side(_HELD, o),
         "cell": Side(_CELL, o), "saved": Side(_SAVED, o, p.saved, True, state), "old": old,
         "out_grad": Side(_OUT_GRAD, o, 1, True, state) if p.each else None,
         "lengths": Strided(_LENGTHS, row=8) if p.limited else None, "out": out, "init": Side(_INIT, o, format=state),
@@ -133,38 +233,124 @@ def _sides(p: RnnParams, offset: int) -> dict[str, Side | None]:
     }  # fmt: skip
 
 
-def _loops(p: RnnParams, offset: int, target: Target) -> Loops:
+def _loops(p: RnnParams, target: Target) -> Loops:
     o, size = p.outputs, p.state.itemsize
-    row = p.grads * o * size
-    step = p.batch * row
-    sides, before = _sides(p, offset), p.cell == "gru" and not p.reset_after
+    sides, before = _sides(p), p.cell == "gru" and not p.reset_after
     sets: list[ComputeSet] = []
     tables: list[Any] = []
     products = []
 
-    def multiplied(first: int, planes: int, packed: int, out: int) -> None:
-        """A product of some planes of a step's gradients."""
-        a = MatrixLayout(p.state, row, size, offset=offset + first * o * size + (p.steps - 1) * step)
-        product = step_product(p.batch, planes * o, o, a, p.weights_output, not p.by_columns[1], target)
-        work, held = product.segment(_BUFFER, packed, out, p.steps, -step)
+    def multiplied(k: int, n: int, place: tuple[int, int, int], which: int, packed: int, out: int) -> None:
+        """A product of a step's gradients, which lie at an operand, an offset and a distance of rows."""
+        operand, offset, row = place
+        step = p.batch * row
+        a = MatrixLayout(p.state, row, size, offset=offset + (p.steps - 1) * step)
+        weights = p.weights_projection if which == 2 else p.weights_output
+        product = step_product(p.batch, k, n, a, weights, not p.by_columns[which], p.scales[which], target)
+        work, held = product.segment(operand, packed, out, p.steps, -step)
         sets.append(ComputeSet("", (work,)))
         tables.extend(held)
         products.append(product)
 
-    def kernel(phase: int) -> Any:
-        made, selection = cells(p, f"{p.cell}_grad", BACKWARD, sides, target.tiles, True, phase)
+    def kernel(name: str, phase: int, own: dict[str, Side | None]) -> Any:
+        made, selection = cells(p, name, BACKWARD, own, target.tiles, True, phase)
         sets.append(ComputeSet("", (made,)))
         return selection
 
-    selection = kernel(0)
+    def gates(first: int, planes: int, packed: int, out: int) -> None:
+        multiplied(planes * o, p.states, (_GRADS, first * o * size, p.grads * o * size), 1, packed, out)
+
+    if p.projected:
+        end = Side(_STATE_GRADS, p.projected, 1, True, p.state)
+        outside = {"carried": Side(_CARRIED, p.projected), "held": Side(_HELD, p.projected), "grads": end}
+        given = Side(_OUT_GRAD, p.projected, 1, True, p.state) if p.each else None
+        kernel("project_grad", 0, sides | outside | {"out_grad": given})
+        multiplied(p.projected, o, (_STATE_GRADS, 0, p.projected * size), 2, _SECOND_PACKED, _RESET)
+        sides |= {"carried": Side(_RESET, o), "held": Side(_STILL, o), "out_grad": None}
+    selection = kernel(f"{p.cell}_grad", 0, sides)
     if before:
-        multiplied(0, 1, _SECOND_PACKED, _RESET)
-        kernel(1)
-        multiplied(1, 2, _PACKED, _CARRIED)
-        products.reverse()
+        gates(0, 1, _SECOND_PACKED, _RESET)
+        kernel(f"{p.cell}_grad", 1, sides)
+        gates(1, 2, _PACKED, _CARRIED)
     else:
-        multiplied(1 if p.cell == "gru" else 0, p.gates, _PACKED, _CARRIED)
+        gates(1 if p.cell == "gru" else 0, p.gates, _PACKED, _CARRIED)
+    products.reverse()
     return looped(p, sets, products, tables, selection, _OPERANDS)
+
+
+class Held(NamedTuple):
+    """What the loop reads of the forward pass: planes, an LSTM's cell states, outputs, the output before."""
+
+    saved: Array
+    old: Array
+    out: Array
+    init: Array
+
+
+class Kept:
+    """What the forward pass kept, stretch by stretch: as it was given, or computed again from where each begins."""
+
+    def __init__(self, p: RnnParams, arrays: LayerArrays, back: BackArrays, at_once: int, target: Target) -> None:
+        self.p, self.back = p, back
+        self.init = _state(p, arrays.init[0], p.states)
+        self.starts: dict[int, tuple[Array, Array]] = {}
+        self.running: Running | None = None
+        self.lengths = arrays.lengths
+        if not back.again and not (p.cell == "lstm" and p.kept == 4):
+            return
+        last = self.init.copy(), _state(p, arrays.init[1] if p.cell == "lstm" else None, p.outputs)
+        if back.again:
+            self.running = Running(forward(whole_params(p), target), arrays)
+        for first in range(0, p.steps, at_once):
+            self.starts[first] = tuple(_copy(state) for state in last)  # type: ignore[assignment]
+            if first + at_once < p.steps:
+                self._step_on(slice(first, first + at_once), *last)
+
+    def _step_on(self, cut: slice, last: Array, cell: Array) -> Held:
+        """Compute what these steps keep, and go on to the states after them."""
+        p, steps = self.p, cut.stop - cut.start
+        if self.running is None:
+            assert self.back.intermediates is not None
+            saved = np.ascontiguousarray(self.back.intermediates[cut])
+            old = temporary((steps, p.batch, 2, p.outputs), p.state_dtype)
+            limits = NOTHING if self.lengths is None else self.lengths - cut.start
+            again(replace(p, steps=steps))(saved, cell, limits, old)
+            return Held(saved, old, NOTHING, self.init)
+        planes, before = self.running.layer.params.saved, _copy(last)
+        out = temporary((steps, p.batch, p.states), p.state_dtype)
+        saved = temporary((steps, p.batch, planes, p.outputs), p.state_dtype)
+        self.running.go(cut, Made(out, last, cell, saved))
+        return Held(saved, NOTHING, out, before)
+
+    def of(self, cut: slice) -> Held:
+        """Return what these steps kept."""
+        p, first = self.p, cut.start
+        if self.starts:
+            return self._step_on(cut, *self.starts.pop(first))
+        saved, out = (NOTHING if x is None else np.ascontiguousarray(x[cut])
+                      for x in (self.back.intermediates, self.back.output))
+        init = self.init
+        if first and p.cell == "gru":
+            outputs = self.back.output if p.full else None
+            if outputs is None:
+                assert self.back.intermediates is not None
+                outputs = self.back.intermediates[:, :, p.kept]
+            init = np.ascontiguousarray(outputs[first - 1])
+        return Held(saved, NOTHING, out, init)
+
+
+def _copy(x: Array) -> Array:
+    made = temporary(x.shape, x.dtype)
+    made[...] = x
+    return made
+
+
+def _state(p: RnnParams, given: Array | None, columns: int) -> Array:
+    """A state before the first step."""
+    made = temporary((p.batch, columns), p.state_dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        made[...] = 0 if given is None else given
+    return made
 
 
 @lru_cache(maxsize=256)
@@ -177,23 +363,6 @@ def again(p: RnnParams) -> Executable:
     return Program((Loop(p.steps, (ComputeSet("", (made,)),)),), 4, 1, SCRATCH).executable(1)
 
 
-def computed_again(p: RnnParams, saved: Array, init: Array, lengths: Array | None) -> Array:
-    """Return the non-linearity of an LSTM's cell state and the state before, of each step: what was not saved."""
-    old, cell = temporary((p.steps, p.batch, 2, p.outputs), p.state_dtype), init.copy()
-    again(p)(saved, cell, np.empty(0, np.uint8) if lengths is None else lengths, old)
-    return old
-
-
-def whole_again(p: RnnParams, x: Array, weights: tuple[Array | None, Array], biases: Array | None,
-                init: Sequence[Array | None], lengths: Array | None, attention: Array | None,
-                target: Target) -> dict[str, Array]:
-    """Run the forward pass again, and return what it keeps."""
-    planes = {"lstm": 6, "gru": 3 + p.reset_after, "rnn": 0}[p.cell]
-    p = replace(p, saved=planes, full=True)
-    state, sequence = p.batch * p.outputs * p.state.itemsize, p.steps * p.batch * p.outputs * p.state.itemsize
-    ends = np.cumsum([0, sequence, state, *([state] if p.cell == "lstm" else []), planes * sequence]).tolist()
-    buffer = temporary((max(ends[-1], 1),), np.uint8)
-    forward(p, tuple(ends[:-1]), target).run(x, weights, biases, init, lengths, attention, buffer)
-    shape = p.steps, p.batch
-    return {"out": np.ndarray((*shape, p.outputs), p.state_dtype, buffer),
-            "saved": np.ndarray((*shape, planes, p.outputs), p.state_dtype, buffer, ends[-2])}
+def whole_params(p: RnnParams) -> RnnParams:
+    """Return the params of a forward pass that keeps all."""
+    return replace(p, saved={"lstm": 6, "gru": 3 + p.reset_after, "rnn": 0}[p.cell], full=True)

@@ -32,15 +32,19 @@ def transposed(x: Ball, *axes: int) -> Ball:
     return Ball(x.centre.transpose(axes), x.radius.transpose(axes))
 
 
-def multiplied(a: Ball, b: Any, passes: int = 1, flushes: bool = False) -> Ball:
-    """Return products of matrices with FP32 sums in any order; the first may be wrong, the second is exact."""
+def multiplied(a: Ball, given: Any, passes: int = 1, flushes: bool = False) -> Ball:
+    """Return products of matrices with FP32 sums in any order; each may be wrong, an array is exact."""
+    b = given if isinstance(given, Ball) else Ball.exact(given)
     with np.errstate(all="ignore"):
-        sizes = np.abs(b)
-        reach = np.where(np.isfinite(a.radius), np.abs(a.centre) + a.radius, np.inf)
-        wrong = matmul_ball(reach, sizes, terms=passes * b.shape[-2], flushes=flushes).radius + a.radius @ sizes
+        of_a, of_b = (np.where(np.isfinite(x.radius), np.abs(x.centre) + x.radius, np.inf) for x in (a, b))
+        wrong = matmul_ball(of_a, of_b, terms=passes * b.shape[-2], flushes=flushes).radius + a.radius @ of_b
+        if isinstance(given, Ball):
+            wrong = wrong + np.abs(a.centre) @ b.radius
         if flushes:  # where the ball holds subnormal numbers though its end is none
-            wrong = wrong + FP32.smallest_normal * sizes.sum(-2)
-        return Ball(a.centre @ b, np.where(np.isnan(wrong), np.inf, wrong)).rounded(FP32)
+            wrong = wrong + FP32.smallest_normal * of_b.sum(-2)
+            if isinstance(given, Ball):
+                wrong = wrong + FP32.smallest_normal * of_a.sum(-1)[:, None]
+        return Ball(a.centre @ b.centre, np.where(np.isnan(wrong), np.inf, wrong)).rounded(FP32)
 
 
 def activated(x: Ball, name: str, state: Format) -> Ball:

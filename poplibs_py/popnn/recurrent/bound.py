@@ -21,7 +21,7 @@ from .balls import activated, chosen, multiplied, stacked
 from .request import Called
 
 __all__ = ["Numbers", "Steps", "attended", "described", "forward_balls", "forward_bound",
-           "gru_fwd_bound", "lstm_fwd_bound", "next_cell",
+           "given_of", "gru_fwd_bound", "lstm_fwd_bound", "next_cell",
            "rnn_fwd_bound"]
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -29,7 +29,10 @@ _OPTIONS = GemmOptions()
 
 
 def _numbers(x: Operand | None) -> Any:
-    return None if x is None else np.asarray(x.array).astype(np.float64)
+    if x is None:
+        return None
+    dtype: Any = x.format.dtype
+    return np.ldexp(np.asarray(x.array).view(dtype).astype(np.float64), x.scale)
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,7 @@ class Numbers:
     x: Floats
     w: Any
     u: Floats
+    r: Any
     b: Floats
     recurrent_bias: Floats
     states: list[Ball]
@@ -51,13 +55,14 @@ class Numbers:
         """Read a call's operands."""
         p = call.params
         order = list(p.order)
-        w, u, b = (_numbers(v) for v in (call.weights_input, call.weights_output, call.biases))
+        w, u, b, r = (_numbers(v) for v in (call.weights_input, call.weights_output, call.biases, call.projection))
         inner = np.zeros((p.gates, p.outputs))
         if b is not None and p.reset_after:
             b, inner = b[:, 0], b[:, 1]
-        shape = (p.batch, p.outputs)
+        shapes = [(p.batch, columns) for columns in (p.states, p.outputs)]
         given = [_numbers(s) for s in call.init]
-        states = [Ball.exact(np.zeros(shape)) if s is None else Ball.exact(s).rounded(p.state) for s in given]
+        states = [Ball.exact(np.zeros(shape)) if s is None else Ball.exact(s).rounded(p.state)
+                  for s, shape in zip(given, shapes, strict=False)]
         for i, (s, read) in enumerate(zip(given, call.init, strict=True)):
             if read is not None and read.format == p.state:
                 states[i] = Ball.exact(s)
@@ -65,7 +70,7 @@ class Numbers:
             call.time_steps.array.reshape(-1), (p.batch,))
         active = np.arange(p.steps)[:, None] < lengths.astype(np.int64)
         x = _numbers(call.x) if p.weighted else _numbers(call.x)[:, :, order]
-        return cls(call, x, None if w is None else w[order], u[order],
+        return cls(call, x, None if w is None else w[order], u[order], None if r is None else r[0],
                    np.zeros((p.gates, p.outputs)) if b is None else b[order], inner[order], states, active,
                    _numbers(call.attention))
 
@@ -76,7 +81,7 @@ class Numbers:
             return Ball.exact(self.x[t, :, gate])
         return self.product(Ball.exact(self.x[t]), self.w[gate], p.x, p.weights_input)
 
-    def product(self, a: Ball, b: Floats, a_format: Format, b_format: Format) -> Ball:
+    def product(self, a: Ball, b: Floats | Ball, a_format: Format, b_format: Format) -> Ball:
         """A product of the layer's."""
         return multiplied(a, b, passes(a_format, b_format, _OPTIONS), may_flush(a_format, b_format, _OPTIONS))
 
@@ -114,7 +119,16 @@ def _lstm(n: Numbers, t: int, h: Ball, c: Ball) -> tuple[list[Ball], list[Ball]]
     p = n.call.params
     f, i, g, o = (n.gate(t, h, k, p.activation if k == 2 else p.recurrent_activation) for k in range(4))
     new, squashed = next_cell(n, f, i, g, c)
-    return [(o * squashed).rounded(FP32).rounded(p.state), new], [f, i, g, o, squashed, c]
+    out = given_of(n, o, squashed)
+    if p.projected:
+        out = n.product(out, n.r, p.state, p.weights_projection).rounded(p.state)
+    return [out, new], [f, i, g, o, squashed, c]
+
+
+def given_of(n: Numbers, o: Ball, squashed: Ball) -> Ball:
+    """What an LSTM's cell gives."""
+    made: Ball = (o * squashed).rounded(FP32).rounded(n.call.params.state)
+    return made
 
 
 def attended(n: Numbers, t: int, u: Ball) -> Ball:
@@ -174,13 +188,20 @@ def forward_bound(call: Called) -> tuple[Ball, ...]:
     p = call.params
     made = forward_balls(Numbers.of(call))
     sequence = (p.steps, p.batch)
-    outputs = stacked(made.outputs) if p.steps else Ball.exact(np.zeros((*sequence, p.outputs)))
-    kept = [planes[: p.kept] + ([] if p.full else [out]) for planes, out in zip(made.planes, made.outputs, strict=True)]
+    outputs = stacked(made.outputs) if p.steps else Ball.exact(np.zeros((*sequence, p.states)))
+    kept = [planes[: p.kept] + ([] if p.full else [_padded(out, p.outputs)])
+            for planes, out in zip(made.planes, made.outputs, strict=True)]
     saved = Ball.exact(np.zeros((*sequence, p.saved, p.outputs)))
     if p.steps and p.saved:
         saved = stacked([stacked(planes, 1) for planes in kept])
     kept_of = () if p.cell == "rnn" else (saved,)
     return (outputs if p.full else made.states[0], *made.states, *kept_of)
+
+
+def _padded(x: Ball, columns: int) -> Ball:
+    """Balls with zeros behind each row."""
+    rest = [(0, 0), (0, columns - x.shape[1])]
+    return Ball(np.pad(x.centre, rest), np.pad(x.radius, rest))
 
 
 def lstm_fwd_bound(*operands: Any, **how: Any) -> tuple[Ball, ...]:

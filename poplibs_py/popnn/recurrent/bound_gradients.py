@@ -13,8 +13,8 @@ from ...formats import FP32
 from ...formats.bounds import Ball
 from . import gru, lstm, vanilla
 from .backward import ORDERS
-from .balls import chosen, slope_times, stacked
-from .bound import Numbers, attended, described, forward_balls, next_cell
+from .balls import chosen, slope_times, stacked, transposed
+from .bound import Numbers, attended, described, forward_balls, given_of, next_cell
 from .gradients import CalledBack
 
 __all__ = ["gru_bwd_bound", "lstm_bwd_bound", "rnn_bwd_bound"]
@@ -26,9 +26,11 @@ class _Pass:
     def __init__(self, call: CalledBack) -> None:
         self.n = n = Numbers.of(call.layer)
         self.p = p = call.layer.params
-        zero = Ball.exact(np.zeros((p.batch, p.outputs)))
+        zeros = [Ball.exact(np.zeros((p.batch, columns))) for columns in (p.states, p.outputs)]
         self.grad = Ball.exact(np.asarray(call.grad.array).astype(np.float64))
-        self.last = [zero if x is None else Ball.exact(np.asarray(x.array).astype(np.float64)) for x in call.last]
+        self.last = [zero if x is None else Ball.exact(np.asarray(x.array).astype(np.float64))
+                     for x, zero in zip(call.last, zeros, strict=False)]
+        self.of_states: list[tuple[int, Ball]] = []
         if not p.each:
             self.last[0] = (self.last[0] + self.grad).rounded(FP32)
         elif call.grad.format != p.state:
@@ -77,6 +79,10 @@ class _Pass:
         """The gradients of a step's gates, of the states before it, and nothing for attention."""
         p = self.p
         f, i, g, o, squashed, old = self.planes[t][:6]
+        if p.projected:
+            dh = dh.rounded(p.state)
+            self.of_states.insert(0, (t, dh))
+            dh = self.n.product(dh, self.n.r.T, p.state, p.weights_projection)
         dc = (dc + self.slope((o * dh).rounded(FP32), squashed, p.activation)).rounded(FP32)
         grads = [self.gate(old, dc, f), self.gate(g, dc, i), self.gate(i, dc, g, True), self.gate(squashed, dh, o)]
         grads = [x.rounded(p.state) for x in grads]
@@ -136,7 +142,21 @@ class _Pass:
         if p.attention:
             of_scores = (stacked(scores, 1).rounded(p.state) if scores else Ball.exact(np.zeros((p.batch, 0))),)
         grads = grads[:, :, 0] if p.cell == "rnn" else grads
-        return inputs, *(s.rounded(FP32).rounded(p.state) for s in states), *of_scores, grads
+        projection = (self._projection(),) if p.projected else ()
+        return inputs, *(s.rounded(FP32).rounded(p.state) for s in states), *of_scores, grads, *projection
+
+    def _projection(self) -> Ball:
+        """The gradient of a projection's weights."""
+        p, n = self.p, self.n
+        if not (p.steps and p.batch):
+            return Ball.exact(np.zeros((p.outputs, p.projected)))
+        active = [n.active[t][:, None] for t, _ in self.of_states]
+        grads = stacked([chosen(rows, dh, 0.0) for rows, (_, dh) in zip(active, self.of_states, strict=True)])
+        given = stacked([chosen(rows, given_of(n, *self.planes[t][3:5]), 0.0)
+                         for rows, (t, _) in zip(active, self.of_states, strict=True)])
+        turned = transposed(given.reshape(p.steps * p.batch, p.outputs), 1, 0)
+        many = grads.reshape(p.steps * p.batch, p.projected)
+        return n.product(turned, many, p.state, p.state).rounded(p.state)
 
     def _inputs(self, grads: Ball) -> Ball:
         p, n = self.p, self.n

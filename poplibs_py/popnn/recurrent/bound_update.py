@@ -21,8 +21,8 @@ _OPTIONS = GemmOptions()
 
 def _update(call: CalledUpdate) -> tuple[Ball, ...]:
     x, grads, output = (np.asarray(v.array).astype(np.float64) for v in (call.x, call.grads, call.output))
-    steps, batch, outputs = output.shape
-    rows, planes = steps * batch, grads.shape[2]
+    steps, batch, planes, outputs = grads.shape
+    rows, fed = steps * batch, output.shape[2]
     flat = grads.reshape(rows, planes * outputs)
     before = np.zeros_like(output)
     if steps:
@@ -44,7 +44,7 @@ def _update(call: CalledUpdate) -> tuple[Ball, ...]:
         return Ball(made.centre[:, found].swapaxes(0, 1), made.radius[:, found].swapaxes(0, 1))
 
     of_inputs = ordered(product(Ball.exact(x.reshape(rows, x.shape[2])), call.x.format), call.planes["input"])
-    states = Ball.exact(before.reshape(rows, outputs))
+    states = Ball.exact(before.reshape(rows, fed))
     of_states = ordered(product(states, call.output.format), call.planes["state"])
     if call.reset is not None:
         reset = Ball.exact(np.asarray(call.reset.array)[:, :, 0].astype(np.float64).reshape(rows, outputs))

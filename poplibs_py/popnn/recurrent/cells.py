@@ -14,7 +14,7 @@ from ...kernels.records import FORMAT_NUMBERS, dtype_of, numbers_of
 from ...program import Segment, spread, threads_for
 from .params import RnnParams
 
-__all__ = ["BACKWARD", "FORWARD", "SCRATCH", "Side", "Strided", "cells"]
+__all__ = ["BACKWARD", "FORWARD", "PROJECTIONS", "SCRATCH", "Side", "Strided", "cells"]
 
 CHUNK = 256
 """Columns that a kernel works on at once: POP_CHUNK of kernels/cells/rows.h."""
@@ -27,6 +27,9 @@ FORWARD = ("input", "product", "bias", "cell", "last", "out", "saved", "lengths"
 BACKWARD = ("grads", "carried", "held", "cell", "saved", "old", "out_grad", "lengths", "out", "init", "attention",
             "attention_grad", "reset")
 """The sides of the kernels' items, in their order: kernels/cells/forward.h and backward.h."""
+
+PROJECTIONS = ("project", "project_grad")
+"""The kernels whose columns are those of a projection."""
 
 _ITEM, _ACTIVATIONS = dtype_of("pop_cell_item"), numbers_of("cell_activation")
 _WORK = 1 << 15  # numbers of gates that are worth a thread
@@ -80,14 +83,15 @@ def cells(p: RnnParams, kernel: str, names: tuple[str, ...], sides: Mapping[str,
           backward: bool = False, phase: int = 1) -> tuple[Segment, Selection]:
     """Return the work of a kernel in each turn of a loop, shared by at most so many threads."""
     selection = select("cells", kernel, p.state.name)
-    threads = threads_for(p.batch * p.outputs * p.gates, _WORK, threads)
+    columns = p.projected if kernel in PROJECTIONS else p.outputs
+    threads = threads_for(p.batch * columns * p.gates, _WORK, threads)
     by_rows = p.batch >= threads or p.attention
-    extent, grain = (p.batch, 1) if by_rows else (p.outputs, _GRAIN)
+    extent, grain = (p.batch, 1) if by_rows else (columns, _GRAIN)
     units = -(-extent // grain)
     threads = min(threads, max(1, units))
     edges = np.minimum(np.arange(threads + 1) * units // threads * grain, extent)
     items = np.zeros(threads, _ITEM)
-    items["count"], items["columns"] = p.batch, p.outputs
+    items["count"], items["columns"] = p.batch, columns
     first, count = ("first", "count") if by_rows else ("column", "columns")
     items[first], items[count] = edges[:-1], np.diff(edges)
     items["steps"], items["backward"], items["phase"] = p.steps, backward, phase

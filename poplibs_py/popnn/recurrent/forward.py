@@ -1,11 +1,14 @@
-"""A forward pass: one product of all inputs, then a loop of a product and a kernel for each step."""
+"""A forward pass: one product of all inputs, then a loop of a product and a kernel for each step.
+
+Where memory is limited, some steps at a time: a stretch is a pass of its own that begins with the states of the last.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,16 +17,43 @@ from ...kernels import Selection
 from ...ops import Array
 from ...planner import Explanation
 from ...planner.explain import considered_kernels
-from ...poplin.gemm.params import MatrixLayout, contiguous
+from ...poplin.gemm.lower import Lowered
+from ...poplin.gemm.params import contiguous
 from ...program import ComputeSet, Executable, Loop, Program, temporary
 from ...target import Target
 from .cells import FORWARD, SCRATCH, Side, Strided, cells
 from .params import RnnParams, checked_limits
 from .products import StepProduct, lying, matrix_of, multiply, step_product
 
-__all__ = ["Forward", "Loops", "Pass", "forward", "lengths_of", "looped", "summed_biases"]
+__all__ = ["Forward", "LayerArrays", "Loops", "Made", "Pass", "Running", "forward", "lengths_of", "looped",
+           "summed_biases"]
 
-_BUFFER, _PACKED, _PRODUCT, _INPUT, _BIAS, _LENGTHS, _ATTENTION, _RESET, _SECOND_PACKED, _SECOND = range(10)
+(_OUT, _LAST, _CELL, _SAVED, _PACKED, _PRODUCT, _INPUT, _BIAS, _LENGTHS, _ATTENTION, _RESET, _SECOND_PACKED, _SECOND,
+ _OPERANDS) = range(14)
+
+NOTHING = np.empty(0, np.uint8)
+
+
+class LayerArrays(NamedTuple):
+    """A layer's operands as arrays, weights and biases with an axis of gates; lengths and scores are checked."""
+
+    x: Array
+    weights_input: Array | None
+    weights_output: Array
+    biases: Array | None
+    init: Sequence[Array | None]
+    lengths: Array | None
+    attention: Array | None
+    weights_projection: Array | None = None
+
+
+class Made(NamedTuple):
+    """What a stretch of steps writes: outputs and what is saved of each, and the states, which it reads before."""
+
+    out: Array | None
+    last: Array
+    cell: Array
+    saved: Array | None
 
 
 @dataclass(frozen=True)
@@ -43,12 +73,20 @@ class Loops:
     products: tuple[StepProduct, ...]
     selection: Selection
 
-    def pack(self, p: RnnParams, weights: Array, gates: Sequence[Sequence[int]],
+    def pack(self, p: RnnParams, arrays: LayerArrays, gates: Sequence[Sequence[int]],
              transposed: bool = False) -> list[Array]:
-        """Return the weights of these gates packed, for each product; of the products with their transposes, those."""
+        """Return the weights of these gates packed, for each product; of the products with their transposes, those.
+
+        The last product of a layer with a projection is that.
+        """
         packed = []
-        for product, some in zip(self.products, gates, strict=True):
-            matrix = matrix_of(weights, [p.order[gate] for gate in some], p.by_columns[1])
+        for number, product in enumerate(self.products):
+            if number < len(gates):
+                which = [p.order[gate] for gate in gates[number]]
+                matrix = matrix_of(arrays.weights_output, which, p.by_columns[1])
+            else:
+                assert arrays.weights_projection is not None
+                matrix = matrix_of(arrays.weights_projection[None], (0,), p.by_columns[2])
             packed.append(product.pack(matrix.T if transposed else matrix))
         return packed
 
@@ -78,6 +116,11 @@ class Pass:
         """Operations of the products."""
         return self.params.flops
 
+    @property
+    def packed_bytes(self) -> int:
+        """Bytes of packed weights."""
+        return sum(x.packed_bytes for x in self.loops.products)
+
     def explain(self) -> Explanation:
         """Return what was decided."""
         return self.loops.explain(f"{self.params} {self.direction}")
@@ -93,58 +136,101 @@ class Forward(Pass):
     Attributes
     ----------
     params : RnnParams
-    offsets : tuple of int
-        Where in the result's bytes output, last output, last cell state (of an LSTM) and what is saved begin.
     target : Target
     """
 
     params: RnnParams
-    offsets: tuple[int, ...]
     target: Target
     loops: Loops = field(init=False)
     direction = "forward"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "loops", _loops(self.params, self.offsets, self.target))
+        object.__setattr__(self, "loops", _loops(self.params, self.target))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return forward, (self.params, self.offsets, self.target)
+        return forward, (self.params, self.target)
 
-    def run(self, x: Array, weights: tuple[Array | None, Array], biases: Array | None, init: Sequence[Array | None],
-            lengths: Array | None, attention: Array | None, buffer: Array) -> None:
-        """Run on the operands, the lengths checked, and the bytes of the results."""
-        p = self.params
-        for state, offset in zip(init, self.offsets[1:], strict=False):
-            last = np.ndarray((p.batch, p.outputs), p.state_dtype, buffer, offset)
-            last[...] = 0 if state is None else state
-        if not p.steps:
-            return
-        inputs = self._inputs(x, weights[0])
-        bias = summed_biases(p, biases)
-        every = range(p.gates)
-        packed = self.loops.pack(p, weights[1], (every,) if len(self.loops.products) == 1 else (every[:2], every[2:]))
-        rows, wide, unused = p.batch, p.outputs * (p.gates - (len(packed) > 1)), np.empty(0, np.uint8)
-        arrays = [buffer, packed[0], temporary((rows, wide)), inputs, bias,
-                  unused if lengths is None else lengths, unused if attention is None else attention, unused, unused,
-                  unused]
-        if len(packed) > 1:
-            arrays[_RESET] = temporary((rows, p.outputs), p.state_dtype)
-            arrays[_SECOND_PACKED], arrays[_SECOND] = packed[1], temporary((rows, p.outputs))
-        self.loops.executable(*arrays)
+    def of_steps(self, steps: int) -> Forward:
+        """Return the pass of so many steps."""
+        return self if steps == self.params.steps else forward(replace(self.params, steps=steps), self.target)
 
-    def _inputs(self, x: Array, weights: Array | None) -> Array:
-        """Return the inputs of all steps, multiplied by their weights."""
+    def inputs(self) -> Lowered:
+        """Return the product of all inputs with their weights."""
         p = self.params
+        rows, wide = p.steps * p.batch, p.gates * p.outputs
+        return multiply(rows, p.inputs, wide, contiguous(p.x, rows, p.inputs),
+                        lying(p.weights_input, p.inputs, wide, p.by_columns[0], p.scales[0]),
+                        contiguous(FP32, rows, wide), self.target)
+
+    def temporary_bytes(self, steps: int) -> int:
+        """Bytes that a run of so many steps at once takes beside operands and results."""
+        part, p = self.of_steps(steps), self.params
+        most = part.loops.executable.temporary_bytes
+        products = self.loops.products
+        taken = self.packed_bytes + sum(4 * p.batch * x.plan.params.n for x in products)
+        taken += (len(products) - 1) * p.batch * p.outputs * p.state.itemsize
+        if p.weighted:
+            taken += steps * p.batch * (4 * p.gates * p.outputs + p.x.itemsize * p.inputs)
+            taken += p.gates * p.outputs * p.inputs * p.weights_input.itemsize
+            most = max(most, part.inputs().executable.temporary_bytes)
+        else:
+            taken += steps * p.batch * p.gates * p.outputs * p.x.itemsize
+        return max(taken + most, self.packed_bytes + max(x.packing_bytes for x in products))
+
+    def run(self, arrays: LayerArrays, made: Made, at_once: int) -> None:
+        """Write a pass's results, so many steps at once."""
+        p, running = self.params, None
+        for state, given in zip((made.last, made.cell), arrays.init, strict=False):
+            state[...] = 0 if given is None else given
+        for first in range(0, p.steps, max(1, at_once)):
+            running = running or Running(self, arrays)
+            cut = slice(first, min(first + at_once, p.steps))
+            running.go(cut, Made(made.out if made.out is None else made.out[cut], made.last, made.cell,
+                                 made.saved if made.saved is None else made.saved[cut]))
+
+
+class Running:
+    """A forward pass under way: its weights packed."""
+
+    def __init__(self, layer: Forward, arrays: LayerArrays) -> None:
+        p = layer.params
+        self.layer, self.arrays = layer, arrays
+        self.bias = summed_biases(p, arrays.biases)
+        every, products = range(p.gates), layer.loops.products
+        gates = (every[:2], every[2:]) if len(products) > 1 and not p.projected else (every,)
+        self.packed = layer.loops.pack(p, arrays, gates)
+        self.weights: Array | None = None
+        if p.weighted:
+            assert arrays.weights_input is not None
+            self.weights = matrix_of(arrays.weights_input, p.order, p.by_columns[0])
+        self.product = temporary((p.batch, products[0].plan.params.n))
+        self.reset, self.second = NOTHING, NOTHING
+        if len(products) > 1:
+            self.reset = temporary((p.batch, p.outputs), p.state_dtype)
+            self.second = temporary((p.batch, products[1].plan.params.n))
+
+    def go(self, cut: slice, made: Made) -> None:
+        """Take these steps of the layer's; its states are what `made` holds, and then what they are after them."""
+        part, arrays = self.layer.of_steps(cut.stop - cut.start), self.arrays
+        inputs = self._inputs(part, arrays.x[cut])
+        lengths = NOTHING if arrays.lengths is None else arrays.lengths - cut.start
+        scores = NOTHING if arrays.attention is None else np.ascontiguousarray(arrays.attention[:, cut])
+        part.loops.executable(
+            NOTHING if made.out is None else made.out, made.last, made.cell,
+            NOTHING if made.saved is None else made.saved, self.packed[0], self.product, inputs, self.bias, lengths,
+            scores, self.reset, self.packed[1] if len(self.packed) > 1 else NOTHING, self.second)
+
+    def _inputs(self, part: Forward, x: Array) -> Array:
+        """Return inputs multiplied by their weights."""
+        p = part.params
         if not p.weighted:
             return np.ascontiguousarray(x if p.order == tuple(range(p.gates)) else x[:, :, list(p.order)])
-        assert weights is not None
-        made = temporary((p.steps * p.batch, p.gates * p.outputs))
-        rows, wide = made.shape
-        product = multiply(rows, p.inputs, wide, contiguous(p.x, rows, p.inputs),
-                           lying(p.weights_input, p.inputs, wide, p.by_columns[0]), contiguous(FP32, rows, wide),
-                           self.target)
-        matrix = matrix_of(weights, p.order, p.by_columns[0])
-        product.executable(*product.arrange(np.ascontiguousarray(x), matrix, made))
+        made, product = temporary((p.steps * p.batch, p.gates * p.outputs)), part.inputs()
+        if not x.flags.c_contiguous:
+            read = temporary(x.shape, x.dtype)
+            read[...] = x
+            x = read
+        product.executable(*product.arrange(x, self.weights, made))
         return made
 
 
@@ -172,49 +258,57 @@ def summed_biases(p: RnnParams, given: Array | None) -> Array:
 
 
 @lru_cache(maxsize=256)
-def forward(params: RnnParams, offsets: tuple[int, ...], target: Target) -> Forward:
+def forward(params: RnnParams, target: Target) -> Forward:
     """Return a forward pass; see `Forward`."""
-    return Forward(params, offsets, target)
+    return Forward(params, target)
 
 
-def _loops(p: RnnParams, offsets: tuple[int, ...], target: Target) -> Loops:
-    o, state = p.outputs, p.state
+def _sides(p: RnnParams) -> dict[str, Side | None]:
+    """Where everything is."""
+    o, state, size = p.outputs, p.state, p.state.itemsize
     before = p.cell == "gru" and not p.reset_after
-    size = state.itemsize
-    last = Side(_BUFFER, o, format=state, offset=offsets[1])
-    saved = Side(_BUFFER, o, p.saved, True, state, offsets[-1])
-    old = None
-    if p.cell == "lstm" and p.kept == 6:
-        old = Side(_BUFFER, o, p.saved, True, state, offsets[-1] + 4 * o * size)
-    out: Side | None = Side(_BUFFER, o, 1, True, state, offsets[0])
-    if not p.full:
-        out = Side(_BUFFER, o, p.saved, True, state, offsets[-1] + p.kept * o * size) if p.saved else None
-    sides: dict[str, Side | None] = {
+    out: Side | None = Side(_OUT, p.states, 1, True, state)
+    if not p.full:  # the output is the last of the planes that are saved
+        out = Side(_SAVED, o, p.saved, True, state, p.kept * o * size) if p.saved else None
+    whole = p.cell == "lstm" and p.kept == 6
+    return {
         "input": Side(_INPUT, o, p.gates, True, FP32 if p.weighted else p.x),
         "product": Side(_PRODUCT, o, p.gates - before), "bias": Side(_BIAS, o, planes=0),
-        "cell": Side(_BUFFER, o, format=state, offset=offsets[2]) if p.cell == "lstm" else None,
-        "last": last, "out": out, "saved": saved if p.kept else None, "old": old,
+        "cell": Side(_CELL, o, format=state) if p.cell == "lstm" else None,
+        "last": Side(_LAST, p.states, format=state), "out": out,
+        "saved": Side(_SAVED, o, p.saved, True, state) if p.kept else None,
+        "old": Side(_SAVED, o, p.saved, True, state, 4 * o * size) if whole else None,
         "lengths": Strided(_LENGTHS, row=8) if p.limited else None,
         "attention": Strided(_ATTENTION, row=4 * p.steps, step=4) if p.attention else None,
         "reset_state": Side(_RESET, o, format=state) if before else None,
-        "second": Side(_SECOND, o) if before else None,
+        "second": Side(_SECOND, p.states) if before or p.projected else None,
     }  # fmt: skip
-    a = MatrixLayout(state, o * size, size, offset=offsets[1])
+
+
+def _loops(p: RnnParams, target: Target) -> Loops:
+    o, before, sides = p.outputs, p.cell == "gru" and not p.reset_after, _sides(p)
     wide = (2 if before else p.gates) * o
-    first = step_product(p.batch, o, wide, a, p.weights_output, p.by_columns[1], target)
-    work, tables = first.segment(_BUFFER, _PACKED, _PRODUCT)
-    made, selection = cells(p, p.cell, FORWARD, sides, target.tiles, phase=0 if before else 1)
+    first = step_product(p.batch, p.states, wide, contiguous(p.state, p.batch, p.states), p.weights_output,
+                         p.by_columns[1], p.scales[1], target)
+    work, tables = first.segment(_LAST, _PACKED, _PRODUCT)
+    # what a cell gives waits for its projection
+    own = sides | {"out": Side(_RESET, o, format=p.state), "last": None} if p.projected else sides
+    made, selection = cells(p, p.cell, FORWARD, own, target.tiles, phase=0 if before else 1)
     sets, products = [ComputeSet("", (work,)), ComputeSet("", (made,))], [first]
-    if before:
-        second = step_product(p.batch, o, o, contiguous(state, p.batch, o), p.weights_output, p.by_columns[1], target)
+    if before or p.projected:
+        weights = p.weights_projection if p.projected else p.weights_output
+        lies = p.by_columns[2 if p.projected else 1]
+        second = step_product(p.batch, o, p.states, contiguous(p.state, p.batch, o), weights, lies,
+                              p.scales[2 if p.projected else 1], target)
         work, held = second.segment(_RESET, _SECOND_PACKED, _SECOND)
-        sets += [ComputeSet("", (work,)), ComputeSet("", (cells(p, p.cell, FORWARD, sides, target.tiles)[0],))]
+        last = cells(p, "project" if p.projected else p.cell, FORWARD, sides, target.tiles)[0]
+        sets += [ComputeSet("", (work,)), ComputeSet("", (last,))]
         tables, products = [*tables, *held], [first, second]
-    return looped(p, sets, products, tables, selection)
+    return looped(p, sets, products, tables, selection, _OPERANDS)
 
 
 def looped(p: RnnParams, sets: list[ComputeSet], products: list[StepProduct], tables: list[Any],
-           selection: Selection, operands: int = _SECOND + 1) -> Loops:
+           selection: Selection, operands: int) -> Loops:
     """Return the loop of these compute sets over the steps, on as many threads as the one that takes most."""
     threads = 1 + max(int(segment.tiles.max(initial=0)) for step in sets for segment in step.segments)
     scratch = max(SCRATCH, *(x.plan.scratch_bytes for x in products))

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-
-import numpy as np
 
 from ...errors import bad_argument, flag
 from ...ops import Array, Operand, Request, host_target, on_tiles
 from ...ops.parts import Part, results
-from ...program import temporary
-from .backward import backward, computed_again, whole_again
-from .forward import lengths_of
+from .backward import BackArrays, Grads, backward
 from .modelled import modelled_backward
 from .params import RnnParams, numbers, optional
-from .request import Called, called, gated, request, saved_planes, spread, told
+from .request import Called, called, layer_arrays, request, saved_planes, spread, stretches
 
 __all__ = ["CalledBack", "backward_call", "backward_request"]
 
@@ -60,9 +55,10 @@ def backward_call(cell: str, grad: Any, x: Any, weights_input: Any, weights_outp
     layer = called(cell, x, weights_input, weights_output, biases, init, full=full, input_grad=inputs,
                    constant_slope=flag("poplibs_exact", poplibs_exact), **more)
     p = layer.params
-    shape, sequence = (p.batch, p.outputs), (p.steps, p.batch, p.outputs)
+    shape, sequence = (p.batch, p.states), (p.steps, p.batch, p.states)
     given = numbers("grad", grad, sequence if full else shape)
-    states = tuple(optional(name, value, shape) for name, value in last.items())
+    states = tuple(optional(name, value, shape if name == "last_output_grad" else (p.batch, p.outputs))
+                   for name, value in last.items())
     outputs = kept("output", output, p, sequence)
     saved = kept("intermediates", intermediates, p, (p.steps, p.batch, "planes", p.outputs))
     if saved is not None and not saved.shape[2]:
@@ -89,45 +85,29 @@ def kept(name: str, value: Any, p: RnnParams, shape: tuple[int | str, ...]) -> O
 def backward_request(op: str, call: CalledBack, kind: Any, out: Any, target: Any) -> Request:
     """Describe a backward pass; `kind` is the named tuple of its results."""
     p, layer = call.layer.params, call.layer
-    plan, lacking = modelled_backward(target, op, p, (*layer.operands, call.grad, call.intermediates))
+    plan, lacking = modelled_backward(target, op, p, (*layer.operands, call.grad, call.intermediates), layer.memory)
     machine = host_target(None, op)
-    inputs = (p.steps, p.batch, p.inputs if p.input_grad else 0)
-    state = Part((p.batch, p.outputs), p.state)
+    sequence = p.steps, p.batch
+    states = [Part((p.batch, columns), p.state) for columns in (p.states, p.outputs)[: len(layer.init)]]
     planes = () if p.cell == "rnn" else (p.grads,)
-    parts = [Part(inputs, p.state), *(state for _ in layer.init),
+    parts = [Part((*sequence, p.inputs if p.input_grad else 0), p.state), *states,
              *([Part((p.batch, p.steps), p.state)] if p.cell == "gru" and p.attention else []),
-             Part((p.steps, p.batch, *planes, p.outputs), p.state)]
+             Part((*sequence, *planes, p.outputs), p.state),
+             *([Part((p.outputs, p.projected), p.state)] if p.projected else [])]
     made = results(out, parts, kind)
-    made_back = backward(p, (made.offsets[0], made.offsets[-1]), machine)
-    of_layer = layer.operands
-    operands = (*of_layer, call.grad, *call.last, call.intermediates, call.output)
+    ready = backward(p, machine)
+    how = stretches(op, ready, layer.memory, lambda steps: ready.temporary_bytes(steps, call.again), machine)
+    operands = (*layer.operands, call.grad, *call.last, call.intermediates, call.output)
     slots = [x is not None for x in operands]
 
     def run(*arrays: Array) -> None:
-        given, buffer = spread(arrays[:-1], slots), arrays[-1]
-        own, rest = gated(p, given[: len(of_layer)]), given[len(of_layer):]
-        lengths = None if own[-2] is None else lengths_of(p, own[-2])
-        scores = None if own[-1] is None else np.ascontiguousarray(own[-1], np.float32)
-        held = _kept(p, own, rest[-2:], lengths, scores, call.again, machine)
-        found = made_back.run(rest[0], (own[1], own[2]), held, rest[1:-2], lengths, scores, buffer)
-        for part, offset, array in zip(parts[1:-1], made.offsets[1:-1], found, strict=True):
-            with np.errstate(over="ignore", invalid="ignore"):
-                np.ndarray(part.shape, part.dtype, buffer, offset)[...] = array
+        given, count = spread(arrays[:-1], slots), len(layer.operands)
+        grad, *last, intermediates, output = given[count:]
+        inputs, *rest = made.views(arrays[-1])
+        found, rest = rest[: len(states)], rest[len(states):]
+        projection = rest.pop() if p.projected else None
+        grads = Grads(inputs, found, rest[0] if len(rest) > 1 else None, rest[-1], projection)
+        ready.run(layer_arrays(p, given[:count]), BackArrays(grad, last, intermediates, output, call.again), grads,
+                  how.at_once)
 
-    return on_tiles(request(run, [x for x in operands if x is not None], made, told(made_back), lacking), plan)
-
-
-def _kept(p: RnnParams, own: list[Any], given: Sequence[Array | None], lengths: Array | None, scores: Array | None,
-          again: bool, machine: Any) -> dict[str, Array]:
-    """Return what the loop reads of the forward pass, as it was given or computed again."""
-    init = temporary((p.batch, p.outputs), p.state_dtype)
-    init[...] = 0 if own[4] is None else own[4]
-    if again:
-        return whole_again(p, own[0], (own[1], own[2]), own[3], own[4:-2], lengths, scores, machine) | {"init": init}
-    names = zip(("saved", "out"), given, strict=True)
-    held = {name: np.ascontiguousarray(array) for name, array in names if array is not None}
-    if p.cell == "lstm" and p.kept == 4:
-        cell = np.zeros((p.batch, p.outputs), p.state_dtype)
-        cell[...] = 0 if own[5] is None else own[5]
-        held["old"] = computed_again(p, held["saved"], cell, lengths)
-    return held | {"init": init}
+    return on_tiles(request(run, [x for x in operands if x is not None], made, how, lacking), plan)

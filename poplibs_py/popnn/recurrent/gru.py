@@ -49,7 +49,8 @@ def gru_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None,
             time_steps: Any = None, attention: Any = None, cell_order: Any = GATES["gru"], activation: str = "tanh",
             recurrent_activation: str = "sigmoid", reset_after: bool = False, output_full_sequence: bool = True,
             do_input_weight_calc: bool = True, inference_only: bool = False, recomputation_mode: str = "none",
-            out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+            out: Any = None, out_dtype: object = None, available_memory_proportion: float | None = None,
+            target: Target | str | None = None) -> Any:
     """Run a GRU, or an AUGRU, over a sequence (``popnn::gru::gruFwd``, ``auGruFwd``).
 
     Parameters
@@ -60,7 +61,7 @@ def gru_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None,
     weights_input : array_like [3, inputs, outputs]
         A matrix for each gate; not read without `do_input_weight_calc`.
     weights_output : array_like [3, outputs, outputs]
-        For the states.
+        For the states. Weights may also be 8-bit numbers, with a scale or several (`QuarterArray`).
     biases : array_like [3, outputs], or [3, 2, outputs] with `reset_after`, optional
         With `reset_after` those of inputs, then those of states. By default zero.
     init_output : array_like [batch, outputs], optional
@@ -88,6 +89,9 @@ def gru_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None,
         Where the results go.
     out_dtype : dtype, Format or str, optional
         float32, float16 or bfloat16: of states and results; by default what `x` and the weights give.
+    available_memory_proportion : float, optional
+        The share of the cores' memory that temporaries may take: with less than all steps' inputs take multiplied, some
+        steps at a time. By default there is no limit; on a modelled machine PopLibs' 0.6.
     target : Target or str, optional
         The machine; by default this CPU. A modelled one has PopNN's plan, with the same numbers.
 
@@ -127,7 +131,8 @@ def gru_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None,
                         attention=attention, cell_order=cell_order, activation=activation,
                         recurrent_activation=recurrent_activation, reset_after=reset_after,
                         output_full_sequence=output_full_sequence, do_input_weight_calc=do_input_weight_calc,
-                        inference_only=inference_only, recomputation_mode=recomputation_mode, out_dtype=out_dtype)
+                        inference_only=inference_only, recomputation_mode=recomputation_mode, out_dtype=out_dtype,
+                        available_memory_proportion=available_memory_proportion)
     return forward_request("popnn.gru_fwd", call, GruForward, out, target)
 
 
@@ -149,7 +154,7 @@ def gru_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: 
             time_steps: Any = None, attention: Any = None, cell_order: Any = GATES["gru"], activation: str = "tanh",
             recurrent_activation: str = "sigmoid", reset_after: bool = False, output_full_sequence: bool = True,
             calc_input_gradients: bool = True, poplibs_exact: bool = False, out: Any = None, out_dtype: object = None,
-            target: Target | str | None = None) -> Any:
+            available_memory_proportion: float | None = None, target: Target | str | None = None) -> Any:
     """Return the gradients of a GRU's, or an AUGRU's, inputs, first state and gates (``popnn::gru::gruBwd``).
 
     Parameters
@@ -173,6 +178,10 @@ def gru_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: 
         Where the results go.
     out_dtype : dtype, Format or str, optional
         As for `gru_fwd`: the format of `intermediates` and of the results.
+    available_memory_proportion : float, optional
+        The share of the cores' memory that temporaries may take: with less than all steps' inputs take multiplied, some
+        steps at a time, computed again where they were not kept. By default there is no limit; on a modelled machine
+        PopLibs' 0.6.
     target : Target or str, optional
         The machine; by default this CPU. A modelled one has PopNN's plan, with the same numbers.
 
@@ -210,7 +219,8 @@ def gru_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: 
                        attention=attention, cell_order=cell_order, activation=activation,
                        recurrent_activation=recurrent_activation, reset_after=reset_after,
                        output_full_sequence=output_full_sequence, calc_input_gradients=calc_input_gradients,
-                       poplibs_exact=poplibs_exact, out_dtype=out_dtype)
+                       poplibs_exact=poplibs_exact, out_dtype=out_dtype,
+                       available_memory_proportion=available_memory_proportion)
     kind = GruBackward if attention is None else AugruBackward
     return backward_request("popnn.gru_bwd", call, kind, out, target)
 

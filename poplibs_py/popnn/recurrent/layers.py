@@ -13,10 +13,11 @@ from ...ops import Array
 from .gru import gru_bwd, gru_fwd
 from .lstm import lstm_bwd, lstm_fwd
 from .params import GATES, limits, numbers, optional
-from .update import WeightGradients, gru_wu, lstm_wu, rnn_wu
+from .update import gru_wu, lstm_wu, rnn_wu
 from .vanilla import rnn_bwd, rnn_fwd
 
-__all__ = ["LayerWeights", "LayersBackward", "LayersForward", "Tape", "from_torch", "gru", "layers_bwd", "lstm", "rnn"]
+__all__ = ["LayerGradients", "LayerWeights", "LayersBackward", "LayersForward", "Tape", "from_torch", "gru",
+           "layers_bwd", "lstm", "rnn"]
 
 _PASSES: dict[str, tuple[Any, Any, Any]] = {
     "lstm": (lstm_fwd, lstm_bwd, lstm_wu), "gru": (gru_fwd, gru_bwd, gru_wu), "rnn": (rnn_fwd, rnn_bwd, rnn_wu)}
@@ -34,6 +35,8 @@ class LayerWeights(NamedTuple):
         How gates are ordered; None for PopLibs' order.
     reset_after : bool
         Of a GRU.
+    weights_projection : array_like or None
+        Of an LSTM.
     """
 
     weights_input: Any
@@ -41,6 +44,7 @@ class LayerWeights(NamedTuple):
     biases: Any = None
     cell_order: Any = None
     reset_after: bool = False
+    weights_projection: Any = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +83,15 @@ class LayersForward(NamedTuple):
     tape: Any
 
 
+class LayerGradients(NamedTuple):
+    """The gradients of a layer's weights in one direction; of a projection where there is one."""
+
+    weights_input_grad: Any
+    weights_output_grad: Any
+    biases_grad: Any
+    weights_projection_grad: Any = None
+
+
 class LayersBackward(NamedTuple):
     """What `layers_bwd` returns."""
 
@@ -89,7 +102,8 @@ class LayersBackward(NamedTuple):
 
 
 def lstm(x: Any, layers: Any, *, init_output: Any = None, init_cell_state: Any = None, time_steps: Any = None,
-         batch_first: bool = False, inference_only: bool = True, out_dtype: object = None) -> LayersForward:
+         batch_first: bool = False, inference_only: bool = True, out_dtype: object = None,
+         available_memory_proportion: float | None = None) -> LayersForward:
     """Run a stack of LSTM layers, in one direction or both.
 
     Parameters
@@ -109,6 +123,8 @@ def lstm(x: Any, layers: Any, *, init_output: Any = None, init_cell_state: Any =
         False for a tape, of which `layers_bwd` makes gradients.
     out_dtype : dtype, Format or str, optional
         The format of states and results; by default what `x` and the weights give.
+    available_memory_proportion : float, optional
+        The share of the cores' memory that temporaries of a pass may take; by default there is no limit.
 
     Returns
     -------
@@ -131,16 +147,18 @@ def lstm(x: Any, layers: Any, *, init_output: Any = None, init_cell_state: Any =
     (5, 1, 6)
     """
     return _forward("lstm", x, layers, {"init_output": init_output, "init_cell_state": init_cell_state}, time_steps,
-                    batch_first, inference_only, {"out_dtype": out_dtype})
+                    batch_first, inference_only,
+                    {"out_dtype": out_dtype, "available_memory_proportion": available_memory_proportion})
 
 
 def gru(x: Any, layers: Any, *, init_output: Any = None, time_steps: Any = None, batch_first: bool = False,
-        inference_only: bool = True, out_dtype: object = None) -> LayersForward:
+        inference_only: bool = True, out_dtype: object = None,
+        available_memory_proportion: float | None = None) -> LayersForward:
     """Run a stack of GRU layers, in one direction or both.
 
     Parameters
     ----------
-    x, layers, init_output, time_steps, batch_first, inference_only, out_dtype
+    x, layers, init_output, time_steps, batch_first, inference_only, out_dtype, available_memory_proportion
         As for `lstm`; each layer says where its reset gates are.
 
     Returns
@@ -157,16 +175,17 @@ def gru(x: Any, layers: Any, *, init_output: Any = None, time_steps: Any = None,
     (2, 1, 2)
     """
     return _forward("gru", x, layers, {"init_output": init_output}, time_steps, batch_first, inference_only,
-                    {"out_dtype": out_dtype})
+                    {"out_dtype": out_dtype, "available_memory_proportion": available_memory_proportion})
 
 
 def rnn(x: Any, layers: Any, *, init_output: Any = None, time_steps: Any = None, activation: str = "tanh",
-        batch_first: bool = False, inference_only: bool = True, out_dtype: object = None) -> LayersForward:
+        batch_first: bool = False, inference_only: bool = True, out_dtype: object = None,
+        available_memory_proportion: float | None = None) -> LayersForward:
     """Run a stack of vanilla RNN layers, in one direction or both.
 
     Parameters
     ----------
-    x, layers, init_output, time_steps, batch_first, inference_only, out_dtype
+    x, layers, init_output, time_steps, batch_first, inference_only, out_dtype, available_memory_proportion
         As for `lstm`.
     activation : {"tanh", "sigmoid", "relu", "hard_sigmoid"}, optional
 
@@ -184,7 +203,8 @@ def rnn(x: Any, layers: Any, *, init_output: Any = None, time_steps: Any = None,
     array([1., 2., 3.], dtype=float32)
     """
     return _forward("rnn", x, layers, {"init_output": init_output}, time_steps, batch_first, inference_only,
-                    {"out_dtype": out_dtype, "activation": activation})
+                    {"out_dtype": out_dtype, "activation": activation,
+                     "available_memory_proportion": available_memory_proportion})
 
 
 def from_torch(state: Any, cell: str = "lstm") -> list[tuple[LayerWeights, ...]]:
@@ -203,7 +223,7 @@ def from_torch(state: Any, cell: str = "lstm") -> list[tuple[LayerWeights, ...]]
     Raises
     ------
     InvalidArgumentError
-        If a name is missing or none of such a module's; a module with a projection is refused.
+        If a name is missing or none of such a module's.
 
     Examples
     --------
@@ -222,7 +242,7 @@ def from_torch(state: Any, cell: str = "lstm") -> list[tuple[LayerWeights, ...]]
         layers.append(tuple(_layer_of(left, cell, end) for end in ends))
     if left or not layers:
         got = ", ".join(sorted(map(str, left))) or "nothing"
-        raise bad_argument("state", got, "weight_ih_l0, weight_hh_l0, bias_ih_l0 and so on, without projections")
+        raise bad_argument("state", got, "weight_ih_l0, weight_hh_l0, bias_ih_l0, weight_hr_l0 and so on")
     return layers
 
 
@@ -238,7 +258,9 @@ def _layer_of(left: dict[str, Any], cell: str, end: str) -> LayerWeights:
             raise bad_argument(name, f"shape {w.shape}", f"{gates} gates of rows")
         turned = w.reshape(gates, w.shape[0] // gates, w.shape[1]).transpose(0, 2, 1)
         weights.append(turned[0] if cell == "rnn" else turned)
-    biases = None
+    biases, projection = None, None
+    if cell == "lstm" and f"weight_hr_{end}" in left:
+        projection = numbers(f"weight_hr_{end}", left.pop(f"weight_hr_{end}"), ("projected", "size")).array.T
     if f"bias_ih_{end}" in left and f"bias_hh_{end}" in left:
         shape = (gates, weights[0].shape[-1])
         pair = [numbers(f"bias_{kind}_{end}", left.pop(f"bias_{kind}_{end}"), (shape[0] * shape[1],)).array
@@ -246,7 +268,7 @@ def _layer_of(left: dict[str, Any], cell: str, end: str) -> LayerWeights:
         pair = [b.reshape(shape) for b in pair]
         summed = (pair[0].astype(np.float32) + pair[1].astype(np.float32)) if cell != "gru" else None
         biases = np.stack(pair, 1) if summed is None else summed[0] if cell == "rnn" else summed
-    return LayerWeights(weights[0], weights[1], biases, _TORCH[cell], cell == "gru")
+    return LayerWeights(weights[0], weights[1], biases, _TORCH[cell], cell == "gru", projection)
 
 
 def _stack(layers: Any) -> list[list[LayerWeights]]:
@@ -294,7 +316,8 @@ def _forward(cell: str, x: Any, layers: Any, states: dict[str, Any], time_steps:
 def _said(cell: str, weights: LayerWeights) -> dict[str, Any]:
     """The keywords that a layer's weights say."""
     how = {} if weights.cell_order is None or cell == "rnn" else {"cell_order": weights.cell_order}
-    return how | ({"reset_after": True} if weights.reset_after else {})
+    how |= {"reset_after": True} if weights.reset_after else {}
+    return how | ({} if weights.weights_projection is None else {"weights_projection": weights.weights_projection})
 
 
 def _turned(x: Array, lengths: Array | None) -> Array:
@@ -324,7 +347,7 @@ def layers_bwd(grad: Any, tape: Any, *, last_output_grad: Any = None,
         Of the shape of `x`.
     init_output_grad, init_cell_state_grad : numpy.ndarray [layers * directions, batch, outputs]
         The latter of an LSTM alone.
-    weights : list of list of WeightGradients
+    weights : list of list of LayerGradients
         By layer and direction.
 
     Raises
@@ -346,12 +369,12 @@ def layers_bwd(grad: Any, tape: Any, *, last_output_grad: Any = None,
     wide = (shape[0], shape[1], ways * shape[2])
     given = numbers("grad", grad, (wide[1], wide[0], wide[2]) if tape.batch_first else wide).array
     given = given.swapaxes(0, 1) if tape.batch_first else given
-    last = {name: optional(name, value, (len(tape.made), shape[1], shape[2])) for name, value in
+    last = {name: optional(name, value, (len(tape.made), shape[1], "outputs")) for name, value in
             (("last_output_grad", last_output_grad), ("last_cell_state_grad", last_cell_state_grad))}
     if tape.cell != "lstm" and last["last_cell_state_grad"] is not None:
         raise bad_argument("last_cell_state_grad", "an array", f"None: a {tape.cell} has no cell state")
     states: list[Sequence[Any]] = [()] * len(tape.made)
-    weights: list[list[WeightGradients]] = []
+    weights: list[list[LayerGradients]] = []
     for number in reversed(range(len(tape.layers))):
         total: Any = None
         found = []
@@ -381,5 +404,8 @@ def _of_layer(tape: Tape, which: int, layer: LayerWeights, grad: Array, ends: di
                                  **{name: getattr(made, name) for name in kept})
     begun = {name: tape.init[which][name] for name in ("init_output",) if name in tape.init[which]}
     more = {"intermediates": made.intermediates} if tape.cell == "gru" else {}
-    form = {"out_dtype": tape.how["out_dtype"]} if "out_dtype" in tape.how else {}
-    return back, _PASSES[tape.cell][2](back[-1], x, made.output, **begun, **more, **said, **form)
+    form = {name: tape.how[name] for name in ("out_dtype", "available_memory_proportion") if name in tape.how}
+    projected = (back.weights_projection_grad,) if said.pop("weights_projection", None) is not None else ()
+    grads = back.step_grads if tape.cell == "rnn" else back.gate_grads
+    update = _PASSES[tape.cell][2](grads, x, made.output, **begun, **more, **said, **form)
+    return back, LayerGradients(*update, *projected)

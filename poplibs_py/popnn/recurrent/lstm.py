@@ -11,7 +11,8 @@ from .gradients import CalledBack, backward_call, backward_request
 from .params import GATES
 from .request import Called, called, forward_request, mode_of, saved_planes
 
-__all__ = ["LstmBackward", "LstmForward", "called_back", "forward_call", "lstm_bwd", "lstm_fwd"]
+__all__ = ["LstmBackward", "LstmForward", "ProjectedBackward", "called_back", "forward_call", "lstm_bwd",
+           "lstm_fwd"]
 
 _BOUND = "popnn.recurrent.bound:"
 _BOUNDS = "popnn.recurrent.bound_gradients:"
@@ -36,13 +37,25 @@ class LstmBackward(NamedTuple):
     gate_grads: Any
 
 
+class ProjectedBackward(NamedTuple):
+    """What `lstm_bwd` returns of a layer with a projection."""
+
+    input_grad: Any
+    init_output_grad: Any
+    init_cell_state_grad: Any
+    gate_grads: Any
+    weights_projection_grad: Any
+
+
 @op("popnn.lstm_fwd", poplibs="popnn::lstm::lstmFwd", bound=_BOUND + "lstm_fwd_bound", draws=_CALLS + "lstm_fwd_calls",
     written=None)
-def lstm_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *, init_output: Any = None,
-             init_cell_state: Any = None, time_steps: Any = None, cell_order: Any = GATES["lstm"],
+def lstm_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *,
+             weights_projection: Any = None, init_output: Any = None, init_cell_state: Any = None,
+             time_steps: Any = None, cell_order: Any = GATES["lstm"],
              activation: str = "tanh", recurrent_activation: str = "sigmoid", output_full_sequence: bool = True,
              do_input_weight_calc: bool = True, inference_only: bool = False, recomputation_mode: str = "none",
-             out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+             out: Any = None, out_dtype: object = None, available_memory_proportion: float | None = None,
+             target: Target | str | None = None) -> Any:
     """Run an LSTM over a sequence (``popnn::lstm::lstmFwd``).
 
     Parameters
@@ -53,9 +66,12 @@ def lstm_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None
     weights_input : array_like [4, inputs, outputs]
         A matrix for each gate; not read without `do_input_weight_calc`.
     weights_output : array_like [4, outputs, outputs]
-        For the states.
+        For the states. Weights may also be 8-bit numbers, with a scale or several (`QuarterArray`).
     biases : array_like [4, outputs], optional
         By default zero.
+    weights_projection : array_like [outputs, projected], optional
+        Of an output ``h = (o act(c)) R`` of no more elements than the cell's, as torch's ``proj_size``: `init_output`,
+        outputs and the rows of `weights_output` have as many then.
     init_output, init_cell_state : array_like [batch, outputs], optional
         The states before the first step; by default zero.
     time_steps : int or array_like of int [1] or [batch], optional
@@ -77,6 +93,9 @@ def lstm_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None
         Where the results go.
     out_dtype : dtype, Format or str, optional
         float32, float16 or bfloat16: of states and results; by default what `x` and the weights give.
+    available_memory_proportion : float, optional
+        The share of the cores' memory that temporaries may take: with less than all steps' inputs take multiplied, some
+        steps at a time. By default there is no limit; on a modelled machine PopLibs' 0.6.
     target : Target or str, optional
         The machine; by default this CPU. A modelled one has PopNN's plan, with the same numbers.
 
@@ -88,7 +107,8 @@ def lstm_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None
         The states after each row's last step.
     intermediates : numpy.ndarray [steps, batch, planes, outputs]
         What a backward pass reads: forget, input, candidate and output gates, the non-linearity of the cell state, the
-        cell state before; then the output, without `output_full_sequence`. The cell's two are left out for
+        cell state before; then the output, and zeros behind a projected one, without `output_full_sequence`. The
+        cell's two are left out for
         "cell_and_tanh"; there is no plane for "full" or with `inference_only`. PopLibs has planes before the batch.
 
     Raises
@@ -113,11 +133,13 @@ def lstm_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None
     >>> popnn.lstm_fwd(x, w, u).output.ravel().round(3)
     array([0.608, 0.811, 0.862], dtype=float32)
     """
-    call = forward_call(x, weights_input, weights_output, biases, init_output=init_output,
-                        init_cell_state=init_cell_state, time_steps=time_steps, cell_order=cell_order,
+    call = forward_call(x, weights_input, weights_output, biases, weights_projection=weights_projection,
+                        init_output=init_output, init_cell_state=init_cell_state, time_steps=time_steps,
+                        cell_order=cell_order,
                         activation=activation, recurrent_activation=recurrent_activation,
                         output_full_sequence=output_full_sequence, do_input_weight_calc=do_input_weight_calc,
-                        inference_only=inference_only, recomputation_mode=recomputation_mode, out_dtype=out_dtype)
+                        inference_only=inference_only, recomputation_mode=recomputation_mode, out_dtype=out_dtype,
+                        available_memory_proportion=available_memory_proportion)
     return forward_request("popnn.lstm_fwd", call, LstmForward, out, target)
 
 
@@ -134,18 +156,20 @@ def forward_call(x: Any, weights_input: Any, weights_output: Any, biases: Any = 
 @op("popnn.lstm_bwd", poplibs="popnn::lstm::lstmBwd", bound=_BOUNDS + "lstm_bwd_bound",
     draws=_CALLS + "lstm_bwd_calls", written=None)
 def lstm_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *,
-             intermediates: Any = None, init_output: Any = None, init_cell_state: Any = None,
+             weights_projection: Any = None, intermediates: Any = None, init_output: Any = None,
+             init_cell_state: Any = None,
              last_output_grad: Any = None, last_cell_state_grad: Any = None, time_steps: Any = None,
              cell_order: Any = GATES["lstm"], activation: str = "tanh", recurrent_activation: str = "sigmoid",
              output_full_sequence: bool = True, calc_input_gradients: bool = True, poplibs_exact: bool = False,
-             out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+             out: Any = None, out_dtype: object = None, available_memory_proportion: float | None = None,
+             target: Target | str | None = None) -> Any:
     """Return an LSTM's gradients with respect to its inputs, initial states and gates (``popnn::lstm::lstmBwd``).
 
     Parameters
     ----------
     grad : array_like [steps, batch, outputs]
         With respect to the outputs; [batch, outputs] without `output_full_sequence`.
-    x, weights_input, weights_output, biases
+    x, weights_input, weights_output, biases, weights_projection
         As `lstm_fwd` was given them.
     intermediates : array_like [steps, batch, planes, outputs], optional
         What it saved. Without it, or with no planes, the forward pass is run again.
@@ -161,6 +185,10 @@ def lstm_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases:
         Where the results go.
     out_dtype : dtype, Format or str, optional
         As for `lstm_fwd`: the format of `intermediates` and of the results.
+    available_memory_proportion : float, optional
+        The share of the cores' memory that temporaries may take: with less than all steps' inputs take multiplied, some
+        steps at a time, computed again where they were not kept. By default there is no limit; on a modelled machine
+        PopLibs' 0.6.
     target : Target or str, optional
         The machine; by default this CPU. A modelled one has PopNN's plan, with the same numbers.
 
@@ -171,6 +199,8 @@ def lstm_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases:
     gate_grads : numpy.ndarray [steps, batch, 4, outputs]
         With respect to what the non-linearities of forget, input, candidate and output gates take: for `lstm_wu`. Zero
         past a row's length. PopLibs has them in `cell_order`.
+    weights_projection_grad : numpy.ndarray [outputs, projected]
+        With `weights_projection` alone.
 
     Raises
     ------
@@ -194,13 +224,16 @@ def lstm_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases:
     >>> popnn.lstm_bwd(np.ones((3, 1, 1)).astype("float32"), x, w, u, intermediates=made.intermediates).input_grad.shape
     (3, 1, 2)
     """
-    call = called_back(grad, x, weights_input, weights_output, biases, intermediates=intermediates,
+    call = called_back(grad, x, weights_input, weights_output, biases, weights_projection=weights_projection,
+                       intermediates=intermediates,
                        init_output=init_output, init_cell_state=init_cell_state, last_output_grad=last_output_grad,
                        last_cell_state_grad=last_cell_state_grad, time_steps=time_steps, cell_order=cell_order,
                        activation=activation, recurrent_activation=recurrent_activation,
                        output_full_sequence=output_full_sequence, calc_input_gradients=calc_input_gradients,
-                       poplibs_exact=poplibs_exact, out_dtype=out_dtype)
-    return backward_request("popnn.lstm_bwd", call, LstmBackward, out, target)
+                       poplibs_exact=poplibs_exact, out_dtype=out_dtype,
+                       available_memory_proportion=available_memory_proportion)
+    kind = LstmBackward if weights_projection is None else ProjectedBackward
+    return backward_request("popnn.lstm_bwd", call, kind, out, target)
 
 
 def called_back(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *,

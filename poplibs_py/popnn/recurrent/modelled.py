@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from ...ops import Operand, planned_on
+from ...planner import Memory
 from ...poplin._steps import product_steps
 from ...popops.compose import Composition
 from ...popops.model import TYPE_BYTES
@@ -28,15 +29,15 @@ _VERTEX = {"tanh": "TANH", "sigmoid": "SIGMOID", "relu": "RELU"}
 class _Layer:
     """The sizes of a layer's step, and what its operations are composed of."""
 
-    def __init__(self, target: Target, p: RnnParams) -> None:
-        self.p, self.made = p, Composition(target, type_of(p.state))
+    def __init__(self, target: Target, p: RnnParams, proportion: float | None) -> None:
+        self.p, self.made, self.proportion = p, Composition(target, type_of(p.state)), proportion
         self.state = p.batch * p.outputs
 
     def product(self, rows: int, depth: int, columns: int, phase: str) -> None:
         """Add a product of the layer."""
         made = self.made
         made.take(product_steps(made.target, made.data_type, (rows, depth), (depth, columns),
-                                fully_connected_pass=phase))
+                                fully_connected_pass=phase, available_memory_proportion=self.proportion))
 
     def each(self, name: str, op: str, states: int, *, operands: int = 1, in_place: bool = False) -> None:
         """Add an operation on so many states."""
@@ -78,12 +79,13 @@ def _missing(p: RnnParams, operands: Sequence[Operand | None]) -> str:
 
 
 def _planned(target: Any, op: str, p: RnnParams, operands: Sequence[Operand | None],
-             planned: Callable[[str, Target, RnnParams], TilePlan]) -> tuple[TilePlan | None, str]:
-    return planned_on(op, target, lambda machine: _missing(p, operands) or planned(op, machine, p))
+             memory: Memory, planned: Callable[[str, Target, RnnParams, float | None], TilePlan]
+             ) -> tuple[TilePlan | None, str]:
+    return planned_on(op, target, lambda machine: _missing(p, operands) or planned(op, machine, p, memory.proportion))
 
 
 def modelled_forward(target: Any, op: str, p: RnnParams,
-                     operands: Sequence[Operand | None]) -> tuple[TilePlan | None, str]:
+                     operands: Sequence[Operand | None], memory: Memory) -> tuple[TilePlan | None, str]:
     """Return the plan of a forward pass on the machine that a call names, None on this CPU; and what it lacks.
 
     Parameters
@@ -93,25 +95,27 @@ def modelled_forward(target: Any, op: str, p: RnnParams,
     p : RnnParams
     operands : sequence of Operand or None
         Whose formats are asked for.
+    memory : Memory
+        What its products are planned within.
     """
-    return _planned(target, op, p, operands, _forward)
+    return _planned(target, op, p, operands, memory, _forward)
 
 
 def modelled_backward(target: Any, op: str, p: RnnParams,
-                      operands: Sequence[Operand | None]) -> tuple[TilePlan | None, str]:
+                      operands: Sequence[Operand | None], memory: Memory) -> tuple[TilePlan | None, str]:
     """Return the plan of a backward pass, as `modelled_forward` that of a forward one."""
-    return _planned(target, op, p, operands, _backward)
+    return _planned(target, op, p, operands, memory, _backward)
 
 
 def modelled_update(target: Any, op: str, p: RnnParams,
-                    operands: Sequence[Operand | None]) -> tuple[TilePlan | None, str]:
+                    operands: Sequence[Operand | None], memory: Memory) -> tuple[TilePlan | None, str]:
     """Return the plan of a weight update, as `modelled_forward` that of a forward pass."""
-    return _planned(target, op, p, operands, _update)
+    return _planned(target, op, p, operands, memory, _update)
 
 
 @lru_cache(maxsize=256)
-def _forward(op: str, target: Target, p: RnnParams) -> TilePlan:
-    layer = _Layer(target, p)
+def _forward(op: str, target: Target, p: RnnParams, proportion: float | None) -> TilePlan:
+    layer = _Layer(target, p, proportion)
     phase = "TRAINING_FWD" if p.saved else "INFERENCE_FWD"
     if p.cell == "rnn":
         layer.product(p.steps * p.batch, p.inputs, p.outputs, "NONE")
@@ -121,14 +125,14 @@ def _forward(op: str, target: Target, p: RnnParams) -> TilePlan:
     if p.saved:
         layer.made.copy("save", p.saved * layer.state)
     layer.made.copy("update", 2 * layer.state)
-    weights = p.gates * p.outputs * (p.inputs * p.weighted + p.outputs + 1)
-    outputs = layer.state * (p.steps if p.full else 1)
+    weights = p.gates * p.outputs * (p.inputs * p.weighted + p.states + 1) + p.outputs * p.projected
+    outputs = p.batch * p.states * (p.steps if p.full else 1)
     return layer.plan(op, "forward", p.steps * p.batch * p.inputs + weights, outputs + p.steps * p.saved * layer.state)
 
 
 def _lstm_step(layer: _Layer, phase: str) -> None:
     p = layer.p
-    layer.product(p.batch, p.outputs + p.inputs * p.weighted, 4 * p.outputs, phase)
+    layer.product(p.batch, p.states + p.inputs * p.weighted, 4 * p.outputs, phase)
     if not p.weighted:
         layer.each("gates", "ADD", 4, operands=2, in_place=True)
     layer.made.copy("rearrange", 4 * layer.state)
@@ -139,6 +143,8 @@ def _lstm_step(layer: _Layer, phase: str) -> None:
     layer.each("cell", "ADD", 1, operands=2, in_place=True)
     layer.each("cell", _VERTEX[p.activation], 1)
     layer.each("cell", "MULTIPLY", 1, operands=2)
+    if p.projected:
+        layer.product(p.batch, p.outputs, p.projected, phase)
 
 
 def _gru_step(layer: _Layer, phase: str) -> None:
@@ -175,8 +181,8 @@ def _rnn_step(layer: _Layer, phase: str) -> None:
 
 
 @lru_cache(maxsize=256)
-def _backward(op: str, target: Target, p: RnnParams) -> TilePlan:
-    layer, made = _Layer(target, p), p.inputs * p.input_grad + p.outputs
+def _backward(op: str, target: Target, p: RnnParams, proportion: float | None) -> TilePlan:
+    layer, made = _Layer(target, p, proportion), p.inputs * p.input_grad + p.states
     layer.made.times = p.steps
     layer.made.copy("slice", (max(1, p.kept) + 1) * layer.state)
     layer.each("cell", "ADD", 1, operands=2)
@@ -190,6 +196,10 @@ def _backward(op: str, target: Target, p: RnnParams) -> TilePlan:
 
 def _lstm_back(layer: _Layer, made: int) -> None:
     p = layer.p
+    if p.projected:
+        layer.product(p.batch, p.projected, p.outputs, "TRAINING_BWD")
+        layer.product(p.outputs, p.batch, p.projected, "TRAINING_WU")
+        layer.made.elementwise("accumulate", "ADD", p.outputs * p.projected, operands=2, in_place=True)
     layer.each("cell", "MULTIPLY", 2, operands=2)
     layer.slope("gates", p.activation, 1)
     layer.slope("gates", p.recurrent_activation, 1)
@@ -222,11 +232,11 @@ def _rnn_back(layer: _Layer, made: int) -> None:
 
 
 @lru_cache(maxsize=256)
-def _update(op: str, target: Target, p: RnnParams) -> TilePlan:
-    layer = _Layer(target, p)
+def _update(op: str, target: Target, p: RnnParams, proportion: float | None) -> TilePlan:
+    layer = _Layer(target, p, proportion)
     layer.made.times = p.steps
-    layer.made.copy("slice", p.batch * (p.inputs + p.outputs) + p.grads * layer.state)
-    depth, gates = p.inputs + p.outputs, p.grads * p.outputs
+    layer.made.copy("slice", p.batch * (p.inputs + p.states) + p.grads * layer.state)
+    depth, gates = p.inputs + p.states, p.grads * p.outputs
     layer.product(depth, p.batch, gates, "TRAINING_WU")
     layer.made.elementwise("accumulate", "ADD", depth * gates, operands=2, in_place=True)
     layer.bias(p.grads)

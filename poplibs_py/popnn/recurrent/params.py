@@ -10,9 +10,10 @@ import numpy as np
 from ...errors import bad_argument, bad_type, one_of
 from ...formats import BF16, FP16, FP32, Format, QuarterArray, format_of
 from ...ops import Array, Operand, argument, array_operand, result_format
+from ...popsparse.operands import dense_operand
 
 __all__ = ["ACTIVATIONS", "FORMATS", "GATES", "RnnParams", "cell_params", "gate_order", "limits", "numbers", "optional",
-           "state_format"]
+           "state_format", "weights_of"]
 
 FORMATS = (FP32, FP16, BF16)
 """What operands and results may be; all is computed in the first."""
@@ -52,11 +53,17 @@ class RnnParams:
     limited, attention : bool
         Whether rows have lengths of their own, and scores of attention.
     by_columns : tuple of bool
-        For both weights, whether columns of a gate lie one after another, as torch has them.
+        For both weights and those of a projection, whether columns of a gate lie one after another, as torch has them.
     constant_slope : bool
         Whether a hard sigmoid's derivative is 0.2 where it is saturated too.
     input_grad, each : bool
         Of a backward pass: whether it gives gradients of the inputs; whether it is given one for each output.
+    scales : tuple of int
+        For both weights and for those of a projection, the exponent of the scale of 8-bit numbers.
+    projected : int
+        Elements of an LSTM's output where it is a projection of what the cell gives, which are `outputs`; else 0.
+    weights_projection : Format
+        Of its weights.
     """
 
     cell: str
@@ -77,10 +84,13 @@ class RnnParams:
     saved: int = 0
     limited: bool = False
     attention: bool = False
-    by_columns: tuple[bool, bool] = (False, False)
+    by_columns: tuple[bool, bool, bool] = (False, False, False)
     constant_slope: bool = False
     input_grad: bool = True
     each: bool = True
+    scales: tuple[int, int, int] = (0, 0, 0)
+    projected: int = 0
+    weights_projection: Format = FP32
 
     @property
     def state_dtype(self) -> np.dtype[Any]:
@@ -91,6 +101,11 @@ class RnnParams:
     def gates(self) -> int:
         """Gates of the cell."""
         return len(GATES[self.cell])
+
+    @property
+    def states(self) -> int:
+        """Elements of an output, and of the state that the next step reads."""
+        return self.projected or self.outputs
 
     @property
     def kept(self) -> int:
@@ -105,11 +120,12 @@ class RnnParams:
     @property
     def flops(self) -> int:
         """Operations of the products of a pass."""
-        depth = self.outputs + self.inputs * (self.weighted and self.input_grad)
-        return 2 * self.steps * self.batch * self.gates * self.outputs * depth
+        depth = self.states + self.inputs * (self.weighted and self.input_grad)
+        return 2 * self.steps * self.batch * self.outputs * (self.gates * depth + self.projected)
 
     def __str__(self) -> str:
-        return (f"{self.cell} {self.steps} x {self.batch}, {self.inputs} to {self.outputs}, "
+        projected = f" to {self.projected}" if self.projected else ""
+        return (f"{self.cell} {self.steps} x {self.batch}, {self.inputs} to {self.outputs}{projected}, "
                 f"{self.x.name} x {self.weights_output.name}")
 
 
@@ -128,6 +144,16 @@ def numbers(name: str, value: Any, shape: tuple[int | str, ...]) -> Operand:
     x = array_operand(name, value, _ALLOWED)
     if x.format not in FORMATS:
         raise bad_type(name, f"dtype {x.array.dtype}", _ALLOWED)
+    return _shaped(name, x, shape)
+
+
+def weights_of(name: str, value: Any, shape: tuple[int | str, ...]) -> Operand:
+    """Take weights: as `numbers`, or a `QuarterArray` or other 8-bit numbers."""
+    eight = isinstance(value, QuarterArray) or (isinstance(value, np.ndarray) and value.dtype.itemsize == 1)
+    return _shaped(name, dense_operand(name, value), shape) if eight else numbers(name, value, shape)
+
+
+def _shaped(name: str, x: Operand, shape: tuple[int | str, ...]) -> Operand:
     if len(x.shape) != len(shape) or any(isinstance(n, int) and n != m for n, m in zip(shape, x.shape, strict=True)):
         raise bad_argument(name, f"shape {x.shape}", f"shape ({', '.join(map(str, shape))})")
     return x
@@ -187,18 +213,25 @@ def _lies_by_columns(w: Operand) -> bool:
     return w.array.strides == (rows * columns * item, item, rows * item) and columns > 1 < rows
 
 
+def _scale_of(w: Operand) -> int:
+    return w.scale
+
+
 def cell_params(cell: str, x: Operand, weights_input: Operand | None, weights_output: Operand, out_dtype: object,
-                **more: Any) -> RnnParams:
+                projection: Operand | None = None, **more: Any) -> RnnParams:
     """Return the params of a layer from its operands, whose shapes were checked."""
     for name in ("activation", "recurrent_activation"):
         if name in more:
             one_of(name, more[name], ACTIVATIONS)
     steps, batch = x.shape[:2]
     outputs = weights_output.shape[-1]
-    state = state_format(out_dtype, x, weights_input, weights_output)
+    state = state_format(out_dtype, x, weights_input, weights_output, projection)
     inputs = x.shape[2] if weights_input is None else weights_input.shape[-2]
     w = weights_output if weights_input is None else weights_input
-    columns = _lies_by_columns(w), _lies_by_columns(weights_output)
-    formats: list[Any] = [v.format for v in (x, w, weights_output)]
-    more = {"by_columns": columns, **more}
+    read = [w, weights_output, *([] if projection is None else [projection])]
+    columns, scales = ([*map(of, read), rest][:3] for of, rest in ((_lies_by_columns, False), (_scale_of, 0)))
+    formats: list[Any] = [v.format for v in (x, *read)]
+    more = {"by_columns": tuple(columns), "scales": tuple(scales), **more}
+    if projection is not None:
+        more |= {"projected": projection.shape[2], "weights_projection": projection.format}
     return RnnParams(cell, steps, batch, inputs, outputs, formats[0], formats[1], formats[2], state, **more)

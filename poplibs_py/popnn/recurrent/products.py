@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -22,31 +22,44 @@ from ...target import Target
 
 __all__ = ["StepProduct", "lying", "matrix_of", "multiply", "step_product"]
 
+_LINE = 64
+
 
 def matrix_of(weights: Array, gates: Sequence[int], by_columns: bool) -> Array:
     """Return weights [gates, rows, columns] as one matrix, [rows, gates * columns], of these gates in this order.
 
-    It is in C order, or the transpose of one that is where columns of the weights lie so.
+    It is in C order, or the transpose of one that is where columns of the weights lie so; a copy is counted memory.
     """
     count, (rows, columns) = len(gates), weights.shape[1:]
-    whole = list(gates) == list(range(len(weights)))
     if by_columns:
         lines = weights.transpose(0, 2, 1)
-        return (lines if whole else lines[list(gates)]).reshape(count * columns, rows).T
-    picked = weights if whole else weights[list(gates)]
-    return np.ascontiguousarray(picked.transpose(1, 0, 2)).reshape(rows, count * columns)
+        if list(gates) == list(range(len(weights))):
+            return lines.reshape(count * columns, rows).T
+        made = temporary((count, columns, rows), weights.dtype)
+        for place, gate in enumerate(gates):
+            made[place] = lines[gate]
+        return made.reshape(count * columns, rows).T
+    if count == 1 and weights[gates[0]].flags.c_contiguous:
+        only: Array = weights[gates[0]]
+        return only
+    made = temporary((rows, count, columns), weights.dtype)
+    for place, gate in enumerate(gates):
+        made[:, place] = weights[gate]
+    return made.reshape(rows, count * columns)
 
 
-def lying(dtype: Format, rows: int, columns: int, transposed: bool) -> MatrixLayout:
+def lying(dtype: Format, rows: int, columns: int, transposed: bool, scale: int = 0) -> MatrixLayout:
     """Return how a matrix lies that is in C order, or the transpose of one."""
-    return contiguous(dtype, columns, rows).transposed if transposed else contiguous(dtype, rows, columns)
+    made = contiguous(dtype, columns, rows).transposed if transposed else contiguous(dtype, rows, columns)
+    return replace(made, scale=scale)
 
 
 @lru_cache(maxsize=256)
-def multiply(m: int, k: int, n: int, a: MatrixLayout, b: MatrixLayout, out: MatrixLayout, target: Target) -> Lowered:
-    """Return a product of matrices that lie so, lowered."""
+def multiply(m: int, k: int, n: int, a: MatrixLayout, b: MatrixLayout, out: MatrixLayout, target: Target,
+             beta: float = 0.0) -> Lowered:
+    """Return a product of matrices that lie so, lowered; `beta` times what is there already is added."""
     params = GemmParams(m, n, k, a, b, out)
-    return lower(plan_gemm(params, GemmOptions(), Epilogue(), target))
+    return lower(plan_gemm(params, GemmOptions(), Epilogue(beta=beta), target))
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,24 +70,47 @@ class StepProduct:
     ----------
     plan : GemmPlan
         Of the product.
-    pack : Executable
+    packing : Executable
     nbytes : int
         That packed weights take.
     weights : Format
         What they are to be before they are packed.
+    given : Format
+        What they are.
+    scale : int
+        The exponent of theirs where they are not packed as they are.
     """
 
     plan: GemmPlan
     packing: Executable
     nbytes: int
     weights: Format
+    given: Format
+    scale: int = 0
+
+    @property
+    def packed_bytes(self) -> int:
+        """Bytes that `pack` takes for good."""
+        return self.nbytes + _LINE
+
+    @property
+    def packing_bytes(self) -> int:
+        """Bytes that it takes beside: the weights as one matrix, perhaps of FP32."""
+        p, wide = self.plan.params, 0 if self.weights == self.given else self.weights.itemsize
+        return p.k * p.n * (self.given.itemsize + wide) + self.packing.temporary_bytes
 
     def pack(self, matrix: Array) -> Array:
         """Return a matrix packed."""
         assert self.weights.dtype is not None
-        matrix = matrix if matrix.dtype == self.weights.dtype else matrix.astype(self.weights.dtype, order="K")
-        room = temporary((self.nbytes + 64,), np.uint8)
-        packed = room[-room.ctypes.data % 64:]
+        if self.weights != self.given:
+            lines = matrix if matrix.flags.c_contiguous else matrix.T
+            wide = temporary(lines.shape)
+            wide[...] = lines
+            if self.scale:
+                np.ldexp(wide, self.scale, out=wide)
+            matrix = wide if lines is matrix else wide.T
+        room = temporary((self.packed_bytes,), np.uint8)
+        packed = room[-room.ctypes.data % _LINE:]
         self.packing(matrix, matrix, packed)
         return packed
 
@@ -100,13 +136,14 @@ class StepProduct:
 
 
 @lru_cache(maxsize=256)
-def step_product(m: int, k: int, n: int, a: MatrixLayout, b: Format, transposed: bool, target: Target) -> StepProduct:
+def step_product(m: int, k: int, n: int, a: MatrixLayout, b: Format, transposed: bool, scale: int,
+                 target: Target) -> StepProduct:
     """Plan a step's product, of m rows that lie like `a`, with a matrix that is packed beforehand; results are FP32."""
-    options, out = GemmOptions(), contiguous(FP32, m, n)
-    params = GemmParams(m, n, k, a, lying(b, k, n, transposed), out)
+    options, out, apart, given = GemmOptions(), contiguous(FP32, m, n), 0, b
+    params = GemmParams(m, n, k, a, lying(b, k, n, transposed, scale), out)
     if parts(params, options) != (1, 1):  # else the frame would want the matrix whole too, for what is not finite
-        b = FP32
+        apart, b = scale, FP32
         params = GemmParams(m, n, k, a, lying(b, k, n, transposed), out)
     packed = plan_gemm(params, options, Epilogue(), target, packing=True)
     plan = plan_gemm(params, options, Epilogue(), target, fixed=packed)
-    return StepProduct(plan, lower_prepare(packed).executable, prepared_bytes(packed), b)
+    return StepProduct(plan, lower_prepare(packed).executable, prepared_bytes(packed), b, given, apart)

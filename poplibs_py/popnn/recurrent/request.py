@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,14 @@ import numpy as np
 from ...errors import bad_argument, flag, one_of
 from ...ops import RESULT, Array, Operand, Request, host_target, on_tiles
 from ...ops.parts import Part, results
-from .forward import forward, lengths_of
+from ...planner import Explanation, Memory, within
+from ...target import Target
+from .forward import LayerArrays, Made, Pass, forward, lengths_of
 from .modelled import modelled_forward
-from .params import GATES, RnnParams, cell_params, gate_order, limits, numbers, optional
+from .params import GATES, RnnParams, cell_params, gate_order, limits, numbers, optional, weights_of
 
-__all__ = ["MODES", "Called", "called", "forward_request", "mode_of", "request", "saved_planes", "spread",
-           "told"]
+__all__ = ["MODES", "Called", "Stretches", "called", "forward_request", "layer_arrays", "mode_of", "request",
+           "saved_planes", "shorter", "spread", "stretches", "within_memory"]
 
 MODES = ("none", "cell_and_tanh", "full")
 """What a backward pass computes again: nothing, an LSTM's cell states, or the whole forward pass."""
@@ -34,12 +36,14 @@ class Called:
     init: tuple[Operand | None, ...]
     time_steps: Operand | None
     attention: Operand | None = None
+    projection: Operand | None = None
+    memory: Memory = field(default_factory=Memory)
 
     @property
     def operands(self) -> tuple[Operand | None, ...]:
         """All of them, in order."""
         return (self.x, self.weights_input, self.weights_output, self.biases, *self.init, self.time_steps,
-                self.attention)
+                self.attention, self.projection)
 
 
 def saved_planes(cell: str, mode: str, full: bool, reset_after: bool) -> int:
@@ -52,65 +56,164 @@ def saved_planes(cell: str, mode: str, full: bool, reset_after: bool) -> int:
 
 def called(cell: str, x: Any, weights_input: Any, weights_output: Any, biases: Any, init: dict[str, Any], *,
            time_steps: Any = None, cell_order: Any = None, do_input_weight_calc: bool = True, reset_after: bool = False,
-           attention: Any = None, out_dtype: object = None, **more: Any) -> Called:
+           attention: Any = None, weights_projection: Any = None, out_dtype: object = None,
+           available_memory_proportion: float | None = None, **more: Any) -> Called:
     """Take the operands of a layer, or raise; `more` are fields of its params."""
     count = len(GATES[cell])
     gates = (count,) if cell != "rnn" else ()
     order = gate_order(cell, GATES[cell] if cell_order is None else cell_order)
     weighted = flag("do_input_weight_calc", do_input_weight_calc)
-    recurrent = numbers("weights_output", weights_output, (*gates, "outputs", "outputs"))
-    outputs = recurrent.shape[-1]
-    if recurrent.shape[-2] != outputs:
+    recurrent = weights_of("weights_output", weights_output, (*gates, "states", "outputs"))
+    fed, outputs = recurrent.shape[-2:]
+    projected = None
+    if weights_projection is not None:
+        projected = weights_of("weights_projection", weights_projection, (outputs, "projected"))
+    if projected is None and fed != outputs:
         raise bad_argument("weights_output", f"shape {recurrent.shape}", "a square matrix for each gate")
+    if projected is not None and not 0 < projected.shape[1] == fed <= outputs:
+        raise bad_argument("weights_projection", f"shape {projected.shape}",
+                           f"({outputs}, {fed}), from 1 to {outputs} columns, as many as weights_output has rows")
     read = numbers("x", x, ("steps", "batch", "inputs") if weighted else ("steps", "batch", count, outputs))
     steps, batch = read.shape[:2]
-    inputs = numbers("weights_input", weights_input, (*gates, read.shape[2], outputs)) if weighted else None
+    inputs = weights_of("weights_input", weights_input, (*gates, read.shape[2], outputs)) if weighted else None
     added = optional("biases", biases, (*gates, *((2,) if reset_after else ()), outputs))
-    states = tuple(optional(name, value, (batch, outputs)) for name, value in init.items())
+    states = tuple(optional(name, value, (batch, outputs if name == "init_cell_state" else fed))
+                   for name, value in init.items())
     scores = optional("attention", attention, (batch, steps))
     given = limits(time_steps, batch, steps)
     if cell == "rnn":  # one gate
         recurrent = recurrent.seen(lambda array: array[None])
         inputs, added = (v and v.seen(lambda array: array[None]) for v in (inputs, added))
-    params = cell_params(cell, read, inputs, recurrent, out_dtype, order=order, weighted=weighted,
+    projected = projected and projected.seen(lambda array: array[None])
+    params = cell_params(cell, read, inputs, recurrent, out_dtype, projected, order=order, weighted=weighted,
                          reset_after=reset_after, limited=given is not None, attention=scores is not None, **more)
-    return Called(params, read, inputs, recurrent, added, states, given, scores)
+    return Called(params, read, inputs, recurrent, added, states, given, scores, projected,
+                  Memory(available_memory_proportion))
+
+
+@dataclass(frozen=True)
+class Stretches:
+    """How many steps a pass takes at once.
+
+    Attributes
+    ----------
+    layer : Pass
+        What runs, for a reader.
+    at_once : int
+    fits : bool
+        Whether it keeps to the limit that the call names.
+    """
+
+    layer: Pass
+    at_once: int
+    fits: bool
+
+    @property
+    def threads(self) -> int:
+        """Threads of the loop."""
+        return self.layer.threads
+
+    @property
+    def flops(self) -> int:
+        """Operations of the products."""
+        return self.layer.flops
+
+    def told(self) -> tuple[str, str, Stretches]:
+        """Return what tells of a pass."""
+        return str(self.layer.params), self.layer.loops.selection.kernel.label, self
+
+    def explain(self) -> Explanation:
+        """Return what was decided."""
+        made = self.layer.explain()
+        return replace(made, decisions=made.decisions | {"steps at once": str(self.at_once)})
+
+    def __str__(self) -> str:
+        return self.explain().words()
+
+
+def stretches(op: str, layer: Pass, memory: Memory, bytes_of: Callable[[int], int], target: Target) -> Stretches:
+    """Return how many steps a pass takes at once: all, or within the limit as many as there is room for.
+
+    Parameters
+    ----------
+    op : str
+    layer : Pass
+    memory : Memory
+    bytes_of : callable
+        Temporary bytes of so many steps at once.
+    target : Target
+        This CPU.
+    """
+    at_once, fits = within_memory(op, [(n,) for n in shorter(layer.params.steps)], bytes_of, layer.threads, memory,
+                                  target)
+    return Stretches(layer, at_once[0], fits)
+
+
+def shorter(steps: int) -> list[int]:
+    """Return how many steps there may be at once, the most first."""
+    made = [max(1, steps)]
+    while made[-1] > 1:
+        made.append(-(-made[-1] // 2))
+    return made
+
+
+def within_memory(op: str, choices: Sequence[tuple[int, ...]], bytes_of: Callable[..., int], threads: int,
+                  memory: Memory, target: Target) -> tuple[tuple[int, ...], bool]:
+    """Return the first of some choices that keeps to a limit on all threads' memory, and whether one does."""
+    if memory.limit(target) is None:
+        return choices[0], True
+
+    def planned(limit: int | None) -> tuple[int, ...] | None:
+        return next((one for one in choices if limit is None or bytes_of(*one) <= limit * threads), None)
+
+    fits = planned(memory.limit(target)) is not None
+    return within(op, planned, memory, target, lambda: min(bytes_of(*one) for one in choices), threads), fits
+
+
+def layer_arrays(p: RnnParams, arrays: Sequence[Any]) -> LayerArrays:
+    """Return a layer's arrays as `Called.operands` has them, lengths checked."""
+    x, weights_input, weights_output, biases, *init, lengths, scores, projection = gated(p, list(arrays))
+    projection = projection if projection is None or projection.ndim == 2 else projection[0]
+    formats = p.weights_input, p.weights_output, p.weights_projection
+    weights: list[Any] = [array if array is None else array.view(dtype.dtype) for array, dtype in
+                          zip((weights_input, weights_output, projection), formats, strict=True)]
+    return LayerArrays(x, weights[0], weights[1], biases, init, None if lengths is None else lengths_of(p, lengths),
+                       None if scores is None else np.ascontiguousarray(scores, np.float32), weights[2])
 
 
 def forward_request(op: str, call: Called, kind: Any, out: Any, target: Any) -> Request:
     """Describe a forward pass; `kind` is the named tuple of its results."""
     p = call.params
-    plan, lacking = modelled_forward(target, op, p, call.operands)
-    sequence, state = (p.steps, p.batch), Part((p.batch, p.outputs), p.state)
-    output = Part((*sequence, p.outputs), p.state) if p.full else state
+    plan, lacking = modelled_forward(target, op, p, call.operands, call.memory)
+    sequence = p.steps, p.batch
+    states = [Part((p.batch, columns), p.state) for columns in (p.states, p.outputs)[: len(call.init)]]
+    output = Part((*sequence, p.states), p.state) if p.full else states[0]
     kept = () if p.cell == "rnn" else (Part((*sequence, p.saved, p.outputs), p.state),)
-    parts = (output, *(state for _ in call.init), *kept)
-    made = results(out, parts, kind)
-    layer = forward(p, made.offsets, host_target(None, op))
+    made = results(out, (output, *states, *kept), kind)
+    machine = host_target(None, op)
+    layer = forward(p, machine)
+    how = stretches(op, layer, call.memory, layer.temporary_bytes, machine)
     present = [x for x in call.operands if x is not None]
     slots = [x is not None for x in call.operands]
 
     def run(*arrays: Array) -> None:
-        given = gated(p, spread(arrays[:-1], slots))
-        lengths = None if given[-2] is None else lengths_of(p, given[-2])
-        scores = None if given[-1] is None else np.ascontiguousarray(given[-1], np.float32)
-        layer.run(given[0], (given[1], given[2]), given[3], given[4:-2], lengths, scores, arrays[-1])
+        first, last, *more = made.views(arrays[-1])
+        cell = more[0] if p.cell == "lstm" else last
+        saved = more[-1] if kept and p.saved else None
+        if p.projected and not p.full and saved is not None:
+            saved[:, :, p.kept, p.projected:] = 0
+        layer.run(layer_arrays(p, spread(arrays[:-1], slots)), Made(first if p.full else None, last, cell, saved),
+                  how.at_once)
         if not p.full:
-            first, last = (np.ndarray(state.shape, state.dtype, arrays[-1], at) for at in made.offsets[:2])
             first[...] = last
 
-    return on_tiles(request(run, present, made, told(layer), lacking), plan)
+    return on_tiles(request(run, present, made, how, lacking), plan)
 
 
-def told(layer: Any) -> Any:
-    """Return what tells of a pass."""
-    return lambda: (str(layer.params), layer.loops.selection.kernel.label, layer)
-
-
-def request(run: Any, operands: Sequence[Operand], made: Any, tell: Any, lacking: str) -> Request:
+def request(run: Any, operands: Sequence[Operand], made: Any, how: Any, lacking: str) -> Request:
     """Describe a call that a function of the operands and of the bytes of its results makes."""
-    return Request(run, (*operands, RESULT), made.receiver, tell, wrap=made.wrap, lacking=lacking, steady=True,
-                   keep=not made.given)
+    return Request(run, (*operands, RESULT), made.receiver, how.told, wrap=made.wrap, lacking=lacking, steady=True,
+                   keep=how.fits and not made.given)
 
 
 def spread(arrays: Sequence[Array], slots: Sequence[bool]) -> list[Any]:

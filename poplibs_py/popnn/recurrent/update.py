@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ...errors import bad_argument, flag
-from ...formats import FP32, Format, format_of
+from ...formats import Format
 from ...ops import Array, Operand, Request, host_target, on_tiles, op
 from ...ops.parts import Part, results
-from ...planner import Explanation
-from ...planner.explain import Considered
-from ...poplin.gemm.params import contiguous
-from ...program import temporary
+from ...planner import Memory
 from ...target import Target
 from .modelled import modelled_update
 from .params import GATES, RnnParams, gate_order, numbers, optional, state_format
-from .products import multiply
-from .request import request, spread
+from .request import request, shorter, spread, within_memory
+from .updating import Update, UpdateArrays, UpdateSizes
 
 __all__ = ["CalledUpdate", "WeightGradients", "gru_update", "gru_wu", "lstm_update", "lstm_wu", "rnn_update", "rnn_wu"]
 
@@ -61,6 +55,7 @@ class CalledUpdate:
     order: tuple[int, ...]
     result: Format
     reset_after: bool = False
+    memory: Memory = field(default_factory=Memory)
 
     @property
     def planes(self) -> dict[str, tuple[int, ...]]:
@@ -79,43 +74,19 @@ class CalledUpdate:
     def params(self) -> RnnParams:
         """What there is to know of the layer."""
         steps, batch, inputs = self.x.shape
-        return RnnParams(self.cell, steps, batch, inputs, self.output.shape[2], self.result, self.result, self.result,
-                         self.result, self.order, reset_after=self.reset_after)
+        outputs, states = self.grads.shape[3], self.output.shape[2]
+        return RnnParams(self.cell, steps, batch, inputs, outputs, self.result, self.result, self.result, self.result,
+                         self.order, reset_after=self.reset_after, projected=states if states != outputs else 0)
 
     def __str__(self) -> str:
         return f"{self.cell} {' x '.join(map(str, self.x.shape[:2]))}, {self.x.shape[2]} to {self.output.shape[2]}"
 
 
-@dataclass(frozen=True)
-class Update:
-    """What a weight update ran as, for a reader.
-
-    Attributes
-    ----------
-    what : str
-    kernel : str
-        Of the product with the states.
-    flops, threads : int
-    """
-
-    what: str
-    kernel: str
-    flops: int
-    threads: int
-
-    def explain(self) -> Explanation:
-        """Return what was decided."""
-        decisions = {"kernel": self.kernel, "way": "one product of all steps for each kind of weights"}
-        return Explanation(self.what, decisions, (Considered(self.kernel, None, None, "chosen", True),))
-
-    def __str__(self) -> str:
-        return self.explain().words()
-
-
 @op("popnn.lstm_wu", poplibs="popnn::lstm::lstmWU", bound=_BOUNDS + "lstm_wu_bound", draws=_CALLS + "lstm_wu_calls",
     written=None)
 def lstm_wu(gate_grads: Any, x: Any, output: Any, *, init_output: Any = None, cell_order: Any = GATES["lstm"],
-            out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+            out: Any = None, out_dtype: object = None,
+            available_memory_proportion: float | None = None, target: Target | str | None = None) -> Any:
     """Return the gradients of an LSTM's weights and biases (``popnn::lstm::lstmWU``).
 
     Parameters
@@ -134,6 +105,9 @@ def lstm_wu(gate_grads: Any, x: Any, output: Any, *, init_output: Any = None, ce
         Where the results go.
     out_dtype : dtype, Format or str, optional
         float32, float16 or bfloat16; by default what the operands give.
+    available_memory_proportion : float, optional
+        The share of the cores' memory that temporaries may take: with less, products of some steps or of some gates are
+        summed. By default there is no limit; on a modelled machine PopLibs' 0.6.
     target : Target or str, optional
         The machine; by default this CPU. A modelled one has PopNN's plan, with the same numbers.
 
@@ -162,7 +136,8 @@ def lstm_wu(gate_grads: Any, x: Any, output: Any, *, init_output: Any = None, ce
     >>> popnn.lstm_wu(*(np.ones(shape, np.float32) for shape in ((3, 2, 4, 1), (3, 2, 5), (3, 2, 1)))).biases_grad[0]
     array([6.], dtype=float32)
     """
-    call = lstm_update(gate_grads, x, output, init_output=init_output, cell_order=cell_order, out_dtype=out_dtype)
+    call = lstm_update(gate_grads, x, output, init_output=init_output, cell_order=cell_order, out_dtype=out_dtype,
+                       available_memory_proportion=available_memory_proportion)
     return _request("popnn.lstm_wu", call, out, target)
 
 
@@ -170,7 +145,7 @@ def lstm_wu(gate_grads: Any, x: Any, output: Any, *, init_output: Any = None, ce
     written=None)
 def gru_wu(gate_grads: Any, x: Any, output: Any, intermediates: Any = None, *, init_output: Any = None,
            cell_order: Any = GATES["gru"], reset_after: bool = False, out: Any = None, out_dtype: object = None,
-           target: Target | str | None = None) -> Any:
+           available_memory_proportion: float | None = None, target: Target | str | None = None) -> Any:
     """Return the gradients of the weights and biases of a GRU or an AUGRU (``popnn::gru::gruWU``).
 
     Parameters
@@ -181,7 +156,7 @@ def gru_wu(gate_grads: Any, x: Any, output: Any, intermediates: Any = None, *, i
         As for `lstm_wu`.
     intermediates : array_like [steps, batch, planes, outputs], optional
         What `gru_fwd` saved, of which the reset gates are read; without `reset_after` it must be there.
-    init_output, out, out_dtype, target
+    init_output, out, out_dtype, available_memory_proportion, target
         As for `lstm_wu`.
     cell_order : tuple of str, optional
         How the results are ordered; as for `gru_fwd`.
@@ -214,21 +189,22 @@ def gru_wu(gate_grads: Any, x: Any, output: Any, intermediates: Any = None, *, i
     array([4., 4., 4.], dtype=float32)
     """
     call = gru_update(gate_grads, x, output, intermediates, init_output=init_output, cell_order=cell_order,
-                      reset_after=reset_after, out_dtype=out_dtype)
+                      reset_after=reset_after, out_dtype=out_dtype,
+                      available_memory_proportion=available_memory_proportion)
     return _request("popnn.gru_wu", call, out, target)
 
 
 @op("popnn.rnn_wu", poplibs="popnn::rnn::paramDeltaUpdate", bound=_BOUNDS + "rnn_wu_bound",
     draws=_CALLS + "rnn_wu_calls", written=None)
 def rnn_wu(step_grads: Any, x: Any, output: Any, *, init_output: Any = None, out: Any = None, out_dtype: object = None,
-           target: Target | str | None = None) -> Any:
+           available_memory_proportion: float | None = None, target: Target | str | None = None) -> Any:
     """Return the gradients of a vanilla RNN's weights and biases (``popnn::rnn::paramDeltaUpdate``).
 
     Parameters
     ----------
     step_grads : array_like [steps, batch, outputs]
         As `rnn_bwd` returned them.
-    x, output, init_output, out, out_dtype, target
+    x, output, init_output, out, out_dtype, available_memory_proportion, target
         As for `lstm_wu`.
 
     Returns
@@ -255,7 +231,8 @@ def rnn_wu(step_grads: Any, x: Any, output: Any, *, init_output: Any = None, out
     >>> popnn.rnn_wu(*(np.ones((3, 2, 1), np.float32) for _ in range(3))).weights_output_grad
     array([[4.]], dtype=float32)
     """
-    call = rnn_update(step_grads, x, output, init_output=init_output, out_dtype=out_dtype)
+    call = rnn_update(step_grads, x, output, init_output=init_output, out_dtype=out_dtype,
+                      available_memory_proportion=available_memory_proportion)
     return _request("popnn.rnn_wu", call, out, target)
 
 
@@ -286,106 +263,39 @@ def rnn_update(step_grads: Any, x: Any, output: Any, **more: Any) -> CalledUpdat
 
 
 def _called(cell: str, grads: Operand, x: Any, output: Any, order: tuple[int, ...], *, init_output: Any = None,
-            reset: Operand | None = None, reset_after: bool = False, out_dtype: object = None) -> CalledUpdate:
+            reset: Operand | None = None, reset_after: bool = False, out_dtype: object = None,
+            available_memory_proportion: float | None = None) -> CalledUpdate:
     steps, batch, _, outputs = grads.shape
-    inputs, states = numbers("x", x, (steps, batch, "inputs")), numbers("output", output, (steps, batch, outputs))
-    init = optional("init_output", init_output, (batch, outputs))
+    inputs = numbers("x", x, (steps, batch, "inputs"))
+    states = numbers("output", output, (steps, batch, "states" if cell == "lstm" else outputs))
+    if states.shape[2] > outputs:
+        raise bad_argument("output", f"shape {states.shape}", f"at most {outputs} elements, as a projection has")
+    init = optional("init_output", init_output, (batch, states.shape[2]))
     result = state_format(out_dtype, grads, inputs, states)
-    return CalledUpdate(cell, grads, inputs, states, init, reset, order, result, reset_after)
+    return CalledUpdate(cell, grads, inputs, states, init, reset, order, result, reset_after,
+                        Memory(available_memory_proportion))
 
 
 def _request(name: str, call: CalledUpdate, out: Any, target: Any) -> Request:
     """Describe a weight update."""
-    plan, lacking = modelled_update(target, name, call.params, call.operands)
+    plan, lacking = modelled_update(target, name, call.params, call.operands, call.memory)
     machine = host_target(None, name)
-    inputs, outputs, gates = call.x.shape[2], call.output.shape[2], len(call.order)
+    inputs, outputs, gates = call.x.shape[2], call.grads.shape[3], len(call.order)
     front = () if call.cell == "rnn" else (gates,)
-    parts = (Part((*front, inputs, outputs), call.result), Part((*front, outputs, outputs), call.result),
+    parts = (Part((*front, inputs, outputs), call.result), Part((*front, call.output.shape[2], outputs), call.result),
              Part((*front, *((2,) if call.reset_after else ()), outputs), call.result))
     made = results(out, parts, WeightGradients)
-    update = _Updating(call.cell, call.planes, call.order, call.reset_after, machine)
+    sizes = UpdateSizes.of(call)
+    choices = [(steps, planes) for planes in dict.fromkeys((sizes.planes, 1)) for steps in shorter(sizes.steps)]
+    ready = Update(f"{call} weight update", sizes, machine)
+    (steps, planes), ready.fits = within_memory(name, choices, ready.temporary_bytes, ready.threads, call.memory,
+                                                machine)
+    ready.at_once = steps, planes
     slots = [x is not None for x in call.operands]
-    flops = 2 * gates * outputs * (inputs + outputs) * call.x.shape[0] * call.x.shape[1]
 
     def run(*arrays: Array) -> None:
         grads, read, output, init, reset = spread(arrays[:-1], slots)
-        update(grads, read, output, init, reset, made.views(arrays[-1]))
+        grads = grads if grads.ndim == 4 else grads[:, :, None]
+        ready.run(call.planes, call.order, UpdateArrays(grads, read, output, init, reset), made.views(arrays[-1]))
 
-    def tell() -> tuple[str, str, Any]:
-        what = f"{call} weight update"
-        kernel, threads = update.told(call)
-        return what, kernel, Update(what, kernel, flops, threads)
-
-    return on_tiles(request(run, [x for x in call.operands if x is not None], made, tell, lacking), plan)
-
-
-@dataclass(frozen=True)
-class _Updating:
-    """What computes the gradients of weights."""
-
-    cell: str
-    planes: dict[str, tuple[int, ...]]
-    order: tuple[int, ...]
-    reset_after: bool
-    machine: Target
-
-    def __call__(self, grads: Array, x: Array, output: Array, init: Array | None, reset: Array | None,
-                 views: Any) -> None:
-        """Write the gradients to views of the results."""
-        steps, batch, outputs = output.shape
-        rows = steps * batch
-        grads = np.ascontiguousarray(grads).reshape(rows, outputs * (grads.shape[2] if grads.ndim == 4 else 1))
-        before = temporary(output.shape, output.dtype)
-        if steps:
-            before[0] = 0 if init is None else init
-            before[1:] = output[:-1]
-        flat = np.ascontiguousarray(x).reshape(rows, x.shape[2])
-        self._write(views[0], self._product(flat, grads), self.planes["input"])
-        made = self._product(before.reshape(rows, outputs), grads)
-        self._write(views[1], made, self.planes["state"])
-        if reset is not None:
-            with np.errstate(over="ignore", invalid="ignore"):
-                scaled = (before.astype(np.float32) * reset[:, :, 0].astype(np.float32)).astype(output.dtype)
-            made = self._product(scaled.reshape(rows, outputs), grads)
-            candidate = self.order[2]
-            with np.errstate(over="ignore"):
-                views[1][candidate] = made[:, : outputs]
-        sums = self._product(np.ones((rows, 1), grads.dtype), grads)
-        if self.reset_after:
-            self._write(views[2][:, :1], sums, self.planes["input"])
-            self._write(views[2][:, 1:], sums, self.planes["state"])
-        else:
-            self._write(views[2].reshape(len(self.order), 1, outputs), sums, self.planes["input"])
-
-    def _product(self, left: Array, grads: Array) -> Array:
-        """Sums over all steps and rows, in FP32."""
-        (depth, rows), columns = left.shape, grads.shape[1]
-        made = temporary((rows, columns))
-        lowered = multiply(rows, depth, columns, contiguous(_format(left), depth, rows).transposed,
-                           contiguous(_format(grads), depth, columns), contiguous(FP32, rows, columns), self.machine)
-        if made.size:
-            lowered.executable(*lowered.arrange(left, grads, made))
-        return made
-
-    def _write(self, to: Array, made: Array, planes: Sequence[int]) -> None:
-        """Round sums of some planes to where their gates are."""
-        to = to[None] if to.ndim == 2 else to
-        each = made.reshape(len(made), made.shape[1] // max(1, to.shape[-1]), to.shape[-1])
-        with np.errstate(over="ignore"):
-            for gate, plane in zip(self.order, planes, strict=True):
-                to[gate] = each[:, plane]
-
-    def told(self, call: CalledUpdate) -> tuple[str, int]:
-        """Return the kernel of the product with the states, and its threads."""
-        steps, batch, outputs = call.output.shape
-        depth, columns = steps * batch, call.grads.shape[2] * outputs
-        states, grads = call.output.format, call.grads.format
-        assert states is not None
-        assert grads is not None
-        plan = multiply(outputs, depth, columns, contiguous(states, depth, outputs).transposed,
-                        contiguous(grads, depth, columns), contiguous(FP32, outputs, columns), self.machine).plan
-        return plan.kernel.label, plan.threads
-
-
-def _format(array: Array) -> Format:
-    return format_of(array)
+    return on_tiles(request(run, [x for x in call.operands if x is not None], made, ready, lacking), plan)

@@ -35,7 +35,7 @@ class RnnBackward(NamedTuple):
     draws=_CALLS + "rnn_fwd_calls", written=None)
 def rnn_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *, init_output: Any = None,
             time_steps: Any = None, activation: str = "tanh", out: Any = None, out_dtype: object = None,
-            target: Target | str | None = None) -> Any:
+            available_memory_proportion: float | None = None, target: Target | str | None = None) -> Any:
     """Run a vanilla RNN over a sequence: ``h = act(x W + h U + b)`` (``popnn::rnn::rnnFwdSequence``).
 
     Parameters
@@ -45,7 +45,7 @@ def rnn_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None,
     weights_input : array_like [inputs, outputs]
         PopLibs' feed-forward weights.
     weights_output : array_like [outputs, outputs]
-        PopLibs' feedback weights.
+        PopLibs' feedback weights. Weights may also be 8-bit numbers, with a scale or several (`QuarterArray`).
     biases : array_like [outputs], optional
         By default zero.
     init_output : array_like [batch, outputs], optional
@@ -58,6 +58,9 @@ def rnn_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None,
         Where the results go.
     out_dtype : dtype, Format or str, optional
         float32, float16 or bfloat16: of states and results; by default what `x` and the weights give.
+    available_memory_proportion : float, optional
+        The share of the cores' memory that temporaries may take: with less than all steps' inputs take multiplied, some
+        steps at a time. By default there is no limit; on a modelled machine PopLibs' 0.6.
     target : Target or str, optional
         The machine; by default this CPU. A modelled one has PopNN's plan, with the same numbers.
 
@@ -87,7 +90,8 @@ def rnn_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None,
     array([1., 2., 3.], dtype=float32)
     """
     call = forward_call(x, weights_input, weights_output, biases, init_output=init_output, time_steps=time_steps,
-                        activation=activation, out_dtype=out_dtype)
+                        activation=activation, out_dtype=out_dtype,
+                        available_memory_proportion=available_memory_proportion)
     return forward_request("popnn.rnn_fwd", call, RnnForward, out, target)
 
 
@@ -102,7 +106,7 @@ def forward_call(x: Any, weights_input: Any, weights_output: Any, biases: Any = 
 def rnn_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *, output: Any = None,
             init_output: Any = None, last_output_grad: Any = None, time_steps: Any = None, activation: str = "tanh",
             calc_input_gradients: bool = True, poplibs_exact: bool = False, out: Any = None, out_dtype: object = None,
-            target: Target | str | None = None) -> Any:
+            available_memory_proportion: float | None = None, target: Target | str | None = None) -> Any:
     """Return the gradients of a vanilla RNN's inputs, first state and steps (``popnn::rnn::rnnBwdSequence``).
 
     Parameters
@@ -123,6 +127,10 @@ def rnn_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: 
         Where the results go.
     out_dtype : dtype, Format or str, optional
         As for `rnn_fwd`: the format of `output` and of the results.
+    available_memory_proportion : float, optional
+        The share of the cores' memory that temporaries may take: with less than all steps' inputs take multiplied, some
+        steps at a time, computed again where they were not kept. By default there is no limit; on a modelled machine
+        PopLibs' 0.6.
     target : Target or str, optional
         The machine; by default this CPU. A modelled one has PopNN's plan, with the same numbers.
 
@@ -154,7 +162,8 @@ def rnn_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: 
     """
     call = called_back(grad, x, weights_input, weights_output, biases, output=output, init_output=init_output,
                        last_output_grad=last_output_grad, time_steps=time_steps, activation=activation,
-                       calc_input_gradients=calc_input_gradients, poplibs_exact=poplibs_exact, out_dtype=out_dtype)
+                       calc_input_gradients=calc_input_gradients, poplibs_exact=poplibs_exact, out_dtype=out_dtype,
+                       available_memory_proportion=available_memory_proportion)
     return backward_request("popnn.rnn_bwd", call, RnnBackward, out, target)
 
 

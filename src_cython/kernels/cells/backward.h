@@ -150,4 +150,17 @@ static void rnn_grad_body(const cell_place *p, float *w, int active)
     clear_rows(p, BWD_HELD, 1);
 }
 static void rnn_grad_step(const void *item, const pop_tile *tile) { walk(item, tile, BWD_LENGTHS, rnn_grad_body); }
+
+/* The gradient of a projection, which its product takes. */
+static void project_grad_body(const cell_place *p, float *w, int active)
+{
+    if (!active) {
+        stand_still(p, w, 1);
+        return;
+    }
+    output_grad(p, w, w + POP_CHUNK, 1);
+    write_row(p, BWD_GRADS, 0, w);
+    clear_rows(p, BWD_HELD, 1);
+}
+static void project_grad_step(const void *item, const pop_tile *tile) { walk(item, tile, BWD_LENGTHS, project_grad_body); }
 #endif

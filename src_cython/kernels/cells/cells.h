@@ -11,7 +11,8 @@
 
 #define POP_CELLS_ROW(op) {#op, "float32|float16|bfloat16", #op, POP_FUNCTION(op##_step), {1, POP_LANES, 1}, {1, POP_CHUNK, 1}, POP_CONSISTENT}
 static const pop_kernel POP_CELLS_KERNELS[] = {
-    POP_CELLS_ROW(lstm), POP_CELLS_ROW(lstm_again), POP_CELLS_ROW(gru), POP_CELLS_ROW(rnn),
+    POP_CELLS_ROW(lstm), POP_CELLS_ROW(lstm_again), POP_CELLS_ROW(gru), POP_CELLS_ROW(rnn), POP_CELLS_ROW(project),
     POP_CELLS_ROW(lstm_grad), POP_CELLS_ROW(gru_grad), POP_CELLS_ROW(rnn_grad),
+    POP_CELLS_ROW(project_grad),
 };
 #endif

@@ -142,4 +142,17 @@ static void rnn_body(const cell_place *p, float *w, int active)
     write_row(p, FWD_LAST, 0, w);
 }
 static void rnn_step(const void *item, const pop_tile *tile) { walk(item, tile, FWD_LENGTHS, rnn_body); }
+
+/* A state that is a product: the projection of what a cell gives. */
+static void project_body(const cell_place *p, float *w, int active)
+{
+    if (!active) {
+        clear_rows(p, FWD_OUT, 1);
+        return;
+    }
+    const float *x = row_of(p, FWD_SECOND, 0, w);
+    write_row(p, FWD_OUT, 0, x);
+    write_row(p, FWD_LAST, 0, x);
+}
+static void project_step(const void *item, const pop_tile *tile) { walk(item, tile, FWD_LENGTHS, project_body); }
 #endif

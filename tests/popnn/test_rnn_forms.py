@@ -1,0 +1,134 @@
+"""Recurrent layers: 8-bit weights, projections, limits on memory."""
+
+from __future__ import annotations
+
+import warnings
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from poplibs_py import popnn
+from poplibs_py.config import thread_limit
+from poplibs_py.errors import InvalidArgumentError, MemoryLimitWarning
+from poplibs_py.formats import F143, F152, QuarterArray
+from poplibs_py.ops import host_target
+from poplibs_py.program import memory_in_use, memory_peak
+from poplibs_py.testing import assert_same_bits
+
+GATES = {"lstm": 4, "gru": 3, "rnn": 1}
+STEPS, BATCH, INPUTS, OUTPUTS = 32, 8, 24, 32
+
+
+def numbers(*shape, seed=0, size=0.25, dtype=np.float32):
+    """Sixteenths: sums of few of their products are exact in any order."""
+    return (np.random.default_rng((seed, *shape)).integers(-16, 17, shape) * (size / 16)).astype(dtype)
+
+
+def layer(cell, dtype=np.float32, states=OUTPUTS):
+    front = (GATES[cell],) if cell != "rnn" else ()
+    x, *weights = (numbers(*shape, dtype=dtype) for shape in (
+        (STEPS, BATCH, INPUTS), (*front, INPUTS, OUTPUTS), (*front, states, OUTPUTS), (*front, OUTPUTS)))
+    return x, *weights
+
+
+def passes(cell, operands, grad, more=None, updated=None, **how):
+    """All results of a forward pass, of both kinds of backward passes and of a weight update."""
+    forward, back, update = (getattr(popnn, f"{cell}_{kind}") for kind in ("fwd", "bwd", "wu"))
+    more = more or {}
+    made = forward(*operands, **more, **how)
+    kept = {} if cell == "rnn" else {"intermediates": made.intermediates}
+    kept |= {} if cell == "lstm" else {"output": made.output}
+    again, grads = (back(grad, *operands, **some, **more, **how) for some in ({}, kept))
+    read = {"intermediates": made.intermediates} if cell == "gru" else {}
+    gates = grads.step_grads if cell == "rnn" else grads.gate_grads
+    return [*made, *again, *grads, *update(gates, operands[0], made.output, **read, **how)]
+
+
+@pytest.mark.parametrize("cell", GATES)
+@pytest.mark.parametrize(("fmt", "scale"), [(F143, -4), (F152, 0)])
+def test_8_bit_weights_are_their_values(cell, fmt, scale):
+    x, w, u, b = layer(cell, np.float16)
+    grad = numbers(STEPS, BATCH, OUTPUTS, dtype=np.float16)
+    eight = [QuarterArray.from_array(v.astype(np.float32), fmt, scale) for v in (w, u)]
+    wide = [v.to_array().astype(np.float16) for v in eight]
+    due = passes(cell, (x, *wide, b), grad)
+    made = passes(cell, (x, *eight, b), grad)
+    for part, other in zip(made, due, strict=True):
+        assert_same_bits(part, other)
+    if fmt == F143 and cell == "lstm":  # scales of blocks are the values' too
+        blocks = [QuarterArray.from_array(v, F143, "auto", (1, 4, 8)) for v in wide]
+        wide = [v.to_array().astype(np.float32) for v in blocks]
+        how = {"out_dtype": "float16"}
+        assert_same_bits(popnn.lstm_fwd(x, *blocks, b, **how).output, popnn.lstm_fwd(x, *wide, b, **how).output)
+        plain = [v.astype(ml_dtypes.float8_e4m3fnuz) for v in wide]
+        assert_same_bits(popnn.lstm_fwd(x, *plain, b).output,
+                         popnn.lstm_fwd(x, *(v.astype(np.float16) for v in plain), b).output)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("cell", [*GATES, "projected"])
+@thread_limit(1)
+def test_passes_keep_to_a_limit_on_memory(cell, dtype):
+    """Counted, at most what the limit leaves; the numbers are those of all steps at once, or sums in another order."""
+    name, states = ("lstm", OUTPUTS // 2) if cell == "projected" else (cell, OUTPUTS)
+    operands, more = layer(name, dtype, states), {}
+    lengths = np.random.default_rng(1).integers(0, STEPS + 1, BATCH)
+    target = host_target(None, "test")
+    if cell == "projected":
+        more["weights_projection"] = numbers(OUTPUTS, states, dtype=dtype)
+    forward, back, update = (getattr(popnn, f"{name}_{kind}") for kind in ("fwd", "bwd", "wu"))
+    grad, more["time_steps"] = numbers(STEPS, BATCH, states, dtype=dtype), lengths
+    made = forward(*operands, **more)
+    kept = {} if name == "rnn" else {"intermediates": made.intermediates[:, :, :4] if name == "lstm" else
+                                     made.intermediates}
+    kept |= {} if name == "lstm" else {"output": made.output}
+    gates = back(grad, *operands, **kept, **more)[3 if name == "lstm" else 2]
+    read = {"intermediates": made.intermediates} if name == "gru" else {}
+    calls = [lambda **how: forward(*operands, **more, **how), lambda **how: back(grad, *operands, **more, **how),
+             lambda **how: back(grad, *operands, **kept, **more, **how),
+             lambda **how: update(gates, operands[0], made.output, **read, **how)]
+    for number, call in enumerate(calls):
+        free, kept_to = taken_by(call), []
+        for share in (0.99, 0.75, 0.5):
+            limit = share * free[1]
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                results, most = taken_by(call, available_memory_proportion=limit / target.bytes_per_tile)
+            if not said:
+                assert most <= limit
+                kept_to.append(share)
+            for part, due in zip(results, free[0], strict=True):
+                few = 8 * np.finfo(dtype).eps  # roundings: sums of as many steps in another order
+                largest = float(abs(due).max(initial=0))
+                np.testing.assert_allclose(part.astype(float), due.astype(float), rtol=few, atol=few * largest)
+        assert kept_to or number == 2  # what was kept needs no more than packed weights
+        with pytest.warns(MemoryLimitWarning, match="the least that any plan takes"):
+            call(available_memory_proportion=1e-6)
+
+
+def taken_by(call, **how):
+    """Results, and the most temporary bytes at once."""
+    call(**how)
+    memory_peak(reset=True)
+    before = memory_in_use()
+    results = call(**how)
+    return results, memory_peak() - before
+
+
+@pytest.mark.parametrize("shape", [(OUTPUTS, 0), (OUTPUTS, OUTPUTS + 1), (OUTPUTS - 1, OUTPUTS), (OUTPUTS, 5)])
+def test_projections_that_do_not_fit_are_named(shape):
+    with pytest.raises(InvalidArgumentError, match="weights_projection: got shape"):
+        popnn.lstm_fwd(*layer("lstm"), weights_projection=np.zeros(shape, np.float32))
+
+
+def test_a_projection_by_one_is_none():
+    operands, grad = layer("lstm"), numbers(STEPS, BATCH, OUTPUTS)
+    one = np.eye(OUTPUTS, dtype=np.float32)
+    plain, projected = popnn.lstm_fwd(*operands), popnn.lstm_fwd(*operands, weights_projection=one)
+    for part, due in zip(projected, plain, strict=True):
+        assert_same_bits(part, due)
+    back = popnn.lstm_bwd(grad, *operands, weights_projection=one)
+    for part, due in zip(back, popnn.lstm_bwd(grad, *operands), strict=False):
+        assert_same_bits(part, due)
+    assert back.weights_projection_grad.any()
