@@ -4,7 +4,7 @@ Activations are [N, C, ...]; statistics are per channel, over all other axes. Al
 along the batch, then along each axis of the field in turn, the later half is added to the earlier one, the middle one
 of an odd number waiting, until one is left. That order is the shape's alone: the bits are the same at every
 instruction-set level, for any strides and number of threads, and a term meets about the logarithm of their number of
-roundings.
+roundings. A modelled machine has PopLibs' plan of each, and these numbers.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ import numpy as np
 
 from ..errors import bad_argument, finite, flag
 from ..formats import Format
-from ..ops import RESULT, Array, Operand, Request, array_operand, modelled_target, op, receive, result_format
+from ..ops import RESULT, Array, Operand, Request, array_operand, on_tiles, op, receive, result_format
 from ..ops.numpy_ops import told
 from ..ops.parts import Part, results
 from ..target import Target
 from .factor.params import FORMATS, asked_dtype, checked_dtype
+from .norm_plans import norm_on
 
 __all__ = ["NormParamGradients", "NormStatistics", "norm_gradients", "norm_param_gradients", "norm_statistics",
            "norm_statistics_gradients", "norm_whiten", "normalise"]
 
 _BOUND, _DRAWS = "poplin.norm_bound:", "testing.norm_calls:"
 _ALLOWED = "float32, float16 or bfloat16 numbers"
-_CAN_ONLY_HOST = "of this normalisation by itself"
 
 
 class NormStatistics(NamedTuple):
@@ -66,7 +66,7 @@ def norm_statistics(acts: Any, eps: float, *, unbiased_var_estimate: bool = Fals
     out_dtype : dtype, Format or str, optional
         float32, float16 or bfloat16; by default that of `acts`.
     target : Target or str, optional
-        The machine; by default this CPU, which alone does it.
+        The machine; by default this CPU.
 
     Returns
     -------
@@ -96,7 +96,7 @@ def norm_statistics(acts: Any, eps: float, *, unbiased_var_estimate: bool = Fals
     assert x.format is not None
     part = Part((x.shape[1],), asked_dtype(out_dtype, x.format))
     made = results(out, (part, part), NormStatistics)
-    _, lacking = modelled_target(target, "poplin.norm_statistics", lambda _: _CAN_ONLY_HOST)
+    plan, lacking = norm_on("norm_statistics", target, (x,), part.format, stable=stable)
 
     def run(array: Array, buffer: Array) -> None:
         values = _single(array)
@@ -112,8 +112,8 @@ def norm_statistics(acts: Any, eps: float, *, unbiased_var_estimate: bool = Fals
             for view, result in zip(made.views(buffer), (mean, np.float32(1) / np.sqrt(scaled)), strict=True):
                 view[...] = result
 
-    return Request(run, (x, RESULT), made.receiver, told("norm_statistics", x.shape, x.format), wrap=made.wrap,
-                   lacking=lacking, steady=True, keep=not made.given)
+    return on_tiles(Request(run, (x, RESULT), made.receiver, told("norm_statistics", x.shape, x.format),
+                            wrap=made.wrap, lacking=lacking, steady=True, keep=not made.given), plan)
 
 
 def bessel(count: int, unbiased: bool) -> float:
@@ -170,7 +170,7 @@ def normalise(whitened: Any, gamma: Any, beta: Any, *, out: Any = None, out_dtyp
     out_dtype : dtype, Format or str, optional
         float32, float16 or bfloat16; by default what the operands' formats give.
     target : Target or str, optional
-        The machine; by default this CPU, which alone does it.
+        The machine; by default this CPU.
 
     Returns
     -------
@@ -237,7 +237,7 @@ def norm_param_gradients(grad: Any, whitened: Any, *, out: Any = None, out_dtype
     out_dtype : dtype, Format or str, optional
         float32, float16 or bfloat16; by default what the operands' formats give.
     target : Target or str, optional
-        The machine; by default this CPU, which alone does it.
+        The machine; by default this CPU.
 
     Returns
     -------
@@ -257,7 +257,7 @@ def norm_param_gradients(grad: Any, whitened: Any, *, out: Any = None, out_dtype
     assert y.format is not None
     part = Part((g.shape[1],), asked_dtype(out_dtype, result_format(g.format, y.format)))
     made = results(out, (part, part), NormParamGradients)
-    _, lacking = modelled_target(target, "poplin.norm_param_gradients", lambda _: _CAN_ONLY_HOST)
+    plan, lacking = norm_on("norm_param_gradients", target, (g, y), part.format)
 
     def run(grads: Array, acts: Array, buffer: Array) -> None:
         grads = _single(grads)
@@ -266,8 +266,8 @@ def norm_param_gradients(grad: Any, whitened: Any, *, out: Any = None, out_dtype
             gamma_grad[...] = _sum(_single(acts) * grads)
             beta_grad[...] = _sum(grads)
 
-    return Request(run, (g, y, RESULT), made.receiver, told("norm_param_gradients", g.shape, g.format), wrap=made.wrap,
-                   lacking=lacking, steady=True, keep=not made.given)
+    return on_tiles(Request(run, (g, y, RESULT), made.receiver, told("norm_param_gradients", g.shape, g.format),
+                            wrap=made.wrap, lacking=lacking, steady=True, keep=not made.given), plan)
 
 
 @op("poplin.norm_statistics_gradients", poplibs="poplin::normStatisticsGradients",
@@ -334,7 +334,8 @@ def _elementwise(name: str, operands: tuple[Operand, ...], step: Any, out: Any, 
     formats: list[Format] = [operand.format for operand in operands if operand.format is not None]
     receiver = receive("out", out, shape, out_dtype, result_format(*formats), operands)
     checked_dtype("out_dtype" if out is None else "out", receiver.format)
-    _, lacking = modelled_target(target, f"poplin.{name}", lambda _: _CAN_ONLY_HOST)
+    assert isinstance(receiver.format, Format)
+    plan, lacking = norm_on(name, target, operands, receiver.format)
     vectors = [len(operand.shape) == 1 for operand in operands]
 
     def run(*arrays: Array) -> None:
@@ -345,8 +346,8 @@ def _elementwise(name: str, operands: tuple[Operand, ...], step: Any, out: Any, 
             singles = [_spread(x, singles[0]) if is_vector else x for x, is_vector in pairs]
             made[...] = step(*singles)
 
-    return Request(run, (*operands, RESULT), receiver, told(name, shape, operands[0].format), lacking=lacking,
-                   steady=True)
+    return on_tiles(Request(run, (*operands, RESULT), receiver, told(name, shape, operands[0].format),
+                            lacking=lacking, steady=True), plan)
 
 
 def _activations(name: str, value: Any) -> Operand:

@@ -11,11 +11,11 @@ from math import prod
 
 from ..formats import Format
 from ..ops import Operand, Receiver, planned_on
-from ..popops.compose import Composition
+from ..poplin.norm_plans import add_gradients, add_param_gradients, add_statistics, add_whitening
+from ..popops.compose import Composition, type_of_all
 from ..popops.model import TYPE_BYTES, Vertex
 from ..popops.tile_plan import Step, TilePlan, work_of
 from ..target import Target, linear_mapping
-from ..target.types import type_of
 from .loss_model import loss_cycles
 
 __all__ = ["loss_on", "norm_on", "softmax_on", "softmax_steps"]
@@ -23,14 +23,6 @@ __all__ = ["loss_on", "norm_on", "softmax_on", "softmax_steps"]
 Shape = tuple[int, ...]
 
 _LOGITS = "whose loss takes probabilities"
-
-
-def _word(operands: Sequence[Operand], made: Format, shape: Shape) -> tuple[str, str]:
-    """PopLibs' type of all of them, and what no vertex does."""
-    word = type_of(made)
-    if word not in ("float", "half") or any(x.format != made or x.scale for x in operands):
-        return "", f"of {', '.join(dict.fromkeys(str(x.format) for x in operands))} to {made}"
-    return word, "" if prod(shape) else "of nothing"
 
 
 def _kept(shape: Shape, axes: Shape) -> Shape:
@@ -57,7 +49,7 @@ def softmax_on(op: str, target: Target | str | None, operands: Sequence[Operand]
 
     def plan_on(machine: Target) -> TilePlan | str:
         assert isinstance(receiver.format, Format)
-        word, lacking = _word(operands, receiver.format, shape)
+        word, lacking = type_of_all(operands, receiver.format, shape)
         if lacking or receiver.scale:
             return lacking or "to numbers with a scale"
         return _softmax(op, shape, axes, word, machine) if plain else "with a mask or a scale"
@@ -132,7 +124,7 @@ def norm_on(op: str, target: Target | str | None, operands: Sequence[Operand], m
     def plan_on(machine: Target) -> TilePlan | str:
         if op.startswith("rms_norm"):
             return "in PopLibs"
-        word, lacking = _word(operands, made, shape)
+        word, lacking = type_of_all(operands, made, shape)
         return lacking or _norm(op, shape, axes, params, word, machine)
 
     return planned_on(f"popnn.{op}", target, plan_on)
@@ -140,30 +132,18 @@ def norm_on(op: str, target: Target | str | None, operands: Sequence[Operand], m
 
 @lru_cache(maxsize=512)
 def _norm(op: str, shape: Shape, axes: Shape, params: Shape, word: str, target: Target) -> TilePlan:
-    made, rows, elements = Composition(target, word), _kept(shape, axes), prod(shape)
-    for kind in ("ADD", "SQUARE_ADD"):  # PopLibs' default, which takes no second pass
-        made.reduce("statistics", kind, shape, axes, scaled=True)
-    made.elementwise("statistics", "VARIANCE_TO_INV_STD_DEV", prod(rows), operands=2, number=True)
-    made.broadcast("whiten", "SUBTRACT", shape, rows)
-    made.broadcast("whiten", "MULTIPLY", shape, rows, in_place=True)
+    made, elements = Composition(target, word), prod(shape)
+    add_statistics(made, shape, axes)  # PopLibs' default, which takes no second pass
+    add_whitening(made, shape, axes)
     problem = f"{op} {shape} over {axes}, {word}"
     if not op.endswith("_grad"):
         made.broadcast("scale", "MULTIPLY", shape, params)
         made.broadcast("scale", "ADD", shape, params, in_place=True)
         return made.plan(f"popnn.{op}", problem, reads=elements + 2 * prod(params), writes=elements)
     over = tuple(d for d, n in enumerate(params) if n == 1)
-    made.broadcast("parameters", "MULTIPLY", shape, shape)
-    for _ in range(2):
-        made.reduce("parameters", "ADD", shape, over)
+    add_param_gradients(made, "parameters", shape, over)
     made.broadcast("scale", "MULTIPLY", shape, params)
-    made.broadcast("statistics", "MULTIPLY", shape, shape)
-    for _ in range(2):
-        made.reduce("statistics", "ADD", shape, axes, scaled=True)
-    made.broadcast("gradient", "MULTIPLY", shape, rows)
-    made.elementwise("gradient", "MULTIPLY", prod(rows), operands=2, number=True, in_place=True)
-    made.broadcast("gradient", "ADD", shape, rows, in_place=True)
-    made.elementwise("gradient", "ADD", elements, operands=2, in_place=True)
-    made.broadcast("gradient", "MULTIPLY", shape, rows, in_place=True)
+    add_gradients(made, shape, axes)
     return made.plan(f"popnn.{op}", problem, reads=2 * elements + prod(params), writes=elements + 2 * prod(params))
 
 
@@ -190,7 +170,7 @@ def loss_on(op: str, target: Target | str | None, operands: Sequence[Operand], m
     def plan_on(machine: Target) -> TilePlan | str:
         if op != "calc_loss":
             return _LOGITS
-        word, lacking = _word(operands, made, shape)
+        word, lacking = type_of_all(operands, made, shape)
         return lacking or _loss(shape, word, cross_entropy, labels, machine)
 
     return planned_on(f"popnn.{op}", target, plan_on)

@@ -23,6 +23,7 @@ from ..target.types import type_of
 from ._reduce import ReduceParams, ReduceProgram, Way, lower, lower_scan, merged_axes
 from ._reduce_tiles import CHAINED, lower_tiled
 from ._request import has_scale, strided_request
+from .reduce_compositions import COMPOSED, plan_composed
 from .reduce_plan import ReducePlan, plan_argmax, plan_nan, plan_reduction, reduction_lacks
 from .tile_plan import TilePlan
 
@@ -143,6 +144,7 @@ def _plan(name: str, x: Operand, axes: tuple[int, ...], receiver: Receiver, redu
     element, way = x.array.dtype if x.format is None else x.format, reduction.way
     types = type_of(element), type_of(receiver.format)
     vertex_op = "" if reduction.scans else _VERTEX_OPS.get((way.kernel, way.finish), "")
+    composed = "" if reduction.scans else COMPOSED.get((way.kernel, way.finish), "")
     scaled = reduction.update or reduction.scale != (0.0 if vertex_op == "LOG_ADD" else 1.0)
 
     def missing(_: Target) -> str:
@@ -153,9 +155,9 @@ def _plan(name: str, x: Operand, axes: tuple[int, ...], receiver: Receiver, redu
             return f"of {element}" if types[0] not in ("float", "half") else "" if whole else "over some axes"
         if way.kernel in _PLACES:
             return "" if types[0] in _OF_PLACES else f"of {element}"
-        if not vertex_op:
-            return "alone: it is several of PopLibs' operations, or none"
-        lacks = reduction_lacks(vertex_op, *types)
+        if not (vertex_op or composed):
+            return "with compensated sums" if way.state == "compensated" else "in PopLibs"
+        lacks = reduction_lacks(vertex_op or composed, *types)
         return (f"from {element} to {receiver.format}" if types[0] else f"of {element}") if lacks else ""
 
     machine, lacking = modelled_target(target, f"popops.{name}", missing)
@@ -165,6 +167,8 @@ def _plan(name: str, x: Operand, axes: tuple[int, ...], receiver: Receiver, redu
         return plan_nan(name, x.shape, types[0], machine), ""
     if way.kernel in _PLACES:
         return plan_argmax(name, x.shape, axes, types[0], machine), ""
+    if composed:
+        return plan_composed(name, way.kernel, way.finish, x.shape, axes, types, machine), ""
     return plan_reduction(name, vertex_op, x.shape, axes, types, machine, scaled=scaled), ""
 
 

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 
+from ..formats import Format
+from ..ops import Operand
 from ..target import Target, linear_mapping
+from ..target.types import type_of
 from ._vertices import elementwise_vertices
 from .broadcast_plan import planned_broadcast
-from .model import TYPE_BYTES
+from .model import TYPE_BYTES, Vertex
 from .reduce_plan import plan_reduction
 from .tile_plan import Step, TilePlan, memory_of, work_of
 
-__all__ = ["Composition"]
+__all__ = ["Composition", "type_of_all"]
+
+
+def type_of_all(operands: Sequence[Operand], made: Format, shape: tuple[int, ...]) -> tuple[str, str]:
+    """Return PopLibs' type of all operands and results, and what has no vertex in words: of other types, of nothing."""
+    word = type_of(made)
+    if word not in ("float", "half") or any(x.format != made or x.scale for x in operands):
+        return "", f"of {', '.join(dict.fromkeys(str(x.format) for x in operands))} to {made}"
+    return word, "" if prod(shape) else "of nothing"
 
 
 class Composition:
@@ -25,6 +37,8 @@ class Composition:
     target : Target
     data_type : str
         PopLibs' type of what is computed.
+    result_type : str, optional
+        That of the results; by default the same.
 
     Examples
     --------
@@ -37,21 +51,26 @@ class Composition:
     {'exchange': 32, 'scale': 221}
     """
 
-    def __init__(self, target: Target, data_type: str) -> None:
-        self.target, self.data_type = target, data_type
+    def __init__(self, target: Target, data_type: str, result_type: str | None = None) -> None:
+        self.target, self.data_type, self.result_type = target, data_type, result_type or data_type
         self.times = 1
         self.steps: list[Step] = []
 
-    def elementwise(self, name: str, op: str, elements: int, *, operands: int = 1, number: bool = False,
-                    in_place: bool = False, received: int = 0) -> None:
+    def elementwise(self, name: str, op: str, elements: int, data_type: str | None = None, *, operands: int = 1,
+                    number: bool = False, in_place: bool = False, received: int = 0) -> None:
         """Add an operation on arrays that lie as its result does, the last of them perhaps one number.
 
         A tile receives so many bytes an element of them.
         """
-        numbers = (False,) * (operands - number) + (True,) * number
-        mapping = linear_mapping(self.target, elements, TYPE_BYTES[self.data_type])
-        work = work_of(self.target, mapping.classes, lambda n: elementwise_vertices(
-            self.target, op, self.data_type, n, in_place=in_place, numbers=numbers), lambda n: n * received)
+        numbers, word = (False,) * (operands - number) + (True,) * number, data_type or self.data_type
+        self.vertices(name, elements, lambda n: elementwise_vertices(
+            self.target, op, word, n, in_place=in_place, numbers=numbers), word, received=received)
+
+    def vertices(self, name: str, elements: int, of_tile: Callable[[int], tuple[Vertex, ...]],
+                 data_type: str | None = None, *, received: int = 0) -> None:
+        """Add vertices of so many elements that lie linearly, given those of a tile."""
+        shares = linear_mapping(self.target, elements, TYPE_BYTES[data_type or self.data_type]).classes
+        work = work_of(self.target, shares, of_tile, lambda n: n * received)
         self.add(Step(name, work, max((w.received for w in work), default=0)))
 
     def broadcast(self, name: str, op: str, shape: tuple[int, ...], *beside: tuple[int, ...],
@@ -61,10 +80,10 @@ class Composition:
         self.take(planned_broadcast(name, op, shape, (shape, *beside), order, self.data_type, self.data_type, in_place,
                                     self.target).steps, name)
 
-    def reduce(self, name: str, op: str, shape: tuple[int, ...], axes: tuple[int, ...], *,
-               scaled: bool = False) -> None:
+    def reduce(self, name: str, op: str, shape: tuple[int, ...], axes: tuple[int, ...],
+               result_type: str | None = None, *, scaled: bool = False) -> None:
         """Add a reduction of an array."""
-        types = self.data_type, self.data_type
+        types = self.data_type, result_type or self.data_type
         self.take(plan_reduction(name, op, shape, axes, types, self.target, scaled=scaled).steps, name)
 
     def copy(self, name: str, elements: int, data_type: str | None = None) -> None:
@@ -95,7 +114,9 @@ class Composition:
         reads, writes : int
             Elements of all operands and of all results, which lie linearly.
         """
-        size, temporary = TYPE_BYTES[self.data_type], max((step.temp_bytes for step in self.steps), default=0)
-        held = [np.diff(linear_mapping(self.target, n, size).edges()) * size for n in (reads, writes)]
+        temporary = max((step.temp_bytes for step in self.steps), default=0)
+        sizes = TYPE_BYTES[self.data_type], TYPE_BYTES[self.result_type]
+        held = [np.diff(linear_mapping(self.target, n, size).edges()) * size
+                for n, size in zip((reads, writes), sizes, strict=True)]
         memory = memory_of(self.target, held[0], held[1], temporary)
         return TilePlan(op, problem, self.target, tuple(self.steps), memory, decisions)

@@ -90,9 +90,11 @@ def test_integers_and_truth_values_have_vertices_too():
 
 
 @pytest.mark.parametrize(("call", "words"), [
-    (lambda x: popops.variance(x, target="gc200"), "several of PopLibs' operations"),
-    (lambda x: popops.norm(x, target="gc200"), "several of PopLibs' operations"),
-    (lambda x: popops.sum(x, compensated=True, target="gc200"), "several of PopLibs' operations"),
+    (lambda x: popops.variance(x.astype(np.int32), target="gc200"), "from int32 to float32"),
+    (lambda x: popops.norm(x.astype(BF16.dtype), target="gc200"), "norm of bfloat16"),
+    (lambda x: popops.norm(x, ord=np.inf, out_dtype="float16", target="gc200"), "from float32 to float16"),
+    (lambda x: popops.sum(x, compensated=True, target="gc200"), "with compensated sums"),
+    (lambda x: popops.cumulative_sum(x, target="gc200"), "popops.cumulative_sum in PopLibs"),
     (lambda x: popops.sum(x.astype(BF16.dtype), target="gc200"), "of bfloat16"),
     (lambda x: popops.sum(x.astype(np.int32), target="gc200"), "from int32 to int64"),
     (lambda x: popops.max(x, out_dtype="float16", target="gc200"), "from float32 to float16"),
@@ -115,6 +117,31 @@ def test_what_is_asked_of_a_plan_is_checked():
 
 
 # Plans -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("op", "keywords", "phases"), [
+    ("variance", {"ddof": 1}, "mean difference squares"),
+    ("standard_deviation", {"out_dtype": "float32"}, "mean difference squares root"),
+    ("norm", {}, "squares root"), ("norm", {"ord": 1}, "magnitude sum"), ("norm", {"ord": np.inf}, "magnitude maximum"),
+])  # fmt: skip
+def test_what_poplibs_composes_has_the_plan_of_its_operations_and_this_cpus_numbers(op, keywords, phases):
+    for shape, axes in (((300, 40), 0), ((8, 16, 9), (0, 2)), ((5000,), None), ((0, 3), None), ((7, 3), ())):
+        if keywords.get("ord") == np.inf and 0 in shape:
+            continue
+        x = numbers(shape, np.float16)
+        with profile(target="gc200") as report:
+            made = getattr(popops, op)(x, axes, **keywords)
+        testing.assert_same_bits(made, getattr(popops, op)(x, axes, **keywords))
+        (run,) = report.runs
+        assert (run.lacking, run.plan.op, run.plan.fits) == ("", op, True)
+        assert [p for p in run.plan.phases if p != "exchange"] == (phases.split() if x.size else [])
+    (mean, squares) = (plan_reduce((300, 40), 0, reduction, scaled=True) for reduction in ("ADD", "SQUARE_ADD"))
+    if op == "variance":
+        with profile(target="gc200") as report:
+            popops.variance(numbers((300, 40), np.float16), 0)
+        cycles = report.runs[0].plan.phases
+        assert cycles["mean"] == mean.cycles - mean.phases["exchange"]
+        assert cycles["squares"] == squares.cycles - squares.phases["exchange"]
 
 
 def test_axes_of_one_kind_are_taken_together():
