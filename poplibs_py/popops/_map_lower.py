@@ -6,7 +6,7 @@ its format in between. Integers and truth values are of their own types.
 
 from __future__ import annotations
 
-from collections import Counter
+import sys
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ import numpy as np
 from ..errors import UnsupportedError, bad_argument, bad_type
 from ..formats import BF16, FP16, FP32, Format
 from ..kernels import kernels
+from ._arithmetic import joined
 from ._elementwise import ELEMENTWISE, ElementwiseOp
 from ._promotion import BOOL, Element, allowed_for, meeting, typed
 from ._steps import MOST_VALUES, Chain, Step, kernel_name
@@ -253,7 +254,8 @@ class _Lowering:
             if live.intersection(writes):
                 live.update(reads)
                 steps.append(step._replace(reads=reads, writes=writes))
-        steps = _paired(steps[::-1], self.lanes, self.outputs.stop)
+        numbers_of = {i: int.from_bytes(bits, sys.byteorder) for (_, bits), i in self.constants.items()}
+        steps = joined(steps[::-1], self.lanes, self.outputs.stop, numbers_of)
         used = {i for step in steps for i in step.reads}
         fixed = [*range(self.outputs.stop), *(i for i in self.constants.values() if i in used)]
         numbers, kept = _numbered(steps, self.lanes, fixed)
@@ -274,8 +276,7 @@ def _numbered(steps: Sequence[Step], lanes: Sequence[str], fixed: Sequence[int])
     staying = set(fixed)
     for at, step in enumerate(steps):
         over = [i for i in dict.fromkeys(step.reads) if last[i] == at and i not in staying]
-        early = step.kind == "compute"  # a kernel reads before it writes
-        for i in over if early else ():
+        for i in over if step.early else ():
             free[lanes[i]].append(numbers[i])
         for i in step.writes:
             if i not in numbers:
@@ -283,32 +284,9 @@ def _numbered(steps: Sequence[Step], lanes: Sequence[str], fixed: Sequence[int])
                 numbers[i] = free[lane].pop() if free[lane] else len(kept)
                 if numbers[i] == len(kept):
                     kept.append(lane)
-        for i in () if early else over:
+        for i in () if step.early else over:
             free[lanes[i]].append(numbers[i])
     return numbers, kept
-
-
-_PAIRED = ("add", "sub", "mul")
-
-
-def _paired(steps: list[Step], lanes: Sequence[str], operands: int) -> list[Step]:
-    """Steps of arithmetic two by two, where the first's result is the second's alone: kernels/elementwise/pairs.h."""
-    readers = Counter(i for step in steps for i in step.reads)
-    fits = [step.op in _PAIRED and all(lanes[i] == "float32" for i in (*step.reads, *step.writes)) for step in steps]
-    single = {step.writes[0]: at for at, step in enumerate(steps)
-              if fits[at] and step.writes[0] >= operands and readers[step.writes[0]] == 1}
-    gone: set[int] = set()
-    made = list(steps)
-    for at, step in enumerate(steps):
-        first = max((single[i] for i in step.reads if i in single), default=-1) if fits[at] else -1
-        if first < 0 or first in gone or made[first] is not steps[first]:
-            continue
-        joins = steps[first].writes[0]
-        other = step.reads[1] if step.reads[0] == joins else step.reads[0]
-        then = "from" if step.op == "sub" and step.reads[1] == joins else step.op
-        made[at] = Step(f"{steps[first].op}_then_{then}", (*steps[first].reads, other), step.writes)
-        gone.add(first)
-    return [step for at, step in enumerate(made) if at not in gone]
 
 
 Rule = Callable[[str, list[Expression], Element, _Lowering], "tuple[str, list[Expression]] | Expression | None"]

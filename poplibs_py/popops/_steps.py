@@ -24,7 +24,7 @@ Array = np.ndarray[Any, Any]
 MOST_VALUES = 64
 """Operands and buffers of one operation: POP_STRIDED_SLOTS."""
 
-_KINDS = {"compute": 0, "decode": 1, "encode": 2, "copy": 3}
+_KINDS = {"compute": 0, "decode": 1, "encode": 2, "copy": 3, "arithmetic": 4}
 _STEP, _BUFFER, _CAST = dtype_of("pop_strided_step"), dtype_of("pop_strided_buffer"), dtype_of("pop_cast")
 
 
@@ -35,21 +35,30 @@ class Step(NamedTuple):
     ----------
     op : str
         The elementwise kernel's operation; ``"decode"`` and ``"encode"`` are a codec's, ``"copy"`` is none's.
+        ``"arithmetic"`` is several operations in one kernel.
     reads, writes : tuple of int
         Which values: inputs, outputs, then buffers.
     format : Format, numpy.dtype or None
         What a codec decodes from or encodes to.
+    plan : tuple of int
+        The words of arithmetic: see src_cython/kernels/elementwise/arithmetic.h.
     """
 
     op: str
     reads: tuple[int, ...]
     writes: tuple[int, ...]
     format: Format | np.dtype[Any] | None = None
+    plan: tuple[int, ...] = ()
 
     @property
     def kind(self) -> str:
         """What the driver calls."""
         return self.op if self.op in _KINDS else "compute"
+
+    @property
+    def early(self) -> bool:
+        """Whether its kernel reads before it writes: its result may lie where an operand does."""
+        return self.kind in ("compute", "arithmetic")
 
 
 class Chain(NamedTuple):
@@ -111,6 +120,8 @@ def lane_bytes(lane: str) -> int:
 
 def step_kernel(step: Step, lanes: Sequence[str]) -> Kernel | None:
     """The kernel of a step; None for a copy."""
+    if step.kind == "arithmetic":
+        return select("elementwise", "arithmetic", "float32").kernel
     if step.kind != "compute":
         lane = lanes[(step.writes if step.op == "decode" else step.reads)[0]]
         return None if step.op == "copy" else codec(step.op, step.format, lane)
@@ -151,12 +162,11 @@ def placed(chain: Chain, buffered: Sequence[bool], lasting: Sequence[bool], inpu
     take([*range(inputs), *(i for i, _ in chain.constants)])
     for at, step in enumerate(chain.steps):
         over = [i for i in dict.fromkeys(step.reads) if buffered[i] and not lasting[i] and last[i] == at]
-        early = step.kind == "compute"  # a kernel reads before it writes
-        if not early:
+        if not step.early:
             take(step.writes)
         for i in over:
             free[widths[i]].append(offsets[i])
-        if early:
+        if step.early:
             take(step.writes)
     return Places(tuple(offsets), end)
 
@@ -178,7 +188,7 @@ def step_records(chain: Chain, kernels: Sequence[Kernel | None], offsets: Sequen
     tables: list[Array] = []
     for record, step, kernel in zip(steps, chain.steps, kernels, strict=True):
         numbers = [*step.reads, *step.writes]
-        slots, cast = np.array(numbers, np.int32), np.zeros((), _CAST)
+        slots, cast = np.array([*numbers, *step.plan], np.int64).astype(np.int32), np.zeros((), _CAST)
         if isinstance(step.format, Format):
             ends = (step.format, FP32) if step.op == "decode" else (FP32, step.format)
             cast["from"], cast["to"] = map(format_facts, ends)
@@ -186,7 +196,8 @@ def step_records(chain: Chain, kernels: Sequence[Kernel | None], offsets: Sequen
         record["run"], record["kind"] = getattr(kernel, "address", 0), _KINDS[step.kind]
         record["inputs"], record["outputs"] = len(step.reads), len(step.writes)
         record["bytes"] = lane_bytes(chain.lanes[step.writes[0]])
-        record["slots"] = 0 if numbers == list(range(len(numbers))) else slots.ctypes.data
+        straight = numbers == list(range(len(numbers))) and not step.plan
+        record["slots"] = 0 if straight else slots.ctypes.data
         record["cast"] = cast.ctypes.data
         tables += [slots, cast]
     buffers["offset"] = offsets[operands:]

@@ -23,6 +23,7 @@
 #define POP_STEP_DECODE 1
 #define POP_STEP_ENCODE 2
 #define POP_STEP_COPY 3 /* nothing */
+#define POP_STEP_ARITHMETIC 4 /* a pop_arithmetic_kernel, whose plan is behind the slots */
 
 #define POP_RECORDS "records/strided.def"
 #include "records/structs.h"

@@ -155,6 +155,8 @@ static void pop_strided_copy(pop_strided_walk *w, int64_t n)
 static void pop_strided_step_on(const pop_strided_step *t, void *const *in, void *const *out, int64_t n)
 {
     if (t->kind == POP_STEP_COMPUTE) ((pop_elementwise)t->run)((const void *const *)in, out, n);
+    else if (t->kind == POP_STEP_ARITHMETIC)
+        ((pop_arithmetic_kernel)t->run)(t->slots + t->inputs + t->outputs, (const void *const *)in, out, n);
     else if (t->kind == POP_STEP_DECODE) ((pop_decoder)t->run)(t->cast, in[0], out[0], n);
     else if (t->kind == POP_STEP_ENCODE) ((pop_encoder)t->run)(t->cast, in[0], out[0], n, NULL);
     else if (in[0] != out[0]) memcpy(out[0], in[0], (size_t)(n * t->bytes));

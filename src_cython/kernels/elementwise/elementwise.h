@@ -6,11 +6,11 @@
  * bits. Gradients, most non-linearities, and functions that are no operation, have an FP32 kernel only. */
 #ifndef POP_ELEMENTWISE_H
 #define POP_ELEMENTWISE_H
+#include "kernels/elementwise/arithmetic.h"
 #include "kernels/elementwise/binary.h"
 #include "kernels/elementwise/gradients.h"
 #include "kernels/elementwise/loops.h"
 #include "kernels/elementwise/nonlinearities.h"
-#include "kernels/elementwise/pairs.h"
 #include "kernels/elementwise/ternary.h"
 #include "kernels/elementwise/unary.h"
 #include "kernels/elementwise/words.h"
@@ -57,21 +57,25 @@
 #define POP_TERNARY_KERNELS(op, body)                                                                               \
     POP_INLINE pop_v_f pop_body_##op(pop_v_f a, pop_v_f b, pop_v_f c) { return body; }                              \
     POP_EACH_NUMBER(POP_TERNARY_KERNEL, op)
-#define POP_PAIR_KERNEL(op, body)                                                                                   \
+#define POP_TRIPLE_KERNEL(op, body)                                                                                   \
     POP_INLINE pop_v_f pop_body_##op(pop_v_f a, pop_v_f b, pop_v_f c) { return body; }                              \
     POP_TERNARY_KERNEL(op, f32, F32, "float32")
 
+#define POP_SIGN_KERNELS(op, body, bits)                                                                            \
+    POP_FUNCTION_KERNEL(op, body)                                                                                   \
+    POP_WORD_KERNEL(pop_##op##_half, uint16_t, , uint16_t, bits)
+
+POP_ELEMENTWISE_SIGNS(POP_SIGN_KERNELS)
 POP_ELEMENTWISE_UNARY(POP_UNARY_KERNELS)
 POP_ELEMENTWISE_QUESTIONS(POP_QUESTION_KERNELS)
 POP_ELEMENTWISE_FUNCTIONS(POP_FUNCTION_KERNEL)
 POP_ELEMENTWISE_GRADIENTS(POP_GRADIENT_KERNEL)
 POP_NONLINEARITIES(POP_FUNCTION_KERNEL)
 POP_NONLINEARITIES_OF_TWO(POP_GRADIENT_KERNEL)
-POP_NONLINEARITIES_OF_THREE(POP_PAIR_KERNEL)
+POP_NONLINEARITIES_OF_THREE(POP_TRIPLE_KERNEL)
 POP_ELEMENTWISE_BINARY(POP_BINARY_KERNELS)
 POP_ELEMENTWISE_COMPARISONS(POP_COMPARISON_KERNELS)
 POP_ELEMENTWISE_TERNARY(POP_TERNARY_KERNELS)
-POP_ELEMENTWISE_PAIRS(POP_PAIR_KERNEL)
 
 #define POP_ELEMENTWISE_ROW(op, formats, name, function)                                                            \
     {op, formats, name, POP_FUNCTION(function), {1, 1, 1}, {4 * POP_LANES, 1, 1}, POP_CONSISTENT},
@@ -88,25 +92,30 @@ POP_ELEMENTWISE_PAIRS(POP_PAIR_KERNEL)
 
 #define POP_GRADIENT_ROW(op, body) POP_BINARY_ROW(op, f32, F32, "float32")
 #define POP_FUNCTION_ROW(op, body) POP_UNARY_ROW(op, f32, F32, "float32")
+#define POP_SIGN_ROWS(op, body, bits)                                                                               \
+    POP_FUNCTION_ROW(op, body)                                                                                      \
+    POP_ELEMENTWISE_ROW(#op, "float16->float16", #op "_half", pop_##op##_half)                                      \
+    POP_ELEMENTWISE_ROW(#op, "bfloat16->bfloat16", #op "_half", pop_##op##_half)
 #define POP_UNARY_ROWS(op, body) POP_EACH_NUMBER(POP_UNARY_ROW, op)
 #define POP_QUESTION_ROWS(op, body) POP_EACH_NUMBER(POP_QUESTION_ROW, op)
 #define POP_BINARY_ROWS(op, body) POP_EACH_NUMBER(POP_BINARY_ROW, op)
 #define POP_COMPARISON_ROWS(op, body) POP_EACH_NUMBER(POP_COMPARISON_ROW, op)
 #define POP_TERNARY_ROWS(op, body) POP_EACH_NUMBER(POP_TERNARY_ROW, op)
-#define POP_PAIR_ROW(op, body) POP_TERNARY_ROW(op, f32, F32, "float32")
+#define POP_TRIPLE_ROW(op, body) POP_TERNARY_ROW(op, f32, F32, "float32")
 
 static const pop_kernel POP_ELEMENTWISE_KERNELS[] = {
+    POP_ELEMENTWISE_SIGNS(POP_SIGN_ROWS)
     POP_ELEMENTWISE_UNARY(POP_UNARY_ROWS)
     POP_ELEMENTWISE_QUESTIONS(POP_QUESTION_ROWS)
     POP_ELEMENTWISE_FUNCTIONS(POP_FUNCTION_ROW)
     POP_ELEMENTWISE_GRADIENTS(POP_GRADIENT_ROW)
     POP_NONLINEARITIES(POP_FUNCTION_ROW)
     POP_NONLINEARITIES_OF_TWO(POP_GRADIENT_ROW)
-    POP_NONLINEARITIES_OF_THREE(POP_PAIR_ROW)
+    POP_NONLINEARITIES_OF_THREE(POP_TRIPLE_ROW)
     POP_ELEMENTWISE_BINARY(POP_BINARY_ROWS)
     POP_ELEMENTWISE_COMPARISONS(POP_COMPARISON_ROWS)
     POP_ELEMENTWISE_TERNARY(POP_TERNARY_ROWS)
-    POP_ELEMENTWISE_PAIRS(POP_PAIR_ROW)
+    POP_ELEMENTWISE_ROW("arithmetic", "float32", "arithmetic_f32", pop_arithmetic)
     POP_WORD_ROWS
 };
 

@@ -10,6 +10,18 @@ POP_INLINE pop_v_f pop_v_unless_whole(pop_v_f x, pop_v_f size)
 {
     return pop_v_select_f(pop_v_lt_f(pop_v_abs(x), pop_v_splat(0x1p23f)), x, pop_v_signed(size, x));
 }
+POP_INLINE pop_v_f pop_v_negated(pop_v_f x) { return pop_v_float(pop_v_bits(x) ^ INT32_MIN); }
+#if POP_LEVEL >= POP_LEVEL_AVX512
+#define POP_V_WHOLE(x, toward) _mm512_roundscale_ps(x, _MM_FROUND_NO_EXC | _MM_FROUND_TO_##toward)
+#elif POP_LEVEL >= POP_LEVEL_AVX2
+#define POP_V_WHOLE(x, toward) _mm256_round_ps(x, _MM_FROUND_NO_EXC | _MM_FROUND_TO_##toward)
+#endif
+#ifdef POP_V_WHOLE
+POP_INLINE pop_v_f pop_v_nearbyint(pop_v_f x) { return POP_V_WHOLE(x, NEAREST_INT); }
+POP_INLINE pop_v_f pop_v_trunc(pop_v_f x) { return POP_V_WHOLE(x, ZERO); }
+POP_INLINE pop_v_f pop_v_floor(pop_v_f x) { return POP_V_WHOLE(x, NEG_INF); }
+POP_INLINE pop_v_f pop_v_ceil(pop_v_f x) { return POP_V_WHOLE(x, POS_INF); }
+#else
 POP_INLINE pop_v_f pop_v_less_if(pop_v_m m, pop_v_f x) { return x - pop_v_float(pop_v_keep(m, pop_v_bits(pop_v_splat(1.0f)))); }
 POP_INLINE pop_v_f pop_v_nearbyint(pop_v_f x) { return pop_v_unless_whole(x, pop_v_whole_size(pop_v_abs(x))); }
 POP_INLINE pop_v_f pop_v_trunc(pop_v_f x)
@@ -17,21 +29,25 @@ POP_INLINE pop_v_f pop_v_trunc(pop_v_f x)
     const pop_v_f size = pop_v_abs(x), near = pop_v_whole_size(size);
     return pop_v_unless_whole(x, pop_v_less_if(pop_v_gt_f(near, size), near));
 }
-POP_INLINE pop_v_f pop_v_round(pop_v_f x) /* halves away from zero */
-{
-    const pop_v_f size = pop_v_abs(x), near = pop_v_whole_size(size), above = near + 1.0f;
-    return pop_v_unless_whole(x, pop_v_select_f(pop_v_eq_f(size - near, pop_v_splat(0.5f)), near, above));
-}
 POP_INLINE pop_v_f pop_v_floor(pop_v_f x)
 {
     const pop_v_f near = pop_v_nearbyint(x);
     return pop_v_signed(pop_v_abs(pop_v_less_if(pop_v_gt_f(near, x), near)), x);
 }
-POP_INLINE pop_v_f pop_v_negated(pop_v_f x) { return pop_v_float(pop_v_bits(x) ^ INT32_MIN); }
+POP_INLINE pop_v_f pop_v_ceil(pop_v_f x) { return pop_v_negated(pop_v_floor(pop_v_negated(x))); }
+#endif
+POP_INLINE pop_v_f pop_v_round(pop_v_f x) /* halves away from zero */
+{
+    const pop_v_f size = pop_v_abs(x), near = pop_v_whole_size(size), above = near + 1.0f;
+    return pop_v_unless_whole(x, pop_v_select_f(pop_v_eq_f(size - near, pop_v_splat(0.5f)), near, above));
+}
+
+/* What changes the sign alone, and in 16 bits, x[i], just that bit. */
+#define POP_ELEMENTWISE_SIGNS(X)                                                                                    \
+    X(abs, pop_v_abs(x), x[i] & 0x7fff)                                                                             \
+    X(neg, pop_v_negated(x), x[i] ^ 0x8000)
 
 #define POP_ELEMENTWISE_UNARY(X)                                                                                    \
-    X(abs, pop_v_abs(x))                                                                                            \
-    X(neg, pop_v_negated(x))                                                                                        \
     X(signum, pop_v_float(pop_v_keep(pop_v_gt_f(pop_v_abs(x), pop_v_splat(0.0f)),                                   \
                                      pop_v_sign(x) | pop_v_bits(pop_v_splat(1.0f))))) /* 0 for NaN and -0 */        \
     X(square, x * x)                                                                                                \
@@ -57,7 +73,7 @@ POP_INLINE pop_v_f pop_v_negated(pop_v_f x) { return pop_v_float(pop_v_bits(x) ^
     X(gelu_erf, pop_v_gelu_erf(x))                                                                                  \
     X(silu, pop_v_silu(x))                                                                                          \
     X(gelu_tanh, pop_v_gelu_tanh(x))                                                                                \
-    X(ceil, pop_v_negated(pop_v_floor(pop_v_negated(x))))                                                           \
+    X(ceil, pop_v_ceil(x))                                                                                          \
     X(floor, pop_v_floor(x))                                                                                        \
     X(round, pop_v_round(x))                                                                                        \
     X(nearbyint, pop_v_nearbyint(x))                                                                                \

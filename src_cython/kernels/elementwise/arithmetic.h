@@ -1,0 +1,123 @@
+/* Arithmetic of FP32 numbers in one pass: a number goes from step to step in registers, and each step rounds by itself.
+ *
+ * A plan is words: how many steps and constants, the first operand, then of each step what it does and its operands, three
+ * always, then the bits of the constants. An operand is an array's place among the inputs, or ~k, the constant k. */
+#ifndef POP_ELEMENTWISE_ARITHMETIC_H
+#define POP_ELEMENTWISE_ARITHMETIC_H
+#include "kernels/elementwise/loops.h"
+#include "simd/math.h"
+
+enum { /* x is the number so far, p the product of a and b, and c is taken where a and b compare so, or where they do not */
+    POP_ADD, POP_SUBTRACT, POP_SUBTRACT_FROM, POP_MULTIPLY, POP_ADD_PRODUCT, POP_SUBTRACT_PRODUCT, POP_SUBTRACT_FROM_PRODUCT,
+    POP_OF_CONSTANTS, POP_NEGATE = 2 * POP_OF_CONSTANTS, POP_RELU, POP_IF_GREATER, POP_IF_NOT_LESS, POP_IF_EQUAL,
+    POP_UNLESS_GREATER, POP_UNLESS_NOT_LESS, POP_UNLESS_EQUAL
+};
+
+typedef struct pop_arithmetic_operand {
+    const char *at;
+    int64_t along; /* all bits set; none for a constant, a vector of which is read again and again */
+} pop_arithmetic_operand;
+
+typedef struct pop_arithmetic_step {
+    int what; /* POP_OF_CONSTANTS more where the last operand is one */
+    float number;
+    pop_arithmetic_operand a, b, c;
+} pop_arithmetic_step;
+
+typedef struct pop_arithmetic_run {
+    pop_arithmetic_operand first;
+    const pop_arithmetic_step *steps, *end;
+} pop_arithmetic_run;
+
+POP_INLINE pop_v_f pop_arithmetic_read(const char *at, int64_t i, int j, int n)
+{
+    return pop_step_read(&POP_F32, at, i + j * POP_LANES, n);
+}
+
+/* An operand that may be a constant. */
+POP_INLINE pop_v_f pop_arithmetic_take(const pop_arithmetic_operand *o, int64_t i, int j, int n)
+{
+    return pop_step_read(&POP_F32, o->at, (i + j * POP_LANES) & o->along, n);
+}
+
+/* Vectors of n lanes from the i-th element on; so many that latencies overlap, or the one before or behind those. */
+POP_INLINE void pop_arithmetic_block(const pop_arithmetic_run *r, char *out, int64_t i, const int vectors, int n)
+{
+    pop_v_f x[8];
+#define POP_VECTORS(body)                                                                                           \
+    _Pragma("GCC unroll 8") for (int j = 0; j < vectors; j++) { body; }                                             \
+    break;
+#define POP_OF_A(body) POP_VECTORS(const pop_v_f a = pop_arithmetic_read(t->a.at, i, j, n); x[j] = body)
+#define POP_OF_NUMBER(body) POP_VECTORS(x[j] = body)
+#define POP_OF_PRODUCT(body)                                                                                        \
+    POP_VECTORS(const pop_v_f p = pop_arithmetic_read(t->a.at, i, j, n) * pop_arithmetic_read(t->b.at, i, j, n); x[j] = body)
+#define POP_OF_MULTIPLE(body) POP_VECTORS(const pop_v_f p = pop_arithmetic_read(t->a.at, i, j, n) * c; x[j] = body)
+#define POP_CHOICE(compare, if_so, if_not)                                                                          \
+    POP_VECTORS(const pop_v_f a = pop_arithmetic_take(&t->a, i, j, n); const pop_v_f b = pop_arithmetic_take(&t->b, i, j, n); \
+                const pop_v_f d = pop_arithmetic_take(&t->c, i, j, n); x[j] = pop_v_select_f(compare, if_not, if_so))
+    do { POP_VECTORS(x[j] = pop_arithmetic_take(&r->first, i, j, n)) } while (0);
+    for (const pop_arithmetic_step *t = r->steps; t < r->end; t++) {
+        const pop_v_f c = pop_v_splat(t->number);
+        switch (t->what) {
+        case POP_ADD: POP_OF_A(x[j] + a)
+        case POP_SUBTRACT: POP_OF_A(x[j] - a)
+        case POP_SUBTRACT_FROM: POP_OF_A(a - x[j])
+        case POP_MULTIPLY: POP_OF_A(x[j] * a)
+        case POP_ADD_PRODUCT: POP_OF_PRODUCT(x[j] + p)
+        case POP_SUBTRACT_PRODUCT: POP_OF_PRODUCT(x[j] - p)
+        case POP_SUBTRACT_FROM_PRODUCT: POP_OF_PRODUCT(p - x[j])
+        case POP_OF_CONSTANTS + POP_ADD: POP_OF_NUMBER(x[j] + c)
+        case POP_OF_CONSTANTS + POP_SUBTRACT: POP_OF_NUMBER(x[j] - c)
+        case POP_OF_CONSTANTS + POP_SUBTRACT_FROM: POP_OF_NUMBER(c - x[j])
+        case POP_OF_CONSTANTS + POP_MULTIPLY: POP_OF_NUMBER(x[j] * c)
+        case POP_OF_CONSTANTS + POP_ADD_PRODUCT: POP_OF_MULTIPLE(x[j] + p)
+        case POP_OF_CONSTANTS + POP_SUBTRACT_PRODUCT: POP_OF_MULTIPLE(x[j] - p)
+        case POP_OF_CONSTANTS + POP_SUBTRACT_FROM_PRODUCT: POP_OF_MULTIPLE(p - x[j])
+        case POP_NEGATE: POP_OF_NUMBER(pop_v_float(pop_v_bits(x[j]) ^ INT32_MIN))
+        case POP_RELU: POP_OF_NUMBER(pop_v_max_f(pop_v_splat(0.0f), x[j]))
+        case POP_IF_GREATER: POP_CHOICE(pop_v_gt_f(a, b), d, x[j])
+        case POP_IF_NOT_LESS: POP_CHOICE(pop_v_gt_f(a, b) | pop_v_eq_f(a, b), d, x[j])
+        case POP_IF_EQUAL: POP_CHOICE(pop_v_eq_f(a, b), d, x[j])
+        case POP_UNLESS_GREATER: POP_CHOICE(pop_v_gt_f(a, b), x[j], d)
+        case POP_UNLESS_NOT_LESS: POP_CHOICE(pop_v_gt_f(a, b) | pop_v_eq_f(a, b), x[j], d)
+        default: POP_CHOICE(pop_v_eq_f(a, b), x[j], d)
+        }
+    }
+    do { POP_VECTORS(pop_step_write(&POP_F32, out, i + j * POP_LANES, x[j], n)) } while (0);
+#undef POP_VECTORS
+#undef POP_OF_A
+#undef POP_OF_NUMBER
+#undef POP_OF_PRODUCT
+#undef POP_OF_MULTIPLE
+#undef POP_CHOICE
+}
+
+static void pop_arithmetic(const int32_t *plan, const void *const *in, void *const *out, int64_t n)
+{
+    pop_arithmetic_step steps[POP_ARITHMETIC_STEPS];
+    pop_v_f constants[POP_ARITHMETIC_STEPS];
+    const int count = plan[0];
+    const int32_t *word = plan + 3, *bits = word + 4 * count;
+    for (int k = 0; k < plan[1]; k++) constants[k] = pop_v_float(pop_v_set(bits[k]));
+#define POP_OPERAND(word)                                                                                           \
+    ((pop_arithmetic_operand){(word) < 0 ? (const char *)(constants + ~(word)) : (const char *)in[word], (word) < 0 ? 0 : -1})
+    for (int s = 0; s < count; s++, word += 4) {
+        steps[s] = (pop_arithmetic_step){word[0], 0, POP_OPERAND(word[1]), POP_OPERAND(word[2]), POP_OPERAND(word[3])};
+        const int last = word[0] < POP_ADD_PRODUCT ? word[1] : word[2];
+        if (last >= 0 || word[0] >= POP_OF_CONSTANTS) continue;
+        memcpy(&steps[s].number, bits + ~last, sizeof steps[s].number);
+        steps[s].what += POP_OF_CONSTANTS;
+    }
+    const pop_arithmetic_run run = {POP_OPERAND(plan[2]), steps, steps + count};
+#undef POP_OPERAND
+    char *to = (char *)out[0];
+    for (int64_t i = 0, part = pop_elementwise_head(4, to, n);; i += part, part = 0) {
+        if (part == 0) {
+            for (; i + 8 * POP_LANES <= n; i += 8 * POP_LANES) pop_arithmetic_block(&run, to, i, 8, POP_LANES);
+            part = n - i < POP_LANES ? n - i : POP_LANES;
+        }
+        if (part == 0) return;
+        pop_arithmetic_block(&run, to, i, 1, (int)part);
+    }
+}
+#endif
