@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import bad_argument, bad_type
 from ..formats import Format
+from ..program import Views
 from .operands import Array, Receiver, new_result, receive
 
 __all__ = ["Part", "Results", "results"]
@@ -51,7 +52,7 @@ class Results:
     given : bool
         Whether the caller gave arrays for them, to which they are copied when all are done.
     views : callable
-        Makes the bytes into the results.
+        Makes the bytes into the results: compiled, for what a repeated call does.
     """
 
     receiver: Receiver
@@ -61,7 +62,7 @@ class Results:
     views: Callable[[Array], Any]
 
 
-def results(out: Any, parts: Sequence[Part], kind: Callable[..., Any]) -> Results:
+def results(out: Any, parts: Sequence[Part], kind: type) -> Results:
     """Return what receives several results: arrays given as `out`, checked, or new ones.
 
     Parameters
@@ -69,27 +70,21 @@ def results(out: Any, parts: Sequence[Part], kind: Callable[..., Any]) -> Result
     out : sequence of arrays, or None
     parts : sequence of Part
     kind : type
-        A named tuple of as many fields.
+        A tuple, or a named one of as many fields.
     """
     ends = np.cumsum([part.nbytes for part in parts]).tolist()
     offsets = (0, *ends[:-1])
     receivers = None if out is None else _given(out, parts)
-
-    def views(buffer: Array, _: Any = None) -> Any:
-        return kind(*(_view(buffer, offset, part) for offset, part in zip(offsets, parts, strict=True)))
+    views = Views(kind, tuple((part.shape, part.dtype, offset) for part, offset in zip(parts, offsets, strict=True)))
 
     def copies(buffer: Array, _: Any) -> Any:
         assert receivers is not None
         for receiver, array in zip(receivers, views(buffer), strict=True):
             receiver.array[...] = array
-        return kind(*(receiver.given for receiver in receivers))
+        return kind(receiver.given for receiver in receivers) if kind is tuple else kind(*(x.given for x in receivers))
 
     wrap = views if receivers is None else copies
     return Results(new_result((ends[-1],), np.dtype(np.uint8)), offsets, wrap, receivers is not None, views)
-
-
-def _view(buffer: Array, offset: int, part: Part) -> Array:
-    return np.ndarray(part.shape, part.dtype, buffer, offset)
 
 
 def _given(out: Any, parts: Sequence[Part]) -> list[Receiver]:

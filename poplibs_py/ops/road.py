@@ -7,7 +7,7 @@ runs it, records it, and keeps it as a bound call for the next call of its kind,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from math import prod
 from threading import current_thread
@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from ..planner.facts import Load
-from ..program import BoundCall, Executable, Face, Key, copy_of, items_of_threads, value_words
+from ..program import BoundCall, Executable, Face, Key, Sequence, copy_of, items_of_threads, value_words
 from ..program.record import Run, asked_target, listening, record
 from .operands import Array, Operand, Receiver
 
@@ -38,7 +38,7 @@ class Request:
 
     Attributes
     ----------
-    program : Executable, callable or None
+    program : Executable, Sequence, callable or None
         What runs on the operands' arrays, in order; None where there is nothing to do.
     operands : tuple
         Each an `Operand` of the call, an array that is the same in every such call, `RESULT` or `VALUES`.
@@ -90,7 +90,7 @@ class Request:
             return {}
         words = value_words(self.ready, self.values) if self.values else None
         arrays = [_array_of(x, receiver, words) for x in self.operands]
-        if not (listening() and isinstance(program, Executable) and any(program.phases)):
+        if not (listening() and isinstance(program, Executable | Sequence) and any(program.phases)):
             program(*arrays)
             return {}
         seconds: dict[str, float] = {}
@@ -160,17 +160,21 @@ def _told(op: str, job: Request | _Packing) -> bool:
     read, written = job.moved()
     more: dict[str, Any] = {"flops": getattr(plan, "flops", None)} | ({} if job.measure is None else job.measure())
     threads, temporary, program = getattr(plan, "threads", 1), None, job.program
-    if isinstance(program, Executable):
+    if isinstance(program, Executable | Sequence):
         threads, temporary = program.threads, program.temporary_bytes
         if threads > 1 and "tile_bytes" not in more:  # else the plan tells how even its tiles' work is
             more["loads"] = more.get("loads", {}) | {
-                "work items of a thread": Load.of(items_of_threads(program.program, threads))}
+                "work items of a thread": Load.of(items_of_threads(threads, *_programs(program)))}
     record(Run(op, what, kernel, sum(phases.values()) if phases else ended - began, plan, phases, began, ended,
                current_thread().name, threads, temporary, read, written, lacking=lacking, **more))
     return True
 
 
-def _bytes(arrays: Sequence[Array]) -> int:
+def _programs(program: Executable | Sequence) -> tuple[Any, ...]:
+    return (program.program,) if isinstance(program, Executable) else program.programs
+
+
+def _bytes(arrays: Iterable[Array]) -> int:
     """Bytes of arrays, each once, and of what is broadcast once."""
     different = {id(array): array for array in arrays}.values()
     return sum(prod([n for n, step in zip(a.shape, a.strides, strict=True) if step or not n]) * a.itemsize
@@ -190,7 +194,7 @@ def _array_of(operand: Operand | Array | int | None, receiver: Receiver, words: 
 def _bound(face: Face, request: Request, key: Key) -> BoundCall | None:
     """Return the bound call of a request whose arrays are all the call's own, and take part in it, or None."""
     receiver, program = request.receiver, request.program
-    if not (program is None or request.steady or isinstance(program, Executable)) or not receiver.keeps:
+    if not (program is None or request.steady or isinstance(program, Executable | Sequence)) or not receiver.keeps:
         return None
     sources: list[int | Array] = []
     size, unused = receiver.array.nbytes, key.plain.copy()

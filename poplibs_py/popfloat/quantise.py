@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,11 @@ from ..formats.bounds import Ball
 from ..formats.format import preset_of
 from ..formats.reference import Overflow, Rounding
 from ..ops import RESULT, VALUES, Operand, Request, argument, new_result, op, receive
+from ..popops._codes import choosing
 from ..popops._request import strided_request
 from ..popops.bound import cast_bound
-from ..popops.cast import checked_how, lying
-from ..program import result_array_like
+from ..popops.cast import checked_how
+from ..program import Room, Sequence
 
 __all__ = ["quantise", "quantise_bound"]
 
@@ -101,33 +101,23 @@ def quantise(
         raise bad_type("out", f"an array of {receiver.format}", f"one of {own}, as x is")
     codes = new_result(given.shape, fmt, given.array)
     narrowing = strided_request(None, (given,), codes, how.overflow, how.rounding, how.random_bits, how.seed)
-    widening = strided_request(None, (Operand(codes.array, fmt),), receiver, own.overflow)
-    made = codes.array
-    program = _ThereAndBack(narrowing.program, widening.program, made.shape, made.strides, made.dtype, not fmt.has_nan)
+    wide = receiver if fmt.has_nan else new_result(given.shape, own, given.array)
+    widening = strided_request(None, (Operand(codes.array, fmt),), wide, own.overflow)
     operands: tuple[Any, ...] = (given, RESULT, *(VALUES,) * len(narrowing.values))
-    return Request(program, operands, receiver, narrowing.tell, narrowing.values, steady=True)
-
-
-@dataclass(frozen=True)
-class _ThereAndBack:
-    """Two casts, codes of one layout between them; where it is asked for, infinities and NaN stay as they were."""
-
-    narrow: Any
-    widen: Any
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    dtype: np.dtype[Any]
-    keeps_specials: bool
-
-    def __call__(self, numbers: Array, result: Array, *words: Any) -> None:
-        codes = lying(result_array_like(numbers, self.dtype), self.shape, self.strides)
-        self.narrow(numbers, codes, *words)
-        with np.errstate(invalid="ignore"):
-            special = ~np.isfinite(numbers) if self.keeps_specials else None
-        kept = numbers[special] if special is not None else None
-        self.widen(codes, result)
-        if special is not None:
-            result[special] = kept
+    room = Room(len(operands))
+    narrow = room.take(codes.array.nbytes)
+    parts: list[Any] = [(narrowing.program, (0, narrow, *range(2, len(operands))))]
+    if fmt.has_nan:
+        parts.append((widening.program, (narrow, 1)))
+    else:  # infinities and NaN stay as they were
+        finite = new_result(given.shape, np.dtype(np.bool_), given.array)
+        telling = strided_request("is_finite", (given,), finite, "inf")
+        chosen = choosing(given.shape, given.array.itemsize, *(
+            x.strides for x in (wide.array, given.array, finite.array, receiver.array)))
+        numbers, truths = room.take(wide.array.nbytes), room.take(finite.array.nbytes)
+        parts += [(widening.program, (narrow, numbers)), (telling.program, (0, truths)),
+                  (chosen, (numbers, 0, truths, 1))]
+    return Request(Sequence(parts, len(operands), room.bytes), operands, receiver, narrowing.tell, narrowing.values)
 
 
 def quantise_bound(x: Any, dtype: Any, *, rounding: Rounding | None = None, overflow: Overflow | None = None,

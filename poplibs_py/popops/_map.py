@@ -241,7 +241,7 @@ def _many(settled: Settled, asked: Sequence[Element], out: Any, rounded: bool, r
     for element in asked:
         if isinstance(element, Format) and element.dtype is None:
             raise bad_argument("out_dtype", element, "formats with a dtype, for several results")
-    whole = results(None, [Part(settled.shape, element) for element in asked], lambda *parts: parts)
+    whole = results(None, [Part(settled.shape, element) for element in asked], tuple)
     laid = np.empty(settled.shape, np.uint8).strides
     written = tuple(StridedOperand(element, tuple(s * element.itemsize for s in laid), offset=offset)
                     for element, offset in zip(asked, whole.offsets, strict=True))

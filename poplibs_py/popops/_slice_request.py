@@ -6,7 +6,8 @@ becomes of bad indices, of overlapping arrays and of `out` is here alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from collections.abc import Sequence as SequenceOf
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -20,8 +21,9 @@ from ..ops import RESULT, Operand, Receiver, Request, modelled_target, on_tiles,
 from ..ops import argument as array_argument
 from ..ops.numpy_ops import told
 from ..planner import Memory
-from ..program import Executable
+from ..program import Executable, Sequence
 from ..target import Target
+from ._codes import copying
 from ._modelled import PlanOn, TiledRun
 from ._reductions import source_of
 from ._slice_parts import RowParts
@@ -114,7 +116,7 @@ def indices_of(name: str, value: Any) -> Operand:
 
 @dataclass(frozen=True, eq=False)
 class _Check:
-    """Refuses indices of which one is out of range."""
+    """Refuses indices of which one is out of range: a program, and how many shares of them tell in an int64."""
 
     name: str
     layout: Layout
@@ -142,42 +144,6 @@ class _Check:
         where = f" at [{', '.join(map(str, place))}]" if place else ""
         return InvalidIndexError(f"{self.name}: got {rows[at]}{where}; allowed: 0 to {int(limits[at[-1]]) - 1}, or "
                                  "another index_policy than 'raise'")
-
-
-@dataclass(frozen=True, eq=False)
-class _Put:
-    """An update: the check, the copy of the table where the result is another array, the program."""
-
-    check: _Check | None
-    program: Executable | RowParts | None
-    in_place: bool
-
-    def __call__(self, table: Array, indices: Array, updates: Array, result: Array) -> None:
-        if self.check is not None:
-            self.check(indices)
-        if not self.in_place:
-            result[...] = table
-        if self.program is not None:
-            self.program(indices, updates, result)
-
-
-@dataclass(frozen=True, eq=False)
-class _Take:
-    """A checked read: before anything is written to an array of the caller's, along with it else."""
-
-    check: _Check
-    program: Executable
-    tells: bool
-
-    def __call__(self, table: Array, indices: Array, result: Array) -> None:
-        if not self.tells:
-            self.check(indices)
-            self.program(table, indices, result)
-            return
-        bad = np.empty(self.program.threads, np.int64)
-        self.program(table, indices, result, bad)
-        if bad.any():
-            raise self.check.error(indices)
 
 
 def check_of(name: str, policy: str, layout: Layout, params: SliceParams) -> _Check | None:
@@ -230,10 +196,41 @@ def take_request(op: str, table: Operand, indices: Operand, layout: Layout, shap
     check = check_of(name, policy, layout, params)
     tells = check is not None and out is None
     program = lower(params._replace(tells=tells), settings.num_threads if host is None else host.tiles)
-    run = program.executable if check is None else _Take(check, program.executable, tells)
+    run = program.executable if check is None else _checked_take(check, program.executable, tells)
     request = Request(run, (table, indices, RESULT), receiver, lambda: (str(params), program.kernel, program),
-                      lacking=lacking, steady=True)
+                      lacking=lacking)
     return on_tiles(request, tiles and tiles.plan)
+
+
+def _checked_take(check: _Check, program: Executable, tells: bool) -> Sequence:
+    """A checked read: before anything is written to an array of the caller's, along with it else."""
+    shares = 8 * (program.threads if tells else check.shares)
+    parts = [(program, (0, 1, 2, 3))] if tells else [(check.executable, (1, 3)), (program, (0, 1, 2))]
+    return Sequence(parts, 3, shares, [(0, 0, shares)], lambda _, table, indices, result: check.error(indices))
+
+
+def _put(check: _Check | None, copy: Executable | None,
+         program: Executable | RowParts | None) -> Callable[..., None]:
+    """An update: the check, the copy of the table where the result is another array, the program."""
+    shares = 0 if check is None else 8 * check.shares
+    status = [(0, 0, shares)] if shares else []
+    parts: list[Any] = [] if check is None else [(check.executable, (1, 4))]
+    parts += [] if copy is None else [(copy, (0, 3))]
+
+    def refusal(_: Array, table: Array, indices: Array, *rest: Array) -> Exception:
+        assert check is not None
+        return check.error(indices)
+
+    if not isinstance(program, RowParts):
+        parts += [] if program is None else [(program, (1, 2, 3))]
+        return Sequence(parts, 4, shares, status, refusal)
+    first = Sequence(parts, 4, shares, status, refusal)
+
+    def run(table: Array, indices: Array, updates: Array, result: Array) -> None:
+        first(table, indices, updates, result)
+        program(indices, updates, result)
+
+    return run
 
 
 def put_request(op: str, table: Operand, indices: Operand, updates: Operand, layout: Layout, policy: str, out: Any,
@@ -266,7 +263,10 @@ def put_request(op: str, table: Operand, indices: Operand, updates: Operand, lay
         check = check_of(name, policy, layout, params)
         made, fits = within_memory(op, params, Memory() if tiles or memory is None else memory, host)
     program = None if made is None else _program(made, tiles, layout, elements, policy, update, factor)
-    run = _Put(check, program, in_place)
+    copy = None
+    if not in_place:
+        copy = copying(table.shape, table.array.itemsize, table.array.strides, receiver.array.strides)
+    run = _put(check, copy, program)
 
     def tell() -> tuple[str, str, Any]:
         return copied() if made is None else (str(params), made.kernel, made)
@@ -289,7 +289,7 @@ def _program(made: SliceProgram, tiles: TiledRun | None, layout: Layout, element
                     tiles.copies, np.dtype(partial), np.dtype(elements.dtype), policy, update, scale)
 
 
-def receiver_of(out: Any, shape: tuple[int, ...], elements: Any, operands: Sequence[Operand], reads: bool,
+def receiver_of(out: Any, shape: tuple[int, ...], elements: Any, operands: SequenceOf[Operand], reads: bool,
                 in_place: bool = False) -> Receiver:
     """What receives a result of the table's elements."""
     if len(shape) > _MOST_AXES:

@@ -9,6 +9,8 @@ import numpy as np
 
 from ..errors import bad_argument, finite
 from ..ops import RESULT, VALUES, Operand, Receiver, Request, array_operand
+from ..popops._codes import choosing
+from ..program import Room, Sequence, value_words
 from . import hardware
 from .arguments import (
     BOOL,
@@ -25,12 +27,12 @@ from .arguments import (
     result,
     shape_of,
 )
-from .law import Law, Place, drawing, law_of
+from .law import Law, Place, law_of
 from .where import Where, random_op
 
 __all__ = ["bernoulli", "dropout", "dropout_gradient", "shaped_dropout", "shaped_dropout_gradient"]
 
-_COUNT = 3  # of the words of a call
+_ZERO = np.zeros((), np.uint32)
 _SIZES = {4: "4 bytes", 2: "2 bytes", 1: "1 byte"}
 
 
@@ -237,17 +239,19 @@ def _masked(source: Operand, extents: tuple[int, ...], chance: float, factor: fl
             place: Place) -> Request:
     """Describe a dropout of the counter stream by a mask of these extents."""
     law, all_kept = _bernoulli(chance, BOOL), _dropping(source, 1.0, factor)
-    size, count, codes = math.prod(extents), source.array.size, np.dtype(f"u{source.array.itemsize}")
-    draw_mask, scale_all = drawing(law, size), all_kept.program(count)
-
-    def drop(given: Array, scaled: Array, words: Array) -> None:
-        mask = draw_mask(words).reshape(extents)
-        words[_COUNT] = count
-        scale_all(given, scaled, words)
-        np.copyto(scaled.view(codes), 0, where=~mask)
-
-    return Request(drop, (source, RESULT, VALUES), receiver, lambda: all_kept.told(receiver), law.words(size, place),
-                   place.ready, steady=True)
+    size, given, written = math.prod(extents), source.array, receiver.array
+    mask = np.broadcast_to(np.empty(extents, np.bool_), given.shape)
+    chosen = choosing(given.shape, given.itemsize, written.strides, (0,) * given.ndim, mask.strides, written.strides)
+    words = value_words(0, all_kept.words(given.size, Place((0, 0, 0), 0)))  # draws nothing that could change a bit
+    room = Room(operands=3)
+    kept = room.take(size)
+    program = Sequence([
+        (law.program(size), (kept, 2)),
+        (all_kept.program(given.size), (0, 1, words)),
+        (chosen, (1, _ZERO, kept, 1)),
+    ], 3, room.bytes)
+    return Request(program, (source, RESULT, VALUES), receiver, lambda: all_kept.told(receiver), law.words(size, place),
+                   place.ready)
 
 
 def _mask_shape(mask_shape: Shape, shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..config import settings
 from ..errors import bad_argument, bad_type, whole
 from ..formats import FORMATS
 from ..ops import RESULT, VALUES, Operand, Request, argument, new_result
-from ..program import value_words
+from ..popops._order import OrderParams, lower
+from ..program import Room, Sequence, value_words
 from .arguments import Array, Seed, Shape, Stream, result, shape_of
 from .law import Place, drawing
 from .uniform import bits_law
@@ -130,16 +132,18 @@ def permutation(x: int | Array, *, axis: int = 0, seed: Seed = None, seed_modifi
         along, count = whole("axis", axis, 0, 0), whole("x", x, 0, 1 << 40)
         receiver = new_result(shape_of(count, 8, "x"), np.dtype(np.int64))
     law, place = bits_law(np.uint64), Place.of(seed, seed_modifier, 0)
-    draw = drawing(law, count)
+    room = Room(operands=2)
+    drawn = room.take(8 * count)
+    order = OrderParams("order", np.dtype(np.uint64), (count,), (8,), 0, count, descending=False, indices=0)
+    program: Any = Sequence([(law.program(count), (drawn, 1)),
+                             (lower(order, settings.num_threads).executable, (drawn, 0))], 2, room.bytes)
+    if sources:
+        places = program
 
-    def permute(*arrays: Array) -> None:
-        *given, permuted, words = arrays
-        drawn = draw(words)
-        order = drawn.argsort()
-        in_order = drawn[order]
-        if (in_order[1:] == in_order[:-1]).any():  # equal words keep their order
-            order = drawn.argsort(kind="stable")
-        permuted[...] = given[0].take(order, axis=along) if given else order
+        def program(given: Array, permuted: Array, words: Array) -> None:
+            order = np.empty(count, np.int64)
+            places(order, words)
+            given.take(order, axis=along, out=permuted)
 
-    return Request(permute, (*sources, RESULT, VALUES), receiver, lambda: law.told(receiver), law.words(count, place),
+    return Request(program, (*sources, RESULT, VALUES), receiver, lambda: law.told(receiver), law.words(count, place),
                    place.ready, steady=True)

@@ -10,6 +10,8 @@ from ._executor import (
     Face,
     Key,
     Remake,
+    Sequence,
+    Views,
     Wrapper,
     copy_of,
     forget_calls,
@@ -26,6 +28,7 @@ from ._executor import (
 from .operands import overlaps_itself
 from .program import ComputeSet, Exchange, Loop, Program, Segment, host_program
 from .results import ResultPool, clear_result_pool, result_pool, result_pool_limit
+from .room import Room
 from .shares import items_of_threads, shares_of, spread, threads_for
 
 _DTYPES = {type(f.dtype) for f in FORMATS} | {type(np.dtype(code)) for code in np.typecodes["All"]}
@@ -43,7 +46,10 @@ __all__ = [
     "Program",
     "Remake",
     "ResultPool",
+    "Room",
     "Segment",
+    "Sequence",
+    "Views",
     "Wrapper",
     "clear_result_pool",
     "copy_of",

@@ -1,4 +1,5 @@
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from collections.abc import Sequence as SequenceOf
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,6 +26,29 @@ class Executable:
     workspace_bytes: int
     def __init__(self, program: Any, threads: int) -> None: ...
     @property
+    def operands(self) -> int: ...
+    @property
+    def temporary_bytes(self) -> int: ...
+    def __call__(self, *arrays: Array) -> None: ...
+    def timed(self, *arrays: Array) -> Array: ...
+
+class Sequence:
+    programs: tuple[Any, ...]
+    phases: tuple[str, ...]
+    threads: int
+    workspace_bytes: int
+    refuse: Callable[..., Exception] | None
+    def __init__(
+        self,
+        parts: SequenceOf[tuple[Executable, SequenceOf[int | tuple[int, int] | Array]]],
+        operands: int,
+        room: int = 0,
+        status: SequenceOf[tuple[int, int, int]] = (),
+        refuse: Callable[..., Exception] | None = None,
+    ) -> None: ...
+    @property
+    def operands(self) -> int: ...
+    @property
     def temporary_bytes(self) -> int: ...
     def __call__(self, *arrays: Array) -> None: ...
     def timed(self, *arrays: Array) -> Array: ...
@@ -43,7 +67,7 @@ class BoundCall:
     def __init__(
         self,
         program: Callable[..., Any] | None,
-        sources: Sequence[int | Array],
+        sources: SequenceOf[int | Array],
         shape: tuple[int, ...],
         dtype: np.dtype[Any],
         strides: tuple[int, ...] | None = None,
@@ -71,6 +95,10 @@ class Wrapper:
         after: tuple[Any, ...] = (),
     ) -> None: ...
     def __call__(self, array: Array, first: Any) -> Any: ...
+
+class Views:
+    def __init__(self, kind: type, parts: tuple[tuple[tuple[int, ...], np.dtype[Any], int], ...]) -> None: ...
+    def __call__(self, array: Array, first: Any = None) -> Any: ...
 
 class Key:
     places: dict[str, int]

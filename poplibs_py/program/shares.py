@@ -58,13 +58,14 @@ def shares_of(units: int, threads: int) -> tuple[np.ndarray[Any, Any], np.ndarra
     return edges[:-1], np.diff(edges)
 
 
-def items_of_threads(program: Program, threads: int) -> np.ndarray[Any, Any]:
-    """Return how many items each thread has of a program, in all turns."""
-    firsts = np.arange(1, threads) * program.tiles // threads
+def items_of_threads(threads: int, *programs: Program) -> np.ndarray[Any, Any]:
+    """Return how many items each thread has of programs, in all turns."""
     items = np.zeros(threads, np.int64)
-    for loop in program.loops:
-        for step in loop.body:
-            for segment in getattr(step, "segments", ()):
-                taken = np.bincount(np.searchsorted(firsts, segment.tiles, "right"), minlength=threads)
-                items += taken * (1 if segment.turns is not None else loop.turns)
+    for program in programs:
+        firsts = np.arange(1, threads) * program.tiles // threads
+        segments = ((segment, loop.turns) for loop in program.loops for step in loop.body
+                    for segment in getattr(step, "segments", ()))
+        for segment, turns in segments:
+            taken = np.bincount(np.searchsorted(firsts, segment.tiles, "right"), minlength=threads)
+            items += taken * (1 if segment.turns is not None else turns)
     return items

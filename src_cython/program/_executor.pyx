@@ -6,7 +6,7 @@ the NumPy C interface is used for their addresses.
 
 cimport cython
 cimport numpy as cnp
-from cpython.ref cimport Py_INCREF, PyObject, PyTypeObject
+from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject, PyTypeObject
 from libc.stdint cimport int64_t, uint16_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
@@ -37,6 +37,7 @@ cdef extern from "program/memory.h" nogil:
 
 cdef extern from "numpy/arrayobject.h":
     PyTypeObject *PyArray_Type "&PyArray_Type"
+    object PyArray_Empty(int axes, cnp.npy_intp *extents, cnp.dtype dtype, int fortran)  # takes dtype's reference
     object PyArray_NewFromDescr(PyTypeObject *kind, cnp.dtype dtype, int axes, cnp.npy_intp *extents,
                                 cnp.npy_intp *strides, void *data, int flags, PyObject *like)  # takes dtype's reference
 
@@ -92,21 +93,28 @@ def temporary(tuple shape, dtype=np.float32):
         At most 64 extents.
     dtype : dtype, optional
     """
-    cdef Block block = Block.__new__(Block)
     cdef cnp.npy_intp extents[MOST_AXES]
-    cdef cnp.dtype kind = np.dtype(dtype)
     cdef int i, axes = <int>len(shape)
     if axes > MOST_AXES or min(shape, default=0) < 0:
         raise bad_argument("shape", shape, f"at most {MOST_AXES} extents, none negative")
     for i in range(axes):
         extents[i] = shape[i]
-    block.bytes = math.prod(shape) * kind.itemsize
-    block.at = pop_memory_take(block.bytes)
-    if block.at == NULL and block.bytes:
-        raise MemoryError(f"no memory for {block.bytes} temporary bytes")
-    if block.at == NULL:
-        return np.empty(shape, kind)
+    kind = np.dtype(dtype)
+    return counted(axes, extents, kind, math.prod(shape) * kind.itemsize)
+
+
+cdef object counted(int axes, cnp.npy_intp *extents, cnp.dtype kind, int64_t bytes):
+    """An array of counted memory, of so many bytes in all."""
+    cdef Block block = Block.__new__(Block)
     Py_INCREF(kind)
+    if not bytes:
+        return PyArray_Empty(axes, extents, kind, 0)
+    block.bytes = bytes
+    block.at = pop_memory_take(bytes)
+    if block.at == NULL:
+        block.bytes = 0
+        Py_DECREF(kind)
+        raise MemoryError(f"no memory for {bytes} temporary bytes")
     array = PyArray_NewFromDescr(PyArray_Type, kind, axes, extents, NULL, block.at, cnp.NPY_ARRAY_CARRAY, NULL)
     cnp.set_array_base(array, block)
     return array
@@ -209,6 +217,21 @@ cdef int only_share(const pop_segment *segments, int64_t n, int threads, int tur
     return max(found, 0)
 
 
+cdef int64_t addresses_of(tuple arrays, int n, char **operands) except -1:
+    """Write where the arrays of a run lie, as many as there are operands; return their bytes."""
+    cdef int64_t bytes = 0
+    cdef int i = 0
+    if len(arrays) != n:
+        raise ValueError(f"arrays: got {len(arrays)}; allowed: exactly {n}")
+    for array in arrays:
+        if not isinstance(array, cnp.ndarray):
+            raise TypeError(f"arrays: got {type(array).__name__}; allowed: numpy.ndarray")
+        bytes += cnp.PyArray_NBYTES(<cnp.ndarray>array)
+        operands[i] = <char *>cnp.PyArray_DATA(<cnp.ndarray>array)
+        i += 1
+    return bytes
+
+
 @cython.final
 cdef class Executable:
     """A program bound to a number of threads, ready to run on operands many times and from many threads.
@@ -298,6 +321,11 @@ cdef class Executable:
         free(self.loops)
 
     @property
+    def operands(self):
+        """How many arrays a call passes."""
+        return self.n_operands
+
+    @property
     def temporary_bytes(self):
         """Bytes that one run takes beside its operands."""
         return self.threads * self.scratch_bytes + (self.workspace_bytes + 63) // 64 * 64
@@ -305,16 +333,7 @@ cdef class Executable:
     cdef int run_on(self, tuple arrays, double *seconds) except -1:
         """Run on as many arrays as there are operands."""
         cdef char *operands[MOST_OPERANDS]
-        cdef int64_t bytes = 0
-        cdef int i = 0
-        if len(arrays) != self.n_operands:
-            raise ValueError(f"arrays: got {len(arrays)}; allowed: exactly {self.n_operands}")
-        for array in arrays:
-            if not isinstance(array, cnp.ndarray):
-                raise TypeError(f"arrays: got {type(array).__name__}; allowed: numpy.ndarray")
-            bytes += cnp.PyArray_NBYTES(<cnp.ndarray>array)
-            operands[i] = <char *>cnp.PyArray_DATA(<cnp.ndarray>array)
-            i += 1
+        cdef int64_t bytes = addresses_of(arrays, self.n_operands, operands)
         return self.run(operands, self.threads == 1 and bytes <= BRIEF, seconds)
 
     def __call__(self, *arrays):
@@ -381,6 +400,8 @@ cdef class Executable:
             run.seconds[s] += clock() - began
 
 
+include "program/sequences.pxi"
 include "program/results.pxi"
 include "program/keys.pxi"
+include "program/wrappers.pxi"
 include "program/calls.pxi"

@@ -34,7 +34,7 @@ cdef class BoundCall:
 
     Parameters
     ----------
-    program : Executable, callable or None
+    program : Executable, Sequence, callable or None
         None where there is nothing to do. A callable is given the arrays that an executable would run on.
     sources : sequence of int or numpy.ndarray
         For each operand of the program: which of the call's arrays it is (plus `copy_of`: a copy of that in C order),
@@ -57,6 +57,7 @@ cdef class BoundCall:
     """
 
     cdef Executable executable
+    cdef Sequence sequence
     cdef object function
     cdef int64_t *words
     cdef int n_words, n_sources, axes, like
@@ -76,15 +77,15 @@ cdef class BoundCall:
     def __cinit__(self, program, sources, tuple shape not None, cnp.dtype dtype not None, strides=None,
                   wrap=None, size_t values=0, int64_t bytes=0, int own=0, tuple words=(), bint copied=False, int like=-1):
         cdef int i
-        cdef Executable executable = program if isinstance(program, Executable) else None
-        self.like = like
-        self.executable, self.dtype, self.wrap = executable, dtype, wrap
-        self.function = program if executable is None else None
+        self.executable = program if isinstance(program, Executable) else None
+        self.sequence = program if isinstance(program, Sequence) else None
+        self.function = program if self.executable is None and self.sequence is None else None
+        self.like, self.dtype, self.wrap = like, dtype, wrap
         self.axes, self.n_sources = <int>len(shape), <int>len(sources)
         if self.axes > MOST_AXES or self.n_sources >= MOST_OPERANDS:
             raise bad_argument("shape", shape, f"at most {MOST_AXES} axes, and {MOST_OPERANDS - 1} operands")
-        if executable is not None and executable.n_operands != self.n_sources:
-            raise ValueError(f"sources: got {self.n_sources}; allowed: {executable.n_operands}")
+        if self.function is None and program is not None and program.operands != self.n_sources:
+            raise ValueError(f"sources: got {self.n_sources}; allowed: {program.operands}")
         self.ordered = strides is None
         self.bytes = dtype.itemsize
         for i in range(self.axes):
@@ -99,7 +100,8 @@ cdef class BoundCall:
                 self.constants[i] = <char *>cnp.PyArray_DATA(<cnp.ndarray>source)
             else:
                 self.sources[i] = source
-        self.brief = executable is not None and executable.threads == 1 and bytes <= BRIEF
+        self.brief = (self.function is None and program is not None and program.threads == 1
+                      and bytes + program.workspace_bytes <= BRIEF)
         self.anchored = not self.brief or any([self.sources[i] >= COPY_OF for i in range(self.n_sources)])
         self.prepare_values = <values_function><void *>values
         self.copied, self.first_fixed, self.n_fixed = copied, own, <int>len(words)
@@ -136,8 +138,8 @@ cdef class BoundCall:
         for i in range(self.axes):
             self.extents[i] = cnp.PyArray_DIM(like, i)
 
-    cdef object call_function(self, Reading *r, cnp.ndarray written):
-        """Call a program of Python on the arrays of a call."""
+    cdef list arrays_of(self, Reading *r, cnp.ndarray written):
+        """The arrays that a program of Python is called with."""
         cdef int i, source
         cdef list arrays = []
         cdef Py_ssize_t constants = 0
@@ -147,9 +149,9 @@ cdef class BoundCall:
             if source >= COPY_OF:
                 arrays.append(cnp.PyArray_GETCONTIGUOUS(<cnp.ndarray>r.arrays[source - COPY_OF]))
             elif source >= 0:
-                arrays.append((<object>r.arrays[source]).view())  # whose shape nobody else can reach
+                arrays.append(PyArray_View(<object>r.arrays[source], NULL, NULL))  # whose shape nobody else can reach
             elif source == RESULT:
-                arrays.append((<object>written).view())
+                arrays.append(PyArray_View(written, NULL, NULL))
             elif source == VALUES:
                 words = np.empty(MOST_VALUES, np.int64)
                 memcpy(cnp.PyArray_DATA(words), r.values, sizeof(r.values))
@@ -157,7 +159,7 @@ cdef class BoundCall:
             else:
                 arrays.append(self.keep[constants])
                 constants += 1
-        self.function(*arrays)
+        return arrays
 
     cdef object run(self, Reading *r, PyObject *subject):
         """Run on the arrays of a call, and return its result."""
@@ -170,7 +172,8 @@ cdef class BoundCall:
             result = <object>r.receiver
             written = <cnp.ndarray>r.arrays[r.written]
             if self.copied:
-                given, written = written, temporary((<object>written).shape, self.dtype)
+                given = written
+                written = counted(cnp.PyArray_NDIM(given), cnp.PyArray_DIMS(given), self.dtype, cnp.PyArray_NBYTES(given))
         else:
             if self.like >= 0:
                 self.take_shape(<cnp.ndarray>r.arrays[self.like])
@@ -180,8 +183,8 @@ cdef class BoundCall:
         if self.prepare_values != NULL:
             self.prepare_values(r.values)
         if self.function is not None:
-            self.call_function(r, written)
-        elif self.executable is not None:
+            self.function(*self.arrays_of(r, written))
+        elif self.executable is not None or self.sequence is not None:
             for i in range(self.n_sources):
                 source = self.sources[i]
                 if source >= COPY_OF:
@@ -196,138 +199,21 @@ cdef class BoundCall:
                     operands[i] = <char *>r.values
                 else:
                     operands[i] = self.constants[i]
-            self.executable.run(operands, self.brief)
+            if self.executable is not None:
+                self.executable.run(operands, self.brief)
+            else:
+                status = self.sequence.run(operands, self.brief, NULL)
+                if status is not None:
+                    raise self.sequence.refuse(status, *self.arrays_of(r, written))
         if given is not None:
             cnp.PyArray_CopyInto(given, written)
         if self.wrap is None or r.receiver != NULL:
             return result
         if type(self.wrap) is Wrapper:
             return (<Wrapper>self.wrap).made(written, subject)
+        if type(self.wrap) is Views:
+            return (<Views>self.wrap).made(written)
         return self.wrap(result, <object>subject)
-
-
-cdef Py_ssize_t slot_of(kind, name, Py_ssize_t number) except -1:
-    """Where objects of a class hold a slot, which is one of so many."""
-    cdef Py_ssize_t offset = pop_slot_offset(kind, name)
-    if offset < 0 or number >= MOST_ARGUMENTS:
-        raise bad_argument("slots", name, f"at most {MOST_ARGUMENTS} slots of {kind.__name__}")
-    return offset
-
-
-@cython.final
-cdef class Remake:
-    """Makes objects of a class with slots like another but for some of them: a view of it.
-
-    Parameters
-    ----------
-    kind : type
-    same : tuple of str
-        Slots that stay.
-    changed : tuple of str
-        Slots whose values a call is given, after the object.
-    """
-
-    cdef object kind
-    cdef Py_ssize_t same[MOST_ARGUMENTS]
-    cdef Py_ssize_t changed[MOST_ARGUMENTS]
-    cdef int n_same, n_changed
-
-    def __init__(self, kind, tuple same, tuple changed):
-        cdef int i
-        self.kind, self.n_same, self.n_changed = kind, <int>len(same), <int>len(changed)
-        for i, name in enumerate((*same, *changed)):
-            offset = slot_of(kind, name, i)
-            if i < self.n_same:
-                self.same[i] = offset
-            else:
-                self.changed[i - self.n_same] = offset
-
-    def __call__(self, source, *values):
-        """Return an object like `source`, which is of the class."""
-        cdef int i
-        if type(source) is not self.kind or len(values) != self.n_changed:
-            raise bad_type("source", source, f"a {self.kind.__name__}, and {self.n_changed} values")
-        made = pop_new(self.kind)
-        for i in range(self.n_same):
-            pop_set_slot(made, self.same[i], pop_get_slot(source, self.same[i]))
-        for i in range(self.n_changed):
-            pop_set_slot(made, self.changed[i], PyTuple_GET_ITEM(values, i))
-        return made
-
-
-@cython.final
-cdef class Wrapper:
-    """Makes new arrays into objects of a class with slots, whose arrays are read by `key_by_parts`: results.
-
-    Parameters
-    ----------
-    kind : type
-        It has slots ``_anchor``, a weak reference to the array, and ``_parts``.
-    slot : str
-        The slot of the array.
-    same : tuple of str
-        Slots that are those of a call's first argument, which is of the class then.
-    settled : dict of str to object
-        The other slots.
-    before, after : tuple
-        What is before and behind the array among the parts; a whole number before it is that of a part of the first
-        argument.
-    """
-
-    cdef object kind
-    cdef tuple values, before, after
-    cdef Py_ssize_t array, anchor, parts
-    cdef Py_ssize_t same[MOST_ARGUMENTS]
-    cdef Py_ssize_t settled[MOST_ARGUMENTS]
-    cdef int n_same, n_settled
-
-    def __init__(self, kind, str slot, tuple same, dict settled, tuple before, tuple after=()):
-        cdef int i
-        self.kind, self.before, self.after = kind, before, after
-        self.array, self.anchor = slot_of(kind, slot, 0), slot_of(kind, "_anchor", 0)
-        self.parts = slot_of(kind, "_parts", 0)
-        self.n_same, self.n_settled, self.values = <int>len(same), <int>len(settled), tuple(settled.values())
-        for i, name in enumerate(same):
-            self.same[i] = slot_of(kind, name, i)
-        for i, name in enumerate(settled):
-            self.settled[i] = slot_of(kind, name, i)
-
-    def __call__(self, cnp.ndarray array not None, first):
-        """Return what the array is made into, given a call's first argument."""
-        if self.n_same and type(first) is not self.kind:
-            raise bad_type("first", first, f"a {self.kind.__name__}")
-        return self.made(array, <PyObject *>first)
-
-    cdef object made(self, cnp.ndarray array, PyObject *first):
-        cdef int i
-        cdef Py_ssize_t n = PyTuple_GET_SIZE(self.before), more = PyTuple_GET_SIZE(self.after)
-        cdef PyObject *part
-        cdef tuple parts = PyTuple_New(n + 1 + more), given = None
-        if self.n_same:
-            given = <tuple>pop_get_slot(<object>first, self.parts)
-        for i in range(n):
-            part = PyTuple_GET_ITEM(self.before, i)
-            if Py_TYPE(<object>part) == &PyLong_Type:
-                part = PyTuple_GET_ITEM(given, <Py_ssize_t><object>part)
-            put_item(parts, i, part)
-        put_item(parts, n, <PyObject *>array)
-        for i in range(more):
-            put_item(parts, n + 1 + i, PyTuple_GET_ITEM(self.after, i))
-        made = pop_new(self.kind)
-        for i in range(self.n_same):
-            pop_set_slot(made, self.same[i], pop_get_slot(<object>first, self.same[i]))
-        for i in range(self.n_settled):
-            pop_set_slot(made, self.settled[i], PyTuple_GET_ITEM(self.values, i))
-        anchor = PyWeakref_NewRef(array, None)
-        pop_set_slot(made, self.array, <PyObject *>array)
-        pop_set_slot(made, self.anchor, <PyObject *>anchor)
-        pop_set_slot(made, self.parts, <PyObject *>parts)
-        return made
-
-
-cdef inline void put_item(tuple items, Py_ssize_t i, PyObject *item):
-    Py_INCREF(<object>item)
-    PyTuple_SET_ITEM(items, i, <object>item)
 
 
 @cython.final

@@ -38,6 +38,12 @@ static inline void pop_set_slot(PyObject *owner, Py_ssize_t offset, PyObject *va
 /* A new object of a class with slots alone, none of them set. */
 static inline PyObject *pop_new(PyObject *type) { return ((PyTypeObject *)type)->tp_alloc((PyTypeObject *)type, 0); }
 
+/* A new tuple, or one of a class of tuples without slots, of so many items that are still to be put there. */
+static inline PyObject *pop_new_tuple(PyObject *type, Py_ssize_t n)
+{
+    return ((PyTypeObject *)type)->tp_alloc((PyTypeObject *)type, n);
+}
+
 static inline PyObject *pop_get_slot(PyObject *owner, Py_ssize_t offset) { return *(PyObject **)((char *)owner + offset); }
 
 static inline int pop_is_interned(PyObject *text)

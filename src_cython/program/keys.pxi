@@ -6,7 +6,7 @@
 
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
-from cpython.ref cimport Py_DECREF, Py_TYPE
+from cpython.ref cimport Py_TYPE
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE, PyTuple_New, PyTuple_SET_ITEM
 from cpython.weakref cimport PyWeakref_NewRef
 from libc.stdint cimport uint64_t
@@ -38,6 +38,7 @@ cdef extern from "numpy/arrayobject.h":
     PyTypeObject PyGenericArrType_Type
     cnp.dtype PyArray_DescrFromScalar(object scalar)
     void PyArray_ScalarAsCtype(object scalar, void *to)
+    object PyArray_View(cnp.ndarray array, PyObject *dtype, PyObject *kind)
 
 cdef extern from "program/face.h":
     ctypedef PyObject *(*vectorcallfunc)(PyObject *, PyObject *const *, size_t, PyObject *)
@@ -47,6 +48,7 @@ cdef extern from "program/face.h":
     void pop_set_slot(object owner, Py_ssize_t offset, PyObject *value)
     PyObject *pop_get_slot(object owner, Py_ssize_t offset)
     object pop_new(object type)
+    tuple pop_new_tuple(object type, Py_ssize_t n)
 
 cdef enum:
     MOST_WORDS = 192

@@ -18,7 +18,6 @@ cdef extern from "numpy/arrayobject.h":
         unsigned char version
         PyDataMemAllocator allocator
     object PyDataMem_SetHandler(object handler)
-    object PyArray_Empty(int axes, cnp.npy_intp *extents, cnp.dtype dtype, int fortran)  # takes dtype's reference
 
 cdef extern from "program/results.h" nogil:
     enum: POP_LEAST_RESULT, POP_SANITIZED

@@ -12,7 +12,7 @@ from ...formats import Format
 from ...ops import RESULT, Operand, Receiver, Request, modelled_target, op, receive, result_format
 from ...program import temporary
 from ...target import Target
-from .lower import Checked, lower
+from .lower import checked, lower
 from .modelled import lacks, modelled_request
 from .params import FactorParams, Lies, checked_dtype, laid, matrices
 from .tile_plan import block_options
@@ -204,5 +204,5 @@ def request(params: FactorParams, name: str, operands: tuple[Operand, ...], rece
             lacking: str) -> Request:
     """Describe a call that may find a matrix of the operand of this name that it refuses."""
     made = lower(params, settings.num_threads)
-    return Request(Checked(made, name), (*operands, RESULT), receiver, lambda: (str(params), made.kernel, made),
+    return Request(checked(made, name), (*operands, RESULT), receiver, lambda: (str(params), made.kernel, made),
                    lacking=lacking, steady=True)

@@ -15,7 +15,7 @@ from ...ops.parts import Part, results
 from ...planner import Explanation
 from ...target import Target
 from .api import result
-from .lower import Checked, Factoring
+from .lower import Factoring, checked
 from .lower import lower as lowered
 from .params import FactorParams, Lies, asked_dtype, matrices
 
@@ -350,7 +350,7 @@ def _solve(name: str, t: Array, b: Array, *, left_side: bool = True, lower: bool
     made = np.empty(b.shape, np.float32)
     if b.size:
         solving = _solving(b.shape, left_side, lower, unit_diagonal, transpose)
-        Checked(solving, name)(np.ascontiguousarray(t), np.ascontiguousarray(b), made)
+        checked(solving, name)(np.ascontiguousarray(t), np.ascontiguousarray(b), made)
     return made
 
 

@@ -16,11 +16,11 @@ from ...log import tell
 from ...ops import Array
 from ...planner import Explanation
 from ...planner.explain import Considered, considered_kernels
-from ...program import Segment, host_program, spread
+from ...program import Executable, Segment, Sequence, host_program, spread
 from .model import LANES, side_by_side, threads_of
 from .params import FactorParams, Lies
 
-__all__ = ["Checked", "Factoring", "lower", "on_kernels"]
+__all__ = ["Factoring", "checked", "lower", "on_kernels"]
 
 _ITEM = dtype_of("pop_factor_item")
 _BLOCK, _PANEL = 4, 16  # rows that registers hold, and right-hand sides of a panel: kernels/factor/solve.h
@@ -75,7 +75,7 @@ class Factoring:
 
 
 class _Factoring(Protocol):
-    """What `Checked` runs: a `Factoring`, or that of a modelled machine."""
+    """What `checked` runs: a `Factoring`, or that of a modelled machine."""
 
     @property
     def params(self) -> FactorParams: ...
@@ -83,20 +83,28 @@ class _Factoring(Protocol):
     def run(self) -> Callable[..., Any]: ...
 
 
-class Checked:
-    """A program that raises where a matrix is none that it can factor; what it wrote then is nobody's."""
+def checked(factoring: _Factoring, name: str) -> Callable[..., None]:
+    """Return a program that raises where a matrix of the operand of this name is none that it can factor.
 
-    def __init__(self, factoring: _Factoring, name: str) -> None:
-        self.factoring, self.name = factoring, name
+    What it wrote then is nobody's.
+    """
+    p, run = factoring.params, factoring.run
 
-    def __call__(self, *arrays: Array) -> None:
-        """Run on the operands and the result."""
-        p = self.factoring.params
+    def refusal(failed: Array, *_: Array) -> Exception:
+        got, allowed = REFUSALS[p.op]
+        return bad_argument(name, f"{p.which(failed)}, which is {got}", allowed)
+
+    if isinstance(run, Executable):
+        count = run.operands - 1
+        return Sequence([(run, range(count + 1))], count, p.batch, [(0, 0, p.batch)] if p.batch else [], refusal)
+
+    def run_checked(*arrays: Array) -> None:
         failed = np.zeros(p.batch, np.uint8)
-        self.factoring.run(*arrays, failed)
+        run(*arrays, failed)
         if failed.any():
-            got, allowed = REFUSALS[p.op]
-            raise bad_argument(self.name, f"{p.which(failed)}, which is {got}", allowed)
+            raise refusal(failed)
+
+    return run_checked
 
 
 @lru_cache(maxsize=1024)

@@ -24,7 +24,7 @@ from ..convolution import ConvOptions
 from ..convolution.modelled import tile_kernel
 from ..convolution.work import work_of
 from ..matmul.modelled import product_program
-from .lower import Checked, on_kernels
+from .lower import checked, on_kernels
 from .params import FactorParams, Lies
 from .tile_plan import FactorPlan, TileProblem, cholesky_moves, padded_order, plan_factoring, solve_moves
 
@@ -47,7 +47,7 @@ def modelled_request(params: FactorParams, name: str, operands: tuple[Operand, .
     problem = TileProblem.of(params, type_of(params.operands[0].format), block, options, target)
     plan = plan_factoring(problem)
     made = _factoring(params, problem, settings.num_threads)
-    return Request(Checked(made, name), (*operands, RESULT), receiver, lambda: (str(params), made.kernel, plan),
+    return Request(checked(made, name), (*operands, RESULT), receiver, lambda: (str(params), made.kernel, plan),
                    lacking="", steady=True, keep=plan.fits, measure=lambda: {
                        "tile_bytes": plan.tile_bytes(), "exchanged_bytes": plan.exchanged_bytes})
 

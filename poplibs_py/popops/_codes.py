@@ -1,0 +1,48 @@
+"""Programs that take elements as bits, copies and choices between two arrays: parts of sequences."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..config import settings
+from ..program import Executable
+from ._strided import StridedOperand, StridedParams, lower
+
+__all__ = ["choosing", "copying"]
+
+Strides = tuple[int, ...]
+
+
+def copying(shape: tuple[int, ...], itemsize: int, source: Strides, result: Strides) -> Executable:
+    """Return what copies elements of so many bytes; its operands are the source and the result.
+
+    Parameters
+    ----------
+    shape : tuple of int
+    itemsize : int
+        1, 2, 4 or 8.
+    source, result : tuple of int
+        Strides in bytes.
+    """
+    return _program(None, shape, (StridedOperand(_word(itemsize), source),), StridedOperand(_word(itemsize), result))
+
+
+def choosing(shape: tuple[int, ...], itemsize: int, first: Strides, second: Strides, condition: Strides,
+             result: Strides) -> Executable:
+    """Return what takes elements of the first array where a condition of bool holds, and else of the second.
+
+    Its operands are the two arrays, the condition and the result, each with its strides in bytes.
+    """
+    word = _word(itemsize)
+    read = StridedOperand(word, first), StridedOperand(word, second), StridedOperand(np.dtype(np.bool_), condition)
+    return _program("select", shape, read, StridedOperand(word, result))
+
+
+def _word(itemsize: int) -> np.dtype[np.unsignedinteger]:
+    return np.dtype(f"u{itemsize}")
+
+
+def _program(op: str | None, shape: tuple[int, ...], read: tuple[StridedOperand, ...],
+             written: StridedOperand) -> Executable:
+    params = StridedParams(op, shape, read, (written,), "nearest-even", "inf")
+    return lower(params, settings.num_threads).executable

@@ -1,0 +1,34 @@
+"""Places in the room of a `Sequence`: what its programs leave to each other."""
+
+from __future__ import annotations
+
+__all__ = ["Room"]
+
+_ALIGNMENT = 64
+
+
+class Room:
+    """Hands out places of a sequence of so many operands, each on a cache line of its own.
+
+    Attributes
+    ----------
+    bytes : int
+        Of all places.
+
+    Examples
+    --------
+    >>> from poplibs_py.program import Room
+    >>> room = Room(operands=2)
+    >>> room.take(100), room.take(8), room.bytes
+    ((2, 0), (2, 128), 192)
+    """
+
+    def __init__(self, operands: int) -> None:
+        self.bytes = 0
+        self._operand = operands
+
+    def take(self, size: int) -> tuple[int, int]:
+        """Return a new place of so many bytes, as a part of a sequence names it."""
+        begin = self.bytes
+        self.bytes += -(-size // _ALIGNMENT) * _ALIGNMENT
+        return self._operand, begin

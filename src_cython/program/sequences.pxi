@@ -1,0 +1,164 @@
+# Sequences: executables one after another, in one run. What an op does that is made of others' programs is one, so that a
+# repeated call of it runs in compiled code alone.
+
+cdef struct Source:
+    int operand  # of the run, or -1: an address that is always the same
+    int64_t offset  # bytes from where that begins, or the address
+
+
+cdef struct Part:
+    int64_t status, status_bytes  # where in the room the executable says what it refuses, and how much of it
+
+
+@cython.final
+cdef class Sequence:
+    """Executables that run one after another, on a run's operands and on room for what they leave to each other.
+
+    Parameters
+    ----------
+    parts : sequence of (Executable, sequence)
+        With each executable, where its operands come from: the number of one of the run's operands, or that number and
+        the bytes before what it takes, or an array that is always the same. The number behind the last is the room.
+    operands : int
+        Arrays that a run is given, at most 31.
+    room : int, optional
+        Bytes that a run has beside them.
+    status : sequence of (int, int, int), optional
+        Parts that may refuse what they read, by number, and which bytes of the room they write then, the first and how
+        many: a run ends behind such a part unless all of them are zero.
+    refuse : callable, optional
+        Makes what is raised then, given those bytes and the arrays of the run.
+
+    Attributes
+    ----------
+    programs : tuple of Program
+    phases, threads, workspace_bytes, temporary_bytes
+        As those of an `Executable`, in all and at most.
+    """
+
+    cdef Source *sources
+    cdef Part *parts
+    cdef tuple executables
+    cdef object keep
+    cdef int n_operands
+    cdef readonly object refuse
+    cdef readonly tuple phases
+    cdef readonly int threads
+    cdef readonly int64_t workspace_bytes
+
+    def __cinit__(self, parts, int operands, int64_t room=0, status=(), refuse=None):
+        cdef int64_t n = 0
+        cdef int i = 0
+        cdef Source *source
+        if not 0 <= operands < MOST_OPERANDS:
+            raise bad_argument("operands", operands, f"0 to {MOST_OPERANDS - 1}")
+        self.executables = tuple([executable for executable, _ in parts])
+        if not all([type(executable) is Executable for executable in self.executables]):
+            raise bad_argument("parts", "something else", "executables")
+        self.n_operands, self.workspace_bytes, self.refuse, self.keep = operands, room, refuse, []
+        self.phases = tuple([phase for executable in self.executables for phase in executable.phases])
+        self.threads = max([executable.threads for executable in self.executables], default=1)
+        self.sources = <Source *>calloc(max(1, sum([len(taken) for _, taken in parts])), sizeof(Source))
+        self.parts = <Part *>calloc(max(1, len(parts)), sizeof(Part))
+        if self.sources == NULL or self.parts == NULL:
+            raise MemoryError("sequence: no memory for its tables")
+        for executable, taken in parts:
+            if len(taken) != executable.operands:
+                raise ValueError(f"parts: got {len(taken)} operands; allowed: {executable.operands}")
+            for where in taken:
+                source = self.sources + n
+                if isinstance(where, cnp.ndarray):
+                    self.keep.append(where)
+                    source.operand, source.offset = -1, <int64_t><size_t>cnp.PyArray_DATA(<cnp.ndarray>where)
+                else:
+                    source.operand, source.offset = where if isinstance(where, tuple) else (where, 0)
+                    if not 0 <= source.operand <= operands:
+                        raise bad_argument("parts", f"operand {source.operand}", f"0 to {operands}")
+                n += 1
+            i += 1
+        for part, first, size in status:
+            if not (0 <= part < i and 0 <= first and 0 < size <= room - first):
+                raise bad_argument("status", (part, first, size), "bytes of the room")
+            self.parts[<int>part].status, self.parts[<int>part].status_bytes = first, size
+
+    def __dealloc__(self):
+        free(self.sources)
+        free(self.parts)
+
+    @property
+    def operands(self):
+        """How many arrays a run is given."""
+        return self.n_operands
+
+    @property
+    def programs(self):
+        """What runs, one after another."""
+        return tuple([executable.program for executable in self.executables])
+
+    @property
+    def temporary_bytes(self):
+        """Bytes that one run takes beside its operands, at most."""
+        most = max([executable.temporary_bytes for executable in self.executables], default=0)
+        return most + (self.workspace_bytes + 63) // 64 * 64
+
+    def __call__(self, *arrays):
+        """Run on these arrays, in the operands' order."""
+        self.run_on(arrays, NULL)
+
+    def timed(self, *arrays):
+        """Run on these arrays, and return the wall seconds of each compute set."""
+        cdef cnp.ndarray seconds = np.zeros(len(self.phases))
+        self.run_on(arrays, <double *>cnp.PyArray_DATA(seconds))
+        return seconds
+
+    cdef int run_on(self, tuple arrays, double *seconds) except -1:
+        cdef char *operands[MOST_OPERANDS]
+        cdef int64_t bytes = addresses_of(arrays, self.n_operands, operands) + self.workspace_bytes
+        status = self.run(operands, self.threads == 1 and bytes <= BRIEF, seconds)
+        if status is not None:
+            raise self.refuse(status, *arrays)
+        return 0
+
+    cdef object run(self, char **operands, bint brief, double *seconds):
+        """Run with the addresses of the operands, as an `Executable` does; return the status that ended it, or None."""
+        cdef char *room = <char *>pop_memory_take(self.workspace_bytes)
+        if room == NULL and self.workspace_bytes:
+            raise MemoryError(f"no memory for {self.workspace_bytes} temporary bytes")
+        operands[self.n_operands] = room
+        try:
+            return self.run_parts(operands, brief, seconds)
+        finally:
+            pop_memory_give(room, self.workspace_bytes)
+
+    cdef object run_parts(self, char **operands, bint brief, double *seconds):
+        cdef char *own[MOST_OPERANDS]
+        cdef Executable executable
+        cdef Part *part = self.parts
+        cdef Source *source = self.sources
+        cdef char *status
+        cdef int64_t i
+        cdef int k
+        for i in range(len(self.executables)):
+            executable = <Executable>self.executables[i]
+            for k in range(executable.n_operands):
+                own[k] = <char *>source.offset if source.operand < 0 else operands[source.operand] + source.offset
+                source += 1
+            status = operands[self.n_operands] + part.status
+            memset(status, 0, part.status_bytes)
+            executable.run(own, brief, seconds)
+            if seconds != NULL:
+                seconds += executable.n_sets
+            if any_set(status, part.status_bytes):
+                array = np.empty(part.status_bytes, np.uint8)
+                memcpy(cnp.PyArray_DATA(array), status, part.status_bytes)
+                return array
+            part += 1
+        return None
+
+
+cdef bint any_set(const char *bytes, int64_t n) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        if bytes[i]:
+            return True
+    return False

@@ -1,0 +1,176 @@
+# What new arrays are made into before a call returns them: objects of this library, several results.
+
+cdef inline void put_item(tuple items, Py_ssize_t i, PyObject *item):
+    Py_INCREF(<object>item)
+    PyTuple_SET_ITEM(items, i, <object>item)
+
+
+cdef Py_ssize_t slot_of(kind, name, Py_ssize_t number) except -1:
+    """Where objects of a class hold a slot, which is one of so many."""
+    cdef Py_ssize_t offset = pop_slot_offset(kind, name)
+    if offset < 0 or number >= MOST_ARGUMENTS:
+        raise bad_argument("slots", name, f"at most {MOST_ARGUMENTS} slots of {kind.__name__}")
+    return offset
+
+
+@cython.final
+cdef class Remake:
+    """Makes objects of a class with slots like another but for some of them: a view of it.
+
+    Parameters
+    ----------
+    kind : type
+    same : tuple of str
+        Slots that stay.
+    changed : tuple of str
+        Slots whose values a call is given, after the object.
+    """
+
+    cdef object kind
+    cdef Py_ssize_t same[MOST_ARGUMENTS]
+    cdef Py_ssize_t changed[MOST_ARGUMENTS]
+    cdef int n_same, n_changed
+
+    def __init__(self, kind, tuple same, tuple changed):
+        cdef int i
+        self.kind, self.n_same, self.n_changed = kind, <int>len(same), <int>len(changed)
+        for i, name in enumerate((*same, *changed)):
+            offset = slot_of(kind, name, i)
+            if i < self.n_same:
+                self.same[i] = offset
+            else:
+                self.changed[i - self.n_same] = offset
+
+    def __call__(self, source, *values):
+        """Return an object like `source`, which is of the class."""
+        cdef int i
+        if type(source) is not self.kind or len(values) != self.n_changed:
+            raise bad_type("source", source, f"a {self.kind.__name__}, and {self.n_changed} values")
+        made = pop_new(self.kind)
+        for i in range(self.n_same):
+            pop_set_slot(made, self.same[i], pop_get_slot(source, self.same[i]))
+        for i in range(self.n_changed):
+            pop_set_slot(made, self.changed[i], PyTuple_GET_ITEM(values, i))
+        return made
+
+
+@cython.final
+cdef class Wrapper:
+    """Makes new arrays into objects of a class with slots, whose arrays are read by `key_by_parts`: results.
+
+    Parameters
+    ----------
+    kind : type
+        It has slots ``_anchor``, a weak reference to the array, and ``_parts``.
+    slot : str
+        The slot of the array.
+    same : tuple of str
+        Slots that are those of a call's first argument, which is of the class then.
+    settled : dict of str to object
+        The other slots.
+    before, after : tuple
+        What is before and behind the array among the parts; a whole number before it is that of a part of the first
+        argument.
+    """
+
+    cdef object kind
+    cdef tuple values, before, after
+    cdef Py_ssize_t array, anchor, parts
+    cdef Py_ssize_t same[MOST_ARGUMENTS]
+    cdef Py_ssize_t settled[MOST_ARGUMENTS]
+    cdef int n_same, n_settled
+
+    def __init__(self, kind, str slot, tuple same, dict settled, tuple before, tuple after=()):
+        cdef int i
+        self.kind, self.before, self.after = kind, before, after
+        self.array, self.anchor = slot_of(kind, slot, 0), slot_of(kind, "_anchor", 0)
+        self.parts = slot_of(kind, "_parts", 0)
+        self.n_same, self.n_settled, self.values = <int>len(same), <int>len(settled), tuple(settled.values())
+        for i, name in enumerate(same):
+            self.same[i] = slot_of(kind, name, i)
+        for i, name in enumerate(settled):
+            self.settled[i] = slot_of(kind, name, i)
+
+    def __call__(self, cnp.ndarray array not None, first):
+        """Return what the array is made into, given a call's first argument."""
+        if self.n_same and type(first) is not self.kind:
+            raise bad_type("first", first, f"a {self.kind.__name__}")
+        return self.made(array, <PyObject *>first)
+
+    cdef object made(self, cnp.ndarray array, PyObject *first):
+        cdef int i
+        cdef Py_ssize_t n = PyTuple_GET_SIZE(self.before), more = PyTuple_GET_SIZE(self.after)
+        cdef PyObject *part
+        cdef tuple parts = PyTuple_New(n + 1 + more), given = None
+        if self.n_same:
+            given = <tuple>pop_get_slot(<object>first, self.parts)
+        for i in range(n):
+            part = PyTuple_GET_ITEM(self.before, i)
+            if Py_TYPE(<object>part) == &PyLong_Type:
+                part = PyTuple_GET_ITEM(given, <Py_ssize_t><object>part)
+            put_item(parts, i, part)
+        put_item(parts, n, <PyObject *>array)
+        for i in range(more):
+            put_item(parts, n + 1 + i, PyTuple_GET_ITEM(self.after, i))
+        made = pop_new(self.kind)
+        for i in range(self.n_same):
+            pop_set_slot(made, self.same[i], pop_get_slot(<object>first, self.same[i]))
+        for i in range(self.n_settled):
+            pop_set_slot(made, self.settled[i], PyTuple_GET_ITEM(self.values, i))
+        anchor = PyWeakref_NewRef(array, None)
+        pop_set_slot(made, self.array, <PyObject *>array)
+        pop_set_slot(made, self.anchor, <PyObject *>anchor)
+        pop_set_slot(made, self.parts, <PyObject *>parts)
+        return made
+
+
+@cython.final
+cdef class Views:
+    """Makes the bytes of several results into them: arrays one behind another.
+
+    Parameters
+    ----------
+    kind : type
+        A tuple, or a named one.
+    parts : tuple of (tuple of int, numpy.dtype, int)
+        Shape and dtype of each, and the byte where it begins.
+    """
+
+    cdef object kind
+    cdef tuple dtypes
+    cdef list shapes
+    cdef Py_ssize_t n
+    cdef int64_t bytes
+    cdef int axes[MOST_ARGUMENTS]
+    cdef int64_t offsets[MOST_ARGUMENTS]
+
+    def __init__(self, kind, tuple parts):
+        if not (isinstance(kind, type) and issubclass(kind, tuple)) or len(parts) > MOST_ARGUMENTS:
+            raise bad_type("kind", kind, f"a kind of tuple, of at most {MOST_ARGUMENTS} results")
+        self.kind, self.n, self.bytes = kind, len(parts), 0
+        self.dtypes = tuple([np.dtype(dtype) for _, dtype, _ in parts])
+        self.shapes = [np.array(shape, np.intp) for shape, *_ in parts]
+        for i, (shape, dtype, offset) in enumerate(parts):
+            self.axes[i], self.offsets[i] = <int>len(shape), offset
+            self.bytes = max(self.bytes, offset + math.prod(shape) * np.dtype(dtype).itemsize)
+
+    def __call__(self, cnp.ndarray array not None, first=None):
+        """Return the results that lie in an array of bytes."""
+        return self.made(array)
+
+    cdef object made(self, cnp.ndarray array):
+        cdef Py_ssize_t i
+        cdef cnp.dtype dtype
+        cdef tuple views
+        if cnp.PyArray_NBYTES(array) < self.bytes:
+            raise bad_argument("array", f"{cnp.PyArray_NBYTES(array)} bytes", f"at least {self.bytes}")
+        views = pop_new_tuple(self.kind, self.n)
+        for i in range(self.n):
+            dtype = <cnp.dtype>PyTuple_GET_ITEM(self.dtypes, i)
+            Py_INCREF(dtype)
+            view = PyArray_NewFromDescr(PyArray_Type, dtype, self.axes[i], <cnp.npy_intp *>cnp.PyArray_DATA(
+                <cnp.ndarray>PyList_GET_ITEM(self.shapes, i)), NULL, <char *>cnp.PyArray_DATA(array) + self.offsets[i],
+                cnp.NPY_ARRAY_CARRAY, NULL)
+            cnp.set_array_base(view, array)
+            put_item(views, i, <PyObject *>view)
+        return views
