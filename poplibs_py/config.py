@@ -44,7 +44,7 @@ RESULT_POOL = 128 << 20
 MOST_RESULT_POOL = 1 << 62
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Settings:
     """What the environment asks for.
 

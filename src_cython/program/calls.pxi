@@ -359,7 +359,7 @@ cdef class Face:
         cdef int value
         if n + more > MOST_ARGUMENTS or n > PyTuple_GET_SIZE(self.names):
             return False
-        put(r, n, SETTINGS.num_threads)
+        put(r, n, <int64_t><object>pop_get_slot(SETTINGS, THREADS))
         put(r, NOTHING, generation)
         for i in range(n + more):
             if i < n:

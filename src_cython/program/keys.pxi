@@ -74,6 +74,7 @@ copy_of = COPY_OF
 
 cdef list LISTENERS = listeners
 cdef object SETTINGS = settings
+cdef Py_ssize_t THREADS = pop_slot_offset(type(settings), "num_threads")  # each call asks how many there are
 cdef object PARTS = "_parts"
 cdef object NUMBERS = frozenset(map(ord, "biuf"))
 cdef dict WHOLE_NUMBERS = {kind: True for kind in np.sctypeDict.values()  # types of others may do anything in __index__
