@@ -37,7 +37,7 @@ def draws(folder: Path, *modules: str) -> str:
 def test_ordinary_runs_draw_the_same_examples(tmp_path: Path) -> None:
     (tmp_path / "numbers_of_ours.py").write_text("A, B, C = 123456789, 0.123456789, b'numbers'\n")
     first = draws(tmp_path)
-    assert len(first.splitlines()) >= 50
+    assert len(first.splitlines()) == settings.get_profile("ordinary").max_examples
     assert draws(tmp_path, "numbers_of_ours") == draws(CONFTEST.parent, "poplibs_py.testing") == first
 
 
