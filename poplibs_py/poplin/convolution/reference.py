@@ -8,7 +8,8 @@ padded. Products with zeros that padding and dilation put into the kernel are le
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import product
+from itertools import islice, product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,11 @@ __all__ = ["reference_convolution", "reference_input_gradient", "reference_weigh
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Index = tuple[Any, ...]
+Meetings = list[tuple[Index, Index]]
 
 _WHOLE = slice(None)
+_DEPTH = 64  # of a product of matrices that wastes little of what it moves
+_PORTION = 1 << 20  # numbers of an operand of such a product
 
 
 def reference_convolution(x: Any, w: Any, params: Any) -> Floats:
@@ -33,27 +37,35 @@ def reference_convolution(x: Any, w: Any, params: Any) -> Floats:
     params : ConvParams
         Sizes and transforms; types do not matter.
     """
-    inputs, weights = _split_groups(_spread(values(x), params), params.groups), values(w)
+    inputs, weights = _by_groups(_spread(values(x), params), params.groups), values(w)
     kept = tuple(_kept(axis) for axis in params.axes)
-    shape = (params.batch, params.groups, params.out_channels, *kept)
-    sums = np.zeros(shape)
+    out = np.zeros((params.batch, params.groups, params.out_channels, *(axis.out for axis in params.axes)))
+    made = np.moveaxis(out[(*_CHANNELS, *_inner(params))], 0, 2)
     with np.errstate(all="ignore"):
-        for at, window in _meetings(params):
-            sums += _channel_product(weights[(*_CHANNELS, *at)], inputs[(*_CHANNELS, *window)])
-    out = np.zeros((*shape[:3], *(axis.out for axis in params.axes)))
-    out[(*_CHANNELS, *_inner(params))] = sums
+        for images in _images(params, kept):
+            to = made[:, :, images]
+            sums = np.zeros((*to.shape[:2], prod(to.shape[2:])))
+            for some in _meetings(params):
+                sums += _kernels(weights, some) @ _windows(inputs[:, :, images], some, kept)
+            to[...] = sums.reshape(to.shape)
     return out.reshape(params.batch, params.groups * params.out_channels, *out.shape[3:])
 
 
 def reference_input_gradient(dy: Any, w: Any, params: Any) -> Floats:
     """Return the gradient of the input [N, G * Ci, field...] from the output's; `params` are the forward pass'."""
-    deltas, weights = _split_groups(values(dy), params.groups)[(*_CHANNELS, *_inner(params))], values(w)
-    places = tuple(axis.transformed_input for axis in params.axes)
-    spread = np.zeros((params.batch, params.groups, params.in_channels, *places))
+    weights, channels = values(w), params.in_channels
+    deltas = _by_groups(values(dy), params.groups)[(*_CHANNELS, *_inner(params))]
+    spread = np.zeros((params.groups, channels, params.batch, *(axis.transformed_input for axis in params.axes)))
     with np.errstate(all="ignore"):
-        for at, window in _meetings(params):
-            turned = weights[(*_CHANNELS, *at)].swapaxes(1, 2)
-            spread[(*_CHANNELS, *window)] += _channel_product(turned, deltas)
+        for images in _images(params, deltas.shape[3:]):
+            met, to = deltas[:, :, images], spread[:, :, images]
+            flat = met.reshape(*met.shape[:2], prod(met.shape[2:]))
+            for some in _meetings(params):
+                products = _kernels(weights, some).swapaxes(1, 2) @ flat
+                for number, (_, window) in enumerate(some):
+                    part = products[:, number * channels : (number + 1) * channels]
+                    to[(*_CHANNELS, *window)] += part.reshape(*part.shape[:2], *met.shape[2:])
+    spread = np.moveaxis(spread, 2, 0)
     for d, axis in enumerate(params.axes):
         elements, taken = _elements(axis.input, axis.field)
         gathered = np.zeros((*spread.shape[: 3 + d], axis.field, *spread.shape[4 + d :]))
@@ -64,35 +76,48 @@ def reference_input_gradient(dy: Any, w: Any, params: Any) -> Floats:
 
 def reference_weight_gradient(x: Any, dy: Any, params: Any) -> Floats:
     """Return the gradient of the weights [G, Co, Ci, kernel...] from the input and the output's gradient."""
-    inputs = _split_groups(_spread(values(x), params), params.groups)
-    deltas = _split_groups(values(dy), params.groups)[(*_CHANNELS, *_inner(params))]
-    given, made = params.in_channels, params.out_channels
-    gradient = np.zeros((params.groups, made, given, *(axis.kernel for axis in params.axes)))
-    left = deltas.swapaxes(0, 2).swapaxes(0, 1).reshape(params.groups, made, _volume(deltas))
+    inputs, channels = _by_groups(_spread(values(x), params), params.groups), params.in_channels
+    deltas = _by_groups(values(dy), params.groups)[(*_CHANNELS, *_inner(params))]
+    gradient = np.zeros((params.groups, params.out_channels, channels, *(axis.kernel for axis in params.axes)))
     with np.errstate(all="ignore"):
-        for at, window in _meetings(params):
-            met = inputs[(*_CHANNELS, *window)]
-            met = met.swapaxes(0, 2).swapaxes(0, 1).reshape(params.groups, given, _volume(met))
-            gradient[(*_CHANNELS, *at)] = left @ met.swapaxes(1, 2)
+        for images in _images(params, deltas.shape[3:]):
+            met = deltas[:, :, images]
+            flat = met.reshape(*met.shape[:2], prod(met.shape[2:]))
+            for some in _meetings(params):
+                products = flat @ _windows(inputs[:, :, images], some, met.shape[3:]).swapaxes(1, 2)
+                for number, (at, _) in enumerate(some):
+                    gradient[(*_CHANNELS, *at)] += products[..., number * channels : (number + 1) * channels]
     return gradient
 
 
 _CHANNELS = (_WHOLE, _WHOLE, _WHOLE)
 
 
-def _volume(x: Floats) -> int:
-    """Elements of a channel, over all images."""
-    return int(np.prod((x.shape[0], *x.shape[3:])))
+def _by_groups(x: Floats, groups: int) -> Floats:
+    """Images [N, G * C, field...] as [G, C, N, field...]."""
+    apart = x.reshape(x.shape[0], groups, x.shape[1] // groups if groups else 0, *x.shape[2:])
+    return np.ascontiguousarray(np.moveaxis(apart, 0, 2))
 
 
-def _split_groups(x: Floats, groups: int) -> Floats:
-    return x.reshape(x.shape[0], groups, x.shape[1] // groups if groups else 0, *x.shape[2:])
+def _kernels(weights: Floats, some: Meetings) -> Floats:
+    """The kernel elements of some meetings side by side: [G, Co, meetings * Ci]."""
+    return np.concatenate([weights[(*_CHANNELS, *at)] for at, _ in some], axis=2)
 
 
-def _channel_product(weights: Floats, inputs: Floats) -> Floats:
-    """Products [G, A, B] x [N, G, B, places...] summed over B: [N, G, A, places...]."""
-    flat = inputs.reshape(*inputs.shape[:3], int(np.prod(inputs.shape[3:])))
-    return (weights @ flat).reshape(*flat.shape[:2], weights.shape[1], *inputs.shape[3:])
+def _windows(inputs: Floats, some: Meetings, kept: tuple[int, ...]) -> Floats:
+    """What they meet in so many outputs of each image: [G, meetings * Ci, places]."""
+    groups, channels, images = inputs.shape[:3]
+    met = np.empty((groups, len(some), channels, images, *kept))
+    for number, (_, window) in enumerate(some):
+        met[:, number] = inputs[(*_CHANNELS, *window)]
+    return met.reshape(groups, len(some) * channels, images * prod(kept))
+
+
+def _images(params: Any, kept: tuple[int, ...]) -> Iterator[slice]:
+    """Portions of the images that a cache has room for."""
+    each = params.groups * max(_DEPTH, params.in_channels, params.out_channels) * prod(kept)
+    portion = max(1, _PORTION // max(1, each))
+    return (slice(first, first + portion) for first in range(0, params.batch, portion))
 
 
 def _elements(transform: Any, size: int) -> tuple[slice, slice]:
@@ -129,8 +154,11 @@ def _inner(params: Any) -> Index:
     return tuple(slice(a.output.padding_lower, a.output.padding_lower + _kept(a)) for a in params.axes)
 
 
-def _meetings(params: Any) -> Iterator[tuple[Index, Index]]:
-    """Each kernel element, and the places of the transformed input that it meets in the outputs, in order."""
+def _meetings(params: Any) -> Iterator[Meetings]:
+    """Each kernel element, and the places of the transformed input that it meets in the outputs, in order.
+
+    There are several at once where channels are few: one product of matrices is then as deep as with more.
+    """
     lines = []
     for axis in params.axes:
         elements, places = _elements(axis.weights, axis.kernel)
@@ -139,5 +167,6 @@ def _meetings(params: Any) -> Iterator[tuple[Index, Index]]:
         to = range(axis.transformed_kernel)[places]
         lines.append([(k, slice(p + first, p + first + (kept - 1) * step + 1, step) if kept else slice(0, 0))
                       for k, p in zip(at, to, strict=True)])
-    for met in product(*lines):
-        yield tuple(k for k, _ in met), tuple(window for _, window in met)
+    met = ((tuple(k for k, _ in one), tuple(window for _, window in one)) for one in product(*lines))
+    while some := list(islice(met, max(1, _DEPTH // max(1, params.in_channels)))):
+        yield some
