@@ -11,10 +11,10 @@ from ..ops import operand
 from ..target import Target
 from .conv import api
 from .conv.params import Described
-from .conv.request import Pass, Place, Settings, forward_pass, weight_pass
+from .conv.request import Pass, Place, Settings, forward_pass, update_pass, weight_pass
 from .conv.several import run_passes
 
-__all__ = ["calculate_weight_deltas", "convolution"]
+__all__ = ["calculate_weight_deltas", "convolution", "convolution_weight_update"]
 
 _OF_ALL = ("target", "seed")
 _HOW = ("stride", "padding", "dilation", "groups", "params", "layout")
@@ -113,24 +113,64 @@ def calculate_weight_deltas(
     return run_passes("poplin.multiconv.calculate_weight_deltas", passes, multi_options)
 
 
-def _calls(calls: Any, names: str, face: Any) -> list[tuple[Any, Any, dict[str, Any]]]:
-    """Check calls, and return their operands and all keywords of the face."""
+def convolution_weight_update(
+    calls: Sequence[Any],
+    *,
+    target: Target | str | None = None,
+    multi_options: Mapping[str, Any] | None = None,
+) -> list[Any]:
+    """Update the weights of several convolutions in place by their gradients, in one program.
+
+    Corresponds to PopLibs' ``poplin::multiconv::convolutionWeightUpdate``. Results are those of
+    `poplibs_py.poplin.convolution_weight_update`, call by call on this CPU, plan by plan on a modelled machine.
+
+    Parameters
+    ----------
+    calls : sequence
+        Of each convolution ``(deltas, weights, x, scale)`` or ``(deltas, weights, x, scale, keywords)``, a mapping of
+        the keywords of `poplibs_py.poplin.convolution_weight_update`, but for those below. No call's weights may share
+        memory with another call's arrays.
+    target, multi_options : optional
+        As for `convolution`.
+
+    Returns
+    -------
+    list of numpy.ndarray or QuarterArray
+        The weights of each.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py.poplin import multiconv
+    >>> x, w = np.arange(5, dtype=np.float32).reshape(1, 1, 5), np.zeros((1, 1, 3), np.float32)
+    >>> multiconv.convolution_weight_update([(np.ones((1, 1, 3), np.float32), w, x, -0.5)])
+    [array([[[-1.5, -3. , -4.5]]], dtype=float32)]
+    """
+    passes = []
+    for deltas, weights, x, scale, k in _calls(calls, "deltas, weights, x, scale", api.convolution_weight_update):
+        settled = Settings.of(k["options"], k["partials_type"], k["available_memory_proportion"], k["reproducible"],
+                              k["strict_memory"])
+        passes.append(update_pass(_described(k), settled, deltas, weights, x, scale, target))
+    return run_passes("poplin.multiconv.convolution_weight_update", passes, multi_options)
+
+
+def _calls(calls: Any, names: str, face: Any) -> list[tuple[Any, ...]]:
+    """Check calls, and return their operands, and all keywords of the face in the last place."""
     if not isinstance(calls, (list, tuple)):
         raise bad_type("calls", calls, f"a list of ({names}) or ({names}, keywords)")
     parameters = signature(unwrap(face)).parameters.values()
     known = {p.name: p.default for p in parameters if p.kind is Parameter.KEYWORD_ONLY and p.name not in _OF_ALL}
-    found = []
+    found, count = [], names.count(",") + 1
     for number, call in enumerate(calls):
-        if not isinstance(call, (list, tuple)) or len(call) not in (2, 3):
+        if not isinstance(call, (list, tuple)) or len(call) not in (count, count + 1):
             raise bad_type(f"calls[{number}]", call, f"({names}) or ({names}, keywords)")
-        first, second, *more = call
-        keywords = more[0] if more else {}
+        keywords = call[count] if len(call) > count else {}
         if not isinstance(keywords, Mapping):
             raise bad_type(f"calls[{number}]", keywords, "a mapping of keywords after the operands")
         unknown = [name for name in keywords if name not in known]
         if unknown:
             raise bad_argument(f"calls[{number}]", f"keyword {unknown[0]}", ", ".join(known))
-        found.append((first, second, known | dict(keywords)))
+        found.append((*call[:count], known | dict(keywords)))
     return found
 
 

@@ -120,13 +120,13 @@ cdef void add(const void *given, const pop_tile *tile) noexcept nogil:
 
 
 cdef void finish(const void *given, const pop_tile *tile) noexcept nogil:
-    """The result, in its own format and strides, from sums, through an activation where there is one."""
+    """The result, in its own format and strides, from sums and perhaps what it holds, through an activation if there is one."""
     cdef const pop_partials_finish *item = <const pop_partials_finish *>given
     cdef const float *sums = <const float *>(tile.operands[item.operand] + item.first)
     cdef pop_epilogue e
     e.format = <const pop_format *>item.format
     e.overflow, e.activation = item.overflow, item.activation
-    e.alpha, e.beta = 1.0, 0.0
+    e.alpha, e.beta, e.old = item.alpha, item.beta, 0
     e.bias = e.row_bias = NULL
     e.out = tile.operands[item.to] + item.out
     e.out_row, e.out_col = item.out_row, item.out_col

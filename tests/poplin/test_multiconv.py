@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from poplibs_py import poplin, profile
+from poplibs_py import poplin, popops, profile
 from poplibs_py.config import thread_limit
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
 from poplibs_py.poplin import multiconv
@@ -79,6 +79,49 @@ def test_gradients_of_weights() -> None:
         assert_same_bits(dw, poplin.calculate_weight_deltas(deltas, x, **(how[0] if how else {})))
 
 
+def updates(dtype: str) -> list[tuple[Any, ...]]:
+    """Updates of weights of several kinds."""
+    return [
+        (numbers(1, 20, 9, 9, dtype=dtype), numbers(20, 16, 3, 3, dtype=dtype), numbers(1, 16, 9, 9, dtype=dtype), -0.3,
+         {"padding": 1}),
+        (numbers(2, 8, 7, dtype=dtype), numbers(8, 6, 3, dtype=dtype), numbers(2, 6, 9, dtype=dtype), 0.5),
+        (numbers(1, 5, 5, 32, dtype=dtype), numbers(3, 3, 1, 32, dtype=dtype), numbers(1, 7, 7, 32, dtype=dtype), 2,
+         {"groups": 32, "layout": "NHWC"}),
+    ]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_updates_of_weights(dtype: str, threads: int) -> None:
+    calls = updates(dtype)
+    alone = [poplin.convolution_weight_update(deltas, w.copy(), x, scale, **(how[0] if how else {}))
+             for deltas, w, x, scale, *how in calls]
+    with thread_limit(threads):
+        got = multiconv.convolution_weight_update(calls)
+    for w, due, call in zip(got, alone, calls, strict=True):
+        assert w is call[1]
+        assert_same_bits(w, due)
+
+
+@pytest.mark.parametrize("kind", ["parallel", "serial"])
+def test_modelled_machines_update_weights_in_one_program(kind: str) -> None:
+    calls = updates("float16")
+    with profile(target="gc200") as report:
+        deltas = multiconv.calculate_weight_deltas(
+            [(d, x, {"kernel_shape": 3} | (how[0] if how else {})) for d, _, x, _, *how in calls],
+            multi_options={"planType": kind})
+        due = [popops.scaled_add(w, dw, scale) for (_, w, _, scale, *_), dw in zip(calls, deltas, strict=True)]
+        got = multiconv.convolution_weight_update(calls, multi_options={"planType": kind})
+    for w, one, call in zip(got, due, calls, strict=True):
+        assert w is call[1]
+        assert_same_bits(w, one)
+    gradients, *_, run = report.runs
+    assert (run.op, run.lacking) == ("poplin.multiconv.convolution_weight_update", "")
+    assert run.plan.plans == gradients.plan.plans
+    assert run.plan.cycles == gradients.plan.cycles + sum(plan.cycles for plan in run.plan.updates)
+    assert len(run.plan.updates) == 3
+
+
 def test_nothing_and_empty_results() -> None:
     assert multiconv.convolution([]) == []
     some = multiconv.convolution([(numbers(0, 4, 5), numbers(3, 4, 2)), (numbers(1, 4, 5), numbers(3, 4, 2))])
@@ -122,6 +165,19 @@ BAD: list[tuple[Any, type[Exception], str]] = [
     ([(X, W, {"out": Y}), (X, W, {"out": Y})], InvalidArgumentError, r"^calls\[0\]: got an out that may share memory"),
     ([(Y, np.ones((3, 3, 2), np.float32)), (X, W, {"out": Y})], InvalidArgumentError, r"^calls\[1\]: got an out that"),
 ]
+
+
+@pytest.mark.parametrize(("calls", "message"), [
+    ([(Y, W, X)], r"(?s)^calls\[0\]: got .*; allowed: \(deltas, weights, x, scale\) or"),
+    ([(Y, W, X, 1), (Y, W, X, 1)], r"^calls\[0\]: got an out that may share memory"),
+    ([(Y, W, X, np.inf)], r"^alpha: got inf; allowed: a finite FP32 number"),
+    ([(Y, None, X, 1)], r"^weights: got None; allowed: an array"),
+])
+def test_bad_updates_are_refused_before_any_work(calls: Any, message: str) -> None:
+    before = W.copy()
+    with pytest.raises((InvalidArgumentError, InvalidTypeError), match=message):
+        multiconv.convolution_weight_update(calls)
+    assert_same_bits(W, before)
 
 
 @pytest.mark.parametrize(("calls", "error", "message"), BAD)

@@ -31,7 +31,7 @@ from .params import (
 )
 from .plan import HostConvPlan, plan_call
 from .prepared import prepared_weights
-from .request import Place, Settings, forward_pass, lies, pass_request, receive_result, weight_pass
+from .request import Place, Settings, forward_pass, lies, pass_request, receive_result, update_pass, weight_pass
 
 __all__ = [
     "calculate_weight_deltas",
@@ -340,6 +340,11 @@ def convolution_weight_update(
     numpy.ndarray
         `weights`.
 
+    Notes
+    -----
+    On a modelled machine weights have the operands' format. The gradient is rounded to it, then multiplied and added as
+    `popops.scaled_add` does.
+
     Examples
     --------
     >>> import numpy as np
@@ -349,16 +354,8 @@ def convolution_weight_update(
     array([[[-1.5, -3. , -4.5]]], dtype=float32)
     """
     how = Described.of(stride=stride, padding=padding, dilation=dilation, groups=groups, params=params, layout=layout)
-    epilogue = Epilogue.of(scale, 1.0, None)
     settled = Settings.of(options, partials_type, available_memory_proportion, reproducible, strict_memory)
-    given, images = operand("deltas", deltas), operand("x", x)
-    if weights is None:
-        raise bad_type("weights", "None", "an array or a QuarterArray, which receives the result")
-    kernels = operand("weights", weights)
-    settled = replace(settled, epilogue=epilogue)
-    place = Place.of("poplin.convolution_weight_update", settled, target, None, (images, given), weights, None,
-                      lacking="that adds to its weights")
-    return weight_pass(how, settled, place, given, images, None, kernels, weights, None).request()
+    return update_pass(how, settled, deltas, weights, x, scale, target).request()
 
 
 def plan_convolution(

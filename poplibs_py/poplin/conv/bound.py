@@ -180,7 +180,11 @@ def weight_deltas_bound(deltas: Any, x: Any, *, kernel_shape: Any = None, out: A
 def weight_update_bound(deltas: Any, weights: Any, x: Any, scale: float, **given: Any) -> Ball:
     """Return exact results and radii of a `convolution_weight_update` call, given the weights as they were."""
     arranged = arranged_weight_deltas(deltas, x, weights=weights, **_known(given))
-    ball = _sums(reference_weight_gradient, arranged, _formats(x, deltas), given)
+    formats = _formats(x, deltas)
+    if _modelled(given):
+        ball = _on_tiles("weight_gradient", arranged, arranged.params.weight_update(), formats, formats[0], given)
+    else:
+        ball = _sums(reference_weight_gradient, arranged, formats, given)
     ball = _scaled(ball, scale) + Ball.exact(values(weights))
     return finished_ball(ball, None, None, _format(weights), scale_of(weights))
 

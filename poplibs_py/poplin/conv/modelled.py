@@ -13,9 +13,9 @@ from ...formats.metadata import METADATA_SCALES
 from ...ops import Array, Operand, Receiver, Request
 from ...target import Target
 from ...target.types import data_type, type_of
-from ..convolution import ConvParams, ConvPlan
+from ..convolution import ConvParams, ConvPlan, MultiPlan
 from ..convolution import plan_convolution as plan_modelled
-from ..convolution.modelled import PassCall, modelled_convolution
+from ..convolution.modelled import PassCall, modelled_convolution, modelled_update
 from .params import Described
 
 __all__ = ["Asked", "lacks", "modelled_request", "pass_call", "typed"]
@@ -54,8 +54,11 @@ def typed(params: ConvParams, dtype: Format | None, out: Format) -> ConvParams:
     return params.replace(input_type=kind, output_type=data_type("out_dtype", out, _TYPES))
 
 
-def lacks(operands: tuple[Operand, ...], out: Format, bias: Operand | None = None) -> str:
-    """Return what of a convolution no vertex of PopLibs does, in words; an empty string if they do it all."""
+def lacks(operands: tuple[Operand, ...], out: Format, bias: Operand | None = None, updates: bool = False) -> str:
+    """Return what of a convolution no vertex of PopLibs does, in words; an empty string if they do it all.
+
+    Where it `updates` weights, `out` is theirs.
+    """
     if any(x.scales is not None for x in operands):
         return "with scales but one of each operand"
     if any(x.scale not in METADATA_SCALES for x in operands):
@@ -66,11 +69,14 @@ def lacks(operands: tuple[Operand, ...], out: Format, bias: Operand | None = Non
         return f"of {' and '.join(map(str, formats))}"
     if out not in (FP32, FP16) or (kinds == {"quarter"} and out == FP32):
         return f"of {formats[0]} to {out}"
+    if updates and out != formats[0]:  # PopLibs makes a gradient of the operands' type
+        return f"of {formats[0]} that updates weights of {out}"
     return "" if bias is None or bias.format == out else f"to {out} with a bias of {bias.format}"
 
 
 def modelled_request(asked: Asked, params: ConvParams, how: Described, pass_: str, images: Operand, second: Operand,
-                     receiver: Receiver, *, bias: Operand | None = None, activation: str | None = None) -> Request:
+                     receiver: Receiver, *, bias: Operand | None = None, activation: str | None = None,
+                     update: float | None = None) -> Request:
     """Describe a pass on a modelled machine.
 
     Parameters
@@ -88,25 +94,31 @@ def modelled_request(asked: Asked, params: ConvParams, how: Described, pass_: st
         What takes the result.
     bias, activation
         As for `poplibs_py.poplin.convolution`.
+    update : float, optional
+        What the result is multiplied by before it is added to what its receiver holds.
     """
     if not receiver.array.size:
         return Request(None, (), receiver, lambda: ("an empty convolution", "none", None), lacking="")
     plan = asked.plan(params, images.format, receiver.format)
-    call = pass_call(params, how, pass_, images, second, receiver, bias, activation)
-    request = modelled_convolution(plan, *call[:3], pass_=pass_, bias=bias, activation=activation, seed=asked.seed)
+    call = pass_call(params, how, pass_, images, second, receiver, bias, activation, update)
+    if update is None:
+        request = modelled_convolution(plan, *call[:3], pass_=pass_, bias=bias, activation=activation, seed=asked.seed)
+    else:
+        request = modelled_update(MultiPlan((plan,), False).updating(
+            asked.target, [receiver.array.shape], [receiver.format], [update]), call)
     request.receiver = receiver
     request.keep = plan.fits
     return request
 
 
 def pass_call(params: ConvParams, how: Described, pass_: str, images: Operand, second: Operand, receiver: Receiver,
-              bias: Operand | None, activation: str | None) -> PassCall:
+              bias: Operand | None, activation: str | None, update: float | None = None) -> PassCall:
     """Return a pass' arrays in the order of axes that PopLibs has."""
     ndim, weighs, groups = images.array.ndim - 2, pass_ == "weight_gradient", params.groups
     seen = images.seen(lambda x: _channels_second(x, how))
     other = second.seen(lambda x: _channels_second(x, how) if weighs else _grouped(x, how, groups, ndim))
     made = _grouped(receiver.array, how, groups, ndim) if weighs else _channels_second(receiver.array, how)
-    return PassCall(seen, other, replace(receiver, array=made), pass_, bias, activation)
+    return PassCall(seen, other, replace(receiver, array=made), pass_, bias, activation, update)
 
 
 def _channels_second(x: Array, how: Described) -> Array:

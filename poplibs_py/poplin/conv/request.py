@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument, flag
+from ...errors import bad_argument, bad_type, flag
 from ...formats import Format, format_of
 from ...ops import (
     RESULT,
@@ -46,7 +46,8 @@ from .params import (
 )
 from .plan import plan_call
 
-__all__ = ["Pass", "Place", "Settings", "forward_pass", "lies", "pass_request", "receive_result", "weight_pass"]
+__all__ = ["Pass", "Place", "Settings", "forward_pass", "lies", "pass_request", "receive_result", "update_pass",
+           "weight_pass"]
 
 
 @dataclass(frozen=True)
@@ -78,8 +79,8 @@ class Place:
 
     @classmethod
     def of(cls, name: str, settled: Settings, target: Any, seed: Any, operands: tuple[Operand, ...], out: Any,
-           out_dtype: Any, bias: Any = None, lacking: str = "") -> Place:
-        """Decide; `lacking` is what no machine does, in words."""
+           out_dtype: Any, bias: Any = None, lacking: str = "", updates: bool = False) -> Place:
+        """Decide; `lacking` is what no machine does, in words. Where the call `updates` weights, `out` are these."""
 
         def missing(_: Target) -> str:
             if out_dtype is not None:
@@ -87,7 +88,8 @@ class Place:
             else:
                 made = result_format(*map(_format, operands)) if out is None else _format(operand("out", out))
             transforms = "by Winograd's transforms" if settled.winograd else ""
-            return lacking or transforms or lacks(operands, made, None if bias is None else operand("bias", bias))
+            added = None if bias is None else operand("bias", bias)
+            return lacking or transforms or lacks(operands, made, added, updates)
 
         machine, words = modelled_target(target, name, missing)
         if machine is not None:
@@ -144,11 +146,18 @@ class Pass:
     residual: Operand | None = None
     call: ConvCall | None = None
 
+    @property
+    def update(self) -> float | None:
+        """What the result is multiplied by before it is added to what is there; None where it replaces that."""
+        epilogue = self.settled.epilogue
+        return epilogue.alpha if epilogue.beta else None
+
     def request(self) -> Request:
         """Describe it for the road."""
         if self.place.asked:
             return modelled_request(self.place.asked, self.params, self.how, self.kind, self.x, self.second,
-                                    self.receiver, bias=self.bias, activation=self.settled.epilogue.activation)
+                                    self.receiver, bias=self.bias, activation=self.settled.epilogue.activation,
+                                    update=self.update)
         assert self.call is not None
         return pass_request(self.call, self.settled, self.place, self.x, self.second, self.receiver, self.bias,
                             self.residual)
@@ -197,6 +206,19 @@ def weight_pass(how: Described, settled: Settings, place: Place, deltas: Operand
         return made
     call = ConvCall.weight_gradient(p, lies(deltas, "deltas", how, p.groups), lies(x, "x", how, p.groups), w_lies)
     return replace(made, call=call)
+
+
+def update_pass(how: Described, settled: Settings, deltas: Any, weights: Any, x: Any, scale: Any,
+                target: Any) -> Pass:
+    """Describe an update of weights by their gradient from the arguments of its face."""
+    settled = replace(settled, epilogue=Epilogue.of(scale, 1.0, None))
+    given, images = operand("deltas", deltas), operand("x", x)
+    if weights is None:
+        raise bad_type("weights", "None", "an array or a QuarterArray, which receives the result")
+    kernels = operand("weights", weights)
+    place = Place.of("poplin.convolution_weight_update", settled, target, None, (images, given), weights, None,
+                     updates=True)
+    return weight_pass(how, settled, place, given, images, None, kernels, weights, None)
 
 
 def receive_result(out: Any, out_dtype: Any, shape: tuple[int, ...], operands: tuple[Operand | None, ...],

@@ -93,8 +93,12 @@ def _run_modelled(name: str, passes: Sequence[Pass], multi_options: Mapping[str,
     problems = [typed(one.params, one.x.format, one.receiver.format) for one in passes]
     options = [dict(one.options or {}) | _spelled(one.keywords) for one in asked]
     plan = plan_convolutions(problems, target=asked[0].target, options=options, multi_options=multi_options)
+    scales = [one.update for one in passes if one.update is not None]
+    if scales:
+        plan = plan.updating(asked[0].target, [one.receiver.array.shape for one in passes],
+                             [one.receiver.format for one in passes], scales)
     calls = [pass_call(one.params, one.how, one.kind, one.x, one.second, one.receiver, one.bias,
-                       one.settled.epilogue.activation) for one in passes]
+                       one.settled.epilogue.activation, one.update) for one in passes]
     program, arrays = modelled_convolutions(plan, calls, seed=asked[0].seed)
     how = "at once" if plan.parallel else "in turn"
     run_told(name, lambda: (f"{len(passes)} convolutions {how}", tile_kernel(), plan), program, *arrays,

@@ -41,11 +41,19 @@ def plan_facts(plan: ConvPlan) -> PlanFacts:
 def _several(plan: MultiPlan) -> PlanFacts:
     """Return the facts of convolutions planned together: a phase of those side by side takes as long as its longest."""
     each = [facts_of(one) for one in plan.plans]
+    update = Phase("update", sum(one.cycles for one in plan.updates), 1,
+                   max((one.temp_bytes for one in plan.updates), default=0))
+    if len(each) == 1:
+        one, more = each[0], (update,) if plan.updates else ()
+        return dataclasses.replace(one, phases=(*one.phases, *more), live=(*one.live, *(p.bytes for p in more)),
+                                   cycles=one.cycles + update.cycles)
     phases: dict[str, Phase] = {}
     for number, said in enumerate(each):
         for phase in said.phases:
             name = phase.name if plan.parallel else f"{number + 1}: {phase.name}"
             phases[name] = max(phases.get(name, phase), dataclasses.replace(phase, name=name), key=lambda p: p.cycles)
+    if plan.updates:
+        phases["update"] = update
     how = "side by side" if plan.parallel else "in turn"
     temporaries = [said.temporary_bytes or 0 for said in each]
     return PlanFacts(

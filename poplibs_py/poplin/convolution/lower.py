@@ -56,6 +56,8 @@ class TileCall(NamedTuple):
     bias : ArrayLayout, optional
         Of a bias, broadcast to the result.
     activation : str, optional
+    update : float, optional
+        Of sums that are added to the result: what they are multiplied by, rounded to its format before.
     stochastic : bool
         Whether roundings after the tiles' sums are stochastic, from the seed that a run is given; else to nearest even.
     threads : int, optional
@@ -67,8 +69,14 @@ class TileCall(NamedTuple):
     out: ArrayLayout
     bias: ArrayLayout | None = None
     activation: str | None = None
+    update: float | None = None
     stochastic: bool = False
     threads: int | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether the result is the sums alone."""
+        return self.bias is None and self.activation is None and self.update is None
 
 
 def lower(work: TileWork, call: TileCall) -> Executable:
@@ -125,7 +133,7 @@ class _Lowering:
         self.keep: list[Array] = []
         self.specs: dict[tuple[Any, ...], int] = {}
         self.arena = self.draws = self.flops = 0  # draws: stochastic roundings of a reduction, each of bits of its own
-        plain = self.call.bias is None and self.call.activation is None
+        plain = self.call.plain
         rounds_result = self.call.stochastic and out.format == FP16
         self.direct = work.direct and work.whole and plain and not rounds_result  # tiles write the result itself
         self.rows, self.cols = work.sums // max(1, work.params.out_channels), work.params.out_channels
@@ -307,7 +315,7 @@ class _Lowering:
     # The result from the sums ----------------------------------------------------------------------
 
     def _epilogue(self) -> Steps:
-        """The cast to the result's format, and after it the bias and the activation, each rounding to that format."""
+        """The cast to the result's format, then the bias and the activation, each rounding to it, or what is there."""
         call, draws = self.call, self.draws * self.work.depth_turns
         yield from self._rounded(0)
         if call.bias is not None:
@@ -319,7 +327,8 @@ class _Lowering:
             yield self._finish("activation", lie, self.workspace, self.reduced, activation)
             yield from self._rounded(draws + 2)
             activation = None
-        yield self._finish("cast output" if activation is None else "activation", call.out, self.out, 0, activation)
+        phase = "activation" if activation is not None else "cast output" if call.update is None else "update"
+        yield self._finish(phase, call.out, self.out, 0, activation, call.update)
 
     def _rounded(self, draw: int) -> Steps:
         """Sums to numbers of the result's format; the last cast rounds to nearest itself."""
@@ -328,7 +337,7 @@ class _Lowering:
             return
         if call.stochastic:
             yield self._round_at_random(self.reduced, sums, draw)
-        elif call.bias is not None or call.activation is not None:
+        elif not call.plain:
             first, count, tiles = self._dealt(sums, _SUMS)
             items = _items(_partials.REDUCE, operand=self.workspace, first=self.reduced + 4 * first,
                            to=self.reduced + 4 * first, count=count, fan_in=1, rounding=_rounding(FP16))
@@ -344,7 +353,8 @@ class _Lowering:
         ).ravel()  # fmt: skip
         return ComputeSet("bias", (Segment(_partials.ADD_VERTEX, items, spread(items.size, self.tiles)),))
 
-    def _finish(self, phase: str, to: ArrayLayout, operand: int, at: int, activation: str | None) -> ComputeSet:
+    def _finish(self, phase: str, to: ArrayLayout, operand: int, at: int, activation: str | None,
+                update: float | None = None) -> ComputeSet:
         beside = to.strides[2] == to.format.itemsize
         lines, cols = self._lines(to, 1 if beside else _ROWS), self.cols
         along = beside and lines.step == cols * to.strides[2]  # rows are one after another
@@ -355,7 +365,8 @@ class _Lowering:
             _partials.FINISH, operand=self.workspace, first=self.reduced + 4 * (cols * row + c0), row=cols, rows=rows,
             cols=width, to=operand, out=at + place + c0 * to.strides[2], out_row=lines.step, out_col=to.strides[2],
             format=format_record(to.format).ctypes.data, overflow=infinite_overflow(to.format),
-            activation=ACTIVATIONS.index(activation),
+            activation=ACTIVATIONS.index(activation), alpha=1.0 if update is None else update,
+            beta=float(update is not None),
             epilogue=select("dot", "epilogue", f"float32->{to.format}").kernel.address,
         ).ravel()  # fmt: skip
         return ComputeSet(phase, (Segment(_partials.FINISH_VERTEX, items, spread(items.size, self.tiles)),))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -35,6 +35,7 @@ __all__ = [
     "interpret_convolution",
     "modelled_convolution",
     "modelled_convolutions",
+    "modelled_update",
     "tile_kernel",
     "values_of",
 ]
@@ -151,7 +152,7 @@ class TileConvolution:
         return what, tile_kernel(), self.plan
 
     def call(self, x: Operand, w: Operand, out: Operand, bias: Operand | None, activation: str | None, seed: Any,
-             threads: int | None) -> TileCall:
+             threads: int | None, update: float | None = None) -> TileCall:
         """Return how a call's operands lie; a bias has the result's shape, broadcast."""
         groups, shapes, views = self.work.params.groups, self.work.shapes, self.views
 
@@ -159,7 +160,8 @@ class TileConvolution:
             return _layout(name, value, getattr(views, name), groups, shapes[name], flip=views.flips == name)
 
         added = None if bias is None else lies(bias, "out")
-        return TileCall(lies(x, "x"), lies(w, "w"), lies(out, "out"), added, activation, seed is not None, threads)
+        return TileCall(lies(x, "x"), lies(w, "w"), lies(out, "out"), added, activation, update,
+                        seed is not None, threads)
 
     def executable(self, *how: Any) -> Executable:
         """Return the program of a call; the arguments are those of `call`."""
@@ -220,12 +222,22 @@ def modelled_convolution(plan: ConvPlan, x: Operand, w: Operand, receiver: Recei
     return made.request(made.operand("x", x), made.operand("w", w), added, activation, receiver, seed, threads)
 
 
+def modelled_update(plan: MultiPlan, call: PassCall) -> Request:
+    """Describe a weight update on a modelled machine, planned as the one of its kind."""
+    program, _ = modelled_convolutions(plan, (call,))
+    made = TileConvolution(work_of(plan.plans[0]), PASSES[call.pass_])
+    x, w = made.operand("x", call.x), made.operand("w", call.w)
+    request = made.described(program, program, x, w, None, call.receiver, None)
+    return replace(request, tell=lambda: (*made.told()[:2], plan))
+
+
 def _over_channels(bias: Operand, shape: tuple[int, ...]) -> Operand:
     return bias.seen(lambda b: np.broadcast_to(b.reshape(-1, *(1,) * (len(shape) - 2)), shape))
 
 
 class PassCall(NamedTuple):
-    """One of several passes in a program: the arguments of `modelled_convolution`."""
+    """One of several passes in a program: the arguments of `modelled_convolution`; and, where the result is added to
+    what its receiver holds, what it is multiplied by."""
 
     x: Operand
     w: Operand
@@ -233,6 +245,7 @@ class PassCall(NamedTuple):
     pass_: str = "forward"
     bias: Operand | None = None
     activation: str | None = None
+    update: float | None = None
 
 
 def modelled_convolutions(plan: MultiPlan, calls: Sequence[PassCall], *, seed: Any = None,
@@ -256,7 +269,7 @@ def modelled_convolutions(plan: MultiPlan, calls: Sequence[PassCall], *, seed: A
         made = TileConvolution(work_of(one), PASSES[call.pass_])
         x, w = made.operand("x", call.x), made.operand("w", call.w)
         bias = None if call.bias is None else _over_channels(call.bias, call.receiver.array.shape)
-        lies = made.call(x, w, call.receiver.operand, bias, call.activation, seed, threads)
+        lies = made.call(x, w, call.receiver.operand, bias, call.activation, seed, threads, call.update)
         works.append((made.work, lies))
         arrays += [x.array, w.array, call.receiver.array, *(() if bias is None else (bias.array,))]
     words = () if seed is None else (np.array([seed_of(seed)], np.uint64),)

@@ -8,8 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...errors import PlanError, PoplibsWarning, bad_argument, bad_option, bad_type, instance, one_of, real, warn, whole
+from ...formats import Format
 from ...planner.cache import PlanCache
 from ...planner.explain import Explanation
+from ...planner.facts import facts_of
+from ...popops.map_plan import Mapped, MapPlan, ScaledSum, plan_scaled
 from ...target import Target, resolve_target
 from ._model import STEPS
 from .api import plan_problem, run_planner
@@ -30,16 +33,34 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True)
 class MultiPlan:
-    """Plans of several convolutions, side by side (`parallel`) or one after another."""
+    """Plans of several convolutions, side by side (`parallel`) or one after another.
+
+    Where their results are added to weights, `updates` are the plans of these additions, which follow in turn.
+    """
 
     plans: tuple[ConvPlan, ...]
     parallel: bool
+    updates: tuple[MapPlan, ...] = ()
+
+    @property
+    def cycles(self) -> int:
+        """Modelled cycles, until all are done: a phase of those side by side takes as long as its longest."""
+        return facts_of(self).cycles
+
+    def updating(self, target: Target, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[Format],
+                 scales: Sequence[float]) -> MultiPlan:
+        """Return the same with each result scaled and added to an array of its shape and format, in place."""
+        made = (plan_scaled(ScaledSum("scaled_add", scale, None, False, True),
+                            Mapped((), (dtype, dtype), (shape, shape), (dtype,)), target)
+                for shape, dtype, scale in zip(shapes, dtypes, scales, strict=True))
+        return dataclasses.replace(self, updates=tuple(made))
 
     def explain(self) -> Explanation:
         """Return what was decided for each; what was considered is told by their own `explain`."""
         how = "side by side" if self.parallel else "in turn"
         decisions = {f"{number + 1}": f"{plan.cycles:,} cycles on {plan.tiles_used:,} tiles"
                      for number, plan in enumerate(self.plans)}
+        decisions |= {f"update {number + 1}": f"{plan.cycles:,} cycles" for number, plan in enumerate(self.updates)}
         return Explanation(f"{len(self.plans)} convolutions {how}", decisions, ())
 
 

@@ -34,7 +34,7 @@ def beside(tiles: Sequence[int], programs: Sequence[tuple[Step, ...]]) -> tuple[
 
 
 _ORDER = ("compute", "exchange operands", "loop", "exchange partial sums", "round", "reduce", "bias", "activation",
-          "cast output")
+          "cast output", "update")
 
 
 def _kind(step: Step) -> tuple[str, str, int]:

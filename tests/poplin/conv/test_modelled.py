@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poplibs_py import poplin, profile
+from poplibs_py import poplin, popops, profile
 from poplibs_py.errors import InvalidArgumentError, UnsupportedError
 from poplibs_py.formats import format_of
 from poplibs_py.target import Target
@@ -79,10 +79,36 @@ def test_what_no_vertex_does_runs_here_or_is_refused() -> None:
         poplin.convolution(X, W, groups=2, residual=y, target=SMALL)
     with pytest.raises(UnsupportedError, match=r"has no vertex for poplin\.convolution of bfloat16"):
         poplin.convolution(*(a.astype("bfloat16") for a in (X, W)), groups=2, target=SMALL)
-    with pytest.raises(UnsupportedError, match="that adds to its weights"):
-        poplin.convolution_weight_update(y, W.copy(), X, -1.0, groups=2, target=SMALL)
+    with pytest.raises(UnsupportedError, match="of float16 that updates weights of float32"):
+        poplin.convolution_weight_update(y, W.astype(np.float32), X, -1.0, groups=2, target=SMALL)
     with pytest.raises(InvalidArgumentError, match=r"^seed: got 1; allowed: None on this CPU"):
         poplin.convolution(X, W, groups=2, seed=1)
+
+
+@pytest.mark.parametrize("partials", ["float", "half"])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_weights_are_updated_by_a_gradient_of_their_type(dtype: str, partials: str) -> None:
+    rng = np.random.default_rng(1)
+    x, w = (rng.standard_normal(a.shape).astype(dtype) for a in (X, W))
+    deltas = rng.standard_normal((2, 12, 7, 6)).astype(dtype)
+    how: dict[str, Any] = {"groups": 2, "target": SMALL, "partials_type": partials}
+    for scale in (-0.37, 0.0):
+        gradient = poplin.calculate_weight_deltas(deltas, x, kernel_shape=(3, 2), **how)
+        due = popops.scaled_add(w, gradient, scale, target=SMALL)
+        given = np.asfortranarray(w)
+        assert poplin.convolution_weight_update(deltas, given, x, scale, **how) is given
+        assert_same_bits(np.ascontiguousarray(given), due)
+        grouped = w.reshape(2, 6, 4, 3, 2).copy()
+        check("convolution_weight_update", deltas, grouped, x, scale, **how)
+    with profile() as report:
+        poplin.convolution_weight_update(deltas, w, x, 1.0, **how)
+    run, = report.runs
+    assert (run.op, run.lacking) == ("poplin.convolution_weight_update", "")
+    assert "update" in run.phases
+    plan, = run.plan.plans
+    alone, = run.plan.updates
+    assert run.plan.cycles == plan.cycles + alone.cycles
+    assert "update" in str(report)
 
 
 def test_a_seed_rounds_at_random() -> None:
