@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from ...formats import FP16, FP32, Format
 from ...formats.metadata import METADATA_SCALES
 from ...ops import Array, Operand, Receiver, Request
+from ...popops.map_plan import Mapped, ScaledSum, plan_scaled
 from ...target import Target
 from ...target.types import data_type, type_of
 from ..convolution import ConvParams, ConvPlan, MultiPlan
@@ -18,7 +19,7 @@ from ..convolution import plan_convolution as plan_modelled
 from ..convolution.modelled import PassCall, modelled_convolution, modelled_update
 from .params import Described
 
-__all__ = ["Asked", "lacks", "modelled_request", "pass_call", "typed"]
+__all__ = ["Asked", "lacks", "modelled_request", "pass_call", "typed", "with_updates"]
 
 _TYPES = ("float", "half", "quarter")
 
@@ -104,11 +105,20 @@ def modelled_request(asked: Asked, params: ConvParams, how: Described, pass_: st
     if update is None:
         request = modelled_convolution(plan, *call[:3], pass_=pass_, bias=bias, activation=activation, seed=asked.seed)
     else:
-        request = modelled_update(MultiPlan((plan,), False).updating(
-            asked.target, [receiver.array.shape], [receiver.format], [update]), call)
+        request = modelled_update(with_updates(MultiPlan((plan,), False), asked.target, [receiver], [update]), call)
     request.receiver = receiver
     request.keep = plan.fits
     return request
+
+
+def with_updates(plan: MultiPlan, target: Target, receivers: Sequence[Receiver], scales: Sequence[float]) -> MultiPlan:
+    """Return a plan of convolutions with that of each result's addition to what its receiver holds, in place."""
+    made = []
+    for receiver, scale in zip(receivers, scales, strict=True):
+        shape, dtype = receiver.array.shape, receiver.format
+        arrays = Mapped((), (dtype, dtype), (shape, shape), (dtype,))
+        made.append(plan_scaled(ScaledSum("scaled_add", scale, None, False, True), arrays, target))
+    return replace(plan, updates=tuple(made))
 
 
 def pass_call(params: ConvParams, how: Described, pass_: str, images: Operand, second: Operand, receiver: Receiver,

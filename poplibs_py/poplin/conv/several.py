@@ -18,7 +18,7 @@ from ...program import ComputeSet, Executable, Program, Segment, spread, threads
 from ..convolution.modelled import modelled_convolutions, tile_kernel
 from ..convolution.multi import multi_settings, plan_convolutions
 from ._conv import BESIDE_VERTEX, MOST_OPERANDS
-from .modelled import Asked, pass_call, typed
+from .modelled import Asked, pass_call, typed, with_updates
 from .plan import HostConvPlan
 from .request import Pass
 
@@ -95,8 +95,7 @@ def _run_modelled(name: str, passes: Sequence[Pass], multi_options: Mapping[str,
     plan = plan_convolutions(problems, target=asked[0].target, options=options, multi_options=multi_options)
     scales = [one.update for one in passes if one.update is not None]
     if scales:
-        plan = plan.updating(asked[0].target, [one.receiver.array.shape for one in passes],
-                             [one.receiver.format for one in passes], scales)
+        plan = with_updates(plan, asked[0].target, [one.receiver for one in passes], scales)
     calls = [pass_call(one.params, one.how, one.kind, one.x, one.second, one.receiver, one.bias,
                        one.settled.epilogue.activation, one.update) for one in passes]
     program, arrays = modelled_convolutions(plan, calls, seed=asked[0].seed)

@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...errors import PlanError, PoplibsWarning, bad_argument, bad_option, bad_type, instance, one_of, real, warn, whole
-from ...formats import Format
 from ...planner.cache import PlanCache
 from ...planner.explain import Explanation
 from ...planner.facts import facts_of
-from ...popops.map_plan import Mapped, MapPlan, ScaledSum, plan_scaled
+from ...popops.map_plan import MapPlan
 from ...target import Target, resolve_target
 from ._model import STEPS
 from .api import plan_problem, run_planner
@@ -46,14 +45,6 @@ class MultiPlan:
     def cycles(self) -> int:
         """Modelled cycles, until all are done: a phase of those side by side takes as long as its longest."""
         return facts_of(self).cycles
-
-    def updating(self, target: Target, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[Format],
-                 scales: Sequence[float]) -> MultiPlan:
-        """Return the same with each result scaled and added to an array of its shape and format, in place."""
-        made = (plan_scaled(ScaledSum("scaled_add", scale, None, False, True),
-                            Mapped((), (dtype, dtype), (shape, shape), (dtype,)), target)
-                for shape, dtype, scale in zip(shapes, dtypes, scales, strict=True))
-        return dataclasses.replace(self, updates=tuple(made))
 
     def explain(self) -> Explanation:
         """Return what was decided for each; what was considered is told by their own `explain`."""
