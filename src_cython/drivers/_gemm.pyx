@@ -41,8 +41,17 @@ cdef extern from *:
     """
     #define POP_RECORDS "records/gemm.def"
     #include "records/structs.h"
-    #include "drivers/field.h"
+    #include "drivers/taps.h"
     """
+    ctypedef void (*pop_taps_kernel)(const pop_dot_block *block) noexcept nogil
+    ctypedef struct pop_taps:
+        const pop_field *f
+        const char *base
+        const char *b
+        pop_dot_block *t
+        pop_taps_kernel multiply
+        int64_t first, end, item, elements, rows_at_once
+    void pop_taps_multiply(pop_taps *w, int64_t position, int64_t n, float *c) nogil
     void pop_field_block(const pop_field *field, const char *base, int64_t item, bint lines_are_positions, int64_t line,
                          int64_t lines, int64_t first, int64_t n, char *to, int64_t pitch) nogil
     int64_t pop_field_out(const pop_field *field, int64_t position, int64_t *run) nogil
@@ -167,6 +176,26 @@ cdef void multiply_block(Walk *w, const char *a, int64_t mb, int64_t nb, bint la
             first = end
         t.b += w.b_next
     w.a_next_rows = left  # asked for once, though a block be multiplied in rounds
+
+
+cdef void multiply_taps(Walk *w, int64_t row, int64_t mb, int64_t nb, int64_t k, int64_t kb, bint last) noexcept nogil:
+    """The same of a field that is read where it lies: each panel with all rows, tap by tap."""
+    cdef const Spec *p = w.p
+    cdef pop_taps taps
+    cdef float *sums = <float *>w.out if p.sums == POP_SUMS_IN_PLACE else w.sums
+    cdef int64_t j
+    taps.f, taps.base, taps.b, taps.t = w.a.field, w.a.base, w.b_panel, &w.block
+    taps.multiply = <pop_taps_kernel>p.multiply
+    taps.first, taps.end, taps.item, taps.elements, taps.rows_at_once = k, k + kb, p.a.item, p.elements, p.rows_at_once
+    w.block.a_cell = 4
+    w.block.a_next_rows = w.block.c_next_rows = 0
+    for j from 0 <= j < nb by p.cols_at_once:
+        w.block.cols = smaller(p.cols_at_once, nb - j)
+        pop_taps_multiply(&taps, w.a.first_line + row, mb, sums + j)
+        taps.b += w.b_next
+    if last and p.sums == POP_SUMS_IN_PLACE and p.finish:
+        w.e.bias, w.e.row_bias = w.bias, w.row_bias
+        finish(w, sums, w.block.c_row, 0, mb, nb, w.out)
 
 
 cdef inline int64_t prepared_at(const Spec *p, int64_t col, int64_t k) noexcept nogil:
@@ -334,6 +363,9 @@ cdef void rectangle(Walk *w, const Item *item, const pop_tile *tile) noexcept no
                     take_bias(w, item, tile, i, mb)
                 w.out = out + i * p.out_row + j * p.out_col
                 w.position = item.first_row + i
+                if p.a.mode == POP_MODE_DIRECT and w.a.field != NULL:
+                    multiply_taps(w, i, mb, nb, k, kb, k + kb >= p.depth)
+                    continue
                 rows_ahead(w, i + mb, smaller(p.mc, item.m - i - mb), k, nb)
                 multiply_block(w, take_a(w, item, tile, i, k, mb, kb), mb, nb, k + kb >= p.depth)
             k += kb
@@ -378,6 +410,12 @@ cdef void blocks_of_rows(Walk *w, const Item *item, const pop_tile *tile, int64_
         while True:
             kb = smaller(p.kc, p.depth - k)
             take_b(w, item, tile, j, k, nb, kb)
+            if p.a.mode == POP_MODE_DIRECT and w.a.field != NULL:
+                multiply_taps(w, i, mb, nb, k, kb, False)
+                k += kb
+                if k >= p.depth:
+                    break
+                continue
             for r from 0 <= r < mb by p.packed_rows:
                 rows = smaller(p.packed_rows, mb - r)
                 w.sums = sums + r * p.sums_row

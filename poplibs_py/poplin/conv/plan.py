@@ -149,6 +149,8 @@ class HostConvPlan:
         if isinstance(largest, FewPlan):
             channels = f"{p.in_channels} to {p.out_channels} channels"
             return f"lanes side by side: {channels} in a group are few for a product of matrices"
+        if largest.by_taps:
+            return "a product of matrices for each kernel element, images read where they lie"
         sides = ("images", largest.product.a), ("weights", largest.product.b)
         gathered = " and ".join(name for name, x in sides if x.field)
         return "a product of matrices" + (f", {gathered} gathered while they are packed" if gathered else "")

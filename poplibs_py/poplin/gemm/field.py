@@ -222,6 +222,19 @@ class Field:
         positions = [(dim.positions, dim.step * dim.stride) for dim in self.dims if dim.positions > 1]
         return _gathering([*taps, (self.channels, self.channel)], item) <= _gathering(positions, item)
 
+    def run(self, item: int) -> int:
+        """Numbers of the depth that lie one after another for each position, whose neighbours lie evenly; or 0.
+
+        The frame may read such a field where it lies, tap by tap.
+        """
+        last = self.dims[-1]
+        if self.part[0] or any(dim.dilation != 1 or dim.first_valid > 0 or dim.end_valid < dim.positions
+                               for dim in self.dims):
+            return 0
+        if (self.channels > 1 and self.channel != item) or last.positions < 2 * last.taps:
+            return 0
+        return self.channels * (last.taps if last.tap_step * last.stride == self.channels * item else 1)
+
     @property
     def record(self) -> np.ndarray[Any, Any]:
         """The frame's record (`pop_field`)."""

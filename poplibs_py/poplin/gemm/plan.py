@@ -143,6 +143,11 @@ class GemmPlan:
         return 4 // self.compute_format.itemsize
 
     @property
+    def by_taps(self) -> bool:
+        """Whether A is a field that is read where it lies, tap by tap."""
+        return self.a_mode == Mode.DIRECT and self.params.a.field is not None
+
+    @property
     def packed_rows(self) -> int:
         """Rows of A packed at once: few, so that they stay in the first-level cache; more where A lies across them."""
         few = self.kernel.block[0] * (TRANSPOSED_PIECES if self.a_mode == Mode.TRANSPOSED else PIECES)

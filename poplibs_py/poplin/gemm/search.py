@@ -25,6 +25,8 @@ _FLOPS_OF_A_THREAD = 1 << 20  # work below which another thread costs more than 
 _SMALL_DEPTHS = (256, 128, 64)  # the same for tiles, and to pack for good
 _PREPARED_DEPTHS = (512, *_SMALL_DEPTHS)  # the same for an operand prepared
 _DIRECT_PIECES = 2  # as `PIECES`, where A is read as it lies: its rows may lie in the same lines of the cache
+_LONG_RUN = 64  # cells of a field's run from which it is read tap by tap: sums are loaded and stored for each
+_LINES = 3  # of the field in a block of rows, by the kernel's rows
 _PACKING = 14.0  # products that a core makes in the time in which it packs one number
 _SMALL = 1 << 17  # bytes of B that stay in cache as they lie
 FEW = 4
@@ -127,7 +129,7 @@ def _plan_within(problem: _Problem, limit: int | None, least: bool = False) -> G
     m, n = max(1, -(-params.m // grid[0])), max(1, -(-params.n // grid[1]))
     selection = fixed.selection if fixed else _kernel(problem, compute, m, n, split)
     kernel = selection.kernel
-    a_mode = _mode_of_a(params, compute, kernel, n)
+    a_mode = _mode_of_a(params, compute, kernel, n, problem.options)
     b_mode = int(Mode.PREPARED) if fixed else _mode_of_b(params, compute, kernel, m, n)
     if problem.packing and b_mode == Mode.DIRECT:
         b_mode = int(Mode.LINES)
@@ -243,9 +245,14 @@ def _threads(params: GemmParams, target: Target) -> tuple[int, tuple[int, int]]:
     return min(threads, entries * choice[0] * choice[1]), choice
 
 
-def _mode_of_a(p: GemmParams, compute: Format, kernel: Kernel, n: int) -> int:
-    """Read A where it lies if it is in the compute format and its lines run along the depth."""
+def _mode_of_a(p: GemmParams, compute: Format, kernel: Kernel, n: int, options: GemmOptions) -> int:
+    """Read A where it lies if it is in the compute format and its lines run along the depth, or runs of a field do."""
     a = p.a
+    if a.field is not None and a.format == compute and a.plain and a.aligned and kernel.op == "multiply":
+        cells, grain = a.field.run(a.format.itemsize) * compute.itemsize // 4, kernel.grain[2]
+        if cells >= _LONG_RUN and kernel.grain[0] == 1 and a.field.channels % grain == 0 and (
+                options.partials_type == "float"):
+            return int(Mode.DIRECT)
     along = a.column == a.format.itemsize
     whole = a.field is None and a.plain and a.aligned and p.k % kernel.grain[2] == 0 and p.m % kernel.grain[0] == 0
     across = compute == FP32 and n <= kernel.block[1] and kernel.op == "multiply"
@@ -333,7 +340,13 @@ def _heights(plan: GemmPlan, m: int, n: int) -> list[int]:
         pieces = [512, 256, 128, 64, 32, 16, *pieces]
     elif plan.a_mode == Mode.DIRECT and n <= cols:
         pieces.insert(0, most // rows)
-    return list(dict.fromkeys(min(x * rows, most) for x in pieces))
+    heights = [min(x * rows, most) for x in pieces]
+    if plan.by_taps and plan.params.a.field:  # lines of the field, so many that their ends fill the kernel's rows too
+        *before, line = (dim.positions for dim in plan.params.a.field.dims)
+        lines = before[-1] if before else 1
+        part = -(-lines // -(-lines // (_LINES * rows))) * line
+        heights = [min(most, height) for height in (*(max(1, h // part) * part for h in heights), line, rows)]
+    return list(dict.fromkeys(heights))
 
 
 def _kept_columns(plan: GemmPlan, mc: int, m: int) -> int:
@@ -349,7 +362,8 @@ def _with_depth(plan: GemmPlan, depth: int) -> GemmPlan:
     """Return the plan with its blocks about `depth` deep, and where sums are then kept."""
     k, half = plan.params.k, plan.options.partials_type == "half"
     kc = HALF_PARTIALS_DEPTH if half else _even_depth(k, depth, plan.kernel.grain[2])
-    sums = Sums.IN_PLACE if _in_place(plan) else Sums.TILE if k <= kc and not half else Sums.BLOCK
+    taps = plan.by_taps
+    sums = Sums.IN_PLACE if _in_place(plan) else Sums.TILE if k <= kc and not (half or taps) else Sums.BLOCK
     return replace(plan, kc=kc, sums=int(sums))
 
 
