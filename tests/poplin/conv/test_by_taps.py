@@ -17,7 +17,6 @@ from poplibs_py.program import guard_arenas
 
 from .few_passes import OPERANDS, PASSES, laid, lowered, reference, shapes
 
-
 FORMATS = st.sampled_from([FP32, BF16])
 
 
