@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -166,6 +168,33 @@ def test_threads_and_levels_change_nothing(name, fmt, monkeypatch):
     forget_calls()
     assert np.array_equal(CALLS[name](x, u, indices), due)
     forget_calls()
+
+
+@pytest.mark.parametrize("columns", [16, 72, 256])
+@pytest.mark.parametrize("entries", [40, 9000])
+def test_rows_are_asked_for_ahead_of_their_turn_and_taken_in_it(entries, columns):
+    """Look-ups that are resolved in several turns, of tables that a core holds and that it does not."""
+    x, indices = numbers(entries, columns), RNG.integers(0, entries, 1200)
+    assert np.array_equal(popops.gather(x, indices), x[indices])
+    ends = np.r_[0, np.sort(RNG.integers(0, 900, 7)), indices.size]  # bags of a few, of none, of several turns
+    none = np.zeros((1, columns), np.float32)
+    sums = [np.add.accumulate(np.r_[none, x[indices[a:b]]])[-1] for a, b in pairwise(ends)]
+    assert np.array_equal(popops.embedding_bag(x, indices, ends[:-1]), np.array(sums))
+    updates = numbers(indices.size, columns)
+    made = x.copy()
+    made[indices] = updates
+    assert np.array_equal(popops.scatter(x, indices, updates), made)
+    assert np.array_equal(popops.multi_update_add(x, updates, indices), summed(x, indices, updates))
+
+
+@pytest.mark.parametrize("shift", [0, 5])
+def test_results_that_pass_the_caches_are_the_same(shift):
+    x, indices = numbers(3000, 256), RNG.integers(0, 3000, 17000)
+    room = np.full(indices.size * 256 + 16, 77, np.float32)
+    out = room[shift:shift + indices.size * 256].reshape(-1, 256)
+    popops.gather(x, indices, out=out)
+    assert np.array_equal(out, x[indices])
+    assert (np.r_[room[:shift], room[shift + out.size:]] == 77).all()
 
 
 @pytest.mark.parametrize("skew", [1, 600])

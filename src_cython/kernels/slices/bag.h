@@ -11,7 +11,7 @@
         memcpy(held, sums + at, sizeof held);                                                                         \
         for (int64_t i = 0; i < slices; i++) {                                                                        \
             const pop_any_f32 *x = (const pop_any_f32 *)(const void *)(table + offset[i]) + at;                       \
-            if (at == 0 && i + POP_SLICES_AHEAD < known) pop_ask_for(table + offset[i + POP_SLICES_AHEAD], 4 * n, 0); \
+            if (at == 0 && i + ahead < known) pop_ask_for(table + offset[i + ahead], 4 * n, ahead);                   \
             if (weights) {                                                                                            \
                 for (int k = 0; k < (width); k++) held[k] += weights[i] * x[k];                                       \
             } else {                                                                                                  \
@@ -24,13 +24,13 @@
 /* Lookups that are resolved, of this bag and those behind it, so that rows are asked for from one bag to the next. */
 typedef struct pop_bag_ahead {
     pop_resolved r;
-    int64_t first, end; /* the first of them; where those of the share end */
+    int64_t first, end; /* the first of them, or -1 while there is none; where those of the share end */
     int64_t *bad;       /* where it is told that an index was bad, or NULL */
 } pop_bag_ahead;
 
 /* Runs of n FP32 numbers that lie one after another, at so many of the known places, which are all good. */
-static void pop_bag_add(const int64_t *offset, int64_t slices, int64_t known, const char *table, const float *weights, int64_t n,
-                        float *restrict sums)
+static void pop_bag_add(const int64_t *offset, int64_t slices, int64_t known, int64_t ahead, const char *table,
+                        const float *weights, int64_t n, float *restrict sums)
 {
     int64_t at = 0;
     POP_BAG_STRIP(64)
@@ -45,24 +45,26 @@ static int64_t pop_bag_run(const pop_slices *s, const pop_tile *tile, pop_bag_ah
     const pop_slices_window *w = s->windows;
     pop_slices_room *room = (pop_slices_room *)(void *)tile->scratch;
     const float *weights = (const float *)(const void *)tile->operands[4];
+    const int64_t next_rows = pop_slices_ahead(s);
     int64_t count = 0;
     for (int64_t lookup = first, slices; lookup < end; lookup += slices) {
-        if (lookup < ahead->first || lookup >= ahead->first + ahead->r.n) {
+        const int64_t until = pop_least(pop_least(end + next_rows, lookup + 2 * next_rows + 1), ahead->end);
+        if (lookup < ahead->first || (until > ahead->first + ahead->r.n && lookup > ahead->first)) {
             pop_resolve(s, tile->operands[1], &ahead->r, lookup, ahead->end - lookup, 0);
             ahead->first = lookup;
             if (ahead->bad && !ahead->r.good) *ahead->bad = 1;
         }
         const int64_t *offset = ahead->r.offset + (lookup - ahead->first), known = ahead->first + ahead->r.n - lookup;
-        slices = pop_least(known, end - lookup);
+        slices = pop_least(known < ahead->end - lookup && known > 2 * next_rows ? known - next_rows : known, end - lookup);
         if (ahead->r.good && s->row && !s->decode && s->update == POP_UPDATE_ADD) {
-            pop_bag_add(offset, slices, known, tile->operands[0] + at * w->table, s->weighted ? weights + lookup : NULL, here,
-                        sums);
+            pop_bag_add(offset, slices, known, next_rows, tile->operands[0] + at * w->table, s->weighted ? weights + lookup : NULL,
+                        here, sums);
             count += slices;
             continue;
         }
         for (int64_t i = 0; i < slices; i++) {
-            const int64_t next = i + POP_SLICES_AHEAD < known ? offset[i + POP_SLICES_AHEAD] : POP_PLACE_ZERO;
-            if (POP_IS_PLACE(next)) pop_ask_for(tile->operands[0] + next + at * w->table, here * s->table_bytes, 0);
+            const int64_t next = i + next_rows < known ? offset[i + next_rows] : POP_PLACE_ZERO;
+            if (POP_IS_PLACE(next)) pop_ask_for(tile->operands[0] + next + at * w->table, here * s->table_bytes, next_rows);
             if (offset[i] == POP_PLACE_SKIPPED) continue;
             const float *y = (const float *)(const void *)room->more;
             if (POP_IS_PLACE(offset[i]))
@@ -96,7 +98,7 @@ static void pop_slices_bag(const void *work, const pop_tile *tile)
     const int64_t *ends = (const int64_t *)(const void *)tile->operands[2];
     float *sums = (float *)(void *)room->sums;
     pop_bag_ahead ahead;
-    ahead.first = ahead.r.n = 0, ahead.end = pop_least(s->lookups, ends[item->first + item->count]);
+    ahead.first = -1, ahead.r.n = 0, ahead.end = pop_least(s->lookups, ends[item->first + item->count]);
     ahead.bad = s->tells ? (int64_t *)(void *)tile->operands[4 + (s->weighted != 0)] + item->share : NULL;
     if (ahead.bad) *ahead.bad = 0;
     for (int64_t bag = item->first; bag < item->first + item->count; bag++) {

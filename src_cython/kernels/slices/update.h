@@ -122,19 +122,21 @@ static void pop_update_each(pop_updating *u, char *table, const char *indices, i
     const pop_slices *s = u->s;
     const int64_t stride = s->axes[s->axes_count - 1].other;
     const pop_combine combine = s->row && !s->decode && !s->decode_other ? POP_COMBINES[s->element][s->update] : NULL;
+    const int64_t ahead = pop_slices_ahead(s);
     pop_resolved r;
     u->lookups = NULL, u->count = 1;
-    for (int64_t lookup = 0; lookup < s->lookups; lookup += r.n) {
+    for (int64_t lookup = 0, n; lookup < s->lookups; lookup += n) {
         pop_resolve(s, indices, &r, lookup, s->lookups - lookup, 1);
-        for (int64_t i = 0; i < r.n; i++) {
-            const int64_t next = i + POP_SLICES_AHEAD;
+        n = pop_slices_turn(&r, s->lookups - lookup, ahead);
+        for (int64_t i = 0; i < n; i++) {
+            const int64_t next = i + ahead;
             if (next < r.n && POP_IS_PLACE(r.offset[next]) && r.place[next] >= first && r.place[next] < end)
-                pop_ask_for(table + r.offset[next], s->row, 1);
+                pop_ask_for(table + r.offset[next], s->row, ahead);
             if (!POP_IS_PLACE(r.offset[i]) || r.place[i] < first || r.place[i] >= end) continue;
             u->other = r.other + i * stride;
             char *at = table + r.offset[i];
             if (combine) combine(at, u->updates + u->other, s->row / s->table_bytes, s);
-            else if (s->row && s->update == POP_UPDATE_SET) memcpy(at, u->updates + u->other, (size_t)s->row);
+            else if (s->row && s->update == POP_UPDATE_SET) pop_copy_slice(at, u->updates + u->other, s->row);
             else pop_walk(s, 0, at, 0, r.starts, pop_run_update, u);
         }
     }
@@ -236,8 +238,9 @@ static void pop_run_many(void *does, char *table, int64_t shift, int64_t n)
 POP_INLINE void pop_ask_for_sorted(const pop_updating *u, const char *table, uint64_t key, int64_t first)
 {
     const pop_slices *s = u->s;
-    pop_ask_for(table + pop_offset_of_place(s, first + (int64_t)(key >> 32)), s->row, 1);
-    pop_ask_for(u->updates + pop_slice_of(s, (int64_t)(key & 0xffffffff)), s->row / s->table_bytes * s->other_bytes, 0);
+    pop_ask_for(table + pop_offset_of_place(s, first + (int64_t)(key >> 32)), s->row, POP_SLICES_AHEAD);
+    pop_ask_for(u->updates + pop_slice_of(s, (int64_t)(key & 0xffffffff)), s->row / s->table_bytes * s->other_bytes,
+                POP_SLICES_AHEAD);
 }
 
 /* The same, those of a place together. */
