@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from format_oracle import USERS
+from format_oracle import MORE, USERS
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
@@ -23,9 +23,15 @@ from poplibs_py.popops._strided import THREAD_ELEMENTS
 ROWS = {name: row for name, row in ELEMENTWISE.items() if row.operands == ("x",) and "f" in row.kinds}
 OPS = [getattr(popops, name) for name, row in ROWS.items() if not row.tells]
 NARROW = [*FORMATS[1:], USERS[0], USERS[4], USERS[6]]
+OTHERS = [fmt for fmt in MORE if fmt not in NARROW]
 each = pytest.mark.parametrize("op", OPS, ids=lambda op: op.__name__)
 
 RNG = np.random.default_rng(20240131)
+
+
+def every_code(fmt):
+    codes = np.arange(1 << fmt.bits).astype(fmt.code_dtype)
+    return array_of(fmt, codes) if fmt in FORMATS else QuarterArray(codes, fmt)
 
 
 def same_numbers(got, want, fmt):
@@ -36,17 +42,29 @@ def same_numbers(got, want, fmt):
 
 
 @each
-@pytest.mark.parametrize("fmt", NARROW, ids=str)
+@pytest.mark.parametrize("fmt", [*NARROW, *(pytest.param(fmt, marks=pytest.mark.nightly) for fmt in OTHERS)], ids=str)
 def test_every_code_of_every_format(op, fmt):
     """Within the bound, and for every target the FP32 result rounded once."""
-    x = array_of(fmt, np.arange(1 << fmt.bits).astype(fmt.code_dtype))
-    testing.check(op.__name__, x)
+    x = every_code(fmt)
+    if fmt.signed and fmt.zero:  # else there are numbers that nothing is near to
+        testing.check(op.__name__, x)
     numbers = op(cast(x, FP32))
     for target in (fmt, FP16, BF16, F143, E4M3, FP32):
         got = op(x, out_dtype=target)
         with np.errstate(invalid="ignore"):
             want = numbers.view(np.uint32) if target == FP32 else encode(numbers.astype(np.float64), target)
         same_numbers(codes_of(got, target), want, target)
+
+
+@pytest.mark.parametrize("fmt", [*NARROW, *OTHERS], ids=str)
+def test_questions_of_every_code_of_every_format(fmt):
+    x = every_code(fmt)
+    with np.errstate(all="ignore"):
+        numbers = cast(x, FP32)
+    asked = {"is_finite": np.isfinite, "is_inf": np.isinf, "is_nan": np.isnan}
+    assert asked.keys() == {name for name, row in ROWS.items() if row.tells}
+    for name, due in asked.items():
+        np.testing.assert_array_equal(getattr(popops, name)(x), due(numbers))
 
 
 @each
