@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from poplibs_py.formats import BF16, FORMATS, FP32, format_of
@@ -47,9 +47,12 @@ def each_product(op: str) -> list:
 products = pytest.mark.parametrize(("kernel", "compute", "x_name"), each_product("multiply"))
 
 
-def guarded(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A copy with canaries around it, and the memory that holds both."""
-    room = np.full(array.nbytes + 128, CANARY, np.uint8)
+def guarded(array: np.ndarray, off: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """A copy with canaries around it, so many bytes off a cache line or anywhere, and the memory that holds both."""
+    room = np.full(array.nbytes + 256, CANARY, np.uint8)
+    if off is not None:
+        room = room[(off - room.ctypes.data) % 64:]
+    room = room[:array.nbytes + 128]
     inside = room[64:64 + array.nbytes].view(array.dtype).reshape(array.shape)
     inside[...] = array
     return inside, room
@@ -67,15 +70,17 @@ def planned(w: BlockSparseMatrix, x: np.ndarray, x_name: str, y: np.ndarray) -> 
     return plan_spmm(params, Memory(), Target.host(1), lambda: 0)
 
 
-def run_multiply(kernel: Kernel, w: BlockSparseMatrix, x_name: str, x: np.ndarray, pack: bool) -> np.ndarray:
-    """Run the kernel on values in its compute format, all in one item."""
+def run_multiply(kernel: Kernel, w: BlockSparseMatrix, x_name: str, x: np.ndarray, pack: bool,
+                 stream_off: int | None = None) -> np.ndarray:
+    """Run the kernel on values in its compute format, all in one item; streamed to a Y so far off a cache line."""
     compute, takes_any = w.format.name, kernel.formats.split("->")[0].endswith("any")
-    y, room = guarded(np.full((w.shape[0], x.shape[1]), -1, np.float32))
+    y, room = guarded(np.full((w.shape[0], x.shape[1]), -1, np.float32), stream_off)
     codes, _ = guarded(x)
     plan = planned(w, codes, x_name, y)
     items, tiles = lower.items_of(plan)
     pack = pack or plan.packs or (takes_any and x_name != compute)
     items["pack"] = pack
+    items["stream"] = stream_off is not None
     size = 2 if compute == "bfloat16" else 4
     strip = max(1, model.strip_of(w.shape[1], size, x.shape[1], model.TILE_COLUMNS))
     if pack:
@@ -94,12 +99,12 @@ def test_multiply(kernel, compute, x_name, block_shape, rows, depth, columns, de
     check_multiply(kernel, compute, x_name, block_shape, rows, depth, columns, density, pack, seed)
 
 
-def check_multiply(kernel, compute, x_name, block_shape, rows, depth, columns, density, pack, seed):
+def check_multiply(kernel, compute, x_name, block_shape, rows, depth, columns, density, pack, seed, stream_off=None):
     rng = np.random.default_rng(seed)
     w = BlockSparseMatrix.from_dense(rng.integers(-4, 5, (rows, depth)), block_shape, density=density, dtype=compute)
     x = rng.integers(-4, 5, (depth, columns)).astype(format_of(x_name).dtype)
     stored = reference.dense_of(w.shape, block_shape, w.row_offsets, w.column_indices, w.blocks)[0]
-    got = run_multiply(kernel, w, x_name, x, pack)
+    got = run_multiply(kernel, w, x_name, x, pack, stream_off)
     assert np.array_equal(got, stored @ x.astype(np.float64))
 
 
@@ -110,6 +115,16 @@ def check_multiply(kernel, compute, x_name, block_shape, rows, depth, columns, d
 def test_multiply_whole_vectors_and_blocks(kernel, compute, x_name, block_shape, rows, deep, vectors, density, pack,
                                            seed):
     check_multiply(kernel, compute, x_name, block_shape, rows, deep * block_shape[1], vectors * 16, density, pack, seed)
+
+
+@pytest.mark.parametrize(("kernel", "compute", "x_name"), [
+    p for p in each_product("multiply") if p.values[1] == p.values[2]])
+@settings(max_examples=40)
+@given(block_shape=st.sampled_from([(1, 1), (4, 4), (8, 8), (16, 16), (20, 2), (72, 4), (3, 5)]),
+       rows=st.integers(1, 80), vectors=st.integers(1, 20), off=st.integers(0, 15), pack=st.booleans(),
+       seed=st.integers(0, 2**32 - 1))
+def test_multiply_past_the_caches(kernel, compute, x_name, block_shape, rows, vectors, off, pack, seed):
+    check_multiply(kernel, compute, x_name, block_shape, rows, 48, vectors * 16, 0.5, pack, seed, 4 * off)
 
 
 @products

@@ -157,6 +157,12 @@ static void pack_rows(const pop_decoding *d, const char *from, int64_t row, int6
         copy_rows(from, row, to, to_row, rows, columns * size);
         return;
     }
+#if POP_LEVEL >= POP_LEVEL_AVX512_BF16
+    if (column == code && d->to_bf16 && one_byte(d->format)) {
+        for (int64_t k = 0; k < rows; k++) bytes_to_bf16(d, from + k * row, to + k * to_row, columns);
+        return;
+    }
+#endif
     char lines[16 * 512 * 4] __attribute__((aligned(64)));
     for (int64_t k = 0; k < rows; k += 16)
         for (int64_t j = 0; j < columns; j += 512) {
@@ -265,6 +271,18 @@ static void prefetch_strip(const pop_sparse_item *t, const pop_sparse_view *s, i
     for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(s->x + i, 0, 2);
 }
 
+/* The columns before the first cache line of Y, where it pays to walk them by themselves so that what goes past the caches
+ * begins on lines; NumPy's large arrays begin 16 bytes off one. Otherwise 0. The more values a row of W has the more that
+ * costs, and the more columns there are the more is gained. At m = k = n = 1024 and blocks of 16: FP32 1.35 times as fast
+ * at density 1/32 and 1.12 at 1/8, BF16 1.26 and 1.05. */
+static int64_t columns_before_a_line(const pop_sparse_item *t, const pop_sparse_view *s, const char *y, int64_t first,
+                                     int64_t last)
+{
+    const int64_t off = (int64_t)((uintptr_t)y % 64) / 4, values = (s->offsets[last] - s->offsets[first]) * t->block_depth;
+    const int64_t prepared = !t->pack && t->x_strip != t->strip * t->x_column;
+    return off && t->stream && !prepared && 8 * values <= t->columns * (last - first) ? 16 - off : 0;
+}
+
 /* `panel_bytes` and `x_row` are those of a panel, where one is made by `pack`. */
 static void frame_with(const pop_sparse_item *t, const pop_tile *tile, pop_sparse_sweep sweep_strip, pop_sparse_pack pack,
                        int to_bf16, int64_t panel_bytes, int64_t x_row)
@@ -283,9 +301,10 @@ static void frame_with(const pop_sparse_item *t, const pop_tile *tile, pop_spars
     if (first == last) return;
     const pop_decoding d = decoding_of(t->x_format, t->x_scale, to_bf16 && t->pack);
     if (t->pack) mark_used(t, &s, first, last, used);
-    for (int64_t j = 0; j < t->columns; j += t->strip) {
-        s.columns = least(t->strip, t->columns - j);
-        s.x = o[t->x] + t->x_offset + j / t->strip * t->x_strip;
+    const int64_t head = columns_before_a_line(t, &s, o[t->y] + t->y_offset, first, last);
+    for (int64_t j = 0; j < t->columns; j += s.columns) {
+        s.columns = j || !head ? least(t->strip, t->columns - j) : head;
+        s.x = o[t->x] + t->x_offset + (head ? j * t->x_column : j / t->strip * t->x_strip);
         if (t->pack) {
             pack_used(t, &d, s.x, tile->scratch, used, s.columns, pack);
             s.x = tile->scratch;
