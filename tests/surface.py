@@ -26,8 +26,8 @@ PACKAGES = (
 
 OF_THE_FRAME = {
     "program": {"BoundCall", "ComputeSet", "Exchange", "Executable", "Face", "Key", "Loop", "Program", "Remake",
-                "Room", "Segment", "Sequence", "Views", "Wrapper", "copy_of", "guard_arenas", "host_program", "items_of_threads",
-                "key_by_identity", "key_by_parts",
+                "Room", "Segment", "Sequence", "Views", "Wrapper", "copy_of", "guard_arenas", "host_program",
+                "items_of_threads", "key_by_identity", "key_by_parts",
                 "overlaps_itself",
                 "result_array", "result_array_like", "spread", "temporary", "threads_for", "value_words"},
     "planner": {"climb", "within"},

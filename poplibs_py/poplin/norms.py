@@ -9,15 +9,19 @@ roundings. A modelled machine has PopLibs' plan of each, and these numbers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import popops
 from ..errors import bad_argument, finite, flag
 from ..formats import Format
 from ..ops import RESULT, Array, Operand, Request, array_operand, on_tiles, op, receive, result_format
 from ..ops.numpy_ops import told
 from ..ops.parts import Part, results
+from ..popops._codes import adding
+from ..popops.sequence import SequenceBuilder
 from ..target import Target
 from .factor.params import FORMATS, asked_dtype, checked_dtype
 from .norm_plans import norm_on
@@ -97,23 +101,20 @@ def norm_statistics(acts: Any, eps: float, *, unbiased_var_estimate: bool = Fals
     part = Part((x.shape[1],), asked_dtype(out_dtype, x.format))
     made = results(out, (part, part), NormStatistics)
     plan, lacking = norm_on("norm_statistics", target, (x,), part.format, stable=stable)
-
-    def run(array: Array, buffer: Array) -> None:
-        values = _single(array)
-        count = values.size // max(1, values.shape[1])
-        with np.errstate(all="ignore"):
-            mean = _mean(values, count)
-            if stable:
-                apart = values - _spread(mean, values)
-                variance = _mean(apart * apart, count)
-            else:
-                variance = np.maximum(_mean(values * values, count) - mean * mean, np.float32(0))
-            scaled = (variance + np.float32(eps)) * np.float32(bessel(count, unbiased))
-            for view, result in zip(made.views(buffer), (mean, np.float32(1) / np.sqrt(scaled)), strict=True):
-                view[...] = result
-
-    return on_tiles(Request(run, (x, RESULT), made.receiver, told("norm_statistics", x.shape, x.format),
-                            wrap=made.wrap, lacking=lacking, steady=True, keep=not made.given), plan)
+    steps = _Steps(x.array, made.receiver.array)
+    values, buffer = steps.operands
+    mean, inverse = made.views(buffer)
+    scale, average = bessel(steps.count, unbiased), steps.mean(lambda a: a, values)
+    if stable:
+        squares = steps.mean(lambda a, m: (a - m) * (a - m), values, steps.spread(average))
+        steps.write(inverse, lambda v: 1 / popops.sqrt((v + eps) * scale), squares)
+    else:
+        squares = steps.mean(lambda a: a * a, values)
+        steps.write(inverse, lambda v, m: 1 / popops.sqrt((popops.maximum(v - m * m, 0) + eps) * scale), squares,
+                    average)
+    steps.write(mean, lambda m: m, average)
+    return on_tiles(Request(steps.made(), (x, RESULT), made.receiver, told("norm_statistics", x.shape, x.format),
+                            wrap=made.wrap, lacking=lacking, keep=not made.given), plan)
 
 
 def bessel(count: int, unbiased: bool) -> float:
@@ -147,11 +148,7 @@ def norm_whiten(acts: Any, mean: Any, inv_std_dev: Any, *, out: Any = None, out_
     array([[1., 4.]], dtype=float32)
     """
     channels = {"mean": mean, "inv_std_dev": inv_std_dev}
-    return _by_channel("norm_whiten", ("acts", acts), channels, _whiten, out, out_dtype, target)
-
-
-def _whiten(x: Array, mean: Array, inverse: Array) -> Array:
-    return (x - mean) * inverse
+    return _by_channel("norm_whiten", ("acts", acts), channels, lambda x, m, i: (x - m) * i, out, out_dtype, target)
 
 
 @op("poplin.normalise", poplibs="poplin::normalise", bound=_BOUND + "normalise_bound", draws=_DRAWS + "normalise_calls")
@@ -188,11 +185,7 @@ def normalise(whitened: Any, gamma: Any, beta: Any, *, out: Any = None, out_dtyp
     array([[3.5, 8. ]], dtype=float32)
     """
     channels = {"gamma": gamma, "beta": beta}
-    return _by_channel("normalise", ("whitened", whitened), channels, _scale_and_shift, out, out_dtype, target)
-
-
-def _scale_and_shift(x: Array, gamma: Array, beta: Array) -> Array:
-    return x * gamma + beta
+    return _by_channel("normalise", ("whitened", whitened), channels, lambda x, g, b: x * g + b, out, out_dtype, target)
 
 
 @op("poplin.norm_gradients", poplibs="poplin::normGradients", bound=_BOUND + "norm_gradients_bound",
@@ -219,7 +212,7 @@ def norm_gradients(grad: Any, gamma: Any, *, out: Any = None, out_dtype: object 
     >>> poplin.norm_gradients([[1.0, 2.0]], [3.0, 4.0])
     array([[3., 8.]], dtype=float32)
     """
-    return _by_channel("norm_gradients", ("grad", grad), {"gamma": gamma}, np.multiply, out, out_dtype, target)
+    return _by_channel("norm_gradients", ("grad", grad), {"gamma": gamma}, lambda x, g: x * g, out, out_dtype, target)
 
 
 @op("poplin.norm_param_gradients", poplibs="poplin::normParamGradients", bound=_BOUND + "norm_param_gradients_bound",
@@ -258,16 +251,13 @@ def norm_param_gradients(grad: Any, whitened: Any, *, out: Any = None, out_dtype
     part = Part((g.shape[1],), asked_dtype(out_dtype, result_format(g.format, y.format)))
     made = results(out, (part, part), NormParamGradients)
     plan, lacking = norm_on("norm_param_gradients", target, (g, y), part.format)
-
-    def run(grads: Array, acts: Array, buffer: Array) -> None:
-        grads = _single(grads)
-        with np.errstate(all="ignore"):
-            gamma_grad, beta_grad = made.views(buffer)
-            gamma_grad[...] = _sum(_single(acts) * grads)
-            beta_grad[...] = _sum(grads)
-
-    return on_tiles(Request(run, (g, y, RESULT), made.receiver, told("norm_param_gradients", g.shape, g.format),
-                            wrap=made.wrap, lacking=lacking, steady=True, keep=not made.given), plan)
+    steps = _Steps(g.array, y.array, made.receiver.array)
+    grads, acts, buffer = steps.operands
+    gamma_grad, beta_grad = made.views(buffer)
+    steps.write(gamma_grad, lambda s: s, steps.sum(lambda a, b: a * b, acts, grads))
+    steps.write(beta_grad, lambda s: s, steps.sum(lambda a: a, grads))
+    return on_tiles(Request(steps.made(), (g, y, RESULT), made.receiver, told("norm_param_gradients", g.shape, g.format),
+                            wrap=made.wrap, lacking=lacking, keep=not made.given), plan)
 
 
 @op("poplin.norm_statistics_gradients", poplibs="poplin::normStatisticsGradients",
@@ -312,42 +302,41 @@ def norm_statistics_gradients(grad: Any, whitened: Any, inv_std_dev: Any, *, unb
     inverse = _of_channels("inv_std_dev", inv_std_dev, g.shape)
     unbiased = flag("unbiased_var_estimate", unbiased_var_estimate) and not flag("poplibs_exact", poplibs_exact)
 
-    def run(grads: Array, acts: Array, scale: Array) -> Array:
-        count = grads.size // max(1, grads.shape[1])
-        mean, product = _mean(grads, count), _mean(acts * grads, count) * np.float32(bessel(count, unbiased))
-        return np.asarray(scale * ((grads - _spread(mean, grads)) - acts * _spread(product, grads)))
+    def describe(steps: _Steps, result: Array, grads: Array, acts: Array, scale: Array) -> None:
+        times = bessel(steps.count, unbiased)
+        mean, product = steps.mean(lambda a: a, grads), steps.mean(lambda a, b: a * b, acts, grads)
+        steps.write(result, lambda g, y, s, m, p: s * ((g - m) - y * (p * times)), grads, acts,
+                    *map(steps.spread, (scale, mean, product)))
 
-    return _elementwise("norm_statistics_gradients", (g, y, inverse), run, out, out_dtype, target)
+    return _elementwise("norm_statistics_gradients", (g, y, inverse), describe, out, out_dtype, target)
 
 
 def _by_channel(name: str, first: tuple[str, Any], channels: dict[str, Any], step: Any, out: Any, out_dtype: object,
                 target: Any) -> Request:
     x = _activations(*first)
     others = [_of_channels(key, value, x.shape) for key, value in channels.items()]
-    return _elementwise(name, (x, *others), step, out, out_dtype, target)
+
+    def describe(steps: _Steps, result: Array, first: Array, *vectors: Array) -> None:
+        steps.write(result, step, first, *map(steps.spread, vectors))
+
+    return _elementwise(name, (x, *others), describe, out, out_dtype, target)
 
 
-def _elementwise(name: str, operands: tuple[Operand, ...], step: Any, out: Any, out_dtype: object,
+def _elementwise(name: str, operands: tuple[Operand, ...], describe: Callable[..., None], out: Any, out_dtype: object,
                  target: Any) -> Request:
-    """Describe a call whose result has the shape of the first operand; vectors are of channels."""
+    """Describe a call whose result has the shape of the first operand; what describes its steps is given them, what
+    stands for the result, and for the operands."""
     shape = operands[0].shape
     formats: list[Format] = [operand.format for operand in operands if operand.format is not None]
     receiver = receive("out", out, shape, out_dtype, result_format(*formats), operands)
     checked_dtype("out_dtype" if out is None else "out", receiver.format)
     assert isinstance(receiver.format, Format)
     plan, lacking = norm_on(name, target, operands, receiver.format)
-    vectors = [len(operand.shape) == 1 for operand in operands]
-
-    def run(*arrays: Array) -> None:
-        *given, made = arrays
-        with np.errstate(all="ignore"):
-            singles = [_single(x) for x in given]
-            pairs = zip(singles, vectors, strict=True)
-            singles = [_spread(x, singles[0]) if is_vector else x for x, is_vector in pairs]
-            made[...] = step(*singles)
-
-    return on_tiles(Request(run, (*operands, RESULT), receiver, told(name, shape, operands[0].format),
-                            lacking=lacking, steady=True), plan)
+    steps = _Steps(*(operand.array for operand in operands), receiver.array)
+    *given, made = steps.operands
+    describe(steps, made, *given)
+    return on_tiles(Request(steps.made(), (*operands, RESULT), receiver, told(name, shape, operands[0].format),
+                            lacking=lacking), plan)
 
 
 def _activations(name: str, value: Any) -> Operand:
@@ -375,27 +364,41 @@ def _alike(first: tuple[str, Any], second: tuple[str, Any]) -> tuple[Operand, Op
     return x, y
 
 
-def _single(x: Array) -> Array:
-    return np.asarray(x, np.float32)
+class _Steps(SequenceBuilder):
+    """The steps of a call, the first of whose operands are activations: all in FP32, each result rounded once more."""
 
+    @property
+    def count(self) -> int:
+        """Elements of a channel."""
+        acts = self.operands[0]
+        return int(acts.size // max(1, acts.shape[1]))
 
-def _spread(channels: Array, like: Array) -> Array:
-    """Numbers of channels, to be broadcast over activations."""
-    return channels.reshape(1, -1, *(1,) * (like.ndim - 2))
+    def spread(self, channels: Array) -> Array:
+        """Return numbers of channels as they broadcast over activations."""
+        return channels.reshape(1, -1, *(1,) * (self.operands[0].ndim - 2))
 
+    def write(self, result: Array, step: Callable[..., Any], *arrays: Array) -> None:
+        """Write what a step makes of arrays to another."""
+        self.call(popops.map, step, *arrays, out=result)
 
-def _sum(x: Array) -> Array:
-    """Sums of each channel, by halves along every other axis."""
-    for axis in (0, *range(2, x.ndim)):
-        x = np.moveaxis(x, axis, 0)
-        while len(x) > 1:
-            half = (len(x) + 1) // 2
-            later = x[half:]
-            folded = x[:len(later)] + later
-            x = folded if len(later) == half else np.concatenate([folded, x[len(later):half]])
-        x = np.moveaxis(x if len(x) else np.zeros((1, *x.shape[1:]), np.float32), 0, axis)
-    return x.reshape(x.shape[1])
+    def sum(self, step: Callable[..., Any], *arrays: Array) -> Array:
+        """Return sums of what a step makes of activations, by halves along every axis but that of channels."""
+        x = self.room(arrays[0].shape, strides=np.empty_like(arrays[0], np.float32).strides)
+        if not x.size:
+            x = self.room((1, x.shape[1], *(1,) * (x.ndim - 2)))
+            self.write(x, lambda zero: zero, np.zeros(1, np.float32))
+        else:
+            self.write(x, step, *arrays)
+        for axis in (0, *range(2, x.ndim)):
+            while (n := x.shape[axis]) > 1:
+                half = (n + 1) // 2
+                first, later = (x[(slice(None),) * axis + (part,)] for part in (slice(n - half), slice(half, None)))
+                self.run(adding(first.shape, first.strides, later.strides, first.strides), first, later, first)
+                x = x[(slice(None),) * axis + (slice(half),)]
+        return x.reshape(-1)
 
-
-def _mean(x: Array, count: int) -> Array:
-    return np.asarray(_sum(x) / np.float32(max(1, count)))
+    def mean(self, step: Callable[..., Any], *arrays: Array) -> Array:
+        """Return means of what a step makes of activations."""
+        total = self.sum(step, *arrays)
+        self.call(popops.div, total, float(max(1, self.count)), out=total)
+        return total

@@ -1,14 +1,15 @@
-"""Programs that take elements as bits, copies and choices between two arrays: parts of sequences."""
+"""Programs that are parts of sequences: copies of elements as bits, choices between two arrays, sums in FP32."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ..config import settings
+from ..formats import FP32
 from ..program import Executable
 from ._strided import StridedOperand, StridedParams, lower
 
-__all__ = ["choosing", "copying"]
+__all__ = ["adding", "choosing", "copying"]
 
 Strides = tuple[int, ...]
 
@@ -36,6 +37,12 @@ def choosing(shape: tuple[int, ...], itemsize: int, first: Strides, second: Stri
     word = _word(itemsize)
     read = StridedOperand(word, first), StridedOperand(word, second), StridedOperand(np.dtype(np.bool_), condition)
     return _program("select", shape, read, StridedOperand(word, result))
+
+
+def adding(shape: tuple[int, ...], first: Strides, second: Strides, result: Strides) -> Executable:
+    """Return what adds FP32 arrays; its operands are the two and the result, which may be one of them."""
+    return _program("add", shape, (StridedOperand(FP32, first), StridedOperand(FP32, second)),
+                    StridedOperand(FP32, result))
 
 
 def _word(itemsize: int) -> np.dtype[np.unsignedinteger]:

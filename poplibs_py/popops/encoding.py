@@ -12,8 +12,7 @@ from ..ops import RESULT, Request, on_tiles, op, planned_on, receive
 from ..ops import argument as array_argument
 from ..ops.numpy_ops import told
 from ..target import Target
-from ._codes import copying
-from ._made import code_of, element_of, shape_of
+from ._made import code_of, element_of, shape_of, write
 from .making_steps import fill_plan, iota_plan, one_hot_plan
 
 __all__ = ["encode_one_hot", "fill", "iota"]
@@ -194,6 +193,8 @@ def fill(shape: Any, value: float, *, out: Any = None, dtype: object = None,
     code = code_of("value", scaled, element)
     plan, lacking = planned_on("popops.fill", target, lambda machine: fill_plan("popops.fill", machine, element, sizes))
 
-    run = copying(sizes, code.itemsize, (0,) * len(sizes), receiver.array.strides)
-    request = Request(run, (code, RESULT), receiver, told("fill", sizes, element), lacking=lacking)
+    def run(result: Array) -> None:
+        write(result, code)
+
+    request = Request(run, (RESULT,), receiver, told("fill", sizes, element), lacking=lacking, steady=True)
     return on_tiles(request, plan)

@@ -348,15 +348,31 @@ cdef class Executable:
 
     cdef int run(self, char **operands, bint brief, double *seconds=NULL) except -1:
         """Run with the addresses of the operands; `operands` has room for one more. A brief run keeps Python's lock."""
-        cdef Run run
-        cdef int64_t guard = GUARD_BYTES if guarded else 0
-        cdef int64_t scratch_total = self.threads * (self.scratch_bytes + 2 * guard)
+        cdef int64_t scratch_total = self.all_scratch()
         cdef char *workspace = <char *>pop_memory_take(self.workspace_bytes)
         cdef char *scratch = <char *>pop_memory_take(scratch_total)
         if (workspace == NULL and self.workspace_bytes) or (scratch == NULL and scratch_total):
             pop_memory_give(workspace, self.workspace_bytes)
             pop_memory_give(scratch, scratch_total)
             raise MemoryError(f"no memory for {self.temporary_bytes} temporary bytes")
+        cdef bint spoilt = self.run_in(operands, workspace, scratch, brief, seconds)
+        pop_memory_give(workspace, self.workspace_bytes)
+        pop_memory_give(scratch, scratch_total)
+        if spoilt:
+            self.refuse_vertices()
+        return 0
+
+    cdef int64_t all_scratch(self) noexcept:
+        """Bytes of all threads' arenas, with their guards."""
+        return self.threads * (self.scratch_bytes + (2 * GUARD_BYTES if guarded else 0))
+
+    cdef int refuse_vertices(self) except -1:
+        raise RuntimeError(f"a vertex wrote past the {self.scratch_bytes} bytes that were laid out for it")
+
+    cdef bint run_in(self, char **operands, char *workspace, char *scratch, bint brief, double *seconds) noexcept:
+        """Run in this temporary memory; return whether a guard was written over."""
+        cdef Run run
+        cdef int64_t guard = GUARD_BYTES if guarded else 0
         run.scratch = scratch + guard
         run.stride = self.scratch_bytes + 2 * guard
         operands[self.n_operands] = workspace
@@ -370,11 +386,7 @@ cdef class Executable:
         else:
             with nogil:
                 self.run_loops(&run)
-        pop_memory_give(workspace, self.workspace_bytes)
-        pop_memory_give(scratch, scratch_total)
-        if run.spoilt:
-            raise RuntimeError(f"a vertex wrote past the {self.scratch_bytes} bytes that were laid out for it")
-        return 0
+        return run.spoilt
 
     cdef void run_loops(self, Run *run) noexcept nogil:
         cdef int64_t n, s

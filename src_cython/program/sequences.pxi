@@ -10,6 +10,11 @@ cdef struct Part:
     int64_t status, status_bytes  # where in the room the executable says what it refuses, and how much of it
 
 
+cdef int64_t lines(int64_t bytes) noexcept:
+    """Bytes up to the next cache line."""
+    return (bytes + 63) // 64 * 64
+
+
 @cython.final
 cdef class Sequence:
     """Executables that run one after another, on a run's operands and on room for what they leave to each other.
@@ -45,6 +50,7 @@ cdef class Sequence:
     cdef readonly tuple phases
     cdef readonly int threads
     cdef readonly int64_t workspace_bytes
+    cdef int64_t most_workspace, most_scratch
 
     def __cinit__(self, parts, int operands, int64_t room=0, status=(), refuse=None):
         cdef int64_t n = 0
@@ -58,6 +64,9 @@ cdef class Sequence:
         self.n_operands, self.workspace_bytes, self.refuse, self.keep = operands, room, refuse, []
         self.phases = tuple([phase for executable in self.executables for phase in executable.phases])
         self.threads = max([executable.threads for executable in self.executables], default=1)
+        self.most_workspace = max([lines(executable.workspace_bytes) for executable in self.executables], default=0)
+        self.most_scratch = max([executable.threads * executable.scratch_bytes for executable in self.executables],
+                                default=0)
         self.sources = <Source *>calloc(max(1, sum([len(taken) for _, taken in parts])), sizeof(Source))
         self.parts = <Part *>calloc(max(1, len(parts)), sizeof(Part))
         if self.sources == NULL or self.parts == NULL:
@@ -97,9 +106,8 @@ cdef class Sequence:
 
     @property
     def temporary_bytes(self):
-        """Bytes that one run takes beside its operands, at most."""
-        most = max([executable.temporary_bytes for executable in self.executables], default=0)
-        return most + (self.workspace_bytes + 63) // 64 * 64
+        """Bytes that one run takes beside its operands."""
+        return lines(self.workspace_bytes) + self.most_workspace + self.most_scratch
 
     def __call__(self, *arrays):
         """Run on these arrays, in the operands' order."""
@@ -121,16 +129,18 @@ cdef class Sequence:
 
     cdef object run(self, char **operands, bint brief, double *seconds):
         """Run with the addresses of the operands, as an `Executable` does; return the status that ended it, or None."""
-        cdef char *room = <char *>pop_memory_take(self.workspace_bytes)
-        if room == NULL and self.workspace_bytes:
-            raise MemoryError(f"no memory for {self.workspace_bytes} temporary bytes")
+        cdef int64_t guards = 2 * GUARD_BYTES * self.threads if guarded else 0
+        cdef int64_t before = lines(self.workspace_bytes), taken = before + self.most_workspace + self.most_scratch + guards
+        cdef char *room = <char *>pop_memory_take(taken)
+        if room == NULL and taken:
+            raise MemoryError(f"no memory for {taken} temporary bytes")
         operands[self.n_operands] = room
         try:
-            return self.run_parts(operands, brief, seconds)
+            return self.run_parts(operands, room + before, room + before + self.most_workspace, brief, seconds)
         finally:
-            pop_memory_give(room, self.workspace_bytes)
+            pop_memory_give(room, taken)
 
-    cdef object run_parts(self, char **operands, bint brief, double *seconds):
+    cdef object run_parts(self, char **operands, char *workspace, char *scratch, bint brief, double *seconds):
         cdef char *own[MOST_OPERANDS]
         cdef Executable executable
         cdef Part *part = self.parts
@@ -138,14 +148,15 @@ cdef class Sequence:
         cdef char *status
         cdef int64_t i
         cdef int k
-        for i in range(len(self.executables)):
-            executable = <Executable>self.executables[i]
+        for i in range(PyTuple_GET_SIZE(self.executables)):
+            executable = <Executable>PyTuple_GET_ITEM(self.executables, i)
             for k in range(executable.n_operands):
                 own[k] = <char *>source.offset if source.operand < 0 else operands[source.operand] + source.offset
                 source += 1
             status = operands[self.n_operands] + part.status
             memset(status, 0, part.status_bytes)
-            executable.run(own, brief, seconds)
+            if executable.run_in(own, workspace, scratch, brief, seconds):
+                executable.refuse_vertices()
             if seconds != NULL:
                 seconds += executable.n_sets
             if any_set(status, part.status_bytes):

@@ -1,0 +1,109 @@
+"""Calls of other ops described one after another, and made one program: what an op that is made of them runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..ops import RESULT, Array, Operand, Receiver, Request
+from ..program import Executable, Room, Sequence
+
+__all__ = ["SequenceBuilder"]
+
+_ALIGNMENT = 64
+
+
+@dataclass(frozen=True)
+class _Memory:
+    """Bytes that nobody reads or writes, and the operand that they stand for, with what their first is behind it."""
+
+    held: Array
+    operand: int
+    offset: int
+
+    def place(self, array: Array) -> tuple[int, int] | None:
+        """Return the place of an array that lies in these bytes, or None."""
+        before = array.ctypes.data - self.held.ctypes.data
+        return (self.operand, self.offset + before) if 0 <= before < self.held.size else None
+
+
+class SequenceBuilder:
+    """Makes one `Sequence` of calls that are described and not done.
+
+    Arrays stand for what there will be in a run: the operands, and room for what calls leave to each other. They have
+    memory of their own, by which it is known what a call reads, and nobody looks at their numbers.
+
+    Parameters
+    ----------
+    *operands : numpy.ndarray
+        What a run will be given, or the like of it.
+
+    Attributes
+    ----------
+    operands : tuple of numpy.ndarray
+        What stands for them.
+    """
+
+    def __init__(self, *operands: Array) -> None:
+        self._memory: list[_Memory] = []
+        self._parts: list[tuple[Executable, list[Any]]] = []
+        self._room = Room(len(operands))
+        self.operands = tuple(self._like(i, x) for i, x in enumerate(operands))
+
+    def room(self, shape: tuple[int, ...], dtype: Any = np.float32, strides: tuple[int, ...] | None = None) -> Array:
+        """Return an array that stands for room of a run, in C order or with strides that fill it."""
+        made = _aligned(prod(shape) * np.dtype(dtype).itemsize, 0)
+        self._memory.append(_Memory(made, *self._room.take(made.size)))
+        return np.ndarray(shape, dtype, made, 0, strides)
+
+    def call(self, face: Any, *arguments: Any, **named: Any) -> Array:
+        """Describe a call of an op, such as ``popops.add``; return what stands for its result."""
+        request: Request = face.function(*arguments, **named)
+        receiver = request.receiver
+        if receiver.given is None:
+            array = self.room(receiver.array.shape, receiver.array.dtype, receiver.array.strides)
+            request.receiver = Receiver(array, receiver.format)
+        if request.program is not None and request.receiver.array.size:
+            self.run(request.program, *(self._array(x, request.receiver) for x in request.operands))
+        return request.receiver.array
+
+    def run(self, program: Any, *arrays: Array) -> None:
+        """Add a program that runs on arrays which stand for others, or are the same in every run."""
+        if not isinstance(program, Executable):
+            raise ValueError(f"program: got {type(program).__name__}; allowed: an executable")
+        self._parts.append((program, [self._source(x) for x in arrays]))
+
+    def made(self) -> Sequence:
+        """Return what runs all of it."""
+        return Sequence(self._parts, len(self.operands), self._room.bytes)
+
+    def _like(self, operand: int, x: Array) -> Array:
+        """Memory for an operand that lies as an array does."""
+        reach = [(n - 1) * step for n, step in zip(x.shape, x.strides, strict=True)] if x.size else []
+        before = -sum(min(0, r) for r in reach)
+        held = _aligned(before + sum(max(0, r) for r in reach) + x.itemsize, x.ctypes.data - before)
+        self._memory.append(_Memory(held, operand, -before))
+        return np.ndarray(x.shape, x.dtype, held, before, x.strides)
+
+    def _source(self, array: Array) -> Any:
+        return next((place for memory in self._memory if (place := memory.place(array)) is not None), array)
+
+    @staticmethod
+    def _array(x: Any, receiver: Receiver) -> Array:
+        if isinstance(x, Operand) and not x.gathered:
+            return x.array
+        if isinstance(x, np.ndarray):
+            return x
+        if x != RESULT or receiver.view is not None:
+            raise ValueError(f"operands: got {x}; allowed: arrays as they lie, and a result")
+        return receiver.array
+
+
+def _aligned(size: int, address: int) -> Array:
+    """Bytes that begin as far from a cache line's begin as an address does."""
+    held = np.empty(max(1, size) + _ALIGNMENT, np.uint8)
+    skipped = (address - held.ctypes.data) % _ALIGNMENT
+    return held[skipped:skipped + max(1, size)]
