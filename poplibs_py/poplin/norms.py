@@ -386,7 +386,7 @@ class _Steps(SequenceBuilder):
         x = self.room(arrays[0].shape, strides=np.empty_like(arrays[0], np.float32).strides)
         if not x.size:
             x = self.room((1, x.shape[1], *(1,) * (x.ndim - 2)))
-            self.write(x, lambda zero: zero, np.zeros(1, np.float32))
+            self.write(x, lambda zeros: zeros, np.zeros(x.shape, np.float32))
         else:
             self.write(x, step, *arrays)
         for axis in (0, *range(2, x.ndim)):
