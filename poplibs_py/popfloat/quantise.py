@@ -6,17 +6,19 @@ from typing import Any
 
 import numpy as np
 
+from ..config import settings
 from ..errors import bad_argument, bad_type
 from ..formats import BF16, FP16, FP32, Format, QuarterArray, format_of
 from ..formats.bounds import Ball
 from ..formats.format import preset_of
 from ..formats.reference import Overflow, Rounding
-from ..ops import RESULT, VALUES, Operand, Request, argument, new_result, op, receive
-from ..popops._codes import choosing
+from ..ops import RESULT, VALUES, Operand, Receiver, Request, argument, new_result, op, receive
 from ..popops._request import strided_request
+from ..popops._steps import Chain, Step
+from ..popops._strided import StridedOperand, StridedParams, lower
 from ..popops.bound import cast_bound
 from ..popops.cast import checked_how
-from ..program import Room, Sequence
+from ..program import Executable, Room, Sequence
 
 __all__ = ["quantise", "quantise_bound"]
 
@@ -110,14 +112,18 @@ def quantise(
     if fmt.has_nan:
         parts.append((widening.program, (narrow, 1)))
     else:  # infinities and NaN stay as they were
-        finite = new_result(given.shape, np.dtype(np.bool_), given.array)
-        telling = strided_request("is_finite", (given,), finite, "inf")
-        chosen = choosing(given.shape, given.array.itemsize, *(
-            x.strides for x in (wide.array, given.array, finite.array, receiver.array)))
-        numbers, truths = room.take(wide.array.nbytes), room.take(finite.array.nbytes)
-        parts += [(widening.program, (narrow, numbers)), (telling.program, (0, truths)),
-                  (chosen, (numbers, 0, truths, 1))]
+        numbers = room.take(wide.array.nbytes)
+        parts += [(widening.program, (narrow, numbers)), (_finite_ones(wide, given, receiver), (numbers, 0, 1))]
     return Request(Sequence(parts, len(operands), room.bytes), operands, receiver, narrowing.tell, narrowing.values)
+
+
+def _finite_ones(first: Receiver, second: Operand, result: Receiver) -> Executable:
+    """Return what takes elements of the first where those of the second are finite, and else the second's."""
+    lies = [StridedOperand(x.format, x.array.strides) for x in (first, second, result)]
+    lane = lies[0].format.name
+    chain = Chain((Step("is_finite", (1,), (3,)), Step("select", (0, 1, 3), (2,))), (lane, lane, lane, "bool"))
+    params = StridedParams("finite ones", second.shape, tuple(lies[:2]), (lies[2],), "nearest-even", "inf", chain=chain)
+    return lower(params, settings.num_threads).executable
 
 
 def quantise_bound(x: Any, dtype: Any, *, rounding: Rounding | None = None, overflow: Overflow | None = None,
