@@ -119,8 +119,7 @@ def quantise(
 
 def _finite_ones(first: Receiver, second: Operand, result: Receiver) -> Executable:
     """Return what takes elements of the first where those of the second are finite, and else the second's."""
-    lies = [StridedOperand(x.format, x.array.strides) for x in (first, second, result)]
-    lane = lies[0].format.name
+    lies, lane = [StridedOperand(x.format, x.array.strides) for x in (first, second, result)], first.format.name
     chain = Chain((Step("is_finite", (1,), (3,)), Step("select", (0, 1, 3), (2,))), (lane, lane, lane, "bool"))
     params = StridedParams("finite ones", second.shape, tuple(lies[:2]), (lies[2],), "nearest-even", "inf", chain=chain)
     return lower(params, settings.num_threads).executable

@@ -1,4 +1,5 @@
 LAST: int
+LOOK_UP: int
 FROM_SEED: int
 FROM_DEFAULT: int
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,10 @@ from ..errors import bad_argument, bad_type, whole
 from ..formats import FORMATS
 from ..ops import RESULT, VALUES, Operand, Request, argument, new_result
 from ..popops._order import OrderParams, lower
-from ..program import Room, Sequence, value_words
+from ..program import Executable, Room, Segment, Sequence, host_program, shares_of, threads_for, value_words
+from ._stream import LOOK_UP
 from .arguments import Array, Seed, Shape, Stream, result, shape_of
-from .law import Place, drawing
+from .law import ELEMENTS_PER_THREAD, Place
 from .uniform import bits_law
 from .where import PLACE, counter_only, random_op
 
@@ -53,24 +55,35 @@ def categorical(shape: Shape | None, weights: ArrayLike, *, seed: Seed = None, s
     counter_only("categorical", stream)
     masses = argument("weights", weights, "a one-dimensional array of numbers")
     given, table = masses.place is not None, _cumulative(masses.array)
-    receiver, law = result(shape, np.dtype(np.int64), out, contiguous=False), bits_law(np.uint64)
-
+    receiver, law = result(shape, np.dtype(np.int64), out), bits_law(np.uint64)
     place, size = Place.of(seed, seed_modifier, offset), receiver.array.size
-    draw, late = drawing(law, size), given and seed is None
+    late, room = given and seed is None, Room(operands=3)
+    drawn = room.take(8 * size)
+    program = Sequence([(law.program(size), (drawn, 2)), (_looking_up(size, settings.num_threads), (0, drawn, 1))], 3,
+                       room.bytes)
 
-    def look_up(now: Array, classes: Array, words: Array) -> None:
-        bounds = _cumulative(now) if given else table
+    def of_array(now: Array, classes: Array, words: Array) -> None:
+        bounds = _cumulative(now)
         if late:  # weights that are wrong take no numbers of the default stream
             words = value_words(place.ready, tuple(words.view(np.uint64).tolist()))
-        classes[...] = bounds.searchsorted(draw(words).reshape(classes.shape), side="right")
+        program(bounds, classes, words)
 
-    source = masses if given else table
-    return Request(look_up, (source, RESULT, VALUES), receiver, lambda: law.told(receiver), law.words(size, place),
-                   0 if late else place.ready, steady=True)
+    run, source = (of_array, masses) if given else (program, table)
+    return Request(run, (source, RESULT, VALUES), receiver, lambda: law.told(receiver), law.words(size, place),
+                   0 if late else place.ready, steady=given)
+
+
+@lru_cache(maxsize=1024)
+def _looking_up(size: int, threads: int) -> Executable:
+    """What writes the classes of so many words, given how many bounds there are and these, and the words."""
+    threads = threads_for(size, ELEMENTS_PER_THREAD, threads)
+    items = np.zeros(threads, [("first", np.int64), ("count", np.int64)])
+    items["first"], items["count"] = shares_of(size, threads)
+    return host_program((Segment(LOOK_UP, items, np.arange(threads)),), operands=3, threads=threads)
 
 
 def _cumulative(weights: Array) -> Array:
-    """Cumulative weights in units of 2**-64, without the last class that can be drawn."""
+    """How many cumulative weights there are, without the last class that can be drawn, and these in units of 2**-64."""
     if weights.dtype.kind not in "fiub" and not any(weights.dtype == f.dtype for f in FORMATS):
         raise bad_type("weights", weights, "a one-dimensional array of numbers")
     masses = weights.astype(np.float64)
@@ -82,8 +95,7 @@ def _cumulative(weights: Array) -> Array:
     last = int(masses.nonzero()[0][-1])
     cumulative = (masses[: last + 1] / largest).cumsum()
     scaled = np.minimum(cumulative[:-1] / cumulative[-1] * 2.0**64, np.nextafter(2.0**64, 0.0))
-    table: Array = scaled.astype(np.uint64)
-    return table
+    return np.concatenate([np.array([last], np.uint64), scaled.astype(np.uint64)])
 
 
 @random_op(written=None, values=PLACE[:2])

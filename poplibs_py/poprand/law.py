@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
@@ -16,9 +15,8 @@ from ..kernels.registry import Kernel, select
 from ..ops import RESULT, VALUES, Operand, Receiver, Request, seed_of
 from ..program import Executable, Segment, host_program, threads_for
 from ._stream import FROM_DEFAULT, FROM_SEED, LAST
-from .arguments import Array
 
-__all__ = ["Law", "Place", "drawing", "law_of"]
+__all__ = ["Law", "Place", "law_of"]
 
 _DEFAULTS = {"scale": 1.0, "slope": 1.0, "range": 1}
 
@@ -123,15 +121,3 @@ def law_of(op: str, formats: str, dtype: np.dtype[Any], **numbers: float) -> Law
 @cache
 def _kernel(op: str, formats: str) -> Kernel:
     return select("random", op, formats, consistent=True).kernel
-
-
-def drawing(law: Law, size: int) -> Callable[[Array], Array]:
-    """Return what draws so many elements of a law in memory of their own, given the words of a call, made ready."""
-    program = law.program(size)
-
-    def draw(words: Array) -> Array:
-        made = np.empty(size, law.dtype)
-        program(made, words)
-        return made
-
-    return draw

@@ -1,12 +1,13 @@
 """The counter stream between a call and its kernel: seeds become places of the stream.
 
 `src_cython/kernels/random/aox.h` defines the stream. What `ready` addresses point to runs before every call, with
-Python's lock held, which therefore guards the default stream.
+Python's lock held, which therefore guards the default stream. Beside that: which class a word belongs to.
 """
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from pop_records cimport pop_random_place
+from program.program cimport pop_tile
 
 import numpy as np
 
@@ -77,3 +78,31 @@ cdef int from_default(int64_t *words) except -1:
 
 FROM_SEED = <size_t><void *>from_seed
 FROM_DEFAULT = <size_t><void *>from_default
+
+
+cdef struct look_up_item:
+    int64_t first, count
+
+
+cdef void look_up(const void *work, const pop_tile *tile) noexcept nogil:
+    """Write to which class each of some words belongs: how many bounds are not greater. Operands: how many bounds there
+    are and these, ascending; words; classes."""
+    cdef const look_up_item *item = <const look_up_item *>work
+    cdef const uint64_t *bounds = <const uint64_t *>tile.operands[0]
+    cdef const uint64_t *words = <const uint64_t *>tile.operands[1]
+    cdef int64_t *classes = <int64_t *>tile.operands[2]
+    cdef int64_t i, low, rest, half
+    cdef uint64_t word
+    for i in range(item.first, item.first + item.count):
+        word, low, rest = words[i], 1, <int64_t>bounds[0]
+        while rest > 0:  # bounds before `low` are not greater, those from `low + rest` on are
+            half = rest >> 1
+            if bounds[low + half] <= word:
+                low += half + 1
+                rest -= half + 1
+            else:
+                rest = half
+        classes[i] = low - 1
+
+
+LOOK_UP = <size_t><void *>look_up

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import aox_oracle as oracle
@@ -19,6 +20,7 @@ from poplibs_py import poprand
 from poplibs_py.formats import BF16, FORMATS, FP16, FP32
 from poplibs_py.formats.reference import encode
 from poplibs_py.poprand.arguments import at_least, next_below
+from poplibs_py.poprand.law import law_of
 
 NARROW = [f for f in FORMATS if f is not FP32]
 SEEDS = st.integers(0, (1 << 64) - 1)
@@ -253,7 +255,11 @@ def test_permutations(n: int, seed: int) -> None:
 
 
 def test_equal_words_of_a_permutation_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    words = np.array([5, 3, 5, 3, 5] * 20, np.uint64)
+    """Of words whose bytes are zeros and ones there are 256."""
     module = sys.modules["poplibs_py.poprand.categorical"]  # its function has the same name
-    monkeypatch.setattr(module, "drawing", lambda *_: lambda _: words)
-    assert poprand.permutation(100, seed=1).tolist() == sorted(range(100), key=lambda i: (int(words[i]), i))
+    law = law_of("bernoulli", "1 byte", np.dtype(bool), bound=(1 << 31) - 1, one=1)
+    of_bytes = SimpleNamespace(program=lambda n: law.program(8 * n), words=lambda n, place: law.words(8 * n, place))
+    monkeypatch.setattr(module, "bits_law", lambda _: of_bytes)
+    words = poprand.bernoulli(8 * 1001, 0.5, dtype=bool, seed=1).view(np.uint64)
+    assert len(set(words.tolist())) < 300
+    assert poprand.permutation(1001, seed=1).tolist() == np.argsort(words, kind="stable").tolist()
