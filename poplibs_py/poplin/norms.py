@@ -256,8 +256,9 @@ def norm_param_gradients(grad: Any, whitened: Any, *, out: Any = None, out_dtype
     gamma_grad, beta_grad = made.views(buffer)
     steps.write(gamma_grad, lambda s: s, steps.sum(lambda a, b: a * b, acts, grads))
     steps.write(beta_grad, lambda s: s, steps.sum(lambda a: a, grads))
-    return on_tiles(Request(steps.made(), (g, y, RESULT), made.receiver, told("norm_param_gradients", g.shape, g.format),
-                            wrap=made.wrap, lacking=lacking, keep=not made.given), plan)
+    return on_tiles(
+        Request(steps.made(), (g, y, RESULT), made.receiver, told("norm_param_gradients", g.shape, g.format),
+                wrap=made.wrap, lacking=lacking, keep=not made.given), plan)
 
 
 @op("poplin.norm_statistics_gradients", poplibs="poplin::normStatisticsGradients",
