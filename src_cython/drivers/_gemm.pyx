@@ -61,6 +61,7 @@ ITEM, SPEC = dtype_of("pop_gemm_item"), dtype_of("pop_gemm_spec")
 Mode, Sums = choice("Mode"), choice("Sums")
 cdef enum:
     GATHERED_LINES = 64  # even: pairs of BF16 lines are whole
+    SHORT = 8  # rows that are no line for the epilogue
 GATHERED = GATHERED_LINES
 
 
@@ -113,18 +114,23 @@ cdef inline void rows_ahead(Walk *w, int64_t row, int64_t rows, int64_t k, int64
 cdef void finish(Walk *w, const float *sums, int64_t sums_row, int64_t row, int64_t rows, int64_t cols,
                  char *out) noexcept nogil:
     """Write sums as results; `out` is the first of a plain output's, or of the lines across those that are a field's."""
-    cdef int64_t done = 0, run = 0
+    cdef int64_t done = 0, run = 0, row_first, high = 1 if rows < SHORT else rows  # few rows: lines along the columns
     cdef const float *row_bias = w.e.row_bias
+    cdef char *to
     if w.out_field == NULL:
         w.e.out = out
         (<pop_epilogue_kernel>w.p.epilogue)(&w.e, sums, sums_row, rows, cols)
         return
     while w.p.out_col == 0 and done < cols:  # of a block in scratch
-        w.e.out = out + pop_field_out(w.out_field, w.position + done, &run)
+        to = out + pop_field_out(w.out_field, w.position + done, &run)
         run = smaller(run, cols - done)
-        (<pop_epilogue_kernel>w.p.epilogue)(&w.e, sums + done, sums_row, rows, run)
+        for row_first from 0 <= row_first < rows by high:
+            w.e.out = to + row_first * w.p.out_row
+            w.e.row_bias = row_bias + row_first if row_bias != NULL else NULL
+            (<pop_epilogue_kernel>w.p.epilogue)(&w.e, sums + row_first * sums_row + done, sums_row, high, run)
         done += run
     if w.p.out_col == 0:
+        w.e.row_bias = row_bias
         return
     while done < rows:
         w.e.out = out + pop_field_out(w.out_field, w.position + row + done, &run)
