@@ -44,8 +44,8 @@ def modelled_bound(work: TileWork, x: Any, w: Any, *, out: Format | None = None,
     -------
     Ball
         In the shape of the result. Two plans of one problem differ by at most the sum of their radii. Nothing is
-        promised for operands that are not finite where a plan multiplies others of their numbers by zeros of padding
-        and dilation than the reference does.
+        promised of a sum in which a weight that is not finite may meet a zero of padding or dilation, nor of any where
+        a plan slides weights that are not finite, or over an input that is not.
 
     Notes
     -----
@@ -66,8 +66,12 @@ def modelled_bound(work: TileWork, x: Any, w: Any, *, out: Format | None = None,
     if coarse:
         carried = ball.radius + events * rounding_error(0.0, FP16)
         ball = sum_ball(ball.centre, magnitude, coarse, FP16, carried=carried)
-    if any(dim.weights_slide for dim in work.dims) and not (np.isfinite(inputs).all() and np.isfinite(weights).all()):
+    special = (~np.isfinite(weights)).astype(float)
+    if any(dim.weights_slide for dim in work.dims) and (special.any() or not np.isfinite(inputs).all()):
         ball = Ball(ball.centre, np.full(shape, np.inf))
+    elif special.any():
+        due = special.sum(tuple(range(2, special.ndim))).reshape(1, *special.shape[:2], *(1,) * (len(shape) - 3))
+        ball = Ball(ball.centre, np.where(convolved(np.ones(inputs.shape), special) < due, np.inf, ball.radius))
     return ball.rounded(out or work.out, "nearest-even" if seed is None else "stochastic")
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from poplibs_py import poplin, popops, profile
 from poplibs_py.errors import InvalidArgumentError, UnsupportedError
 from poplibs_py.formats import format_of
+from poplibs_py.poplin.convolution import FieldTransform, OutputTransform
 from poplibs_py.target import Target
 from poplibs_py.testing import assert_same_bits, check
 from poplibs_py.testing.conv_calls import conv_params
@@ -56,6 +57,19 @@ def test_whole_numbers_give_what_this_cpu_gives(how: dict[str, Any], dtype: str)
                      poplin.convolution_input_gradient(deltas, w, groups=2, **field, **how))
     assert_same_bits(poplin.calculate_weight_deltas(deltas, x, groups=2, target=SMALL, **kernel, **how),
                      poplin.calculate_weight_deltas(deltas, x, groups=2, **kernel, **how))
+
+
+def test_nothing_is_promised_where_an_infinite_weight_meets_a_zero_of_padding() -> None:
+    w = W.copy()
+    w[0, 1, 0, 0], w[7, 2, 1, 1] = np.inf, np.nan
+    for at in (FieldTransform(dilation=2), FieldTransform(padding_lower=1), FieldTransform()):
+        p = poplin.ConvParams.create(
+            batch=2, field=[9, 7], kernel=[3, 2], in_channels=4, out_channels=6, groups=2, input_transform=[at, at],
+            output_transform=[OutputTransform(padding_lower=1), OutputTransform(stride=2)])
+        for target in (SMALL, Target.gc200(tiles=1)):
+            got = check("convolution", X, w, params=p, target=target)
+            assert not np.isfinite(got[:, 0]).all()
+            assert np.isfinite(got[:, 1:7]).all()
 
 
 def test_what_ran_tells_its_plan() -> None:
