@@ -16,7 +16,7 @@ from ..kernels.records import numbers_of
 from ..ops import located
 from ..popsparse import BlockSparseMatrix, dynamic
 from .ops import find_op
-from .strategies import arrays, block_masks, extents, formats, layouts, options, relaid, shapes
+from .strategies import arrays, block_masks, extents, formats, layouts, options, relaid, scaled, shapes
 
 __all__ = ["Call", "block_sparse_matrices", "calls"]
 
@@ -95,13 +95,7 @@ def _factor(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
         return draw(_dense(shape))
     fmt = draw(formats(at_most_bits=16, custom=True))
     codes = relaid(draw(arrays(shape, fmt)), draw(layouts()))
-    blocks = draw(st.none() | st.tuples(*[st.sampled_from([1, 4, -1]) for _ in shape]))
-    low, high = fmt.scales[0], fmt.scales[-1]
-    if blocks is None:
-        return QuarterArray(codes, fmt, draw(st.integers(low, high)))
-    counts = [-(-n // (n if b < 0 else b)) if n else 0 for n, b in zip(shape, blocks, strict=True)]
-    exponents = np.random.default_rng(draw(st.integers(0, 2**32 - 1))).integers(low, high, counts, endpoint=True)
-    return QuarterArray(codes, fmt, exponents, blocks)
+    return draw(scaled(codes, fmt, fmt.scales[0], fmt.scales[-1]))
 
 
 @st.composite

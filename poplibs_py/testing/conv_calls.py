@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from ..formats import FORMATS, FP32, QuarterArray
+from ..formats import FORMATS, FP32
 from ..poplin.conv.params import Described, images_shape, weights_shape
 from ..poplin.convolution import ConvParams, FieldTransform, OutputTransform
-from .strategies import arrays, formats, layouts, options, relaid
+from .strategies import arrays, formats, layouts, options, relaid, scaled
 
 __all__ = [
     "add_bias_calls",
@@ -88,11 +88,11 @@ def _described(draw: st.DrawFn) -> tuple[ConvParams, dict[str, Any]]:
 
 @st.composite
 def _numbers(draw: st.DrawFn, shape: tuple[int, ...], written: bool = False) -> Any:
-    """An operand, which may hold codes at a scale, in any layout in memory."""
+    """An operand, which may hold codes at a scale or at many, in any layout in memory."""
     fmt = draw(formats())
     array = np.array(draw(arrays(shape, fmt)))
     if fmt.bits == 8 and draw(st.booleans()):
-        return QuarterArray(array, fmt, draw(st.integers(-6, 6)))
+        return draw(scaled(array, fmt, -6, 6, blocks=not written))
     return array if written else relaid(array, draw(layouts()))
 
 

@@ -15,7 +15,7 @@ from hypothesis.strategies import SearchStrategy
 from numpy.typing import NDArray
 
 from ..errors import flag, instance, one_of, whole
-from ..formats import FORMATS, Format, format_of
+from ..formats import FORMATS, Format, QuarterArray, format_of
 from ..formats.format import Specials
 from ..kernels.registry import FAMILIES, kernels
 from ..popsparse import BlockPattern
@@ -33,6 +33,7 @@ __all__ = [
     "layouts",
     "options",
     "relaid",
+    "scaled",
     "shapes",
 ]
 
@@ -325,3 +326,14 @@ def options(allowed: Mapping[str, Sequence[Any] | SearchStrategy[Any]]) -> Searc
         instance(name, values, (Sequence, SearchStrategy), "a sequence of values, or a strategy")
     drawn = {k: v if isinstance(v, SearchStrategy) else st.sampled_from(list(v)) for k, v in allowed.items()}
     return st.fixed_dictionaries({}, optional=drawn)
+
+
+@st.composite
+def scaled(draw: st.DrawFn, held: Array, dtype: Format, low: int, high: int, blocks: bool = True) -> QuarterArray:
+    """Codes with one scale or, where `blocks` may have their own, with many."""
+    extents = draw(st.none() | st.tuples(*[st.sampled_from([1, 4, -1]) for _ in held.shape])) if blocks else None
+    if extents is None:
+        return QuarterArray(held, dtype, draw(st.integers(low, high)))
+    counts = [-(-n // (n if b < 0 else b)) if n else 0 for n, b in zip(held.shape, extents, strict=True)]
+    exponents = np.random.default_rng(draw(st.integers(0, 2**32 - 1))).integers(low, high, counts, endpoint=True)
+    return QuarterArray(held, dtype, exponents, extents)

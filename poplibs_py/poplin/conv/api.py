@@ -82,7 +82,9 @@ def convolution(
     Parameters
     ----------
     x : array_like [N, G * Ci, field...]
-        Images, float32, float16, bfloat16 or an FP8 dtype, with any strides; or a `QuarterArray` with one scale.
+        Images, float32, float16, bfloat16 or an FP8 dtype, with any strides; or a `QuarterArray`. Where its blocks have
+        scales of their own it is decoded first, to a copy that no limit on memory counts: to bfloat16 where it is 8
+        bits wide, else to float32, both exact.
     weights : array_like [G * Co, Ci, kernel...] or [G, Co, Ci, kernel...]
         Any of those formats, not necessarily x's.
     stride, dilation : int or sequence of int, optional

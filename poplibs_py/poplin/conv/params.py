@@ -15,6 +15,7 @@ from ...formats import FP32, Format, format_of
 from ...ops import Operand, Receiver, new_result, operand, result_format
 from ..convolution import ConvParams, FieldTransform, OutputTransform
 from ..gemm.params import MatrixLayout
+from .scales import decoded
 
 __all__ = ["LAYOUTS", "ConvCall", "Described", "FieldLayout", "contiguous_call", "field_dims", "images_of",
            "images_shape", "kernels_of", "new_images", "stated", "stated_input_gradient", "stated_weights", "take_bias",
@@ -214,12 +215,11 @@ def field_dims(x: Operand, name: str, how: Described) -> int:
 def images_of(x: Operand, name: str, how: Described, groups: int) -> tuple[FieldLayout, int, int, tuple[int, ...]]:
     """Return how images lie, how many there are, their channels in all, and their field."""
     field_dims(x, name, how)
-    channel = -1 if how.channels_last else 1
+    x, channel = decoded(x), -1 if how.channels_last else 1
     shape, strides = list(x.shape), list(x.array.strides)
     channels, step = shape.pop(channel), strides.pop(channel)
     if channels % groups:
         raise bad_argument(name, f"{channels} channels", f"a multiple of the {groups} groups")
-    _one_scale(x, name)
     assert x.format is not None
     layout = FieldLayout(x.format, strides[0], channels // groups * step, step, tuple(strides[1:]),
                          aligned=x.array.flags.aligned, scale=x.scale)
@@ -229,6 +229,7 @@ def images_of(x: Operand, name: str, how: Described, groups: int) -> tuple[Field
 def kernels_of(w: Operand, name: str, how: Described, ndim: int) -> tuple[FieldLayout, tuple[int, int, int],
                                                                          tuple[int, ...]]:
     """Return how weights lie, their groups, output and input channels of a group, and the kernel's extents."""
+    w = decoded(w)
     array, groups = w.array, how.groups or (1 if how.params is None else how.params.groups)
     grouped = array.ndim == ndim + 3
     last = how.channels_last
@@ -252,7 +253,6 @@ def kernels_of(w: Operand, name: str, how: Described, ndim: int) -> tuple[FieldL
             raise bad_argument(name, f"{made} output channels", f"a multiple of the {groups} groups")
         made //= groups
         group_step = made * strides[0]
-    _one_scale(w, name)
     assert w.format is not None
     layout = FieldLayout(w.format, strides[0], group_step, strides[1], tuple(strides[2:]),
                          aligned=array.flags.aligned, scale=w.scale)
@@ -310,11 +310,6 @@ def new_images(shape: tuple[int, ...], dtype: Format, like: Operand) -> Receiver
     receiver = new_result((shape[0], *shape[2:], shape[1]), dtype)
     receiver.array = receiver.array.transpose(0, len(shape) - 1, *range(1, len(shape) - 1))
     return receiver
-
-
-def _one_scale(x: Operand, name: str) -> None:
-    if x.scales is not None:
-        raise bad_argument(name, "a QuarterArray with scales of blocks", "one scale for all of it")
 
 
 def stated_input_gradient(how: Described, deltas: Operand, weights: Operand, field: Any, out: Any) -> ConvParams:

@@ -45,6 +45,7 @@ from .params import (
     weights_shape,
 )
 from .plan import plan_call
+from .scales import decoding
 
 __all__ = ["Pass", "Place", "Settings", "forward_pass", "lies", "pass_request", "receive_result", "update_pass",
            "weight_pass"]
@@ -109,7 +110,10 @@ def pass_request(call: ConvCall, settled: Settings, place: Place, x: Operand, we
     made = lower(plan_call(call, settled.options, epilogue, place.host, residual is not None,
                            settled.winograd))
     operands = x, weights, RESULT, *(() if bias is None else (bias,)), *(() if residual is None else (residual,))
-    return Request(made.executable, operands, receiver, made.told, lacking=place.lacking, keep=made.plan.fits)
+    if x.scales is None and weights.scales is None:
+        return Request(made.executable, operands, receiver, made.told, lacking=place.lacking, keep=made.plan.fits)
+    program, operands = decoding(made.executable, operands)
+    return Request(program, operands, receiver, made.told, lacking=place.lacking, keep=made.plan.fits, steady=True)
 
 
 @dataclass(frozen=True, eq=False)

@@ -116,7 +116,12 @@ def _spelled(keywords: Mapping[str, Any]) -> dict[str, Any]:
 
 def _run_here(name: str, passes: Sequence[Pass]) -> None:
     lacking = "; ".join(dict.fromkeys(one.place.lacking for one in passes if one.place.lacking))
-    for some in _portions([one.request() for one in passes]):
+    requests = [one.request() for one in passes]
+    for one in requests:
+        if one.program and not isinstance(one.program, Executable):  # operands are decoded first
+            arrays = [_array(x, one) for x in one.operands]
+            run_told(name, one.tell, one.program, *arrays, written=(one.receiver.array,), lacking=lacking)
+    for some in _portions([one for one in requests if isinstance(one.program, Executable)]):
         plans = HostConvPlans(tuple(one.tell()[2] for one in some), 0)
         threads = threads_for(plans.flops, _FLOPS_OF_A_THREAD, plans.plans[0].target.tiles)
         plans = HostConvPlans(plans.plans, threads)

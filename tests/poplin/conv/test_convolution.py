@@ -149,9 +149,34 @@ def test_eight_bit_operands_take_scales() -> None:
     check_exact("convolution", x, w, out_dtype="float32")
     out = QuarterArray(np.zeros((1, 8, 4, 4), format_of("f143").dtype), "f143", 4)
     check("convolution", x, w, out=out)
-    many = QuarterArray(x.codes, "f143", np.arange(4, dtype=np.int8).reshape(1, 4, 1, 1), (1, 1, -1, -1))
-    with pytest.raises(InvalidArgumentError, match=r"^x: got a QuarterArray with scales of blocks; allowed: one scale"):
-        poplin.convolution(many, w)
+    with pytest.raises(InvalidArgumentError, match=r"^out: got a QuarterArray with scales of blocks"):
+        poplin.convolution(x, w, out=QuarterArray(out.codes, "f143", np.arange(8).reshape(1, 8, 1, 1), (1, 1, -1, -1)))
+
+
+def test_blocks_of_eight_bit_operands_take_scales_of_their_own() -> None:
+    def operand(shape: tuple[int, ...], blocks: tuple[int, ...], name: str, seed: int) -> QuarterArray:
+        rng = np.random.default_rng(seed)
+        counts = [-(-n // (n if block < 0 else block)) for n, block in zip(shape, blocks, strict=True)]
+        codes = rng.integers(-2, 3, shape).astype(format_of(name).dtype)
+        return QuarterArray(codes, name, rng.integers(-2, 3, counts), blocks)
+
+    x, w = operand((2, 8, 6, 7), (1, 3, -1, 2), "f143", 0), operand((12, 8, 3, 3), (1, -1, -1, -1), "float8_e5m2", 1)
+    deltas = operand((2, 12, 6, 7), (2, 4, 3, -1), "f152", 2)
+    how: dict[str, Any] = {"padding": 1, "out_dtype": "float32"}
+    expected = check_exact("convolution", x, w, **how)
+    check_exact("convolution_input_gradient", deltas, w, **how)
+    check_exact("calculate_weight_deltas", deltas, x, **how)
+    assert_same_bits(poplin.convolution(x.to_array(), w.to_array(), padding=1), expected)
+    both = poplin.multiconv.convolution([(x, w, how), (x.to_array(), w.to_array(), how)])
+    for got in both:
+        assert_same_bits(got, expected)
+    assert poplin.convolution(x, w, padding=1).dtype == np.float16
+    before = memory_in_use()
+    for _ in range(3):
+        assert_same_bits(poplin.convolution(x, w, **how), expected)
+    assert memory_in_use() == before
+    with pytest.raises(UnsupportedError, match="scales but one"):
+        poplin.convolution(x, w, target="gc200")
 
 
 def test_a_plan_for_this_cpu_is_compiled() -> None:
