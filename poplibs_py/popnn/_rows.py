@@ -33,6 +33,7 @@ _THREAD_ELEMENTS = 1 << 15  # that are worth a thread
 _CACHE_LINE = 64
 _TOGETHER_BYTES = 1 << 20  # of rows that are taken together
 _TOGETHER = ((256, 8), (512, 4))  # elements of rows, and how many are done at once, in kernels/rows/walk.h and sums.h
+_POWERS, _BRIEF = ("softmax", "log_softmax", "cross_entropy"), 2  # POP_BRIEF, in kernels/rows/softmax.h
 _WIDE: dict[str, tuple[int, ...]] = {
     "softmax": (0, 2), "log_softmax": (0, 2), "softmax_grad": (0, 1, 2), "log_softmax_grad": (0, 1, 2),
     "norm": (0, 3), "norm_grad": (0, 1, 3), "norm_grad_blocks": (0, 1, 3), "block_sums": (),
@@ -201,6 +202,8 @@ def _lowered(p: RowsParams, threads: int) -> tuple[ComputeSet, int, int, Any, Se
     spec["n"], spec["kept_count"], spec["reduced_count"] = n, len(kept), len(reduced)
     spec["segments"], spec["apart"] = p.segments, p.apart
     spec["scale"], spec["factor"], spec["epsilon"], spec["centred"] = p.scale, p.factor, p.epsilon, p.centred
+    if p.body in _POWERS and p.operands[0] is not None and p.operands[0].element in (FP16, BF16):
+        spec["centred"] = _BRIEF
     for name, axes in (("kept", kept), ("reduced", reduced)):
         spec[name][0, :len(axes)] = [extent for extent, _ in axes]
     spec["operands"]["operand"] = -1

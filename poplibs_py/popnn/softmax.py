@@ -2,7 +2,8 @@
 
 The greatest number is taken away first, so that nothing overflows. Sums are FP32 in 64 lanes over 2,048 elements,
 lanes joined by halves, and float64 beyond: the order is the row's alone, so all levels, thread counts and strides give
-the same bits. The bodies are in ``src_cython/kernels/rows/softmax.h``.
+the same bits. Exponentials are within 1 ulp of FP32, within 2^-18 of themselves where `x` is FP16 or BF16, however it
+lies. The bodies are in ``src_cython/kernels/rows/softmax.h``.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..formats import FP32, Format, QuarterArray, format_of
+from ..formats import BF16, FP16, FP32, Format, QuarterArray, format_of
 from ..formats.bounds import Ball, gamma, sum_ball
 from ..ops import result_format
 from ..popops._reductions import axes_of
@@ -22,6 +22,8 @@ ROUNDINGS = 38
 SCALED = 62000.0
 
 _U, _TINY, _ULP = FP32.unit_roundoff, FP32.smallest_subnormal, 2 * FP32.unit_roundoff
+_BRIEF = 2.0**-18
+"""How far powers may be of numbers that are FP16 or BF16."""
 _SLACK = 1 + 2.0**-20
 """For float64's own errors, and products of errors."""
 
@@ -72,6 +74,7 @@ class Exponentials:
 
     def __init__(self, x: Any, axis: Any, mask: Any, scale: Any) -> None:
         z, by = held(x), float(np.float32(scale))
+        power = _BRIEF if _format(x) in (FP16, BF16) else _ULP
         self.axes = axes_of(axis, z.ndim, "axis")
         with np.errstate(all="ignore"):
             self.lost = (np.isfinite(z) & (np.abs(z * by) > FP32.max)).any(self.axes, keepdims=True)
@@ -86,7 +89,7 @@ class Exponentials:
             wrong = wrong + of_top + np.where(np.isfinite(self.apart), np.abs(self.apart), 0.0) * _U
             self.wrong = wrong * _SLACK
             self.powers = np.exp(self.apart)
-            relative = np.expm1(np.minimum(self.wrong, 700)) * (1 + _ULP) + _ULP
+            relative = np.expm1(np.minimum(self.wrong, 700)) * (1 + power) + power
             of_powers = np.where(self.powers > 0, self.powers * relative, 0.0) * _SLACK + 2 * _TINY
             self.of_powers = np.where(self.apart == -np.inf, 0.0, of_powers)
             self.sum = self.powers.sum(self.axes, keepdims=True)

@@ -10,7 +10,7 @@ typedef struct pop_moments {
 #define POP_NO_STATISTICS 2 /* `centred`: numbers are scaled and shifted as they are */
 
 /* Of some rows, `step` bytes from one to the next. */
-POP_INLINE void pop_rows_moments(const pop_rows *s, const pop_format *f, const char *x, int64_t step, int rows, pop_moments *m)
+POP_INLINE void pop_rows_moments_in(const pop_rows *s, const pop_format *f, const char *x, int64_t step, int rows, pop_moments *m)
 {
     const double count = (double)(s->n ? s->n : 1);
     double sums[POP_ROWS_MOST] = {0.0};
@@ -24,6 +24,13 @@ POP_INLINE void pop_rows_moments(const pop_rows *s, const pop_format *f, const c
                   }));
     for (int q = 0; q < rows; q++) m[q].inverse = (float)(1.0 / sqrt((sums[q] / count + s->epsilon) * s->factor));
 }
+
+#define POP_ROWS_MOMENTS_OF(suffix, format)                                                                            \
+    POP_ROWS_SHARED void pop_rows_moments_##suffix(const pop_rows *s, const char *x, int64_t step, int rows, pop_moments *m) \
+    {                                                                                                                  \
+        pop_rows_moments_in(s, &POP_##format, x, step, rows, m);                                                       \
+    }
+POP_ROWS_FORMATS(POP_ROWS_MOMENTS_OF)
 
 /* The row `q` after this one, of some; the next that is to be read is in the next such rows. */
 POP_INLINE pop_row pop_row_after(const pop_row *row, int q)
@@ -64,7 +71,7 @@ POP_INLINE void pop_row_norm_of(pop_row *row, const pop_format *f, pop_moments m
 POP_INLINE void pop_row_norm(pop_row *row, const pop_format *f)
 {
     pop_moments m[POP_ROWS_MOST];
-    pop_rows_moments(row->spec, f, (const char *)row->at[0], row->step[0], row->rows, m);
+    POP_ROWS_OF(pop_rows_moments, f)(row->spec, (const char *)row->at[0], row->step[0], row->rows, m);
     for (int q = 0; q < row->rows; q++) {
         pop_row next = pop_row_after(row, q);
         pop_row_norm_of(&next, f, m[q]);
@@ -96,7 +103,7 @@ typedef struct pop_norm_back {
 
 /* grad, x, gamma, result. The rows' sums of grad and of that times what x became go to `sums` and `products`; one gamma for a
  * row is taken out of them. `blocks`: for each place of a row, such sums over the rows, which are added to. */
-POP_INLINE void pop_rows_norm_back(pop_row *row, const pop_format *f, pop_moments *m, double *sums, double *products,
+POP_INLINE void pop_rows_norm_back_in(pop_row *row, const pop_format *f, pop_moments *m, double *sums, double *products,
                                    float *blocks)
 {
     const pop_rows *s = row->spec;
@@ -105,7 +112,7 @@ POP_INLINE void pop_rows_norm_back(pop_row *row, const pop_format *f, pop_moment
     pop_v_f last[2][POP_ROWS_MOST] = {{{0}}};
     float joined[2][POP_ROWS_MOST];
     pop_norm_back of[POP_ROWS_MOST];
-    pop_rows_moments(s, f, (const char *)row->at[1], row->step[1], row->rows, m);
+    POP_ROWS_OF(pop_rows_moments, f)(s, (const char *)row->at[1], row->step[1], row->rows, m);
     for (int q = 0; q < row->rows; q++) {
         const pop_row next = pop_row_after(row, q);
         sums[q] = products[q] = 0.0;
@@ -139,6 +146,12 @@ POP_INLINE void pop_rows_norm_back(pop_row *row, const pop_format *f, pop_moment
                 }
                 if (blocks) pop_row_store(blocks, i, product, part), pop_row_store(blocks + s->n, i, total, part););
 }
+#define POP_ROWS_BACK_OF(suffix, format)                                                                               \
+    POP_ROWS_SHARED void pop_rows_norm_back_##suffix(pop_row *row, pop_moments *m, double *sums, double *products, float *blocks) \
+    {                                                                                                                  \
+        pop_rows_norm_back_in(row, &POP_##format, m, sums, products, blocks);                                          \
+    }
+POP_ROWS_FORMATS(POP_ROWS_BACK_OF)
 /* At 6 and 7 these sums, which may be absent, and at 4 and 5 the same of each of a row's segments, `apart` places from one to the
  * next. */
 POP_INLINE void pop_row_norm_grad(pop_row *row, const pop_format *f)
@@ -146,7 +159,7 @@ POP_INLINE void pop_row_norm_grad(pop_row *row, const pop_format *f)
     const pop_rows *s = row->spec;
     double of_all[POP_ROWS_MOST], products_of_all[POP_ROWS_MOST];
     pop_moments m[POP_ROWS_MOST];
-    pop_rows_norm_back(row, f, m, of_all, products_of_all, NULL);
+    POP_ROWS_OF(pop_rows_norm_back, f)(row, m, of_all, products_of_all, NULL);
     if (row->at[6]) *(float *)row->at[6] = (float)*products_of_all;
     if (row->at[7]) *(float *)row->at[7] = (float)*of_all;
     float *products = (float *)row->at[4], *totals = (float *)row->at[5];
@@ -174,7 +187,7 @@ POP_INLINE void pop_row_norm_grad_blocks(pop_row *row, const pop_format *f)
     double totals[POP_ROWS_MOST], products[POP_ROWS_MOST];
     pop_moments m[POP_ROWS_MOST];
     if (row->number % POP_BLOCK_ROWS == 0) memset(sums, 0, 2 * (size_t)n * sizeof *sums);
-    pop_rows_norm_back(row, f, m, totals, products, sums);
+    POP_ROWS_OF(pop_rows_norm_back, f)(row, m, totals, products, sums);
 }
 
 #define POP_COLUMNS 256 /* of a strip */

@@ -4,12 +4,24 @@
 #define POP_ROWS_SOFTMAX_H
 #include "kernels/rows/sums.h"
 
+#define POP_BRIEF 2 /* `centred`: powers are */
+
 /* As pop_v_exp has it, of what is not above zero. */
 POP_INLINE pop_v_f pop_row_exp(pop_v_f x)
 {
     x = pop_v_max_f(pop_v_splat(-105.0f), x);
     const pop_v_f n = pop_v_exp_whole(x), r = pop_v_fma(n, -POP_LN2_LOW, pop_v_fma(n, -POP_LN2_HIGH, x));
     return pop_v_scale(pop_v_fma(pop_v_fma(pop_v_exp_curve(r), r, pop_v_splat(1.0f)), r, pop_v_splat(1.0f)), n);
+}
+
+/* The same for numbers that were FP16 or BF16: within 2^-18 of the power, by the polynomial of four coefficients whose greatest
+ * relative error is least. */
+POP_INLINE pop_v_f pop_row_brief_exp(pop_v_f x)
+{
+    static const float curve[] = {0x1.fffb9ep-1f, 0x1.000424p-1f, 0x1.57d0f2p-3f, 0x1.53ff50p-5f};
+    x = pop_v_max_f(pop_v_splat(-105.0f), x);
+    const pop_v_f n = pop_v_exp_whole(x), r = pop_v_fma(n, -POP_LN2_HIGH, x);
+    return pop_v_scale(pop_v_fma(pop_v_horner(curve, POP_LENGTH(curve), r), r, pop_v_splat(1.0f)), n);
 }
 
 /* Lanes of a row's greatest number. */
@@ -38,7 +50,7 @@ POP_INLINE pop_v_f pop_row_lanes_code(const pop_format *f, const void *x, int64_
 #endif
 
 /* The greatest of some rows each, `step` bytes from one to the next, or 0 where that is minus infinity. */
-POP_INLINE void pop_rows_tops(const pop_format *f, const char *x, int64_t step, int rows, int64_t n, float *top)
+POP_INLINE void pop_rows_tops_in(const pop_format *f, const char *x, int64_t step, int rows, int64_t n, float *top)
 {
     pop_v_f lanes[POP_ROWS_MOST] = {0};
     int plain = pop_is_f32(f) || POP_LANES < 16;
@@ -56,17 +68,32 @@ POP_INLINE void pop_rows_tops(const pop_format *f, const char *x, int64_t step, 
     for (int q = 0; q < rows; q++) top[q] = top[q] == -INFINITY ? 0.0f : top[q];
 }
 
-/* Sums of some rows' exponentials; these, or with `apart` what they are of, go to `room` where there is one, `line` numbers from
- * row to row. */
-POP_INLINE void pop_rows_exponentials(const pop_format *f, const char *x, int64_t step, int rows, int64_t n, const float *top,
-                                      float *room, int64_t line, int apart, double *sums)
+/* Sums of some rows' exponentials; these, or with `apart` what they are of, go to `room`, `line` numbers from row
+ * to row. */
+POP_INLINE void pop_rows_exponentials_in(const pop_format *f, const char *x, int64_t step, int rows, int64_t n, const float *top,
+                                      float *room, int64_t line, int apart, int brief, double *sums)
 {
-    POP_ROWS_SUMS(sums, rows, n, ({
-                      const pop_v_f d = pop_row_read(f, x + q * step, i, part) - pop_v_splat(top[q]), e = pop_row_exp(d);
-                      if (room) pop_row_store(room + q * line, i, apart ? d : e, part);
-                      pop_row_else(e, 0.0f, part);
-                  }));
+#define POP_ROWS_POWERS(exp)                                                                                           \
+    POP_ROWS_SUMS(sums, rows, n, ({                                                                                    \
+                      const pop_v_f d = pop_row_read(f, x + q * step, i, part) - pop_v_splat(top[q]), e = exp(d);      \
+                      pop_row_store(room + q * line, i, apart ? d : e, part);                                \
+                      pop_row_else(e, 0.0f, part);                                                                     \
+                  }))
+    if (brief) POP_ROWS_POWERS(pop_row_brief_exp);
+    else POP_ROWS_POWERS(pop_row_exp);
 }
+#define POP_ROWS_POWERS_OF(suffix, format)                                                                             \
+    POP_ROWS_SHARED void pop_rows_tops_##suffix(const char *x, int64_t step, int rows, int64_t n, float *top)          \
+    {                                                                                                                  \
+        pop_rows_tops_in(&POP_##format, x, step, rows, n, top);                                                        \
+    }                                                                                                                  \
+    POP_ROWS_SHARED void pop_rows_exponentials_##suffix(const char *x, int64_t step, int rows, int64_t n, const float *top, \
+                                                        float *room, int64_t line, int apart, int brief, double *sums) \
+    {                                                                                                                  \
+        pop_rows_exponentials_in(&POP_##format, x, step, rows, n, top, room, line, apart,                              \
+                                 brief || !pop_is_f32(&POP_##format), sums);                                           \
+    }
+POP_ROWS_FORMATS(POP_ROWS_POWERS_OF)
 
 /* What is exponentiated where there is a scale or a mask goes to `room`, and its greatest to `top`. */
 POP_INLINE void pop_row_scaled(const pop_row *row, const pop_format *f, float *room, float *top)
@@ -92,11 +119,12 @@ POP_INLINE float *pop_rows_powers(const pop_row *row, const pop_format *f, int a
     float *room = pop_is_f32(f) ? (float *)row->at[2] : row->room;
     *line = pop_is_f32(f) ? row->step[2] / (int64_t)sizeof *room : s->n;
     if (pop_row_plain(s)) {
-        pop_rows_tops(f, (const char *)row->at[0], row->step[0], row->rows, s->n, top);
-        pop_rows_exponentials(f, (const char *)row->at[0], row->step[0], row->rows, s->n, top, room, *line, apart, sums);
+        POP_ROWS_OF(pop_rows_tops, f)((const char *)row->at[0], row->step[0], row->rows, s->n, top);
+        POP_ROWS_OF(pop_rows_exponentials, f)((const char *)row->at[0], row->step[0], row->rows, s->n, top, room, *line, apart,
+                                              s->centred == POP_BRIEF, sums);
     } else {
         pop_row_scaled(row, f, room, top);
-        pop_rows_exponentials(&POP_F32, (const char *)room, 0, 1, s->n, top, room, 0, apart, sums);
+        pop_rows_exponentials_f32((const char *)room, 0, 1, s->n, top, room, 0, apart, s->centred == POP_BRIEF, sums);
     }
     return room;
 }
@@ -116,11 +144,9 @@ POP_INLINE void pop_row_softmax(pop_row *row, const pop_format *f)
 #define POP_ROWS_LOGS 16 /* whole vectors of every level */
 POP_INLINE void pop_rows_logs(const double *sums, int rows, float *logs)
 {
-    for (int first = 0; first < rows; first += POP_LANES) {
-        pop_v_f all = pop_v_splat(1.0f);
-        for (int q = 0; q < POP_LANES && first + q < rows; q++) all[q] = (float)sums[first + q];
-        pop_row_store(logs, first, pop_v_log(all), POP_LANES);
-    }
+    for (int q = 0; q < POP_ROWS_LOGS; q++) logs[q] = 1.0f;
+    for (int q = 0; q < rows; q++) logs[q] = (float)sums[q];
+    for (int q = 0; q < rows; q += POP_LANES) pop_row_store(logs, q, pop_v_log(pop_row_load(logs, q, POP_LANES)), POP_LANES);
 }
 POP_INLINE void pop_row_log_softmax(pop_row *row, const pop_format *f)
 {

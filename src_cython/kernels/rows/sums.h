@@ -165,4 +165,9 @@ POP_INLINE pop_v_f pop_row_else(pop_v_f x, float other, int part) /* in the lane
         for (int q = 0; q < (rows); q += POP_FOUR) pop_four_sums(last + q, joined + q);   \
         for (int q = 0; q < (rows); q++) (totals)[q] += (double)joined[q];                \
     } while (0)
+
+/* What several functions of rows begin with is compiled once for each format, and called. */
+#define POP_ROWS_SHARED static __attribute__((noinline, noclone))
+#define POP_ROWS_FORMATS(X) X(f32, F32) X(f16, F16) X(bf16, BF16)
+#define POP_ROWS_OF(name, f) (pop_is_f32(f) ? name##_f32 : pop_is_f16(f) ? name##_f16 : name##_bf16)
 #endif
