@@ -32,7 +32,7 @@ _AXES, _OPERANDS = 32, 8
 _THREAD_ELEMENTS = 1 << 15  # that are worth a thread
 _CACHE_LINE = 64
 _TOGETHER_BYTES = 1 << 20  # of rows that are taken together
-_TOGETHER = ((256, 8), (512, 4))  # elements of rows, and how many are done at once, in kernels/rows/walk.h and sums.h
+_TOGETHER = ((256, 8), (1024, 4))  # elements of rows, and how many are done at once, in kernels/rows/walk.h and sums.h
 _POWERS, _BRIEF = ("softmax", "log_softmax", "cross_entropy"), 2  # POP_BRIEF, in kernels/rows/softmax.h
 _WIDE: dict[str, tuple[int, ...]] = {
     "softmax": (0, 2), "log_softmax": (0, 2), "softmax_grad": (0, 1, 2), "log_softmax_grad": (0, 1, 2),

@@ -8,7 +8,7 @@
 #define POP_ROW_LANES 64
 #define POP_ROW_VECTORS (POP_ROW_LANES / POP_LANES)
 #define POP_STRETCH 2048
-#define POP_ROWS_SHORT 512 /* elements of rows of which functions with several passes take several: they stay in the first cache */
+#define POP_ROWS_SHORT 1024 /* elements of rows of which functions with several passes take several: they stay in the first cache */
 
 typedef struct pop_lanes {
     pop_v_f v[POP_ROW_VECTORS];
