@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -85,6 +86,23 @@ def test_ties_have_the_gradient_each_or_a_share_of_it():
     grad = np.full(y.shape, 8, np.float32)
     assert (popnn.pool_input_gradient(grad, x.shape, 2, x=x, pooled_x=y) == 8).all()
     assert (popnn.pool_input_gradient(grad, x.shape, 2, x=x, pooled_x=y, use_scaled_gradient=True) == 2).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("how", [how for how in GEOMETRIES if "kernel" in how], ids=str)
+def test_gradients_of_half_types_are_those_of_what_they_are(how, dtype):
+    """Ties, zeros of both signs, endless numbers and NaN among them; whole lines of any length."""
+    for width in (5, 28, 33, 70):
+        x = RNG.integers(-2, 3, (2, 2, 7, width)).astype(np.float32) * RNG.choice([1.0, -1.0], (2, 2, 7, width))
+        x[RNG.random(x.shape) < 0.05] = np.nan
+        x[RNG.random(x.shape) < 0.05] = -np.inf
+        x = x.astype(dtype)
+        y = popnn.pool(x, **how)
+        grad = (RNG.normal(size=y.shape) * (RNG.random(y.shape) < 0.9)).astype(dtype)
+        grad.flat[:2] = np.inf, -0.0
+        wide = [a.astype(np.float32) for a in (grad, x, y)]
+        due = popnn.pool_input_gradient(wide[0], x.shape, x=wide[1], pooled_x=wide[2], out_dtype=dtype, **how)
+        assert_same_bits(popnn.pool_input_gradient(grad, x.shape, x=x, pooled_x=y, **how), due)
 
 
 @pytest.mark.parametrize("how", GEOMETRIES, ids=str)

@@ -147,20 +147,125 @@ POP_INLINE void pop_pool_gradient_lanes(const pop_pool_unit *u, const pop_pool_r
 
 static int pop_pool_gradient_by_registers(const pop_pool_unit *u, const pop_pool_reach *r)
 {
-    static const int same[3][4] = {{0, 0, 0, 0}, {1, 1, 1, 1}, {2, 2, 2, 2}};
+    static const int wide[4] = {0, 0, 0, 0};
     int format[4];
     if (r->lanes == 0 || !pop_pool_all_direct(u->spec, format)) return 0;
-    const int alike = format[0] == format[1] && format[0] == format[2] && format[0] == format[3];
-    if (alike && !r->two && r->taps == 2) { /* windows of 3 by 2, with formats that the compiler knows */
-        if (format[0] == 0) pop_pool_gradient_lanes(u, r, 0, 2, same[0]);
-        else if (format[0] == 1) pop_pool_gradient_lanes(u, r, 0, 2, same[1]);
-        else pop_pool_gradient_lanes(u, r, 0, 2, same[2]);
-    } else {
-        pop_pool_gradient_lanes(u, r, r->two, r->taps, format);
+    /* windows of 3 by 2 in FP32 are compiled for themselves */
+    if (!r->two && r->taps == 2 && memcmp(format, wide, sizeof wide) == 0) pop_pool_gradient_lanes(u, r, 0, 2, wide);
+    else pop_pool_gradient_lanes(u, r, r->two, r->taps, format);
+    return 1;
+}
+/* The same in 16 bits, 32 results at a time, whose maxima are found by their codes: zeros are one, NaN is no maximum. */
+typedef struct pop_pool_code_taps {
+    int lanes, taps;
+    int64_t advance;
+    __m512i at[POP_POOL_TAP_LIMIT];
+    __mmask32 there[POP_POOL_TAP_LIMIT];
+} pop_pool_code_taps;
+
+static int pop_pool_code_taps_of(const pop_pool *s, pop_pool_code_taps *r)
+{
+    const pop_pool_operand *o = s->operands;
+    const int64_t span = (s->kernel - 1) * s->dilation + 1, back = (span - 1) / s->stride;
+    int16_t at[POP_POOL_TAP_LIMIT][32] = {{0}};
+    int taps[32] = {0};
+    r->lanes = r->taps = 0;
+    if (o->format != POP_IS_F16 && o->format != POP_IS_BF16) return 0;
+    for (int i = 1; i < 4; i++)
+        if (o[i].format != o->format) return 0;
+    if (s->by_channel || s->kernel == 0 || s->kernel > POP_POOL_TAP_LIMIT || s->stride > 32 || back > 31) return 0;
+    r->lanes = (int)(pop_least(32, (32 - back) * s->stride) / s->stride * s->stride);
+    r->advance = r->lanes / s->stride;
+    for (int l = 0; l < r->lanes; l++)
+        for (int64_t k = s->kernel - 1; k >= 0; k--) {
+            const int64_t step = k * s->dilation;
+            if (l % s->stride == step % s->stride)
+                at[taps[l]++][l] = (int16_t)((l - step % s->stride) / s->stride - step / s->stride + back);
+        }
+    for (int l = 0; l < r->lanes; l++) r->taps = taps[l] > r->taps ? taps[l] : r->taps;
+    for (int t = 0; t < r->taps; t++) {
+        r->at[t] = _mm512_loadu_si512(at[t]);
+        r->there[t] = 0;
+        for (int l = 0; l < r->lanes; l++) r->there[t] |= (__mmask32)(t < taps[l]) << l;
     }
     return 1;
 }
+
+POP_INLINE __m512i pop_pool_one_zero(__m512i x)
+{
+    return _mm512_maskz_mov_epi16(_mm512_test_epi16_mask(x, _mm512_set1_epi16(0x7fff)), x);
+}
+POP_INLINE pop_v_f pop_pool_half_numbers(__m512i x, int high, int bf16)
+{
+    const __m256i half = high ? _mm512_extracti64x4_epi64(x, 1) : _mm512_castsi512_si256(x);
+    return bf16 ? (pop_v_f)_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16) : (pop_v_f)_mm512_cvtph_ps(half);
+}
+POP_INLINE __m256i pop_pool_half_codes(pop_v_f x, int bf16)
+{
+    if (!bf16) return _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT);
+    return _mm512_cvtepi32_epi16((__m512i)pop_v_to_code(&POP_BF16, POP_NEAREST_EVEN, POP_OVERFLOW_INFINITY, x, pop_v_set(0)));
+}
+
+POP_INLINE void pop_pool_gradient_codes(const pop_pool_unit *u, const pop_pool_code_taps *r, int taps, int bf16)
+{
+    const pop_pool *s = u->spec;
+    const pop_pool_segment *g = u->segment;
+    const pop_pool_operand *in = s->operands, *field = in + 1, *maxima = in + 2, *out = in + 3;
+    const char *grads = pop_pool_base(u, in), *tops = pop_pool_base(u, maxima), *xs = pop_pool_base(u, field);
+    char *to = pop_pool_base(u, out);
+    const __m512i magnitude = _mm512_set1_epi16(0x7fff), infinity = _mm512_set1_epi16(bf16 ? 0x7f80 : 0x7c00);
+    const __m512i quiet = _mm512_set1_epi16(bf16 ? 0x0040 : 0x0200);
+    const int64_t step = s->axis_count == 1 ? s->axes->read_stride : 1;
+    int64_t q = g->origin;
+    for (int64_t m = -g->shift; m < g->makes; m += r->lanes, q += r->advance) {
+        const __mmask32 there = (__mmask32)pop_pool_lanes(-q, s->read_extent - q);
+        const __mmask32 made = (__mmask32)pop_pool_lanes(-m, pop_least(r->lanes, g->makes - m));
+        for (int64_t row = u->row; row < u->row + u->rows; row++) {
+            const pop_pool_near n = pop_pool_near_rows(u, in, row);
+            const int64_t at = n.made + g->made + m;
+            const int single = taps == 1 && n.count == 1; /* nothing is added up */
+            const __m512i own = pop_pool_one_zero(_mm512_maskz_loadu_epi16(made, xs + 2 * at));
+            const __mmask32 number = _mm512_cmple_epi16_mask(_mm512_and_si512(own, magnitude), infinity);
+            __m512i codes = _mm512_setzero_si512();
+            pop_v_f a = pop_v_splat(0.0f), b = a;
+            for (int64_t j = 0; j < n.count; j++) {
+                const int64_t from = n.at[j] * step + q;
+                const __m512i top = pop_pool_one_zero(_mm512_mask_loadu_epi16(magnitude, there, tops + 2 * from));
+                const __m512i grad = _mm512_maskz_loadu_epi16(there, grads + 2 * from);
+                for (int t = 0; t < taps; t++) {
+                    const __m512i most = _mm512_permutexvar_epi16(r->at[t], top);
+                    const __mmask32 same = _mm512_mask_cmpeq_epi16_mask(number & r->there[t], own, most);
+                    codes = _mm512_maskz_permutexvar_epi16(same, r->at[t], grad);
+                    if (single) break;
+                    a = a + pop_pool_half_numbers(codes, 0, bf16), b = b + pop_pool_half_numbers(codes, 1, bf16);
+                }
+            }
+            if (single) {
+                const __mmask32 nan = _mm512_cmpgt_epi16_mask(_mm512_and_si512(codes, magnitude), infinity);
+                codes = _mm512_mask_mov_epi16(pop_pool_one_zero(codes), nan, _mm512_or_si512(codes, quiet));
+            } else {
+                codes = _mm512_inserti64x4(_mm512_castsi256_si512(pop_pool_half_codes(a, bf16)), pop_pool_half_codes(b, bf16), 1);
+            }
+            _mm512_mask_storeu_epi16(to + 2 * at, made, codes);
+        }
+    }
+}
+
+static int pop_pool_gradient_by_codes(const pop_pool_unit *u, const pop_pool_code_taps *r)
+{
+    if (r->lanes == 0) return 0;
+    const int bf16 = u->spec->operands->format == POP_IS_BF16;
+    if (r->taps == 1) pop_pool_gradient_codes(u, r, 1, bf16);
+    else if (bf16) pop_pool_gradient_codes(u, r, r->taps, 1);
+    else pop_pool_gradient_codes(u, r, r->taps, 0);
+    return 1;
+}
 #else
+typedef struct pop_pool_code_taps {
+    int lanes;
+} pop_pool_code_taps;
+static int pop_pool_code_taps_of(const pop_pool *s, pop_pool_code_taps *r) { return (void)s, r->lanes = 0; }
+static int pop_pool_gradient_by_codes(const pop_pool_unit *u, const pop_pool_code_taps *r) { return (void)u, (void)r, 0; }
 static int pop_pool_gradient_by_registers(const pop_pool_unit *u, const pop_pool_reach *r) { return (void)u, (void)r, 0; }
 #endif
 
@@ -199,10 +304,12 @@ static void pop_pool_max_gradient(const void *work, const pop_tile *tile)
     int64_t *kept = (int64_t *)(void *)u.free;
     float *lines = (float *)(void *)(kept + s->slots), *x = lines + 2 * s->slots * line;
     pop_pool_reach reach;
+    pop_pool_code_taps codes;
     if (!pop_pool_reach_of(s, &reach)) reach.lanes = 0;
+    pop_pool_code_taps_of(s, &codes);
     for (int64_t i = 0; i < item->count; i++) {
         pop_pool_begin(&u, item->first + i);
-        if (pop_pool_gradient_by_registers(&u, &reach) || pop_pool_gradient_by_channel(&u)) continue;
+        if (pop_pool_gradient_by_codes(&u, &codes) || pop_pool_gradient_by_registers(&u, &reach) || pop_pool_gradient_by_channel(&u)) continue;
         const pop_pool_segment *g = u.segment;
         for (int64_t k = 0; k < s->slots; k++) {
             kept[k] = -1;
