@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from ..formats import BF16, F143, F152, FP16, FP32, Format, QuarterArray
 from ..ops import operand
 from ..popnn.recurrent.params import state_format
+from ..popsparse import BlockSparseMatrix
 from .data import as_format
 from .strategies import layouts, options, relaid
 
@@ -49,7 +50,19 @@ class _Layer:
         if gates > 1 and not self.draw(st.integers(0, 4)):
             fmt, scale = self.draw(st.sampled_from([F143, F152])), self.draw(st.sampled_from([0, -3]))
             made = [QuarterArray.from_array(w.astype(np.float32), fmt, scale) for w in made]
+        elif gates > 1 and not self.draw(st.integers(0, 4)):
+            made = [self.matrix(w) if self.draw(st.integers(0, 2)) else w for w in made]
         return made[0], made[1]
+
+    def matrix(self, dense: Any) -> BlockSparseMatrix:
+        """Some blocks of weights, stored as they are or as their transpose."""
+        turned, wide = self.draw(st.booleans()), self.draw(st.sampled_from([n for n in (1, 4, 16) if not
+                                                                          self.outputs % n]))
+        block, mask = (self.draw(st.sampled_from([1, 2, 8])), wide), self.rng.random(dense.shape) < 0.2
+        made = [np.asarray(x).swapaxes(1, 2) if turned else x for x in (dense, mask)]
+        matrix = BlockSparseMatrix.from_dense(np.ascontiguousarray(made[0]), block[::-1] if turned else block,
+                                              mask=made[1])
+        return matrix.T if turned else matrix
 
     def projection(self, keywords: dict[str, Any]) -> dict[str, Any]:
         """The weights of a projection, and a state that is as wide as it is."""
@@ -128,7 +141,7 @@ def _backward(draw: st.DrawFn, calls: Any, states: tuple[str, ...], outputs: int
     """A forward call without what is the forward pass's alone, and perhaps what it would have kept, by planes."""
     (x, w, u, b), keywords = draw(calls)
     if w is None:  # the gradients of inputs are to be multiplied
-        shape = (u.shape[0], outputs, u.shape[-1])
+        shape = (u.groups if isinstance(u, BlockSparseMatrix) else u.shape[0], outputs, u.shape[-1])
         w, x = np.ones(shape, x.dtype), np.ones((*x.shape[:2], outputs), x.dtype)
     keywords = {k: v for k, v in keywords.items() if k not in
                 ("inference_only", "recomputation_mode", "do_input_weight_calc")}
@@ -142,7 +155,8 @@ def _backward(draw: st.DrawFn, calls: Any, states: tuple[str, ...], outputs: int
             keywords[name] = as_format(rng.standard_normal((batch, fed if name == "last_output_grad" else wide)), fmt)
     keywords |= draw(options({"calc_input_gradients": [False], "poplibs_exact": [True]}))
     read = [("x", x), ("w", w), ("u", u), ("r", keywords.get("weights_projection", x))]
-    state = state_format(keywords.get("out_dtype"), *(operand(n, v) for n, v in read))
+    known = (v if isinstance(v, BlockSparseMatrix) else operand(n, v) for n, v in read)
+    state = state_format(keywords.get("out_dtype"), *known)
 
     def kept(*front: int) -> Any:
         return as_format(rng.uniform(-1, 1, (steps, batch, *front, wide)), state)
@@ -181,23 +195,29 @@ def rnn_bwd_calls(draw: st.DrawFn) -> Call:
 
 
 @st.composite
-def lstm_wu_calls(draw: st.DrawFn, gates: int = 4) -> Call:
-    """Calls of a weight update."""
+def lstm_wu_calls(draw: st.DrawFn, gates: int = 4, count: int = 0) -> Call:
+    """Calls of a weight update: planes of gradients, and gates where there are fewer."""
     layer = _Layer(draw)
-    front = (layer.steps, layer.batch)
+    front, fed = (layer.steps, layer.batch), layer.outputs
     grads = layer.numbers(*front, *((gates,) if gates > 1 else ()), layer.outputs)
-    if gates == 4 and not draw(st.integers(0, 3)):
-        layer.outputs = draw(st.integers(1, layer.outputs))  # of a projection
-    operands = grads, layer.numbers(*front, layer.inputs), layer.numbers(*front, layer.outputs)
-    return operands, layer.states("init_output") | draw(options({"out_dtype": _DTYPES} | (
+    if gates == 4 and not count and not draw(st.integers(0, 3)):
+        fed = draw(st.integers(1, layer.outputs))  # of a projection
+    operands = grads, layer.numbers(*front, layer.inputs), layer.numbers(*front, fed)
+    outputs, layer.outputs = layer.outputs, fed
+    keywords = layer.states("init_output") | draw(options({"out_dtype": _DTYPES} | (
         {"cell_order": _ORDERS} if gates == 4 else {})))
+    layer.outputs = outputs
+    for name, rows in (("weights_input", layer.inputs), ("weights_output", fed)):
+        if not draw(st.integers(0, 5)):
+            keywords[name] = layer.matrix(np.ones((min(gates, count or gates), rows, outputs), np.float32))
+    return operands, keywords
 
 
 @st.composite
 def gru_wu_calls(draw: st.DrawFn) -> Call:
     """Calls of `gru_wu`."""
     after = draw(st.booleans())
-    operands, keywords = draw(lstm_wu_calls(3 + after))
+    operands, keywords = draw(lstm_wu_calls(3 + after, 3))
     keywords.pop("cell_order", None)
     keywords |= draw(options({"cell_order": _GRU_ORDERS}))
     if after:

@@ -1,4 +1,4 @@
-"""Recurrent layers: 8-bit weights, projections, limits on memory."""
+"""Recurrent layers: 8-bit and block-sparse weights, projections, limits on memory."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import pytest
 
 from poplibs_py import popnn
 from poplibs_py.config import thread_limit
-from poplibs_py.errors import InvalidArgumentError, MemoryLimitWarning
+from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitWarning, UnsupportedError
 from poplibs_py.formats import F143, F152, QuarterArray
 from poplibs_py.ops import host_target
+from poplibs_py.popsparse import BlockSparseMatrix
 from poplibs_py.program import memory_in_use, memory_peak
 from poplibs_py.testing import assert_same_bits
 
@@ -114,6 +115,81 @@ def taken_by(call, **how):
     before = memory_in_use()
     results = call(**how)
     return results, memory_peak() - before
+
+
+def some_blocks(dense, block_shape, turned=False, **how):
+    """Half of the blocks of weights, stored as they are or as their transpose."""
+    front, sides = dense.shape[:-2], [n // b for n, b in zip(dense.shape[-2:], block_shape, strict=True)]
+    kept = np.random.default_rng(7).random((*front, *sides)) < 0.5
+    if not turned:
+        return BlockSparseMatrix.from_dense(dense, block_shape, mask=kept, **how)
+    back = np.ascontiguousarray(dense.swapaxes(-1, -2))
+    return BlockSparseMatrix.from_dense(back, block_shape[::-1], mask=kept.swapaxes(-1, -2), **how).T
+
+
+@pytest.mark.parametrize("cell", [*GATES, "reset after"])
+@pytest.mark.parametrize(("dtype", "block_shape", "turned", "how"), [
+    (np.float32, (8, 8), False, {}), (np.float16, (4, 16), True, {}), (np.float32, (1, 1), False, {}),
+    (np.float16, (8, 4), False, {"dtype": "f143", "scale": "auto_per_block"})])
+def test_block_sparse_weights_are_dense_ones_with_zeros(cell, dtype, block_shape, turned, how):
+    name = "gru" if cell == "reset after" else cell
+    more = {"lstm": {"cell_order": ("input", "output", "candidate", "forget")}, "rnn": {},
+            "gru": {"cell_order": ("candidate", "update", "reset"), "reset_after": cell == "reset after"}}[name]
+    x, w, u, b = layer(name, dtype)
+    b = np.stack([b, b], 1) if cell == "reset after" else b
+    sparse = [some_blocks(v, block_shape, turned, **how) for v in (w, u)]
+    dense = [v.to_dense().reshape(given.shape).astype(dtype) for v, given in zip(sparse, (w, u), strict=True)]
+    grad = numbers(STEPS, BATCH, OUTPUTS, dtype=dtype)
+    forward, back, update = (getattr(popnn, f"{name}_{kind}") for kind in ("fwd", "bwd", "wu"))
+    for mine, theirs in ((sparse, dense), ((sparse[0], dense[1]), dense), ((dense[0], sparse[1]), dense)):
+        made, due = forward(x, *mine, b, **more), forward(x, *theirs, b, **more)
+        grads, due_grads = back(grad, x, *mine, b, **more), back(grad, x, *theirs, b, **more)
+        for part, other in zip((*made, *grads), (*due, *due_grads), strict=True):
+            unit, largest = 64 * np.finfo(dtype).eps, float(abs(other).max(initial=1))
+            np.testing.assert_allclose(part.astype(float), other.astype(float), atol=unit * largest)
+    gates, output = (numbers(*part.shape, seed=3, dtype=dtype) for part in (grads[-1], made.output))
+    extra = (numbers(STEPS, BATCH, 3, OUTPUTS, dtype=dtype),) if cell == "gru" else ()
+    both = dict(zip(("weights_input", "weights_output"), sparse, strict=True))
+    due = update(gates, x, output, *extra, **more)
+    for share in (None, 0.02):
+        found = update(gates, x, output, *extra, available_memory_proportion=share, **both, **more)
+        for part, other, given in zip(found, due, sparse, strict=False):
+            there = given.copy()
+            there.blocks[...] = 1
+            assert part.pattern == given.pattern
+            masked = np.where(there.to_dense().reshape(other.shape), other, 0).astype(np.float32)
+            assert_same_bits(part.to_dense().reshape(other.shape), masked)  # sums that are exact in any order
+        assert_same_bits(found.biases_grad, due.biases_grad)
+
+
+@pytest.mark.parametrize(("wrong", "error", "said"), [
+    ({"weights_output": some_blocks(numbers(3, OUTPUTS, OUTPUTS), (8, 8))}, InvalidArgumentError,
+     "weights_output: got a matrix of 3 groups"),
+    ({"weights_output": some_blocks(numbers(4, OUTPUTS, OUTPUTS - 1), (8, 1))}, InvalidArgumentError,
+     "weights_output: got shape"),
+    ({"weights_output": BlockSparseMatrix.from_dense(numbers(4, OUTPUTS, OUTPUTS), (8, 5))}, InvalidArgumentError,
+     "weights_output: got blocks of"),
+    ({"weights_projection": some_blocks(numbers(OUTPUTS, OUTPUTS), (8, 8))}, InvalidTypeError,
+     "weights_projection: got"),
+    ({"weights_output": some_blocks(numbers(4, OUTPUTS, OUTPUTS), (8, 8)), "target": "gc200"}, UnsupportedError,
+     "with block-sparse weights"),
+])
+def test_block_sparse_weights_that_do_not_fit_are_named(wrong, error, said):
+    x, w, u, b = layer("lstm")
+    with pytest.raises(error, match=said):
+        popnn.lstm_fwd(x, w, **{"weights_output": u, "biases": b} | wrong)
+
+
+def test_a_stack_goes_back_through_block_sparse_weights():
+    x, w, u, b = layer("gru")
+    one = popnn.LayerWeights(some_blocks(w, (8, 8)), some_blocks(u, (8, 8)), b)
+    made = popnn.gru(x, [one], inference_only=False)
+    [[found]] = popnn.layers_bwd(np.ones_like(made.output), made.tape).weights
+    assert found.weights_output_grad.pattern == one.weights_output.pattern
+    same = popnn.gru(x, [one._replace(weights_output=one.weights_output.to_dense())], inference_only=False)
+    [[due]] = popnn.layers_bwd(np.ones_like(same.output), same.tape).weights
+    kept = one.weights_output.to_dense() != 0
+    np.testing.assert_allclose(found.weights_output_grad.to_dense()[kept], due.weights_output_grad[kept], atol=1e-3)
 
 
 @pytest.mark.parametrize("shape", [(OUTPUTS, 0), (OUTPUTS, OUTPUTS + 1), (OUTPUTS - 1, OUTPUTS), (OUTPUTS, 5)])

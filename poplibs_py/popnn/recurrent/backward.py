@@ -20,14 +20,15 @@ from ...poplin.gemm.params import MatrixLayout, contiguous
 from ...program import ComputeSet, Executable, Loop, Program, Segment, temporary
 from ...target import Target
 from .cells import BACKWARD, FORWARD, SCRATCH, Side, Strided, cells
-from .forward import NOTHING, LayerArrays, Loops, Made, Pass, Running, forward, looped
+from .forward import NOTHING, LayerArrays, Loops, Made, Pass, Running, forward, looped, slots, state_product
 from .params import RnnParams
-from .products import lying, matrix_of, multiply, step_product
+from .products import lying, matrix_of, multiply
+from .sparse import sparse_step
 
 __all__ = ["ORDERS", "BackArrays", "Backward", "Grads", "backward", "whole_params"]
 
-(_GRADS, _PACKED, _CARRIED, _HELD, _CELL, _SAVED, _OLD, _OUT_GRAD, _LENGTHS, _OUT, _INIT, _ATTENTION, _ATTENTION_GRAD,
- _SECOND_PACKED, _RESET, _STATE_GRADS, _STILL, _OPERANDS) = range(18)
+(_GRADS, _CARRIED, _HELD, _CELL, _SAVED, _OLD, _OUT_GRAD, _LENGTHS, _OUT, _INIT, _ATTENTION, _ATTENTION_GRAD, _RESET,
+ _STATE_GRADS, _STILL, _PACKED) = range(16)
 
 ORDERS = {"lstm": (0, 1, 2, 3), "gru": (2, 0, 1), "rnn": (0,)}
 """The gates of the planes of gradients, in their order; that of a GRU's state product follows where it has its own."""
@@ -79,11 +80,13 @@ class Backward(Pass):
         """Return the pass of so many steps."""
         return self if steps == self.params.steps else backward(replace(self.params, steps=steps), self.target)
 
-    def inputs(self) -> Lowered:
-        """Return the product of the gates' gradients that gives those of all inputs."""
+    def inputs(self) -> Any:
+        """Return the product of the gates' gradients that gives those of all inputs: a `Lowered`, or a `SparseStep`."""
         p, size = self.params, self.params.state.itemsize
         rows, wide = p.steps * p.batch, p.gates * p.outputs
         a = MatrixLayout(p.state, p.grads * p.outputs * size, size)
+        if p.blocks[0]:
+            return sparse_step(rows, wide, p.inputs, a, p.weights_input, p.blocks[0], True, self.target, p.state)
         b = lying(p.weights_input, wide, p.inputs, not p.by_columns[0], p.scales[0])
         return multiply(rows, wide, p.inputs, a, b, contiguous(p.state, rows, p.inputs), self.target)
 
@@ -107,7 +110,8 @@ class Backward(Pass):
             taken += (2 * rows * p.outputs + starts) * size if p.kept == 4 else 0
         if p.input_grad:
             most = max(most, part.inputs().executable.temporary_bytes)
-            taken += p.gates * p.outputs * p.inputs * p.weights_input.itemsize
+            taken += part.inputs().packed_bytes if p.blocks[0] else (p.gates * p.outputs * p.inputs
+                                                                     * p.weights_input.itemsize)
         return max(taken + most, self.packed_bytes + max(x.packing_bytes for x in self.loops.products))
 
     def run(self, arrays: LayerArrays, back: BackArrays, grads: Grads, at_once: int) -> None:
@@ -135,16 +139,17 @@ class Backward(Pass):
               at_once: int) -> None:
         p = self.params
         packed = self.loops.pack(p, arrays, _packs(p), transposed=True)
-        several = len(packed) > 1
+        several = len(self.loops.products) > 1
         shape = p.batch, p.outputs
         room, still = (temporary(shape) if several else NOTHING for _ in range(2))
         still[...] = 0
         projection = _Projection(p, self.target) if p.projected else None
         kept, firsts = Kept(p, arrays, back, at_once, self.target), range(0, p.steps, at_once)
-        matrix = NOTHING
+        weights: tuple[Array, ...] = ()
         if p.input_grad:
-            assert arrays.weights_input is not None
-            matrix = matrix_of(arrays.weights_input, [p.order[gate] for gate in ORDERS[p.cell]], p.by_columns[0]).T
+            which = [p.order[gate] for gate in ORDERS[p.cell]]
+            weights = (self.inputs().pack(arrays.weights_input, which, False, True) if p.blocks[0]
+                       else (matrix_of(arrays.weights_input, which, p.by_columns[0]).T,))
         for first in reversed(firsts):
             cut = slice(first, min(first + at_once, p.steps))
             part, held = self.of_steps(cut.stop - first), kept.of(cut)
@@ -153,9 +158,8 @@ class Backward(Pass):
             of_scores = temporary((p.batch, cut.stop - first)) if p.attention else NOTHING
             outputs = temporary((cut.stop - first, p.batch, p.states), p.state_dtype) if p.projected else NOTHING
             part.loops.executable(
-                grads.gates[cut], packed[0], *states, held.saved, held.old, _seen(p, back.grad[cut]) if p.each else
-                NOTHING, lengths, held.out, held.init, scores, of_scores, packed[1] if several else NOTHING, room,
-                outputs, still)
+                grads.gates[cut], *states, held.saved, held.old, _seen(p, back.grad[cut]) if p.each else NOTHING,
+                lengths, held.out, held.init, scores, of_scores, room, outputs, still, *packed)
             if projection is not None:
                 projection.add(held, outputs)
             if grads.attention is not None:
@@ -163,7 +167,8 @@ class Backward(Pass):
                     grads.attention[:, cut] = of_scores
             if p.input_grad:
                 product = part.inputs()
-                product.executable(*product.arrange(grads.gates[cut], matrix, grads.inputs[cut]))
+                arrange = (lambda *given: given) if p.blocks[0] else product.arrange
+                product.executable(*arrange(grads.gates[cut], *weights, grads.inputs[cut]))
         if projection is not None:
             assert grads.projection is not None
             with np.errstate(over="ignore", invalid="ignore"):
@@ -240,14 +245,13 @@ def _loops(p: RnnParams, target: Target) -> Loops:
     tables: list[Any] = []
     products = []
 
-    def multiplied(k: int, n: int, place: tuple[int, int, int], which: int, packed: int, out: int) -> None:
+    def multiplied(k: int, n: int, place: tuple[int, int, int], which: int, number: int, out: int) -> None:
         """A product of a step's gradients, which lie at an operand, an offset and a distance of rows."""
         operand, offset, row = place
         step = p.batch * row
         a = MatrixLayout(p.state, row, size, offset=offset + (p.steps - 1) * step)
-        weights = p.weights_projection if which == 2 else p.weights_output
-        product = step_product(p.batch, k, n, a, weights, not p.by_columns[which], p.scales[which], target)
-        work, held = product.segment(operand, packed, out, p.steps, -step)
+        product = state_product(p, k, n, a, which, target, True)
+        work, held = product.segment(operand, slots(number, _PACKED), out, p.steps, -step)
         sets.append(ComputeSet("", (work,)))
         tables.extend(held)
         products.append(product)
@@ -257,25 +261,25 @@ def _loops(p: RnnParams, target: Target) -> Loops:
         sets.append(ComputeSet("", (made,)))
         return selection
 
-    def gates(first: int, planes: int, packed: int, out: int) -> None:
-        multiplied(planes * o, p.states, (_GRADS, first * o * size, p.grads * o * size), 1, packed, out)
+    def gates(first: int, planes: int, number: int, out: int) -> None:
+        multiplied(planes * o, p.states, (_GRADS, first * o * size, p.grads * o * size), 1, number, out)
 
     if p.projected:
         end = Side(_STATE_GRADS, p.projected, 1, True, p.state)
         outside = {"carried": Side(_CARRIED, p.projected), "held": Side(_HELD, p.projected), "grads": end}
         given = Side(_OUT_GRAD, p.projected, 1, True, p.state) if p.each else None
         kernel("project_grad", 0, sides | outside | {"out_grad": given})
-        multiplied(p.projected, o, (_STATE_GRADS, 0, p.projected * size), 2, _SECOND_PACKED, _RESET)
+        multiplied(p.projected, o, (_STATE_GRADS, 0, p.projected * size), 2, 1, _RESET)
         sides |= {"carried": Side(_RESET, o), "held": Side(_STILL, o), "out_grad": None}
     selection = kernel(f"{p.cell}_grad", 0, sides)
     if before:
-        gates(0, 1, _SECOND_PACKED, _RESET)
+        gates(0, 1, 1, _RESET)
         kernel(f"{p.cell}_grad", 1, sides)
-        gates(1, 2, _PACKED, _CARRIED)
+        gates(1, 2, 0, _CARRIED)
     else:
-        gates(1 if p.cell == "gru" else 0, p.gates, _PACKED, _CARRIED)
+        gates(1 if p.cell == "gru" else 0, p.gates, 0, _CARRIED)
     products.reverse()
-    return looped(p, sets, products, tables, selection, _OPERANDS)
+    return looped(p, sets, products, tables, selection, _PACKED)
 
 
 class Held(NamedTuple):

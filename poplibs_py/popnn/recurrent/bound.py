@@ -13,12 +13,13 @@ import numpy as np
 
 from ...formats import FP32, Format
 from ...formats.bounds import Ball
-from ...ops import Operand
 from ...poplin.gemm.options import GemmOptions
 from ...poplin.gemm.search import may_flush, passes
 from . import gru, lstm, vanilla
 from .balls import activated, chosen, multiplied, stacked
+from .params import SparseWeights
 from .request import Called
+from .sparse import dense_of
 
 __all__ = ["Numbers", "Steps", "attended", "described", "forward_balls", "forward_bound",
            "given_of", "gru_fwd_bound", "lstm_fwd_bound", "next_cell",
@@ -28,9 +29,11 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 _OPTIONS = GemmOptions()
 
 
-def _numbers(x: Operand | None) -> Any:
+def _numbers(x: Any) -> Any:
     if x is None:
         return None
+    if isinstance(x, SparseWeights):
+        return dense_of(x.matrix).astype(np.float64)
     dtype: Any = x.format.dtype
     return np.ldexp(np.asarray(x.array).view(dtype).astype(np.float64), x.scale)
 

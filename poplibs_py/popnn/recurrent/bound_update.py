@@ -12,6 +12,7 @@ from ...poplin.gemm.options import GemmOptions
 from ...poplin.gemm.search import may_flush, passes
 from .balls import multiplied
 from .bound import described
+from .sparse import at_blocks
 from .update import CalledUpdate, gru_update, lstm_update, rnn_update
 
 __all__ = ["gru_wu_bound", "lstm_wu_bound", "rnn_wu_bound"]
@@ -59,8 +60,11 @@ def _update(call: CalledUpdate) -> tuple[Ball, ...]:
         added = Ball(*(np.concatenate([getattr(b, part) for b in biases], 1) for part in ("centre", "radius")))
     else:
         added = biases[0][:, 0]
-    made_all = of_inputs, of_states, added
-    return tuple(v[0] for v in made_all) if call.cell == "rnn" else made_all
+    made_all = of_inputs, of_states
+    stored = [v if w is None else Ball(at_blocks(w, v.centre), at_blocks(w, v.radius))
+              for v, w in zip(made_all, call.matrices, strict=False)]
+    return tuple(v[0] if call.cell == "rnn" and w is None else v
+                 for v, w in zip((*stored, added), (*call.matrices, None), strict=True))
 
 
 def lstm_wu_bound(*operands: Any, **how: Any) -> tuple[Ball, ...]:

@@ -17,29 +17,30 @@ from ...kernels import Selection
 from ...ops import Array
 from ...planner import Explanation
 from ...planner.explain import considered_kernels
-from ...poplin.gemm.lower import Lowered
-from ...poplin.gemm.params import contiguous
+from ...poplin.gemm.params import MatrixLayout, contiguous
 from ...program import ComputeSet, Executable, Loop, Program, temporary
 from ...target import Target
 from .cells import FORWARD, SCRATCH, Side, Strided, cells
 from .params import RnnParams, checked_limits
 from .products import StepProduct, lying, matrix_of, multiply, step_product
+from .sparse import SparseStep, sparse_step
 
 __all__ = ["Forward", "LayerArrays", "Loops", "Made", "Pass", "Running", "forward", "lengths_of", "looped",
-           "summed_biases"]
+           "slots", "state_product", "summed_biases"]
 
-(_OUT, _LAST, _CELL, _SAVED, _PACKED, _PRODUCT, _INPUT, _BIAS, _LENGTHS, _ATTENTION, _RESET, _SECOND_PACKED, _SECOND,
- _OPERANDS) = range(14)
+(_OUT, _LAST, _CELL, _SAVED, _PRODUCT, _INPUT, _BIAS, _LENGTHS, _ATTENTION, _RESET, _SECOND, _PACKED) = range(12)
 
 NOTHING = np.empty(0, np.uint8)
+SLOTS = 4  # of what a product of a step reads: weights, and of block-sparse ones where they are
 
 
 class LayerArrays(NamedTuple):
-    """A layer's operands as arrays, weights and biases with an axis of gates; lengths and scores are checked."""
+    """A layer's operands as arrays, weights and biases with an axis of gates, block-sparse weights as they are; lengths
+    and scores are checked."""
 
     x: Array
-    weights_input: Array | None
-    weights_output: Array
+    weights_input: Any
+    weights_output: Any
     biases: Array | None
     init: Sequence[Array | None]
     lengths: Array | None
@@ -63,14 +64,14 @@ class Loops:
     Attributes
     ----------
     executable : Executable
-    products : tuple of StepProduct
+    products : tuple of StepProduct or SparseStep
         Whose weights are packed before.
     selection : Selection
         The kernel between them.
     """
 
     executable: Executable
-    products: tuple[StepProduct, ...]
+    products: tuple[StepProduct | SparseStep, ...]
     selection: Selection
 
     def pack(self, p: RnnParams, arrays: LayerArrays, gates: Sequence[Sequence[int]],
@@ -79,21 +80,19 @@ class Loops:
 
         The last product of a layer with a projection is that.
         """
-        packed = []
+        packed: list[Array] = []
         for number, product in enumerate(self.products):
             if number < len(gates):
                 which = [p.order[gate] for gate in gates[number]]
-                matrix = matrix_of(arrays.weights_output, which, p.by_columns[1])
+                packed += product.pack(arrays.weights_output, which, p.by_columns[1], transposed)
             else:
                 assert arrays.weights_projection is not None
-                matrix = matrix_of(arrays.weights_projection[None], (0,), p.by_columns[2])
-            packed.append(product.pack(matrix.T if transposed else matrix))
+                packed += product.pack(arrays.weights_projection[None], (0,), p.by_columns[2], transposed)
         return packed
 
     def explain(self, problem: str) -> Explanation:
         """Return what was decided."""
-        products = ", ".join(f"{x.plan.kernel.label} [{x.plan.params.m}, {x.plan.params.k}] x "
-                             f"[{x.plan.params.k}, {x.plan.params.n}]" for x in self.products)
+        products = ", ".join(x.told for x in self.products)
         decisions = {"kernel": self.selection.kernel.label, "products of a step": products,
                      "threads": str(self.executable.threads)}
         return Explanation(problem, decisions, considered_kernels(self.selection))
@@ -154,10 +153,13 @@ class Forward(Pass):
         """Return the pass of so many steps."""
         return self if steps == self.params.steps else forward(replace(self.params, steps=steps), self.target)
 
-    def inputs(self) -> Lowered:
-        """Return the product of all inputs with their weights."""
+    def inputs(self) -> Any:
+        """Return the product of all inputs with their weights: a `Lowered`, or a `SparseStep`."""
         p = self.params
         rows, wide = p.steps * p.batch, p.gates * p.outputs
+        if p.blocks[0]:
+            a = contiguous(p.x, rows, p.inputs)
+            return sparse_step(rows, p.inputs, wide, a, p.weights_input, p.blocks[0], False, self.target)
         return multiply(rows, p.inputs, wide, contiguous(p.x, rows, p.inputs),
                         lying(p.weights_input, p.inputs, wide, p.by_columns[0], p.scales[0]),
                         contiguous(FP32, rows, wide), self.target)
@@ -167,11 +169,12 @@ class Forward(Pass):
         part, p = self.of_steps(steps), self.params
         most = part.loops.executable.temporary_bytes
         products = self.loops.products
-        taken = self.packed_bytes + sum(4 * p.batch * x.plan.params.n for x in products)
+        taken = self.packed_bytes + sum(4 * p.batch * x.n for x in products)
         taken += (len(products) - 1) * p.batch * p.outputs * p.state.itemsize
         if p.weighted:
             taken += steps * p.batch * (4 * p.gates * p.outputs + p.x.itemsize * p.inputs)
-            taken += p.gates * p.outputs * p.inputs * p.weights_input.itemsize
+            taken += part.inputs().packed_bytes if p.blocks[0] else (p.gates * p.outputs * p.inputs
+                                                                     * p.weights_input.itemsize)
             most = max(most, part.inputs().executable.temporary_bytes)
         else:
             taken += steps * p.batch * p.gates * p.outputs * p.x.itemsize
@@ -199,15 +202,16 @@ class Running:
         every, products = range(p.gates), layer.loops.products
         gates = (every[:2], every[2:]) if len(products) > 1 and not p.projected else (every,)
         self.packed = layer.loops.pack(p, arrays, gates)
-        self.weights: Array | None = None
-        if p.weighted:
-            assert arrays.weights_input is not None
-            self.weights = matrix_of(arrays.weights_input, p.order, p.by_columns[0])
-        self.product = temporary((p.batch, products[0].plan.params.n))
+        self.weights: tuple[Array, ...] = ()
+        if p.weighted and p.blocks[0]:
+            self.weights = layer.inputs().pack(arrays.weights_input, p.order, False, False)
+        elif p.weighted:
+            self.weights = (matrix_of(arrays.weights_input, p.order, p.by_columns[0]),)
+        self.product = temporary((p.batch, products[0].n))
         self.reset, self.second = NOTHING, NOTHING
         if len(products) > 1:
             self.reset = temporary((p.batch, p.outputs), p.state_dtype)
-            self.second = temporary((p.batch, products[1].plan.params.n))
+            self.second = temporary((p.batch, products[1].n))
 
     def go(self, cut: slice, made: Made) -> None:
         """Take these steps of the layer's; its states are what `made` holds, and then what they are after them."""
@@ -217,8 +221,8 @@ class Running:
         scores = NOTHING if arrays.attention is None else np.ascontiguousarray(arrays.attention[:, cut])
         part.loops.executable(
             NOTHING if made.out is None else made.out, made.last, made.cell,
-            NOTHING if made.saved is None else made.saved, self.packed[0], self.product, inputs, self.bias, lengths,
-            scores, self.reset, self.packed[1] if len(self.packed) > 1 else NOTHING, self.second)
+            NOTHING if made.saved is None else made.saved, self.product, inputs, self.bias, lengths, scores,
+            self.reset, self.second, *self.packed)
 
     def _inputs(self, part: Forward, x: Array) -> Array:
         """Return inputs multiplied by their weights."""
@@ -230,7 +234,10 @@ class Running:
             read = temporary(x.shape, x.dtype)
             read[...] = x
             x = read
-        product.executable(*product.arrange(x, self.weights, made))
+        if p.blocks[0]:
+            product.executable(x, *self.weights, made)
+        else:
+            product.executable(*product.arrange(x, *self.weights, made))
         return made
 
 
@@ -288,29 +295,41 @@ def _sides(p: RnnParams) -> dict[str, Side | None]:
 def _loops(p: RnnParams, target: Target) -> Loops:
     o, before, sides = p.outputs, p.cell == "gru" and not p.reset_after, _sides(p)
     wide = (2 if before else p.gates) * o
-    first = step_product(p.batch, p.states, wide, contiguous(p.state, p.batch, p.states), p.weights_output,
-                         p.by_columns[1], p.scales[1], target)
-    work, tables = first.segment(_LAST, _PACKED, _PRODUCT)
+    first = state_product(p, p.states, wide, contiguous(p.state, p.batch, p.states), 1, target)
+    work, tables = first.segment(_LAST, slots(0), _PRODUCT)
     # what a cell gives waits for its projection
     own = sides | {"out": Side(_RESET, o, format=p.state), "last": None} if p.projected else sides
     made, selection = cells(p, p.cell, FORWARD, own, target.tiles, phase=0 if before else 1)
     sets, products = [ComputeSet("", (work,)), ComputeSet("", (made,))], [first]
     if before or p.projected:
-        weights = p.weights_projection if p.projected else p.weights_output
-        lies = p.by_columns[2 if p.projected else 1]
-        second = step_product(p.batch, o, p.states, contiguous(p.state, p.batch, o), weights, lies,
-                              p.scales[2 if p.projected else 1], target)
-        work, held = second.segment(_RESET, _SECOND_PACKED, _SECOND)
+        second = state_product(p, o, p.states, contiguous(p.state, p.batch, o), 2 if p.projected else 1, target)
+        work, held = second.segment(_RESET, slots(1), _SECOND)
         last = cells(p, "project" if p.projected else p.cell, FORWARD, sides, target.tiles)[0]
         sets += [ComputeSet("", (work,)), ComputeSet("", (last,))]
         tables, products = [*tables, *held], [first, second]
-    return looped(p, sets, products, tables, selection, _OPERANDS)
+    return looped(p, sets, products, tables, selection, _PACKED)
 
 
-def looped(p: RnnParams, sets: list[ComputeSet], products: list[StepProduct], tables: list[Any],
-           selection: Selection, operands: int) -> Loops:
+def slots(number: int, first: int = _PACKED) -> range:
+    """The operands that a product of a step reads beside what it multiplies."""
+    return range(first + SLOTS * number, first + SLOTS * (number + 1))
+
+
+def state_product(p: RnnParams, k: int, n: int, a: MatrixLayout, which: int, target: Target,
+                  back: bool = False) -> StepProduct | SparseStep:
+    """Return a product of each step with the weights of states, 1, or of a projection, 2; `back` transposed."""
+    blocks = p.blocks[1]
+    if which == 1 and blocks:
+        return sparse_step(p.batch, k, n, a, p.weights_output, blocks, back, target)
+    weights = p.weights_projection if which == 2 else p.weights_output
+    return step_product(p.batch, k, n, a, weights, p.by_columns[which] != back, p.scales[which], target)
+
+
+def looped(p: RnnParams, sets: list[ComputeSet], products: list[StepProduct | SparseStep], tables: list[Any],
+           selection: Selection, first: int) -> Loops:
     """Return the loop of these compute sets over the steps, on as many threads as the one that takes most."""
     threads = 1 + max(int(segment.tiles.max(initial=0)) for step in sets for segment in step.segments)
-    scratch = max(SCRATCH, *(x.plan.scratch_bytes for x in products))
+    scratch = max(SCRATCH, *(x.scratch_bytes for x in products))
+    operands = first + SLOTS * len(products)
     program = Program((Loop(p.steps, tuple(sets)),), operands, threads, scratch, tables=tuple(tables))
     return Loops(program.executable(threads), tuple(products), selection)

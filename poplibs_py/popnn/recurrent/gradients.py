@@ -107,7 +107,8 @@ def backward_request(op: str, call: CalledBack, kind: Any, out: Any, target: Any
         found, rest = rest[: len(states)], rest[len(states):]
         projection = rest.pop() if p.projected else None
         grads = Grads(inputs, found, rest[0] if len(rest) > 1 else None, rest[-1], projection)
-        ready.run(layer_arrays(p, given[:count]), BackArrays(grad, last, intermediates, output, call.again), grads,
-                  how.at_once)
+        back = BackArrays(grad, last, intermediates, output, call.again)
+        ready.run(layer_arrays(p, given[:count], layer.matrices), back, grads, how.at_once)
 
-    return on_tiles(request(run, [x for x in operands if x is not None], made, how, lacking), plan)
+    return on_tiles(request(run, [x for x in operands if x is not None], made, how, lacking,
+                            any(p.blocks)), plan)

@@ -61,7 +61,8 @@ def gru_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None,
     weights_input : array_like [3, inputs, outputs]
         A matrix for each gate; not read without `do_input_weight_calc`.
     weights_output : array_like [3, outputs, outputs]
-        For the states. Weights may also be 8-bit numbers, with a scale or several (`QuarterArray`).
+        For the states. Weights may also be 8-bit numbers, with a scale or several
+        (`QuarterArray`), or a BlockSparseMatrix, one of whose groups is a gate.
     biases : array_like [3, outputs], or [3, 2, outputs] with `reset_after`, optional
         With `reset_after` those of inputs, then those of states. By default zero.
     init_output : array_like [batch, outputs], optional

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...errors import bad_argument, bad_type, flag, instance, one_of
 from ...ops import Array
+from ...popsparse.matrix import BlockSparseMatrix
 from .gru import gru_bwd, gru_fwd
 from .lstm import lstm_bwd, lstm_fwd
 from .params import GATES, limits, numbers, optional
@@ -404,7 +405,10 @@ def _of_layer(tape: Tape, which: int, layer: LayerWeights, grad: Array, ends: di
                                  **{name: getattr(made, name) for name in kept})
     begun = {name: tape.init[which][name] for name in ("init_output",) if name in tape.init[which]}
     more = {"intermediates": made.intermediates} if tape.cell == "gru" else {}
-    form = {name: tape.how[name] for name in ("out_dtype", "available_memory_proportion") if name in tape.how}
+    both = "out_dtype", "available_memory_proportion"
+    form: dict[str, Any] = {name: tape.how[name] for name in both if name in tape.how}
+    form |= {name: getattr(layer, name) for name in ("weights_input", "weights_output")
+             if isinstance(getattr(layer, name), BlockSparseMatrix)}
     projected = (back.weights_projection_grad,) if said.pop("weights_projection", None) is not None else ()
     grads = back.step_grads if tape.cell == "rnn" else back.gate_grads
     update = _PASSES[tape.cell][2](grads, x, made.output, **begun, **more, **said, **form)

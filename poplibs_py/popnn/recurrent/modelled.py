@@ -69,6 +69,8 @@ class _Layer:
 
 def _missing(p: RnnParams, operands: Sequence[Operand | None]) -> str:
     """What no vertex does of a layer, in words."""
+    if any(p.blocks):
+        return "with block-sparse weights"
     if not type_of(p.state) or any(x is not None and x.format not in (None, p.state) for x in operands):
         return "of such formats"
     if {p.activation, p.recurrent_activation} - _VERTEX.keys():

@@ -10,10 +10,12 @@ import numpy as np
 from ...errors import bad_argument, bad_type, one_of
 from ...formats import BF16, FP16, FP32, Format, QuarterArray, format_of
 from ...ops import Array, Operand, argument, array_operand, result_format
+from ...popsparse.matrix import BlockSparseMatrix
 from ...popsparse.operands import dense_operand
+from .sparse import Blocks, blocks_of, checked_blocks
 
-__all__ = ["ACTIVATIONS", "FORMATS", "GATES", "RnnParams", "cell_params", "gate_order", "limits", "numbers", "optional",
-           "state_format", "weights_of"]
+__all__ = ["ACTIVATIONS", "FORMATS", "GATES", "RnnParams", "SparseWeights", "cell_params", "gate_order", "limits",
+           "numbers", "optional", "state_format", "weights_of"]
 
 FORMATS = (FP32, FP16, BF16)
 """What operands and results may be; all is computed in the first."""
@@ -64,6 +66,8 @@ class RnnParams:
         Elements of an LSTM's output where it is a projection of what the cell gives, which are `outputs`; else 0.
     weights_projection : Format
         Of its weights.
+    blocks : tuple of Blocks or None
+        For both weights, how they are stored where they are block-sparse.
     """
 
     cell: str
@@ -91,6 +95,7 @@ class RnnParams:
     scales: tuple[int, int, int] = (0, 0, 0)
     projected: int = 0
     weights_projection: Format = FP32
+    blocks: tuple[Blocks | None, Blocks | None] = (None, None)
 
     @property
     def state_dtype(self) -> np.dtype[Any]:
@@ -147,8 +152,25 @@ def numbers(name: str, value: Any, shape: tuple[int | str, ...]) -> Operand:
     return _shaped(name, x, shape)
 
 
-def weights_of(name: str, value: Any, shape: tuple[int | str, ...]) -> Operand:
-    """Take weights: as `numbers`, or a `QuarterArray` or other 8-bit numbers."""
+@dataclass(frozen=True)
+class SparseWeights:
+    """Block-sparse weights, as far as they are looked at as an `Operand`."""
+
+    matrix: BlockSparseMatrix
+    shape: tuple[int, ...]
+    scale: int = 0
+
+    @property
+    def format(self) -> Format:
+        """Of the stored values."""
+        return self.matrix.format
+
+
+def weights_of(name: str, value: Any, shape: tuple[int | str, ...]) -> Any:
+    """Take weights: as `numbers`, or a `QuarterArray` or other 8-bit numbers, or a `BlockSparseMatrix` of which a group
+    is a gate."""
+    if isinstance(value, BlockSparseMatrix):
+        return SparseWeights(value, checked_blocks(name, value, shape))
     eight = isinstance(value, QuarterArray) or (isinstance(value, np.ndarray) and value.dtype.itemsize == 1)
     return _shaped(name, dense_operand(name, value), shape) if eight else numbers(name, value, shape)
 
@@ -197,7 +219,7 @@ def gate_order(cell: str, value: Any) -> tuple[int, ...]:
     return tuple(words.index(name) for name in names)
 
 
-def state_format(out_dtype: object, *operands: Operand | None) -> Format:
+def state_format(out_dtype: object, *operands: Any) -> Format:
     """Return the format of states and results: the one asked for, else what the operands' give."""
     if out_dtype is None:
         return result_format(*(x.format for x in operands if x is not None and x.format is not None))
@@ -207,17 +229,21 @@ def state_format(out_dtype: object, *operands: Operand | None) -> Format:
     return made
 
 
-def _lies_by_columns(w: Operand) -> bool:
+def _lies_by_columns(w: Any) -> bool:
+    if isinstance(w, SparseWeights):
+        return False
     _, rows, columns = w.shape
     item = w.array.itemsize
-    return w.array.strides == (rows * columns * item, item, rows * item) and columns > 1 < rows
+    lies: bool = w.array.strides == (rows * columns * item, item, rows * item) and columns > 1 < rows
+    return lies
 
 
-def _scale_of(w: Operand) -> int:
-    return w.scale
+def _scale_of(w: Any) -> int:
+    made: int = w.scale
+    return made
 
 
-def cell_params(cell: str, x: Operand, weights_input: Operand | None, weights_output: Operand, out_dtype: object,
+def cell_params(cell: str, x: Operand, weights_input: Any, weights_output: Any, out_dtype: object,
                 projection: Operand | None = None, **more: Any) -> RnnParams:
     """Return the params of a layer from its operands, whose shapes were checked."""
     for name in ("activation", "recurrent_activation"):
@@ -231,7 +257,9 @@ def cell_params(cell: str, x: Operand, weights_input: Operand | None, weights_ou
     read = [w, weights_output, *([] if projection is None else [projection])]
     columns, scales = ([*map(of, read), rest][:3] for of, rest in ((_lies_by_columns, False), (_scale_of, 0)))
     formats: list[Any] = [v.format for v in (x, *read)]
-    more = {"by_columns": tuple(columns), "scales": tuple(scales), **more}
+    blocks = tuple(blocks_of(v.matrix) if isinstance(v, SparseWeights) else None
+                   for v in (weights_input, weights_output))
+    more = {"by_columns": tuple(columns), "scales": tuple(scales), "blocks": blocks, **more}
     if projection is not None:
         more |= {"projected": projection.shape[2], "weights_projection": projection.format}
     return RnnParams(cell, steps, batch, inputs, outputs, formats[0], formats[1], formats[2], state, **more)

@@ -22,7 +22,7 @@ from ...target import Target
 
 __all__ = ["StepProduct", "lying", "matrix_of", "multiply", "step_product"]
 
-_LINE = 64
+_LINE, _NOTHING = 64, np.empty(0, np.uint8)
 
 
 def matrix_of(weights: Array, gates: Sequence[int], by_columns: bool) -> Array:
@@ -89,6 +89,22 @@ class StepProduct:
     scale: int = 0
 
     @property
+    def n(self) -> int:
+        """Columns of the result."""
+        return self.plan.params.n
+
+    @property
+    def told(self) -> str:
+        """What it is, in words."""
+        p = self.plan.params
+        return f"{self.plan.kernel.label} [{p.m}, {p.k}] x [{p.k}, {p.n}]"
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes of a thread."""
+        return self.plan.scratch_bytes
+
+    @property
     def packed_bytes(self) -> int:
         """Bytes that `pack` takes for good."""
         return self.nbytes + _LINE
@@ -99,9 +115,10 @@ class StepProduct:
         p, wide = self.plan.params, 0 if self.weights == self.given else self.weights.itemsize
         return p.k * p.n * (self.given.itemsize + wide) + self.packing.temporary_bytes
 
-    def pack(self, matrix: Array) -> Array:
-        """Return a matrix packed."""
-        assert self.weights.dtype is not None
+    def pack(self, weights: Array, gates: Sequence[int], by_columns: bool, back: bool) -> tuple[Array, ...]:
+        """Return the weights of some gates packed, `back` transposed, and nothing that tells where they are."""
+        matrix = matrix_of(weights, gates, by_columns)
+        matrix = matrix.T if back else matrix
         if self.weights != self.given:
             lines = matrix if matrix.flags.c_contiguous else matrix.T
             wide = temporary(lines.shape)
@@ -112,19 +129,22 @@ class StepProduct:
         room = temporary((self.packed_bytes,), np.uint8)
         packed = room[-room.ctypes.data % _LINE:]
         self.packing(matrix, matrix, packed)
-        return packed
+        return packed, _NOTHING, _NOTHING, _NOTHING
 
-    def segment(self, a: int, b: int, out: int, turns: int = 1, turn: int = 0) -> tuple[Segment, list[Any]]:
+    def segment(self, a: int, slots: Sequence[int], out: int, turns: int = 1,
+                turn: int = 0) -> tuple[Segment, list[Any]]:
         """Return the work of a product in a loop, and the tables that it points to.
 
         Parameters
         ----------
-        a, b, out : int
+        a, out : int
             Operands of the program.
+        slots : sequence of int
+            The four that `pack` returns.
         turns, turn : int, optional
             Turns of the loop, and bytes from the first operand of one turn to that of the next, if it moves.
         """
-        items, tables = items_of(self.plan, a, b)
+        items, tables = items_of(self.plan, a, slots[0])
         tables[0]["out_skip"] = out - 2
         tiles = spread(len(items), self.plan.threads)
         if not turn:

@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument, flag, one_of
+from ...errors import bad_argument, bad_type, flag, one_of
 from ...ops import RESULT, Array, Operand, Request, host_target, on_tiles
 from ...ops.parts import Part, results
 from ...planner import Explanation, Memory, within
+from ...popsparse.matrix import BlockSparseMatrix
 from ...target import Target
 from .forward import LayerArrays, Made, Pass, forward, lengths_of
 from .modelled import modelled_forward
-from .params import GATES, RnnParams, cell_params, gate_order, limits, numbers, optional, weights_of
+from .params import GATES, RnnParams, SparseWeights, cell_params, gate_order, limits, numbers, optional, weights_of
 
 __all__ = ["MODES", "Called", "Stretches", "called", "forward_request", "layer_arrays", "mode_of", "request",
            "saved_planes", "shorter", "spread", "stretches", "within_memory"]
@@ -30,8 +31,8 @@ class Called:
 
     params: RnnParams
     x: Operand
-    weights_input: Operand | None
-    weights_output: Operand
+    weights_input: Any
+    weights_output: Any
     biases: Operand | None
     init: tuple[Operand | None, ...]
     time_steps: Operand | None
@@ -41,9 +42,15 @@ class Called:
 
     @property
     def operands(self) -> tuple[Operand | None, ...]:
-        """All of them, in order."""
-        return (self.x, self.weights_input, self.weights_output, self.biases, *self.init, self.time_steps,
-                self.attention, self.projection)
+        """All of them, in order; block-sparse weights are none."""
+        weights = (w if isinstance(w, Operand) else None for w in (self.weights_input, self.weights_output))
+        return self.x, *weights, self.biases, *self.init, self.time_steps, self.attention, self.projection
+
+    @property
+    def matrices(self) -> tuple[BlockSparseMatrix | None, ...]:
+        """Both weights where they are block-sparse."""
+        return tuple(w.matrix if isinstance(w, SparseWeights) else None
+                     for w in (self.weights_input, self.weights_output))
 
 
 def saved_planes(cell: str, mode: str, full: bool, reset_after: bool) -> int:
@@ -66,6 +73,8 @@ def called(cell: str, x: Any, weights_input: Any, weights_output: Any, biases: A
     recurrent = weights_of("weights_output", weights_output, (*gates, "states", "outputs"))
     fed, outputs = recurrent.shape[-2:]
     projected = None
+    if isinstance(weights_projection, BlockSparseMatrix):
+        raise bad_type("weights_projection", weights_projection, "a dense array, or a QuarterArray")
     if weights_projection is not None:
         projected = weights_of("weights_projection", weights_projection, (outputs, "projected"))
     if projected is None and fed != outputs:
@@ -82,8 +91,8 @@ def called(cell: str, x: Any, weights_input: Any, weights_output: Any, biases: A
     scores = optional("attention", attention, (batch, steps))
     given = limits(time_steps, batch, steps)
     if cell == "rnn":  # one gate
-        recurrent = recurrent.seen(lambda array: array[None])
-        inputs, added = (v and v.seen(lambda array: array[None]) for v in (inputs, added))
+        recurrent, inputs, added = (v.seen(lambda array: array[None]) if isinstance(v, Operand) else v
+                                    for v in (recurrent, inputs, added))
     projected = projected and projected.seen(lambda array: array[None])
     params = cell_params(cell, read, inputs, recurrent, out_dtype, projected, order=order, weighted=weighted,
                          reset_after=reset_after, limited=given is not None, attention=scores is not None, **more)
@@ -170,14 +179,15 @@ def within_memory(op: str, choices: Sequence[tuple[int, ...]], bytes_of: Callabl
     return within(op, planned, memory, target, lambda: min(bytes_of(*one) for one in choices), threads), fits
 
 
-def layer_arrays(p: RnnParams, arrays: Sequence[Any]) -> LayerArrays:
-    """Return a layer's arrays as `Called.operands` has them, lengths checked."""
+def layer_arrays(p: RnnParams, arrays: Sequence[Any], matrices: Sequence[Any] = (None, None)) -> LayerArrays:
+    """Return a layer's arrays as `Called.operands` has them, lengths checked, and its block-sparse weights."""
     x, weights_input, weights_output, biases, *init, lengths, scores, projection = gated(p, list(arrays))
     projection = projection if projection is None or projection.ndim == 2 else projection[0]
     formats = p.weights_input, p.weights_output, p.weights_projection
     weights: list[Any] = [array if array is None else array.view(dtype.dtype) for array, dtype in
                           zip((weights_input, weights_output, projection), formats, strict=True)]
-    return LayerArrays(x, weights[0], weights[1], biases, init, None if lengths is None else lengths_of(p, lengths),
+    sparse = [array if matrix is None else matrix for matrix, array in zip(matrices, weights, strict=False)]
+    return LayerArrays(x, sparse[0], sparse[1], biases, init, None if lengths is None else lengths_of(p, lengths),
                        None if scores is None else np.ascontiguousarray(scores, np.float32), weights[2])
 
 
@@ -202,18 +212,20 @@ def forward_request(op: str, call: Called, kind: Any, out: Any, target: Any) -> 
         saved = more[-1] if kept and p.saved else None
         if p.projected and not p.full and saved is not None:
             saved[:, :, p.kept, p.projected:] = 0
-        layer.run(layer_arrays(p, spread(arrays[:-1], slots)), Made(first if p.full else None, last, cell, saved),
-                  how.at_once)
+        given = layer_arrays(p, spread(arrays[:-1], slots), call.matrices)
+        layer.run(given, Made(first if p.full else None, last, cell, saved), how.at_once)
         if not p.full:
             first[...] = last
 
-    return on_tiles(request(run, present, made, how, lacking), plan)
+    return on_tiles(request(run, present, made, how, lacking, any(p.blocks)), plan)
 
 
-def request(run: Any, operands: Sequence[Operand], made: Any, how: Any, lacking: str) -> Request:
-    """Describe a call that a function of the operands and of the bytes of its results makes."""
-    return Request(run, (*operands, RESULT), made.receiver, how.told, wrap=made.wrap, lacking=lacking, steady=True,
-                   keep=how.fits and not made.given)
+def request(run: Any, operands: Sequence[Operand], made: Any, how: Any, lacking: str,
+            own: bool = False) -> Request:
+    """Describe a call that a function of the operands and of the bytes of its results makes, and perhaps of what is its
+    `own`."""
+    return Request(run, (*operands, RESULT), made.receiver, how.told, wrap=made.wrap, lacking=lacking,
+                   steady=not own, keep=how.fits and not made.given and not own)
 
 
 def spread(arrays: Sequence[Array], slots: Sequence[bool]) -> list[Any]:

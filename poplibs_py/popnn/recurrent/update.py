@@ -10,10 +10,12 @@ from ...formats import Format
 from ...ops import Array, Operand, Request, host_target, on_tiles, op
 from ...ops.parts import Part, results
 from ...planner import Memory
+from ...popsparse.matrix import BlockSparseMatrix
 from ...target import Target
 from .modelled import modelled_update
 from .params import GATES, RnnParams, gate_order, numbers, optional, state_format
 from .request import request, shorter, spread, within_memory
+from .sparse import blocks_of, checked_blocks
 from .updating import Update, UpdateArrays, UpdateSizes
 
 __all__ = ["CalledUpdate", "WeightGradients", "gru_update", "gru_wu", "lstm_update", "lstm_wu", "rnn_update", "rnn_wu"]
@@ -44,6 +46,9 @@ class CalledUpdate:
         Where each gate of the cell is in the results.
     result : Format
     reset_after : bool
+    memory : Memory
+    matrices : tuple of BlockSparseMatrix or None
+        Both weights, where their gradients are at stored blocks alone.
     """
 
     cell: str
@@ -56,6 +61,7 @@ class CalledUpdate:
     result: Format
     reset_after: bool = False
     memory: Memory = field(default_factory=Memory)
+    matrices: tuple[BlockSparseMatrix | None, BlockSparseMatrix | None] = (None, None)
 
     @property
     def planes(self) -> dict[str, tuple[int, ...]]:
@@ -75,8 +81,10 @@ class CalledUpdate:
         """What there is to know of the layer."""
         steps, batch, inputs = self.x.shape
         outputs, states = self.grads.shape[3], self.output.shape[2]
+        w, u = self.matrices
         return RnnParams(self.cell, steps, batch, inputs, outputs, self.result, self.result, self.result, self.result,
-                         self.order, reset_after=self.reset_after, projected=states if states != outputs else 0)
+                         self.order, reset_after=self.reset_after, projected=states if states != outputs else 0,
+                         blocks=(None if w is None else blocks_of(w), None if u is None else blocks_of(u)))
 
     def __str__(self) -> str:
         return f"{self.cell} {' x '.join(map(str, self.x.shape[:2]))}, {self.x.shape[2]} to {self.output.shape[2]}"
@@ -84,8 +92,8 @@ class CalledUpdate:
 
 @op("popnn.lstm_wu", poplibs="popnn::lstm::lstmWU", bound=_BOUNDS + "lstm_wu_bound", draws=_CALLS + "lstm_wu_calls",
     written=None)
-def lstm_wu(gate_grads: Any, x: Any, output: Any, *, init_output: Any = None, cell_order: Any = GATES["lstm"],
-            out: Any = None, out_dtype: object = None,
+def lstm_wu(gate_grads: Any, x: Any, output: Any, *, weights_input: Any = None, weights_output: Any = None,
+            init_output: Any = None, cell_order: Any = GATES["lstm"], out: Any = None, out_dtype: object = None,
             available_memory_proportion: float | None = None, target: Target | str | None = None) -> Any:
     """Return the gradients of an LSTM's weights and biases (``popnn::lstm::lstmWU``).
 
@@ -97,6 +105,9 @@ def lstm_wu(gate_grads: Any, x: Any, output: Any, *, init_output: Any = None, ce
         The inputs; finite past a row's length too.
     output : array_like [steps, batch, outputs]
         The outputs of all steps, as `lstm_fwd` returned or saved them.
+    weights_input, weights_output : BlockSparseMatrix, optional
+        As `lstm_fwd` was given them: their gradients are block-sparse too, of the same pattern, and only what is stored
+        is computed. Dense weights are not read.
     init_output : array_like [batch, outputs], optional
         The output before the first step; by default zero.
     cell_order : tuple of str, optional
@@ -115,6 +126,7 @@ def lstm_wu(gate_grads: Any, x: Any, output: Any, *, init_output: Any = None, ce
     -------
     weights_input_grad : numpy.ndarray [4, inputs, outputs]
     weights_output_grad : numpy.ndarray [4, outputs, outputs]
+        Or a BlockSparseMatrix, each.
     biases_grad : numpy.ndarray [4, outputs]
 
     Raises
@@ -136,15 +148,17 @@ def lstm_wu(gate_grads: Any, x: Any, output: Any, *, init_output: Any = None, ce
     >>> popnn.lstm_wu(*(np.ones(shape, np.float32) for shape in ((3, 2, 4, 1), (3, 2, 5), (3, 2, 1)))).biases_grad[0]
     array([6.], dtype=float32)
     """
-    call = lstm_update(gate_grads, x, output, init_output=init_output, cell_order=cell_order, out_dtype=out_dtype,
+    call = lstm_update(gate_grads, x, output, weights_input=weights_input, weights_output=weights_output,
+                       init_output=init_output, cell_order=cell_order, out_dtype=out_dtype,
                        available_memory_proportion=available_memory_proportion)
     return _request("popnn.lstm_wu", call, out, target)
 
 
 @op("popnn.gru_wu", poplibs="popnn::gru::gruWU", bound=_BOUNDS + "gru_wu_bound", draws=_CALLS + "gru_wu_calls",
     written=None)
-def gru_wu(gate_grads: Any, x: Any, output: Any, intermediates: Any = None, *, init_output: Any = None,
-           cell_order: Any = GATES["gru"], reset_after: bool = False, out: Any = None, out_dtype: object = None,
+def gru_wu(gate_grads: Any, x: Any, output: Any, intermediates: Any = None, *, weights_input: Any = None,
+           weights_output: Any = None, init_output: Any = None, cell_order: Any = GATES["gru"],
+           reset_after: bool = False, out: Any = None, out_dtype: object = None,
            available_memory_proportion: float | None = None, target: Target | str | None = None) -> Any:
     """Return the gradients of the weights and biases of a GRU or an AUGRU (``popnn::gru::gruWU``).
 
@@ -156,7 +170,7 @@ def gru_wu(gate_grads: Any, x: Any, output: Any, intermediates: Any = None, *, i
         As for `lstm_wu`.
     intermediates : array_like [steps, batch, planes, outputs], optional
         What `gru_fwd` saved, of which the reset gates are read; without `reset_after` it must be there.
-    init_output, out, out_dtype, available_memory_proportion, target
+    weights_input, weights_output, init_output, out, out_dtype, available_memory_proportion, target
         As for `lstm_wu`.
     cell_order : tuple of str, optional
         How the results are ordered; as for `gru_fwd`.
@@ -188,7 +202,8 @@ def gru_wu(gate_grads: Any, x: Any, output: Any, intermediates: Any = None, *, i
     >>> popnn.gru_wu(*operands, reset_after=True).weights_output_grad.ravel()
     array([4., 4., 4.], dtype=float32)
     """
-    call = gru_update(gate_grads, x, output, intermediates, init_output=init_output, cell_order=cell_order,
+    call = gru_update(gate_grads, x, output, intermediates, weights_input=weights_input, weights_output=weights_output,
+                      init_output=init_output, cell_order=cell_order,
                       reset_after=reset_after, out_dtype=out_dtype,
                       available_memory_proportion=available_memory_proportion)
     return _request("popnn.gru_wu", call, out, target)
@@ -196,7 +211,8 @@ def gru_wu(gate_grads: Any, x: Any, output: Any, intermediates: Any = None, *, i
 
 @op("popnn.rnn_wu", poplibs="popnn::rnn::paramDeltaUpdate", bound=_BOUNDS + "rnn_wu_bound",
     draws=_CALLS + "rnn_wu_calls", written=None)
-def rnn_wu(step_grads: Any, x: Any, output: Any, *, init_output: Any = None, out: Any = None, out_dtype: object = None,
+def rnn_wu(step_grads: Any, x: Any, output: Any, *, weights_input: Any = None, weights_output: Any = None,
+           init_output: Any = None, out: Any = None, out_dtype: object = None,
            available_memory_proportion: float | None = None, target: Target | str | None = None) -> Any:
     """Return the gradients of a vanilla RNN's weights and biases (``popnn::rnn::paramDeltaUpdate``).
 
@@ -204,7 +220,7 @@ def rnn_wu(step_grads: Any, x: Any, output: Any, *, init_output: Any = None, out
     ----------
     step_grads : array_like [steps, batch, outputs]
         As `rnn_bwd` returned them.
-    x, output, init_output, out, out_dtype, available_memory_proportion, target
+    x, output, weights_input, weights_output, init_output, out, out_dtype, available_memory_proportion, target
         As for `lstm_wu`.
 
     Returns
@@ -231,7 +247,8 @@ def rnn_wu(step_grads: Any, x: Any, output: Any, *, init_output: Any = None, out
     >>> popnn.rnn_wu(*(np.ones((3, 2, 1), np.float32) for _ in range(3))).weights_output_grad
     array([[4.]], dtype=float32)
     """
-    call = rnn_update(step_grads, x, output, init_output=init_output, out_dtype=out_dtype,
+    call = rnn_update(step_grads, x, output, weights_input=weights_input, weights_output=weights_output,
+                      init_output=init_output, out_dtype=out_dtype,
                       available_memory_proportion=available_memory_proportion)
     return _request("popnn.rnn_wu", call, out, target)
 
@@ -264,7 +281,8 @@ def rnn_update(step_grads: Any, x: Any, output: Any, **more: Any) -> CalledUpdat
 
 def _called(cell: str, grads: Operand, x: Any, output: Any, order: tuple[int, ...], *, init_output: Any = None,
             reset: Operand | None = None, reset_after: bool = False, out_dtype: object = None,
-            available_memory_proportion: float | None = None) -> CalledUpdate:
+            available_memory_proportion: float | None = None, weights_input: Any = None,
+            weights_output: Any = None) -> CalledUpdate:
     steps, batch, _, outputs = grads.shape
     inputs = numbers("x", x, (steps, batch, "inputs"))
     states = numbers("output", output, (steps, batch, "states" if cell == "lstm" else outputs))
@@ -272,8 +290,14 @@ def _called(cell: str, grads: Operand, x: Any, output: Any, order: tuple[int, ..
         raise bad_argument("output", f"shape {states.shape}", f"at most {outputs} elements, as a projection has")
     init = optional("init_output", init_output, (batch, states.shape[2]))
     result = state_format(out_dtype, grads, inputs, states)
+    front = (len(order),) if cell != "rnn" else ()
+    for name, w, rows in (("weights_input", weights_input, inputs.shape[2]),
+                          ("weights_output", weights_output, states.shape[2])):
+        if isinstance(w, BlockSparseMatrix):
+            checked_blocks(name, w, (*front, rows, outputs))
+    of_inputs, of_states = (w if isinstance(w, BlockSparseMatrix) else None for w in (weights_input, weights_output))
     return CalledUpdate(cell, grads, inputs, states, init, reset, order, result, reset_after,
-                        Memory(available_memory_proportion))
+                        Memory(available_memory_proportion), (of_inputs, of_states))
 
 
 def _request(name: str, call: CalledUpdate, out: Any, target: Any) -> Request:
@@ -282,8 +306,12 @@ def _request(name: str, call: CalledUpdate, out: Any, target: Any) -> Request:
     machine = host_target(None, name)
     inputs, outputs, gates = call.x.shape[2], call.grads.shape[3], len(call.order)
     front = () if call.cell == "rnn" else (gates,)
-    parts = (Part((*front, inputs, outputs), call.result), Part((*front, call.output.shape[2], outputs), call.result),
-             Part((*front, *((2,) if call.reset_after else ()), outputs), call.result))
+    shapes = [(*front, rows, outputs) if w is None else w.blocks.shape
+              for w, rows in zip(call.matrices, (inputs, call.output.shape[2]), strict=True)]
+    parts = [Part(shape, call.result) for shape in (*shapes, (*front, *((2,) if call.reset_after else ()), outputs))]
+    own = any(w is not None for w in call.matrices)
+    if own and out is not None:
+        raise bad_argument("out", out, "None where weights are block-sparse")
     made = results(out, parts, WeightGradients)
     sizes = UpdateSizes.of(call)
     choices = [(steps, planes) for planes in dict.fromkeys((sizes.planes, 1)) for steps in shorter(sizes.steps)]
@@ -296,6 +324,17 @@ def _request(name: str, call: CalledUpdate, out: Any, target: Any) -> Request:
     def run(*arrays: Array) -> None:
         grads, read, output, init, reset = spread(arrays[:-1], slots)
         grads = grads if grads.ndim == 4 else grads[:, :, None]
-        ready.run(call.planes, call.order, UpdateArrays(grads, read, output, init, reset), made.views(arrays[-1]))
+        given = UpdateArrays(grads, read, output, init, reset, call.matrices)
+        ready.run(call.planes, call.order, given, made.views(arrays[-1]))
 
-    return on_tiles(request(run, [x for x in call.operands if x is not None], made, ready, lacking), plan)
+    found = request(run, [x for x in call.operands if x is not None], made, ready, lacking, own)
+    if own:
+        found.wrap = lambda buffer, _: _wrapped(call, made.views(buffer))
+    return on_tiles(found, plan)
+
+
+def _wrapped(call: CalledUpdate, made: Any) -> WeightGradients:
+    """Return gradients with those at stored blocks as matrices."""
+    first, second = (array if w is None else w._with(array, format=call.result, scale=0)
+                     for w, array in zip(call.matrices, made[:2], strict=True))
+    return WeightGradients(first, second, made[2])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -13,21 +14,25 @@ from ...planner import Explanation
 from ...planner.explain import Considered
 from ...poplin.gemm.lower import Lowered
 from ...poplin.gemm.params import MatrixLayout, contiguous
+from ...popsparse.matrix import BlockSparseMatrix
 from ...program import temporary
 from ...target import Target
 from .products import multiply
+from .sparse import stored_gradients
 
 __all__ = ["Update", "UpdateArrays", "UpdateSizes"]
 
 
 class UpdateArrays(NamedTuple):
-    """A weight update's operands: gradients of gates, inputs, outputs, the state before, what a GRU saved."""
+    """A weight update's operands: gradients of gates, inputs, outputs, the state before, what a GRU saved; block-sparse
+    weights, at whose blocks gradients are."""
 
     grads: Array
     x: Array
     output: Array
     init: Array | None
     reset: Array | None
+    matrices: Sequence[BlockSparseMatrix | None]
 
 
 @dataclass(frozen=True)
@@ -98,11 +103,18 @@ class Update:
         """Write the gradients to views of the results."""
         s = self.sizes
         ones = np.ones((min(s.steps, self.at_once[0]) * s.batch, 1), arrays.grads.dtype)
-        self._sum(arrays, "x", s.inputs, views[0], dict(zip(planes["input"], order, strict=True)))
-        of_states = dict(zip(planes["state"], order, strict=True))
-        if s.resets:
-            self._sum(arrays, "reset", s.states, views[1], {planes["state"][2]: of_states.pop(planes["state"][2])})
-        self._sum(arrays, "before", s.states, views[1], of_states)
+        of_inputs, of_states = (dict(zip(planes[kind], order, strict=True)) for kind in ("input", "state"))
+        lefts = dict.fromkeys(of_states, "before") | ({planes["state"][2]: "reset"} if s.resets else {})
+        if arrays.matrices[0] is None:
+            self._sum(arrays, "x", s.inputs, views[0], of_inputs)
+        else:
+            self._stored(arrays, arrays.matrices[0], dict.fromkeys(of_inputs, "x"), views[0], of_inputs)
+        if arrays.matrices[1] is None:
+            for left in dict.fromkeys(lefts.values()):
+                own = {plane: gate for plane, gate in of_states.items() if lefts[plane] == left}
+                self._sum(arrays, left, s.states, views[1], own)
+        else:
+            self._stored(arrays, arrays.matrices[1], lefts, views[1], of_states)
         biases = views[2].reshape(len(order), -1, s.outputs)
         for place, kind in enumerate(("input", "state")[: biases.shape[1]]):
             self._sum(arrays, ones, 1, biases[:, place: place + 1], dict(zip(planes[kind], order, strict=True)))
@@ -129,6 +141,32 @@ class Update:
                 for place, plane in enumerate(planes):
                     if plane in gates:
                         to[gates[plane]] = made[:, place]
+
+    def _stored(self, arrays: UpdateArrays, w: BlockSparseMatrix, lefts: dict[int, str], to: Array,
+                gates: dict[int, int]) -> None:
+        """Sum products at the blocks of a matrix; each plane of gradients has an operand, and a gate."""
+        s, planes = self.sizes, sorted(gates, key=gates.__getitem__)
+        sums, made = temporary(to.shape), temporary(to.shape)
+        sums[...] = 0
+        for first in range(0, s.steps, self.at_once[0]):
+            cut = slice(first, min(first + self.at_once[0], s.steps))
+            rows = (cut.stop - first) * s.batch
+            read = {name: self._left(arrays, name, cut) for name in set(lefts.values())}
+            read = {name: left.reshape(rows, left.shape[2]) for name, left in read.items()}
+            shape = len(planes), rows, next(iter(read.values())).shape[1]
+            left = np.broadcast_to(next(iter(read.values())), shape)
+            if len(read) > 1:
+                left = temporary(shape, left.dtype)
+                for place, plane in enumerate(planes):
+                    left[place] = read[lefts[plane]]
+            grads = temporary((len(planes), rows, s.outputs), arrays.grads.dtype)
+            for place, plane in enumerate(planes):
+                grads[place] = arrays.grads[cut, :, plane].reshape(rows, s.outputs)
+            if rows and made.size:
+                stored_gradients(w, left, grads, made)
+                np.add(sums, made, out=sums)
+        with np.errstate(over="ignore"):
+            to[...] = sums
 
     def _left(self, arrays: UpdateArrays, name: str, cut: slice) -> Array:
         """What gradients are multiplied by: the inputs of these steps, the states before them, perhaps reset."""

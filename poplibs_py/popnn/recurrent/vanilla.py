@@ -45,7 +45,8 @@ def rnn_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None,
     weights_input : array_like [inputs, outputs]
         PopLibs' feed-forward weights.
     weights_output : array_like [outputs, outputs]
-        PopLibs' feedback weights. Weights may also be 8-bit numbers, with a scale or several (`QuarterArray`).
+        PopLibs' feedback weights. Weights may also be 8-bit numbers, with a scale or several
+        (`QuarterArray`), or a BlockSparseMatrix, of one group.
     biases : array_like [outputs], optional
         By default zero.
     init_output : array_like [batch, outputs], optional
