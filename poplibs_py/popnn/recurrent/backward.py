@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,6 +80,7 @@ class Backward(Pass):
         """Return the pass of so many steps."""
         return self if steps == self.params.steps else backward(replace(self.params, steps=steps), self.target)
 
+    @cached_property
     def inputs(self) -> Any:
         """Return the product of the gates' gradients that gives those of all inputs: a `Lowered`, or a `SparseStep`."""
         p, size = self.params, self.params.state.itemsize
@@ -109,8 +110,8 @@ class Backward(Pass):
         elif p.cell == "lstm":
             taken += (2 * rows * p.outputs + starts) * size if p.kept == 4 else 0
         if p.input_grad:
-            most = max(most, part.inputs().executable.temporary_bytes)
-            taken += part.inputs().packed_bytes if p.blocks[0] else (p.gates * p.outputs * p.inputs
+            most = max(most, part.inputs.executable.temporary_bytes)
+            taken += part.inputs.packed_bytes if p.blocks[0] else (p.gates * p.outputs * p.inputs
                                                                      * p.weights_input.itemsize)
         return max(taken + most, self.packed_bytes + max(x.packing_bytes for x in self.loops.products))
 
@@ -148,7 +149,7 @@ class Backward(Pass):
         weights: tuple[Array, ...] = ()
         if p.input_grad:
             which = [p.order[gate] for gate in ORDERS[p.cell]]
-            weights = (self.inputs().pack(arrays.weights_input, which, False, True) if p.blocks[0]
+            weights = (self.inputs.pack(arrays.weights_input, which, False, True) if p.blocks[0]
                        else (matrix_of(arrays.weights_input, which, p.by_columns[0]).T,))
         for first in reversed(firsts):
             cut = slice(first, min(first + at_once, p.steps))
@@ -166,7 +167,7 @@ class Backward(Pass):
                 with np.errstate(over="ignore", invalid="ignore"):
                     grads.attention[:, cut] = of_scores
             if p.input_grad:
-                product = part.inputs()
+                product = part.inputs
                 arrange = (lambda *given: given) if p.blocks[0] else product.arrange
                 product.executable(*arrange(grads.gates[cut], *weights, grads.inputs[cut]))
         if projection is not None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -153,6 +153,7 @@ class Forward(Pass):
         """Return the pass of so many steps."""
         return self if steps == self.params.steps else forward(replace(self.params, steps=steps), self.target)
 
+    @cached_property
     def inputs(self) -> Any:
         """Return the product of all inputs with their weights: a `Lowered`, or a `SparseStep`."""
         p = self.params
@@ -173,9 +174,9 @@ class Forward(Pass):
         taken += (len(products) - 1) * p.batch * p.outputs * p.state.itemsize
         if p.weighted:
             taken += steps * p.batch * (4 * p.gates * p.outputs + p.x.itemsize * p.inputs)
-            taken += part.inputs().packed_bytes if p.blocks[0] else (p.gates * p.outputs * p.inputs
+            taken += part.inputs.packed_bytes if p.blocks[0] else (p.gates * p.outputs * p.inputs
                                                                      * p.weights_input.itemsize)
-            most = max(most, part.inputs().executable.temporary_bytes)
+            most = max(most, part.inputs.executable.temporary_bytes)
         else:
             taken += steps * p.batch * p.gates * p.outputs * p.x.itemsize
         return max(taken + most, self.packed_bytes + max(x.packing_bytes for x in products))
@@ -204,7 +205,7 @@ class Running:
         self.packed = layer.loops.pack(p, arrays, gates)
         self.weights: tuple[Array, ...] = ()
         if p.weighted and p.blocks[0]:
-            self.weights = layer.inputs().pack(arrays.weights_input, p.order, False, False)
+            self.weights = layer.inputs.pack(arrays.weights_input, p.order, False, False)
         elif p.weighted:
             self.weights = (matrix_of(arrays.weights_input, p.order, p.by_columns[0]),)
         self.product = temporary((p.batch, products[0].n))
@@ -229,7 +230,7 @@ class Running:
         p = part.params
         if not p.weighted:
             return np.ascontiguousarray(x if p.order == tuple(range(p.gates)) else x[:, :, list(p.order)])
-        made, product = temporary((p.steps * p.batch, p.gates * p.outputs)), part.inputs()
+        made, product = temporary((p.steps * p.batch, p.gates * p.outputs)), part.inputs
         if not x.flags.c_contiguous:
             read = temporary(x.shape, x.dtype)
             read[...] = x

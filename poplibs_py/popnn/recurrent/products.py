@@ -51,7 +51,7 @@ def matrix_of(weights: Array, gates: Sequence[int], by_columns: bool) -> Array:
 def lying(dtype: Format, rows: int, columns: int, transposed: bool, scale: int = 0) -> MatrixLayout:
     """Return how a matrix lies that is in C order, or the transpose of one."""
     made = contiguous(dtype, columns, rows).transposed if transposed else contiguous(dtype, rows, columns)
-    return replace(made, scale=scale)
+    return replace(made, scale=scale) if scale else made
 
 
 @lru_cache(maxsize=256)

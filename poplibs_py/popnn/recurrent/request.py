@@ -184,10 +184,11 @@ def layer_arrays(p: RnnParams, arrays: Sequence[Any], matrices: Sequence[Any] = 
     x, weights_input, weights_output, biases, *init, lengths, scores, projection = gated(p, list(arrays))
     projection = projection if projection is None or projection.ndim == 2 else projection[0]
     formats = p.weights_input, p.weights_output, p.weights_projection
-    weights: list[Any] = [array if array is None else array.view(dtype.dtype) for array, dtype in
+    weights: list[Any] = [array if array is None or dtype.bits > 8 else array.view(dtype.dtype) for array, dtype in
                           zip((weights_input, weights_output, projection), formats, strict=True)]
-    sparse = [array if matrix is None else matrix for matrix, array in zip(matrices, weights, strict=False)]
-    return LayerArrays(x, sparse[0], sparse[1], biases, init, None if lengths is None else lengths_of(p, lengths),
+    for place, matrix in enumerate(matrices):
+        weights[place] = weights[place] if matrix is None else matrix
+    return LayerArrays(x, weights[0], weights[1], biases, init, None if lengths is None else lengths_of(p, lengths),
                        None if scores is None else np.ascontiguousarray(scores, np.float32), weights[2])
 
 

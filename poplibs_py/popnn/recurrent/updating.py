@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...formats import FP32, Format, format_of
+from ...formats import FP32, Format
 from ...ops import Array
 from ...planner import Explanation
 from ...planner.explain import Considered
@@ -79,6 +79,7 @@ class Update:
     at_once: tuple[int, int] = (1, 1)
     fits: bool = True
     threads: int = field(init=False)
+    _lowered: dict[Any, Lowered] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         self.threads = self._states(self.sizes.steps, self.sizes.planes).plan.threads
@@ -123,6 +124,7 @@ class Update:
         """Sum products of an operand, by name or the same for all steps, and gradients; a plane goes to its gate."""
         s, (steps, most) = self.sizes, self.at_once
         to = to if to.ndim == 3 else to[None]
+        dtype = {"x": s.x, "before": s.state, "reset": s.state}[left] if isinstance(left, str) else s.grads
         whole = most == s.planes and len(gates) > 1
         for planes in [tuple(range(s.planes))] if whole else [(plane,) for plane in gates]:
             made = temporary((columns, len(planes), s.outputs))
@@ -133,8 +135,7 @@ class Update:
                 rows = (cut.stop - first) * s.batch
                 read = left[:rows] if isinstance(left, np.ndarray) else self._left(arrays, left, cut)
                 grads = _contiguous(arrays.grads[cut])
-                product = self._product(columns, format_of(read), cut.stop - first, len(planes), float(first > 0),
-                                        planes[0])
+                product = self._product(columns, dtype, cut.stop - first, len(planes), float(first > 0), planes[0])
                 if made.size and rows:
                     product.executable(*product.arrange(read, grads, made))
             with np.errstate(over="ignore"):
@@ -184,7 +185,13 @@ class Update:
                 np.multiply(before, arrays.reset[cut, :, 0], out=before, dtype=np.float32, casting="unsafe")
         return before
 
-    def _product(self, columns: int, dtype: Format, steps: int, planes: int, beta: float, first: int = 0) -> Lowered:
+    def _product(self, *which: Any) -> Lowered:
+        made = self._lowered.get(which)
+        if made is None:
+            made = self._lowered[which] = self._lower(*which)
+        return made
+
+    def _lower(self, columns: int, dtype: Format, steps: int, planes: int, beta: float, first: int = 0) -> Lowered:
         s, rows = self.sizes, steps * self.sizes.batch
         item = s.grads.itemsize
         grads = MatrixLayout(s.grads, s.planes * s.outputs * item, item, offset=first * s.outputs * item)
