@@ -60,6 +60,29 @@ def test_a_layer_runs_by_poplibs_composition_with_the_numbers_of_this_cpu(cell, 
         assert backward.plan.phases["product"] > 0 < update.plan.phases["accumulate"]
 
 
+@pytest.mark.parametrize("proportion", [None, 0.05])
+def test_a_projection_is_a_product_more_of_each_step(proportion):
+    narrow, gates = OUTPUTS // 2, 4 * OUTPUTS
+    x, weights = numbers(STEPS, BATCH, INPUTS), (numbers(4, INPUTS, OUTPUTS), numbers(4, narrow, OUTPUTS))
+    how = {"weights_projection": numbers(OUTPUTS, narrow), "available_memory_proportion": proportion}
+    due = popnn.lstm_fwd(x, *weights, weights_projection=how["weights_projection"])
+    with profile(target="gc200") as report:
+        made = popnn.lstm_fwd(x, *weights, **how)
+        popnn.lstm_bwd(made.output, x, *weights, intermediates=made.intermediates, **how)
+    assert made.output.tobytes() == due.output.tobytes()
+    forward, backward = (run.plan.phases["product"] for run in report.runs)
+
+    def cycles(phase, *shapes):
+        limit = {"fully_connected_pass": phase, "available_memory_proportion": proportion}
+        return STEPS * sum(step.times * step.compute_cycles for step in product_steps(GC200, "half", *shapes, **limit))
+
+    assert forward == (cycles("TRAINING_FWD", (BATCH, INPUTS + narrow), (INPUTS + narrow, gates))
+                       + cycles("TRAINING_FWD", (BATCH, OUTPUTS), (OUTPUTS, narrow)))
+    assert backward == (cycles("TRAINING_BWD", (BATCH, gates), (gates, INPUTS + narrow))
+                        + cycles("TRAINING_BWD", (BATCH, narrow), (narrow, OUTPUTS))
+                        + cycles("TRAINING_WU", (OUTPUTS, BATCH), (BATCH, narrow)))
+
+
 @pytest.mark.parametrize(("how", "lacking"), [({"recurrent_activation": "hard_sigmoid"}, "with a hard sigmoid"),
                                               ({"out_dtype": "float32"}, "of such formats")])
 def test_what_has_no_vertex_is_refused_or_runs_here(how, lacking):

@@ -140,7 +140,8 @@ class Stretches:
         return self.explain().words()
 
 
-def stretches(op: str, layer: Pass, memory: Memory, bytes_of: Callable[[int], int], target: Target) -> Stretches:
+def stretches(op: str, layer: Pass, memory: Memory, bytes_of: Callable[[int], int], target: Target,
+              plan: object) -> Stretches:
     """Return how many steps a pass takes at once: all, or within the limit as many as there is room for.
 
     Parameters
@@ -152,9 +153,11 @@ def stretches(op: str, layer: Pass, memory: Memory, bytes_of: Callable[[int], in
         Temporary bytes of so many steps at once.
     target : Target
         This CPU.
+    plan : object
+        Of a modelled machine, whose memory the limit is one on; else None.
     """
-    at_once, fits = within_memory(op, [(n,) for n in shorter(layer.params.steps)], bytes_of, layer.threads, memory,
-                                  target)
+    choices = [(n,) for n in shorter(layer.params.steps)]
+    at_once, fits = within_memory(op, choices, bytes_of, layer.threads, memory, target, plan)
     return Stretches(layer, at_once[0], fits)
 
 
@@ -167,9 +170,9 @@ def shorter(steps: int) -> list[int]:
 
 
 def within_memory(op: str, choices: Sequence[tuple[int, ...]], bytes_of: Callable[..., int], threads: int,
-                  memory: Memory, target: Target) -> tuple[tuple[int, ...], bool]:
+                  memory: Memory, target: Target, plan: object) -> tuple[tuple[int, ...], bool]:
     """Return the first of some choices that keeps to a limit on all threads' memory, and whether one does."""
-    if memory.limit(target) is None:
+    if plan is not None or memory.limit(target) is None:
         return choices[0], True
 
     def planned(limit: int | None) -> tuple[int, ...] | None:
@@ -203,7 +206,7 @@ def forward_request(op: str, call: Called, kind: Any, out: Any, target: Any) -> 
     made = results(out, (output, *states, *kept), kind)
     machine = host_target(None, op)
     layer = forward(p, machine)
-    how = stretches(op, layer, call.memory, layer.temporary_bytes, machine)
+    how = stretches(op, layer, call.memory, layer.temporary_bytes, machine, plan)
     present = [x for x in call.operands if x is not None]
     slots = [x is not None for x in call.operands]
 
