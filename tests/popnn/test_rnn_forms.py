@@ -208,3 +208,24 @@ def test_a_projection_by_one_is_none():
     for part, due in zip(back, popnn.lstm_bwd(grad, *operands), strict=False):
         assert_same_bits(part, due)
     assert back.weights_projection_grad.any()
+
+
+@pytest.mark.parametrize("full", [True, False])
+@pytest.mark.parametrize("cell", ["lstm", "gru", "projected"])
+def test_a_backward_pass_with_the_update_is_the_two(cell, full):
+    name, states = ("lstm", 16) if cell == "projected" else (cell, OUTPUTS)
+    operands, how = layer(name, states=states), {"init_output": numbers(BATCH, states), "output_full_sequence": full}
+    how |= {"weights_projection": numbers(OUTPUTS, states)} if cell == "projected" else {}
+    grad = numbers(*((STEPS,) if full else ()), BATCH, states)
+    forward, back, update, both = (getattr(popnn, f"{name}_{kind}") for kind in ("fwd", "bwd", "wu", "bwd_with_wu"))
+    made = forward(*operands, **how)
+    output = made.output if full else made.intermediates[:, :, -1, :states]
+    given = {"output": output} if name == "gru" and full else {}
+    due = back(grad, *operands, intermediates=made.intermediates, **given, **how)
+    read = {"intermediates": made.intermediates} if name == "gru" else {}
+    weights = update(due.gate_grads, operands[0], output, init_output=how["init_output"], **read)
+    kept = {"intermediates": made.intermediates} | ({"output": output} if full else {})
+    for some in (kept, {}, {"intermediates": made.intermediates}):
+        found = both(grad, *operands, **some, **how)
+        for part, other in zip((*found.backward, *found.weights), (*due, *weights), strict=True):
+            assert_same_bits(part, other)
