@@ -138,7 +138,7 @@ def _values(second: Any, places: bool) -> str:
 
 def _plan(op: str, machine: Target, order: Order, kth: Any) -> TilePlan | str:
     """What a modelled machine does, or what it has no vertex for."""
-    lacking = "in this form" if kth is not None else order_lacks(order)
+    lacking = "in any form: it has no partitions" if kth is not None else order_lacks(order)
     return lacking or order_plan(op, machine, order)
 
 

@@ -155,6 +155,8 @@ def _plan(name: str, x: Operand, axes: tuple[int, ...], receiver: Receiver, redu
             return f"of {element}" if types[0] not in ("float", "half") else "" if whole else "over some axes"
         if way.kernel in _PLACES:
             return "" if types[0] in _OF_PLACES else f"of {element}"
+        if reduction.scans:
+            return "in any form: it has no running reductions"
         if not (vertex_op or composed):
             return "with compensated sums" if way.state == "compensated" else "in PopLibs"
         lacks = reduction_lacks(vertex_op or composed, *types)

@@ -17,7 +17,7 @@ import numpy as np
 from ..config import settings
 from ..errors import InvalidIndexError, bad_argument, bad_type, one_of, real, whole
 from ..formats import FP32, Format, QuarterArray
-from ..ops import RESULT, Operand, Receiver, Request, modelled_target, on_tiles, planned_on, receive
+from ..ops import RESULT, Operand, Receiver, Request, on_tiles, planned_on, receive
 from ..ops import argument as array_argument
 from ..ops.numpy_ops import told
 from ..planner import Memory
@@ -29,7 +29,7 @@ from ._reductions import source_of
 from ._slice_parts import RowParts
 from ._slices import Axis, Component, SliceParams, SliceProgram, Window, lower, lower_check, within_memory
 
-__all__ = ["POLICIES", "Layout", "check_of", "checked_policy", "elements_of", "indices_of", "lacking_of", "put_request",
+__all__ = ["POLICIES", "Layout", "check_of", "checked_policy", "elements_of", "indices_of", "parts_of", "put_request",
            "receiver_of", "same_memory", "table_of", "take_request"]
 
 Array = np.ndarray[Any, Any]
@@ -280,13 +280,33 @@ def put_request(op: str, table: Operand, indices: Operand, updates: Operand, lay
 def _program(made: SliceProgram, tiles: TiledRun | None, layout: Layout, elements: Any, policy: str, update: str,
              scale: float) -> Executable | RowParts:
     """What updates the table: in the order of the look-ups, but where a modelled machine's plan gives others sums."""
+    if not layout.components or tiles is None:
+        return made.executable
+    (axis, entries), axes = layout.components[0], layout.axes
+    sizes = prod(n for n, *_ in axes[:-1]), entries, axes[-1][0] if axes else 1
+    return parts_of(tiles, elements, len(axes) - 1, sizes, axis, policy, update, scale) or made.executable
+
+
+def parts_of(tiles: TiledRun | None, elements: Any, front: int, sizes: tuple[int, int, int], axis: int, policy: str,
+             update: str, scale: float) -> RowParts | None:
+    """What updates rows as a machine's plan cuts them; None where that gives the sums in the order of the look-ups.
+
+    Parameters
+    ----------
+    tiles : TiledRun or None
+    elements : Format or numpy.dtype
+        Of the table.
+    front, axis, policy, update, scale
+        As `RowParts` has them.
+    sizes : (int, int, int)
+        Tables, their rows, look-ups of each.
+    """
     computed = tiles is not None and isinstance(elements, Format) and update in ("add", "mul")
     if tiles is None or not computed or (tiles.copies == 1 and (tiles.turns == 1 or elements == FP32)):
-        return made.executable
-    [(axis, entries)], axes = layout.components, layout.axes
+        return None
     partial = np.float16 if tiles.partial == "half" else np.float32
-    return RowParts(len(axes) - 1, prod(n for n, *_ in axes[:-1]), entries, axes[-1][0], axis, tiles.turns,
-                    tiles.copies, np.dtype(partial), np.dtype(elements.dtype), policy, update, scale)
+    return RowParts(front, *sizes, axis, tiles.turns, tiles.copies, np.dtype(partial), np.dtype(elements.dtype), policy,
+                    update, scale)
 
 
 def receiver_of(out: Any, shape: tuple[int, ...], elements: Any, operands: SequenceOf[Operand], reads: bool,
@@ -304,11 +324,6 @@ def receiver_of(out: Any, shape: tuple[int, ...], elements: Any, operands: Seque
 
 def _no_vertex(_: Target) -> str:
     return "that is planned"
-
-
-def lacking_of(op: str, target: Target | str | None) -> str:
-    """What a machine that a `profile` names lacks; raise where the call names it."""
-    return modelled_target(target, op, _no_vertex)[1]
 
 
 def same_memory(a: Array, b: Array) -> bool:

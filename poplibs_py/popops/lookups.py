@@ -10,14 +10,15 @@ import numpy as np
 from ..config import settings
 from ..errors import bad_argument, bad_type, one_of, whole
 from ..formats import FP32, Format
-from ..ops import RESULT, Operand, Request, receive, result_format
+from ..ops import RESULT, Operand, Request, on_tiles, planned_on, receive, result_format
 from ..ops.numpy_ops import told
 from ..ops.parts import Part, results
 from ..program import Executable
 from ..target import Target
 from ._slice_parts import rows_named
-from ._slice_request import Layout, check_of, checked_policy, elements_of, indices_of, lacking_of, table_of
+from ._slice_request import Layout, check_of, checked_policy, elements_of, indices_of, parts_of, table_of
 from ._slices import lower, lower_bags
+from .lookup_plans import bags_plan, gradient_plan
 from .slices import slicing_op
 
 __all__ = ["IndexStatistics", "SparseGradient", "embedding_bag", "embedding_gradient", "index_statistics"]
@@ -30,7 +31,7 @@ _MOST_ENTRIES = 1 << 40
 # Bags ------------------------------------------------------------------------------------------------
 
 
-@slicing_op("embedding_bag", "", modelled=False)
+@slicing_op("embedding_bag", "")
 def embedding_bag(x: Any, indices: Any, offsets: Any = None, *, mode: str = "sum", weights: Any = None,
                   index_policy: str = "raise", out: Any = None, out_dtype: object = None,
                   target: Target | str | None = None) -> Any:
@@ -66,7 +67,7 @@ def embedding_bag(x: Any, indices: Any, offsets: Any = None, *, mode: str = "sum
     """
     table, places, policy = table_of("x", x), indices_of("indices", indices), checked_policy(index_policy)
     one_of("mode", mode, ("sum", "mean", "max"))
-    fmt, lacking = elements_of(table), lacking_of("popops.embedding_bag", target)
+    fmt = elements_of(table)
     if not isinstance(fmt, Format):
         raise bad_type("x", f"dtype {fmt}", "numbers of a format")
     if len(table.shape) != 2:
@@ -77,9 +78,13 @@ def embedding_bag(x: Any, indices: Any, offsets: Any = None, *, mode: str = "sum
     receiver = receive("out", out, (bags, table.shape[1]), out_dtype, result_format(fmt), sources)
     if not isinstance(receiver.format, Format) or receiver.scale:
         raise bad_type("out", out, "an array of a format")
+    sizes = (*table.shape, bags, places.shape[1] if begins is None else -1)
+    plan, lacking = planned_on("popops.embedding_bag", target, lambda machine: bags_plan(
+        "popops.embedding_bag", machine, (fmt, receiver.format), sizes, mode, weighted=factors is not None,
+        skips=policy == "skip"))
     if not receiver.array.size:
-        return Request(None, (*sources, RESULT), receiver, told("popops.embedding_bag", table.shape, fmt),
-                       lacking=lacking)
+        nothing = told("popops.embedding_bag", table.shape, fmt)
+        return on_tiles(Request(None, (*sources, RESULT), receiver, nothing, lacking=lacking), plan)
     axes = tuple((n, d, None, None) for d, n in enumerate(places.shape))
     layout = Layout(axes, ((0, table.shape[0]),), ((table.shape[1], 1, 1, -1),))
     params = layout.params("bag", policy, places.array, table.array, receiver.array, (fmt, receiver.format),
@@ -91,8 +96,9 @@ def embedding_bag(x: Any, indices: Any, offsets: Any = None, *, mode: str = "sum
     run = _Bags(check, program.executable, params.lookups, tells,
                 None if begins is not None else np.arange(bags + 1) * (params.lookups // max(1, bags)))
     extra = () if factors is None else (factors,)
-    return Request(run, (*sources, *extra, RESULT), receiver, lambda: (str(params), program.kernel, program),
-                   lacking=lacking, steady=True)
+    request = Request(run, (*sources, *extra, RESULT), receiver, lambda: (str(params), program.kernel, program),
+                      lacking=lacking, steady=True)
+    return on_tiles(request, plan)
 
 
 def _bags(places: Operand, offsets: Any) -> tuple[int, Operand | None]:
@@ -168,7 +174,7 @@ class SparseGradient(NamedTuple):
     rows: Array
 
 
-@slicing_op("embedding_gradient", "", modelled=False)
+@slicing_op("embedding_gradient", "")
 def embedding_gradient(updates: Any, indices: Any, entries: int, *, index_policy: str = "raise", out: Any = None,
                        target: Target | str | None = None) -> Any:
     """Return the gradient of look-ups as rows with their indices (torch's sparse gradient; PopLibs has none).
@@ -197,37 +203,41 @@ def embedding_gradient(updates: Any, indices: Any, entries: int, *, index_policy
     """
     grad, places = table_of("updates", updates), indices_of("indices", indices)
     policy = checked_policy(index_policy)
-    count, lacking = whole("entries", entries, 0, _MOST_ENTRIES), lacking_of("popops.embedding_gradient", target)
-    fmt = elements_of(grad)
+    count, fmt = whole("entries", entries, 0, _MOST_ENTRIES), elements_of(grad)
     if not isinstance(fmt, Format):
         raise bad_type("updates", f"dtype {fmt}", "numbers of a format")
     if len(grad.shape) != len(places.shape) + 1 or grad.shape[:-1] != places.shape:
         raise bad_argument("updates", f"shape {grad.shape}", f"({', '.join(map(str, places.shape))}, width)")
     if out is not None:
         raise bad_argument("out", out, "None: how many rows there are depends on the indices")
+    width = grad.shape[-1]
+    tiles, lacking = planned_on("popops.embedding_gradient", target, lambda machine: gradient_plan(
+        "popops.embedding_gradient", machine, fmt, (count, width, places.array.size)))
     kept, named = rows_named(places.array.ravel(), count, policy)
     distinct, inverse = np.unique(named, return_inverse=True)
-    width = grad.shape[-1]
     parts = Part((distinct.size,), np.dtype(np.int64)), Part((distinct.size, width), fmt)
     made = results(None, parts, SparseGradient)
-    values = np.ascontiguousarray(grad.array.reshape(-1, width)[kept])
-    layout = Layout(((inverse.size, 0, None, 0),), ((0, distinct.size),), ((width, 1, 1, -1),))
-    inverse = inverse.astype(np.int64).reshape(-1)
+    values = np.ascontiguousarray(grad.array.reshape(-1, width))
+    every = np.full(places.array.size, -1, np.int64)  # and nowhere
+    every[kept] = inverse.reshape(-1)
+    layout = Layout(((every.size, 0, None, 0),), ((0, distinct.size),), ((width, 1, 1, -1),))
     into = made.views(made.receiver.array)
-    params = layout.params("put", "skip", inverse, into.rows, values, (fmt, fmt), update="add")
-    program = lower(params, settings.num_threads) if params.lookups and width else None
+    params = layout.params("put", "skip", every, into.rows, values, (fmt, fmt), update="add")
+    program = lower(params, settings.num_threads) if params.lookups and width and distinct.size else None
+    cut = parts_of(tiles, fmt, 0, (1, distinct.size, every.size), 0, "skip", "add", 1.0)
 
     def run(buffer: Array) -> None:
         view = made.views(buffer)
         view.indices[...] = distinct
         view.rows[...] = np.zeros((), view.rows.dtype)
         if program is not None:
-            program.executable(inverse, values, view.rows)
+            (cut or program.executable)(every, values, view.rows)
 
     nothing = told("popops.embedding_gradient", grad.shape, fmt)
-    return Request(run, (RESULT,), made.receiver,
-                   nothing if program is None else lambda: (str(params), program.kernel, program),
-                   wrap=made.wrap, lacking=lacking, keep=False)
+    request = Request(run, (RESULT,), made.receiver,
+                      nothing if program is None else lambda: (str(params), program.kernel, program),
+                      wrap=made.wrap, lacking=lacking, keep=False)
+    return on_tiles(request, tiles and tiles.plan)
 
 
 # What indices are like -------------------------------------------------------------------------------

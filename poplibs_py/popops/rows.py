@@ -14,6 +14,7 @@ from ..formats import FP32, Format
 from ..ops import RESULT, Operand, Request, on_tiles, planned_on
 from ..ops.numpy_ops import told
 from ..target import Target
+from ._modelled import PlanOn, TiledRun
 from ._slice_request import (
     Layout,
     checked_policy,
@@ -26,6 +27,7 @@ from ._slice_request import (
     take_request,
 )
 from ._slices import Axis, Component, SliceParams, Window, lower_sequences
+from .lookup_plans import scalars_plan
 from .making_steps import sequences_plan
 from .slices import slicing_op
 
@@ -161,7 +163,15 @@ def _labels(x: Any, indices: Any, policy: Any) -> tuple[Operand, Operand, Layout
     return table, labels, layout, checked
 
 
-@slicing_op("select_scalar_from_rows", "selectScalarFromRows", modelled=False)
+def _scalars_on(op: str, table: Operand, *, update: bool) -> PlanOn:
+    def plan_on(machine: Target) -> TiledRun | str:
+        made = scalars_plan(op, machine, elements_of(table), *table.shape, update=update)
+        return made if isinstance(made, str) else TiledRun(made)
+
+    return plan_on
+
+
+@slicing_op("select_scalar_from_rows", "selectScalarFromRows")
 def select_scalar_from_rows(x: Any, indices: Any, *, index_policy: str = "poplibs", out: Any = None,
                             target: Target | str | None = None) -> Any:
     """Return an element of each row (``popops::selectScalarFromRows``).
@@ -187,10 +197,11 @@ def select_scalar_from_rows(x: Any, indices: Any, *, index_policy: str = "poplib
     """
     table, labels, layout, policy = _labels(x, indices, index_policy)
     policy = "nan" if policy == "poplibs" else policy
-    return take_request("popops.select_scalar_from_rows", table, labels, layout, labels.shape, policy, out, target)
+    return take_request("popops.select_scalar_from_rows", table, labels, layout, labels.shape, policy, out, target,
+                        plan_on=_scalars_on("popops.select_scalar_from_rows", table, update=False))
 
 
-@slicing_op("update_scalar_in_rows", "updateScalarInRows", writes=True, modelled=False)
+@slicing_op("update_scalar_in_rows", "updateScalarInRows", writes=True)
 def update_scalar_in_rows(x: Any, indices: Any, *, index_policy: str = "poplibs", out: Any = None,
                           target: Target | str | None = None) -> Any:
     """Take 1 away from an element of each row (``popops::updateScalarInRows``): the gradient of a cross entropy.
@@ -220,7 +231,7 @@ def update_scalar_in_rows(x: Any, indices: Any, *, index_policy: str = "poplibs"
     marks = policy == "poplibs"
     less = Operand(np.broadcast_to(np.float32(-1), labels.shape), FP32)
     request = put_request("popops.update_scalar_in_rows", table, labels, less, layout, "skip" if marks else policy, out,
-                          target, update="add")
+                          target, update="add", plan_on=_scalars_on("popops.update_scalar_in_rows", table, update=True))
     run, columns = request.program, table.shape[1]
     assert run is not None
     request.operands = (table, labels, RESULT)

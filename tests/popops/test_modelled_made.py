@@ -103,7 +103,6 @@ def test_least_blocks_are_transposed_by_workers_and_longer_ones_row_by_row():
     lambda **how: popops.encode_one_hot(I32, 4, dtype="bfloat16", **how),
     lambda **how: popops.spline_weighting(X[:2], W, np.ones((2, 1)).astype(np.float16), np.zeros((2, 1), int), **how),
     lambda **how: popops.sequence_slice(F143, F143, [1], [1], [1], **how),
-    lambda **how: popops.select_scalar_from_rows(X, np.zeros(64, int), **how),
 ])  # fmt: skip
 def test_what_has_no_vertex_is_refused_by_name(call):
     with pytest.raises(UnsupportedError, match=r"^target: gc200 has no vertex for popops"):

@@ -185,13 +185,58 @@ def test_windows_are_sliced_along_one_axis_after_another():
     assert {step.times for step in run.plan.steps} == {7}
 
 
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags_are_rows_that_are_read_and_reduced(mode):
+    x, i = RNG.standard_normal((50, 24)).astype(np.float16), RNG.integers(0, 50, (6, 30))
+    made, run = ran(lambda: popops.embedding_bag(x, i, mode=mode, target="gc200"))
+    assert made.tobytes() == popops.embedding_bag(x, i, mode=mode).tobytes()
+    _, read = ran(lambda: popops.multi_slice(x, i.ravel(), target="gc200"))
+    reduction = {"sum": popops.sum, "mean": popops.mean, "max": popops.max}[mode]
+    _, reduced = ran(lambda: reduction(np.zeros((6, 30, 24), np.float16), 1, target="gc200"))
+    assert run.plan.cycles == read.plan.cycles + reduced.plan.cycles
+    _, weighed = ran(lambda: popops.embedding_bag(x.astype(np.float32), i, weights=i.astype(np.float32),
+                                                  target="gc200"))
+    assert "weigh" in weighed.plan.phases
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_gradients_of_look_ups_are_rows_added_to_zeros(dtype):
+    machine, u = Target.small(4), RNG.standard_normal((200, 8)).astype(dtype)
+    i = np.where(RNG.random(200) < 0.1, 99, RNG.integers(0, 6, 200))
+    made, run = ran(lambda: popops.embedding_gradient(u, i, 6, index_policy="skip", target=machine))
+    dense, added = ran(lambda: popops.multi_update_add(np.zeros((6, 8), dtype), u, i, index_policy="skip",
+                                                       target=machine))
+    assert np.array_equal(made.rows, dense[made.indices])
+    assert run.plan.cycles == added.plan.cycles + run.plan.phases["zero table"]
+
+
+@pytest.mark.parametrize(("rows", "columns", "tiles", "select", "pieces"), [
+    (3, 64, 6, 27 + 8, 2),  # half a row a tile
+    (64, 4, 8, 27 + 8 * 8, 1),  # eight rows a tile
+])  # fmt: skip
+def test_scalars_are_taken_where_their_rows_lie(rows, columns, tiles, select, pieces):
+    x, labels = RNG.standard_normal((rows, columns)).astype(np.float32), RNG.integers(0, columns, rows)
+    made, run = ran(lambda: popops.select_scalar_from_rows(x, labels, target="gc200"))
+    assert np.array_equal(made, x[np.arange(rows), labels])
+    assert (run.plan.steps[0].work[0].tiles, run.plan.phases["select"]) == (tiles, 6 * select)
+    assert ("sum" in run.plan.phases) == (pieces > 1)
+    made, run = ran(lambda: popops.update_scalar_in_rows(x, labels, target="gc200"))
+    assert made.tobytes() == popops.update_scalar_in_rows(x, labels).tobytes()
+    assert (len(run.plan.steps), run.plan.phases["update"]) == (1, 6 * select)
+
+
 def test_what_has_no_vertex_is_refused_by_name():
     x, i = np.zeros((9, 4), np.float32), np.array([1, 2])
     for call in (lambda **how: popops.multi_slice(testing.as_format(x, "bfloat16"), i, **how),
                  lambda **how: popops.multi_update_add(x, x[:2].astype(np.float16), i, **how),
                  lambda **how: popops.multi_update_add(x.astype(np.int16), x[:2].astype(np.int16), i, **how),
                  lambda **how: popops.dynamic_slice(testing.as_format(x, "f143"), [1], 0, 2, **how),
-                 lambda **how: popops.embedding_bag(x, i[None], **how)):
+                 lambda **how: popops.embedding_bag(testing.as_format(x, "bfloat16"), i[None], **how),
+                 lambda **how: popops.embedding_bag(x, i, [0, 1], **how),
+                 lambda **how: popops.embedding_bag(x.astype(np.float16), i[None], weights=x[None, 0, :2], **how),
+                 lambda **how: popops.embedding_bag(x, i[None], mode="mean", index_policy="skip", **how),
+                 lambda **how: popops.embedding_gradient(testing.as_format(x[:2], "bfloat16"), i, 9, **how),
+                 lambda **how: popops.select_scalar_from_rows(testing.as_format(x[:2], "bfloat16"), i, **how)):
         with pytest.raises(UnsupportedError, match=r"^target: gc200 has no vertex for popops"):
             call(target="gc200")
         with profile(target="gc200") as report:
@@ -206,7 +251,8 @@ def test_what_has_no_vertex_is_refused_by_name():
 DRAWN = [f"{front}multi_{kind}" for front in ("", "grouped_")
          for kind in ("slice", "update", "update_add", "update_mul", "update_max")]
 DRAWN += ["gather", "scatter", "dynamic_slice", "dynamic_update", "sequence_slice", "sort", "argsort", "sort_key_value",
-          "top_k", "top_k_with_permutation", "top_k_key_value", "fill", "iota", "encode_one_hot", "pad", "transpose",
+          "top_k", "top_k_with_permutation", "top_k_key_value", "embedding_bag", "embedding_gradient",
+          "select_scalar_from_rows", "update_scalar_in_rows", "fill", "iota", "encode_one_hot", "pad", "transpose",
           "normalise_image", "spline_basis", "spline_weighting"]
 
 
