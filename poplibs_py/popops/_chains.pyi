@@ -4,3 +4,4 @@ ITEM: np.dtype[np.void]
 FINISH: np.dtype[np.void]
 CHAIN_VERTEX: int
 FINISH_VERTEX: int
+SETTLE_VERTEX: int

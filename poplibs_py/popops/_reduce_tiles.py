@@ -1,7 +1,8 @@
 """How the sums and products of a modelled machine's reductions run, in the order of their plan; and the same in NumPy.
 
-A program has a compute set for each stage, and one more where workers share rows. The totals of a stage lie one after
-another in the workspace, those of a share in a row; what a stage reads is where the stage before left it.
+A program has a compute set for each stage, and one more where workers share rows; and where partial results are halves
+one that rounds them. The totals of a stage lie one after another in the workspace, those of a share in a row; what a
+stage reads is where the stage before left it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..formats import FP32, Format
+from ..formats import FP16, FP32, Format
 from ..formats.format import preset_of
 from ..formats.reference import decode
 from ..kernels import select
@@ -108,7 +109,7 @@ def lower_tiled(plan: ReducePlan, source: Format, column: int, row: int, result:
     steps: list[ComputeSet] = []
     for stage, shares in enumerate(plan.order):
         first, joins, end = _Chains(), _Chains(), begin
-        parted = begin + 4 * sum(s.end - s.begin for s in shares)
+        inner = parted = begin + 4 * sum(s.end - s.begin for s in shares)
         for share in shares:
             width, to = share.end - share.begin, end
             end += 4 * width
@@ -124,14 +125,21 @@ def lower_tiled(plan: ReducePlan, source: Format, column: int, row: int, result:
                 else:
                     _read(first, share, lies, at, part, to, step)
                 to += 4 * width
-        name = plan.steps[stage].name
-        steps += [*first.steps(name), *joins.steps(name)]
-        lies = _Lies(sources_of(shares), begin, plan.outputs) if stage + 1 < len(plan.order) else None
+        name, final = plan.steps[stage].name, stage + 1 == len(plan.order)
+        steps += first.steps(name)
+        for kind, low, high in ((plan.partials.inside, inner, parted), (plan.partials.between, begin, inner)):
+            steps += joins.steps(name) if low == begin else ()
+            if kind == "half" and low < high and not (final and low == begin):
+                items, more = _finish(FP16, low, (high - low) // 4, 1.0, False)
+                steps.append(ComputeSet(name, (Segment(_chains.SETTLE_VERTEX, items, np.arange(len(items))),)))
+                tables = [*tables, *more]
+        lies = None if final else _Lies(sources_of(shares), begin, plan.outputs)
         last, begin, step = begin, parted, step & 2
     items, more = _finish(result, last, plan.outputs, scale, update)
     steps.append(ComputeSet(plan.steps[-1].name, (Segment(_chains.FINISH_VERTEX, items, np.arange(len(items))),)))
     threads = threads_for(plan.factor * plan.outputs, _THREAD_ELEMENTS, threads)
-    program = Program(tuple(steps), 2, max(plan.target.tiles, len(items)), 0, begin, tables=(*tables, *more))
+    tiles = max(plan.target.tiles, -(-begin // (4 * _RESULTS)))
+    program = Program(tuple(steps), 2, tiles, 0, begin, tables=(*tables, *more))
     return TiledReduction(plan, program.executable(threads))
 
 
@@ -217,9 +225,17 @@ def interpret_reduction(plan: ReducePlan, x: Array, scale: float = 1.0) -> Array
             for share in shares:
                 for column in range(share.begin, share.end):
                     parts = [_chain(held[column][at:at + part], op) for at, part in _parts(share)]
-                    made[column].append(_chain(parts, op))
+                    if len(parts) > 1:
+                        parts = [_settled(part, plan.partials.inside) for part in parts]
+                    total = _chain(parts, op)
+                    made[column].append(total if shares is plan.order[-1] else _settled(total, plan.partials.between))
             held = [np.array(column, np.float32) for column in made]
         return np.array([column[0] for column in held], np.float32) * np.float32(scale)
+
+
+def _settled(number: np.float32, kind: str) -> np.float32:
+    """A partial result as its type holds it."""
+    return np.float32(np.float16(number)) if kind == "half" else number
 
 
 def _chain(numbers: Sequence[np.float32] | Array, op: str) -> np.float32:

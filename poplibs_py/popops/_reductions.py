@@ -92,7 +92,7 @@ def reduced_shape(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool)
 
 def reduction_request(name: str, x: Any, axes: Any, made: Callable[[int], Reduction], *, keepdims: Any = False,
                       out: Any = None, out_dtype: object = None, target: Target | str | None = None,
-                      argument: str = "axes") -> Request:
+                      argument: str = "axes", accum: tuple[str, str] = ("", "")) -> Request:
     """Describe a reduction.
 
     Parameters
@@ -105,6 +105,8 @@ def reduction_request(name: str, x: Any, axes: Any, made: Callable[[int], Reduct
         The reduction, given how many elements make one result.
     argument : str, optional
         What the op calls `axes`.
+    accum : (str, str), optional
+        What is asked of a modelled machine's partial results.
     """
     source = counted_source(x)
     over = axes_of(axes, source.array.ndim, argument)
@@ -121,7 +123,7 @@ def reduction_request(name: str, x: Any, axes: Any, made: Callable[[int], Reduct
         raise bad_argument("out_dtype", out_dtype, f"None: results are {reduction.result}")
     receiver = receive("out", out, shape, out_dtype, reduction.result or result_format(source.format), (source,),
                        reads=reduction.update, contiguous=True)
-    plan, lacking = _plan(name, source, over, receiver, reduction, target)
+    plan, lacking = _plan(name, source, over, receiver, reduction, target, accum)
     if count == 0:
         return on_tiles(_of_nothing(name, source, receiver, reduction, lacking), plan)
     if isinstance(plan, ReducePlan) and plan.order and plan.vertex_op in CHAINED:
@@ -139,7 +141,7 @@ _OF_PLACES = ("float", "half", "int", "unsigned int")
 
 
 def _plan(name: str, x: Operand, axes: tuple[int, ...], receiver: Receiver, reduction: Reduction,
-          target: Target | str | None) -> tuple[TilePlan | None, str]:
+          target: Target | str | None, accum: tuple[str, str] = ("", "")) -> tuple[TilePlan | None, str]:
     """The plan of a modelled machine, None for this CPU; and what the machine lacks."""
     element, way = x.array.dtype if x.format is None else x.format, reduction.way
     types = type_of(element), type_of(receiver.format)
@@ -171,7 +173,7 @@ def _plan(name: str, x: Operand, axes: tuple[int, ...], receiver: Receiver, redu
         return plan_argmax(name, x.shape, axes, types[0], machine), ""
     if composed:
         return plan_composed(name, way.kernel, way.finish, x.shape, axes, types, machine), ""
-    return plan_reduction(name, vertex_op, x.shape, axes, types, machine, scaled=scaled), ""
+    return plan_reduction(name, vertex_op, x.shape, axes, types, machine, scaled=scaled, accum=accum), ""
 
 
 def _in_order(x: Operand, axes: tuple[int, ...], receiver: Receiver, reduction: Reduction, plan: ReducePlan) -> Request:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import UnsupportedError, all_of, bad_argument, finite, flag, one_of
 from ..ops import machine_to_plan, op
+from ..ops.options import parsed
 from ..target import Target
 from ..target.types import type_of
 from ._made import shape_of
@@ -43,7 +44,7 @@ _SCALED = ("ADD", "SQUARE_ADD", "LOG_ADD")
 @op("popops.reduce", poplibs="popops::reduce", bound="popops.reduce_bound:reduce_bound",
     draws="testing.reduce_calls:reduce_calls")
 def reduce(x: Any, axes: Axes = None, op: str = "ADD", *, scale: float | None = None, update: bool = False,
-           keepdims: bool = False, out: Any = None, out_dtype: object = None,
+           keepdims: bool = False, out: Any = None, out_dtype: object = None, options: Mapping[str, Any] | None = None,
            target: Target | str | None = None) -> Any:
     """Reduce as PopLibs does (``popops::reduce``, ``popops::reduceWithOutput``).
 
@@ -65,6 +66,10 @@ def reduce(x: Any, axes: Axes = None, op: str = "ADD", *, scale: float | None = 
         Where the result goes.
     out_dtype : Format, dtype or str, optional
         The result's format, as in `sum`.
+    options : mapping, optional
+        PopLibs' ``accumType.interTile`` and ``accumType.inVertex``, ``"half"`` or ``"float"``: of partial results
+        between tiles, and between a tile's workers. Half is for float16 results of ADD, SQUARE_ADD, MUL and LOG_ADD on
+        modelled machines, and else raised to float: this CPU has no partial result of 16 bits.
     target : Target or str, optional
         The machine; by default this CPU.
 
@@ -107,7 +112,18 @@ def reduce(x: Any, axes: Axes = None, op: str = "ADD", *, scale: float | None = 
         integers = None
     made = Reduction(way, empty, integers, dtype, factor, adds)
     return reduction_request("reduce", x, axes, lambda _: made, keepdims=keepdims, out=out, out_dtype=out_dtype,
-                             target=target)
+                             target=target, accum=accum_types(options))
+
+
+def accum_types(options: Mapping[str, Any] | None) -> tuple[str, str]:
+    """Return what a call asks of partial results between tiles and inside; empty strings for nothing."""
+    def checked(key: str, _: str, value: Any) -> Any:
+        one_of(key, value, ("float", "half"))
+        return value
+
+    known: dict[str, str | None] = {"accumType.interTile": "inter_tile", "accumType.inVertex": "in_vertex"}
+    said = parsed(options, known, checked)
+    return said.get("inter_tile", ""), said.get("in_vertex", "")
 
 
 def reduce_many(reductions: Iterable[Mapping[str, Any]], *, target: Target | str | None = None) -> list[Any]:
@@ -145,11 +161,12 @@ def reduce_many(reductions: Iterable[Mapping[str, Any]], *, target: Target | str
     return [reduce(**{"target": target, **call}) for call in calls]
 
 
-_REDUCE_ARGUMENTS = ("x", "axes", "op", "scale", "update", "keepdims", "out", "out_dtype", "target")
+_REDUCE_ARGUMENTS = ("x", "axes", "op", "scale", "update", "keepdims", "out", "out_dtype", "options", "target")
 
 
 def plan_reduce(shape: Sequence[int], axes: Axes = None, op: str = "ADD", *, dtype: object = "float16",
-                out_dtype: object = None, scaled: bool = False, target: Target | str = "gc200") -> ReducePlan:
+                out_dtype: object = None, scaled: bool = False, options: Mapping[str, Any] | None = None,
+                target: Target | str = "gc200") -> ReducePlan:
     """Return what a modelled machine does for a reduction, and what that costs.
 
     It is the plan that such a call with ``target=`` follows, and that its `Run` has inside `poplibs_py.profile`.
@@ -167,6 +184,8 @@ def plan_reduce(shape: Sequence[int], axes: Axes = None, op: str = "ADD", *, dty
         extremes, bool for LOGICAL_AND and LOGICAL_OR.
     scaled : bool, optional
         Whether the last stage scales, or adds to what the result holds.
+    options : mapping, optional
+        As in `reduce`.
     target : Target or str, optional
         The machine.
 
@@ -198,4 +217,5 @@ def plan_reduce(shape: Sequence[int], axes: Axes = None, op: str = "ADD", *, dty
     types = type_of(source), type_of(result)
     if reduction_lacks(op, *types):
         raise UnsupportedError(f"target: {machine.name} has no vertex for {op} from {source} to {result}")
-    return plan_reduction("reduce", op, extents, over, types, machine, scaled=flag("scaled", scaled))
+    return plan_reduction("reduce", op, extents, over, types, machine, scaled=flag("scaled", scaled),
+                          accum=accum_types(options))

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from ..formats import FP32, QuarterArray, format_of
+from ..formats import FP16, FP32, QuarterArray, format_of
 from ..formats.bounds import Ball, gamma, sum_ball
 from ..ops import result_format, target_of
 
@@ -311,7 +311,8 @@ _OF_NOTHING = {"ADD": 0.0, "SQUARE_ADD": 0.0, "MUL": 1.0, "MIN": np.inf, "MAX": 
 
 
 def reduce_bound(x: Any, axes: Any = None, op: str = "ADD", *, scale: Any = None, update: bool = False,
-                 keepdims: bool = False, out: Any = None, out_dtype: Any = None, target: Any = None) -> Ball:
+                 keepdims: bool = False, out: Any = None, out_dtype: Any = None, options: Any = None,
+                 target: Any = None) -> Ball:
     """Return exact results and radii of a `reduce` call."""
     rows = Rows(x, axes, keepdims)
     before = None
@@ -333,9 +334,19 @@ def reduce_bound(x: Any, axes: Any = None, op: str = "ADD", *, scale: Any = None
     squares = op == "SQUARE_ADD"
     terms, sizes = (rows.values**2, rows.magnitudes**2) if squares else (rows.values, rows.magnitudes)
     ball = _sums(rows, terms, sizes, False, 1.0 if scale is None else float(scale), target)
+    if options and target_of(target).kind != "host":
+        ball = _of_halves(ball, sizes, abs(1.0 if scale is None else float(scale)))
     if before is not None:
         ball = (ball + before.ravel()).rounded(FP32)
     return rows.finished(ball, out, out_dtype)
+
+
+def _of_halves(ball: Ball, sizes: Floats, scale: float) -> Ball:
+    """Sums whose partial results may be rounded to FP16: on the tiles, between them and at the end, twice in each."""
+    with np.errstate(all="ignore"):
+        whole = sizes.sum(1)
+        radius = gamma(8, FP16.unit_roundoff) * whole + 8 * sizes.shape[1] * FP16.smallest_subnormal
+        return Ball(ball.centre, np.where(2 * whole > FP16.max, np.inf, ball.radius + scale * radius))
 
 
 def _integer_bound(rows: Rows, op: str, before: Any) -> Ball:

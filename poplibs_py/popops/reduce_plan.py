@@ -21,13 +21,14 @@ from .model import TYPE_BYTES, Vertex, tile_cycles, vector_of
 from .reduce_stages import (
     Dims,
     Order,
+    Partials,
     Types,
     depths_of,
     factor_of,
     later_stages,
     merged_dims,
     on_tiles_stage,
-    partial_type,
+    partials_of,
     result_tiles,
     sources_of,
 )
@@ -62,11 +63,14 @@ class ReducePlan(TilePlan):
         PopLibs' types of the operand and of the result.
     order : Order
         For each stage what each tile reduces: the order of sums.
+    partials : Partials
+        The types of what goes from stage to stage.
     """
 
     vertex_op: str
     dims: Dims
     types: Types
+    partials: Partials
     order: Order = ()
 
     @property
@@ -95,7 +99,7 @@ def reduction_lacks(op: str, data_type: str, result_type: str) -> bool:
 
 @lru_cache(maxsize=64)  # an order may be of many thousand shares
 def plan_reduction(op: str, vertex_op: str, shape: tuple[int, ...], axes: tuple[int, ...], types: Types,
-                   target: Target, *, scaled: bool = False) -> ReducePlan:
+                   target: Target, *, scaled: bool = False, accum: tuple[str, str] = ("", "")) -> ReducePlan:
     """Return the plan of a reduction that the machine has vertices for.
 
     Parameters
@@ -112,42 +116,46 @@ def plan_reduction(op: str, vertex_op: str, shape: tuple[int, ...], axes: tuple[
     target : Target
     scaled : bool, optional
         Whether the last stage scales, or adds to what the result holds.
+    accum : (str, str), optional
+        What is asked of partial results: see `partials_of`.
     """
+    partials = partials_of(vertex_op, types, accum)
     dims = merged_dims(shape, axes) or ((1, True),)
     mapping = linear_mapping(target, prod(shape), TYPE_BYTES[types[0]])
     steps: tuple[Step, ...] = ()
     order: Order = ()
     if prod(shape):
-        steps, order = _stages(target, vertex_op, types, dims, scaled)
+        steps, order = _stages(target, vertex_op, types, dims, partials, scaled)
     outputs = factor_of(dims, False) if prod(shape) else 0
     decisions = (
         ("mapping", mapping_words(target, mapping)),
         ("columns", f"{outputs:,} of {factor_of(dims):,} numbers each"),
         ("stages", ", ".join(step.name for step in steps) or "none"),
-        ("partials", partial_type(vertex_op, *types)),
+        ("partials", " between tiles, ".join(dict.fromkeys(partials)) + " inside" * (len(set(partials)) > 1)),
     )
     words = f"{op} {shape} over {axes}, {types[0]} to {types[1]}"
     return ReducePlan(
         op=op, problem=words, target=target, steps=steps, decisions=decisions,
         memory=_memory(target, np.diff(mapping.edges()) * TYPE_BYTES[types[0]], outputs, types[1], steps),
-        vertex_op=vertex_op, dims=dims, types=types, order=order)
+        vertex_op=vertex_op, dims=dims, types=types, partials=partials, order=order)
 
 
-def _stages(target: Target, op: str, types: Types, dims: Dims, scaled: bool) -> tuple[tuple[Step, ...], Order]:
+def _stages(target: Target, op: str, types: Types, dims: Dims, partials: Partials,
+            scaled: bool) -> tuple[tuple[Step, ...], Order]:
     """The stages of an operand that lies linearly."""
     elements = prod(extent for extent, _ in dims)
     mapping = linear_mapping(target, elements, TYPE_BYTES[types[0]])
-    step, shares, whole = on_tiles_stage(target, op, types, dims, mapping, scaled=scaled)
+    step, shares, whole = on_tiles_stage(target, op, types, dims, mapping, partials=partials, scaled=scaled)
     if whole:
         return (step,) if step else (), (shares,)
     outputs, between = factor_of(dims, False), types
     used = mapping.tiles
     if step is None:
-        partials = [(factor_of(dims), outputs)]
+        columns = [(factor_of(dims), outputs)]
     else:
-        partials = depths_of(sources_of(shares), outputs)
-        between, op = (partial_type(op, *types), types[1]), "ADD" if op == "SQUARE_ADD" else op
-    steps, order = later_stages(target, op, between, partials, used, scaled=scaled)
+        columns = depths_of(sources_of(shares), outputs)
+        between, op = (partials.between, types[1]), "ADD" if op == "SQUARE_ADD" else op
+    steps, order = later_stages(target, op, between, columns, used, partials=partials, scaled=scaled)
     return ((step, *steps), (shares, *order)) if step else (steps, order)
 
 
@@ -166,7 +174,7 @@ def _joined(target: Target, op: str, types: Types, tiles: int, columns: int) -> 
     """The stages that join what each of some tiles has of each column."""
     if tiles == 1:
         return ()
-    return later_stages(target, op, types, [(tiles, columns)], tiles)[0]
+    return later_stages(target, op, types, [(tiles, columns)], tiles, partials=partials_of(op, types))[0]
 
 
 def _plain(op: str, words: str, target: Target, steps: tuple[Step, ...], data_type: str, shape: tuple[int, ...],

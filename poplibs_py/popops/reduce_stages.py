@@ -25,8 +25,8 @@ from .reduce_model import (
 from .reduce_split import assigned_workers, column_grain, intermediate_split, rows_of_workers, stages_of_workers
 from .tile_plan import Step, TileWork
 
-__all__ = ["Dims", "Order", "Share", "Source", "Types", "depths_of", "factor_of", "later_stages", "merged_dims",
-           "on_tiles_stage", "partial_type", "result_tiles", "sources_of"]
+__all__ = ["Dims", "Order", "Partials", "Share", "Source", "Types", "depths_of", "factor_of", "later_stages",
+           "merged_dims", "on_tiles_stage", "partials_of", "result_tiles", "sources_of"]
 
 Dims = tuple[tuple[int, bool], ...]
 """Axes in the order in which elements lie: the extent, and whether it is reduced. Neighbours differ in that."""
@@ -73,9 +73,27 @@ Source = tuple[int, int, int]
 """Columns, from the first to before the last, that a tile has a number of, and the share that makes it."""
 
 
-def partial_type(op: str, data_type: str, result_type: str) -> str:
-    """The type of what goes from stage to stage: float for sums of halves."""
-    return "float" if "half" in (data_type, result_type) and op in _SUMS else result_type
+class Partials(NamedTuple):
+    """The types of partial results: of what tiles exchange, and of what a tile's workers leave to each other."""
+
+    between: str
+    inside: str
+
+
+def partials_of(op: str, types: Types, asked: Sequence[str] = ("", "")) -> Partials:
+    """The types of a reduction's partial results: float for sums of halves, but where half is asked for a half result.
+
+    Parameters
+    ----------
+    op : str
+        PopLibs' name of it.
+    types : (str, str)
+        Of the operand and of the result.
+    asked : (str, str), optional
+        What PopLibs' ``accumType.interTile`` and ``accumType.inVertex`` say; by default nothing.
+    """
+    usual = "float" if "half" in types and op in _SUMS else types[1]
+    return Partials(*(kind if kind == types[1] else usual for kind in asked))
 
 
 def merged_dims(shape: Sequence[int], axes: Iterable[int]) -> Dims:
@@ -207,7 +225,7 @@ def _dealt(sizes: Sequence[int], parts: Sequence[Runs]) -> list[tuple[int, int]]
 
 
 @lru_cache(maxsize=1024)
-def _on_tile(target: Target, op: str, types: Types, between: str, groups: tuple[tuple[int, int], ...], along: bool,
+def _on_tile(target: Target, op: str, types: Types, inside: str, groups: tuple[tuple[int, int], ...], along: bool,
              packed: bool, update: bool) -> _OnTile:
     """Deal the columns of a tile out to its workers: groups of them, columns and rows of each.
 
@@ -231,11 +249,11 @@ def _on_tile(target: Target, op: str, types: Types, between: str, groups: tuple[
         else:
             cut.append((group, columns, parts))
         last = len(parts) == 1
-        made = types[0], types[1] if last else between
+        made = types[0], types[1] if last else inside
         first += [((columns, part), _vertex(target, op, made, columns, part, lies, update and last)) for part in parts]
         if not last:
             join = "ADD" if op == "SQUARE_ADD" else op
-            later.append(_vertex(target, join, (between, types[1]), columns, len(parts), columns == 1, update))
+            later.append(_vertex(target, join, (inside, types[1]), columns, len(parts), columns == 1, update))
     load = [0] * target.workers
     workers = assigned_workers(target, op, types[0], [shape for shape, _ in first])
     for worker, (_, vertex) in zip(workers, first, strict=True):
@@ -262,7 +280,7 @@ def _step(name: str, work: Sequence[TileWork], temporary: int) -> Step:
 
 
 def on_tiles_stage(target: Target, op: str, types: Types, dims: Dims, mapping: LinearMapping, *,
-                   scaled: bool = False) -> tuple[Step | None, tuple[Share, ...], bool]:
+                   partials: Partials, scaled: bool = False) -> tuple[Step | None, tuple[Share, ...], bool]:
     """Reduce what each tile holds of a column.
 
     Parameters
@@ -275,6 +293,8 @@ def on_tiles_stage(target: Target, op: str, types: Types, dims: Dims, mapping: L
     dims : Dims
     mapping : LinearMapping
         Of the operand.
+    partials : Partials
+        The types of what is not a result yet.
     scaled : bool, optional
         Whether the last stage scales, or adds to what is there.
 
@@ -289,18 +309,17 @@ def on_tiles_stage(target: Target, op: str, types: Types, dims: Dims, mapping: L
     whole = all(box.last - box.first == factor for boxes in held for box in boxes)
     if not whole and all(box.last - box.first == 1 for boxes in held for box in boxes):
         return None, (), False
-    between = partial_type(op, *types)
-    made = types if whole else (types[0], between)
+    made = types if whole else (types[0], partials.between)
     along = not dims or dims[-1][1]
     shares: list[Share] = []
     work, most = [], 0
     for tile, boxes in enumerate(held):
         groups = tuple((box.end - box.begin, box.last - box.first) for box in boxes)
-        dealt = _on_tile(target, op, made, between, groups, along, False, scaled and whole)
+        dealt = _on_tile(target, op, made, partials.inside, groups, along, False, scaled and whole)
         shares += _shares(tile, boxes, dealt)
         kept = 0 if whole else sum(columns for columns, _ in groups)
         parted = sum(columns * len(parts) for _, columns, parts in dealt.pieces if len(parts) > 1)
-        most = max(most, (kept + parted) * TYPE_BYTES[between])
+        most = max(most, kept * TYPE_BYTES[partials.between] + parted * TYPE_BYTES[partials.inside])
         work.append(TileWork(1, sum(c * d for c, d in groups), dealt.vertices, dealt.cycles))
     return _step("reduce on tiles", work, most), tuple(shares), whole
 
@@ -339,8 +358,8 @@ Cut = tuple[int, int, tuple[int, ...]]
 """Columns, and the runs of their numbers that a tile takes each."""
 
 
-def later_stages(target: Target, op: str, types: Types, partials: Sequence[tuple[int, int]], used: int, *,
-                 scaled: bool = False) -> tuple[tuple[Step, ...], Order]:
+def later_stages(target: Target, op: str, types: Types, columns: Sequence[tuple[int, int]], used: int, *,
+                 partials: Partials, scaled: bool = False) -> tuple[tuple[Step, ...], Order]:
     """Reduce partials that lie on several tiles.
 
     Parameters
@@ -350,18 +369,20 @@ def later_stages(target: Target, op: str, types: Types, partials: Sequence[tuple
         PopLibs' name of it.
     types : (str, str)
         Of the partials and of the results.
-    partials : sequence of (int, int)
-        How many a column has, and how many neighbouring columns have so many.
+    columns : sequence of (int, int)
+        How many partials a column has, and how many neighbouring columns have so many.
     used : int
         Tiles that hold them.
+    partials : Partials
+        The types of those that are left after a stage.
     scaled : bool, optional
         Whether the last stage scales, or adds to what is there.
     """
     in_type, out_type = types
-    between, outputs = partial_type(op, in_type, out_type), sum(width for _, width in partials)
+    outputs = sum(width for _, width in columns)
     steps: list[Step] = []
     order: list[tuple[Share, ...]] = []
-    depths = list(partials)
+    depths = list(columns)
     while True:
         most, total = max(depth for depth, _ in depths), sum(depth * width for depth, width in depths)
         few = most * most < 4 * target.tiles and 4 * used > 3 * target.tiles
@@ -372,12 +393,13 @@ def later_stages(target: Target, op: str, types: Types, partials: Sequence[tuple
         for begin, end, runs in cuts:
             used += len(runs)
             depths.append((len(runs), end - begin))
-        step, shares = _exchanged(target, op, (in_type, between), between, cuts, "reduce between tiles", False)
+        made = in_type, partials.between
+        step, shares = _exchanged(target, op, made, partials.inside, cuts, "reduce between tiles", False)
         steps.append(step)
         order.append(shares)
-        in_type, op = between, "ADD" if op == "SQUARE_ADD" else op
+        in_type, op = partials.between, "ADD" if op == "SQUARE_ADD" else op
     last = _result_cuts(depths, result_tiles(target, outputs, vector_of(target, out_type)))
-    step, shares = _exchanged(target, op, (in_type, out_type), between, [cut for _, cut in last],
+    step, shares = _exchanged(target, op, (in_type, out_type), partials.inside, [cut for _, cut in last],
                               "reduce to the result", scaled, [tile for tile, _ in last])
     return (*steps, step), (*order, shares)
 
@@ -423,7 +445,7 @@ def _runs(pieces: Sequence[tuple[int, int, int]], depths: Sequence[tuple[int, in
     return made
 
 
-def _exchanged(target: Target, op: str, types: Types, between: str, cuts: Sequence[Cut], name: str, scaled: bool,
+def _exchanged(target: Target, op: str, types: Types, inside: str, cuts: Sequence[Cut], name: str, scaled: bool,
                tiles: Sequence[int] = ()) -> tuple[Step, tuple[Share, ...]]:
     """A stage whose tiles receive their partials; without `tiles` each run goes to one of its own, in turn."""
     shares: list[Share] = []
@@ -438,7 +460,7 @@ def _exchanged(target: Target, op: str, types: Types, between: str, cuts: Sequen
     work, most = [], 0
     for at, boxes in sorted(groups.items()):
         shapes = tuple((box.end - box.begin, box.last - box.first) for box in boxes)
-        dealt = _on_tile(target, op, types, between, shapes, False, True, scaled)
+        dealt = _on_tile(target, op, types, inside, shapes, False, True, scaled)
         shares += _shares(at, boxes, dealt)
         elements = sum(columns * rows for columns, rows in shapes)
         received = elements * TYPE_BYTES[types[0]]

@@ -135,5 +135,18 @@ cdef void finish(const void *given, const pop_tile *tile) noexcept nogil:
             memcpy(out + at * f.item, numbers, 4 * n)
 
 
+cdef void settle(const void *given, const pop_tile *tile) noexcept nogil:
+    """Totals rounded to the format of what tiles or workers leave to each other."""
+    cdef const pop_chain_finish *f = <const pop_chain_finish *>given
+    cdef float *totals = <float *>(tile.operands[2] + f.first)
+    cdef char codes[4 * BLOCK]
+    cdef int64_t at, n
+    for at from 0 <= at < f.count by BLOCK:
+        n = f.count - at if f.count - at < BLOCK else BLOCK
+        (<pop_encoder>f.encode)(<const pop_cast *>f.write, totals + at, codes, n, NULL)
+        (<pop_decoder>f.decode)(<const pop_cast *>f.before, codes, totals + at, n)
+
+
 CHAIN_VERTEX = <size_t>&chain
 FINISH_VERTEX = <size_t>&finish
+SETTLE_VERTEX = <size_t>&settle

@@ -11,7 +11,7 @@ import pytest
 
 from poplibs_py import popops, profile, testing
 from poplibs_py.config import thread_limit
-from poplibs_py.errors import InvalidArgumentError, UnsupportedError
+from poplibs_py.errors import InvalidArgumentError, InvalidOptionError, UnsupportedError
 from poplibs_py.formats import BF16, QuarterArray
 from poplibs_py.kernels.levels import available_levels
 from poplibs_py.popops import plan_reduce
@@ -45,6 +45,43 @@ def test_sums_are_those_of_the_plan_element_by_element(op, dtype, machine):
                 with thread_limit(threads):
                     made = SUMS[op](y, axes, out_dtype="float32", target=machine)
                 testing.assert_same_bits(made, due.reshape(made.shape))
+
+
+@pytest.mark.parametrize("options", [{"accumType.interTile": "half"}, {"accumType.inVertex": "half"},
+                                     {"accumType.interTile": "half", "accumType.inVertex": "half"}], ids=str)
+@pytest.mark.parametrize("op", SUMS)
+def test_partial_results_are_halves_where_that_is_asked_for(op, options):
+    rounded = False
+    for machine in (GC200, SMALL):
+        for shape, axes in (((64, 64), (0,)), ((900,), (0,)), ((700, 30), (0,)), ((3, 300, 4), (1,)), ((5, 7), ())):
+            x = numbers(shape, np.float16)
+            plan = plan_reduce(shape, axes, op, options=options, target=machine)
+            due = interpret_reduction(plan, x).astype(np.float16)
+            made = popops.reduce(x, axes, op, options=options, target=machine)
+            testing.assert_same_bits(made, due.reshape(made.shape))
+            usual = popops.reduce(x, axes, op, target=machine)
+            rounded |= not np.array_equal(made, usual)
+            if op != "MUL":
+                testing.check("popops.reduce", x, axes, op, options=options, target=machine)
+    assert rounded
+
+
+def test_what_is_asked_of_partial_results_is_in_the_plan():
+    both = {"accumType.interTile": "half", "accumType.inVertex": "half"}
+    usual, half = plan_reduce((4096, 256), 0), plan_reduce((4096, 256), 0, options=both)
+    assert (usual.partials, half.partials) == (("float", "float"), ("half", "half"))
+    assert half.exchanged_bytes < usual.exchanged_bytes
+    assert "StridedReduce<ADD,half,half>" in str(half)
+    mixed = plan_reduce((4096, 256), 0, options={"accumType.interTile": "half"})
+    assert "half between tiles, float inside" in str(mixed)
+    for keywords in ({"out_dtype": "float32"}, {"dtype": "float32"}):  # raised, as in PopLibs
+        assert plan_reduce((4096, 256), 0, options=both, **keywords) == plan_reduce((4096, 256), 0, **keywords)
+    x = numbers((40, 50), np.float16)
+    testing.assert_same_bits(popops.reduce(x, 0, options=both), popops.reduce(x, 0))
+    with pytest.raises(InvalidArgumentError, match=r"accumType.interTile: got int"):
+        popops.reduce(x, 0, options={"accumType.interTile": "int"})
+    with pytest.raises(InvalidOptionError, match=r"did you mean 'accumType.inVertex'"):
+        popops.reduce(x, 0, options={"accumType.inVertexes": "half"})
 
 
 def test_results_are_scaled_added_and_rounded_once():
