@@ -33,6 +33,8 @@ _PAGE = 4096
 _FEW_READS = 4
 _FAR_COLUMNS = 128  # of X as it lies, which single elements walk as a whole at every level
 _FAR_READS = 12
+_FARTHER_READS = 24
+_NARROW_READS = 6
 _FAR = 1 << 22
 
 
@@ -121,11 +123,11 @@ def panels_pay(p: SpmmParams) -> bool:
     reads = stored / (max(1, p.groups * p.shape[1]) * min(8, p.block_shape[0]))
     x_bytes = p.shape[1] * row_bytes
     if _walks_whole_rows(p) and (row_bytes <= _PAGE // 2 or x_bytes > 2 * _FAR):
-        return reads >= _FAR_READS
+        return reads >= (_FARTHER_READS if x_bytes >= _FAR else _FAR_READS)
     if x_bytes >= _FAR and reads >= _FEW_READS:
         return True
     if p.block_shape == (1, 1):
-        return reads >= (_FEW_READS if row_bytes > _NARROW_ROW else _READS_WORTH_A_COPY)
+        return reads >= (_FEW_READS if row_bytes > _NARROW_ROW else _NARROW_READS)
     if row_bytes < _NARROW_ROW // 2 or (p.block_shape[0] > 8 and row_bytes < _PAGE):
         worth = _READS_WORTH_A_COPY if row_bytes >= _NARROW_ROW // 2 else 2 * _READS_WORTH_A_COPY
         return row_bytes >= _LINE and reads >= worth
@@ -135,8 +137,9 @@ def panels_pay(p: SpmmParams) -> bool:
 def _walks_whole_rows(p: SpmmParams) -> bool:
     """Whether single elements meet X as it lies some vectors at a time, the next rows asked for ahead.
 
-    Measured for FP32, m = k = 1024 to 16384: with 4 and 8 reads of a row 1.0 to 2.2 times as fast as panels, with 16
-    0.7 to 1.1 times; a row of more than 2 KiB of an X in the L3 is better in panels.
+    Measured for FP32, m = k = 1024 to 16384: with 4 and 8 reads of a row 1.0 to 2.2 times as fast as panels; with 16
+    0.7 to 0.9 times where X has less than 4 MiB, 0.7 to 1.7 times where it has more, and with 30 there 0.8 to 1.5
+    times; a row of more than 2 KiB of an X in the L3 is better in panels.
     """
     return (p.block_shape == (1, 1) and p.columns % _FAR_COLUMNS == 0
             and compute_format_of(p.w_format, p.x.format) == "float32")

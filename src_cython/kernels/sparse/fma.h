@@ -79,6 +79,8 @@ POP_INLINE void sweep_elements(const int NZ, const int WHOLE, const int ORDER, c
     const char *const x = s->x;
     const int32_t *const order_last = ORDER ? s->order + s->offsets[s->last] - 1 : NULL;
     const int streams = s->offsets[s->last] - s->offsets[s->first] > ELEMENTS_THAT_STREAM;
+    const int in_lines = WHOLE && NZ > 1 && can_write_lines(s->y, s->columns, s->y_row, s->stream);
+    line_writer writer = lines_from(s->y);
 #define ELEMENT(q) s->values + 4 * (ORDER ? s->order[q] : (q)), x + s->inner[q] * ldx
     for (int64_t r = s->first; r < s->last; r += 4) {
         vec acc[4][4];
@@ -116,9 +118,12 @@ POP_INLINE void sweep_elements(const int NZ, const int WHOLE, const int ORDER, c
             for (int64_t q = at[i] + steps; q < end[i]; q++) add_element(NZ, WHOLE, kind, ELEMENT(q), m, acc[i]);
             float *y = s->y + (r + i - s->first) * s->y_row;
 #pragma GCC unroll 4
-            for (int z = 0; z < NZ; z++) put(y + z * VL, acc[i][z], z < NZ - 1 ? pop_v_first(VL) : m, s->stream);
+            for (int z = 0; z < NZ; z++)
+                if (in_lines) write_vector(&writer, acc[i][z]);
+                else put(y + z * VL, acc[i][z], z < NZ - 1 ? pop_v_first(VL) : m, s->stream);
         }
     }
+    if (in_lines) end_lines(&writer);
 #undef ELEMENT
 }
 
@@ -144,6 +149,8 @@ POP_INLINE void sweep_far(const int kind, const pop_sparse_item *t, const pop_sp
 {
     const int64_t ldx = s->x_row, bytes = VL * (kind == POP_X_FP32 ? 4 : 2), final = s->offsets[s->last] - 1;
     const lanes all = pop_v_first(VL);
+    const int in_lines = can_write_lines(s->y, s->columns, s->y_row, s->stream);
+    line_writer writer = lines_from(s->y);
     for (int64_t r = s->first; r < s->last; r++)
         for (int64_t j = 0; j < s->columns; j += FAR_VECTORS * VL) {
             const char *const x = s->x + j / VL * bytes;
@@ -163,8 +170,11 @@ POP_INLINE void sweep_far(const int kind, const pop_sparse_item *t, const pop_sp
             }
             float *y = s->y + (r - s->first) * s->y_row + j;
 #pragma GCC unroll 8
-            for (int z = 0; z < FAR_VECTORS; z++) put(y + z * VL, acc[z], all, s->stream);
+            for (int z = 0; z < FAR_VECTORS; z++)
+                if (in_lines) write_vector(&writer, acc[z]);
+                else put(y + z * VL, acc[z], all, s->stream);
         }
+    if (in_lines) end_lines(&writer);
 }
 
 typedef void (*sweep_function)(const pop_sparse_item *, const pop_sparse_view *);

@@ -10,6 +10,52 @@ POP_INLINE void put(float *y, vec v, lanes m, int64_t stream)
     else pop_v_store_f(y, v);
 }
 
+/* Vectors one after the other from `y` on, past the caches wherever that is: lines of the caches are put together from two
+ * vectors each, what is less than a line at both ends is stored as usual. NumPy's large arrays begin 16 bytes off a line. */
+typedef struct line_writer {
+    float *line; /* where the next one begins */
+    vec left;
+    int64_t off; /* floats from it to the next vector */
+    int begun;
+} line_writer;
+
+POP_INLINE int can_write_lines(const float *y, int64_t columns, int64_t y_row, int64_t stream)
+{
+    return POP_LEVEL >= POP_LEVEL_AVX512 && stream && columns == y_row && columns % VL == 0 && (uintptr_t)y % 4 == 0;
+}
+
+#if POP_LEVEL >= POP_LEVEL_AVX512
+POP_INLINE line_writer lines_from(float *y)
+{
+    const int64_t off = (int64_t)((uintptr_t)y % 64) / 4;
+    return (line_writer){.line = y - off, .off = off};
+}
+
+POP_INLINE __m512 whole_line(const line_writer *w, vec right)
+{
+    const __m512i lane = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    return _mm512_permutex2var_ps(w->left, _mm512_add_epi32(lane, _mm512_set1_epi32((int32_t)(VL - w->off))), right);
+}
+
+POP_INLINE void write_vector(line_writer *w, vec v)
+{
+    if (w->begun || !w->off) _mm512_stream_ps(w->line, whole_line(w, v));
+    else _mm512_mask_storeu_ps(w->line, (__mmask16)(0xffffu << w->off), whole_line(w, v));
+    w->line += VL;
+    w->left = v;
+    w->begun = 1;
+}
+
+POP_INLINE void end_lines(const line_writer *w)
+{
+    if (w->begun) _mm512_mask_storeu_ps(w->line, (__mmask16)((1u << w->off) - 1), whole_line(w, w->left));
+}
+#else
+POP_INLINE line_writer lines_from(float *y) { return (line_writer){.line = y}; }
+POP_INLINE void write_vector(line_writer *w, vec v) { (void)w, (void)v; }
+POP_INLINE void end_lines(const line_writer *w) { (void)w; }
+#endif
+
 /* STEP lines of a block, added to R rows x NZ vectors of sums. WHOLE: no vector is masked. */
 POP_INLINE void add_lines(const int R, const int NZ, const int STEP, const int WHOLE, const int kind, const char *w,
                           int64_t down, int64_t along, const char *x, int64_t ldx, lanes m, vec acc[8][8])
