@@ -79,10 +79,13 @@ POP_INLINE void pairs_in_blocks(const int R, const int NZ, const int HOW, const 
         const int64_t c = s->inner[q], n = least(t->block_depth, t->depth - c * t->block_depth);
         /* Not by HOW: GCC 12 then walks w by an induction variable, and blocks of 8 take a tenth longer. */
         const char *x = x0 + c * xblock, *w = w0 + (s->order ? s->order[q] : q) * t->value_block, *w4 = w + 4 * down;
+        uintptr_t next = (uintptr_t)x0 + (uintptr_t)(s->inner[q + 1 < q1 ? q + 1 : q] * xblock);
         if (HOW == DP_ORDERED)
             prefetch_block(w0 + s->order[least(q + ORDER_AHEAD, end)] * t->value_block, along, t->value_block);
-        for (int64_t k = 0; k + 1 < n; k += 2, x += 2 * ldx, w += along, w4 += along)
+        for (int64_t k = 0; k + 1 < n; k += 2, x += 2 * ldx, w += along, w4 += along, next += 2 * (uintptr_t)ldx) {
+            prefetch_rows(2, NZ, next, (uintptr_t)ldx);
             pair_step(R, NZ, 0, w, w4, down, x, x + ldx, m, acc);
+        }
         if (n & 1) pair_step(R, NZ, 1, w, w4, down, x, x, m, acc);
     }
 }
