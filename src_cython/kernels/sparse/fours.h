@@ -55,9 +55,15 @@ POP_INLINE void next_block(const int R, const int NZ, const int kind, const int 
         prefetch_block(t->w + *(next < k->order_last ? next : k->order_last) * k->value_block, along, k->value_block);
     }
     const char *w = HOW == FOURS_ORDER ? t->w + *t->order++ * k->value_block : t->w, *x = t->x + *t->inner++ * k->x_block;
+    const int lines = kind == POP_X_FP32 ? NZ * VL / 16 : (NZ * VL + 31) / 32;
+    const int64_t to_next = t->inner < t->end ? t->x + *t->inner * k->x_block - x : 0;
+    if (R >= 4) prefetch_rows(4, lines, (uintptr_t)x + (uintptr_t)to_next, (uintptr_t)ldx);
     add_lines(R, NZ, 4, 1, kind, w, down, along, x, ldx, 0, acc);
-    for (int64_t d = 4; d < k->block_depth; d += 4)
-        add_lines(R, NZ, 4, 1, kind, w += 4 * along, down, along, x += 4 * ldx, ldx, 0, acc);
+    for (int64_t d = 4; d < k->block_depth; d += 4) {
+        x += 4 * ldx;
+        if (R >= 4) prefetch_rows(4, lines, (uintptr_t)x + (uintptr_t)to_next, (uintptr_t)ldx);
+        add_lines(R, NZ, 4, 1, kind, w += 4 * along, down, along, x, ldx, 0, acc);
+    }
     if (HOW != FOURS_ORDER) t->w += k->value_block;
 }
 

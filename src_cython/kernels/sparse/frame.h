@@ -262,7 +262,7 @@ POP_INLINE void prefetch_block(const char *w, int64_t along, int64_t bytes)
 }
 
 /* The hardware does not foretell either which rows of X a block meets: each block asks for those of the next one while it
- * is multiplied, so that they come from the L1. BF16 and FP8, m = k = 1024: up to 1.15 times as fast. A tile off the
+ * is multiplied, so that they come from the L1. m = k = 1024: up to 1.15 times as fast. A tile off the
  * cache lines begins on one that the tile on its left has met. */
 POP_INLINE void prefetch_rows(const int ROWS, const int LINES, uintptr_t x, uintptr_t row)
 {
