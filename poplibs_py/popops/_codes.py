@@ -1,4 +1,4 @@
-"""Programs that are parts of sequences: copies of elements as bits, choices between two arrays, sums in FP32."""
+"""Programs that are parts of sequences: copies of elements as bits, sums in FP32."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..formats import FP32
 from ..program import Executable
 from ._strided import StridedOperand, StridedParams, lower
 
-__all__ = ["adding", "choosing", "copying"]
+__all__ = ["adding", "copying"]
 
 Strides = tuple[int, ...]
 
@@ -26,17 +26,6 @@ def copying(shape: tuple[int, ...], itemsize: int, source: Strides, result: Stri
         Strides in bytes.
     """
     return _program(None, shape, (StridedOperand(_word(itemsize), source),), StridedOperand(_word(itemsize), result))
-
-
-def choosing(shape: tuple[int, ...], itemsize: int, first: Strides, second: Strides, condition: Strides,
-             result: Strides) -> Executable:
-    """Return what takes elements of the first array where a condition of bool holds, and else of the second.
-
-    Its operands are the two arrays, the condition and the result, each with its strides in bytes.
-    """
-    word = _word(itemsize)
-    read = StridedOperand(word, first), StridedOperand(word, second), StridedOperand(np.dtype(np.bool_), condition)
-    return _program("select", shape, read, StridedOperand(word, result))
 
 
 def adding(shape: tuple[int, ...], first: Strides, second: Strides, result: Strides) -> Executable:

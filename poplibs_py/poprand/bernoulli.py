@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from ..config import settings
 from ..errors import bad_argument, finite
 from ..ops import RESULT, VALUES, Operand, Receiver, Request, array_operand
-from ..popops._codes import choosing
-from ..program import Room, Sequence, value_words
+from ..popops._steps import Chain, Step
+from ..popops._strided import StridedOperand, StridedParams, lower
+from ..program import Executable, Room, Sequence
 from . import hardware
 from .arguments import (
     BOOL,
@@ -32,7 +35,6 @@ from .where import Where, random_op
 
 __all__ = ["bernoulli", "dropout", "dropout_gradient", "shaped_dropout", "shaped_dropout_gradient"]
 
-_ZERO = np.zeros((), np.uint32)
 _SIZES = {4: "4 bytes", 2: "2 bytes", 1: "1 byte"}
 
 
@@ -238,20 +240,26 @@ def shaped_dropout(x: Array, mask_shape: Shape, keep_prob: float, scale: float |
 def _masked(source: Operand, extents: tuple[int, ...], chance: float, factor: float, receiver: Receiver,
             place: Place) -> Request:
     """Describe a dropout of the counter stream by a mask of these extents."""
-    law, all_kept = _bernoulli(chance, BOOL), _dropping(source, 1.0, factor)
-    size, given, written = math.prod(extents), source.array, receiver.array
-    mask = np.broadcast_to(np.empty(extents, np.bool_), given.shape)
-    chosen = choosing(given.shape, given.itemsize, written.strides, (0,) * given.ndim, mask.strides, written.strides)
-    words = value_words(0, all_kept.words(given.size, Place((0, 0, 0), 0)))  # draws nothing that could change a bit
+    law, size = _bernoulli(chance, BOOL), math.prod(extents)
+    source = replace(source, gathered=False)
     room = Room(operands=3)
-    kept = room.take(size)
-    program = Sequence([
-        (law.program(size), (kept, 2)),
-        (all_kept.program(given.size), (0, 1, words)),
-        (chosen, (1, _ZERO, kept, 1)),
-    ], 3, room.bytes)
-    return Request(program, (source, RESULT, VALUES), receiver, lambda: all_kept.told(receiver), law.words(size, place),
+    mask = room.take(size)
+    program = Sequence([(law.program(size), (mask, 2)), (_masking(source, extents, factor, receiver), (0, mask, 1))], 3,
+                       room.bytes)
+    return Request(program, (source, RESULT, VALUES), receiver, lambda: law.told(receiver), law.words(size, place),
                    place.ready)
+
+
+def _masking(source: Operand, extents: tuple[int, ...], factor: float, receiver: Receiver) -> Executable:
+    """Return what scales elements where a mask of these extents holds, as `dropout` does, and writes +0 elsewhere."""
+    mask = np.broadcast_to(np.empty(extents, np.bool_), source.shape)
+    chain = Chain((Step("mul", (0, 3), (4,)), Step("select", (4, 5, 1), (2,))), ("float32", "bool", *["float32"] * 4),
+                  tuple((value, np.float32(number).tobytes()) for value, number in ((3, factor), (5, 0.0))))
+    read = StridedOperand(source.format, source.array.strides), StridedOperand(BOOL, mask.strides)
+    written = StridedOperand(source.format, receiver.array.strides)
+    params = StridedParams("shaped dropout", source.shape, read, (written,), "nearest-even",
+                           "inf" if source.format.has_infinity else "saturate", chain=chain)
+    return lower(params, settings.num_threads).executable
 
 
 def _mask_shape(mask_shape: Shape, shape: tuple[int, ...]) -> tuple[int, ...]:
