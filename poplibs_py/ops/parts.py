@@ -13,7 +13,7 @@ from ..formats import Format
 from ..program import Views
 from .operands import Array, Receiver, new_result, receive
 
-__all__ = ["Part", "Results", "results"]
+__all__ = ["Given", "Part", "Results", "results"]
 
 _ALIGNMENT = 64
 
@@ -48,9 +48,8 @@ class Results:
     offsets : tuple of int
         Where each result begins.
     wrap : callable
-        Makes the bytes into what is returned.
-    given : bool
-        Whether the caller gave arrays for them, to which they are copied when all are done.
+        Makes the bytes into what is returned: views of them, or arrays that the caller gave, to which they are copied
+        when all are done.
     views : callable
         Makes the bytes into the results: compiled, for what a repeated call does.
     """
@@ -58,8 +57,35 @@ class Results:
     receiver: Receiver
     offsets: tuple[int, ...]
     wrap: Callable[[Array, Any], Any]
-    given: bool
     views: Callable[[Array], Any]
+
+
+@dataclass(frozen=True)
+class Given:
+    """Copies several results to arrays that the caller gave.
+
+    Attributes
+    ----------
+    views : Views
+        Makes the bytes into the results.
+    receivers : list of Receiver
+        Whose memory it is.
+    """
+
+    views: Views
+    receivers: list[Receiver]
+
+    @property
+    def keeps(self) -> bool:
+        """Whether all are arrays of the argument `out`, one behind another, so that a bound call finds them."""
+        return all(type(receiver.given) is np.ndarray for receiver in self.receivers)
+
+    def __call__(self, buffer: Array, _: Any) -> Any:
+        """Copy the results to the arrays, and return these."""
+        made = self.views(buffer)
+        for receiver, array in zip(self.receivers, made, strict=True):
+            receiver.array[...] = array
+        return (type(made)._make if hasattr(made, "_make") else tuple)(x.given for x in self.receivers)
 
 
 def results(out: Any, parts: Sequence[Part], kind: type) -> Results:
@@ -77,14 +103,8 @@ def results(out: Any, parts: Sequence[Part], kind: type) -> Results:
     receivers = None if out is None else _given(out, parts)
     views = Views(kind, tuple((part.shape, part.dtype, offset) for part, offset in zip(parts, offsets, strict=True)))
 
-    def copies(buffer: Array, _: Any) -> Any:
-        assert receivers is not None
-        for receiver, array in zip(receivers, views(buffer), strict=True):
-            receiver.array[...] = array
-        return kind(receiver.given for receiver in receivers) if kind is tuple else kind(*(x.given for x in receivers))
-
-    wrap = views if receivers is None else copies
-    return Results(new_result((ends[-1],), np.dtype(np.uint8)), offsets, wrap, receivers is not None, views)
+    wrap = views if receivers is None else Given(views, receivers)
+    return Results(new_result((ends[-1],), np.dtype(np.uint8)), offsets, wrap, views)
 
 
 def _given(out: Any, parts: Sequence[Part]) -> list[Receiver]:

@@ -20,6 +20,7 @@ from ..planner.facts import Load
 from ..program import BoundCall, Executable, Face, Key, Sequence, copy_of, items_of_threads, value_words
 from ..program.record import Run, asked_target, listening, record
 from .operands import Array, Operand, Receiver
+from .parts import Given
 
 __all__ = ["RESULT", "VALUES", "Request", "on_tiles", "run_told", "travel"]
 
@@ -210,6 +211,13 @@ def _bound(face: Face, request: Request, key: Key) -> BoundCall | None:
         else:
             assert operand is not None
             sources.append(operand)
+    given, wrap = -1, receiver.wrapping(request.wrap)
+    if isinstance(wrap, Given):
+        if not wrap.keeps:
+            return None
+        given = key.places["out"]
+        unused -= set(range(given, given + len(wrap.receivers)))
+        wrap = wrap.views
     if unused:  # arrays that were read for their numbers, which may be others in the next call
         return None
     array = receiver.array
@@ -222,9 +230,9 @@ def _bound(face: Face, request: Request, key: Key) -> BoundCall | None:
         name, part = request.like.place
         like = key.places[name] + part
     own = len(face.values)
-    wrap, fixed, copied = receiver.wrapping(request.wrap), request.values[own:], receiver.view is not None
+    fixed, copied = request.values[own:], receiver.view is not None
     return BoundCall(program, sources if program else [], array.shape, array.dtype, strides, wrap, request.ready, size,
-                     own, fixed, copied, like)
+                     own, fixed, copied, like, given)
 
 
 class TilePlanned(Protocol):

@@ -137,7 +137,7 @@ def meshgrid2d(x: Any, y: Any, *, out: Any = None, target: Target | str | None =
         xs[...], ys[...] = first, second[:, None]
 
     return Request(run, (*given, RESULT), made.receiver, told("meshgrid2d", shape, given[0].format), wrap=made.wrap,
-                   lacking=lacking, steady=True, keep=not made.given)
+                   lacking=lacking, steady=True)
 
 
 def meshgrid2d_bound(x: Any, y: Any, *, out: Any = None, target: Any = None) -> tuple[Ball, Ball]:

@@ -114,7 +114,7 @@ def norm_statistics(acts: Any, eps: float, *, unbiased_var_estimate: bool = Fals
                     average)
     steps.write(mean, lambda m: m, average)
     return on_tiles(Request(steps.made(), (x, RESULT), made.receiver, told("norm_statistics", x.shape, x.format),
-                            wrap=made.wrap, lacking=lacking, keep=not made.given), plan)
+                            wrap=made.wrap, lacking=lacking), plan)
 
 
 def bessel(count: int, unbiased: bool) -> float:
@@ -258,7 +258,7 @@ def norm_param_gradients(grad: Any, whitened: Any, *, out: Any = None, out_dtype
     steps.write(beta_grad, lambda s: s, steps.sum(lambda a: a, grads))
     return on_tiles(
         Request(steps.made(), (g, y, RESULT), made.receiver, told("norm_param_gradients", g.shape, g.format),
-                wrap=made.wrap, lacking=lacking, keep=not made.given), plan)
+                wrap=made.wrap, lacking=lacking), plan)
 
 
 @op("poplin.norm_statistics_gradients", poplibs="poplin::normStatisticsGradients",

@@ -119,7 +119,7 @@ def _request(name: str, body: str, x: Any, expected: Any, weights: Any, axis: An
     share = 1 / max(1, prod(shape[d] for d in axes)) if reduction == "mean" else 1.0
     params = RowsParams(body, shape, axes, tuple(rows), len(operands) + 1, scale=by * share, factor=share,
                         epsilon=straight)
-    return rows_request((params,), tuple(operands), made.receiver, lacking, wrap=made.wrap, keep=not made.given)
+    return rows_request((params,), tuple(operands), made.receiver, lacking, wrap=made.wrap)
 
 
 @_documented("Numbers", "What they should be")

@@ -67,7 +67,7 @@ def _request(name: str, body: str, x: Operand, labels: Operand | None, more: Ope
     loss = RowOperand(last, fmt, (each, 0), single=True, written=True)
     rows = row_of(x, 0, shape), label, beside, deltas, loss
     params = RowsParams(body, shape, (1,), rows, last + 1, **how)
-    request = rows_request((params,), operands, made.receiver, lacking, wrap=made.wrap, keep=not made.given)
+    request = rows_request((params,), operands, made.receiver, lacking, wrap=made.wrap)
     return on_tiles(request, plan)
 
 

@@ -236,8 +236,7 @@ def _backward(name: str, grad: Any, x: Operand, gamma: Any, layout: Layout, eps:
     factor, exact = bessel(count, flag("unbiased_var_estimate", unbiased)), flag("poplibs_exact", poplibs_exact)
     steps, workspace = _gradients(g, x, scale, layout, made.offsets, fmt, {
         "epsilon": small, "centred": centred, "factor": factor, "scale": 1.0 if exact else factor})
-    request = rows_request(steps, tuple(operands), made.receiver, lacking, workspace, wrap=made.wrap,
-                           keep=not made.given)
+    request = rows_request(steps, tuple(operands), made.receiver, lacking, workspace, wrap=made.wrap)
     return on_tiles(request, plan)
 
 

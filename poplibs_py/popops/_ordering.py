@@ -126,7 +126,7 @@ def ordering_request(name: str, x: Any, axis: Any, *, k: Any = None, descending:
     at = dict(zip(parts, several.offsets, strict=True))
     params = params._replace(values=0, indices=at.get("indices", -1), others=at.get("others", -1))
     request = _request(params, operands, several.receiver, lacking)
-    return on_tiles(replace(request, wrap=several.wrap, keep=not several.given), plan)
+    return on_tiles(replace(request, wrap=several.wrap), plan)
 
 
 def _values(second: Any, places: bool) -> str:

@@ -78,6 +78,7 @@ class BoundCall:
         words: tuple[int, ...] = (),
         copied: bool = False,
         like: int = -1,
+        given: int = -1,
     ) -> None: ...
 
 class Remake:

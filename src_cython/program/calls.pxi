@@ -52,6 +52,8 @@ cdef class BoundCall:
         Of all operands and the result.
     own, words : int, tuple of int, optional
         How many of the block's words each call has of its own, and those behind them, which are always the same.
+    given : int, optional
+        The first of the call's arrays that results are copied to, as many as the `Views` of `wrap` make, or -1.
     copied : bool, optional
         Whether the result is made in an array in C order, and then copied to what is written to.
     """
@@ -60,7 +62,7 @@ cdef class BoundCall:
     cdef Sequence sequence
     cdef object function
     cdef int64_t *words
-    cdef int n_words, n_sources, axes, like
+    cdef int n_words, n_sources, axes, like, given
     cdef uint64_t hash
     cdef bint brief, anchored, ordered, copied
     cdef int first_fixed, n_fixed
@@ -75,12 +77,13 @@ cdef class BoundCall:
     cdef values_function prepare_values
 
     def __cinit__(self, program, sources, tuple shape not None, cnp.dtype dtype not None, strides=None,
-                  wrap=None, size_t values=0, int64_t bytes=0, int own=0, tuple words=(), bint copied=False, int like=-1):
+                  wrap=None, size_t values=0, int64_t bytes=0, int own=0, tuple words=(), bint copied=False, int like=-1,
+                  int given=-1):
         cdef int i
         self.executable = program if isinstance(program, Executable) else None
         self.sequence = program if isinstance(program, Sequence) else None
         self.function = program if self.executable is None and self.sequence is None else None
-        self.like, self.dtype, self.wrap = like, dtype, wrap
+        self.like, self.dtype, self.wrap, self.given = like, dtype, wrap, given
         self.axes, self.n_sources = <int>len(shape), <int>len(sources)
         if self.axes > MOST_AXES or self.n_sources >= MOST_OPERANDS:
             raise bad_argument("shape", shape, f"at most {MOST_AXES} axes, and {MOST_OPERANDS - 1} operands")
@@ -123,9 +126,12 @@ cdef class BoundCall:
         return 0
 
     cdef bint suits(self, Reading *r) noexcept:
-        """Whether what a call writes to has the shape of the result, where an array says which that is."""
+        """Whether what a call writes to has the shape of the result, where an array says which that is, and lies apart,
+        where there are several."""
         cdef cnp.ndarray like
         cdef cnp.ndarray out
+        if self.given >= 0:
+            return lie_apart(r.arrays + self.given, (<Views>self.wrap).n)
         if self.like < 0 or r.receiver == NULL:
             return True
         like, out = <cnp.ndarray>r.arrays[self.like], <cnp.ndarray>r.arrays[r.written]
@@ -168,7 +174,8 @@ cdef class BoundCall:
         cdef object result
         cdef cnp.ndarray written, source_copy, given = None
         cdef list gathered = None
-        if r.receiver != NULL:
+        several = (<Views>self.wrap).holding(r.arrays + self.given) if self.given >= 0 else None
+        if r.receiver != NULL and self.given < 0:
             result = <object>r.receiver
             written = <cnp.ndarray>r.arrays[r.written]
             if self.copied:
@@ -207,6 +214,8 @@ cdef class BoundCall:
                     raise self.sequence.refuse(status, *self.arrays_of(r, written))
         if given is not None:
             cnp.PyArray_CopyInto(given, written)
+        if self.given >= 0:
+            return (<Views>self.wrap).copied(written, several)
         if self.wrap is None or r.receiver != NULL:
             return result
         if type(self.wrap) is Wrapper:

@@ -315,6 +315,22 @@ cdef void reach_of(cnp.ndarray array, char **low, char **high) noexcept:
             high[0] += reach
 
 
+cdef bint lie_apart(PyObject **arrays, Py_ssize_t n) noexcept:
+    """Whether no array reaches into another."""
+    cdef char *low
+    cdef char *high
+    cdef char *first
+    cdef char *end
+    cdef Py_ssize_t i, k
+    for i in range(n):
+        reach_of(<cnp.ndarray>arrays[i], &low, &high)
+        for k in range(i):
+            reach_of(<cnp.ndarray>arrays[k], &first, &end)
+            if low < end and first < high:
+                return False
+    return True
+
+
 cdef bint same_place(cnp.ndarray a, cnp.ndarray b) noexcept:
     cdef size_t bytes = cnp.PyArray_NDIM(a) * sizeof(cnp.npy_intp)
     return (cnp.PyArray_DATA(a) == cnp.PyArray_DATA(b) and cnp.PyArray_NDIM(a) == cnp.PyArray_NDIM(b)

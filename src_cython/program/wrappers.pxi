@@ -158,6 +158,22 @@ cdef class Views:
         """Return the results that lie in an array of bytes."""
         return self.made(array)
 
+    cdef object holding(self, PyObject **given):
+        """Arrays of the caller's, as the results that they are to be."""
+        cdef tuple made = pop_new_tuple(self.kind, self.n)
+        cdef Py_ssize_t i
+        for i in range(self.n):
+            put_item(made, i, given[i])
+        return made
+
+    cdef object copied(self, cnp.ndarray array, given):
+        """Copy the results to such arrays; return these."""
+        cdef Py_ssize_t i
+        views = self.made(array)
+        for i in range(self.n):
+            cnp.PyArray_CopyInto(<cnp.ndarray>PyTuple_GET_ITEM(given, i), <cnp.ndarray>PyTuple_GET_ITEM(views, i))
+        return given
+
     cdef object made(self, cnp.ndarray array):
         cdef Py_ssize_t i
         cdef cnp.dtype dtype

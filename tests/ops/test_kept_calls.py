@@ -50,6 +50,37 @@ def test_a_call_by_names_is_the_call_by_place(name, case):
                 case.operands[i][...] = held
 
 
+def test_several_results_are_copied_to_the_caller_s_arrays_by_kept_calls_too():
+    kept = 0
+    for name in ("poplin.qr", "popnn.cross_entropy", "popnn.layer_norm_grad", "popops.sort_key_value",
+                 "popnn.scaled_dot_product_attention_grad", "poplin.norm_statistics"):
+        face, case = catalogue[name].face, cases(name)[0]
+        due = face(*case.operands, **case.keywords)
+        room = [np.zeros(2 * x.size + 1, x.dtype) for x in due]
+        outs = tuple(r[1::2].reshape(x.shape) for r, x in zip(room, due, strict=True))  # not one after another
+        kept -= face.kept
+        for _ in range(3):
+            got = face(*case.operands, **case.keywords, out=outs)
+            assert type(got) is type(due)
+            assert all(a is b and a.tobytes() == c.tobytes() for a, b, c in zip(got, outs, due, strict=True))
+            for r in room:
+                r[...] = 0
+        kept += face.kept
+        alike = [x for x in outs if (x.shape, x.dtype) == (outs[0].shape, outs[0].dtype)]
+        if len(alike) == len(outs):
+            with pytest.raises(PoplibsError, match="out"):
+                face(*case.operands, **case.keywords, out=(outs[0],) * len(outs))
+    assert kept == 6
+
+
+def test_results_that_overlap_are_refused_by_kept_calls_too():
+    x, room = np.ones((2, 3), np.float32), np.zeros(7, np.float32)
+    for _ in range(3):
+        poplin.norm_statistics(x, 0.1, out=(room[:3], room[4:]))
+    with pytest.raises(PoplibsError, match="share memory"):
+        poplin.norm_statistics(x, 0.1, out=(room[:3], room[2:5]))
+
+
 @pytest.mark.parametrize("name", sorted(catalogue))
 def test_what_ran_is_pickled_and_copied(name):
     case = cases(name)[0]

@@ -163,7 +163,7 @@ def triangular_solve_grad(grad: Any, a: Any, x: Any, *, left_side: bool = True, 
             views[1][...] = b_grad
 
     request = _request("triangular_solve_grad", run, (g, t, y), made.receiver, lacking)
-    request.wrap, request.keep = made.wrap, not made.given
+    request.wrap = made.wrap
     return request
 
 

@@ -160,4 +160,4 @@ def qr(a: Any, *, mode: str = "reduced", out: Any = None, out_dtype: object = No
 def _request(params: FactorParams, x: Operand, made: Results, lacking: str) -> Request:
     factoring = lower(params, settings.num_threads)
     return Request(factoring.run, (x, RESULT), made.receiver, lambda: (str(params), factoring.kernel, factoring),
-                   wrap=made.wrap, lacking=lacking, steady=True, keep=not made.given)
+                   wrap=made.wrap, lacking=lacking, steady=True)

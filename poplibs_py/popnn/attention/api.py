@@ -120,11 +120,10 @@ def scaled_dot_product_attention(q: Any, k: Any, v: Any, mask: Any = None, *, sc
     if flag("return_lse", return_lse):
         form = _of_parts("return_lse", out_dtype, default)
         made, makes = _request.parts_of(h, out, [("y", shape, form), ("lse", h.shape(), FP32)], Attention)
-        return _request.request("scaled_dot_product_attention", h, how, reads, masked, makes, made.receiver, made.wrap,
-                                not made.given)
+        return _request.request("scaled_dot_product_attention", h, how, reads, masked, makes, made.receiver, made.wrap)
     receiver = receive("out", out, shape, out_dtype, default, sources, contiguous=True)
     makes = [("y", shape, receiver.format, receiver.scale, 0)]
-    return _request.request("scaled_dot_product_attention", h, how, reads, masked, makes, receiver, None, True)
+    return _request.request("scaled_dot_product_attention", h, how, reads, masked, makes, receiver, None)
 
 
 @op("popnn.scaled_dot_product_attention_grad", bound=_BOUND + "attention_grad_bound",
@@ -197,5 +196,4 @@ def scaled_dot_product_attention_grad(grad: Any, q: Any, k: Any, v: Any, y: Any,
     reads |= {"grad": taken_like("grad", grad, shape), "y": taken_like("y", y, shape),
               "lse": logarithms(lse, h.shape())}
     made, makes = _request.parts_of(h, out, formats, AttentionGradients)
-    return _request.request("scaled_dot_product_attention_grad", h, how, reads, masked, makes, made.receiver, made.wrap,
-                            not made.given)
+    return _request.request("scaled_dot_product_attention_grad", h, how, reads, masked, makes, made.receiver, made.wrap)

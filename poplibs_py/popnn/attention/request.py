@@ -218,8 +218,8 @@ def written(h: Heads, name: str, number: int, shape: tuple[int, ...], form: Form
 
 
 def request(op: str, h: Heads, how: How, reads: dict[str, Any], mask: Taken | None,
-            makes: list[tuple[str, tuple[int, ...], Format, int, int]], receiver: Receiver, wrap: Any,
-            whole_call: bool) -> Request:
+            makes: list[tuple[str, tuple[int, ...], Format, int, int]], receiver: Receiver,
+            wrap: Any) -> Request:
     """Describe a call.
 
     Parameters
@@ -235,8 +235,6 @@ def request(op: str, h: Heads, how: How, reads: dict[str, Any], mask: Taken | No
     receiver : Receiver
     wrap : callable or None
         Makes the result into what is returned.
-    whole_call : bool
-        Whether the next call of the kind may run as this one does.
     """
     seen = [_seen(name, x, int(name != "lse")) for name, x in reads.items()] + ([mask] if mask else [])
     operands: list[Any] = [x.operand for x in seen]
@@ -253,7 +251,7 @@ def request(op: str, h: Heads, how: How, reads: dict[str, Any], mask: Taken | No
     plan, lacking = attention_on(op, how.target, params)
     program, fits = _within_memory(op, params, how.memory)
     made = Request(program.executable, (*operands, RESULT), receiver, lambda: (str(params), program.kernel, program),
-                   wrap=wrap, lacking=lacking, keep=whole_call and pattern is None and fits)
+                   wrap=wrap, lacking=lacking, keep=pattern is None and fits)
     return on_tiles(made, plan)
 
 

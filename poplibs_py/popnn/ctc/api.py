@@ -151,7 +151,7 @@ def ctc_loss_and_gradient(data: Any, labels: Any, data_lengths: Any = None, labe
     dtype = asked.program.params.result
     made = results(out, (Part(asked.losses, dtype), Part(asked.data.shape, dtype)), CTCLoss)
     request = _request(asked, Checked(asked, made.views), made.receiver, target)
-    request.wrap, request.keep = made.wrap, not made.given
+    request.wrap = made.wrap
     return request
 
 

@@ -172,5 +172,5 @@ def _request(data: Any, data_lengths: Any, blank: Any, logits: Any, search: tupl
     alone = scorer is None
     request = Request(Decoding(program, made.views, scorer), (x, ends, RESULT), made.receiver,
                       lambda: (str(params), program.kernel, program), wrap=made.wrap, lacking=lacking, steady=alone,
-                      keep=alone and not made.given)
+                      keep=alone)
     return on_tiles(request, plan)

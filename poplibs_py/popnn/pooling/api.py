@@ -181,7 +181,7 @@ def max_pool_with_indices(x: Any, kernel: int | Sequence[int] | None = None, *, 
     made = shape.of(windows).shape
     both = results(out, (Part(made, form), Part(made, np.dtype(np.int64))), MaxPlaces)
     return pooled("max_places", "max", shape, windows, False, [source], both.receiver, lacking, form=form,
-                  offset=both.offsets[1], wrap=both.wrap, keep=not both.given)
+                  offset=both.offsets[1], wrap=both.wrap)
 
 
 @op("popnn.pool_input_gradient", poplibs="popnn::pooling::poolInputGradient",

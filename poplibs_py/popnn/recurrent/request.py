@@ -229,7 +229,7 @@ def request(run: Any, operands: Sequence[Operand], made: Any, how: Any, lacking:
     """Describe a call that a function of the operands and of the bytes of its results makes, and perhaps of what is its
     `own`."""
     return Request(run, (*operands, RESULT), made.receiver, how.told, wrap=made.wrap, lacking=lacking,
-                   steady=not own, keep=how.fits and not made.given and not own)
+                   steady=not own, keep=how.fits and not own)
 
 
 def spread(arrays: Sequence[Array], slots: Sequence[bool]) -> list[Any]:
