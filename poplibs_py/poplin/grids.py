@@ -13,6 +13,8 @@ from ..formats.reference import values
 from ..ops import RESULT, Array, Request, array_operand, modelled_target, op, operand, receive
 from ..ops.numpy_ops import told
 from ..ops.parts import Part, results
+from ..popops._codes import copying
+from ..program import Sequence
 from ..target import Target
 from .factor.params import checked_dtype
 
@@ -132,12 +134,14 @@ def meshgrid2d(x: Any, y: Any, *, out: Any = None, target: Target | str | None =
     made = results(out, tuple(Part(shape, x.format) for x in given), Grid)
     _, lacking = modelled_target(target, "poplin.meshgrid2d", lambda _: "of grids")
 
-    def run(first: Array, second: Array, buffer: Array) -> None:
-        xs, ys = made.views(buffer)
-        xs[...], ys[...] = first, second[:, None]
-
-    return Request(run, (*given, RESULT), made.receiver, told("meshgrid2d", shape, given[0].format), wrap=made.wrap,
-                   lacking=lacking, steady=True)
+    parts = []
+    for number, (vector, begin) in enumerate(zip(given, made.offsets, strict=True)):
+        array, axis = vector.array, 1 - number
+        read = tuple(array.strides[0] * (d == axis) for d in range(2))
+        lies = array.itemsize * shape[1], array.itemsize
+        parts.append((copying(shape, array.itemsize, read, lies), (number, (2, begin))))
+    return Request(Sequence(parts, 3), (*given, RESULT), made.receiver, told("meshgrid2d", shape, given[0].format),
+                   wrap=made.wrap, lacking=lacking)
 
 
 def meshgrid2d_bound(x: Any, y: Any, *, out: Any = None, target: Any = None) -> tuple[Ball, Ball]:
