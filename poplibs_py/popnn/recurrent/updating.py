@@ -84,6 +84,9 @@ class Update:
     def __post_init__(self) -> None:
         self.threads = self._states(self.sizes.steps, self.sizes.planes).plan.threads
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Update, (self.what, self.sizes, self.machine, self.at_once, self.fits)
+
     @property
     def flops(self) -> int:
         """Operations of the products with inputs and states."""
