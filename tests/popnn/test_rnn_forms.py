@@ -60,8 +60,8 @@ def test_8_bit_weights_are_their_values(cell, fmt, scale):
     if fmt == F143 and cell == "lstm":  # scales of blocks are the values' too
         blocks = [QuarterArray.from_array(v, F143, "auto", (1, 4, 8)) for v in wide]
         wide = [v.to_array().astype(np.float32) for v in blocks]
-        how = {"out_dtype": "float16"}
-        assert_same_bits(popnn.lstm_fwd(x, *blocks, b, **how).output, popnn.lstm_fwd(x, *wide, b, **how).output)
+        assert_same_bits(popnn.lstm_fwd(x, *blocks, b).output,
+                         popnn.lstm_fwd(x, *wide, b, out_dtype="float16").output)
         plain = [v.astype(ml_dtypes.float8_e4m3fnuz) for v in wide]
         assert_same_bits(popnn.lstm_fwd(x, *plain, b).output,
                          popnn.lstm_fwd(x, *(v.astype(np.float16) for v in plain), b).output)

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument, bad_type, flag, one_of
-from ...ops import RESULT, Array, Operand, Request, host_target, on_tiles
+from ...ops import RESULT, Array, Operand, Request, host_target, on_tiles, result_format
 from ...ops.parts import Part, results
 from ...planner import Explanation, Memory, within
 from ...popsparse.matrix import BlockSparseMatrix
+from ...popsparse.operands import format_in
 from ...target import Target
 from .forward import LayerArrays, Made, Pass, forward, lengths_of
 from .modelled import modelled_forward
@@ -94,6 +95,9 @@ def called(cell: str, x: Any, weights_input: Any, weights_output: Any, biases: A
         recurrent, inputs, added = (v.seen(lambda array: array[None]) if isinstance(v, Operand) else v
                                     for v in (recurrent, inputs, added))
     projected = projected and projected.seen(lambda array: array[None])
+    if out_dtype is None:  # weights that are decoded first count as what they are
+        every = (x, read), (weights_input, inputs), (weights_output, recurrent), (weights_projection, projected)
+        out_dtype = result_format(*(format_in(value, taken) for value, taken in every if taken is not None))
     params = cell_params(cell, read, inputs, recurrent, out_dtype, projected, order=order, weighted=weighted,
                          reset_after=reset_after, limited=given is not None, attention=scores is not None, **more)
     return Called(params, read, inputs, recurrent, added, states, given, scores, projected,
