@@ -130,7 +130,7 @@ POP_INLINE void pop_rows_norm_back_in(pop_row *row, const pop_format *f, pop_mom
                                 (char *)row->at[3] + q * row->step[3], m[q], s->centred ? (float)(outer * sums[q] / count) : 0.0f,
                                 (float)(outer * products[q] / count * s->scale)};
     }
-    const int64_t ahead[2] = {row->rows * row->step[0], row->rows * row->step[1]};
+    const int64_t ahead[3] = {row->rows * row->step[0], row->rows * row->step[1], row->rows * row->step[3]};
     POP_ROW_ALL(s->n,
                 pop_v_f product = pop_v_splat(0.0f), total = product;
                 const pop_v_f scale = each ? pop_row_load(each, i, part) : pop_v_splat((float)outer);
@@ -139,6 +139,7 @@ POP_INLINE void pop_rows_norm_back_in(pop_row *row, const pop_format *f, pop_mom
                     const pop_norm_back *b = of + q;
                     __builtin_prefetch(b->g + ahead[0] + i * pop_bytes(f), 0, 2);
                     __builtin_prefetch(b->x + ahead[1] + i * pop_bytes(f), 0, 2);
+                    __builtin_prefetch(b->to + ahead[2] + i * pop_bytes(f), 1, 2);
                     const pop_v_f g = pop_row_read(f, b->g, i, part);
                     const pop_v_f y = (pop_row_read(f, b->x, i, part) - b->m.mean) * b->m.inverse;
                     pop_row_write(f, b->to, i, ((g * scale - b->mean) - y * b->share) * b->m.inverse, part);
