@@ -81,22 +81,33 @@ cdef inline void decode_line(const Source *s, int64_t line, int64_t step, int64_
         (<pop_dot_decode>d.decode)(<const pop_format *>d.format, source, to, low, n)
 
 
+cdef inline int64_t lines_in_turn(const Source *s) noexcept nogil:
+    """Positions of a field after which the coordinate of its first dimension changes, if so many are gathered at once; else 1."""
+    cdef int64_t d, lines = 1
+    if s.lines_are_positions:
+        for d in range(1, s.field.rank):
+            lines *= s.field.dims[d].positions
+    return lines if lines <= GATHERED_LINES else 1
+
+
 cdef void decode_field(const Source *s, int64_t line, int64_t lines, int64_t step, int64_t n, char *to, char *low,
                        int64_t pitch, char *stage) noexcept nogil:
     """Decode n elements of each line of a field's matrix."""
     cdef const Side *d = s.side
-    cdef int64_t i, j, some, length = rounded(n * d.item, 64)
+    cdef int64_t i = 0, j, some, length = rounded(n * d.item, 64), turn
     if d.copied:
         gather(s, line, lines, step, n, to, pitch)
         return
-    for i from 0 <= i < lines by GATHERED_LINES:
-        some = smaller(GATHERED_LINES, lines - i)
+    turn = lines_in_turn(s)
+    while i < lines:  # whole turns are gathered the fastest
+        some = smaller(GATHERED_LINES // turn * turn - (s.first_line + line + i) % turn, lines - i)
         gather(s, line + i, some, step, n, stage + d.gather_at, length)
         for j in range(some):
             (<pop_dot_decode>d.decode)(<const pop_format *>d.format, stage + d.gather_at + j * length, to,
                                        low, n)
             to += pitch
             low += pitch if low != NULL else 0
+        i += some
 
 
 cdef void pack_rows(const Spec *p, const Source *s, int64_t line, int64_t lines, int64_t k, int64_t depth, char *to,
