@@ -217,8 +217,8 @@ def embedding_gradient(updates: Any, indices: Any, entries: int, *, index_policy
     distinct, inverse = np.unique(named, return_inverse=True)
     parts = Part((distinct.size,), np.dtype(np.int64)), Part((distinct.size, width), fmt)
     made = results(None, parts, SparseGradient)
-    values = np.ascontiguousarray(grad.array.reshape(-1, width))
-    every = np.full(places.array.size, -1, np.int64)  # and nowhere
+    values = np.ascontiguousarray(grad.array.reshape(places.array.size, width))
+    every = np.full(places.array.size, -1, np.int64)  # a bad one has no row
     every[kept] = inverse.reshape(-1)
     layout = Layout(((every.size, 0, None, 0),), ((0, distinct.size),), ((width, 1, 1, -1),))
     into = made.views(made.receiver.array)

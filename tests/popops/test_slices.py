@@ -342,6 +342,9 @@ def test_what_cannot_be_is_refused_by_name(call, message):
 
 
 def test_of_nothing():
+    for target in (None, "gc200"):
+        made = popops.embedding_gradient(numbers(3, 0), [1, 2, 1], 5, target=target)
+        assert (made.indices.tolist(), made.rows.shape) == ([1, 2], (2, 0))
     x = numbers(4, 3)
     assert popops.gather(x, []).shape == (0, 3)
     assert popops.gather(x[:, :0], [3]).shape == (1, 0)
