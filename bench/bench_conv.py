@@ -103,11 +103,19 @@ LAYERS: dict[str, Layer] = {
 
 def channels_last(array: Any) -> Any:
     """The same numbers with channels innermost in memory."""
-    return np.moveaxis(np.ascontiguousarray(np.moveaxis(array, 1, -1)), -1, 1)
+    return np.moveaxis(laid(np.moveaxis(array, 1, -1)), -1, 1)
+
+
+def laid(array: Any) -> Any:
+    """The same numbers in C order from the start of a line of the cache, where large results and peers' tensors lie."""
+    room = np.empty(array.nbytes + 64, np.uint8)
+    held = room[-room.ctypes.data % 64 :][: array.nbytes].view(array.dtype).reshape(array.shape)
+    held[...] = array
+    return held
 
 
 def _normal(shape: tuple[int, ...], name: str, seed: int) -> Any:
-    return np.random.default_rng(seed).standard_normal(shape, np.float32).astype(format_of(name).dtype)
+    return laid(np.random.default_rng(seed).standard_normal(shape, np.float32).astype(format_of(name).dtype))
 
 
 def _arrays(layer: Layer, batch: int, name: str) -> tuple[Any, Any, Any]:
@@ -119,9 +127,9 @@ def _arrays(layer: Layer, batch: int, name: str) -> tuple[Any, Any, Any]:
 def ours(layer: Layer, batch: int, name: str, **how: Any) -> dict[str, dict[str, Call]]:
     """Our three passes in each order of axes, into arrays that are there, checked where one image says enough."""
     found: dict[str, dict[str, Call]] = {}
-    for order, laid in (("NCHW", np.ascontiguousarray), ("NHWC", channels_last)):
-        x, w, deltas = (laid(array) for array in _arrays(layer, batch, name))
-        y, dx, dw = np.empty_like(deltas), np.empty_like(x), np.empty_like(w)
+    for order, lies in (("NCHW", laid), ("NHWC", channels_last)):
+        x, w, deltas = (lies(array) for array in _arrays(layer, batch, name))
+        y, dx, dw = (lies(array) for array in (deltas, x, w))
         found[order] = {
             "forward": partial(poplin.convolution, x, w, out=y, **layer.how, **how),
             "data gradient": partial(poplin.convolution_input_gradient, deltas, w, out=dx, **layer.how, **how),
@@ -136,7 +144,7 @@ def kept_weights(layer: Layer, batch: int, name: str, **how: Any) -> list[Call]:
     """Our forward pass in each order of axes, with the weights packed once."""
     calls = []
     for layout, last in (("NCHW", False), ("NHWC", True)):
-        x, w, deltas = (np.ascontiguousarray(np.moveaxis(a, 1, -1) if last else a) for a in _arrays(layer, batch, name))
+        x, w, deltas = (laid(np.moveaxis(a, 1, -1) if last else a) for a in _arrays(layer, batch, name))
         into, out = (channels // layer.groups for channels in layer.channels)
         told = Described.of(layout=layout, **layer.how)
         params = stated(told, batch, layer.field, layer.kernel, into, out, layer.groups)
@@ -145,7 +153,7 @@ def kept_weights(layer: Layer, batch: int, name: str, **how: Any) -> list[Call]:
         if last:  # kernel elements, then input, then output channels
             grouped = np.moveaxis(grouped, (1, 2), (-1, -2))
         plan = poplin.plan_convolution(params, target=Target.host(1), dtype=name, layout=layout, **how)
-        calls.append(partial(poplin.compile_convolution(plan, grouped), x, out=np.empty_like(deltas)))
+        calls.append(partial(poplin.compile_convolution(plan, grouped), x, out=deltas))
     return calls
 
 
