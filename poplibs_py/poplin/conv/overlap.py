@@ -30,7 +30,8 @@ from .params import ConvCall, FieldLayout
 __all__ = ["Overlap", "overlap_items", "plan_overlap"]
 
 _LEAST_DEPTH = 16  # channels that make up for the additions
-_LEAST_COLUMNS = 16  # of the products: a vector's
+_LEAST_COLUMNS = 16  # of the products: a vector's; less for deep products, and for one channel
+_DEEP, _DEEP_COLUMNS, _ONE_CHANNEL_COLUMNS = 24, 8, 4
 _CHUNK_BYTES = 192 << 10  # of products at once: they stay in the second-level cache
 _LEAST_ROWS = 48
 
@@ -96,7 +97,8 @@ def plan_overlap(call: ConvCall, options: GemmOptions, epilogue: Epilogue, targe
     dims, weights, x_offset, weights_offset = made
     columns = math.prod(dim.taps for dim in dims) * p.out_channels
     elements = tuple(-(-dim.end // dim.dilation) for dim in dims)
-    if columns < _LEAST_COLUMNS or not all(elements):
+    least = _ONE_CHANNEL_COLUMNS if p.out_channels == 1 else _DEEP_COLUMNS
+    if columns < (least if p.in_channels >= _DEEP else _LEAST_COLUMNS) or not all(elements):
         return None
     inner = math.prod(elements[1:])
     chunk = max(_LEAST_ROWS, _CHUNK_BYTES // 4 // columns)

@@ -58,6 +58,8 @@ CASES = [
     plain(1, (5, 6, 7), 3, (4, 17)), plain(9, (4, 4), 3, (17, 33)), plain(1, (20, 20), 3, (33, 2)),
     plain(2, (18, 18), 3, (6, 7)), plain(2, (6, 7, 9), 3, (2, 17), stride=2), plain(1, (41,), 5, (4, 16), stride=3),
     plain(2, (30, 9), 4, (3, 20), stride=2, pad=2, dilation=1, groups=2),
+    *(FEW_TAPS := [plain(1, (50,), 10, (1, 24), stride=5, pad=0), plain(2, (9, 8), 2, (1, 26), stride=2, pad=0),
+                   plain(1, (30,), 5, (2, 25), pad=2)]),
 ]  # fmt: skip
 
 
@@ -89,6 +91,9 @@ def test_few_channels_of_products_made_first() -> None:
             assert (plan.overlap is not None) == made == ("overlap" in str(plan))
             np.testing.assert_array_equal(arrays[0], expected("input gradient", p, *arrays))
     assert run("forward", p, *arrays).plan.overlap is None  # many channels
+    for p in FEW_TAPS:
+        arrays = [np.ones(shape, np.float32) for shape in shapes(p)]
+        assert run("input gradient", p, *arrays).plan.overlap is not None
 
 
 @settings(max_examples=60, deadline=None)
