@@ -76,7 +76,9 @@ POP_INLINE void pop_epilogue_line(const pop_format *f, const pop_epilogue *e, co
     float v[POP_EPILOGUE_LINE], old[POP_EPILOGUE_LINE];
     char codes[4 * POP_EPILOGUE_LINE];
     const int64_t bytes = pop_bytes(f);
-    for (int64_t j = 0; j < n; j++) v[j] = e->alpha * sums[j];
+    const int plain = e->alpha == 1.0f && e->beta == 0.0f && !bias && !one && e->activation == POP_ACTIVATION_NONE;
+    const float *results = plain ? sums : v;
+    for (int64_t j = 0; !plain && j < n; j++) v[j] = e->alpha * sums[j];
     if (e->beta != 0.0f) {
         const char *from = out + e->old;
         if (step != bytes) {
@@ -92,9 +94,9 @@ POP_INLINE void pop_epilogue_line(const pop_format *f, const pop_epilogue *e, co
         for (int64_t j = 0; j < n; j++) v[j] = v[j] + *one;
     pop_activate(e->activation, v, n);
     if (step == bytes) {
-        pop_encode_line(f, e->overflow, v, out, n);
+        pop_encode_line(f, e->overflow, results, out, n);
     } else {
-        pop_encode_line(f, e->overflow, v, codes, n);
+        pop_encode_line(f, e->overflow, results, codes, n);
         pop_scatter(bytes, codes, bytes, out, step, n);
     }
 }
