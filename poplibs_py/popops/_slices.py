@@ -24,8 +24,21 @@ from ..planner.ladder import within
 from ..program import ComputeSet, Executable, Program, Segment, shares_of, spread, threads_for
 from ..target import Target
 
-__all__ = ["LEAST_ROOM", "Axis", "Component", "SliceParams", "SliceProgram", "Window", "lower", "lower_bags",
-           "lower_check", "lower_sequences", "room_bytes", "within_memory"]
+__all__ = [
+    "LEAST_ROOM",
+    "Axis",
+    "Component",
+    "SliceParams",
+    "SliceProgram",
+    "Window",
+    "check_bytes",
+    "lower",
+    "lower_bags",
+    "lower_check",
+    "lower_sequences",
+    "room_bytes",
+    "within_memory",
+]
 
 Array = np.ndarray[Any, Any]
 
@@ -178,7 +191,11 @@ def merged(axes: tuple[Any, ...], kind: type[Any]) -> tuple[Any, ...]:
 
 
 def room_bytes(room: int) -> int:
-    """Return the temporary bytes of a thread that sorts so many updates at a time."""
+    """Return the temporary bytes of a thread that sorts so many updates at a time, and tells of bad indices."""
+    return _LINE + _arena_bytes(room)
+
+
+def _arena_bytes(room: int) -> int:
     return select("slices", "put", "any").kernel.block[2] + _KEY_BYTES * room
 
 
@@ -197,7 +214,7 @@ def lower(params: SliceParams, threads: int) -> SliceProgram:
     units = p.lookups if p.kernel == "take" else p.places
     threads = 1 if p.overlaps else threads_for(most, 1, min(threads, units))
     step = _shares(selection.kernel, spec, units, threads)
-    arena = room_bytes(room) if p.kernel == "put" else 0
+    arena = _arena_bytes(room) if p.kernel == "put" else 0
     program = Program((step,), 3 + p.tells, threads, arena, tables=(spec, *tables))
     way = "one after another" if not p.grouped else f"those of a place together, {room:,} sorted at a time"
     made = SliceProgram(p, program.executable(threads), selection, way)
@@ -267,6 +284,11 @@ def lower_check(params: SliceParams, threads: int) -> tuple[Executable, int]:
     spec, tables = _fill(p, 0)
     step = _shares(select("slices", "check", "any").kernel, spec, p.lookups, threads)
     return Program((step,), 2, threads, tables=(spec, *tables)).executable(threads), threads
+
+
+def check_bytes(params: SliceParams, threads: int) -> int:
+    """Return the temporary bytes in which a check tells what it found."""
+    return -(-8 * lower_check(params, threads)[1] // _LINE) * _LINE
 
 
 def _shares(kernel: Kernel, spec: Array, units: int, threads: int) -> ComputeSet:

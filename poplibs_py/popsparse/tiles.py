@@ -398,6 +398,6 @@ def finishing(to_dtype: Format, shape: tuple[int, int], at: int, first: int, str
     items["rows"], items["cols"], items["to"] = np.diff(edges), columns, _OUT
     items["out"], items["out_row"], items["out_col"] = first + edges[:-1] * strides[0], *strides
     items["format"], items["overflow"] = format_record(to_dtype).ctypes.data, infinite_overflow(to_dtype)
-    items["activation"] = ACTIVATIONS.index(None)
+    items["activation"], items["alpha"] = ACTIVATIONS.index(None), 1
     items["epilogue"] = select("dot", "epilogue", f"float32->{to_dtype}").kernel.address
     return items

@@ -92,7 +92,7 @@ def _numbers(draw: st.DrawFn, shape: tuple[int, ...], written: bool = False) -> 
     fmt = draw(formats())
     array = np.array(draw(arrays(shape, fmt)))
     if fmt.bits == 8 and draw(st.booleans()):
-        return draw(scaled(array, fmt, -6, 6, blocks=not written))
+        return draw(scaled(array, fmt, -6, 6, one=written))
     return array if written else relaid(array, draw(layouts()))
 
 

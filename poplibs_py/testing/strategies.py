@@ -329,11 +329,22 @@ def options(allowed: Mapping[str, Sequence[Any] | SearchStrategy[Any]]) -> Searc
 
 
 @st.composite
-def scaled(draw: st.DrawFn, held: Array, dtype: Format, low: int, high: int, blocks: bool = True) -> QuarterArray:
-    """Codes with one scale or, where `blocks` may have their own, with many."""
-    extents = draw(st.none() | st.tuples(*[st.sampled_from([1, 4, -1]) for _ in held.shape])) if blocks else None
+def scaled(draw: st.DrawFn, array: Array, dtype: Format, low: int, high: int, one: bool = False) -> QuarterArray:
+    """Codes with one scale or with those of blocks.
+
+    Parameters
+    ----------
+    array : numpy.ndarray
+        The codes.
+    dtype : Format
+    low, high : int
+        The least and the greatest scale.
+    one : bool, optional
+        Whether it is one for all.
+    """
+    extents = None if one else draw(st.none() | st.tuples(*[st.sampled_from([1, 4, -1]) for _ in array.shape]))
     if extents is None:
-        return QuarterArray(held, dtype, draw(st.integers(low, high)))
-    counts = [-(-n // (n if b < 0 else b)) if n else 0 for n, b in zip(held.shape, extents, strict=True)]
+        return QuarterArray(array, dtype, draw(st.integers(low, high)))
+    counts = [-(-n // (n if b < 0 else b)) if n else 0 for n, b in zip(array.shape, extents, strict=True)]
     exponents = np.random.default_rng(draw(st.integers(0, 2**32 - 1))).integers(low, high, counts, endpoint=True)
-    return QuarterArray(held, dtype, exponents, extents)
+    return QuarterArray(array, dtype, exponents, extents)

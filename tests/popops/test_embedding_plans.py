@@ -213,8 +213,8 @@ def test_a_compiled_plan_takes_the_threads_that_it_was_planned_for():
         run = compile_multi_update(plan)
         with profile() as report:
             run(u[:600], u, indices)
-        ran = report.runs[0].plan
-        assert (ran.threads, ran.executable.temporary_bytes) == (threads, plan.temporary_bytes)
+        ran = report.runs[0]
+        assert (ran.plan.threads, ran.temporary_bytes) == (threads, plan.temporary_bytes)
 
 
 def test_what_no_plan_of_this_cpu_keeps_to_is_told():

@@ -91,7 +91,7 @@ class Backward(Pass):
         b = lying(p.weights_input, wide, p.inputs, not p.by_columns[0], p.scales[0])
         return multiply(rows, wide, p.inputs, a, b, contiguous(p.state, rows, p.inputs), self.target)
 
-    def temporary_bytes(self, steps: int, again: bool) -> int:
+    def bytes_taken(self, steps: int, again: bool) -> int:
         """Bytes that a run of so many steps at once takes beside operands and results."""
         part, p = self.of_steps(steps), self.params
         size, state = p.state.itemsize, p.batch * (p.states + p.outputs)
@@ -105,7 +105,7 @@ class Backward(Pass):
                                for beta in (0.0, 1.0)))
         if again:
             whole = whole_params(p)
-            taken += forward(whole, self.target).temporary_bytes(steps) + size * starts
+            taken += forward(whole, self.target).bytes_taken(steps) + size * starts
             taken += rows * size * (p.states + whole.saved * p.outputs)
         elif p.cell == "lstm":
             taken += (2 * rows * p.outputs + starts) * size if p.kept == 4 else 0

@@ -165,7 +165,7 @@ class Forward(Pass):
                         lying(p.weights_input, p.inputs, wide, p.by_columns[0], p.scales[0]),
                         contiguous(FP32, rows, wide), self.target)
 
-    def temporary_bytes(self, steps: int) -> int:
+    def bytes_taken(self, steps: int) -> int:
         """Bytes that a run of so many steps at once takes beside operands and results."""
         part, p = self.of_steps(steps), self.params
         most = part.loops.executable.temporary_bytes

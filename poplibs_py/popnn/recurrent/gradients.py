@@ -96,7 +96,7 @@ def backward_request(op: str, call: CalledBack, kind: Any, out: Any, target: Any
              *([Part((p.outputs, p.projected), p.state)] if p.projected else [])]
     made = results(out, parts, kind)
     ready = backward(p, machine)
-    how = stretches(op, ready, layer.memory, lambda steps: ready.temporary_bytes(steps, call.again), machine, plan)
+    how = stretches(op, ready, layer.memory, lambda steps: ready.bytes_taken(steps, call.again), machine, plan)
     operands = (*layer.operands, call.grad, *call.last, call.intermediates, call.output)
     slots = [x is not None for x in operands]
 

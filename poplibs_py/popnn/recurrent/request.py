@@ -210,7 +210,7 @@ def forward_request(op: str, call: Called, kind: Any, out: Any, target: Any) -> 
     made = results(out, (output, *states, *kept), kind)
     machine = host_target(None, op)
     layer = forward(p, machine)
-    how = stretches(op, layer, call.memory, layer.temporary_bytes, machine, plan)
+    how = stretches(op, layer, call.memory, layer.bytes_taken, machine, plan)
     present = [x for x in call.operands if x is not None]
     slots = [x is not None for x in call.operands]
 

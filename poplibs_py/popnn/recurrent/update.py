@@ -316,7 +316,7 @@ def _request(name: str, call: CalledUpdate, out: Any, target: Any) -> Request:
     sizes = UpdateSizes.of(call)
     choices = [(steps, planes) for planes in dict.fromkeys((sizes.planes, 1)) for steps in shorter(sizes.steps)]
     ready = Update(f"{call} weight update", sizes, machine)
-    (steps, planes), ready.fits = within_memory(name, choices, ready.temporary_bytes, ready.threads, call.memory,
+    (steps, planes), ready.fits = within_memory(name, choices, ready.bytes_taken, ready.threads, call.memory,
                                                 machine, plan)
     ready.at_once = steps, planes
     slots = [x is not None for x in call.operands]

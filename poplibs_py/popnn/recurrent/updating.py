@@ -93,7 +93,7 @@ class Update:
         s = self.sizes
         return 2 * s.planes * s.outputs * (s.inputs + s.states) * s.steps * s.batch
 
-    def temporary_bytes(self, steps: int, planes: int) -> int:
+    def bytes_taken(self, steps: int, planes: int) -> int:
         """Bytes that a run takes beside operands and results."""
         s, rows = self.sizes, steps * self.sizes.batch
         taken = rows * s.planes * s.outputs * s.grads.itemsize + 8 * self.machine.tiles

@@ -8,7 +8,7 @@ from ...errors import bad_argument
 from ...planner import Explanation, Memory
 from ...target import Target
 from .._made import element_of
-from .._slices import Axis, Component, SliceParams, SliceProgram, Window, lower, within_memory
+from .._slices import Axis, Component, SliceParams, SliceProgram, Window, check_bytes, lower, within_memory
 from .options import EmbeddingOptions
 from .params import EmbeddingParams
 
@@ -124,7 +124,8 @@ def plan_host(params: EmbeddingParams, options: EmbeddingOptions, target: Target
             raise bad_argument("operation_for_update", options.operation_for_update, "'none' for truth values")
         program, fits = within_memory("plan_embedding", asked, _memory(options), target)
         room = (program.params.room or asked.lookups) * asked.grouped
-        took = program.executable.temporary_bytes
+        took = program.executable.temporary_bytes + check_bytes(asked, target.tiles)
     if options.used_for_slice:
-        took = max(took, lower(_params(params), target.tiles).executable.temporary_bytes)
+        asked = _params(params)
+        took = max(took, lower(asked, target.tiles).executable.temporary_bytes + check_bytes(asked, target.tiles))
     return HostEmbeddingPlan(params, options, target, room, took, fits)

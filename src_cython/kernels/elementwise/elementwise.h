@@ -63,7 +63,8 @@
 
 #define POP_SIGN_KERNELS(op, body, bits)                                                                            \
     POP_FUNCTION_KERNEL(op, body)                                                                                   \
-    POP_WORD_KERNEL(pop_##op##_half, uint16_t, , uint16_t, bits)
+    POP_WORD_KERNEL(pop_##op##_f16, uint16_t, , uint16_t, bits)                                                     \
+    POP_WORD_KERNEL(pop_##op##_bf16, uint16_t, , uint16_t, bits)
 
 POP_ELEMENTWISE_SIGNS(POP_SIGN_KERNELS)
 POP_ELEMENTWISE_UNARY(POP_UNARY_KERNELS)
@@ -94,8 +95,8 @@ POP_ELEMENTWISE_TERNARY(POP_TERNARY_KERNELS)
 #define POP_FUNCTION_ROW(op, body) POP_UNARY_ROW(op, f32, F32, "float32")
 #define POP_SIGN_ROWS(op, body, bits)                                                                               \
     POP_FUNCTION_ROW(op, body)                                                                                      \
-    POP_ELEMENTWISE_ROW(#op, "float16->float16", #op "_half", pop_##op##_half)                                      \
-    POP_ELEMENTWISE_ROW(#op, "bfloat16->bfloat16", #op "_half", pop_##op##_half)
+    POP_ELEMENTWISE_ROW(#op, "float16->float16", #op "_f16", pop_##op##_f16)                                        \
+    POP_ELEMENTWISE_ROW(#op, "bfloat16->bfloat16", #op "_bf16", pop_##op##_bf16)
 #define POP_UNARY_ROWS(op, body) POP_EACH_NUMBER(POP_UNARY_ROW, op)
 #define POP_QUESTION_ROWS(op, body) POP_EACH_NUMBER(POP_QUESTION_ROW, op)
 #define POP_BINARY_ROWS(op, body) POP_EACH_NUMBER(POP_BINARY_ROW, op)

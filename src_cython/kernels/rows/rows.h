@@ -23,7 +23,8 @@
     static void pop_rows_##name##_##suffix(const void *item, const pop_tile *tile)                                     \
     {                                                                                                                  \
         const pop_rows *s = ((const pop_rows_item *)item)->spec;                                                       \
-        pop_rows_walk(item, tile, pop_rows_body_##name##_##suffix, s->n <= (together), label, unit);                   \
+        const int several = (together) && s->n <= (together);                                                          \
+        pop_rows_walk(item, tile, pop_rows_body_##name##_##suffix, several, label, unit);                              \
     }
 POP_ROWS_BODIES(POP_ROWS_VERTEX, f32, F32)
 POP_ROWS_VERTEX(loss, 1, 0, 1, f32, F32)
