@@ -235,7 +235,7 @@ def embedding_slice(w: BlockSparseMatrix, indices: Any, *, out: Any = None, out_
 
     Returns
     -------
-    numpy.ndarray or QuarterArray, shape (*indices.shape, columns)
+    numpy.ndarray or QuarterArray, that shape and (columns,)
 
     Notes
     -----
@@ -268,7 +268,7 @@ def embedding_update_add(w: BlockSparseMatrix, slices: Array, indices: Any, scal
     ----------
     w : BlockSparseMatrix, shape (rows, columns)
         Of one group.
-    slices : array_like or QuarterArray, shape (*indices.shape, columns)
+    slices : array_like or QuarterArray, the shape of `indices` and (columns,)
     indices : array_like of int, any shape
         From 0 to below `rows`; the same row may come several times.
     scale : float, optional
