@@ -124,7 +124,7 @@ static void pop_taps_multiply(pop_taps *w, int64_t position, int64_t n, float *c
     for (int64_t tap = 0; tap < x->taps; tap += x->taps > 1 ? x->taps - 1 : 1)
         pop_field_limit(x->first + tap * x->tap_step, x->step, x->end, &w->whole, &w->whole_end);
     for (int64_t done = 0; done < n;) {
-        int64_t at[10], left = position + done, lines = 1, from, to;
+        int64_t at[10] = {0}, left = position + done, lines = 1, from, to;
         for (int64_t d = last; d >= 0; d--) {
             at[d] = left % f->dims[d].positions;
             left /= f->dims[d].positions;
