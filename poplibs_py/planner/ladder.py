@@ -113,8 +113,8 @@ def complain(op: str, memory: Memory, limit: int, need: str) -> None:
 
 
 def within(op: str, plan_once: Callable[[int | None], T | None], memory: Memory, target: Target,
-           least: Callable[[], int], share: int = 1) -> T:
-    """Return the plan of a call on this CPU within its limit, or complain and climb the ladder.
+           least: Callable[[], int], share: int = 1) -> tuple[T, bool]:
+    """Return the plan of a call on this CPU and whether it keeps to the limit; where none does, complain and climb.
 
     Parameters
     ----------
@@ -140,10 +140,10 @@ def within(op: str, plan_once: Callable[[int | None], T | None], memory: Memory,
     limit = memory.limit(target)
     plan = plan_once(limit)
     if plan is not None:
-        return plan
+        return plan, True
     assert limit is not None
     complain(op, memory, limit * share, f"the least that any plan takes is {least():,}")
     plan = climb(plan_once, max(1, limit), target.bytes_per_tile, tried=True)
     if plan is None:
         raise AssertionError(f"{op}: there always is a plan without a limit")
-    return plan
+    return plan, False

@@ -236,8 +236,7 @@ def within_memory(op: str, params: SliceParams, memory: Memory, target: Target |
         room = min(params.lookups, (limit // _LINE * _LINE - room_bytes(0)) // (room_bytes(1) - room_bytes(0)))
         return lower(params._replace(room=room), host.tiles) if room >= least else None
 
-    fits = planned(memory.limit(host)) is not None
-    return within(op, planned, memory, host, lambda: room_bytes(least)), fits
+    return within(op, planned, memory, host, lambda: room_bytes(least))
 
 
 @lru_cache(maxsize=1024)

@@ -69,7 +69,7 @@ def plan_gemm(
         found = (_plan_within(p, None, least=True) for p in (problem, _plain(problem)))
         return min(p.temporary_bytes for p in found if p)
 
-    return within(op, lambda limit: _planned(problem, limit), options.memory, target, least)
+    return within(op, lambda limit: _planned(problem, limit), options.memory, target, least)[0]
 
 
 @lru_cache(maxsize=1024)

@@ -270,8 +270,7 @@ def _within_memory(op: str, params: AttentionParams, memory: Memory) -> tuple[At
         return None
 
     least = lower(params, settings.num_threads, False)
-    fits = planned(memory.limit(host)) is not None
-    return within(f"popnn.{op}", planned, memory, host, lambda: least.arena_bytes, least.threads), fits
+    return within(f"popnn.{op}", planned, memory, host, lambda: least.arena_bytes, least.threads)
 
 
 def default_format(*operands: Operand) -> Format:

@@ -22,7 +22,7 @@ from ...target import Target
 from .cells import BACKWARD, FORWARD, SCRATCH, Side, Strided, cells
 from .forward import NOTHING, LayerArrays, Loops, Made, Pass, Running, forward, looped, slots, state_product
 from .params import RnnParams
-from .products import lying, matrix_of, multiply
+from .products import in_order, lying, matrix_of, multiply
 from .sparse import sparse_step
 
 __all__ = ["ORDERS", "BackArrays", "Backward", "Grads", "backward", "whole_params"]
@@ -159,7 +159,8 @@ class Backward(Pass):
             of_scores = temporary((p.batch, cut.stop - first)) if p.attention else NOTHING
             outputs = temporary((cut.stop - first, p.batch, p.states), p.state_dtype) if p.projected else NOTHING
             part.loops.executable(
-                grads.gates[cut], *states, held.saved, held.old, _seen(p, back.grad[cut]) if p.each else NOTHING,
+                grads.gates[cut], *states, held.saved, held.old,
+                in_order(back.grad[cut], p.state_dtype) if p.each else NOTHING,
                 lengths, held.out, held.init, scores, of_scores, room, outputs, still, *packed)
             if projection is not None:
                 projection.add(held, outputs)
@@ -200,16 +201,6 @@ class _Projection:
         product = _of_projection(replace(p, steps=len(grads)), self.target, float(self.begun))
         product.executable(*product.arrange(given, grads, self.sums))
         self.begun = True
-
-
-def _seen(p: RnnParams, grad: Array) -> Array:
-    """Gradients of outputs as the kernels read them."""
-    if grad.dtype == p.state_dtype and grad.flags.c_contiguous:
-        return grad
-    made = temporary(grad.shape, p.state_dtype)
-    with np.errstate(over="ignore", invalid="ignore"):
-        made[...] = grad
-    return made
 
 
 def _packs(p: RnnParams) -> tuple[Sequence[int], ...]:

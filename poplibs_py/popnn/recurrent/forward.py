@@ -22,7 +22,7 @@ from ...program import ComputeSet, Executable, Loop, Program, temporary
 from ...target import Target
 from .cells import FORWARD, SCRATCH, Side, Strided, cells
 from .params import RnnParams, checked_limits
-from .products import StepProduct, lying, matrix_of, multiply, step_product
+from .products import StepProduct, in_order, lying, matrix_of, multiply, step_product
 from .sparse import SparseStep, sparse_step
 
 __all__ = ["Forward", "LayerArrays", "Loops", "Made", "Pass", "Running", "forward", "lengths_of", "looped",
@@ -231,10 +231,7 @@ class Running:
         if not p.weighted:
             return np.ascontiguousarray(x if p.order == tuple(range(p.gates)) else x[:, :, list(p.order)])
         made, product = temporary((p.steps * p.batch, p.gates * p.outputs)), part.inputs
-        if not x.flags.c_contiguous:
-            read = temporary(x.shape, x.dtype)
-            read[...] = x
-            x = read
+        x = in_order(x)
         if p.blocks[0]:
             product.executable(x, *self.weights, made)
         else:

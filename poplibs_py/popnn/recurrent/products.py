@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ...formats import FP32, Format
 from ...ops import Array
@@ -46,6 +47,16 @@ def matrix_of(weights: Array, gates: Sequence[int], by_columns: bool) -> Array:
     for place, gate in enumerate(gates):
         made[:, place] = weights[gate]
     return made.reshape(rows, count * columns)
+
+
+def in_order(x: Array, dtype: DTypeLike | None = None) -> Array:
+    """Return an array in C order and of a type, as it is or as a copy, which is counted memory."""
+    if x.flags.c_contiguous and (dtype is None or x.dtype == dtype):
+        return x
+    made = temporary(x.shape, x.dtype if dtype is None else dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        made[...] = x
+    return made
 
 
 def lying(dtype: Format, rows: int, columns: int, transposed: bool, scale: int = 0) -> MatrixLayout:

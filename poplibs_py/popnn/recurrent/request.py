@@ -182,8 +182,7 @@ def within_memory(op: str, choices: Sequence[tuple[int, ...]], bytes_of: Callabl
     def planned(limit: int | None) -> tuple[int, ...] | None:
         return next((one for one in choices if limit is None or bytes_of(*one) <= limit * threads), None)
 
-    fits = planned(memory.limit(target)) is not None
-    return within(op, planned, memory, target, lambda: min(bytes_of(*one) for one in choices), threads), fits
+    return within(op, planned, memory, target, lambda: min(bytes_of(*one) for one in choices), threads)
 
 
 def layer_arrays(p: RnnParams, arrays: Sequence[Any], matrices: Sequence[Any] = (None, None)) -> LayerArrays:

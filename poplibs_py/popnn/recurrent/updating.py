@@ -17,7 +17,7 @@ from ...poplin.gemm.params import MatrixLayout, contiguous
 from ...popsparse.matrix import BlockSparseMatrix
 from ...program import temporary
 from ...target import Target
-from .products import multiply
+from .products import in_order, multiply
 from .sparse import stored_gradients
 
 __all__ = ["Update", "UpdateArrays", "UpdateSizes"]
@@ -137,7 +137,7 @@ class Update:
                 cut = slice(first, min(first + steps, s.steps))
                 rows = (cut.stop - first) * s.batch
                 read = left[:rows] if isinstance(left, np.ndarray) else self._left(arrays, left, cut)
-                grads = _contiguous(arrays.grads[cut])
+                grads = in_order(arrays.grads[cut])
                 product = self._product(columns, dtype, cut.stop - first, len(planes), float(first > 0), planes[0])
                 if made.size and rows:
                     product.executable(*product.arrange(read, grads, made))
@@ -175,7 +175,7 @@ class Update:
     def _left(self, arrays: UpdateArrays, name: str, cut: slice) -> Array:
         """What gradients are multiplied by: the inputs of these steps, the states before them, perhaps reset."""
         if name == "x":
-            return _contiguous(arrays.x[cut])
+            return in_order(arrays.x[cut])
         output = arrays.output
         before = temporary((cut.stop - cut.start, *output.shape[1:]), output.dtype)
         first = max(0, cut.start - 1)
@@ -217,11 +217,3 @@ class Update:
 
     def __str__(self) -> str:
         return self.explain().words()
-
-
-def _contiguous(x: Array) -> Array:
-    if x.flags.c_contiguous:
-        return x
-    made = temporary(x.shape, x.dtype)
-    made[...] = x
-    return made

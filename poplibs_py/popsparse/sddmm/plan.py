@@ -88,7 +88,7 @@ def plan_sddmm(params: SddmmParams, memory: Memory, target: Target) -> SddmmPlan
         return plan if limit is None or plan.temporary_bytes <= limit * plan.threads else None
 
     least = _decided(params, memory, target, 1)
-    return within("sparse_grad_w", plan_once, memory, target, lambda: least.temporary_bytes, least.threads)
+    return within("sparse_grad_w", plan_once, memory, target, lambda: least.temporary_bytes, least.threads)[0]
 
 
 @lru_cache(maxsize=1024)

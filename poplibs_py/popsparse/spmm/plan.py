@@ -147,7 +147,7 @@ def plan_spmm(params: SpmmParams, memory: Memory, target: Target, longest: Calla
         return fastest
     most = longest() if fastest.decodes else 0
     return within("sparse_dense_matmul", lambda limit: _fitted(fastest, limit, most), memory, target,
-                  lambda: list(_choices(fastest, 0, most))[-1].temporary_bytes, fastest.threads)
+                  lambda: list(_choices(fastest, 0, most))[-1].temporary_bytes, fastest.threads)[0]
 
 
 @lru_cache(maxsize=1024)
