@@ -7,7 +7,7 @@
 #include "kernels/abi.h"
 
 /* `pop_transpose`: `lines` <= 16 lines of cells, `line` bytes apart, to lines of 16 cells `cell` bytes apart; absent lines
- * give zeros. */
+ * give zeros. `pop_transpose_some`: to lines of as many cells as there are lines. */
 #if POP_LEVEL >= POP_LEVEL_AVX512
 #include <immintrin.h>
 
@@ -43,8 +43,9 @@ POP_INLINE void pop_transpose_16(__m512i x[16])
     }
 }
 
-static void pop_transpose(const char *from, int64_t line, int64_t lines, int64_t cells, char *to, int64_t cell)
+POP_INLINE void pop_transpose_to(const char *from, int64_t line, int64_t lines, int64_t cells, char *to, int64_t cell, int64_t most)
 {
+    const __mmask16 stored = (__mmask16)(0xffffu >> (16 - most));
     for (int64_t k = 0; k < cells; k += 16) {
         int64_t n = cells - k < 16 ? cells - k : 16;
         __mmask16 mask = (__mmask16)(0xffffu >> (16 - n));
@@ -55,17 +56,27 @@ static void pop_transpose(const char *from, int64_t line, int64_t lines, int64_t
         pop_transpose_16(x);
 #pragma GCC unroll 16
         for (int i = 0; i < 16; i++)
-            if (i < n) _mm512_storeu_si512(to + (k + i) * cell, x[i]);
+            if (i < n) _mm512_mask_storeu_epi32(to + (k + i) * cell, stored, x[i]);
     }
 }
 #else
-static void pop_transpose(const char *from, int64_t line, int64_t lines, int64_t cells, char *to, int64_t cell)
+POP_INLINE void pop_transpose_to(const char *from, int64_t line, int64_t lines, int64_t cells, char *to, int64_t cell, int64_t most)
 {
     for (int64_t k = 0; k < cells; k++) {
         uint32_t x[16] = {0};
         for (int64_t i = 0; i < lines; i++) memcpy(x + i, from + i * line + 4 * k, 4);
-        memcpy(to + k * cell, x, sizeof x);
+        memcpy(to + k * cell, x, 4 * (size_t)most);
     }
 }
 #endif
+
+static void pop_transpose(const char *from, int64_t line, int64_t lines, int64_t cells, char *to, int64_t cell)
+{
+    pop_transpose_to(from, line, lines, cells, to, cell, 16);
+}
+
+static void pop_transpose_some(const char *from, int64_t line, int64_t lines, int64_t cells, char *to, int64_t cell)
+{
+    pop_transpose_to(from, line, lines, cells, to, cell, lines);
+}
 #endif

@@ -89,8 +89,7 @@ POP_INLINE void pop_square_move(const pop_format *f, int written, char *at, int6
 static void pop_square_lines(const pop_rows_operand *o, char *at, int64_t stride, float *square, int64_t h, int64_t w, char *codes)
 {
     const pop_format *f = o->written ? &o->cast.to : &o->cast.from;
-    if (!o->codec && !o->truths) pop_square_move(&POP_F32, o->written, at, stride, square, h, w);
-    else if (o->codec && pop_is_f16(f)) pop_square_move(&POP_F16, o->written, at, stride, square, h, w);
+    if (o->codec && pop_is_f16(f)) pop_square_move(&POP_F16, o->written, at, stride, square, h, w);
     else if (o->codec && f->mantissa_bits == 7 && pop_is_short_f32(f)) pop_square_move(&POP_BF16, o->written, at, stride, square, h, w);
     else
         for (int64_t p = 0; p < h; p++) {
@@ -110,18 +109,14 @@ static void pop_rows_turn(const pop_rows_operand *o, char *place, int64_t stride
         for (int64_t i = 0; i < n; i += POP_SQUARE) {
             const int64_t h = n - i < POP_SQUARE ? n - i : POP_SQUARE, w = width - first < POP_SQUARE ? width - first : POP_SQUARE;
             char *at = place + i * stride + first * o->code_bytes, *to = (char *)(numbers + first * apart + i);
-            if (plain && h == POP_SQUARE && w == POP_SQUARE) {
-                if (o->written) pop_transpose(to, column, w, h, at, stride);
-                else pop_transpose(at, stride, h, w, to, column);
-            } else if (o->written) {
+            if (plain && o->written) pop_transpose_some(to, column, w, h, at, stride);
+            else if (plain) pop_transpose_some(at, stride, h, w, to, column);
+            else if (o->written) {
                 pop_transpose(to, column, w, h, (char *)square, line);
                 pop_square_lines(o, at, stride, square, h, w, codes);
             } else {
                 pop_square_lines(o, at, stride, square, h, w, codes);
-                if (h == POP_SQUARE) pop_transpose((const char *)square, line, h, w, to, column);
-                else
-                    for (int64_t q = 0; q < w; q++)
-                        for (int64_t p = 0; p < h; p++) numbers[(first + q) * apart + i + p] = square[p * POP_SQUARE + q];
+                pop_transpose_some((const char *)square, line, h, w, to, column);
             }
         }
 }
@@ -158,98 +153,83 @@ static int64_t pop_rows_label(const pop_rows_operand *o, const char *place)
     return memcpy(&wide, place, sizeof wide), wide;
 }
 
-/* The next row, of operands that are `used`. */
-POP_INLINE void pop_rows_next(const pop_rows *s, int64_t *index, const int *used, int count, char **place)
+/* So many rows further along the last axis that is kept, of operands that are `used`. */
+POP_INLINE void pop_rows_next(const pop_rows *s, int64_t *index, const int *used, int count, char **place, int64_t rows)
 {
-    for (int d = s->kept_count - 1; d >= 0; d--) {
-        const int more = ++index[d] < s->kept[d];
+    for (int d = s->kept_count - 1; d >= 0; d--, rows = 1) {
+        const int more = (index[d] += rows) < s->kept[d];
         for (int u = 0; u < count; u++) {
             const int64_t step = s->operands[used[u]].kept[d];
-            place[used[u]] += more ? step : step - step * s->kept[d];
+            place[used[u]] += step * (more ? rows : rows - s->kept[d]);
         }
         if (more) return;
         index[d] = 0;
     }
 }
 
-/* Several rows at a time. */
-static void pop_rows_together(pop_row *row, int64_t end, pop_rows_body body, int label, const int *used, int count, char **place)
-{
-    const int most = row->spec->n <= POP_ROWS_EIGHTS ? POP_ROWS_MOST : POP_FOUR;
-    for (; row->number < end; row->number += row->rows) {
-        row->rows = end - row->number < most ? (int)(end - row->number) : most;
-        for (int q = 0; label >= 0 && q < row->rows; q++)
-            row->label[q] = pop_rows_label(row->spec->operands + label, place[label] + q * row->step[label]);
-        for (int u = 0; u < count; u++) {
-            row->at[used[u]] = place[used[u]];
-            place[used[u]] += row->rows * row->step[used[u]];
-        }
-        body(row);
-    }
-}
-
-/* Items count units of so many rows. Where they are used as they lie, bodies may take several at once. */
+/* Items count units of so many rows. Bodies may take several at once, of rows side by side or of operands used as they lie. */
 static void pop_rows_walk(const void *work, const pop_tile *tile, pop_rows_body body, int several, int label, int64_t unit)
 {
     const pop_rows_item *item = (const pop_rows_item *)work;
     const pop_rows *s = item->spec;
-    char *codes = tile->scratch + s->codes, *place[POP_ROWS_OPERANDS];
-    int64_t most = 1; /* rows that are taken together */
-    pop_row row = {.spec = s, .rows = 1, .room = (float *)(void *)(tile->scratch + s->room), .number = item->first * unit};
-    int64_t index[POP_ROWS_AXES] = {0}, rest = row.number, rows = 1;
-    int used[POP_ROWS_OPERANDS], lies[POP_ROWS_OPERANDS] = {0}, count = 0;
-    int together = several && s->kept_count == 1;
-    for (int d = 0; d < s->kept_count; d++) rows *= s->kept[d];
-    const int64_t end = rows - row.number < item->count * unit ? rows : row.number + item->count * unit;
+    char *codes = tile->scratch + s->codes, *place[POP_ROWS_OPERANDS], *begin[POP_ROWS_OPERANDS];
+    pop_row row = {.spec = s, .room = (float *)(void *)(tile->scratch + s->room), .number = item->first * unit};
+    int64_t index[POP_ROWS_AXES] = {0}, rest = row.number, all = 1;
+    int64_t most = 1, at_once = !several ? 1 : s->n <= POP_ROWS_EIGHTS ? POP_ROWS_MOST : POP_FOUR;
+    int used[POP_ROWS_OPERANDS], lies[POP_ROWS_OPERANDS] = {0}, count = 0, lying = 1;
+    for (int d = 0; d < s->kept_count; d++) all *= s->kept[d];
+    const int64_t end = all - row.number < item->count * unit ? all : row.number + item->count * unit;
     for (int d = s->kept_count - 1; d > 0 && rest; rest /= s->kept[d], d--) index[d] = rest % s->kept[d];
     index[0] = rest;
     for (int k = 0; k < POP_ROWS_OPERANDS; k++) {
         const pop_rows_operand *o = s->operands + k;
         if (o->operand < 0) continue;
         used[count++] = k;
-        row.step[k] = o->direct == 1 || k == label ? o->kept[s->kept_count - 1] : 0;
         place[k] = tile->operands[o->operand] + o->offset;
         for (int d = 0; d < s->kept_count; d++) place[k] += index[d] * o->kept[d];
         lies[k] = o->direct == 1 || k == label;
+        row.step[k] = lies[k] ? o->kept[s->kept_count - 1] : o->direct ? s->n * (int64_t)sizeof(float) : 0;
         most = o->direct > most ? o->direct : most;
-        if (o->constant && !o->direct && k != label) {
+        if (o->constant && !lies[k]) {
             pop_rows_move(s, o, place[k], (float *)(void *)(tile->scratch + o->room), 1, codes);
             place[k] = tile->scratch + o->room;
+            row.step[k] = 0;
             lies[k] = 1;
         }
-        together = together && lies[k];
+        lying = lying && lies[k];
+        if (!lies[k] && !o->direct) at_once = 1;
     }
-    if (together) pop_rows_together(&row, end, body, label, used, count, place);
-    int64_t done = 0, beside = 0; /* of the rows that were taken together */
-    char *begin[POP_ROWS_OPERANDS];
-    for (; row.number < end; row.number++) {
+    if (lying) most = end;
+    for (int64_t done = 0, beside = 0; row.number < end; row.number += row.rows) { /* of the rows that are taken together */
         if (done == beside) {
-            const int64_t run = s->kept[s->kept_count - 1] - index[s->kept_count - 1], rest_of = end - row.number;
-            done = 0, beside = run < rest_of ? run : rest_of;
-            beside = beside < most ? beside : most;
+            const int64_t run = s->kept[s->kept_count - 1] - index[s->kept_count - 1], rest_of = unit > 1 ? unit - row.number % unit : end;
+            done = 0, beside = run < most ? run : most;
+            beside = beside < rest_of ? beside : rest_of;
+            beside = beside < end - row.number ? beside : end - row.number;
         }
+        row.rows = (int)(beside - done < at_once ? beside - done : at_once);
         for (int u = 0; u < count; u++) {
             const int k = used[u];
             const pop_rows_operand *o = s->operands + k;
-            if (label >= 0 && k == label) row.label[0] = pop_rows_label(o, place[k]);
+            if (label >= 0 && k == label)
+                for (int q = 0; q < row.rows; q++) row.label[q] = pop_rows_label(o, place[k] + q * row.step[k]);
             else if (lies[k]) row.at[k] = place[k];
             else {
-                const int64_t rows_of = o->direct ? beside : 1;
                 float *room = (float *)(void *)(tile->scratch + o->room);
                 row.at[k] = o->direct ? room + done * s->n : room;
                 if (done == 0) begin[k] = place[k];
-                if (!o->written && (done == 0 || !o->direct)) pop_rows_move(s, o, place[k], room, rows_of, codes);
+                if (!o->written && (done == 0 || !o->direct)) pop_rows_move(s, o, place[k], room, o->direct ? beside : 1, codes);
             }
         }
         body(&row);
-        done++;
+        done += row.rows;
         for (int u = 0; u < count; u++) {
             const pop_rows_operand *o = s->operands + used[u];
             if (!o->written || lies[used[u]] || (o->direct && done < beside)) continue;
             float *room = (float *)(void *)(tile->scratch + o->room);
             pop_rows_move(s, o, o->direct ? begin[used[u]] : place[used[u]], room, o->direct ? beside : 1, codes);
         }
-        pop_rows_next(s, index, used, count, place);
+        pop_rows_next(s, index, used, count, place, row.rows);
     }
 }
 #endif
