@@ -11,6 +11,8 @@ from typing import Any
 
 __all__ = ["submodules_on_demand"]
 
+_OPTIONAL = ("dask", "torch")  # modules named as the package that they need: where it is not there, nor are they
+
 
 def submodules_on_demand(package: str,
                          held: Mapping[str, str] | None = None) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -44,6 +46,7 @@ def submodules_on_demand(package: str,
     def dir_of_package() -> list[str]:
         module = sys.modules[package]
         inside = {found.name for found in iter_modules(module.__path__) if not found.name.startswith("_")}
-        return sorted({*vars(module), *inside, *elsewhere})
+        own = {name for name in vars(module) if name.startswith("__")}.union(vars(module).get("__all__", ()))
+        return sorted({*own, *inside, *elsewhere} - {name for name in _OPTIONAL if find_spec(name) is None})
 
     return getattr_of_package, dir_of_package

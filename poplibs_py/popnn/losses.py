@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import bad_argument, bad_type, finite, one_of, whole
-from ..formats import FP16, Format, format_of
+from ..formats import FP16, Format, QuarterArray, format_of
 from ..ops import Operand, Request, argument, on_tiles, op, result_format
 from ..ops.parts import Part, results
 from ..popops import argmax, eq
@@ -132,7 +132,8 @@ def calc_loss(model_outputs: Any, expected: Any, loss_type: str, *, deltas_scale
     x = _classes("model_outputs", model_outputs)
     one_of("loss_type", loss_type, _KINDS)
     labels, given = None, None
-    if isinstance(expected, np.ndarray) and expected.dtype.kind in "iu":
+    seen = None if isinstance(expected, QuarterArray) else argument("expected", expected, _LABELS)
+    if seen is not None and seen.array.dtype.kind in "iu" and seen.shape != x.shape:
         labels = _labels("expected", expected, x.shape[0])
     else:
         given = numbers("expected", expected)

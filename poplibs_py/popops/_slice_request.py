@@ -17,6 +17,7 @@ import numpy as np
 from ..config import settings
 from ..errors import InvalidIndexError, bad_argument, bad_type, one_of, real, whole
 from ..formats import FP32, Format, QuarterArray
+from ..formats.arrays import as_array
 from ..ops import RESULT, Operand, Receiver, Request, on_tiles, planned_on, receive
 from ..ops import argument as array_argument
 from ..ops.numpy_ops import told
@@ -25,12 +26,13 @@ from ..program import Executable, Sequence
 from ..target import Target
 from ._codes import copying
 from ._modelled import PlanOn, TiledRun
+from ._promotion import typed
 from ._reductions import source_of
 from ._slice_parts import RowParts
 from ._slices import Axis, Component, SliceParams, SliceProgram, Window, lower, lower_check, within_memory
 
 __all__ = ["POLICIES", "Layout", "check_of", "checked_policy", "elements_of", "indices_of", "parts_of", "put_request",
-           "receiver_of", "same_memory", "table_of", "take_request"]
+           "receiver_of", "same_memory", "table_of", "take_request", "updates_of"]
 
 Array = np.ndarray[Any, Any]
 
@@ -97,6 +99,16 @@ def table_of(name: str, value: Any) -> Operand:
     if isinstance(value, QuarterArray):
         raise bad_type(name, value, "an array: see its codes and its to_array")
     return source_of(value, name, _NUMBERS)
+
+
+def updates_of(value: Any, table: Operand) -> Operand:
+    """Take what a table is updated with; numbers of Python's become the table's."""
+    element = elements_of(table)
+    if isinstance(value, (list, tuple, int, float)):
+        array = as_array("updates", value, _NUMBERS)
+        if array.dtype.kind in ("biuf" if isinstance(element, Format) else "b" if element == np.bool_ else "biu"):
+            value = typed("updates", array, element)
+    return table_of("updates", value)
 
 
 def elements_of(x: Operand) -> Any:

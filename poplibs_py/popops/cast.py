@@ -260,7 +260,7 @@ class _Source(NamedTuple):
 def _source(x: object) -> _Source:
     if isinstance(x, QuarterArray):
         return _Source(operand("x", x))
-    source = argument("x", x, _SOURCES)
+    source = argument("x", x, _SOURCES, np.float32)
     array = source.array
     if integer_dtype(array.dtype) is not None:
         return _Source(Operand(array.astype(np.float32), FP32), source)

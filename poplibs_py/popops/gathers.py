@@ -13,7 +13,16 @@ from ..ops import Operand
 from ..planner import Memory
 from ..target import Target
 from ._modelled import PlanOn, rows_on, windows_on
-from ._slice_request import Layout, checked_policy, elements_of, indices_of, put_request, table_of, take_request
+from ._slice_request import (
+    Layout,
+    checked_policy,
+    elements_of,
+    indices_of,
+    put_request,
+    table_of,
+    take_request,
+    updates_of,
+)
 from .slice_steps import Sliced
 from .slices import slicing_op
 
@@ -134,7 +143,8 @@ def scatter(x: Any, indices: Any, updates: Any, axis: int = 0, *, operation: str
     >>> popops.scatter([1.0, 2.0, 3.0], [2, 0, 2], [10.0, 20.0, 30.0], operation="add")
     array([21.,  2., 43.], dtype=float32)
     """
-    table, places, given = table_of("x", x), indices_of("indices", indices), table_of("updates", updates)
+    table, places = table_of("x", x), indices_of("indices", indices)
+    given = updates_of(updates, table)
     policy = checked_policy(index_policy)
     one_of("operation", operation, _UPDATES)
     if index_vector_dim is None:

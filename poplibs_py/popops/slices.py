@@ -14,7 +14,16 @@ from ..planner import Memory
 from ..target import Target
 from ..target.types import type_of
 from ._modelled import PlanOn, rows_on, windows_on
-from ._slice_request import Layout, checked_policy, elements_of, indices_of, put_request, table_of, take_request
+from ._slice_request import (
+    Layout,
+    checked_policy,
+    elements_of,
+    indices_of,
+    put_request,
+    table_of,
+    take_request,
+    updates_of,
+)
 from .embedding.lower import HostEmbeddingPlan
 from .embedding.plan import EmbeddingPlan
 from .slice_steps import Sliced
@@ -148,7 +157,8 @@ def dynamic_update(x: Any, updates: Any, offsets: Any, axes: Axes, *, index_poli
     >>> popops.dynamic_update([1.0, 2.0, 3.0, 4.0], [8.0, 9.0], [3], 0)
     array([9., 2., 3., 8.], dtype=float32)
     """
-    table, given = table_of("x", x), table_of("updates", updates)
+    table = table_of("x", x)
+    given = updates_of(updates, table)
     places, policy = indices_of("offsets", offsets), checked_policy(index_policy)
     named = _axes(table, axes)
     fits = len(given.shape) == len(table.shape) and all(
@@ -232,7 +242,8 @@ def row_update(name: str, x: Any, updates: Any, indices: Any, axis: Any, policy:
                update: str = "set", scale: Any = 1.0, memory: Memory | None = None,
                plan: EmbeddingPlan | HostEmbeddingPlan | None = None) -> Request:
     groups = name.startswith("grouped")
-    table, given, places = table_of("x", x), table_of("updates", updates), indices_of("indices", indices)
+    table, places = table_of("x", x), indices_of("indices", indices)
+    given = updates_of(updates, table)
     checked, along = checked_policy(policy), _axis(table, axis, groups)
     layout = _rows_layout(table, places, along, groups)
     front = [n for n, *_ in layout.axes]

@@ -10,9 +10,10 @@ from ..errors import InvalidTypeError, bad_argument
 from ..formats import F143, F152, FP16, FP32, Format, format_of
 from .machine import TYPE_SIZES
 
-__all__ = ["INTEGER_WORDS", "data_type", "type_of"]
+__all__ = ["INTEGER_WORDS", "data_type", "format_of_type", "type_of"]
 
 _TYPES = {FP32: "float", FP16: "half", F143: "quarter", F152: "quarter"}
+_FORMATS = {"float": FP32, "half": FP16, "quarter": F143}
 _WORDS = {"bool": "bool", "int8": "signed char", "uint8": "unsigned char", "int16": "short", "uint16": "unsigned short",
           "int32": "int", "uint32": "unsigned int", "int64": "long long", "uint64": "unsigned long long"}  # fmt: skip
 INTEGER_WORDS = {word: name for name, word in _WORDS.items()}
@@ -38,6 +39,11 @@ def data_type(name: str, value: object, allowed: tuple[str, ...] = tuple(TYPE_SI
     if found not in allowed:
         raise bad_argument(name, value, f"{', '.join(map(repr, allowed))}, or a dtype such as float16")
     return found
+
+
+def format_of_type(word: str) -> Format:
+    """Return the format of PopLibs' word for floating-point numbers; FP8 is F143 where nothing says which."""
+    return _FORMATS[word]
 
 
 def type_of(dtype: Format | np.dtype[Any] | None) -> str:

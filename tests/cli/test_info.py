@@ -4,9 +4,10 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
 import poplibs_py
-from poplibs_py import poplin
+from poplibs_py import lazy, poplin
 from poplibs_py.cli import main
 from poplibs_py.cli.info import describe
 from poplibs_py.config import LEVELS
@@ -97,3 +98,9 @@ def test_the_package_runs_as_a_module_and_imports_its_rooms_when_asked():
     assert printed.split() == ["matmul", poplibs_py.__version__]
     assert subprocess.run([sys.executable, "-m", "poplibs_py", "info"], capture_output=True, check=True).stdout
     assert set(poplibs_py.__all__) < set(dir(poplibs_py))
+
+
+def test_help_needs_no_package_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lazy, "find_spec", lambda name: None)
+    assert {"cast", "poplin"} < set(dir(poplibs_py))
+    assert not {"dask", "torch", "not_built"} & set(dir(poplibs_py))

@@ -12,6 +12,7 @@ from poplibs_py import popnn, testing
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
 from poplibs_py.kernels import Selection, kernels, registry
 from poplibs_py.popnn import _rows
+from poplibs_py.testing import assert_same_bits
 from poplibs_py.testing.calls import calls
 
 RNG = np.random.default_rng(5)
@@ -161,3 +162,10 @@ def test_logits_far_out_lose_nothing():
 def test_bad_input_is_refused_by_name(call, error, words):
     with pytest.raises(error, match="^" + re.escape(words)):
         call()
+
+
+def test_labels_may_be_a_list() -> None:
+    p = np.full((4, 3), 1 / 3, np.float32)
+    for of_list, of_array in zip(popnn.calc_loss(p, [0, 1, 2, 1], "CROSS_ENTROPY_LOSS"),
+                                 popnn.calc_loss(p, np.int64([0, 1, 2, 1]), "CROSS_ENTROPY_LOSS"), strict=True):
+        assert_same_bits(of_list, of_array)

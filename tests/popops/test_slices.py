@@ -351,3 +351,14 @@ def test_of_nothing():
     assert popops.gather(x[:0], [0], index_policy="zero").tolist() == [[0, 0, 0]]
     assert np.array_equal(popops.multi_update_add(x, x[:0], []), x)
     assert popops.dynamic_slice(x, [1], 0, 0).shape == (0, 3)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint8, np.float16, np.float32])
+def test_updates_given_as_lists_become_the_table_s_type(dtype: type) -> None:
+    made = popops.scatter(np.array([1, 2], dtype), [0], [5])
+    assert made.dtype == dtype
+    assert made.tolist() == [5, 2]
+    with pytest.raises(InvalidTypeError, match=r"^updates: got dtype float32; allowed: int32"):
+        popops.scatter(np.int32([1, 2]), [0], [5.5])
+    with pytest.raises(InvalidArgumentError, match=r"^updates: got 500; allowed: .*uint8"):
+        popops.scatter(np.uint8([1, 2]), [0], [500])

@@ -387,8 +387,9 @@ def plan_convolution(
     options : mapping or ConvOptions, optional
         PopLibs' convolution options.
     dtype, w_dtype, out_dtype, bias_dtype : dtype, Format or str, optional
-        On this CPU: formats of images (default float32), of weights (default the images'), of the result (default
-        as for `convolution`) and of a bias (default there is none).
+        On this CPU: formats of images and of the result (default what `params` say: float32, float16, and FP8 F143 for
+        quarter; with `dtype` the result's is as for `convolution`), of weights (default the images') and of a bias
+        (default there is none).
     activation, layout : str, optional
         On this CPU, as for `convolution`; arrays are C-contiguous.
     **more
@@ -508,7 +509,7 @@ def compile_convolution(plan: HostConvPlan, weights: Any = None) -> Callable[...
     return compiled(made.plan, catalogue["poplin.convolution"], run_prepared if held else run, made.told()[0])
 
 
-def weights_transpose_chans_flip_xy(weights: Any, *, field_dims: int | None = None) -> Array:
+def weights_transpose_chans_flip_xy(weights: Any, *, field_dims: int = 2) -> Array:
     """Return weights as a backward pass convolves with them: channels exchanged, kernels backwards; a view.
 
     Corresponds to PopLibs' ``poplin::weightsTransposeChansFlipXY``. `convolution` does the same with
@@ -516,27 +517,31 @@ def weights_transpose_chans_flip_xy(weights: Any, *, field_dims: int | None = No
 
     Parameters
     ----------
-    weights : array_like [G, Co, Ci, kernel...]
+    weights : array_like [Co, Ci, kernel...] or [G, Co, Ci, kernel...]
+        Of one group, or with an axis of groups in front.
     field_dims : int, optional
-        Dimensions of the kernel; by default all after the third axis.
+        Dimensions of the kernel (default 2, as in PopLibs).
 
     Returns
     -------
-    numpy.ndarray [G, Ci, Co, kernel...]
+    numpy.ndarray [Ci, Co, kernel...] or [G, Ci, Co, kernel...]
 
     Examples
     --------
     >>> import numpy as np
     >>> from poplibs_py import poplin
-    >>> poplin.weights_transpose_chans_flip_xy(np.arange(4, dtype=np.float32).reshape(1, 2, 1, 2))
-    array([[[[1., 0.],
-             [3., 2.]]]], dtype=float32)
+    >>> poplin.weights_transpose_chans_flip_xy(np.arange(4, dtype=np.float32).reshape(2, 1, 2), field_dims=1)
+    array([[[1., 0.],
+            [3., 2.]]], dtype=float32)
     """
     array = operand("weights", weights).array
-    dims = array.ndim - 3 if field_dims is None else whole("field_dims", field_dims, 0)
-    if array.ndim != 3 + dims or array.ndim < 3:
-        raise bad_argument("weights", f"shape {array.shape}", "groups, output and input channels, then the kernel")
-    turned: Array = np.flip(array.swapaxes(1, 2), tuple(range(3, array.ndim)))
+    dims = whole("field_dims", field_dims, 0)
+    if array.ndim not in (2 + dims, 3 + dims):
+        raise bad_argument("weights", f"shape {array.shape}",
+                           f"output and input channels, then {dims} dimensions of the kernel (field_dims), perhaps "
+                           f"groups in front")
+    channels = array.ndim - dims
+    turned: Array = np.flip(array.swapaxes(channels - 2, channels - 1), tuple(range(channels, array.ndim)))
     return turned
 
 

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument, bad_type, one_of, whole
-from ...formats import FP32, Format, format_of
+from ...formats import Format, format_of
 from ...ops import Operand, Receiver, new_result, operand, result_format
+from ...target.types import format_of_type
 from ..convolution import ConvParams, FieldTransform, OutputTransform
 from ..gemm.params import MatrixLayout
 from .scales import decoded
@@ -275,10 +276,11 @@ def images_shape(how: Described, batch: int, channels: int, field: Sequence[int]
 
 def contiguous_call(p: ConvParams, how: Described, dtype: Any, w_dtype: Any, out_dtype: Any,
                     bias_dtype: Any) -> ConvCall:
-    """Return the convolution of C-contiguous arrays, weights with an axis of groups."""
-    x = FP32 if dtype is None else format_of(dtype, "dtype")
+    """Return the convolution of C-contiguous arrays, weights with an axis of groups; params say what no dtype does."""
+    x = format_of_type(p.input_type) if dtype is None else format_of(dtype, "dtype")
     w = x if w_dtype is None else format_of(w_dtype, "w_dtype")
-    out = result_format(x, w) if out_dtype is None else format_of(out_dtype, "out_dtype")
+    default = format_of_type(p.output_type) if dtype is None and w_dtype is None else result_format(x, w)
+    out = default if out_dtype is None else format_of(out_dtype, "out_dtype")
 
     def lies(dtype: Format, batch: int, channels: int, field: tuple[int, ...]) -> FieldLayout:
         row, *inner, last = _contiguous(images_shape(how, batch, p.groups * channels, field), dtype.itemsize)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ from ..convolution import ConvOptions, ConvPlan, matmul_params, plan_convolution
 from ..convolution.api import planned_quietly
 from ..convolution.problem import ConvProblem
 from ..convolution.work import work_of as tile_work_of
-from ..matmul.options import conv_options
+from ..matmul.options import PRODUCT_OPTIONS, conv_options
 from .params import FactorParams
 
 __all__ = ["BLOCK_SIZES", "FactorPlan", "Move", "TileProblem", "block_options", "cholesky_moves", "padded_order",
@@ -168,11 +168,13 @@ class FactorPlan(TilePlan):
 
 def block_options(op: str, options: Any, block_size: Any = None, proportion: Any = None) -> tuple[int, ConvOptions]:
     """Return the block size and the products' options that a call of an op says, by PopLibs' options and by keyword."""
-    own, rest, more = {}, options, {} if block_size is None else {_BLOCK: block_size}
-    if isinstance(options, Mapping):
-        own = {key: value for key, value in options.items() if key in ("blockSize", _BLOCK)}
-        rest = {key: value for key, value in options.items() if key not in own}
-    said = parsed(own, {"blockSize": _BLOCK}, lambda key, _, value: whole(key, value, 1, 2**16), more)
+    more = {} if block_size is None else {_BLOCK: block_size}
+
+    def check(key: str, field: str, value: Any) -> Any:
+        return whole(key, value, 1, 2**16) if field == _BLOCK else value
+
+    said = parsed(options, {"blockSize": _BLOCK, **PRODUCT_OPTIONS}, check, more)
+    rest = {key: value for key, value in (options or {}).items() if key not in ("blockSize", _BLOCK)}
     return said.get(_BLOCK, BLOCK_SIZES[op]), conv_options(rest, {"available_memory_proportion": proportion})
 
 

@@ -10,10 +10,9 @@ from ...ops import parsed
 from ..convolution import ConvOptions
 from ..convolution.options import checked_option
 
-__all__ = ["conv_options"]
+__all__ = ["PRODUCT_OPTIONS", "conv_options"]
 
-#: The field of ConvOptions that each of PopLibs' matmul options sets, or what becomes of it here.
-_KEYS: dict[str, str | None] = {
+PRODUCT_OPTIONS: dict[str, str] = {
     "partialsType": "partials_type",
     "availableMemoryProportion": "available_memory_proportion",
     "use128BitConvUnitLoad": "use_128_bit_conv_unit_load",
@@ -28,6 +27,7 @@ _KEYS: dict[str, str | None] = {
     "strictMemory": "strict_memory",
     "fidelity": "fidelity",
 }
+"""The field of `ConvOptions` that each of PopLibs' matmul options sets, or what becomes of it here."""
 _SHARE = "available_memory_proportion"
 _PASSES = {
     "NONE": "NONE_MATMUL",
@@ -43,7 +43,7 @@ def conv_options(options: Mapping[str, Any] | None, more: Mapping[str, Any]) -> 
     said = dict(more)
     if said.get(_SHARE, 0) is None:  # the default of every op
         del said[_SHARE]
-    said = parsed(options, _KEYS, _checked, said)
+    said = parsed(options, PRODUCT_OPTIONS, _checked, said)
     said.pop("input_rhs_is_pre_arranged", None)
     said["pass_"] = _PASSES[said.pop("fully_connected_pass", "NONE")]
     if "gather_output" in said:

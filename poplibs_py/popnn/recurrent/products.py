@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from ...formats import FP32, Format
 from ...ops import Array
@@ -49,7 +48,7 @@ def matrix_of(weights: Array, gates: Sequence[int], by_columns: bool) -> Array:
     return made.reshape(rows, count * columns)
 
 
-def in_order(x: Array, dtype: DTypeLike | None = None) -> Array:
+def in_order(x: Array, dtype: np.dtype[Any] | None = None) -> Array:
     """Return an array in C order and of a type, as it is or as a copy, which is counted memory."""
     if x.flags.c_contiguous and (dtype is None or x.dtype == dtype):
         return x

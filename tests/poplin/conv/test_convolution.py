@@ -134,6 +134,7 @@ def test_weights_may_be_taken_transposed_and_flipped() -> None:
     rng = np.random.default_rng(3)
     deltas, w = numbers(rng, (2, 6, 5, 7), np.float32), numbers(rng, (2, 3, 4, 3, 2), np.float32)
     turned = poplin.weights_transpose_chans_flip_xy(w)
+    assert_same_bits(poplin.weights_transpose_chans_flip_xy(w[1]), turned[1])
     assert turned.shape == (2, 4, 3, 3, 2)
     assert np.shares_memory(turned, w)
     expected = poplin.convolution(deltas, turned, padding=((2, 2), (1, 1)))
@@ -263,3 +264,11 @@ def test_the_largest_field_in_one_dimension_makes_no_tables() -> None:
 def test_other_machines_are_refused_by_name() -> None:
     with pytest.raises(UnsupportedError, match="gc200"):
         poplin.add_bias(X.copy(), [1, 2], target="gc200")
+
+
+def test_params_say_the_types_that_no_keyword_does() -> None:
+    params = poplin.ConvParams.create(field=[8, 8], kernel=[3, 3], in_channels=4, out_channels=4, input_type="half")
+    run = poplin.compile_convolution(poplin.plan_convolution(params, target="host"))
+    x, w = np.ones((1, 4, 8, 8), np.float16), np.ones((1, 4, 4, 3, 3), np.float16)
+    assert_same_bits(run(x, w), np.full((1, 4, 6, 6), 36, np.float16))
+    assert poplin.plan_convolution(params, target="host", dtype="float32").call.out.format.name == "float32"

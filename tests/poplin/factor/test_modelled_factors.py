@@ -161,3 +161,9 @@ def test_what_cannot_be_factored_or_planned_is_refused_by_name():
     for _ in range(2):
         with pytest.warns(MemoryLimitWarning, match="^matmul: available_memory_proportion"):
             poplin.cholesky(a, options={"availableMemoryProportion": 1e-6}, target="gc200")
+
+
+def test_options_of_blocks_and_products_are_told_together() -> None:
+    allowed = r"^options: got unknown key 'blocksize' \(did you mean 'blockSize'\?\); .*'blockSize', .*'partialsType'"
+    with pytest.raises(InvalidOptionError, match=allowed):
+        poplin.cholesky(np.eye(4, dtype=np.float32), options={"blocksize": 16})
