@@ -18,14 +18,12 @@ import numpy as np
 
 from .errors import bad_argument, bad_type, described
 from .files import file_path, replacing
-from .formats import BF16, E4M3, E5M2, F143, F152, FORMATS, Format, QuarterArray, format_of
+from .formats import BF16, E4M3, E5M2, F143, F152, FORMATS, Array, Format, QuarterArray, format_of
 from .formats.arrays import as_array
 from .popsparse import BlockPattern, BlockSparseMatrix
 from .target.host_memory import check_memory
 
 __all__ = ["load", "save"]
-
-Array = np.ndarray[Any, Any]
 
 _NARROW = {"BF16": BF16, "F8_E4M3": E4M3, "F8_E5M2": E5M2, "F8_E4M3FNUZ": F143, "F8_E5M2FNUZ": F152}
 _TAGS: dict[str, np.dtype[Any]] = {

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import bad_argument, one_of, real, whole
+from ..formats import Array
 from ..popsparse import BlockPattern
 from ..popsparse.fully_connected import FullyConnectedParams
 from ..popsparse.partitioner import BucketLayout
@@ -27,8 +28,6 @@ from ..target.types import data_type
 from .spec import modelled_machine, read_words, whole_word
 
 __all__ = ["drawn_pattern", "dynamic_problem", "partition_problem", "static_problem"]
-
-Array = np.ndarray[Any, Any]
 
 _COMMON = frozenset({"type", "partials", "amp", "target", "tiles"})
 _STATIC = _COMMON | {"m", "k", "n", "b", "d", "pat", "nSplit", "numBands", "pre"}

@@ -2,6 +2,8 @@
 
 from ..lazy import submodules_on_demand
 from . import format as _format
+from .arrays import Array as Array
+from .arrays import Floats as Floats
 from .format import BF16, E4M3, E5M2, F143, F152, FORMATS, FP16, FP32, Format, format_of
 from .metadata import pack_metadata, unpack_metadata
 from .quarter import QuarterArray

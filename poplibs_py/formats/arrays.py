@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import bad_argument, bad_type, described
 from .format import FORMATS, FP16, FP32, Format
@@ -14,6 +15,7 @@ from .format import FORMATS, FP16, FP32, Format
 __all__ = ["as_array", "float_dtype", "floats", "register_dlpack"]
 
 Array = np.ndarray[Any, Any]
+Floats = NDArray[np.float64]
 
 _TORCH_CODES: dict[str, tuple[str, Format]] = {
     f"torch.{f.dtype.name}": ("uint8" if f.itemsize == 1 else "int16", f)

@@ -27,12 +27,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InvalidIndexError, bad_argument, bad_type, described, flag, instance, one_of, whole
-from .arrays import floats
+from .arrays import Floats, floats
 from .format import FP32, Format, format_of
 
 __all__ = ["Ball", "dot_ball", "gamma", "magnitude_product", "matmul_ball", "rounding_error", "sum_ball"]
-
-Floats = NDArray[np.float64]
 
 _OWN = 2.0**-53  # unit roundoff of the float64 that centres are computed in
 _SLACK = 1 + 2.0**-40  # covers the roundings of the radius itself

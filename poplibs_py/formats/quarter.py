@@ -14,12 +14,12 @@ import numpy as np
 from ..errors import InvalidIndexError, bad_argument, bad_type, described, one_of
 from ..files import ArrayFile, file_path, replacing
 from ..immutable import Immutable, anchored, frozen, holding, kind_of, token_of
-from .arrays import as_array, float_dtype
+from .arrays import Array, as_array, float_dtype
 from .format import F143, FORMATS, LAYOUT, Format, format_of
 from .metadata import pack_metadata, unpack_metadata
 from .presets import PRESETS
 from .reference import Overflow, Rounding, decode, encode
-from .scales import Array, auto_scale, checked_block_shape, checked_scale, spread, uniform_scale
+from .scales import auto_scale, checked_block_shape, checked_scale, spread, uniform_scale
 
 __all__ = ["QuarterArray"]
 

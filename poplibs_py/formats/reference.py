@@ -11,12 +11,11 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from ..errors import bad_argument, bad_type, one_of, whole
-from .arrays import as_array, floats
+from .arrays import Array, as_array, floats
 from .format import Format, format_of
 
 __all__ = ["Overflow", "Rounding", "decode", "default_overflow", "encode", "values"]
 
-Array = np.ndarray[Any, Any]
 Rounding = Literal["nearest-even", "toward-zero", "stochastic", "up", "down", "nearest-away"]
 Overflow = Literal["saturate", "nan", "inf", "directed"]
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from ..errors import bad_argument, bad_type
 from ..immutable import frozen, holding
-from .arrays import as_array
+from .arrays import Array, as_array
 from .format import Format, format_of
 
 __all__ = ["Scale", "auto_scale", "block_maxima", "checked_block_shape", "checked_scale", "spread", "uniform_scale"]
 
-Array = np.ndarray[Any, Any]
 Scale = int | Array
 
 

@@ -10,17 +10,16 @@ from typing import Any
 import numpy as np
 
 from ..errors import bad_argument, bad_type
-from ..formats import FORMATS, FP16, FP32, Format, QuarterArray, format_of
+from ..formats import FORMATS, FP16, FP32, Array, Format, QuarterArray, format_of
 from ..formats.arrays import as_array
 from ..formats.format import preset_of
 from ..immutable import anchor_of
 from ..program import overlaps_itself, result_array, result_array_like, temporary
 from ..target.host_memory import check_memory
 
-__all__ = ["Array", "Operand", "Receiver", "argument", "array_operand", "new_result", "operand", "receive",
+__all__ = ["Operand", "Receiver", "argument", "array_operand", "new_result", "operand", "receive",
            "result_format"]
 
-Array = np.ndarray[Any, Any]
 Place = tuple[str, int]
 Element = Format | np.dtype[Any]
 """What the elements of a result are: numbers of a format, or what has no format, such as integers and truth values."""

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import bad_argument, bad_type
-from ..formats import Format
+from ..formats import Array, Format
 from ..program import Views
-from .operands import Array, Receiver, new_result, receive
+from .operands import Receiver, new_result, receive
 
 __all__ = ["Given", "Part", "Results", "results"]
 

@@ -16,10 +16,11 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from ..formats import Array
 from ..planner.facts import Load
 from ..program import BoundCall, Executable, Face, Key, Sequence, copy_of, items_of_threads, value_words
 from ..program.record import Run, asked_target, listening, record
-from .operands import Array, Operand, Receiver
+from .operands import Operand, Receiver
 from .parts import Given
 
 __all__ = ["RESULT", "VALUES", "Request", "on_tiles", "run_told", "travel"]

@@ -22,8 +22,6 @@ from ..program import Executable, Room, Sequence
 
 __all__ = ["quantise", "quantise_bound"]
 
-Array = np.ndarray[Any, Any]
-
 _NATIVE = (FP32, FP16, BF16)
 _ALLOWED = "an array of float32, float16 or bfloat16"
 

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import bad_argument, finite, whole
-from ..formats import Format, format_of
+from ..formats import Array, Format, format_of
 from ..formats.bounds import Ball
 from ..formats.reference import values
-from ..ops import RESULT, Array, Request, array_operand, modelled_target, op, operand, receive
+from ..ops import RESULT, Request, array_operand, modelled_target, op, operand, receive
 from ..ops.numpy_ops import told
 from ..ops.parts import Part, results
 from ..popops._codes import copying

@@ -16,8 +16,8 @@ import numpy as np
 
 from .. import popops
 from ..errors import bad_argument, finite, flag
-from ..formats import Format
-from ..ops import RESULT, Array, Operand, Request, array_operand, on_tiles, op, receive, result_format
+from ..formats import Array, Format
+from ..ops import RESULT, Operand, Request, array_operand, on_tiles, op, receive, result_format
 from ..ops.numpy_ops import told
 from ..ops.parts import Part, results
 from ..popops._codes import adding

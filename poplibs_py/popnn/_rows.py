@@ -24,8 +24,6 @@ from ..program import ComputeSet, Executable, Program, Segment, shares_of, sprea
 
 __all__ = ["RowOperand", "RowsParams", "RowsProgram", "c_strides", "lower", "repeated", "row_of", "rows_request"]
 
-Array = np.ndarray[Any, Any]
-
 _SPEC, _ITEM = dtype_of("pop_rows"), dtype_of("pop_rows_item")
 _NEAREST = numbers_of("rounding")["nearest-even"]
 _AXES, _OPERANDS = 32, 8

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import bad_argument, bad_type, finite, flag, whole
-from ..formats import QuarterArray
+from ..formats import Floats, QuarterArray
 from ..ops import modelled_target, op, receive, result_format
 from ..poplin.norms import bessel
 from ..popops import add, cast, mul, square_sum
@@ -26,8 +26,6 @@ from .softmax import numbers
 
 __all__ = ["BatchNorm", "BatchStatistics", "FoldedWeights", "batch_norm_inference", "batch_norm_statistics",
            "batch_norm_training", "batch_normalise", "distributed_batch_norm_grad", "fold_batch_norm"]
-
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 _NO_STATISTICS = 2  # POP_NO_STATISTICS of kernels/rows/norm.h
 

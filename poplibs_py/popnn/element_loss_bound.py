@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..formats import FP32
+from ..formats import FP32, Floats
 from ..formats.bounds import Ball, sum_ball
 from ..popops._reductions import axes_of
 from .loss_bound import single
@@ -18,7 +18,6 @@ __all__ = ["binary_cross_entropy_bound", "binary_cross_entropy_with_logits_bound
            "kl_divergence_bound", "mse_loss_bound"]
 
 Balls = tuple[Ball, Ball]
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 _ULP, _TINY = 2 * FP32.unit_roundoff, FP32.smallest_subnormal
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..config import settings
 from ..errors import all_of, bad_argument, bad_type, finite, flag, whole
-from ..formats import Format
+from ..formats import Array, Format
 from ..kernels import Selection, select
 from ..kernels.records import dtype_of
 from ..log import tell
@@ -23,8 +23,6 @@ from .pooling.lower import Lies, fill_operand
 from .pooling.request import Images, images, lacking_of, taken
 
 __all__ = ["Samples", "roi_align", "roi_align_input_gradient", "samples_of"]
-
-Array = np.ndarray[Any, Any]
 
 _SPEC, _ITEM, _REGION = (dtype_of(name) for name in ("pop_regions", "pop_regions_item", "pop_region"))
 _MOST_BINS, _MOST_SAMPLES, _LANES, _SLACK = 1 << 12, 1 << 24, 256, 16

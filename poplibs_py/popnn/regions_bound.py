@@ -10,15 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ..formats import FP32
+from ..formats import FP32, Floats
 from ..formats.bounds import Ball, sum_ball
 from .pooling.bound import finished, numbers
 from .pooling.request import Images, images
 from .regions import Samples, samples_of
 
 __all__ = ["roi_align_bound", "roi_align_input_gradient_bound"]
-
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 _LARGE = FP32.max / 2  # from which on a sum on the way may overflow
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..formats import BF16, FP16, FP32, Format, QuarterArray, format_of
+from ..formats import BF16, FP16, FP32, Floats, Format, QuarterArray, format_of
 from ..formats.bounds import Ball, gamma, sum_ball
 from ..ops import result_format
 from ..popops._reductions import axes_of
@@ -14,8 +14,6 @@ from ..popops._reductions import axes_of
 __all__ = ["ROUNDINGS", "SCALED", "Exponentials", "finished", "held", "log_softmax_bound", "log_softmax_grad_bound",
            "row_sum", "scaled_softmax_stable_bound", "softmax_bound",
            "softmax_grad_bound", "times"]
-
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 ROUNDINGS = 38
 """In FP32 that a term of a sum meets: 32 in a lane, 6 when lanes are joined."""

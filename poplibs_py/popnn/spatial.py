@@ -7,15 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import bad_argument, finite, flag
-from ..formats import QuarterArray
+from ..formats import Array, QuarterArray
 from ..poplin.matmul.api import matmul
 from ..popops import mul
 from ..popops import sum as total
 from .softmax import numbers, softmax, softmax_grad
 
 __all__ = ["SpatialGradients", "spatial_softmax_2d", "spatial_softmax_2d_grad"]
-
-Array = np.ndarray[Any, Any]
 
 
 class SpatialGradients(NamedTuple):

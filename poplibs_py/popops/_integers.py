@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["INTEGER_ROUNDINGS", "integer_dtype", "write_integers"]
+from ..formats import Array
 
-Array = np.ndarray[Any, Any]
+__all__ = ["INTEGER_ROUNDINGS", "integer_dtype", "write_integers"]
 
 _INT8, _UINT8 = np.dtype(np.int8), np.dtype(np.uint8)
 _INTEGERS: dict[object, np.dtype[Any]] = {"int8": _INT8, "uint8": _UINT8, _INT8: _INT8, _UINT8: _UINT8}

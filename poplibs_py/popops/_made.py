@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 
 from ..errors import all_of, bad_argument, real, whole
-from ..formats import FP32, Format, QuarterArray, format_of
+from ..formats import FP32, Array, Format, QuarterArray, format_of
 from ..formats.format import preset_of
 from ..formats.reference import encode
 
 __all__ = ["code_of", "coded", "element_of", "shape_of", "write"]
-
-Array = np.ndarray[Any, Any]
 
 _MOST = 1 << 62  # bytes
 

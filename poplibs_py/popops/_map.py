@@ -10,10 +10,10 @@ import numpy as np
 
 from ..config import settings
 from ..errors import bad_argument, bad_type
-from ..formats import FORMATS, Format, QuarterArray
+from ..formats import FORMATS, Array, Format, QuarterArray
 from ..formats.format import preset_of
 from ..formats.reference import default_overflow
-from ..ops import RESULT, Array, Operand, Receiver, Request, argument, modelled_target, on_tiles, operand, receive
+from ..ops import RESULT, Operand, Receiver, Request, argument, modelled_target, on_tiles, operand, receive
 from ..ops.parts import Part, results
 from ..target import Target
 from ._map_lower import lowered, postorder

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..formats import Format
+from ..formats import Array, Format
 from ..kernels import Selection, select
 from ..kernels.records import dtype_of
 from ..log import tell
@@ -21,8 +21,6 @@ from ..ops.one_kernel import OneKernel
 from ..program import Executable, Segment, host_program, shares_of, spread, threads_for
 
 __all__ = ["LONGEST", "OrderParams", "OrderProgram", "lower"]
-
-Array = np.ndarray[Any, Any]
 
 LONGEST = (1 << 32) - 1
 """Elements of a row: places are kept in 32 bits."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import bad_argument, bad_type
-from ..formats import FP32, Format, QuarterArray, format_of
+from ..formats import FP32, Array, Format, QuarterArray, format_of
 from ..formats.arrays import as_array
 from ..formats.format import preset_of
 from ..formats.reference import encode
@@ -22,7 +22,6 @@ from ..ops import Operand, argument, operand, result_format
 
 __all__ = ["BOOL", "Element", "Taken", "allowed_for", "element_kind", "element_of", "meeting", "taken", "typed"]
 
-Array = np.ndarray[Any, Any]
 Element = Format | np.dtype[Any]
 """The type of an operation's numbers: a format, or a dtype of integers or truth values."""
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..formats import FORMATS, FP32, Format
+from ..formats import FORMATS, FP32, Array, Format
 from ..kernels import Kernel, Selection, kernels, select
 from ..kernels.records import dtype_of, format_facts, infinite_overflow, numbers_of
 from ..log import tell
@@ -23,8 +23,6 @@ from ..ops.one_kernel import OneKernel
 from ..program import ComputeSet, Executable, Program, Segment, shares_of, spread, threads_for
 
 __all__ = ["BLOCK", "ReduceParams", "ReduceProgram", "Way", "lower", "lower_histogram", "lower_scan", "merged_axes"]
-
-Array = np.ndarray[Any, Any]
 
 BLOCK = 512
 """Elements of a row that are reduced in FP32: POP_BLOCK."""

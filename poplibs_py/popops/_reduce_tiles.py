@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
-from ..formats import FP16, FP32, Format
+from ..formats import FP16, FP32, Array, Format
 from ..formats.format import preset_of
 from ..formats.reference import decode
 from ..kernels import select
@@ -25,8 +24,6 @@ from .reduce_plan import ReducePlan
 from .reduce_stages import Share, Source, sources_of
 
 __all__ = ["CHAINED", "TiledReduction", "interpret_reduction", "lower_tiled"]
-
-Array = np.ndarray[Any, Any]
 
 CHAINED = {"ADD": 0, "SQUARE_ADD": 1, "MUL": 2}
 """The operations whose numbers depend on the order, and what the vertex calls them."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..config import settings
 from ..errors import all_of, bad_argument, bad_type, flag, whole
-from ..formats import FP32, Format, QuarterArray
+from ..formats import FP32, Array, Format, QuarterArray
 from ..formats.format import preset_of
 from ..formats.reference import encode
 from ..ops import RESULT, Operand, Receiver, Request, modelled_target, on_tiles, operand, receive, result_format
@@ -29,7 +29,6 @@ from .tile_plan import TilePlan
 
 __all__ = ["Reduction", "axes_of", "program_request", "reduced_shape", "reduction_request", "source_of"]
 
-Array = np.ndarray[Any, Any]
 OfIntegers = Callable[..., Any]
 
 _ALLOWED = "float32, float16, bfloat16 or FP8 numbers, integers, truth values, or a QuarterArray"

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..config import settings
-from ..ops import RESULT, VALUES, Array, Operand, Receiver, Request, on_tiles
+from ..formats import Array
+from ..ops import RESULT, VALUES, Operand, Receiver, Request, on_tiles
 from ._steps import Chain
 from ._strided import StridedOperand, StridedParams, lower
 from .plan import ElementwisePlan

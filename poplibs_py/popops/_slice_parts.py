@@ -14,12 +14,10 @@ import numpy as np
 
 from ..config import settings
 from ..errors import InvalidIndexError
-from ..formats import FP16, FP32
+from ..formats import FP16, FP32, Array
 from ._slices import Axis, Component, SliceParams, Window, lower
 
 __all__ = ["RowParts", "rows_named"]
-
-Array = np.ndarray[Any, Any]
 
 _INDEX = np.dtype(np.int64)
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..config import settings
 from ..errors import InvalidIndexError, bad_argument, bad_type, one_of, real, whole
-from ..formats import FP32, Format, QuarterArray
+from ..formats import FP32, Array, Format, QuarterArray
 from ..formats.arrays import as_array
 from ..ops import RESULT, Operand, Receiver, Request, on_tiles, planned_on, receive
 from ..ops import argument as array_argument
@@ -33,8 +33,6 @@ from ._slices import Axis, Component, SliceParams, SliceProgram, Window, lower, 
 
 __all__ = ["POLICIES", "Layout", "check_of", "checked_policy", "elements_of", "indices_of", "parts_of", "put_request",
            "receiver_of", "same_memory", "table_of", "take_request", "updates_of"]
-
-Array = np.ndarray[Any, Any]
 
 POLICIES = ("raise", "clip", "skip", "wrap", "zero", "poplibs")
 """What may become of an index that is out of range: the words of `index_policy`."""

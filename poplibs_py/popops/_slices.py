@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..formats import FP32, Format
+from ..formats import FP32, Array, Format
 from ..formats.reference import encode
 from ..kernels import Kernel, Selection, select
 from ..kernels.records import dtype_of, format_facts, infinite_overflow, numbers_of
@@ -39,8 +39,6 @@ __all__ = [
     "room_bytes",
     "within_memory",
 ]
-
-Array = np.ndarray[Any, Any]
 
 LEAST_ROOM = 256
 """Updates that are sorted at a time, at the least."""

@@ -12,14 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..formats import FORMATS, FP32, Format
+from ..formats import FORMATS, FP32, Array, Format
 from ..kernels import Kernel, select
 from ..kernels.records import dtype_of, format_facts, infinite_overflow
 
 __all__ = ["MOST_VALUES", "Chain", "Places", "Step", "codec", "kernel_name", "lane_bytes", "placed", "step_kernel",
            "step_records"]
-
-Array = np.ndarray[Any, Any]
 
 MOST_VALUES = 64
 """Operands and buffers of one operation: POP_STRIDED_SLOTS."""

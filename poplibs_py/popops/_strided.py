@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..formats import FP32, Format
+from ..formats import FP32, Array, Format
 from ..kernels import Kernel, kernels, select
 from ..kernels.records import dtype_of, format_facts, numbers_of
 from ..log import tell
@@ -25,8 +25,6 @@ from ._axes import Axis, Blocks, walked
 from ._steps import Chain, Places, Step, codec, kernel_name, lane_bytes, placed, step_kernel, step_records
 
 __all__ = ["OVERFLOWS", "ROUNDINGS", "THREAD_ELEMENTS", "StridedOperand", "StridedParams", "StridedProgram", "lower"]
-
-Array = np.ndarray[Any, Any]
 
 ROUNDINGS, OVERFLOWS = numbers_of("rounding"), numbers_of("overflow")
 

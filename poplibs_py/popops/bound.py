@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..formats import FP32, Format, QuarterArray, format_of
+from ..formats import FP32, Floats, Format, QuarterArray, format_of
 from ..formats.bounds import Ball
 from ..formats.reference import Rounding, decode, default_overflow
 from ..formats.scales import auto_scale, checked_block_shape, checked_scale, spread
@@ -16,8 +16,6 @@ from ._integers import integer_dtype, write_integers
 from ._promotion import Element, taken
 
 __all__ = ["cast_bound", "elementwise_bound", "fp32_ball"]
-
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def cast_bound(x: Any, dtype: Any, *, scale: Any = None, block_shape: Any = None, rounding: Rounding | None = None,

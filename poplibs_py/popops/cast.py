@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import bad_argument, bad_type, one_of, whole
-from ..formats import FORMATS, FP32, Format, QuarterArray, format_of
+from ..formats import FORMATS, FP32, Array, Format, QuarterArray, format_of
 from ..formats.format import format_or_none
 from ..formats.metadata import METADATA_SCALES
 from ..formats.reference import Overflow, Rounding, checked_overflow
@@ -37,8 +37,6 @@ from .cast_model import cast_lacks
 from .plan import planned
 
 __all__ = ["cast"]
-
-Array = np.ndarray[Any, Any]
 
 _FLOAT32 = np.dtype(np.float32)
 _SOURCES = "float32, float16, bfloat16, FP8, float64, int8 or uint8 numbers, or a QuarterArray"

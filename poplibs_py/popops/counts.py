@@ -8,6 +8,7 @@ import numpy as np
 
 from ..config import settings
 from ..errors import bad_argument, bad_type, flag, whole
+from ..formats import Array
 from ..ops import Operand, Receiver, Request, host_target, modelled_target, new_result, on_tiles, op, receive
 from ..ops import argument as array_argument
 from ..ops.numpy_ops import told
@@ -19,8 +20,6 @@ from ._request import has_scale
 from .reduce_plan import plan_histogram
 
 __all__ = ["bincount", "histogram"]
-
-Array = np.ndarray[Any, Any]
 
 _COUNTS = np.dtype(np.uint32)
 _MOST_BINS = 1 << 28

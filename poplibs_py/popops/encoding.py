@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import bad_argument, bad_type, whole
-from ..formats import FP32, Format
+from ..formats import FP32, Array, Format
 from ..ops import RESULT, Request, on_tiles, op, planned_on, receive
 from ..ops import argument as array_argument
 from ..ops.numpy_ops import told
@@ -16,8 +16,6 @@ from ._made import code_of, element_of, shape_of, write
 from .making_steps import fill_plan, iota_plan, one_hot_plan
 
 __all__ = ["encode_one_hot", "fill", "iota"]
-
-Array = np.ndarray[Any, Any]
 
 _BOUND = "popops.encoding_bound:"
 _DRAWS = "testing.encoding_calls:"

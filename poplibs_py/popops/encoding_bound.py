@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..formats import FP16, FP32, Format, QuarterArray, format_of
+from ..formats import FP16, FP32, Array, Format, QuarterArray, format_of
 from ..formats.bounds import Ball, gamma
 from ..formats.reference import values
 from ..ops import result_format
@@ -14,8 +14,6 @@ from ._made import element_of
 
 __all__ = ["encode_one_hot_bound", "fill_bound", "iota_bound", "normalise_image_bound", "pad_bound",
            "spline_basis_bound", "spline_weighting_bound"]
-
-Array = np.ndarray[Any, Any]
 
 _OWN = 2.0**-50  # of the few steps that are in float64
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..config import settings
 from ..errors import bad_argument, bad_type, one_of, whole
-from ..formats import FP32, Format
+from ..formats import FP32, Array, Format
 from ..ops import RESULT, Operand, Request, on_tiles, planned_on, receive, result_format
 from ..ops.numpy_ops import told
 from ..ops.parts import Part, results
@@ -22,8 +22,6 @@ from .lookup_plans import bags_plan, gradient_plan
 from .slices import slicing_op
 
 __all__ = ["IndexStatistics", "SparseGradient", "embedding_bag", "embedding_gradient", "index_statistics"]
-
-Array = np.ndarray[Any, Any]
 
 _MOST_ENTRIES = 1 << 40
 

@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from ..formats import Array
 from ..formats.bounds import Ball
 from ._ordering import numbers
 
 __all__ = ["argpartition_bound", "argsort_bound", "partition_bound", "sort_bound", "sort_key_value_bound",
            "top_k_bound", "top_k_key_value_bound", "top_k_with_permutation_bound"]
-
-Array = np.ndarray[Any, Any]
 
 
 def _numbers(x: Any) -> Array:

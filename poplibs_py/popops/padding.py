@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import all_of, bad_argument, bad_type, one_of, whole
-from ..formats import Format
+from ..formats import Array, Format
 from ..ops import RESULT, Request, on_tiles, op, planned_on, receive
 from ..ops.numpy_ops import told
 from ..target import Target
@@ -19,7 +19,6 @@ from .making_steps import copy_plan
 
 __all__ = ["pad"]
 
-Array = np.ndarray[Any, Any]
 Sides = tuple[tuple[int, int], ...]
 
 _MOST = 1 << 48

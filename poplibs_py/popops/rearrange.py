@@ -11,6 +11,7 @@ import numpy as np
 
 from ..config import settings
 from ..errors import all_of, bad_argument, whole
+from ..formats import Array
 from ..formats.bounds import Ball
 from ..formats.reference import values
 from ..kernels import Selection, select
@@ -25,7 +26,6 @@ from .making_steps import transpose_plan
 
 __all__ = ["transpose", "transpose_bound"]
 
-Array = np.ndarray[Any, Any]
 Axes = tuple[int, ...] | None
 
 _AXIS, _SPEC = dtype_of("pop_rearrange_axis"), dtype_of("pop_rearrange")

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from ..formats import FP16, FP32, QuarterArray, format_of
+from ..formats import FP16, FP32, Floats, QuarterArray, format_of
 from ..formats.bounds import Ball, gamma, sum_ball
 from ..ops import result_format, target_of
 
@@ -33,8 +33,6 @@ __all__ = [
     "logsumexp_bound", "max_bound", "mean_bound", "min_bound", "norm_bound", "prod_bound", "reduce_bound", "roundings",
     "square_sum_bound", "standard_deviation_bound", "sum_bound", "variance_bound",
 ]  # fmt: skip
-
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 _U = FP32.unit_roundoff
 _LEAST = FP32.smallest_subnormal

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..config import settings
 from ..errors import bad_argument, bad_type, flag
-from ..formats import FP32, Format
+from ..formats import FP32, Array, Format
 from ..ops import RESULT, Operand, Request, on_tiles, planned_on
 from ..ops.numpy_ops import told
 from ..target import Target
@@ -32,9 +32,6 @@ from .making_steps import sequences_plan
 from .slices import slicing_op
 
 __all__ = ["select_scalar_from_rows", "sequence_slice", "update_scalar_in_rows"]
-
-Array = np.ndarray[Any, Any]
-
 
 # Sequences -------------------------------------------------------------------------------------------
 

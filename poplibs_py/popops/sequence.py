@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..ops import RESULT, Array, Operand, Receiver, Request
+from ..formats import Array
+from ..ops import RESULT, Operand, Receiver, Request
 from ..program import Executable, Room, Sequence
 
 __all__ = ["SequenceBuilder"]

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..formats import FP32, Format, format_of
+from ..formats import FP32, Array, Format, format_of
 from ..formats.bounds import Ball, gamma, sum_ball
 from ..formats.format import preset_of
 from ..ops import result_format
@@ -26,8 +26,6 @@ __all__ = [
     "multi_update_bound", "multi_update_max_bound", "multi_update_mul_bound", "place_of", "scatter_bound",
     "select_scalar_from_rows_bound", "sequence_slice_bound", "update_scalar_in_rows_bound", "values",
 ]  # fmt: skip
-
-Array = np.ndarray[Any, Any]
 
 _OWN = 2.0**-53
 

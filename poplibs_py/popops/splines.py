@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import bad_argument, bad_type, finite, whole
-from ..formats import BF16, FP16, FP32
+from ..formats import BF16, FP16, FP32, Array
 from ..ops import RESULT, Operand, Request, array_operand, on_tiles, op, planned_on, receive, result_format
 from ..ops import argument as array_argument
 from ..ops.numpy_ops import told
@@ -18,8 +18,6 @@ from ._made import coded, write
 from .making_steps import basis_plan, image_plan, weighting_plan
 
 __all__ = ["SplineBasis", "normalise_image", "spline_basis", "spline_weighting"]
-
-Array = np.ndarray[Any, Any]
 
 _BOUND = "popops.encoding_bound:"
 _DRAWS = "testing.encoding_calls:"

@@ -11,10 +11,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
+from ..formats import Array
 from ..planner import Explanation
 from ..planner.facts import Load, PlanFacts, Table, TileMemory, facts_of
 from ..planner.summary import Phase
@@ -24,8 +25,6 @@ from .model import Vertex, tile_cycles
 
 __all__ = ["Step", "TilePlan", "TileWork", "mapping_words", "memory_of", "tile_plan_facts",
            "work_of"]
-
-Array = np.ndarray[Any, Any]
 
 _MOST_ROWS = 40  # of a table in words
 _HEADS = "tiles", "elements", "vertex", "of a tile", "elements", "cycles"

@@ -11,14 +11,13 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ..errors import bad_argument, bad_type, finite, whole
-from ..formats import FORMATS, Format, format_of
+from ..formats import FORMATS, Array, Format, format_of
 from ..ops import Operand, Receiver, receive
 from ..target import Target
 from ._stream import LAST
 
 __all__ = ["Array", "DType", "Machine", "Seed", "Shape", "Stream", "TileMapping"]
 
-Array = np.ndarray[Any, Any]
 DType = DTypeLike | Format
 Shape = int | tuple[int, ...]
 Seed = int | tuple[int, int] | None

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..config import settings
 from ..errors import bad_argument, finite
+from ..formats import Array
 from ..ops import RESULT, VALUES, Operand, Receiver, Request, array_operand
 from ..popops._steps import Chain, Step
 from ..popops._strided import StridedOperand, StridedParams, lower
@@ -19,7 +20,6 @@ from .arguments import (
     BOOL,
     INT32,
     LARGEST,
-    Array,
     DType,
     Machine,
     Seed,

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import UnsupportedError, bad_argument
-from ..formats import BF16, FP16, FP32, Format, format_of
+from ..formats import BF16, FP16, FP32, Floats, Format, format_of
 from ..formats.bounds import Ball
 from .arguments import INT32, at_least, dtype_of, next_below
 from .reference import (
@@ -41,7 +41,6 @@ __all__ = [
     "uniform_bound",
 ]
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 Words = np.ndarray[Any, Any]
 
 QUANTILE_ERROR = 2.0**-21

@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike
 
 from ..config import settings
 from ..errors import bad_argument, bad_type, whole
-from ..formats import FORMATS
+from ..formats import FORMATS, Array
 from ..ops import RESULT, VALUES, Operand, Request, argument, new_result
 from ..popops._order import OrderParams, lower
 from ..program import Executable, Room, Segment, Sequence, host_program, shares_of, threads_for, value_words
 from ._stream import LOOK_UP
-from .arguments import Array, Seed, Shape, Stream, result, shape_of
+from .arguments import Seed, Shape, Stream, result, shape_of
 from .law import ELEMENTS_PER_THREAD, Place
 from .uniform import bits_law
 from .where import PLACE, counter_only, random_op

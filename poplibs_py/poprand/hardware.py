@@ -19,11 +19,12 @@ from typing import Any
 import numpy as np
 
 from ..errors import UnsupportedError, bad_argument, bad_type
+from ..formats import Array
 from ..immutable import frozen
 from ..ops import RESULT, Operand, Receiver, Request, seed_of
 from ..target import Target, linear_mapping, resolve_target
 from . import _workers
-from .arguments import INT32, Array, Machine, Seed, TileMapping, at_least
+from .arguments import INT32, Machine, Seed, TileMapping, at_least
 
 __all__ = ["Dealer", "get_hw_seeds", "seed_machine", "set_hw_seeds"]
 

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from ..errors import UnsupportedError, bad_argument, one_of, whole
+from ..formats import Array
 from ..ops import Request, op, seed_of
 from ._stream import seed_default
-from .arguments import Array, Machine, Seed, Stream, TileMapping, result
+from .arguments import Machine, Seed, Stream, TileMapping, result
 from .hardware import Dealer, seed_machine
 from .law import Law, Place
 

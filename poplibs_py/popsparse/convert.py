@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import bad_argument, bad_type
+from ..formats import Array
 from ..formats.arrays import as_array
 from ..target.host_memory import check_memory
 from ._pattern import check
@@ -23,8 +24,6 @@ __all__ = [
     "slice_pattern",
     "whole_block_rows",
 ]
-
-Array = np.ndarray[Any, Any]
 
 
 def check_edges(pattern: BlockPattern, blocks: Array) -> None:

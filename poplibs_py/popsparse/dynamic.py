@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from ..errors import bad_argument, bad_type, flag, whole
+from ..formats import Array
 from ..ops import Operand, Request, modelled_target, target_of
 from ..planner import Memory
 from ..target import Target
@@ -32,9 +31,6 @@ __all__ = ["Capacity", "SddmmPlan", "SparsePlan", "compile_dense_sparse_matmul",
            "fully_connected_grad_a", "fully_connected_sparse_grad_w", "plan_dense_sparse_matmul",
            "plan_fully_connected_fwd", "plan_fully_connected_grad_a", "plan_fully_connected_sparse_grad_w",
            "plan_sparse_dense_matmul", "sparse_dense_matmul"]
-
-Array = np.ndarray[Any, Any]
-
 
 
 @sparse_op("dynamic.sparse_dense_matmul", "popsparse::dynamic::sparseDenseMatMul",

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ..formats import Array
 from ..target.host_memory import check_memory
 from ._transpose import transpose
 from .pattern import BlockPattern, as_block_shape, as_shape, index_array
 
 __all__ = ["blocks_of_elements", "elements_of_blocks"]
-
-Array = np.ndarray[Any, Any]
 
 
 def blocks_of_elements(shape: object, block_shape: object, rows: object, columns: object,

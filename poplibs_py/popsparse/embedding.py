@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidIndexError, bad_argument, finite
-from ..formats import FP16, FP32, Format
+from ..formats import FP16, FP32, Array, Format
 from ..ops import RESULT, Operand, Request, receive
 from ..ops.numpy_ops import told
 from ..popops._slice_request import indices_of
@@ -20,8 +20,6 @@ from .pattern import BlockPattern
 from .values import decode, encode
 
 __all__ = ["slice_request", "update_request"]
-
-Array = np.ndarray[Any, Any]
 
 
 def slice_request(w: Any, indices: Any, out: Any, out_dtype: Any) -> Request:

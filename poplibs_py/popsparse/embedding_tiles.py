@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..formats import Array
 from ..ops import Request
 from ..planner import Explanation
 from ..planner.facts import PlanFacts, TileMemory, facts_of
@@ -23,8 +24,6 @@ from .matrix import BlockSparseMatrix
 from .partitioner import SparsityData
 
 __all__ = ["EmbeddingTiles", "embedding_lacks", "on_layer"]
-
-Array = np.ndarray[Any, Any]
 
 _INDEX = 4  # bytes
 

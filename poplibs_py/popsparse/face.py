@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from ..errors import InvalidIndexError, bad_argument, bad_type, described, finite, whole
-from ..formats import FP32, Format, QuarterArray
+from ..formats import FP32, Array, Format, QuarterArray
 from ..formats.arrays import as_array
 from ..immutable import Immutable, holding
 from ..ops import result_format
@@ -20,8 +20,6 @@ from .reference import sampled
 from .values import as_format, as_quarter, decode, encode, parts_of_quarter
 
 __all__ = ["OPERATORS", "MatrixFace"]
-
-Array = np.ndarray[Any, Any]
 
 OPERATORS: dict[str, Callable[..., Any]] = {}
 """What the operators call: the products put themselves here, of which matrices know nothing."""

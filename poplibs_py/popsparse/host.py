@@ -7,17 +7,15 @@ positions of a block's top left corner, not block numbers; offsets count element
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ..errors import bad_argument, bad_type, one_of
+from ..formats import Array
 from .pattern import BlockPattern, as_block_shape, as_shape, index_array, rows_of_offsets
 from .values import numeric_array
 
 __all__ = ["COOMatrix", "CSCMatrix", "CSRMatrix", "HostMatrix", "from_host", "to_host"]
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidArgumentError, InvalidTypeError, bad_argument, bad_type, one_of
+from ..formats import Array
 from ..formats.arrays import as_array
 from ..formats.format import preset_of
 from ..target.host_memory import check_memory
@@ -18,8 +19,6 @@ from .elements import blocks_of_elements, elements_of_blocks
 from .pattern import BlockPattern, as_block_shape, as_shape, index_array, rows_of_offsets
 
 __all__ = ["from_npz", "from_scipy", "to_scipy"]
-
-Array = np.ndarray[Any, Any]
 
 KINDS = ("bsr", "csr", "csc", "coo")
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import InvalidArgumentError, InvalidTypeError, bad_argument, bad_type, described, flag
 from ..files import ArrayFile, replacing
+from ..formats import Array
 from ..ops import Seed
 from ..target.host_memory import check_memory
 from .convert import blocks_of_dense
@@ -20,8 +21,6 @@ from .values import as_format, random_values
 
 __all__ = ["STORED", "SUFFIXES", "blocks_in", "from_npz", "is_scipys", "read_npz", "read_smtx", "write_npz",
            "write_smtx"]
-
-Array = np.ndarray[Any, Any]
 
 STORED = ("shape", "block_shape", "groups", "row_offsets", "column_indices", "codes", "format", "scale",
           "is_transposed")

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import bad_argument, bad_type, flag
 from ..files import file_path
-from ..formats import Format, QuarterArray
+from ..formats import Array, Format, QuarterArray
 from ..formats.arrays import float_dtype
 from ..immutable import anchored, holding, settle, token_of
 from ..ops import Seed, seed_of
@@ -34,8 +34,6 @@ from .values import (
 )
 
 __all__ = ["OPERATORS", "BlockSparseMatrix"]
-
-Array = np.ndarray[Any, Any]
 
 
 class BlockSparseMatrix(MatrixFace):

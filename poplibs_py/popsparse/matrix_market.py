@@ -13,12 +13,12 @@ import numpy as np
 
 from ..errors import bad_argument
 from ..files import replacing
+from ..formats import Array
 from ._text import read_numbers
 from .pattern import as_shape, check_offsets
 
 __all__ = ["read_mtx", "write_mtx"]
 
-Array = np.ndarray[Any, Any]
 Elements = tuple[tuple[int, int], Array, Array, Array]
 
 _SYMMETRIES = {"general": 0, "symmetric": 1, "skew-symmetric": -1}

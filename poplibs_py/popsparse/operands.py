@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from ..errors import bad_argument, bad_type
-from ..formats import BF16, FORMATS, FP32, Format, QuarterArray, format_of
+from ..formats import BF16, FORMATS, FP32, Array, Format, QuarterArray, format_of
 from ..kernels.records import ACTIVATIONS, FORMAT_NUMBERS
 from ..ops import Operand, Receiver, operand, receive, result_format
 from ..planner.facts import Load
@@ -21,8 +21,6 @@ from .pattern import BlockPattern
 __all__ = ["DenseLayout", "Form", "SparseOperand", "check_activation", "check_form", "check_matrix", "checked_format",
            "dense_operand", "format_in", "laid_out", "layout_of", "matrices", "planned_operand", "planned_result",
            "product_format", "receive_result", "seen", "shape_of", "sparse_operand", "wrapping"]
-
-Array = np.ndarray[Any, Any]
 
 Form = Literal["plain", "swapped", "layer"]
 """How a caller has a matrix [rows, columns]: so, as its transpose, or as layers do, as (columns, groups * rows)."""

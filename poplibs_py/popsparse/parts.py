@@ -5,14 +5,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
-from ..formats import Format
+from ..formats import Array, Format
 from .pattern import BlockPattern, room_for
 
 __all__ = ["BLOCKS", "COLUMN_INDICES", "ROW_OFFSETS", "SCALES", "index_places", "kinds_of", "parts_of"]
 
-Array = np.ndarray[Any, Any]
 Kinds = tuple[tuple[object, ...], ...]
 Parts = tuple[Any, ...]
 

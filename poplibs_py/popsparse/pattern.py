@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import bad_argument, bad_type, real, whole
+from ..formats import Array
 from ..formats.arrays import as_array
 from ..immutable import Immutable, frozen, holding, settle, token_of
 from ..target.host_memory import check_memory
@@ -25,8 +26,6 @@ __all__ = [
     "room_for",
     "rows_of_offsets",
 ]
-
-Array = np.ndarray[Any, Any]
 
 MAX_EXTENT = 2**31 - 1
 """Most rows (of all groups together) and most columns, so that block numbers fit int32 and their products int64."""

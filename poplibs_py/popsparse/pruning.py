@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import bad_argument, bad_type, one_of
+from ..formats import Array
 from ..formats.arrays import as_array
 from ..poplin import matmul
 from .convert import inside_matrix
@@ -21,8 +22,6 @@ from .values import decode, numeric_array
 
 __all__ = ["carried", "dense_gradient_scores", "magnitude_scores", "movement_scores", "prune", "pruned_pattern",
            "regrow", "regrown_pattern"]
-
-Array = np.ndarray[Any, Any]
 
 _STRIP = 1 << 22  # elements of a dense gradient that are made at once
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["by_group", "dense_of", "sampled", "transposed"]
+from ..formats import Array
 
-Array = np.ndarray[Any, Any]
+__all__ = ["by_group", "dense_of", "sampled", "transposed"]
 
 
 def transposed(x: Any) -> Any:

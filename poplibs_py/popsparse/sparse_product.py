@@ -9,6 +9,7 @@ import numpy as np
 
 from ..config import settings
 from ..errors import bad_argument, bad_type
+from ..formats import Array
 from ..kernels.records import dtype_of
 from ..ops import RESULT, Operand, Request, receive
 from ..planner import Explanation
@@ -24,8 +25,6 @@ from .tiles import finishing, multiply_kernel
 from .values import decode
 
 __all__ = ["sparse_sparse_request"]
-
-Array = np.ndarray[Any, Any]
 
 _ITEM = dtype_of("pop_tile_blocks")
 _LEFT, _RIGHT, _, _WORK = range(4)  # the program's operands, its workspace last

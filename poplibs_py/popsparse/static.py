@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-import numpy as np
-
+from ..formats import Array
 from ..ops import Request, modelled_target, target_of
 from ..target import Target
 from .matrix import OPERATORS, BlockSparseMatrix
@@ -26,8 +25,6 @@ __all__ = ["PreparedDense", "PreparedSparse", "SddmmPlan", "SparsePlan", "compil
            "compile_sparse_dense_matmul", "compile_sparse_grad_w", "dense_sparse_matmul", "plan_dense_sparse_matmul",
            "plan_sparse_dense_matmul", "plan_sparse_grad_w", "prepare", "prepare_dense", "sparse_dense_matmul",
            "sparse_grad_w", "sparse_sparse_matmul"]
-
-Array = np.ndarray[Any, Any]
 
 
 @sparse_op("static.sparse_dense_matmul", "popsparse::static_::sparseDenseMatMul",

@@ -7,12 +7,11 @@ begin with the first.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ..config import settings
-from ..formats import FP16, FP32, Format
+from ..formats import FP16, FP32, Array, Format
 from ..kernels import select
 from ..poplin.convolution import _partials
 from ..poplin.convolution.interpreter import fused_multiply_add
@@ -23,8 +22,6 @@ from .plans import lines
 from .tiles import decoding, finishing, multiply_kernel, rounded
 
 __all__ = ["TileSamples", "interpret_samples", "lower_samples"]
-
-Array = np.ndarray[Any, Any]
 
 _LEFT, _RIGHT, _, _WORK = range(4)  # a program's operands, its workspace last
 _CLEARED = 1 << 16

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..config import settings
-from ..formats import FP16, FP32, Format, format_of
+from ..formats import FP16, FP32, Array, Format, format_of
 from ..kernels import Kernel, select
 from ..kernels.records import ACTIVATIONS, FORMAT_NUMBERS, dtype_of, infinite_overflow
 from ..poplin.convolution import _partials
@@ -29,8 +29,6 @@ from .plans import lines
 
 __all__ = ["ColumnPart", "Split", "TileBlocks", "decoding", "finishing", "lower_tiles", "multiply_kernel",
            "product_lacks", "rounded"]
-
-Array = np.ndarray[Any, Any]
 
 _PANEL = dtype_of("pop_panel_item")
 _VALUES, _X, _OUT, _WORK = range(4)  # a program's operands, its workspace last

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from ..errors import RangeWarning, bad_argument, bad_type, warn
-from ..formats import FORMATS, FP32, Format, QuarterArray, auto_scale, format_of
+from ..formats import FORMATS, FP32, Array, Format, QuarterArray, auto_scale, format_of
 from ..formats.arrays import as_array
 from ..immutable import frozen
 from ..ops import Seed, seed_of
@@ -27,8 +26,6 @@ __all__ = [
     "random_values",
     "stored_blocks",
 ]
-
-Array = np.ndarray[Any, Any]
 
 _EXPONENTS = [s for f in FORMATS if f.bits == 8 for s in f.scales]
 SCALE_LIMITS = min(_EXPONENTS), max(_EXPONENTS)

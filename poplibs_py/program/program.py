@@ -10,13 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
+from ..formats import Array
 from ._executor import Executable
 
 __all__ = ["ComputeSet", "Exchange", "Loop", "Program", "Segment", "host_program"]
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -17,15 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import all_of, bad_argument, flag, instance, whole
-from ..formats import FP32, Format, format_of
+from ..formats import FP32, Array, Format, format_of
 from ..ops import Seed, seed_of
 from ..popsparse import BlockPattern, BlockSparseMatrix
 from ..popsparse.spmm.bound import most_terms
 from .exact import round_exact, values_of
 
 __all__ = ["ExactOperands", "as_format", "exact_operands", "exact_sparse_operands", "random_operand"]
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

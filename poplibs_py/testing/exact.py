@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import bad_type, instance, one_of, whole
-from ..formats import Format, QuarterArray, format_of
+from ..formats import Array, Format, QuarterArray, format_of
 from ..formats.arrays import as_array
 
 __all__ = ["codes_of", "decode_exact", "exact_values", "round_exact", "values_of"]
 
-Array = NDArray[Any]
 Number = Fraction | float
 """A fraction, or a float for an infinity or a NaN."""
 

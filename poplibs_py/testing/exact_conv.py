@@ -7,9 +7,9 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import bad_argument
+from ..formats import Array
 from ..poplin.conv.bound import (
     arranged_convolution,
     arranged_input_gradient,
@@ -20,7 +20,6 @@ from .exact import exact_values
 
 __all__ = ["CONVOLUTIONS"]
 
-Array = NDArray[Any]
 _DESCRIBED = ("stride", "padding", "dilation", "groups", "params", "layout", "field_shape", "kernel_shape", "out",
               "transpose_and_flip_weights")
 

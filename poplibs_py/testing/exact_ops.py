@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import bad_argument
+from ..formats import Array
 from ..poplin.matmul.reference import as_matrices
 from ..popops._elementwise import ELEMENTWISE
 from ..popsparse import BlockSparseMatrix
@@ -17,8 +17,6 @@ from .exact import exact_values, values_of
 from .exact_conv import CONVOLUTIONS
 
 __all__ = ["EXACT"]
-
-Array = NDArray[Any]
 
 
 def _matmul(a: Any, b: Any, *, alpha: float = 1.0, bias: Any = None, activation: str | None = None, c: Any = None,

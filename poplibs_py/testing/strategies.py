@@ -15,7 +15,7 @@ from hypothesis.strategies import SearchStrategy
 from numpy.typing import NDArray
 
 from ..errors import flag, instance, one_of, whole
-from ..formats import FORMATS, Format, QuarterArray, format_of
+from ..formats import FORMATS, Array, Format, QuarterArray, format_of
 from ..formats.format import Specials
 from ..kernels.registry import FAMILIES, kernels
 from ..popsparse import BlockPattern
@@ -36,8 +36,6 @@ __all__ = [
     "scaled",
     "shapes",
 ]
-
-Array = NDArray[Any]
 
 
 def formats(*, at_most_bits: int = 32, custom: bool = False) -> SearchStrategy[Format]:

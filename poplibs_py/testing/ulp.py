@@ -8,13 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import bad_argument, instance
-from ..formats import Format, format_of
+from ..formats import Floats, Format, format_of
 from ..formats.bounds import Ball, broadcast
 from .exact import codes_of, values_of
 
 __all__ = ["error_over_bound", "ulp", "ulp_distance", "ulp_error"]
-
-Floats = NDArray[np.float64]
 
 
 def ulp(value: ArrayLike, dtype: Any) -> Floats:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InvalidTypeError, bad_type
-from ..formats import BF16, FORMATS, Format, format_of
+from ..formats import BF16, FORMATS, Array, Format, format_of
 from ..ops import result_format
 from ._dlpack import Bridge
 
@@ -29,8 +29,6 @@ __all__ = [
     "tensor_of",
     "torch_dtype",
 ]
-
-Array = np.ndarray[Any, Any]
 
 NAMESPACE = "poplibs_py"
 _LIBRARY = torch.library.Library(NAMESPACE, "DEF")

@@ -10,15 +10,13 @@ import torch
 from torch import Tensor
 
 from ..errors import bad_argument, bad_type
-from ..formats import format_of
+from ..formats import Array, format_of
 from ..popsparse.makers import maker
 from ..popsparse.matrix import BlockSparseMatrix
 from ..popsparse.pattern import BlockPattern
 from ._library import array_of
 
 __all__ = ["KeptPattern", "block_shape_of", "groups_of", "kept_pattern", "matrix_of"]
-
-Array = np.ndarray[Any, Any]
 
 _KEPT: dict[int, KeptPattern] = {}
 """By the identity of the tensor of row offsets; each holds that tensor weakly, and goes with it."""

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument, bad_type, flag, instance, whole
-from ...ops import RESULT, Array, Request, catalogue, compiled, op, operand, receive, unchanged
+from ...formats import Array
+from ...ops import RESULT, Request, catalogue, compiled, op, operand, receive, unchanged
 from ...target import Target, resolve_target
 from ..convolution import ConvParams, ConvPlan
 from ..convolution import plan_convolution as plan_modelled

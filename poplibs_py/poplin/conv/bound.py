@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...formats import FP16, FP32, Format, format_of
+from ...formats import FP16, FP32, Floats, Format, format_of
 from ...formats.bounds import Ball, rounding_error, sum_ball
 from ...formats.reference import values
 from ...ops import host_target, operand, result_format
@@ -34,7 +34,6 @@ __all__ = ["Arranged", "add_bias_bound", "arranged_convolution", "arranged_input
            "bias_update_bound", "convolution_bound", "convolution_with_output_bound", "input_gradient_bound",
            "weight_deltas_bound", "weight_update_bound"]
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 Numbers = np.ndarray[Any, Any]
 _DESCRIBED = ("stride", "padding", "dilation", "groups", "params", "layout")
 _REFERENCES = {"forward": reference_convolution, "input_gradient": reference_input_gradient,

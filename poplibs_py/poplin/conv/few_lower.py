@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...formats import FORMATS, FP32
+from ...formats import FORMATS, FP32, Array
 from ...kernels import select
 from ...kernels.records import infinite_overflow
 from ...program import spread
@@ -16,8 +16,6 @@ from ._conv import BOX, ITEM, SPEC
 from .few import LANES, FewPlan, Side
 
 __all__ = ["few_items"]
-
-Array = np.ndarray[Any, Any]
 
 
 def few_items(plan: FewPlan) -> tuple[Array, Array, list[Array]]:

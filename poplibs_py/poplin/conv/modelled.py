@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ...formats import FP16, FP32, Format
+from ...formats import FP16, FP32, Array, Format
 from ...formats.metadata import METADATA_SCALES
-from ...ops import Array, Operand, Receiver, Request
+from ...ops import Operand, Receiver, Request
 from ...popops.map_plan import Mapped, ScaledSum, plan_scaled
 from ...target import Target
 from ...target.types import data_type, type_of

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...ops import Array, Operand, run_told
+from ...formats import Array
+from ...ops import Operand, run_told
 from ...program import Executable, Segment, host_program, result_array, spread
 from ..gemm import _gemm
 from ..gemm.lower import prepare_items

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...formats import BF16, FP32, Format
-from ...ops import Array, Operand, Receiver
+from ...formats import BF16, FP32, Array, Format
+from ...ops import Operand, Receiver
 from ...popops._request import strided_request
 from ...program import temporary
 

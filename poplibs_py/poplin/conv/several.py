@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument
+from ...formats import Array
 from ...kernels.records import dtype_of
-from ...ops import Array, Operand, Request, run_told
+from ...ops import Operand, Request, run_told
 from ...planner.explain import Explanation
 from ...program import ComputeSet, Executable, Program, Segment, spread, threads_for
 from ..convolution.modelled import modelled_convolutions, tile_kernel

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...formats import FP32
+from ...formats import FP32, Floats
 from ...formats.bounds import sum_ball
 from ...target import Target
 from ..convolution import ConvParams
@@ -22,8 +22,6 @@ from .params import Described, contiguous_call
 from .winograd import Winograd, plan_winograd
 
 __all__ = ["IMAGES", "KERNELS", "RESULTS", "ROUNDINGS", "winograd_plan", "winograd_radius"]
-
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 IMAGES = {2: [[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]],
            4: [[4, 0, -5, 0, 1, 0], [0, -4, -4, 1, 1, 0], [0, 4, -4, -1, 1, 0], [0, -2, -1, 2, 1, 0],

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...formats import FORMATS, FP32
+from ...formats import FORMATS, FP32, Array
 from ...kernels import select
 from ...kernels.records import dtype_of, infinite_overflow
 from ...program import Segment, spread
@@ -21,8 +21,6 @@ from .params import ConvCall
 from .winograd import CHANNELS_AT_ONCE, LANES, Winograd, transform
 
 __all__ = ["prepare_segment", "winograd_sets"]
-
-Array = np.ndarray[Any, Any]
 
 
 def winograd_sets(plan: Winograd, call: ConvCall, epilogue: Epilogue, residual: bool,

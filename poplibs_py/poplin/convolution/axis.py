@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from math import gcd
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ...errors import whole
+from ...formats import Array
 
 __all__ = ["Axis", "FieldTransform", "OutputTransform", "Range", "input_range", "kernel_range"]
 
-Array = np.ndarray[Any, Any]
 Range = tuple[int, int]
 
 

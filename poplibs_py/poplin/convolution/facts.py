@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
 
+from ...formats import Array
 from ...kernels import select
 from ...planner.explain import considered_kernels
 from ...planner.facts import Load, PlanFacts, TileMemory, facts_of, facts_of_summary
@@ -20,8 +20,6 @@ from .summary import summary_of
 from .work import TileWork, work_of
 
 __all__ = ["memory_of", "plan_facts"]
-
-Array = np.ndarray[Any, Any]
 
 _BEFORE_LOOP = "broadcast input before the loop", "rearrange weights before slicing"
 

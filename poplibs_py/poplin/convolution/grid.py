@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from ...formats import Array
 from .axis import input_range
 from .params import ConvParams
 from .plan import Partition, tile_ranges
 
 __all__ = ["Amounts", "Grid", "Group", "of_groups"]
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,14 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ...formats import FP16, Format
+from ...formats import FP16, Array, Format
 from ...popops.cast import cast
 from .grid import of_groups
 from .work import TileWork
 
 __all__ = ["fused_multiply_add", "interpret"]
-
-Array = np.ndarray[Any, Any]
 
 
 def fused_multiply_add(x: Array, y: Array, z: Array) -> Array:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...config import settings
-from ...formats import FP16, FP32, Format
+from ...formats import FP16, FP32, Array, Format
 from ...kernels import select
 from ...kernels.records import ACTIVATIONS, infinite_overflow
 from ...program import ComputeSet, Exchange, Executable, Loop, Program, Segment, spread, threads_for
@@ -32,7 +32,6 @@ from .work import TileWork
 
 __all__ = ["TileCall", "lower", "lower_together"]
 
-Array = np.ndarray[Any, Any]
 Steps = Iterator[ComputeSet | Exchange]
 
 _SUMS = 1024  # that are worth an item of their own in what follows the tiles' products

@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import bad_argument, bad_type
+from ...formats import Array
 from ...formats.bounds import Ball
 from ...formats.metadata import METADATA_SCALES
 from ...formats.reference import decode, values
 from ...kernels import select
-from ...ops import RESULT, VALUES, Array, Operand, Receiver, Request, seed_of
+from ...ops import RESULT, VALUES, Operand, Receiver, Request, seed_of
 from ...program import Executable
 from ...target import TYPE_SIZES
 from ...target.types import data_type

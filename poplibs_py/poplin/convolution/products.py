@@ -12,11 +12,9 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-
-from ...formats import Format
+from ...formats import Array, Format
 from ..gemm.field import Field, FieldDim, Phase
 from ..gemm.params import MatrixLayout
 from .axis import Range
@@ -24,9 +22,6 @@ from .grid import of_groups
 from .work import Dim, TileWork
 
 __all__ = ["ArrayLayout", "TileProduct", "tile_products"]
-
-
-Array = np.ndarray[Any, Any]
 
 
 class ArrayLayout(NamedTuple):

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from ...formats import Floats
 from ...formats.reference import values
 
 __all__ = ["reference_convolution", "reference_input_gradient", "reference_weight_gradient"]
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 Index = tuple[Any, ...]
 Meetings = list[tuple[Index, Index]]
 

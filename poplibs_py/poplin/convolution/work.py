@@ -23,12 +23,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
-from typing import Any
 
 import numpy as np
 
 from ...errors import bad_argument
-from ...formats import FP16, FP32, Format
+from ...formats import FP16, FP32, Array, Format
 from ...target import TYPE_SIZES
 from ._model import reduction_stages
 from .axis import Axis, Range
@@ -39,8 +38,6 @@ from .problem import ConvProblem
 from .transforms import defer_dilation, expand_dims, transformed, with_extra_dims
 
 __all__ = ["Dim", "TileWork", "work_of"]
-
-Array = np.ndarray[Any, Any]
 
 _FORMATS = {"float": FP32, "half": FP16}
 

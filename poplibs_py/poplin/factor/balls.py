@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ...formats import FP32
+from ...formats import FP32, Floats
 
 __all__ = ["SLACK", "TINY", "Floats", "at_rest"]
-
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 TINY = 2 * FP32.smallest_subnormal
 """What underflow of a product and of a sum takes away."""

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from ...formats import FP32, Format, format_of
+from ...formats import FP32, Floats, Format, format_of
 from ...formats.bounds import Ball, gamma
 from ...ops import result_format
 from ...target import resolve_target
-from .balls import SLACK, TINY, Floats, at_rest
+from .balls import SLACK, TINY, at_rest
 from .modelled_bound import tile_cholesky_bound, tile_solve_bound
 from .reference import cholesky, inverse, lu, qr, triangle, triangular_solve
 

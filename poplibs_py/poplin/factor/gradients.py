@@ -9,8 +9,8 @@ import numpy as np
 
 from ...config import settings
 from ...errors import bad_argument, flag
-from ...formats import FP32
-from ...ops import RESULT, Array, Operand, Request, argument, modelled_target, op, result_format
+from ...formats import FP32, Array
+from ...ops import RESULT, Operand, Request, argument, modelled_target, op, result_format
 from ...ops.parts import Part, results
 from ...planner import Explanation
 from ...target import Target

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...ops import Array
+from ...formats import Array
 from .params import FactorParams, Lies
 
 __all__ = ["ROUTINES"]

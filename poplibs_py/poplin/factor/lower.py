@@ -10,10 +10,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from ...errors import bad_argument
+from ...formats import Array
 from ...kernels.records import FORMAT_NUMBERS, dtype_of
 from ...kernels.registry import Selection, select
 from ...log import tell
-from ...ops import Array
 from ...planner import Explanation
 from ...planner.explain import Considered, considered_kernels
 from ...program import Executable, Segment, Sequence, host_program, spread

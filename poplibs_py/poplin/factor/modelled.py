@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from ...config import settings
-from ...formats import FP16, FP32, Format
+from ...formats import FP16, FP32, Array, Format
 from ...kernels.registry import select
-from ...ops import RESULT, Array, Operand, Receiver, Request
+from ...ops import RESULT, Operand, Receiver, Request
 from ...program import temporary
 from ...target import Target
 from ...target.types import type_of

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ...formats import FP32, Format
+from ...formats import FP32, Floats, Format
 from ...formats.bounds import Ball, gamma
 from ...target import resolve_target
 from ...target.types import type_of
 from ..convolution.work import work_of
 from ..matmul.bound import planned_ball
-from .balls import SLACK, TINY, Floats, at_rest
+from .balls import SLACK, TINY, at_rest
 from .params import FactorParams, Lies
 from .reference import cholesky, inverse
 from .tile_plan import TileProblem, block_options, cholesky_moves, padded_order, solve_moves

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument, bad_type
-from ...formats import BF16, FP16, FP32, Format, QuarterArray, format_of
-from ...ops import Array, Operand, array_operand
+from ...formats import BF16, FP16, FP32, Array, Format, QuarterArray, format_of
+from ...ops import Operand, array_operand
 
 __all__ = ["FORMATS", "FactorParams", "Lies", "asked_dtype", "checked_dtype", "laid", "matrices"]
 

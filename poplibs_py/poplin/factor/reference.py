@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["cholesky", "inverse", "lu", "qr", "triangle", "triangular_solve"]
+from ...formats import Floats
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
+__all__ = ["cholesky", "inverse", "lu", "qr", "triangle", "triangular_solve"]
 
 
 def triangle(a: Any, lower: bool = True, unit_diagonal: bool = False) -> Floats:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...formats import FORMATS, FP32, Format
+from ...formats import FORMATS, FP32, Array, Format
 from ...kernels import select
 from ...kernels.records import dtype_of, format_facts, infinite_overflow
 from ...program import Executable, Segment, host_program, spread
@@ -29,8 +29,6 @@ from .plan import (
 
 __all__ = ["Lowered", "format_record", "items_of", "kernel_record", "lower", "lower_prepare",
            "prepare_items"]
-
-Array = np.ndarray[Any, Any]
 
 _records: dict[tuple[Format, int], Array] = {}
 _A, _B, _OUT, _BIAS, _A_SCALES, _B_SCALES, _WHOLE = range(7)  # a program's operands, in order

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from ...errors import bad_argument, bad_type, instance, one_of
-from ...formats import FP32, Format
+from ...formats import FP32, Array, Format
 from ...immutable import Constant, kind_of
-from ...ops import Array, Operand, run_told
+from ...ops import Operand, run_told
 from ...program import key_by_parts, result_array
 from ...target import Target
 from .lower import Lowered, lower, lower_prepare

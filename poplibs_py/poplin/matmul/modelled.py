@@ -9,22 +9,10 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument, bad_type, one_of
-from ...formats import FP16, FP32, Format, format_of
+from ...formats import FP16, FP32, Array, Format, format_of
 from ...formats.metadata import METADATA_SCALES
 from ...kernels.records import ACTIVATIONS
-from ...ops import (
-    Array,
-    Operand,
-    Receiver,
-    Request,
-    array_operand,
-    catalogue,
-    compiled,
-    operand,
-    receive,
-    seed_of,
-    unchanged,
-)
+from ...ops import Operand, Receiver, Request, array_operand, catalogue, compiled, operand, receive, seed_of, unchanged
 from ...planner.cache import PlanCache
 from ...program import Executable
 from ...target import Target

@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from ...formats import Floats
 from ...formats.reference import values
 
 __all__ = ["activate", "as_matrices", "matmul", "matmul_acc"]
-
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def as_matrices(a: Any, b: Any) -> tuple[Any, Any, tuple[int, ...]]:

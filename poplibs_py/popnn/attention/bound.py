@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...formats import BF16, FP32, Format, QuarterArray, format_of
+from ...formats import BF16, FP32, Floats, Format, QuarterArray, format_of
 from ...formats.bounds import Ball, gamma, matmul_ball, sum_ball
 from ...ops import result_format
 from ..softmax_bound import finished, held, row_sum, times
@@ -24,7 +24,6 @@ from .reference import attend, counted
 
 __all__ = ["attention_bound", "attention_grad_bound"]
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 Truths = np.ndarray[Any, np.dtype[np.bool_]]
 
 _U, _TINY, _ULP = FP32.unit_roundoff, FP32.smallest_subnormal, 2 * FP32.unit_roundoff

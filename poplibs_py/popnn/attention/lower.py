@@ -21,8 +21,6 @@ from .params import AttentionParams, Lies
 
 __all__ = ["AttentionProgram", "lower", "multiplies_bf16", "several_strips"]
 
-Array = np.ndarray[Any, Any]
-
 _SPEC, _ITEM = dtype_of("pop_attention"), dtype_of("pop_attention_item")
 _NEAREST = numbers_of("rounding")["nearest-even"]
 _STRIP, _BACK_STRIP = 48, 96  # most queries at a time

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...config import settings
 from ...errors import bad_argument, bad_type, finite, flag, instance, whole
-from ...formats import FP32, Format
+from ...formats import FP32, Array, Format
 from ...ops import RESULT, Operand, Receiver, Request, argument, host_target, on_tiles, operand, result_format
 from ...ops.parts import Part, results
 from ...planner.ladder import Memory, within
@@ -22,8 +22,6 @@ from .modelled import attention_on
 from .params import AttentionParams, Lies
 
 __all__ = ["Heads", "How", "Taken", "asked", "logarithms", "request", "taken", "taken_like", "taken_mask", "written"]
-
-Array = np.ndarray[Any, Any]
 
 _ALLOWED = "float32, float16, bfloat16 or FP8 numbers, or a QuarterArray"
 _MASKS = "truth values, or float32, float16 or bfloat16 numbers to add"

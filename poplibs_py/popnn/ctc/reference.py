@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Sequence", "class_numbers", "log_probabilities", "sequence"]
+from ...formats import Floats
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
+__all__ = ["Sequence", "class_numbers", "log_probabilities", "sequence"]
 
 
 class Sequence(NamedTuple):

@@ -8,8 +8,8 @@ import numpy as np
 
 from ...config import settings
 from ...errors import bad_argument, bad_type, flag, one_of, whole
-from ...formats import BF16, FP16, FP32, Format, QuarterArray, format_of
-from ...ops import Array, Operand, argument, array_operand
+from ...formats import BF16, FP16, FP32, Array, Format, QuarterArray, format_of
+from ...ops import Operand, argument, array_operand
 from ...target.host_memory import check_memory
 from .lower import LossProgram, lower, scratch_bytes
 from .params import HostLossParams

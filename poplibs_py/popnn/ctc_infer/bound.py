@@ -11,15 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ...formats import FP32, Format, format_of
+from ...formats import FP32, Floats, Format, format_of
 from ...formats.bounds import Ball
 from ..ctc.bound import LEAST, MOST, legible, step_errors
 from ..ctc.reference import class_numbers, log_probabilities
 from .reference import beam_search, best_path
 
 __all__ = ["ctc_beam_search_decoder_bound", "ctc_greedy_decoder_bound"]
-
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 _U = FP32.unit_roundoff
 _STEP, _SCORE, _SLACK = 5 * _U, 16 * _U, 1.01

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument, bad_type, described
-from ...ops import Array
+from ...formats import Array
 from ..ctc.request import checked_lengths
 from .lower import DecoderProgram, nodes_of, state_bytes
 

@@ -11,15 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ...formats import FP32, QuarterArray, format_of
+from ...formats import FP32, Floats, QuarterArray, format_of
 from ...formats.bounds import Ball, sum_ball
 from ...ops import result_format
 from .field import Window, divisors, starts
 from .request import Images, images, windows_asked
 
 __all__ = ["max_pool_with_indices_bound", "pool_bound", "pool_indices_gradient_bound", "pool_input_gradient_bound"]
-
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def numbers(x: Any) -> tuple[Floats, Any]:

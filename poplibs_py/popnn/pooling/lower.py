@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...formats import FORMATS, FP32, Format
+from ...formats import FORMATS, FP32, Array, Format
 from ...kernels import Selection, select
 from ...kernels.records import FORMAT_NUMBERS, dtype_of, format_facts, infinite_overflow, numbers_of
 from ...log import tell
@@ -19,8 +19,6 @@ from ...program import ComputeSet, Executable, Program, Segment, shares_of, spre
 from .field import Window, divisors, held
 
 __all__ = ["Lies", "PoolCall", "PoolProgram", "fill_operand", "lower"]
-
-Array = np.ndarray[Any, Any]
 
 _AXIS, _SEGMENT, _PHASE, _SPEC, _ITEM = (dtype_of(f"pop_pool{part}") for part in
                                          ("_axis", "_segment", "_phase", "", "_item"))

@@ -11,15 +11,13 @@ import numpy as np
 
 from ...config import settings
 from ...errors import bad_argument, bad_type, one_of
-from ...formats import Format
+from ...formats import Array, Format
 from ...ops import RESULT, Operand, Receiver, Request, argument, modelled_target, operand
 from ...popops._reduce import ReduceParams, Way
 from ...popops._reduce import lower as lower_reduction
 from ...target import Target
 from .field import Window, adaptive_windows, is_whole, whole_field, windows_of
 from .lower import Lies, PoolCall, PoolProgram, lower
-
-Array = np.ndarray[Any, Any]
 
 __all__ = ["LAYOUTS", "OPS", "Images", "checked_places", "images", "lacking_of", "placed", "pooled", "taken",
            "windows_asked"]

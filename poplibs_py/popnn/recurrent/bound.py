@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...formats import FP32, Format
+from ...formats import FP32, Floats, Format
 from ...formats.bounds import Ball
 from ...poplin.gemm.options import GemmOptions
 from ...poplin.gemm.search import may_flush, passes
@@ -25,7 +25,6 @@ __all__ = ["Numbers", "Steps", "attended", "described", "forward_balls", "forwar
            "given_of", "gru_fwd_bound", "lstm_fwd_bound", "next_cell",
            "rnn_fwd_bound"]
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 _OPTIONS = GemmOptions()
 
 

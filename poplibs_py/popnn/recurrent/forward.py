@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...formats import FP32
+from ...formats import FP32, Array
 from ...kernels import Selection
-from ...ops import Array
 from ...planner import Explanation
 from ...planner.explain import considered_kernels
 from ...poplin.gemm.params import MatrixLayout, contiguous

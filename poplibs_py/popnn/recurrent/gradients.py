@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...errors import bad_argument, flag
-from ...ops import Array, Operand, Request, host_target, on_tiles
+from ...formats import Array
+from ...ops import Operand, Request, host_target, on_tiles
 from ...ops.parts import Part, results
 from .backward import BackArrays, Grads, backward
 from .modelled import modelled_backward

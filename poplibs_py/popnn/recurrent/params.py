@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument, bad_type, one_of
-from ...formats import BF16, FP16, FP32, Format, QuarterArray, format_of
-from ...ops import Array, Operand, argument, array_operand, result_format
+from ...formats import BF16, FP16, FP32, Array, Format, QuarterArray, format_of
+from ...ops import Operand, argument, array_operand, result_format
 from ...popsparse.matrix import BlockSparseMatrix
 from ...popsparse.operands import dense_operand
 from .sparse import Blocks, blocks_of, checked_blocks

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...formats import FP32, Format
-from ...ops import Array
+from ...formats import FP32, Array, Format
 from ...poplin.gemm import _gemm
 from ...poplin.gemm.lower import Lowered, items_of, lower, lower_prepare
 from ...poplin.gemm.options import GemmOptions
@@ -48,7 +47,7 @@ def matrix_of(weights: Array, gates: Sequence[int], by_columns: bool) -> Array:
     return made.reshape(rows, count * columns)
 
 
-def in_order(x: Array, dtype: np.dtype[Any] | None = None) -> Array:
+def in_order(x: Array, dtype: type | np.dtype[Any] | None = None) -> Array:
     """Return an array in C order and of a type, as it is or as a copy, which is counted memory."""
     if x.flags.c_contiguous and (dtype is None or x.dtype == dtype):
         return x

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["FUNCTIONS", "gru", "lstm", "rnn"]
+from ...formats import Array
 
-Array = np.ndarray[Any, Any]
+__all__ = ["FUNCTIONS", "gru", "lstm", "rnn"]
 
 
 def _sigmoid(x: Array) -> Array:

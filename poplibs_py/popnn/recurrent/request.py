@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument, bad_type, flag, one_of
-from ...ops import RESULT, Array, Operand, Request, host_target, on_tiles, result_format
+from ...formats import Array
+from ...ops import RESULT, Operand, Request, host_target, on_tiles, result_format
 from ...ops.parts import Part, results
 from ...planner import Explanation, Memory, within
 from ...popsparse.matrix import BlockSparseMatrix

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument
-from ...formats import FP32, Format
-from ...ops import Array, Operand
+from ...formats import FP32, Array, Format
+from ...ops import Operand
 from ...planner import Memory
 from ...poplin.gemm.params import MatrixLayout
 from ...popsparse.matrix import BlockSparseMatrix

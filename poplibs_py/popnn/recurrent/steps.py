@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import bad_argument, bad_type, flag
-from ...ops import Array
+from ...formats import Array
 from .params import limits, numbers
 
 __all__ = ["Unrolled", "rnn_steps"]

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ...errors import bad_argument, flag
-from ...formats import Format
-from ...ops import Array, Operand, Request, host_target, on_tiles, op
+from ...formats import Array, Format
+from ...ops import Operand, Request, host_target, on_tiles, op
 from ...ops.parts import Part, results
 from ...planner import Memory
 from ...popsparse.matrix import BlockSparseMatrix

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...formats import FP32, Format
-from ...ops import Array
+from ...formats import FP32, Array, Format
 from ...planner import Explanation
 from ...planner.explain import Considered
 from ...poplin.gemm.lower import Lowered

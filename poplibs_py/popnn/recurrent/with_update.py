@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import flag
-from ...ops import Array
+from ...formats import Array
 from .gru import gru_bwd, gru_fwd
 from .lstm import lstm_bwd, lstm_fwd
 from .params import numbers, optional

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument, instance
+from ...formats import Array
 from ...ops import Request, modelled_target, target_of
 from ...planner import Memory
 from ...target import Target, resolve_target
@@ -27,8 +28,6 @@ from .params import BsMatmulParams
 from .plan import BsMatmulPlan, plan_product
 
 __all__ = ["bs_matmul", "bs_matmul_sampled", "plan_bs_matmul", "plan_bs_matmul_sampled"]
-
-Array = np.ndarray[Any, Any]
 
 
 @sparse_op("experimental.bs_matmul", "popsparse::experimental::bsMatMul", "experimental.bound:bs_matmul_bound",

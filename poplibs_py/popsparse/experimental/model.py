@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import heapq
-from typing import Any
 
 import numpy as np
 
-__all__ = ["balance_of", "grid_of", "run_tiles", "strip_tiles"]
+from ...formats import Array
 
-Array = np.ndarray[Any, Any]
+__all__ = ["balance_of", "grid_of", "run_tiles", "strip_tiles"]
 
 
 def strip_tiles(counts: Array, tiles: int) -> Array:

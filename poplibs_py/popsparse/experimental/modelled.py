@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument
+from ...formats import Array
 from ...ops import RESULT, Operand, Request
 from ...target import Target
 from ...target.types import type_of
@@ -25,8 +26,6 @@ from .params import GRAIN, BsMatmulParams
 from .plan import BsMatmulPlan, plan_product
 
 __all__ = ["interpret_product", "interpret_sampled", "lacks", "product_request", "samples_request"]
-
-Array = np.ndarray[Any, Any]
 
 
 def lacks(w: Any, operands: tuple[Any, ...], how: Epilogue, masks: tuple[str, ...] = ()) -> str:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from ...errors import MemoryLimitError, bad_argument
+from ...formats import Array
 from ...log import tell
 from ...planner import Explanation
 from ...planner.facts import Load, PlanFacts, TileMemory, facts_of
@@ -23,8 +23,6 @@ from .options import BsMatmulOptions
 from .params import GRAIN, BsMatmulParams
 
 __all__ = ["BsMatmulPlan", "plan_product"]
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)

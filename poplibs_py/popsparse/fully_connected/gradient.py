@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument
+from ...formats import Array
 from ...ops import RESULT, Request
 from ...target import TYPE_SIZES, Target
 from ..matrix import BlockSparseMatrix
@@ -24,8 +25,6 @@ from .modelled import grouped, partitioned, plan_of_call
 from .plan import FullyConnectedPlan
 
 __all__ = ["exchange_steps", "gradient_request", "interpret_gradient", "tile_loads", "tile_samples"]
-
-Array = np.ndarray[Any, Any]
 
 
 def exchange_steps(groups: Sequence[SparsityData]) -> tuple[int, int, int]:

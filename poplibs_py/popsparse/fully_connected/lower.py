@@ -6,11 +6,10 @@ A layer of several groups is the product of a matrix that has them along its dia
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from ...formats import FP16, FP32
+from ...formats import FP16, FP32, Array
 from ...program import Executable
 from ...target import TYPE_SIZES
 from ..operands import DenseLayout
@@ -18,8 +17,6 @@ from ..partitioner import SparsityData
 from ..tiles import ColumnPart, Split, TileBlocks, lower_tiles
 
 __all__ = ["blocks_of", "lower", "overflow_of", "propagation_steps", "tile_blocks"]
-
-Array = np.ndarray[Any, Any]
 
 
 def overflow_of(groups: Sequence[SparsityData]) -> tuple[int, int, int]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument
+from ...formats import Array
 from ...ops import RESULT, Operand, Request
 from ...target import Target
 from ...target.types import type_of
@@ -25,8 +26,6 @@ from .plan import FullyConnectedPlan
 Forms = tuple[Form, Form, Form]
 
 __all__ = ["dynamic_request", "grouped", "interpret_dynamic", "lacks", "partitioned", "plan_of_call"]
-
-Array = np.ndarray[Any, Any]
 
 
 def lacks(w: Any, operands: tuple[Any, ...], out: Any, out_dtype: Any, bias: Any = None, activation: Any = None) -> str:

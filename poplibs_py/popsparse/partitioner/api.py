@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import CapacityError, CapacityWarning, bad_argument, bad_type, instance, one_of, warn
+from ...formats import Array
 from ..host import HostMatrix
 from ..matrix import BlockSparseMatrix
 from ..pattern import BlockPattern
@@ -17,8 +18,6 @@ from .data import SparsityData, cut_blocks
 from .layout import BucketLayout
 
 __all__ = ["BucketOverflowError", "Partitioner", "replanned"]
-
-Array = np.ndarray[Any, Any]
 
 _MOST_OVERSIZE = 64.0
 _STEPS = 6

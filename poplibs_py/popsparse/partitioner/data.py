@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument, bad_type, instance
+from ...formats import Array
 from ..host import HostMatrix
 from ..matrix import BlockSparseMatrix
 from ..pattern import BlockPattern
@@ -15,8 +16,6 @@ from ._buckets import decode
 from .layout import BucketLayout
 
 __all__ = ["SparsityData", "cut_blocks", "join_blocks"]
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument, flag, instance, one_of, whole
+from ...formats import Array
 
 __all__ = ["BucketLayout"]
 
-Array = np.ndarray[Any, Any]
 Starts = tuple[int, ...]
 
 _MOST = 2**31 - 1

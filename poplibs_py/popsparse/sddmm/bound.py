@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from ...formats import format_of
+from ...formats import Array, format_of
 from ...formats.bounds import Ball, matmul_ball
 from ...formats.reference import values
 from ...poplin.matmul.bound import finished_ball, scale_of
@@ -18,8 +16,6 @@ from ..spmm.bound import check_memory, out_format_of
 from ..spmm.model import compute_format_of
 
 __all__ = ["fully_connected_sparse_grad_w_bound", "sparse_grad_w_bound", "stored_grad_w_bound"]
-
-Array = np.ndarray[Any, Any]
 
 
 def fully_connected_sparse_grad_w_bound(w: BlockSparseMatrix, grads: Array, acts: Array, *, capacity: object = None,

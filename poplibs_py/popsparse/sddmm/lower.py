@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -18,8 +17,6 @@ from .model import row_bytes
 from .plan import SddmmPlan
 
 __all__ = ["SAMPLE", "lower"]
-
-Array = np.ndarray[Any, Any]
 
 SAMPLE = dtype_of("pop_sample_item")
 """One part of the block rows of one group: the stored blocks of ``dY X'``."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument
-from ...formats import FP32, Format
+from ...formats import FP32, Array, Format
 from ...ops import RESULT, Operand, Receiver, Request, host_target, modelled_target, receive, target_of
 from ...planner.facts import Load
 from ...target import Target
@@ -23,8 +23,6 @@ from .plan import SoftmaxPlan, plan_softmax
 
 __all__ = ["SoftmaxPlan", "bs_softmax", "bs_softmax_grad", "bs_softmax_in_place", "compile_bs_softmax",
            "compile_bs_softmax_grad", "plan_bs_softmax", "plan_bs_softmax_grad"]
-
-Array = np.ndarray[Any, Any]
 
 
 @sparse_op("bs_softmax", "popsparse::experimental::bsSoftmax", "softmax.bound:softmax_call_bound", "bs_softmax_calls")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument, bad_type, whole
-from ...formats import FP32, Format
+from ...formats import FP32, Array, Format
 from ...formats.arrays import as_array, floats
 from ...formats.bounds import Ball, dot_ball, gamma
 from ..matrix import BlockSparseMatrix
@@ -17,8 +17,6 @@ from ..values import SCALE_LIMITS, as_format
 from .params import new_format
 
 __all__ = ["bs_softmax_bound", "bs_softmax_grad_bound", "softmax_call_bound", "softmax_grad_call_bound"]
-
-Array = np.ndarray[Any, Any]
 
 EXP_ERROR = 2 * FP32.unit_roundoff
 """Relative error of the kernels' exponential: 1 ulp, the contract of simd/math.h."""

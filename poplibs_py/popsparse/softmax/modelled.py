@@ -7,11 +7,10 @@ of this CPU's kernels, which are the same at every level.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from ...formats import Format
+from ...formats import Array, Format
 from ...ops import Request
 from ...planner import Explanation
 from ...planner.facts import Load, PlanFacts, TileMemory, facts_of
@@ -20,8 +19,6 @@ from ...target.types import type_of
 from ..pattern import BlockPattern
 
 __all__ = ["SoftmaxTiles", "lacks", "on_tiles", "wholly_masked"]
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)

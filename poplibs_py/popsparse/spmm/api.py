@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument, bad_type, flag
-from ...formats import FP32, Format
+from ...formats import FP32, Array, Format
 from ...ops import RESULT, Operand, Receiver, Request, array_operand, host_target
 from ...planner import Memory
 from ..operands import (
@@ -47,8 +47,6 @@ from .prepared import PreparedDense
 __all__ = ["RUN_PRODUCT", "Epilogue", "plan_product", "run_product", "spmm_request"]
 
 RUN_PRODUCT = "run(w, x, *, out=None, bias=None)"
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)

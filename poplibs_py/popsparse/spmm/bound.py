@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_option
-from ...formats import Format, format_of
+from ...formats import Array, Format, format_of
 from ...formats.bounds import Ball, matmul_ball
 from ...formats.reference import values
 from ...poplin.matmul.bound import finished_ball, scale_of
@@ -38,8 +38,6 @@ __all__ = [
     "out_format_of",
     "sparse_dense_matmul_bound",
 ]
-
-Array = np.ndarray[Any, Any]
 
 _SPLIT_PASSES = 4
 _MEMORY = ("available_memory_proportion", "strict_memory", "options")

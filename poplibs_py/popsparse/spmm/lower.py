@@ -6,11 +6,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
-from ...formats import format_of
+from ...formats import Array, format_of
 from ...kernels.records import ACTIVATIONS, FORMAT_NUMBERS, dtype_of, infinite_overflow
 from ...kernels.registry import Kernel, select
 from ...log import tell
@@ -22,8 +21,6 @@ from .params import BiasLayout, SpmmParams, itemsize_of
 from .plan import SparsePlan
 
 __all__ = ["MULTIPLY", "PANEL", "READY", "items_of", "lower", "lower_prepare", "ready_kernel", "run_slices"]
-
-Array = np.ndarray[Any, Any]
 
 MULTIPLY = dtype_of("pop_sparse_item")
 """One part of the block rows of one group: ``Y = W X``."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument, bad_type, one_of
-from ...formats import BF16, FP32, Format, format_of
+from ...formats import BF16, FP32, Array, Format, format_of
 from ...immutable import Constant, Immutable, anchored, kind_of
 from ...ops import Operand, host_target, run_told
 from ...planner import Memory
@@ -28,8 +28,6 @@ from .params import SpmmParams
 from .plan import SparsePlan, plan_spmm
 
 __all__ = ["PreparedDense", "PreparedSparse", "prepare", "prepare_dense", "product_operand"]
-
-Array = np.ndarray[Any, Any]
 
 SIDES = ("left", "right")
 _READS = 64

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
-from ...formats import FP16, FP32
+from ...formats import FP16, FP32, Array
 from ...program import Executable
 from ..operands import DenseLayout
 from ..tiles import ColumnPart, Split, TileBlocks, lower_tiles
@@ -16,8 +15,6 @@ from .model import StaticModel
 from .plan import StaticPlan
 
 __all__ = ["lower", "tile_blocks"]
-
-Array = np.ndarray[Any, Any]
 
 
 @lru_cache(maxsize=8)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument
-from ...formats import FP16, FP32
+from ...formats import FP16, FP32, Array
 from ...ops import RESULT, Request
 from ...poplin.convolution.interpreter import fused_multiply_add
 from ...target import Target
@@ -24,8 +24,6 @@ from .params import BLOCKS, StaticParams
 from .plan import StaticPlan
 
 __all__ = ["interpret_static", "lacks", "plan_of_call", "static_request"]
-
-Array = np.ndarray[Any, Any]
 
 
 def lacks(w: Any, x: Any, out: Any, out_dtype: Any, bias: Any, activation: Any) -> str:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...formats import Array
 from ...planner import Explanation, PlanSummary
 from ...planner.facts import PlanFacts, facts_of, facts_of_summary
 from ...planner.summary import AxisShare, Phase, summarised
@@ -19,8 +20,6 @@ from .options import StaticOptions
 from .params import StaticParams
 
 __all__ = ["StaticPlan", "TileShare"]
-
-Array = np.ndarray[Any, Any]
 
 _EXCHANGES = ("exchange of dense rows", "exchange of values", "exchange of partials")
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import MemoryLimitError, PlanError, PoplibsWarning, UnsupportedError, all_of, bad_argument, instance
+from ...formats import Array
 from ...formats.bounds import Ball
 from ...poplin import matmul
 from ...poplin.matmul.bound import matmul_modelled_bound
@@ -28,8 +29,6 @@ from ..sparsity.record import Record
 from .calibrated import CALIBRATION, Calibration, Plan, figures_of_plan
 
 __all__ = ["MachineRuns"]
-
-Array = np.ndarray[Any, Any]
 
 _METHODS = ("dense", "static", "dynamic")
 

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import instance
-from .routes import Array, Route, to_torch
+from ...formats import Array
+from .routes import Route, to_torch
 
 __all__ = ["PASSES", "convolution_routes"]
 

@@ -12,13 +12,11 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument, bad_type, instance
-from ...formats import Format, format_of
+from ...formats import Array, Format, format_of
 from .mkl import load_mkl
 from .versions import installed
 
 __all__ = ["Route", "dense_routes", "sparse_routes"]
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)

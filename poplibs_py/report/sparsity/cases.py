@@ -18,15 +18,13 @@ from typing import Any
 import numpy as np
 
 from ...errors import PoplibsError, all_of, bad_argument, described, instance, one_of, real, whole
-from ...formats import BF16, F143, FP16, FP32, Format, format_of
+from ...formats import BF16, F143, FP16, FP32, Array, Format, format_of
 from ...ops import Seed, seed_of
 from ...popsparse import BlockPattern, BlockSparseMatrix, random_matrix, random_pattern
 from ..chart import reciprocal
 
 __all__ = ["TYPES", "Axes", "Case", "PatternFile", "axes_of", "paper_axes", "quick_cases",
            "quick_file_cases"]
-
-Array = np.ndarray[Any, Any]
 
 TYPES: dict[str, Format] = {"FP32": FP32, "BF16": BF16, "FP16": FP16, "FP8": F143}
 """Number types as the paper's file spells them, and their formats."""

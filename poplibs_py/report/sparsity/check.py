@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from ...formats import Format
+from ...formats import Array, Format
 from ...formats.bounds import Ball, matmul_ball
 from ...poplin.matmul.bound import matmul_bound
 from ...popsparse import BlockSparseMatrix
 
 __all__ = ["Check", "dense_check", "forward_check", "grad_a_check", "grad_w_check"]
-
-Array = np.ndarray[Any, Any]
 
 _SAMPLE = 16
 """Rows of a product, or blocks of a weight gradient, that are checked."""

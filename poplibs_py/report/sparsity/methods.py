@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from ...config import settings
-from ...formats import E4M3, Format, format_of
+from ...formats import E4M3, Array, Format, format_of
 from ...kernels import Kernel, select
 from ...poplin import matmul, plan_matmul
 from ...poplin.gemm.plan import GemmPlan
@@ -26,8 +26,6 @@ from .check import Check, dense_check, forward_check, grad_a_check, grad_w_check
 from .record import OURS
 
 __all__ = ["METHODS", "Contestant", "method_contestants", "peer_contestants"]
-
-Array = np.ndarray[Any, Any]
 
 _PEER_FORMATS = TYPES | {"FP8": E4M3}  # MKL's 8-bit formats are the OCP pair
 
