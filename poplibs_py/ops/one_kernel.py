@@ -1,33 +1,49 @@
-"""What an op that one kernel serves runs, as it is told to a reader."""
+"""What an op that one kernel serves runs: units shared by threads, and what of it is told to a reader."""
 
 from __future__ import annotations
 
-from ..kernels import Selection
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..formats import Array
+from ..kernels import Kernel, Selection
 from ..planner import Explanation
-from ..planner.explain import considered_kernels
-from ..program import Executable
+from ..planner.explain import Explained, considered_kernels
+from ..program import ComputeSet, Executable, Segment, shares_of, spread
 
-__all__ = ["OneKernel"]
+__all__ = ["OneKernel", "shared"]
 
 
-class OneKernel:
-    """What runs, ready, and for a reader its kernel: what records of an executable and the kernel's selection share.
+@dataclass(frozen=True, eq=False)
+class OneKernel(Explained):
+    """What runs, ready, and for a reader its kernel.
 
     Attributes
     ----------
+    params : object
+        What is computed; as text it says so.
     executable : Executable
     selection : Selection
-    problem : str
-        What is computed, in words.
+    again : (callable, tuple)
+        What returns it again, and its arguments.
+    decided : mapping of str to str
+        What was decided besides the kernel and the threads.
+    way : str
+        What tells functions of the same params apart.
     """
 
+    params: Any
     executable: Executable
     selection: Selection
+    again: tuple[Callable[..., Any], tuple[Any, ...]]
+    decided: Mapping[str, str] = field(default_factory=dict)
+    way: str = ""
 
-    @property
-    def problem(self) -> str:
-        """What is computed."""
-        raise NotImplementedError
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return self.again
 
     @property
     def kernel(self) -> str:
@@ -39,14 +55,36 @@ class OneKernel:
         """How many threads share the work."""
         return self.executable.threads
 
-    def decisions(self) -> dict[str, str]:
-        """Return what was decided besides the kernel and the threads."""
-        return {}
+    @property
+    def flops(self) -> int | None:
+        """Floating-point operations, where params say how many there are."""
+        return getattr(self.params, "flops", None)
+
+    def told(self) -> tuple[str, str, OneKernel]:
+        """Return what tells of it."""
+        return str(self.params), self.kernel, self
 
     def explain(self) -> Explanation:
         """Return what was decided."""
-        decided = {"kernel": self.kernel, **self.decisions(), "threads": str(self.threads)}
-        return Explanation(self.problem, decided, considered_kernels(self.selection))
+        decided = {"kernel": self.kernel, **self.decided, "threads": str(self.threads)}
+        return Explanation(f"{self.way} {self.params}".lstrip(), decided, considered_kernels(self.selection))
 
-    def __str__(self) -> str:
-        return self.explain().words()
+
+def shared(kernel: Kernel, item: np.dtype[Any], spec: Array, units: int, threads: int) -> ComputeSet:
+    """Return a vertex on each of so many threads, with a run of the units each, as equal as may be.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    item : numpy.dtype
+        Of a record of work: its `spec`, its `first` unit and their `count`; perhaps its `share`, the thread's number.
+    spec : numpy.ndarray
+        What all have in common.
+    units, threads : int
+    """
+    items = np.zeros(threads, item)
+    items["spec"] = spec.ctypes.data
+    items["first"], items["count"] = shares_of(units, threads)
+    if "share" in (item.names or ()):
+        items["share"] = np.arange(threads)
+    return ComputeSet("", (Segment(kernel.address, items, spread(threads, threads)),))

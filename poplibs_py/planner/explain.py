@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import whole
 from ..kernels import Selection
 
-__all__ = ["Considered", "Explanation", "considered_kernels", "explained"]
+__all__ = ["Composition", "Considered", "Explained", "Explanation", "considered_kernels", "explained"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,6 +94,41 @@ class Explanation:
             mark = "*" if c.chosen else " "
             lines.append(f"{mark} {c.name:<{width}}{cycles:>16}{size:>12}  {c.verdict}")
         return "\n".join(lines)
+
+
+class Explained:
+    """What can explain itself, and prints what that says."""
+
+    def explain(self) -> Explanation:
+        """Return what was decided, and what was considered in its place."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return self.explain().words()
+
+
+@dataclasses.dataclass(frozen=True)
+class Composition(Explained):
+    """A call that is made of several others'.
+
+    Attributes
+    ----------
+    problem : str
+        What is computed, in words.
+    kernels : str
+        What serves it.
+    """
+
+    problem: str
+    kernels: str
+
+    def told(self) -> tuple[str, str, Composition]:
+        """Return what tells of it."""
+        return self.problem, self.kernels, self
+
+    def explain(self) -> Explanation:
+        """Return what it is made of."""
+        return Explanation(self.problem, {"kernels": self.kernels})
 
 
 @singledispatch

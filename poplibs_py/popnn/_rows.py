@@ -7,7 +7,6 @@ what there is one of for each row is `single`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
@@ -19,10 +18,10 @@ from ..formats import BF16, FORMATS, FP16, FP32, Format
 from ..kernels import Selection, kernels, select
 from ..kernels.records import dtype_of, format_facts, infinite_overflow, numbers_of
 from ..ops import RESULT, Operand, Receiver, Request
-from ..ops.one_kernel import OneKernel
-from ..program import ComputeSet, Executable, Program, Segment, shares_of, spread, threads_for
+from ..ops.one_kernel import OneKernel, shared
+from ..program import ComputeSet, Program, threads_for
 
-__all__ = ["RowOperand", "RowsParams", "RowsProgram", "c_strides", "lower", "repeated", "row_of", "rows_request"]
+__all__ = ["RowOperand", "RowsParams", "c_strides", "lower", "repeated", "row_of", "rows_request"]
 
 _SPEC, _ITEM = dtype_of("pop_rows"), dtype_of("pop_rows_item")
 _NEAREST = numbers_of("rounding")["nearest-even"]
@@ -102,24 +101,6 @@ class RowsParams(NamedTuple):
         return f"{self.body} {list(self.shape)} along {list(self.axes)}"
 
 
-@dataclass(frozen=True)
-class RowsProgram(OneKernel):
-    """What runs, ready, and for a reader its kernel."""
-
-    steps: tuple[RowsParams, ...]
-    workspace: int
-    executable: Executable
-    selection: Selection
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return lower, (self.steps, self.threads, self.workspace)
-
-    @property
-    def problem(self) -> str:
-        """What is computed."""
-        return str(self.steps[0])
-
-
 def row_of(x: Operand | Receiver, number: int, shape: tuple[int, ...], single: bool = False) -> RowOperand:
     """Return how an operand of this shape, or one that broadcasts to it, lies; a receiver is written."""
     array = np.broadcast_to(x.array, shape) if isinstance(x, Operand) else x.array
@@ -141,8 +122,7 @@ def rows_request(steps: tuple[RowsParams, ...], operands: tuple[Any, ...], recei
                  lacking: str, workspace: int = 0, **more: Any) -> Request:
     """Describe a call of a program of rows, of one function or of several one after another."""
     program = lower(steps, settings.num_threads, workspace)
-    return Request(program.executable, (*operands, RESULT), receiver,
-                   lambda: (str(program.steps[0]), program.kernel, program), lacking=lacking, **more)
+    return Request(program.executable, (*operands, RESULT), receiver, program.told, lacking=lacking, **more)
 
 
 def _merged(axes: list[int], p: RowsParams, inside: bool) -> list[tuple[int, tuple[int, ...]]]:
@@ -179,13 +159,13 @@ def _fill_operand(slot: Any, x: RowOperand) -> None:
 
 
 @lru_cache(maxsize=1024)
-def lower(steps: tuple[RowsParams, ...], threads: int, workspace: int = 0) -> RowsProgram:
+def lower(steps: tuple[RowsParams, ...], threads: int, workspace: int = 0) -> OneKernel:
     """Return the program of functions of rows, one after another; the workspace is the operand after the last."""
     made = [_lowered(p, threads) for p in steps]
     most, arena = max(count for _, count, *_ in made), max(arena for _, _, arena, *_ in made)
     program = Program(tuple(step for step, *_ in made), steps[0].arrays, most, arena, workspace,
                       tables=tuple(spec for *_, spec, _ in made))
-    return RowsProgram(steps, workspace, program.executable(most), made[0][-1])
+    return OneKernel(steps[0], program.executable(most), made[0][-1], (lower, (steps, most, workspace)))
 
 
 def _lowered(p: RowsParams, threads: int) -> tuple[ComputeSet, int, int, Any, Selection]:
@@ -224,10 +204,7 @@ def _lowered(p: RowsParams, threads: int) -> tuple[ComputeSet, int, int, Any, Se
     spec["codes"] = arena
     units = -(-rows // selection.kernel.block[1])
     threads = max(1, threads_for(n * rows, _THREAD_ELEMENTS, min(threads, units)))
-    items = np.zeros(threads, _ITEM)
-    items["spec"] = spec.ctypes.data
-    items["first"], items["count"] = shares_of(units, threads)
-    step = ComputeSet("", (Segment(selection.kernel.address, items, spread(threads, threads)),))
+    step = shared(selection.kernel, _ITEM, spec, units, threads)
     return step, threads, arena + selection.kernel.block[2], spec, selection
 
 

@@ -12,12 +12,12 @@ import numpy as np
 from ..config import settings
 from ..errors import all_of, bad_argument, bad_type, finite, flag, whole
 from ..formats import Array, Format
-from ..kernels import Selection, select
+from ..kernels import select
 from ..kernels.records import dtype_of
 from ..log import tell
 from ..ops import RESULT, Operand, Receiver, Request, argument, array_operand, op, receive, result_format
-from ..ops.one_kernel import OneKernel
-from ..program import ComputeSet, Executable, Program, Segment, shares_of, spread, threads_for
+from ..ops.one_kernel import OneKernel, shared
+from ..program import Program, threads_for
 from ..target import Target
 from .pooling.lower import Lies, fill_operand
 from .pooling.request import Images, images, lacking_of, taken
@@ -103,29 +103,8 @@ class _Call:
                 f"{s.field[0]} x {s.field[1]}]")
 
 
-@dataclass(frozen=True, eq=False)
-class RegionsProgram(OneKernel):
-    """What runs, ready, and for a reader its kernel."""
-
-    call: _Call
-    executable: Executable
-    selection: Selection
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _lower, (self.call, self.threads)
-
-    @property
-    def problem(self) -> str:
-        """What is computed."""
-        return str(self.call)
-
-    def decisions(self) -> dict[str, str]:
-        """Return what was decided besides the kernel and the threads."""
-        return {"lanes": "channels" if self.call.shape.by_channel else "positions"}
-
-
 @lru_cache(maxsize=256)
-def _lower(call: _Call, threads: int) -> RegionsProgram:
+def _lower(call: _Call, threads: int) -> OneKernel:
     spec, s = np.zeros(1, _SPEC), call.shape
     height, width = s.field
     lanes = 1
@@ -141,14 +120,12 @@ def _lower(call: _Call, threads: int) -> RegionsProgram:
     units = (s.batch if call.backward else call.regions) * groups
     work = call.regions * s.channels * call.bins[0] * (width + call.bins[1])
     threads = threads_for(work, _THREAD_ELEMENTS, min(threads, max(1, units)))
-    items = np.zeros(threads, _ITEM)
-    items["spec"] = spec.ctypes.data
-    items["first"], items["count"] = shares_of(units, threads)
     selection = select("pool", "regions_gradient" if call.backward else "regions", "any")
-    steps = (ComputeSet("", (Segment(selection.kernel.address, items, spread(threads, threads)),)),)
+    steps = (shared(selection.kernel, _ITEM, spec, units, threads),)
     floats = most + (2 * width + call.bins[1]) * lanes + 4 * _SLACK + (height * width * lanes if call.backward else 0)
     program = Program(steps, 5, threads, 8 * most + 4 * floats, tables=(spec,))
-    made = RegionsProgram(call, program.executable(threads), selection)
+    made = OneKernel(call, program.executable(threads), selection, (_lower, (call, threads)),
+                     {"lanes": "channels" if s.by_channel else "positions"})
     tell("popnn", made)
     return made
 
@@ -199,7 +176,7 @@ def _request(backward: bool, source: Operand, shape: Images, regions: tuple[Arra
                  made.in_c_order(receiver.format, receiver.scale))
     program = _lower(call, settings.num_threads)
     return Request(program.executable, (source.in_c_order(), *tables, RESULT), receiver,
-                   lambda: (str(call), program.kernel, program), lacking=lacking, keep=False)
+                   program.told, lacking=lacking, keep=False)
 
 
 def _images(name: str, shape: tuple[int, ...], layout: str) -> Images:

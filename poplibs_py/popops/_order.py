@@ -6,7 +6,6 @@ are the numbers, the results, and what else is put in the numbers' order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
@@ -14,13 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..formats import Array, Format
-from ..kernels import Selection, select
+from ..kernels import select
 from ..kernels.records import dtype_of
 from ..log import tell
-from ..ops.one_kernel import OneKernel
-from ..program import Executable, Segment, host_program, shares_of, spread, threads_for
+from ..ops.one_kernel import OneKernel, shared
+from ..program import Program, threads_for
 
-__all__ = ["LONGEST", "OrderParams", "OrderProgram", "lower"]
+__all__ = ["LONGEST", "OrderParams", "lower"]
 
 LONGEST = (1 << 32) - 1
 """Elements of a row: places are kept in 32 bits."""
@@ -83,25 +82,8 @@ class OrderParams(NamedTuple):
         return f"{self.shape} along {self.axis}, {name}{best}"
 
 
-@dataclass(frozen=True)
-class OrderProgram(OneKernel):
-    """What runs, ready, and for a reader its kernel."""
-
-    params: OrderParams
-    executable: Executable
-    selection: Selection
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return lower, (self.params, self.threads)
-
-    @property
-    def problem(self) -> str:
-        """What is computed."""
-        return f"{self.params.kernel} {self.params}"
-
-
 @lru_cache(maxsize=1024)
-def lower(params: OrderParams, threads: int) -> OrderProgram:
+def lower(params: OrderParams, threads: int) -> OneKernel:
     """Return the program that puts rows in order, on at most so many threads."""
     p, n = params, params.shape[params.axis]
     rows = prod(extent for d, extent in enumerate(p.shape) if d != p.axis)
@@ -120,13 +102,9 @@ def lower(params: OrderParams, threads: int) -> OrderProgram:
     spec["ranks"], spec["codes"] = ranks.ctypes.data, codes.ctypes.data
     threads = threads_for(rows * n, _THREAD_ELEMENTS, min(threads, max(1, rows)))
     selection = select("sort", p.kernel, "any")
-    items = np.zeros(threads, _ITEM)
-    items["spec"] = spec.ctypes.data
-    items["first"], items["count"] = shares_of(rows, threads)
-    segment = Segment(selection.kernel.address, items, spread(threads, threads))
-    executable = host_program((segment,), operands=2 if p.other is None else 3, threads=threads,
-                              arena_bytes=arena_bytes(p), tables=(spec, kept, ranks, codes))
-    program = OrderProgram(params, executable, selection)
+    executable = Program((shared(selection.kernel, _ITEM, spec, rows, threads),), 2 if p.other is None else 3, threads,
+                         arena_bytes(p), tables=(spec, kept, ranks, codes)).executable(threads)
+    program = OneKernel(params, executable, selection, (lower, (params, threads)), way=params.kernel)
     tell("popops", program)
     return program
 

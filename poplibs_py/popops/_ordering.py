@@ -15,7 +15,7 @@ from ..ops import RESULT, Operand, Request, on_tiles, planned_on, receive
 from ..ops.parts import Part, results
 from ..target import Target
 from ..target.types import type_of
-from ._order import LONGEST, OrderParams, OrderProgram, lower
+from ._order import LONGEST, OrderParams, lower
 from ._reductions import source_of
 from .order_steps import Order, order_lacks, order_plan
 from .tile_plan import TilePlan
@@ -151,6 +151,5 @@ def _companion(other: Any, x: Operand) -> tuple[Operand, Any]:
 
 
 def _request(params: OrderParams, operands: tuple[Any, ...], receiver: Any, lacking: str) -> Request:
-    program: OrderProgram = lower(params, settings.num_threads)
-    return Request(program.executable, operands, receiver, lambda: (str(params), program.kernel, program),
-                   lacking=lacking)
+    program = lower(params, settings.num_threads)
+    return Request(program.executable, operands, receiver, program.told, lacking=lacking)

@@ -8,7 +8,6 @@ workspace.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
@@ -16,13 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..formats import FORMATS, FP32, Array, Format
-from ..kernels import Kernel, Selection, kernels, select
+from ..kernels import Kernel, kernels, select
 from ..kernels.records import dtype_of, format_facts, infinite_overflow, numbers_of
 from ..log import tell
-from ..ops.one_kernel import OneKernel
-from ..program import ComputeSet, Executable, Program, Segment, shares_of, spread, threads_for
+from ..ops.one_kernel import OneKernel, shared
+from ..program import Executable, Program, threads_for
 
-__all__ = ["BLOCK", "ReduceParams", "ReduceProgram", "Way", "lower", "lower_histogram", "lower_scan", "merged_axes"]
+__all__ = ["BLOCK", "ReduceParams", "Way", "lower", "lower_histogram", "lower_scan", "merged_axes"]
 
 BLOCK = 512
 """Elements of a row that are reduced in FP32: POP_BLOCK."""
@@ -86,28 +85,6 @@ class ReduceParams(NamedTuple):
         return f"{self.shape} over {self.axes}, {self.format} to {self.result}"
 
 
-@dataclass(frozen=True)
-class ReduceProgram(OneKernel):
-    """What runs, ready, and for a reader its kernel and how it walks."""
-
-    params: ReduceParams
-    executable: Executable
-    selection: Selection
-    walk: str
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return lower, (self.params, self.threads)
-
-    @property
-    def problem(self) -> str:
-        """What is computed."""
-        return f"{self.params.way.kernel} {self.params}"
-
-    def decisions(self) -> dict[str, str]:
-        """Return what was decided besides the kernel and the threads."""
-        return {"walk": self.walk}
-
-
 class _Axis(NamedTuple):
     extent: int
     stride: int
@@ -132,7 +109,7 @@ def merged_axes(axes: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 @lru_cache(maxsize=1024)
-def lower(params: ReduceParams, threads: int) -> ReduceProgram:
+def lower(params: ReduceParams, threads: int) -> OneKernel:
     """Return the program of a reduction of one element or more, on at most so many threads."""
     p = params
     kept: list[_Axis] = []
@@ -155,7 +132,8 @@ def lower(params: ReduceParams, threads: int) -> ReduceProgram:
     spec, tables = _fill(p, kept, reduced, direct, column >= 0, merge.block[0])
     executable = _executable(p, spec, tables, selection.kernel, merge, kept, column >= 0, threads)
     walk = "columns" if column >= 0 else "rows" if spec["run"][0] >= p.row else "rows, gathered"
-    program = ReduceProgram(params, executable, selection, walk)
+    program = OneKernel(params, executable, selection, (lower, (params, executable.threads)), {"walk": walk},
+                        p.way.kernel)
     tell("popops", program)
     return program
 
@@ -193,7 +171,7 @@ def _kernel_name(fmt: Format) -> str:
 
 
 @lru_cache(maxsize=1024)
-def lower_scan(params: ReduceParams, threads: int) -> ReduceProgram:
+def lower_scan(params: ReduceParams, threads: int) -> OneKernel:
     """Return the program of a running reduction, whose result has the operand's shape."""
     p, step = params, 1
     out: list[int] = []
@@ -212,13 +190,14 @@ def lower_scan(params: ReduceParams, threads: int) -> ReduceProgram:
     if column >= 0:
         units = units // kept[-1].extent * -(-kept[-1].extent // strip[1])
     threads = threads_for(prod(p.shape), _THREAD_ELEMENTS, min(threads, units))
-    share = _share(selection.kernel, spec, units, threads)
-    program = Program((share,), 2, threads, strip[2], tables=(spec, *tables))
-    return ReduceProgram(params, program.executable(threads), selection, "columns" if column >= 0 else "rows")
+    step = shared(selection.kernel, _ITEM, spec, units, threads)
+    program = Program((step,), 2, threads, strip[2], tables=(spec, *tables))
+    return OneKernel(params, program.executable(threads), selection, (lower_scan, (params, threads)),
+                     {"walk": "columns" if column >= 0 else "rows"}, p.way.kernel)
 
 
 @lru_cache(maxsize=1024)
-def lower_histogram(params: ReduceParams, bins: int, magnitudes: bool, threads: int) -> ReduceProgram:
+def lower_histogram(params: ReduceParams, bins: int, magnitudes: bool, threads: int) -> OneKernel:
     """Return the program of a histogram: its operands are the numbers, the counts and the levels."""
     p = params
     reduced = _merged([_Axis(n, s) for n, s in zip(p.shape, p.strides, strict=True)]) or [_Axis(1, p.format.itemsize)]
@@ -227,11 +206,10 @@ def lower_histogram(params: ReduceParams, bins: int, magnitudes: bool, threads: 
     spec["outputs"], spec["magnitudes"] = bins, magnitudes
     threads = threads_for(p.row, _THREAD_ELEMENTS, threads)
     selection, merge = select("reduce", "histogram", "any"), select("reduce", "histogram_merge", "any").kernel
-    counting = _share(selection.kernel, spec, p.row, threads)
-    counting.segments[0].items["share"] = np.arange(threads)
-    steps = counting, _share(merge, spec, threads, 1)
+    steps = shared(selection.kernel, _ITEM, spec, p.row, threads), shared(merge, _ITEM, spec, threads, 1)
     program = Program(steps, 3, threads, room, 4 * bins * threads, tables=(spec, *tables))
-    return ReduceProgram(params, program.executable(threads), selection, "rows")
+    return OneKernel(params, program.executable(threads), selection,
+                     (lower_histogram, (params, bins, magnitudes, threads)), {"walk": "rows"}, p.way.kernel)
 
 
 def _executable(p: ReduceParams, spec: Array, tables: list[Array], kernel: Kernel, merge: Kernel, kept: list[_Axis],
@@ -241,9 +219,9 @@ def _executable(p: ReduceParams, spec: Array, tables: list[Array], kernel: Kerne
     if by_columns:
         units = units // kept[-1].extent * -(-kept[-1].extent // merge.block[1])
     threads = threads_for(p.row * outputs, _THREAD_ELEMENTS, min(threads, units))
-    steps = [_share(kernel, spec, units, threads)]
+    steps = [shared(kernel, _ITEM, spec, units, threads)]
     if segments > 1:
-        steps.append(_share(merge, spec, outputs, min(threads, outputs)))
+        steps.append(shared(merge, _ITEM, spec, outputs, min(threads, outputs)))
     buffered = by_columns or spec["decode"][0] or spec["run"][0] < p.row
     program = Program(tuple(steps), 2, threads, merge.block[2] if buffered else 0,
                       16 * units_of_state(segments, outputs), tables=(spec, *tables))
@@ -253,11 +231,3 @@ def _executable(p: ReduceParams, spec: Array, tables: list[Array], kernel: Kerne
 def units_of_state(segments: int, outputs: int) -> int:
     """Return how many states of segments lie in the workspace."""
     return segments * outputs if segments > 1 else 0
-
-
-def _share(kernel: Kernel, spec: Array, units: int, threads: int) -> ComputeSet:
-    """A vertex on each of so many threads, with as many units each."""
-    items = np.zeros(threads, _ITEM)
-    items["spec"] = spec.ctypes.data
-    items["first"], items["count"] = shares_of(units, threads)
-    return ComputeSet("", (Segment(kernel.address, items, spread(threads, threads)),))

@@ -17,10 +17,11 @@ from ..formats.reference import encode
 from ..ops import RESULT, Operand, Receiver, Request, modelled_target, on_tiles, operand, receive, result_format
 from ..ops import argument as array_argument
 from ..ops.numpy_ops import told
+from ..ops.one_kernel import OneKernel
 from ..program import temporary
 from ..target import Target
 from ..target.types import type_of
-from ._reduce import ReduceParams, ReduceProgram, Way, lower, lower_scan, merged_axes
+from ._reduce import ReduceParams, Way, lower, lower_scan, merged_axes
 from ._reduce_tiles import CHAINED, lower_tiled
 from ._request import has_scale, strided_request
 from .reduce_compositions import COMPOSED, plan_composed
@@ -281,7 +282,7 @@ def _of_nothing(name: str, x: Operand, receiver: Receiver, reduction: Reduction,
 
 
 def _request(x: Operand, axes: tuple[int, ...], receiver: Receiver, reduction: Reduction, lacking: str) -> Request:
-    def made(read: Operand) -> ReduceProgram:
+    def made(read: Operand) -> OneKernel:
         assert read.format is not None
         params = ReduceParams(reduction.way, read.format, read.scale, read.shape, read.array.strides, axes,
                               receiver.format, receiver.scale, reduction.scale, reduction.update)
@@ -290,7 +291,7 @@ def _request(x: Operand, axes: tuple[int, ...], receiver: Receiver, reduction: R
     return program_request(x, made, receiver, lacking)
 
 
-def program_request(x: Operand, made: Callable[[Operand], ReduceProgram], receiver: Receiver, lacking: str,
+def program_request(x: Operand, made: Callable[[Operand], OneKernel], receiver: Receiver, lacking: str,
                     *more: Array) -> Request:
     """Describe a call of a program.
 
@@ -307,12 +308,8 @@ def program_request(x: Operand, made: Callable[[Operand], ReduceProgram], receiv
     """
     wide = x if x.scales is None else Operand(temporary(x.shape), FP32)  # blocks of scales lie across rows
     program = made(wide)
-
-    def tell() -> tuple[str, str, Any]:
-        return str(program.params), program.kernel, program
-
     if x.scales is None:
-        return Request(program.executable, (x, RESULT, *more), receiver, tell, lacking=lacking)
+        return Request(program.executable, (x, RESULT, *more), receiver, program.told, lacking=lacking)
     decode, shape = strided_request(None, (x,), Receiver(wide.array, FP32), "inf").program, x.shape
     assert decode is not None
 
@@ -321,4 +318,4 @@ def program_request(x: Operand, made: Callable[[Operand], ReduceProgram], receiv
         decode(codes, numbers, exponents)
         program.executable(numbers, result, *rest)
 
-    return Request(run, (x, RESULT, x.scales, *more), receiver, tell, lacking=lacking, steady=True)
+    return Request(run, (x, RESULT, x.scales, *more), receiver, program.told, lacking=lacking, steady=True)

@@ -21,6 +21,7 @@ from ..formats.arrays import as_array
 from ..ops import RESULT, Operand, Receiver, Request, on_tiles, planned_on, receive
 from ..ops import argument as array_argument
 from ..ops.numpy_ops import told
+from ..ops.one_kernel import OneKernel
 from ..planner import Memory
 from ..program import Executable, Sequence
 from ..target import Target
@@ -29,7 +30,7 @@ from ._modelled import PlanOn, TiledRun
 from ._promotion import typed
 from ._reductions import source_of
 from ._slice_parts import RowParts
-from ._slices import Axis, Component, SliceParams, SliceProgram, Window, lower, lower_check, within_memory
+from ._slices import Axis, Component, SliceParams, Window, lower, lower_check, within_memory
 
 __all__ = ["POLICIES", "Layout", "check_of", "checked_policy", "elements_of", "indices_of", "parts_of", "put_request",
            "receiver_of", "same_memory", "table_of", "take_request", "updates_of"]
@@ -207,8 +208,7 @@ def take_request(op: str, table: Operand, indices: Operand, layout: Layout, shap
     tells = check is not None and out is None
     program = lower(params._replace(tells=tells), settings.num_threads if host is None else host.tiles)
     run = program.executable if check is None else _checked_take(check, program.executable, tells)
-    request = Request(run, (table, indices, RESULT), receiver, lambda: (str(params), program.kernel, program),
-                      lacking=lacking)
+    request = Request(run, (table, indices, RESULT), receiver, program.told, lacking=lacking)
     return on_tiles(request, tiles and tiles.plan)
 
 
@@ -279,7 +279,7 @@ def put_request(op: str, table: Operand, indices: Operand, updates: Operand, lay
     run = _put(check, copy, program)
 
     def tell() -> tuple[str, str, Any]:
-        return copied() if made is None else (str(params), made.kernel, made)
+        return copied() if made is None else made.told()
 
     copied = told(op, table.shape, elements)
     request = Request(run, (table, indices, updates, RESULT), receiver, tell, lacking=lacking, steady=True,
@@ -287,7 +287,7 @@ def put_request(op: str, table: Operand, indices: Operand, updates: Operand, lay
     return on_tiles(request, tiles and tiles.plan)
 
 
-def _program(made: SliceProgram, tiles: TiledRun | None, layout: Layout, elements: Any, policy: str, update: str,
+def _program(made: OneKernel, tiles: TiledRun | None, layout: Layout, elements: Any, policy: str, update: str,
              scale: float) -> Executable | RowParts:
     """What updates the table: in the order of the look-ups, but where a modelled machine's plan gives others sums."""
     if not layout.components or tiles is None:

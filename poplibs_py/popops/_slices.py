@@ -5,7 +5,6 @@ What a call asks for, how its arrays lie and what an index is to each axis, is a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
@@ -14,14 +13,14 @@ import numpy as np
 
 from ..formats import FP32, Array, Format
 from ..formats.reference import encode
-from ..kernels import Kernel, Selection, select
+from ..kernels import Selection, select
 from ..kernels.records import dtype_of, format_facts, infinite_overflow, numbers_of
 from ..log import tell
 from ..ops import host_target
-from ..ops.one_kernel import OneKernel
+from ..ops.one_kernel import OneKernel, shared
 from ..planner import Memory
 from ..planner.ladder import within
-from ..program import ComputeSet, Executable, Program, Segment, shares_of, spread, threads_for
+from ..program import Executable, Program, threads_for
 from ..target import Target
 
 __all__ = [
@@ -29,7 +28,6 @@ __all__ = [
     "Axis",
     "Component",
     "SliceParams",
-    "SliceProgram",
     "Window",
     "check_bytes",
     "lower",
@@ -149,29 +147,6 @@ class SliceParams(NamedTuple):
         return f"{what} {self.lookups:,} slices of {self.elements:,} {self.table}, {self.places:,} places"
 
 
-@dataclass(frozen=True)
-class SliceProgram(OneKernel):
-    """What runs, ready, and for a reader its kernel and how it goes."""
-
-    params: SliceParams
-    executable: Executable
-    selection: Selection
-    way: str
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return lower, (self.params, self.threads)
-
-    @property
-    def problem(self) -> str:
-        """What is computed."""
-        return str(self.params)
-
-    def decisions(self) -> dict[str, str]:
-        """Return what was decided besides the kernel and the threads."""
-        return {"way": self.way, "bad indices": self.params.policy,
-                "temporary bytes": f"{self.executable.temporary_bytes:,}"}
-
-
 def merged(axes: tuple[Any, ...], kind: type[Any]) -> tuple[Any, ...]:
     """Axes with neighbours that can be walked as one taken together; those of one element left out."""
     made: list[Any] = []
@@ -198,7 +173,7 @@ def _arena_bytes(room: int) -> int:
 
 
 @lru_cache(maxsize=1024)
-def lower(params: SliceParams, threads: int) -> SliceProgram:
+def lower(params: SliceParams, threads: int) -> OneKernel:
     """Return the program of a call of one lookup or more, on at most so many threads.
 
     Operands of ``"take"`` are the table, the indices and the result, of ``"put"`` the indices, the updates and the
@@ -211,24 +186,24 @@ def lower(params: SliceParams, threads: int) -> SliceProgram:
     most = max(1, p.lookups * p.elements * p.table.itemsize // _THREAD_BYTES, p.lookups // _THREAD_LOOKUPS)
     units = p.lookups if p.kernel == "take" else p.places
     threads = 1 if p.overlaps else threads_for(most, 1, min(threads, units))
-    step = _shares(selection.kernel, spec, units, threads)
+    step = shared(selection.kernel, _ITEM, spec, units, threads)
     arena = _arena_bytes(room) if p.kernel == "put" else 0
     program = Program((step,), 3 + p.tells, threads, arena, tables=(spec, *tables))
     way = "one after another" if not p.grouped else f"those of a place together, {room:,} sorted at a time"
-    made = SliceProgram(p, program.executable(threads), selection, way)
+    made = _program(p, program.executable(threads), selection, lower, (p, threads), way)
     tell("popops", made)
     return made
 
 
 def within_memory(op: str, params: SliceParams, memory: Memory, target: Target | None = None
-                  ) -> tuple[SliceProgram, bool]:
+                  ) -> tuple[OneKernel, bool]:
     """The program, which sorts as many updates at a time as the limit lets it, and whether it keeps to it."""
     host = host_target(target, op)
     if memory.proportion is None or not params.grouped:
         return lower(params, host.tiles), True
     least = min(params.lookups, LEAST_ROOM)
 
-    def planned(limit: int | None) -> SliceProgram | None:
+    def planned(limit: int | None) -> OneKernel | None:
         if limit is None:
             return lower(params, host.tiles)
         room = min(params.lookups, (limit // _LINE * _LINE - room_bytes(0)) // (room_bytes(1) - room_bytes(0)))
@@ -238,7 +213,7 @@ def within_memory(op: str, params: SliceParams, memory: Memory, target: Target |
 
 
 @lru_cache(maxsize=1024)
-def lower_bags(params: SliceParams, bags: int, stride: int, mean: bool, weighted: bool, threads: int) -> SliceProgram:
+def lower_bags(params: SliceParams, bags: int, stride: int, mean: bool, weighted: bool, threads: int) -> OneKernel:
     """Return the program of so many bags, whose results are `stride` bytes apart.
 
     Its operands are the table, the indices, the ends of bags with a 0 before, in int64, the result, and perhaps weights
@@ -249,13 +224,14 @@ def lower_bags(params: SliceParams, bags: int, stride: int, mean: bool, weighted
     spec["bag"], spec["mean"], spec["weighted"] = stride, mean, weighted
     most = p.lookups * p.elements * p.table.itemsize // _THREAD_BYTES
     threads = threads_for(most, 1, min(threads, bags))
-    step = _shares(selection.kernel, spec, bags, threads)
+    step = shared(selection.kernel, _ITEM, spec, bags, threads)
     program = Program((step,), 4 + weighted + p.tells, threads, selection.kernel.block[2], tables=(spec, *tables))
-    return SliceProgram(p, program.executable(threads), selection, f"{bags:,} bags")
+    again = params, bags, stride, mean, weighted, threads
+    return _program(p, program.executable(threads), selection, lower_bags, again, f"{bags:,} bags")
 
 
 @lru_cache(maxsize=1024)
-def lower_sequences(params: SliceParams, threads: int) -> SliceProgram:
+def lower_sequences(params: SliceParams, threads: int) -> OneKernel:
     """Return the program of sequences of rows: the table's component, then the result's.
 
     Its operands are the table, lengths, first rows of the table and of the result in int64, and the result.
@@ -264,9 +240,16 @@ def lower_sequences(params: SliceParams, threads: int) -> SliceProgram:
     spec, tables = _fill(p, 0)
     rows = p.components[1].limit
     threads = threads_for(rows * p.elements * p.table.itemsize // _THREAD_BYTES, 1, min(threads, rows))
-    step = _shares(selection.kernel, spec, rows, threads)
+    step = shared(selection.kernel, _ITEM, spec, rows, threads)
     program = Program((step,), 5, threads, tables=(spec, *tables))
-    return SliceProgram(p, program.executable(threads), selection, "sequences")
+    return _program(p, program.executable(threads), selection, lower_sequences, (p, threads), "sequences")
+
+
+def _program(p: SliceParams, executable: Executable, selection: Selection, lower: Any, again: Any,
+             way: str) -> OneKernel:
+    """What runs, and for a reader how it goes."""
+    return OneKernel(p, executable, selection, (lower, again), {
+        "way": way, "bad indices": p.policy, "temporary bytes": f"{executable.temporary_bytes:,}"})
 
 
 @lru_cache(maxsize=1024)
@@ -279,21 +262,13 @@ def lower_check(params: SliceParams, threads: int) -> tuple[Executable, int]:
     p = params._replace(axes=axes, policy="raise", windows=(), tells=False)
     threads = threads_for(p.lookups, 8 * _THREAD_LOOKUPS, threads)
     spec, tables = _fill(p, 0)
-    step = _shares(select("slices", "check", "any").kernel, spec, p.lookups, threads)
+    step = shared(select("slices", "check", "any").kernel, _ITEM, spec, p.lookups, threads)
     return Program((step,), 2, threads, tables=(spec, *tables)).executable(threads), threads
 
 
 def check_bytes(params: SliceParams, threads: int) -> int:
     """Return the temporary bytes in which a check tells what it found."""
     return -(-8 * lower_check(params, threads)[1] // _LINE) * _LINE
-
-
-def _shares(kernel: Kernel, spec: Array, units: int, threads: int) -> ComputeSet:
-    items = np.zeros(threads, _ITEM)
-    items["spec"] = spec.ctypes.data
-    items["first"], items["count"] = shares_of(units, threads)
-    items["share"] = np.arange(threads)
-    return ComputeSet("", (Segment(kernel.address, items, spread(threads, threads)),))
 
 
 def _fill(p: SliceParams, room: int) -> tuple[Array, list[Array]]:

@@ -18,7 +18,7 @@ from ..kernels import Kernel, kernels, select
 from ..kernels.records import dtype_of, format_facts, numbers_of
 from ..log import tell
 from ..planner import Explanation
-from ..planner.explain import considered_kernels
+from ..planner.explain import Explained, considered_kernels
 from ..program import ComputeSet, Executable, Program, Segment, threads_for
 from ..target import LinearMapping
 from ._axes import Axis, Blocks, walked
@@ -114,7 +114,7 @@ class StridedParams(NamedTuple):
 
 
 @dataclass(frozen=True)
-class StridedProgram:
+class StridedProgram(Explained):
     """What runs, ready: the executable, and for a reader its kernels and the axes that are left of the shape."""
 
     params: StridedParams
@@ -141,9 +141,6 @@ class StridedProgram:
             "axes": f"{self.axes} of {len(p.shape)}",
             "threads": str(self.executable.threads),
         }, tuple(c for k in self.used for c in considered_kernels(select(k.family, k.op, k.served[0]))))
-
-    def __str__(self) -> str:
-        return self.explain().words()
 
 
 @lru_cache(maxsize=1024)

@@ -12,9 +12,10 @@ from ..formats import Array
 from ..ops import Operand, Receiver, Request, host_target, modelled_target, new_result, on_tiles, op, receive
 from ..ops import argument as array_argument
 from ..ops.numpy_ops import told
+from ..ops.one_kernel import OneKernel
 from ..target import Target
 from ..target.types import type_of
-from ._reduce import ReduceParams, ReduceProgram, Way, lower_histogram
+from ._reduce import ReduceParams, Way, lower_histogram
 from ._reductions import counted_source, program_request
 from ._request import has_scale
 from .reduce_plan import plan_histogram
@@ -82,7 +83,7 @@ def histogram(x: Any, levels: Any, *, absolute_of_input: bool = False, update: b
     plan = None if machine is None else plan_histogram(source.shape, edges.size, magnitudes, type_of(form), machine)
     receiver = receive("out", out, (bins,), None, _COUNTS, (source,), reads=adds, contiguous=True)
 
-    def made(read: Operand) -> ReduceProgram:
+    def made(read: Operand) -> OneKernel:
         assert read.format is not None
         params = ReduceParams(Way("histogram", "sum", "plain"), read.format, read.scale, read.shape, read.array.strides,
                               tuple(range(len(read.shape))), _COUNTS, 0, 1.0, adds)

@@ -94,8 +94,7 @@ def embedding_bag(x: Any, indices: Any, offsets: Any = None, *, mode: str = "sum
     run = _Bags(check, program.executable, params.lookups, tells,
                 None if begins is not None else np.arange(bags + 1) * (params.lookups // max(1, bags)))
     extra = () if factors is None else (factors,)
-    request = Request(run, (*sources, *extra, RESULT), receiver, lambda: (str(params), program.kernel, program),
-                      lacking=lacking, steady=True)
+    request = Request(run, (*sources, *extra, RESULT), receiver, program.told, lacking=lacking, steady=True)
     return on_tiles(request, plan)
 
 
@@ -232,9 +231,8 @@ def embedding_gradient(updates: Any, indices: Any, entries: int, *, index_policy
             (cut or program.executable)(every, values, view.rows)
 
     nothing = told("popops.embedding_gradient", grad.shape, fmt)
-    request = Request(run, (RESULT,), made.receiver,
-                      nothing if program is None else lambda: (str(params), program.kernel, program),
-                      wrap=made.wrap, lacking=lacking, keep=False)
+    request = Request(run, (RESULT,), made.receiver, nothing if program is None else program.told, wrap=made.wrap,
+                      lacking=lacking, keep=False)
     return on_tiles(request, tiles and tiles.plan)
 
 

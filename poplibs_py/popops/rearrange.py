@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
@@ -14,12 +13,12 @@ from ..errors import all_of, bad_argument, whole
 from ..formats import Array
 from ..formats.bounds import Ball
 from ..formats.reference import values
-from ..kernels import Selection, select
+from ..kernels import select
 from ..kernels.records import dtype_of
 from ..ops import RESULT, Request, on_tiles, op, planned_on, receive
 from ..ops.numpy_ops import told
-from ..ops.one_kernel import OneKernel
-from ..program import Executable, Segment, host_program, shares_of, spread, threads_for
+from ..ops.one_kernel import OneKernel, shared
+from ..program import Program, threads_for
 from ..target import Target
 from ._ordering import numbers
 from .making_steps import transpose_plan
@@ -37,24 +36,6 @@ class _Axis(NamedTuple):
     extent: int
     stride: int
     out: int
-
-
-@dataclass(frozen=True)
-class Transposition(OneKernel):
-    """What runs, ready: the axes as they are walked, and the kernel."""
-
-    axes: tuple[_Axis, ...]
-    itemsize: int
-    executable: Executable
-    selection: Selection
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _lower, (self.axes, self.itemsize, self.threads)
-
-    @property
-    def problem(self) -> str:
-        """What is computed."""
-        return f"transpose to {' x '.join(str(axis.extent) for axis in self.axes)} of {self.itemsize} bytes"
 
 
 @op("popops.transpose", poplibs="popops::rearrange::partialTranspose", bound="popops.rearrange:transpose_bound",
@@ -161,7 +142,7 @@ def _walk(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tu
 
 
 @lru_cache(maxsize=1024)
-def _lower(axes: tuple[_Axis, ...], itemsize: int, threads: int) -> Transposition:
+def _lower(axes: tuple[_Axis, ...], itemsize: int, threads: int) -> OneKernel:
     *others, last, nearest = axes
     outer, spec = np.array(others, _AXIS), np.zeros(1, _SPEC)
     spec["lines"], spec["columns"], spec["bytes"] = last.extent, nearest.extent, itemsize
@@ -171,12 +152,10 @@ def _lower(axes: tuple[_Axis, ...], itemsize: int, threads: int) -> Transpositio
     side = selection.kernel.block[0] // itemsize
     units = prod(axis.extent for axis in others) * -(-last.extent // side) * -(-nearest.extent // side)
     threads = threads_for(prod(axis.extent for axis in axes), _THREAD_ELEMENTS, min(threads, units))
-    items = np.zeros(threads, _ITEM)
-    items["spec"] = spec.ctypes.data
-    items["first"], items["count"] = shares_of(units, threads)
-    segment = Segment(selection.kernel.address, items, spread(threads, threads))
-    executable = host_program((segment,), operands=2, threads=threads, tables=(spec, outer))
-    return Transposition(axes, itemsize, executable, selection)
+    step = shared(selection.kernel, _ITEM, spec, units, threads)
+    what = f"transpose to {' x '.join(str(axis.extent) for axis in axes)} of {itemsize} bytes"
+    return OneKernel(what, Program((step,), 2, threads, tables=(spec, outer)).executable(threads), selection,
+                     (_lower, (axes, itemsize, threads)))
 
 
 def transpose_bound(x: Any, axes: Any = None, *, out: Any = None, target: Any = None) -> Ball:

@@ -15,6 +15,7 @@ import numpy as np
 from ..formats import Array
 from ..ops import Request
 from ..planner import Explanation
+from ..planner.explain import Explained
 from ..planner.facts import PlanFacts, TileMemory, facts_of
 from ..target import TYPE_SIZES, Target
 from .fully_connected.lower import propagation_steps
@@ -29,7 +30,7 @@ _INDEX = 4  # bytes
 
 
 @dataclass(frozen=True, eq=False)
-class EmbeddingTiles:
+class EmbeddingTiles(Explained):
     """Rows of a layer's weights by index, in the buckets of its plan.
 
     Attributes
@@ -75,9 +76,6 @@ class EmbeddingTiles:
             "buckets": f"{self.layer.bucket_values:,} values and {self.layer.bucket_meta:,} words of meta-information",
             "exchange": f"{self.exchanged_bytes:,} bytes",
         })
-
-    def __str__(self) -> str:
-        return self.explain().words()
 
 
 def embedding_lacks(w: Any, slices: tuple[Any, ...], out: Any, out_dtype: Any) -> str:

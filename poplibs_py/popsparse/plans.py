@@ -10,7 +10,7 @@ from ..errors import bad_argument, bad_type, instance
 from ..kernels.registry import Kernel, Selection
 from ..ops import check_fields, unchanged
 from ..planner import Explanation, Memory
-from ..planner.explain import considered_kernels
+from ..planner.explain import Explained, considered_kernels
 from ..target import Target
 
 __all__ = ["KernelPlan", "checked_plan", "lines"]
@@ -21,7 +21,7 @@ _ALIGNMENT = 64
 
 
 @dataclass(frozen=True)
-class KernelPlan(ABC):
+class KernelPlan(Explained, ABC):
     """How an op runs by one kernel on this CPU's threads.
 
     Attributes
@@ -80,9 +80,6 @@ class KernelPlan(ABC):
     @abstractmethod
     def explain(self) -> Explanation:
         """Return what was decided, and the kernels that were considered."""
-
-    def __str__(self) -> str:
-        return self.explain().words()
 
     def _explained(self, problem: str, kernel: str, ways: dict[str, str], scratch: int, workspace: int) -> Explanation:
         """Return an explanation: `kernel` is what there is to add of that, `ways` what is this op's alone."""

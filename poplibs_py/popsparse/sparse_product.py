@@ -12,7 +12,7 @@ from ..errors import bad_argument, bad_type
 from ..formats import Array
 from ..kernels.records import dtype_of
 from ..ops import RESULT, Operand, Request, receive
-from ..planner import Explanation
+from ..planner.explain import Composition
 from ..poplin.convolution import _partials
 from ..program import Executable, Segment, host_program, spread, threads_for
 from ..target.host_memory import check_memory
@@ -31,21 +31,6 @@ _LEFT, _RIGHT, _, _WORK = range(4)  # the program's operands, its workspace last
 _THREAD_FLOPS = 1 << 18
 _ITEMS = 8  # for each thread
 _CLEARED = 1 << 16
-
-
-@dataclass(frozen=True)
-class _Told:
-    """A product, and the kernel that makes it."""
-
-    problem: str
-    kernel: str
-
-    def explain(self) -> Explanation:
-        """Return what makes it."""
-        return Explanation(self.problem, {"kernels": self.kernel})
-
-    def __str__(self) -> str:
-        return self.explain().words()
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +79,7 @@ def sparse_sparse_request(w: Any, v: Any, out_dtype: Any) -> Request:
     kernel = multiply_kernel().label
     measured = {"flops": flops}
     problem = f"[{rows}, {depth}] x [{depth}, {right.shape[1]}], {left.n_blocks} by {right.n_blocks} blocks"
-    return Request(program, (*operands, RESULT), receiver, lambda: (problem, kernel, _Told(problem, kernel)),
+    return Request(program, (*operands, RESULT), receiver, Composition(problem, kernel).told,
                    keep=False, wrap=lambda blocks, _: BlockSparseMatrix(pattern, blocks), measure=lambda: measured)
 
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from ...formats import FP32, Format
 from ...kernels import Kernel
-from ...planner.explain import Explanation
+from ...planner.explain import Explained, Explanation
 from ...target import Target
 from ..gemm.options import GemmOptions
 from ..gemm.plan import Epilogue, GemmPlan
@@ -26,7 +26,7 @@ __all__ = ["HostConvPlan", "plan_call"]
 
 
 @dataclass(frozen=True)
-class HostConvPlan:
+class HostConvPlan(Explained):
     """How a convolution runs on this CPU.
 
     Attributes
@@ -181,9 +181,6 @@ class HostConvPlan:
         return {"blocks": f"{w.chunk} tiles, {w.width} columns; {kernels}",
                 "threads": str(w.threads),
                 "scratch": f"{w.scratch_bytes:,} bytes a thread (limit {limit}), {self.workspace_bytes:,} of all"}
-
-    def __str__(self) -> str:
-        return self.explain().words()
 
 
 @lru_cache(maxsize=1024)

@@ -14,7 +14,7 @@ from ...errors import bad_argument
 from ...formats import Array
 from ...kernels.records import dtype_of
 from ...ops import Operand, Request, run_told
-from ...planner.explain import Explanation
+from ...planner.explain import Explained, Explanation
 from ...program import ComputeSet, Executable, Program, Segment, spread, threads_for
 from ..convolution.modelled import modelled_convolutions, tile_kernel
 from ..convolution.multi import multi_settings, plan_convolutions
@@ -29,7 +29,7 @@ _FLOPS_OF_A_THREAD = 1 << 20
 
 
 @dataclass(frozen=True)
-class HostConvPlans:
+class HostConvPlans(Explained):
     """Plans of several convolutions that run at once on this CPU.
 
     Attributes
@@ -52,9 +52,6 @@ class HostConvPlans:
         said = [plan.explain() for plan in self.plans]
         return Explanation(f"{len(said)} convolutions at once", {one.problem: one.decisions["method"] for one in said},
                            said[0].considered)
-
-    def __str__(self) -> str:
-        return self.explain().words()
 
 
 def run_passes(name: str, passes: Sequence[Pass], multi_options: Mapping[str, Any] | None) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from ...errors import bad_argument, flag
 from ...formats import FP32, Array
 from ...ops import RESULT, Operand, Request, argument, modelled_target, op, result_format
 from ...ops.parts import Part, results
-from ...planner import Explanation
+from ...planner.explain import Composition
 from ...target import Target
 from .api import result
 from .lower import Factoring, checked
@@ -305,27 +305,11 @@ def qr_grad(q_grad: Any, r_grad: Any, q: Any, r: Any, *, out: Any = None, out_dt
     return _request("qr_grad", run, (gq, gr, t, v), receiver, lacking)
 
 
-@dataclass(frozen=True)
-class Composed:
-    """A gradient that is made of products by NumPy and of solves."""
-
-    problem: str
-    kernels: str
-
-    def explain(self) -> Explanation:
-        """Return what it is made of."""
-        return Explanation(self.problem, {"kernels": self.kernels})
-
-    def __str__(self) -> str:
-        return self.explain().words()
-
-
 def _request(name: str, run: Any, operands: tuple[Operand, ...], receiver: Any, lacking: str) -> Request:
-    def told() -> tuple[str, str, Composed]:
+    def told() -> tuple[str, str, Composition]:
         shape = operands[0].shape
-        what = f"{name} {list(shape)}"
         kernels = f"NumPy, {_solving(shape, True, True, False, False).kernel}"
-        return what, kernels, Composed(what, kernels)
+        return Composition(f"{name} {list(shape)}", kernels).told()
 
     return Request(run, (*operands, RESULT), receiver, told, lacking=lacking, steady=True)
 

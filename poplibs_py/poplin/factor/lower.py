@@ -15,7 +15,7 @@ from ...kernels.records import FORMAT_NUMBERS, dtype_of
 from ...kernels.registry import Selection, select
 from ...log import tell
 from ...planner import Explanation
-from ...planner.explain import Considered, considered_kernels
+from ...planner.explain import Considered, Explained, considered_kernels
 from ...program import Executable, Segment, Sequence, host_program, spread
 from .model import LANES, side_by_side, threads_of
 from .params import FactorParams, Lies
@@ -33,7 +33,7 @@ REFUSALS = {
 
 
 @dataclass(frozen=True, eq=False)
-class Factoring:
+class Factoring(Explained):
     """How a batch is factored.
 
     Attributes
@@ -69,9 +69,6 @@ class Factoring:
         if self.selection is None:
             return (Considered(self.kernel, None, None, "chosen", True),)
         return considered_kernels(self.selection)
-
-    def __str__(self) -> str:
-        return self.explain().words()
 
 
 class _Factoring(Protocol):

@@ -11,7 +11,7 @@ from ...errors import one_of, real
 from ...formats import BF16, FP32, Format
 from ...kernels import Kernel, Selection
 from ...ops import changed_plan, check_fields
-from ...planner.explain import Explanation, considered_kernels
+from ...planner.explain import Explained, Explanation, considered_kernels
 from ...target import Target
 from ._gemm import GATHERED, Mode, Sums
 from .model import rounded
@@ -64,7 +64,7 @@ class Epilogue:
 
 
 @dataclass(frozen=True)
-class GemmPlan:
+class GemmPlan(Explained):
     """How a dense product runs on this CPU.
 
     Attributes
@@ -212,9 +212,6 @@ class GemmPlan:
         decisions["scratch"] = f"{self.scratch_bytes:,} bytes a thread (limit {limit}): {parts}"
         problem = f"matmul {batch}[{p.m}, {p.k}] x [{p.k}, {p.n}]: {p.a.format} x {p.b.format} -> {p.out.format}"
         return Explanation(problem, decisions, considered_kernels(self.selection))
-
-    def __str__(self) -> str:
-        return self.explain().words()
 
 
 def row_pitch(plan: GemmPlan) -> int:

@@ -5,7 +5,6 @@ What a strip of queries, a tile of keys and their scores take in a thread's aren
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -15,11 +14,11 @@ from ...formats import BF16, FORMATS, FP32, Format
 from ...kernels import Kernel, Selection, kernels, select
 from ...kernels.records import dtype_of, format_facts, infinite_overflow, numbers_of
 from ...log import tell
-from ...ops.one_kernel import OneKernel
-from ...program import ComputeSet, Executable, Program, Segment, shares_of, spread, threads_for
+from ...ops.one_kernel import OneKernel, shared
+from ...program import Program, threads_for
 from .params import AttentionParams, Lies
 
-__all__ = ["AttentionProgram", "lower", "multiplies_bf16", "several_strips"]
+__all__ = ["lower", "multiplies_bf16", "several_strips"]
 
 _SPEC, _ITEM = dtype_of("pop_attention"), dtype_of("pop_attention_item")
 _NEAREST = numbers_of("rounding")["nearest-even"]
@@ -33,47 +32,6 @@ _FIELDS = ("q", "k", "v", "mask", "y", "lse", "grad", "q_grad", "k_grad", "v_gra
 
 def _up(n: int, grain: int) -> int:
     return -(-n // grain) * grain
-
-
-@dataclass(frozen=True, eq=False)
-class AttentionProgram(OneKernel):
-    """What runs, ready, and for a reader its kernels.
-
-    Attributes
-    ----------
-    params : AttentionParams
-    kept : bool
-        Whether all keys of a head stay packed, where a thread has room for them, or a tile of them.
-    product : Selection
-        The kernel of its products.
-    arena_bytes : int
-        Of each thread.
-    """
-
-    params: AttentionParams
-    kept: bool
-    executable: Executable
-    selection: Selection
-    product: Selection
-    arena_bytes: int
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return lower, (self.params, self.threads, self.kept)
-
-    @property
-    def problem(self) -> str:
-        """What is computed."""
-        return str(self.params)
-
-    @property
-    def flops(self) -> int:
-        """Floating-point operations of the products."""
-        return self.params.flops
-
-    def decisions(self) -> dict[str, str]:
-        """Return what was decided besides the kernel and the threads."""
-        return {"products": self.product.kernel.label, "keys": "packed once" if self.kept else "packed by strips",
-                "memory": f"{self.arena_bytes:,} bytes a thread"}
 
 
 def _multiply(p: AttentionParams, rows: int) -> tuple[Selection, Format]:
@@ -196,7 +154,7 @@ def _fill(slot: Any, x: Lies, compute: Format) -> None:
 
 
 @lru_cache(maxsize=1024)
-def lower(p: AttentionParams, threads: int, kept: bool) -> AttentionProgram:
+def lower(p: AttentionParams, threads: int, kept: bool) -> OneKernel:
     """Return the program of a call: all keys of a head kept packed, or as many as a strip takes at once."""
     walk = _Walk(p)
     product, compute = _multiply(p, walk.rows)
@@ -227,12 +185,11 @@ def lower(p: AttentionParams, threads: int, kept: bool) -> AttentionProgram:
     spec["truths"] = mask is not None and mask.format is None
     units = p.batch * p.heads * (1 if p.backward else walk.strips)
     threads = threads_for(p.flops, _THREAD_FLOPS, min(threads, max(1, units)))
-    items = np.zeros(threads, _ITEM)
-    items["spec"] = spec.ctypes.data
-    items["first"], items["count"] = shares_of(units, threads)
-    step = ComputeSet("", (Segment(selection.kernel.address, items, spread(threads, threads)),))
+    step = shared(selection.kernel, _ITEM, spec, units, threads)
     executable = Program((step,), p.arrays, threads, arena, tables=(spec,)).executable(threads)
-    made = AttentionProgram(p, kept, executable, selection, product, arena)
+    made = OneKernel(p, executable, selection, (lower, (p, threads, kept)), {
+        "products": product.kernel.label, "keys": "packed once" if kept else "packed by strips",
+        "memory": f"{arena:,} bytes a thread"})
     tell("popnn", made)
     return made
 

@@ -13,11 +13,12 @@ from ...config import settings
 from ...errors import bad_argument, bad_type, finite, flag, instance, whole
 from ...formats import FP32, Array, Format
 from ...ops import RESULT, Operand, Receiver, Request, argument, host_target, on_tiles, operand, result_format
+from ...ops.one_kernel import OneKernel
 from ...ops.parts import Part, results
 from ...planner.ladder import Memory, within
 from ...popsparse.pattern import BlockPattern
 from ...target import Target
-from .lower import AttentionProgram, lower, several_strips
+from .lower import lower, several_strips
 from .modelled import attention_on
 from .params import AttentionParams, Lies
 
@@ -248,27 +249,27 @@ def request(op: str, h: Heads, how: How, reads: dict[str, Any], mask: Taken | No
         0 if pattern is None else pattern.n_blocks, number + 1, tuple(lies))
     plan, lacking = attention_on(op, how.target, params)
     program, fits = _within_memory(op, params, how.memory)
-    made = Request(program.executable, (*operands, RESULT), receiver, lambda: (str(params), program.kernel, program),
-                   wrap=wrap, lacking=lacking, keep=pattern is None and fits)
+    made = Request(program.executable, (*operands, RESULT), receiver, program.told, wrap=wrap, lacking=lacking,
+                   keep=pattern is None and fits)
     return on_tiles(made, plan)
 
 
-def _within_memory(op: str, params: AttentionParams, memory: Memory) -> tuple[AttentionProgram, bool]:
+def _within_memory(op: str, params: AttentionParams, memory: Memory) -> tuple[OneKernel, bool]:
     """The program, which keeps keys packed where the limit lets it, and whether it keeps to it."""
     several = several_strips(params)
     if memory.proportion is None:
         return lower(params, settings.num_threads, several), True
     host = host_target(None, op)
 
-    def planned(limit: int | None) -> AttentionProgram | None:
+    def planned(limit: int | None) -> OneKernel | None:
         for kept in (True, False) if several else (False,):
             made = lower(params, settings.num_threads, kept)
-            if limit is None or made.arena_bytes <= limit:
+            if limit is None or made.executable.program.arena_bytes <= limit:
                 return made
         return None
 
     least = lower(params, settings.num_threads, False)
-    return within(f"popnn.{op}", planned, memory, host, lambda: least.arena_bytes, least.threads)
+    return within(f"popnn.{op}", planned, memory, host, lambda: least.executable.program.arena_bytes, least.threads)
 
 
 def default_format(*operands: Operand) -> Format:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from ...kernels.records import FORMAT_NUMBERS, dtype_of
-from ...kernels.registry import Selection, select
+from ...kernels.registry import select
 from ...log import tell
 from ...ops.one_kernel import OneKernel
-from ...program import Executable, Segment, host_program, shares_of, spread, threads_for
+from ...program import Segment, host_program, shares_of, spread, threads_for
 from .params import HostLossParams
 
-__all__ = ["STEP", "LossProgram", "in_steps", "lower", "scratch_bytes"]
+__all__ = ["STEP", "in_steps", "lower", "scratch_bytes"]
 
 _ITEM = dtype_of("pop_ctc_item")
 STEP = 16  # POP_STEP of kernels/ctc/rows.h
@@ -23,25 +21,8 @@ _THREAD_WORK = 1 << 16  # states and classes that are worth a thread
 _OPERANDS = 6  # and the gradient
 
 
-@dataclass(frozen=True)
-class LossProgram(OneKernel):
-    """What runs, ready, and for a reader its kernel."""
-
-    params: HostLossParams
-    executable: Executable
-    selection: Selection
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return lower, (self.params, self.threads)
-
-    @property
-    def problem(self) -> str:
-        """What is computed."""
-        return str(self.params)
-
-
 @lru_cache(maxsize=1024)
-def lower(params: HostLossParams, threads: int) -> LossProgram:
+def lower(params: HostLossParams, threads: int) -> OneKernel:
     """Return what runs on at most so many threads."""
     p = params
     work = p.batch * p.time * (4 * p.labels + p.classes)
@@ -55,7 +36,7 @@ def lower(params: HostLossParams, threads: int) -> LossProgram:
     selection = select("ctc", "loss", f"{p.format.name}->{p.result.name}")
     executable = host_program((Segment(selection.kernel.address, items, spread(threads, threads)),),
                               operands=_OPERANDS + p.gradient, threads=threads, arena_bytes=scratch_bytes(p))
-    program = LossProgram(params, executable, selection)
+    program = OneKernel(params, executable, selection, (lower, (params, threads)))
     tell("popnn", program)
     return program
 

@@ -10,8 +10,9 @@ from ...config import settings
 from ...errors import bad_argument, bad_type, flag, one_of, whole
 from ...formats import BF16, FP16, FP32, Array, Format, QuarterArray, format_of
 from ...ops import Operand, argument, array_operand
+from ...ops.one_kernel import OneKernel
 from ...target.host_memory import check_memory
-from .lower import LossProgram, lower, scratch_bytes
+from .lower import lower, scratch_bytes
 from .params import HostLossParams
 
 __all__ = ["Checked", "Taken", "checked_lengths", "lengths", "probabilities", "result_dtype", "row_strides", "taken"]
@@ -102,7 +103,7 @@ class Taken(NamedTuple):
 
     data: Operand
     operands: tuple[Operand | Array, ...]
-    program: LossProgram
+    program: OneKernel
     reduction: str
 
     @property

@@ -171,6 +171,5 @@ def _request(data: Any, data_lengths: Any, blank: Any, logits: Any, search: tupl
     plan, lacking = planned_on(f"popnn.{name}", target, plan_on)
     alone = scorer is None
     request = Request(Decoding(program, made.views, scorer), (x, ends, RESULT), made.receiver,
-                      lambda: (str(params), program.kernel, program), wrap=made.wrap, lacking=lacking, steady=alone,
-                      keep=alone)
+                      program.told, wrap=made.wrap, lacking=lacking, steady=alone, keep=alone)
     return on_tiles(request, plan)

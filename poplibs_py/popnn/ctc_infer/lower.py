@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from ...formats import Format
 from ...kernels.records import FORMAT_NUMBERS, dtype_of
-from ...kernels.registry import Selection, select
+from ...kernels.registry import select
 from ...log import tell
 from ...ops.one_kernel import OneKernel
-from ...program import Executable, Segment, host_program, shares_of, spread, threads_for
+from ...program import Segment, host_program, shares_of, spread, threads_for
 from ..ctc.lower import STEP, in_steps
 
-__all__ = ["DecoderParams", "DecoderProgram", "lower", "nodes_of", "scratch_bytes", "state_bytes"]
+__all__ = ["DecoderParams", "lower", "nodes_of", "scratch_bytes", "state_bytes"]
 
 _ITEM = dtype_of("pop_ctc_search")
 _HEAD = 64  # search_head of kernels/ctc/beams.h
@@ -63,25 +62,8 @@ class DecoderParams:
         return f"{kind} [{self.time}, {self.batch}, {self.classes}] {self.format}"
 
 
-@dataclass(frozen=True)
-class DecoderProgram(OneKernel):
-    """What runs, ready, and for a reader its kernel."""
-
-    params: DecoderParams
-    executable: Executable
-    selection: Selection
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return lower, (self.params, self.threads)
-
-    @property
-    def problem(self) -> str:
-        """What is computed."""
-        return str(self.params)
-
-
 @lru_cache(maxsize=1024)
-def lower(params: DecoderParams, threads: int) -> DecoderProgram:
+def lower(params: DecoderParams, threads: int) -> OneKernel:
     """Return what runs on at most so many threads."""
     p = params
     work = p.batch * p.time * (p.classes + 16 * p.beams)
@@ -98,7 +80,7 @@ def lower(params: DecoderParams, threads: int) -> DecoderProgram:
     selection = select("ctc", "beams" if p.beams else "best", f"{p.format.name}->float32")
     executable = host_program((Segment(selection.kernel.address, items, spread(threads, threads)),),
                               operands=8 if p.by_steps else 5, threads=threads, arena_bytes=scratch_bytes(p))
-    program = DecoderProgram(params, executable, selection)
+    program = OneKernel(params, executable, selection, (lower, (params, threads)))
     tell("popnn", program)
     return program
 

@@ -9,8 +9,9 @@ import numpy as np
 
 from ...errors import bad_argument, bad_type, described
 from ...formats import Array
+from ...ops.one_kernel import OneKernel
 from ..ctc.request import checked_lengths
-from .lower import DecoderProgram, nodes_of, state_bytes
+from .lower import nodes_of, state_bytes
 
 __all__ = ["Decoding"]
 
@@ -21,7 +22,7 @@ _HEAD, _BEAMS_AT = 64, 16  # search_head of kernels/ctc/beams.h: its size, and w
 class Decoding:
     """A program that looks at a call's lengths before it runs, and asks a scorer where there is one."""
 
-    def __init__(self, program: DecoderProgram, parts: Callable[[Array], Any], scorer: Any) -> None:
+    def __init__(self, program: OneKernel, parts: Callable[[Array], Any], scorer: Any) -> None:
         self.program, self.parts, self.scorer = program, parts, scorer
 
     def __call__(self, data: Array, data_lengths: Array, result: Array) -> None:

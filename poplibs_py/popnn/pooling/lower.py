@@ -14,11 +14,11 @@ from ...formats import FORMATS, FP32, Array, Format
 from ...kernels import Selection, select
 from ...kernels.records import FORMAT_NUMBERS, dtype_of, format_facts, infinite_overflow, numbers_of
 from ...log import tell
-from ...ops.one_kernel import OneKernel
-from ...program import ComputeSet, Executable, Program, Segment, shares_of, spread, threads_for
+from ...ops.one_kernel import OneKernel, shared
+from ...program import ComputeSet, Program, threads_for
 from .field import Window, divisors, held
 
-__all__ = ["Lies", "PoolCall", "PoolProgram", "fill_operand", "lower"]
+__all__ = ["Lies", "PoolCall", "fill_operand", "lower"]
 
 _AXIS, _SEGMENT, _PHASE, _SPEC, _ITEM = (dtype_of(f"pop_pool{part}") for part in
                                          ("_axis", "_segment", "_phase", "", "_item"))
@@ -95,27 +95,6 @@ class PoolCall:
         shape = " x ".join(str(w.inputs) for w in self.windows)
         kernel = " x ".join(str(w.kernel) if w.kernel else f"to {w.outputs}" for w in self.windows)
         return f"{self.op} pooling{words} [{self.batch}, {self.channels}, {shape}] by {kernel}"
-
-
-@dataclass(frozen=True, eq=False)
-class PoolProgram(OneKernel):
-    """What runs, ready, and for a reader its kernel."""
-
-    call: PoolCall
-    executable: Executable
-    selection: Selection
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return lower, (self.call, self.threads)
-
-    @property
-    def problem(self) -> str:
-        """What is computed."""
-        return str(self.call)
-
-    def decisions(self) -> dict[str, str]:
-        """Return what was decided besides the kernel and the threads."""
-        return {"lanes": "channels" if self.call.channels_last else "positions"}
 
 
 class _Line(NamedTuple):
@@ -312,10 +291,7 @@ def _line_floats(spec: Array) -> int:
 def _set(selection: Selection, spec: Array, call: PoolCall, threads: int) -> ComputeSet:
     """A share of the units for each thread."""
     units = call.batch * int(spec["groups"][0]) * int(spec["blocks"][0]) * int(spec["segment_count"][0])
-    items = np.zeros(threads, _ITEM)
-    items["spec"] = spec.ctypes.data
-    items["first"], items["count"] = shares_of(units, threads)
-    return ComputeSet("", (Segment(selection.kernel.address, items, spread(threads, threads)),))
+    return shared(selection.kernel, _ITEM, spec, units, threads)
 
 
 def _c_order(call: PoolCall) -> Lies:
@@ -328,7 +304,7 @@ def _c_order(call: PoolCall) -> Lies:
 
 
 @lru_cache(maxsize=512)
-def lower(call: PoolCall, threads: int) -> PoolProgram:
+def lower(call: PoolCall, threads: int) -> OneKernel:
     """Return the program of a pooling on at most so many threads."""
     threads = threads_for(call.elements, _THREAD_ELEMENTS, threads)
     number, made = len(call.operands) - 1, call.operands[-1]
@@ -366,17 +342,18 @@ def lower(call: PoolCall, threads: int) -> PoolProgram:
 
 
 def _program(call: PoolCall, kernel: str, spec: Array, tables: list[Any], threads: int, operands: int, own: int = 0,
-             before: list[ComputeSet] | None = None, arena: int = 0, workspace: int = 0) -> PoolProgram:
+             before: list[ComputeSet] | None = None, arena: int = 0, workspace: int = 0) -> OneKernel:
     """A program of a kernel that takes so many bytes of its own, after other compute sets."""
     selection = select("pool", kernel, "any")
     steps = (*(before or ()), _set(selection, spec, call, threads))
     program = Program(steps, operands, threads, max(arena, _arena(spec) + own), workspace, (spec, *tables))
-    made = PoolProgram(call, program.executable(threads), selection)
+    made = OneKernel(call, program.executable(threads), selection, (lower, (call, threads)),
+                     {"lanes": "channels" if call.channels_last else "positions"})
     tell("popnn", made)
     return made
 
 
-def _field_program(call: PoolCall, threads: int) -> PoolProgram:
+def _field_program(call: PoolCall, threads: int) -> OneKernel:
     """Gradients to their places, or to all of a field: fields and windows are seen as one axis each."""
     grad, made, places = call.operands[0], call.operands[-1], call.kind == "place_gradient"
     elements, results = (prod(getattr(w, side) for w in call.windows) for side in ("inputs", "outputs"))

@@ -17,7 +17,7 @@ from ...popops._reduce import ReduceParams, Way
 from ...popops._reduce import lower as lower_reduction
 from ...target import Target
 from .field import Window, adaptive_windows, is_whole, whole_field, windows_of
-from .lower import Lies, PoolCall, PoolProgram, lower
+from .lower import Lies, PoolCall, lower
 
 __all__ = ["LAYOUTS", "OPS", "Images", "checked_places", "images", "lacking_of", "placed", "pooled", "taken",
            "windows_asked"]
@@ -146,11 +146,7 @@ def _in_c_order(x: Operand, shape: Images) -> tuple[Operand, Lies]:
 def request(call: PoolCall, operands: tuple[Any, ...], receiver: Receiver, lacking: str, **more: Any) -> Request:
     """Describe a call of a program of the pool family."""
     program = lower(call, settings.num_threads)
-
-    def tell() -> tuple[str, str, PoolProgram]:
-        return str(call), program.kernel, program
-
-    return Request(program.executable, (*operands, RESULT), receiver, tell, lacking=lacking, **more)
+    return Request(program.executable, (*operands, RESULT), receiver, program.told, lacking=lacking, **more)
 
 
 def pooled(kind: str, op: str, shape: Images, windows: tuple[Window, ...], include: bool, operands: Sequence[Operand],
@@ -200,8 +196,7 @@ def _reduced(op: str, shape: Images, x: Operand, receiver: Receiver, lacking: st
     params = ReduceParams(way, x.format, x.scale, x.shape, x.array.strides, axes, receiver.format, receiver.scale,
                           1 / shape.elements if op == "avg" else 1.0, False)
     program = lower_reduction(params, settings.num_threads)
-    return Request(program.executable, (x, RESULT), receiver, lambda: (str(params), program.kernel, program),
-                   lacking=lacking)
+    return Request(program.executable, (x, RESULT), receiver, program.told, lacking=lacking)
 
 
 def checked_places(indices: Any, shape: tuple[int, ...], elements: int) -> Array:

@@ -15,7 +15,7 @@ import numpy as np
 from ...formats import FP32, Array
 from ...kernels import Selection
 from ...planner import Explanation
-from ...planner.explain import considered_kernels
+from ...planner.explain import Explained, considered_kernels
 from ...poplin.gemm.params import MatrixLayout, contiguous
 from ...program import ComputeSet, Executable, Loop, Program, temporary
 from ...target import Target
@@ -97,7 +97,7 @@ class Loops:
         return Explanation(problem, decisions, considered_kernels(self.selection))
 
 
-class Pass:
+class Pass(Explained):
     """What passes forward and backward share: params, and loops that are ready."""
 
     params: RnnParams
@@ -122,9 +122,6 @@ class Pass:
     def explain(self) -> Explanation:
         """Return what was decided."""
         return self.loops.explain(f"{self.params} {self.direction}")
-
-    def __str__(self) -> str:
-        return self.explain().words()
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ from ...formats import Array
 from ...ops import RESULT, Operand, Request, host_target, on_tiles, result_format
 from ...ops.parts import Part, results
 from ...planner import Explanation, Memory, within
+from ...planner.explain import Explained
 from ...popsparse.matrix import BlockSparseMatrix
 from ...popsparse.operands import format_in
 from ...target import Target
@@ -106,7 +107,7 @@ def called(cell: str, x: Any, weights_input: Any, weights_output: Any, biases: A
 
 
 @dataclass(frozen=True)
-class Stretches:
+class Stretches(Explained):
     """How many steps a pass takes at once.
 
     Attributes
@@ -140,9 +141,6 @@ class Stretches:
         """Return what was decided."""
         made = self.layer.explain()
         return replace(made, decisions=made.decisions | {"steps at once": str(self.at_once)})
-
-    def __str__(self) -> str:
-        return self.explain().words()
 
 
 def stretches(op: str, layer: Pass, memory: Memory, bytes_of: Callable[[int], int], target: Target,

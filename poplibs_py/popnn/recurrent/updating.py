@@ -10,7 +10,7 @@ import numpy as np
 
 from ...formats import FP32, Array, Format
 from ...planner import Explanation
-from ...planner.explain import Considered
+from ...planner.explain import Considered, Explained
 from ...poplin.gemm.lower import Lowered
 from ...poplin.gemm.params import MatrixLayout, contiguous
 from ...popsparse.matrix import BlockSparseMatrix
@@ -58,7 +58,7 @@ class UpdateSizes:
 
 
 @dataclass
-class Update:
+class Update(Explained):
     """A weight update, ready.
 
     Attributes
@@ -213,6 +213,3 @@ class Update:
         steps, planes = self.at_once
         way = f"products of {steps} steps and {planes} planes for each kind of weights"
         return Explanation(self.what, {"kernel": kernel, "way": way}, (Considered(kernel, None, None, "chosen", True),))
-
-    def __str__(self) -> str:
-        return self.explain().words()

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...errors import bad_argument
+from ...ops.one_kernel import OneKernel
 from ...planner import Explanation, Memory
+from ...planner.explain import Explained
 from ...target import Target
 from .._made import element_of
-from .._slices import Axis, Component, SliceParams, SliceProgram, Window, check_bytes, lower, within_memory
+from .._slices import Axis, Component, SliceParams, Window, check_bytes, lower, within_memory
 from .options import EmbeddingOptions
 from .params import EmbeddingParams
 
@@ -21,7 +23,7 @@ _INDEX_BYTES = 8
 
 
 @dataclass(frozen=True)
-class HostEmbeddingPlan:
+class HostEmbeddingPlan(Explained):
     """How rows of a table are read and updated by index on this CPU. ``print(plan)`` tells it.
 
     Attributes
@@ -61,7 +63,7 @@ class HostEmbeddingPlan:
         """Threads that share the work of the largest call."""
         return max(program.threads for program in self.programs().values())
 
-    def programs(self) -> dict[str, SliceProgram]:
+    def programs(self) -> dict[str, OneKernel]:
         """Return what reads rows and what updates them, those of the two that are used."""
         made, o = {}, self.options
         if o.used_for_slice:
@@ -76,15 +78,12 @@ class HostEmbeddingPlan:
         p, limit, programs = self.params, self.limit, self.programs()
         decided = {}
         for name, program in programs.items():
-            decided[name] = f"{program.kernel}, {program.threads} threads, {program.way}"
+            decided[name] = f"{program.kernel}, {program.threads} threads, {program.decided['way']}"
         held = "no limit" if limit is None else f"{'within' if self.within_limit else 'NOT within'} {limit:,}"
         decided["memory"] = f"{self.temporary_bytes:,} temporary bytes, {held}"
         tables = f"{p.groups} x " * (p.groups > 1)
         problem = f"embedding {tables}[{p.entries:,}, {p.width:,}] {p.data_type}, {p.most_lookups:,} lookups on host"
         return Explanation(problem, decided, next(reversed(programs.values())).explain().considered)
-
-    def __str__(self) -> str:
-        return self.explain().words()
 
 
 def _memory(options: EmbeddingOptions) -> Memory:

@@ -14,6 +14,7 @@ from ...errors import MemoryLimitError, bad_argument
 from ...formats import Array
 from ...log import tell
 from ...planner import Explanation
+from ...planner.explain import Explained
 from ...planner.facts import Load, PlanFacts, TileMemory, facts_of
 from ...target import TYPE_SIZES, Target
 from ..tile_samples import TileSamples
@@ -26,7 +27,7 @@ __all__ = ["BsMatmulPlan", "plan_product"]
 
 
 @dataclass(frozen=True)
-class BsMatmulPlan:
+class BsMatmulPlan(Explained):
     """A plan of `plan_bs_matmul` or `plan_bs_matmul_sampled`.
 
     Attributes
@@ -100,9 +101,6 @@ class BsMatmulPlan:
             "memory": f"{int(held.max(initial=0)):,} of {self.target.bytes_per_tile:,} bytes on the fullest tile",
             "exchange": f"{self.exchanged_bytes:,} bytes",
         })
-
-    def __str__(self) -> str:
-        return self.explain().words()
 
 
 def plan_product(params: BsMatmulParams, options: BsMatmulOptions, target: Target) -> BsMatmulPlan:

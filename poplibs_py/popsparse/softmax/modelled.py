@@ -13,6 +13,7 @@ import numpy as np
 from ...formats import Array, Format
 from ...ops import Request
 from ...planner import Explanation
+from ...planner.explain import Explained
 from ...planner.facts import Load, PlanFacts, TileMemory, facts_of
 from ...target import TYPE_SIZES, Target
 from ...target.types import type_of
@@ -22,7 +23,7 @@ __all__ = ["SoftmaxTiles", "lacks", "on_tiles", "wholly_masked"]
 
 
 @dataclass(frozen=True)
-class SoftmaxTiles:
+class SoftmaxTiles(Explained):
     """Block rows dealt to tiles in order, each with about as many stored blocks.
 
     Attributes
@@ -62,9 +63,6 @@ class SoftmaxTiles:
             "tiles": f"{load.used:,} of {self.target.tiles:,}, whole rows of blocks each",
             "balance": f"{load.balance:.3f}, the fullest tile has {load.most:,} blocks",
         })
-
-    def __str__(self) -> str:
-        return self.explain().words()
 
 
 def wholly_masked(pattern: BlockPattern, masks: tuple[str, ...]) -> bool:
