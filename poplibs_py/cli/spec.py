@@ -23,7 +23,6 @@ from ..poplin.convolution import (
     OutputTransform,
     matmul_params,
 )
-from ..poplin.convolution.options import SPELLINGS
 from ..target import Target, resolve_target
 
 __all__ = ["modelled_machine", "named_as_typed", "parse_spec", "read_words", "spec_lines", "spec_names", "whole_word"]
@@ -61,7 +60,7 @@ def named_as_typed(names: Mapping[str, str], option: str) -> Iterator[None]:
         head = name.partition(".")[0]
         if name in names:
             typed = names[name]
-        elif name in SPELLINGS or head == "planConstraints":
+        elif name in ConvOptions.spellings() or head == "planConstraints":
             typed = option + name
         elif head in names:
             typed = names[head]

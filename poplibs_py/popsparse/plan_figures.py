@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ..ops.planner_options import PlannerOptions
 from ..poplin.convolution.summary import machine_in_words, peak_macs
 from ..target import Target
-from .plan_options import PlannerOptions
 
 __all__ = ["machine_in_words", "options_in_words", "peak_teraflops", "teraflops"]
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from ...ops import parsed
-from ..convolution.options import SPELLINGS, checked_option
+from ..convolution.options import ConvOptions
 from ..gemm.options import GemmOptions
 
 __all__ = ["OF_EVERY_MACHINE", "parse_options"]
 
 OF_EVERY_MACHINE = {"available_memory_proportion", "partials_type", "strict_memory"}
 """Options that this CPU knows as a modelled machine does."""
-_KEYS: dict[str, str | None] = {key: name if name in OF_EVERY_MACHINE else None for key, name in SPELLINGS.items()}
+_KEYS = {key: name if name in OF_EVERY_MACHINE else None for key, name in ConvOptions.spellings().items()}
 
 
 def parse_options(options: Mapping[str, Any] | None, base: GemmOptions) -> GemmOptions:
@@ -25,4 +25,4 @@ def parse_options(options: Mapping[str, Any] | None, base: GemmOptions) -> GemmO
     if options is None:
         return base
     said = {name: value for name, value in base.said().items() if name in OF_EVERY_MACHINE}
-    return replace(base, **parsed(options, _KEYS, checked_option, said))
+    return replace(base, **parsed(options, _KEYS, ConvOptions.checked, said))

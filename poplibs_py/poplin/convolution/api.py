@@ -27,7 +27,7 @@ from ...planner.objective import UNLIMITED, Objective
 from ...planner.sweep import plan_at
 from ...target import Target, memory_limit, resolve_target
 from . import joint
-from .options import ConvOptions, check_options
+from .options import ConvOptions
 from .params import ConvParams
 from .plan import ConvPlan
 from .problem import ConvProblem
@@ -115,7 +115,7 @@ def plan_convolution(
     (29904, 57344, 1408)
     """
     frozen = frozen_items(options) if isinstance(options, Mapping) else options
-    check_options(options)
+    ConvOptions.check_kind(options)
     instance("cache", cache, (PlanCache, type(None)), "a PlanCache or None")
     try:
         problem = _checked_problem(params, target, frozen, frozen_items(more))

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
-from ...errors import InvalidArgumentError, InvalidOptionError, bad_type, described, real
-from ...ops import check_mapping, number, parsed
+from ...errors import InvalidOptionError, bad_type
+from ...ops.planner_options import PlannerOptions, option, type_option, word
 from ...target import TYPE_SIZES
-from ...target.types import data_type
 from .constraints import UNCONSTRAINED, ConvConstraints
 from .params import ConvParams
 
-__all__ = ["FC_PASSES", "PASSES", "SPELLINGS", "ConvOptions", "check_options", "checked_option"]
+__all__ = ["FC_PASSES", "PASSES", "ConvOptions"]
 
 PASSES = (
     "NONE",
@@ -31,7 +29,7 @@ FC_PASSES = frozenset(p for p in PASSES if p.startswith("FC_"))
 
 
 @dataclasses.dataclass(frozen=True)
-class ConvOptions:
+class ConvOptions(PlannerOptions):
     """PopLibs' convolution options; every field has PopLibs' default.
 
     `ConvOptions.parse` takes PopLibs' spelling (``availableMemoryProportion``) as well as Python's
@@ -68,55 +66,26 @@ class ConvOptions:
         Taken and kept; plans do not depend on them.
     """
 
-    available_memory_proportion: float = 0.6
-    pass_: str = "NONE"
-    partials_type: str = "float"
-    inter_tile_partials_type: str = "float"
-    inter_ipu_partials_type: str = "float"
-    use_128_bit_conv_unit_load: bool = False
-    plan_constraints: ConvConstraints = UNCONSTRAINED
-    plan_constraints_output_filename: str = ""
-    enable_multi_stage_reduce: bool = True
-    enable_fast_reduce: bool = False
-    remap_output_tensor: bool = True
-    enable_conv_dithering: bool = False
-    disable_transformations: bool = False
-    insert_transforms_cycle_count_progs: bool = False
-    experimental_conv_transforms_estimates: bool = False
-    gather_conv_output: bool = False
-    experimental_slic_vmac_16: bool = False
-    disable_sr_for_amp_vertices: bool = False
-    enable_tile_level_expand_dims: bool = False
-    fidelity: str = "poplibs"
-    strict_memory: bool = False
-
-    def __post_init__(self) -> None:
-        self.__dict__.update({name: checked_option(name, name, getattr(self, name)) for name in SPELLINGS.values()})
-
-    @classmethod
-    def parse(cls, options: Mapping[str, Any] | ConvOptions | None = None, **more: Any) -> ConvOptions:
-        """Check options; a keyword that contradicts `options` is refused.
-
-        A ConvOptions says what differs from the defaults.
-
-        Examples
-        --------
-        >>> from poplibs_py.poplin.convolution import ConvOptions
-        >>> ConvOptions.parse({"availableMemoryProportion": "0.3"}).available_memory_proportion
-        0.3
-        """
-        if isinstance(options, ConvOptions):
-            if not more:
-                return options
-            options = options.to_dict()
-        check_options(options)
-        return _DEFAULT.derived(**parsed(options, SPELLINGS, checked_option, more))
-
-    def derived(self, **fields: Any) -> ConvOptions:
-        """Return a copy with some fields changed, unchecked: they were, or follow from what was."""
-        made = object.__new__(ConvOptions)
-        made.__dict__.update(self.__dict__, **fields)
-        return made
+    pass_: str = option("NONE", word(*PASSES))
+    partials_type: str = option("float", type_option)
+    inter_tile_partials_type: str = option("float", type_option, "partialsType.interTile")
+    inter_ipu_partials_type: str = option("float", type_option, "partialsType.interIPU")
+    use_128_bit_conv_unit_load: bool = option(False, spelling="use128BitConvUnitLoad")
+    plan_constraints: ConvConstraints = option(UNCONSTRAINED, lambda _, value: ConvConstraints.parse(value))
+    plan_constraints_output_filename: str = option("", lambda _, value: str(value))
+    enable_multi_stage_reduce: bool = option(True)
+    enable_fast_reduce: bool = option(False)
+    remap_output_tensor: bool = option(True)
+    enable_conv_dithering: bool = option(False)
+    disable_transformations: bool = option(False)
+    insert_transforms_cycle_count_progs: bool = option(False)
+    experimental_conv_transforms_estimates: bool = option(False, spelling="experimental.convTransformsEstimates")
+    gather_conv_output: bool = option(False)
+    experimental_slic_vmac_16: bool = option(False, spelling="experimental.slicVmac16")
+    disable_sr_for_amp_vertices: bool = option(False, spelling="disableSRForAMPVertices")
+    enable_tile_level_expand_dims: bool = option(False)
+    fidelity: str = option("poplibs", word("poplibs", "corrected"))
+    strict_memory: bool = option(False)
 
     @property
     def fully_connected(self) -> bool:
@@ -125,7 +94,7 @@ class ConvOptions:
 
     def with_pass(self, pass_: str) -> ConvOptions:
         """The same options for another pass."""
-        return self.derived(pass_=checked_option("pass", "pass_", pass_))
+        return self.derived(pass_=self.checked("pass", "pass_", pass_))
 
     def for_gradient(self) -> ConvOptions:
         """Options of the backward pass. PopLibs maps a pass that is not fully connected to TRAINING_WU."""
@@ -155,91 +124,3 @@ class ConvOptions:
         if raised == given:
             return self
         return self.derived(**raised)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Options that differ from the defaults, in PopLibs' spelling."""
-        changed = {}
-        for spelling, name in SPELLINGS.items():
-            value = getattr(self, name)
-            if value != getattr(_DEFAULT, name):
-                changed[spelling] = value.text if isinstance(value, ConvConstraints) else value
-        return changed
-
-
-SPELLINGS: dict[str, str] = {
-    "availableMemoryProportion": "available_memory_proportion",
-    "pass": "pass_",
-    "partialsType": "partials_type",
-    "partialsType.interTile": "inter_tile_partials_type",
-    "partialsType.interIPU": "inter_ipu_partials_type",
-    "use128BitConvUnitLoad": "use_128_bit_conv_unit_load",
-    "planConstraints": "plan_constraints",
-    "planConstraintsOutputFilename": "plan_constraints_output_filename",
-    "enableMultiStageReduce": "enable_multi_stage_reduce",
-    "enableFastReduce": "enable_fast_reduce",
-    "remapOutputTensor": "remap_output_tensor",
-    "enableConvDithering": "enable_conv_dithering",
-    "disableTransformations": "disable_transformations",
-    "insertTransformsCycleCountProgs": "insert_transforms_cycle_count_progs",
-    "experimental.convTransformsEstimates": "experimental_conv_transforms_estimates",
-    "gatherConvOutput": "gather_conv_output",
-    "experimental.slicVmac16": "experimental_slic_vmac_16",
-    "disableSRForAMPVertices": "disable_sr_for_amp_vertices",
-    "enableTileLevelExpandDims": "enable_tile_level_expand_dims",
-    "fidelity": "fidelity",
-    "strictMemory": "strict_memory",
-}
-"""PopLibs' spelling of each option, and its field."""
-
-_CHOICES = {
-    "pass_": PASSES,
-    "fidelity": ("poplibs", "corrected"),
-}
-
-
-_PARTIALS = ("partials_type", "inter_tile_partials_type", "inter_ipu_partials_type")
-
-
-def check_options(options: Any) -> None:
-    """Raise unless `options` is a mapping, a ConvOptions or None."""
-    if not isinstance(options, ConvOptions):
-        check_mapping(options, "a mapping of option names to values, or a ConvOptions")
-
-
-def checked_option(key: str, name: str, value: object) -> object:
-    """Return the value of a field as it is kept, or raise in the name of `key`."""
-    if name == "plan_constraints":
-        return ConvConstraints.parse(value)  # type: ignore[arg-type]
-    if name == "available_memory_proportion":
-        return _proportion(key, value)
-    if name == "plan_constraints_output_filename":
-        return str(value)
-    if name in _PARTIALS:
-        try:
-            return data_type(key, value, ("float", "half"))
-        except InvalidArgumentError as error:
-            raise InvalidOptionError(str(error)) from None
-    if name in _CHOICES:
-        if not isinstance(value, str) or value not in _CHOICES[name]:
-            raise _refuse(key, value, "one of " + ", ".join(_CHOICES[name]))
-        return value
-    if isinstance(value, str) and value.lower() in ("true", "false"):
-        return value.lower() == "true"
-    if not isinstance(value, bool):
-        raise _refuse(key, value, "true or false")
-    return value
-
-
-def _proportion(key: str, value: object) -> float:
-    allowed = "a finite number, 0 or more"
-    try:
-        return real(key, number(key, value), allowed, 0, 2**32)
-    except (ValueError, TypeError):
-        raise _refuse(key, value, allowed) from None
-
-
-def _refuse(key: str, value: object, allowed: str) -> InvalidOptionError:
-    return InvalidOptionError(f"{key}: got {described(value)}; allowed: {allowed}")
-
-
-_DEFAULT = ConvOptions()

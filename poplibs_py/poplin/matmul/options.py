@@ -8,7 +8,6 @@ from typing import Any
 from ...errors import one_of
 from ...ops import parsed
 from ..convolution import ConvOptions
-from ..convolution.options import checked_option
 
 __all__ = ["PRODUCT_OPTIONS", "conv_options"]
 
@@ -59,4 +58,4 @@ def _checked(key: str, field: str, value: Any) -> Any:
         return value
     if field == "input_rhs_is_pre_arranged":
         return None
-    return checked_option(key, "gather_conv_output" if field == "gather_output" else field, value)
+    return ConvOptions.checked(key, "gather_conv_output" if field == "gather_output" else field, value)

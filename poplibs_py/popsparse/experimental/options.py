@@ -3,28 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any, ClassVar
 
-from ...errors import InvalidOptionError, described
-from ..plan_options import PlannerOptions, at_least_zero, count, positive, type_option
+from ...ops.planner_options import PlannerOptions, at_least_zero, count, option, positive, type_option, word
 
 __all__ = ["BsMatmulOptions"]
-
-_METHODS = ("strip", "block-naive")
-
-
-def _method(key: str, value: object) -> str:
-    if not isinstance(value, str) or value not in _METHODS:
-        raise InvalidOptionError(f"{key}: got {described(value)}; allowed: {', '.join(map(repr, _METHODS))}")
-    return value
-
-
-def _passes(key: str, value: object) -> int:
-    found: int = count(2**31 - 1)(key, value)
-    if not found:
-        raise InvalidOptionError(f"{key}: got 0; allowed: a whole number, 1 or more")
-    return found
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,23 +36,8 @@ class BsMatmulOptions(PlannerOptions):
     1
     """
 
-    available_memory_proportion: float = 0.0
-    number_of_pass: int = 1
-    memory_cycle_ratio: float = 0.2
-    partition_method: str = "strip"
-    partials_type: str = "float"
-
-    spellings: ClassVar[Mapping[str, str]] = {
-        "availableMemoryProportion": "available_memory_proportion",
-        "numberOfPass": "number_of_pass",
-        "memoryCycleRatio": "memory_cycle_ratio",
-        "partitionMethod": "partition_method",
-        "partialsType": "partials_type",
-    }
-    checks: ClassVar[Mapping[str, Any]] = {
-        "available_memory_proportion": at_least_zero,
-        "number_of_pass": _passes,
-        "memory_cycle_ratio": positive,
-        "partition_method": _method,
-        "partials_type": type_option,
-    }
+    available_memory_proportion: float = option(0.0, at_least_zero)
+    number_of_pass: int = option(1, count(2**31 - 1, 1))
+    memory_cycle_ratio: float = option(0.2, positive)
+    partition_method: str = option("strip", word("strip", "block-naive"))
+    partials_type: str = option("float", type_option)

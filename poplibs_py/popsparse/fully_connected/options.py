@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from ...ops.planner_options import PlannerOptions, at_least_zero, option, type_option
 from ...planner.constraints import PlanConstraints, boolean, unsigned
-from ..plan_options import PlannerOptions, at_least_zero, choice, type_option
 
 __all__ = ["FullyConnectedConstraints", "FullyConnectedOptions"]
 
@@ -73,38 +73,14 @@ class FullyConnectedOptions(PlannerOptions):
         Raise `MemoryLimitError` where no plan keeps to the limit, instead of warning (default False).
     """
 
-    meta_info_bucket_oversize_proportion: float = 0.3
-    do_grad_a_pass: bool = False
-    do_grad_w_pass: bool = False
-    partials_type: str = "float"
-    shared_buckets: bool = True
-    enable_structured_rearrangements: bool = True
-    optimise_for_speed: bool = True
-    force_bucket_spills: bool = False
-    use_actual_worker_split_costs: bool = False
-    plan_constraints: FullyConnectedConstraints = UNCONSTRAINED
-    strict_memory: bool = False
-
-    spellings: ClassVar[Mapping[str, str]] = {
-        "availableMemoryProportion": "available_memory_proportion",
-        "metaInfoBucketOversizeProportion": "meta_info_bucket_oversize_proportion",
-        "doGradAPass": "do_grad_a_pass",
-        "doGradWPass": "do_grad_w_pass",
-        "partialsType": "partials_type",
-        "sharedBuckets": "shared_buckets",
-        "enableStructuredRearrangements": "enable_structured_rearrangements",
-        "partitioner.optimiseForSpeed": "optimise_for_speed",
-        "partitioner.forceBucketSpills": "force_bucket_spills",
-        "partitioner.useActualWorkerSplitCosts": "use_actual_worker_split_costs",
-        "planConstraints": "plan_constraints",
-        "strictMemory": "strict_memory",
-    }
-    checks: ClassVar[Mapping[str, Any]] = {
-        "available_memory_proportion": at_least_zero,
-        "meta_info_bucket_oversize_proportion": at_least_zero,
-        "partials_type": type_option,
-        "plan_constraints": _constraints,
-        **dict.fromkeys(("do_grad_a_pass", "do_grad_w_pass", "shared_buckets", "enable_structured_rearrangements",
-                         "optimise_for_speed", "force_bucket_spills", "use_actual_worker_split_costs",
-                         "strict_memory"), choice),
-    }
+    meta_info_bucket_oversize_proportion: float = option(0.3, at_least_zero)
+    do_grad_a_pass: bool = option(False)
+    do_grad_w_pass: bool = option(False)
+    partials_type: str = option("float", type_option)
+    shared_buckets: bool = option(True)
+    enable_structured_rearrangements: bool = option(True)
+    optimise_for_speed: bool = option(True, spelling="partitioner.optimiseForSpeed")
+    force_bucket_spills: bool = option(False, spelling="partitioner.forceBucketSpills")
+    use_actual_worker_split_costs: bool = option(False, spelling="partitioner.useActualWorkerSplitCosts")
+    plan_constraints: FullyConnectedConstraints = option(UNCONSTRAINED, _constraints)
+    strict_memory: bool = option(False)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any, ClassVar
 
-from ..plan_options import PlannerOptions, at_least_zero, choice, count, type_option
+from ...ops.planner_options import PlannerOptions, count, option, type_option
 
 __all__ = ["MOST_BANDS", "StaticOptions"]
 
@@ -47,26 +45,8 @@ class StaticOptions(PlannerOptions):
 enable_preprocessing=True, verbose_logging=False)
     """
 
-    available_memory_proportion: float = 0.6
-    num_bands: int = 0
-    n_split: int = 0
-    partials_type: str | None = None
-    enable_preprocessing: bool = True
-    verbose_logging: bool = False
-
-    spellings: ClassVar[Mapping[str, str]] = {
-        "availableMemoryProportion": "available_memory_proportion",
-        "numBands": "num_bands",
-        "nSplit": "n_split",
-        "partialsType": "partials_type",
-        "enablePreprocessing": "enable_preprocessing",
-        "verboseLogging": "verbose_logging",
-    }
-    checks: ClassVar[Mapping[str, Any]] = {
-        "available_memory_proportion": at_least_zero,
-        "num_bands": count(MOST_BANDS),
-        "n_split": count(2**31 - 1),
-        "partials_type": _partials,
-        "enable_preprocessing": choice,
-        "verbose_logging": choice,
-    }
+    num_bands: int = option(0, count(MOST_BANDS))
+    n_split: int = option(0, count(2**31 - 1))
+    partials_type: str | None = option(None, _partials)
+    enable_preprocessing: bool = option(True)
+    verbose_logging: bool = option(False)
