@@ -190,8 +190,8 @@ def lower_scan(params: ReduceParams, threads: int) -> OneKernel:
     if column >= 0:
         units = units // kept[-1].extent * -(-kept[-1].extent // strip[1])
     threads = threads_for(prod(p.shape), _THREAD_ELEMENTS, min(threads, units))
-    step = shared(selection.kernel, _ITEM, spec, units, threads)
-    program = Program((step,), 2, threads, strip[2], tables=(spec, *tables))
+    scanned = shared(selection.kernel, _ITEM, spec, units, threads)
+    program = Program((scanned,), 2, threads, strip[2], tables=(spec, *tables))
     return OneKernel(params, program.executable(threads), selection, (lower_scan, (params, threads)),
                      {"walk": "columns" if column >= 0 else "rows"}, p.way.kernel)
 
