@@ -11,8 +11,10 @@ import numpy as np
 from ..formats import FP32, Floats
 from ..formats.bounds import Ball, sum_ball
 from ..popops._reductions import axes_of
+from ..popops.bound import finished
+from ..popops.bound import numbers as held
 from .loss_bound import single
-from .softmax_bound import ROUNDINGS, finished, held, times
+from .softmax_bound import ROUNDINGS, times
 
 __all__ = ["binary_cross_entropy_bound", "binary_cross_entropy_with_logits_bound", "huber_loss_bound",
            "kl_divergence_bound", "mse_loss_bound"]
@@ -89,8 +91,9 @@ def _divergence(x: Floats, e: Floats) -> Balls:
     return Ball(np.where(none, 0.0, loss.centre), np.where(none, 0.0, loss.radius)), Ball.exact(-e)
 
 
-def _bound(of: Callable[..., Balls], x: Any, expected: Any, weights: Any, axis: Any, mask: Any, reduction: str,
-           deltas_scale: float, out_dtype: Any, *own: Any) -> Balls:
+def _bound(of: Callable[..., Balls], own: tuple[Any, ...], x: Any, expected: Any, weights: Any = None,
+           axis: Any = -1, *, mask: Any = None, reduction: str = "sum", deltas_scale: float = 1.0, out: Any = None,
+           out_dtype: Any = None, target: Any = None) -> Balls:
     numbers = held(x)
     axes = axes_of(axis, numbers.ndim, "axis")
     with np.errstate(all="ignore"):
@@ -111,38 +114,27 @@ def _bound(of: Callable[..., Balls], x: Any, expected: Any, weights: Any, axis: 
     return finished(total, None, out_dtype, x, expected), finished(deltas, None, out_dtype, x, expected)
 
 
-def mse_loss_bound(x: Any, expected: Any, weights: Any = None, axis: Any = -1, *, mask: Any = None,
-                   reduction: str = "sum", deltas_scale: float = 1.0, out: Any = None, out_dtype: Any = None,
-                   target: Any = None) -> Balls:
+def mse_loss_bound(*operands: Any, **how: Any) -> Balls:
     """Return exact results and radii of a `mse_loss` call."""
-    return _bound(_squared, x, expected, weights, axis, mask, reduction, deltas_scale, out_dtype)
+    return _bound(_squared, (), *operands, **how)
 
 
-def huber_loss_bound(x: Any, expected: Any, weights: Any = None, axis: Any = -1, *, mask: Any = None,
-                     delta: float = 1.0, reduction: str = "sum", deltas_scale: float = 1.0, out: Any = None,
-                     out_dtype: Any = None, target: Any = None) -> Balls:
+def huber_loss_bound(*operands: Any, delta: float = 1.0, **how: Any) -> Balls:
     """Return exact results and radii of a `huber_loss` call."""
-    return _bound(_huber, x, expected, weights, axis, mask, reduction, deltas_scale, out_dtype, delta)
+    return _bound(_huber, (delta,), *operands, **how)
 
 
-def binary_cross_entropy_bound(x: Any, expected: Any, weights: Any = None, axis: Any = -1, *, mask: Any = None,
-                               reduction: str = "sum", deltas_scale: float = 1.0, out: Any = None,
-                               out_dtype: Any = None, target: Any = None) -> Balls:
+def binary_cross_entropy_bound(*operands: Any, **how: Any) -> Balls:
     """Return exact results and radii of a `binary_cross_entropy` call."""
-    return _bound(_binary, x, expected, weights, axis, mask, reduction, deltas_scale, out_dtype)
+    return _bound(_binary, (), *operands, **how)
 
 
-def binary_cross_entropy_with_logits_bound(x: Any, expected: Any, weights: Any = None, axis: Any = -1, *,
-                                           mask: Any = None, positive_weights: Any = None, reduction: str = "sum",
-                                           deltas_scale: float = 1.0, out: Any = None, out_dtype: Any = None,
-                                           target: Any = None) -> Balls:
+def binary_cross_entropy_with_logits_bound(x: Any, *operands: Any, positive_weights: Any = None, **how: Any) -> Balls:
     """Return exact results and radii of a `binary_cross_entropy_with_logits` call."""
     positive = None if positive_weights is None else np.broadcast_to(held(positive_weights), held(x).shape)
-    return _bound(_logits, x, expected, weights, axis, mask, reduction, deltas_scale, out_dtype, positive)
+    return _bound(_logits, (positive,), x, *operands, **how)
 
 
-def kl_divergence_bound(x: Any, expected: Any, weights: Any = None, axis: Any = -1, *, mask: Any = None,
-                        reduction: str = "sum", deltas_scale: float = 1.0, out: Any = None, out_dtype: Any = None,
-                        target: Any = None) -> Balls:
+def kl_divergence_bound(*operands: Any, **how: Any) -> Balls:
     """Return exact results and radii of a `kl_divergence` call."""
-    return _bound(_divergence, x, expected, weights, axis, mask, reduction, deltas_scale, out_dtype)
+    return _bound(_divergence, (), *operands, **how)

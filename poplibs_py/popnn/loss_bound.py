@@ -8,7 +8,9 @@ import numpy as np
 
 from ..formats import FP16, FP32, QuarterArray, format_of
 from ..formats.bounds import Ball
-from .softmax_bound import Exponentials, finished, held, row_sum, times
+from ..popops.bound import finished
+from ..popops.bound import numbers as held
+from .softmax_bound import Exponentials, row_sum, times
 
 __all__ = ["calc_loss_bound", "cross_entropy_bound", "single"]
 

@@ -10,8 +10,10 @@ import numpy as np
 from ..formats import FP32
 from ..formats.bounds import Ball
 from ..poplin.norms import bessel
+from ..popops.bound import finished
+from ..popops.bound import numbers as held
 from .norms import Layout, along, batched, by_channel, grouped
-from .softmax_bound import finished, held, row_sum, times
+from .softmax_bound import row_sum, times
 
 __all__ = ["batch_norm_bound", "batch_norm_grad_bound", "batch_normalise_bound", "group_norm_bound",
            "group_norm_grad_bound", "instance_norm_bound", "instance_norm_grad_bound", "layer_norm_bound",
@@ -54,10 +56,11 @@ def _param(value: Any, layout: Layout) -> Ball | None:
     return None if value is None else Ball.exact(held(value).reshape(layout.params))
 
 
-def _forward(x: Any, gamma: Any, beta: Any, layout: Layout, eps: float, out: Any, out_dtype: Any,
-             unbiased: bool = False, centred: bool = True) -> Ball:
+def _forward(layout: Layout, x: Any, gamma: Any = None, beta: Any = None, *, eps: float = 1e-5,
+             unbiased_var_estimate: bool = False, centred: bool = True, out: Any = None, out_dtype: Any = None,
+             target: Any = None) -> Ball:
     numbers = held(x)
-    factor = bessel(_count(layout), unbiased)
+    factor = bessel(_count(layout), unbiased_var_estimate)
     made, _ = _whitened(Ball.exact(numbers.reshape(layout.shape)), layout, eps, factor, centred)
     scale, shift = _param(gamma, layout), _param(beta, layout)
     made = made if scale is None else times(scale, made)
@@ -65,10 +68,11 @@ def _forward(x: Any, gamma: Any, beta: Any, layout: Layout, eps: float, out: Any
     return finished(made.reshape(*numbers.shape), out, out_dtype, *(v for v in (x, gamma, beta) if v is not None))
 
 
-def _backward(grad: Any, x: Any, gamma: Any, layout: Layout, eps: float, out_dtype: Any, unbiased: bool = False,
-              poplibs_exact: bool = False, centred: bool = True) -> Balls:
+def _backward(layout: Layout, grad: Any, x: Any, gamma: Any = None, *, eps: float = 1e-5,
+              unbiased_var_estimate: bool = False, poplibs_exact: bool = False, centred: bool = True, out: Any = None,
+              out_dtype: Any = None, target: Any = None) -> Balls:
     numbers, count = held(x), _count(layout)
-    factor = bessel(count, unbiased)
+    factor = bessel(count, unbiased_var_estimate)
     made, by = _whitened(Ball.exact(numbers.reshape(layout.shape)), layout, eps, factor, centred)
     g, scale = Ball.exact(held(grad).reshape(layout.shape)), _param(gamma, layout)
     d = g if scale is None else times(scale, g)
@@ -87,81 +91,55 @@ def _backward(grad: Any, x: Any, gamma: Any, layout: Layout, eps: float, out_dty
     return balls[0], balls[1], balls[2]
 
 
-def layer_norm_bound(x: Any, gamma: Any = None, beta: Any = None, axes: Any = -1, *, eps: float = 1e-5,
-                     out: Any = None, out_dtype: Any = None, target: Any = None) -> Ball:
+def layer_norm_bound(x: Any, gamma: Any = None, beta: Any = None, axes: Any = -1, **how: Any) -> Ball:
     """Return exact results and radii of a `layer_norm` call."""
-    layout = along(held(x).shape, axes)
-    return _forward(x, gamma, beta, layout, eps, out, out_dtype)
+    return _forward(along(held(x).shape, axes), x, gamma, beta, **how)
 
 
-def layer_norm_grad_bound(grad: Any, x: Any, gamma: Any = None, axes: Any = -1, *, eps: float = 1e-5,
-                          out: Any = None, out_dtype: Any = None, target: Any = None) -> Balls:
+def layer_norm_grad_bound(grad: Any, x: Any, gamma: Any = None, axes: Any = -1, **how: Any) -> Balls:
     """Return exact results and radii of a `layer_norm_grad` call."""
-    layout = along(held(x).shape, axes)
-    return _backward(grad, x, gamma, layout, eps, out_dtype)
+    return _backward(along(held(x).shape, axes), grad, x, gamma, **how)
 
 
-def rms_norm_bound(x: Any, gamma: Any = None, axes: Any = -1, *, eps: float = 1e-5, out: Any = None,
-                   out_dtype: Any = None, target: Any = None) -> Ball:
+def rms_norm_bound(x: Any, gamma: Any = None, axes: Any = -1, **how: Any) -> Ball:
     """Return exact results and radii of a `rms_norm` call."""
-    layout = along(held(x).shape, axes)
-    return _forward(x, gamma, None, layout, eps, out, out_dtype, centred=False)
+    return _forward(along(held(x).shape, axes), x, gamma, centred=False, **how)
 
 
-def rms_norm_grad_bound(grad: Any, x: Any, gamma: Any = None, axes: Any = -1, *, eps: float = 1e-5, out: Any = None,
-                        out_dtype: Any = None, target: Any = None) -> Balls:
+def rms_norm_grad_bound(grad: Any, x: Any, gamma: Any = None, axes: Any = -1, **how: Any) -> Balls:
     """Return exact results and radii of a `rms_norm_grad` call."""
-    layout = along(held(x).shape, axes)
-    return _backward(grad, x, gamma, layout, eps, out_dtype, centred=False)
+    return _backward(along(held(x).shape, axes), grad, x, gamma, centred=False, **how)
 
 
-def group_norm_bound(x: Any, groups: int, gamma: Any = None, beta: Any = None, *,
-                     strided_channel_grouping: bool = False, eps: float = 1e-5, unbiased_var_estimate: bool = False,
-                     out: Any = None, out_dtype: Any = None, target: Any = None) -> Ball:
+def group_norm_bound(x: Any, groups: int, *params: Any, strided_channel_grouping: bool = False, **how: Any) -> Ball:
     """Return exact results and radii of a `group_norm` call."""
-    layout = grouped(held(x).shape, groups, strided_channel_grouping)
-    return _forward(x, gamma, beta, layout, eps, out, out_dtype, unbiased_var_estimate)
+    return _forward(grouped(held(x).shape, groups, strided_channel_grouping), x, *params, **how)
 
 
-def group_norm_grad_bound(grad: Any, x: Any, groups: int, gamma: Any = None, *,
-                          strided_channel_grouping: bool = False, eps: float = 1e-5,
-                          unbiased_var_estimate: bool = False, poplibs_exact: bool = False, out: Any = None,
-                          out_dtype: Any = None, target: Any = None) -> Balls:
+def group_norm_grad_bound(grad: Any, x: Any, groups: int, *params: Any, strided_channel_grouping: bool = False,
+                          **how: Any) -> Balls:
     """Return exact results and radii of a `group_norm_grad` call."""
-    layout = grouped(held(x).shape, groups, strided_channel_grouping)
-    return _backward(grad, x, gamma, layout, eps, out_dtype, unbiased_var_estimate, poplibs_exact)
+    return _backward(grouped(held(x).shape, groups, strided_channel_grouping), grad, x, *params, **how)
 
 
-def instance_norm_bound(x: Any, gamma: Any = None, beta: Any = None, *, eps: float = 1e-5,
-                        unbiased_var_estimate: bool = False, out: Any = None, out_dtype: Any = None,
-                        target: Any = None) -> Ball:
+def instance_norm_bound(x: Any, *params: Any, **how: Any) -> Ball:
     """Return exact results and radii of an `instance_norm` call."""
-    layout = by_channel(held(x).shape)
-    return _forward(x, gamma, beta, layout, eps, out, out_dtype, unbiased_var_estimate)
+    return _forward(by_channel(held(x).shape), x, *params, **how)
 
 
-def instance_norm_grad_bound(grad: Any, x: Any, gamma: Any = None, *, eps: float = 1e-5,
-                             unbiased_var_estimate: bool = False, poplibs_exact: bool = False, out: Any = None,
-                             out_dtype: Any = None, target: Any = None) -> Balls:
+def instance_norm_grad_bound(grad: Any, x: Any, *params: Any, **how: Any) -> Balls:
     """Return exact results and radii of an `instance_norm_grad` call."""
-    layout = by_channel(held(x).shape)
-    return _backward(grad, x, gamma, layout, eps, out_dtype, unbiased_var_estimate, poplibs_exact)
+    return _backward(by_channel(held(x).shape), grad, x, *params, **how)
 
 
-def batch_norm_bound(x: Any, gamma: Any = None, beta: Any = None, *, eps: float = 1e-5,
-                     unbiased_var_estimate: bool = False, out: Any = None, out_dtype: Any = None,
-                     target: Any = None) -> Ball:
+def batch_norm_bound(x: Any, *params: Any, **how: Any) -> Ball:
     """Return exact results and radii of a `batch_norm` call."""
-    layout = batched(held(x).shape)
-    return _forward(x, gamma, beta, layout, eps, out, out_dtype, unbiased_var_estimate)
+    return _forward(batched(held(x).shape), x, *params, **how)
 
 
-def batch_norm_grad_bound(grad: Any, x: Any, gamma: Any = None, *, eps: float = 1e-5,
-                          unbiased_var_estimate: bool = False, poplibs_exact: bool = False, out: Any = None,
-                          out_dtype: Any = None, target: Any = None) -> Balls:
+def batch_norm_grad_bound(grad: Any, x: Any, *params: Any, **how: Any) -> Balls:
     """Return exact results and radii of a `batch_norm_grad` call."""
-    layout = batched(held(x).shape)
-    return _backward(grad, x, gamma, layout, eps, out_dtype, unbiased_var_estimate, poplibs_exact)
+    return _backward(batched(held(x).shape), grad, x, *params, **how)
 
 
 def batch_normalise_bound(x: Any, multiplicand: Any, addend: Any, *, out: Any = None, out_dtype: Any = None,

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..formats import FP32, Floats
 from ..formats.bounds import Ball, sum_ball
-from .pooling.bound import finished, numbers
+from ..popops.bound import finished, numbers
 from .pooling.request import Images, images
 from .regions import Samples, samples_of
 
@@ -50,7 +50,7 @@ def roi_align_bound(data: Any, rois: Any, batch_index: Any, aligned_height: int,
                     layout: str = "NCHW", out: Any = None, out_dtype: Any = None, target: Any = None,
                     **how: Any) -> Ball:
     """Return exact results and radii of a `roi_align` call: nothing is promised of images that are not finite."""
-    held, source = numbers(data)
+    held = numbers(data)
     shape = images("data", held.shape, layout)
     held = np.moveaxis(held, -1, 1) if shape.channels_last else held
     rows, columns, counts, terms = _linear(rois, shape, (aligned_height, aligned_width), how)
@@ -64,13 +64,13 @@ def roi_align_bound(data: Any, rois: Any, batch_index: Any, aligned_height: int,
         ball = sum_ball(sums, sizes, np.full(sums.shape, terms)) * (1 / counts[:, None, None, None])
         ball = ball.rounded(FP32)
     ball = Ball(ball.centre, np.where(risky, np.inf, ball.radius))
-    return finished(_laid(ball, shape), source, out, out_dtype)
+    return finished(_laid(ball, shape), out, out_dtype, data)
 
 
 def roi_align_input_gradient_bound(grad: Any, rois: Any, batch_index: Any, x_shape: Any, *, layout: str = "NCHW",
                                    out: Any = None, out_dtype: Any = None, target: Any = None, **how: Any) -> Ball:
     """Return exact results and radii of a `roi_align_input_gradient` call, as `roi_align_bound`."""
-    held, source = numbers(grad)
+    held = numbers(grad)
     shape = images("x_shape", tuple(x_shape), layout)
     held = np.moveaxis(held, -1, 1) if shape.channels_last else held
     rows, columns, counts, terms = _linear(rois, shape, tuple(held.shape[2:]), how)
@@ -84,7 +84,7 @@ def roi_align_input_gradient_bound(grad: Any, rois: Any, batch_index: Any, x_sha
             met[sample] += terms + 4 * held.shape[2] * terms  # bins may take the same element
         ball = sum_ball(sums, sizes, met)
     ball = Ball(ball.centre, np.where(risky > 0, np.inf, ball.radius))
-    return finished(_laid(ball, shape), source, out, out_dtype)
+    return finished(_laid(ball, shape), out, out_dtype, grad)
 
 
 def _fixed(x: Floats) -> Floats:

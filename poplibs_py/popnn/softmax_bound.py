@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ..formats import BF16, FP16, FP32, Floats, Format, QuarterArray, format_of
+from ..formats import BF16, FP16, FP32
 from ..formats.bounds import Ball, gamma, sum_ball
-from ..ops import result_format
 from ..popops._reductions import axes_of
+from ..popops.bound import finished, format_of_operand
+from ..popops.bound import numbers as held
 
-__all__ = ["ROUNDINGS", "SCALED", "Exponentials", "finished", "held", "log_softmax_bound", "log_softmax_grad_bound",
+__all__ = ["ROUNDINGS", "SCALED", "Exponentials", "log_softmax_bound", "log_softmax_grad_bound",
            "row_sum", "scaled_softmax_stable_bound", "softmax_bound",
            "softmax_grad_bound", "times"]
 
@@ -24,31 +25,6 @@ _BRIEF = 2.0**-18
 """How far powers may be of numbers that are FP16 or BF16."""
 _SLACK = 1 + 2.0**-20
 """For float64's own errors, and products of errors."""
-
-
-def held(value: Any) -> Floats:
-    """Return an operand's numbers in float64."""
-    if isinstance(value, QuarterArray):
-        return value.to_array(np.float64)
-    with np.errstate(invalid="ignore", over="ignore"):
-        array = np.asarray(value, np.float32) if isinstance(value, (list, tuple, int, float)) else np.asarray(value)
-        return array.astype(np.float64)
-
-
-def finished(ball: Ball, out: Any, out_dtype: Any, *operands: Any) -> Ball:
-    """Round results to their format."""
-    if isinstance(out, QuarterArray):
-        power = 2.0 ** out.element_scales().astype(np.float64)
-        return (ball * (1 / power)).rounded(out.format) * power
-    if out is not None or out_dtype is not None:
-        made = format_of(out if out is not None else out_dtype)
-    else:
-        made = result_format(*(_format(x) for x in operands))
-    return ball if made == FP32 else ball.rounded(made)
-
-
-def _format(value: Any) -> Format:
-    return FP32 if isinstance(value, (list, tuple, int, float)) else format_of(value)
 
 
 def row_sum(x: Ball, axes: tuple[int, ...], more: int = 0) -> Ball:
@@ -72,7 +48,7 @@ class Exponentials:
 
     def __init__(self, x: Any, axis: Any, mask: Any, scale: Any) -> None:
         z, by = held(x), float(np.float32(scale))
-        power = _BRIEF if _format(x) in (FP16, BF16) else _ULP
+        power = _BRIEF if format_of_operand(x) in (FP16, BF16) else _ULP
         self.axes = axes_of(axis, z.ndim, "axis")
         with np.errstate(all="ignore"):
             self.lost = (np.isfinite(z) & (np.abs(z * by) > FP32.max)).any(self.axes, keepdims=True)
@@ -96,7 +72,8 @@ class Exponentials:
             self.nothing = self.sum == 0
 
 
-def _softmax(x: Any, axis: Any, mask: Any, scale: Any, factor: float, out: Any, out_dtype: Any) -> Ball:
+def _softmax(factor: float, x: Any, axis: Any, *, mask: Any = None, scale: float = 1.0, out: Any = None,
+             out_dtype: Any = None, target: Any = None) -> Ball:
     e = Exponentials(x, axis, mask, scale)
     with np.errstate(all="ignore"):
         centre = np.where(e.nothing, 0.0, factor * e.powers / e.sum)
@@ -107,16 +84,14 @@ def _softmax(x: Any, axis: Any, mask: Any, scale: Any, factor: float, out: Any, 
     return finished(Ball(centre, radius), out, out_dtype, x)
 
 
-def softmax_bound(x: Any, axis: Any = -1, *, mask: Any = None, scale: float = 1.0, out: Any = None,
-                  out_dtype: Any = None, target: Any = None) -> Ball:
+def softmax_bound(x: Any, axis: Any = -1, **how: Any) -> Ball:
     """Return exact results and radii of a `softmax` call."""
-    return _softmax(x, axis, mask, scale, 1.0, out, out_dtype)
+    return _softmax(1.0, x, axis, **how)
 
 
-def scaled_softmax_stable_bound(x: Any, axis: Any = -1, *, mask: Any = None, scale: float = 1.0, out: Any = None,
-                                out_dtype: Any = None, target: Any = None) -> Ball:
+def scaled_softmax_stable_bound(x: Any, axis: Any = -1, **how: Any) -> Ball:
     """Return exact results and radii of a `scaled_softmax_stable` call."""
-    return _softmax(x, axis, mask, scale, SCALED, out, out_dtype)
+    return _softmax(SCALED, x, axis, **how)
 
 
 def log_softmax_bound(x: Any, axis: Any = -1, *, mask: Any = None, scale: float = 1.0, out: Any = None,

@@ -11,11 +11,11 @@ from ..formats import FP32, Floats, Format, QuarterArray, format_of
 from ..formats.bounds import Ball
 from ..formats.reference import Rounding, decode, default_overflow
 from ..formats.scales import auto_scale, checked_block_shape, checked_scale, spread
-from ..ops import Operand
+from ..ops import Operand, result_format
 from ._integers import integer_dtype, write_integers
 from ._promotion import Element, taken
 
-__all__ = ["cast_bound", "elementwise_bound", "fp32_ball"]
+__all__ = ["cast_bound", "elementwise_bound", "finished", "format_of_operand", "fp32_ball", "numbers"]
 
 
 def cast_bound(x: Any, dtype: Any, *, scale: Any = None, block_shape: Any = None, rounding: Rounding | None = None,
@@ -70,6 +70,32 @@ def _exponents(values: Any, target: Format, scale: Any, block_shape: Any, out: A
     return spread(checked_scale(chosen, target, values.shape, blocks), values.shape, blocks).astype(np.float64)
 
 
+def numbers(value: Any) -> Floats:
+    """Return an operand's numbers in float64."""
+    if isinstance(value, QuarterArray):
+        return value.to_array(np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        array = np.asarray(value, np.float32) if isinstance(value, (list, tuple, int, float)) else np.asarray(value)
+        return array.astype(np.float64)
+
+
+def format_of_operand(value: Any) -> Format:
+    """Return the format of an operand: lists and numbers become FP32."""
+    return FP32 if isinstance(value, (list, tuple, int, float)) else format_of(value)
+
+
+def finished(ball: Ball, out: Any, out_dtype: Any, *operands: Any) -> Ball:
+    """Return results of FP32 rounded to a call's format: that of `out`, or `out_dtype`, or what the operands' give."""
+    if isinstance(out, QuarterArray):
+        power = 2.0 ** out.element_scales().astype(np.float64)
+        return (ball * (1 / power)).rounded(out.format) * power
+    if out is not None or out_dtype is not None:
+        made = format_of(out if out is not None else out_dtype)
+    else:
+        made = result_format(*map(format_of_operand, operands))
+    return ball if made == FP32 else ball.rounded(made)
+
+
 def fp32_ball(exact: Any, ulp: float) -> Ball:
     """Return what an FP32 function within so many units of the last place may give; 0 for an exact one."""
     with np.errstate(all="ignore"):
@@ -109,14 +135,7 @@ def elementwise_bound(values: Mapping[str, Any], reference: Callable[..., Any], 
             besides = more(*numbers)  # infinite where nothing is promised
             counts = np.isfinite(ball.centre) | np.isposinf(besides)
             ball = Ball(ball.centre, ball.radius + np.where(counts, besides, 0.0))
-        if out is not None:
-            target = out.format if isinstance(out, QuarterArray) else format_of(out)
-        else:
-            target = found.element if out_dtype is None else format_of(out_dtype)
-        if target == FP32:
-            return ball
-        power = 2.0 ** out.element_scales().astype(np.float64) if isinstance(out, QuarterArray) else 1.0
-        return (ball * (1 / power)).rounded(target) * power
+        return finished(ball, out, found.element if out_dtype is None else out_dtype)
 
 
 def _exact(value: Any, x: Operand, element: Element, condition: bool) -> np.ndarray[Any, Any]:

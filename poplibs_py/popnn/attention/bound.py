@@ -18,7 +18,9 @@ import numpy as np
 from ...formats import BF16, FP32, Floats, Format, QuarterArray, format_of
 from ...formats.bounds import Ball, gamma, matmul_ball, sum_ball
 from ...ops import result_format
-from ..softmax_bound import finished, held, row_sum, times
+from ...popops.bound import finished
+from ...popops.bound import numbers as held
+from ..softmax_bound import row_sum, times
 from .lower import multiplies_bf16
 from .reference import attend, counted
 

@@ -11,34 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ...formats import FP32, Floats, QuarterArray, format_of
+from ...formats import FP32, Floats
 from ...formats.bounds import Ball, sum_ball
-from ...ops import result_format
+from ...popops.bound import finished, numbers
 from .field import Window, divisors, starts
 from .request import Images, images, windows_asked
 
 __all__ = ["max_pool_with_indices_bound", "pool_bound", "pool_indices_gradient_bound", "pool_input_gradient_bound"]
-
-
-def numbers(x: Any) -> tuple[Floats, Any]:
-    """Return an operand in float64, and its format."""
-    if isinstance(x, QuarterArray):
-        return x.to_array(np.float64), x.format
-    held = np.asarray(x, np.float32) if isinstance(x, (list, tuple, int, float)) else np.asarray(x)
-    with np.errstate(invalid="ignore"):
-        return held.astype(np.float64), format_of(held, "x")
-
-
-def finished(ball: Ball, source: Any, out: Any, out_dtype: Any) -> Ball:
-    """Return FP32 results rounded to a call's format."""
-    if out is not None:
-        made = out.format if isinstance(out, QuarterArray) else format_of(out)
-    else:
-        made = result_format(source) if out_dtype is None else format_of(out_dtype)
-    if made == FP32:
-        return ball
-    power = 2.0 ** out.element_scales().astype(np.float64) if isinstance(out, QuarterArray) else 1.0
-    return (ball * (1 / power)).rounded(made) * power
 
 
 class Fields:
@@ -108,7 +87,7 @@ def _finite(x: Floats) -> Floats:
 def pool_bound(x: Any, kernel: Any = None, op: str = "max", *, count_include_pad: bool = False, output_size: Any = None,
                layout: str = "NCHW", out: Any = None, out_dtype: Any = None, target: Any = None, **how: Any) -> Ball:
     """Return exact results and radii of a `pool` call."""
-    held, source = numbers(x)
+    held = numbers(x)
     f = _fields(held.shape, kernel, layout, output_size, how)
     with np.errstate(all="ignore"):
         values = f.values(held, -np.inf if op == "max" else 0.0)
@@ -119,14 +98,14 @@ def pool_bound(x: Any, kernel: Any = None, op: str = "max", *, count_include_pad
             ball = sum_ball(values.sum(2), _finite(values).sum(2), np.broadcast_to(terms, values.shape[:2]))
             if op == "avg":
                 ball = (ball * (1 / f.counts(count_include_pad))).rounded(FP32)
-    return finished(f.ball(ball, f.outputs), source, out, out_dtype)
+    return finished(f.ball(ball, f.outputs), out, out_dtype, x)
 
 
 def max_pool_with_indices_bound(x: Any, kernel: Any = None, *, output_size: Any = None, layout: str = "NCHW",
                                 out: Any = None, out_dtype: Any = None, target: Any = None,
                                 **how: Any) -> tuple[Ball, Ball]:
     """Return exact results of a `max_pool_with_indices` call: of the maxima, of their places."""
-    held, source = numbers(x)
+    held = numbers(x)
     f = _fields(held.shape, kernel, layout, output_size, how)
     with np.errstate(all="ignore"):
         values = f.values(held, -np.inf)
@@ -136,7 +115,7 @@ def max_pool_with_indices_bound(x: Any, kernel: Any = None, *, output_size: Any 
     places = f.places[np.arange(len(f.places)), first] if same.shape[2] else first
     places = np.where(same.any(2), places, -1).astype(np.float64)
     own = Ball.exact(f.laid(top, f.outputs))
-    return finished(own, source, None, out[0].dtype if out is not None else out_dtype), Ball.exact(
+    return finished(own, None, out[0].dtype if out is not None else out_dtype, x), Ball.exact(
         f.laid(places, f.outputs))
 
 
@@ -145,25 +124,25 @@ def pool_input_gradient_bound(grad: Any, x_shape: Any, kernel: Any = None, op: s
                               output_size: Any = None, layout: str = "NCHW", out: Any = None, out_dtype: Any = None,
                               target: Any = None, **how: Any) -> Ball:
     """Return exact results and radii of a `pool_input_gradient` call."""
-    held, source = numbers(grad)
+    held = numbers(grad)
     f = _fields(tuple(x_shape), kernel, layout, output_size, how)
     with np.errstate(all="ignore"):
         each = np.broadcast_to(f.rows(held)[..., None], (f.shape.batch * f.shape.channels, *f.places.shape))
         if op == "avg":
             each = each / f.counts(count_include_pad)[:, None]
         if op == "max":
-            same = f.values(numbers(x)[0], np.nan) == f.rows(numbers(pooled_x)[0])[..., None]
+            same = f.values(numbers(x), np.nan) == f.rows(numbers(pooled_x))[..., None]
             each = each / np.maximum(same.sum(2, keepdims=True), 1) if use_scaled_gradient else each
             each = np.where(same, each, 0.0)
         terms = f.scattered(np.ones(each.shape)) + (2 * len(f.windows) + 2 if op == "avg" else 2)
         ball = sum_ball(f.scattered(each), f.scattered(_finite(each)), terms)
-    return finished(f.ball(ball, f.shape), source, out, out_dtype)
+    return finished(f.ball(ball, f.shape), out, out_dtype, grad)
 
 
 def pool_indices_gradient_bound(grad: Any, indices: Any, x_shape: Any, *, layout: str = "NCHW", out: Any = None,
                                 out_dtype: Any = None, target: Any = None) -> Ball:
     """Return exact results and radii of a `pool_indices_gradient` call."""
-    held, source = numbers(grad)
+    held = numbers(grad)
     shape = images("x_shape", tuple(x_shape), layout)
     f = Fields(shape, tuple(Window(n, m, 0) for n, m in zip(shape.field, images("grad", held.shape, layout).field,
                                                             strict=True)))
@@ -174,4 +153,4 @@ def pool_indices_gradient_bound(grad: Any, indices: Any, x_shape: Any, *, layout
         for total, values in zip(made, (grads, _finite(grads), np.ones(grads.shape)), strict=True):
             np.add.at(total, (rows, places[rows, at]), values[rows, at])
         ball = sum_ball(made[0], made[1], made[2])
-    return finished(f.ball(ball, shape), source, out, out_dtype)
+    return finished(f.ball(ball, shape), out, out_dtype, grad)
