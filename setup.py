@@ -14,6 +14,7 @@ import keyword
 import os
 import platform
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -104,22 +105,41 @@ LEVELS = levels_of_machine()
 class Family:
     """A kernel family: the folder ``src_cython/kernels/<name>`` and the levels it has bodies for.
 
+    Its header registers its kernels in ``POP_<NAME>_KERNELS``; one with bodies in Cython has a ``<name>.pxi`` besides.
     A driver that is C stands in ``src_cython/drivers`` and is built as a family is, at the portable level.
     """
 
     name: str
     levels: tuple[str, ...] = field(default_factory=lambda: tuple(level.name for level in LEVELS))
-    driver: bool = False
+    header: str = ""
 
     @property
     def source(self) -> str:
-        """Its module's source, below src_cython."""
-        return f"drivers/{self.name}.pxi" if self.driver else f"kernels/{self.name}/{self.name}.pxi"
+        """The text of its module."""
+        own = f"kernels/{self.name}/{self.name}.pxi"
+        if (SOURCES / own).exists():
+            return f'include "{own}"\n'
+        return KERNELS.format(header=self.header or f"kernels/{self.name}/{self.name}.h",
+                              table=f"POP_{self.name.upper()}_KERNELS")
+
+
+KERNELS = '''\
+from kernels.abi cimport pop_kernel, pop_kernel_row
+
+cdef extern from "{header}" nogil:
+    const pop_kernel TABLE "{table}" []
+    size_t COUNT "(sizeof {table} / sizeof *{table})"
+
+
+def kernels():
+    """The registry's rows of this module."""
+    return [pop_kernel_row(&TABLE[i]) for i in range(COUNT)]
+'''
 
 
 FAMILIES: list[Family] = [
     Family("attention", ("portable", "avx2", "avx512", "avx512_bf16")),
-    Family("cast", ("portable", "avx2", "avx512", "avx512_bf16")),
+    Family("cast", ("portable", "avx2", "avx512", "avx512_bf16"), "kernels/cast/kernels.h"),
     Family("cells", ("portable", "avx2", "avx512")),
     Family("conv", ("portable", "avx2", "avx512")),
     Family("ctc", ("portable", "avx2", "avx512")),
@@ -136,7 +156,7 @@ FAMILIES: list[Family] = [
     Family("rows", ("portable", "avx2", "avx512")),
     Family("softmax", ("portable", "avx2", "avx512")),
     Family("sparse"),
-    Family("strided", ("portable",), driver=True),
+    Family("strided", ("portable",), "drivers/strided_walk.h"),
 ]
 
 # Modules without an instruction-set level: source below src_cython -> module.
@@ -171,13 +191,14 @@ def extension(module: str, source: Path, level: Level, macros: tuple[tuple[str, 
     return Extension(
         module,
         [str(source)],
-        include_dirs=[str(SOURCES), numpy.get_include()],
+        include_dirs=[str(SOURCES), str(GENERATED), numpy.get_include()],
         define_macros=[("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION"), *LEVEL_NUMBERS,
                        ("POP_LEVEL", str(level.number)), *level.macros, *macros],
         extra_compile_args=[*COMMON_FLAGS, *level.flags],
         extra_link_args=LINK_FLAGS,
         libraries=["m", "pthread"],
-        depends=[str(header) for pattern in (*headers, "**/*.def") for header in SOURCES.glob(pattern)],
+        depends=[str(header) for root in (SOURCES, GENERATED) for pattern in (*headers, "**/*.def", "*.h")
+                 for header in root.glob(pattern)],
     )
 
 
@@ -229,7 +250,7 @@ def tile_extensions(levels: list[Level]) -> list[Extension]:
             if level.name not in family.levels:
                 continue
             stub = GENERATED / f"{family.name}_{level.name}.pyx"
-            write_if_changed(stub, f'include "{family.source}"\n')
+            write_if_changed(stub, family.source)
             module = f"poplibs_py.kernels._tiles.{family.name}_{level.name}"
             found.append(extension(module, stub, level, headers=TILE_HEADERS))
     return found
@@ -248,7 +269,8 @@ def translate(extensions: list[Extension]) -> list[Extension]:
     """
     facts = [Cython.__version__, numpy.__version__, DIRECTIVES, COMMON_FLAGS, LINK_FLAGS, os.environ.get("CC")]
     sources = hashlib.sha256()
-    for file in sorted(f for f in SOURCES.rglob("*") if f.suffix in (".pyx", ".pxi", ".pxd", ".def")):
+    for file in sorted(f for root in (SOURCES, GENERATED) for f in root.rglob("*")
+                       if f.suffix in (".pyx", ".pxi", ".pxd", ".def")):
         sources.update(f"{file} ".encode() + file.read_bytes())
     done = {"facts": json.loads(json.dumps(facts)), "sources": sources.hexdigest()}
     stamp = TRANSLATED / "done.json"
@@ -306,6 +328,7 @@ DIRECTIVES = {
 PLAIN_MACROS = (("NPY_TARGET_VERSION", "NPY_2_0_API_VERSION"),)
 
 declare_records()
+write_if_changed(GENERATED / "aox_powers.h", runpy.run_path(str(SOURCES / "kernels/random/make_powers.py"))["powers"]())
 setup(
     ext_modules=translate(wanted(
         [extension(module, SOURCES / source, LEVELS[0], PLAIN_MACROS) for source, module in PLAIN.items()]

@@ -241,6 +241,7 @@ static void pop_strided_vertex(const void *work, const pop_tile *tile)
     }
 }
 
-static const pop_kernel POP_STRIDED_DRIVER = {
-    "walk", "any", "strided", POP_FUNCTION(pop_strided_vertex), {1, 1, 1}, {1, 1, 1}, POP_CONSISTENT};
+static const pop_kernel POP_STRIDED_KERNELS[] = {
+    {"walk", "any", "strided", POP_FUNCTION(pop_strided_vertex), {1, 1, 1}, {1, 1, 1}, POP_CONSISTENT},
+};
 #endif

@@ -29,5 +29,3 @@ static const pop_kernel POP_CAST_KERNELS[] = {
     POP_TRUTH_TO(POP_WIDEN_ROW)
     POP_CAST_KERNEL("draw", "uint32", pop_draw_words),
 };
-
-enum { POP_CAST_KERNEL_COUNT = sizeof POP_CAST_KERNELS / sizeof *POP_CAST_KERNELS };

@@ -119,6 +119,4 @@ static const pop_kernel POP_ELEMENTWISE_KERNELS[] = {
     POP_ELEMENTWISE_ROW("arithmetic", "float32", "arithmetic_f32", pop_arithmetic)
     POP_WORD_ROWS
 };
-
-enum { POP_ELEMENTWISE_COUNT = sizeof POP_ELEMENTWISE_KERNELS / sizeof *POP_ELEMENTWISE_KERNELS };
 #endif

@@ -31,7 +31,7 @@
 #include <string.h>
 
 #include "kernels/abi.h"
-#include "kernels/random/aox_powers.h"
+#include "aox_powers.h"
 
 #define POP_AOX_LANES 16
 #define POP_AOX_ROW_BYTES 128
