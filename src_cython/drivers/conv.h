@@ -374,6 +374,8 @@ static void pop_conv_runs(pop_conv_walk *w, int64_t *x_at, int64_t *w_at)
     }
 }
 
+#include "drivers/conv_slide.h"
+
 /* One box of output positions of an image. */
 static void pop_conv_positions(pop_conv_walk *w, int64_t image)
 {
@@ -385,6 +387,10 @@ static void pop_conv_positions(pop_conv_walk *w, int64_t image)
     const char *weights = w->tile->scratch + p->w.at;
     const int64_t depth = 64 * p->taps * p->x.inner, lanes = w->item->blocks * p->vectors;
     if (!w->box->empty && p->taps) pop_conv_take_x(w, w->tile->operands[0] + w->item->x + image * p->x_image);
+    if (p->slide) {
+        pop_conv_slide_box(w, out);
+        return;
+    }
     pop_conv_runs(w, x_at, w_at);
     b->x_at = x_at, b->w_at = w_at;
     b->ahead = p->look_ahead && w->box->in_place;

@@ -70,6 +70,46 @@ def test_sums_are_one_chain_in_order(kernel, data):
     assert np.array_equal(sums, want)
 
 
+@these("slide")
+@given(st.data())
+def test_tiles_read_zeros_outside_and_sum_in_order(kernel, data):
+    fmt = next(f for f in FORMATS if kernel.formats == str(f))
+    step, row_step, rows = data.draw(st.integers(1, 2)), data.draw(st.integers(1, 3)), data.draw(st.integers(1, 2))
+    cols, blocks = data.draw(st.sampled_from([1, 2, 4, 7])), data.draw(st.integers(1, 3))
+    taps = planes, tap_rows, tap_cols = data.draw(st.tuples(st.integers(0, 2), st.integers(1, 4), st.integers(1, 9)))
+    high, wide = (rows - 1) * row_step + tap_rows, (cols - 1) * step + tap_cols
+    row_low, col_low = data.draw(st.integers(-1, 2)), data.draw(st.integers(-1, 3))
+    row_high, col_high = (max(low, n - data.draw(st.integers(-1, 2))) for low, n in ((row_low, high), (col_low, wide)))
+    narrow = data.draw(st.booleans())
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**16)))
+    x = rng.integers(-15, 16, (max(1, planes), high, wide, blocks, LANES)).astype(np.float32)
+    w = rng.integers(-15, 16, (blocks, max(1, planes), tap_rows, tap_cols, LANES)).astype(np.float32) / 4096
+    there = np.zeros((high, wide), bool)
+    there[max(0, row_low) : max(0, row_high), max(0, col_low) : max(0, col_high)] = True
+    codes = np.where(there[:, :, None, None], x, np.nan).astype(fmt.dtype)  # what is not there is not read
+    out = np.full((rows, cols + 1, blocks, LANES), -77, fmt.dtype if narrow else np.float32)
+    before = out.copy()
+    plane_x, plane_w = np.arange(planes) * codes[0].nbytes, np.arange(planes) * w[0, 0].nbytes
+    record = record_of(
+        "pop_conv_slide", x=codes.ctypes.data, w=w.ctypes.data, sums=out.ctypes.data, x_row=codes[0, 0].nbytes,
+        x_col=codes[0, 0, 0].nbytes, row_step=row_step, step=step, rows=rows, cols=cols, tap_rows=tap_rows,
+        tap_cols=tap_cols, row_low=row_low, row_high=row_high, col_low=col_low, col_high=col_high, planes=planes,
+        plane_x=plane_x.ctypes.data, plane_w=plane_w.ctypes.data, sums_row=out[0].nbytes, sums_col=out[0, 0].nbytes,
+        narrow=narrow, blocks=blocks, x_block=LANES * fmt.itemsize, w_block=w[0].nbytes,
+        sums_block=LANES * out.itemsize, ahead=data.draw(st.booleans()), x_ahead=64, sums_ahead=64,
+    )  # fmt: skip
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(kernel.address)(record.ctypes.data)
+    x = np.where(there[:, :, None, None], x, 0)
+    for r, c in np.ndindex(rows, cols):
+        window = x[:planes, r * row_step : r * row_step + tap_rows, c * step : c * step + tap_cols]
+        met = window.reshape(-1, blocks * LANES)
+        by = np.moveaxis(w[:, :planes], 0, -2).reshape(-1, blocks * LANES)
+        assert len(met) == len(by) == np.prod(taps)
+        made = chain(met.T, by, np.zeros(blocks * LANES, np.float32)).reshape(blocks, LANES)
+        assert_same_bits(out[r, c], made.astype(out.dtype))
+    assert_same_bits(out[:, cols], before[:, cols])
+
+
 @these("reorder")
 @given(st.data())
 def test_numbers_change_places(kernel, data):

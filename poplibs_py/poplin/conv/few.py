@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from ...formats import FP32, Format
+from ...formats import BF16, FP16, FP32, Format
 from ...kernels import Kernel, Selection, select
 from ...planner.explain import Explanation, considered_kernels
 from ...program import threads_for
@@ -43,6 +43,7 @@ _USED, _USED_OVER_TAPS = 0.75, 0.25  # share of the lanes from which one group i
 _POSITIONS = 8 * AT_ONCE  # done between two epilogues
 _LONG = 12  # steps that pay for decoding: with fewer, x is read where it lies
 _INSIDE = 0.6  # of the positions must meet no padding for that
+_MOST_STEPS = 2  # taps from a result to the next that tiles are made for
 _ROW_BOXES = 4  # boxes of a thread, so that all end at about the same time
 
 
@@ -212,12 +213,38 @@ class FewPlan:
         return p.groups % self.together == 0 and p.out_channels == self.wide * self.vectors
 
     @property
+    def slides(self) -> bool:
+        """Whether tiles of results share what they read: depthwise, with taps that are neighbours where results are."""
+        if self.over_taps or self.call.params.in_channels > 1 or self.together < LANES or not self.taps:
+            return False
+        rows, columns = ([1] + [_steps(dim) for dim in self.dims])[-2:]
+        return rows > 0 and 0 < columns <= _MOST_STEPS
+
+    @property
+    def slides_in_place(self) -> bool:
+        """Whether tiles read x where it lies, whatever leaves it."""
+        x = self.call.x
+        lies_so = x.scale == 0 and x.aligned and x.group == x.format.itemsize and self.full
+        return self.slides and x.format in (FP32, FP16, BF16) and lies_so
+
+    @property
+    def narrow(self) -> bool:
+        """Whether tiles write results in the 16-bit format of x."""
+        out = self.call.out
+        alike = out.format == self.call.x.format != FP32 and out.scale == 0 and self.out_channel == out.format.itemsize
+        return self.slides_in_place and alike and self._plain
+
+    @property
+    def _plain(self) -> bool:
+        """Whether sums of all lanes are results as they are."""
+        plain = self.epilogue == Epilogue() and self.call.bias is None
+        return not self.over_taps and self.compact and self.full and plain
+
+    @property
     def direct(self) -> bool:
         """Whether sums are the results, written where those belong."""
         out = self.call.out
-        plain = self.epilogue == Epilogue() and self.call.bias is None
-        lies_so = _readable(out.format, out.scale, out.aligned) and self.out_channel == 4
-        return not self.over_taps and self.compact and self.full and plain and lies_so
+        return self.narrow or (self._plain and _readable(out.format, out.scale, out.aligned) and self.out_channel == 4)
 
     @property
     def deltas_in_place(self) -> bool:
@@ -358,6 +385,9 @@ def plan_few(call: ConvCall, parts: tuple[Part, ...], options: GemmOptions, epil
     flops = 2 * p.batch * p.groups * p.in_channels * p.out_channels * positions * taps
     draft = FewPlan(call, parts, options, epilogue, target, select("conv", "convolve", "float32"), over_taps, 1, (),
                     threads_for(flops, _FLOPS_OF_A_THREAD, target.tiles), limit)
+    if draft.slides:
+        read = call.x.format if draft.slides_in_place else FP32
+        draft = replace(draft, selection=select("conv", "slide", str(read)))
     if p.groups == 1:
         full = p.out_channels >= (_WIDEST if inner < LANES else _WIDEST // 2)
         if full and on_units(call.x.format, call.weights.format, options):
@@ -399,6 +429,13 @@ def _shared(plan: FewPlan) -> FewPlan:
     boxes = [cut for box in plan.boxes for cut in _cut(box, tuple(
         max(1, -(-n // wanted)) if d == 0 else n for d, n in enumerate(box.count)))]
     return replace(plan, boxes=tuple(boxes), threads=max(1, min(plan.threads, items * len(boxes))))
+
+
+def _steps(dim: FieldDim) -> int:
+    """Taps from a position to the next: 0 where that is no whole number of them."""
+    if dim.positions == 1 or (dim.taps == 1 and dim.step):
+        return 1
+    return 0 if dim.step % dim.tap_step else abs(dim.step // dim.tap_step)
 
 
 def _readable(f: Format, scale: int, aligned: bool) -> bool:
@@ -455,7 +492,9 @@ def _regions(plan: FewPlan) -> list[Box]:
     side_by_side = plan.together == 1 or (x.group == 4 and plan.call.params.groups % plan.together == 0)
     in_place = _readable(x.format, x.scale, x.aligned) and side_by_side and share >= _INSIDE and steps < _LONG
     found = []
-    if in_place:
+    if plan.slides_in_place:
+        found += [Box(*_span(valid), in_place=True)]
+    elif in_place and not plan.slides:
         found += [Box(*_span(inside), in_place=True), *_around(inside, valid, False)]
     else:
         found += [Box(*_span(valid))]

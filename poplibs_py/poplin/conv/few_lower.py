@@ -65,7 +65,10 @@ def _spec(plan: FewPlan) -> tuple[Array, list[Array]]:
     call, p = plan.call, plan.call.params
     spec = np.zeros(1, SPEC)
     s = spec[0]
-    s["convolve"], s["reorder"] = plan.kernel.address, select("conv", "reorder", "float32").kernel.address
+    for op in ("convolve", "reorder"):
+        s[op] = select("conv", op, "float32").kernel.address
+    if plan.slides:
+        s["slide"], s["slide_staged"] = plan.kernel.address, select("conv", "slide", "float32").kernel.address
     s["transpose"] = select("dot", "transpose", "cells").kernel.address
     tables = [_side(s["x"], plan.x, plan, "images"), _side(s["w"], plan.deltas, plan, "weights")]
     if plan.deltas_in_place:
@@ -84,7 +87,7 @@ def _spec(plan: FewPlan) -> tuple[Array, list[Array]]:
     s["w_lane"], s["w_inner"] = call.weights.row, call.weights.channel
     s["w_lines"], s["look_ahead"] = plan.weights_in_line, plan.looks_ahead
     s["out_group"], s["out_channel"] = call.out.group, plan.out_channel
-    s["compact"], s["direct"] = plan.compact, plan.direct
+    s["compact"], s["direct"], s["narrow"] = plan.compact, plan.direct, plan.narrow
     if 1 < plan.together < LANES:
         order = _order(plan.wide, plan.together)
         s["order"] = order.ctypes.data

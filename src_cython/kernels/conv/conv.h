@@ -23,6 +23,7 @@
 #include "records/structs.h"
 #define POP_RECORDS "records/conv.def"
 #include "records/structs.h"
+#include "kernels/conv/slide.h"
 #include "kernels/conv/winograd.h"
 
 #define POP_CONV_LANES 16
@@ -194,6 +195,7 @@ POP_FORMATS(POP_CONV_FINISH)
 static const pop_kernel POP_CONV_KERNELS[] = {
     POP_FORMATS(POP_CONV_FINISH_ROW)
     POP_WINOGRAD_ROWS(2) POP_WINOGRAD_ROWS(4)
+    POP_SLIDE_KERNELS
     {"convolve", "float32", "convolve", POP_FUNCTION(pop_conv_convolve), {1, 16, 1}, {14, 16, 1}, POP_CONSISTENT},
     {"reorder", "float32", "reorder", POP_FUNCTION(pop_conv_reorder), {1, 16, 1}, {1, 16, 1}, POP_CONSISTENT},
 };

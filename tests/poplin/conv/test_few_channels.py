@@ -110,6 +110,10 @@ def guarded(made, *operands) -> None:
        layouts=st.tuples(*[st.sampled_from(LAYOUTS)] * 3), seed=st.integers(0, 99), threads=st.sampled_from([1, 3]))
 @example(params(1, 1, 48, 20, 3, 1, 1), "forward", (FP32, FP32), ("last",) * 3, 0, 1)  # read where it lies
 @example(params(1, 1, 48, 20, 3, 1, 1), "weight gradient", (FP32, FP32), ("last",) * 3, 0, 1)
+@example(params(1, 1, 32, 15, 5, 2, 2), "forward", (BF16, FP32), ("last",) * 3, 0, 3)
+@example(params(1, 1, 32, 15, 3, 2, 1), "input gradient", (FP16, FP16), ("last",) * 3, 0, 1)
+@example(params(1, 1, 20, 12, 3, 2, 1, dilation=2), "forward", (BF16, BF16), ("first",) * 3, 0, 1)
+@example(params(1, 1, 16, 9, 3, 1, 1, ndim=3), "forward", (BF16, BF16), ("last",) * 3, 0, 1)
 @example(params(1, 1, 32, 40, 7, 1, 3, ndim=1), "weight gradient", (FP16, BF16), ("last", "first", "gap"), 0, 1)
 @example(params(4, 4, 8, 9, 3, 2, 1), "input gradient", (FP16, FP16), ("last",) * 3, 0, 1)
 @example(params(8, 8, 3, 9, 3, 1, 1), "forward", (BF16, F143), ("last",) * 3, 0, 1)

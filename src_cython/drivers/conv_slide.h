@@ -1,0 +1,120 @@
+/* Depthwise convolutions whose taps are neighbours: tiles of results (kernels/conv/slide.h). */
+#ifndef POP_DRIVERS_CONV_SLIDE_H
+#define POP_DRIVERS_CONV_SLIDE_H
+
+typedef void (*pop_conv_slider)(const pop_conv_slide *tile);
+
+enum { POP_SLIDE_WEIGHTS = 12 << 10 /* bytes of them that stay in the first-level cache */ };
+
+/* A dimension of a box whose taps go forwards: x is met at low + p * step + tap, counted in taps' steps. */
+typedef struct pop_slide_dim {
+    int64_t count, taps, step;
+    int64_t unit, x, out;     /* coordinates and bytes of x from a tap to the next, bytes to the next result */
+    int64_t from, to;         /* bytes to what the first position and tap meet, and to its result */
+    int64_t low, high;        /* elements of x are at [low, high) of the first position's taps */
+} pop_slide_dim;
+
+POP_INLINE int64_t pop_slide_up(int64_t a, int64_t b) { return a > 0 ? (a + b - 1) / b : -(-a / b); }
+
+static pop_slide_dim pop_slide_dim_of(const pop_conv_walk *w, int64_t d)
+{
+    const pop_conv_dim *dim = &w->p->dims[d];
+    const int64_t unit = dim->taps > 1 ? dim->tap_step : dim->step ? dim->step : 1;
+    const int backwards = (dim->step < 0) != (unit < 0);
+    const int64_t n = w->box->count[d], at = w->box->first[d] + (backwards ? n - 1 : 0);
+    const int64_t first = dim->first + at * dim->step;
+    const int64_t size = unit < 0 ? -unit : unit, before = unit < 0 ? dim->end - 1 - first : first;
+    pop_slide_dim s = {n, dim->taps, (dim->step < 0 ? -dim->step : dim->step) / size, unit, unit * w->stride[d],
+                       backwards ? -dim->out : dim->out, (first - w->low[d]) * w->stride[d], at * dim->out,
+                       0, INT64_MAX / 2};
+    if (w->box->in_place) s.low = pop_slide_up(-before, size), s.high = pop_slide_up(dim->end - before, size);
+    return s;
+}
+
+/* The planes of taps that results of outer positions `at` meet. */
+static void pop_slide_planes(const pop_conv_walk *w, int64_t outer, const int64_t *at, pop_conv_slide *tile, int64_t *x,
+                             int64_t *weights)
+{
+    const pop_conv_spec *p = w->p;
+    int64_t zero[POP_CONV_DIMS] = {0}, tap[POP_CONV_DIMS] = {0}, taps[POP_CONV_DIMS], plane = 0;
+    for (int64_t d = 0; d < outer; d++) taps[d] = p->dims[d].taps;
+    tile->planes = 0;
+    do {
+        int64_t n = tile->planes, inside = !w->box->empty;
+        x[n] = 0;
+        for (int64_t d = 0; d < outer; d++) {
+            const pop_conv_dim *dim = &p->dims[d];
+            const int64_t place = dim->first + at[d] * dim->step + tap[d] * dim->tap_step;
+            inside &= !w->box->in_place || (place >= 0 && place < dim->end);
+            x[n] += (place - w->low[d]) * w->stride[d];
+        }
+        weights[n] = 64 * tile->tap_rows * tile->tap_cols * plane++;
+        tile->planes += inside;
+    } while (pop_conv_next(tap, zero, taps, outer));
+}
+
+/* Rows of results, `rows` of them from the tile's on, in columns as many as the sums have room for. */
+static void pop_slide_columns(const pop_conv_walk *w, pop_conv_slide *tile, const pop_slide_dim *row,
+                              const pop_slide_dim *col, const char *x, char *out, pop_epilogue *e, int64_t channels)
+{
+    const pop_conv_spec *p = w->p;
+    const int64_t at_once = p->direct ? col->count : pop_conv_least(col->count, p->capacity / tile->rows);
+    int64_t *to = (int64_t *)(void *)(w->tile->scratch + p->tables_at);
+    char *sums = w->tile->scratch + p->sums_at;
+    tile->sums_row = p->direct ? row->out : at_once * p->sums_pitch;
+    tile->sums_col = p->direct ? col->out : p->sums_pitch;
+    for (int64_t first = 0, n; first < col->count; first += n) {
+        n = pop_conv_least(at_once, col->count - first);
+        for (int64_t in = 0; in < n; in += tile->cols) {
+            const int64_t c = first + in, left = n - in;
+            tile->cols = left >= 7 ? 7 : left >= 4 ? 4 : left >= 2 ? 2 : 1; /* the kernels' tiles */
+            tile->x = x + c * col->step * col->x;
+            tile->col_low = col->low - c * col->step, tile->col_high = col->high - c * col->step;
+            tile->sums = p->direct ? out + c * col->out : sums + in * p->sums_pitch;
+            tile->x_ahead = tile->cols * col->step * col->x, tile->sums_ahead = tile->cols * tile->sums_col;
+            POP_CALL(pop_conv_slider, w->box->in_place || w->box->empty ? p->slide : p->slide_staged)(tile);
+        }
+        if (p->direct) continue;
+        for (int64_t c = 0; c < n; c++) to[c] = (first + c) * col->out;
+        for (int64_t r = 0; r < tile->rows; r++)
+            pop_conv_emit(w, e, sums + r * tile->sums_row, p->sums_pitch, to, n, out + r * row->out, channels);
+    }
+}
+
+/* A box of output positions of an image, so many blocks at once that their weights are at hand; `out` is its image's. */
+static void pop_conv_slide_box(pop_conv_walk *w, char *out)
+{
+    const pop_conv_spec *p = w->p;
+    const int64_t rank = p->rank, outer = rank > 2 ? rank - 2 : 0, weights = 64 * p->taps;
+    const pop_slide_dim one = {.count = 1, .taps = 1, .step = 1, .high = 1};
+    const pop_slide_dim col = pop_slide_dim_of(w, rank - 1), row = rank > 1 ? pop_slide_dim_of(w, rank - 2) : one;
+    const int64_t some = pop_conv_least(w->item->blocks, weights < POP_SLIDE_WEIGHTS ? POP_SLIDE_WEIGHTS / weights : 1);
+    int64_t *tables = (int64_t *)(void *)(w->tile->scratch + p->tables_at), *plane_x = tables + 3 * p->capacity;
+    int64_t *plane_w = plane_x + p->taps, at[POP_CONV_DIMS];
+    if (w->box->empty) w->x = w->tile->scratch;
+    pop_conv_slide tile = {.x_row = row.x, .x_col = col.x, .row_step = row.step, .step = col.step, .tap_rows = row.taps,
+                           .tap_cols = col.taps, .plane_x = plane_x, .plane_w = plane_w, .narrow = p->narrow,
+                           .x_block = w->block.x_block, .w_block = weights,
+                           .sums_block = p->direct ? p->together * p->out_group : 64, .ahead = p->look_ahead && p->direct};
+    for (int64_t block = 0; block < w->item->blocks; block += some) {
+        pop_epilogue e = pop_conv_epilogue(p);
+        const int64_t groups = block * p->together;
+        tile.blocks = pop_conv_least(some, w->item->blocks - block);
+        tile.w = w->tile->scratch + p->w.at + block * weights;
+        if (p->bias_decode) e.bias = (const float *)(const void *)(w->tile->scratch + p->bias_at) + groups;
+        memcpy(at, w->box->first, sizeof at);
+        do {
+            const char *x = w->x + block * tile.x_block + row.from + col.from;
+            char *to = out + groups * p->out_group + row.to + col.to;
+            pop_slide_planes(w, outer, at, &tile, plane_x, plane_w);
+            for (int64_t d = 0; d < outer; d++) to += at[d] * p->dims[d].out;
+            for (int64_t r = 0; r < row.count; r += tile.rows) {
+                tile.rows = pop_conv_least(2, row.count - r);
+                tile.row_low = row.low - r * row.step, tile.row_high = row.high - r * row.step;
+                pop_slide_columns(w, &tile, &row, &col, x + r * row.step * row.x, to + r * row.out, &e,
+                                  pop_conv_least(w->groups - groups, tile.blocks * p->together));
+            }
+        } while (pop_conv_next(at, w->box->first, w->box->count, outer));
+    }
+}
+#endif
