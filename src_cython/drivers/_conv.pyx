@@ -1,4 +1,4 @@
-"""The drivers of convolutions with few channels in a group, and by Winograd's transforms: see conv.h and winograd.h.
+"""The drivers of convolutions with few channels in a group, from windows, by Winograd's transforms: conv.h, window.h, winograd.h.
 
 And what runs an item of one of several programs that are one: each has operands of its own.
 """
@@ -15,8 +15,10 @@ cdef extern from *:
     #define POP_RECORDS "records/beside.def"
     #include "records/structs.h"
     #include "drivers/winograd.h"
+    #include "drivers/window.h"
     """
     void pop_conv_vertex(const void *item, const pop_tile *tile) nogil
+    void pop_window_vertex(const void *item, const pop_tile *tile) nogil
     void pop_winograd_vertex(const void *item, const pop_tile *tile) nogil
     void pop_winograd_kernels_vertex(const void *item, const pop_tile *tile) nogil
 
@@ -36,5 +38,7 @@ cdef void beside(const void *given, const pop_tile *tile) noexcept nogil:
 
 ITEM, SPEC, BOX = dtype_of("pop_conv_item"), dtype_of("pop_conv_spec"), dtype_of("pop_conv_box")
 VERTEX = <size_t>&pop_conv_vertex
+WINDOW_ITEM, WINDOW_SPEC, WINDOW_BOX = (dtype_of(f"pop_window_{name}") for name in ("item", "spec", "box"))
+WINDOW_VERTEX = <size_t>&pop_window_vertex
 WINOGRAD_VERTEX, WINOGRAD_KERNELS_VERTEX = <size_t>&pop_winograd_vertex, <size_t>&pop_winograd_kernels_vertex
 BESIDE_VERTEX, MOST_OPERANDS = <size_t>&beside, MOST_BESIDE

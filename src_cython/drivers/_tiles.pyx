@@ -36,7 +36,7 @@ cdef void multiply_blocks(const void *given, const pop_tile *tile) noexcept nogi
     block.b_cell, block.b_col = item.x_row, 4
     block.c_row, block.cells = item.columns, item.cells
     block.a_low = block.b_low = block.skip_lows = 0
-    block.accumulate = 1
+    block.accumulate, block.more = 1, 0
     block.a_next, block.c_next = NULL, NULL
     block.a_next_rows = block.c_next_rows = block.a_next_row = block.a_next_step = 0
     for _ in range(item.count):

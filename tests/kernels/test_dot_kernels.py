@@ -84,6 +84,31 @@ def test_products_are_exact_and_stay_in_their_block(kernel, data):
     assert_same_bits(c, wanted, kernel_name=kernel.name)
 
 
+@these("multiply")
+@pytest.mark.parametrize("runs", [1, 2, 5])
+def test_runs_of_the_depth_are_added_in_order(kernel, runs):
+    """Each begins anywhere in either operand; tiles take one run."""
+    if kernel.grain[0] > 1:
+        pytest.skip("a row grain")
+    rng, elements = np.random.default_rng(7), kernel.grain[2]
+    rows, cols, cells = kernel.block[0], kernel.block[1] - 1, 9
+    a, b = (rng.integers(-8, 9, (runs + 1, lines, cells * elements)) for lines in (rows, cols))
+    a_cells = cells_of(a, elements)
+    b_cells = np.ascontiguousarray(cells_of(b, elements).transpose(0, 2, 1))
+    order = rng.permutation(runs)
+    a_at, b_at = (np.array([(n - order[0]) * cells.strides[0] for n in order[1:]] + [0], np.int64)
+                  for cells in (a_cells, b_cells))
+    c = np.ones((rows, cols), np.float32)
+    block = record_of(
+        "pop_dot_block",
+        a=a_cells[order[0]].ctypes.data, b=b_cells[order[0]].ctypes.data, c=c.ctypes.data, a_row=a_cells.strides[1],
+        a_cell=4, b_cell=b_cells.strides[1], c_row=cols, rows=rows, cols=cols, cells=cells, accumulate=1, more=runs - 1,
+        a_at=a_at.ctypes.data, b_at=b_at.ctypes.data,
+    )  # fmt: skip
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(kernel.address)(block.ctypes.data)
+    assert_same_bits(c, np.float32(1 + sum(a[n] @ b[n].T for n in order)), kernel_name=kernel.name)
+
+
 def bf16_products():
     found = [k for k in kernels("dot") if k.op in ("multiply", "multiply_parts") and k.formats == "bfloat16"]
     return pytest.mark.parametrize("kernel", found, ids=[f"{k.level}-{k.name}" for k in found])

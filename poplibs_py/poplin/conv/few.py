@@ -26,7 +26,7 @@ from ..gemm.search import on_units
 from .model import Part
 from .params import ConvCall
 
-__all__ = ["AT_ONCE", "LANES", "Box", "FewPlan", "Side", "plan_few"]
+__all__ = ["AT_ONCE", "LANES", "Box", "FewPlan", "Side", "cut", "plan_few"]
 
 LANES = 16
 """Sums that the kernel has side by side, at every instruction-set level."""
@@ -426,7 +426,7 @@ def _shared(plan: FewPlan) -> FewPlan:
         return replace(plan, blocks=blocks, threads=threads)
     items = p.batch * -(-plan.all_blocks // plan.blocks)
     wanted = -(-plan.threads * _ROW_BOXES // max(1, items))
-    boxes = [cut for box in plan.boxes for cut in _cut(box, tuple(
+    boxes = [part for box in plan.boxes for part in cut(box, tuple(
         max(1, -(-n // wanted)) if d == 0 else n for d, n in enumerate(box.count)))]
     return replace(plan, boxes=tuple(boxes), threads=max(1, min(plan.threads, items * len(boxes))))
 
@@ -462,12 +462,12 @@ def _boxed(plan: FewPlan, budget: int) -> FewPlan | None:
             if d is None:
                 return None
             count = (*count[:d], -(-count[d] // 2), *count[d + 1:])
-        boxes += _cut(box, count)
+        boxes += cut(box, count)
     made = replace(plan, boxes=tuple(boxes))
     return made if made.scratch_bytes <= budget else None
 
 
-def _cut(box: Box, count: Sequence[int]) -> list[Box]:
+def cut(box: Box, count: Sequence[int]) -> list[Box]:
     """A box in boxes of at most so many, in order."""
     found: list[tuple[tuple[int, ...], tuple[int, ...]]] = [((), ())]
     for first, n, most in zip(box.first, box.count, count, strict=True):

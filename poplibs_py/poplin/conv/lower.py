@@ -11,12 +11,14 @@ import numpy as np
 from ...program import Executable, Segment, host_program, spread
 from ..gemm import _gemm
 from ..gemm.lower import items_of
-from ..gemm.plan import prepared_bytes
+from ..gemm.plan import GemmPlan, prepared_bytes
 from . import _conv, _overlap
 from .few import FewPlan
 from .few_lower import few_items
 from .overlap import overlap_items
 from .plan import HostConvPlan
+from .window import WindowPlan
+from .window_lower import window_items
 from .winograd_lower import winograd_sets
 
 __all__ = ["WHOLE", "LoweredConv", "lower"]
@@ -48,20 +50,24 @@ def lower(plan: HostConvPlan) -> LoweredConv:
         return LoweredConv(plan, host_program(*sets, operands=operands, threads=plan.threads,
                                               arena_bytes=plan.scratch_bytes, workspace_bytes=plan.workspace_bytes,
                                               tables=tuple(tables)))
-    few = [product for product in plan.products if isinstance(product, FewPlan)]
     if plan.overlap:
         items, held = overlap_items(plan.overlap, plan.call)
         segments.append(Segment(_overlap.VERTEX, items, spread(len(items), plan.threads)))
         tables += held
-    elif len(few) < len(plan.products):
+    elif any(isinstance(product, GemmPlan) for product in plan.products):
         items, held = _products(plan)
         segments.append(Segment(_gemm.VERTEX, items, spread(len(items), plan.threads)))
         tables += held
-    for product in few:
-        items, tiles, held = few_items(product)
-        segments.append(Segment(_conv.VERTEX, items, tiles))
-        tables += held
-    if plan.prepared and any(not isinstance(product, FewPlan) and product.fallback for product in plan.products):
+    for product in plan.products:
+        if isinstance(product, FewPlan):
+            items, tiles, held = few_items(product)
+            segments.append(Segment(_conv.VERTEX, items, tiles))
+            tables += held
+        elif isinstance(product, WindowPlan):
+            items, tiles, held = window_items(product)
+            segments.append(Segment(_conv.WINDOW_VERTEX, items, tiles))
+            tables += held
+    if plan.prepared and any(isinstance(product, GemmPlan) and product.fallback for product in plan.products):
         operands = WHOLE + 1
     return LoweredConv(plan, host_program(tuple(segments), operands=operands, threads=plan.threads,
                                           arena_bytes=plan.scratch_bytes, tables=tuple(tables)))
@@ -70,7 +76,7 @@ def lower(plan: HostConvPlan) -> LoweredConv:
 def _products(plan: HostConvPlan) -> tuple[np.ndarray[Any, Any], list[Any]]:
     """Rectangles of all products of matrices, and their tables."""
     old = 3 + (plan.call.bias is not None) if plan.residual else 0
-    dense = [product for product in plan.products if not isinstance(product, FewPlan)]
+    dense = [product for product in plan.products if isinstance(product, GemmPlan)]
     made = [items_of(product, *((1, 0) if product.swapped else (0, 1)), old) for product in dense]
     panels, groups = 0, plan.call.params.groups
     for product, (items, _) in zip(dense, made, strict=True):

@@ -1,7 +1,8 @@
 """The plan of a convolution on this CPU: the products that it is made of, and how each runs.
 
 A product is of matrices that are gathered while they are packed (`GemmPlan`), or, with few channels in a group, of
-lanes side by side (`FewPlan`); or one at each point of Winograd's transforms (`Winograd`).
+lanes side by side (`FewPlan`), or in a gradient of weights of windows (`WindowPlan`); or one at each point of Winograd's
+transforms (`Winograd`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from .few import FewPlan, plan_few
 from .model import phases, product
 from .overlap import Overlap, plan_overlap
 from .params import ConvCall
+from .window import WindowPlan, plan_window
 from .winograd import Winograd, plan_winograd
 
 __all__ = ["HostConvPlan", "plan_call"]
@@ -35,7 +37,7 @@ class HostConvPlan(Explained):
         The convolution of arrays.
     options, epilogue, target
         How it is wanted, and on which machine.
-    products : tuple of GemmPlan or FewPlan
+    products : tuple of GemmPlan, FewPlan or WindowPlan
         The products that it is made of: one, or one for each phase of a dilated input.
     overlap : Overlap or None
         How the product's results are added, where it is of elements and all taps.
@@ -53,7 +55,7 @@ class HostConvPlan(Explained):
     options: GemmOptions
     epilogue: Epilogue
     target: Target
-    products: tuple[GemmPlan | FewPlan, ...]
+    products: tuple[GemmPlan | FewPlan | WindowPlan, ...]
     overlap: Overlap | None = None
     residual: bool = False
     winograd: Winograd | str | None = None
@@ -69,8 +71,8 @@ class HostConvPlan(Explained):
         return self._largest.kernel
 
     @property
-    def _largest(self) -> GemmPlan | FewPlan:
-        return max(self.products, key=lambda plan: plan.flops if isinstance(plan, FewPlan) else plan.params.flops)
+    def _largest(self) -> GemmPlan | FewPlan | WindowPlan:
+        return max(self.products, key=lambda plan: plan.flops)
 
     @property
     def transformed(self) -> Winograd | None:
@@ -114,7 +116,7 @@ class HostConvPlan(Explained):
     @property
     def compute_format(self) -> Format:
         """What operands are decoded to and multiplied in."""
-        return self._largest.compute_format if isinstance(self._largest, GemmPlan) else FP32
+        return FP32 if isinstance(self._largest, FewPlan) else self._largest.compute_format
 
     @property
     def flops(self) -> int:
@@ -149,6 +151,8 @@ class HostConvPlan(Explained):
         if isinstance(largest, FewPlan):
             channels = f"{p.in_channels} to {p.out_channels} channels"
             return f"lanes side by side: {channels} in a group are few for a product of matrices"
+        if isinstance(largest, WindowPlan):
+            return "windows of the images, decoded once for all kernel elements"
         if largest.by_taps:
             return "a product of matrices for each kernel element, images read where they lie"
         sides = ("images", largest.product.a), ("weights", largest.product.b)
@@ -198,14 +202,15 @@ def plan_call(call: ConvCall, options: GemmOptions, epilogue: Epilogue, target: 
     overlap = None if residual else plan_overlap(call, options, epilogue, target)
     if overlap:
         return HostConvPlan(call, options, epilogue, target, (overlap.product,), overlap, winograd=transforms)
-    plans: list[GemmPlan | FewPlan] = []
+    plans: list[GemmPlan | FewPlan | WindowPlan] = []
     lanes = options.partials_type == "float" and not residual
     unlimited = replace(options, available_memory_proportion=None)
     for parts in phases(call):
         params = product(call, parts)
         if params.m and params.n and params.entries:
-            few = plan_few(call, parts, options, epilogue, target) if lanes else None
-            plans.append(few or plan_gemm(params, options, epilogue, target, op="convolution"))
+            how = call, parts, options, epilogue, target
+            own = (plan_window(*how) or plan_few(*how)) if lanes else None
+            plans.append(own or plan_gemm(params, options, epilogue, target, op="convolution"))
     if not plans:  # an empty result
         plans.append(plan_gemm(product(call, next(phases(call))), unlimited, epilogue, target))
         prepared = False

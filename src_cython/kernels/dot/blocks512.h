@@ -44,20 +44,24 @@ POP_INLINE void POP_NAME(pop_lines)(const int rows, const int vectors, const pop
             sum[r][v] = _mm512_maskz_loadu_ps(v + 1 < vectors ? old : old & last, c + r * t->c_row + 16 * v);
     }
     const int64_t share = t->a_next_rows | t->c_next_rows ? 16 : t->cells;
-    for (int64_t k = 0, end; k < t->cells;) {
-        POP_NAME(pop_lines_ahead)(vectors, t, k);
-        for (end = t->cells - k < share ? t->cells : k + share; k < end; k++, b += b_cell) {
-            __m512 line[8];
+    for (int64_t run = 0, at = 0;; run++) {
+        for (int64_t k = 0, end; k < t->cells;) {
+            POP_NAME(pop_lines_ahead)(vectors, t, k);
+            for (end = t->cells - k < share ? t->cells : k + share; k < end; k++, at += a_cell, b += b_cell) {
+                __m512 line[8];
 #pragma GCC unroll 8
-            for (int v = 0; v < vectors; v++)
-                line[v] = _mm512_maskz_loadu_ps(v + 1 < vectors ? 0xffff : last, (const float *)b + 16 * v);
+                for (int v = 0; v < vectors; v++)
+                    line[v] = _mm512_maskz_loadu_ps(v + 1 < vectors ? 0xffff : last, (const float *)b + 16 * v);
 #pragma GCC unroll 14
-            for (int r = 0; r < rows; r++) {
-                __m512 one = POP_NAME(pop_one)(a[r] + k * a_cell);
+                for (int r = 0; r < rows; r++) {
+                    __m512 one = POP_NAME(pop_one)(a[r] + at);
 #pragma GCC unroll 8
-                for (int v = 0; v < vectors; v++) sum[r][v] = POP_STEP(sum[r][v], one, line[v]);
+                    for (int v = 0; v < vectors; v++) sum[r][v] = POP_STEP(sum[r][v], one, line[v]);
+                }
             }
         }
+        if (run >= t->more) break;
+        at = t->a_at[run], b = t->b + t->b_at[run];
     }
 #pragma GCC unroll 14
     for (int r = 0; r < rows; r++)

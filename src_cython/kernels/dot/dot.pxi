@@ -16,14 +16,18 @@ cdef extern from "kernels/dot/kernels.h" nogil:
 
 cdef void multiply_portable(const pop_dot_block *t) noexcept nogil:
     """FP32 products, one chain of fused multiply-adds per element of C in ascending depth."""
-    cdef int64_t i, j, k
+    cdef int64_t i, j, k, run
     cdef float total
+    cdef const char *a
+    cdef const char *b
     for i in range(t.rows):
         for j in range(t.cols):
             total = t.c[i * t.c_row + j] if t.accumulate else 0.0
-            for k in range(t.cells):
-                total = fmaf((<const float *>(t.a + i * t.a_row + k * t.a_cell))[0],
-                             (<const float *>(t.b + k * t.b_cell))[j], total)
+            for run in range(t.more + 1):
+                a = t.a + i * t.a_row + (t.a_at[run - 1] if run else 0)
+                b = t.b + (t.b_at[run - 1] if run else 0)
+                for k in range(t.cells):
+                    total = fmaf((<const float *>(a + k * t.a_cell))[0], (<const float *>(b + k * t.b_cell))[j], total)
             t.c[i * t.c_row + j] = total
 
 

@@ -27,18 +27,22 @@ POP_INLINE void pop_fma256(const int rows, const int vectors, const int whole, c
                                                     : _mm256_maskload_ps(c, mask);
         }
     }
-    for (int64_t k = 0; k < t->cells; k++, b += b_cell) {
-        __m256 line[4];
+    for (int64_t run = 0, at = 0;; run++) {
+        for (int64_t k = 0; k < t->cells; k++, at += a_cell, b += b_cell) {
+            __m256 line[4];
 #pragma GCC unroll 4
-        for (int v = 0; v < vectors; v++)
-            line[v] = whole || v + 1 < vectors ? _mm256_loadu_ps((const float *)b + 8 * v)
-                                               : _mm256_maskload_ps((const float *)b + 8 * v, mask);
+            for (int v = 0; v < vectors; v++)
+                line[v] = whole || v + 1 < vectors ? _mm256_loadu_ps((const float *)b + 8 * v)
+                                                   : _mm256_maskload_ps((const float *)b + 8 * v, mask);
 #pragma GCC unroll 12
-        for (int r = 0; r < rows; r++) {
-            __m256 one = _mm256_broadcast_ss((const float *)(a[r] + k * a_cell));
+            for (int r = 0; r < rows; r++) {
+                __m256 one = _mm256_broadcast_ss((const float *)(a[r] + at));
 #pragma GCC unroll 4
-            for (int v = 0; v < vectors; v++) sum[r][v] = _mm256_fmadd_ps(one, line[v], sum[r][v]);
+                for (int v = 0; v < vectors; v++) sum[r][v] = _mm256_fmadd_ps(one, line[v], sum[r][v]);
+            }
         }
+        if (run >= t->more) break;
+        at = t->a_at[run], b = t->b + t->b_at[run];
     }
 #pragma GCC unroll 12
     for (int r = 0; r < rows; r++)

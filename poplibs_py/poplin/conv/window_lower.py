@@ -1,0 +1,85 @@
+"""A gradient of weights from windows to work items: some channels by some columns, over all images."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...formats import FORMATS
+from ...kernels import select
+from ...kernels.records import infinite_overflow
+from ...program import spread
+from ..gemm.lower import format_record
+from ._conv import WINDOW_BOX, WINDOW_ITEM, WINDOW_SPEC
+from .params import FieldLayout
+from .window import WindowPlan
+
+__all__ = ["window_items"]
+
+Array = np.ndarray[Any, Any]
+
+
+def window_items(plan: WindowPlan) -> tuple[Array, Array, list[Array]]:
+    """Return a plan's work items, the thread of each, and the tables that they point to."""
+    spec, call, p = _spec(plan), plan.call, plan.call.params
+    boxes = np.zeros(len(plan.boxes), WINDOW_BOX)
+    for record, box in zip(boxes, plan.boxes, strict=True):
+        record["first"][:len(box.first)], record["count"][:len(box.count)] = box.first, box.count
+    spec["boxes"], spec["box_count"] = boxes.ctypes.data, len(boxes)
+    group = np.arange(p.groups)[:, None, None]
+    row = np.arange(0, p.batch, plan.channels)[:, None]
+    column = np.arange(0, p.out_channels, plan.columns)
+    items = np.zeros((p.groups, len(row), len(column)), WINDOW_ITEM)
+    items["spec"] = spec.ctypes.data
+    items["x"] = group * call.x.group + row * call.x.row + call.x.offset + sum(part.x for part in plan.parts)
+    items["w"] = (group * call.weights.group + column * call.weights.row + call.weights.offset
+                  + sum(part.weights for part in plan.parts))
+    items["out"] = (group * call.out.group + row * call.out.row + column * call.out.channel + call.out.offset
+                    + sum(part.out for part in plan.parts))
+    items["rows"] = np.minimum(plan.channels, p.batch - row)
+    items["cols"] = np.minimum(plan.columns, p.out_channels - column)
+    items = items.ravel()
+    return items, spread(len(items), plan.threads), [spec, boxes]
+
+
+def _spec(plan: WindowPlan) -> Array:
+    """The record that a plan's items share."""
+    call, out = plan.call, plan.call.out
+    spec = np.zeros(1, WINDOW_SPEC)
+    s = spec[0]
+    s["multiply"] = plan.kernel.address
+    s["rows_at_once"], s["cols_at_once"] = plan.kernel.block[:2]
+    s["transpose"] = select("dot", "transpose", "cells").kernel.address
+    if plan.elements == 2:
+        s["interleave"] = select("dot", "interleave", "bfloat16").kernel.address
+    _side(s["x"], call.x, plan, "images", plan.padded, 4 * plan.padded)
+    _side(s["w"], call.weights, plan, "weights", plan.padded_columns, plan.pitch)
+    s["rank"], s["elements"] = len(plan.parts), plan.elements
+    s["merged"], s["in_place"] = plan.merged, plan.plain_deltas
+    for number, part in enumerate(plan.parts):
+        dim = part.dim
+        s["dims"][number] = (dim.positions, dim.taps, dim.step, dim.tap_step, dim.first, dim.end, dim.stride,
+                             part.taps.stride, dim.out_stride)
+    s["lines"], s["images"] = plan.lines, call.params.in_channels
+    s["x_image"], s["w_image"] = call.x.channel, call.weights.channel
+    s["sums_at"], s["sums_row"] = plan.offset("sums"), plan.padded_columns
+    s["tables_at"], s["room_at"] = plan.offset("tables"), plan.offset("room")
+    s["out_row"], s["out_column"] = out.row, out.channel
+    narrow = out.format in FORMATS and (out.scale == 0 or out.format.bits == 8)  # those kernels read the scale
+    s["epilogue"] = select("dot", "epilogue", f"float32->{out.format.name if narrow else 'any'}").kernel.address
+    s["out_format"] = format_record(out.format, out.scale).ctypes.data
+    s["overflow"] = infinite_overflow(out.format)
+    s["alpha"], s["beta"] = plan.epilogue.alpha, plan.epilogue.beta
+    return spec
+
+
+def _side(record: Any, layout: FieldLayout, plan: WindowPlan, part: str, padded: int, pitch: int) -> None:
+    """Fill in an operand; an item says how many channels it has of it."""
+    plain = layout.scale == 0
+    name = layout.format.name if layout.format in FORMATS and (plain or layout.format.bits <= 8) else "any"
+    record["decode"] = select("dot", "decode", f"{name}->{plan.compute_format}").kernel.address
+    record["format"], record["item"] = format_record(layout.format, layout.scale).ctypes.data, layout.format.itemsize
+    record["inner_step"], record["padded"] = layout.row, padded
+    record["in_line"] = layout.row == layout.format.itemsize
+    record["at"], record["pitch"] = plan.offset(part), pitch
