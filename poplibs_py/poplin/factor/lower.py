@@ -23,7 +23,7 @@ from .params import FactorParams, Lies
 __all__ = ["Factoring", "checked", "lower", "on_kernels"]
 
 _ITEM = dtype_of("pop_factor_item")
-_BLOCK, _PANEL = 4, 16  # rows that registers hold, and right-hand sides of a panel: kernels/factor/solve.h
+_BLOCK, _PANEL = 4, 16  # rows that registers hold (LU: steps), and right-hand sides of a panel: kernels/factor/solve.h
 
 REFUSALS = {
     "cholesky": ("not positive definite, or not finite", "symmetric positive definite matrices"),
@@ -154,7 +154,7 @@ def scratch_bytes(p: FactorParams) -> int:
     vectors, places = {
         "cholesky": (square + padded, 2 * p.rows**2),
         "solve": (square + padded * (_PANEL + 3), padded + p.rows**2 + 4 * p.rows * _PANEL),
-        "lu": (p.rows * ((p.columns + _BLOCK) | 1) + 2 * p.rows, area),
+        "lu": (p.rows * ((-(-p.columns // _BLOCK) * _BLOCK | 1) + 2 + _BLOCK), area + p.rows),
         "qr": (p.rows * ((p.columns | 1) + (p.width | 1)) + 2 * p.columns + p.rows,
                2 * area + p.rows * (p.width + p.rows)),
     }[p.op]

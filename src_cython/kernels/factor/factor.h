@@ -5,9 +5,10 @@
  * in a solve too where the diagonal is below 2^-126 or above 2^126). All levels give the same bits.
  *
  * Measured on one Zen 4 core at AVX-512, batches of 2 MiB and more in the third-level cache, GFLOP/s of orders 8, 16, 32, 64:
- * Cholesky 8.7, 19, 22, 31; solves with as many right-hand sides 19, 34, 38, 42; LU 5, 9, 8, 10; QR with Q 24, 35, 35, 36.
+ * Cholesky 8.7, 19, 22, 31; solves with as many right-hand sides 19, 34, 38, 42; LU 6, 13, 13, 19; QR with Q 24, 35, 35, 36.
  * Transposing the matrices to lanes and back is what small orders wait for, LU also for the rows that each matrix puts
- * elsewhere. To ask for the next matrices ahead made it slower. */
+ * elsewhere. LU of one matrix at a time, rows of a column in a vector, took 1.4 times as long at 16 and as long at 64. To ask
+ * for the next matrices ahead made it slower. */
 #ifndef POP_FACTOR_H
 #define POP_FACTOR_H
 #include "kernels/factor/cholesky.h"

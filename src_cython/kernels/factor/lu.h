@@ -1,87 +1,150 @@
 /* LU with partial pivoting: rows stay where they are, each lane keeps the position that each row gets, and rows move when
- * they are written. A step updates the rows that have no position yet. */
+ * they are written. Steps are done by panels: a column of a panel takes the products of the panel's steps before it, the
+ * columns after the panel those of all its steps. Rows that have a position get products with zero. */
 #ifndef POP_FACTOR_LU_H
 #define POP_FACTOR_LU_H
 #include "kernels/factor/cholesky.h"
 
-#define POP_COLUMNS 4 /* that a step updates together */
+#define POP_STEPS 4 /* of a panel */
+
+/* A panel's steps. */
+typedef struct lu_panel {
+    pop_v_i pivots[POP_STEPS];                    /* rows */
+    pop_v_f before[POP_STEPS][POP_STEPS];         /* [s][t]: step t's multiplier of the row of step s */
+    pop_v_f top[POP_STEPS][POP_STEPS];            /* [s][c]: the row of step s in the panel's column c, as it is subtracted */
+    float *multipliers;                           /* of each row those of all steps, negative */
+} lu_panel;
 
 POP_INLINE pop_v_i load_i(const float *p) { return pop_v_load(p, 4); }
 POP_INLINE void store_i(float *p, pop_v_i x) { pop_v_store(p, 4, x); }
 
-/* The row of each lane's pivot, and the pivot: the greatest magnitude (a NaN counts as greater than all) among the rows
- * without a position. */
-POP_INLINE pop_v_i choose_pivot(const float *column, int64_t row, int64_t m, const float *positions, pop_v_f *head)
+/* A column of the panel: it takes the products of the `s` steps before, then the greatest magnitude (a NaN counts as
+ * greater than all) among the rows without a position is its pivot. `places` has of each row 0, or ~ its position. */
+POP_INLINE pop_v_f choose_pivot(lu_panel *p, int s, float *column, int64_t row, int64_t m, const float *places)
 {
     pop_v_i best = pop_v_set(-1), chosen = pop_v_set(0);
+    pop_v_f head = pop_v_splat(0.0f);
     for (int64_t i = 0; i < m; i++) {
         pop_v_f x = at(column + i * row);
-        pop_v_i size = pop_v_bits(pop_v_abs(x));
-        size = pop_v_select(pop_v_gt(pop_v_set(0), load_i(positions + i * POP_CELL)), pop_v_set(-1), size);
+#pragma GCC unroll 4
+        for (int t = 0; t < s; t++) x = pop_v_fma(at(p->multipliers + (i * POP_STEPS + t) * POP_CELL), p->top[t][s], x);
+        if (s) pop_v_store_f(column + i * row, x);
+        pop_v_i size = pop_v_or(pop_v_bits(pop_v_abs(x)), load_i(places + i * POP_CELL));
         pop_v_m better = pop_v_gt(size, best);
-        best = pop_v_select(better, best, size);
+        best = pop_v_maximum(best, size);
         chosen = pop_v_select(better, chosen, pop_v_set((int32_t)i));
-        *head = pop_v_select_f(better, *head, x);
+        head = pop_v_select_f(better, head, x);
     }
-    return chosen;
+    p->pivots[s] = chosen;
+    return head;
 }
 
-/* Subtract the pivots' rows, times multipliers, from some columns of the rows that have no position. */
-POP_INLINE void eliminate(float *w, int64_t row, int64_t m, const float *multipliers, pop_v_i pivot)
+/* Step k, the panel's `s`: a pivot, its row's position, and multipliers over the column. */
+POP_INLINE void factor_column(lu_panel *p, int s, float *column, int64_t row, int64_t m, int64_t k, float *places)
 {
-    pop_v_f top[POP_COLUMNS];
+    const pop_v_f zero = pop_v_splat(0.0f), one = pop_v_splat(1.0f);
+    pop_v_f head = choose_pivot(p, s, column, row, m, places);
+    const pop_v_i pivot = p->pivots[s], step = pop_v_set(~(int32_t)k);
+    /* a column of zeros has multipliers of zero */
+    head = pop_v_select_f(pop_v_eq_f(head, zero), head, one);
+    const pop_v_f inverse = one / head, size = pop_v_abs(head);
+    const pop_v_m low = pop_v_lt_f(size, pop_v_splat(0x1p-126f)), high = pop_v_gt_f(size, pop_v_splat(0x1p126f));
+    const int hard = pop_v_any(low) || pop_v_any(high); /* where the reciprocal is no normal number */
+    pop_v_f before[POP_STEPS], top[POP_STEPS];
 #pragma GCC unroll 4
-    for (int c = 0; c < POP_COLUMNS; c++) top[c] = pop_v_splat(0.0f);
+    for (int t = 0; t < POP_STEPS; t++) before[t] = top[t] = zero;
     for (int64_t i = 0; i < m; i++) {
-        pop_v_m here = pop_v_eq(pivot, pop_v_set((int32_t)i));
+        const pop_v_m here = pop_v_eq(pivot, pop_v_set((int32_t)i));
+        float *multipliers = p->multipliers + i * POP_STEPS * POP_CELL, *x_at = column + i * row;
+        const pop_v_i place = pop_v_select(here, load_i(places + i * POP_CELL), step);
+        store_i(places + i * POP_CELL, place);
+        const pop_v_m waits = pop_v_eq(place, pop_v_set(0));
+        pop_v_f x = at(x_at), quotient = x * inverse;
+        if (hard) quotient = pop_v_select_f(high, pop_v_select_f(low, quotient, x / head), x / head);
+        pop_v_store_f(multipliers + s * POP_CELL, pop_v_select_f(waits, zero, -quotient));
+        pop_v_store_f(x_at, pop_v_select_f(waits, x, quotient));
 #pragma GCC unroll 4
-        for (int c = 0; c < POP_COLUMNS; c++) top[c] = pop_v_select_f(here, top[c], at(w + i * row + c * POP_CELL));
+        for (int t = 0; t < s; t++) before[t] = pop_v_select_f(here, before[t], at(multipliers + t * POP_CELL));
+#pragma GCC unroll 4
+        for (int c = s + 1; c < POP_STEPS; c++) top[c] = pop_v_select_f(here, top[c], at(x_at + (c - s) * POP_CELL));
     }
 #pragma GCC unroll 4
-    for (int c = 0; c < POP_COLUMNS; c++) top[c] = -top[c];
-    for (int64_t i = 0; i < m; i++) {
-        pop_v_f by = at(multipliers + i * POP_CELL);
+    for (int t = 0; t < s; t++) {
+        p->before[s][t] = before[t];
 #pragma GCC unroll 4
-        for (int c = 0; c < POP_COLUMNS; c++) {
+        for (int c = s + 1; c < POP_STEPS; c++) top[c] = pop_v_fma(before[t], p->top[t][c], top[c]);
+    }
+#pragma GCC unroll 4
+    for (int c = s + 1; c < POP_STEPS; c++) p->top[s][c] = top[c];
+}
+
+/* Subtract the products of the panel's first `rank` steps from `wide` columns. */
+POP_INLINE void subtract_steps(const lu_panel *p, float *w, int64_t row, int64_t m, int rank, int wide)
+{
+    pop_v_f top[POP_STEPS][POP_WIDE];
+#pragma GCC unroll 4
+    for (int s = 0; s < rank; s++)
+#pragma GCC unroll 4
+        for (int c = 0; c < wide; c++) top[s][c] = pop_v_splat(0.0f);
+    for (int64_t i = 0; i < m; i++)
+#pragma GCC unroll 4
+        for (int s = 0; s < rank; s++) {
+            pop_v_m here = pop_v_eq(p->pivots[s], pop_v_set((int32_t)i));
+#pragma GCC unroll 4
+            for (int c = 0; c < wide; c++) top[s][c] = pop_v_select_f(here, top[s][c], at(w + i * row + c * POP_CELL));
+        }
+#pragma GCC unroll 4
+    for (int s = 1; s < rank; s++)
+#pragma GCC unroll 4
+        for (int t = 0; t < s; t++)
+#pragma GCC unroll 4
+            for (int c = 0; c < wide; c++) top[s][c] = pop_v_fma(p->before[s][t], top[t][c], top[s][c]);
+    for (int64_t i = 0; i < m; i++) {
+        const float *multipliers = p->multipliers + i * POP_STEPS * POP_CELL;
+#pragma GCC unroll 4
+        for (int c = 0; c < wide; c++) {
             float *x = w + i * row + c * POP_CELL;
-            pop_v_store_f(x, pop_v_fma(by, top[c], at(x)));
+            pop_v_f sum = at(x);
+#pragma GCC unroll 4
+            for (int s = 0; s < rank; s++) sum = pop_v_fma(at(multipliers + s * POP_CELL), top[s][c], sum);
+            pop_v_store_f(x, sum);
         }
     }
 }
 
-/* Factors over A, m x n, with room for POP_COLUMNS columns more; positions of rows, as whole numbers; room for m
- * multipliers. */
-static __attribute__((noinline)) void factor_lu(float *w, int64_t row, int64_t m, int64_t n, float *positions, float *multipliers)
+/* Factors over A, m x n, with room for a multiple of four columns; rows by position, and ~ places of rows, as whole
+ * numbers. */
+static __attribute__((noinline)) void factor_lu(float *w, int64_t row, int64_t m, int64_t n, float *order, float *places,
+                                                float *multipliers)
 {
     const int64_t steps = lesser(m, n);
-    for (int64_t i = 0; i < m; i++) store_i(positions + i * POP_CELL, pop_v_set(-1));
-    for (int64_t k = 0; k < steps; k++) {
-        float *column = w + k * POP_CELL;
-        pop_v_f head = pop_v_splat(0.0f);
-        const pop_v_i pivot = choose_pivot(column, row, m, positions, &head), step = pop_v_set((int32_t)k);
-        /* a column of zeros has multipliers of zero */
-        head = pop_v_select_f(pop_v_eq_f(head, pop_v_splat(0.0f)), head, pop_v_splat(1.0f));
-        const pop_v_f inverse = pop_v_splat(1.0f) / head, size = pop_v_abs(head);
-        const pop_v_m low = pop_v_lt_f(size, pop_v_splat(0x1p-126f)), high = pop_v_gt_f(size, pop_v_splat(0x1p126f));
-        const int hard = pop_v_any(low) || pop_v_any(high); /* where the reciprocal is no normal number */
-        for (int64_t i = 0; i < m; i++) {
-            pop_v_i place = load_i(positions + i * POP_CELL);
-            place = pop_v_select(pop_v_eq(pivot, pop_v_set((int32_t)i)), place, step);
-            store_i(positions + i * POP_CELL, place);
-            pop_v_m waits = pop_v_gt(pop_v_set(0), place);
-            pop_v_f x = at(column + i * row), quotient = x * inverse;
-            if (hard) quotient = pop_v_select_f(high, pop_v_select_f(low, quotient, x / head), x / head);
-            pop_v_store_f(multipliers + i * POP_CELL, pop_v_select_f(waits, pop_v_splat(0.0f), quotient));
-            pop_v_store_f(column + i * row, pop_v_select_f(waits, x, quotient));
+    lu_panel p = {.multipliers = multipliers};
+    for (int64_t i = 0; i < m; i++) store_i(places + i * POP_CELL, pop_v_set(0));
+    for (int64_t k = 0; k < steps; k += POP_STEPS) {
+        const int rank = (int)lesser(POP_STEPS, steps - k);
+#pragma GCC unroll 4
+        for (int s = 0; s < POP_STEPS; s++) {
+            if (s == rank) break;
+            factor_column(&p, s, w + (k + s) * POP_CELL, row, m, k + s, places);
+            store_i(order + (k + s) * POP_CELL, p.pivots[s]);
         }
-        for (int64_t j = k + 1; j < n; j += POP_COLUMNS) eliminate(w + j * POP_CELL, row, m, multipliers, pivot);
+        float *rest = w + (k + rank) * POP_CELL, *end = w + n * POP_CELL;
+        if (rank == POP_STEPS)
+            for (; rest < end; rest += POP_WIDE * POP_CELL) subtract_steps(&p, rest, row, m, POP_STEPS, POP_WIDE);
+        for (; rest < end; rest += POP_CELL) {
+            if (rank == 1) subtract_steps(&p, rest, row, m, 1, 1);
+            if (rank == 2) subtract_steps(&p, rest, row, m, 2, 1);
+            if (rank == 3) subtract_steps(&p, rest, row, m, 3, 1);
+        }
     }
-    pop_v_i next = pop_v_set((int32_t)steps);
-    for (int64_t i = 0; i < m; i++) { /* rows that were no pivot follow in their order */
-        pop_v_i place = load_i(positions + i * POP_CELL);
-        pop_v_m waits = pop_v_gt(pop_v_set(0), place);
-        store_i(positions + i * POP_CELL, pop_v_select(waits, place, next));
-        next = pop_v_add(next, pop_v_keep(waits, pop_v_set(1)));
+    pop_v_i next = pop_v_set(~(int32_t)steps);
+    for (int64_t i = 0; i < m && steps < m; i++) { /* rows that were no pivot follow in their order */
+        pop_v_i place = load_i(places + i * POP_CELL);
+        pop_v_m waits = pop_v_eq(place, pop_v_set(0));
+        place = pop_v_select(waits, place, next);
+        store_i(places + i * POP_CELL, place);
+        next = pop_v_sub(next, pop_v_keep(waits, pop_v_set(1)));
+        for (int l = 0; l < POP_LANES; l++) memcpy(order + ~place[l] * POP_CELL + l, &(int32_t){(int32_t)i}, 4);
     }
 }
 
@@ -153,23 +216,26 @@ static void lu_share(const void *p, const pop_tile *tile)
 {
     const pop_factor_item *item = (const pop_factor_item *)p;
     const pop_factor_operand *o = item->operands;
-    const int64_t m = item->rows, n = item->columns, row = ((n + POP_COLUMNS) | 1) * POP_CELL;
-    float *w = workspace_of(tile), *positions = w + m * row, *multipliers = positions + m * POP_CELL;
+    const int64_t m = item->rows, n = item->columns, row = (((n + POP_STEPS - 1) & -POP_STEPS) | 1) * POP_CELL;
+    float *w = workspace_of(tile), *places = w + m * row, *order = places + m * POP_CELL, *multipliers = order + m * POP_CELL;
+    int32_t *room = (int32_t *)(void *)(multipliers + m * POP_STEPS * POP_CELL);
     lane_block read = {w, o[0].transposed ? POP_CELL : row, o[0].transposed ? row : POP_CELL, o[0].rows, o[0].columns, WHOLE};
-    lay_block(&read, o[0].line, bytes_of(o[0].format), (int32_t *)(void *)(multipliers + m * POP_CELL), w - POP_CELL, 0);
+    lane_block ordered = {order, m * POP_CELL, POP_CELL, 1, m, WHOLE};
+    room = lay_block(&read, o[0].line, bytes_of(o[0].format), room, w - POP_CELL, 0);
+    lay_block(&ordered, o[3].line, bytes_of(o[3].format), room, w - POP_CELL, 1);
     memset(w, 0, (size_t)(m * row) * sizeof *w); /* the columns that nobody reads */
     for (int64_t first = item->first; first < item->first + item->count; first += POP_LANES) {
         int lanes = (int)lesser(POP_LANES, item->first + item->count - first);
         gather_block(&o[0], place_of(tile, &o[0], first), lanes, &read);
-        factor_lu(w, row, m, n, positions, multipliers);
-        char *l_at = place_of(tile, &o[1], first), *u_at = place_of(tile, &o[2], first), *perm = place_of(tile, &o[3], first);
+        factor_lu(w, row, m, n, order, places, multipliers);
+        scatter_block(&o[3], place_of(tile, &o[3], first), lanes, &ordered);
+        char *l_at = place_of(tile, &o[1], first), *u_at = place_of(tile, &o[2], first);
         for (int64_t i = 0; i < m; i++) {
-            int32_t place[POP_LANES], row_of_a = (int32_t)i;
-            memcpy(place, positions + i * POP_CELL, sizeof place);
+            int32_t place[POP_LANES];
+            pop_v_store(place, 4, ~load_i(places + i * POP_CELL));
             if (o[1].format == POP_IS_F32) write_row_f32(&o[1], &o[2], l_at, u_at, lanes, w + i * row, place);
             else if (o[1].format == POP_IS_F16) write_row_f16(&o[1], &o[2], l_at, u_at, lanes, w + i * row, place);
             else write_row_bf16(&o[1], &o[2], l_at, u_at, lanes, w + i * row, place);
-            for (int l = 0; l < lanes; l++) memcpy(perm + l * o[3].matrix + place[l] * 4, &row_of_a, 4);
         }
     }
 }

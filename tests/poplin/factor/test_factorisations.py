@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.linalg
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from poplibs_py import poplin, profile, testing
 from poplibs_py.config import thread_limit
@@ -53,19 +55,21 @@ def test_whole_numbers_have_exact_factors_and_solutions(n):
     assert_same_bits(poplin.triangular_solve(t, x.swapaxes(1, 2) @ t, left_side=False), x.swapaxes(1, 2).copy())
 
 
-@pytest.mark.parametrize("shape", [(5, 5), (9, 4), (4, 9), (1, 6), (6, 1)])
-@pytest.mark.parametrize("batch", [1, 20])
-def test_lu_and_qr_are_those_of_scipy(shape, batch):
-    a = np.random.default_rng(3).standard_normal((batch, *shape)).astype(np.float32)
+@example((17, 6), 20, 3)
+@example((6, 17), 20, 3)
+@given(st.tuples(st.integers(1, 24), st.integers(1, 24)), st.sampled_from([1, LANES, 20]), st.integers(0, 2**32 - 1))
+def test_lu_and_qr_are_those_of_scipy(shape, batch, seed):
+    a = np.random.default_rng(seed).standard_normal((batch, *shape)).astype(np.float32)
     perm, low, up = poplin.lu(a)
     q, r = poplin.qr(a)
     balls = testing.bound("lu", a), testing.bound("qr", a)
     for i, matrix in enumerate(a.astype(np.float64)):
-        p, of_l, of_u = scipy.linalg.lu(matrix, p_indices=True)
-        order = np.argsort(p)[:min(shape)]  # rows without a pivot are in another order there
-        np.testing.assert_array_equal(perm[i][:min(shape)], order)
-        testing.assert_within_bound(of_u, balls[0][2][i])
-        testing.assert_within_bound(of_l[:min(shape)], balls[0][1][i][:min(shape)])
+        if np.isfinite(balls[0][0].radius[i]).all():  # no two candidates are as good a pivot
+            p, of_l, of_u = scipy.linalg.lu(matrix, p_indices=True)
+            order = np.argsort(p)[:min(shape)]  # rows without a pivot are in another order there
+            np.testing.assert_array_equal(perm[i][:min(shape)], order)
+            testing.assert_within_bound(of_u, balls[0][2][i])
+            testing.assert_within_bound(of_l[:min(shape)], balls[0][1][i][:min(shape)])
         of_q, of_r = scipy.linalg.qr(matrix, mode="economic")
         testing.assert_within_bound(of_q, balls[1][0][i])
         testing.assert_within_bound(of_r, balls[1][1][i])
@@ -150,8 +154,9 @@ def test_a_result_may_take_an_operand_s_place():
             np.testing.assert_array_equal(got, due)
 
 
-def test_every_level_and_number_of_threads_gives_the_same_bits():
-    batch, n, wide = 70, 13, 6
+@pytest.mark.parametrize(("n", "wide"), [(13, 6), (5, 18), (8, 8)])
+def test_every_level_and_number_of_threads_gives_the_same_bits(n, wide):
+    batch = 70
     rng = np.random.default_rng(5)
     a, b = definite(batch, n), rng.standard_normal((batch, n, wide)).astype(np.float32)
     general = rng.standard_normal((batch, n, wide)).astype(np.float32)
