@@ -45,7 +45,7 @@ class PlanConstraints:
     text: str = "{}"
 
     @classmethod
-    def parse(cls, constraints: Self | str | Mapping[str, Any] | None) -> Self:
+    def parse(cls, constraints: object) -> Self:
         """Check `constraints` (JSON text or nested mappings) and normalise it."""
         if isinstance(constraints, cls):
             return constraints

@@ -21,7 +21,7 @@ from ...target import Target
 from ..gemm.field import FieldDim
 from ..gemm.model import rounded
 from ..gemm.options import GemmOptions
-from ..gemm.plan import Epilogue
+from ..gemm.plan import Epilogue, Scratched
 from ..gemm.search import on_units
 from .model import Part
 from .params import ConvCall
@@ -103,7 +103,7 @@ class Box:
 
 
 @dataclass(frozen=True)
-class FewPlan:
+class FewPlan(Scratched):
     """How a convolution, or a phase of one, runs with few channels in a group.
 
     Attributes
@@ -141,11 +141,6 @@ class FewPlan:
 
     def __hash__(self) -> int:
         return hash(self.call)
-
-    @property
-    def kernel(self) -> Kernel:
-        """The kernel that multiplies."""
-        return self.selection.kernel
 
     @property
     def dims(self) -> tuple[FieldDim, ...]:
@@ -304,30 +299,6 @@ class FewPlan:
                 for dim, n in zip(self.dims, box.count, strict=True)
             )
         )
-
-    def offset(self, part: str) -> int:
-        """Where a part of the scratch begins."""
-        at = 0
-        for name, size in self.layout:
-            if name == part:
-                break
-            at += size
-        return at
-
-    @property
-    def scratch_bytes(self) -> int:
-        """Bytes that each thread takes."""
-        return sum(size for _, size in self.layout)
-
-    @property
-    def temporary_bytes(self) -> int:
-        """Bytes that a run takes beside its operands."""
-        return self.threads * self.scratch_bytes
-
-    @property
-    def fits(self) -> bool:
-        """Whether a run keeps to the limit."""
-        return self.memory_limit is None or self.scratch_bytes <= self.memory_limit
 
     @property
     def looks_ahead(self) -> bool:

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from ...formats import FP16, FP32, Array, Format
-from ...formats.metadata import METADATA_SCALES
+from ...formats import Array, Format
 from ...ops import Operand, Receiver, Request
 from ...popops.map_plan import Mapped, ScaledSum, plan_scaled
 from ...target import Target
-from ...target.types import data_type, type_of
+from ...target.types import data_type
 from ..convolution import ConvParams, ConvPlan, MultiPlan
 from ..convolution import plan_convolution as plan_modelled
 from ..convolution.modelled import PassCall, modelled_convolution, modelled_update
+from ..matmul.modelled import operands_lack
 from .params import Described
 
 __all__ = ["Asked", "lacks", "modelled_request", "pass_call", "typed", "with_updates"]
@@ -60,19 +60,10 @@ def lacks(operands: tuple[Operand, ...], out: Format, bias: Operand | None = Non
 
     Where it `updates` weights, `out` is theirs.
     """
-    if any(x.scales is not None for x in operands):
-        return "with scales but one of each operand"
-    if any(x.scale not in METADATA_SCALES for x in operands):
-        return f"at scales {' and '.join(str(x.scale) for x in operands)}: its own are -32 to 31"
-    formats = [x.format for x in operands]
-    kinds = {type_of(fmt) for fmt in formats}
-    if "" in kinds or len(kinds) > 1:
-        return f"of {' and '.join(map(str, formats))}"
-    if out not in (FP32, FP16) or (kinds == {"quarter"} and out == FP32):
-        return f"of {formats[0]} to {out}"
-    if updates and out != formats[0]:  # PopLibs makes a gradient of the operands' type
-        return f"of {formats[0]} that updates weights of {out}"
-    return "" if bias is None or bias.format == out else f"to {out} with a bias of {bias.format}"
+    said = operands_lack(operands, out, bias)
+    if not said and updates and out != operands[0].format:  # PopLibs makes a gradient of the operands' type
+        return f"of {operands[0].format} that updates weights of {out}"
+    return said
 
 
 def modelled_request(asked: Asked, params: ConvParams, how: Described, pass_: str, images: Operand, second: Operand,

@@ -18,7 +18,7 @@ from .model import rounded
 from .options import ACTIVATIONS, GemmOptions
 from .params import GemmParams
 
-__all__ = ["Epilogue", "GemmPlan", "laid_out", "panel_bytes", "prepared_bytes", "prepared_cells",
+__all__ = ["Epilogue", "GemmPlan", "Scratched", "laid_out", "panel_bytes", "prepared_bytes", "prepared_cells",
            "row_pitch", "stage_of", "sums_pitch"]
 
 HALF_PARTIALS_DEPTH = 128
@@ -63,8 +63,50 @@ class Epilogue:
         return self.alpha == 1.0 and self.beta == 0.0
 
 
+class Scratched(Explained):
+    """A plan of one kernel, and of the scratch that each thread lays out in parts."""
+
+    selection: Selection
+    threads: int
+    memory_limit: int | None
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel that multiplies."""
+        return self.selection.kernel
+
+    @property
+    def layout(self) -> tuple[tuple[str, int], ...]:
+        """Bytes of each part of a thread's scratch, in order."""
+        raise NotImplementedError
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes that each thread takes."""
+        return sum(size for _, size in self.layout)
+
+    @property
+    def temporary_bytes(self) -> int:
+        """Bytes that a run takes beside its operands."""
+        return self.threads * self.scratch_bytes
+
+    @property
+    def fits(self) -> bool:
+        """Whether a run keeps to the limit."""
+        return self.memory_limit is None or self.scratch_bytes <= self.memory_limit
+
+    def offset(self, part: str) -> int:
+        """Where a part of the scratch begins."""
+        at = 0
+        for name, size in self.layout:
+            if name == part:
+                break
+            at += size
+        return at
+
+
 @dataclass(frozen=True)
-class GemmPlan(Explained):
+class GemmPlan(Scratched):
     """How a dense product runs on this CPU.
 
     Attributes
@@ -133,11 +175,6 @@ class GemmPlan(Explained):
         return hash(self.params)
 
     @property
-    def kernel(self) -> Kernel:
-        """The kernel that multiplies."""
-        return self.selection.kernel
-
-    @property
     def elements(self) -> int:
         """Numbers of a 4-byte cell."""
         return 4 // self.compute_format.itemsize
@@ -162,13 +199,7 @@ class GemmPlan(Explained):
     @property
     def scratch_bytes(self) -> int:
         """Bytes that each thread takes."""
-        own = sum(size for _, size in self.layout)
-        return max(own, self.fallback.scratch_bytes if self.fallback else 0)
-
-    @property
-    def temporary_bytes(self) -> int:
-        """Bytes that a run takes beside its operands."""
-        return self.threads * self.scratch_bytes
+        return max(super().scratch_bytes, self.fallback.scratch_bytes if self.fallback else 0)
 
     @property
     def limit(self) -> int | None:
@@ -176,23 +207,9 @@ class GemmPlan(Explained):
         return None if self.memory_limit is None else self.threads * self.memory_limit
 
     @property
-    def fits(self) -> bool:
-        """Whether a run keeps to the limit."""
-        return self.memory_limit is None or self.scratch_bytes <= self.memory_limit
-
-    @property
     def flops(self) -> int:
         """Multiplications and additions."""
         return self.params.flops
-
-    def offset(self, part: str) -> int:
-        """Where a part of the scratch begins."""
-        at = 0
-        for name, size in self.layout:
-            if name == part:
-                break
-            at += size
-        return at
 
     def explain(self) -> Explanation:
         """Return what was decided, and the kernels that were considered."""

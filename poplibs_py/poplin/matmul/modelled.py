@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument, bad_type, one_of
-from ...formats import FP16, FP32, Array, Format, format_of
+from ...formats import FP16, FP32, Array, format_of
 from ...formats.metadata import METADATA_SCALES
 from ...kernels.records import ACTIVATIONS
 from ...ops import Operand, Receiver, Request, array_operand, catalogue, compiled, operand, receive, seed_of, unchanged
@@ -170,21 +170,26 @@ def lacks(a: Any, b: Any, out: Any, out_dtype: Any, alpha: Any, bias: Any) -> st
     if any(isinstance(x, PreparedMatrix) for x in (a, b)):
         return "of an operand that is prepared for this CPU"
     left, right = operand("a", a), operand("b", b)
-    kinds = [type_of(x.format) for x in (left, right)]
-    if left.scales is not None or right.scales is not None:
-        return "with scales but one of each operand"
-    if left.scale not in METADATA_SCALES or right.scale not in METADATA_SCALES:
-        return f"at scales {left.scale} and {right.scale}: its own are -32 to 31"
-    if "" in kinds or kinds[0] != kinds[1]:
-        return f"of {left.format} and {right.format}"
     if out_dtype is not None:
-        result: Format | None = format_of(out_dtype, "out_dtype")
+        result: Any = format_of(out_dtype, "out_dtype")
     else:
         result = default_result(left, right) if out is None else operand("out", out).format
-    if result not in (FP32, FP16) or (kinds[0] == "quarter" and result == FP32):
-        return f"of {kinds[0]} to {result}"
-    row = result if bias is None else operand("bias", bias).format
-    return "" if row == result else f"to {result} with a bias of {row}"
+    return operands_lack((left, right), result, None if bias is None else operand("bias", bias))
+
+
+def operands_lack(operands: tuple[Operand, ...], result: Any, bias: Operand | None) -> str:
+    """Return what of a sum of products no vertex does because of its operands, in words, or an empty string."""
+    if any(x.scales is not None for x in operands):
+        return "with scales but one of each operand"
+    if any(x.scale not in METADATA_SCALES for x in operands):
+        return f"at scales {' and '.join(str(x.scale) for x in operands)}: its own are -32 to 31"
+    formats = [x.format for x in operands]
+    kinds = {type_of(fmt) for fmt in formats}
+    if "" in kinds or len(kinds) > 1:
+        return f"of {' and '.join(map(str, formats))}"
+    if result not in (FP32, FP16) or (kinds == {"quarter"} and result == FP32):
+        return f"of {formats[0]} to {result}"
+    return "" if bias is None or bias.format == result else f"to {result} with a bias of {bias.format}"
 
 
 def modelled_request(a: Any, b: Any, out: Any, out_dtype: Any, bias: Any, activation: Any, target: Target,

@@ -36,10 +36,6 @@ class FullyConnectedConstraints(PlanConstraints):
 UNCONSTRAINED = FullyConnectedConstraints()
 
 
-def _constraints(key: str, value: object) -> FullyConnectedConstraints:
-    return FullyConnectedConstraints.parse(value)  # type: ignore[arg-type]
-
-
 @dataclasses.dataclass(frozen=True)
 class FullyConnectedOptions(PlannerOptions):
     """PopLibs' options of dynamic sparse layers; every field has PopLibs' default.
@@ -82,5 +78,5 @@ class FullyConnectedOptions(PlannerOptions):
     optimise_for_speed: bool = option(True, spelling="partitioner.optimiseForSpeed")
     force_bucket_spills: bool = option(False, spelling="partitioner.forceBucketSpills")
     use_actual_worker_split_costs: bool = option(False, spelling="partitioner.useActualWorkerSplitCosts")
-    plan_constraints: FullyConnectedConstraints = option(UNCONSTRAINED, _constraints)
+    plan_constraints: FullyConnectedConstraints = option(UNCONSTRAINED, lambda _, said: UNCONSTRAINED.parse(said))
     strict_memory: bool = option(False)

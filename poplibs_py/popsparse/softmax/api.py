@@ -10,9 +10,10 @@ import numpy as np
 
 from ...errors import bad_argument
 from ...formats import FP32, Array, Format
-from ...ops import RESULT, Operand, Receiver, Request, host_target, modelled_target, receive, target_of
+from ...ops import RESULT, Operand, Receiver, Request, host_target, modelled_target, on_tiles, receive, target_of
 from ...planner.facts import Load
 from ...target import Target
+from ...target.types import type_of
 from ..matrix import BlockSparseMatrix
 from ..operands import check_matrix, wrapping
 from ..parts import BLOCKS, COLUMN_INDICES, ROW_OFFSETS
@@ -271,12 +272,12 @@ def _on_machine(name: str, plan: SoftmaxPlan, result: _Result, target: Target | 
     request = _request(plan, result, *operands)
     if target_of(target).kind == "host":
         return request
-    from .modelled import lacks, on_tiles  # only here: to import it takes its time
+    from .modelled import SoftmaxTiles, lacks  # only here: to import it takes its time
 
     p, pattern = plan.params, operands[0].w.pattern
     machine, request.lacking = modelled_target(target, f"popsparse.{name}",
                                                lambda _: lacks(pattern, p.masks, p.formats))
-    return request if machine is None else on_tiles(request, pattern, p.formats, machine)
+    return on_tiles(request, machine and SoftmaxTiles(pattern, type_of(p.formats[0][0]), len(p.formats), machine))
 
 
 def _request(plan: SoftmaxPlan, result: _Result, first: _Stored, *more: _Stored) -> Request:

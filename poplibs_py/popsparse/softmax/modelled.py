@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...formats import Array, Format
-from ...ops import Request
 from ...planner import Explanation
 from ...planner.explain import Explained
 from ...planner.facts import Load, PlanFacts, TileMemory, facts_of
@@ -19,7 +18,7 @@ from ...target import TYPE_SIZES, Target
 from ...target.types import type_of
 from ..pattern import BlockPattern
 
-__all__ = ["SoftmaxTiles", "lacks", "on_tiles", "wholly_masked"]
+__all__ = ["SoftmaxTiles", "lacks", "wholly_masked"]
 
 
 @dataclass(frozen=True)
@@ -40,6 +39,11 @@ class SoftmaxTiles(Explained):
     data_type: str
     matrices: int
     target: Target
+
+    @property
+    def exchanged_bytes(self) -> int:
+        """Bytes that all tiles receive: none."""
+        return 0
 
     def tile_blocks(self) -> Array:
         """Return the stored blocks of each tile."""
@@ -84,16 +88,6 @@ def lacks(pattern: BlockPattern, masks: tuple[str, ...], formats: tuple[tuple[Fo
     if pattern.is_ragged:
         return "but of blocks that divide the matrix"
     return "with blocks that lie wholly in the masked triangle" if wholly_masked(pattern, masks) else ""
-
-
-def on_tiles(request: Request, pattern: BlockPattern, formats: tuple[tuple[Format, int], ...],
-             target: Target) -> Request:
-    """Make a request that of a modelled machine, whose tiles have rows of the pattern."""
-    plan, tell = SoftmaxTiles(pattern, type_of(formats[0][0]) or "", len(formats), target), request.tell
-    request.tell = lambda: (*tell()[:2], plan)
-    request.measure = lambda: {"tile_bytes": plan.tile_bytes(), "exchanged_bytes": 0}
-    request.lacking = ""
-    return request
 
 
 @facts_of.register
