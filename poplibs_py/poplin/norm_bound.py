@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..formats import FP32, Format, format_of
+from ..formats import FP32
 from ..formats.bounds import Ball, sum_ball
-from ..ops import result_format
+from ..popops.bound import finished, numbers
 from .norms import bessel
 
 __all__ = ["norm_gradients_bound", "norm_param_gradients_bound", "norm_statistics_bound",
@@ -39,8 +39,8 @@ def norm_statistics_bound(acts: Any, eps: float, *, unbiased_var_estimate: bool 
         off = np.maximum(np.abs(1 / np.sqrt(least) - inverse), np.abs(1 / np.sqrt(most) - inverse))
         off = np.where(least > 0, off + 4 * FP32.unit_roundoff * (inverse + off), np.inf)
     off = np.where(np.isfinite(mean.radius) & np.isfinite(off), off, np.inf)
-    made = _made(None, out_dtype, acts)
-    return mean.rounded(made), Ball(np.where(np.isfinite(off), inverse, 0.0), off).rounded(made)
+    deviation = Ball(np.where(np.isfinite(off), inverse, 0.0), off)
+    return finished(mean, None, out_dtype, acts), finished(deviation.rounded(FP32), None, out_dtype, acts)
 
 
 def norm_whiten_bound(acts: Any, mean: Any, inv_std_dev: Any, *, out: Any = None, out_dtype: Any = None,
@@ -48,8 +48,8 @@ def norm_whiten_bound(acts: Any, mean: Any, inv_std_dev: Any, *, out: Any = None
     """Return exact results and radii of a `norm_whiten` call."""
     x = _exact(acts)
     apart = (x - _spread(_exact(mean), x)).rounded(FP32)
-    made = _made(out, out_dtype, acts, mean, inv_std_dev)
-    return _scaled(_spread(_exact(inv_std_dev), x), apart).rounded(FP32).rounded(made)
+    ball = _scaled(_spread(_exact(inv_std_dev), x), apart).rounded(FP32)
+    return finished(ball, out, out_dtype, acts, mean, inv_std_dev)
 
 
 def normalise_bound(whitened: Any, gamma: Any, beta: Any, *, out: Any = None, out_dtype: Any = None,
@@ -57,22 +57,22 @@ def normalise_bound(whitened: Any, gamma: Any, beta: Any, *, out: Any = None, ou
     """Return exact results and radii of a `normalise` call."""
     x = _exact(whitened)
     scaled = (x * _spread(_exact(gamma), x)).rounded(FP32)
-    made = _made(out, out_dtype, whitened, gamma, beta)
-    return (scaled + _spread(_exact(beta), x)).rounded(FP32).rounded(made)
+    return finished((scaled + _spread(_exact(beta), x)).rounded(FP32), out, out_dtype, whitened, gamma, beta)
 
 
 def norm_gradients_bound(grad: Any, gamma: Any, *, out: Any = None, out_dtype: Any = None, target: Any = None) -> Ball:
     """Return exact results and radii of a `norm_gradients` call."""
     x = _exact(grad)
-    return (x * _spread(_exact(gamma), x)).rounded(FP32).rounded(_made(out, out_dtype, grad, gamma))
+    return finished((x * _spread(_exact(gamma), x)).rounded(FP32), out, out_dtype, grad, gamma)
 
 
 def norm_param_gradients_bound(grad: Any, whitened: Any, *, out: Any = None, out_dtype: Any = None,
                                target: Any = None) -> tuple[Ball, Ball]:
     """Return exact results and radii of a `norm_param_gradients` call."""
     g, x = _exact(grad), _exact(whitened)
-    made = _made(None, out_dtype, grad, whitened)
-    return _sum((x * g).rounded(FP32)).rounded(made), _sum(g).rounded(made)
+    of_gamma, of_beta = _sum((x * g).rounded(FP32)), _sum(g)
+    return (finished(of_gamma.rounded(FP32), None, out_dtype, grad, whitened),
+            finished(of_beta.rounded(FP32), None, out_dtype, grad, whitened))
 
 
 def norm_statistics_gradients_bound(grad: Any, whitened: Any, inv_std_dev: Any, *, unbiased_var_estimate: bool = False,
@@ -86,8 +86,8 @@ def norm_statistics_gradients_bound(grad: Any, whitened: Any, inv_std_dev: Any, 
     product = (product * Ball(np.asarray(scale), np.asarray(scale * FP32.unit_roundoff * (scale != 1)))).rounded(FP32)
     apart = (g - _spread(_mean(g, count), g)).rounded(FP32)
     inner = (apart - (x * _spread(product, g)).rounded(FP32)).rounded(FP32)
-    made = _made(out, out_dtype, grad, whitened, inv_std_dev)
-    return _scaled(_spread(_exact(inv_std_dev), g), inner).rounded(FP32).rounded(made)
+    ball = _scaled(_spread(_exact(inv_std_dev), g), inner).rounded(FP32)
+    return finished(ball, out, out_dtype, grad, whitened, inv_std_dev)
 
 
 def _scaled(by: Ball, x: Ball) -> Ball:
@@ -97,9 +97,7 @@ def _scaled(by: Ball, x: Ball) -> Ball:
 
 
 def _exact(value: Any) -> Ball:
-    with np.errstate(invalid="ignore"):
-        array = np.asarray(value, np.float32) if isinstance(value, (list, tuple)) else np.asarray(value)
-        return Ball.exact(array.astype(np.float64))
+    return Ball.exact(numbers(value))
 
 
 def _axes(x: Ball) -> tuple[int, ...]:
@@ -125,9 +123,3 @@ def _mean(x: Ball, count: int) -> Ball:
 
 def _spread(channels: Ball, like: Ball) -> Ball:
     return channels.reshape(1, -1, *(1,) * (like.centre.ndim - 2))
-
-
-def _made(out: Any, out_dtype: Any, *operands: Any) -> Format:
-    if out is not None or out_dtype is not None:
-        return format_of(out if out is not None else out_dtype)
-    return result_format(*(FP32 if isinstance(v, (list, tuple)) else format_of(v) for v in operands))

@@ -33,7 +33,7 @@ def _matrices(samples: Samples, bins: int, extent: int) -> Floats:
 
 def _linear(rois: Any, shape: Images, bins: tuple[int, int], how: dict[str, Any]) -> tuple[Floats, Floats, Floats, int]:
     """Rows' and columns' matrices, what each region divides by, and most roundings of a term."""
-    boxes = numbers(rois)[0]
+    boxes = numbers(rois)
     asked = {"sampling_ratio": 0, "spatial_scale": 1.0, "aligned": False, "drop_outside": False} | how
     rows, columns = (samples_of(boxes[:, axis], boxes[:, axis + 2], bins[d], shape.field[d], **asked)
                      for d, axis in enumerate((1, 0)))

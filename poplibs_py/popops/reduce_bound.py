@@ -26,7 +26,8 @@ import numpy as np
 
 from ..formats import FP16, FP32, Floats, QuarterArray, format_of
 from ..formats.bounds import Ball, gamma, sum_ball
-from ..ops import result_format, target_of
+from ..ops import target_of
+from .bound import finished
 
 __all__ = [
     "Rows", "all_bound", "any_bound", "argmax_bound", "argmin_bound", "has_nan_bound", "has_nan_or_inf_bound",
@@ -78,15 +79,7 @@ class Rows:
 
     def finished(self, ball: Ball, out: Any, out_dtype: Any) -> Ball:
         """The results of an FP32 ball, rounded to the call's format."""
-        ball = ball.reshape(*self.shape)
-        if out is not None:
-            target = out.format if isinstance(out, QuarterArray) else format_of(out)
-        else:
-            target = result_format(self.source) if out_dtype is None else format_of(out_dtype)
-        if target == FP32:
-            return ball
-        power = 2.0 ** out.element_scales().astype(np.float64) if isinstance(out, QuarterArray) else 1.0
-        return (ball * (1 / power)).rounded(target) * power
+        return finished(ball.reshape(*self.shape), out, out_dtype, self.source)
 
     def exactly(self, centre: Any) -> Ball:
         """Results that are what they are."""
@@ -162,7 +155,8 @@ def prod_bound(x: Any, axes: Any = None, *, keepdims: bool = False, out: Any = N
     return rows.finished(Ball(centre, np.where(risky, np.inf, radius)), out, out_dtype)
 
 
-def _extreme_bound(function: Callable[..., Any], x: Any, axes: Any, keepdims: bool, out: Any, out_dtype: Any) -> Ball:
+def _extreme_bound(function: Callable[..., Any], x: Any, axes: Any = None, *, keepdims: bool = False, out: Any = None,
+                   out_dtype: Any = None, target: Any = None) -> Ball:
     rows = Rows(x, axes, keepdims)
     if rows.integral:
         return rows.integers(function)
@@ -170,53 +164,31 @@ def _extreme_bound(function: Callable[..., Any], x: Any, axes: Any, keepdims: bo
         return rows.finished(Ball.exact(function(rows.values, axis=1)), out, out_dtype)
 
 
-def max_bound(x: Any, axes: Any = None, *, keepdims: bool = False, out: Any = None, out_dtype: Any = None,
-              target: Any = None) -> Ball:
+def max_bound(x: Any, axes: Any = None, **how: Any) -> Ball:
     """Return exact results of a `max` call, and the radii of their one rounding."""
-    return _extreme_bound(np.max, x, axes, keepdims, out, out_dtype)
+    return _extreme_bound(np.max, x, axes, **how)
 
 
-def min_bound(x: Any, axes: Any = None, *, keepdims: bool = False, out: Any = None, out_dtype: Any = None,
-              target: Any = None) -> Ball:
+def min_bound(x: Any, axes: Any = None, **how: Any) -> Ball:
     """Return exact results of a `min` call, and the radii of their one rounding."""
-    return _extreme_bound(np.min, x, axes, keepdims, out, out_dtype)
+    return _extreme_bound(np.min, x, axes, **how)
 
 
-def any_bound(x: Any, axes: Any = None, *, keepdims: bool = False, out: Any = None, target: Any = None) -> Ball:
-    """Return the truth values of an `any` call."""
-    rows = Rows(x, axes, keepdims)
-    return rows.exactly((rows.values != 0).any(1))
+def _known(function: Callable[[Floats], Any]) -> Callable[..., Ball]:
+    """Return what gives the results of an op that are known without an error: of each row what a function says."""
+    def bound(x: Any, axes: Any = None, *, keepdims: bool = False, out: Any = None, target: Any = None) -> Ball:
+        rows = Rows(x, axes, keepdims)
+        return rows.exactly(function(rows.values))
+
+    return bound
 
 
-def all_bound(x: Any, axes: Any = None, *, keepdims: bool = False, out: Any = None, target: Any = None) -> Ball:
-    """Return the truth values of an `all` call."""
-    rows = Rows(x, axes, keepdims)
-    return rows.exactly((rows.values != 0).all(1))
-
-
-def has_nan_bound(x: Any, axes: Any = None, *, keepdims: bool = False, out: Any = None, target: Any = None) -> Ball:
-    """Return the truth values of a `has_nan` call."""
-    rows = Rows(x, axes, keepdims)
-    return rows.exactly(np.isnan(rows.values).any(1))
-
-
-def has_nan_or_inf_bound(x: Any, axes: Any = None, *, keepdims: bool = False, out: Any = None,
-                         target: Any = None) -> Ball:
-    """Return the truth values of a `has_nan_or_inf` call."""
-    rows = Rows(x, axes, keepdims)
-    return rows.exactly((~np.isfinite(rows.values)).any(1))
-
-
-def argmax_bound(x: Any, axes: Any = None, *, keepdims: bool = False, out: Any = None, target: Any = None) -> Ball:
-    """Return the places of an `argmax` call."""
-    rows = Rows(x, axes, keepdims)
-    return rows.exactly(rows.values.argmax(1))
-
-
-def argmin_bound(x: Any, axes: Any = None, *, keepdims: bool = False, out: Any = None, target: Any = None) -> Ball:
-    """Return the places of an `argmin` call."""
-    rows = Rows(x, axes, keepdims)
-    return rows.exactly(rows.values.argmin(1))
+any_bound = _known(lambda rows: (rows != 0).any(1))
+all_bound = _known(lambda rows: (rows != 0).all(1))
+has_nan_bound = _known(lambda rows: np.isnan(rows).any(1))
+has_nan_or_inf_bound = _known(lambda rows: (~np.isfinite(rows)).any(1))
+argmax_bound = _known(lambda rows: rows.argmax(1))
+argmin_bound = _known(lambda rows: rows.argmin(1))
 
 
 def _spread_ball(rows: Rows, ddof: int) -> Ball:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ __all__ = ["bincount_bound", "cumulative_max_bound", "cumulative_min_bound", "cu
            "cumulative_sum_bound", "histogram_bound"]
 
 
-def _running(function: Callable[..., Any], x: Any, axis: Any, out: Any, out_dtype: Any, error: bool = False) -> Ball:
+def _running(function: Callable[..., Any], error: bool, x: Any, axis: Any = None, *, out: Any = None,
+             out_dtype: Any = None, target: Any = None) -> Ball:
     rows = Rows(x, axis, False)
     along = {} if axis is None else {"axis": axis}
     if rows.integral:
@@ -31,28 +33,9 @@ def _running(function: Callable[..., Any], x: Any, axis: Any, out: Any, out_dtyp
         return rows.finished(ball.rounded(FP32), out, out_dtype)
 
 
-def cumulative_sum_bound(x: Any, axis: Any = None, *, out: Any = None, out_dtype: Any = None,
-                         target: Any = None) -> Ball:
-    """Return exact results and radii of a `cumulative_sum` call."""
-    return _running(np.cumsum, x, axis, out, out_dtype, error=True)
-
-
-def cumulative_prod_bound(x: Any, axis: Any = None, *, out: Any = None, out_dtype: Any = None,
-                          target: Any = None) -> Ball:
-    """Return exact results and radii of a `cumulative_prod` call, whose float64 products are these."""
-    return _running(np.cumprod, x, axis, out, out_dtype)
-
-
-def cumulative_max_bound(x: Any, axis: Any = None, *, out: Any = None, out_dtype: Any = None,
-                         target: Any = None) -> Ball:
-    """Return exact results of a `cumulative_max` call, and the radii of their one rounding."""
-    return _running(np.maximum.accumulate, x, axis, out, out_dtype)
-
-
-def cumulative_min_bound(x: Any, axis: Any = None, *, out: Any = None, out_dtype: Any = None,
-                         target: Any = None) -> Ball:
-    """Return exact results of a `cumulative_min` call, and the radii of their one rounding."""
-    return _running(np.minimum.accumulate, x, axis, out, out_dtype)
+cumulative_sum_bound, cumulative_prod_bound = partial(_running, np.cumsum, True), partial(_running, np.cumprod, False)
+cumulative_max_bound = partial(_running, np.maximum.accumulate, False)
+cumulative_min_bound = partial(_running, np.minimum.accumulate, False)
 
 
 def histogram_bound(x: Any, levels: Any, *, absolute_of_input: bool = False, update: bool = False, out: Any = None,

@@ -9,11 +9,9 @@ from hypothesis import strategies as st
 
 from ..formats import BF16, FORMATS, Format, QuarterArray
 from ..popsparse import BlockPattern
-from .strategies import arrays, formats, layouts, options, relaid
+from .strategies import Call, arrays, formats, layouts, options, relaid
 
 __all__ = ["attention_calls", "attention_grad_calls"]
-
-Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 _NAMES = [f.name for f in FORMATS]
 

@@ -16,11 +16,10 @@ from ..kernels.records import numbers_of
 from ..ops import located
 from ..popsparse import BlockSparseMatrix, dynamic
 from .ops import find_op
-from .strategies import arrays, block_masks, extents, formats, layouts, options, relaid, scaled, shapes
+from .strategies import Call, arrays, block_masks, extents, formats, layouts, options, relaid, scaled, shapes
 
 __all__ = ["Call", "block_sparse_matrices", "calls"]
 
-Call = tuple[tuple[Any, ...], dict[str, Any]]
 """The operands of a call and its keywords."""
 
 _BLOCKS = ((1, 1), (4, 4), (8, 8), (16, 16), (3, 5), (1, 4), (32, 32))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ..formats import FORMATS, FP32
 from ..poplin.conv.params import Described, images_shape, weights_shape
 from ..poplin.convolution import ConvParams, FieldTransform, OutputTransform
-from .strategies import arrays, formats, layouts, options, relaid, scaled
+from .strategies import Call, arrays, formats, layouts, options, relaid, scaled
 
 __all__ = [
     "add_bias_calls",
@@ -24,7 +24,6 @@ __all__ = [
     "weight_update_calls",
 ]
 
-Call = tuple[tuple[Any, ...], dict[str, Any]]
 _NAMES = [f.name for f in FORMATS]
 _HOW: dict[str, Any] = {"partials_type": ["half"], "reproducible": [True], "available_memory_proportion": [0.0, 0.3]}
 _few = st.sampled_from([0, 0, 0, 1, 2])

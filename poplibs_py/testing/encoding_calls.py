@@ -9,12 +9,10 @@ from hypothesis import strategies as st
 
 from ..formats import FORMATS
 from .ordering_calls import numbers
-from .strategies import arrays, options
+from .strategies import Call, arrays, options
 
 __all__ = ["encode_one_hot_calls", "fill_calls", "iota_calls", "normalise_image_calls", "pad_calls",
            "spline_basis_calls", "spline_weighting_calls"]
-
-Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 _NAMES = [*(f.name for f in FORMATS), "int32", "uint8", "bool"]
 _FLOATS = [f.name for f in FORMATS[:3]]

@@ -10,12 +10,10 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from ..formats import BF16, FP16, FP32
-from .strategies import arrays, formats, layouts, options, relaid
+from .strategies import Call, arrays, formats, layouts, options, relaid
 
 __all__ = ["linspace_calls", "meshgrid2d_calls", "norm_gradients_calls", "norm_param_gradients_calls",
            "norm_statistics_calls", "norm_statistics_gradients_calls", "norm_whiten_calls", "normalise_calls"]
-
-Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 _FORMATS = (FP32, FP16, BF16)
 _DTYPES = [f.name for f in _FORMATS]

@@ -8,12 +8,10 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from .strategies import arrays, formats, layouts, options, relaid
+from .strategies import Call, arrays, formats, layouts, options, relaid
 
 __all__ = ["numbers", "partition_calls", "sort_calls", "sort_key_value_calls", "top_k_calls", "top_k_key_value_calls",
            "transpose_calls"]
-
-Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 _extent = st.sampled_from([0, 1, 2, 3, 7, 9, 16, 17, 33])
 _shapes: SearchStrategy[tuple[int, ...]] = (

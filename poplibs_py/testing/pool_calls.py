@@ -8,14 +8,12 @@ import numpy as np
 from hypothesis import strategies as st
 
 from ..formats import FORMATS, QuarterArray
-from ..popnn.pooling.bound import numbers
 from ..popnn.pooling.request import images, windows_asked
-from .strategies import arrays, formats, layouts, options, relaid
+from ..popops.bound import numbers
+from .strategies import Call, arrays, formats, layouts, options, relaid
 
 __all__ = ["max_pool_with_indices_calls", "pool_calls", "pool_indices_gradient_calls", "pool_input_gradient_calls",
            "roi_align_calls", "roi_align_input_gradient_calls"]
-
-Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 _NAMES = [f.name for f in FORMATS]
 _extent = st.sampled_from([1, 2, 3, 5, 9, 17, 40])
@@ -101,7 +99,7 @@ def pool_input_gradient_calls(draw: st.DrawFn) -> Call:
     grad = draw(_numbers(_pooled_shape(x, kernel, keywords)))
     how = keywords | draw(options({"out_dtype": _NAMES}))
     if op == "max":
-        values = numbers(x)[0]
+        values = numbers(x)
         x = np.round(np.clip(np.where(np.isfinite(values), values, 1.0), -2, 2)).astype(draw(
             st.sampled_from(["float32", "float16"])))
         how |= {"x": x, "pooled_x": pool(x, kernel, **keywords)} | draw(options({"use_scaled_gradient": [True]}))

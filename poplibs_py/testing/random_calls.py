@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from ..formats import FORMATS, format_of
-from .strategies import arrays, formats, layouts, options, relaid, shapes
+from .strategies import Call, arrays, formats, layouts, options, relaid, shapes
 
 __all__ = [
     "bernoulli_calls",
@@ -26,8 +26,6 @@ __all__ = [
     "truncated_normal_calls",
     "uniform_calls",
 ]
-
-Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 _WORD = st.integers(0, 2**32 - 1)
 _SEEDS = st.integers(0, 2**64 - 1) | st.tuples(_WORD, _WORD)

@@ -11,11 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from ..formats import FORMATS, QuarterArray
-from .strategies import arrays, formats, layouts, options, relaid
+from .strategies import Call, arrays, formats, layouts, options, relaid
 
 __all__ = ["bincount_calls", "histogram_calls", "reduce_calls", "reduction_calls", "scan_calls"]
-
-Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 _NAMES = [f.name for f in FORMATS]
 _extent = st.sampled_from([0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 33])

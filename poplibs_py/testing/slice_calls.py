@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from .strategies import arrays, formats, layouts, options, relaid
+from .strategies import Call, arrays, formats, layouts, options, relaid
 
 __all__ = ["dynamic_slice_calls", "dynamic_update_calls", "gather_calls", "scatter_calls"]
-
-Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 _POLICIES = ("clip", "skip", "wrap", "zero", "poplibs")
 _INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")

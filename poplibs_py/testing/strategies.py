@@ -21,6 +21,9 @@ from ..kernels.registry import FAMILIES, kernels
 from ..popsparse import BlockPattern
 from .data import random_operand
 
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+"""Operands and keywords of a call of an op."""
+
 __all__ = [
     "arrays",
     "block_masks",

@@ -6,6 +6,7 @@ non-linearities, each of which grows with its argument, by the ends of the inter
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +22,7 @@ from .params import SparseWeights
 from .request import Called
 from .sparse import dense_of
 
-__all__ = ["Numbers", "Steps", "attended", "described", "forward_balls", "forward_bound",
+__all__ = ["Numbers", "Steps", "attended", "bound_of", "forward_balls", "forward_bound",
            "given_of", "gru_fwd_bound", "lstm_fwd_bound", "next_cell",
            "rnn_fwd_bound"]
 
@@ -206,21 +207,11 @@ def _padded(x: Ball, columns: int) -> Ball:
     return Ball(np.pad(x.centre, rest), np.pad(x.radius, rest))
 
 
-def lstm_fwd_bound(*operands: Any, **how: Any) -> tuple[Ball, ...]:
-    """Return exact results and radii of an `lstm_fwd` call."""
-    return forward_bound(lstm.forward_call(*operands, **described(how)))
+def bound_of(balls: Callable[[Any], tuple[Ball, ...]], take: Callable[..., Any]) -> Callable[..., tuple[Ball, ...]]:
+    """Return what gives exact results and radii of an op's calls, whose arguments `take` reads."""
+    return lambda *operands, out=None, target=None, **how: balls(take(*operands, **how))
 
 
-def gru_fwd_bound(*operands: Any, **how: Any) -> tuple[Ball, ...]:
-    """Return exact results and radii of a `gru_fwd` call."""
-    return forward_bound(gru.forward_call(*operands, **described(how)))
-
-
-def rnn_fwd_bound(*operands: Any, **how: Any) -> tuple[Ball, ...]:
-    """Return exact results and radii of an `rnn_fwd` call."""
-    return forward_bound(vanilla.forward_call(*operands, **described(how)))
-
-
-def described(how: dict[str, Any]) -> dict[str, Any]:
-    """Return the keywords of a call that say what it computes."""
-    return {name: value for name, value in how.items() if name not in ("out", "target")}
+lstm_fwd_bound = bound_of(forward_bound, lstm.forward_call)
+gru_fwd_bound = bound_of(forward_bound, gru.forward_call)
+rnn_fwd_bound = bound_of(forward_bound, vanilla.forward_call)

@@ -5,8 +5,6 @@ Where the pass is run again, its own errors are carried through the derivatives.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...formats import FP32
@@ -14,7 +12,7 @@ from ...formats.bounds import Ball
 from . import gru, lstm, vanilla
 from .backward import ORDERS
 from .balls import chosen, slope_times, stacked, transposed
-from .bound import Numbers, attended, described, forward_balls, given_of, next_cell
+from .bound import Numbers, attended, bound_of, forward_balls, given_of, next_cell
 from .gradients import CalledBack
 
 __all__ = ["gru_bwd_bound", "lstm_bwd_bound", "rnn_bwd_bound"]
@@ -167,16 +165,5 @@ class _Pass:
         return made.rounded(p.state).reshape(p.steps, p.batch, p.inputs)
 
 
-def lstm_bwd_bound(*operands: Any, **how: Any) -> tuple[Ball, ...]:
-    """Return exact results and radii of an `lstm_bwd` call."""
-    return _Pass(lstm.called_back(*operands, **described(how))).results()
-
-
-def gru_bwd_bound(*operands: Any, **how: Any) -> tuple[Ball, ...]:
-    """Return exact results and radii of a `gru_bwd` call."""
-    return _Pass(gru.called_back(*operands, **described(how))).results()
-
-
-def rnn_bwd_bound(*operands: Any, **how: Any) -> tuple[Ball, ...]:
-    """Return exact results and radii of an `rnn_bwd` call."""
-    return _Pass(vanilla.called_back(*operands, **described(how))).results()
+lstm_bwd_bound, gru_bwd_bound, rnn_bwd_bound = (
+    bound_of(lambda call: _Pass(call).results(), cell.called_back) for cell in (lstm, gru, vanilla))

@@ -11,7 +11,7 @@ from ...formats.bounds import Ball
 from ...poplin.gemm.options import GemmOptions
 from ...poplin.gemm.search import may_flush, passes
 from .balls import multiplied
-from .bound import described
+from .bound import bound_of
 from .sparse import at_blocks
 from .update import CalledUpdate, gru_update, lstm_update, rnn_update
 
@@ -67,16 +67,4 @@ def _update(call: CalledUpdate) -> tuple[Ball, ...]:
                  for v, w in zip((*stored, added), (*call.matrices, None), strict=True))
 
 
-def lstm_wu_bound(*operands: Any, **how: Any) -> tuple[Ball, ...]:
-    """Return exact results and radii of an `lstm_wu` call."""
-    return _update(lstm_update(*operands, **described(how)))
-
-
-def gru_wu_bound(*operands: Any, **how: Any) -> tuple[Ball, ...]:
-    """Return exact results and radii of a `gru_wu` call."""
-    return _update(gru_update(*operands, **described(how)))
-
-
-def rnn_wu_bound(*operands: Any, **how: Any) -> tuple[Ball, ...]:
-    """Return exact results and radii of an `rnn_wu` call."""
-    return _update(rnn_update(*operands, **described(how)))
+lstm_wu_bound, gru_wu_bound, rnn_wu_bound = (bound_of(_update, take) for take in (lstm_update, gru_update, rnn_update))

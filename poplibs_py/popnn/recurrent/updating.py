@@ -78,7 +78,6 @@ class Update(Explained):
     at_once: tuple[int, int] = (1, 1)
     fits: bool = True
     threads: int = field(init=False)
-    _lowered: dict[Any, Lowered] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         self.threads = self._states(self.sizes.steps, self.sizes.planes).plan.threads
@@ -187,13 +186,7 @@ class Update(Explained):
                 np.multiply(before, arrays.reset[cut, :, 0], out=before, dtype=np.float32, casting="unsafe")
         return before
 
-    def _product(self, *which: Any) -> Lowered:
-        made = self._lowered.get(which)
-        if made is None:
-            made = self._lowered[which] = self._lower(*which)
-        return made
-
-    def _lower(self, columns: int, dtype: Format, steps: int, planes: int, beta: float, first: int = 0) -> Lowered:
+    def _product(self, columns: int, dtype: Format, steps: int, planes: int, beta: float, first: int = 0) -> Lowered:
         s, rows = self.sizes, steps * self.sizes.batch
         item = s.grads.itemsize
         grads = MatrixLayout(s.grads, s.planes * s.outputs * item, item, offset=first * s.outputs * item)
