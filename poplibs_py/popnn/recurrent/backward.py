@@ -7,7 +7,7 @@ from the states where it began.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -19,12 +19,12 @@ from ...poplin.gemm.params import MatrixLayout, contiguous
 from ...program import ComputeSet, Executable, Loop, Program, Segment, temporary
 from ...target import Target
 from .cells import BACKWARD, FORWARD, SCRATCH, Side, Strided, cells
-from .forward import NOTHING, LayerArrays, Loops, Made, Pass, Running, forward, looped, slots, state_product
+from .forward import NOTHING, Forward, LayerArrays, Loops, Made, Pass, Running, looped, slots, state_product
 from .params import RnnParams
 from .products import in_order, lying, matrix_of, multiply
 from .sparse import sparse_step
 
-__all__ = ["ORDERS", "BackArrays", "Backward", "Grads", "backward", "whole_params"]
+__all__ = ["ORDERS", "BackArrays", "Backward", "Grads", "whole_params"]
 
 (_GRADS, _CARRIED, _HELD, _CELL, _SAVED, _OLD, _OUT_GRAD, _LENGTHS, _OUT, _INIT, _ATTENTION, _ATTENTION_GRAD, _RESET,
  _STATE_GRADS, _STILL, _PACKED) = range(16)
@@ -56,28 +56,12 @@ class Grads(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Backward(Pass):
-    """A backward pass, ready.
+    """A backward pass, ready."""
 
-    Attributes
-    ----------
-    params : RnnParams
-    target : Target
-    """
-
-    params: RnnParams
-    target: Target
-    loops: Loops = field(init=False)
     direction = "backward"
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "loops", _loops(self.params, self.target))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return backward, (self.params, self.target)
-
-    def of_steps(self, steps: int) -> Backward:
-        """Return the pass of so many steps."""
-        return self if steps == self.params.steps else backward(replace(self.params, steps=steps), self.target)
+    def _looped(self) -> Loops:
+        return _loops(self.params, self.target)
 
     @cached_property
     def inputs(self) -> Any:
@@ -104,7 +88,7 @@ class Backward(Pass):
                                for beta in (0.0, 1.0)))
         if again:
             whole = whole_params(p)
-            taken += forward(whole, self.target).bytes_taken(steps) + size * starts
+            taken += Forward.of(whole, self.target).bytes_taken(steps) + size * starts
             taken += rows * size * (p.states + whole.saved * p.outputs)
         elif p.cell == "lstm":
             taken += (2 * rows * p.outputs + starts) * size if p.kept == 4 else 0
@@ -207,12 +191,6 @@ def _packs(p: RnnParams) -> tuple[Sequence[int], ...]:
     return ((0, 1), (2,)) if p.cell == "gru" and not p.reset_after else (range(p.gates),)
 
 
-@lru_cache(maxsize=256)
-def backward(params: RnnParams, target: Target) -> Backward:
-    """Return a backward pass; see `Backward`."""
-    return Backward(params, target)
-
-
 def _sides(p: RnnParams) -> dict[str, Side | None]:
     """Where everything is; what the forward pass kept is `p.saved` planes, the output last where it is among them."""
     o, state = p.outputs, p.state
@@ -295,7 +273,7 @@ class Kept:
             return
         last = self.init.copy(), _state(p, arrays.init[1] if p.cell == "lstm" else None, p.outputs)
         if back.again:
-            self.running = Running(forward(whole_params(p), target), arrays)
+            self.running = Running(Forward.of(whole_params(p), target), arrays)
         for first in range(0, p.steps, at_once):
             self.starts[first] = tuple(_copy(state) for state in last)  # type: ignore[assignment]
             if first + at_once < p.steps:

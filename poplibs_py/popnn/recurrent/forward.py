@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from .params import RnnParams, checked_limits
 from .products import StepProduct, in_order, lying, matrix_of, multiply, step_product
 from .sparse import SparseStep, sparse_step
 
-__all__ = ["Forward", "LayerArrays", "Loops", "Made", "Pass", "Running", "forward", "lengths_of", "looped",
+__all__ = ["Forward", "LayerArrays", "Loops", "Made", "Pass", "Running", "lengths_of", "looped",
            "slots", "state_product", "summed_biases"]
 
 (_OUT, _LAST, _CELL, _SAVED, _PRODUCT, _INPUT, _BIAS, _LENGTHS, _ATTENTION, _RESET, _SECOND, _PACKED) = range(12)
@@ -97,12 +97,40 @@ class Loops:
         return Explanation(problem, decisions, considered_kernels(self.selection))
 
 
+@dataclass(frozen=True, eq=False)
 class Pass(Explained):
-    """What passes forward and backward share: params, and loops that are ready."""
+    """What passes forward and backward share: params, and loops that are ready.
+
+    Attributes
+    ----------
+    params : RnnParams
+    target : Target
+    """
 
     params: RnnParams
-    loops: Loops
-    direction = ""
+    target: Target
+    loops: Loops = field(init=False)
+    direction: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "loops", self._looped())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).of, (self.params, self.target)
+
+    @classmethod
+    @lru_cache(maxsize=512)
+    def of(cls, params: RnnParams, target: Target) -> Self:
+        """Return the pass, as it was made before where it was."""
+        return cls(params, target)
+
+    def of_steps(self, steps: int) -> Self:
+        """Return the pass of so many steps."""
+        return self if steps == self.params.steps else self.of(replace(self.params, steps=steps), self.target)
+
+    def _looped(self) -> Loops:
+        """The loop over the steps."""
+        raise NotImplementedError
 
     @property
     def threads(self) -> int:
@@ -126,28 +154,12 @@ class Pass(Explained):
 
 @dataclass(frozen=True, eq=False)
 class Forward(Pass):
-    """A forward pass, ready.
+    """A forward pass, ready."""
 
-    Attributes
-    ----------
-    params : RnnParams
-    target : Target
-    """
-
-    params: RnnParams
-    target: Target
-    loops: Loops = field(init=False)
     direction = "forward"
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "loops", _loops(self.params, self.target))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return forward, (self.params, self.target)
-
-    def of_steps(self, steps: int) -> Forward:
-        """Return the pass of so many steps."""
-        return self if steps == self.params.steps else forward(replace(self.params, steps=steps), self.target)
+    def _looped(self) -> Loops:
+        return _loops(self.params, self.target)
 
     @cached_property
     def inputs(self) -> Any:
@@ -256,12 +268,6 @@ def summed_biases(p: RnnParams, given: Array | None) -> Array:
         made[:2] += biases[:2, 1]
     made[3] = biases[2, 1]
     return made
-
-
-@lru_cache(maxsize=256)
-def forward(params: RnnParams, target: Target) -> Forward:
-    """Return a forward pass; see `Forward`."""
-    return Forward(params, target)
 
 
 def _sides(p: RnnParams) -> dict[str, Side | None]:

@@ -9,7 +9,7 @@ from ...errors import bad_argument, flag
 from ...formats import Array
 from ...ops import Operand, Request, host_target, on_tiles
 from ...ops.parts import Part, results
-from .backward import BackArrays, Grads, backward
+from .backward import BackArrays, Backward, Grads
 from .modelled import modelled_backward
 from .params import RnnParams, numbers, optional
 from .request import Called, called, layer_arrays, request, saved_planes, spread, stretches
@@ -96,7 +96,7 @@ def backward_request(op: str, call: CalledBack, kind: Any, out: Any, target: Any
              Part((*sequence, *planes, p.outputs), p.state),
              *([Part((p.outputs, p.projected), p.state)] if p.projected else [])]
     made = results(out, parts, kind)
-    ready = backward(p, machine)
+    ready = Backward.of(p, machine)
     how = stretches(op, ready, layer.memory, lambda steps: ready.bytes_taken(steps, call.again), machine, plan)
     operands = (*layer.operands, call.grad, *call.last, call.intermediates, call.output)
     slots = [x is not None for x in operands]

@@ -17,7 +17,7 @@ from ...planner.explain import Explained
 from ...popsparse.matrix import BlockSparseMatrix
 from ...popsparse.operands import format_in
 from ...target import Target
-from .forward import LayerArrays, Made, Pass, forward, lengths_of
+from .forward import Forward, LayerArrays, Made, Pass, lengths_of
 from .modelled import modelled_forward
 from .params import GATES, RnnParams, SparseWeights, cell_params, gate_order, limits, numbers, optional, weights_of
 
@@ -207,7 +207,7 @@ def forward_request(op: str, call: Called, kind: Any, out: Any, target: Any) -> 
     kept = () if p.cell == "rnn" else (Part((*sequence, p.saved, p.outputs), p.state),)
     made = results(out, (output, *states, *kept), kind)
     machine = host_target(None, op)
-    layer = forward(p, machine)
+    layer = Forward.of(p, machine)
     how = stretches(op, layer, call.memory, layer.bytes_taken, machine, plan)
     present = [x for x in call.operands if x is not None]
     slots = [x is not None for x in call.operands]
