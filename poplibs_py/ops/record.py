@@ -13,9 +13,9 @@ from ..errors import UnsupportedError, bad_argument, bad_type
 from ..program import Face
 from .road import travel
 
-__all__ = ["Catalogue", "Op", "catalogue", "op"]
+__all__ = ["Catalogue", "Function", "Op", "catalogue", "op"]
 
-F = TypeVar("F", bound=Callable[..., Any])
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 _PACKAGE = __name__.partition(".")[0]
 LIBRARIES = ("popops", "popfloat", "poplin", "poprand", "popsparse", "popsparse.static", "popsparse.dynamic",
@@ -111,16 +111,16 @@ catalogue = Catalogue()
 
 
 def op(name: str, *, poplibs: str = "", bound: str, draws: str, written: str | None = "out",
-       values: tuple[str, ...] = (), reference: str = "") -> Callable[[F], F]:
+       values: tuple[str, ...] = (), reference: str = "") -> Callable[[Function], Function]:
     """Make a function that describes a call the face of an op, and put its record in the catalogue.
 
     The function documents the op. Given a call's arguments it returns a `Request`; the road does the rest.
     """
     record = Op(name, poplibs, bound, draws, written, values, reference)
 
-    def face_of(function: F) -> F:
+    def face_of(function: Function) -> Function:
         catalogue.add(record)
-        return cast(F, Face(function, travel, record, written, values))
+        return cast(Function, Face(function, travel, record, written, values))
 
     return face_of
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from ..errors import bad_argument, finite, one_of
 from ..ops import Operand, Request, modelled_target, op
 from ..ops.parts import Part, results
+from ..ops.record import Function
 from ..popops._reductions import axes_of
 from ..target import Target
 from ._rows import RowOperand, RowsParams, c_strides, repeated, row_of, rows_request
@@ -22,8 +23,6 @@ from .losses import Loss, loss_format
 from .softmax import numbers, truths
 
 __all__ = ["binary_cross_entropy", "binary_cross_entropy_with_logits", "huber_loss", "kl_divergence", "mse_loss"]
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 _FIRST = """
     Parameters

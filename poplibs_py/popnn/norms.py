@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from ..errors import bad_argument, finite, flag, whole
 from ..formats import FP32, Format, format_of
 from ..ops import Operand, Request, on_tiles, op, receive, result_format
 from ..ops.parts import Part, results
+from ..ops.record import Function
 from ..poplin.norms import bessel
 from ..popops._reductions import axes_of
 from ..target import Target
@@ -25,8 +26,6 @@ from .softmax import numbers
 
 __all__ = ["NormGradients", "batch_norm", "batch_norm_grad", "group_norm", "group_norm_grad", "instance_norm",
            "instance_norm_grad", "layer_norm", "layer_norm_grad", "rms_norm", "rms_norm_grad"]
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class NormGradients(NamedTuple):

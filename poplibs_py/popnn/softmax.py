@@ -9,21 +9,20 @@ lies. The bodies are in ``src_cython/kernels/rows/softmax.h``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from ..errors import bad_argument, bad_type, finite
 from ..formats import Format
 from ..ops import Operand, Request, argument, on_tiles, op, operand, receive, result_format
+from ..ops.record import Function
 from ..popops._reductions import axes_of
 from ..target import Target
 from ._rows import RowsParams, row_of, rows_request
 from .row_plans import softmax_on
 
 __all__ = ["log_softmax", "log_softmax_grad", "scaled_softmax_stable", "softmax", "softmax_grad"]
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 SCALED = 62000.0
 """What PopLibs' scaled softmax multiplies by, which keeps FP16 from subnormal numbers."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from ..formats import FP32, Format
 from ..formats.bounds import Ball
 from ..formats.reference import default_overflow
 from ..ops import Operand, Receiver, Request, modelled_target, op, receive
+from ..ops.record import Function
 from ..target import Target, resolve_target
 from ..target.types import type_of
 from ._made import shape_of
@@ -33,7 +34,6 @@ __all__ = ["ELEMENTWISE", "ElementwiseOp", "elementwise", "plan_elementwise", "r
 _MOST_ELEMENTS = 1 << 62
 
 Numbers = np.ndarray[Any, Any]
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 ELEMENTWISE: dict[str, ElementwiseOp] = {}
 """Every elementwise operation, by name."""

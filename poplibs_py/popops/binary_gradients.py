@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 
 from ..ops import Request, argument, op
+from ..ops.record import Function
 from ..target import Target
 from ._map import expressions_of, mapped
 from .binary import fmax, fmin, gt, lt, maximum, minimum, pow
@@ -22,8 +23,6 @@ from .ternary import select
 
 __all__ = ["atan2_grad", "clamp_grad", "div_grad", "fmax_grad", "fmin_grad", "maximum_grad", "minimum_grad", "mul_grad",
            "pow_grad", "select_grad"]
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 _EXPRESSIONS: dict[str, Callable[..., Any]] = {}
 """By name, what makes a gradient's expressions of its arguments' placeholders."""

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..errors import bad_argument, finite, flag, whole
 from ..ops import Request, op
+from ..ops.record import Function
 from ..target import Target
 from ._reduce import Way
 from ._reductions import Reduction, reduction_request
@@ -24,7 +25,6 @@ from ._reductions import Reduction, reduction_request
 __all__ = ["all", "any", "argmax", "argmin", "has_nan", "has_nan_or_inf", "logsumexp", "max", "mean", "min", "norm",
            "prod", "square_sum", "standard_deviation", "sum", "variance"]
 
-Function = TypeVar("Function", bound=Callable[..., Any])
 Axes = int | Sequence[int] | None
 
 _INDEX, TRUTH = np.dtype(np.int64), np.dtype(np.bool_)

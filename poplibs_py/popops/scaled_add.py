@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from ..errors import bad_type
 from ..formats import Format
 from ..formats.bounds import Ball
 from ..ops import Request, op, result_format
+from ..ops.record import Function
 from ..target import Target
 from ._map import array_operand, mapped
 from .expr import Expression, const, placeholder
@@ -18,9 +19,6 @@ from .map_bound import map_bound
 from .map_plan import ScaledSum
 
 __all__ = ["scaled_add", "scaled_subtract", "x_minus_ax_plus_by"]
-
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class _Sum(NamedTuple):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..errors import UnsupportedError, bad_argument, one_of, whole
 from ..formats import Array
 from ..ops import Request, op, seed_of
+from ..ops.record import Function
 from ._stream import seed_default
 from .arguments import Machine, Seed, Stream, TileMapping, result
 from .hardware import Dealer, seed_machine
@@ -17,17 +18,15 @@ from .law import Law, Place
 
 __all__ = ["Where", "counter_only", "random_op", "set_seed"]
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 PLACE = ("seed", "seed_modifier", "offset")
 """The parameters that each call has of its own: where in the stream it draws."""
 
 
 def random_op(poplibs: str = "", *, like: str = "", written: str | None = "out",
-              values: tuple[str, ...] = PLACE) -> Callable[[F], F]:
+              values: tuple[str, ...] = PLACE) -> Callable[[Function], Function]:
     """Make a function an op of this library, as `poplibs_py.ops.op` does: its bound and its draws have its name, or
     that of the op that it is `like`."""
-    def face_of(function: F) -> F:
+    def face_of(function: Function) -> Function:
         name = like or function.__name__
         return op(f"poprand.{function.__name__}", poplibs=poplibs, bound=f"poprand.bound:{name}_bound",
                   draws=f"testing.random_calls:{name}_calls", written=written, values=values)(function)

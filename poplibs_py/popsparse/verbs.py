@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from ..errors import InvalidTypeError
 from ..log import tell
 from ..ops import compiled, op
+from ..ops.record import Function
 from .plans import KernelPlan, checked_plan
 
 __all__ = ["PRODUCT", "STORED", "planned", "sparse_op"]
@@ -20,7 +21,6 @@ PRODUCT = {"w": STORED,
            "n": "int\n        Columns of op(X), or rows of a batch; dense operands are C-contiguous."}
 """What the functions that plan products take by position, and what their docstrings tell of it."""
 
-F = TypeVar("F", bound=Callable[..., Any])
 Plan = TypeVar("Plan", bound=KernelPlan)
 Run = Callable[..., Any]
 
@@ -143,7 +143,8 @@ def _completed(doc: str, names: Any, told: Mapping[str, str]) -> str:
     return f"{head}{begun}{own}\n{missing}{returns}{errors}\n{after}"
 
 
-def sparse_op(name: str, poplibs: str, bound: str, draws: str, written: str | None = "out") -> Callable[[F], F]:
+def sparse_op(name: str, poplibs: str, bound: str, draws: str,
+              written: str | None = "out") -> Callable[[Function], Function]:
     """Make a function that describes a call the face of an op, as `ops.op` does, its docstring completed.
 
     Parameters
@@ -156,7 +157,7 @@ def sparse_op(name: str, poplibs: str, bound: str, draws: str, written: str | No
     record = op(f"popsparse.{name}", poplibs=poplibs, bound=f"popsparse.{bound}", draws=f"testing.calls:{draws}",
                 written=written)
 
-    def face_of(function: F) -> F:
+    def face_of(function: Function) -> Function:
         if function.__doc__:
             function.__doc__ = _completed(function.__doc__, signature(function).parameters, _PARAMETERS)
         return record(function)

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...formats import BF16, FP32, Floats, Format, QuarterArray, format_of
+from ...formats import BF16, FP32, Floats
 from ...formats.bounds import Ball, gamma, matmul_ball, sum_ball
 from ...ops import result_format
-from ...popops.bound import finished
+from ...popops.bound import finished, format_of_operand
 from ...popops.bound import numbers as held
 from ..softmax_bound import row_sum, times
 from .lower import multiplies_bf16
@@ -62,12 +62,6 @@ class _Scores(NamedTuple):
     shape: tuple[int, ...]
 
 
-def _format(x: Any) -> Format:
-    if isinstance(x, QuarterArray):
-        return x.format
-    return FP32 if isinstance(x, (list, tuple, int, float)) else format_of(x)
-
-
 def _headed(x: Floats, heads: int, shares: int) -> Floats:
     """An operand by batch, head of keys, query head of these, tokens, elements."""
     wide = x if x.ndim > 2 else x[None]
@@ -97,7 +91,7 @@ def _kept(pattern: Any, batch: int, heads: int, shares: int) -> Truths:
 def _scores(q: Any, k: Any, v: Any, mask: Any, how: dict[str, Any], *others: Any) -> _Scores:
     """Balls of scores of a call."""
     asked: dict[str, Any] = {"scale": None, "causal": False, "query_offset": 0, "pattern": None} | how
-    halves = all(_format(x) == BF16 for x in (q, k, v, *others)) and multiplies_bf16()
+    halves = all(format_of_operand(x) == BF16 for x in (q, k, v, *others)) and multiplies_bf16()
     a, b, c = held(q), held(k), held(v)
     of_k = b.shape[-3] if b.ndim > 2 else 1
     shares = (a.shape[-3] if a.ndim > 2 else 1) // of_k if of_k else 1
@@ -241,6 +235,6 @@ def _results(makes: Sequence[Ball], known: np.ndarray[Any, Any], operands: Seque
         radius = np.where(alike & np.isfinite(ball.centre), ball.radius, np.inf)
         shape = held(x).shape
         dtype = out_dtype if out is None else out[number]
-        dtype = result_format(_format(x)) if dtype is None else dtype
+        dtype = result_format(format_of_operand(x)) if dtype is None else dtype
         found.append(finished(Ball(centre.reshape(shape), radius.reshape(shape)), None, dtype, x))
     return found[0], found[1], found[2]

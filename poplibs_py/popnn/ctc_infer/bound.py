@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ...formats import FP32, Floats, Format, format_of
+from ...formats import FP32, Floats, Format
 from ...formats.bounds import Ball
+from ...popops.bound import format_of_operand
 from ..ctc.bound import LEAST, MOST, legible, step_errors
 from ..ctc.reference import class_numbers, log_probabilities
 from .reference import beam_search, best_path
@@ -33,12 +34,6 @@ class _Recorded:
         numbers = np.asarray(self.scorer(prefix), np.float32).astype(np.float64)
         self.greatest = max(self.greatest, float(np.abs(numbers[np.isfinite(numbers)]).max(initial=0)))
         return numbers
-
-
-def _dtype(data: Any, out_dtype: Any) -> Format:
-    if out_dtype is not None:
-        return format_of(out_dtype)
-    return FP32 if isinstance(data, (list, tuple)) else format_of(data)
 
 
 def _balls(logs: Floats, errors: Floats, lengths: Any, labels: Any, dtype: Format) -> tuple[Ball, Ball, Ball]:
@@ -65,7 +60,7 @@ def ctc_greedy_decoder_bound(data: Any, data_lengths: Any = None, *, blank: int 
         each = log_probabilities(x, logits)[np.arange(len(x)), classes] if len(x) else np.zeros(0)
         logs[n], lengths[n], labels[n, 0, : len(found)] = each.sum(), len(found), found
         errors[n] = _SLACK * step_errors(x, logits)[1].sum() + 2e-9 + 1e-12 * abs(np.nan_to_num(each, neginf=0.0)).sum()
-    return _balls(logs, errors, lengths, labels, _dtype(data, out_dtype))
+    return _balls(logs, errors, lengths, labels, format_of_operand(data if out_dtype is None else out_dtype))
 
 
 def ctc_beam_search_decoder_bound(data: Any, data_lengths: Any = None, *, beams: int = 16, top_paths: int = 1,
@@ -96,4 +91,4 @@ def ctc_beam_search_decoder_bound(data: Any, data_lengths: Any = None, *, beams:
         errors[n] = path + _SLACK * sums.sum() + 2e-9 if clear else np.inf
         for i, (prefix, log) in enumerate(found.paths):
             logs[n, i], lengths[n, i], labels[n, i, : len(prefix)] = log, len(prefix), prefix
-    return _balls(logs, errors, lengths, labels, _dtype(data, out_dtype))
+    return _balls(logs, errors, lengths, labels, format_of_operand(data if out_dtype is None else out_dtype))
