@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from inspect import signature
 from typing import Any, TypeVar, cast
 
 from ..errors import UnsupportedError, bad_argument, bad_type
@@ -114,15 +115,37 @@ def op(name: str, *, poplibs: str = "", bound: str, draws: str, written: str | N
        values: tuple[str, ...] = (), reference: str = "") -> Callable[[Function], Function]:
     """Make a function that describes a call the face of an op, and put its record in the catalogue.
 
-    The function documents the op. Given a call's arguments it returns a `Request`; the road does the rest.
+    The function documents the op, but for the errors that all ops raise. Given a call's arguments it returns a
+    `Request`; the road does the rest.
     """
     record = Op(name, poplibs, bound, draws, written, values, reference)
 
     def face_of(function: Function) -> Function:
         catalogue.add(record)
+        function.__doc__ = _completed(function.__doc__ or "", signature(function).parameters)
         return cast(Function, Face(function, travel, record, written, values))
 
     return face_of
+
+
+_RAISES = """
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If an argument is of the wrong kind, shape or value. Nothing has been written then.
+"""
+_UNSUPPORTED = """    UnsupportedError
+        If `target` names a machine that has no vertex for it.
+"""
+
+
+def _completed(doc: str, names: Any) -> str:
+    """Return a docstring with the errors that every op raises, where it tells of no others."""
+    if "    Raises\n" in doc or "    Returns\n" not in doc:
+        return doc
+    places = [at for section in ("Warns", "Notes", "Examples") if (at := doc.find(f"\n    {section}\n")) >= 0]
+    at = min(places, default=len(doc.rstrip()) + 1)
+    return doc[:at] + _RAISES + _UNSUPPORTED * ("target" in names) + doc[at:]
 
 
 def located(path: str) -> Any:

@@ -59,10 +59,6 @@ def quantise(
     numpy.ndarray
         Of the dtype of `x`, laid out like it.
 
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind or value. Nothing has been written then.
 
     See Also
     --------

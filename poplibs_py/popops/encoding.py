@@ -50,13 +50,6 @@ def encode_one_hot(indices: Any, length: int, *, on: float = 1, off: float = 0, 
     numpy.ndarray [..., length]
         `out`, or a new array.
 
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind or value. Nothing has been written then.
-    UnsupportedError
-        If `target` names a machine that has no vertex for it.
-
     Examples
     --------
     >>> from poplibs_py import popops
@@ -115,13 +108,6 @@ def iota(n: int, start: int = 0, *, out: Any = None, dtype: object = None,
     numpy.ndarray [n]
         `out`, or a new array.
 
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind or value. Nothing has been written then.
-    UnsupportedError
-        If `target` names a machine that has no vertex for it.
-
     Examples
     --------
     >>> from poplibs_py import popops
@@ -170,13 +156,6 @@ def fill(shape: Any, value: float, *, out: Any = None, dtype: object = None,
     -------
     numpy.ndarray
         `out`, or a new array.
-
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind or value. Nothing has been written then.
-    UnsupportedError
-        If `target` names a machine that has no vertex for it.
 
     Examples
     --------

@@ -56,13 +56,6 @@ def sort(x: Any, axis: int | None = -1, *, descending: bool = False, out: Any = 
     numpy.ndarray
         `out`, or a new array of the dtype of `x`.
 
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind or value. Nothing has been written then.
-    UnsupportedError
-        If `target` names a machine that has no vertex for it.
-
     Notes
     -----
     The codes themselves, in one order that is the same at every instruction-set level: minus zero is before zero, NaNs

@@ -56,13 +56,6 @@ def normalise_image(x: Any, offsets: Any, scales: Any, in_scale: float = 1.0, *,
     numpy.ndarray [..., 4]
         ``(x * in_scale - offsets) * scales``, then a zero: float16 for uint8, else of the dtype of `x`.
 
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind or value. Nothing has been written then.
-    UnsupportedError
-        If `target` names a machine that has no vertex for it.
-
     Notes
     -----
     In FP32, each of the three steps rounded, and the result once more to float16. PopLibs computes in the result's
@@ -140,13 +133,6 @@ def spline_basis(pseudo: Any, kernel_size: Any, is_open: Any, degree: int = 1, *
         ``basis`` [e, s] in the format of `pseudo`, with ``s = (degree + 1)**d``, the first dimension fastest, and
         ``weight_index`` [e, s] of int32, likewise. NaN, and weight 0 along a dimension, where a coordinate is not
         finite.
-
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind or value. Nothing has been written then.
-    UnsupportedError
-        If `target` names a machine that has no vertex for it.
 
     Notes
     -----

@@ -85,13 +85,6 @@ def scaled_dot_product_attention(q: Any, k: Any, v: Any, mask: Any = None, *, sc
     numpy.ndarray [..., heads, queries, value elements], or Attention
         A query for which no key counts gives 0, and minus infinity as its logarithm.
 
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind or value. Nothing has been written then.
-    UnsupportedError
-        If `target` names a machine that has no vertices for it.
-
     Notes
     -----
     Scores are sums in FP32, in ascending order of elements; scale and mask are FP32, rounded each. Keys come 256 at a
@@ -158,13 +151,6 @@ def scaled_dot_product_attention_grad(grad: Any, q: Any, k: Any, v: Any, y: Any,
     -------
     AttentionGradients
         ``q_grad``, ``k_grad``, ``v_grad``: each of its operand's shape. Query heads that share keys add to the same.
-
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind or value. Nothing has been written then.
-    UnsupportedError
-        If `target` names a machine that has no vertices for it.
 
     Notes
     -----

@@ -69,13 +69,6 @@ def ctc_loss(data: Any, labels: Any, data_lengths: Any = None, label_lengths: An
         Infinite where the labels are impossible: too long for the steps, or of no probability. (PopLibs' logarithm of
         0 is -65504, so that its loss is about 65504 there.)
 
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind or value. Nothing has been written then.
-    UnsupportedError
-        If `target` names a machine that has no vertices for it.
-
     Notes
     -----
     Probabilities of paths are FP32 numbers with exponents of their own: of each step's sum, product and exponential

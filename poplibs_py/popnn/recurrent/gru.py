@@ -106,13 +106,6 @@ def gru_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None,
         What a backward pass reads: reset, update (before attention) and candidate; the state's part of the candidate
         with `reset_after`; the output without `output_full_sequence`. No planes for "full" or with `inference_only`.
 
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind, shape or value. Nothing has been written then.
-    UnsupportedError
-        If `target` is a machine that has no vertices for it.
-
     Notes
     -----
     ``h = c + u (h - c)`` with the candidate ``c = act(x W + b + (r h) U)``, or ``act(x W + b + r (h U + b'))`` with
@@ -195,13 +188,6 @@ def gru_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: 
     gate_grads : numpy.ndarray [steps, batch, planes, outputs]
         With respect to what the non-linearities of candidate, reset and update gates take, and with `reset_after` to
         the state's part of the candidate: for `gru_wu`. Zero past a row's length. PopLibs has three, in `cell_order`.
-
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind, shape or value. Nothing has been written then.
-    UnsupportedError
-        If `target` is a machine that has no vertices for it.
 
     Notes
     -----

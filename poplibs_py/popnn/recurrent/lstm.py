@@ -112,13 +112,6 @@ def lstm_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None
         cell's two are left out for
         "cell_and_tanh"; there is no plane for "full" or with `inference_only`. PopLibs has planes before the batch.
 
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind, shape or value. Nothing has been written then.
-    UnsupportedError
-        If `target` is a machine that has no vertices for it.
-
     Notes
     -----
     With gates after their non-linearities, ``c = f c + i g`` and ``h = o act(c)``. Products are sums in FP32 in any
@@ -202,13 +195,6 @@ def lstm_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases:
         past a row's length. PopLibs has them in `cell_order`.
     weights_projection_grad : numpy.ndarray [outputs, projected]
         With `weights_projection` alone.
-
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind, shape or value. Nothing has been written then.
-    UnsupportedError
-        If `target` is a machine that has no vertices for it.
 
     Notes
     -----

@@ -129,13 +129,6 @@ def lstm_wu(gate_grads: Any, x: Any, output: Any, *, weights_input: Any = None, 
         Or a BlockSparseMatrix, each.
     biases_grad : numpy.ndarray [4, outputs]
 
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind, shape or value. Nothing has been written then.
-    UnsupportedError
-        If `target` is a machine that has no vertices for it.
-
     Notes
     -----
     Sums over steps and batch in FP32, in any order, rounded once; PopLibs adds in the weights' type step by step
@@ -183,13 +176,6 @@ def gru_wu(gate_grads: Any, x: Any, output: Any, intermediates: Any = None, *, w
     weights_output_grad : numpy.ndarray [3, outputs, outputs]
     biases_grad : numpy.ndarray [3, outputs], or [3, 2, outputs] with `reset_after`
 
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind, shape or value. Nothing has been written then.
-    UnsupportedError
-        If `target` is a machine that has no vertices for it.
-
     Notes
     -----
     As for `lstm_wu`; states that are multiplied by reset gates are rounded to their format, as in the forward pass.
@@ -228,13 +214,6 @@ def rnn_wu(step_grads: Any, x: Any, output: Any, *, weights_input: Any = None, w
     weights_input_grad : numpy.ndarray [inputs, outputs]
     weights_output_grad : numpy.ndarray [outputs, outputs]
     biases_grad : numpy.ndarray [outputs]
-
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind, shape or value. Nothing has been written then.
-    UnsupportedError
-        If `target` is a machine that has no vertices for it.
 
     Notes
     -----

@@ -71,13 +71,6 @@ def rnn_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None,
     last_output : numpy.ndarray [batch, outputs]
         The state after each row's last step.
 
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind, shape or value. Nothing has been written then.
-    UnsupportedError
-        If `target` is a machine that has no vertices for it.
-
     Notes
     -----
     Products are sums in FP32 in any order, and all else is FP32; states are rounded to `out_dtype`, where PopLibs
@@ -141,13 +134,6 @@ def rnn_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: 
     init_output_grad : numpy.ndarray [batch, outputs]
     step_grads : numpy.ndarray [steps, batch, outputs]
         With respect to what the non-linearity takes: for `rnn_wu`. Zero past a row's length.
-
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind, shape or value. Nothing has been written then.
-    UnsupportedError
-        If `target` is a machine that has no vertices for it.
 
     Notes
     -----
