@@ -277,7 +277,8 @@ def _on_machine(name: str, plan: SoftmaxPlan, result: _Result, target: Target | 
     p, pattern = plan.params, operands[0].w.pattern
     machine, request.lacking = modelled_target(target, f"popsparse.{name}",
                                                lambda _: lacks(pattern, p.masks, p.formats))
-    return on_tiles(request, machine and SoftmaxTiles(pattern, type_of(p.formats[0][0]), len(p.formats), machine))
+    kind, matrices = type_of(p.formats[0][0]), len(p.formats)
+    return on_tiles(request, None if machine is None else SoftmaxTiles(pattern, kind, matrices, machine))
 
 
 def _request(plan: SoftmaxPlan, result: _Result, first: _Stored, *more: _Stored) -> Request:
