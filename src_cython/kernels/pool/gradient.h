@@ -145,13 +145,69 @@ POP_INLINE void pop_pool_gradient_lanes(const pop_pool_unit *u, const pop_pool_r
     }
 }
 
+/* FP32 of two axes, windows of 2 and 3 by 2: rows are all that is in this loop, so that its addresses stay in registers. Each
+ * asks for what the next channel has at its place. */
+typedef struct pop_pool_rows_of {
+    const char *x, *grads, *tops; /* of row 0, and of coordinate 0 */
+    char *to;
+    int64_t step, read, next_x, next_to; /* bytes to the next row and coordinate, to the next channel */
+    __mmask16 low, made;
+} pop_pool_rows_of;
+#define POP_POOL_GRADIENT_ROWS(taps)                                                                                  \
+    static __attribute__((noinline, noclone)) void pop_pool_gradient_rows_##taps(                                     \
+        pop_pool_rows_of p, const pop_pool_axis *axis, const pop_pool_reach *r, int64_t row, int64_t end)             \
+    {                                                                                                                 \
+        const pop_v_f nan = pop_v_splat(NAN);                                                                         \
+        const __m512i at[2] = {r->at[0], r->at[(taps) - 1]};                                                          \
+        const __mmask16 there[2] = {r->there[0], r->there[(taps) - 1]}, low = p.low, made = p.made;                   \
+        const int64_t *first = axis->first + row, *const last = axis->first + end, *const all = axis->coordinates;    \
+        const char *x = p.x + row * p.step;                                                                           \
+        char *to = p.to + row * p.step;                                                                               \
+        for (; first < last; first++, x += p.step, to += p.step) {                                                    \
+            const int64_t *near = all + first[0], *const stop = all + first[1];                                       \
+            const __m512 own = _mm512_maskz_loadu_ps(made, x);                                                        \
+            __m512 a = _mm512_setzero_ps();                                                                           \
+            __builtin_prefetch(x + p.next_x, 0, 3), __builtin_prefetch(to + p.next_to, 1, 3);                         \
+            for (; near < stop; near++) {                                                                             \
+                const int64_t from = *near * p.read;                                                                  \
+                const __m512 top = _mm512_mask_loadu_ps((__m512)nan, low, p.tops + from);                             \
+                const __m512 grad = _mm512_maskz_loadu_ps(low, p.grads + from);                                       \
+                for (int t = 0; t < (taps); t++) {                                                                    \
+                    const __m512 most = _mm512_permutexvar_ps(at[t], top);                                            \
+                    const __mmask16 same = _mm512_mask_cmp_ps_mask(there[t], (__m512)own, most, _CMP_EQ_OQ);          \
+                    a = _mm512_mask_add_ps(a, same, a, _mm512_permutexvar_ps(at[t], grad));                           \
+                }                                                                                                     \
+            }                                                                                                         \
+            _mm512_mask_storeu_ps(to, made, a);                                                                       \
+        }                                                                                                             \
+    }
+POP_POOL_GRADIENT_ROWS(1)
+POP_POOL_GRADIENT_ROWS(2)
+
+static void pop_pool_gradient_of_rows(const pop_pool_unit *u, const pop_pool_reach *r)
+{
+    const pop_pool *s = u->spec;
+    const pop_pool_segment *g = u->segment;
+    const pop_pool_operand *in = s->operands, *field = in + 1, *maxima = in + 2, *out = in + 3;
+    const int64_t step = s->axes->made_stride * 4, read = s->axes->read_stride * 4;
+    int64_t q = g->origin;
+    for (int64_t m = -g->shift; m < g->makes; m += r->lanes, q += r->advance) {
+        const pop_pool_rows_of p = {
+            pop_pool_base(u, field) + 4 * (g->made + m), pop_pool_base(u, in) + 4 * q, pop_pool_base(u, maxima) + 4 * q,
+            pop_pool_base(u, out) + 4 * (g->made + m), step, read, 4 * field->channel, 4 * out->channel,
+            (__mmask16)pop_pool_lanes(-q, s->read_extent - q), (__mmask16)pop_pool_lanes(-m, pop_least(r->lanes, g->makes - m))};
+        if (r->taps == 1) pop_pool_gradient_rows_1(p, s->axes, r, u->row, u->row + u->rows);
+        else pop_pool_gradient_rows_2(p, s->axes, r, u->row, u->row + u->rows);
+    }
+}
+
 static int pop_pool_gradient_by_registers(const pop_pool_unit *u, const pop_pool_reach *r)
 {
     static const int wide[4] = {0, 0, 0, 0};
     int format[4];
     if (r->lanes == 0 || !pop_pool_all_direct(u->spec, format)) return 0;
-    /* windows of 3 by 2 in FP32 are compiled for themselves */
-    if (!r->two && r->taps == 2 && memcmp(format, wide, sizeof wide) == 0) pop_pool_gradient_lanes(u, r, 0, 2, wide);
+    const int plain = u->spec->axis_count == 1 && !r->two && memcmp(format, wide, sizeof wide) == 0;
+    if (plain && (r->taps == 1 || r->taps == 2)) pop_pool_gradient_of_rows(u, r);
     else pop_pool_gradient_lanes(u, r, r->two, r->taps, format);
     return 1;
 }
