@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from ..formats import Array
 from ..ops import RESULT, Operand, Receiver, Request
-from ..program import Executable, Room, Sequence
+from ..program import Executable, OnArrays, Room, Sequence, Views
 
 __all__ = ["SequenceBuilder"]
 
@@ -50,7 +51,8 @@ class SequenceBuilder:
 
     def __init__(self, *operands: Array) -> None:
         self._memory: list[_Memory] = []
-        self._parts: list[tuple[Executable, list[Any]]] = []
+        self._parts: list[tuple[Executable | OnArrays, list[Any]]] = []
+        self._status: list[tuple[int, int, int]] = []
         self._room = Room(len(operands))
         self.operands = tuple(self._like(i, x) for i, x in enumerate(operands))
 
@@ -60,8 +62,8 @@ class SequenceBuilder:
         self._memory.append(_Memory(made, *self._room.take(made.size)))
         return np.ndarray(shape, dtype, made, 0, strides)
 
-    def call(self, face: Any, *arguments: Any, **named: Any) -> Array:
-        """Describe a call of an op, such as ``popops.add``; return what stands for its result."""
+    def call(self, face: Any, *arguments: Any, **named: Any) -> Any:
+        """Describe a call of an op, such as ``popops.add``; return what stands for its result, or for several."""
         request: Request = face.function(*arguments, **named)
         receiver = request.receiver
         if receiver.given is None:
@@ -69,17 +71,24 @@ class SequenceBuilder:
             request.receiver = Receiver(array, receiver.format)
         if request.program is not None and request.receiver.array.size:
             self.run(request.program, *(self._array(x, request.receiver) for x in request.operands))
-        return request.receiver.array
+        made = request.receiver.array
+        return request.wrap(made, None) if isinstance(request.wrap, Views) else made
 
     def run(self, program: Any, *arrays: Array) -> None:
         """Add a program that runs on arrays which stand for others, or are the same in every run."""
-        if not isinstance(program, Executable):
-            raise ValueError(f"program: got {type(program).__name__}; allowed: an executable")
-        self._parts.append((program, [self._source(x) for x in arrays]))
+        if isinstance(program, Sequence):
+            raise ValueError("program: got Sequence; allowed: an executable, or a function of arrays")
+        part = program if isinstance(program, Executable) else OnArrays(program, arrays)
+        self._parts.append((part, [self._source(x) for x in arrays]))
 
-    def made(self) -> Sequence:
-        """Return what runs all of it."""
-        return Sequence(self._parts, len(self.operands), self._room.bytes)
+    def end_where(self, status: Array) -> None:
+        """End a run behind what was added last where a byte of this, which it writes, is not zero."""
+        _, begin = self._source(status)
+        self._status.append((len(self._parts) - 1, begin, status.nbytes))
+
+    def made(self, refuse: Callable[..., Exception] | None = None) -> Sequence:
+        """Return what runs all of it; `refuse` makes what is raised of a status and the operands."""
+        return Sequence(self._parts, len(self.operands), self._room.bytes, self._status, refuse)
 
     def _like(self, operand: int, x: Array) -> Array:
         """Memory for an operand that lies as an array does."""

@@ -32,6 +32,10 @@ class Executable:
     def __call__(self, *arrays: Array) -> None: ...
     def timed(self, *arrays: Array) -> Array: ...
 
+class OnArrays:
+    operands: int
+    def __init__(self, function: Callable[..., Any], like: SequenceOf[Array]) -> None: ...
+
 class Sequence:
     programs: tuple[Any, ...]
     phases: tuple[str, ...]
@@ -40,7 +44,7 @@ class Sequence:
     refuse: Callable[..., Exception] | None
     def __init__(
         self,
-        parts: SequenceOf[tuple[Executable, SequenceOf[int | tuple[int, int] | Array]]],
+        parts: SequenceOf[tuple[Executable | OnArrays, SequenceOf[int | tuple[int, int] | Array]]],
         operands: int,
         room: int = 0,
         status: SequenceOf[tuple[int, int, int]] = (),

@@ -1,4 +1,4 @@
-# Sequences: executables one after another, in one run. What an op does that is made of others' programs is one, so that a
+# Sequences: executables, and functions of arrays, one after another, in one run. What an op does that is made of others' programs is one, so that a
 # repeated call of it runs in compiled code alone.
 
 cdef struct Source:
@@ -8,6 +8,8 @@ cdef struct Source:
 
 cdef struct Part:
     int64_t status, status_bytes  # where in the room the executable says what it refuses, and how much of it
+    int operands
+    bint on_arrays
 
 
 cdef int64_t lines(int64_t bytes) noexcept:
@@ -16,12 +18,49 @@ cdef int64_t lines(int64_t bytes) noexcept:
 
 
 @cython.final
+cdef class OnArrays:
+    """A function of arrays as a part of a sequence, such as one of LAPACK's: what is no executable.
+
+    Parameters
+    ----------
+    function : callable
+        It may raise, and keeps none of the arrays.
+    like : sequence of numpy.ndarray
+        What it is called with has these shapes, dtypes and strides.
+    """
+
+    cdef object function
+    cdef tuple dtypes, shapes, strides
+    cdef readonly int operands
+
+    def __init__(self, function, like):
+        self.function, self.operands = function, <int>len(like)
+        self.dtypes = tuple([x.dtype for x in like])
+        self.shapes = tuple([np.array(x.shape, np.intp) for x in like])
+        self.strides = tuple([np.array(x.strides, np.intp) for x in like])
+
+    cdef int run(self, char **operands) except -1:
+        cdef int i
+        cdef cnp.dtype dtype
+        cdef cnp.ndarray shape
+        cdef list arrays = []
+        for i in range(self.operands):
+            dtype, shape = <cnp.dtype>self.dtypes[i], <cnp.ndarray>self.shapes[i]
+            Py_INCREF(dtype)
+            arrays.append(PyArray_NewFromDescr(
+                PyArray_Type, dtype, <int>cnp.PyArray_SIZE(shape), <cnp.npy_intp *>cnp.PyArray_DATA(shape),
+                <cnp.npy_intp *>cnp.PyArray_DATA(<cnp.ndarray>self.strides[i]), operands[i], cnp.NPY_ARRAY_WRITEABLE, NULL))
+        self.function(*arrays)
+        return 0
+
+
+@cython.final
 cdef class Sequence:
     """Executables that run one after another, on a run's operands and on room for what they leave to each other.
 
     Parameters
     ----------
-    parts : sequence of (Executable, sequence)
+    parts : sequence of (Executable or OnArrays, sequence)
         With each executable, where its operands come from: the number of one of the run's operands, or that number and
         the bytes before what it takes, or an array that is always the same. The number behind the last is the room.
     operands : int
@@ -59,13 +98,14 @@ cdef class Sequence:
         if not 0 <= operands < MOST_OPERANDS:
             raise bad_argument("operands", operands, f"0 to {MOST_OPERANDS - 1}")
         self.executables = tuple([executable for executable, _ in parts])
-        if not all([type(executable) is Executable for executable in self.executables]):
+        if not all([type(executable) in (Executable, OnArrays) for executable in self.executables]):
             raise bad_argument("parts", "something else", "executables")
+        programs = [executable for executable in self.executables if type(executable) is Executable]
         self.n_operands, self.workspace_bytes, self.refuse, self.keep = operands, room, refuse, []
-        self.phases = tuple([phase for executable in self.executables for phase in executable.phases])
-        self.threads = max([executable.threads for executable in self.executables], default=1)
-        self.most_workspace = max([lines(executable.workspace_bytes) for executable in self.executables], default=0)
-        self.most_scratch = max([executable.threads * executable.scratch_bytes for executable in self.executables],
+        self.phases = tuple([phase for executable in programs for phase in executable.phases])
+        self.threads = max([executable.threads for executable in programs], default=1)
+        self.most_workspace = max([lines(executable.workspace_bytes) for executable in programs], default=0)
+        self.most_scratch = max([executable.threads * executable.scratch_bytes for executable in programs],
                                 default=0)
         self.sources = <Source *>calloc(max(1, sum([len(taken) for _, taken in parts])), sizeof(Source))
         self.parts = <Part *>calloc(max(1, len(parts)), sizeof(Part))
@@ -84,6 +124,7 @@ cdef class Sequence:
                     if not 0 <= source.operand <= operands:
                         raise bad_argument("parts", f"operand {source.operand}", f"0 to {operands}")
                 n += 1
+            self.parts[i].operands, self.parts[i].on_arrays = <int>len(taken), type(executable) is OnArrays
             i += 1
         for part, first, size in status:
             if not (0 <= part < i and 0 <= first and 0 < size <= room - first):
@@ -102,7 +143,7 @@ cdef class Sequence:
     @property
     def programs(self):
         """What runs, one after another."""
-        return tuple([executable.program for executable in self.executables])
+        return tuple([part.program for part in self.executables if type(part) is Executable])
 
     @property
     def temporary_bytes(self):
@@ -149,16 +190,19 @@ cdef class Sequence:
         cdef int64_t i
         cdef int k
         for i in range(PyTuple_GET_SIZE(self.executables)):
-            executable = <Executable>PyTuple_GET_ITEM(self.executables, i)
-            for k in range(executable.n_operands):
+            for k in range(part.operands):
                 own[k] = <char *>source.offset if source.operand < 0 else operands[source.operand] + source.offset
                 source += 1
             status = operands[self.n_operands] + part.status
             memset(status, 0, part.status_bytes)
-            if executable.run_in(own, workspace, scratch, brief, seconds):
-                executable.refuse_vertices()
-            if seconds != NULL:
-                seconds += executable.n_sets
+            if part.on_arrays:
+                (<OnArrays>PyTuple_GET_ITEM(self.executables, i)).run(own)
+            else:
+                executable = <Executable>PyTuple_GET_ITEM(self.executables, i)
+                if executable.run_in(own, workspace, scratch, brief, seconds):
+                    executable.refuse_vertices()
+                if seconds != NULL:
+                    seconds += executable.n_sets
             if any_set(status, part.status_bytes):
                 array = np.empty(part.status_bytes, np.uint8)
                 memcpy(cnp.PyArray_DATA(array), status, part.status_bytes)

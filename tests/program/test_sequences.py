@@ -10,7 +10,7 @@ import pytest
 from poplibs_py import popfloat, popops, profile
 from poplibs_py.errors import InvalidArgumentError, InvalidIndexError, InvalidTypeError
 from poplibs_py.popops._codes import adding, copying
-from poplibs_py.program import Room, Sequence, Views, memory_in_use, memory_peak
+from poplibs_py.program import OnArrays, Room, Sequence, Views, memory_in_use, memory_peak
 
 COPY = copying((4,), 4, (4,), (4,))
 WORDS = np.arange(1, 5, dtype=np.uint32)
@@ -38,6 +38,31 @@ def test_parts_take_operands_parts_of_them_room_and_constants():
     assert made.tolist() == [*NUMBERS * 11, *given]
     assert (run.operands, run.threads, run.temporary_bytes >= 128, memory_in_use()) == (2, 1, True, before)
     assert len(run.timed(given, made)) == len(run.phases) == 4
+
+
+def test_a_function_of_arrays_may_be_a_part():
+    room, seen = Room(2), []
+    middle = room.take(16)
+
+    def doubled(x, made):
+        seen.append((x.shape, x.strides, made.dtype))
+        made[...] = 2 * x.T
+
+    like = NUMBERS.reshape(2, 2)
+    run = Sequence([(COPY, (0, middle)), (OnArrays(doubled, (like.T, like)), (middle, 1))], 2, room.bytes)
+    made = np.zeros(4, np.float32)
+    run(NUMBERS, made)
+    assert made.tolist() == [2, 4, 6, 8]
+    assert seen == [((2, 2), (4, 8), np.float32)]
+    assert len(run.timed(NUMBERS, made)) == len(run.phases) == len(run.programs) == 1
+
+    def refusing(*_):
+        raise LookupError("no")
+
+    before = memory_in_use()
+    with pytest.raises(LookupError, match="no"):
+        Sequence([(OnArrays(refusing, (like,)), (0,))], 1, 64)(NUMBERS)
+    assert memory_in_use() == before
 
 
 def test_a_status_ends_a_run_and_gives_its_room_back():

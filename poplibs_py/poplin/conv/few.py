@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ...formats import BF16, FP16, FP32, Format
-from ...kernels import Kernel, Selection, select
+from ...kernels import Selection, select
 from ...planner.explain import Explanation, considered_kernels
 from ...program import threads_for
 from ...target import Target

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ... import popops
 from ...config import settings
 from ...errors import bad_argument, flag
-from ...formats import FP32, Array
-from ...ops import RESULT, Operand, Request, argument, modelled_target, op, result_format
+from ...formats import Array, format_of
+from ...ops import RESULT, Operand, Receiver, Request, argument, modelled_target, op, result_format
 from ...ops.parts import Part, results
 from ...planner.explain import Composition
+from ...popops.sequence import SequenceBuilder
 from ...target import Target
+from ..matmul.api import matmul
 from .api import result
-from .lower import Factoring, checked
+from .lower import Factoring, refusal_of
 from .lower import lower as lowered
 from .params import FactorParams, Lies, asked_dtype, matrices
 
@@ -77,16 +80,17 @@ def cholesky_grad(grad: Any, factor: Any, *, lower: bool = True, out: Any = None
     receiver = result(out, out_dtype, result_format(g.format, l.format), g.shape, (g, l))
     _, lacking = modelled_target(target, "poplin.cholesky_grad", lambda _: "of gradients")
 
-    def run(grads: Array, factors: Array, made: Array) -> None:
-        low, t = (_single(x if lower else x.swapaxes(-1, -2)) for x in (grads, factors))
-        t = np.tril(t)
-        half = np.tril(t.swapaxes(-1, -2) @ np.tril(low))
-        half *= 1 - np.eye(t.shape[-1], dtype=np.float32) / 2
-        s = _solve("factor", t, _solve("factor", t, half, transpose=True), left_side=False)
-        with np.errstate(over="ignore"):
-            made[...] = (s + s.swapaxes(-1, -2)) / 2
-
-    return _request("cholesky_grad", run, (g, l), receiver, lacking)
+    steps = _Steps((g, l), receiver)
+    grads, factors, made = steps.operands
+    if not lower:
+        grads, factors = _transposed(grads), _transposed(factors)
+    t = steps.triangle(factors)
+    half = steps.product(_transposed(t), steps.triangle(grads))
+    steps.write(half, lambda p, share, kept: popops.select(p * share, 0.0, kept), half,
+                1 - np.eye(half.shape[-1], dtype=np.float32) / 2, _triangle(half))
+    s = steps.solve("factor", t, steps.solve("factor", t, half, transpose=True), left_side=False)
+    steps.write(made, lambda a, b: (a + b) / 2, s, _transposed(s))
+    return steps.request("cholesky_grad", lacking)
 
 
 @op("poplin.triangular_solve_grad", bound=_BOUND + "triangular_solve_grad_bound",
@@ -150,21 +154,17 @@ def triangular_solve_grad(grad: Any, a: Any, x: Any, *, left_side: bool = True, 
     made = results(out, (Part(t.shape, fmt), Part(g.shape, fmt)), SolveGradients)
     _, lacking = modelled_target(target, "poplin.triangular_solve_grad", lambda _: "of gradients")
 
-    def run(grads: Array, triangles: Array, solutions: Array, buffer: Array) -> None:
-        tri, sol = _single(triangles), _single(solutions)
-        b_grad = _solve("a", tri, _single(grads), left_side=left_side, lower=lower, unit_diagonal=unit_diagonal,
+    steps = _Steps((g, t, y), made.receiver)
+    grads, triangles, solutions, buffer = steps.operands
+    a_grad, b_grad = made.views(buffer)
+    found = steps.solve("a", triangles, grads, left_side=left_side, lower=lower, unit_diagonal=unit_diagonal,
                         transpose=not transpose)
-        pair = (b_grad, sol.swapaxes(-1, -2)) if left_side else (sol.swapaxes(-1, -2), b_grad)
-        with np.errstate(over="ignore", invalid="ignore"):
-            a_grad = -(pair[0] @ pair[1])
-            a_grad = a_grad.swapaxes(-1, -2) if transpose else a_grad
-            views = made.views(buffer)
-            views[0][...] = (np.tril if lower else np.triu)(a_grad, (-1 if lower else 1) * unit_diagonal)
-            views[1][...] = b_grad
-
-    request = _request("triangular_solve_grad", run, (g, t, y), made.receiver, lacking)
-    request.wrap = made.wrap
-    return request
+    pair = found, _transposed(steps.single(solutions))
+    product = steps.product(*(pair if left_side else pair[::-1]))
+    steps.write(a_grad, lambda p, kept: popops.select(-p, 0.0, kept), _transposed(product) if transpose else product,
+                _triangle(a_grad, lower, int(unit_diagonal)))
+    steps.write(b_grad, lambda x: x, found)
+    return steps.request("triangular_solve_grad", lacking, made.wrap)
 
 
 @op("poplin.lu_grad", bound=_BOUND + "lu_grad_bound", draws="testing.factor_calls:lu_grad_calls")
@@ -221,26 +221,26 @@ def lu_grad(l_grad: Any, u_grad: Any, perm: Any, l: Any, u: Any, *, out: Any = N
     receiver = result(out, out_dtype, result_format(*formats), (*low.shape[:-1], n), (gl, gu, low, up))
     _, lacking = modelled_target(target, "poplin.lu_grad", lambda _: "of gradients")
 
-    def run(l_grads: Array, u_grads: Array, rows: Array, lowers: Array, uppers: Array, made: Array) -> None:
-        if not np.array_equal(np.sort(rows, -1), np.broadcast_to(np.arange(m), rows.shape)):
-            raise bad_argument("perm", "rows that repeat or are not there", "a permutation of the rows of each matrix")
-        t, v = np.tril(_single(lowers), -1), np.triu(_single(uppers))
-        t[..., range(k), range(k)] = 1
-        below, right = np.tril(_single(l_grads), -1), np.triu(_single(u_grads))
-        with np.errstate(over="ignore", invalid="ignore"):
-            first, last = slice(None, k), slice(k, None)
-            of_l = _transposed(t[..., first, :]) @ below[..., first, :] - right[..., last] @ _transposed(v[..., last])
-            of_u = right[..., first] @ _transposed(v[..., first]) - _transposed(t[..., last, :]) @ below[..., last, :]
-            middle = np.tril(of_l, -1) + np.triu(of_u)
-            high = np.concatenate([middle, below[..., k:, :]], -2)
-            high = _solve("u", v[..., :k], high, left_side=False, lower=False, transpose=True)
-            wide = np.concatenate([high[..., :k, :], right[..., k:]], -1)
-            wide = _solve("l", t[..., :k, :], wide, unit_diagonal=True, transpose=True)
-            whole = np.concatenate([wide, high[..., k:, :]], -2) if m > k else wide
-            back = np.argsort(rows, -1)[..., None]
-            made[...] = np.take_along_axis(whole, back, -2)
-
-    return _request("lu_grad", run, (gl, gu, order, low, up), receiver, lacking)
+    steps = _Steps((gl, gu, order, low, up), receiver)
+    l_grads, u_grads, rows, lowers, uppers, made = steps.operands
+    sources = steps.sources(rows)
+    below, right = steps.triangle(l_grads, diagonal=0.0), steps.triangle(u_grads, lower=False)
+    t, v = steps.triangle(lowers[..., :k, :], diagonal=1.0), steps.triangle(uppers[..., :k], lower=False)
+    of_l = steps.product(_transposed(t), below[..., :k, :])
+    of_u = steps.product(right[..., :k], _transposed(v))
+    if n > k:
+        steps.subtract(of_l, steps.product(right[..., k:], _transposed(steps.single(uppers[..., k:]))))
+    if m > k:
+        steps.subtract(of_u, steps.product(_transposed(steps.single(lowers[..., k:, :])), below[..., k:, :]))
+    steps.write(below[..., :k, :], lambda a, b, kept: popops.select(a, b, kept), of_l, of_u, _triangle(of_l, True, 1))
+    high = steps.solve("u", v, below, left_side=False, lower=False, transpose=True)
+    steps.write(right[..., :k], lambda x: x, high[..., :k, :])
+    wide = steps.solve("l", t, right, unit_diagonal=True, transpose=True)
+    if m > k:
+        steps.write(high[..., :k, :], lambda x: x, wide)
+        wide = high
+    steps.take_rows(made, wide, sources)
+    return steps.request("lu_grad", lacking, perm=2)
 
 
 @op("poplin.qr_grad", bound=_BOUND + "qr_grad_bound", draws="testing.factor_calls:qr_grad_calls")
@@ -291,27 +291,114 @@ def qr_grad(q_grad: Any, r_grad: Any, q: Any, r: Any, *, out: Any = None, out_dt
     receiver = result(out, out_dtype, result_format(*formats), (*t.shape[:-1], n), (gq, gr, t, v))
     _, lacking = modelled_target(target, "poplin.qr_grad", lambda _: "of gradients")
 
-    def run(q_grads: Array, r_grads: Array, orthogonal: Array, triangles: Array, made: Array) -> None:
-        x, b = _single(orthogonal), _single(q_grads)
-        upper, right = np.triu(_single(triangles)), np.triu(_single(r_grads))
-        with np.errstate(over="ignore", invalid="ignore"):
-            if n > k:
-                b = b + x @ (upper[..., k:] @ _transposed(right[..., k:]))
-            middle = np.tril(upper[..., :k] @ _transposed(right[..., :k]) - _transposed(b) @ x)
-            middle += _transposed(np.tril(middle, -1))
-            made[..., :k] = _solve("r", upper[..., :k], b + x @ middle, left_side=False, lower=False, transpose=True)
-            made[..., k:] = x @ right[..., k:]
+    steps = _Steps((gq, gr, t, v), receiver)
+    q_grads, r_grads, orthogonal, triangles, made = steps.operands
+    x, b = steps.single(orthogonal), steps.room(orthogonal.shape)
+    lead, right = steps.triangle(triangles[..., :k], lower=False), steps.triangle(r_grads, lower=False)
+    steps.write(b, lambda a: a, q_grads)
+    if n > k:
+        beside = _transposed(right[..., k:])
+        steps.add(b, steps.product(x, steps.product(steps.single(triangles[..., k:]), beside)))
+        steps.write(made[..., k:], lambda a: a, steps.product(x, right[..., k:]))
+    middle = steps.product(lead, _transposed(right[..., :k]))
+    steps.subtract(middle, steps.product(_transposed(b), x))
+    mirrored = steps.room(middle.shape)
+    steps.write(mirrored, lambda a, b, kept: popops.select(a, b, kept), middle, _transposed(middle), _triangle(middle))
+    steps.add(b, steps.product(x, mirrored))
+    steps.write(made[..., :k], lambda a: a, steps.solve("r", lead, b, left_side=False, lower=False, transpose=True))
+    return steps.request("qr_grad", lacking)
 
-    return _request("qr_grad", run, (gq, gr, t, v), receiver, lacking)
 
+class _Steps(SequenceBuilder):
+    """The steps of a gradient, each rounded to FP32, on operands in C order and what receives the result."""
 
-def _request(name: str, run: Any, operands: tuple[Operand, ...], receiver: Any, lacking: str) -> Request:
-    def told() -> tuple[str, str, Composition]:
-        shape = operands[0].shape
-        kernels = f"NumPy, {_solving(shape, True, True, False, False).kernel}"
-        return Composition(f"{name} {list(shape)}", kernels).told()
+    def __init__(self, operands: tuple[Operand, ...], receiver: Receiver) -> None:
+        self._given, self._receiver = tuple(x.in_c_order() for x in operands), receiver
+        arrays = (np.empty(x.shape, x.array.dtype) if x.gathered else x.array for x in self._given)
+        super().__init__(*arrays, receiver.array)
+        self._solves: list[tuple[str, Factoring]] = []
 
-    return Request(run, (*operands, RESULT), receiver, told, lacking=lacking, steady=True)
+    def write(self, result: Array, step: Callable[..., Any], *arrays: Array) -> None:
+        """Write what a step makes of arrays to another."""
+        self.call(popops.map, step, *arrays, out=result)
+
+    def add(self, x: Array, y: Array) -> None:
+        """Add to an array."""
+        self.write(x, lambda a, b: a + b, x, y)
+
+    def subtract(self, x: Array, y: Array) -> None:
+        """Subtract from an array."""
+        self.write(x, lambda a, b: a - b, x, y)
+
+    def single(self, x: Array) -> Array:
+        """Return numbers in FP32, in C order."""
+        if x.dtype == np.float32 and x.flags.c_contiguous:
+            return x
+        made = self.room(x.shape)
+        self.write(made, lambda a: a, x)
+        return made
+
+    def triangle(self, x: Array, lower: bool = True, diagonal: float | None = None) -> Array:
+        """Return triangles in FP32, zero elsewhere, with this diagonal in the place of their own."""
+        made, (rows, columns) = self.room(x.shape), x.shape[-2:]
+        rest = np.eye(rows, columns, dtype=np.float32) * np.float32(diagonal or 0.0)
+        self.write(made, lambda a, b, kept: popops.select(a, b, kept), x, rest,
+                   _triangle(x, lower, int(diagonal is not None)))
+        return made
+
+    def product(self, x: Array, y: Array) -> Array:
+        """Return ``x @ y``."""
+        made: Array = self.call(matmul, x, y)
+        return made
+
+    def solve(self, name: str, t: Array, b: Array, *, left_side: bool = True, lower: bool = True,
+              unit_diagonal: bool = False, transpose: bool = False) -> Array:
+        """Return solutions of triangular systems; singular ones are refused by this name."""
+        made = self.room(b.shape)
+        swapped, front = not left_side, b.shape[:-2]
+        n, k = b.shape[-2:] if left_side else b.shape[:-3:-1]
+        like = [Lies(format_of(x.dtype), x.shape[-2], x.shape[-1], change, i)
+                for i, (x, change) in enumerate(((t, transpose != swapped), (b, swapped), (made, swapped)))]
+        upper = lower == (transpose != swapped)
+        params = FactorParams("solve", front, n, k, tuple(like), upper=upper, unit=unit_diagonal)
+        factoring = lowered(params, settings.num_threads)
+        if b.size:
+            status = self.room((params.batch,), np.uint8)
+            self.run(factoring.run, t, b, made, status)
+            self.end_where(status)
+        self._solves.append((name, factoring))
+        return made
+
+    def sources(self, perm: Array) -> Array:
+        """Return, for each place that permutations put rows of a batch in, which of the batch's rows comes there."""
+        numbers = np.arange(perm.size, dtype=np.int32).reshape(perm.shape)
+        if not perm.size:
+            return numbers
+        keys, sources = self.call(popops.sort_key_value, perm, numbers)
+        self.end_where(self.call(popops.neq, keys, np.arange(perm.shape[-1]).astype(perm.dtype)))
+        return np.asarray(sources)
+
+    def take_rows(self, result: Array, x: Array, sources: Array) -> None:
+        """Write a batch's rows from where they come."""
+        if result.size:
+            table, indices = x.reshape(-1, x.shape[-1]), sources.reshape(-1, 1)
+            rows = self.call(popops.multi_slice, table, indices, index_policy="poplibs")
+            self.write(result, lambda a: a, rows.reshape(x.shape))
+
+    def request(self, name: str, lacking: str, wrap: Any = None, perm: int | None = None) -> Request:
+        """Return the request of the call, one of whose operands may be a permutation."""
+        what, solves = f"{name} {list(self.operands[0].shape)}", self._solves
+        kernels = ", ".join(dict.fromkeys(factoring.kernel for _, factoring in solves))
+
+        def refusal(failed: Array, *arrays: Array) -> Exception:
+            if perm is not None and (np.sort(arrays[perm], -1) != np.arange(arrays[perm].shape[-1])).any():
+                return bad_argument("perm", "rows that repeat or are not there",
+                                    "a permutation of the rows of each matrix")
+            word, solving = next(solve for solve in solves if not solve[1].params.unit)
+            return refusal_of(solving.params, word, failed)
+
+        return Request(self.made(refusal), (*self._given, RESULT), self._receiver,
+                       Composition(what, kernels).told, wrap=wrap, lacking=lacking)
 
 
 def _same_shape(name: str, x: Operand, other: str, grad: Operand) -> None:
@@ -323,27 +410,7 @@ def _transposed(x: Array) -> Array:
     return x.swapaxes(-1, -2)
 
 
-def _single(x: Array) -> Array:
-    with np.errstate(invalid="ignore"):
-        return np.ascontiguousarray(x, np.float32)
-
-
-def _solve(name: str, t: Array, b: Array, *, left_side: bool = True, lower: bool = True, unit_diagonal: bool = False,
-           transpose: bool = False) -> Array:
-    """Solve triangular systems of FP32 arrays; singular ones are refused by this name."""
-    made = np.empty(b.shape, np.float32)
-    if b.size:
-        solving = _solving(b.shape, left_side, lower, unit_diagonal, transpose)
-        checked(solving, name)(np.ascontiguousarray(t), np.ascontiguousarray(b), made)
-    return made
-
-
-def _solving(shape: tuple[int, ...], left_side: bool, lower: bool, unit_diagonal: bool, transpose: bool) -> Factoring:
-    """Return what solves systems of FP32 operands in C order, with right-hand sides of a shape."""
-    swapped = not left_side
-    n, k = shape[-2:] if left_side else shape[:-3:-1]
-    lies = Lies(FP32, shape[-2], shape[-1], swapped, 1)
-    operands = Lies(FP32, n, n, transpose != swapped, 0), lies, replace(lies, operand=2)
-    upper = lower == (transpose != swapped)
-    params = FactorParams("solve", shape[:-2], n, k, operands, upper=upper, unit=unit_diagonal)
-    return lowered(params, settings.num_threads)
+def _triangle(x: Array, lower: bool = True, beside: int = 0) -> Array:
+    """Return which elements of a matrix are in its triangle, or so many places away from the diagonal in it."""
+    rows, columns = x.shape[-2:]
+    return np.tri(rows, columns, -beside, dtype=bool) if lower else ~np.tri(rows, columns, beside - 1, dtype=bool)

@@ -20,7 +20,7 @@ from ...program import Executable, Segment, Sequence, host_program, spread
 from .model import LANES, side_by_side, threads_of
 from .params import FactorParams, Lies
 
-__all__ = ["Factoring", "checked", "lower", "on_kernels"]
+__all__ = ["Factoring", "checked", "lower", "on_kernels", "refusal_of"]
 
 _ITEM = dtype_of("pop_factor_item")
 _BLOCK, _PANEL = 4, 16  # rows that registers hold (LU: steps), and right-hand sides of a panel: kernels/factor/solve.h
@@ -88,8 +88,7 @@ def checked(factoring: _Factoring, name: str) -> Callable[..., None]:
     p, run = factoring.params, factoring.run
 
     def refusal(failed: Array, *_: Array) -> Exception:
-        got, allowed = REFUSALS[p.op]
-        return bad_argument(name, f"{p.which(failed)}, which is {got}", allowed)
+        return refusal_of(p, name, failed)
 
     if isinstance(run, Executable):
         count = run.operands - 1
@@ -102,6 +101,12 @@ def checked(factoring: _Factoring, name: str) -> Callable[..., None]:
             raise refusal(failed)
 
     return run_checked
+
+
+def refusal_of(p: FactorParams, name: str, failed: Array) -> Exception:
+    """Return what is raised where matrices of the operand of this name are none that can be factored."""
+    got, allowed = REFUSALS[p.op]
+    return bad_argument(name, f"{p.which(failed)}, which is {got}", allowed)
 
 
 @lru_cache(maxsize=1024)
