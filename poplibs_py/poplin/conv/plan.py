@@ -1,8 +1,8 @@
 """The plan of a convolution on this CPU: the products that it is made of, and how each runs.
 
 A product is of matrices that are gathered while they are packed (`GemmPlan`), or, with few channels in a group, of
-lanes side by side (`FewPlan`), or in a gradient of weights of windows (`WindowPlan`); or one at each point of Winograd's
-transforms (`Winograd`).
+lanes side by side (`FewPlan`), or in a gradient of weights of windows (`WindowPlan`); or one at each point of
+Winograd's transforms (`Winograd`).
 """
 
 from __future__ import annotations
