@@ -157,7 +157,8 @@ def lower(params: StridedParams, threads: int, mapping: LinearMapping | None = N
     axes = axes or [Axis(1, sizes, (1,) * len(sizes), (0,) * len(sizes))]
     chain, steps = _chain(params)
     inputs = len(params.inputs)
-    codecs = [*map(_reader, params.inputs, chain.lanes), *map(_writer, params.outputs, chain.lanes[inputs:])]
+    codecs = [codec("decode" if i < inputs else "encode", x.format, lane)
+              for i, (x, lane) in enumerate(zip(params.operands, chain.lanes, strict=False))]
     count = int(np.prod(params.shape, dtype=np.int64))
     spec = np.zeros(1, _SPEC)
     straddles = len(axes) > 1 and axes[-1].extent < _SHORT_ROW and not any(o.blocks for o in params.operands)
@@ -195,14 +196,6 @@ def _takes_codes(op: str, params: StridedParams, lanes: tuple[str, ...]) -> bool
         return False
     formats = "->".join(",".join(side) for side in (lanes[:len(params.inputs)], lanes[len(params.inputs):]))
     return "any" not in formats and any(k.op == op and formats in k.served for k in kernels("elementwise"))
-
-
-def _reader(x: StridedOperand, lane: str) -> Kernel | None:
-    return codec("decode", x.format, lane)
-
-
-def _writer(x: StridedOperand, lane: str) -> Kernel | None:
-    return codec("encode", x.format, lane)
 
 
 def _mode(i: int, params: StridedParams, axes: list[Axis], straddles: bool) -> int:

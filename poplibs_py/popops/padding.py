@@ -27,10 +27,6 @@ COMPUTED = ("linear_ramp", "maximum", "mean", "median", "minimum")
 """Modes whose numbers are computed from those of the operand."""
 
 
-def _clipped(places: Array, n: int) -> Array:
-    return np.clip(places, 0, n - 1)
-
-
 def _reflected(places: Array, n: int) -> Array:
     turned = places % max(1, 2 * (n - 1))
     return np.where(turned < n, turned, 2 * (n - 1) - turned)
@@ -42,7 +38,8 @@ def _mirrored(places: Array, n: int) -> Array:
 
 
 COPIED: dict[str, Callable[[Array, int], Array]] = {
-    "edge": _clipped, "reflect": _reflected, "symmetric": _mirrored, "wrap": lambda places, n: places % n}
+    "edge": lambda places, n: np.clip(places, 0, n - 1), "reflect": _reflected, "symmetric": _mirrored,
+    "wrap": lambda places, n: places % n}
 """Modes whose numbers are those of the operand: from where, given places counted from its first, and its extent."""
 
 _NOT_COPIED = ("wrap", "symmetric", *COMPUTED)  # on a modelled machine

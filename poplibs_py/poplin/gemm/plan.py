@@ -304,11 +304,6 @@ def sums_pitch(plan: GemmPlan, nc: int) -> int:
     return cols if plan.sums == Sums.TILE else rounded(nc, 16) + 16
 
 
-def prepared_columns(plan: GemmPlan) -> int:
-    """Columns of prepared panels, the last one padded."""
-    return rounded(plan.params.n, plan.kernel.block[1])
-
-
 def prepared_cells(plan: GemmPlan) -> int:
     """Cells of the whole depth of a prepared panel."""
     return rounded(plan.params.k, plan.kernel.grain[2]) // plan.elements
@@ -316,4 +311,5 @@ def prepared_cells(plan: GemmPlan) -> int:
 
 def prepared_bytes(plan: GemmPlan) -> int:
     """Bytes of B prepared under a plan."""
-    return 4 * prepared_columns(plan) * prepared_cells(plan) * plan.parts[1]
+    columns = rounded(plan.params.n, plan.kernel.block[1])  # the last panel is padded
+    return 4 * columns * prepared_cells(plan) * plan.parts[1]

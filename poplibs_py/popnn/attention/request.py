@@ -12,7 +12,7 @@ import numpy as np
 from ...config import settings
 from ...errors import bad_argument, bad_type, finite, flag, instance, whole
 from ...formats import FP32, Array, Format
-from ...ops import RESULT, Operand, Receiver, Request, argument, host_target, on_tiles, operand, result_format
+from ...ops import RESULT, Operand, Receiver, Request, argument, host_target, on_tiles, operand
 from ...ops.one_kernel import OneKernel
 from ...ops.parts import Part, results
 from ...planner.ladder import Memory, within
@@ -270,11 +270,6 @@ def _within_memory(op: str, params: AttentionParams, memory: Memory) -> tuple[On
 
     least = lower(params, settings.num_threads, False)
     return within(f"popnn.{op}", planned, memory, host, lambda: least.executable.program.arena_bytes, least.threads)
-
-
-def default_format(*operands: Operand) -> Format:
-    """The result's format where none is asked for."""
-    return result_format(*(x.format for x in operands))
 
 
 def parts_of(h: Heads, out: Any, formats: list[tuple[str, tuple[int, ...], Format]], kind: Any
