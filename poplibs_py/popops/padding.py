@@ -16,6 +16,7 @@ from ..target import Target
 from ._made import code_of, coded, write
 from ._ordering import numbers
 from .making_steps import copy_plan
+from .sequence import SequenceBuilder
 
 __all__ = ["pad"]
 
@@ -27,23 +28,12 @@ COMPUTED = ("linear_ramp", "maximum", "mean", "median", "minimum")
 """Modes whose numbers are computed from those of the operand."""
 
 
-def _reflected(places: Array, n: int) -> Array:
-    turned = places % max(1, 2 * (n - 1))
-    return np.where(turned < n, turned, 2 * (n - 1) - turned)
-
-
-def _mirrored(places: Array, n: int) -> Array:
-    turned = places % (2 * n)
-    return np.where(turned < n, turned, 2 * n - 1 - turned)
-
-
-COPIED: dict[str, Callable[[Array, int], Array]] = {
-    "edge": lambda places, n: np.clip(places, 0, n - 1), "reflect": _reflected, "symmetric": _mirrored,
-    "wrap": lambda places, n: places % n}
-"""Modes whose numbers are those of the operand: from where, given places counted from its first, and its extent."""
+PERIODS: dict[str, Callable[[int], int]] = {
+    "reflect": lambda n: max(1, 2 * (n - 1)), "symmetric": lambda n: 2 * n, "wrap": lambda n: n}
+"""Modes whose numbers are those of the operand again and again: after how many, given its extent."""
 
 _NOT_COPIED = ("wrap", "symmetric", *COMPUTED)  # on a modelled machine
-_MODES = ("constant", "empty", *COPIED, *COMPUTED)
+_MODES = ("constant", "empty", "edge", *PERIODS, *COMPUTED)
 
 
 @op("popops.pad", poplibs="popops::pad", bound="popops.encoding_bound:pad_bound",
@@ -117,13 +107,13 @@ def pad(x: Any, pad_width: int | Sequence[Any], mode: str = "constant", *, const
                                copy_plan("popops.pad", machine, element, source.array.size, made, problem))
     inside = tuple(slice(*ends) for ends in kept)
 
-    def run(array: Array, result: Array) -> None:
-        if mode in COMPUTED:
-            _compute(array[inside], result, more, mode, element)
-        else:
-            _surround(array[inside], result, more, mode, codes)
-
-    request = Request(run, (source, RESULT), receiver, told("pad", source.shape, element), lacking=lacking, steady=True)
+    steps = SequenceBuilder(source.array, receiver.array)
+    array, result = steps.operands
+    if mode in COMPUTED:
+        steps.run(lambda x, result: _compute(x, result, more, mode, element), array[inside], result)
+    else:
+        _surround(steps, array[inside], result, more, mode, codes)
+    request = Request(steps.made(), (source, RESULT), receiver, told("pad", source.shape, element), lacking=lacking)
     return on_tiles(request, plan)
 
 
@@ -158,25 +148,48 @@ def _pairs(name: str, value: Any, rank: int) -> list[tuple[Any, Any]]:
     return made * rank if len(made) == 1 else made
 
 
-def _surround(x: Array, result: Array, more: Sides, mode: str, codes: list[list[Array]]) -> None:
+def _surround(steps: SequenceBuilder, x: Array, result: Array, more: Sides, mode: str,
+              codes: list[list[Array]]) -> None:
     """Copy the numbers, then what is around them, an axis after another."""
-    ends = [(before, before + n) for n, (before, _) in zip(x.shape, more, strict=True)]
-    inside = [slice(*pair) for pair in ends]
-    result[tuple(inside)] = x
-    at: list[Any] = inside
-    for d, (begin, end) in enumerate(ends):
-        for side, places in enumerate((np.arange(begin), np.arange(end, result.shape[d]))):
-            if not places.size:
-                continue
-            to = (*at[:d], slice(int(places[0]), int(places[-1]) + 1), *at[d + 1:])
-            if mode in COPIED:
-                origin = COPIED[mode](places - begin, end - begin) + begin
-                result[to] = result[(*at[:d], origin, *at[d + 1:])]
-            elif mode == "constant":
-                write(result[to], codes[d][side])
-            else:
-                result[to] = np.zeros((), result.dtype)
-        at = [*at[:d], slice(None), *at[d + 1:]]
+    at = [slice(before, before + n) for n, (before, _) in zip(x.shape, more, strict=True)]
+    steps.copy(x, result[tuple(at)])
+    for d, (n, (before, _)) in enumerate(zip(x.shape, more, strict=True)):
+        at[d] = slice(None)
+        rows = np.moveaxis(result[tuple(at)], d, 0)
+        if mode in PERIODS:
+            _repeat(steps, rows, before, before + n, mode)
+            continue
+        for side, to in enumerate((rows[:before], rows[before + n:])):
+            if to.size:
+                zero = np.zeros((), result.dtype)
+                edge = before + side * (n - 1)
+                like = {"edge": rows[edge:edge + 1], "constant": codes[d][side], "empty": zero}[mode]
+                steps.copy(np.broadcast_to(like, to.shape), to)
+
+
+def _repeat(steps: SequenceBuilder, rows: Array, begin: int, end: int, mode: str) -> None:
+    """Copy rows [begin, end) around themselves: mirrored where the mode is so, then in whole periods.
+
+    There are twice as many periods each time, so that a wide side takes few copies.
+    """
+    period = PERIODS[mode](end - begin)
+    if mode != "wrap":
+        skipped = int(mode == "reflect")  # the outermost
+        n = end - begin - skipped
+        right, left = min(n, len(rows) - end), min(n, begin)
+        steps.copy(rows[begin:begin + n][::-1][:right], rows[end:end + right])
+        steps.copy(rows[begin + skipped:begin + skipped + left][::-1], rows[begin - left:begin])
+        begin, end = begin - left, end + right
+    while end < len(rows):
+        step = (end - begin) // period * period
+        count = min(step, len(rows) - end)
+        steps.copy(rows[end - step:end - step + count], rows[end:end + count])
+        end += count
+    while begin > 0:
+        step = (end - begin) // period * period
+        count = min(step, begin)
+        steps.copy(rows[begin - count + step:begin + step], rows[begin - count:begin])
+        begin -= count
 
 
 def _compute(x: Array, result: Array, more: Sides, mode: Any, element: Any) -> None:

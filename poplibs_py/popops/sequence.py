@@ -12,6 +12,7 @@ import numpy as np
 from ..formats import Array
 from ..ops import RESULT, Operand, Receiver, Request
 from ..program import Executable, OnArrays, Room, Sequence, Views
+from ._codes import copying
 
 __all__ = ["SequenceBuilder"]
 
@@ -80,6 +81,11 @@ class SequenceBuilder:
             raise ValueError("program: got Sequence; allowed: an executable, or a function of arrays")
         part = program if isinstance(program, Executable) else OnArrays(program, arrays)
         self._parts.append((part, [self._source(x) for x in arrays]))
+
+    def copy(self, source: Array, result: Array) -> None:
+        """Add a copy of elements as bits."""
+        if result.size:
+            self.run(copying(result.shape, result.itemsize, source.strides, result.strides), source, result)
 
     def end_where(self, status: Array) -> None:
         """End a run behind what was added last where a byte of this, which it writes, is not zero."""

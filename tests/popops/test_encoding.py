@@ -8,14 +8,14 @@ import pytest
 from poplibs_py import popops
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 from poplibs_py.formats import BF16, F143, QuarterArray
-from poplibs_py.popops.padding import COMPUTED, COPIED
+from poplibs_py.popops.padding import COMPUTED, PERIODS
 from poplibs_py.testing import as_format, assert_same_bits, check
 
 RNG = np.random.default_rng(20261122)
 CONSTANT = 2.5
 
 
-@pytest.mark.parametrize("mode", [*COPIED, *COMPUTED, "constant"])
+@pytest.mark.parametrize("mode", [*PERIODS, *COMPUTED, "constant", "edge"])
 def test_pad_is_numpys(mode):
     how = {"constant_values": CONSTANT} if mode == "constant" else {}
     for shape, widths in [((1,), 5), ((4,), (9, 3)), ((3, 5), ((1, 2), (9, 0))), ((2, 1, 3), ((0, 1), (4, 4), (2, 0)))]:
