@@ -151,7 +151,7 @@ FAMILIES: list[Family] = [
     Family("random", ("portable", "avx2", "avx512")),
     Family("rearrange", ("portable", "avx512")),
     Family("reduce", ("portable", "avx2", "avx512")),
-    Family("slices", ("portable", "avx2")),
+    Family("slices", ("portable", "avx2", "avx512")),
     Family("sort", ("portable", "avx2", "avx512")),
     Family("rows", ("portable", "avx2", "avx512")),
     Family("softmax", ("portable", "avx2", "avx512")),

@@ -197,6 +197,24 @@ def test_results_that_pass_the_caches_are_the_same(shift):
     assert (np.r_[room[:shift], room[shift + out.size:]] == 77).all()
 
 
+@pytest.mark.parametrize("shift", [0, 4])
+def test_rows_that_replace_others_past_the_caches_are_those_set_last(shift):
+    """Of a table of 32 MiB and more; rows that are whole lines of the cache and rows between lines."""
+    entries, columns = 70_000, 128
+    room = np.zeros(entries * columns + 32, np.float32)
+    begin = -room.ctypes.data % 64 // 4 + shift
+    table = room[begin:begin + entries * columns].reshape(entries, columns)
+    indices = RNG.integers(-50, 3000, 9000)  # some are bad, most come more than once
+    updates = numbers(indices.size, columns)
+    popops.scatter(table, indices, updates, out=table, index_policy="skip")
+    made = np.zeros((3000, columns), np.float32)
+    for index, row in zip(indices, updates, strict=True):
+        if index >= 0:
+            made[index] = row
+    assert np.array_equal(table[:3000], made)
+    assert not table[3000:].any() and not room[:begin].any() and not room[begin + table.size:].any()
+
+
 @pytest.mark.parametrize("skew", [1, 600])
 def test_temporaries_keep_to_the_limit_and_change_nothing(skew):
     x, u = numbers(600, 40, fmt=FP16), numbers(5000, 40, fmt=FP16)

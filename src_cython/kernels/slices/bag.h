@@ -12,6 +12,7 @@
         for (int64_t i = 0; i < slices; i++) {                                                                        \
             const pop_any_f32 *x = (const pop_any_f32 *)(const void *)(table + offset[i]) + at;                       \
             if (at == 0 && i + ahead < known) pop_ask_for(table + offset[i + ahead], 4 * n, ahead);                   \
+            if (at == 0 && ahead != POP_SLICES_AHEAD_NEAR) pop_begin_row(table + offset[i], 4 * n);                   \
             if (weights) {                                                                                            \
                 for (int k = 0; k < (width); k++) held[k] += weights[i] * x[k];                                       \
             } else {                                                                                                  \

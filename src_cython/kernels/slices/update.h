@@ -117,30 +117,60 @@ static void pop_run_update(void *does, char *table, int64_t shift, int64_t n)
     }
 }
 
+/* What becomes of rows of one's own, places `first` to `end`. */
+typedef struct pop_putting {
+    int64_t first, count, ahead, elements;
+    pop_combine combine; /* NULL: they are replaced */
+    int far, streams;    /* of a table that a core does not hold; past the caches */
+} pop_putting;
+
+POP_INLINE int pop_is_own(const pop_putting *p, int64_t place) { return (uint64_t)(place - p->first) < (uint64_t)p->count; }
+
+/* Rows that replace others of a table in memory pass the caches: nothing is read of what is written over. */
+POP_INLINE void pop_put_row(const pop_slices *s, const pop_putting *p, char *to, const char *from)
+{
+    if (p->streams) {
+        pop_stream(to, from, s->row);
+        return;
+    }
+    if (p->far) pop_begin_row(to, s->row);
+    if (p->combine) p->combine(to, from, p->elements, s);
+    else pop_copy_slice(to, from, s->row);
+}
+
+/* Rows of the first n lookups, of which the first `ahead` were asked for. */
+static void pop_put_rows(const pop_slices *s, const pop_putting *p, const pop_resolved *r, int64_t n, char *table, const char *from)
+{
+    const int64_t stride = s->axes[s->axes_count - 1].other, known = p->streams ? 0 : r->n;
+    for (int64_t i = 0; i < n; i++, from += stride) {
+        const int64_t next = i + p->ahead;
+        if (next < known && POP_IS_PLACE(r->offset[next]) && pop_is_own(p, r->place[next]))
+            pop_ask_for(table + r->offset[next], s->row, p->ahead);
+        if (POP_IS_PLACE(r->offset[i]) && pop_is_own(p, r->place[i])) pop_put_row(s, p, table + r->offset[i], from);
+    }
+}
+
 /* Lookups of places `first` to `end`, one after another. */
 static void pop_update_each(pop_updating *u, char *table, const char *indices, int64_t first, int64_t end)
 {
     const pop_slices *s = u->s;
-    const int64_t stride = s->axes[s->axes_count - 1].other;
-    const pop_combine combine = s->row && !s->decode && !s->decode_other ? POP_COMBINES[s->element][s->update] : NULL;
+    const int sets = s->update == POP_UPDATE_SET, rows = s->row && (sets || (!s->decode && !s->decode_other));
     const int64_t ahead = pop_slices_ahead(s);
+    const pop_putting p = {first, end - first, ahead, s->row / s->table_bytes, sets ? NULL : POP_COMBINES[s->element][s->update],
+                           ahead != POP_SLICES_AHEAD_NEAR, sets && pop_slices_streams(s, table)};
     pop_resolved r;
     u->lookups = NULL, u->count = 1;
     for (int64_t lookup = 0, n; lookup < s->lookups; lookup += n) {
         pop_resolve(s, indices, &r, lookup, s->lookups - lookup, 1);
-        n = pop_slices_turn(&r, s->lookups - lookup, ahead);
-        for (int64_t i = 0; i < n; i++) {
-            const int64_t next = i + ahead;
-            if (next < r.n && POP_IS_PLACE(r.offset[next]) && r.place[next] >= first && r.place[next] < end)
-                pop_ask_for(table + r.offset[next], s->row, ahead);
-            if (!POP_IS_PLACE(r.offset[i]) || r.place[i] < first || r.place[i] >= end) continue;
-            u->other = r.other + i * stride;
-            char *at = table + r.offset[i];
-            if (combine) combine(at, u->updates + u->other, s->row / s->table_bytes, s);
-            else if (s->row && s->update == POP_UPDATE_SET) pop_copy_slice(at, u->updates + u->other, s->row);
-            else pop_walk(s, 0, at, 0, r.starts, pop_run_update, u);
+        n = rows ? pop_slices_turn(&r, s->lookups - lookup, ahead) : r.n;
+        if (rows) pop_put_rows(s, &p, &r, n, table, u->updates + r.other);
+        for (int64_t i = 0; i < n && !rows; i++) {
+            if (!POP_IS_PLACE(r.offset[i]) || !pop_is_own(&p, r.place[i])) continue;
+            u->other = r.other + i * s->axes[s->axes_count - 1].other;
+            pop_walk(s, 0, table + r.offset[i], 0, r.starts, pop_run_update, u);
         }
     }
+    if (p.streams) pop_stream_end();
 }
 
 /* Sort keys, (place - first) << 32 | lookup, by place; those of a place stay in order. Returns where they end up. */
