@@ -11,6 +11,7 @@ from libc.string cimport memset
 
 from kernels.products cimport (
     pop_all_finite,
+    pop_dot_decode,
     pop_dot_hook,
     pop_dot_multiply,
     pop_dot_round,
@@ -51,7 +52,16 @@ cdef extern from *:
         pop_dot_block *t
         pop_taps_kernel multiply
         int64_t first, end, item, elements, rows_at_once
+    ctypedef struct pop_taps_source:
+        const pop_field *f
+        const char *base
+        pop_dot_decode decode
+        const pop_format *format
+        int64_t item
+        char *room
+        int64_t bytes
     void pop_taps_multiply(pop_taps *w, int64_t position, int64_t n, float *c) nogil
+    int64_t pop_taps_decode(pop_taps *w, const pop_taps_source *s, int64_t position, int64_t n, pop_field *g) nogil
     void pop_field_block(const pop_field *field, const char *base, int64_t item, bint lines_are_positions, int64_t line,
                          int64_t lines, int64_t first, int64_t n, char *to, int64_t pitch) nogil
     int64_t pop_field_out(const pop_field *field, int64_t position, int64_t *run) nogil
@@ -184,21 +194,35 @@ cdef void multiply_block(Walk *w, const char *a, int64_t mb, int64_t nb, bint la
     w.a_next_rows = left  # asked for once, though a block be multiplied in rounds
 
 
-cdef void multiply_taps(Walk *w, int64_t row, int64_t mb, int64_t nb, int64_t k, int64_t kb, bint last) noexcept nogil:
-    """The same of a field that is read where it lies: each panel with all rows, tap by tap."""
+cdef void multiply_taps(Walk *w, const pop_tile *tile, int64_t row, int64_t mb, int64_t nb, int64_t k, int64_t kb,
+                        bint last) noexcept nogil:
+    """The same of a field that is read tap by tap, where it lies or from a window of decoded elements: all rows of that."""
     cdef const Spec *p = w.p
     cdef pop_taps taps
+    cdef pop_taps_source source
+    cdef pop_field decoded
     cdef float *sums = <float *>w.out if p.sums == POP_SUMS_IN_PLACE else w.sums
-    cdef int64_t j
-    taps.f, taps.base, taps.b, taps.t = w.a.field, w.a.base, w.b_panel, &w.block
+    cdef int64_t j, done = 0, some = mb
+    taps.f, taps.base, taps.t = w.a.field, w.a.base, &w.block
     taps.multiply = <pop_taps_kernel>p.multiply
-    taps.first, taps.end, taps.item, taps.elements, taps.rows_at_once = k, k + kb, p.a.item, p.elements, p.rows_at_once
+    taps.first, taps.end, taps.item, taps.elements, taps.rows_at_once = k, k + kb, 4 // p.elements, p.elements, p.rows_at_once
     w.block.a_cell = 4
     w.block.a_next_rows = w.block.c_next_rows = 0
-    for j from 0 <= j < nb by p.cols_at_once:
-        w.block.cols = smaller(p.cols_at_once, nb - j)
-        pop_taps_multiply(&taps, w.a.first_line + row, mb, sums + j)
-        taps.b += w.b_next
+    if not p.a.copied:
+        source.f, source.base, source.decode = w.a.field, w.a.base, <pop_dot_decode>p.a.decode
+        source.format, source.item = <const pop_format *>p.a.format, p.a.item
+        source.room, source.bytes = tile.scratch + p.a.at, p.pitch
+        decoded = w.a.field[0]
+        taps.f = &decoded
+    while done < mb:
+        if not p.a.copied:
+            some = pop_taps_decode(&taps, &source, w.a.first_line + row + done, mb - done, &decoded)
+        taps.b = w.b_panel
+        for j from 0 <= j < nb by p.cols_at_once:
+            w.block.cols = smaller(p.cols_at_once, nb - j)
+            pop_taps_multiply(&taps, w.a.first_line + row + done, some, sums + done * w.block.c_row + j)
+            taps.b += w.b_next
+        done += some
     if last and p.sums == POP_SUMS_IN_PLACE and p.finish:
         w.e.bias, w.e.row_bias = w.bias, w.row_bias
         finish(w, sums, w.block.c_row, 0, mb, nb, w.out)
@@ -370,7 +394,7 @@ cdef void rectangle(Walk *w, const Item *item, const pop_tile *tile) noexcept no
                 w.out = out + i * p.out_row + j * p.out_col
                 w.position = item.first_row + i
                 if p.a.mode == POP_MODE_DIRECT and w.a.field != NULL:
-                    multiply_taps(w, i, mb, nb, k, kb, k + kb >= p.depth)
+                    multiply_taps(w, tile, i, mb, nb, k, kb, k + kb >= p.depth)
                     continue
                 rows_ahead(w, i + mb, smaller(p.mc, item.m - i - mb), k, nb)
                 multiply_block(w, take_a(w, item, tile, i, k, mb, kb), mb, nb, k + kb >= p.depth)
@@ -417,7 +441,7 @@ cdef void blocks_of_rows(Walk *w, const Item *item, const pop_tile *tile, int64_
             kb = smaller(p.kc, p.depth - k)
             take_b(w, item, tile, j, k, nb, kb)
             if p.a.mode == POP_MODE_DIRECT and w.a.field != NULL:
-                multiply_taps(w, i, mb, nb, k, kb, False)
+                multiply_taps(w, tile, i, mb, nb, k, kb, False)
                 k += kb
                 if k >= p.depth:
                     break

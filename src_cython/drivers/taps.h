@@ -1,7 +1,8 @@
 /* Products of a field that is read where it lies, tap by tap: nothing is packed, and taps that meet padding are left out.
  *
  * The kernel takes rows that lie evenly: neighbours along the last dimension, for all taps whose elements lie in line at
- * once. The first and last few positions of a line, which miss taps of it, are taken along the dimension before. */
+ * once. The first and last few positions of a line, which miss taps of it, are taken along the dimension before. Elements of
+ * another format are decoded first, once for all taps: those that some lines of positions meet. */
 #ifndef POP_TAPS_H
 #define POP_TAPS_H
 #include "drivers/field.h"
@@ -19,6 +20,75 @@ typedef struct pop_taps {
     int64_t item, elements, rows_at_once;
     int64_t whole, whole_end; /* positions of the last dimension that meet all of its taps */
 } pop_taps;
+
+/* A field whose elements are decoded, and room for some. */
+typedef struct pop_taps_source {
+    const pop_field *f;
+    const char *base; /* of coordinates 0 */
+    void (*decode)(const pop_format *format, const void *from, void *to, void *low, int64_t n);
+    const pop_format *format;
+    int64_t item; /* bytes of a code */
+    char *room;
+    int64_t bytes;
+} pop_taps_source;
+
+/* Coordinates [*low, *high) of a dimension at which positions and taps meet elements. */
+POP_INLINE void pop_taps_met(const pop_field_dim *d, int64_t first, int64_t positions, int64_t tap, int64_t taps,
+                             int64_t *low, int64_t *high)
+{
+    const int64_t across = (positions - 1) * d->step, reach = (taps - 1) * d->tap_step;
+    const int64_t at = d->first + first * d->step + tap * d->tap_step;
+    const int64_t least = at + pop_field_smaller(across, 0) + pop_field_smaller(reach, 0);
+    const int64_t most = at + (across > 0 ? across : 0) + (reach > 0 ? reach : 0);
+    *low = least < 0 ? 0 : least;
+    *high = pop_field_smaller(d->end, most + 1);
+    if (*high <= *low) *low = *high = 0; /* none */
+}
+
+/* Decode what positions meet, from `position` on: whole lines or a part of one, at most n and as many as there is room for.
+ * `g` becomes the field as it lies in the room. Returns how many. */
+static int64_t pop_taps_decode(pop_taps *w, const pop_taps_source *s, int64_t position, int64_t n, pop_field *g)
+{
+    const pop_field *f = s->f;
+    const int64_t last = f->rank - 1, width = f->dims[last].positions;
+    int64_t at[10], low[10], high[10], place[10], lines = 1, some, size, d, left = position;
+    int64_t outer = 0, inner = f->channels, tap, taps; /* of the first dimension that has several taps, those of this depth */
+    while (outer < last && f->dims[outer].taps == 1) outer++;
+    for (d = outer + 1; d <= last; d++) inner *= f->dims[d].taps;
+    tap = w->first / inner, taps = (w->end - 1) / inner + 1 - tap;
+    for (d = last; d >= 0; d--) {
+        at[d] = left % f->dims[d].positions;
+        left /= f->dims[d].positions;
+    }
+    some = pop_field_smaller(n, width - at[last]);
+    if (at[last] == 0 && last > 0 && n >= width) lines = pop_field_smaller(n / width, f->dims[last - 1].positions - at[last - 1]);
+    for (;;) {
+        size = w->item * f->channels;
+        for (d = last; d >= 0; d--) {
+            pop_taps_met(&f->dims[d], at[d], d == last ? some : d == last - 1 ? lines : 1, d == outer ? tap : 0,
+                         d == outer ? taps : f->dims[d].taps, &low[d], &high[d]);
+            g->dims[d].stride = size;
+            size *= high[d] - low[d];
+        }
+        if (size <= s->bytes || lines * some == 1) break;
+        if (lines > 1) lines = (lines + 1) / 2;
+        else some = (some + 1) / 2;
+    }
+    w->base = s->room;
+    for (d = 0; d <= last; d++) w->base -= low[d] * g->dims[d].stride;
+    memcpy(place, low, sizeof low);
+    for (char *to = s->room; size > 0; to += g->dims[last].stride * (high[last] - low[last])) {
+        const char *from = s->base;
+        for (d = 0; d <= last; d++) from += place[d] * f->dims[d].stride;
+        const int64_t in_line = f->dims[last].stride == f->channels * s->item, count = high[last] - low[last];
+        for (int64_t i = 0; i < (in_line ? 1 : count); i++)
+            s->decode(s->format, from + i * f->dims[last].stride, to + i * g->dims[last].stride, NULL,
+                      in_line ? count * f->channels : f->channels);
+        for (d = last - 1; d >= 0 && ++place[d] == high[d]; d--) place[d] = low[d];
+        if (d < 0) break;
+    }
+    return lines * some;
+}
 
 /* `n` numbers of the depth, from `depth` on, for rows whose first has them at `from`. */
 POP_INLINE void pop_taps_run(const pop_taps *w, const char *from, int64_t depth, int64_t n)

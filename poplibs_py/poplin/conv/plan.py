@@ -1,7 +1,7 @@
 """The plan of a convolution on this CPU: the products that it is made of, and how each runs.
 
 A product is of matrices that are gathered while they are packed (`GemmPlan`), or, with few channels in a group, of
-lanes side by side (`FewPlan`), or in a gradient of weights of windows (`WindowPlan`); or one at each point of
+lanes side by side (`FewPlan`), or, in a gradient of weights, of windows (`WindowPlan`); or one at each point of
 Winograd's transforms (`Winograd`).
 """
 
@@ -154,7 +154,8 @@ class HostConvPlan(Explained):
         if isinstance(largest, WindowPlan):
             return "windows of the images, decoded once for all kernel elements"
         if largest.by_taps:
-            return "a product of matrices for each kernel element, images read where they lie"
+            reads = "decoded once for all" if largest.window_bytes else "read where they lie"
+            return f"a product of matrices for each kernel element, images {reads}"
         sides = ("images", largest.product.a), ("weights", largest.product.b)
         gathered = " and ".join(name for name, x in sides if x.field)
         return "a product of matrices" + (f", {gathered} gathered while they are packed" if gathered else "")

@@ -236,6 +236,25 @@ class Field:
         return self.channels * (last.taps if last.tap_step * last.stride == self.channels * item else 1)
 
     @property
+    def laps(self) -> list[int]:
+        """Depths after which the tap of a dimension changes: all, then from the outermost dimension inwards."""
+        found = [self.depth]
+        for dim in self.dims:
+            if dim.taps > 1:
+                found.append(found[-1] // dim.taps)
+        return found
+
+    def window(self, lines: int) -> int:
+        """Numbers that so many lines of positions of the last dimension meet, and those between them."""
+        *_, last = self.dims
+        size = self.channels
+        for number, dim in enumerate(self.dims):
+            positions = dim.positions if dim is last else lines if number == len(self.dims) - 2 else 1
+            met = 1 + (min(positions, dim.positions) - 1) * abs(dim.step) + (dim.taps - 1) * abs(dim.tap_step)
+            size *= min(met, dim.end)
+        return size
+
+    @property
     def record(self) -> np.ndarray[Any, Any]:
         """The frame's record (`pop_field`)."""
         made = record_of("pop_field", rank=len(self.dims), channels=max(1, self.channels), channel=self.channel,

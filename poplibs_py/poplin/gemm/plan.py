@@ -18,7 +18,7 @@ from .model import rounded
 from .options import ACTIVATIONS, GemmOptions
 from .params import GemmParams
 
-__all__ = ["Epilogue", "GemmPlan", "Scratched", "laid_out", "panel_bytes", "prepared_bytes", "prepared_cells",
+__all__ = ["WINDOW", "Epilogue", "GemmPlan", "Scratched", "laid_out", "panel_bytes", "prepared_bytes", "prepared_cells",
            "row_pitch", "stage_of", "sums_pitch"]
 
 HALF_PARTIALS_DEPTH = 128
@@ -26,6 +26,9 @@ HALF_PARTIALS_DEPTH = 128
 
 PIECES = 4
 """Pieces of the kernel's height that A is packed for at once."""
+
+WINDOW = 160 << 10
+"""Bytes of elements that are decoded at once for all taps, if a line of rows meets no more."""
 
 TRANSPOSED_PIECES = 32
 """The same where A lies across its rows: lines to pack are then as long as the block is high."""
@@ -185,6 +188,20 @@ class GemmPlan(Scratched):
         return self.a_mode == Mode.DIRECT and self.params.a.field is not None
 
     @property
+    def window_bytes(self) -> int:
+        """Bytes of the elements that some lines of rows meet, where they are decoded for all taps; else 0."""
+        a = self.params.a
+        if not self.by_taps or a.field is None or (a.format == self.compute_format and a.plain):
+            return 0
+        return a.field.window(self.window_lines) * self.compute_format.itemsize
+
+    @property
+    def window_lines(self) -> int:
+        """Lines of rows that meet those elements: of the last dimension of a field."""
+        field, size = self.params.a.field, self.compute_format.itemsize
+        return next((n for n in (8, 4, 2) if field and field.window(n) * size <= WINDOW), 1)
+
+    @property
     def packed_rows(self) -> int:
         """Rows of A packed at once: few, so that they stay in the first-level cache; more where A lies across them."""
         few = self.kernel.block[0] * (TRANSPOSED_PIECES if self.a_mode == Mode.TRANSPOSED else PIECES)
@@ -232,7 +249,9 @@ class GemmPlan(Scratched):
 
 
 def row_pitch(plan: GemmPlan) -> int:
-    """Bytes of a packed line of A: a row of cells, or a line across the rows where A is transposed."""
+    """Bytes of a packed line of A: a row of cells, or a line across the rows where A is transposed; of a window all."""
+    if plan.by_taps:
+        return plan.window_bytes
     if _lines_of_rows(plan):
         return rounded(4 * plan.packed_rows, 64) + 64
     return rounded(rounded(plan.kc, plan.kernel.grain[2]) * plan.compute_format.itemsize, 64) + 64
@@ -261,7 +280,7 @@ def laid_out(plan: GemmPlan, mc: int, nc: int) -> tuple[tuple[str, int], ...]:
 def panel_bytes(plan: GemmPlan, side: int) -> int:
     """Bytes of the packed block of A (0) or B (1), of one part of its numbers."""
     if (plan.a_mode, plan.b_mode)[side] in (Mode.DIRECT, Mode.PREPARED):
-        return 0
+        return 0 if side else rounded(plan.window_bytes, 64)
     cells = rounded(plan.kc, plan.kernel.grain[2]) // plan.elements
     if side == 1:
         return rounded(plan.nc, plan.kernel.block[1]) * cells * 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -14,8 +15,8 @@ from ...target import Target
 from ._gemm import Mode, Sums
 from .model import kernel_cycles, rounded
 from .options import GemmOptions
-from .params import GemmParams
-from .plan import HALF_PARTIALS_DEPTH, PIECES, TRANSPOSED_PIECES, Epilogue, GemmPlan, laid_out, prepared_bytes
+from .params import GemmParams, MatrixLayout
+from .plan import HALF_PARTIALS_DEPTH, PIECES, TRANSPOSED_PIECES, WINDOW, Epilogue, GemmPlan, laid_out, prepared_bytes
 
 __all__ = ["plan_gemm"]
 
@@ -248,7 +249,8 @@ def _threads(params: GemmParams, target: Target) -> tuple[int, tuple[int, int]]:
 def _mode_of_a(p: GemmParams, compute: Format, kernel: Kernel, n: int, options: GemmOptions) -> int:
     """Read A where it lies if it is in the compute format and its lines run along the depth, or runs of a field do."""
     a = p.a
-    if a.field is not None and a.format == compute and a.plain and a.aligned and kernel.op == "multiply":
+    if a.field is not None and not a.scales and kernel.op == "multiply" and (
+            a.aligned if a.format == compute and a.plain else _decoded_for_taps(a, compute)):
         cells, grain = a.field.run(a.format.itemsize) * compute.itemsize // 4, kernel.grain[2]
         if cells >= _LONG_RUN and kernel.grain[0] == 1 and a.field.channels % grain == 0 and (
                 options.partials_type == "float"):
@@ -261,6 +263,13 @@ def _mode_of_a(p: GemmParams, compute: Format, kernel: Kernel, n: int, options: 
         return int(Mode.DIRECT)
     across = a.row == a.format.itemsize and not along if a.field is None else not a.field.along_depth(a.format.itemsize)
     return int(Mode.TRANSPOSED if across and kernel.op != "multiply_dots" else Mode.LINES)
+
+
+def _decoded_for_taps(a: MatrixLayout, compute: Format) -> bool:
+    """Whether elements of another format are decoded once for all taps: there are several, and a line's fit."""
+    assert a.field is not None
+    taps = math.prod(dim.taps for dim in a.field.dims)
+    return taps > 1 and a.field.window(1) * compute.itemsize <= WINDOW
 
 
 def _mode_of_b(p: GemmParams, compute: Format, kernel: Kernel, m: int, n: int) -> int:
@@ -323,6 +332,8 @@ def _depths(plan: GemmPlan, packing: bool) -> list[int]:
     tiles = plan.kernel.grain[0] > 1
     prepared = plan.b_mode == Mode.PREPARED
     some = _SMALL_DEPTHS if tiles or packing else _PREPARED_DEPTHS if prepared else _DEPTHS
+    if plan.window_bytes and plan.params.a.field:  # each part of the depth decodes what its own taps meet
+        return plan.params.a.field.laps
     depths = [d * plan.elements for d in some]
     return depths if tiles or packing or prepared else [max(1, plan.params.k), *depths]
 
@@ -373,6 +384,10 @@ def _overhead(plan: GemmPlan, m: int, n: int) -> float:
     packs_a = packing if plan.a_mode != Mode.DIRECT else packing / 4  # read again at least
     if plan.a_mode == Mode.TRANSPOSED:
         packs_a *= 1 + 32 / plan.packed_rows  # short lines
+    if plan.window_bytes and plan.params.a.field:
+        whole, lap, *_ = plan.params.a.field.laps
+        decoded = plan.window_bytes // plan.compute_format.itemsize * max(1.0, lap / plan.kc)
+        packs_a += packing * decoded / (plan.window_lines * plan.params.a.field.dims[-1].positions * whole)
     packs_b = 0.0 if plan.b_mode in (Mode.DIRECT, Mode.PREPARED) else packing
     again = plan.mc if plan.sums == Sums.BLOCK else m
     moves = 0.0 if plan.sums == Sums.TILE else packing / 2 / min(plan.kc, max(1, plan.params.k))

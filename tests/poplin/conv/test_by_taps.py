@@ -1,4 +1,4 @@
-"""Fields that products read where they lie, tap by tap: exact data bit for bit, where padding is left out."""
+"""Fields that products read tap by tap, as they lie or decoded: exact data bit for bit, where padding is left out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from poplibs_py import poplin
-from poplibs_py.formats import BF16, FP32
+from poplibs_py.formats import BF16, F143, FP16, FP32
 from poplibs_py.poplin.conv import plan as plans
 from poplibs_py.poplin.conv.lower import lower
 from poplibs_py.poplin.convolution import ConvParams, FieldTransform, OutputTransform
@@ -17,7 +17,7 @@ from poplibs_py.program import guard_arenas
 
 from .few_passes import OPERANDS, PASSES, laid, lowered, reference, shapes
 
-FORMATS = st.sampled_from([FP32, BF16])
+FORMATS = st.sampled_from([FP32, BF16, FP16, F143])
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -66,6 +66,9 @@ def layers(draw: st.DrawFn) -> ConvParams:
 @example(layer([9, 40], [5, 3], [4, 2], [1, 1], [2, 1], (6, 3)), "forward", BF16, FP32, None, 1, 0)
 @example(layer([4, 5, 30], [3, 3, 3], [1, 1, 1], [1, 1, 1], [1, 1, 1], (4, 3), 2), "forward", FP32, BF16, 0.002, 1, 0)
 @example(layer([30], [3], [3], [2], [3], (4, 3), 2), "forward", FP32, FP32, None, 1, 0)
+@example(layer([6, 12, 28], [3, 3, 3], [1, 1, 1], [1, 1, 1], [1, 1, 1], (64, 64), 2), "forward", FP16, FP16, None, 1, 0)
+@example(layer([14, 30], [3, 3], [2, 2], [1, 2], [1, 1], (64, 70), 3), "forward", FP16, FP32, 0.02, 3, 0)
+@example(layer([400], [5], [2], [1], [2], (128, 16), 2), "forward", F143, BF16, None, 1, 0)
 def test_whole_numbers_give_the_exact_sums_to_the_bit(p, which, fmt, out, share, threads, seed):
     assume(0 not in p.output_shape)
     rng = np.random.default_rng(seed)
@@ -94,9 +97,10 @@ def test_neighbours_of_padding_and_infinite_elements_stay_apart():
     assert (np.isnan(y).all(-1) == met[1]).all()
 
 
-def test_what_reads_so_says_so():
+@pytest.mark.parametrize(("dtype", "words"), [("float32", "read where they lie"), ("float16", "decoded once for all")])
+def test_what_reads_so_says_so(dtype, words):
     p = layer([14, 14], [3, 3], [1, 1], [1, 1], [1, 1], (64, 64))
-    plan = poplin.plan_convolution(p, target="host", layout="NHWC")
-    assert all(product.by_taps for product in plan.products)
-    assert "images read where they lie" in str(plan.explain())
+    plan = poplin.plan_convolution(p, target="host", layout="NHWC", dtype=dtype)
+    assert all(product.by_taps or product.fallback for product in plan.products)
+    assert f"images {words}" in str(plan.explain())
     assert plan.temporary_bytes < 1 << 20
