@@ -31,6 +31,8 @@ _CACHE_LINE = 64
 _TOGETHER_BYTES = 1 << 20  # of rows that are taken together
 _TOGETHER = ((256, 8), (1024, 4))  # elements of rows, and how many are done at once, in kernels/rows/walk.h and sums.h
 _POWERS, _BRIEF = ("softmax", "log_softmax", "cross_entropy"), 2  # POP_BRIEF, in kernels/rows/softmax.h
+_COLUMNS_LEAST = 16  # rows side by side that are taken as columns
+_COLUMN_SUMS = 2 * 64 * 64 * 4  # two kinds, POP_ROW_LANES of POP_STRIP rows, in kernels/rows/columns.h
 _WIDE: dict[str, tuple[int, ...]] = {
     "softmax": (0, 2), "log_softmax": (0, 2), "softmax_grad": (0, 1, 2), "log_softmax_grad": (0, 1, 2),
     "norm": (0, 3), "norm_grad": (0, 1, 3), "norm_grad_blocks": (0, 1, 3), "block_sums": (),
@@ -173,10 +175,12 @@ def _lowered(p: RowsParams, threads: int) -> tuple[ComputeSet, int, int, Any, Se
     kept = _merged([d for d in range(len(p.shape)) if d not in p.axes], p, False)
     reduced = _merged(list(p.axes), p, True)
     n, rows = prod(extent for extent, _ in reduced), prod(extent for extent, _ in kept)
-    taken = _taken(p, reduced)
-    selection = select("rows", p.body, taken.name)
+    columns = _columns(p, kept, reduced)
+    taken = columns or _taken(p, reduced)
+    selection = select("rows", p.body + "_columns" * (columns is not None), taken.name)
     spec = np.zeros(1, _SPEC)
     arena = 0 if taken == FP32 else _line(4 * n * next((rows for most, rows in _TOGETHER if n <= most), 1))
+    arena = _COLUMN_SUMS if columns else arena
     spec["n"], spec["kept_count"], spec["reduced_count"] = n, len(kept), len(reduced)
     spec["segments"], spec["apart"] = p.segments, p.apart
     spec["scale"], spec["factor"], spec["epsilon"], spec["centred"] = p.scale, p.factor, p.epsilon, p.centred
@@ -196,13 +200,14 @@ def _lowered(p: RowsParams, threads: int) -> tuple[ComputeSet, int, int, Any, Se
         slot["constant"] = not x.written and not any(strides[k] for _, strides in kept)
         wanted = taken if k in _WIDE[p.body] else FP32
         along = x.single or (len(reduced) == 1 and (reduced[0][1][k] == wanted.itemsize or n == 1))
-        direct = x.element == wanted and not x.exponent and along
+        direct = columns is not None or (x.element == wanted and not x.exponent and along)
         beside = not direct and not x.single and kept[-1][1][k] == x.element.itemsize
         slot["direct"] = 1 if direct else together if beside else 0
         slot["room"] = arena
         arena += 0 if direct else _line(4 if x.single else 4 * n * max(1, int(slot["direct"])))
     spec["codes"] = arena
-    units = -(-rows // selection.kernel.block[1])
+    inner = kept[-1][0] if columns else rows  # units of columns do not pass the end of what lies side by side
+    units = -(-inner // selection.kernel.block[1]) * (rows // max(1, inner))
     threads = max(1, threads_for(n * rows, _THREAD_ELEMENTS, min(threads, units)))
     step = shared(selection.kernel, _ITEM, spec, units, threads)
     return step, threads, arena + selection.kernel.block[2], spec, selection
@@ -215,6 +220,18 @@ def _together(n: int, side_by_side: int) -> int:
 
 def _line(size: int) -> int:
     return -(-size // _CACHE_LINE) * _CACHE_LINE
+
+
+def _columns(p: RowsParams, kept: list[tuple[int, tuple[int, ...]]], reduced: list[tuple[int, tuple[int, ...]]]) -> Format | None:
+    """The format of norms' numbers where rows lie side by side and places of a row are at one stride; else None."""
+    wide = [(k, x) for k, x in enumerate(p.operands) if k in _WIDE[p.body] and x is not None]
+    if p.body not in ("norm", "norm_grad") or len(reduced) > 1 or reduced[0][0] < 2 or kept[-1][0] < _COLUMNS_LEAST:
+        return None
+    first = wide[0][1].element
+    alike = all(x.element == first and not x.exponent and kept[-1][1][k] == first.itemsize for k, x in wide)
+    single = all(x is None or x.single for k, x in enumerate(p.operands) if k not in _WIDE[p.body])
+    built = alike and any(k.op == p.body + "_columns" and k.formats == first.name for k in kernels("rows"))
+    return first if built and single else None
 
 
 def _taken(p: RowsParams, reduced: list[tuple[int, tuple[int, ...]]]) -> Format:

@@ -4,8 +4,8 @@
  * thread counts and strides give the same bits. */
 #ifndef POP_ROWS_H
 #define POP_ROWS_H
+#include "kernels/rows/columns.h"
 #include "kernels/rows/losses.h"
-#include "kernels/rows/norm.h"
 #include "kernels/rows/points.h"
 
 /* How many rows a unit of work has, of how many elements at most those are that are done together, which operand is a label. */
@@ -27,6 +27,7 @@
         pop_rows_walk(item, tile, pop_rows_body_##name##_##suffix, several, label, unit);                              \
     }
 POP_ROWS_BODIES(POP_ROWS_VERTEX, f32, F32)
+POP_STRIP_BODIES(f32, F32)
 POP_ROWS_VERTEX(loss, 1, 0, 1, f32, F32)
 #define POP_ROWS_POINTS(X, ...) \
     X(squared, __VA_ARGS__) X(huber, __VA_ARGS__) X(binary, __VA_ARGS__) X(logits, __VA_ARGS__) X(divergence, __VA_ARGS__)
@@ -34,16 +35,22 @@ POP_ROWS_POINTS(POP_ROWS_VERTEX, 1, 0, -1, f32, F32)
 #if POP_LEVEL > 0 /* where vectors are no gain these are decoded */
 POP_ROWS_BODIES(POP_ROWS_VERTEX, f16, F16)
 POP_ROWS_BODIES(POP_ROWS_VERTEX, bf16, BF16)
+POP_STRIP_BODIES(f16, F16)
+POP_STRIP_BODIES(bf16, BF16)
 #endif
 
 #define POP_ROWS_ROW(name, unit, together, label, suffix, formats)                                                     \
     {#name, formats, #name "_" #suffix, POP_FUNCTION(pop_rows_##name##_##suffix), {1, 1, 1},                           \
      {1, unit, 4 * POP_ROWS_CODES}, POP_CONSISTENT},
 
+#define POP_ROWS_COLUMNS(suffix, formats) \
+    POP_ROWS_ROW(norm_columns, POP_STRIP, 0, -1, suffix, formats) POP_ROWS_ROW(norm_grad_columns, POP_STRIP, 0, -1, suffix, formats)
+
 static const pop_kernel POP_ROWS_KERNELS[] = {
-    POP_ROWS_BODIES(POP_ROWS_ROW, f32, "float32")
+    POP_ROWS_BODIES(POP_ROWS_ROW, f32, "float32") POP_ROWS_COLUMNS(f32, "float32")
 #if POP_LEVEL > 0
     POP_ROWS_BODIES(POP_ROWS_ROW, f16, "float16") POP_ROWS_BODIES(POP_ROWS_ROW, bf16, "bfloat16")
+    POP_ROWS_COLUMNS(f16, "float16") POP_ROWS_COLUMNS(bf16, "bfloat16")
 #endif
     POP_ROWS_ROW(loss, 1, 0, 1, f32, "float32") POP_ROWS_POINTS(POP_ROWS_ROW, 1, 0, -1, f32, "float32")
     {"block_sums", "float32", "block_sums", POP_FUNCTION(pop_columns_block_sums), {1, 1, 1}, {1, POP_COLUMNS, 4 * POP_ROWS_CODES},
