@@ -9,21 +9,25 @@ import numpy as np
 from ..config import settings
 from ..errors import bad_argument, bad_type, flag, whole
 from ..formats import Array
-from ..ops import Operand, Receiver, Request, host_target, modelled_target, new_result, on_tiles, op, receive
+from ..ops import RESULT, Operand, Receiver, Request, host_target, modelled_target, new_result, on_tiles, op, receive
 from ..ops import argument as array_argument
 from ..ops.numpy_ops import told
 from ..ops.one_kernel import OneKernel
+from ..program import Executable, Sequence
 from ..target import Target
 from ..target.types import type_of
 from ._reduce import ReduceParams, Way, lower_histogram
 from ._reductions import counted_source, program_request
 from ._request import has_scale
+from .binary import gt, neq
 from .reduce_plan import plan_histogram
+from .sequence import SequenceBuilder
 
 __all__ = ["bincount", "histogram"]
 
 _COUNTS = np.dtype(np.uint32)
 _MOST_BINS = 1 << 28
+_ASCENDING = "ascending numbers"
 
 
 @op("popops.histogram", poplibs="popops::histogram", bound="popops.scan_bound:histogram_bound",
@@ -37,7 +41,7 @@ def histogram(x: Any, levels: Any, *, absolute_of_input: bool = False, update: b
     x : array_like or QuarterArray
         float32, float16, bfloat16 or FP8 numbers, of any shape and strides. Lists become float32.
     levels : array_like [L]
-        Ascending numbers that float32 holds, one or more; their values belong to one call.
+        Ascending numbers that float32 holds, one or more.
     absolute_of_input : bool, optional
         Whether magnitudes are counted.
     update : bool, optional
@@ -69,7 +73,8 @@ def histogram(x: Any, levels: Any, *, absolute_of_input: bool = False, update: b
     >>> popops.histogram([-1.0, 0.0, 0.5, 3.0], [0.0, 1.0])
     array([1, 2, 1], dtype=uint32)
     """
-    source, edges = counted_source(x), _levels(levels)
+    source, held = counted_source(x), array_argument("levels", levels, "an array of ascending numbers", np.float32)
+    edges = _levels(held.array)
     if source.format is None:
         allowed = "float32, float16, bfloat16 or FP8 numbers, or a QuarterArray"
         raise bad_type("x", f"dtype {source.array.dtype}", allowed)
@@ -90,13 +95,28 @@ def histogram(x: Any, levels: Any, *, absolute_of_input: bool = False, update: b
         return lower_histogram(params, bins, magnitudes, settings.num_threads)
 
     request = on_tiles(program_request(source, made, receiver, lacking, edges), plan)
-    request.keep = False  # the levels' values belong to this call
+    if isinstance(request.program, Executable) and held.array.dtype == np.float32:
+        held = held.in_c_order()
+        request.program = _checked(request.program, source.array, receiver.array, edges)
+        request.operands = source, RESULT, held
+    else:
+        request.keep = False  # the levels were looked at
     return request
 
 
-def _levels(levels: Any) -> Array:
+def _checked(program: Executable, x: Array, counts: Array, edges: Array) -> Sequence:
+    """Return what counts between levels if these ascend."""
+    steps = SequenceBuilder(x, counts, edges)
+    levels = steps.operands[2]
+    steps.end_where(steps.call(neq, levels, levels))
+    if len(edges) > 1:
+        steps.end_where(steps.call(gt, levels[:-1], levels[1:]))
+    steps.run(program, *steps.operands)
+    return steps.made(lambda _, x, counts, edges: bad_argument("levels", edges, _ASCENDING))
+
+
+def _levels(given: Array) -> Array:
     """Ascending levels in FP32."""
-    given = array_argument("levels", levels, "an array of ascending numbers", np.float32).array
     if given.ndim != 1 or not given.size or given.dtype.kind not in "biufV":
         raise bad_argument("levels", f"shape {given.shape}", "one axis, with a level or more")
     with np.errstate(all="ignore"):
@@ -104,7 +124,7 @@ def _levels(levels: Any) -> Array:
         if not np.array_equal(edges.astype(np.float64), given.astype(np.float64)):
             raise bad_argument("levels", given, "numbers that float32 holds")
     if not (edges[1:] >= edges[:-1]).all() or np.isnan(edges).any():
-        raise bad_argument("levels", given, "ascending numbers")
+        raise bad_argument("levels", given, _ASCENDING)
     return edges
 
 

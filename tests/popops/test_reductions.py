@@ -324,6 +324,22 @@ def test_histograms_count_everything():
         popops.histogram(x, [2.0], update=True)
 
 
+def test_levels_are_those_of_each_call():
+    x, levels = numbers((9, 5)), np.float32([0, 1, 2])
+    for _ in range(2):
+        popops.histogram(x, levels)
+    levels[:] = -1, 0, 1
+    np.testing.assert_array_equal(popops.histogram(x, levels), popops.histogram(x, levels.tolist()))
+    np.testing.assert_array_equal(popops.histogram(x, levels[::2]), popops.histogram(x, [-1.0, 1.0]))
+    held = np.full(4, 7, np.uint32)
+    for wrong in ((1, 0, 2), (0, 1, np.nan), (np.nan, 0, 1)):
+        popops.histogram(x, np.float32([0, 1, 2]), out=held.copy())
+        levels[:] = wrong
+        with pytest.raises(InvalidArgumentError, match=r"^levels: got .*; allowed: ascending numbers"):
+            popops.histogram(x, levels, out=held)
+        assert (held == 7).all()
+
+
 def test_whole_numbers_are_counted():
     x = RNG.integers(0, 300, 5000)
     weights = numbers((5000,), BF16)
