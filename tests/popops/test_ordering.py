@@ -131,6 +131,20 @@ def test_rows_may_lie_anyhow(name):
             assert bits(call(np.tile(x, (40, 1, 1)), 1, {})) == bits(call(np.tile(x, (40, 1, 1)), -2, {}))
 
 
+@pytest.mark.parametrize("kinds", [1, 3, 100, 10**6])
+@pytest.mark.parametrize("n", [150, 513, 1000])
+@pytest.mark.parametrize("k", [2, 5, 32, 33])
+def test_the_best_few_of_rows_are_the_first_of_their_order(kinds, n, k):
+    """Rows of equal numbers, of several, of many: the first limit is among them, and may be the last key."""
+    x = np.random.default_rng(k).integers(-kinds, kinds, (7, n)).astype(np.float32)
+    x[0] = np.nan
+    for largest in (True, False):
+        order = popops.argsort(x, 1, descending=largest)[:, :k]
+        best = popops.top_k_with_permutation(x, k, largest=largest)
+        np.testing.assert_array_equal(best.indices, order)
+        np.testing.assert_array_equal(best.values, np.take_along_axis(x, order, 1))
+
+
 @pytest.mark.parametrize("level", LEVELS)
 def test_levels_give_the_same_bits(level, monkeypatch):
     operands = [numbers(kind, (2, n), few=few) for kind in (FP32, FP16, F143, np.dtype(np.int64))
