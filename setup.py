@@ -141,7 +141,7 @@ FAMILIES: list[Family] = [
     Family("attention", ("portable", "avx2", "avx512", "avx512_bf16")),
     Family("cast", ("portable", "avx2", "avx512", "avx512_bf16"), "kernels/cast/kernels.h"),
     Family("cells", ("portable", "avx2", "avx512")),
-    Family("conv", ("portable", "avx2", "avx512")),
+    Family("conv", ("portable", "avx2", "avx512", "avx512_bf16")),
     Family("ctc", ("portable", "avx2", "avx512")),
     Family("dot"),
     Family("elementwise", ("portable", "avx2", "avx512")),

@@ -195,16 +195,30 @@ POP_INLINE void pop_conv_gather_of(int64_t item, const char *from, const int64_t
 static void pop_conv_gather(const pop_conv_spec *p, const char *from, const int64_t *taps, int64_t first, int64_t n,
                             char *codes)
 {
-    if (p->w.item == 4) pop_conv_gather_of(4, from, taps, p->x.inner, p->w_inner, first, n, codes);
-    else if (p->w.item == 2) pop_conv_gather_of(2, from, taps, p->x.inner, p->w_inner, first, n, codes);
-    else pop_conv_gather_of(1, from, taps, p->x.inner, p->w_inner, first, n, codes);
+    const int64_t inner = p->x.inner << p->pairs;
+    if (p->w.item == 4) pop_conv_gather_of(4, from, taps, inner, p->w_inner, first, n, codes);
+    else if (p->w.item == 2) pop_conv_gather_of(2, from, taps, inner, p->w_inner, first, n, codes);
+    else pop_conv_gather_of(1, from, taps, inner, p->w_inner, first, n, codes);
+}
+
+/* The weights of `depth` numbers, 16 each, to words of two BF16 numbers, of which they are both; returns their end. */
+static char *pop_conv_pair(char *panel, int64_t depth)
+{
+    for (int64_t i = 0; i < depth / 2; i++) {
+        uint32_t rows[2][POP_CONV_WIDE];
+        memcpy(rows, panel + 128 * i, sizeof rows);
+        for (int64_t lane = 0; lane < POP_CONV_WIDE; lane++)
+            rows[0][lane] = rows[0][lane] >> 16 | (rows[1][lane] & 0xffff0000u);
+        memcpy(panel + 64 * i, rows, 64);
+    }
+    return panel + 64 * (depth / 2);
 }
 
 /* The panels of the item's blocks: for each vector of each block, 16 weights for every number of the depth. */
 static void pop_conv_pack(const pop_conv_walk *w)
 {
     const pop_conv_spec *p = w->p;
-    const int64_t depth = p->taps * p->x.inner, wide = POP_CONV_WIDE / p->together;
+    const int64_t inner = p->x.inner << p->pairs, depth = p->taps * inner, wide = POP_CONV_WIDE / p->together;
     const char *from = w->tile->operands[1] + w->item->w;
     char *to = w->tile->scratch + p->w.at, *room = w->tile->scratch + p->room_at;
     int64_t *taps = (int64_t *)(void *)(w->tile->scratch + p->tables_at);
@@ -222,14 +236,14 @@ static void pop_conv_pack(const pop_conv_walk *w)
             const int64_t left = p->together == 1 ? p->channels - channel : w->groups - group;
             const int64_t lanes = pop_conv_least(POP_CONV_WIDE, left);
             for (int64_t tap = 0; tap < p->taps; tap++)
-                for (int64_t i = 0; i < p->x.inner; i++, to += 64) {
-                    if (lanes < POP_CONV_WIDE) memset(to, 0, 64);
+                for (int64_t i = 0; i < inner; i++) {
+                    char *row = to + 64 * (tap * inner + i);
+                    if (lanes < POP_CONV_WIDE) memset(row, 0, 64);
                     POP_CALL(pop_conv_decode, p->w.decode)((const pop_format *)(uintptr_t)p->w.format,
-                                                           first + taps[tap] + i * p->w_inner, to, NULL, lanes);
+                                                           first + taps[tap] + i * p->w_inner, row, NULL, lanes);
                 }
-            continue;
         }
-        for (int64_t i = 0; i < depth; i += POP_CONV_LINE) {
+        for (int64_t i = 0; p->w_lines != POP_CONV_LANES_IN_LINE && i < depth; i += POP_CONV_LINE) {
             const int64_t part = pop_conv_least(depth - i, POP_CONV_LINE);
             for (int64_t lane = 0; lane < POP_CONV_WIDE; lane++) {
                 const int64_t g = group + lane % p->together, c = channel + lane / p->together;
@@ -245,7 +259,7 @@ static void pop_conv_pack(const pop_conv_walk *w)
             }
             POP_CALL(pop_conv_turn, p->transpose)(room, 4 * POP_CONV_LINE, POP_CONV_WIDE, part, to + 64 * i, 64);
         }
-        to += 64 * depth;
+        to = p->pairs ? pop_conv_pair(to, depth) : to + 64 * depth;
     }
 }
 

@@ -31,6 +31,18 @@ def chain(x, w, sums):
     return sums
 
 
+def words(rng, shape):
+    """Words of two BF16 numbers, small and whole."""
+    halves = rng.integers(-15, 16, (*shape, 2)).astype(next(f for f in FORMATS if str(f) == "bfloat16").dtype)
+    return halves.view(np.float32)[..., 0]
+
+
+def numbers_of(words, half):
+    """One of the numbers of each word."""
+    codes = np.ascontiguousarray(words).view(np.uint32)
+    return (codes << 16 if half == 0 else codes & 0xFFFF0000).view(np.float32)
+
+
 @these("convolve")
 @given(st.data())
 def test_sums_are_one_chain_in_order(kernel, data):
@@ -40,8 +52,9 @@ def test_sums_are_one_chain_in_order(kernel, data):
     ordered = data.draw(st.booleans()) and 1 < together < LANES
     rng = np.random.default_rng(data.draw(st.integers(0, 2**16)))
     places = rng.permutation(40)[:positions] * together  # where positions read, in numbers
-    x = rng.integers(-4095, 4096, (blocks, 40 + 3 * runs + 4 * steps, together)).astype(np.float32)
-    w = rng.integers(-4095, 4096, (blocks, max(1, runs * steps), LANES)).astype(np.float32)
+    pairs = kernel.formats == "bfloat16"  # words of two whole numbers, whose sums are exact in any order
+    x, w = (words(rng, shape) if pairs else rng.integers(-4095, 4096, shape).astype(np.float32) for shape in (
+        (blocks, 40 + 3 * runs + 4 * steps, together), (blocks, max(1, runs * steps), LANES)))
     sums = np.full((blocks * 20 + 1, LANES), CANARY)
     slots = rng.permutation(20)[:positions]
     for block in range(blocks):
@@ -62,10 +75,14 @@ def test_sums_are_one_chain_in_order(kernel, data):
     for block in range(blocks):
         numbers = x[block].ravel()
         ways = [(3 * run + step) * together for run in range(runs) for step in range(steps)]
-        taken = np.array([[numbers[place + way :][:together] for way in ways] for place in places])
+        taken = np.array([[numbers[place + way :][:together] for way in ways] for place in places], np.float32)
         lanes = np.tile(taken.reshape(positions, runs * steps, together), LANES // together)
         start = before[block * 20 + slots] if accumulate else np.zeros((positions, LANES), np.float32)
-        made = chain(lanes, w[block][: runs * steps], start)
+        by = w[block][: runs * steps]
+        if pairs:
+            made = start + sum((numbers_of(lanes, half) * numbers_of(by, half)).sum(1) for half in (0, 1))
+        else:
+            made = chain(lanes, by, start)
         want[block * 20 + slots] = made[:, order] if ordered else made
     assert np.array_equal(sums, want)
 

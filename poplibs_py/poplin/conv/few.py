@@ -171,8 +171,15 @@ class FewPlan(Scratched):
     def x(self) -> Side:
         """The images as they are decoded."""
         x, p = self.call.x, self.call.params
+        if self.pairs:  # words of two channels
+            return Side(FP32, 0, x.group, FP32.itemsize, p.in_channels // 2, p.in_channels // 2, self.together)
         inner, step = (p.batch, x.row) if self.over_taps else (p.in_channels, x.channel)
         return Side(x.format, x.scale, x.group, step, inner, inner, self.together)
+
+    @property
+    def pairs(self) -> bool:
+        """Whether BF16 numbers are multiplied as such, those of two input channels at once."""
+        return (self.kernel.op, self.kernel.formats) == ("convolve", BF16.name)
 
     @property
     def deltas(self) -> Side:
@@ -280,7 +287,7 @@ class FewPlan(Scratched):
             if not self.deltas_in_place:
                 fixed = max((box.size for box in self.boxes), default=0) * w.pitch(self.blocks)
         else:
-            tables, fixed = 3 * self.capacity + 2 * self.taps, 64 * lanes * self.taps * x.inner
+            tables, fixed = 3 * self.capacity + 2 * self.taps, 64 * (lanes + self.pairs) * self.taps * x.inner
             sums = 0 if self.direct else self.capacity * 64 * lanes
         room = 4 * LANES * _LINE + 4 * _LINE
         for side in (x, w):
@@ -359,6 +366,8 @@ def plan_few(call: ConvCall, parts: tuple[Part, ...], options: GemmOptions, epil
     if draft.slides:
         read = call.x.format if draft.slides_in_place else FP32
         draft = replace(draft, selection=select("conv", "slide", str(read)))
+    elif not over_taps and _in_pairs(call, options):
+        draft = replace(draft, selection=select("conv", "convolve", BF16.name))
     if p.groups == 1:
         full = p.out_channels >= (_WIDEST if inner < LANES else _WIDEST // 2)
         if full and on_units(call.x.format, call.weights.format, options):
@@ -400,6 +409,12 @@ def _shared(plan: FewPlan) -> FewPlan:
     boxes = [part for box in plan.boxes for part in cut(box, tuple(
         max(1, -(-n // wanted)) if d == 0 else n for d, n in enumerate(box.count)))]
     return replace(plan, boxes=tuple(boxes), threads=max(1, min(plan.threads, items * len(boxes))))
+
+
+def _in_pairs(call: ConvCall, options: GemmOptions) -> bool:
+    """Whether BF16 numbers of two input channels may be multiplied at once here."""
+    lies_so = call.x.channel == BF16.itemsize and call.params.in_channels % 2 == 0
+    return call.x.format == BF16 and lies_so and on_units(BF16, call.weights.format, options)
 
 
 def _steps(dim: FieldDim) -> int:

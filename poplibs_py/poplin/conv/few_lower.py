@@ -67,6 +67,8 @@ def _spec(plan: FewPlan) -> tuple[Array, list[Array]]:
     s = spec[0]
     for op in ("convolve", "reorder"):
         s[op] = select("conv", op, "float32").kernel.address
+    if plan.pairs:
+        s["convolve"], s["pairs"] = plan.kernel.address, True
     if plan.slides:
         s["slide"], s["slide_staged"] = plan.kernel.address, select("conv", "slide", "float32").kernel.address
     s["transpose"] = select("dot", "transpose", "cells").kernel.address

@@ -7,7 +7,8 @@
  * weight gradients: positions are then kernel elements and input channels, steps positions of the images, w the deltas.
  * Up to 14 positions are done at once, their sums in registers: with the weights and one number of x that is what 16
  * registers hold, and it hides the latency of the sums. A chain runs over all steps in order, one fused multiply-add each,
- * whatever the width of vectors: all levels give the same bits. */
+ * whatever the width of vectors: all levels give the same bits. Where the CPU multiplies BF16 the same body sums pairs: a
+ * number of x and a weight are words of two input channels. */
 #ifndef POP_CONV_H
 #define POP_CONV_H
 #include <stdint.h>
@@ -48,17 +49,26 @@ POP_INLINE pop_v_f pop_conv_repeat(const char *p, int together, int first)
     return pop_v_splat(x);
 }
 
+/* A sum and a product, or those of two BF16 numbers in each word. */
+POP_INLINE pop_v_f pop_conv_add(int pairs, pop_v_f x, pop_v_f w, pop_v_f sum)
+{
+#if POP_LEVEL >= POP_LEVEL_AVX512_BF16
+    if (pairs) return (pop_v_f)_mm512_dpbf16_ps(sum, (__m512bh)x, (__m512bh)w);
+#endif
+    return pop_v_fma(x, w, sum);
+}
+
 /* One step: `others` are places read anew each time, which GCC would else keep in vector registers. */
 #define POP_CONV_STEP                                                                                                   \
     {                                                                                                                   \
         const pop_v_f weights = pop_v_load_f((const float *)(const void *)by + first);                                  \
         _Pragma("GCC unroll 14") for (int p = 0; p < positions; p++)                                                    \
-            sums[p] = pop_v_fma(pop_conv_repeat(from + (p < 7 ? at[p % 7] : others[p]), together, first), weights,      \
-                                sums[p]);                                                                               \
+            sums[p] = pop_conv_add(pairs, pop_conv_repeat(from + (p < 7 ? at[p % 7] : others[p]), together, first),     \
+                                   weights, sums[p]);                                                                   \
     }
 
 POP_INLINE void pop_conv_sums(const pop_conv_block *b, const char *x, const char *w, char *to, int together, int first,
-                              int positions)
+                              int positions, int pairs)
 {
     pop_v_f sums[14];
     int64_t at[7];
@@ -108,12 +118,12 @@ POP_INLINE void pop_conv_ordered(const int32_t *order, int64_t n, const float *f
 }
 
 /* All blocks of `positions`, then their order. */
-POP_INLINE void pop_conv_blocks(const pop_conv_block *b, int together, int positions)
+POP_INLINE void pop_conv_blocks(const pop_conv_block *b, int together, int positions, int pairs)
 {
     for (int64_t k = 0; k < b->blocks; k++) {
         char *to = b->sums + k * b->sums_block;
         for (int first = 0; first < POP_CONV_LANES; first += POP_LANES)
-            pop_conv_sums(b, b->x + k * b->x_block, b->w + k * b->w_block, to, together, first, positions);
+            pop_conv_sums(b, b->x + k * b->x_block, b->w + k * b->w_block, to, together, first, positions, pairs);
         if (together == 1 || together == 16 || !b->order) continue;
         for (int p = 0; p < positions; p++) {
             float lanes[32];
@@ -124,8 +134,10 @@ POP_INLINE void pop_conv_blocks(const pop_conv_block *b, int together, int posit
     }
 }
 
+enum { POP_CONV_PAIRS = POP_LEVEL >= POP_LEVEL_AVX512_BF16 };
+
 #define POP_CONV_CASE(together, positions) \
-    case positions: pop_conv_blocks(b, together, positions); break;
+    case positions: pop_conv_blocks(b, together, positions, POP_CONV_PAIRS); break;
 #define POP_CONV_TOGETHER(together)                                                                        \
     static __attribute__((noinline)) void pop_conv_together_##together(const pop_conv_block *b)            \
     {                                                                                                      \
@@ -193,10 +205,14 @@ POP_FORMATS(POP_CONV_FINISH)
      {1, POP_LANES, 1}, POP_CONSISTENT},
 
 static const pop_kernel POP_CONV_KERNELS[] = {
+#if POP_LEVEL >= POP_LEVEL_AVX512_BF16 /* all else is a level below */
+    {"convolve", "bfloat16", "convolve_pairs", POP_FUNCTION(pop_conv_convolve), {1, 16, 2}, {14, 16, 2}, 0},
+#else
     POP_FORMATS(POP_CONV_FINISH_ROW)
     POP_WINOGRAD_ROWS(2) POP_WINOGRAD_ROWS(4)
     POP_SLIDE_KERNELS
     {"convolve", "float32", "convolve", POP_FUNCTION(pop_conv_convolve), {1, 16, 1}, {14, 16, 1}, POP_CONSISTENT},
     {"reorder", "float32", "reorder", POP_FUNCTION(pop_conv_reorder), {1, 16, 1}, {1, 16, 1}, POP_CONSISTENT},
+#endif
 };
 #endif
