@@ -124,9 +124,9 @@ class PlannerOptions:
         return found
 
     @classmethod
-    def checked(cls, key: str, name: str, value: object) -> Any:
-        """Return the value of a field as it is kept, or raise in the name of `key`."""
-        return cls.checks()[name](key, value)
+    def checked(cls, spelling: str, name: str, value: object) -> Any:
+        """Return the value of a field as it is kept, or raise in the name of its spelling."""
+        return cls.checks()[name](spelling, value)
 
     @classmethod
     def check_kind(cls, options: object) -> None:

@@ -374,9 +374,9 @@ _BLOCKS = popops.cast(np.diag([1.0, 2.0, 4.0]).astype(np.float32), "f143", scale
 @pytest.mark.parametrize(("a", "b", "how", "lacking"), [
     (_HALF, _FLOAT, {}, "of float16 and float32"), (_BRAIN, _BRAIN, {}, "of bfloat16 and bfloat16"),
     (_HALF, _HALF, {"alpha": 2.0}, "with alpha"), (_HALF, _HALF, {"alpha": np.float32(2)}, "with alpha"),
-    (_HALF, _HALF, {"out_dtype": "bfloat16"}, "of half to bfloat16"),
-    (_HALF, _HALF, {"out": _BRAIN}, "of half to bfloat16"),
-    (_QUARTER, _QUARTER, {"out_dtype": "float32"}, "of quarter to float32"),
+    (_HALF, _HALF, {"out_dtype": "bfloat16"}, "of float16 to bfloat16"),
+    (_HALF, _HALF, {"out": _BRAIN}, "of float16 to bfloat16"),
+    (_QUARTER, _QUARTER, {"out_dtype": "float32"}, "of f143 to float32"),
     (_HALF, _HALF, {"bias": _FLOAT[0]}, "to float16 with a bias of float32"),
     (_BLOCKS, _QUARTER, {}, "with scales but one"),
     (poplin.prepare(_HALF, side="left"), _HALF, {}, "prepared for this CPU"),
