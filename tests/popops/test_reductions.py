@@ -127,6 +127,24 @@ def test_running_reductions_and_counts_are_the_same_at_each_level(level, monkeyp
     forget_calls()
 
 
+@pytest.mark.parametrize("name", ["sum", "max", "variance", "argmax"])
+@pytest.mark.parametrize("fmt", [FP32, BF16], ids=str)
+@pytest.mark.parametrize("shape", [(300, 2), (77, 4), (130, 8), (100, 16), (3, 40 * 8192 + 700), (1, 17 * 8192)],
+                         ids=str)
+def test_rows_that_lie_together_give_what_they_give_apart(name, fmt, shape):
+    x = popops.cast(np.random.default_rng(11).standard_normal(shape).astype(np.float32), fmt)
+    x.flat[-1] = x.flat[5]
+    apart = np.zeros((shape[0], 2 * shape[1] + 3), x.dtype)[:, 1:1 + shape[1]]
+    apart[...] = x
+    strided = np.zeros((*shape, 2), x.dtype)[..., 1]
+    strided[...] = x
+    face = getattr(popops, name)
+    due = face(x, -1).tobytes()
+    assert face(apart, -1).tobytes() == due
+    assert face(strided, -1).tobytes() == due
+
+
+
 @pytest.mark.parametrize("name", ["sum", "square_sum", "mean"])
 @pytest.mark.parametrize("fmt", [FP32, FP16, BF16], ids=str)
 def test_whole_numbers_are_added_exactly(name, fmt):

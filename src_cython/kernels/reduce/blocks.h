@@ -115,7 +115,9 @@ POP_INLINE pop_ways pop_block_of(pop_body body, const pop_format *f, const char 
 #pragma GCC unroll 4
         for (int i = 0; i < POP_PARTS; i++) pop_ways_whole(body, f, &w[i], p + i * POP_WAYS * pop_bytes(f), c);
     }
-    for (int i = 0; i * POP_WAYS < n; i++) pop_ways_some(body, f, &w[i], p + i * POP_WAYS * pop_bytes(f), n - i * POP_WAYS, c);
+#pragma GCC unroll 4
+    for (int i = 0; i < POP_PARTS; i++)
+        if (i * POP_WAYS < n) pop_ways_some(body, f, &w[i], p + i * POP_WAYS * pop_bytes(f), n - i * POP_WAYS, c);
     pop_parts_join(body, w);
     return w[0];
 }
@@ -150,7 +152,7 @@ POP_INLINE void pop_ways_halved(pop_body body, pop_ways *w)
 #endif
 
 #define POP_HALVE(half)                                                                                               \
-    if (POP_LANES >= 2 * (half)) {                                                                                    \
+    if (width >= 2 * (half)) {                                                                                    \
         _Pragma("GCC unroll 8") for (int i = 0; i < half; i++) {                                                      \
             pop_v_f low[2], high[2];                                                                                  \
             for (int k = 0; k < body.planes; k++) {                                                                   \
@@ -162,13 +164,71 @@ POP_INLINE void pop_ways_halved(pop_body body, pop_ways *w)
         }                                                                                                             \
     }
 
-/* As many vectors as a vector has lanes: the lanes of each by halves, the results one after another in the first. */
-POP_INLINE void pop_halves(pop_body body, pop_v_f x[POP_LANES][2])
+/* `width` vectors, each of as many lanes of several results: the lanes by halves, the results one after another in the first. */
+POP_INLINE void pop_halves(pop_body body, int width, pop_v_f x[POP_LANES][2])
 {
     POP_HALVE(8)
     POP_HALVE(4)
     POP_HALVE(2)
     POP_HALVE(1)
+}
+
+/* A row of POP_WAYS elements or fewer, as one vector. */
+POP_INLINE void pop_short_row(pop_body body, const pop_format *f, const char *row, int64_t n, const float *shift, pop_v_f *x)
+{
+    pop_ways w;
+    pop_ways_first(body, &w);
+    if (n == POP_WAYS) pop_ways_whole(body, f, &w, row, pop_v_splat(shift ? *shift : 0.0f));
+    else pop_ways_some(body, f, &w, row, n, pop_v_splat(shift ? *shift : 0.0f));
+    pop_ways_halved(body, &w);
+    x[0] = w.v[0][0];
+    if (body.planes == 2) x[1] = w.v[0][1];
+}
+
+/* POP_LANES rows of n elements, one after another in memory: several to a vector, as pop_halves has them halfway. */
+POP_INLINE void pop_rows_abreast(pop_body body, const pop_format *f, const char *p, int n, pop_v_f x[POP_LANES][2])
+{
+#pragma GCC unroll 16
+    for (int k = 0; k < n; k++) {
+        body.first(x[k]);
+        body.step(x[k], pop_v_decode(f, p + k * POP_LANES * pop_bytes(f)), pop_v_splat(0.0f));
+    }
+    pop_halves(body, n, x);
+}
+
+POP_INLINE int pop_are_adjacent(const char *const *rows, int64_t bytes)
+{
+    int apart = 0;
+    for (int k = 1; k < POP_LANES; k++) apart |= rows[k] != rows[0] + k * bytes;
+    return !apart;
+}
+
+/* POP_LANES rows, or the first `here` of them. */
+POP_INLINE void pop_rows_together(pop_body body, const pop_format *f, const char *const *rows, int here, int64_t n,
+                                  const float *shift, pop_v_f x[POP_LANES][2])
+{
+    const int whole = n == 2 || n == 4 || n == 8 || n == 16, fits = whole && n <= POP_LANES;
+    if (POP_FAST && here == POP_LANES && !shift && fits && pop_are_adjacent(rows, n * pop_bytes(f))) {
+        if (n == 2) pop_rows_abreast(body, f, rows[0], 2, x);
+        else if (n == 4) pop_rows_abreast(body, f, rows[0], 4, x);
+        else if (n == 8) pop_rows_abreast(body, f, rows[0], 8, x);
+        else pop_rows_abreast(body, f, rows[0], POP_LANES, x);
+        return;
+    }
+    for (int k = 0; k < here; k++) {
+        const float *c = shift ? shift + k : NULL;
+        if (n <= POP_WAYS) { /* the shortest by themselves, so that little is asked of each */
+            pop_short_row(body, f, rows[k], n, c, x[k]);
+            continue;
+        }
+        pop_ways w = POP_FAST && n == POP_BLOCK ? pop_whole_block(body, f, rows[k], pop_v_splat(c ? *c : 0.0f))
+                                                : pop_block_of(body, f, rows[k], n, pop_v_splat(c ? *c : 0.0f));
+        pop_ways_halved(body, &w);
+        x[k][0] = w.v[0][0];
+        if (body.planes == 2) x[k][1] = w.v[0][1];
+    }
+    for (int k = here; k < POP_LANES; k++) body.first(x[k]);
+    pop_halves(body, POP_LANES, x);
 }
 
 POP_INLINE void pop_rows_of(pop_body body, const pop_format *f, const char *const *rows, int64_t count, int64_t n,
@@ -177,26 +237,7 @@ POP_INLINE void pop_rows_of(pop_body body, const pop_format *f, const char *cons
     for (int64_t i = 0; i < count; i += POP_LANES) {
         pop_v_f x[POP_LANES][2];
         const int here = count - i < POP_LANES ? (int)(count - i) : POP_LANES;
-        for (int k = 0; k < here && n <= POP_WAYS; k++) { /* the shortest by themselves, so that little is asked of each */
-            pop_ways w;
-            pop_ways_first(body, &w);
-            if (n == POP_WAYS) pop_ways_whole(body, f, &w, rows[i + k], pop_v_splat(shift ? shift[i + k] : 0.0f));
-            else pop_ways_some(body, f, &w, rows[i + k], n, pop_v_splat(shift ? shift[i + k] : 0.0f));
-            pop_ways_halved(body, &w);
-            x[k][0] = w.v[0][0];
-            if (body.planes == 2) x[k][1] = w.v[0][1];
-        }
-        for (int k = 0; k < here && n > POP_WAYS; k++) {
-            const pop_v_f c = pop_v_splat(shift ? shift[i + k] : 0.0f);
-            pop_ways w = POP_FAST && n == POP_BLOCK ? pop_whole_block(body, f, rows[i + k], c) : pop_block_of(body, f, rows[i + k], n, c);
-            pop_ways_halved(body, &w);
-            x[k][0] = w.v[0][0];
-            if (body.planes == 2) x[k][1] = w.v[0][1];
-        }
-        for (int k = here; k < POP_LANES; k++) body.first(x[k]);
-        if (n == POP_BLOCK) /* what comes next is on its way meanwhile, if it is near */
-            for (int k = 0; k < 16; k++) __builtin_prefetch(rows[i + here - 1] + POP_BLOCK * pop_bytes(f) + 64 * k);
-        pop_halves(body, x);
+        pop_rows_together(body, f, rows + i, here, n, shift ? shift + i : NULL, x);
         pop_v_store_f(out[0] + i, x[0][0]);
         if (body.planes == 2) pop_v_store_f(out[1] + i, x[0][1]);
     }

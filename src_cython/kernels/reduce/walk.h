@@ -153,11 +153,11 @@ static void pop_reduce_write(const pop_reduce_walk *w, pop_state *state, int64_t
     pop_copy_row(bytes, out, step * bytes, s->encode ? codes : (const char *)numbers, bytes, count);
 }
 
-/* The states of a segment to the workspace: [segment][a, b][result]. */
-static void pop_reduce_put(const pop_reduce_walk *w, int64_t segment, int64_t first, int64_t step, int64_t count)
+/* States of segments to the workspace: [segment][a, b][result]. */
+static void pop_reduce_put(const pop_reduce_walk *w, int64_t segment, int64_t first, int64_t step, int64_t from, int64_t count)
 {
     double *a = (double *)(void *)w->tile->operands[2] + 2 * segment * w->spec->outputs + first, *b = a + w->spec->outputs;
-    for (int64_t i = 0; i < count; i++) a[i * step] = w->held.a[i], b[i * step] = w->held.b[i];
+    for (int64_t i = 0; i < count; i++) a[i * step] = w->held.a[from + i], b[i * step] = w->held.b[from + i];
 }
 
 /* Elements of a row as the kernels read them: where they lie, or in the arena. */
@@ -274,15 +274,46 @@ static void pop_reduce_short_rows(pop_reduce_walk *w, int64_t first, int64_t cou
     }
 }
 
-static void pop_reduce_long_rows(pop_reduce_walk *w, int64_t unit)
+static void pop_reduce_long_row(pop_reduce_walk *w, int64_t unit)
 {
     const pop_reduce *s = w->spec;
     const int64_t output = unit / s->segments, segment = unit % s->segments;
     int64_t index[POP_REDUCE_AXES];
     const char *row = w->tile->operands[0] + pop_reduce_offset(s->kept, s->kept_count, output, index);
     pop_reduce_segment(w, row, segment);
-    if (s->segments > 1) pop_reduce_put(w, segment, output, 1, 1);
+    if (s->segments > 1) pop_reduce_put(w, segment, output, 1, 0, 1);
     else pop_reduce_write(w, &w->held, output, 1, 1);
+}
+
+/* Whole segments of one row that lies as kernels read it: between blocks the CPU stops asking for what comes next. */
+static void pop_reduce_segments(pop_reduce_walk *w, int64_t output, int64_t segment, int64_t count)
+{
+    const pop_reduce *s = w->spec;
+    const int64_t begin = segment * POP_SEGMENT, blocks = POP_SEGMENT / POP_BLOCK;
+    int64_t index[POP_REDUCE_AXES];
+    const char *p = w->tile->operands[0] + pop_reduce_offset(s->kept, s->kept_count, output, index) + begin * s->code_bytes;
+    for (int64_t i = 0; i < count * blocks; i++) w->rows[i] = p + i * POP_BLOCK * s->code_bytes;
+    pop_reduce_blocks(w, POP_BLOCK, begin, count * blocks);
+    if (w->does->find)
+        for (int64_t i = 0; i < count * blocks; i++) w->more.b[i] += (double)(i * POP_BLOCK);
+    for (int64_t i = 0; i < count; i++) {
+        pop_state_merge_run(s->state, &w->held, i, 0, &w->more, i * blocks, POP_BLOCK, blocks);
+        if (w->does->find) pop_reduce_find_within(w, i, p, begin, begin + count * POP_SEGMENT);
+        pop_reduce_put(w, segment + i, output, 1, i, 1);
+    }
+}
+
+static void pop_reduce_long_rows(pop_reduce_walk *w, int64_t unit, int64_t count)
+{
+    const pop_reduce *s = w->spec;
+    const int64_t whole = s->run >= s->n && !s->decode && s->segments > 1 ? s->n / POP_SEGMENT : 0;
+    const int64_t most = w->does->rows_after ? 1 : POP_STRIP * POP_BLOCK / POP_SEGMENT; /* a second pass finds it in cache */
+    for (int64_t end = unit + count, here; unit < end; unit += here) {
+        const int64_t segment = unit % s->segments;
+        here = pop_least(pop_least(end - unit, most), whole - segment);
+        if (here > 0) pop_reduce_segments(w, unit / s->segments, segment, here);
+        else pop_reduce_long_row(w, unit), here = 1;
+    }
 }
 
 /* The tree of a block of columns: its rows of memory, and where partial results are kept. */
@@ -392,7 +423,7 @@ static void pop_reduce_columns(pop_reduce_walk *w, int64_t unit)
         pop_reduce_column_block(w, n, r, column, width);
         pop_state_merge_all(s->state, &w->held, r - begin, &w->more, n, width);
     }
-    if (s->segments > 1) pop_reduce_put(w, segment, output, inner->out, width);
+    if (s->segments > 1) pop_reduce_put(w, segment, output, inner->out, 0, width);
     else pop_reduce_write(w, &w->held, output, inner->out, width);
 }
 
@@ -406,7 +437,7 @@ static __attribute__((noinline)) void pop_reduce_vertex(const void *work, const 
     } else if (pop_reduce_rows_together(w.spec)) {
         pop_reduce_short_rows(&w, item->first, item->count);
     } else {
-        for (int64_t i = 0; i < item->count; i++) pop_reduce_long_rows(&w, item->first + i);
+        pop_reduce_long_rows(&w, item->first, item->count);
     }
 }
 
