@@ -21,6 +21,23 @@ static const float POP_FIT_LOG[9] = {
     -0x1.39c1f4p-4f,
 };
 
+/* log2(1 + f) = f + f q(f), sqrt(1/2) <= 1 + f <= sqrt(2); within 2^-27.0 */
+static const float POP_FIT_LOG2[10] = {
+    0x1.c551dap-2f, -0x1.715476p-1f, 0x1.ec7022p-2f, -0x1.7156c6p-2f,
+    0x1.278bbp-2f, -0x1.eb6c08p-3f, 0x1.a21cf2p-3f, -0x1.818b8cp-3f,
+    0x1.7eb342p-3f, -0x1.dcc07p-4f,
+};
+
+/* sin r = r + r^3 s(r^2), |r| <= pi/4; within 2^-27.9 */
+static const float POP_FIT_SINE[3] = {
+    -0x1.555546p-3f, 0x1.110778p-7f, -0x1.9954p-13f,
+};
+
+/* cos r = 1 + r^2 c(r^2), |r| <= pi/4; within 2^-33.0 */
+static const float POP_FIT_COSINE[4] = {
+    -0x1p-1f, 0x1.55554ap-5f, -0x1.6c0c28p-10f, 0x1.99e80cp-16f,
+};
+
 /* e^r - 1 = r + r^2 q(r), |r| <= ln 2 / 2; within 2^-32.0 */
 static const double POP_FIT_EXPM1[6] = {
     0x1.00000025efbd6p-1, 0x1.555554ef8f44cp-3, 0x1.5554b12edcb6cp-5, 0x1.11118966b1a93p-7,
@@ -270,6 +287,110 @@ static const pop_curve POP_CURVE_TAIL = {0.0927734375f, 0.6533203125f, 14.5f, 19
         -0x1.cebad6p-26f, -0x1.b5fef8p-23f, 0x1.42ac76p-21f, -0x1.10cc8ep-22f,
         -0x1.2ffa18p-22f, -0x1.64167cp-24f, -0x1.b6a138p-21f, -0x1.822d1p-20f,
         -0x1.46a86ap-21f, -0x1.ab387cp-24f, -0x1.b60adcp-21f, -0x1.6ee786p-21f,
+    },
+}};
+
+/* t / (1 + e^t), 0 <= t <= 8; in the first interval less t / 2; within 2^-27.3 */
+static const pop_curve POP_CURVE_SILU = {0.12451171875f, 1.0f, 8.0f, 19, {
+    {
+        0x0p+0f, 0x1.7c5454p-1f, 0x1.406868p+0f, 0x1.c3c7c8p+0f,
+        0x1.228e8ep+1f, 0x1.60aeaep+1f, 0x1.a25252p+1f, 0x1.e0ececp+1f,
+        0x1.106a6ap+2f, 0x1.31b4b4p+2f, 0x1.510a0ap+2f, 0x1.712c2cp+2f,
+        0x1.91cbccp+2f, 0x1.b18b8cp+2f, 0x1.d26a6ap+2f, 0x1.f04696p+2f,
+    },
+    {
+        0x0p+0f, 0x1.ea735cp-3f, 0x1.1d10f2p-2f, 0x1.0830dcp-2f,
+        0x1.b35346p-3f, 0x1.515e7ep-3f, 0x1.eb045ep-4f, 0x1.5f1f9ep-4f,
+        0x1.e741d4p-5f, 0x1.46e2bep-5f, 0x1.bb2f96p-6f, 0x1.266bp-6f,
+        0x1.816b3p-7f, 0x1.fad572p-8f, 0x1.466622p-8f, 0x1.b3b9dcp-9f,
+    },
+    {
+        -0x1.a51a58p-29f, 0x1.47e8acp-3f, 0x1.868a24p-8f, -0x1.2f7578p-4f,
+        -0x1.95926cp-4f, -0x1.858374p-4f, -0x1.42c336p-4f, -0x1.f351bep-5f,
+        -0x1.6df978p-5f, -0x1.ff712p-6f, -0x1.64c0dep-6f, -0x1.e4ebaap-7f,
+        -0x1.434e26p-7f, -0x1.af6faep-8f, -0x1.196376p-8f, -0x1.7b5906p-9f,
+    },
+    {
+        -0x1.ffffcap-3f, -0x1.845d3p-3f, -0x1.ce4cf4p-4f, -0x1.8014a8p-5f,
+        -0x1.af79bcp-8f, 0x1.883708p-7f, 0x1.29ae5ap-6f, 0x1.21a118p-6f,
+        0x1.e28b8cp-7f, 0x1.6e0766p-7f, 0x1.0ceeb2p-7f, 0x1.7bd178p-8f,
+        0x1.04b3d8p-8f, 0x1.63a1ep-9f, 0x1.d86eep-10f, 0x1.42d4bep-10f,
+    },
+    {
+        -0x1.2163d8p-17f, 0x1.82ae7ap-5f, 0x1.946b6cp-5f, 0x1.1e4644p-5f,
+        0x1.32e29cp-6f, 0x1.f49158p-8f, 0x1.3be9e2p-10f, -0x1.7d6486p-10f,
+        -0x1.29857p-9f, -0x1.1fa0bep-9f, -0x1.dccf36p-10f, -0x1.6b9232p-10f,
+        -0x1.06fe8p-10f, -0x1.7424d4p-11f, -0x1.fcad0ep-12f, -0x1.62be7ep-12f,
+    },
+    {
+        0x1.566dc4p-6f, 0x1.e615c2p-8f, -0x1.19a3fep-8f, -0x1.1524bap-7f,
+        -0x1.cedeb6p-8f, -0x1.1dbd4cp-8f, -0x1.0f9bfep-9f, -0x1.986238p-11f,
+        -0x1.040c52p-13f, 0x1.3668bep-13f, 0x1.c557e8p-13f, 0x1.b067aep-13f,
+        0x1.60d01cp-13f, 0x1.0c62f4p-13f, 0x1.820994p-14f, 0x1.166c26p-14f,
+    },
+    {
+        -0x1.d646ecp-13f, -0x1.6354aep-8f, -0x1.a5c4a4p-9f, -0x1.03641cp-12f,
+        0x1.0cb5e6p-10f, 0x1.16379ep-10f, 0x1.6ff9ecp-11f, 0x1.8cd218p-12f,
+        0x1.61b1fap-13f, 0x1.d7f112p-15f, 0x1.099322p-17f, -0x1.8423bp-17f,
+        -0x1.0e67acp-16f, -0x1.ffa0eap-17f, -0x1.a08434p-17f, -0x1.441bc2p-17f,
+    },
+    {
+        -0x1.d4c946p-10f, 0x1.bbc02cp-14f, 0x1.1c6524p-10f, 0x1.7ffde4p-11f,
+        0x1.52be42p-13f, -0x1.6399bep-14f, -0x1.0d58bap-13f, -0x1.7a7294p-14f,
+        -0x1.a37c92p-15f, -0x1.95b1cp-16f, -0x1.6250dep-17f, -0x1.d8340ep-19f,
+        -0x1.8e4ceap-22f, 0x1.a95be6p-21f, 0x1.1f0d8p-20f, 0x1.21e074p-20f,
+    },
+}};
+
+/* t / (1 + e^2z), z = sqrt(2 / pi) (t + 0.044715 t^3), 0 <= t <= 3.5; in the first two intervals less t / 2; within 2^-28.7 */
+static const pop_curve POP_CURVE_GELU_TANH = {0.28515625f, 1.0f, 3.5f, 19, {
+    {
+        0x0p+0f, 0x1.510a86p-2f, 0x1.1773bap-1f, 0x1.877e4p-1f,
+        0x1.fb2694p-1f, 0x1.3542a2p+0f, 0x1.6c42a2p+0f, 0x1.a408c4p+0f,
+        0x1.dce232p+0f, 0x1.0a9f9p+1f, 0x1.26188cp+1f, 0x1.4347e4p+1f,
+        0x1.5eb038p+1f, 0x1.7aacb6p+1f, 0x1.96c0ep+1f, 0x1.b2f996p+1f,
+    },
+    {
+        0x0p+0f, -0x1.5bbb4ap-5f, 0x1.471e7ep-3f, 0x1.5c2dbap-3f,
+        0x1.46d35cp-3f, 0x1.1949p-3f, 0x1.c3f35ap-4f, 0x1.538d66p-4f,
+        0x1.dced1p-5f, 0x1.3c705cp-5f, 0x1.90b90ep-6f, 0x1.cf37bcp-7f,
+        0x1.04883ap-7f, 0x1.0fd29cp-8f, 0x1.08a0d4p-9f, 0x1.de16aap-11f,
+    },
+    {
+        -0x1.f029b2p-35f, -0x1.03660ep-2f, 0x1.aeaa6cp-4f, -0x1.539d0ep-8f,
+        -0x1.4a4b44p-4f, -0x1.e5bf7p-4f, -0x1.082b76p-3f, -0x1.ed502ap-4f,
+        -0x1.9c3abp-4f, -0x1.3c120cp-4f, -0x1.c5225p-5f, -0x1.272786p-5f,
+        -0x1.706e7p-6f, -0x1.a8e9bep-7f, -0x1.c7351p-8f, -0x1.c2e3aep-9f,
+    },
+    {
+        -0x1.988452p-2f, -0x1.6dd5fep-2f, -0x1.2b38c4p-2f, -0x1.af0fdcp-3f,
+        -0x1.fdf69cp-4f, -0x1.ae5c2ap-5f, 0x1.d4e39p-11f, 0x1.1f413ep-5f,
+        0x1.a42d1cp-5f, 0x1.b61aap-5f, 0x1.841652p-5f, 0x1.2df8eep-5f,
+        0x1.b23ac4p-6f, 0x1.1cae94p-6f, 0x1.56f8c4p-7f, 0x1.7b0e7p-8f,
+    },
+    {
+        -0x1.e88952p-21f, 0x1.4b980cp-4f, 0x1.daa536p-4f, 0x1.08decap-3f,
+        0x1.efcd92p-4f, 0x1.900bfcp-4f, 0x1.1501cp-4f, 0x1.333cd6p-5f,
+        0x1.97b79cp-7f, -0x1.232586p-8f, -0x1.b6850cp-7f, -0x1.0d414ap-6f,
+        -0x1.f71756p-7f, -0x1.92ac5cp-7f, -0x1.1dbd5p-7f, -0x1.6c2258p-8f,
+    },
+    {
+        0x1.11c214p-4f, 0x1.a3a0e2p-5f, 0x1.d035b8p-6f, 0x1.5114dep-9f,
+        -0x1.4243a2p-6f, -0x1.0a288cp-5f, -0x1.26e52ep-5f, -0x1.074352p-5f,
+        -0x1.86d4a2p-6f, -0x1.dc5ddep-7f, -0x1.b02f32p-8f, -0x1.20ddecp-11f,
+        0x1.629bcap-9f, 0x1.072db4p-8f, 0x1.02a4c8p-8f, 0x1.9dff44p-9f,
+    },
+    {
+        -0x1.fb4ea2p-14f, -0x1.1d9ecep-6f, -0x1.7e3fcep-6f, -0x1.714596p-6f,
+        -0x1.067f04p-6f, -0x1.e977bep-8f, 0x1.87fa22p-12f, 0x1.87c65ep-8f,
+        0x1.119ae2p-7f, 0x1.0ad034p-7f, 0x1.a7bd88p-8f, 0x1.0bb7bep-8f,
+        0x1.09c7eap-9f, 0x1.ea6a0ep-12f, -0x1.ef5ee6p-12f, -0x1.c4b2e8p-11f,
+    },
+    {
+        -0x1.429836p-7f, -0x1.9260aap-8f, -0x1.0db3a8p-9f, 0x1.61e2d6p-9f,
+        0x1.992d24p-8f, 0x1.b929dep-8f, 0x1.69078ap-8f, 0x1.75e41ap-9f,
+        0x1.b9cebp-11f, -0x1.eb01e8p-11f, -0x1.a2ed76p-10f, -0x1.c2d878p-10f,
+        -0x1.77c5c6p-10f, -0x1.ffd82cp-11f, -0x1.09b122p-11f, -0x1.ee121p-14f,
     },
 }};
 

@@ -76,6 +76,15 @@ FITS = {
     "LOG": ("log(1 + f) = f + f^2 q(f), sqrt(1/2) <= 1 + f <= sqrt(2)", FLOAT, 8, LOW, HIGH,
             lambda f: apart(f, lambda f: (mp.log1p(f) - f) / f**2, -0.5),
             lambda f: apart(f, lambda f: f * f / mp.log1p(f), 0)),
+    "LOG2": ("log2(1 + f) = f + f q(f), sqrt(1/2) <= 1 + f <= sqrt(2)", FLOAT, 9, LOW, HIGH,
+             lambda f: apart(f, lambda f: (mp.log1p(f) / LN2 - f) / f, 1 / LN2 - 1),
+             lambda f: apart(f, lambda f: f * LN2 / mp.log1p(f), LN2)),
+    "SINE": ("sin r = r + r^3 s(r^2), |r| <= pi/4", FLOAT, 2, mp.mpf(0), QUARTER,
+             lambda r: apart(r, lambda r: (mp.sin(r) - r) / r**3, -mp.mpf(1) / 6),
+             lambda r: apart(r, lambda r: r**3 / mp.sin(r), 0), lambda r: r * r),
+    "COSINE": ("cos r = 1 + r^2 c(r^2), |r| <= pi/4", FLOAT, 3, mp.mpf(0), QUARTER,
+               lambda r: apart(r, lambda r: (mp.cos(r) - 1) / r**2, -0.5), lambda r: r * r / mp.cos(r),
+               lambda r: r * r),
     "EXPM1": ("e^r - 1 = r + r^2 q(r), |r| <= ln 2 / 2", DOUBLE, 5, -NEAR, NEAR,
               lambda r: apart(r, lambda r: (mp.exp(r) - 1 - r) / r**2, 0.5),
               lambda r: apart(r, lambda r: r * r / mp.expm1(r), 0)),
@@ -135,6 +144,21 @@ def falling(t):
     return 1 / (1 + mp.exp(t))
 
 
+def gated(t):
+    """t / (1 + e^t)."""
+    return t / (1 + mp.exp(t))
+
+
+def gated_near(t):
+    """t / (1 + e^t), less t / 2."""
+    return -t * mp.tanh(t / 2) / 2
+
+
+def cubic(t):
+    """sqrt(2 / pi) (t + 0.044715 t^3)."""
+    return mp.sqrt(2 / mp.pi) * (t + mp.mpf("0.044715") * t**3)
+
+
 # What it is; the function; the greatest argument; how many first intervals have another function, and that; slope and
 # start of the line that counts intervals, four to an octave from 1 to 16 or sixteen from 1 to 2. See pop_curve.
 CURVES = {
@@ -143,6 +167,12 @@ CURVES = {
     "GELU": ("t P(Z > t), 0 <= t <= 3.75; in the first two intervals less t / 2", beyond, 3.75, 2, bent,
              0.2666015625, 1.0),
     "TAIL": ("t e^(t^2/2) P(Z > t), 3.74 <= t <= 14.5", mills, 14.5, 0, None, 0.0927734375, 0.6533203125),
+    "SILU": ("t / (1 + e^t), 0 <= t <= 8; in the first interval less t / 2", gated, 8.0, 1, gated_near,
+             0.12451171875, 1.0),
+    "GELU_TANH": ("t / (1 + e^2z), z = sqrt(2 / pi) (t + 0.044715 t^3), 0 <= t <= 3.5; in the first two intervals "
+                  "less t / 2",
+                  lambda t: t / (1 + mp.exp(2 * cubic(t))), 3.5, 2, lambda t: -t * mp.tanh(cubic(t)) / 2,
+                  0.28515625, 1.0),
     "SIGMOID": ("1 / (1 + e^t), 0 <= t <= 10.4", falling, 10.4, 0, None, 0.09609375, 1.0),
 }  # fmt: skip
 

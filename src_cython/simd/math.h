@@ -4,9 +4,9 @@
  * infinities, NaN and the sign of zero as C99's annex F has them (silu and both gelu give -0 at minus infinity, their
  * limit). docs/reference/math.md has the measured worst case of each. Polynomials are fitted by make_coefficients.py.
  *
- * exp, exp2, log, log1p, tanh, erf, sigmoid and gelu_erf are FP32 throughout: reductions are exact or leave an error that
- * the last addition dwarfs. The others work in float64 on half a vector at a time, where no step needs a correction, and
- * round once. */
+ * exp, exp2, log, log2, log1p, tanh, erf, sigmoid, silu, gelu_erf, gelu_tanh, and sin and cos of arguments that are not
+ * far, are FP32 throughout: reductions are exact or leave an error that the last addition dwarfs. The others work in
+ * float64 on half a vector at a time, where no step needs a correction, and round once. */
 #ifndef POP_SIMD_MATH_H
 #define POP_SIMD_MATH_H
 #include "simd/simd.h"
@@ -89,7 +89,7 @@ POP_INLINE pop_v_f pop_v_log_edges(pop_v_f x, pop_v_f y, float pole)
     if (__builtin_expect(!pop_v_any((pop_v_m)~inside), 1)) return y;
     y = pop_v_select_f(pop_v_gt_f(x, pop_v_splat(pole)), pop_v_splat(NAN), y);
     y = pop_v_select_f(pop_v_eq_f(x, pop_v_splat(pole)), y, pop_v_splat(-INFINITY));
-    return pop_v_select_f(pop_v_lt_f(x, pop_v_splat(INFINITY)), x + pop_v_abs(x), y);
+    return pop_v_select_f(pop_v_lt_f(x, pop_v_splat(INFINITY)), x + x, y);
 }
 
 /* x = 2^e m with sqrt(1/2) <= m < sqrt(2), f = m - 1: (e + shift) ln 2 + (f + f^2 q(f)). The first part of ln 2 has 15
@@ -108,6 +108,21 @@ POP_INLINE pop_v_f pop_v_log(pop_v_f x)
     const pop_v_f y = pop_v_log_normal(x, 0.0f);
     const pop_v_m tiny = pop_v_lt_f(x, pop_v_splat(0x1p-126f));
     return pop_v_log_edges(x, pop_v_any(tiny) ? pop_v_select_f(tiny, y, pop_v_log_normal(x * 0x1p23f, -23.0f)) : y, 0.0f);
+}
+
+/* As pop_v_log, but e needs no factor. */
+POP_INLINE pop_v_f pop_v_log2_normal(pop_v_f x, float shift)
+{
+    const pop_v_i e = ((pop_v_i)x - 0x3f3504f3) >> 23;
+    const pop_v_f whole = pop_v_to_float(e) + shift, f = (pop_v_f)((pop_v_i)x - (e << 23)) - 1.0f;
+    return whole + pop_v_fma(pop_v_horner(POP_FIT_LOG2, POP_LENGTH(POP_FIT_LOG2), f), f, f);
+}
+
+POP_INLINE pop_v_f pop_v_log2(pop_v_f x)
+{
+    const pop_v_f y = pop_v_log2_normal(x, 0.0f);
+    const pop_v_m tiny = pop_v_lt_f(x, pop_v_splat(0x1p-126f));
+    return pop_v_log_edges(x, pop_v_any(tiny) ? pop_v_select_f(tiny, y, pop_v_log2_normal(x * 0x1p23f, -23.0f)) : y, 0.0f);
 }
 
 /* As pop_v_log of u = 1 + x; what the rounding of u takes away is given back in f, and what that of f takes in the curve. */
@@ -172,8 +187,15 @@ POP_INLINE pop_v_f pop_v_sigmoid(pop_v_f x)
     return pop_v_select_f(pop_v_gt_f(x, pop_v_splat(0.0f)), y, 1.0f - y);
 }
 
-/* x P(Z < x), Z normal: with t = |x|, max(x, 0) less t P(Z > t), which is a curve as far as numbers usually go, then
- * e^(-t^2 / 2) times one; near zero the curve is that less t / 2, to be taken from x / 2. */
+/* x times a share that rises from 0 to 1 about a half at zero: with t = |x|, max(x, 0) less t times the share of -t. That is
+ * a curve y as far as numbers usually go; up to `near` on its line the curve is that less t / 2, to be taken from x / 2. */
+POP_INLINE pop_v_f pop_v_gate(pop_v_f x, pop_v_f y, pop_v_f line, float near)
+{
+    const pop_v_m is_near = pop_v_gt_f(pop_v_splat(near), line);
+    return pop_v_signed(pop_v_select_f(is_near, pop_v_max_f(pop_v_splat(0.0f), x), x * 0.5f) - y, x);
+}
+
+/* x P(Z < x), Z normal; far away e^(-t^2 / 2) times a curve. */
 POP_INLINE pop_v_f pop_v_gelu_erf(pop_v_f x)
 {
     const pop_v_f t = pop_v_abs(x), top = pop_v_splat(POP_CURVE_GELU.top);
@@ -185,8 +207,7 @@ POP_INLINE pop_v_f pop_v_gelu_erf(pop_v_f x)
         const pop_v_point q = pop_v_curve(&POP_CURVE_TAIL, u);
         y = pop_v_select_f(far, y, pop_v_exp_times(z, pop_v_fma(u, half, -z), q.value, q.d * q.slope));
     }
-    const pop_v_m near = pop_v_gt_f(pop_v_splat(1.125f), p.line);
-    return pop_v_signed(pop_v_select_f(near, pop_v_max_f(pop_v_splat(0.0f), x), x * 0.5f) - y, x);
+    return pop_v_gate(x, y, p.line, 1.125f);
 }
 
 /* y, but NaN where a or b is */
@@ -234,16 +255,29 @@ POP_INLINE pop_h_f pop_h_expm1(pop_h_f x)
     return pop_h_fma(power, p, power - 1.0);
 }
 
-/* x / (1 + e^z): z beyond 200 makes it nothing, whatever x. */
-POP_INLINE pop_h_f pop_h_gated(pop_h_f x, pop_h_f z) { return x / (1.0 + pop_h_exp(pop_h_clamp(z, -200.0, 200.0))); }
-POP_INLINE pop_h_f pop_h_silu(pop_h_f x) { return pop_h_gated(pop_h_max(pop_h_splat(-1000.0), x), -x); }
-
-/* x (1 + tanh z) / 2 with z = sqrt(2 / pi) (x + 0.044715 x^3) is x / (1 + e^(-2z)). */
-POP_INLINE pop_h_f pop_h_gelu_tanh(pop_h_f x)
+/* t / (1 + e^t), t <= 200; t / (1 + e^2z) with z = sqrt(2 / pi) (t + 0.044715 t^3), t <= 20. */
+POP_INLINE pop_h_f pop_h_silu_rest(pop_h_f t) { return t / (1.0 + pop_h_exp(t)); }
+POP_INLINE pop_h_f pop_h_gelu_rest(pop_h_f t)
 {
-    const pop_h_f z = x * pop_h_fma(x * x, pop_h_splat(-0x1.2444f2a4d8b4bp-4), pop_h_splat(-0x1.9884533d43651p0));
-    return pop_h_gated(pop_h_max(pop_h_splat(-1000.0), x), z);
+    return t / (1.0 + pop_h_exp(t * pop_h_fma(t * t, pop_h_splat(0x1.2444f2a4d8b4bp-4), pop_h_splat(0x1.9884533d43651p0))));
 }
+
+/* x / (1 + e^-x), and x (1 + tanh z) / 2. */
+#define POP_GATED(name, curve, near, most, rest)                                                                      \
+    POP_INLINE pop_v_f pop_v_##name(pop_v_f x)                                                                        \
+    {                                                                                                                 \
+        const pop_v_f t = pop_v_abs(x), top = pop_v_splat(curve.top);                                                 \
+        const pop_v_point p = pop_v_curve(&curve, pop_v_min_f(top, t));                                               \
+        const pop_v_m far = pop_v_gt_f(t, top);                                                                       \
+        pop_v_f y = pop_v_fma(p.slope, p.d, p.value);                                                                 \
+        if (__builtin_expect(pop_v_any(far), 0)) {                                                                    \
+            const pop_v_f u = pop_v_min_f(pop_v_splat(most), t);                                                      \
+            y = pop_v_select_f(far, y, pop_h_narrow(rest(pop_h_widen(u, 0)), rest(pop_h_widen(u, 1))));               \
+        }                                                                                                             \
+        return pop_v_gate(x, y, p.line, near);                                                                        \
+    }
+POP_GATED(silu, POP_CURVE_SILU, 1.0625f, 200.0f, pop_h_silu_rest)
+POP_GATED(gelu_tanh, POP_CURVE_GELU_TANH, 1.125f, 20.0f, pop_h_gelu_rest)
 
 /* log(2^e (1 + f)) from the bits of 2^e (1 + f), with sqrt(1/2) <= 1 + f < sqrt(2); e by itself. */
 POP_INLINE void pop_h_log_parts(pop_h_f u, pop_h_f *e, pop_h_f *f)
@@ -255,13 +289,6 @@ POP_INLINE void pop_h_log_parts(pop_h_f u, pop_h_f *e, pop_h_f *f)
 }
 
 POP_INLINE pop_h_f pop_h_log_fraction(pop_h_f f) { return f * pop_h_fma(pop_h_horner(POP_FIT_LOG1P, POP_LENGTH(POP_FIT_LOG1P), f), f, pop_h_splat(1.0)); }
-
-POP_INLINE pop_h_f pop_h_log2(pop_h_f x)
-{
-    pop_h_f e, f;
-    pop_h_log_parts(x, &e, &f);
-    return pop_h_fma(pop_h_log_fraction(f), pop_h_splat(0x1.71547652b82fep0), e);
-}
 
 /* 2/pi in binary, 32 bits a word, after one word of zeros. */
 static const uint32_t POP_TWO_OVER_PI[] = {0, 0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0, 0xdb629599, 0x3c439041, 0xfe5163ab};
@@ -401,11 +428,8 @@ POP_INLINE pop_h_f pop_h_cosh(pop_h_f x)
     }
 
 POP_BY_HALVES(expm1, pop_h_expm1, x, pop_v_signed(y, x))
-POP_BY_HALVES(silu, pop_h_silu, x, y)
-POP_BY_HALVES(gelu_tanh, pop_h_gelu_tanh, x, y)
-POP_BY_HALVES(log2, pop_h_log2, x, pop_v_log_edges(x, y, 0.0f))
-POP_BY_HALVES(sin, pop_h_sin, x, y)
-POP_BY_HALVES(cos, pop_h_cos, x, y)
+POP_BY_HALVES(far_sin, pop_h_sin, x, y)
+POP_BY_HALVES(far_cos, pop_h_cos, x, y)
 POP_BY_HALVES(tan, pop_h_tan, x, y)
 POP_BY_HALVES(asin, pop_h_asin, x, y)
 POP_BY_HALVES(acos, pop_h_acos, x, y)
@@ -413,6 +437,35 @@ POP_BY_HALVES(atan, pop_h_atan, x, pop_v_nan_of(x, x, y))
 POP_BY_HALVES(sinh, pop_h_sinh, x, y)
 POP_BY_HALVES(cosh, pop_h_cosh, x, y)
 POP_BY_HALVES(cbrt, pop_h_cbrt, pop_v_abs(x), pop_v_signed(pop_v_select_f(pop_v_is_usual(from), pop_v_abs(x), y), x))
+
+/* sin(x + turns pi/2): with x = k pi/2 + r + low, |r| <= pi/4, sine or cosine of that; |x| < 1024, so that k
+ * times the second part of pi/2 is exact, and x less k times the first; `low` is what the second difference loses,
+ * and `rest` what cos r takes of it and of what the square loses. */
+POP_INLINE pop_v_f pop_v_sine(pop_v_f x, int turns)
+{
+    const pop_v_f shifted = pop_v_fma(x, pop_v_splat(0x1.45f306p-1f), pop_v_splat(POP_ROUNDER)), n = POP_ROUNDER - shifted;
+    const pop_v_f rough = pop_v_fma(n, pop_v_splat(0x1.921fb6p0f), x), r = pop_v_fma(n, pop_v_splat(-0x1.7778p-25f), rough);
+    const pop_v_f lost = pop_v_fma(n, pop_v_splat(-0x1.7778p-25f), rough - r);
+    const pop_v_f low = pop_v_fma(n, pop_v_splat(-0x1.2e7b960000000p-40f), lost), square = r * r;
+    const pop_v_i k = pop_v_add((pop_v_i)shifted, pop_v_set(turns));
+    const pop_v_f s = pop_v_horner(POP_FIT_SINE, POP_LENGTH(POP_FIT_SINE), square);
+    const pop_v_f c = pop_v_horner(POP_FIT_COSINE, POP_LENGTH(POP_FIT_COSINE), square);
+    const pop_v_f rest = pop_v_fma(pop_v_fma(r, r, -square), pop_v_splat(-0.5f), -low * r);
+    const pop_v_f sine = r + pop_v_fma(square * r, s, low), cosine = 1.0f + pop_v_fma(square, c, rest);
+    const pop_v_f y = pop_v_select_f(pop_v_eq(k & 1, pop_v_set(0)), cosine, sine);
+    return pop_v_float(pop_v_bits(y) ^ pop_v_sll(k & 2, 30));
+}
+
+#define POP_TURNING(name, turns, sign)                                                                        \
+    POP_INLINE pop_v_f pop_v_##name(pop_v_f x)                                                               \
+    {                                                                                                        \
+        const pop_v_f size = pop_v_abs(x), y = pop_v_float(pop_v_bits(pop_v_sine(size, turns)) ^ (sign));    \
+        const pop_v_m near = pop_v_lt_f(size, pop_v_splat(1024.0f));                                         \
+        if (__builtin_expect(!pop_v_any((pop_v_m)~near), 1)) return y;                                       \
+        return pop_v_select_f(near, pop_v_far_##name(x), y);                                                 \
+    }
+POP_TURNING(sin, 0, pop_v_sign(x))
+POP_TURNING(cos, 1, pop_v_set(0))
 
 #define POP_PAIR_BY_HALVES(function, x, y)                                                                    \
     pop_h_narrow(function(pop_h_widen(x, 0), pop_h_widen(y, 0)), function(pop_h_widen(x, 1), pop_h_widen(y, 1)))

@@ -1,10 +1,12 @@
 """Kernels of one number at every level: the bound, the portable kernel's bits, tails and memory borders."""
 
 import ctypes
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
+from poplibs_py import popops
 from poplibs_py.formats import BF16, FP16, FP32
 from poplibs_py.formats.reference import decode, encode
 from poplibs_py.kernels import kernels
@@ -98,6 +100,15 @@ def test_any_count_and_place_gives_the_same_and_stays_inside_its_memory(kernel):
 
 
 @each
+def test_many_codes_give_what_few_do(kernel):
+    fmt = format_of(kernel)
+    codes = np.arange(1 << 16).astype(np.uint16) if fmt != FP32 else random_floats(1 << 14, seed=5).view(np.uint32)
+    few = np.concatenate([run(kernel, part) for part in np.array_split(codes, 64)])
+    np.testing.assert_array_equal(run(kernel, codes, misaligned=2), few)
+    np.testing.assert_array_equal(run(kernel, codes[:5001]), few[:5001])
+
+
+@each
 def test_a_result_may_lie_where_its_operand_does(kernel):
     fmt = format_of(kernel)
     codes = random_floats(300, seed=4).view(np.uint32 if fmt == FP32 else np.uint16)
@@ -105,6 +116,15 @@ def test_a_result_may_lie_where_its_operand_does(kernel):
     place = (ctypes.c_void_p * 1)(held.ctypes.data)
     CALL(kernel.address)(place, place, held.size)
     np.testing.assert_array_equal(held, want)
+
+
+@pytest.mark.parametrize("name", ["tanh", "rsqrt"])
+def test_threads_that_meet_at_a_table_get_the_same(name):
+    x = np.arange(1 << 16).astype(np.uint16).view(BF16.dtype)
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: getattr(popops, name)(x).view(np.uint16), range(16)))
+    for result in found[1:]:
+        np.testing.assert_array_equal(result, found[0])
 
 
 def test_every_level_has_every_kernel_and_every_row_its_kernels():

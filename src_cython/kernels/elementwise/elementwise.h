@@ -2,12 +2,14 @@
  *
  * A body of numbers is written once, over the vocabulary of vectors, and computed in FP32. Each operation is compiled for
  * FP32, and for FP16 and BF16 as they lie: decoded and encoded in registers, rounded once to nearest even, too large numbers
- * to infinity. Other formats and roundings the strided driver decodes before and encodes after. All levels give the same
- * bits. Gradients, most non-linearities, and functions that are no operation, have an FP32 kernel only. */
+ * to infinity; elementary functions of much BF16 look such results up. Other formats and roundings the strided driver decodes
+ * before and encodes after. All levels give the same bits. Gradients, most non-linearities, and functions that are no
+ * operation, have an FP32 kernel only. */
 #ifndef POP_ELEMENTWISE_H
 #define POP_ELEMENTWISE_H
 #include "kernels/elementwise/arithmetic.h"
 #include "kernels/elementwise/binary.h"
+#include "kernels/elementwise/code_table.h"
 #include "kernels/elementwise/gradients.h"
 #include "kernels/elementwise/loops.h"
 #include "kernels/elementwise/nonlinearities.h"
@@ -21,20 +23,36 @@
 #define POP_B(constant) pop_step_read(&POP_##constant, p->b, i, n)
 #define POP_C(constant) pop_step_read(&POP_##constant, p->c, i, n)
 
+#define POP_PAIR_OF(constant, operand) pop_pair_read(&POP_##constant, p->operand, i)
+
 #define POP_UNARY_KERNEL(op, suffix, constant, name)                                                                \
     POP_STEP_KERNEL(op##_##suffix, pop_bytes(&POP_##constant), 1,                                                   \
-                    pop_step_write(&POP_##constant, p->out, i, pop_body_##op(POP_A(constant)), n))
-#define POP_QUESTION_KERNEL(op, suffix, constant, name)                                                             \
-    POP_STEP_KERNEL(op##_##suffix, 1, 1, pop_step_tell(p->out, i, pop_body_##op(POP_A(constant)), n))
+                    pop_step_write(&POP_##constant, p->out, i, pop_body_##op(POP_A(constant)), n),                  \
+                    const pop_pair x = POP_PAIR_OF(constant, a);                                                        \
+                    pop_pair_write(&POP_##constant, p->out, i, pop_body_##op(x.even), pop_body_##op(x.odd)))
 #define POP_BINARY_KERNEL(op, suffix, constant, name)                                                               \
     POP_STEP_KERNEL(op##_##suffix, pop_bytes(&POP_##constant), 2,                                                   \
-                    pop_step_write(&POP_##constant, p->out, i, pop_body_##op(POP_A(constant), POP_B(constant)), n))
-#define POP_COMPARISON_KERNEL(op, suffix, constant, name)                                                           \
-    POP_STEP_KERNEL(op##_##suffix, 1, 2, pop_step_tell(p->out, i, pop_body_##op(POP_A(constant), POP_B(constant)), n))
+                    pop_step_write(&POP_##constant, p->out, i, pop_body_##op(POP_A(constant), POP_B(constant)), n), \
+                    const pop_pair x = POP_PAIR_OF(constant, a); const pop_pair y = POP_PAIR_OF(constant, b);               \
+                    pop_pair_write(&POP_##constant, p->out, i, pop_body_##op(x.even, y.even), pop_body_##op(x.odd, y.odd)))
 #define POP_TERNARY_KERNEL(op, suffix, constant, name)                                                              \
     POP_STEP_KERNEL(op##_##suffix, pop_bytes(&POP_##constant), 3,                                                   \
                     pop_step_write(&POP_##constant, p->out, i,                                                      \
-                                   pop_body_##op(POP_A(constant), POP_B(constant), POP_C(constant)), n))
+                                   pop_body_##op(POP_A(constant), POP_B(constant), POP_C(constant)), n),            \
+                    const pop_pair x = POP_PAIR_OF(constant, a); const pop_pair y = POP_PAIR_OF(constant, b);               \
+                    const pop_pair z = POP_PAIR_OF(constant, c);                                                        \
+                    pop_pair_write(&POP_##constant, p->out, i, pop_body_##op(x.even, y.even, z.even),               \
+                                   pop_body_##op(x.odd, y.odd, z.odd)))
+
+/* Truth values, a vector after another. */
+#define POP_TELLING_KERNEL(name, inputs, truth)                                                                     \
+    POP_INLINE void pop_tell_##name(const pop_places *p, int64_t i, int n) { pop_step_tell(p->out, i, truth, n); }  \
+    POP_STEP_KERNEL(name, 1, inputs, pop_tell_##name(p, i, n),                                                      \
+                    pop_tell_##name(p, i, POP_LANES); pop_tell_##name(p, i + POP_LANES, POP_LANES))
+#define POP_QUESTION_KERNEL(op, suffix, constant, name)                                                             \
+    POP_TELLING_KERNEL(op##_##suffix, 1, pop_body_##op(POP_A(constant)))
+#define POP_COMPARISON_KERNEL(op, suffix, constant, name)                                                           \
+    POP_TELLING_KERNEL(op##_##suffix, 2, pop_body_##op(POP_A(constant), POP_B(constant)))
 
 #define POP_FUNCTION_KERNEL(op, body)                                                                               \
     POP_INLINE pop_v_f pop_body_##op(pop_v_f x) { return body; }                                                    \
@@ -45,6 +63,15 @@
 #define POP_UNARY_KERNELS(op, body)                                                                                 \
     POP_INLINE pop_v_f pop_body_##op(pop_v_f x) { return body; }                                                    \
     POP_EACH_NUMBER(POP_UNARY_KERNEL, op)
+#define POP_ELEMENTARY_KERNELS(op, body)                                                                            \
+    POP_FUNCTION_KERNEL(op, body)                                                                                   \
+    POP_UNARY_KERNEL(op, f16, F16, "float16")                                                                       \
+    POP_UNARY_KERNEL(op, worked_bf16, BF16, "bfloat16")                                                             \
+    static void pop_##op##_bf16(const void *const *in, void *const *out, int64_t n)                                 \
+    {                                                                                                               \
+        static pop_code_table table;                                                                                \
+        pop_by_code_table(&table, pop_##op##_worked_bf16, in, out, n);                                              \
+    }
 #define POP_QUESTION_KERNELS(op, body)                                                                              \
     POP_INLINE pop_v_m pop_body_##op(pop_v_f x) { return body; }                                                    \
     POP_EACH_NUMBER(POP_QUESTION_KERNEL, op)
@@ -68,6 +95,7 @@
 
 POP_ELEMENTWISE_SIGNS(POP_SIGN_KERNELS)
 POP_ELEMENTWISE_UNARY(POP_UNARY_KERNELS)
+POP_ELEMENTWISE_ELEMENTARY(POP_ELEMENTARY_KERNELS)
 POP_ELEMENTWISE_QUESTIONS(POP_QUESTION_KERNELS)
 POP_ELEMENTWISE_FUNCTIONS(POP_FUNCTION_KERNEL)
 POP_ELEMENTWISE_GRADIENTS(POP_GRADIENT_KERNEL)
@@ -107,6 +135,7 @@ POP_ELEMENTWISE_TERNARY(POP_TERNARY_KERNELS)
 static const pop_kernel POP_ELEMENTWISE_KERNELS[] = {
     POP_ELEMENTWISE_SIGNS(POP_SIGN_ROWS)
     POP_ELEMENTWISE_UNARY(POP_UNARY_ROWS)
+    POP_ELEMENTWISE_ELEMENTARY(POP_UNARY_ROWS)
     POP_ELEMENTWISE_QUESTIONS(POP_QUESTION_ROWS)
     POP_ELEMENTWISE_FUNCTIONS(POP_FUNCTION_ROW)
     POP_ELEMENTWISE_GRADIENTS(POP_GRADIENT_ROW)

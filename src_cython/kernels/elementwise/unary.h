@@ -53,8 +53,17 @@ POP_INLINE pop_v_f pop_v_round(pop_v_f x) /* halves away from zero */
     X(square, x * x)                                                                                                \
     X(cube, x * x * x)                                                                                              \
     X(sqrt, pop_v_sqrt(x))                                                                                          \
-    X(rsqrt, pop_v_rsqrt(x))                                                                                        \
     X(inv, 1.0f / x)                                                                                                \
+    X(relu, pop_v_max_f(pop_v_splat(0.0f), x)) /* of NaN and of minus zero themselves */                            \
+    X(ceil, pop_v_ceil(x))                                                                                          \
+    X(floor, pop_v_floor(x))                                                                                        \
+    X(round, pop_v_round(x))                                                                                        \
+    X(nearbyint, pop_v_nearbyint(x))                                                                                \
+    X(trunc, pop_v_trunc(x))
+
+/* Those of many steps, which BF16 takes from tables: see code_table.h. */
+#define POP_ELEMENTWISE_ELEMENTARY(X)                                                                               \
+    X(rsqrt, pop_v_rsqrt(x))                                                                                        \
     X(exp, pop_v_exp(x))                                                                                            \
     X(exp2, pop_v_exp2(x))                                                                                          \
     X(expm1, pop_v_expm1(x))                                                                                        \
@@ -69,15 +78,9 @@ POP_INLINE pop_v_f pop_v_round(pop_v_f x) /* halves away from zero */
     X(tanh, pop_v_tanh(x))                                                                                          \
     X(erf, pop_v_erf(x))                                                                                            \
     X(sigmoid, pop_v_sigmoid(x))                                                                                    \
-    X(relu, pop_v_max_f(pop_v_splat(0.0f), x)) /* of NaN and of minus zero themselves */                            \
     X(gelu_erf, pop_v_gelu_erf(x))                                                                                  \
     X(silu, pop_v_silu(x))                                                                                          \
-    X(gelu_tanh, pop_v_gelu_tanh(x))                                                                                \
-    X(ceil, pop_v_ceil(x))                                                                                          \
-    X(floor, pop_v_floor(x))                                                                                        \
-    X(round, pop_v_round(x))                                                                                        \
-    X(nearbyint, pop_v_nearbyint(x))                                                                                \
-    X(trunc, pop_v_trunc(x))
+    X(gelu_tanh, pop_v_gelu_tanh(x))
 
 #define POP_ELEMENTWISE_QUESTIONS(X)                                                                                \
     X(is_finite, pop_v_lt_f(pop_v_abs(x), pop_v_splat(INFINITY)))                                                   \
