@@ -134,7 +134,7 @@ class MemoryLimitWarning(PoplibsWarning):
 
 
 class RangeWarning(PoplibsWarning):
-    """Finite numbers are too large for an 8-bit format at the scale there, and have become NaN or infinite."""
+    """Finite numbers do not fit an 8-bit format at the scale there: some have become NaN or infinite, or all zero."""
 
 
 def bad_argument(name: str, got: object, allowed: str) -> InvalidArgumentError:

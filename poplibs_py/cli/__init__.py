@@ -1,4 +1,4 @@
-"""The command line: ``poplibs-py info | plan | bench | report | randtest``.
+"""The command line: ``poplibs-py --version``, ``poplibs-py info | plan | bench | report | randtest``.
 
 Each command is a module of this package with ``add_parser(subparsers)``, which sets the function to run.
 """
@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from .. import __version__
 from ..errors import PoplibsError
 from ..lazy import submodules_on_demand
 
@@ -34,6 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         The words after the program's name; those of the process by default.
     """
     parser = argparse.ArgumentParser(prog="poplibs-py", description=_DESCRIPTION)
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     subparsers = parser.add_subparsers(dest="command", required=True)
     for command in COMMANDS:
         importlib.import_module(f".{command}", __name__).add_parser(subparsers)

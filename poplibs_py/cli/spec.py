@@ -23,7 +23,7 @@ from ..poplin.convolution import (
     OutputTransform,
     matmul_params,
 )
-from ..target import Target, resolve_target
+from ..target import PRESETS, Target, resolve_target
 
 __all__ = ["modelled_machine", "named_as_typed", "parse_spec", "read_words", "spec_lines", "spec_names", "whole_word"]
 
@@ -107,8 +107,8 @@ def modelled_machine(name: str, *, tiles: int | None = None, fp8: bool = False) 
     >>> modelled_machine("bow", tiles=16).tiles
     16
     """
-    target = resolve_target(name)
-    if target.kind != "ipu":
+    target = resolve_target(name) if name in PRESETS else None
+    if target is None or target.kind != "ipu":
         raise bad_argument("target", name, "a modelled machine: gc2, gc200, bow or c600")
     if tiles is not None:
         target = target.replace(tiles=tiles)

@@ -89,6 +89,8 @@ def as_array(name: str, value: Any, allowed: str, numbers: Any = None) -> Array:
                 found = found.astype(numbers)
     except Exception:  # whatever an object of somebody else's raises, or lists of different lengths
         raise bad_type(name, value, allowed) from None
+    if found.dtype.kind == "O" and found.size and all(type(number) is int for number in found.flat):
+        raise bad_argument(name, value, "whole numbers of at most 64 bits")
     if found.dtype.kind in "OUS":
         raise bad_type(name, value if isinstance(value, (list, tuple, str)) else _kind_of(value), allowed)
     return found

@@ -278,7 +278,7 @@ def name_format(f: Format) -> Format:
     return f
 
 
-def format_of(what: object, name: str = "dtype") -> Format:
+def format_of(what: object, name: str = "dtype", also: str = "") -> Format:
     """Return the format that a `Format`, a dtype, an array or a name stands for.
 
     Parameters
@@ -287,6 +287,8 @@ def format_of(what: object, name: str = "dtype") -> Format:
         ``"float16"``, ``"half"``, ``numpy.float16``, ``torch.float16``, an array, `FP16` …
     name : str, optional
         The caller's argument, for the error message.
+    also : str, optional
+        What else the caller takes, for the error message.
 
     Raises
     ------
@@ -302,8 +304,10 @@ def format_of(what: object, name: str = "dtype") -> Format:
     if found is None:
         instance("name", name, str, "a text")
         name = name or "dtype"
-        allowed = ", ".join(f.name for f in FORMATS)
-        raise bad_type(name, what, f"a poplibs_py.formats.Format or one of {allowed}, by name or dtype")
+        instance("also", also, str, "a text")
+        allowed = ", ".join([*(f.name for f in FORMATS), *([also] if also else [])])
+        raise bad_type(name, what, f"a poplibs_py.formats.Format or, by name or dtype, one of {allowed} or of "
+                       "poplibs_py.formats.presets")
     return found
 
 

@@ -10,7 +10,7 @@ from importlib import import_module
 from inspect import signature
 from typing import Any, TypeVar, cast
 
-from ..errors import UnsupportedError, bad_argument, bad_type
+from ..errors import UnsupportedError, bad_argument, bad_type, described
 from ..program import Face
 from .road import travel
 
@@ -91,15 +91,18 @@ class Catalogue(Mapping[str, Op]):
         Raises
         ------
         InvalidArgumentError
-            If there is none, or more than one; the message lists them, or the nearest.
+            If there is none, or more than one; the message lists them, or has the nearest.
         """
         if not isinstance(name, str):
             raise bad_type("op", name, "the name of an op")
         names = [full for full in self if full == name or full.endswith(f".{name}")]
         if name in names or len(names) == 1:
             return self[name if name in names else names[0]]
-        near = names or difflib.get_close_matches(name, [full.rpartition(".")[2] for full in self]) or list(self)
-        raise bad_argument("op", name, ", ".join(map(repr, near)))
+        if names:
+            raise bad_argument("op", name, ", ".join(map(repr, names)))
+        near = difflib.get_close_matches(name, [full.rpartition(".")[2] for full in self], n=1)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        raise bad_argument("op", f"{described(name)}{hint}", "a name in poplibs_py.ops.catalogue, or the end of one")
 
     def _whole(self) -> dict[str, Op]:
         for library in LIBRARIES:

@@ -122,7 +122,8 @@ def sweep(problem: Any, proportions: Iterable[float]) -> Sweep:
     Parameters
     ----------
     problem : plan or problem
-        A plan of a modelled machine, whose problem is planned again, or a problem such as a `ConvProblem`.
+        A modelled machine's plan of a product or a convolution, whose problem is planned again, or a problem such as a
+        `ConvProblem`.
     proportions : iterable of float
         Values of ``available_memory_proportion``.
 
@@ -149,7 +150,7 @@ def problem_of(name: str, given: object) -> Any:
     for problem in (given, getattr(given, "problem", None)):
         if plan_at.dispatch(type(problem)) is not plan_at.dispatch(object):
             return problem
-    raise bad_type(name, given, "a plan of a modelled machine, or its problem")
+    raise bad_type(name, type(given).__name__, "a modelled machine's plan of a product or convolution, or its problem")
 
 
 def check_proportion(value: object) -> float:

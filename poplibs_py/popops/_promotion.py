@@ -79,7 +79,7 @@ def element_of(name: str, what: object) -> Element:
             dtype = np.dtype(what)
             if dtype.kind in "biu":
                 return dtype
-    return format_of(what, name)
+    return format_of(what, name, "an integer type, bool")
 
 
 def taken(values: Mapping[str, Any], kinds: str, truths: tuple[str, ...] = ()) -> Taken:

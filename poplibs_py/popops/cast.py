@@ -82,7 +82,7 @@ def cast(
         largest number where `rounding` goes toward zero, else infinity, or NaN where the format has no infinity;
         ``"directed"`` says so of rounding up and down. Integers, and formats without NaN, always saturate.
     seed : int or (int, int), optional
-        0 to 2**64 - 1, or two words of 32 bits; for stochastic rounding.
+        0 to 2**64 - 1, or two words of 32 bits; for stochastic rounding, and no other.
     random_bits : int, optional
         Random bits of each stochastic rounding, 1 to 31 (the default).
     out : array or QuarterArray, optional
@@ -134,8 +134,8 @@ def cast(
     """
     if (integer := integer_dtype(dtype)) is not None:
         _, lacking = modelled_target(target, "popops.cast", lambda _: f"to {integer}")
-        return _to_integers(_source(x), integer, scale, block_shape, rounding, overflow, out, lacking)
-    fmt = format_of(dtype, "dtype")
+        return _to_integers(_source(x), integer, scale, block_shape, rounding, overflow, seed, out, lacking)
+    fmt = format_of(dtype, "dtype", "int8, uint8")
     how = checked_how(fmt, rounding, overflow, seed, random_bits)
     rounding, source = how.rounding, _source(x)
     given = source.numbers
@@ -172,6 +172,8 @@ def checked_how(dtype: Format, rounding: object, overflow: object, seed: object,
     one_of("rounding", word, tuple(ROUNDINGS))
     too_large = checked_overflow(overflow, dtype, word)
     if word != "stochastic":
+        if seed is not None:
+            raise bad_argument("seed", seed, f"None with rounding={word!r}: 'stochastic' alone draws")
         return How(word, too_large, 31, None)
     random_bits = whole("random_bits", random_bits, 1, 31)
     if seed is None:
@@ -214,13 +216,15 @@ def lying(array: Array, shape: tuple[int, ...], strides: tuple[int, ...]) -> Arr
 
 
 def _to_integers(source: _Source, dtype: np.dtype[Any], scale: object, block_shape: object, rounding: str | None,
-                 overflow: object, out: Any, lacking: str) -> Request:
+                 overflow: object, seed: object, out: Any, lacking: str) -> Request:
     """`cast` to int8 or uint8: by way of numbers that hold every value, so that it is rounded once."""
     for name, value in (("scale", scale), ("block_shape", block_shape)):
         if value is not None:
             raise bad_argument(name, value, f"None: {dtype} arrays carry no scale")
     rounding = "toward-zero" if rounding is None else rounding
     one_of("rounding", rounding, tuple(INTEGER_ROUNDINGS))
+    if seed is not None:
+        raise bad_argument("seed", seed, f"None: {dtype} takes no stochastic rounding")
     one_of("overflow", overflow, ("saturate", None))
     if source.integers is not None:
         integers = source.integers.array.dtype

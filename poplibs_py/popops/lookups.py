@@ -42,7 +42,7 @@ def embedding_bag(x: Any, indices: Any, offsets: Any = None, *, mode: str = "sum
     indices : array_like of int [bags, n] or [n]
         Of any integer type.
     offsets : array_like of int [bags], optional
-        Where each bag of indices ``[n]`` begins, ascending; the last one ends with them.
+        Where each bag of indices ``[n]`` begins, ascending, the first at 0; the last one ends with them.
     mode : {"sum", "mean", "max"}, optional
         What becomes of the rows of a bag.
     weights : array_like of float32, optional
@@ -141,8 +141,9 @@ class _Bags:
         if ends is None:
             begins, *rest = rest
             ends = np.append(begins.astype(np.int64), self.lookups)
-            if (ends[1:] < ends[:-1]).any() or ends[0] < 0:
-                raise bad_argument("offsets", begins, f"ascending numbers from 0 to {self.lookups}, that of indices")
+            if (ends[1:] < ends[:-1]).any() or ends[0]:
+                allowed = f"ascending numbers from 0, the first, to {self.lookups}, how many indices there are"
+                raise bad_argument("offsets", begins, allowed)
         factors = [factor.copy() for factor in rest]  # in C order, and aligned
         if not self.tells:
             self.program(x, indices, ends, result, *factors)

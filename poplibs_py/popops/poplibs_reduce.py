@@ -104,7 +104,8 @@ def reduce(x: Any, axes: Axes = None, op: str = "ADD", *, scale: float | None = 
     adds = flag("update", update)
     if (scale is not None or adds) and op not in _SCALED:
         name, value = ("scale", scale) if scale is not None else ("update", update)
-        raise bad_argument(name, value, f"{None if scale is not None else False} for {op}: " + ", ".join(_SCALED))
+        default = None if scale is not None else False
+        raise bad_argument(name, value, f"{default} for op={op!r}: only " + ", ".join(_SCALED) + " take it")
     if adds and out is None:
         raise bad_argument("update", update, "False without `out`, which it adds to")
     factor = (0.0 if op == "LOG_ADD" else 1.0) if scale is None else finite("scale", scale)

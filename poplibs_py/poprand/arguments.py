@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from functools import cache
@@ -10,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ..errors import bad_argument, bad_type, finite, whole
+from ..errors import InvalidTypeError, bad_argument, bad_type, finite, whole
 from ..formats import FORMATS, Array, Format, format_of
 from ..ops import Operand, Receiver, receive
 from ..target import Target
@@ -43,11 +44,13 @@ def dtype_of(dtype: DType, also: tuple[np.dtype[Any], ...] = ()) -> np.dtype[Any
         for other in also:
             if known == other:
                 return other
-    found = format_of(dtype, "dtype")
-    for preset in FORMATS:
-        if preset == found and preset.dtype is not None:
-            return preset.dtype
-    raise bad_type("dtype", getattr(dtype, "name", dtype), "a format that has a dtype")
+    with contextlib.suppress(InvalidTypeError):
+        found = format_of(dtype, "dtype")
+        for preset in FORMATS:
+            if preset == found and preset.dtype is not None:
+                return preset.dtype
+    raise bad_type("dtype", dtype.name if isinstance(dtype, Format) else dtype,
+                   "one of " + ", ".join(str(each) for each in (*FORMATS, *also)))
 
 
 def shape_of(shape: object, itemsize: int = 1, name: str = "shape") -> tuple[int, ...]:

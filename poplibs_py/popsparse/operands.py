@@ -167,8 +167,9 @@ def matrices(name: str, value: Operand, form: Form, groups: int, rows: int) -> O
     found = value.seen(lambda array: seen(array, form, groups)) if value.array.ndim >= 2 else value
     stacked = len(found.shape) == 3 and found.shape[:2] == (groups, rows)
     if not stacked and (len(found.shape) != 2 or groups > 1 or found.shape[0] != rows):
-        wanted = f"({groups}, {rows}, columns)" if groups > 1 else f"({rows}, columns)"
-        raise bad_argument(name, f"shape {found.shape}", f"shape {wanted}")
+        inner = f"rows, {rows}" if form == "swapped" else f"{rows}, columns"
+        wanted = f"({groups}, {inner})" if groups > 1 else f"({inner})"
+        raise bad_argument(name, f"shape {value.shape}", f"shape {wanted}")
     return found
 
 

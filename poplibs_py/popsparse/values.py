@@ -104,16 +104,19 @@ def encode(values: Array, dtype: Format, scale: int | Array = 0) -> Array:
         quarter = cast(np.ascontiguousarray(values), dtype, scale=_aligned(scale), block_shape=_sharing(scale))
         made = np.ascontiguousarray(quarter.codes).view(dtype.dtype)
     if dtype.bits <= 8:
-        _tell_of_overflow(values, made, dtype)
+        _tell_of_range(values, made, dtype, bool(np.any(scale)))
     return made
 
 
-def _tell_of_overflow(values: Array, made: Array, dtype: Format) -> None:
-    """Warn where numbers have become NaN or infinite in an 8-bit format, which holds few of them."""
+def _tell_of_range(values: Array, made: Array, dtype: Format, scaled: bool) -> None:
+    """Warn where numbers became NaN or infinite in an 8-bit format, which holds few of them, or all zero at a scale."""
     special = ~np.isfinite(made)
     if special.any() and (lost := np.count_nonzero(np.isfinite(values[special]))):
         warn(f"scale: {lost} of {made.size} finite values are too large for {dtype} at this scale, and "
              'become NaN or infinite; scale="auto" holds all', RangeWarning)
+    if scaled and not (made != 0).any() and (lost := np.count_nonzero(values)):
+        warn(f"scale: all {lost} values that are not zero are too small for {dtype} at this scale, and become zero; "
+             'scale="auto" keeps the largest', RangeWarning)
 
 
 def decode(blocks: Array, scale: int | Array = 0) -> Array:

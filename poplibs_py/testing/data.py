@@ -90,6 +90,8 @@ def exact_operands(a_shape: tuple[int, ...], b_shape: tuple[int, ...], a_dtype: 
     a_form, sums = format_of(a_dtype), format_of(partials_dtype)
     b_form = a_form if b_dtype is None else format_of(b_dtype)
     a_shape, b_shape = _shape("a_shape", a_shape, 1), _shape("b_shape", b_shape, 1)
+    if terms is None and a_shape[-1] != b_shape[-2:][0]:
+        raise bad_argument("b_shape", b_shape, f"as many rows as a_shape has columns, {a_shape[-1]}, or terms")
     rng = np.random.default_rng(seed_of(seed))
     depth = max(1, a_shape[-1] if terms is None else whole("terms", terms, 0, 1 << 62))
     budget = 1 << (sums.precision - 1)

@@ -24,7 +24,7 @@ Number = Fraction | float
 """A fraction, or a float for an infinity or a NaN."""
 
 
-def decode_exact(code: int, dtype: Format) -> Number:
+def decode_exact(code: int, dtype: object) -> Number:
     """Return the value of a code: a `Fraction`, or a float infinity or NaN.
 
     Examples
@@ -33,7 +33,7 @@ def decode_exact(code: int, dtype: Format) -> Number:
     >>> decode_exact(0x3C, F143), decode_exact(0x80, F143)
     (Fraction(3, 4), nan)
     """
-    instance("dtype", dtype, Format, "a Format")
+    dtype = format_of(dtype, "dtype")
     code = whole("code", code, 0, (1 << dtype.bits) - 1)
     sign = -1 if code >> dtype.sign_shift else 1
     magnitude = code & (1 << dtype.sign_shift) - 1
@@ -51,14 +51,14 @@ def decode_exact(code: int, dtype: Format) -> Number:
     return sign * Fraction(fraction) * Fraction(2) ** power
 
 
-def round_exact(value: Number, dtype: Format, rounding: str = "nearest-even", overflow: str | None = None) -> int:
+def round_exact(value: Number, dtype: object, rounding: str = "nearest-even", overflow: str | None = None) -> int:
     """Return the code that a number rounds to.
 
     Parameters
     ----------
     value : Fraction, int or float
         The number; an infinity or a NaN as float.
-    dtype : Format
+    dtype : Format, dtype or str
         The format to round to.
     rounding : {"nearest-even", "nearest-away", "toward-zero", "up", "down"}, optional
         Ties go to the even code, or away from zero; up and down mean toward plus and minus infinity.
@@ -74,7 +74,7 @@ def round_exact(value: Number, dtype: Format, rounding: str = "nearest-even", ov
     >>> hex(round_exact(Fraction(1, 3), FP16)), hex(round_exact(10**6, FP16))
     ('0x3555', '0x7c00')
     """
-    instance("dtype", dtype, Format, "a Format")
+    dtype = format_of(dtype, "dtype")
     one_of("rounding", rounding, ("nearest-even", "nearest-away", "toward-zero", "up", "down"))
     one_of("overflow", overflow, (None, "inf", "nan", "saturate"))
     if isinstance(value, bool) or not isinstance(value, Real):
@@ -134,24 +134,24 @@ def _floor_log2(value: Fraction) -> int:
     return power if value >= Fraction(2) ** power else power - 1
 
 
-def codes_of(array: Any, dtype: Format | None = None, name: str = "array") -> Array:
+def codes_of(array: Any, dtype: object = None, name: str = "array") -> Array:
     """Return an array's codes as unsigned integers: what `dtype` says they are, or the array's dtype.
 
     Arrays of unsigned integers are taken as codes already; anything else must have the dtype of the format.
     """
     instance("name", name, str, "text")
-    dtype = None if dtype is None else format_of(dtype, "dtype")
+    form = None if dtype is None else format_of(dtype, "dtype")
     array = array.codes if isinstance(array, QuarterArray) else array
     held = as_array(name, array, "an array of a format, or its codes")
-    if dtype is not None and held.dtype == dtype.code_dtype:
+    if form is not None and held.dtype == form.code_dtype:
         return held
     found = format_of(held, name)
-    if dtype is not None and found != dtype:
-        raise bad_type(name, held.dtype, f"the dtype of {dtype.name}, or its codes as {dtype.code_dtype}")
+    if form is not None and found != form:
+        raise bad_type(name, held.dtype, f"the dtype of {form.name}, or its codes as {form.code_dtype}")
     return np.ascontiguousarray(held).view(found.code_dtype).reshape(held.shape)
 
 
-def values_of(array: Any, dtype: Format | None = None, name: str = "array") -> NDArray[np.float64]:
+def values_of(array: Any, dtype: object = None, name: str = "array") -> NDArray[np.float64]:
     """Return the exact values of an array in any format as float64.
 
     Parameters
@@ -173,9 +173,9 @@ def values_of(array: Any, dtype: Format | None = None, name: str = "array") -> N
     held = as_array(name, array, "an array of real numbers")
     if held.dtype.kind not in "fiub":
         format_of(held, name)
-    dtype = None if dtype is None else format_of(dtype, "dtype")
-    if dtype is not None and held.dtype == dtype.code_dtype:
-        return _decoded(held, dtype)
+    form = None if dtype is None else format_of(dtype, "dtype")
+    if form is not None and held.dtype == form.code_dtype:
+        return _decoded(held, form)
     with np.errstate(invalid="ignore"):  # signalling NaNs
         return held.astype(np.float64)
 
@@ -199,7 +199,7 @@ def _every_value(fmt: Format) -> NDArray[np.float64]:
     return every
 
 
-def exact_values(array: Any, dtype: Format | None = None) -> Array:
+def exact_values(array: Any, dtype: object = None) -> Array:
     """Return an object array of `Fraction`; infinities and NaNs stay floats.
 
     Examples

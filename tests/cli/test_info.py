@@ -104,3 +104,10 @@ def test_help_needs_no_package_that_is_not_there(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(lazy, "find_spec", lambda name: None)
     assert {"cast", "poplin"} < set(dir(poplibs_py))
     assert not {"dask", "torch", "not_built"} & set(dir(poplibs_py))
+
+
+def test_the_command_line_tells_its_version(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"poplibs-py {poplibs_py.__version__}\n"

@@ -30,7 +30,7 @@ def test_a_plan_is_swept_and_fitted_as_its_problem_is() -> None:
     plan = PLANS["modelled"]
     assert planner.sweep(plan, [0.1, 0.6]) == planner.sweep(plan.problem, [0.1, 0.6])
     assert planner.fit([plan, plan.problem], 1 << 20).choices
-    with pytest.raises(InvalidTypeError, match=r"^problem: got .*; allowed: a plan of a modelled machine"):
+    with pytest.raises(InvalidTypeError, match=r"^problem: got .*; allowed: a modelled machine's plan of a "):
         planner.sweep(PLANS["dense"], [0.1])
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from poplibs_py import popops
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError
 from poplibs_py.planner import fit, sweep
 from poplibs_py.poplin.convolution import matmul_params
@@ -73,6 +74,11 @@ def test_fit_is_the_best_choice(shared: bool, memory: int) -> None:
 def test_bad_trade_offs_are_refused(call: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
         call()
+
+
+def test_plans_of_other_ops_are_refused_with_what_is_taken() -> None:
+    with pytest.raises(InvalidTypeError, match=r"^problem: got EmbeddingPlan; .* plan of a product or conv"):
+        sweep(popops.plan_embedding(600, 40, 50), [0.5])
 
 
 def test_problems_that_are_none() -> None:

@@ -84,7 +84,7 @@ def test_a_projection_is_a_product_more_of_each_step(proportion):
 
 
 @pytest.mark.parametrize(("how", "lacking"), [({"recurrent_activation": "hard_sigmoid"}, "with a hard sigmoid"),
-                                              ({"out_dtype": "float32"}, "of such formats")])
+                                              ({"out_dtype": "float32"}, "of float16 and float32")])
 def test_what_has_no_vertex_is_refused_or_runs_here(how, lacking):
     operands = numbers(2, 3, 4), numbers(4, 4, 8), numbers(4, 8, 8)
     with pytest.raises(UnsupportedError, match=lacking):

@@ -139,6 +139,7 @@ WRONG = [
     ({"kernel": 0}, "kernel"), ({"kernel": (2, 2, 2)}, "kernel"), ({"kernel": 12}, "kernel"), ({"op": "min"}, "op"),
     ({"kernel": 2, "stride": 0}, "stride"), ({"kernel": 2, "padding": ((1, 2, 3), 0)}, "padding"),
     ({"kernel": 2, "dilation": -1}, "dilation"), ({"kernel": 2, "output_size": 2}, "output_size"),
+    ({"kernel": 2, "padding": "same"}, "padding"),
     ({"output_size": 0}, "output_size"), ({"stride": 2}, "stride"), ({"kernel": 2, "layout": "CHWN"}, "layout"),
     ({"kernel": 2, "ceil_mode": 1}, "ceil_mode"), ({"kernel": 2, "out": np.zeros(3, np.float32)}, "out"),
 ]  # fmt: skip

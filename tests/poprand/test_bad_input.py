@@ -206,3 +206,9 @@ def test_empty_and_scalar_shapes(op: str, shape: Any) -> None:
 def test_a_format_without_a_dtype_is_refused_by_its_name() -> None:
     with pytest.raises(InvalidTypeError, match=r"^dtype: got e3m2;"):
         poprand.uniform((3,), seed=1, dtype=Format("e3m2", exponent_bits=3, mantissa_bits=2, bias=3))
+
+
+@pytest.mark.parametrize("dtype", ["e2m1", "int8", np.int8, "word"])
+def test_another_dtype_is_refused_with_those_that_there_are(dtype: object) -> None:
+    with pytest.raises(InvalidTypeError, match=r"^dtype: got .*; allowed: one of float32, .*, e5m2, int32$"):
+        poprand.uniform((3,), seed=1, dtype=dtype)

@@ -315,6 +315,8 @@ def test_values_that_a_scale_does_not_hold_are_told() -> None:
     with pytest.warns(RangeWarning, match="^scale: 16 of 16 finite values are too large for f143"):
         narrow = w.astype("f143", 0)
     assert np.isnan(narrow.to_dense()).all()
+    with pytest.warns(RangeWarning, match="^scale: all 16 values that are not zero are too small for f143"):
+        assert not w.astype("f143", 99).to_dense().any()
     with pytest.warns(RangeWarning, match="e5m2"):
         BlockSparseMatrix.from_dense(w.to_dense() * 1e4, 2, dtype="e5m2", scale=1)
     kept = w.astype("f143")

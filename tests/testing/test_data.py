@@ -136,6 +136,10 @@ def test_what_cannot_be_exact_is_refused():
         exact_sparse_operands(pattern, 3, F152, scale=far)
     with pytest.raises(ValueError, match="terms: got 2000; allowed: at most 1024, for exact sums in float16"):
         exact_operands((1, 4), (4, 1), FP16, partials_dtype=FP16, terms=2000)
+    for b_shape in ((5, 2), (3, 5, 2), (5,)):
+        with pytest.raises(ValueError, match=r"^b_shape: got \(.*\); allowed: as many rows as a_shape has columns, 4"):
+            exact_operands((3, 4), b_shape, FP16)
+    assert exact_operands((3, 4), (4,), FP16).b.shape == (4,)
 
 
 @pytest.mark.parametrize("fmt", FORMATS, ids=str)

@@ -9,6 +9,7 @@ from gfloat import formats as theirs
 from hypothesis import given
 from hypothesis import strategies as st
 
+from poplibs_py.errors import InvalidTypeError
 from poplibs_py.formats import BF16, E4M3, E5M2, F143, F152, FP16, FP32
 from poplibs_py.formats.presets import PRESETS
 from poplibs_py.formats.reference import decode, encode
@@ -114,3 +115,10 @@ def test_exact_values_hold_the_array(data):
     for exact, value in zip(exact_values(array).ravel(), values_of(array).ravel(), strict=True):
         assert exact == value or (np.isnan(exact) and np.isnan(value))
     assert np.array_equal(codes_of(array, fmt).view(fmt.dtype).view(fmt.code_dtype), array.view(fmt.code_dtype))
+
+
+def test_a_format_may_be_a_name_or_a_dtype():
+    assert round_exact(1.5, "float16") == round_exact(1.5, np.float16) == round_exact(1.5, FP16) == 0x3e00
+    assert decode_exact(0x3e00, "half") == Fraction(3, 2)
+    with pytest.raises(InvalidTypeError, match=r"^dtype: got fp7; allowed: a poplibs_py.formats.Format or"):
+        round_exact(1.5, "fp7")

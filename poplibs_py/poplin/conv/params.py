@@ -163,7 +163,8 @@ def _frozen(name: str, value: Any, nested: int = 2) -> Any:
         if len(value) > _MOST_SIZES:
             raise bad_argument(name, value, f"at most {_MOST_SIZES} numbers or pairs")
         return tuple(_frozen(name, one, nested - 1) for one in value)
-    return whole(name, value, 0 if name == "padding" else 1, 2**31 - 1)
+    more = ", or a pair (before, after) for each" if name == "padding" else ""
+    return whole(name, value, 0 if name == "padding" else 1, 2**31 - 1, f", one for each field dimension{more}")
 
 
 def _per_dim(name: str, value: Any, ndim: int) -> tuple[Any, ...]:
@@ -186,8 +187,8 @@ def _sides(value: Any, given: Any) -> tuple[int, int]:
 
 @lru_cache(maxsize=1024)
 def stated(how: Described, batch: int, field: tuple[int, ...], kernel: tuple[int, ...], in_channels: int,
-           out_channels: int, groups: int) -> ConvParams:
-    """State a convolution in PopLibs' terms; channels are those of a group."""
+           out_channels: int, groups: int, name: str = "weights") -> ConvParams:
+    """State a convolution in PopLibs' terms; channels are those of a group, and `name` says the kernel."""
     if how.params is not None:
         p = how.params
         sizes = {"batch": batch, "field_shape": field, "kernel_shape": kernel, "in_channels": in_channels,
@@ -197,6 +198,10 @@ def stated(how: Described, batch: int, field: tuple[int, ...], kernel: tuple[int
                 raise bad_argument("params", f"{name} {getattr(p, name)}", f"that of the arrays, {size}")
         return p
     strides, dilations, paddings = how.dims(len(field))
+    padded = tuple(n + low + high for n, (low, high) in zip(field, paddings, strict=True))
+    spans = tuple((k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True))
+    if any(n < span for n, span in zip(padded, spans, strict=True)):
+        raise bad_argument(name, f"a kernel that spans {spans}", f"one within the padded field, which is {padded}")
     return ConvParams.create(
         batch=batch, field=field, kernel=kernel, in_channels=in_channels, out_channels=out_channels, groups=groups,
         input_transform=[FieldTransform(padding_lower=low, padding_upper=high) for low, high in paddings],
@@ -354,13 +359,14 @@ def stated_weights(how: Described, deltas: Operand, x: Operand, kernel: Any, wei
     elif extents is None:  # the largest
         dims = zip(field, outputs, *how.dims(ndim), strict=True)
         extents = tuple(max(1, (f + sum(p) - 1 - (o - 1) * s) // d + 1) for f, o, s, d, p in dims)
-    return _forward(how, batch, field, tuple(extents), channels // groups, made // groups, groups, outputs)
+    said_by = "kernel_shape" if kernel is not None else name
+    return _forward(how, batch, field, tuple(extents), channels // groups, made // groups, groups, outputs, said_by)
 
 
 def _forward(how: Described, batch: int, field: tuple[int, ...], kernel: tuple[int, ...], taken: int, made: int,
-             groups: int, outputs: tuple[int, ...]) -> ConvParams:
+             groups: int, outputs: tuple[int, ...], name: str = "weights") -> ConvParams:
     """The forward pass, whose result is `outputs` large."""
-    p = stated(how, batch, tuple(field), kernel, taken, made, groups)
+    p = stated(how, batch, tuple(field), kernel, taken, made, groups, name)
     if p.output_shape != outputs:
         raise bad_argument("deltas", f"a field of {outputs}", f"that of the forward pass' result, {p.output_shape}")
     return p

@@ -201,7 +201,7 @@ def matmul_acc(
     """
     if c is None:
         raise bad_type("c", "None", "an array or a QuarterArray, which receives the result")
-    chosen = parse_options(options, _from_keywords("matmul_acc", keywords), keywords)
+    chosen = parse_options(options, _from_keywords(matmul_acc, keywords), keywords)
     machine = host_target(target, "products that accumulate")
     return gemm_request(a, b, c, None, Epilogue.of(alpha, beta, activation), bias, chosen, machine, "c")
 
@@ -303,11 +303,11 @@ def plan_matmul(
         if not one_format or Epilogue.of(alpha, beta, activation) != Epilogue() or bias_dtype is not None:
             raise UnsupportedError("target: a modelled machine plans products of one format and without an epilogue; "
                                    "the compiled plan takes a bias and an activation")
-        _from_keywords("plan_matmul", {name: keywords[name] for name in _OF_THE_HOST if name in keywords})
+        _from_keywords(plan_matmul, {name: keywords[name] for name in _OF_THE_HOST if name in keywords})
         more = {name: value for name, value in keywords.items() if name not in _OF_THE_HOST}
         return plan_modelled(a_shape, b_shape, dtype=dtype, out_dtype=out_dtype, target=target, options=options, **more)
     params = stated(a_shape, b_shape, dtype, b_dtype, out_dtype, bias_dtype)
-    chosen = parse_options(options, _from_keywords("plan_matmul", keywords), keywords)
+    chosen = parse_options(options, _from_keywords(plan_matmul, keywords), keywords)
     return plan_gemm(params, chosen, Epilogue.of(alpha, beta, activation), host_target(target, "this form of a plan"))
 
 
@@ -393,12 +393,14 @@ def prepare(
         )
     assert matrix.format is not None
     fmt = matrix.format if dtypes[other] is None else format_of(dtypes[other], other)
-    return PreparedMatrix(matrix, fmt, _from_keywords("prepare", keywords), host_target(target, "preparing"), side)
+    return PreparedMatrix(matrix, fmt, _from_keywords(prepare, keywords), host_target(target, "preparing"), side)
 
 
-def _from_keywords(name: str, keywords: Mapping[str, Any]) -> GemmOptions:
-    """Return the options that a function of this name was called with."""
-    _check_keywords(name, keywords, tuple(GemmOptions.__dataclass_fields__))
+def _from_keywords(function: Callable[..., Any], keywords: Mapping[str, Any]) -> GemmOptions:
+    """Return the options that a function was called with beside its own keywords."""
+    options = GemmOptions.__dataclass_fields__
+    if not keywords.keys() <= options.keys():
+        _check_keywords(function.__name__, keywords, (*_keywords_of(function), *options))
     return GemmOptions(**keywords)
 
 

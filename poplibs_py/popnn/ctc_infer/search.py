@@ -63,14 +63,13 @@ class Decoding:
 
     def _numbers(self, prefix: tuple[int, ...]) -> Array:
         classes = self.program.params.classes
-        said = self.scorer(prefix)
+        said, allowed = self.scorer(prefix), f"{classes} numbers below {_MOST}, one for each class"
         try:
             scores = np.asarray(said, np.float32)
         except (TypeError, ValueError) as error:
-            raise bad_type("scorer", f"for {described(prefix)} {described(said)}", f"{classes} numbers") from error
+            raise bad_type("scorer", f"{described(said)} for the prefix {described(prefix)}", allowed) from error
         if scores.shape != (classes,) or not (scores < _MOST).all():
-            got = f"for {described(prefix)} {described(scores)}"
-            raise bad_argument("scorer", got, f"{classes} numbers below {_MOST}")
+            raise bad_argument("scorer", f"{described(scores)} for the prefix {described(prefix)}", allowed)
         return scores
 
 

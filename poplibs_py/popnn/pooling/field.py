@@ -77,7 +77,8 @@ def _sides(value: Any, dims: int) -> list[tuple[int, int]]:
     pairs = [tuple(one) if isinstance(one, (list, tuple)) else (one, one) for one in value]
     if any(len(pair) != 2 for pair in pairs):
         raise bad_argument("padding", value, "numbers, or pairs of them")
-    low, high = ([whole("padding", pair[side], -_MOST, _MOST) for pair in pairs] for side in (0, 1))
+    more = ", one for each field dimension, or a pair (before, after) for each"
+    low, high = ([whole("padding", pair[side], -_MOST, _MOST, more) for pair in pairs] for side in (0, 1))
     return list(zip(low, high, strict=True))
 
 

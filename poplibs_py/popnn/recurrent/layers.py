@@ -256,7 +256,8 @@ def _layer_of(left: dict[str, Any], cell: str, end: str) -> LayerWeights:
             raise bad_argument("state", f"nothing under {name}", "both weights of each layer")
         w = numbers(name, left.pop(name), ("gates * outputs", "size")).array
         if w.shape[0] % gates:
-            raise bad_argument(name, f"shape {w.shape}", f"{gates} gates of rows")
+            counts = ", ".join(f"{len(each)} of {other!r}" for other, each in GATES.items())
+            raise bad_argument(name, f"shape {w.shape}", f"the rows of {gates} gates; `cell` says how many: {counts}")
         turned = w.reshape(gates, w.shape[0] // gates, w.shape[1]).transpose(0, 2, 1)
         weights.append(turned[0] if cell == "rnn" else turned)
     biases, projection = None, None

@@ -71,8 +71,9 @@ def _missing(p: RnnParams, operands: Sequence[Operand | None]) -> str:
     """What no vertex does of a layer, in words."""
     if any(p.blocks):
         return "with block-sparse weights"
-    if not type_of(p.state) or any(x is not None and x.format not in (None, p.state) for x in operands):
-        return "of such formats"
+    formats = {p.state.name, *(str(x.format) for x in operands if x is not None and x.format is not None)}
+    if not type_of(p.state) or len(formats) > 1:
+        return f"of {' and '.join(sorted(formats))}"
     if {p.activation, p.recurrent_activation} - _VERTEX.keys():
         return "with a hard sigmoid"
     if not (p.steps and p.batch and p.inputs and p.outputs):

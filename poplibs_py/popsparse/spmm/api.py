@@ -215,7 +215,8 @@ def _dense(name: str, value: Any, form: Form, groups: int, depth: int) -> _Dense
     vector = taken.array.ndim == 1 and groups == 1 and form != "layer"
     if vector:
         if taken.array.size != depth:
-            raise bad_argument(name, f"shape {taken.array.shape}", f"shape ({depth},) or ({depth}, columns)")
+            inner = f"rows, {depth}" if form == "swapped" else f"{depth}, columns"
+            raise bad_argument(name, f"shape {taken.array.shape}", f"shape ({depth},) or ({inner})")
         taken = taken.seen(lambda array: array[:, None])
     elif taken.array.ndim > 2 and groups == 1 and form != "layer":
         batch, taken = taken.shape[:-2], taken.seen(lambda array: seen(array, form, 1))
