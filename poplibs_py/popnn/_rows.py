@@ -222,7 +222,8 @@ def _line(size: int) -> int:
     return -(-size // _CACHE_LINE) * _CACHE_LINE
 
 
-def _columns(p: RowsParams, kept: list[tuple[int, tuple[int, ...]]], reduced: list[tuple[int, tuple[int, ...]]]) -> Format | None:
+def _columns(p: RowsParams, kept: list[tuple[int, tuple[int, ...]]],
+             reduced: list[tuple[int, tuple[int, ...]]]) -> Format | None:
     """The format of norms' numbers where rows lie side by side and places of a row are at one stride; else None."""
     wide = [(k, x) for k, x in enumerate(p.operands) if k in _WIDE[p.body] and x is not None]
     if p.body not in ("norm", "norm_grad") or len(reduced) > 1 or reduced[0][0] < 2 or kept[-1][0] < _COLUMNS_LEAST:
