@@ -79,5 +79,10 @@ POP_INLINE pop_wide wide_exp(pop_v_f x)
     return (pop_wide){m, pop_v_select(is, pop_v_set(POP_NOTHING), e)};
 }
 
-POP_INLINE double log2_of(double x) { return pop_h_log2(pop_h_splat(x))[0]; }
+POP_INLINE double log2_of(double x)
+{
+    pop_h_f e, f;
+    pop_h_log_parts(pop_h_splat(x), &e, &f);
+    return pop_h_fma(pop_h_log_fraction(f), pop_h_splat(0x1.71547652b82fep0), e)[0];
+}
 #endif
