@@ -164,17 +164,103 @@ static int64_t pop_rows_label(const pop_rows_operand *o, const char *place)
     return memcpy(&wide, place, sizeof wide), wide;
 }
 
-/* So many rows further along the last axis that is kept, of operands that are `used`. */
-POP_INLINE void pop_rows_next(const pop_rows *s, int64_t *index, const int *used, int count, char **place, int64_t rows)
+/* Where a walk is. */
+typedef struct pop_rows_walked {
+    const pop_rows *s;
+    const pop_tile *tile;
+    int label;                            /* which operand is one, or -1 */
+    int64_t index[POP_ROWS_AXES];         /* of the row, along the axes that are kept */
+    char *place[POP_ROWS_OPERANDS];       /* of the row */
+    char *begin[POP_ROWS_OPERANDS];       /* of those that are taken together */
+    int used[POP_ROWS_OPERANDS], count;   /* which operands there are */
+    int lies[POP_ROWS_OPERANDS];          /* whether it is used where it lies, or is the same for all rows */
+    int64_t done, beside, most;           /* of the rows that are taken together, how many there are, and may be */
+    int64_t at_once;                      /* rows that the body takes */
+} pop_rows_walked;
+
+POP_INLINE float *pop_rows_room(const pop_rows_walked *w, const pop_rows_operand *o)
 {
-    for (int d = s->kept_count - 1; d >= 0; d--, rows = 1) {
-        const int more = (index[d] += rows) < s->kept[d];
-        for (int u = 0; u < count; u++) {
-            const int64_t step = s->operands[used[u]].kept[d];
-            place[used[u]] += step * (more ? rows : rows - s->kept[d]);
+    return (float *)(void *)(w->tile->scratch + o->room);
+}
+
+/* At a row, whose operands are looked at; what is the same for all rows is brought in order. */
+static void pop_rows_begin(pop_rows_walked *w, pop_row *row, int several)
+{
+    const pop_rows *s = w->s;
+    const int last = s->kept_count - 1;
+    int64_t rest = row->number;
+    int lying = 1;
+    for (int d = last; d > 0 && rest; rest /= s->kept[d], d--) w->index[d] = rest % s->kept[d];
+    w->index[0] = rest;
+    w->most = 1;
+    w->at_once = !several ? 1 : s->n <= POP_ROWS_EIGHTS ? POP_ROWS_MOST : POP_FOUR;
+    for (int k = 0; k < POP_ROWS_OPERANDS; k++) {
+        const pop_rows_operand *o = s->operands + k;
+        if (o->operand < 0) continue;
+        w->used[w->count++] = k;
+        w->place[k] = w->tile->operands[o->operand] + o->offset;
+        for (int d = 0; d <= last; d++) w->place[k] += w->index[d] * o->kept[d];
+        w->lies[k] = o->direct == 1 || k == w->label;
+        row->step[k] = w->lies[k] ? o->kept[last] : o->direct ? s->n * (int64_t)sizeof(float) : 0;
+        w->most = o->direct > w->most ? o->direct : w->most;
+        if (o->constant && !w->lies[k]) {
+            pop_rows_move(s, o, w->place[k], pop_rows_room(w, o), 1, w->tile->scratch + s->codes);
+            w->place[k] = (char *)pop_rows_room(w, o);
+            row->step[k] = 0;
+            w->lies[k] = 1;
         }
+        lying = lying && w->lies[k];
+        if (!w->lies[k] && !o->direct) w->at_once = 1;
+    }
+    if (lying) w->most = INT64_MAX;
+}
+
+/* What the body sees of the next rows; `left` are left of their unit. */
+POP_INLINE void pop_rows_fetch(pop_rows_walked *w, pop_row *row, int64_t left)
+{
+    const pop_rows *s = w->s;
+    if (w->done == w->beside) {
+        const int64_t run = s->kept[s->kept_count - 1] - w->index[s->kept_count - 1];
+        w->done = 0, w->beside = run < w->most ? run : w->most;
+        w->beside = w->beside < left ? w->beside : left;
+    }
+    row->rows = (int)(w->beside - w->done < w->at_once ? w->beside - w->done : w->at_once);
+    for (int u = 0; u < w->count; u++) {
+        const int k = w->used[u];
+        const pop_rows_operand *o = s->operands + k;
+        if (k == w->label)
+            for (int q = 0; q < row->rows; q++) row->label[q] = pop_rows_label(o, w->place[k] + q * row->step[k]);
+        else if (w->lies[k]) row->at[k] = w->place[k];
+        else {
+            float *room = pop_rows_room(w, o);
+            row->at[k] = o->direct ? room + w->done * s->n : room;
+            if (w->done == 0) w->begin[k] = w->place[k];
+            if (!o->written && (w->done == 0 || !o->direct))
+                pop_rows_move(s, o, w->place[k], room, o->direct ? w->beside : 1, w->tile->scratch + s->codes);
+        }
+    }
+}
+
+/* What a body wrote of some rows goes where it belongs, and the walk past them. */
+POP_INLINE void pop_rows_leave(pop_rows_walked *w, pop_row *row)
+{
+    const pop_rows *s = w->s;
+    int64_t rows = row->rows;
+    w->done += rows;
+    for (int u = 0; u < w->count; u++) {
+        const int k = w->used[u];
+        const pop_rows_operand *o = s->operands + k;
+        if (!o->written || w->lies[k] || (o->direct && w->done < w->beside)) continue;
+        pop_rows_move(s, o, o->direct ? w->begin[k] : w->place[k], pop_rows_room(w, o), o->direct ? w->beside : 1,
+                      w->tile->scratch + s->codes);
+    }
+    row->number += rows;
+    for (int d = s->kept_count - 1; d >= 0; d--, rows = 1) {
+        const int more = (w->index[d] += rows) < s->kept[d];
+        for (int u = 0; u < w->count; u++)
+            w->place[w->used[u]] += s->operands[w->used[u]].kept[d] * (more ? rows : rows - s->kept[d]);
         if (more) return;
-        index[d] = 0;
+        w->index[d] = 0;
     }
 }
 
@@ -183,64 +269,17 @@ static void pop_rows_walk(const void *work, const pop_tile *tile, pop_rows_body 
 {
     const pop_rows_item *item = (const pop_rows_item *)work;
     const pop_rows *s = item->spec;
-    char *codes = tile->scratch + s->codes, *place[POP_ROWS_OPERANDS], *begin[POP_ROWS_OPERANDS];
     pop_row row = {.spec = s, .room = (float *)(void *)(tile->scratch + s->room), .number = item->first * unit};
-    int64_t index[POP_ROWS_AXES] = {0}, rest = row.number, all = 1;
-    int64_t most = 1, at_once = !several ? 1 : s->n <= POP_ROWS_EIGHTS ? POP_ROWS_MOST : POP_FOUR;
-    int used[POP_ROWS_OPERANDS], lies[POP_ROWS_OPERANDS] = {0}, count = 0, lying = 1;
+    pop_rows_walked w = {.s = s, .tile = tile, .label = label};
+    int64_t all = 1;
     for (int d = 0; d < s->kept_count; d++) all *= s->kept[d];
     const int64_t end = all - row.number < item->count * unit ? all : row.number + item->count * unit;
-    for (int d = s->kept_count - 1; d > 0 && rest; rest /= s->kept[d], d--) index[d] = rest % s->kept[d];
-    index[0] = rest;
-    for (int k = 0; k < POP_ROWS_OPERANDS; k++) {
-        const pop_rows_operand *o = s->operands + k;
-        if (o->operand < 0) continue;
-        used[count++] = k;
-        place[k] = tile->operands[o->operand] + o->offset;
-        for (int d = 0; d < s->kept_count; d++) place[k] += index[d] * o->kept[d];
-        lies[k] = o->direct == 1 || k == label;
-        row.step[k] = lies[k] ? o->kept[s->kept_count - 1] : o->direct ? s->n * (int64_t)sizeof(float) : 0;
-        most = o->direct > most ? o->direct : most;
-        if (o->constant && !lies[k]) {
-            pop_rows_move(s, o, place[k], (float *)(void *)(tile->scratch + o->room), 1, codes);
-            place[k] = tile->scratch + o->room;
-            row.step[k] = 0;
-            lies[k] = 1;
-        }
-        lying = lying && lies[k];
-        if (!lies[k] && !o->direct) at_once = 1;
-    }
-    if (lying) most = end;
-    for (int64_t done = 0, beside = 0; row.number < end; row.number += row.rows) { /* of the rows that are taken together */
-        if (done == beside) {
-            const int64_t run = s->kept[s->kept_count - 1] - index[s->kept_count - 1], rest_of = unit > 1 ? unit - row.number % unit : end;
-            done = 0, beside = run < most ? run : most;
-            beside = beside < rest_of ? beside : rest_of;
-            beside = beside < end - row.number ? beside : end - row.number;
-        }
-        row.rows = (int)(beside - done < at_once ? beside - done : at_once);
-        for (int u = 0; u < count; u++) {
-            const int k = used[u];
-            const pop_rows_operand *o = s->operands + k;
-            if (label >= 0 && k == label)
-                for (int q = 0; q < row.rows; q++) row.label[q] = pop_rows_label(o, place[k] + q * row.step[k]);
-            else if (lies[k]) row.at[k] = place[k];
-            else {
-                float *room = (float *)(void *)(tile->scratch + o->room);
-                row.at[k] = o->direct ? room + done * s->n : room;
-                if (done == 0) begin[k] = place[k];
-                if (!o->written && (done == 0 || !o->direct)) pop_rows_move(s, o, place[k], room, o->direct ? beside : 1, codes);
-            }
-        }
+    pop_rows_begin(&w, &row, several);
+    while (row.number < end) {
+        const int64_t left = end - row.number, of_unit = unit - row.number % unit;
+        pop_rows_fetch(&w, &row, unit > 1 && of_unit < left ? of_unit : left);
         body(&row);
-        done += row.rows;
-        for (int u = 0; u < count; u++) {
-            const pop_rows_operand *o = s->operands + used[u];
-            if (!o->written || lies[used[u]] || (o->direct && done < beside)) continue;
-            float *room = (float *)(void *)(tile->scratch + o->room);
-            pop_rows_move(s, o, o->direct ? begin[used[u]] : place[used[u]], room, o->direct ? beside : 1, codes);
-        }
-        pop_rows_next(s, index, used, count, place, row.rows);
+        pop_rows_leave(&w, &row);
     }
 }
 #endif
