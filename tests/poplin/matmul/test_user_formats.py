@@ -44,5 +44,5 @@ def test_compiled_products_give_such_a_format_too():
 
 
 def test_modelled_machines_refuse_such_a_format():
-    with pytest.raises(UnsupportedError, match=rf"has no vertex for poplin.matmul of half to {USERS[0]}$"):
+    with pytest.raises(UnsupportedError, match=rf"has no vertex for poplin.matmul of float16 to {USERS[0]}$"):
         poplin.matmul(A, B, out_dtype=USERS[0], target="gc200")
