@@ -20,10 +20,20 @@ _ALIGNMENT = 64
 
 @dataclass(frozen=True)
 class Part:
-    """One of several results: its shape, and its format, or the dtype of what has none."""
+    """One of several results: its shape, its format, or the dtype of what has none, and what it is laid out like."""
 
     shape: tuple[int, ...]
     format: Any
+    like: Array | None = None
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Axes from the outermost to the innermost: those of `like`, if it repeats nothing, else in C order."""
+        axes = range(len(self.shape))
+        if self.like is None or not all(self.like.strides):
+            return tuple(axes)
+        steps = self.like.strides
+        return tuple(sorted(axes, key=lambda d: -abs(steps[d]) if self.shape[d] > 1 else 0))
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -101,7 +111,8 @@ def results(out: Any, parts: Sequence[Part], kind: type) -> Results:
     ends = np.cumsum([part.nbytes for part in parts]).tolist()
     offsets = (0, *ends[:-1])
     receivers = None if out is None else _given(out, parts)
-    views = Views(kind, tuple((part.shape, part.dtype, offset) for part, offset in zip(parts, offsets, strict=True)))
+    views = Views(kind, tuple((part.shape, part.dtype, offset, part.order)
+                              for part, offset in zip(parts, offsets, strict=True)))
 
     wrap = views if receivers is None else Given(views, receivers)
     return Results(new_result((ends[-1],), np.dtype(np.uint8)), offsets, wrap, views)

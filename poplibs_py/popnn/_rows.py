@@ -23,6 +23,8 @@ from ..program import ComputeSet, Program, threads_for
 
 __all__ = ["RowOperand", "RowsParams", "c_strides", "lower", "repeated", "row_of", "rows_request"]
 
+Axes = list[tuple[int, tuple[int, ...]]]
+"""Extents, and each operand's strides."""
 _SPEC, _ITEM = dtype_of("pop_rows"), dtype_of("pop_rows_item")
 _NEAREST = numbers_of("rounding")["nearest-even"]
 _AXES, _OPERANDS = 32, 8
@@ -222,11 +224,12 @@ def _line(size: int) -> int:
     return -(-size // _CACHE_LINE) * _CACHE_LINE
 
 
-def _columns(p: RowsParams, kept: list[tuple[int, tuple[int, ...]]],
-             reduced: list[tuple[int, tuple[int, ...]]]) -> Format | None:
+def _columns(p: RowsParams, kept: Axes, reduced: Axes) -> Format | None:
     """The format of norms' numbers where rows lie side by side and places of a row are at one stride; else None."""
     wide = [(k, x) for k, x in enumerate(p.operands) if k in _WIDE[p.body] and x is not None]
-    if p.body not in ("norm", "norm_grad") or len(reduced) > 1 or reduced[0][0] < 2 or kept[-1][0] < _COLUMNS_LEAST:
+    if p.body not in ("norm", "norm_grad") or p.segments > 1 or len(reduced) > 1:
+        return None
+    if reduced[0][0] < 2 or kept[-1][0] < _COLUMNS_LEAST:
         return None
     first = wide[0][1].element
     alike = all(x.element == first and not x.exponent and kept[-1][1][k] == first.itemsize for k, x in wide)

@@ -20,7 +20,7 @@ from ..ops.record import Function
 from ..poplin.norms import bessel
 from ..popops._reductions import axes_of
 from ..target import Target
-from ._rows import RowOperand, RowsParams, c_strides, repeated, row_of, rows_request
+from ._rows import RowOperand, RowsParams, repeated, row_of, rows_request
 from .row_plans import norm_on
 from .softmax import numbers
 
@@ -83,7 +83,7 @@ _Y = """    numpy.ndarray
         `out`, or a new array of the shape of `x`.
 """
 _GRADS = """    x_grad, gamma_grad, beta_grad : numpy.ndarray
-        Gradients with respect to `x`, and to scale and shift, whether it has them or not.
+        Gradients with respect to `x`, laid out as it is, and to scale and shift, whether it has them or not.
 """
 _RAISES = """
     Raises
@@ -229,13 +229,15 @@ def _backward(name: str, grad: Any, x: Operand, gamma: Any, layout: Layout, eps:
         raise bad_argument("grad", f"shape {g.shape}", f"that of x, {x.shape}")
     operands = [p for p in (g, x, scale) if p is not None]
     fmt = _asked(out_dtype, *operands)
-    made = results(out, [Part(shape, fmt) for shape in (x.shape, layout.own, layout.own)], NormGradients)
+    made = results(out, [Part(x.shape, fmt, x.array), Part(layout.own, fmt), Part(layout.own, fmt)], NormGradients)
+    steps = made.views(made.receiver.array)[0].reshape(layout.shape).strides
+    result = RowOperand(2 if scale is None else 3, fmt, steps, written=True)
     plan, lacking = norm_on(name, target, operands, fmt, layout.shape, layout.axes, layout.params)
     count = prod(layout.shape[d] for d in layout.axes)
     factor, exact = bessel(count, flag("unbiased_var_estimate", unbiased)), flag("poplibs_exact", poplibs_exact)
-    steps, workspace = _gradients(g, x, scale, layout, made.offsets, fmt, {
+    program, workspace = _gradients(g, x, scale, result, layout, made.offsets, {
         "epsilon": small, "centred": centred, "factor": factor, "scale": 1.0 if exact else factor})
-    request = rows_request(steps, tuple(operands), made.receiver, lacking, workspace, wrap=made.wrap)
+    request = rows_request(program, tuple(operands), made.receiver, lacking, workspace, wrap=made.wrap)
     return on_tiles(request, plan)
 
 
@@ -247,17 +249,17 @@ def _asked(out_dtype: object, *operands: Operand) -> Format:
     return made
 
 
-def _gradients(g: Operand, x: Operand, gamma: Operand | None, layout: Layout, offsets: tuple[int, ...], made: Format,
+def _gradients(g: Operand, x: Operand, gamma: Operand | None, to: RowOperand, layout: Layout, offsets: tuple[int, ...],
                shared: dict[str, Any]) -> tuple[tuple[RowsParams, ...], int]:
     """The gradient's steps, and how many bytes of workspace they need.
 
     Where each row has its gamma, its sums are gamma's and beta's gradients. Where each place of a row has, blocks of
     rows are added as they pass, and blocks then. Else it is a row's segments that have, whose sums are added then.
     """
-    shape, axes, params, each = layout.shape, layout.axes, layout.params, made.itemsize
-    result = 2 if gamma is None else 3
-    first = (row_of(_seen(g, layout), 0, shape), row_of(_seen(x, layout), 1, shape), _row_of_param(gamma, 2, layout),
-             RowOperand(result, made, c_strides(shape, each), written=True))
+    shape, axes, params, result, made = layout.shape, layout.axes, layout.params, to.operand, to.element
+    each = made.itemsize
+    first = (row_of(_seen(g, layout), 0, shape), row_of(_seen(x, layout), 1, shape),
+             _row_of_param(gamma, 2, layout), to)
     kept = [1 if d in axes else n for d, n in enumerate(shape)]
 
     def step(body: str, more: tuple[RowOperand | None, ...], **how: int) -> RowsParams:

@@ -132,13 +132,13 @@ cdef class Views:
     ----------
     kind : type
         A tuple, or a named one.
-    parts : tuple of (tuple of int, numpy.dtype, int)
-        Shape and dtype of each, and the byte where it begins.
+    parts : tuple of (tuple of int, numpy.dtype, int, tuple of int or nothing)
+        Shape and dtype of each, the byte where it begins, and its axes from the outermost to the innermost, if not in C order.
     """
 
     cdef object kind
     cdef tuple dtypes
-    cdef list shapes
+    cdef list shapes, strides
     cdef Py_ssize_t n
     cdef int64_t bytes
     cdef int axes[MOST_ARGUMENTS]
@@ -148,9 +148,14 @@ cdef class Views:
         if not (isinstance(kind, type) and issubclass(kind, tuple)) or len(parts) > MOST_ARGUMENTS:
             raise bad_type("kind", kind, f"a kind of tuple, of at most {MOST_ARGUMENTS} results")
         self.kind, self.n, self.bytes = kind, len(parts), 0
-        self.dtypes = tuple([np.dtype(dtype) for _, dtype, _ in parts])
+        self.dtypes = tuple([np.dtype(dtype) for _, dtype, *_ in parts])
         self.shapes = [np.array(shape, np.intp) for shape, *_ in parts]
-        for i, (shape, dtype, offset) in enumerate(parts):
+        self.strides = []
+        for i, (shape, dtype, offset, *orders) in enumerate(parts):
+            strides, step = np.zeros(len(shape), np.intp), np.dtype(dtype).itemsize
+            for axis in reversed(orders[0] if orders else range(len(shape))):
+                strides[axis], step = step, step * shape[axis]
+            self.strides.append(strides)
             self.axes[i], self.offsets[i] = <int>len(shape), offset
             self.bytes = max(self.bytes, offset + math.prod(shape) * np.dtype(dtype).itemsize)
 
@@ -185,7 +190,8 @@ cdef class Views:
             dtype = <cnp.dtype>PyTuple_GET_ITEM(self.dtypes, i)
             Py_INCREF(dtype)
             view = PyArray_NewFromDescr(PyArray_Type, dtype, self.axes[i], <cnp.npy_intp *>cnp.PyArray_DATA(
-                <cnp.ndarray>PyList_GET_ITEM(self.shapes, i)), NULL, <char *>cnp.PyArray_DATA(array) + self.offsets[i],
+                <cnp.ndarray>PyList_GET_ITEM(self.shapes, i)), <cnp.npy_intp *>cnp.PyArray_DATA(
+                <cnp.ndarray>PyList_GET_ITEM(self.strides, i)), <char *>cnp.PyArray_DATA(array) + self.offsets[i],
                 cnp.NPY_ARRAY_CARRAY, NULL)
             cnp.set_array_base(view, array)
             put_item(views, i, <PyObject *>view)

@@ -177,7 +177,7 @@ POP_INLINE void pop_strip_norm(pop_strip *t, const pop_format *f, int64_t number
                      pop_row_write(f, to, i, y + pop_row_load(beta, i, POP_LANES), part););
 }
 
-/* grad, x, gamma, result, and at 6 and 7 sums of grad times what x became, and of grad. */
+/* grad, x, gamma, result, and at 4 and 5, or at 6 and 7, sums of grad times what x became, and of grad. */
 POP_INLINE void pop_strip_norm_grad(pop_strip *t, const pop_format *f, int64_t number)
 {
     const pop_rows *s = t->spec;
@@ -187,7 +187,7 @@ POP_INLINE void pop_strip_norm_grad(pop_strip *t, const pop_format *f, int64_t n
     pop_strip_begin(t, 1, 0, 2, number);
     pop_strip_moments(t, f);
     POP_ROWS_OF(pop_strip_sums, f)(t, POP_STRIP_BACK, totals, products);
-    pop_strip_write(t, 6, products), pop_strip_write(t, 7, totals);
+    for (int k = 4; k < 8; k += 2) pop_strip_write(t, k, products), pop_strip_write(t, k + 1, totals);
     for (int64_t i = 0; i < t->width; i++) {
         mean[i] = s->centred ? (float)((double)t->gamma[i] * totals[i] / count) : 0.0f;
         share[i] = (float)((double)t->gamma[i] * products[i] / count * s->scale);
