@@ -86,7 +86,7 @@ def histogram(x: Any, levels: Any, *, absolute_of_input: bool = False, update: b
         has_scale(source))
     machine, lacking = modelled_target(target, "popops.histogram", lambda _: lacks)
     plan = None if machine is None else plan_histogram(source.shape, edges.size, magnitudes, type_of(form), machine)
-    receiver = receive("out", out, (bins,), None, _COUNTS, (source,), reads=adds, contiguous=True)
+    receiver = receive("out", out, (bins,), None, _COUNTS, (source, held), reads=adds, contiguous=True)
 
     def made(read: Operand) -> OneKernel:
         assert read.format is not None

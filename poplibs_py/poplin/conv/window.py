@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ...formats import BF16, Format
-from ...kernels import Kernel, Selection, select
+from ...kernels import Selection, select
 from ...planner.explain import Explanation, considered_kernels
 from ...program import threads_for
 from ...target import Target
 from ..gemm.field import FieldDim
 from ..gemm.model import kernel_cycles, rounded
 from ..gemm.options import GemmOptions
-from ..gemm.plan import Epilogue
+from ..gemm.plan import Epilogue, Scratched
 from ..gemm.search import compute_format_of
 from ..gemm.search import parts as parts_of
 from .few import LANES, Box, cut
@@ -43,7 +43,7 @@ _ROOM = 4 * LANES * 64 + 4 * 64  # bytes in which staging transposes lines
 
 
 @dataclass(frozen=True)
-class WindowPlan:
+class WindowPlan(Scratched):
     """How the gradient of weights runs, a convolution of few positions and many taps.
 
     Attributes
@@ -81,11 +81,6 @@ class WindowPlan:
 
     def __hash__(self) -> int:
         return hash(self.call)
-
-    @property
-    def kernel(self) -> Kernel:
-        """The kernel that multiplies."""
-        return self.selection.kernel
 
     @property
     def dims(self) -> tuple[FieldDim, ...]:
@@ -155,30 +150,6 @@ class WindowPlan:
     def pitch(self) -> int:
         """Bytes from a cell of deltas in scratch to the next along the depth."""
         return 4 * self.padded_columns + 64
-
-    def offset(self, part: str) -> int:
-        """Where a part of the scratch begins."""
-        at = 0
-        for name, size in self.layout:
-            if name == part:
-                break
-            at += size
-        return at
-
-    @property
-    def scratch_bytes(self) -> int:
-        """Bytes that each thread takes."""
-        return sum(size for _, size in self.layout)
-
-    @property
-    def temporary_bytes(self) -> int:
-        """Bytes that a run takes beside its operands."""
-        return self.threads * self.scratch_bytes
-
-    @property
-    def fits(self) -> bool:
-        """Whether a run keeps to the limit."""
-        return self.memory_limit is None or self.scratch_bytes <= self.memory_limit
 
     @property
     def flops(self) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...formats import FORMATS
+from ...formats import FORMATS, Array
 from ...kernels import select
 from ...kernels.records import infinite_overflow
 from ...program import spread
@@ -16,8 +16,6 @@ from .params import FieldLayout
 from .window import WindowPlan
 
 __all__ = ["window_items"]
-
-Array = np.ndarray[Any, Any]
 
 
 def window_items(plan: WindowPlan) -> tuple[Array, Array, list[Array]]:

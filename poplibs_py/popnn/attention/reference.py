@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from ...formats import Floats
+
 __all__ = ["attend", "counted"]
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 Truths = np.ndarray[Any, np.dtype[np.bool_]]
 
 

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...formats import Floats
+
 __all__ = ["Decoded", "beam_search", "best_path"]
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 Prefix = tuple[int, ...]
 
 

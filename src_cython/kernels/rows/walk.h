@@ -76,6 +76,7 @@ POP_INLINE void pop_rows_ask(const pop_rows_operand *o, const char *at, int64_t 
 
 #define POP_SQUARE 16
 #define POP_CACHE_LINE 64
+#define POP_ROWS_ASKED 4096 /* bytes: what follows comes by itself */
 
 /* h lines of w codes of a format between memory and the square's lines. */
 POP_INLINE void pop_square_move(const pop_format *f, int written, char *at, int64_t stride, float *square, int64_t h, int64_t w)
@@ -139,7 +140,8 @@ static void pop_rows_move(const pop_rows *s, const pop_rows_operand *o, char *pl
     const int last = s->reduced_count - 1 - turned;
     const int64_t inner = o->single ? 1 : s->reduced[s->reduced_count - 1], run = turned ? inner * s->reduced[last] : inner;
     const int64_t n = o->single ? 1 : s->n, stride = o->single ? o->code_bytes : o->reduced[s->reduced_count - 1];
-    const int64_t lines = rows == 1 && stride == o->code_bytes ? run * stride / POP_CACHE_LINE : 0; /* of the next row's run */
+    const int64_t begins = run * stride < POP_ROWS_ASKED ? run * stride : POP_ROWS_ASKED; /* of the next row's run */
+    const int64_t lines = rows == 1 && stride == o->code_bytes ? begins / POP_CACHE_LINE : 0;
     int64_t index[POP_ROWS_AXES] = {0};
     for (int64_t i = 0; i < n; i += run) {
         pop_rows_ask(o, place + o->kept[s->kept_count - 1], POP_CACHE_LINE, lines);

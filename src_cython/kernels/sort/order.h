@@ -5,7 +5,7 @@
 #include "kernels/sort/keys.h"
 
 #define POP_SPARE 64 /* words that are kept beside twice k, before all but the best k are dropped */
-#define POP_LANES 64 /* parts of a chunk whose best keys give the first limit */
+#define POP_FIRST_PARTS 64 /* parts of a chunk whose best keys give the first limit */
 
 #if POP_LEVEL >= POP_LEVEL_AVX512
 /* Words of the lanes of m, one after another; a vector more is written over. */
@@ -62,13 +62,13 @@ static uint64_t pop_best(const pop_sort *s, const char *from, uint32_t invert, u
 /* A limit below which at least k of n keys are, and few more: the k-th best of what is best of each of 64 parts. 0 if there is none. */
 static uint32_t pop_first_limit(const uint32_t *restrict keys, int64_t n, int64_t k)
 {
-    uint32_t best[POP_LANES], tmp[POP_LANES];
+    uint32_t best[POP_FIRST_PARTS], tmp[POP_FIRST_PARTS];
     memset(best, 0xff, sizeof best);
     int64_t i = 0;
-    for (; i + POP_LANES <= n; i += POP_LANES)
-        for (int j = 0; j < POP_LANES; j++) best[j] = keys[i + j] < best[j] ? keys[i + j] : best[j];
+    for (; i + POP_FIRST_PARTS <= n; i += POP_FIRST_PARTS)
+        for (int j = 0; j < POP_FIRST_PARTS; j++) best[j] = keys[i + j] < best[j] ? keys[i + j] : best[j];
     for (int j = 0; i + j < n; j++) best[j] = keys[i + j] < best[j] ? keys[i + j] : best[j];
-    pop_least_32(best, POP_LANES, k, tmp);
+    pop_least_32(best, POP_FIRST_PARTS, k, tmp);
     return best[k - 1] + 1;
 }
 
@@ -81,7 +81,7 @@ static void pop_best_words(const pop_sort *s, const char *from, uint64_t *words,
     int64_t held = 0, chunk = POP_CHUNK;
     uint32_t limit = 0;
     int limited = 0;
-    const int few = room < s->n && s->k <= POP_LANES / 2;
+    const int few = room < s->n && s->k <= POP_FIRST_PARTS / 2;
     if (s->k == 1 && s->n > 1) {
         words[0] = pop_best(s, from, invert, keys);
         return;

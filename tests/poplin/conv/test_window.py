@@ -99,7 +99,9 @@ def test_boxes_and_threads_do_not_change_the_sums(channels, dtype):
             continue
         made.executable(a, b, c)
         found.append(c.copy())
-    assert len(found) > 1 or dtype == "bfloat16"
+    if not found and dtype == "bfloat16":
+        pytest.skip("windows of BF16 need units that multiply it")
+    assert len(found) > 1
     assert all(np.array_equal(found[0], other) for other in found)
 
 
