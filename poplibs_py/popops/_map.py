@@ -15,6 +15,7 @@ from ..formats.format import preset_of
 from ..formats.reference import default_overflow
 from ..ops import RESULT, Operand, Receiver, Request, argument, modelled_target, on_tiles, operand, receive
 from ..ops.parts import Part, results
+from ..program import Executable
 from ..target import Target
 from ._map_lower import lowered, postorder
 from ._promotion import Element, element_of
@@ -23,7 +24,8 @@ from ._strided import StridedOperand, StridedParams, StridedProgram, lower
 from .expr import MOST_PLACEHOLDERS, Expression, const, made, placeholder
 from .map_plan import Mapped, MapPlan, ScaledSum, map_lacks, plan_map, plan_scaled, scaled_lacks
 
-__all__ = ["Settled", "array_operand", "expressions_of", "mapped", "settled_operands", "vertices_round"]
+__all__ = ["Outputs", "Settled", "array_operand", "expressions_of", "map_program", "mapped", "settled_operands",
+           "vertices_round"]
 
 _ALLOWED = "an array of " + ", ".join(f.name for f in FORMATS) + ", integers or truth values, or a number"
 _MOST_OUTPUTS = 4
@@ -226,6 +228,12 @@ def _program(settled: Settled, written: tuple[StridedOperand, ...], rounded: boo
     params = StridedParams(op, settled.shape, read, written, "nearest-even", overflow if chain else overflow[0],
                            chain=chain)
     return lower(params, settings.num_threads, plan and plan.mapping)
+
+
+def map_program(outputs: Outputs, arrays: Sequence[Array], out: Array) -> Executable:
+    """Return what evaluates an expression of arrays of one shape, into one more, which may be one of them."""
+    settled, written = settled_operands(outputs, arrays), array_operand("out", out)
+    return _program(settled, (_lies(written, settled.shape),), False, False, "map").executable
 
 
 def _teller(program: StridedProgram) -> Callable[[], tuple[str, str, Any]]:

@@ -26,11 +26,13 @@ from ..planner import Memory
 from ..program import Executable, Sequence
 from ..target import Target
 from ._codes import copying
+from ._map import Outputs
 from ._modelled import PlanOn, TiledRun
 from ._promotion import typed
 from ._reductions import source_of
+from ._slice_function import SliceFunction, within_limit
 from ._slice_parts import RowParts
-from ._slices import Axis, Component, SliceParams, Window, lower, lower_check, within_memory
+from ._slices import Layout, SliceParams, lower, lower_check, within_memory
 
 __all__ = ["POLICIES", "Layout", "check_of", "checked_policy", "elements_of", "indices_of", "parts_of", "put_request",
            "receiver_of", "same_memory", "table_of", "take_request", "updates_of"]
@@ -42,49 +44,6 @@ _MOST_LOOKUPS, _MOST_AXES = 1 << 31, 64
 _WHOLE = "an array of whole numbers"
 _NUMBERS = "float32, float16, bfloat16 or FP8 numbers, integers or truth values"
 _NEED_A_PLACE = ("raise", "clip", "wrap", "poplibs")
-
-
-@dataclass(frozen=True)
-class Layout:
-    """What each axis of the arrays of a call is, by number; None where an array has no such axis.
-
-    Attributes
-    ----------
-    axes : tuple
-        Of the lookups: extent, axis of the indices, of the table, of the other array.
-    components : tuple
-        The indices of a lookup: the axis of the table, and how many places it has.
-    windows : tuple
-        Of a slice: extent, axis of the table, of the other array, and whether it wraps: the number of the component
-        that it begins at, or -1.
-    vector : int or None
-        The axis of the indices that a lookup's lie along.
-    """
-
-    axes: tuple[tuple[int, int | None, int | None, int | None], ...]
-    components: tuple[tuple[int, int], ...]
-    windows: tuple[tuple[int, int, int | None, int], ...]
-    vector: int | None = None
-
-    @property
-    def overlaps(self) -> bool:
-        """Whether the slices of two places may share elements."""
-        named = {axis for axis, _ in self.components}
-        return any(extent > 1 and axis in named for extent, axis, _, _ in self.windows)
-
-    def params(self, kernel: str, policy: str, indices: Array, table: Array, other: Array, elements: Any,
-               **how: Any) -> SliceParams:
-        """Return the params of a call on arrays that lie so."""
-        def step(array: Array, axis: int | None) -> int:
-            return 0 if axis is None else array.strides[axis]
-
-        axes = (Axis(n, step(indices, i), step(table, t), step(other, o)) for n, i, t, o in self.axes)
-        vector = step(indices, self.vector)
-        components = (Component(k * vector, limit, step(table, t)) for k, (t, limit) in enumerate(self.components))
-        windows = (Window(n, step(table, t), step(other, o), k, table.shape[t] if k >= 0 else 0)
-                   for n, t, o, k in self.windows)
-        return SliceParams(kernel, policy, indices.dtype.name, tuple(axes), tuple(components), tuple(windows),
-                           elements[0], elements[1], overlaps=self.overlaps, **how)
 
 
 def checked_policy(policy: Any) -> str:
@@ -220,7 +179,7 @@ def _checked_take(check: _Check, program: Executable, tells: bool) -> Sequence:
 
 
 def _put(check: _Check | None, copy: Executable | None,
-         program: Executable | RowParts | None) -> Callable[..., None]:
+         program: Executable | RowParts | SliceFunction | None) -> Callable[..., None]:
     """An update: the check, the copy of the table where the result is another array, the program."""
     shares = 0 if check is None else 8 * check.shares
     status = [(0, 0, shares)] if shares else []
@@ -231,7 +190,7 @@ def _put(check: _Check | None, copy: Executable | None,
         assert check is not None
         return check.error(indices)
 
-    if not isinstance(program, RowParts):
+    if not isinstance(program, RowParts | SliceFunction):
         parts += [] if program is None else [(program, (1, 2, 3))]
         return Sequence(parts, 4, shares, status, refusal)
     first = Sequence(parts, 4, shares, status, refusal)
@@ -244,8 +203,9 @@ def _put(check: _Check | None, copy: Executable | None,
 
 
 def put_request(op: str, table: Operand, indices: Operand, updates: Operand, layout: Layout, policy: str, out: Any,
-                target: Target | str | None, *, plan_on: PlanOn | None = None, update: str = "set", scale: Any = 1.0,
-                memory: Memory | None = None, name: str = "indices", host: Target | None = None) -> Request:
+                target: Target | str | None, *, plan_on: PlanOn | None = None, update: str | Outputs = "set",
+                scale: Any = 1.0, memory: Memory | None = None, name: str = "indices",
+                host: Target | None = None) -> Request:
     """Describe a call that updates slices.
 
     Parameters
@@ -253,26 +213,33 @@ def put_request(op: str, table: Operand, indices: Operand, updates: Operand, lay
     op, table, indices, layout, policy, out, target, plan_on, name, host
         As for `take_request`; the other array is the updates.
     updates : Operand
-    update : str, optional
-        What they do.
+    update : str or tuple of Expression, optional
+        What they do: a word, or an expression that `function_of` checked.
     scale : number, optional
         What updates are multiplied by that are added.
     memory : Memory, optional
         What the call says about temporary memory.
     """
     elements = elements_of(table)
-    factor = _check_elements(table, updates, update, scale)
+    word = update if isinstance(update, str) else "set"
+    factor = _check_elements(table, updates, word, scale) if isinstance(update, str) else 1.0
     tiles, lacking = planned_on(op, target, plan_on or _no_vertex)
     receiver = receiver_of(out, table.shape, elements, (table,), False, in_place=True)
     indices, updates = (x.copied() if np.may_share_memory(receiver.array, x.array) else x for x in (indices, updates))
     in_place = receiver.view is None and same_memory(receiver.array, table.array)
     params = layout.params("put", policy, indices.array, receiver.array, updates.array,
-                           (elements, elements_of(updates)), update=update, scale=factor)
-    check, made, fits = None, None, True
+                           (elements, elements_of(updates)), update=word, scale=factor)
+    check, fits = None, True
+    made: OneKernel | SliceFunction | None = None
+    program: Executable | RowParts | SliceFunction | None = None
     if params.lookups and params.elements:
         check = check_of(name, policy, layout, params)
-        made, fits = within_memory(op, params, Memory() if tiles or memory is None else memory, host)
-    program = None if made is None else _program(made, tiles, layout, elements, policy, update, factor)
+        limit = Memory() if tiles or memory is None else memory
+        if isinstance(update, str):
+            made, fits = within_memory(op, params, limit, host)
+            program = _program(made, tiles, layout, elements, policy, update, factor)
+        else:
+            made, fits = program, _ = within_limit(op, update, layout, params, limit, host)
     copy = None
     if not in_place:
         copy = copying(table.shape, table.array.itemsize, table.array.strides, receiver.array.strides)

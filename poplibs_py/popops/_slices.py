@@ -5,6 +5,7 @@ What a call asks for, how its arrays lie and what an index is to each axis, is a
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
@@ -27,6 +28,7 @@ __all__ = [
     "LEAST_ROOM",
     "Axis",
     "Component",
+    "Layout",
     "SliceParams",
     "Window",
     "check_bytes",
@@ -145,6 +147,49 @@ class SliceParams(NamedTuple):
     def __str__(self) -> str:
         what = f"update ({self.update})" if self.kernel == "put" else self.kernel
         return f"{what} {self.lookups:,} slices of {self.elements:,} {self.table}, {self.places:,} places"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What each axis of the arrays of a call is, by number; None where an array has no such axis.
+
+    Attributes
+    ----------
+    axes : tuple
+        Of the lookups: extent, axis of the indices, of the table, of the other array.
+    components : tuple
+        The indices of a lookup: the axis of the table, and how many places it has.
+    windows : tuple
+        Of a slice: extent, axis of the table, of the other array, and whether it wraps: the number of the component
+        that it begins at, or -1.
+    vector : int or None
+        The axis of the indices that a lookup's lie along.
+    """
+
+    axes: tuple[tuple[int, int | None, int | None, int | None], ...]
+    components: tuple[tuple[int, int], ...]
+    windows: tuple[tuple[int, int, int | None, int], ...]
+    vector: int | None = None
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether the slices of two places may share elements."""
+        named = {axis for axis, _ in self.components}
+        return any(extent > 1 and axis in named for extent, axis, _, _ in self.windows)
+
+    def params(self, kernel: str, policy: str, indices: Array, table: Array, other: Array, elements: Any,
+               **how: Any) -> SliceParams:
+        """Return the params of a call on arrays that lie so."""
+        def step(array: Array, axis: int | None) -> int:
+            return 0 if axis is None else array.strides[axis]
+
+        axes = (Axis(n, step(indices, i), step(table, t), step(other, o)) for n, i, t, o in self.axes)
+        vector = step(indices, self.vector)
+        components = (Component(k * vector, limit, step(table, t)) for k, (t, limit) in enumerate(self.components))
+        windows = (Window(n, step(table, t), step(other, o), k, table.shape[t] if k >= 0 else 0)
+                   for n, t, o, k in self.windows)
+        return SliceParams(kernel, policy, indices.dtype.name, tuple(axes), tuple(components), tuple(windows),
+                           elements[0], elements[1], overlaps=self.overlaps, **how)
 
 
 def merged(axes: tuple[Any, ...], kind: type[Any]) -> tuple[Any, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -12,7 +12,9 @@ from ..errors import all_of, bad_argument, bad_type, one_of, whole
 from ..ops import Operand
 from ..planner import Memory
 from ..target import Target
+from ._map import Outputs
 from ._modelled import PlanOn, rows_on, windows_on
+from ._slice_function import function_of
 from ._slice_request import (
     Layout,
     checked_policy,
@@ -23,6 +25,7 @@ from ._slice_request import (
     take_request,
     updates_of,
 )
+from .expr import Expression
 from .slice_steps import Sliced
 from .slices import slicing_op
 
@@ -30,6 +33,7 @@ __all__ = ["gather", "scatter"]
 
 _UPDATES = ("set", "add", "mul", "max", "min")
 Axes = tuple[int, ...]
+Mappable = str | Expression | Callable[..., Any]
 
 
 @slicing_op("gather", "gather")
@@ -100,7 +104,7 @@ def gather(x: Any, indices: Any, axis: int = 0, *, index_vector_dim: int | None 
 
 
 @slicing_op("scatter", "scatter", writes=True, memory="sorted")
-def scatter(x: Any, indices: Any, updates: Any, axis: int = 0, *, operation: str = "set", scale: float = 1.0,
+def scatter(x: Any, indices: Any, updates: Any, axis: int = 0, *, operation: Mappable = "set", scale: float = 1.0,
             index_vector_dim: int | None = None, update_window_dims: Sequence[int] | None = None,
             inserted_window_dims: Sequence[int] | None = None,
             scatter_dims_to_operand_dims: Sequence[int] | None = None, index_policy: str = "raise", out: Any = None,
@@ -118,8 +122,9 @@ def scatter(x: Any, indices: Any, updates: Any, axis: int = 0, *, operation: str
         computed with.
     axis : int, optional
         The axis that indices are of; the first form's alone.
-    operation : {"set", "add", "mul", "max", "min"}, optional
-        What an update does to what is there: PopLibs' update function.
+    operation : {"set", "add", "mul", "max", "min"}, Expression or callable, optional
+        What an update does to what is there: PopLibs' update function. A function of what is there and of the update is
+        traced as `map` traces it, and gives the elements of `x`: ``lambda old, new: old * 0.5 + new``.
     scale : float, optional
         What updates are multiplied by that are added.
     index_vector_dim : int, optional
@@ -135,18 +140,26 @@ def scatter(x: Any, indices: Any, updates: Any, axis: int = 0, *, operation: str
     -----
     As if slices were updated one after another in the order of the indices, so that of those that are set the last one
     stays. Sums and products are FP32, each rounded; numbers of other formats are rounded to theirs once, at the end, or
-    after each update where slices may overlap in part. Integers wrap; extremes are NaN where a number is NaN.
+    after each update where slices may overlap in part. Integers wrap; extremes are NaN where a number is NaN. What a
+    function gives is rounded to the dtype of `x` after each update; it has no vertex on a modelled machine.
 
     Examples
     --------
     >>> from poplibs_py import popops
     >>> popops.scatter([1.0, 2.0, 3.0], [2, 0, 2], [10.0, 20.0, 30.0], operation="add")
     array([21.,  2., 43.], dtype=float32)
+    >>> popops.scatter([1.0, 2.0, 3.0], [2, 0, 2], [10.0, 20.0, 30.0], operation=lambda old, new: old * 0.5 + new)
+    array([20.5,  2. , 35.75], dtype=float32)
     """
     table, places = table_of("x", x), indices_of("indices", indices)
     given = updates_of(updates, table)
     policy = checked_policy(index_policy)
-    one_of("operation", operation, _UPDATES)
+    update: str | Outputs
+    if callable(operation) or isinstance(operation, Expression):
+        update = function_of(operation, table, given, scale)
+    else:
+        one_of("operation", operation, _UPDATES)
+        update = operation
     if index_vector_dim is None:
         _none_of(update_window_dims=update_window_dims, inserted_window_dims=inserted_window_dims,
                  scatter_dims_to_operand_dims=scatter_dims_to_operand_dims)
@@ -170,7 +183,7 @@ def scatter(x: Any, indices: Any, updates: Any, axis: int = 0, *, operation: str
     if given.shape != shape:
         raise bad_argument("updates", f"shape {given.shape}", f"shape {shape}")
     return put_request("popops.scatter", table, places, given, layout, policy, out, target,
-                       plan_on=_loop_on("popops.scatter", table, given, layout, sizes, operation), update=operation,
+                       plan_on=_loop_on("popops.scatter", table, given, layout, sizes, update), update=update,
                        scale=scale, memory=Memory(available_memory_proportion))
 
 
@@ -229,8 +242,11 @@ def _by_vectors(table: Operand, places: Operand, vector: int | None, front: list
     return Layout(axes, components, tuple((sizes[d], d, o, -1) for d, o in sorted(windows.items())), vector)
 
 
-def _loop_on(op: str, table: Operand, other: Operand, layout: Layout, sizes: Sequence[int], update: str) -> PlanOn:
-    """A window for each of the vectors of indices."""
+def _loop_on(op: str, table: Operand, other: Operand, layout: Layout, sizes: Sequence[int],
+             update: str | Outputs) -> PlanOn:
+    """A window for each of the vectors of indices; a function has no vertex."""
+    if not isinstance(update, str):
+        return lambda _: "with a function"
     named = {axis for axis, _ in layout.components}
     axes = tuple(d for d, (m, n) in enumerate(zip(sizes, table.shape, strict=True)) if d in named or m < n)
     times = prod(n for n, i, *_ in layout.axes if i is not None)

@@ -26,7 +26,7 @@ from ._promotion import BOOL, Element, element_of, typed
 from .bound import fp32_ball
 from .expr import Expression
 
-__all__ = ["map_bound"]
+__all__ = ["Known", "applied", "map_bound"]
 
 Numbers = np.ndarray[Any, Any]
 
@@ -76,6 +76,17 @@ def map_bound(expression: Any, *arrays: Any, out: Any = None, out_dtype: Any = N
         balls = tuple(_written(value, settled.shape, one, dtype)
                       for value, one, dtype in zip(known, outs, types, strict=True))
     return balls if several else balls[0]
+
+
+def applied(outputs: Sequence[Expression], operands: Sequence[Known], shape: tuple[int, ...],
+            element: Element) -> Known:
+    """Return what an expression gives for operands that may be off themselves, rounded to an element's format."""
+    with np.errstate(all="ignore"):
+        (known,) = _evaluated(outputs, operands, False, False)
+        if not isinstance(element, Format):
+            return known
+        ball = _written(known, shape, None, element)
+        return Known(ball.centre, ball.radius, element)
 
 
 def _result(value: Known, out: Any, dtype: Any) -> Element:

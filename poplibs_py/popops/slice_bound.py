@@ -1,8 +1,9 @@
 """What slices by index come to, one look-up after another, and how wrong updates may be.
 
 A sum of k updates is FP32: each product with the scale and each sum is rounded, k + 1 roundings that a term may meet; a
-product k. Numbers of other formats are rounded to theirs once more, or after each update where slices overlap; on a
-modelled machine at most twice for each, in the sum of a copy of the table and in the row of a turn.
+product k. What a function gives has the errors of its operations, each carried on. Numbers of other formats are
+rounded to theirs once more, or after each update where slices overlap; on a modelled machine at most twice for each,
+in the sum of a copy of the table and in the row of a turn.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from ..formats.bounds import Ball, gamma, sum_ball
 from ..formats.format import preset_of
 from ..ops import result_format
 from ..target import resolve_target
+from ._map import expressions_of
+from .map_bound import Known, applied
 
 __all__ = [
     "dynamic_slice_bound", "dynamic_update_bound", "embedding_bag_bound", "embedding_gradient_bound", "gather_bound",
@@ -98,6 +101,22 @@ class _Slots:
         if held.dtype.kind in "iu":  # which wrap
             return Ball.exact(made.astype(np.int64).astype(held.dtype).astype(np.float64))
         return _rounded(preset_of(held.dtype), update, made, sizes, count * (1 + cut), unsure, overlaps)
+
+    def applied(self, x: Any, updates: Array, function: Any) -> Ball:
+        """The array after a function of what is there and of the update, [lookups, *sizes], rounded after each."""
+        held = np.asarray(x, np.float32) if isinstance(x, (list, tuple)) else np.asarray(x)
+        outputs, elements = expressions_of(function, 2)[0], [preset_of(a.dtype) or a.dtype for a in (held, updates)]
+        made, given = (a.astype(np.float64) if isinstance(element, Format) else a.copy()
+                       for a, element in zip((held, updates), elements, strict=True))
+        radius = np.zeros(made.shape)
+        for k, slice_ in enumerate(given):
+            where = self.at(k, made.shape)
+            if where is not None:
+                old, new = (Known(*each) for each in ((made[where], radius[where], elements[0]),
+                                                      (slice_, np.zeros(slice_.shape), elements[1])))
+                due = applied(outputs, (old, new), self.sizes, elements[0])
+                made[where], radius[where] = due.centre, due.radius
+        return Ball(made.astype(np.float64), radius)
 
 
 def _combined(x: Array, u: Array, update: str, scale: float) -> Array:
@@ -268,7 +287,7 @@ def gather_bound(x: Any, indices: Any, axis: int = 0, *, index_vector_dim: int |
     return Ball.exact(form.other(form.slots.taken(held, before)))
 
 
-def scatter_bound(x: Any, indices: Any, updates: Any, axis: int = 0, *, operation: str = "set", scale: float = 1.0,
+def scatter_bound(x: Any, indices: Any, updates: Any, axis: int = 0, *, operation: Any = "set", scale: float = 1.0,
                   index_vector_dim: int | None = None, update_window_dims: Any = (), inserted_window_dims: Any = (),
                   scatter_dims_to_operand_dims: Any = (), index_policy: str = "raise", out: Any = None,
                   available_memory_proportion: Any = None, target: Any = None) -> Ball:
@@ -284,6 +303,9 @@ def scatter_bound(x: Any, indices: Any, updates: Any, axis: int = 0, *, operatio
         overlaps = any(sizes[d] > 1 for d in scatter_dims_to_operand_dims)
         form = _by_vectors(shape, places, index_vector_dim, scatter_dims_to_operand_dims, update_window_dims,
                            inserted_window_dims, sizes, index_policy)
+    if not isinstance(operation, str):
+        own = np.asarray(updates, np.float32) if isinstance(updates, (list, tuple)) else np.asarray(updates)
+        return form.slots.applied(x, form.slices(own), operation)
     return form.slots.updated(x, form.slices(given), operation, scale, overlaps)
 
 

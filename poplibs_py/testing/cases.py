@@ -429,7 +429,9 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
         Case("16 x 8", (_numbers(16, 8), np.arange(16, dtype=np.uint32) % 8), {})]),
     "scatter_calls": lambda: [
         Case("4 of 16 x 8", (_numbers(16, 8), np.array([3, 0, 3, 9], np.int32), _numbers(4, 8, seed=2)), {}),
-        Case("add", (_numbers(16), np.array([3, 0, 3, 9]), _numbers(4, seed=2)), {"operation": "add"})],
+        Case("add", (_numbers(16), np.array([3, 0, 3, 9]), _numbers(4, seed=2)), {"operation": "add"}),
+        Case("function", (_numbers(16), np.array([3, 0, 3, 9]), _numbers(4, seed=2)),
+             {"operation": lambda old, new: old * 0.5 + new})],
     **{f"{'grouped_' * groups}multi_{name}_calls": _rows_by_index(name != "slice", groups)
        for name in ("slice", "update", "update_add", "update_max", "update_mul") for groups in (False, True)},
     "attention_calls": _attention,

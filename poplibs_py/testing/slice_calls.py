@@ -138,10 +138,15 @@ def gather_calls(draw: st.DrawFn) -> Call:
     return (x, indices), keywords | {"slice_sizes": sizes}
 
 
+def _doubled(old: Any, new: Any) -> Any:
+    """An update function, of any numbers."""
+    return old * 2 - new
+
+
 @st.composite
 def scatter_calls(draw: st.DrawFn) -> Call:
     """Calls of `scatter`, in both forms."""
-    shape, operation = draw(_shapes), draw(st.sampled_from(["set", "add", "mul", "max", "min"]))
+    shape, operation = draw(_shapes), draw(st.sampled_from(["set", "add", "mul", "max", "min", _doubled]))
     computed = operation != "set"
     x = draw(_numbers(shape, computed=computed))
     if draw(st.booleans()):

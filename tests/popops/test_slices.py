@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from poplibs_py import popops, profile
 from poplibs_py.config import thread_limit
-from poplibs_py.errors import InvalidArgumentError, InvalidIndexError, InvalidTypeError, MemoryLimitWarning
+from poplibs_py.errors import (
+    InvalidArgumentError,
+    InvalidIndexError,
+    InvalidTypeError,
+    MemoryLimitWarning,
+    UnsupportedError,
+)
 from poplibs_py.formats import FORMATS, FP16
 from poplibs_py.kernels import Selection, kernels, select
 from poplibs_py.popops._slice_request import POLICIES
@@ -134,6 +140,7 @@ CALLS = {
     "columns": lambda x, u, i: popops.gather(x, i % x.shape[1], 1),
     "set": lambda x, u, i: popops.scatter(x, i, u),
     "add": lambda x, u, i: popops.multi_update_add(x, u, i, -2),
+    "function": lambda x, u, i: popops.scatter(x, i, u, operation=lambda old, new: old * 3 - new),
     "mul": lambda x, u, i: popops.multi_update_mul(x, u, i),
     "max": lambda x, u, i: popops.multi_update_max(x, u, i),
     "bags": lambda x, u, i: popops.embedding_bag(x.astype(np.float32), i.reshape(-1, 40)),
@@ -161,13 +168,46 @@ def test_threads_and_levels_change_nothing(name, fmt, monkeypatch):
         return Selection(found[0], ()) if found else select(family, op, formats)
 
     monkeypatch.setattr("poplibs_py.popops._slices.select", portable)
-    for place, function in {"_slice_request.lower": lower, "_slice_request.lower_check": lower_check,
-                            "lookups.lower": lower, "lookups.lower_bags": lower_bags,
-                            "rows.lower_sequences": lower_sequences}.items():
+    for place, function in {"_slice_request.lower": lower, "_slice_function.lower": lower,
+                            "_slice_request.lower_check": lower_check, "lookups.lower": lower,
+                            "lookups.lower_bags": lower_bags, "rows.lower_sequences": lower_sequences}.items():
         monkeypatch.setattr(f"poplibs_py.popops.{place}", function.__wrapped__)
     forget_calls()
     assert np.array_equal(CALLS[name](x, u, indices), due)
     forget_calls()
+
+
+@pytest.mark.parametrize("fmt", ["float32", "float16", "int32"])
+@pytest.mark.parametrize("places", [1, 7, 900])
+def test_a_function_updates_in_order_and_is_rounded_after_each(fmt, places):
+    """Look-ups of several turns; with windows that overlap, and where a limit makes the turns short."""
+    x, u = ((numbers(n, 6) * 9).astype(fmt) for n in (900, 3000))
+    indices, wide = RNG.integers(-places, places, 3000), np.dtype("int32" if fmt == "int32" else "float32")
+
+    factor = 2 if fmt == "int32" else 0.5
+
+    def function(old, new):
+        return new - old * factor
+
+    made, windows = x.copy(), x.ravel()[:60].copy()
+    for index, row in zip(indices, u, strict=True):
+        if index >= 0:
+            made[index] = function(made[index].astype(wide), row.astype(wide)).astype(fmt)
+            at = slice(index % 50, index % 50 + 6)
+            windows[at] = function(windows[at].astype(wide), row.astype(wide)).astype(fmt)
+    for limit in (None, 1e-3):
+        got = popops.scatter(x, indices, u, operation=function, index_policy="skip", available_memory_proportion=limit)
+        np.testing.assert_array_equal(got, made)
+    got = popops.scatter(x.ravel()[:60], np.where(indices < 0, -1, indices % 50), u, operation=function,
+                         index_policy="skip", index_vector_dim=1, update_window_dims=[1],
+                         scatter_dims_to_operand_dims=[0])
+    np.testing.assert_array_equal(got, windows)
+    before = x.copy()
+    with pytest.raises(InvalidIndexError, match=r"^indices: got"):
+        popops.scatter(x, indices, u, out=x, operation=function)
+    assert np.array_equal(x, before)
+    with pytest.raises(UnsupportedError, match=r"no vertex for popops\.scatter with a function"):
+        popops.scatter(x, indices, u, operation=function, target="gc200")
 
 
 @pytest.mark.parametrize("columns", [16, 72, 256])
@@ -347,6 +387,11 @@ def test_calls_that_are_kept_read_their_own_indices():
     (lambda x: popops.scatter(x, [0], x[:1].astype(np.int32), operation="add"), "^updates: got dtype int32"),
     (lambda x: popops.scatter(x > 0, [0], x[:1] > 0, operation="add"), "^x: got dtype bool"),
     (lambda x: popops.scatter(x, [0], x[:1], operation="sub"), "^operation: got sub"),
+    (lambda x: popops.scatter(x, [0], x[:1], operation=lambda a, b: (a, b)), "^operation: got a function of 2"),
+    (lambda x: popops.scatter(x, [0], x[:1], operation=lambda a, b: a > b), "^operation: got a function whose result"),
+    (lambda x: popops.scatter(x.astype("i4"), [0], x[:1].astype("i4"), operation=lambda a, b: a * 0.5 + b),
+     "^operation: got a function whose result is float32; allowed: one of int32"),
+    (lambda x: popops.scatter(x, [0], x[:1], operation=lambda a, b: a + b, scale=2), "^scale: got 2"),
     (lambda x: popops.multi_update_add(x, x[:1], [0], float("nan")), "^scale: got nan"),
     (lambda x: popops.multi_slice(x, [[0, 1]]), "^indices: got shape"),
     (lambda x: popops.multi_slice(np.ones((1,) * 64, np.int8), [0]), "^indices: got what makes a result of 65 axes"),
