@@ -247,6 +247,9 @@ def _of_integers(name: str, x: Operand, axes: tuple[int, ...], shape: tuple[int,
                 if not update:
                     result[...] = _least_or_greatest(reduction.empty, dtype)
                 return
+            if reduction.scans and result.dtype == like.dtype:
+                function(array, axes, result)
+                return
             made = np.asarray(function(array, axes)).reshape(result.shape)
             result[...] = result + made if update else made
 

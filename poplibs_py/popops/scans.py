@@ -52,8 +52,9 @@ def _scan(state: str, integers: Any) -> Callable[[Any], Any]:
             if axis is not None and (isinstance(axis, bool) or not isinstance(axis, (int, np.integer))):
                 raise bad_type("axis", axis, "a whole number, or None")
 
-            def of_integers(values: Any, axes: Any) -> Any:
-                return integers(values, axis=axes[0]) if axis is not None else integers(values.ravel())
+            def of_integers(values: Any, axes: Any, out: Any = None) -> Any:
+                values, along = (values.ravel(), 0) if axis is None else (values, axes[0])
+                return integers(values, axis=along, out=out)
 
             made = Reduction(Way("scan", state, "plain"), 0.0, of_integers, scans=True)
             axes = None if axis is None else (axis,)

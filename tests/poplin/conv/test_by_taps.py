@@ -101,6 +101,8 @@ def test_neighbours_of_padding_and_infinite_elements_stay_apart():
 def test_what_reads_so_says_so(dtype, words):
     p = layer([14, 14], [3, 3], [1, 1], [1, 1], [1, 1], (64, 64))
     plan = poplin.plan_convolution(p, target="host", layout="NHWC", dtype=dtype)
+    if plan.products[0].kernel.level.startswith("amx"):
+        pytest.skip("tiles take no windows")
     assert all(product.by_taps or product.fallback for product in plan.products)
     assert f"images {words}" in str(plan.explain())
     assert plan.temporary_bytes < 1 << 20
