@@ -1,5 +1,5 @@
-# Sequences: executables, and functions of arrays, one after another, in one run. What an op does that is made of others' programs is one, so that a
-# repeated call of it runs in compiled code alone.
+# Sequences: executables, and functions of arrays, one after another, in one run. What an op does that is made of others'
+# programs is one, so that a repeated call of it runs in compiled code alone.
 
 cdef struct Source:
     int operand  # of the run, or -1: an address that is always the same

@@ -1,4 +1,4 @@
-"""The text of ``aox_powers.h``, which the build writes: x^(2^k) for the jumps of xoroshiro128, and from lane to lane."""
+"""The text of ``aox_powers.h``, which the build writes: x^(2^k) for jumps of xoroshiro128, and from lane to lane."""
 
 MODULUS = 0x00653CED7F29F88A << 64 | 0x5FD66762F0E1C001
 CAST_SUBSTREAM = 0xCA57
