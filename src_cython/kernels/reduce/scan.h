@@ -1,5 +1,6 @@
-/* Running sums, products and extremes along rows: in float64, one element after another, each rounded to FP32 once. So the
- * bits are the row's alone. Columns are taken side by side where they lie so. */
+/* Running sums, products and extremes along rows: in float64, one element after another, each rounded to FP32 once; sums are
+ * those of eights, begun anew for each, on top of what came before, so that eights need not wait for each other. The bits are
+ * the row's alone. Columns are taken side by side where they lie so. */
 #ifndef POP_REDUCE_SCAN_H
 #define POP_REDUCE_SCAN_H
 #include "kernels/reduce/walk.h"
@@ -12,13 +13,39 @@ POP_INLINE float pop_number_at(const char *p, int64_t i)
     return x;
 }
 
-/* n elements of a row; `held` is what came before. */
+#define POP_SCAN_EIGHT 8
+
+/* n elements of a row, from the first of an eight on; `held` is what came before. */
+static void pop_scan_sums(double *held, const char *x, float *y, int64_t n)
+{
+    double s = *held;
+    for (int64_t i = 0; i < n; i += POP_SCAN_EIGHT) {
+        double numbers[POP_SCAN_EIGHT], eight = -0.0;
+        if (i + POP_SCAN_EIGHT <= n) {
+            for (int k = 0; k < POP_SCAN_EIGHT; k++) numbers[k] = pop_number_at(x, i + k);
+            for (int k = 0; k < POP_SCAN_EIGHT; k++) numbers[k] = eight += numbers[k];
+            for (int k = 0; k < POP_SCAN_EIGHT; k++) y[i + k] = (float)(s + numbers[k]);
+        } else
+            for (int64_t k = i; k < n; k++) y[k] = (float)(s + (eight += pop_number_at(x, k)));
+        s += eight;
+    }
+    *held = s;
+}
+
+/* Element `r` of each of n columns; `held` is what came before its eight, and the eight so far. */
+static void pop_scan_sums_of_columns(pop_state *held, int64_t r, const char *x, float *y, int64_t n)
+{
+    double *s = held->a, *eight = held->b;
+    if (r % POP_SCAN_EIGHT == 0)
+        for (int64_t i = 0; i < n; i++) s[i] += r ? eight[i] : -0.0, eight[i] = -0.0;
+    for (int64_t i = 0; i < n; i++) y[i] = (float)(s[i] + (eight[i] += pop_number_at(x, i)));
+}
+
+/* The same of other states, an element after another. */
 static void pop_scan_row(int state, double *held, const char *x, float *y, int64_t n)
 {
     double s = *held;
-    if (state == POP_STATE_SUM)
-        for (int64_t i = 0; i < n; i++) y[i] = (float)(s += pop_number_at(x, i));
-    else if (state == POP_STATE_PRODUCT)
+    if (state == POP_STATE_PRODUCT)
         for (int64_t i = 0; i < n; i++) y[i] = (float)(s *= pop_number_at(x, i));
     else
         for (int64_t i = 0; i < n; i++) {
@@ -31,9 +58,7 @@ static void pop_scan_row(int state, double *held, const char *x, float *y, int64
 /* An element of each of n columns. */
 static void pop_scan_columns(int state, double *held, const char *x, float *y, int64_t n)
 {
-    if (state == POP_STATE_SUM)
-        for (int64_t i = 0; i < n; i++) y[i] = (float)(held[i] += pop_number_at(x, i));
-    else if (state == POP_STATE_PRODUCT)
+    if (state == POP_STATE_PRODUCT)
         for (int64_t i = 0; i < n; i++) y[i] = (float)(held[i] *= pop_number_at(x, i));
     else
         for (int64_t i = 0; i < n; i++) {
@@ -79,7 +104,8 @@ static void pop_scan_rows(pop_reduce_walk *w, int64_t output)
         char *out = w->tile->operands[1] + (first + r * step) * s->out_bytes;
         const char *x = pop_reduce_read(w, row, r, n, 0, s->run >= s->n);
         float *made = pop_scan_room(s, out, step, (float *)room->tree);
-        pop_scan_row(s->state, &held, x, made, n);
+        if (s->state == POP_STATE_SUM) pop_scan_sums(&held, x, made, n);
+        else pop_scan_row(s->state, &held, x, made, n);
         pop_scan_write(s, made, out, step, n, room->codes);
     }
 }
@@ -103,7 +129,9 @@ static void pop_scan_strip(pop_reduce_walk *w, int64_t unit)
             char *out = w->tile->operands[1] + (first + (r + i) * step) * s->out_bytes;
             float *made = pop_scan_room(s, out, inner->out, room->tree[0][0]);
             if (s->decode) ((pop_decoder)s->decode)(&s->read, codes, room->numbers, width);
-            pop_scan_columns(s->state, w->held.a, s->decode ? (const char *)room->numbers : codes, made, width);
+            const char *x = s->decode ? (const char *)room->numbers : codes;
+            if (s->state == POP_STATE_SUM) pop_scan_sums_of_columns(&w->held, r + i, x, made, width);
+            else pop_scan_columns(s->state, w->held.a, x, made, width);
             pop_scan_write(s, made, out, inner->out, width, room->codes);
         }
     }
