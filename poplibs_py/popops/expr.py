@@ -113,9 +113,9 @@ class Expression:
         return f"{_NAMES.get(self.op, self.op)}({', '.join(named)})"
 
     def __poplibs_op__(self, face: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """Trace an op of the library on this expression; `map` itself evaluates it."""
+        """Trace an op of the library on this expression, but for those that evaluate one."""
         name = face.op.name.removeprefix("popops.")
-        if name == "map":
+        if name in ("map", "scatter"):
             return NotImplemented
         if name == "cast":
             return _cast(*args, **named)

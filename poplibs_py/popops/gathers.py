@@ -149,7 +149,7 @@ def scatter(x: Any, indices: Any, updates: Any, axis: int = 0, *, operation: Map
     >>> popops.scatter([1.0, 2.0, 3.0], [2, 0, 2], [10.0, 20.0, 30.0], operation="add")
     array([21.,  2., 43.], dtype=float32)
     >>> popops.scatter([1.0, 2.0, 3.0], [2, 0, 2], [10.0, 20.0, 30.0], operation=lambda old, new: old * 0.5 + new)
-    array([20.5,  2. , 35.75], dtype=float32)
+    array([20.5 ,  2.  , 35.75], dtype=float32)
     """
     table, places = table_of("x", x), indices_of("indices", indices)
     given = updates_of(updates, table)

@@ -79,7 +79,8 @@ def cumulative_sum(x: Any, axis: int | None = None, *, out: Any = None, out_dtyp
     Notes
     -----
     In float64, each rounded to FP32 and to the result's format: within a rounding and ``n 2^-53 sum(abs(x))``. Elements
-    are added one after another to the sum of their eight so far, which is added to the sum of the eights before. Integers are added by NumPy, in its widest type.
+    are added one after another to the sum of their eight so far, which is added to the sum of the eights before.
+    Integers are added by NumPy, in its widest type.
 
     Examples
     --------

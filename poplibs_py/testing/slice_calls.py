@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from ..popops.expr import placeholder
 from .strategies import Call, arrays, formats, layouts, options, relaid
 
 __all__ = ["dynamic_slice_calls", "dynamic_update_calls", "gather_calls", "scatter_calls"]
@@ -138,16 +139,15 @@ def gather_calls(draw: st.DrawFn) -> Call:
     return (x, indices), keywords | {"slice_sizes": sizes}
 
 
-def _doubled(old: Any, new: Any) -> Any:
-    """An update function, of any numbers."""
-    return old * 2 - new
+_DOUBLED = placeholder(1) * 2 - placeholder(2)
+"""An update function, of any numbers."""
 
 
 @st.composite
 def scatter_calls(draw: st.DrawFn) -> Call:
     """Calls of `scatter`, in both forms."""
-    shape, operation = draw(_shapes), draw(st.sampled_from(["set", "add", "mul", "max", "min", _doubled]))
-    computed = operation != "set"
+    shape, operation = draw(_shapes), draw(st.sampled_from(["set", "add", "mul", "max", "min", _DOUBLED]))
+    computed = not isinstance(operation, str) or operation != "set"
     x = draw(_numbers(shape, computed=computed))
     if draw(st.booleans()):
         axis, count = draw(st.integers(0, len(shape) - 1)), draw(st.lists(st.integers(0, 5), max_size=2))
