@@ -168,7 +168,7 @@ _KINDS = {
     "key": {"Hashable"},
     "problems": {"Sequence", "ConvParams", "Iterable", "P"}, "cache": {"PlanCache", "ConvPlan"},
     "constraints": {"str", "Mapping"}, "function": {"Callable", "str"},
-    "strategy": {"SearchStrategy", "int"}, "expression": {"Mappable"},
+    "strategy": {"SearchStrategy", "int"}, "expression": {"Mappable", "Expression"},
     "Ball": {"Ball", "tuple"}, "Capacity": {"Capacity"}, "BlockPattern": {"BlockPattern"},
 }  # fmt: skip
 """What the page's kinds are called in annotations; arguments that functions check themselves are `object`."""

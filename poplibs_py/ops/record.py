@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from inspect import signature
 from typing import Any, TypeVar, cast
 
 from ..errors import UnsupportedError, bad_argument, bad_type, described
@@ -125,7 +124,7 @@ def op(name: str, *, poplibs: str = "", bound: str, draws: str, written: str | N
 
     def face_of(function: Function) -> Function:
         catalogue.add(record)
-        function.__doc__ = _completed(function.__doc__ or "", signature(function).parameters)
+        function.__doc__ = _completed(function.__doc__ or "", "target" in function.__annotations__)
         return cast(Function, Face(function, travel, record, written, values))
 
     return face_of
@@ -142,13 +141,13 @@ _UNSUPPORTED = """    UnsupportedError
 """
 
 
-def _completed(doc: str, names: Any) -> str:
+def _completed(doc: str, on_machines: bool) -> str:
     """Return a docstring with the errors that every op raises, where it tells of no others."""
     if "    Raises\n" in doc or "    Returns\n" not in doc:
         return doc
     places = [at for section in ("Warns", "Notes", "Examples") if (at := doc.find(f"\n    {section}\n")) >= 0]
     at = min(places, default=len(doc.rstrip()) + 1)
-    return doc[:at] + _RAISES + _UNSUPPORTED * ("target" in names) + doc[at:]
+    return doc[:at] + _RAISES + _UNSUPPORTED * on_machines + doc[at:]
 
 
 def located(path: str) -> Any:

@@ -44,8 +44,7 @@ def _classes(name: str, value: Any) -> Operand:
     return x
 
 
-def _labels(name: str, value: Any, rows: int) -> Operand:
-    x = argument(name, value, _LABELS)
+def _labels(name: str, x: Operand, rows: int) -> Operand:
     if x.array.dtype not in (np.int32, np.uint32, np.int64) or not x.array.dtype.isnative:
         raise bad_type(name, f"dtype {x.array.dtype}", _LABELS)
     if x.shape != (rows,):
@@ -134,7 +133,7 @@ def calc_loss(model_outputs: Any, expected: Any, loss_type: str, *, deltas_scale
     labels, given = None, None
     seen = None if isinstance(expected, QuarterArray) else argument("expected", expected, _LABELS)
     if seen is not None and seen.array.dtype.kind in "iu" and seen.shape != x.shape:
-        labels = _labels("expected", expected, x.shape[0])
+        labels = _labels("expected", seen, x.shape[0])
     else:
         given = numbers("expected", expected)
         if given.shape != x.shape:
@@ -202,7 +201,7 @@ def cross_entropy(logits: Any, labels: Any, weights: Any = None, *, label_smooth
     Loss(loss=array([0.6931472], dtype=float32), deltas=array([[ 0.5, -0.5]], dtype=float32))
     """
     x = _classes("logits", logits)
-    given = _labels("labels", labels, x.shape[0])
+    given = _labels("labels", argument("labels", labels, _LABELS), x.shape[0])
     of_classes = None if weights is None else numbers("weights", weights)
     if of_classes is not None and of_classes.shape != x.shape[1:]:
         raise bad_argument("weights", f"shape {of_classes.shape}", f"one number for each of {x.shape[1]} classes")
@@ -235,5 +234,5 @@ def calc_accuracy(model_outputs: Any, expected: Any) -> int:
     1
     """
     x = _classes("model_outputs", model_outputs)
-    labels = _labels("expected", expected, x.shape[0])
+    labels = _labels("expected", argument("expected", expected, _LABELS), x.shape[0])
     return int(total(eq(argmax(model_outputs, 1), labels.array)))

@@ -170,7 +170,5 @@ def within_limit(op: str, outputs: Outputs, layout: Layout, params: SliceParams,
         room = (room_of(_ROOM_BYTES) or 1) if limit is None else room_of(limit)
         return SliceFunction(outputs, layout, params, room) if room else None
 
-    if memory.proportion is None:
-        return SliceFunction(outputs, layout, params, room_of(_ROOM_BYTES) or 1), True
     return within(op, planned, memory, host_target(target, op), lambda: each)
 

@@ -33,7 +33,6 @@ __all__ = ["gather", "scatter"]
 
 _UPDATES = ("set", "add", "mul", "max", "min")
 Axes = tuple[int, ...]
-Mappable = str | Expression | Callable[..., Any]
 
 
 @slicing_op("gather", "gather")
@@ -104,7 +103,8 @@ def gather(x: Any, indices: Any, axis: int = 0, *, index_vector_dim: int | None 
 
 
 @slicing_op("scatter", "scatter", writes=True, memory="sorted")
-def scatter(x: Any, indices: Any, updates: Any, axis: int = 0, *, operation: Mappable = "set", scale: float = 1.0,
+def scatter(x: Any, indices: Any, updates: Any, axis: int = 0, *,
+            operation: str | Expression | Callable[..., Any] = "set", scale: float = 1.0,
             index_vector_dim: int | None = None, update_window_dims: Sequence[int] | None = None,
             inserted_window_dims: Sequence[int] | None = None,
             scatter_dims_to_operand_dims: Sequence[int] | None = None, index_policy: str = "raise", out: Any = None,
