@@ -224,6 +224,13 @@ def test_an_argument_is_of_one_kind_everywhere(name: str) -> None:
     assert wrong == [], f"{name} is {kinds}"
 
 
+def test_a_limit_on_memory_may_be_strict_wherever_there_is_one() -> None:
+    taken = {name: {place for place, _ in arguments()[name]}
+             for name in ("available_memory_proportion", "strict_memory")}
+    always = {"popnn.plan_ctc_loss"}  # raises where nothing fits, as PopLibs does
+    assert taken["available_memory_proportion"] - taken["strict_memory"] == always
+
+
 def test_a_seed_is_a_number_or_a_pair_everywhere() -> None:
     pattern = popsparse.random_pattern(16, 16, 4, 0.5, seed=(5, 1))
     assert pattern == popsparse.random_pattern(16, 16, 4, 0.5, seed=5 + 2**32)

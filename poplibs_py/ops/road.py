@@ -243,6 +243,10 @@ class TilePlanned(Protocol):
     def exchanged_bytes(self) -> int:
         """Bytes that all tiles receive."""
 
+    @property
+    def fits(self) -> bool:
+        """Whether it keeps to its limits: else each call of its kind says that it does not."""
+
     def tile_bytes(self) -> Array:
         """Return the bytes of operands and results on each tile."""
 
@@ -267,4 +271,4 @@ def on_tiles(request: Request, plan: TilePlanned | None) -> Request:
     def measured() -> dict[str, Any]:
         return {"tile_bytes": plan.tile_bytes(), "exchanged_bytes": plan.exchanged_bytes}
 
-    return replace(request, tell=told, measure=measured)
+    return replace(request, tell=told, measure=measured, keep=request.keep and plan.fits)

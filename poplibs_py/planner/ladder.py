@@ -39,6 +39,10 @@ class Memory:
             object.__setattr__(self, "proportion", share)
         flag("strict_memory", self.strict)
 
+    def on_machine(self) -> Memory:
+        """Return what holds on a modelled machine: PopLibs' 0.6 where the call names no share."""
+        return self if self.proportion is not None else Memory(POPLIBS_PROPORTION, self.strict)
+
     def limit(self, target: Target) -> int | None:
         """Return the temporary bytes that a tile of a machine may take, or None."""
         return None if self.proportion is None else memory_limit(target, self.proportion)

@@ -4,21 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import NamedTuple
 
 from ..planner.facts import facts_of
 from ..popops.tile_plan import Step, TileWork
 from ..target import Target
+from .convolution.api import planned_quietly
 from .convolution.plan import ConvPlan
-from .matmul.modelled import count_modelled, plan_modelled
+from .convolution.problem import ConvProblem
+from .matmul.modelled import count_modelled
+from .matmul.options import conv_options
+from .matmul.params import stated
 
 __all__ = ["product_steps"]
+
+
+class ProductSteps(NamedTuple):
+    """The steps of a product; and the bytes that it may take on a tile and takes, where these are more."""
+
+    steps: tuple[Step, ...]
+    misfit: tuple[int, int] | tuple[()]
 
 
 @lru_cache(maxsize=512)
 def product_steps(target: Target, data_type: str, a_shape: Sequence[int], b_shape: Sequence[int], *,
                   name: str = "product", fully_connected_pass: str = "NONE", partials_type: str = "float",
-                  available_memory_proportion: float | None = None) -> tuple[Step, ...]:
+                  proportion: float | None = None) -> ProductSteps:
     """Return the steps of ``a @ b`` as PopLibs' planner plans it.
 
     Parameters
@@ -29,21 +40,22 @@ def product_steps(target: Target, data_type: str, a_shape: Sequence[int], b_shap
     a_shape, b_shape : tuple of int
     name : str, optional
         What its phases are called, but for the exchange.
-    fully_connected_pass, partials_type, available_memory_proportion
-        As `plan_matmul` takes them; what is None is PopLibs' default.
+    fully_connected_pass, partials_type
+        As `plan_matmul` takes them.
+    proportion : float, optional
+        The share of a tile's memory that it may take; by default PopLibs'.
 
     Examples
     --------
     >>> from poplibs_py.poplin._steps import product_steps
     >>> from poplibs_py.target import Target
-    >>> sum(step.compute_cycles for step in product_steps(Target.gc200(), "half", (32, 128), (128, 256)))
+    >>> sum(step.compute_cycles for step in product_steps(Target.gc200(), "half", (32, 128), (128, 256)).steps)
     659
     """
-    options: dict[str, Any] = {"fullyConnectedPass": fully_connected_pass, "partialsType": partials_type}
-    if available_memory_proportion is not None:
-        options["availableMemoryProportion"] = available_memory_proportion
-    plan = plan_modelled(a_shape, b_shape, dtype=data_type, target=target, options=options)
-    return tuple(_steps(plan, name))
+    options = conv_options({"fullyConnectedPass": fully_connected_pass, "partialsType": partials_type},
+                           {"available_memory_proportion": proportion})
+    plan = planned_quietly(ConvProblem(target, stated(a_shape, b_shape, data_type, None).canonical(), options))
+    return ProductSteps(tuple(_steps(plan, name)), () if plan.fits else (plan.limit, plan.temp_bytes))
 
 
 def _steps(plan: ConvPlan, name: str) -> Iterator[Step]:

@@ -85,8 +85,9 @@ def rows_on(op: str, elements: Any, others: Any, sizes: tuple[int, int, int, int
             return TiledRun(TilePlan(op, "no rows", machine, (), memory_of(machine, _NOTHING, _NOTHING, 0)))
         made = plan
         if made is None:
-            options = EmbeddingOptions((memory or Memory()).proportion, not update, bool(update),
-                                       _OPERATIONS.get(update, "none"))
+            limit = memory or Memory()
+            options = EmbeddingOptions(limit.proportion, not update, bool(update), _OPERATIONS.get(update, "none"),
+                                       strict_memory=limit.strict)
             try:
                 params = EmbeddingParams(kind, entries, width, (lookups,), groups)
                 made = planned(params, options, machine_to_plan(machine))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -55,6 +56,7 @@ class Composition:
         self.target, self.data_type, self.result_type = target, data_type, result_type or data_type
         self.times = 1
         self.steps: list[Step] = []
+        self.misfit: tuple[int, int] | tuple[()] = ()
 
     def elementwise(self, name: str, op: str, elements: int, data_type: str | None = None, *, operands: int = 1,
                     number: bool = False, in_place: bool = False, received: int = 0) -> None:
@@ -98,6 +100,11 @@ class Composition:
         for step in steps:
             self.add(step if name is None else replace(step, name=name))
 
+    def take_product(self, product: Any) -> None:
+        """Add the steps of a product, as `poplin._steps.product_steps` returns them."""
+        self.take(product.steps)
+        self.misfit = self.misfit or product.misfit
+
     def add(self, step: Step) -> None:
         """Add a step, as often as what is being composed is repeated."""
         if step.work:
@@ -119,4 +126,4 @@ class Composition:
         held = [np.diff(linear_mapping(self.target, n, size).edges()) * size
                 for n, size in zip((reads, writes), sizes, strict=True)]
         memory = memory_of(self.target, held[0], held[1], temporary)
-        return TilePlan(op, problem, self.target, tuple(self.steps), memory, decisions)
+        return TilePlan(op, problem, self.target, tuple(self.steps), memory, decisions, misfit=self.misfit)

@@ -108,7 +108,8 @@ def scatter(x: Any, indices: Any, updates: Any, axis: int = 0, *,
             index_vector_dim: int | None = None, update_window_dims: Sequence[int] | None = None,
             inserted_window_dims: Sequence[int] | None = None,
             scatter_dims_to_operand_dims: Sequence[int] | None = None, index_policy: str = "raise", out: Any = None,
-            available_memory_proportion: float | None = None, target: Target | str | None = None) -> Any:
+            available_memory_proportion: float | None = None, strict_memory: bool = False,
+            target: Target | str | None = None) -> Any:
     """Update slices of an array by index (``popops::scatter``).
 
     Parameters
@@ -184,7 +185,7 @@ def scatter(x: Any, indices: Any, updates: Any, axis: int = 0, *,
         raise bad_argument("updates", f"shape {given.shape}", f"shape {shape}")
     return put_request("popops.scatter", table, places, given, layout, policy, out, target,
                        plan_on=_loop_on("popops.scatter", table, given, layout, sizes, update), update=update,
-                       scale=scale, memory=Memory(available_memory_proportion))
+                       scale=scale, memory=Memory(available_memory_proportion, strict_memory))
 
 
 def _none_of(**given: object) -> None:

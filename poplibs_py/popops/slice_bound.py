@@ -204,13 +204,14 @@ def _slice(groups: bool, x: Any, indices: Any, axis: int, policy: str, out: Any)
 
 
 def multi_slice_bound(x: Any, indices: Any, *, axis: int = 0, index_policy: str = "raise", out: Any = None,
-                      available_memory_proportion: Any = None, target: Any = None) -> Ball:
+                      available_memory_proportion: Any = None, strict_memory: Any = False, target: Any = None) -> Ball:
     """Return the result of a `multi_slice` call."""
     return _slice(False, x, indices, axis, index_policy, out)
 
 
 def grouped_multi_slice_bound(x: Any, indices: Any, *, axis: int = 1, index_policy: str = "raise", out: Any = None,
-                              available_memory_proportion: Any = None, target: Any = None) -> Ball:
+                              available_memory_proportion: Any = None, strict_memory: Any = False,
+                              target: Any = None) -> Ball:
     """Return the result of a `grouped_multi_slice` call."""
     return _slice(True, x, indices, axis, index_policy, out)
 
@@ -290,7 +291,7 @@ def gather_bound(x: Any, indices: Any, axis: int = 0, *, index_vector_dim: int |
 def scatter_bound(x: Any, indices: Any, updates: Any, axis: int = 0, *, operation: Any = "set", scale: float = 1.0,
                   index_vector_dim: int | None = None, update_window_dims: Any = (), inserted_window_dims: Any = (),
                   scatter_dims_to_operand_dims: Any = (), index_policy: str = "raise", out: Any = None,
-                  available_memory_proportion: Any = None, target: Any = None) -> Ball:
+                  available_memory_proportion: Any = None, strict_memory: Any = False, target: Any = None) -> Ball:
     """Return exact results and radii of a `scatter` call."""
     shape, places, given, overlaps = values(x).shape, np.asarray(indices), values(updates), False
     if index_vector_dim is None:

@@ -53,6 +53,7 @@ def _changes(name: str, poplibs: str, numerics: str, scaled: bool = False) -> Ca
 @_changes("multi_update_add", "multiUpdateAdd", _SUMS, scaled=True)
 def multi_update_add(x: Any, updates: Any, indices: Any, scale: float = 1.0, *, axis: int = 0,
                      index_policy: str = "raise", out: Any = None, available_memory_proportion: float | None = None,
+                     strict_memory: bool = False,
                      target: Target | str | None = None) -> Any:
     """Add to the rows of an array at each of several indices (``popops::multiUpdateAdd``): the gradient of look-ups.
 
@@ -63,13 +64,13 @@ def multi_update_add(x: Any, updates: Any, indices: Any, scale: float = 1.0, *, 
     array([3., 2., 8.], dtype=float32)
     """
     return row_update("multi_update_add", x, updates, indices, axis, index_policy, out, target, "add", scale,
-                      Memory(available_memory_proportion))
+                      Memory(available_memory_proportion, strict_memory))
 
 
 @_changes("grouped_multi_update_add", "groupedMultiUpdateAdd", _SUMS, scaled=True)
 def grouped_multi_update_add(x: Any, updates: Any, indices: Any, scale: float = 1.0, *, axis: int = 1,
                              index_policy: str = "raise", out: Any = None,
-                             available_memory_proportion: float | None = None,
+                             available_memory_proportion: float | None = None, strict_memory: bool = False,
                              target: Target | str | None = None) -> Any:
     """`multi_update_add` of each of several arrays, with indices of its own (``popops::groupedMultiUpdateAdd``).
 
@@ -80,12 +81,12 @@ def grouped_multi_update_add(x: Any, updates: Any, indices: Any, scale: float = 
     array([ 1., 14.], dtype=float32)
     """
     return row_update("grouped_multi_update_add", x, updates, indices, axis, index_policy, out, target, "add", scale,
-                      Memory(available_memory_proportion))
+                      Memory(available_memory_proportion, strict_memory))
 
 
 @_changes("multi_update_mul", "multiUpdateMul", _PRODUCTS)
 def multi_update_mul(x: Any, updates: Any, indices: Any, *, axis: int = 0, index_policy: str = "raise",
-                     out: Any = None, available_memory_proportion: float | None = None,
+                     out: Any = None, available_memory_proportion: float | None = None, strict_memory: bool = False,
                      target: Target | str | None = None) -> Any:
     """Multiply the rows of an array at each of several indices (``popops::multiUpdateMul``).
 
@@ -96,12 +97,13 @@ def multi_update_mul(x: Any, updates: Any, indices: Any, *, axis: int = 0, index
     array([ 4.,  2., 48.], dtype=float32)
     """
     return row_update("multi_update_mul", x, updates, indices, axis, index_policy, out, target, "mul",
-                      memory=Memory(available_memory_proportion))
+                      memory=Memory(available_memory_proportion, strict_memory))
 
 
 @_changes("grouped_multi_update_mul", "groupedMultiUpdateMul", _PRODUCTS)
 def grouped_multi_update_mul(x: Any, updates: Any, indices: Any, *, axis: int = 1, index_policy: str = "raise",
                              out: Any = None, available_memory_proportion: float | None = None,
+                             strict_memory: bool = False,
                              target: Target | str | None = None) -> Any:
     """`multi_update_mul` of each of several arrays, with indices of its own (``popops::groupedMultiUpdateMul``).
 
@@ -112,12 +114,12 @@ def grouped_multi_update_mul(x: Any, updates: Any, indices: Any, *, axis: int = 
     array([ 1., 64.], dtype=float32)
     """
     return row_update("grouped_multi_update_mul", x, updates, indices, axis, index_policy, out, target, "mul",
-                      memory=Memory(available_memory_proportion))
+                      memory=Memory(available_memory_proportion, strict_memory))
 
 
 @_changes("multi_update_max", "multiUpdateMax", _EXTREMES)
 def multi_update_max(x: Any, updates: Any, indices: Any, *, axis: int = 0, index_policy: str = "raise",
-                     out: Any = None, available_memory_proportion: float | None = None,
+                     out: Any = None, available_memory_proportion: float | None = None, strict_memory: bool = False,
                      target: Target | str | None = None) -> Any:
     """Raise the rows of an array at each of several indices to what is greater (``popops::multiUpdateMax``).
 
@@ -128,12 +130,13 @@ def multi_update_max(x: Any, updates: Any, indices: Any, *, axis: int = 0, index
     array([1., 2., 8.], dtype=float32)
     """
     return row_update("multi_update_max", x, updates, indices, axis, index_policy, out, target, "max",
-                      memory=Memory(available_memory_proportion))
+                      memory=Memory(available_memory_proportion, strict_memory))
 
 
 @_changes("grouped_multi_update_max", "groupedMultiUpdateMax", _EXTREMES)
 def grouped_multi_update_max(x: Any, updates: Any, indices: Any, *, axis: int = 1, index_policy: str = "raise",
                              out: Any = None, available_memory_proportion: float | None = None,
+                             strict_memory: bool = False,
                              target: Target | str | None = None) -> Any:
     """`multi_update_max` of each of several arrays, with indices of its own (``popops::groupedMultiUpdateMax``).
 
@@ -144,4 +147,4 @@ def grouped_multi_update_max(x: Any, updates: Any, indices: Any, *, axis: int = 
     array([1., 8.], dtype=float32)
     """
     return row_update("grouped_multi_update_max", x, updates, indices, axis, index_policy, out, target, "max",
-                      memory=Memory(available_memory_proportion))
+                      memory=Memory(available_memory_proportion, strict_memory))

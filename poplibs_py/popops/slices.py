@@ -55,6 +55,9 @@ _COMMON = """    index_policy : {"raise", "clip", "skip", "wrap", "zero", "popli
 _MEMORY = """    available_memory_proportion : float, optional
         The share of each tile's memory that temporaries may take. {host} On a modelled machine the plan
         keeps to it, by default to PopLibs' 0.6.
+    strict_memory : bool, optional
+        Raise `MemoryLimitError` where no plan keeps to the limit; otherwise the limit is raised with a
+        `MemoryLimitWarning`.
 """
 _HOST = {"sorted": """On this CPU updates of formats other than float32
         are sorted, as many at a time as that leaves room for; the result does not depend on it, and by default there is
@@ -289,7 +292,8 @@ def _check_planned(plan: EmbeddingPlan | HostEmbeddingPlan, table: Operand, look
 
 @slicing_op("multi_slice", "multiSlice", memory="rows")
 def multi_slice(x: Any, indices: Any, *, axis: int = 0, index_policy: str = "raise", out: Any = None,
-                available_memory_proportion: float | None = None, target: Target | str | None = None) -> Any:
+                available_memory_proportion: float | None = None, strict_memory: bool = False,
+                target: Target | str | None = None) -> Any:
     """Return the slices of an array at each of several indices (``popops::multiSlice``): embedding look-ups.
 
     Parameters
@@ -314,12 +318,14 @@ def multi_slice(x: Any, indices: Any, *, axis: int = 0, index_policy: str = "rai
            [1., 2.],
            [3., 4.]], dtype=float32)
     """
-    return row_slice("multi_slice", x, indices, axis, index_policy, out, target, Memory(available_memory_proportion))
+    return row_slice("multi_slice", x, indices, axis, index_policy, out, target,
+                     Memory(available_memory_proportion, strict_memory))
 
 
 @slicing_op("grouped_multi_slice", "groupedMultiSlice", memory="rows")
 def grouped_multi_slice(x: Any, indices: Any, *, axis: int = 1, index_policy: str = "raise", out: Any = None,
-                        available_memory_proportion: float | None = None, target: Target | str | None = None) -> Any:
+                        available_memory_proportion: float | None = None, strict_memory: bool = False,
+                        target: Target | str | None = None) -> Any:
     """`multi_slice` of each of several arrays, with indices of its own (``popops::groupedMultiSlice``).
 
     Parameters
@@ -342,12 +348,13 @@ def grouped_multi_slice(x: Any, indices: Any, *, axis: int = 1, index_policy: st
     array([2., 3.], dtype=float32)
     """
     return row_slice("grouped_multi_slice", x, indices, axis, index_policy, out, target,
-                     Memory(available_memory_proportion))
+                     Memory(available_memory_proportion, strict_memory))
 
 
 @slicing_op("multi_update", "multiUpdate", writes=True, memory="rows")
 def multi_update(x: Any, updates: Any, indices: Any, *, axis: int = 0, index_policy: str = "raise", out: Any = None,
-                 available_memory_proportion: float | None = None, target: Target | str | None = None) -> Any:
+                 available_memory_proportion: float | None = None, strict_memory: bool = False,
+                 target: Target | str | None = None) -> Any:
     """Write slices of an array at each of several indices (``popops::multiUpdate``).
 
     Parameters
@@ -372,12 +379,12 @@ def multi_update(x: Any, updates: Any, indices: Any, *, axis: int = 0, index_pol
     array([9., 2., 8.], dtype=float32)
     """
     return row_update("multi_update", x, updates, indices, axis, index_policy, out, target,
-                      memory=Memory(available_memory_proportion))
+                      memory=Memory(available_memory_proportion, strict_memory))
 
 
 @slicing_op("grouped_multi_update", "groupedMultiUpdate", writes=True, memory="rows")
 def grouped_multi_update(x: Any, updates: Any, indices: Any, *, axis: int = 1, index_policy: str = "raise",
-                         out: Any = None, available_memory_proportion: float | None = None,
+                         out: Any = None, available_memory_proportion: float | None = None, strict_memory: bool = False,
                          target: Target | str | None = None) -> Any:
     """`multi_update` of each of several arrays, with indices of its own (``popops::groupedMultiUpdate``).
 
@@ -403,4 +410,4 @@ def grouped_multi_update(x: Any, updates: Any, indices: Any, *, axis: int = 1, i
     array([1., 8., 9., 4.], dtype=float32)
     """
     return row_update("grouped_multi_update", x, updates, indices, axis, index_policy, out, target,
-                      memory=Memory(available_memory_proportion))
+                      memory=Memory(available_memory_proportion, strict_memory))

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
-from poplibs_py import poplin
+from poplibs_py import poplin, popnn, popops
 from poplibs_py.errors import MemoryLimitError, MemoryLimitWarning
 from poplibs_py.poplin.convolution import matmul_params, plan_convolution
 from poplibs_py.popsparse import BlockSparseMatrix, dynamic, static
@@ -31,6 +31,37 @@ CALLS = {
     "plan of a layer": (dynamic.plan_fully_connected_fwd, lambda: (W, 48)),
     "plan of a convolution": (lambda p, **how: plan_convolution(p, **how),
                               lambda: (matmul_params(1, 300, 300, 300, "half"),)),
+}
+HALVES = {shape: np.ones(shape, np.float16)
+          for shape in ((3, 64, 64), (3, 64, 4, 64), (4, 64, 64), (64, 64), (3, 64, 64, 3))}
+SEQUENCE, GATES, WEIGHTS = (HALVES[shape] for shape in ((3, 64, 64), (3, 64, 4, 64), (4, 64, 64)))
+LAYER = [popnn.LayerWeights(WEIGHTS, WEIGHTS)]
+
+
+def on_machine(function):
+    return lambda *arrays, **how: function(*arrays, target="gc200", **how)
+
+
+CALLS |= {
+    "LSTM": (popnn.lstm_fwd, lambda: (SEQUENCE, WEIGHTS, WEIGHTS)),
+    "LSTM, backward": (popnn.lstm_bwd, lambda: (SEQUENCE, SEQUENCE, WEIGHTS, WEIGHTS)),
+    "LSTM, weights": (popnn.lstm_wu, lambda: (GATES, SEQUENCE, SEQUENCE)),
+    "GRU": (popnn.gru_fwd, lambda: (SEQUENCE, WEIGHTS[:3], WEIGHTS[:3])),
+    "GRU, weights": (popnn.gru_wu, lambda: (GATES[:, :, :3], SEQUENCE, SEQUENCE, HALVES[3, 64, 64, 3].swapaxes(2, 3))),
+    "RNN": (popnn.rnn_fwd, lambda: (SEQUENCE, WEIGHTS[0], WEIGHTS[0])),
+    "RNN, backward": (popnn.rnn_bwd, lambda: (SEQUENCE, SEQUENCE, WEIGHTS[0], WEIGHTS[0])),
+    "a stack of layers": (popnn.lstm, lambda: (SEQUENCE, LAYER)),
+    "attention": (popnn.scaled_dot_product_attention, lambda: (HALVES[64, 64],) * 3),
+    "attention, gradient": (popnn.scaled_dot_product_attention_grad,
+                            lambda: (*(HALVES[64, 64],) * 5, np.ones(64, np.float32))),
+    "slices": (popops.multi_update_add, lambda: (np.ones((64, 8), np.float16), np.ones((256, 8), np.float16),
+    np.arange(256) % 64)),
+    "slices, a function": (lambda *arrays, **how: popops.scatter(*arrays, operation=lambda a, b: a + b, **how),
+                           lambda: (np.ones((64, 8), np.float32), np.arange(256) % 64, np.ones((256, 8), np.float32))),
+    "LSTM on gc200": (on_machine(popnn.lstm_fwd), lambda: (SEQUENCE, WEIGHTS, WEIGHTS)),
+    "attention on gc200": (on_machine(popnn.scaled_dot_product_attention), lambda: (HALVES[64, 64],) * 3),
+    "Cholesky on gc200": (on_machine(poplin.cholesky), lambda: (np.eye(64, dtype=np.float32),)),
+    "slices on gc200": (on_machine(popops.multi_slice), lambda: (HALVES[64, 64], np.arange(4096) % 64)),
 }
 
 

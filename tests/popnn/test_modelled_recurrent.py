@@ -54,7 +54,7 @@ def test_a_layer_runs_by_poplibs_composition_with_the_numbers_of_this_cpu(cell, 
     if cell == "lstm":
         shapes = (BATCH, INPUTS + OUTPUTS), (INPUTS + OUTPUTS, 4 * OUTPUTS)
         plan = plan_modelled(*shapes, dtype="half", target="gc200", options={"fullyConnectedPass": "TRAINING_FWD"})
-        steps = product_steps(GC200, "half", *shapes, fully_connected_pass="TRAINING_FWD")
+        steps = product_steps(GC200, "half", *shapes, fully_connected_pass="TRAINING_FWD").steps
         assert plan.cycles == sum(step.times * (step.exchange_cycles(GC200) + step.compute_cycles) for step in steps)
         assert forward.plan.phases["product"] == STEPS * sum(step.times * step.compute_cycles for step in steps)
         assert backward.plan.phases["product"] > 0 < update.plan.phases["accumulate"]
@@ -73,8 +73,9 @@ def test_a_projection_is_a_product_more_of_each_step(proportion):
     forward, backward = (run.plan.phases["product"] for run in report.runs)
 
     def cycles(phase, *shapes):
-        limit = {"fully_connected_pass": phase, "available_memory_proportion": proportion}
-        return STEPS * sum(step.times * step.compute_cycles for step in product_steps(GC200, "half", *shapes, **limit))
+        limit = {"fully_connected_pass": phase, "proportion": proportion}
+        steps = product_steps(GC200, "half", *shapes, **limit).steps
+        return STEPS * sum(step.times * step.compute_cycles for step in steps)
 
     assert forward == (cycles("TRAINING_FWD", (BATCH, INPUTS + narrow), (INPUTS + narrow, gates))
                        + cycles("TRAINING_FWD", (BATCH, OUTPUTS), (OUTPUTS, narrow)))

@@ -10,6 +10,7 @@ from ...config import settings
 from ...errors import bad_argument, flag
 from ...formats import Format
 from ...ops import RESULT, Operand, Receiver, Request, modelled_target, op, receive, result_format
+from ...planner import Memory
 from ...program import temporary
 from ...target import Target
 from .lower import checked, lower
@@ -26,7 +27,8 @@ _BOUND = "poplin.factor.bound:"
     draws="testing.factor_calls:cholesky_calls", reference="poplin.factor.reference:cholesky")
 def cholesky(a: Any, *, lower: bool = True, out: Any = None, out_dtype: object = None,
              block_size: int | None = None, available_memory_proportion: float | None = None,
-             target: Target | str | None = None, options: Mapping[str, Any] | None = None) -> Any:
+             strict_memory: bool = False, target: Target | str | None = None,
+             options: Mapping[str, Any] | None = None) -> Any:
     """Factor symmetric positive definite matrices: ``a = l @ l.T``, or ``a = u.T @ u`` (``poplin::cholesky``).
 
     Parameters
@@ -44,6 +46,8 @@ def cholesky(a: Any, *, lower: bool = True, out: Any = None, out_dtype: object =
         Order of the blocks that a modelled machine's vertices take: 8 by default. Nothing changes with it here.
     available_memory_proportion : float, optional
         Share of a modelled machine's tile memory that temporaries of the products may take, by default PopLibs' 0.6.
+    strict_memory : bool, optional
+        Raise `MemoryLimitError` where a product keeps to no limit; otherwise a `MemoryLimitWarning` says so.
     target : Target or str, optional
         The machine; by default this CPU. A modelled one factors float32 to float32 and float16 to float16.
     options : mapping, optional
@@ -82,7 +86,7 @@ def cholesky(a: Any, *, lower: bool = True, out: Any = None, out_dtype: object =
     x, lower = matrices("a", a, square=True), flag("lower", lower)
     assert x.format is not None
     receiver = result(out, out_dtype, x.format, x.shape, (x,))
-    chosen = block_options("cholesky", options, block_size, available_memory_proportion)
+    chosen = block_options("cholesky", options, block_size, Memory(available_memory_proportion, strict_memory))
     machine, lacking = modelled_target(target, "poplin.cholesky", lambda _: lacks(receiver.format, x))
     x, lies = laid(x, 0)
     n = x.shape[-1]
@@ -97,7 +101,8 @@ def cholesky(a: Any, *, lower: bool = True, out: Any = None, out_dtype: object =
 def triangular_solve(a: Any, b: Any, *, left_side: bool = True, lower: bool = True, unit_diagonal: bool = False,
                      transpose: bool = False, out: Any = None, out_dtype: object = None,
                      block_size: int | None = None, available_memory_proportion: float | None = None,
-                     target: Target | str | None = None, options: Mapping[str, Any] | None = None) -> Any:
+                     strict_memory: bool = False, target: Target | str | None = None,
+                     options: Mapping[str, Any] | None = None) -> Any:
     """Solve triangular systems: ``a @ x = b``, or ``x @ a = b`` (``poplin::triangularSolve``).
 
     Parameters
@@ -124,6 +129,8 @@ def triangular_solve(a: Any, b: Any, *, left_side: bool = True, lower: bool = Tr
         Order of the blocks that a modelled machine's vertices take: 64 by default. Nothing changes with it here.
     available_memory_proportion : float, optional
         Share of a modelled machine's tile memory that temporaries of the products may take, by default PopLibs' 0.6.
+    strict_memory : bool, optional
+        Raise `MemoryLimitError` where a product keeps to no limit; otherwise a `MemoryLimitWarning` says so.
     target : Target or str, optional
         The machine; by default this CPU. A modelled one takes operands and a result of one format, float32 or float16.
     options : mapping, optional
@@ -169,7 +176,7 @@ def triangular_solve(a: Any, b: Any, *, left_side: bool = True, lower: bool = Tr
     assert x.format is not None
     assert y.format is not None
     receiver = result(out, out_dtype, result_format(x.format, y.format), shape, (x, y))
-    chosen = block_options("solve", options, block_size, available_memory_proportion)
+    chosen = block_options("solve", options, block_size, Memory(available_memory_proportion, strict_memory))
     machine, lacking = modelled_target(target, "poplin.triangular_solve", lambda _: lacks(receiver.format, x, y))
     # x a = b is a' x' = b'
     swapped = not left_side

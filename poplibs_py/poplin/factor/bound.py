@@ -15,6 +15,7 @@ import numpy as np
 from ...formats import FP32, Floats, Format, format_of
 from ...formats.bounds import Ball, gamma
 from ...ops import result_format
+from ...planner import Memory
 from ...target import resolve_target
 from .balls import SLACK, TINY, at_rest
 from .modelled_bound import tile_cholesky_bound, tile_solve_bound
@@ -26,7 +27,8 @@ _U = FP32.unit_roundoff
 
 
 def cholesky_bound(a: Any, *, lower: bool = True, out: Any = None, out_dtype: Any = None, target: Any = None,
-                   options: Any = None, block_size: Any = None, available_memory_proportion: Any = None) -> Ball:
+                   options: Any = None, block_size: Any = None, available_memory_proportion: Any = None,
+                   strict_memory: Any = False) -> Ball:
     """Return exact factors and radii of a `cholesky` call of positive definite matrices.
 
     ``A + E = L L'`` with ``|E[i, j]| <= g sqrt(a[i, i] a[j, j])`` gives ``(I + X)(I + X)' = I + F`` where
@@ -34,7 +36,7 @@ def cholesky_bound(a: Any, *, lower: bool = True, out: Any = None, out_dtype: An
     """
     values = numbers(a)
     if target is not None and resolve_target(target).kind != "host":
-        how = options, block_size, available_memory_proportion
+        how = options, block_size, Memory(available_memory_proportion)
         return tile_cholesky_bound(values, lower, _dtype(a, out, out_dtype), target, how)
     exact = cholesky(values, lower=True) if lower else np.swapaxes(cholesky(values, lower=False), -1, -2)
     n = exact.shape[-1]
@@ -56,7 +58,7 @@ def cholesky_bound(a: Any, *, lower: bool = True, out: Any = None, out_dtype: An
 def triangular_solve_bound(a: Any, b: Any, *, left_side: bool = True, lower: bool = True, unit_diagonal: bool = False,
                            transpose: bool = False, out: Any = None, out_dtype: Any = None, target: Any = None,
                            options: Any = None, block_size: Any = None,
-                           available_memory_proportion: Any = None) -> Ball:
+                           available_memory_proportion: Any = None, strict_memory: Any = False) -> Ball:
     """Return exact solutions and radii of a `triangular_solve` call."""
     exact = triangular_solve(numbers(a), numbers(b), left_side=left_side, lower=lower, unit_diagonal=unit_diagonal,
                              transpose=transpose)
@@ -67,7 +69,7 @@ def triangular_solve_bound(a: Any, b: Any, *, left_side: bool = True, lower: boo
         *(format_of(np.float32 if isinstance(v, (list, tuple)) else v) for v in (a, b)))
     if target is not None and resolve_target(target).kind != "host":
         sides = numbers(b) if left_side else np.swapaxes(numbers(b), -1, -2)
-        how = options, block_size, available_memory_proportion
+        how = options, block_size, Memory(available_memory_proportion)
         ball = tile_solve_bound(t, sides, x, lower, unit_diagonal, made, target, how)
     else:
         ball = solved(t, lower, Ball.exact(x), unit_diagonal).rounded(made)

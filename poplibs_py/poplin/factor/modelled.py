@@ -17,6 +17,7 @@ from ...config import settings
 from ...formats import FP16, FP32, Array, Format
 from ...kernels.registry import select
 from ...ops import RESULT, Operand, Receiver, Request
+from ...planner import Memory
 from ...program import temporary
 from ...target import Target
 from ...target.types import type_of
@@ -45,7 +46,7 @@ def modelled_request(params: FactorParams, name: str, operands: tuple[Operand, .
                      block: int, options: ConvOptions) -> Request:
     """Describe a call on a modelled machine; the operand of this name is the one whose matrices it may refuse."""
     problem = TileProblem.of(params, type_of(params.operands[0].format), block, options, target)
-    plan = plan_factoring(problem)
+    plan = plan_factoring(problem).checked(Memory(options.available_memory_proportion, options.strict_memory))
     made = _factoring(params, problem, settings.num_threads)
     return Request(checked(made, name), (*operands, RESULT), receiver, lambda: (str(params), made.kernel, plan),
                    lacking="", steady=True, keep=plan.fits, measure=lambda: {

@@ -23,7 +23,8 @@ def triangle(a: Any, lower: bool = True, unit_diagonal: bool = False) -> Floats:
 
 
 def cholesky(a: Any, *, lower: bool = True, out: Any = None, out_dtype: Any = None, target: Any = None,
-             options: Any = None, block_size: Any = None, available_memory_proportion: Any = None) -> Floats:
+             options: Any = None, block_size: Any = None, available_memory_proportion: Any = None,
+             strict_memory: Any = False) -> Floats:
     """Return the factors of the symmetric matrices that the triangles stand for."""
     half = triangle(a, lower)
     whole = half + np.swapaxes(half, -1, -2) * (1 - np.eye(half.shape[-1]))
@@ -45,7 +46,7 @@ def inverse(t: Any) -> Floats:
 def triangular_solve(a: Any, b: Any, *, left_side: bool = True, lower: bool = True, unit_diagonal: bool = False,
                      transpose: bool = False, out: Any = None, out_dtype: Any = None, target: Any = None,
                      options: Any = None, block_size: Any = None,
-                     available_memory_proportion: Any = None) -> Floats:
+                     available_memory_proportion: Any = None, strict_memory: Any = False) -> Floats:
     """Return the solutions, by substitution."""
     t = triangle(a, lower, unit_diagonal)
     x = np.array(b, np.float64)

@@ -14,12 +14,13 @@ import numpy as np
 
 from ...errors import whole
 from ...ops import parsed
+from ...planner import Memory
 from ...planner.facts import Table
 from ...popops.model import TYPE_BYTES, Vertex
 from ...popops.plan import planned
 from ...popops.tile_plan import Step, TilePlan, mapping_words, memory_of, work_of
 from ...target import Target, linear_mapping
-from ..convolution import ConvOptions, ConvPlan, matmul_params, plan_convolution
+from ..convolution import ConvOptions, ConvPlan, matmul_params
 from ..convolution.api import planned_quietly
 from ..convolution.problem import ConvProblem
 from ..convolution.work import work_of as tile_work_of
@@ -145,11 +146,6 @@ class FactorPlan(TilePlan):
         return super().exchanged_bytes + sum(w.operand_bytes + w.partial_bytes for w in works)
 
     @property
-    def fits(self) -> bool:
-        """Whether the products keep to their limits, and all that lies on a tile to its memory."""
-        return super().fits and all(plan.fits for plan in self.products)
-
-    @property
     def flops(self) -> int:
         """Multiplications and additions of the products."""
         return sum(plan.flops for plan in self.products)
@@ -166,7 +162,8 @@ class FactorPlan(TilePlan):
         return (Table("Steps", ("tiles", "times", "step", "first", "last", "cycles"), tuple(rows)),)
 
 
-def block_options(op: str, options: Any, block_size: Any = None, proportion: Any = None) -> tuple[int, ConvOptions]:
+def block_options(op: str, options: Any, block_size: Any = None, memory: Memory | None = None
+                  ) -> tuple[int, ConvOptions]:
     """Return the block size and the products' options that a call of an op says, by PopLibs' options and by keyword."""
     more = {} if block_size is None else {_BLOCK: block_size}
 
@@ -174,21 +171,15 @@ def block_options(op: str, options: Any, block_size: Any = None, proportion: Any
         return whole(key, value, 1, 2**16) if field == _BLOCK else value
 
     said = parsed(options, {"blockSize": _BLOCK, **PRODUCT_OPTIONS}, check, more)
+    limited = {} if memory is None else {"available_memory_proportion": memory.proportion}
+    limited |= {"strict_memory": True} if memory is not None and memory.strict else {}
     rest = {key: value for key, value in (options or {}).items() if key not in ("blockSize", _BLOCK)}
-    return said.get(_BLOCK, BLOCK_SIZES[op]), conv_options(rest, {"available_memory_proportion": proportion})
-
-
-def plan_factoring(problem: TileProblem) -> FactorPlan:
-    """Return the plan of a problem; where a product keeps to no limit on memory, that is said each time."""
-    plan = _planned(problem)
-    over = next((product.problem for product in plan.products if not product.fits), None)
-    if isinstance(over, ConvProblem):
-        plan_convolution(over.params, target=over.target, options=over.options)
-    return plan
+    return said.get(_BLOCK, BLOCK_SIZES[op]), conv_options(rest, limited)
 
 
 @lru_cache(maxsize=256)
-def _planned(problem: TileProblem) -> FactorPlan:
+def plan_factoring(problem: TileProblem) -> FactorPlan:
+    """Return the plan of a problem."""
     p, size = problem, TYPE_BYTES[problem.kind]
     made = tuple(_cholesky_steps(p) if p.op == "cholesky" else _solve_steps(p)) if p.batch and p.order else ()
     steps = tuple(step for step, _ in made)
@@ -206,7 +197,7 @@ def _planned(problem: TileProblem) -> FactorPlan:
     op = "poplin.cholesky" if p.op == "cholesky" else "poplin.triangular_solve"
     memory = memory_of(p.target, operands, results, temp_bytes)
     return FactorPlan(op=op, problem=what, target=p.target, steps=steps, memory=memory, decisions=decisions,
-                      products=products)
+                      products=products, misfit=next(((x.limit, x.temp_bytes) for x in products if not x.fits), ()))
 
 
 _OF_BLOCKS = "factor blocks", "substitute"

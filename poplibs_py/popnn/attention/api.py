@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from ...errors import bad_argument, flag
 from ...formats import FP32, Format, format_of
 from ...ops import op, receive, result_format
+from ...planner import Memory
 from ...target import Target
 from . import request as _request
 from .request import asked, heads_of, logarithms, taken, taken_like, taken_mask
@@ -42,7 +43,7 @@ def _of_parts(name: str, out_dtype: object, default: Format) -> Format:
 def scaled_dot_product_attention(q: Any, k: Any, v: Any, mask: Any = None, *, scale: float | None = None,
                                  causal: bool = False, query_offset: int = 0, pattern: Any = None,
                                  return_lse: bool = False, out: Any = None, out_dtype: object = None,
-                                 available_memory_proportion: float | None = None,
+                                 available_memory_proportion: float | None = None, strict_memory: bool = False,
                                  target: Target | str | None = None) -> Any:
     """Scaled dot-product attention: softmax(scale q k' + mask) v, without a matrix of scores.
 
@@ -76,7 +77,11 @@ def scaled_dot_product_attention(q: Any, k: Any, v: Any, mask: Any = None, *, sc
         The result's format; by default that of `out`, or by the rule of all ops.
     available_memory_proportion : float, optional
         The share of a tile's memory that temporaries may take: with less than all keys and values of a head take packed
-        every strip of queries packs them again. None, the default, and 0 set no limit.
+        every strip of queries packs them again. None, the default, and 0 set no limit; on a modelled machine None is
+        PopLibs' 0.6.
+    strict_memory : bool, optional
+        Raise `MemoryLimitError` where no plan keeps to the limit; otherwise the limit is raised with a
+        `MemoryLimitWarning`.
     target : Target or str, optional
         The machine; by default this CPU. A modelled one has PopNN's plan, with the same numbers.
 
@@ -106,7 +111,7 @@ def scaled_dot_product_attention(q: Any, k: Any, v: Any, mask: Any = None, *, sc
     """
     reads = {"q": taken("q", q), "k": taken("k", k), "v": taken("v", v)}
     h = heads_of(*reads.values())
-    how = asked(h, scale, causal, query_offset, pattern, available_memory_proportion, target)
+    how = asked(h, scale, causal, query_offset, pattern, Memory(available_memory_proportion, strict_memory), target)
     masked = None if mask is None else taken_mask(mask, h)
     sources = (*reads.values(), *((masked.operand,) if masked else ()))
     default, shape = result_format(*(x.format for x in reads.values())), h.shape(h.value_width)
@@ -124,7 +129,7 @@ def scaled_dot_product_attention(q: Any, k: Any, v: Any, mask: Any = None, *, sc
 def scaled_dot_product_attention_grad(grad: Any, q: Any, k: Any, v: Any, y: Any, lse: Any, mask: Any = None, *,
                                       scale: float | None = None, causal: bool = False, query_offset: int = 0,
                                       pattern: Any = None, out: Any = None, out_dtype: object = None,
-                                      available_memory_proportion: float | None = None,
+                                      available_memory_proportion: float | None = None, strict_memory: bool = False,
                                       target: Target | str | None = None) -> Any:
     """Gradients of `scaled_dot_product_attention` with respect to queries, keys and values.
 
@@ -144,6 +149,8 @@ def scaled_dot_product_attention_grad(grad: Any, q: Any, k: Any, v: Any, y: Any,
         The results' format; by default each has that of its operand, or float16 where that is FP8.
     available_memory_proportion : float, optional
         As there. Sums for all keys and values of a head are taken in any case.
+    strict_memory : bool, optional
+        As there.
     target : Target or str, optional
         The machine; by default this CPU. A modelled one has PopNN's plan, with the same numbers.
 
@@ -174,7 +181,7 @@ def scaled_dot_product_attention_grad(grad: Any, q: Any, k: Any, v: Any, y: Any,
     """
     reads = {"q": taken("q", q), "k": taken("k", k), "v": taken("v", v)}
     h = heads_of(*reads.values())
-    how = asked(h, scale, causal, query_offset, pattern, available_memory_proportion, target)
+    how = asked(h, scale, causal, query_offset, pattern, Memory(available_memory_proportion, strict_memory), target)
     shape = h.shape(h.value_width)
     masked = None if mask is None else taken_mask(mask, h)
     formats = [(f"{name}_grad", x.shape, _of_parts(f"the gradient of {name}", out_dtype, result_format(x.format)))

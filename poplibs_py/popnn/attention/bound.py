@@ -129,7 +129,8 @@ def _powers(s: _Scores, below: Floats, wrong: Floats, steps: int) -> Ball:
 
 
 def attention_bound(q: Any, k: Any, v: Any, mask: Any = None, *, return_lse: bool = False, out: Any = None,
-                    out_dtype: Any = None, available_memory_proportion: Any = None, target: Any = None,
+                    out_dtype: Any = None, available_memory_proportion: Any = None, strict_memory: Any = False,
+                    target: Any = None,
                     **how: Any) -> Ball | tuple[Ball, Ball]:
     """Return exact results and radii of a `scaled_dot_product_attention` call."""
     s = _scores(q, k, v, mask, how)
@@ -188,7 +189,8 @@ def _turned(p: Ball) -> Ball:
 
 
 def attention_grad_bound(grad: Any, q: Any, k: Any, v: Any, y: Any, lse: Any, mask: Any = None, *, out: Any = None,
-                         out_dtype: Any = None, available_memory_proportion: Any = None, target: Any = None,
+                         out_dtype: Any = None, available_memory_proportion: Any = None, strict_memory: Any = False,
+                         target: Any = None,
                          **how: Any) -> tuple[Ball, Ball, Ball]:
     """Return exact results and radii of a `scaled_dot_product_attention_grad` call, for the y and lse that it has."""
     s = _scores(q, k, v, mask, how, grad)

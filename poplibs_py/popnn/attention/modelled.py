@@ -10,6 +10,7 @@ from functools import lru_cache
 from math import prod
 
 from ...ops import planned_on
+from ...planner import Memory
 from ...poplin._steps import product_steps
 from ...popops.compose import Composition
 from ...popops.tile_plan import TilePlan
@@ -21,7 +22,8 @@ from .params import AttentionParams
 __all__ = ["attention_on"]
 
 
-def attention_on(op: str, target: Target | str | None, p: AttentionParams) -> tuple[TilePlan | None, str]:
+def attention_on(op: str, target: Target | str | None, p: AttentionParams, memory: Memory
+                 ) -> tuple[TilePlan | None, str]:
     """Return the plan of a call on the modelled machine that it is for, None for this CPU; and what that lacks.
 
     Parameters
@@ -30,6 +32,8 @@ def attention_on(op: str, target: Target | str | None, p: AttentionParams) -> tu
         Its name in `poplibs_py.popnn`.
     target : Target or str or None
     p : AttentionParams
+    memory : Memory
+        What its products are planned within.
     """
 
     def plan_on(machine: Target) -> TilePlan | str:
@@ -43,19 +47,21 @@ def attention_on(op: str, target: Target | str | None, p: AttentionParams) -> tu
         if not (p.batch and p.heads and p.queries and p.keys and numbers[0].width and numbers[2].width):
             return "of nothing"
         sizes = p.batch * p.heads * p.shares, p.queries, p.keys, numbers[0].width, numbers[2].width
-        return _planned(op, p.backward, p.causal or "mask" in lies, sizes, word, machine)
+        masked = p.causal or "mask" in lies
+        return _planned(op, p.backward, masked, sizes, word, memory.proportion, machine).checked(memory)
 
     return planned_on(f"popnn.{op}", target, plan_on)
 
 
 @lru_cache(maxsize=256)
 def _planned(op: str, backward: bool, masked: bool, sizes: tuple[int, int, int, int, int], word: str,
-             target: Target) -> TilePlan:
+             proportion: float | None, target: Target) -> TilePlan:
     groups, queries, keys, width, values = sizes
     made, scores = Composition(target, word), (groups * queries, keys)
 
     def product(rows: int, depth: int, columns: int) -> None:
-        made.take(product_steps(target, word, (groups, rows, depth), (groups, depth, columns)))
+        made.take_product(product_steps(target, word, (groups, rows, depth), (groups, depth, columns),
+                                        proportion=proportion))
 
     product(queries, width, keys)
     made.elementwise("scale", "MULTIPLY", prod(scores), operands=2, number=True, in_place=True)

@@ -184,7 +184,7 @@ class How:
     target: Target | str | None
 
 
-def asked(h: Heads, scale: Any, causal: Any, query_offset: Any, pattern: Any, proportion: Any, target: Any) -> How:
+def asked(h: Heads, scale: Any, causal: Any, query_offset: Any, pattern: Any, memory: Memory, target: Any) -> How:
     """Check what a call says beside its arrays."""
     by = 1 / sqrt(max(1, h.width)) if scale is None else finite("scale", scale, -3e38, 3e38)
     causal, offset = flag("causal", causal), whole("query_offset", query_offset, -_FAR, _FAR)
@@ -197,7 +197,7 @@ def asked(h: Heads, scale: Any, causal: Any, query_offset: Any, pattern: Any, pr
         allowed = {1, h.heads * h.shares, h.batch * h.heads * h.shares}
         if pattern.groups not in allowed:
             raise bad_argument("pattern", f"{pattern.groups} groups", f"one for all heads, or {sorted(allowed)[1:]}")
-    return How(by, causal, offset, pattern, Memory(proportion), target)
+    return How(by, causal, offset, pattern, memory, target)
 
 
 def _lies(x: Taken, number: int) -> Lies:
@@ -247,8 +247,8 @@ def request(op: str, h: Heads, how: How, reads: dict[str, Any], mask: Taken | No
         "grad" in reads, h.batch, h.heads, h.shares, h.queries, h.keys, how.scale, how.causal, how.query_offset,
         None if pattern is None else pattern.block_shape, 1 if pattern is None else pattern.groups,
         0 if pattern is None else pattern.n_blocks, number + 1, tuple(lies))
-    plan, lacking = attention_on(op, how.target, params)
-    program, fits = _within_memory(op, params, how.memory)
+    plan, lacking = attention_on(op, how.target, params, how.memory)
+    program, fits = _within_memory(op, params, Memory() if plan else how.memory)
     made = Request(program.executable, (*operands, RESULT), receiver, program.told, wrap=wrap, lacking=lacking,
                    keep=pattern is None and fits)
     return on_tiles(made, plan)

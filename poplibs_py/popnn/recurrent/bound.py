@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,9 @@ from ...formats import FP32, Floats, Format
 from ...formats.bounds import Ball
 from ...poplin.gemm.options import GemmOptions
 from ...poplin.gemm.search import may_flush, passes
-from . import gru, lstm, vanilla
 from .balls import activated, chosen, multiplied, stacked
 from .params import SparseWeights
-from .request import Called
+from .request import Called, forward_call
 from .sparse import dense_of
 
 __all__ = ["Numbers", "Steps", "attended", "bound_of", "forward_balls", "forward_bound",
@@ -212,6 +212,5 @@ def bound_of(balls: Callable[[Any], tuple[Ball, ...]], take: Callable[..., Any])
     return lambda *operands, out=None, target=None, **how: balls(take(*operands, **how))
 
 
-lstm_fwd_bound = bound_of(forward_bound, lstm.forward_call)
-gru_fwd_bound = bound_of(forward_bound, gru.forward_call)
-rnn_fwd_bound = bound_of(forward_bound, vanilla.forward_call)
+lstm_fwd_bound, gru_fwd_bound, rnn_fwd_bound = (
+    bound_of(forward_bound, partial(forward_call, cell)) for cell in ("lstm", "gru", "rnn"))

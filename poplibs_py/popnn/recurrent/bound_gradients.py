@@ -5,15 +5,16 @@ Where the pass is run again, its own errors are carried through the derivatives.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from ...formats import FP32
 from ...formats.bounds import Ball
-from . import gru, lstm, vanilla
 from .backward import ORDERS
 from .balls import chosen, slope_times, stacked, transposed
 from .bound import Numbers, attended, bound_of, forward_balls, given_of, next_cell
-from .gradients import CalledBack
+from .gradients import CalledBack, backward_call
 
 __all__ = ["gru_bwd_bound", "lstm_bwd_bound", "rnn_bwd_bound"]
 
@@ -166,4 +167,4 @@ class _Pass:
 
 
 lstm_bwd_bound, gru_bwd_bound, rnn_bwd_bound = (
-    bound_of(lambda call: _Pass(call).results(), cell.called_back) for cell in (lstm, gru, vanilla))
+    bound_of(lambda call: _Pass(call).results(), partial(backward_call, cell)) for cell in ("lstm", "gru", "rnn"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from ...errors import bad_argument, flag
@@ -11,8 +12,8 @@ from ...ops import Operand, Request, host_target, on_tiles
 from ...ops.parts import Part, results
 from .backward import BackArrays, Backward, Grads
 from .modelled import modelled_backward
-from .params import RnnParams, numbers, optional
-from .request import Called, called, layer_arrays, request, saved_planes, spread, stretches
+from .params import STATES, RnnParams, numbers, optional
+from .request import Called, called, layer_arrays, request, saved_planes, spread, stretches, taken
 
 __all__ = ["CalledBack", "backward_call", "backward_request"]
 
@@ -46,20 +47,21 @@ class CalledBack:
         return missing or (cell == "gru" and self.output is None and self.layer.params.full)
 
 
-def backward_call(cell: str, grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: Any, *,
-                  init: dict[str, Any], last: dict[str, Any], intermediates: Any = None, output: Any = None,
-                  output_full_sequence: bool = True, calc_input_gradients: bool = True, poplibs_exact: bool = False,
-                  **more: Any) -> CalledBack:
+def backward_call(cell: str, grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *,
+                  last_output_grad: Any = None, last_cell_state_grad: Any = None, intermediates: Any = None,
+                  output: Any = None, output_full_sequence: bool = True, calc_input_gradients: bool = True,
+                  poplibs_exact: bool = False, reset_after: bool = False, **more: Any) -> CalledBack:
     """Take the arguments of a backward pass, or raise."""
     full = flag("output_full_sequence", output_full_sequence)
     inputs = flag("calc_input_gradients", calc_input_gradients)
-    layer = called(cell, x, weights_input, weights_output, biases, init, full=full, input_grad=inputs,
-                   constant_slope=flag("poplibs_exact", poplibs_exact), **more)
+    layer = called(cell, x, weights_input, weights_output, biases, full=full, input_grad=inputs,
+                   constant_slope=flag("poplibs_exact", poplibs_exact), reset_after=flag("reset_after", reset_after),
+                   **more)
     p = layer.params
     shape, sequence = (p.batch, p.states), (p.steps, p.batch, p.states)
     given = numbers("grad", grad, sequence if full else shape)
-    states = tuple(optional(name, value, shape if name == "last_output_grad" else (p.batch, p.outputs))
-                   for name, value in last.items())
+    ends = ("last_output_grad", last_output_grad, p.states), ("last_cell_state_grad", last_cell_state_grad, p.outputs)
+    states = tuple(optional(name, value, (p.batch, columns)) for name, value, columns in ends[: len(STATES[cell])])
     outputs = kept("output", output, p, sequence)
     saved = kept("intermediates", intermediates, p, (p.steps, p.batch, "planes", p.outputs))
     if saved is not None and not saved.shape[2]:
@@ -83,8 +85,9 @@ def kept(name: str, value: Any, p: RnnParams, shape: tuple[int | str, ...]) -> O
     return x
 
 
-def backward_request(op: str, call: CalledBack, kind: Any, out: Any, target: Any) -> Request:
-    """Describe a backward pass; `kind` is the named tuple of its results."""
+def backward_request(cell: str, kind: Any, arguments: dict[str, Any]) -> Request:
+    """Describe a backward pass as its face was called; `kind` is the named tuple of its results."""
+    op, (call, out, target) = f"popnn.{cell}_bwd", taken(partial(backward_call, cell), arguments)
     p, layer = call.layer.params, call.layer
     plan, lacking = modelled_backward(target, op, p, (*layer.operands, call.grad, call.intermediates), layer.memory)
     machine = host_target(None, op)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ...errors import flag
 from ...ops import op
 from ...target import Target
-from .gradients import CalledBack, backward_call, backward_request
+from .gradients import backward_request
 from .params import GATES
-from .request import Called, called, forward_request, mode_of, saved_planes
+from .request import forward_request
 
-__all__ = ["AugruBackward", "GruBackward", "GruForward", "called_back", "forward_call", "gru_bwd", "gru_fwd"]
+__all__ = ["AugruBackward", "GruBackward", "GruForward", "gru_bwd", "gru_fwd"]
 
 _BOUND = "popnn.recurrent.bound:"
 _BOUNDS = "popnn.recurrent.bound_gradients:"
@@ -50,26 +49,17 @@ def gru_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None,
             recurrent_activation: str = "sigmoid", reset_after: bool = False, output_full_sequence: bool = True,
             do_input_weight_calc: bool = True, inference_only: bool = False, recomputation_mode: str = "none",
             out: Any = None, out_dtype: object = None, available_memory_proportion: float | None = None,
-            target: Target | str | None = None) -> Any:
+            strict_memory: bool = False, target: Target | str | None = None) -> Any:
     """Run a GRU, or an AUGRU, over a sequence (``popnn::gru::gruFwd``, ``auGruFwd``).
 
     Parameters
     ----------
-    x : array_like [steps, batch, inputs]
-        float32, float16 or bfloat16, of any strides; lists become float32. Without `do_input_weight_calc` what the
-        gates take of it, [steps, batch, 3, outputs].
-    weights_input : array_like [3, inputs, outputs]
-        A matrix for each gate; not read without `do_input_weight_calc`.
-    weights_output : array_like [3, outputs, outputs]
-        For the states. Weights may also be 8-bit numbers, with a scale or several
-        (`QuarterArray`), or a BlockSparseMatrix, one of whose groups is a gate.
+    x, weights_input, weights_output : array_like
+        As for `lstm_fwd`, of three gates.
     biases : array_like [3, outputs], or [3, 2, outputs] with `reset_after`, optional
         With `reset_after` those of inputs, then those of states. By default zero.
-    init_output : array_like [batch, outputs], optional
-        The state before the first step; by default zero.
-    time_steps : int or array_like of int [1] or [batch], optional
-        How many steps there are, for all rows or for each; by default all. Past them outputs and what is saved are
-        zero, and the state stays as it is.
+    init_output, time_steps
+        As for `lstm_fwd`.
     attention : array_like [batch, steps], optional
         The scores of an AUGRU, which take ``a u`` from its update gates.
     cell_order : tuple of str, optional
@@ -78,23 +68,16 @@ def gru_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None,
         Of candidates, "tanh" by default; of gates, "sigmoid".
     reset_after : bool, optional
         Whether the reset gate multiplies the state's product, as in torch, or the state before it (default).
-    output_full_sequence : bool, optional
-        Whether there is an output for each step (default), or the last one alone.
-    do_input_weight_calc : bool, optional
-        False where `x` is multiplied by its weights already.
+    output_full_sequence, do_input_weight_calc : bool, optional
+        As for `lstm_fwd`.
     inference_only : bool, optional
         Save nothing for a backward pass. PopLibs' default is True.
     recomputation_mode : {"none", "full"}, optional
         What a backward pass computes again, so that less is saved: nothing, or all.
     out : tuple of three arrays, optional
         Where the results go.
-    out_dtype : dtype, Format or str, optional
-        float32, float16 or bfloat16: of states and results; by default what `x` and the weights give.
-    available_memory_proportion : float, optional
-        The share of the cores' memory that temporaries may take: with less than all steps' inputs take multiplied, some
-        steps at a time. By default there is no limit; on a modelled machine PopLibs' 0.6.
-    target : Target or str, optional
-        The machine; by default this CPU. A modelled one has PopNN's plan, with the same numbers.
+    out_dtype, available_memory_proportion, strict_memory, target
+        As for `lstm_fwd`.
 
     Returns
     -------
@@ -121,24 +104,7 @@ def gru_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None,
     >>> popnn.gru_fwd(x, w, u).output.ravel().round(3)
     array([0.115, 0.216, 0.305], dtype=float32)
     """
-    call = forward_call(x, weights_input, weights_output, biases, init_output=init_output, time_steps=time_steps,
-                        attention=attention, cell_order=cell_order, activation=activation,
-                        recurrent_activation=recurrent_activation, reset_after=reset_after,
-                        output_full_sequence=output_full_sequence, do_input_weight_calc=do_input_weight_calc,
-                        inference_only=inference_only, recomputation_mode=recomputation_mode, out_dtype=out_dtype,
-                        available_memory_proportion=available_memory_proportion)
-    return forward_request("popnn.gru_fwd", call, GruForward, out, target)
-
-
-def forward_call(x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *, init_output: Any = None,
-                 reset_after: bool = False, output_full_sequence: bool = True, inference_only: bool = False,
-                 recomputation_mode: str = "none", **more: Any) -> Called:
-    """Take the arguments of `gru_fwd`, or raise."""
-    full, mode = flag("output_full_sequence", output_full_sequence), mode_of("gru", recomputation_mode)
-    after = flag("reset_after", reset_after)
-    saved = 0 if flag("inference_only", inference_only) else saved_planes("gru", mode, full, after)
-    return called("gru", x, weights_input, weights_output, biases, {"init_output": init_output}, full=full,
-                  saved=saved, reset_after=after, **more)
+    return forward_request("gru", GruForward, locals())
 
 
 @op("popnn.gru_bwd", poplibs="popnn::gru::gruBwd", bound=_BOUNDS + "gru_bwd_bound", draws=_CALLS + "gru_bwd_calls",
@@ -148,7 +114,8 @@ def gru_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: 
             time_steps: Any = None, attention: Any = None, cell_order: Any = GATES["gru"], activation: str = "tanh",
             recurrent_activation: str = "sigmoid", reset_after: bool = False, output_full_sequence: bool = True,
             calc_input_gradients: bool = True, poplibs_exact: bool = False, out: Any = None, out_dtype: object = None,
-            available_memory_proportion: float | None = None, target: Target | str | None = None) -> Any:
+            available_memory_proportion: float | None = None, strict_memory: bool = False,
+            target: Target | str | None = None) -> Any:
     """Return the gradients of a GRU's, or an AUGRU's, inputs, first state and gates (``popnn::gru::gruBwd``).
 
     Parameters
@@ -164,20 +131,10 @@ def gru_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: 
         As for `gru_fwd`.
     last_output_grad : array_like [batch, outputs], optional
         With respect to the last state, beside `grad`; by default zero.
-    calc_input_gradients : bool, optional
-        False for an `input_grad` of no elements.
-    poplibs_exact : bool, optional
-        Take 0.2 for the derivative of a hard sigmoid where it is saturated too, as PopLibs' cells do.
     out : tuple of arrays, optional
         Where the results go.
-    out_dtype : dtype, Format or str, optional
-        As for `gru_fwd`: the format of `intermediates` and of the results.
-    available_memory_proportion : float, optional
-        The share of the cores' memory that temporaries may take: with less than all steps' inputs take multiplied, some
-        steps at a time, computed again where they were not kept. By default there is no limit; on a modelled machine
-        PopLibs' 0.6.
-    target : Target or str, optional
-        The machine; by default this CPU. A modelled one has PopNN's plan, with the same numbers.
+    calc_input_gradients, poplibs_exact, out_dtype, available_memory_proportion, strict_memory, target
+        As for `lstm_bwd`.
 
     Returns
     -------
@@ -201,21 +158,4 @@ def gru_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: 
     >>> popnn.gru_bwd(np.ones((3, 1, 1), np.float32), x, w, u).init_output_grad.round(3)
     array([[2.34]], dtype=float32)
     """
-    call = called_back(grad, x, weights_input, weights_output, biases, intermediates=intermediates, output=output,
-                       init_output=init_output, last_output_grad=last_output_grad, time_steps=time_steps,
-                       attention=attention, cell_order=cell_order, activation=activation,
-                       recurrent_activation=recurrent_activation, reset_after=reset_after,
-                       output_full_sequence=output_full_sequence, calc_input_gradients=calc_input_gradients,
-                       poplibs_exact=poplibs_exact, out_dtype=out_dtype,
-                       available_memory_proportion=available_memory_proportion)
-    kind = GruBackward if attention is None else AugruBackward
-    return backward_request("popnn.gru_bwd", call, kind, out, target)
-
-
-def called_back(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *,
-                init_output: Any = None, last_output_grad: Any = None, reset_after: bool = False,
-                **more: Any) -> CalledBack:
-    """Take the arguments of `gru_bwd`, or raise."""
-    return backward_call("gru", grad, x, weights_input, weights_output, biases, init={"init_output": init_output},
-                         last={"last_output_grad": last_output_grad}, reset_after=flag("reset_after", reset_after),
-                         **more)
+    return backward_request("gru", GruBackward if attention is None else AugruBackward, locals())

@@ -13,7 +13,7 @@ from ...formats import Array
 from ...popsparse.matrix import BlockSparseMatrix
 from .gru import gru_bwd, gru_fwd
 from .lstm import lstm_bwd, lstm_fwd
-from .params import GATES, limits, numbers, optional
+from .params import GATES, STATES, limits, numbers, optional
 from .update import gru_wu, lstm_wu, rnn_wu
 from .vanilla import rnn_bwd, rnn_fwd
 
@@ -23,7 +23,6 @@ __all__ = ["LayerGradients", "LayerWeights", "LayersBackward", "LayersForward", 
 _PASSES: dict[str, tuple[Any, Any, Any]] = {
     "lstm": (lstm_fwd, lstm_bwd, lstm_wu), "gru": (gru_fwd, gru_bwd, gru_wu), "rnn": (rnn_fwd, rnn_bwd, rnn_wu)}
 _TORCH = {"lstm": ("input", "forget", "candidate", "output"), "gru": GATES["gru"], "rnn": GATES["rnn"]}
-_STATES = {"lstm": ("init_output", "init_cell_state"), "gru": ("init_output",), "rnn": ("init_output",)}
 
 
 class LayerWeights(NamedTuple):
@@ -104,7 +103,7 @@ class LayersBackward(NamedTuple):
 
 def lstm(x: Any, layers: Any, *, init_output: Any = None, init_cell_state: Any = None, time_steps: Any = None,
          batch_first: bool = False, inference_only: bool = True, out_dtype: object = None,
-         available_memory_proportion: float | None = None) -> LayersForward:
+         available_memory_proportion: float | None = None, strict_memory: bool = False) -> LayersForward:
     """Run a stack of LSTM layers, in one direction or both.
 
     Parameters
@@ -126,6 +125,9 @@ def lstm(x: Any, layers: Any, *, init_output: Any = None, init_cell_state: Any =
         The format of states and results; by default what `x` and the weights give.
     available_memory_proportion : float, optional
         The share of the cores' memory that temporaries of a pass may take; by default there is no limit.
+    strict_memory : bool, optional
+        Raise `MemoryLimitError` where no plan keeps to the limit; otherwise the limit is raised with a
+        `MemoryLimitWarning`.
 
     Returns
     -------
@@ -147,19 +149,18 @@ def lstm(x: Any, layers: Any, *, init_output: Any = None, init_cell_state: Any =
     >>> popnn.lstm(np.ones((5, 1, 2), np.float32), [(one, one)]).output.shape
     (5, 1, 6)
     """
-    return _forward("lstm", x, layers, {"init_output": init_output, "init_cell_state": init_cell_state}, time_steps,
-                    batch_first, inference_only,
-                    {"out_dtype": out_dtype, "available_memory_proportion": available_memory_proportion})
+    return _forward("lstm", **locals())
 
 
 def gru(x: Any, layers: Any, *, init_output: Any = None, time_steps: Any = None, batch_first: bool = False,
         inference_only: bool = True, out_dtype: object = None,
-        available_memory_proportion: float | None = None) -> LayersForward:
+        available_memory_proportion: float | None = None, strict_memory: bool = False) -> LayersForward:
     """Run a stack of GRU layers, in one direction or both.
 
     Parameters
     ----------
-    x, layers, init_output, time_steps, batch_first, inference_only, out_dtype, available_memory_proportion
+    x, layers, init_output, time_steps, batch_first, inference_only, out_dtype, available_memory_proportion,
+    strict_memory
         As for `lstm`; each layer says where its reset gates are.
 
     Returns
@@ -175,18 +176,18 @@ def gru(x: Any, layers: Any, *, init_output: Any = None, time_steps: Any = None,
     >>> popnn.gru(np.ones((5, 1, 2), np.float32), [one, one]).last_output.shape
     (2, 1, 2)
     """
-    return _forward("gru", x, layers, {"init_output": init_output}, time_steps, batch_first, inference_only,
-                    {"out_dtype": out_dtype, "available_memory_proportion": available_memory_proportion})
+    return _forward("gru", **locals())
 
 
 def rnn(x: Any, layers: Any, *, init_output: Any = None, time_steps: Any = None, activation: str = "tanh",
         batch_first: bool = False, inference_only: bool = True, out_dtype: object = None,
-        available_memory_proportion: float | None = None) -> LayersForward:
+        available_memory_proportion: float | None = None, strict_memory: bool = False) -> LayersForward:
     """Run a stack of vanilla RNN layers, in one direction or both.
 
     Parameters
     ----------
-    x, layers, init_output, time_steps, batch_first, inference_only, out_dtype, available_memory_proportion
+    x, layers, init_output, time_steps, batch_first, inference_only, out_dtype, available_memory_proportion,
+    strict_memory
         As for `lstm`.
     activation : {"tanh", "sigmoid", "relu", "hard_sigmoid"}, optional
 
@@ -203,9 +204,7 @@ def rnn(x: Any, layers: Any, *, init_output: Any = None, time_steps: Any = None,
     >>> popnn.rnn(np.ones((3, 1, 1), np.float32), [one], activation="relu").output.ravel()
     array([1., 2., 3.], dtype=float32)
     """
-    return _forward("rnn", x, layers, {"init_output": init_output}, time_steps, batch_first, inference_only,
-                    {"out_dtype": out_dtype, "activation": activation,
-                     "available_memory_proportion": available_memory_proportion})
+    return _forward("rnn", **locals())
 
 
 def from_torch(state: Any, cell: str = "lstm") -> list[tuple[LayerWeights, ...]]:
@@ -286,8 +285,8 @@ def _stack(layers: Any) -> list[list[LayerWeights]]:
     return [list(ways) for ways in stack]
 
 
-def _forward(cell: str, x: Any, layers: Any, states: dict[str, Any], time_steps: Any, batch_first: bool,
-             inference_only: bool, how: dict[str, Any]) -> LayersForward:
+def _forward(cell: str, x: Any, layers: Any, time_steps: Any, batch_first: bool, inference_only: bool,
+             **how: Any) -> LayersForward:
     stack, first, only = _stack(layers), flag("batch_first", batch_first), flag("inference_only", inference_only)
     read = numbers("x", x, ("batch", "steps", "inputs") if first else ("steps", "batch", "inputs")).array
     read = read.swapaxes(0, 1) if first else read
@@ -295,7 +294,7 @@ def _forward(cell: str, x: Any, layers: Any, states: dict[str, Any], time_steps:
     given = limits(time_steps, batch, steps)
     lengths = None if given is None else np.broadcast_to(given.array.reshape(-1), (batch,)).astype(np.int64)
     ways = len(stack[0])
-    init = {name: optional(name, value, (len(stack) * ways, batch, "outputs")) for name, value in states.items()}
+    init = {name: optional(name, how.pop(name), (len(stack) * ways, batch, "outputs")) for name in STATES[cell]}
     how = {name: value for name, value in (how | {"time_steps": lengths}).items() if value is not None}
     tape = Tape(cell, stack, [], [], [], lengths, how, first)
     for number, layer in enumerate(stack):
@@ -310,7 +309,7 @@ def _forward(cell: str, x: Any, layers: Any, states: dict[str, Any], time_steps:
             tape.made.append(made)
             tape.init.append(begun)
         read = outputs[0] if ways == 1 else np.concatenate(outputs, 2)
-    last = [np.stack([made[1 + i] for made in tape.made]) for i in range(len(states))]
+    last = [np.stack([made[1 + i] for made in tape.made]) for i in range(len(init))]
     return LayersForward(read.swapaxes(0, 1) if first else read, last[0], last[1] if cell == "lstm" else None,
                          None if only else tape)
 
@@ -387,13 +386,13 @@ def layers_bwd(grad: Any, tape: Any, *, last_output_grad: Any = None,
             own = _turned(own, tape.lengths) if way else own
             ends = {name: x.array[which] for name, x in last.items() if x is not None}
             back, update = _of_layer(tape, which, tape.layers[number][way], own, ends)
-            states[which] = back[1 : 1 + len(_STATES[tape.cell])]
+            states[which] = back[1 : 1 + len(STATES[tape.cell])]
             found.append(update)
             of_inputs = _turned(back[0], tape.lengths) if way else back[0]
             total = of_inputs if total is None else total + of_inputs
         weights.insert(0, found)
         given = total
-    init = [np.stack([s[i] for s in states]) for i in range(len(_STATES[tape.cell]))]
+    init = [np.stack([s[i] for s in states]) for i in range(len(STATES[tape.cell]))]
     return LayersBackward(given.swapaxes(0, 1) if tape.batch_first else given, init[0],
                           init[1] if tape.cell == "lstm" else None, weights)
 
@@ -406,7 +405,7 @@ def _of_layer(tape: Tape, which: int, layer: LayerWeights, grad: Array, ends: di
                                  **{name: getattr(made, name) for name in kept})
     begun = {name: tape.init[which][name] for name in ("init_output",) if name in tape.init[which]}
     more = {"intermediates": made.intermediates} if tape.cell == "gru" else {}
-    both = "out_dtype", "available_memory_proportion"
+    both = "out_dtype", "available_memory_proportion", "strict_memory"
     form: dict[str, Any] = {name: tape.how[name] for name in both if name in tape.how}
     form |= {name: getattr(layer, name) for name in ("weights_input", "weights_output")
              if isinstance(getattr(layer, name), BlockSparseMatrix)}

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ...errors import flag
 from ...ops import op
 from ...target import Target
-from .gradients import CalledBack, backward_call, backward_request
+from .gradients import backward_request
 from .params import GATES
-from .request import Called, called, forward_request, mode_of, saved_planes
+from .request import forward_request
 
-__all__ = ["LstmBackward", "LstmForward", "ProjectedBackward", "called_back", "forward_call", "lstm_bwd",
-           "lstm_fwd"]
+__all__ = ["LstmBackward", "LstmForward", "ProjectedBackward", "lstm_bwd", "lstm_fwd"]
 
 _BOUND = "popnn.recurrent.bound:"
 _BOUNDS = "popnn.recurrent.bound_gradients:"
@@ -55,7 +53,7 @@ def lstm_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None
              activation: str = "tanh", recurrent_activation: str = "sigmoid", output_full_sequence: bool = True,
              do_input_weight_calc: bool = True, inference_only: bool = False, recomputation_mode: str = "none",
              out: Any = None, out_dtype: object = None, available_memory_proportion: float | None = None,
-             target: Target | str | None = None) -> Any:
+             strict_memory: bool = False, target: Target | str | None = None) -> Any:
     """Run an LSTM over a sequence (``popnn::lstm::lstmFwd``).
 
     Parameters
@@ -97,6 +95,9 @@ def lstm_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None
     available_memory_proportion : float, optional
         The share of the cores' memory that temporaries may take: with less than all steps' inputs take multiplied, some
         steps at a time. By default there is no limit; on a modelled machine PopLibs' 0.6.
+    strict_memory : bool, optional
+        Raise `MemoryLimitError` where no plan keeps to the limit; otherwise the limit is raised with a
+        `MemoryLimitWarning`.
     target : Target or str, optional
         The machine; by default this CPU. A modelled one has PopNN's plan, with the same numbers.
 
@@ -127,24 +128,7 @@ def lstm_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None
     >>> popnn.lstm_fwd(x, w, u).output.ravel().round(3)
     array([0.608, 0.811, 0.862], dtype=float32)
     """
-    call = forward_call(x, weights_input, weights_output, biases, weights_projection=weights_projection,
-                        init_output=init_output, init_cell_state=init_cell_state, time_steps=time_steps,
-                        cell_order=cell_order,
-                        activation=activation, recurrent_activation=recurrent_activation,
-                        output_full_sequence=output_full_sequence, do_input_weight_calc=do_input_weight_calc,
-                        inference_only=inference_only, recomputation_mode=recomputation_mode, out_dtype=out_dtype,
-                        available_memory_proportion=available_memory_proportion)
-    return forward_request("popnn.lstm_fwd", call, LstmForward, out, target)
-
-
-def forward_call(x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *, init_output: Any = None,
-                 init_cell_state: Any = None, output_full_sequence: bool = True, inference_only: bool = False,
-                 recomputation_mode: str = "none", **more: Any) -> Called:
-    """Take the arguments of `lstm_fwd`, or raise."""
-    full, mode = flag("output_full_sequence", output_full_sequence), mode_of("lstm", recomputation_mode)
-    saved = 0 if flag("inference_only", inference_only) else saved_planes("lstm", mode, full, False)
-    init = {"init_output": init_output, "init_cell_state": init_cell_state}
-    return called("lstm", x, weights_input, weights_output, biases, init, full=full, saved=saved, **more)
+    return forward_request("lstm", LstmForward, locals())
 
 
 @op("popnn.lstm_bwd", poplibs="popnn::lstm::lstmBwd", bound=_BOUNDS + "lstm_bwd_bound",
@@ -156,7 +140,7 @@ def lstm_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases:
              cell_order: Any = GATES["lstm"], activation: str = "tanh", recurrent_activation: str = "sigmoid",
              output_full_sequence: bool = True, calc_input_gradients: bool = True, poplibs_exact: bool = False,
              out: Any = None, out_dtype: object = None, available_memory_proportion: float | None = None,
-             target: Target | str | None = None) -> Any:
+             strict_memory: bool = False, target: Target | str | None = None) -> Any:
     """Return an LSTM's gradients with respect to its inputs, initial states and gates (``popnn::lstm::lstmBwd``).
 
     Parameters
@@ -183,6 +167,8 @@ def lstm_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases:
         The share of the cores' memory that temporaries may take: with less than all steps' inputs take multiplied, some
         steps at a time, computed again where they were not kept. By default there is no limit; on a modelled machine
         PopLibs' 0.6.
+    strict_memory : bool, optional
+        As for `lstm_fwd`.
     target : Target or str, optional
         The machine; by default this CPU. A modelled one has PopNN's plan, with the same numbers.
 
@@ -211,22 +197,4 @@ def lstm_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases:
     >>> popnn.lstm_bwd(np.ones((3, 1, 1)).astype("float32"), x, w, u, intermediates=made.intermediates).input_grad.shape
     (3, 1, 2)
     """
-    call = called_back(grad, x, weights_input, weights_output, biases, weights_projection=weights_projection,
-                       intermediates=intermediates,
-                       init_output=init_output, init_cell_state=init_cell_state, last_output_grad=last_output_grad,
-                       last_cell_state_grad=last_cell_state_grad, time_steps=time_steps, cell_order=cell_order,
-                       activation=activation, recurrent_activation=recurrent_activation,
-                       output_full_sequence=output_full_sequence, calc_input_gradients=calc_input_gradients,
-                       poplibs_exact=poplibs_exact, out_dtype=out_dtype,
-                       available_memory_proportion=available_memory_proportion)
-    kind = LstmBackward if weights_projection is None else ProjectedBackward
-    return backward_request("popnn.lstm_bwd", call, kind, out, target)
-
-
-def called_back(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *,
-                init_output: Any = None, init_cell_state: Any = None, last_output_grad: Any = None,
-                last_cell_state_grad: Any = None, **more: Any) -> CalledBack:
-    """Take the arguments of `lstm_bwd`, or raise."""
-    init = {"init_output": init_output, "init_cell_state": init_cell_state}
-    last = {"last_output_grad": last_output_grad, "last_cell_state_grad": last_cell_state_grad}
-    return backward_call("lstm", grad, x, weights_input, weights_output, biases, init=init, last=last, **more)
+    return backward_request("lstm", LstmBackward if weights_projection is None else ProjectedBackward, locals())

@@ -36,8 +36,8 @@ class _Layer:
     def product(self, rows: int, depth: int, columns: int, phase: str) -> None:
         """Add a product of the layer."""
         made = self.made
-        made.take(product_steps(made.target, made.data_type, (rows, depth), (depth, columns),
-                                fully_connected_pass=phase, available_memory_proportion=self.proportion))
+        made.take_product(product_steps(made.target, made.data_type, (rows, depth), (depth, columns),
+                                        fully_connected_pass=phase, proportion=self.proportion))
 
     def each(self, name: str, op: str, states: int, *, operands: int = 1, in_place: bool = False) -> None:
         """Add an operation on so many states."""
@@ -84,7 +84,10 @@ def _missing(p: RnnParams, operands: Sequence[Operand | None]) -> str:
 def _planned(target: Any, op: str, p: RnnParams, operands: Sequence[Operand | None],
              memory: Memory, planned: Callable[[str, Target, RnnParams, float | None], TilePlan]
              ) -> tuple[TilePlan | None, str]:
-    return planned_on(op, target, lambda machine: _missing(p, operands) or planned(op, machine, p, memory.proportion))
+    def plan_on(machine: Target) -> TilePlan | str:
+        return _missing(p, operands) or planned(op, machine, p, memory.proportion).checked(memory)
+
+    return planned_on(op, target, plan_on)
 
 
 def modelled_forward(target: Any, op: str, p: RnnParams,

@@ -14,8 +14,8 @@ from ...popsparse.matrix import BlockSparseMatrix
 from ...popsparse.operands import dense_operand
 from .sparse import Blocks, blocks_of, checked_blocks
 
-__all__ = ["ACTIVATIONS", "FORMATS", "GATES", "RnnParams", "SparseWeights", "cell_params", "gate_order", "limits",
-           "numbers", "optional", "state_format", "weights_of"]
+__all__ = ["ACTIVATIONS", "FORMATS", "GATES", "STATES", "RnnParams", "SparseWeights", "cell_params", "gate_order",
+           "limits", "numbers", "optional", "state_format", "weights_of"]
 
 FORMATS = (FP32, FP16, BF16)
 """What operands and results may be; all is computed in the first."""
@@ -25,6 +25,9 @@ ACTIVATIONS = ("tanh", "sigmoid", "relu", "hard_sigmoid")
 
 GATES = {"lstm": ("forget", "input", "candidate", "output"), "gru": ("reset", "update", "candidate"), "rnn": ("state",)}
 """The gates of each cell in PopLibs' order, which is that of the kernels' planes."""
+
+STATES = {"lstm": ("init_output", "init_cell_state"), "gru": ("init_output",), "rnn": ("init_output",)}
+"""The states of each cell, by the arguments that they begin as."""
 
 _ALLOWED = "float32, float16 or bfloat16"
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,10 +20,23 @@ from ...popsparse.operands import format_in
 from ...target import Target
 from .forward import Forward, LayerArrays, Made, Pass, lengths_of
 from .modelled import modelled_forward
-from .params import GATES, RnnParams, SparseWeights, cell_params, gate_order, limits, numbers, optional, weights_of
+from .params import (
+    GATES,
+    STATES,
+    RnnParams,
+    SparseWeights,
+    cell_params,
+    gate_order,
+    limits,
+    numbers,
+    optional,
+    weights_of,
+)
 
-__all__ = ["MODES", "Called", "Stretches", "called", "forward_request", "layer_arrays", "mode_of", "request",
-           "saved_planes", "shorter", "spread", "stretches", "within_memory"]
+__all__ = ["MODES", "Called", "Stretches", "called", "forward_call", "forward_request", "layer_arrays", "mode_of",
+           "request", "saved_planes", "shorter", "spread", "stretches", "taken", "within_memory"]
+
+T = TypeVar("T")
 
 MODES = ("none", "cell_and_tanh", "full")
 """What a backward pass computes again: nothing, an LSTM's cell states, or the whole forward pass."""
@@ -64,10 +78,20 @@ def saved_planes(cell: str, mode: str, full: bool, reset_after: bool) -> int:
     return kept + (not full)
 
 
-def called(cell: str, x: Any, weights_input: Any, weights_output: Any, biases: Any, init: dict[str, Any], *,
-           time_steps: Any = None, cell_order: Any = None, do_input_weight_calc: bool = True, reset_after: bool = False,
+def forward_call(cell: str, *operands: Any, output_full_sequence: bool = True, inference_only: bool = False,
+                 recomputation_mode: str = "none", reset_after: bool = False, **more: Any) -> Called:
+    """Take the arguments of a forward pass, or raise."""
+    full, mode = flag("output_full_sequence", output_full_sequence), mode_of(cell, recomputation_mode)
+    after = flag("reset_after", reset_after)
+    saved = 0 if flag("inference_only", inference_only) else saved_planes(cell, mode, full, after)
+    return called(cell, *operands, full=full, saved=saved, reset_after=after, **more)
+
+
+def called(cell: str, x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *,
+           init_output: Any = None, init_cell_state: Any = None, time_steps: Any = None, cell_order: Any = None,
+           do_input_weight_calc: bool = True, reset_after: bool = False,
            attention: Any = None, weights_projection: Any = None, out_dtype: object = None,
-           available_memory_proportion: float | None = None, **more: Any) -> Called:
+           available_memory_proportion: float | None = None, strict_memory: bool = False, **more: Any) -> Called:
     """Take the operands of a layer, or raise; `more` are fields of its params."""
     count = len(GATES[cell])
     gates = (count,) if cell != "rnn" else ()
@@ -89,8 +113,8 @@ def called(cell: str, x: Any, weights_input: Any, weights_output: Any, biases: A
     steps, batch = read.shape[:2]
     inputs = weights_of("weights_input", weights_input, (*gates, read.shape[2], outputs)) if weighted else None
     added = optional("biases", biases, (*gates, *((2,) if reset_after else ()), outputs))
-    states = tuple(optional(name, value, (batch, outputs if name == "init_cell_state" else fed))
-                   for name, value in init.items())
+    begun = ("init_output", init_output, fed), ("init_cell_state", init_cell_state, outputs)
+    states = tuple(optional(name, value, (batch, columns)) for name, value, columns in begun[: len(STATES[cell])])
     scores = optional("attention", attention, (batch, steps))
     given = limits(time_steps, batch, steps)
     if cell == "rnn":  # one gate
@@ -103,7 +127,7 @@ def called(cell: str, x: Any, weights_input: Any, weights_output: Any, biases: A
     params = cell_params(cell, read, inputs, recurrent, out_dtype, projected, order=order, weighted=weighted,
                          reset_after=reset_after, limited=given is not None, attention=scores is not None, **more)
     return Called(params, read, inputs, recurrent, added, states, given, scores, projected,
-                  Memory(available_memory_proportion))
+                  Memory(available_memory_proportion, strict_memory))
 
 
 @dataclass(frozen=True)
@@ -197,8 +221,9 @@ def layer_arrays(p: RnnParams, arrays: Sequence[Any], matrices: Sequence[Any] = 
                        None if scores is None else np.ascontiguousarray(scores, np.float32), weights[2])
 
 
-def forward_request(op: str, call: Called, kind: Any, out: Any, target: Any) -> Request:
-    """Describe a forward pass; `kind` is the named tuple of its results."""
+def forward_request(cell: str, kind: Any, arguments: dict[str, Any]) -> Request:
+    """Describe a forward pass as its face was called; `kind` is the named tuple of its results."""
+    op, (call, out, target) = f"popnn.{cell}_fwd", taken(partial(forward_call, cell), arguments)
     p = call.params
     plan, lacking = modelled_forward(target, op, p, call.operands, call.memory)
     sequence = p.steps, p.batch
@@ -224,6 +249,12 @@ def forward_request(op: str, call: Called, kind: Any, out: Any, target: Any) -> 
             first[...] = last
 
     return on_tiles(request(run, present, made, how, lacking, any(p.blocks)), plan)
+
+
+def taken(take: Callable[..., T], arguments: dict[str, Any]) -> tuple[T, Any, Any]:
+    """Return a face's arguments, as `take` takes them by name, where results go, and the machine."""
+    said = {name: value for name, value in arguments.items() if name not in ("out", "target")}
+    return take(**said), arguments["out"], arguments["target"]
 
 
 def request(run: Any, operands: Sequence[Operand], made: Any, how: Any, lacking: str,

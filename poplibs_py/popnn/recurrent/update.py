@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from ...popsparse.matrix import BlockSparseMatrix
 from ...target import Target
 from .modelled import modelled_update
 from .params import GATES, RnnParams, gate_order, numbers, optional, state_format
-from .request import request, shorter, spread, within_memory
+from .request import request, shorter, spread, taken, within_memory
 from .sparse import blocks_of, checked_blocks
 from .updating import Update, UpdateArrays, UpdateSizes
 
@@ -94,7 +95,8 @@ class CalledUpdate:
     written=None)
 def lstm_wu(gate_grads: Any, x: Any, output: Any, *, weights_input: Any = None, weights_output: Any = None,
             init_output: Any = None, cell_order: Any = GATES["lstm"], out: Any = None, out_dtype: object = None,
-            available_memory_proportion: float | None = None, target: Target | str | None = None) -> Any:
+            available_memory_proportion: float | None = None, strict_memory: bool = False,
+            target: Target | str | None = None) -> Any:
     """Return the gradients of an LSTM's weights and biases (``popnn::lstm::lstmWU``).
 
     Parameters
@@ -119,6 +121,9 @@ def lstm_wu(gate_grads: Any, x: Any, output: Any, *, weights_input: Any = None, 
     available_memory_proportion : float, optional
         The share of the cores' memory that temporaries may take: with less, products of some steps or of some gates are
         summed. By default there is no limit; on a modelled machine PopLibs' 0.6.
+    strict_memory : bool, optional
+        Raise `MemoryLimitError` where no plan keeps to the limit; otherwise the limit is raised with a
+        `MemoryLimitWarning`.
     target : Target or str, optional
         The machine; by default this CPU. A modelled one has PopNN's plan, with the same numbers.
 
@@ -141,10 +146,7 @@ def lstm_wu(gate_grads: Any, x: Any, output: Any, *, weights_input: Any = None, 
     >>> popnn.lstm_wu(*(np.ones(shape, np.float32) for shape in ((3, 2, 4, 1), (3, 2, 5), (3, 2, 1)))).biases_grad[0]
     array([6.], dtype=float32)
     """
-    call = lstm_update(gate_grads, x, output, weights_input=weights_input, weights_output=weights_output,
-                       init_output=init_output, cell_order=cell_order, out_dtype=out_dtype,
-                       available_memory_proportion=available_memory_proportion)
-    return _request("popnn.lstm_wu", call, out, target)
+    return _request(lstm_update, locals())
 
 
 @op("popnn.gru_wu", poplibs="popnn::gru::gruWU", bound=_BOUNDS + "gru_wu_bound", draws=_CALLS + "gru_wu_calls",
@@ -152,7 +154,8 @@ def lstm_wu(gate_grads: Any, x: Any, output: Any, *, weights_input: Any = None, 
 def gru_wu(gate_grads: Any, x: Any, output: Any, intermediates: Any = None, *, weights_input: Any = None,
            weights_output: Any = None, init_output: Any = None, cell_order: Any = GATES["gru"],
            reset_after: bool = False, out: Any = None, out_dtype: object = None,
-           available_memory_proportion: float | None = None, target: Target | str | None = None) -> Any:
+           available_memory_proportion: float | None = None, strict_memory: bool = False,
+           target: Target | str | None = None) -> Any:
     """Return the gradients of the weights and biases of a GRU or an AUGRU (``popnn::gru::gruWU``).
 
     Parameters
@@ -163,7 +166,8 @@ def gru_wu(gate_grads: Any, x: Any, output: Any, intermediates: Any = None, *, w
         As for `lstm_wu`.
     intermediates : array_like [steps, batch, planes, outputs], optional
         What `gru_fwd` saved, of which the reset gates are read; without `reset_after` it must be there.
-    weights_input, weights_output, init_output, out, out_dtype, available_memory_proportion, target
+    weights_input, weights_output, init_output, out, out_dtype, available_memory_proportion, strict_memory,
+    target
         As for `lstm_wu`.
     cell_order : tuple of str, optional
         How the results are ordered; as for `gru_fwd`.
@@ -188,25 +192,23 @@ def gru_wu(gate_grads: Any, x: Any, output: Any, intermediates: Any = None, *, w
     >>> popnn.gru_wu(*operands, reset_after=True).weights_output_grad.ravel()
     array([4., 4., 4.], dtype=float32)
     """
-    call = gru_update(gate_grads, x, output, intermediates, weights_input=weights_input, weights_output=weights_output,
-                      init_output=init_output, cell_order=cell_order,
-                      reset_after=reset_after, out_dtype=out_dtype,
-                      available_memory_proportion=available_memory_proportion)
-    return _request("popnn.gru_wu", call, out, target)
+    return _request(gru_update, locals())
 
 
 @op("popnn.rnn_wu", poplibs="popnn::rnn::paramDeltaUpdate", bound=_BOUNDS + "rnn_wu_bound",
     draws=_CALLS + "rnn_wu_calls", written=None)
 def rnn_wu(step_grads: Any, x: Any, output: Any, *, weights_input: Any = None, weights_output: Any = None,
            init_output: Any = None, out: Any = None, out_dtype: object = None,
-           available_memory_proportion: float | None = None, target: Target | str | None = None) -> Any:
+           available_memory_proportion: float | None = None, strict_memory: bool = False,
+           target: Target | str | None = None) -> Any:
     """Return the gradients of a vanilla RNN's weights and biases (``popnn::rnn::paramDeltaUpdate``).
 
     Parameters
     ----------
     step_grads : array_like [steps, batch, outputs]
         As `rnn_bwd` returned them.
-    x, output, weights_input, weights_output, init_output, out, out_dtype, available_memory_proportion, target
+    x, output, weights_input, weights_output, init_output, out, out_dtype, available_memory_proportion, strict_memory,
+    target
         As for `lstm_wu`.
 
     Returns
@@ -226,10 +228,7 @@ def rnn_wu(step_grads: Any, x: Any, output: Any, *, weights_input: Any = None, w
     >>> popnn.rnn_wu(*(np.ones((3, 2, 1), np.float32) for _ in range(3))).weights_output_grad
     array([[4.]], dtype=float32)
     """
-    call = rnn_update(step_grads, x, output, weights_input=weights_input, weights_output=weights_output,
-                      init_output=init_output, out_dtype=out_dtype,
-                      available_memory_proportion=available_memory_proportion)
-    return _request("popnn.rnn_wu", call, out, target)
+    return _request(rnn_update, locals())
 
 
 def lstm_update(gate_grads: Any, x: Any, output: Any, *, cell_order: Any = GATES["lstm"], **more: Any) -> CalledUpdate:
@@ -260,8 +259,8 @@ def rnn_update(step_grads: Any, x: Any, output: Any, **more: Any) -> CalledUpdat
 
 def _called(cell: str, grads: Operand, x: Any, output: Any, order: tuple[int, ...], *, init_output: Any = None,
             reset: Operand | None = None, reset_after: bool = False, out_dtype: object = None,
-            available_memory_proportion: float | None = None, weights_input: Any = None,
-            weights_output: Any = None) -> CalledUpdate:
+            available_memory_proportion: float | None = None, strict_memory: bool = False,
+            weights_input: Any = None, weights_output: Any = None) -> CalledUpdate:
     steps, batch, _, outputs = grads.shape
     inputs = numbers("x", x, (steps, batch, "inputs"))
     states = numbers("output", output, (steps, batch, "states" if cell == "lstm" else outputs))
@@ -276,11 +275,13 @@ def _called(cell: str, grads: Operand, x: Any, output: Any, order: tuple[int, ..
             checked_blocks(name, w, (*front, rows, outputs))
     of_inputs, of_states = (w if isinstance(w, BlockSparseMatrix) else None for w in (weights_input, weights_output))
     return CalledUpdate(cell, grads, inputs, states, init, reset, order, result, reset_after,
-                        Memory(available_memory_proportion), (of_inputs, of_states))
+                        Memory(available_memory_proportion, strict_memory), (of_inputs, of_states))
 
 
-def _request(name: str, call: CalledUpdate, out: Any, target: Any) -> Request:
-    """Describe a weight update."""
+def _request(take: Callable[..., CalledUpdate], arguments: dict[str, Any]) -> Request:
+    """Describe a weight update as its face was called."""
+    call, out, target = taken(take, arguments)
+    name = f"popnn.{call.cell}_wu"
     plan, lacking = modelled_update(target, name, call.params, call.operands, call.memory)
     machine = host_target(None, name)
     inputs, outputs, gates = call.x.shape[2], call.grads.shape[3], len(call.order)

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 from ...ops import op
 from ...target import Target
-from .gradients import CalledBack, backward_call, backward_request
-from .request import Called, called, forward_request
+from .gradients import backward_request
+from .request import forward_request
 
-__all__ = ["RnnBackward", "RnnForward", "called_back", "forward_call", "rnn_bwd", "rnn_fwd"]
+__all__ = ["RnnBackward", "RnnForward", "rnn_bwd", "rnn_fwd"]
 
 _BOUND = "popnn.recurrent.bound:"
 _BOUNDS = "popnn.recurrent.bound_gradients:"
@@ -35,7 +35,8 @@ class RnnBackward(NamedTuple):
     draws=_CALLS + "rnn_fwd_calls", written=None)
 def rnn_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *, init_output: Any = None,
             time_steps: Any = None, activation: str = "tanh", out: Any = None, out_dtype: object = None,
-            available_memory_proportion: float | None = None, target: Target | str | None = None) -> Any:
+            available_memory_proportion: float | None = None, strict_memory: bool = False,
+            target: Target | str | None = None) -> Any:
     """Run a vanilla RNN over a sequence: ``h = act(x W + h U + b)`` (``popnn::rnn::rnnFwdSequence``).
 
     Parameters
@@ -49,21 +50,13 @@ def rnn_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None,
         (`QuarterArray`), or a BlockSparseMatrix, of one group.
     biases : array_like [outputs], optional
         By default zero.
-    init_output : array_like [batch, outputs], optional
-        The state before the first step; by default zero.
-    time_steps : int or array_like of int [1] or [batch], optional
-        How many steps there are, for all rows or for each; by default all. Past them outputs are zero, and the state
-        stays as it is.
+    init_output, time_steps
+        As for `lstm_fwd`.
     activation : {"tanh", "sigmoid", "relu", "hard_sigmoid"}, optional
     out : tuple of two arrays, optional
         Where the results go.
-    out_dtype : dtype, Format or str, optional
-        float32, float16 or bfloat16: of states and results; by default what `x` and the weights give.
-    available_memory_proportion : float, optional
-        The share of the cores' memory that temporaries may take: with less than all steps' inputs take multiplied, some
-        steps at a time. By default there is no limit; on a modelled machine PopLibs' 0.6.
-    target : Target or str, optional
-        The machine; by default this CPU. A modelled one has PopNN's plan, with the same numbers.
+    out_dtype, available_memory_proportion, strict_memory, target
+        As for `lstm_fwd`.
 
     Returns
     -------
@@ -83,16 +76,7 @@ def rnn_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None,
     >>> popnn.rnn_fwd(np.ones((3, 1, 1), np.float32), [[1.0]], [[1.0]], activation="relu").output.ravel()
     array([1., 2., 3.], dtype=float32)
     """
-    call = forward_call(x, weights_input, weights_output, biases, init_output=init_output, time_steps=time_steps,
-                        activation=activation, out_dtype=out_dtype,
-                        available_memory_proportion=available_memory_proportion)
-    return forward_request("popnn.rnn_fwd", call, RnnForward, out, target)
-
-
-def forward_call(x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *, init_output: Any = None,
-                 **more: Any) -> Called:
-    """Take the arguments of `rnn_fwd`, or raise."""
-    return called("rnn", x, weights_input, weights_output, biases, {"init_output": init_output}, **more)
+    return forward_request("rnn", RnnForward, locals())
 
 
 @op("popnn.rnn_bwd", poplibs="popnn::rnn::rnnBwdSequence", bound=_BOUNDS + "rnn_bwd_bound",
@@ -100,7 +84,8 @@ def forward_call(x: Any, weights_input: Any, weights_output: Any, biases: Any = 
 def rnn_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *, output: Any = None,
             init_output: Any = None, last_output_grad: Any = None, time_steps: Any = None, activation: str = "tanh",
             calc_input_gradients: bool = True, poplibs_exact: bool = False, out: Any = None, out_dtype: object = None,
-            available_memory_proportion: float | None = None, target: Target | str | None = None) -> Any:
+            available_memory_proportion: float | None = None, strict_memory: bool = False,
+            target: Target | str | None = None) -> Any:
     """Return the gradients of a vanilla RNN's inputs, first state and steps (``popnn::rnn::rnnBwdSequence``).
 
     Parameters
@@ -113,20 +98,10 @@ def rnn_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: 
         What it gave; without it the forward pass is run again.
     last_output_grad : array_like [batch, outputs], optional
         With respect to the last state, beside `grad`; by default zero.
-    calc_input_gradients : bool, optional
-        False for an `input_grad` of no elements.
-    poplibs_exact : bool, optional
-        Take 0.2 for the derivative of a hard sigmoid where it is saturated too, as PopLibs does.
     out : tuple of three arrays, optional
         Where the results go.
-    out_dtype : dtype, Format or str, optional
-        As for `rnn_fwd`: the format of `output` and of the results.
-    available_memory_proportion : float, optional
-        The share of the cores' memory that temporaries may take: with less than all steps' inputs take multiplied, some
-        steps at a time, computed again where they were not kept. By default there is no limit; on a modelled machine
-        PopLibs' 0.6.
-    target : Target or str, optional
-        The machine; by default this CPU. A modelled one has PopNN's plan, with the same numbers.
+    calc_input_gradients, poplibs_exact, out_dtype, available_memory_proportion, strict_memory, target
+        As for `lstm_bwd`; the format is that of `output` too.
 
     Returns
     -------
@@ -147,15 +122,4 @@ def rnn_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: 
     >>> popnn.rnn_bwd(grad, x, [[1.0]], [[2.0]], activation="relu").input_grad.ravel()
     array([7., 3., 1.], dtype=float32)
     """
-    call = called_back(grad, x, weights_input, weights_output, biases, output=output, init_output=init_output,
-                       last_output_grad=last_output_grad, time_steps=time_steps, activation=activation,
-                       calc_input_gradients=calc_input_gradients, poplibs_exact=poplibs_exact, out_dtype=out_dtype,
-                       available_memory_proportion=available_memory_proportion)
-    return backward_request("popnn.rnn_bwd", call, RnnBackward, out, target)
-
-
-def called_back(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *,
-                init_output: Any = None, last_output_grad: Any = None, **more: Any) -> CalledBack:
-    """Take the arguments of `rnn_bwd`, or raise."""
-    return backward_call("rnn", grad, x, weights_input, weights_output, biases, init={"init_output": init_output},
-                         last={"last_output_grad": last_output_grad}, **more)
+    return backward_request("rnn", RnnBackward, locals())

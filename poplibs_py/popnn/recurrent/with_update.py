@@ -17,8 +17,8 @@ __all__ = ["BackwardWithUpdate", "gru_bwd_with_wu", "lstm_bwd_with_wu"]
 
 _FORWARD = ("weights_projection", "init_output", "init_cell_state", "time_steps", "attention", "cell_order",
             "activation", "recurrent_activation", "reset_after", "output_full_sequence", "out_dtype",
-            "available_memory_proportion")
-_UPDATE = ("init_output", "cell_order", "reset_after", "out_dtype", "available_memory_proportion")
+            "available_memory_proportion", "strict_memory")
+_UPDATE = ("init_output", "cell_order", "reset_after", "out_dtype", "available_memory_proportion", "strict_memory")
 
 
 class BackwardWithUpdate(NamedTuple):

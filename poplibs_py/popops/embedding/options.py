@@ -8,7 +8,7 @@ from typing import Any
 
 from ...errors import bad_argument, bad_option, bad_type, flag, one_of, whole
 from ...ops import parsed
-from ...planner import POPLIBS_PROPORTION, Memory
+from ...planner import Memory
 
 __all__ = ["EmbeddingOptions"]
 
@@ -80,8 +80,7 @@ class EmbeddingOptions:
     @property
     def memory(self) -> Memory:
         """The limit on temporary memory."""
-        proportion = self.available_memory_proportion
-        return Memory(POPLIBS_PROPORTION if proportion is None else proportion, self.strict_memory)
+        return Memory(self.available_memory_proportion, self.strict_memory).on_machine()
 
     @property
     def one_point(self) -> bool:

@@ -41,6 +41,11 @@ class SoftmaxTiles(Explained):
     target: Target
 
     @property
+    def fits(self) -> bool:
+        """Whether it keeps to its limits: it has none."""
+        return True
+
+    @property
     def exchanged_bytes(self) -> int:
         """Bytes that all tiles receive: none."""
         return 0

@@ -159,7 +159,7 @@ def test_what_cannot_be_factored_or_planned_is_refused_by_name():
             poplin.cholesky(a, options={"blocksize": 8}, target=target)
         assert poplin.cholesky(a, options={"blockSize": 4}, target=target).shape == a.shape
     for _ in range(2):
-        with pytest.warns(MemoryLimitWarning, match="^matmul: available_memory_proportion"):
+        with pytest.warns(MemoryLimitWarning, match=r"^poplin\.cholesky: available_memory_proportion"):
             poplin.cholesky(a, options={"availableMemoryProportion": 1e-6}, target="gc200")
 
 
