@@ -21,7 +21,7 @@ from ..planner.facts import Load, PlanFacts, Table, TileMemory, facts_of
 from ..planner.ladder import complain
 from ..planner.summary import Phase
 from ..target import LinearMapping, Target
-from ..target.exchange import SCALE, scaled_exchange_rate
+from ..target.exchange import cycles_to_receive
 from .model import Vertex, tile_cycles
 
 __all__ = ["Step", "TilePlan", "TileWork", "mapping_words", "memory_of", "tile_plan_facts",
@@ -85,7 +85,7 @@ class Step:
         if self.exchange is not None:
             return self.exchange
         most = max((w.received for w in self.work), default=0)
-        return -(-most * SCALE // scaled_exchange_rate(target))
+        return int(cycles_to_receive(target, most))
 
     @property
     def compute_cycles(self) -> int:

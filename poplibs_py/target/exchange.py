@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..errors import flag, instance, one_of, whole
 from .machine import TYPE_SIZES, Target
 
-__all__ = ["SCALE", "exchange_cycles", "scaled_exchange_rate"]
+__all__ = ["cycles_to_receive", "exchange_cycles", "scaled_exchange_rate"]
 
-#: Bytes and bytes per cycle are both multiplied by this, so that fractional rates round late.
-SCALE = 16
+_SCALE = 16  # of bytes and of bytes per cycle, so that fractional rates round late
 
 
 def scaled_exchange_rate(target: Target) -> int:
     """Sixteenths of a byte a tile receives per cycle, in [1, 2**31 - 1]."""
     instance("target", target, Target, "a Target")
     # half away from zero, as C's round; the rate is positive
-    return int(min(max(1, int(target.exchange_bytes_per_cycle * SCALE + 0.5)), 2**31 - 1))
+    return int(min(max(1, int(target.exchange_bytes_per_cycle * _SCALE + 0.5)), 2**31 - 1))
+
+
+def cycles_to_receive(target: Target, size: Any, shared: bool = False) -> Any:
+    """Cycles for one tile to receive so many bytes, one number or an array of them; see `exchange_cycles`."""
+    return -(-size * _SCALE // (scaled_exchange_rate(target) * (2 if shared and target.exchange_bus_sharing else 1)))
 
 
 def exchange_cycles(target: Target, elements: int, data_type: str, *, shared: bool = False) -> int:
@@ -42,5 +48,4 @@ def exchange_cycles(target: Target, elements: int, data_type: str, *, shared: bo
     """
     one_of("data_type", data_type, tuple(TYPE_SIZES))
     whole("elements", elements, 0, 1 << 62)
-    rate = scaled_exchange_rate(target) * (2 if flag("shared", shared) and target.exchange_bus_sharing else 1)
-    return -(-elements * TYPE_SIZES[data_type] * SCALE // rate)
+    return int(cycles_to_receive(target, elements * TYPE_SIZES[data_type], flag("shared", shared)))

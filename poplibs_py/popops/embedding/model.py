@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...target import Target
-from ...target.exchange import SCALE, scaled_exchange_rate
+from ...target.exchange import cycles_to_receive
 from ..cast_model import cast_vertex_cycles
 from ..fill_model import fill_vertex_cycles
 from ..model import TYPE_BYTES, vector_of
@@ -122,7 +122,7 @@ class EmbeddingModel:
 
     def exchange(self, size: Any) -> Any:
         """Cycles to receive so many bytes."""
-        return _cdiv(size * SCALE, scaled_exchange_rate(self.target))
+        return cycles_to_receive(self.target, size)
 
     def held(self, at: Partition) -> _Held:
         """What a tile holds."""

@@ -12,7 +12,7 @@ cdef inline int64_t input_extent(const Dim* d, int64_t out, int64_t kernel) noex
 
 
 cdef inline int64_t exchange(const Machine* m, int64_t elements, int size) noexcept nogil:
-    return cdiv(elements * size * 16, m.exchange_rate)
+    return cycles_to_receive(elements * size, m.exchange_rate)
 
 
 cdef inline int64_t exchange_inputs(const Pass* p, const Part* at, int64_t elements) noexcept nogil:
@@ -20,7 +20,7 @@ cdef inline int64_t exchange_inputs(const Pass* p, const Part* at, int64_t eleme
     cdef const Machine* m = &p.machine
     cdef bint shared = (m.bus_sharing and p.standard_order
                         and at.splits.out_parallel % m.tiles_per_bus == 0)
-    return cdiv(elements * p.input * 16, m.exchange_rate * (2 if shared else 1))
+    return cycles_to_receive(elements * p.input, m.exchange_rate, shared)
 
 
 # Exchange and convolution memory -------------------------------------------------------------------

@@ -176,10 +176,10 @@ cdef inline int64_t later_stages_exchange(const Pass* p, int64_t outputs, int64_
     count = reduce_stages(depth, p.multi_stage, stages)
     for i in range(count):
         if i:
-            cycles += cdiv(n * p.tile_result * 16, p.machine.exchange_rate)
+            cycles += cycles_to_receive(n * p.tile_result, p.machine.exchange_rate)
         this_depth = cdiv(left, stages[i])
         n = cdiv(n, this_depth)
         left = cdiv(left, this_depth)
     if left > 1 and count:
-        cycles += cdiv(n * p.tile_result * 16, p.machine.exchange_rate)
+        cycles += cycles_to_receive(n * p.tile_result, p.machine.exchange_rate)
     return cycles

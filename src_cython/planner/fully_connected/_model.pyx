@@ -9,6 +9,7 @@ from libc.math cimport ceil, round
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
+from poplibs_py.exchange cimport cycles_to_receive
 from poplibs_py.planner._search cimport CYCLES, DIFFERENCE, MEASURES, TEMP, TILES, Point, Search
 from poplibs_py.whole cimport cdiv, imax, imin
 
@@ -340,14 +341,12 @@ cdef class Model(Search):
     # Exchange ------------------------------------------------------------------------------------------
 
     cdef int64_t _plain_exchange(self, int64_t size) noexcept nogil:
-        return cdiv(16 * size, self.problem.machine.exchange_rate)
+        return cycles_to_receive(size, self.problem.machine.exchange_rate)
 
     cdef int64_t _exchange(self, int64_t size, int64_t neighbours, int64_t tiles) noexcept nogil:
         """Cycles to receive so many bytes where so many neighbouring tiles receive the same."""
-        cdef int64_t rate = self.problem.machine.exchange_rate
-        if self.problem.machine.bus_sharing and (neighbours == tiles or neighbours % 2 == 0):
-            rate *= 2
-        return cdiv(16 * size, rate)
+        cdef bint shared = self.problem.machine.bus_sharing and (neighbours == tiles or neighbours % 2 == 0)
+        return cycles_to_receive(size, self.problem.machine.exchange_rate, shared)
 
     cdef int64_t _neighbours(self, const Point* at, const Pass* q, bint along_x) noexcept nogil:
         """Neighbouring tiles that receive the same: dense rows along x, buckets along z.
