@@ -126,21 +126,33 @@ typedef struct pop_aox {
     const uint16_t *fan_out;
 } __attribute__((aligned(64))) pop_aox;
 
+/* Add a word to the lanes that bits name. */
+POP_INLINE void pop_aox_take(pop_aox_v sums[POP_AOX_PARTS], uint64_t lanes, uint64_t word)
+{
+#pragma GCC unroll 8
+    for (int part = 0; part < POP_AOX_PARTS; part++) {
+#if POP_LEVEL >= POP_LEVEL_AVX512
+        __m512i sum = (__m512i)sums[part];
+        sums[part] = (pop_aox_v)_mm512_mask_xor_epi64(sum, (__mmask8)(lanes >> 8 * part), sum,
+                                                      _mm512_set1_epi64((long long)word));
+#else
+        pop_aox_v lane;
+        for (int l = 0; l < POP_AOX_WIDTH; l++) lane[l] = (uint64_t)(part * POP_AOX_WIDTH + l);
+        sums[part] ^= -((((pop_aox_v){0} + lanes) >> lane) & 1) & word;
+#endif
+    }
+}
+
 /* Each lane starts a jump on: sums of the first 128 states, each taken by the lanes that its bits name. */
 static void pop_aox_seek(pop_aox *g, uint64_t row)
 {
     uint64_t s0 = g->start[0], s1 = g->start[1];
-    pop_aox_v c[POP_AOX_PARTS] = {{0}}, d[POP_AOX_PARTS] = {{0}}, lane[POP_AOX_PARTS];
-    for (int l = 0; l < POP_AOX_LANES; l++) lane[l / POP_AOX_WIDTH][l % POP_AOX_WIDTH] = (uint64_t)l;
+    pop_aox_v c[POP_AOX_PARTS] = {{0}}, d[POP_AOX_PARTS] = {{0}};
     g->row = row;
     pop_aox_jump(row, &s0, &s1);
     for (int i = 0; i < 128; i++) {
-#pragma GCC unroll 8
-        for (int part = 0; part < POP_AOX_PARTS; part++) {
-            pop_aox_v take = -((((pop_aox_v){0} + g->fan_out[i]) >> lane[part]) & 1);
-            c[part] ^= take & s0;
-            d[part] ^= take & s1;
-        }
+        pop_aox_take(c, g->fan_out[i], s0);
+        pop_aox_take(d, g->fan_out[i], s1);
         pop_aox_scalar(&s0, &s1);
     }
     memcpy(g->s0, c, sizeof c);
