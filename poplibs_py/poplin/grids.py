@@ -14,6 +14,7 @@ from ..ops import RESULT, Request, array_operand, modelled_target, op, operand, 
 from ..ops.numpy_ops import told
 from ..ops.parts import Part, results
 from ..popops._codes import copying
+from ..popops._made import made_request
 from ..program import Sequence
 from ..target import Target
 from .factor.params import checked_dtype
@@ -74,11 +75,11 @@ def linspace(left: float, right: float, count: int, *, dtype: object = None, out
     checked_dtype("dtype" if out is None else "out", receiver.format)
     _, lacking = modelled_target(target, "poplin.linspace", lambda _: "of grids")
 
-    def run(made: Array) -> None:
+    def make(result: Array) -> None:
         with np.errstate(over="ignore"):
-            made[...] = _spaced(left, right, count)
+            result[...] = _spaced(left, right, count)
 
-    return Request(run, (RESULT,), receiver, told("linspace", (count,), receiver.format), lacking=lacking, steady=True)
+    return made_request(make, receiver, told("linspace", (count,), receiver.format), lacking)
 
 
 def _spaced(left: float, right: float, count: int) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,13 @@ from ..errors import all_of, bad_argument, real, whole
 from ..formats import FP32, Array, Format, QuarterArray, format_of
 from ..formats.format import preset_of
 from ..formats.reference import encode
+from ..ops import RESULT, Receiver, Request
+from ._codes import copying
 
-__all__ = ["code_of", "coded", "element_of", "shape_of", "write"]
+__all__ = ["code_of", "coded", "element_of", "made_request", "shape_of", "write"]
 
 _MOST = 1 << 62  # bytes
+_KEPT = 1 << 14
 
 
 def element_of(dtype: Any, out: Any, default: Any) -> Any:
@@ -62,6 +66,17 @@ def coded(values: Array, element: Format) -> Array:
         if element == FP32:
             return values.astype(np.float32).view(np.uint32)
         return encode(np.asarray(values, np.float64), element)
+
+
+def made_request(make: Callable[[Array], None], receiver: Receiver, tell: Any, lacking: str) -> Request:
+    """Return the request of numbers that a function writes, the same in each call: a few are kept with the call."""
+    array = receiver.array
+    if array.nbytes > _KEPT:
+        return Request(make, (RESULT,), receiver, tell, lacking=lacking, steady=True)
+    numbers = np.empty(array.shape, array.dtype)
+    make(numbers)
+    program = copying(array.shape, array.itemsize, numbers.strides, array.strides)
+    return Request(program, (numbers, RESULT), receiver, tell, lacking=lacking)
 
 
 def write(result: Array, codes: Any) -> None:

@@ -12,7 +12,7 @@ from ..ops import RESULT, Request, on_tiles, op, planned_on, receive
 from ..ops import argument as array_argument
 from ..ops.numpy_ops import told
 from ..target import Target
-from ._made import code_of, element_of, shape_of, write
+from ._made import code_of, element_of, made_request, shape_of
 from .making_steps import fill_plan, iota_plan, one_hot_plan
 
 __all__ = ["encode_one_hot", "fill", "iota"]
@@ -124,13 +124,12 @@ def iota(n: int, start: int = 0, *, out: Any = None, dtype: object = None,
     receiver = receive("out", out, (count,), None, element)
     plan, lacking = planned_on("popops.iota", target, lambda machine: iota_plan("popops.iota", machine, element, count))
 
-    def run(result: Array) -> None:
+    def make(result: Array) -> None:
         result[...] = np.arange(count, dtype=element)
         if first:
             result += np.asarray(first, element)
 
-    request = Request(run, (RESULT,), receiver, told("iota", (count,), element), lacking=lacking, steady=True)
-    return on_tiles(request, plan)
+    return on_tiles(made_request(make, receiver, told("iota", (count,), element), lacking), plan)
 
 
 @op("popops.fill", poplibs="popops::fill", bound=_BOUND + "fill_bound", draws=_DRAWS + "fill_calls")
@@ -170,8 +169,9 @@ def fill(shape: Any, value: float, *, out: Any = None, dtype: object = None,
     code = code_of("value", scaled, element)
     plan, lacking = planned_on("popops.fill", target, lambda machine: fill_plan("popops.fill", machine, element, sizes))
 
-    def run(result: Array) -> None:
-        write(result, code)
+    kind, number = code.dtype, code[()]
 
-    request = Request(run, (RESULT,), receiver, told("fill", sizes, element), lacking=lacking, steady=True)
-    return on_tiles(request, plan)
+    def make(result: Array) -> None:
+        result.view(kind).fill(number)
+
+    return on_tiles(made_request(make, receiver, told("fill", sizes, element), lacking), plan)
