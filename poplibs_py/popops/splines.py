@@ -13,9 +13,13 @@ from ..ops import RESULT, Operand, Request, array_operand, on_tiles, op, planned
 from ..ops import argument as array_argument
 from ..ops.numpy_ops import told
 from ..ops.parts import Part, results
+from ..program import Sequence
 from ..target import Target
 from ._made import coded, write
+from .cast import cast
 from .making_steps import basis_plan, image_plan, weighting_plan
+from .map import map as fused
+from .sequence import SequenceBuilder
 
 __all__ = ["SplineBasis", "normalise_image", "spline_basis", "spline_weighting"]
 
@@ -89,20 +93,22 @@ def normalise_image(x: Any, offsets: Any, scales: Any, in_scale: float = 1.0, *,
     plan, lacking = planned_on("popops.normalise_image", target, lambda machine: image_plan(
         "popops.normalise_image", machine, dtype, pixels))
 
-    def run(pixels: Array, first: Array, second: Array, result: Array) -> None:
-        with np.errstate(all="ignore"):
-            less, times = first.astype(np.float32), second.astype(np.float32)
-            for c in range(3):
-                made = pixels[..., c].astype(np.float32)
-                made *= np.float32(factor)
-                made -= less[c]
-                made *= times[c]
-                result[..., c] = made
-            result[..., 3] = 0
-
+    run = _normalising(source.array, constants[0].array, constants[1].array, receiver.array, factor)
     request = Request(run, (source, *constants, RESULT), receiver, told("normalise_image", source.shape, dtype),
-                      lacking=lacking, steady=True)
+                      lacking=lacking)
     return on_tiles(request, plan)
+
+
+def _normalising(x: Array, offsets: Array, scales: Array, result: Array, factor: float) -> Sequence:
+    """Return what normalises pixels that lie as an array's do."""
+    steps = SequenceBuilder(x, offsets, scales, result)
+    *read, made = steps.operands
+    pixels, less, times = (a if a.dtype == np.float32 else steps.call(cast, a, FP32) for a in read)
+    for c in range(3):
+        steps.call(fused, lambda p, o, s: (p * factor - o) * s, pixels[..., c], less[c, ...], times[c, ...],
+                   out=made[..., c])
+    steps.copy(np.zeros(made.shape[:-1], made.dtype), made[..., 3])
+    return steps.made()
 
 
 @op("popops.spline_basis", poplibs="popops::splineBasis", bound=_BOUND + "spline_basis_bound",
