@@ -113,11 +113,9 @@ def halve(x: object, *, out: Any = None, out_dtype: object = None, target: Targe
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.halve([-1.5, 2.0])
     array([-0.75,  1.  ], dtype=float32)
     """
-    return requested("halve", out, out_dtype, target, x=x)
 
 
 ''', before=True),

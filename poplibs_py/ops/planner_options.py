@@ -11,7 +11,7 @@ from ..errors import InvalidArgumentError, InvalidOptionError, described, real, 
 from ..target.types import data_type
 from .options import check_mapping, number, parsed
 
-__all__ = ["PlannerOptions", "at_least_zero", "choice", "count", "option", "positive", "type_option", "word"]
+__all__ = ["PlannerOptions", "at_least_zero", "boolean", "count", "option", "positive", "type_option", "word"]
 
 Check = Callable[[str, object], Any]
 
@@ -33,7 +33,7 @@ def positive(key: str, value: object) -> float:
     return found
 
 
-def choice(key: str, value: object) -> bool:
+def boolean(key: str, value: object) -> bool:
     """Return True or False."""
     if isinstance(value, str) and value.lower() in ("true", "false"):
         return value.lower() == "true"
@@ -77,7 +77,7 @@ def _refused(key: str, value: object, allowed: str) -> InvalidOptionError:
     return InvalidOptionError(f"{key}: got {described(value)}; allowed: {allowed}")
 
 
-def option(default: Any, check: Check = choice, spelling: str = "") -> Any:
+def option(default: Any, check: Check = boolean, spelling: str = "") -> Any:
     """Return a field of `PlannerOptions`.
 
     Parameters

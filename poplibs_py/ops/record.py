@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import difflib
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import wraps
 from importlib import import_module
+from inspect import signature
 from typing import Any, TypeVar, cast
 
 from ..errors import UnsupportedError, bad_argument, bad_type, described
 from ..program import Face
 from .road import travel
 
-__all__ = ["Catalogue", "Function", "Op", "catalogue", "op"]
+__all__ = ["Catalogue", "Function", "Op", "catalogue", "described_by", "op"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -117,14 +120,16 @@ def op(name: str, *, poplibs: str = "", bound: str, draws: str, written: str | N
        values: tuple[str, ...] = (), reference: str = "") -> Callable[[Function], Function]:
     """Make a function that describes a call the face of an op, and put its record in the catalogue.
 
-    The function documents the op, but for the errors that all ops raise. Given a call's arguments it returns a
+    The function documents the op, but for the errors that all ops raise and the import of its library that examples
+    begin with. Given a call's arguments it returns a
     `Request`; the road does the rest.
     """
     record = Op(name, poplibs, bound, draws, written, values, reference)
 
     def face_of(function: Function) -> Function:
         catalogue.add(record)
-        function.__doc__ = _completed(function.__doc__ or "", "target" in function.__annotations__)
+        on_machines = "target" in function.__annotations__
+        function.__doc__ = _completed(function.__doc__ or "", name.partition(".")[0], on_machines)
         return cast(Function, Face(function, travel, record, written, values))
 
     return face_of
@@ -136,13 +141,34 @@ _RAISES = """
     InvalidTypeError, InvalidArgumentError
         If an argument is of the wrong kind, shape or value. Nothing has been written then.
 """
+_EXAMPLES = "    Examples\n    --------\n"
 _UNSUPPORTED = """    UnsupportedError
         If `target` names a machine that has no vertex for it.
 """
 
 
-def _completed(doc: str, on_machines: bool) -> str:
-    """Return a docstring with the errors that every op raises, where it tells of no others."""
+def described_by(function: Function, describe: Callable[..., Any]) -> Function:
+    """Return a function like one that has a docstring alone: it describes a call as another does of its arguments."""
+    taken = signature(function)
+
+    @wraps(function)
+    def call(*args: Any, **named: Any) -> Any:
+        try:
+            said = taken.bind(*args, **named)
+        except TypeError as error:
+            raise TypeError(f"{function.__name__}() {error}") from None
+        said.apply_defaults()
+        return describe(**said.arguments)
+
+    return cast(Function, call)
+
+
+def _completed(doc: str, library: str, on_machines: bool) -> str:
+    """Return a docstring with its examples' import, and the errors that every op raises where it tells of no others."""
+    doc, begun, examples = doc.partition(_EXAMPLES)
+    if f"{library}." in examples and not re.search(rf"import .*\b{library}\b", examples):
+        begun += f"    >>> from {_PACKAGE} import {library}\n"
+    doc += begun + examples
     if "    Raises\n" in doc or "    Returns\n" not in doc:
         return doc
     places = [at for section in ("Warns", "Notes", "Examples") if (at := doc.find(f"\n    {section}\n")) >= 0]

@@ -66,7 +66,6 @@ def linspace(left: float, right: float, count: int, *, dtype: object = None, out
 
     Examples
     --------
-    >>> from poplibs_py import poplin
     >>> poplin.linspace(0, 1, 5)
     array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
     """
@@ -123,7 +122,6 @@ def meshgrid2d(x: Any, y: Any, *, out: Any = None, target: Target | str | None =
 
     Examples
     --------
-    >>> from poplibs_py import poplin
     >>> poplin.meshgrid2d([1.0, 2.0], [3.0])
     Grid(xs=array([[1., 2.]], dtype=float32), ys=array([[3., 3.]], dtype=float32))
     """

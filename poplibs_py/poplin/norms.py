@@ -90,7 +90,6 @@ def norm_statistics(acts: Any, eps: float, *, unbiased_var_estimate: bool = Fals
 
     Examples
     --------
-    >>> from poplibs_py import poplin
     >>> poplin.norm_statistics([[1.0, 4.0], [3.0, 4.0]], 0.25).mean
     array([2., 4.], dtype=float32)
     """
@@ -143,7 +142,6 @@ def norm_whiten(acts: Any, mean: Any, inv_std_dev: Any, *, out: Any = None, out_
 
     Examples
     --------
-    >>> from poplibs_py import poplin
     >>> poplin.norm_whiten([[1.0, 4.0]], [0.5, 0.0], [2.0, 1.0])
     array([[1., 4.]], dtype=float32)
     """
@@ -180,7 +178,6 @@ def normalise(whitened: Any, gamma: Any, beta: Any, *, out: Any = None, out_dtyp
 
     Examples
     --------
-    >>> from poplibs_py import poplin
     >>> poplin.normalise([[1.0, 2.0]], [3.0, 4.0], [0.5, 0.0])
     array([[3.5, 8. ]], dtype=float32)
     """
@@ -208,7 +205,6 @@ def norm_gradients(grad: Any, gamma: Any, *, out: Any = None, out_dtype: object 
 
     Examples
     --------
-    >>> from poplibs_py import poplin
     >>> poplin.norm_gradients([[1.0, 2.0]], [3.0, 4.0])
     array([[3., 8.]], dtype=float32)
     """
@@ -241,7 +237,6 @@ def norm_param_gradients(grad: Any, whitened: Any, *, out: Any = None, out_dtype
 
     Examples
     --------
-    >>> from poplibs_py import poplin
     >>> poplin.norm_param_gradients([[1.0], [2.0]], [[3.0], [4.0]]).gamma_grad
     array([11.], dtype=float32)
     """
@@ -294,7 +289,6 @@ def norm_statistics_gradients(grad: Any, whitened: Any, inv_std_dev: Any, *, unb
 
     Examples
     --------
-    >>> from poplibs_py import poplin
     >>> poplin.norm_statistics_gradients([[1.0], [0.0]], [[1.0], [-1.0]], [2.0])
     array([[0.],
            [0.]], dtype=float32)

@@ -319,7 +319,6 @@ def batch_normalise(x: Any, multiplicand: Any, addend: Any, *, out: Any = None, 
 
     Examples
     --------
-    >>> from poplibs_py import popnn
     >>> popnn.batch_normalise([[1.0, 4.0]], [0.5, 1.0], [0.0, -2.0])
     array([[0.5, 2. ]], dtype=float32)
     """

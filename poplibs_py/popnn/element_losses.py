@@ -133,7 +133,6 @@ def mse_loss(x: Any, expected: Any, weights: Any = None, axis: int | tuple[int, 
 
     Examples
     --------
-    >>> from poplibs_py import popnn
     >>> popnn.mse_loss([[1.0, 2.0]], [[0.0, 4.0]], reduction="mean")
     Loss(loss=array([2.5], dtype=float32), deltas=array([[ 1., -2.]], dtype=float32))
     """
@@ -158,7 +157,6 @@ def huber_loss(x: Any, expected: Any, weights: Any = None, axis: int | tuple[int
 
     Examples
     --------
-    >>> from poplibs_py import popnn
     >>> popnn.huber_loss([[0.5, 4.0]], [[0.0, 1.0]])
     Loss(loss=array([2.625], dtype=float32), deltas=array([[0.5, 1. ]], dtype=float32))
     """
@@ -180,7 +178,6 @@ def binary_cross_entropy(x: Any, expected: Any, weights: Any = None, axis: int |
 
     Examples
     --------
-    >>> from poplibs_py import popnn
     >>> popnn.binary_cross_entropy([[0.5, 0.25]], [[1.0, 0.0]])
     Loss(loss=array([0.98082924], dtype=float32), deltas=array([[-2.       ,  1.3333334]], dtype=float32))
     """
@@ -206,7 +203,6 @@ def binary_cross_entropy_with_logits(x: Any, expected: Any, weights: Any = None,
 
     Examples
     --------
-    >>> from poplibs_py import popnn
     >>> made = popnn.binary_cross_entropy_with_logits([[0.0, -2.0]], [[1.0, 0.0]])
     >>> made.loss.round(4), made.deltas.round(4)
     (array([0.8201], dtype=float32), array([[-0.5   ,  0.1192]], dtype=float32))
@@ -227,7 +223,6 @@ def kl_divergence(x: Any, expected: Any, weights: Any = None, axis: int | tuple[
 
     Examples
     --------
-    >>> from poplibs_py import popnn
     >>> popnn.kl_divergence([[-1.0, -0.5]], [[1.0, 0.0]])
     Loss(loss=array([1.], dtype=float32), deltas=array([[-1., -0.]], dtype=float32))
     """

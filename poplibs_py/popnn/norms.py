@@ -305,7 +305,6 @@ def layer_norm(x: Any, gamma: Any = None, beta: Any = None, axes: Any = -1, *, e
 
     Examples
     --------
-    >>> from poplibs_py import popnn
     >>> popnn.layer_norm([[1.0, 3.0], [2.0, 2.0]])
     array([[-0.999995,  0.999995],
            [ 0.      ,  0.      ]], dtype=float32)
@@ -325,7 +324,6 @@ def layer_norm_grad(grad: Any, x: Any, gamma: Any = None, axes: Any = -1, *, eps
 
     Examples
     --------
-    >>> from poplibs_py import popnn
     >>> popnn.layer_norm_grad([[1.0, 0.0]], [[1.0, 3.0]]).beta_grad
     array([1., 0.], dtype=float32)
     """
@@ -344,7 +342,6 @@ def rms_norm(x: Any, gamma: Any = None, axes: Any = -1, *, eps: float = 1e-5, ou
 
     Examples
     --------
-    >>> from poplibs_py import popnn
     >>> popnn.rms_norm([[1.0, 7.0]], eps=0.0)
     array([[0.2, 1.4]], dtype=float32)
     """
@@ -363,7 +360,6 @@ def rms_norm_grad(grad: Any, x: Any, gamma: Any = None, axes: Any = -1, *, eps: 
 
     Examples
     --------
-    >>> from poplibs_py import popnn
     >>> popnn.rms_norm_grad([[1.0, 0.0]], [[1.0, 7.0]]).gamma_grad
     array([0.19999996, 0.        ], dtype=float32)
     """
@@ -384,7 +380,6 @@ def group_norm(x: Any, groups: int, gamma: Any = None, beta: Any = None, *, stri
 
     Examples
     --------
-    >>> from poplibs_py import popnn
     >>> popnn.group_norm([[1.0, 3.0, 2.0, 2.0]], 2)
     array([[-0.999995,  0.999995,  0.      ,  0.      ]], dtype=float32)
     """
@@ -405,7 +400,6 @@ def group_norm_grad(grad: Any, x: Any, groups: int, gamma: Any = None, *, stride
 
     Examples
     --------
-    >>> from poplibs_py import popnn
     >>> popnn.group_norm_grad([[1.0, 0.0, 2.0, 0.0]], [[1.0, 3.0, 2.0, 2.0]], 2).beta_grad
     array([1., 0., 2., 0.], dtype=float32)
     """
@@ -426,7 +420,6 @@ def instance_norm(x: Any, gamma: Any = None, beta: Any = None, *, eps: float = 1
 
     Examples
     --------
-    >>> from poplibs_py import popnn
     >>> popnn.instance_norm([[[1.0, 3.0], [2.0, 2.0]]])
     array([[[-0.999995,  0.999995],
             [ 0.      ,  0.      ]]], dtype=float32)
@@ -448,7 +441,6 @@ def instance_norm_grad(grad: Any, x: Any, gamma: Any = None, *, eps: float = 1e-
 
     Examples
     --------
-    >>> from poplibs_py import popnn
     >>> popnn.instance_norm_grad([[[1.0, 0.0], [2.0, 0.0]]], [[[1.0, 3.0], [2.0, 2.0]]]).beta_grad
     array([1., 2.], dtype=float32)
     """
@@ -469,7 +461,6 @@ def batch_norm(x: Any, gamma: Any = None, beta: Any = None, *, eps: float = 1e-5
 
     Examples
     --------
-    >>> from poplibs_py import popnn
     >>> popnn.batch_norm([[[1.0, 3.0], [2.0, 2.0]]])
     array([[[-0.999995,  0.999995],
             [ 0.      ,  0.      ]]], dtype=float32)
@@ -491,7 +482,6 @@ def batch_norm_grad(grad: Any, x: Any, gamma: Any = None, *, eps: float = 1e-5, 
 
     Examples
     --------
-    >>> from poplibs_py import popnn
     >>> popnn.batch_norm_grad([[[1.0, 0.0], [2.0, 0.0]]], [[[1.0, 3.0], [2.0, 2.0]]]).beta_grad
     array([1., 2.], dtype=float32)
     """

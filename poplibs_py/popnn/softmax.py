@@ -154,7 +154,6 @@ def softmax(x: Any, axis: int | tuple[int, ...] = -1, *, mask: Any = None, scale
 
     Examples
     --------
-    >>> from poplibs_py import popnn
     >>> popnn.softmax([[1.0, 2.0], [0.0, 0.0]])
     array([[0.26894143, 0.7310586 ],
            [0.5       , 0.5       ]], dtype=float32)
@@ -175,7 +174,6 @@ def scaled_softmax_stable(x: Any, axis: int | tuple[int, ...] = -1, *, mask: Any
 
     Examples
     --------
-    >>> from poplibs_py import popnn
     >>> popnn.scaled_softmax_stable([0.0, 0.0])
     array([31000., 31000.], dtype=float32)
     """
@@ -193,7 +191,6 @@ def log_softmax(x: Any, axis: int | tuple[int, ...] = -1, *, mask: Any = None, s
 
     Examples
     --------
-    >>> from poplibs_py import popnn
     >>> popnn.log_softmax([1.0, 2.0])
     array([-1.3132616 , -0.31326166], dtype=float32)
     """
@@ -211,7 +208,6 @@ def softmax_grad(grad: Any, y: Any, axis: int | tuple[int, ...] = -1, *, scale: 
 
     Examples
     --------
-    >>> from poplibs_py import popnn
     >>> popnn.softmax_grad([1.0, 0.0], [0.25, 0.75])
     array([ 0.1875, -0.1875], dtype=float32)
     """
@@ -229,7 +225,6 @@ def log_softmax_grad(grad: Any, y: Any, axis: int | tuple[int, ...] = -1, *, sca
 
     Examples
     --------
-    >>> from poplibs_py import popnn
     >>> popnn.log_softmax_grad([1.0, 0.0], [0.0, float("-inf")])
     array([0., 0.], dtype=float32)
     """

@@ -14,7 +14,7 @@ from ..formats import FP32, Format
 from ..formats.bounds import Ball
 from ..formats.reference import default_overflow
 from ..ops import Operand, Receiver, Request, modelled_target, op, receive
-from ..ops.record import Function
+from ..ops.record import Function, described_by
 from ..target import Target, resolve_target
 from ..target.types import type_of
 from ._made import shape_of
@@ -29,7 +29,7 @@ from .cast_model import cast_lacks
 from .nonlinearity_model import nonlinearity_op
 from .plan import ElementwisePlan, planned
 
-__all__ = ["ELEMENTWISE", "ElementwiseOp", "elementwise", "plan_elementwise", "requested"]
+__all__ = ["ELEMENTWISE", "ElementwiseOp", "elementwise", "plan_elementwise"]
 
 _MOST_ELEMENTS = 1 << 62
 
@@ -264,7 +264,7 @@ def elementwise(poplibs: str, vertex_op: str, reference: Callable[..., Any], ulp
                 tells: bool = False, conditions: tuple[str, ...] = (),
                 more: Callable[..., Any] | None = None,
                 exact: Callable[..., Any] | None = None) -> Callable[[Function], Function]:
-    """Make a function that returns its `requested` the operation of its name, and beside it ``<name>_bound``.
+    """Make a function that has a docstring alone the operation of its name, and beside it ``<name>_bound``.
 
     Parameters
     ----------
@@ -287,15 +287,14 @@ def elementwise(poplibs: str, vertex_op: str, reference: Callable[..., Any], ulp
         module = function.__module__.partition(".")[2]
         record = op(f"popops.{name}", poplibs=poplibs, bound=f"{module}:{name}_bound",
                     draws=f"testing.elementwise_calls:{name}")
-        return record(function)
+
+        def describe(out: Any, out_dtype: object, target: Target | str | None, poplibs_exact: object = False,
+                     **operands: Any) -> Any:
+            return row.chosen(poplibs_exact).request(operands, out, out_dtype, target)
+
+        return record(described_by(function, describe))
 
     return make
-
-
-def requested(name: str, out: Any, out_dtype: object, target: Target | str | None, poplibs_exact: object = False,
-              **operands: Any) -> Any:
-    """Describe a call of an operation of `ELEMENTWISE`, given its operands by their names."""
-    return ELEMENTWISE[name].chosen(poplibs_exact).request(operands, out, out_dtype, target)
 
 
 def plan_elementwise(op: str, shape: Sequence[int], *, dtype: object = "float16", out_dtype: object = None,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..target import Target
-from ._elementwise import ELEMENTWISE, elementwise, requested
+from ._elementwise import ELEMENTWISE, elementwise
 from .reference import div_reference, pow_reference
 
 
@@ -24,11 +24,9 @@ def add(a: object, b: object, *, out: Any = None, out_dtype: object = None, targ
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.add([1.5, 2.0], 1.0)
     array([2.5, 3. ], dtype=float32)
     """
-    return requested("add", out, out_dtype, target, a=a, b=b)
 
 
 @elementwise("popops::sub", "SUBTRACT", np.subtract, ulp=0.5, kinds="fiu")
@@ -41,11 +39,9 @@ def sub(a: object, b: object, *, out: Any = None, out_dtype: object = None, targ
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.sub([1.5, 2.0], 1.0)
     array([0.5, 1. ], dtype=float32)
     """
-    return requested("sub", out, out_dtype, target, a=a, b=b)
 
 
 @elementwise("popops::mul", "MULTIPLY", np.multiply, ulp=0.5, kinds="fiu")
@@ -58,11 +54,9 @@ def mul(a: object, b: object, *, out: Any = None, out_dtype: object = None, targ
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.mul([1.5, 2.0], 3.0)
     array([4.5, 6. ], dtype=float32)
     """
-    return requested("mul", out, out_dtype, target, a=a, b=b)
 
 
 @elementwise("popops::div", "DIVIDE", div_reference, ulp=0.5, kinds="fiu")
@@ -76,11 +70,9 @@ def div(a: object, b: object, *, out: Any = None, out_dtype: object = None, targ
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.div([7.0, 1.0], [2.0, 3.0])
     array([3.5       , 0.33333334], dtype=float32)
     """
-    return requested("div", out, out_dtype, target, a=a, b=b)
 
 
 @elementwise("popops::rem", "REMAINDER", np.fmod, kinds="fiu")
@@ -94,11 +86,9 @@ def rem(a: object, b: object, *, out: Any = None, out_dtype: object = None, targ
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.rem([7.0, -7.0], 4.0)
     array([ 3., -3.], dtype=float32)
     """
-    return requested("rem", out, out_dtype, target, a=a, b=b)
 
 
 @elementwise("", "FLOOR_DIVIDE", np.floor_divide, ulp=0.51, kinds="fiu")
@@ -112,11 +102,9 @@ def floor_divide(a: object, b: object, *, out: Any = None, out_dtype: object = N
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.floor_divide([7.0, -7.0], 4.0)
     array([ 1., -2.], dtype=float32)
     """
-    return requested("floor_divide", out, out_dtype, target, a=a, b=b)
 
 
 @elementwise("", "FLOOR_REMAINDER", np.remainder, ulp=0.5, kinds="fiu")
@@ -130,11 +118,9 @@ def remainder(a: object, b: object, *, out: Any = None, out_dtype: object = None
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.remainder([7.0, -7.0], 4.0)
     array([3., 1.], dtype=float32)
     """
-    return requested("remainder", out, out_dtype, target, a=a, b=b)
 
 
 @elementwise("popops::pow", "POWER", pow_reference, ulp=1, kinds="fiu")
@@ -148,11 +134,9 @@ def pow(a: object, b: object, *, out: Any = None, out_dtype: object = None, targ
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.pow([2.0, 9.0], [10.0, 0.5])
     array([1024.,    3.], dtype=float32)
     """
-    return requested("pow", out, out_dtype, target, a=a, b=b)
 
 
 @elementwise("popops::atan2", "ATAN2", np.arctan2, ulp=1)
@@ -166,11 +150,9 @@ def atan2(a: object, b: object, *, out: Any = None, out_dtype: object = None,
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.atan2([1.0, -1.0], [1.0, 0.0])
     array([ 0.7853982, -1.5707964], dtype=float32)
     """
-    return requested("atan2", out, out_dtype, target, a=a, b=b)
 
 
 @elementwise("popops::max", "MAXIMUM", np.maximum, kinds="fiu")
@@ -184,11 +166,9 @@ def maximum(a: object, b: object, *, out: Any = None, out_dtype: object = None,
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.maximum([1.5, -1.0], 0.5)
     array([1.5, 0.5], dtype=float32)
     """
-    return requested("maximum", out, out_dtype, target, a=a, b=b)
 
 
 @elementwise("popops::min", "MINIMUM", np.minimum, kinds="fiu")
@@ -202,11 +182,9 @@ def minimum(a: object, b: object, *, out: Any = None, out_dtype: object = None,
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.minimum([1.5, -1.0], 0.5)
     array([ 0.5, -1. ], dtype=float32)
     """
-    return requested("minimum", out, out_dtype, target, a=a, b=b)
 
 
 @elementwise("", "FMAX", np.fmax)
@@ -219,11 +197,9 @@ def fmax(a: object, b: object, *, out: Any = None, out_dtype: object = None, tar
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.fmax([1.5, float("nan")], 0.5)
     array([1.5, 0.5], dtype=float32)
     """
-    return requested("fmax", out, out_dtype, target, a=a, b=b)
 
 
 @elementwise("", "FMIN", np.fmin)
@@ -236,11 +212,9 @@ def fmin(a: object, b: object, *, out: Any = None, out_dtype: object = None, tar
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.fmin([1.5, float("nan")], 0.5)
     array([0.5, 0.5], dtype=float32)
     """
-    return requested("fmin", out, out_dtype, target, a=a, b=b)
 
 
 @elementwise("popops::eq", "EQUAL", np.equal, kinds="fiub", tells=True)
@@ -253,11 +227,9 @@ def eq(a: object, b: object, *, out: Any = None, out_dtype: object = None, targe
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.eq([1.5, 2.0], 2.0)
     array([False,  True])
     """
-    return requested("eq", out, out_dtype, target, a=a, b=b)
 
 
 @elementwise("popops::neq", "NOT_EQUAL", np.not_equal, kinds="fiub", tells=True)
@@ -270,11 +242,9 @@ def neq(a: object, b: object, *, out: Any = None, out_dtype: object = None, targ
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.neq([1.5, 2.0], 2.0)
     array([ True, False])
     """
-    return requested("neq", out, out_dtype, target, a=a, b=b)
 
 
 @elementwise("popops::gt", "GREATER_THAN", np.greater, kinds="fiub", tells=True)
@@ -287,11 +257,9 @@ def gt(a: object, b: object, *, out: Any = None, out_dtype: object = None, targe
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.gt([1.5, 2.0], 1.75)
     array([False,  True])
     """
-    return requested("gt", out, out_dtype, target, a=a, b=b)
 
 
 @elementwise("popops::gteq", "GREATER_THAN_EQUAL", np.greater_equal, kinds="fiub", tells=True)
@@ -304,11 +272,9 @@ def gteq(a: object, b: object, *, out: Any = None, out_dtype: object = None, tar
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.gteq([1.5, 2.0], 2.0)
     array([False,  True])
     """
-    return requested("gteq", out, out_dtype, target, a=a, b=b)
 
 
 @elementwise("popops::lt", "LESS_THAN", np.less, kinds="fiub", tells=True)
@@ -321,11 +287,9 @@ def lt(a: object, b: object, *, out: Any = None, out_dtype: object = None, targe
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.lt([1.5, 2.0], 1.75)
     array([ True, False])
     """
-    return requested("lt", out, out_dtype, target, a=a, b=b)
 
 
 @elementwise("popops::lteq", "LESS_THAN_EQUAL", np.less_equal, kinds="fiub", tells=True)
@@ -338,11 +302,9 @@ def lteq(a: object, b: object, *, out: Any = None, out_dtype: object = None, tar
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.lteq([1.5, 2.0], 1.5)
     array([ True, False])
     """
-    return requested("lteq", out, out_dtype, target, a=a, b=b)
 
 
 @elementwise("popops::varianceToInvStdDev", "VARIANCE_TO_INV_STD_DEV", lambda variance,
@@ -357,11 +319,9 @@ def variance_to_inv_std_dev(variance: object, eps: object, *, out: Any = None, o
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.variance_to_inv_std_dev([4.0, 0.25], 0.0)
     array([0.5, 2. ], dtype=float32)
     """
-    return requested("variance_to_inv_std_dev", out, out_dtype, target, variance=variance, eps=eps)
 
 
 @elementwise("popops::invStdDevToVariance", "INV_STD_DEV_TO_VARIANCE", lambda inv_std_dev,
@@ -377,11 +337,9 @@ def inv_std_dev_to_variance(inv_std_dev: object, eps: object, *, out: Any = None
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.inv_std_dev_to_variance([0.5, 2.0], 0.0)
     array([4.  , 0.25], dtype=float32)
     """
-    return requested("inv_std_dev_to_variance", out, out_dtype, target, inv_std_dev=inv_std_dev, eps=eps)
 
 
 __all__ = [name for name in ELEMENTWISE if name in globals()]

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from ..ops import Request, argument, op
-from ..ops.record import Function
+from ..ops.record import Function, described_by
 from ..target import Target
 from ._map import expressions_of, mapped
 from .binary import fmax, fmin, gt, lt, maximum, minimum, pow
@@ -110,15 +110,9 @@ def _arrays(operands: Mapping[str, Any]) -> tuple[Any, ...]:
                  for name, value in operands.items())
 
 
-def _requested(name: str, out: Any, out_dtype: object, target: Target | str | None, **operands: Any) -> Request:
-    """Describe a call of a gradient, given its operands by their names."""
-    return mapped(_outputs(name, len(operands)), True, _arrays(operands), out, out_dtype, False, False, target, name,
-                  tuple(operands))
-
-
 def _gradient(expressions: Callable[..., Any], of: str, notes: str = "",
               draws: str = "binary_gradient_calls") -> Callable[[Function], Function]:
-    """Make a function that returns its `_requested` the gradient of its name, and beside it ``<name>_bound``."""
+    """Make a function that has a docstring alone the gradient of its name, and beside it ``<name>_bound``."""
     def make(function: Function) -> Function:
         name, code = function.__name__, function.__code__
         operands = code.co_varnames[:code.co_argcount]
@@ -139,7 +133,12 @@ def _gradient(expressions: Callable[..., Any], of: str, notes: str = "",
         function.__globals__[f"{name}_bound"] = bound
         record = op(f"popops.{name}", bound=f"popops.binary_gradients:{name}_bound",
                     draws=f"testing.map_calls:{draws}")
-        return record(function)
+
+        def describe(out: Any, out_dtype: object, target: Target | str | None, **given: Any) -> Request:
+            return mapped(_outputs(name, len(operands)), True, _arrays(given), out, out_dtype, False, False, target,
+                          name, operands)
+
+        return record(described_by(function, describe))
 
     return make
 
@@ -151,11 +150,9 @@ def mul_grad(grad: object, a: object, b: object, *, out: Any = None, out_dtype: 
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.mul_grad([1.0, 2.0], [3.0, 4.0], 5.0)
     (array([ 5., 10.], dtype=float32), array([3., 8.], dtype=float32))
     """
-    return _requested("mul_grad", out, out_dtype, target, grad=grad, a=a, b=b)
 
 
 @_gradient(_of_div, "a and b")
@@ -165,11 +162,9 @@ def div_grad(grad: object, a: object, b: object, *, out: Any = None, out_dtype: 
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.div_grad([1.0, 2.0], [3.0, 4.0], 2.0)
     (array([0.5, 1. ], dtype=float32), array([-0.75, -2.  ], dtype=float32))
     """
-    return _requested("div_grad", out, out_dtype, target, grad=grad, a=a, b=b)
 
 
 @_gradient(_of_pow, "a and b",
@@ -180,11 +175,9 @@ def pow_grad(grad: object, a: object, b: object, *, out: Any = None, out_dtype: 
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.pow_grad([1.0, 2.0], [3.0, 1.0], 2.0)
     (array([6., 4.], dtype=float32), array([9.88751, 0.     ], dtype=float32))
     """
-    return _requested("pow_grad", out, out_dtype, target, grad=grad, a=a, b=b)
 
 
 @_gradient(_of_atan2, "a and b")
@@ -194,11 +187,9 @@ def atan2_grad(grad: object, a: object, b: object, *, out: Any = None, out_dtype
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.atan2_grad([1.0, 2.0], [0.0, 1.0], [2.0, 1.0])
     (array([0.5, 1. ], dtype=float32), array([-0., -1.], dtype=float32))
     """
-    return _requested("atan2_grad", out, out_dtype, target, grad=grad, a=a, b=b)
 
 
 @_gradient(_of_extreme(maximum), "a and b",
@@ -209,11 +200,9 @@ def maximum_grad(grad: object, a: object, b: object, *, out: Any = None, out_dty
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.maximum_grad([1.0, 2.0], [3.0, 1.0], [2.0, 1.0])
     (array([1., 1.], dtype=float32), array([0., 1.], dtype=float32))
     """
-    return _requested("maximum_grad", out, out_dtype, target, grad=grad, a=a, b=b)
 
 
 @_gradient(_of_extreme(minimum), "a and b",
@@ -224,11 +213,9 @@ def minimum_grad(grad: object, a: object, b: object, *, out: Any = None, out_dty
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.minimum_grad([1.0, 2.0], [3.0, 1.0], [2.0, 1.0])
     (array([0., 1.], dtype=float32), array([1., 1.], dtype=float32))
     """
-    return _requested("minimum_grad", out, out_dtype, target, grad=grad, a=a, b=b)
 
 
 @_gradient(_of_extreme(fmax), "a and b",
@@ -239,11 +226,9 @@ def fmax_grad(grad: object, a: object, b: object, *, out: Any = None, out_dtype:
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.fmax_grad([1.0, 2.0], [3.0, 1.0], [2.0, 1.0])
     (array([1., 1.], dtype=float32), array([0., 1.], dtype=float32))
     """
-    return _requested("fmax_grad", out, out_dtype, target, grad=grad, a=a, b=b)
 
 
 @_gradient(_of_extreme(fmin), "a and b",
@@ -254,11 +239,9 @@ def fmin_grad(grad: object, a: object, b: object, *, out: Any = None, out_dtype:
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.fmin_grad([1.0, 2.0], [3.0, 1.0], [2.0, 1.0])
     (array([0., 1.], dtype=float32), array([1., 1.], dtype=float32))
     """
-    return _requested("fmin_grad", out, out_dtype, target, grad=grad, a=a, b=b)
 
 
 @_gradient(_of_select, "select's a and b", draws="select_grad_calls")
@@ -268,11 +251,9 @@ def select_grad(grad: object, condition: object, *, out: Any = None, out_dtype: 
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.select_grad([1.0, 2.0], [True, False])
     (array([1., 0.], dtype=float32), array([0., 2.], dtype=float32))
     """
-    return _requested("select_grad", out, out_dtype, target, grad=grad, condition=condition)
 
 
 @_gradient(_of_clamp, "x, low and high",
@@ -283,8 +264,6 @@ def clamp_grad(grad: object, x: object, low: object, high: object, *, out: Any =
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.clamp_grad([1.0, 2.0], [0.5, 3.0], 0.0, 1.0)
     (array([1., 0.], dtype=float32), array([0., 0.], dtype=float32), array([0., 2.], dtype=float32))
     """
-    return _requested("clamp_grad", out, out_dtype, target, grad=grad, x=x, low=low, high=high)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..target import Target
-from ._elementwise import ELEMENTWISE, elementwise, requested
+from ._elementwise import ELEMENTWISE, elementwise
 from .reference import (
     count_leading_zeros_reference,
     popcount_reference,
@@ -30,11 +30,9 @@ def bitwise_not(x: object, *, out: Any = None, out_dtype: object = None, target:
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.bitwise_not([0, 5])
     array([-1, -6])
     """
-    return requested("bitwise_not", out, out_dtype, target, x=x)
 
 
 @elementwise("popops::popcount", "POPCOUNT", popcount_reference, kinds="iu")
@@ -47,11 +45,9 @@ def popcount(x: object, *, out: Any = None, out_dtype: object = None, target: Ta
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.popcount([0, 7, -1])
     array([ 0,  3, 64])
     """
-    return requested("popcount", out, out_dtype, target, x=x)
 
 
 @elementwise("popops::countLeadingZeros", "COUNT_LEADING_ZEROS", count_leading_zeros_reference, kinds="iu")
@@ -65,11 +61,9 @@ def count_leading_zeros(x: object, *, out: Any = None, out_dtype: object = None,
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.count_leading_zeros([0, 1, -1])
     array([64, 63,  0])
     """
-    return requested("count_leading_zeros", out, out_dtype, target, x=x)
 
 
 @elementwise("popops::logicalNot", "LOGICAL_NOT", np.logical_not, kinds="b")
@@ -82,11 +76,9 @@ def logical_not(x: object, *, out: Any = None, out_dtype: object = None, target:
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.logical_not([True, False])
     array([False,  True])
     """
-    return requested("logical_not", out, out_dtype, target, x=x)
 
 
 @elementwise("popops::logicalAnd", "LOGICAL_AND", np.logical_and, kinds="b")
@@ -100,11 +92,9 @@ def logical_and(a: object, b: object, *, out: Any = None, out_dtype: object = No
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.logical_and([True, False], True)
     array([ True, False])
     """
-    return requested("logical_and", out, out_dtype, target, a=a, b=b)
 
 
 @elementwise("popops::logicalOr", "LOGICAL_OR", np.logical_or, kinds="b")
@@ -118,11 +108,9 @@ def logical_or(a: object, b: object, *, out: Any = None, out_dtype: object = Non
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.logical_or([True, False], False)
     array([ True, False])
     """
-    return requested("logical_or", out, out_dtype, target, a=a, b=b)
 
 
 @elementwise("popops::bitwiseAnd", "BITWISE_AND", np.bitwise_and, kinds="iu")
@@ -136,11 +124,9 @@ def bitwise_and(a: object, b: object, *, out: Any = None, out_dtype: object = No
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.bitwise_and([12, 10], 6)
     array([4, 2])
     """
-    return requested("bitwise_and", out, out_dtype, target, a=a, b=b)
 
 
 @elementwise("popops::bitwiseOr", "BITWISE_OR", np.bitwise_or, kinds="iu")
@@ -154,11 +140,9 @@ def bitwise_or(a: object, b: object, *, out: Any = None, out_dtype: object = Non
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.bitwise_or([12, 10], 6)
     array([14, 14])
     """
-    return requested("bitwise_or", out, out_dtype, target, a=a, b=b)
 
 
 @elementwise("popops::bitwiseXor", "BITWISE_XOR", np.bitwise_xor, kinds="iu")
@@ -172,11 +156,9 @@ def bitwise_xor(a: object, b: object, *, out: Any = None, out_dtype: object = No
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.bitwise_xor([12, 10], 6)
     array([10, 12])
     """
-    return requested("bitwise_xor", out, out_dtype, target, a=a, b=b)
 
 
 @elementwise("popops::bitwiseXnor", "BITWISE_XNOR", lambda a, b: ~(a ^ b), kinds="iu")
@@ -190,11 +172,9 @@ def bitwise_xnor(a: object, b: object, *, out: Any = None, out_dtype: object = N
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.bitwise_xnor([12, 10], 6)
     array([-11, -13])
     """
-    return requested("bitwise_xnor", out, out_dtype, target, a=a, b=b)
 
 
 @elementwise("popops::shiftLeft", "SHIFT_LEFT", shift_left_reference, kinds="iu")
@@ -208,11 +188,9 @@ def shift_left(a: object, b: object, *, out: Any = None, out_dtype: object = Non
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.shift_left([1, 3], 4)
     array([16, 48])
     """
-    return requested("shift_left", out, out_dtype, target, a=a, b=b)
 
 
 @elementwise("popops::shiftRight", "SHIFT_RIGHT", shift_right_reference, kinds="iu")
@@ -226,11 +204,9 @@ def shift_right(a: object, b: object, *, out: Any = None, out_dtype: object = No
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.shift_right([16, 48], 4)
     array([1, 3])
     """
-    return requested("shift_right", out, out_dtype, target, a=a, b=b)
 
 
 @elementwise("popops::shiftRightSignExtend", "SHIFT_RIGHT_SIGN_EXTEND", shift_right_sign_extend_reference, kinds="i")
@@ -244,11 +220,9 @@ def shift_right_sign_extend(a: object, b: object, *, out: Any = None, out_dtype:
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.shift_right_sign_extend([16, -16], 2)
     array([ 4, -4])
     """
-    return requested("shift_right_sign_extend", out, out_dtype, target, a=a, b=b)
 
 
 __all__ = [name for name in ELEMENTWISE if name in globals()]

@@ -69,7 +69,6 @@ def histogram(x: Any, levels: Any, *, absolute_of_input: bool = False, update: b
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.histogram([-1.0, 0.0, 0.5, 3.0], [0.0, 1.0])
     array([1, 2, 1], dtype=uint32)
     """
@@ -160,7 +159,6 @@ def bincount(x: Any, weights: Any = None, *, minlength: int = 0, target: Target 
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> import numpy as np
     >>> popops.bincount(np.array([0, 2, 2])), popops.bincount(np.array([0, 2, 2]), [1.0, 0.5, 0.25])
     (array([1, 0, 2]), array([1.  , 0.  , 0.75], dtype=float32))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..target import Target
-from ._elementwise import ELEMENTWISE, elementwise, requested
+from ._elementwise import ELEMENTWISE, elementwise
 from .reference import (
     erf_reference,
     gelu_erf_reference,
@@ -34,11 +34,9 @@ def abs(x: object, *, out: Any = None, out_dtype: object = None, target: Target 
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.abs([-1.5, 2.0])
     array([1.5, 2. ], dtype=float32)
     """
-    return requested("abs", out, out_dtype, target, x=x)
 
 
 @elementwise("popops::neg", "NEGATE", np.negative, kinds="fiu")
@@ -51,11 +49,9 @@ def neg(x: object, *, out: Any = None, out_dtype: object = None, target: Target 
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.neg([-1.5, 2.0])
     array([ 1.5, -2. ], dtype=float32)
     """
-    return requested("neg", out, out_dtype, target, x=x)
 
 
 @elementwise("popops::signum", "SIGNUM", signum_reference, kinds="fiu")
@@ -68,11 +64,9 @@ def signum(x: object, *, out: Any = None, out_dtype: object = None, target: Targ
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.signum([-1.5, 0.0, 2.0])
     array([-1.,  0.,  1.], dtype=float32)
     """
-    return requested("signum", out, out_dtype, target, x=x)
 
 
 @elementwise("popops::square", "SQUARE", np.square, ulp=0.5, kinds="fiu")
@@ -85,11 +79,9 @@ def square(x: object, *, out: Any = None, out_dtype: object = None, target: Targ
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.square([-1.5, 2.0])
     array([2.25, 4.  ], dtype=float32)
     """
-    return requested("square", out, out_dtype, target, x=x)
 
 
 @elementwise("", "CUBE", lambda x: x * x * x, ulp=1.5, kinds="fiu")
@@ -102,11 +94,9 @@ def cube(x: object, *, out: Any = None, out_dtype: object = None, target: Target
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.cube([-1.5, 2.0])
     array([-3.375,  8.   ], dtype=float32)
     """
-    return requested("cube", out, out_dtype, target, x=x)
 
 
 @elementwise("popops::sqrt", "SQRT", sqrt_reference, ulp=0.5, kinds="fiu")
@@ -119,11 +109,9 @@ def sqrt(x: object, *, out: Any = None, out_dtype: object = None, target: Target
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.sqrt([4.0, 2.0])
     array([2.       , 1.4142135], dtype=float32)
     """
-    return requested("sqrt", out, out_dtype, target, x=x)
 
 
 @elementwise("popops::rsqrt", "RSQRT", lambda x: 1 / np.sqrt(x), ulp=1)
@@ -136,11 +124,9 @@ def rsqrt(x: object, *, out: Any = None, out_dtype: object = None, target: Targe
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.rsqrt([4.0, 2.0])
     array([0.5       , 0.70710677], dtype=float32)
     """
-    return requested("rsqrt", out, out_dtype, target, x=x)
 
 
 @elementwise("popops::inv", "INVERSE", np.reciprocal, ulp=0.5)
@@ -153,11 +139,9 @@ def inv(x: object, *, out: Any = None, out_dtype: object = None, target: Target 
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.inv([4.0, -0.5])
     array([ 0.25, -2.  ], dtype=float32)
     """
-    return requested("inv", out, out_dtype, target, x=x)
 
 
 @elementwise("popops::cbrt", "CBRT", np.cbrt, ulp=1)
@@ -170,11 +154,9 @@ def cbrt(x: object, *, out: Any = None, out_dtype: object = None, target: Target
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.cbrt([8.0, -2.0])
     array([ 2.       , -1.2599211], dtype=float32)
     """
-    return requested("cbrt", out, out_dtype, target, x=x)
 
 
 @elementwise("popops::exp", "EXPONENT", np.exp, ulp=1)
@@ -187,11 +169,9 @@ def exp(x: object, *, out: Any = None, out_dtype: object = None, target: Target 
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.exp([0.0, 1.0])
     array([1.       , 2.7182817], dtype=float32)
     """
-    return requested("exp", out, out_dtype, target, x=x)
 
 
 @elementwise("popops::exp2", "EXPONENT2", np.exp2, ulp=1)
@@ -204,11 +184,9 @@ def exp2(x: object, *, out: Any = None, out_dtype: object = None, target: Target
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.exp2([0.5, 3.0])
     array([1.4142135, 8.       ], dtype=float32)
     """
-    return requested("exp2", out, out_dtype, target, x=x)
 
 
 @elementwise("popops::expm1", "EXPONENT_MINUS_ONE", np.expm1, ulp=1)
@@ -221,11 +199,9 @@ def expm1(x: object, *, out: Any = None, out_dtype: object = None, target: Targe
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.expm1([0.0, 1.0])
     array([0.       , 1.7182819], dtype=float32)
     """
-    return requested("expm1", out, out_dtype, target, x=x)
 
 
 @elementwise("popops::log", "LOGARITHM", np.log, ulp=1)
@@ -238,11 +214,9 @@ def log(x: object, *, out: Any = None, out_dtype: object = None, target: Target 
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.log([1.0, 10.0])
     array([0.       , 2.3025851], dtype=float32)
     """
-    return requested("log", out, out_dtype, target, x=x)
 
 
 @elementwise("", "LOGARITHM2", np.log2, ulp=1)
@@ -255,11 +229,9 @@ def log2(x: object, *, out: Any = None, out_dtype: object = None, target: Target
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.log2([1.0, 10.0])
     array([0.      , 3.321928], dtype=float32)
     """
-    return requested("log2", out, out_dtype, target, x=x)
 
 
 @elementwise("popops::log1p", "LOGARITHM_ONE_PLUS", np.log1p, ulp=1)
@@ -272,11 +244,9 @@ def log1p(x: object, *, out: Any = None, out_dtype: object = None, target: Targe
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.log1p([0.0, 1.0])
     array([0.       , 0.6931472], dtype=float32)
     """
-    return requested("log1p", out, out_dtype, target, x=x)
 
 
 @elementwise("popops::sin", "SIN", np.sin, ulp=1)
@@ -289,11 +259,9 @@ def sin(x: object, *, out: Any = None, out_dtype: object = None, target: Target 
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.sin([0.5, 1e6])
     array([ 0.47942555, -0.3499935 ], dtype=float32)
     """
-    return requested("sin", out, out_dtype, target, x=x)
 
 
 @elementwise("popops::cos", "COS", np.cos, ulp=1)
@@ -306,11 +274,9 @@ def cos(x: object, *, out: Any = None, out_dtype: object = None, target: Target 
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.cos([0.5, 1e6])
     array([0.87758255, 0.93675214], dtype=float32)
     """
-    return requested("cos", out, out_dtype, target, x=x)
 
 
 @elementwise("popops::tan", "TAN", np.tan, ulp=1)
@@ -323,11 +289,9 @@ def tan(x: object, *, out: Any = None, out_dtype: object = None, target: Target 
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.tan([0.5, 1e6])
     array([ 0.5463025 , -0.37362444], dtype=float32)
     """
-    return requested("tan", out, out_dtype, target, x=x)
 
 
 @elementwise("popops::asin", "ASIN", np.arcsin, ulp=1)
@@ -340,11 +304,9 @@ def asin(x: object, *, out: Any = None, out_dtype: object = None, target: Target
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.asin([0.5, 1.0])
     array([0.5235988, 1.5707964], dtype=float32)
     """
-    return requested("asin", out, out_dtype, target, x=x)
 
 
 @elementwise("popops::tanh", "TANH", np.tanh, ulp=1)
@@ -357,11 +319,9 @@ def tanh(x: object, *, out: Any = None, out_dtype: object = None, target: Target
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.tanh([0.0, 0.5])
     array([0.        , 0.46211717], dtype=float32)
     """
-    return requested("tanh", out, out_dtype, target, x=x)
 
 
 @elementwise("popops::erf", "ERF", erf_reference, ulp=1)
@@ -374,11 +334,9 @@ def erf(x: object, *, out: Any = None, out_dtype: object = None, target: Target 
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.erf([0.0, 0.5])
     array([0.       , 0.5204999], dtype=float32)
     """
-    return requested("erf", out, out_dtype, target, x=x)
 
 
 @elementwise("popops::sigmoid", "SIGMOID", sigmoid_reference, ulp=1)
@@ -391,11 +349,9 @@ def sigmoid(x: object, *, out: Any = None, out_dtype: object = None, target: Tar
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.sigmoid([0.0, -2.0])
     array([0.5       , 0.11920292], dtype=float32)
     """
-    return requested("sigmoid", out, out_dtype, target, x=x)
 
 
 @elementwise("popops::relu", "RELU", lambda x: np.where(x < 0, 0.0, x))
@@ -408,11 +364,9 @@ def relu(x: object, *, out: Any = None, out_dtype: object = None, target: Target
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.relu([-1.5, 2.0])
     array([0., 2.], dtype=float32)
     """
-    return requested("relu", out, out_dtype, target, x=x)
 
 
 @elementwise("popops::gelu_erf", "GELU_ERF", gelu_erf_reference, ulp=1)
@@ -425,11 +379,9 @@ def gelu_erf(x: object, *, out: Any = None, out_dtype: object = None, target: Ta
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.gelu_erf([-1.0, 1.0])
     array([-0.15865526,  0.8413447 ], dtype=float32)
     """
-    return requested("gelu_erf", out, out_dtype, target, x=x)
 
 
 @elementwise("popops::ceil", "CEIL", np.ceil)
@@ -442,11 +394,9 @@ def ceil(x: object, *, out: Any = None, out_dtype: object = None, target: Target
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.ceil([-1.5, 2.25])
     array([-1.,  3.], dtype=float32)
     """
-    return requested("ceil", out, out_dtype, target, x=x)
 
 
 @elementwise("popops::floor", "FLOOR", np.floor)
@@ -459,11 +409,9 @@ def floor(x: object, *, out: Any = None, out_dtype: object = None, target: Targe
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.floor([-1.5, 2.25])
     array([-2.,  2.], dtype=float32)
     """
-    return requested("floor", out, out_dtype, target, x=x)
 
 
 @elementwise("popops::round", "ROUND", round_reference)
@@ -476,11 +424,9 @@ def round(x: object, *, out: Any = None, out_dtype: object = None, target: Targe
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.round([-1.5, 2.5])
     array([-2.,  3.], dtype=float32)
     """
-    return requested("round", out, out_dtype, target, x=x)
 
 
 @elementwise("popops::nearbyint", "NEARBY_INT", np.rint)
@@ -493,11 +439,9 @@ def nearbyint(x: object, *, out: Any = None, out_dtype: object = None, target: T
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.nearbyint([-1.5, 2.5])
     array([-2.,  2.], dtype=float32)
     """
-    return requested("nearbyint", out, out_dtype, target, x=x)
 
 
 @elementwise("popops::trunc", "TRUNC", np.trunc)
@@ -510,11 +454,9 @@ def trunc(x: object, *, out: Any = None, out_dtype: object = None, target: Targe
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.trunc([-1.5, 2.25])
     array([-1.,  2.], dtype=float32)
     """
-    return requested("trunc", out, out_dtype, target, x=x)
 
 
 @elementwise("popops::isFinite", "IS_FINITE", np.isfinite, tells=True)
@@ -527,11 +469,9 @@ def is_finite(x: object, *, out: Any = None, out_dtype: object = None, target: T
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.is_finite([1.5, float("inf")])
     array([ True, False])
     """
-    return requested("is_finite", out, out_dtype, target, x=x)
 
 
 @elementwise("popops::isInf", "IS_INF", np.isinf, tells=True)
@@ -544,11 +484,9 @@ def is_inf(x: object, *, out: Any = None, out_dtype: object = None, target: Targ
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.is_inf([1.5, float("inf")])
     array([False,  True])
     """
-    return requested("is_inf", out, out_dtype, target, x=x)
 
 
 @elementwise("popops::isNaN", "IS_NAN", np.isnan, tells=True)
@@ -561,11 +499,9 @@ def is_nan(x: object, *, out: Any = None, out_dtype: object = None, target: Targ
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.is_nan([1.5, float("nan")])
     array([False,  True])
     """
-    return requested("is_nan", out, out_dtype, target, x=x)
 
 
 __all__ = [name for name in ELEMENTWISE if name in globals()]

@@ -52,7 +52,6 @@ def encode_one_hot(indices: Any, length: int, *, on: float = 1, off: float = 0, 
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> import numpy as np
     >>> popops.encode_one_hot(np.array([2, 0, 7]), 3)
     array([[0., 0., 1.],
@@ -110,7 +109,6 @@ def iota(n: int, start: int = 0, *, out: Any = None, dtype: object = None,
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.iota(4, 3)
     array([3, 4, 5, 6], dtype=int32)
     """
@@ -158,7 +156,6 @@ def fill(shape: Any, value: float, *, out: Any = None, dtype: object = None,
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.fill((2, 2), 0.5, dtype="float16")
     array([[0.5, 0.5],
            [0.5, 0.5]], dtype=float16)

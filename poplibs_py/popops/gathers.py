@@ -69,7 +69,6 @@ def gather(x: Any, indices: Any, axis: int = 0, *, index_vector_dim: int | None 
     Examples
     --------
     >>> import numpy as np
-    >>> from poplibs_py import popops
     >>> x = np.arange(6, dtype=np.int32).reshape(2, 3)
     >>> popops.gather(x, [[2, 0]], 1).tolist()
     [[[2, 0]], [[5, 3]]]
@@ -146,7 +145,6 @@ def scatter(x: Any, indices: Any, updates: Any, axis: int = 0, *,
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.scatter([1.0, 2.0, 3.0], [2, 0, 2], [10.0, 20.0, 30.0], operation="add")
     array([21.,  2., 43.], dtype=float32)
     >>> popops.scatter([1.0, 2.0, 3.0], [2, 0, 2], [10.0, 20.0, 30.0], operation=lambda old, new: old * 0.5 + new)

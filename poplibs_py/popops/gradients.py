@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..target import Target
-from ._elementwise import ELEMENTWISE, elementwise, requested
+from ._elementwise import ELEMENTWISE, elementwise
 from .reference import sigmoid_grad_reference, signum_reference
 
 
@@ -26,11 +26,9 @@ def abs_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = No
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.abs_grad([1.0, 2.0], [0.5, 0.25])
     array([1., 2.], dtype=float32)
     """
-    return requested("abs_grad", out, out_dtype, target, grad=grad, x=x)
 
 
 @elementwise("", "", lambda grad, x: grad * (2 * x), ulp=1)
@@ -44,11 +42,9 @@ def square_grad(grad: object, x: object, *, out: Any = None, out_dtype: object =
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.square_grad([1.0, 2.0], [0.5, 0.25])
     array([1., 1.], dtype=float32)
     """
-    return requested("square_grad", out, out_dtype, target, grad=grad, x=x)
 
 
 @elementwise("", "", lambda grad, x: grad * (3 * x * x), ulp=1)
@@ -62,11 +58,9 @@ def cube_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = N
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.cube_grad([1.0, 2.0], [0.5, 0.25])
     array([0.75 , 0.375], dtype=float32)
     """
-    return requested("cube_grad", out, out_dtype, target, grad=grad, x=x)
 
 
 @elementwise("", "", lambda grad, x: grad * 0.5 / np.sqrt(x), ulp=2.5)
@@ -80,11 +74,9 @@ def sqrt_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = N
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.sqrt_grad([1.0, 2.0], [0.5, 0.25])
     array([0.70710677, 2.        ], dtype=float32)
     """
-    return requested("sqrt_grad", out, out_dtype, target, grad=grad, x=x)
 
 
 @elementwise("", "", lambda grad, x: grad * -0.5 / np.sqrt(x) ** 3, ulp=6.5)
@@ -98,11 +90,9 @@ def rsqrt_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = 
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.rsqrt_grad([1.0, 2.0], [0.5, 0.25])
     array([-1.4142135, -8.       ], dtype=float32)
     """
-    return requested("rsqrt_grad", out, out_dtype, target, grad=grad, x=x)
 
 
 @elementwise("", "", lambda grad, x: -grad / (x * x), ulp=1)
@@ -116,11 +106,9 @@ def inv_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = No
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.inv_grad([1.0, 2.0], [0.5, 0.25])
     array([ -4., -32.], dtype=float32)
     """
-    return requested("inv_grad", out, out_dtype, target, grad=grad, x=x)
 
 
 @elementwise("", "", lambda grad, x: grad / (3 * np.cbrt(x) ** 2), ulp=4.5)
@@ -134,11 +122,9 @@ def cbrt_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = N
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.cbrt_grad([1.0, 2.0], [0.5, 0.25])
     array([0.5291337, 1.6798947], dtype=float32)
     """
-    return requested("cbrt_grad", out, out_dtype, target, grad=grad, x=x)
 
 
 @elementwise("", "", lambda grad, x: grad * np.exp(np.clip(x, -300, 300)), ulp=1)
@@ -152,11 +138,9 @@ def exp_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = No
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.exp_grad([1.0, 2.0], [0.5, 0.25])
     array([1.6487212, 2.5680509], dtype=float32)
     """
-    return requested("exp_grad", out, out_dtype, target, grad=grad, x=x)
 
 
 @elementwise("", "", lambda grad, x: grad * np.log(2) * np.exp2(np.clip(x, -432, 432)), ulp=1)
@@ -170,11 +154,9 @@ def exp2_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = N
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.exp2_grad([1.0, 2.0], [0.5, 0.25])
     array([0.98025817, 1.6485912 ], dtype=float32)
     """
-    return requested("exp2_grad", out, out_dtype, target, grad=grad, x=x)
 
 
 @elementwise("", "", lambda grad, x: grad * np.exp(np.clip(x, -300, 300)), ulp=1)
@@ -188,11 +170,9 @@ def expm1_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = 
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.expm1_grad([1.0, 2.0], [0.5, 0.25])
     array([1.6487212, 2.5680509], dtype=float32)
     """
-    return requested("expm1_grad", out, out_dtype, target, grad=grad, x=x)
 
 
 @elementwise("", "", lambda grad, x: grad / x, ulp=1)
@@ -206,11 +186,9 @@ def log_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = No
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.log_grad([1.0, 2.0], [0.5, 0.25])
     array([2., 8.], dtype=float32)
     """
-    return requested("log_grad", out, out_dtype, target, grad=grad, x=x)
 
 
 @elementwise("", "", lambda grad, x: grad / x / np.log(2), ulp=1)
@@ -224,11 +202,9 @@ def log2_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = N
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.log2_grad([1.0, 2.0], [0.5, 0.25])
     array([ 2.88539, 11.54156], dtype=float32)
     """
-    return requested("log2_grad", out, out_dtype, target, grad=grad, x=x)
 
 
 @elementwise("", "", lambda grad, x: grad / (1 + x), ulp=1)
@@ -242,11 +218,9 @@ def log1p_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = 
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.log1p_grad([1.0, 2.0], [0.5, 0.25])
     array([0.6666667, 1.6      ], dtype=float32)
     """
-    return requested("log1p_grad", out, out_dtype, target, grad=grad, x=x)
 
 
 @elementwise("", "", lambda grad, x: grad * np.cos(x), ulp=1)
@@ -260,11 +234,9 @@ def sin_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = No
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.sin_grad([1.0, 2.0], [0.5, 0.25])
     array([0.87758255, 1.9378248 ], dtype=float32)
     """
-    return requested("sin_grad", out, out_dtype, target, grad=grad, x=x)
 
 
 @elementwise("", "", lambda grad, x: -grad * np.sin(x), ulp=1)
@@ -278,11 +250,9 @@ def cos_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = No
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.cos_grad([1.0, 2.0], [0.5, 0.25])
     array([-0.47942555, -0.49480793], dtype=float32)
     """
-    return requested("cos_grad", out, out_dtype, target, grad=grad, x=x)
 
 
 @elementwise("", "", lambda grad, x: grad / np.cos(x) ** 2, ulp=1)
@@ -296,11 +266,9 @@ def tan_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = No
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.tan_grad([1.0, 2.0], [0.5, 0.25])
     array([1.2984464, 2.130399 ], dtype=float32)
     """
-    return requested("tan_grad", out, out_dtype, target, grad=grad, x=x)
 
 
 @elementwise("popnn::nonLinearityInputGradient", "TANH_GRAD",
@@ -315,11 +283,9 @@ def tanh_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = N
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.tanh_grad([1.0, 2.0], [0.5, 0.25])
     array([0.7864477, 1.8800297], dtype=float32)
     """
-    return requested("tanh_grad", out, out_dtype, target, grad=grad, x=x)
 
 
 @elementwise("", "", lambda grad, x: grad * 2 / np.sqrt(np.pi) * np.exp(np.maximum(-x * x, -300)), ulp=1)
@@ -333,11 +299,9 @@ def erf_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = No
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.erf_grad([1.0, 2.0], [0.5, 0.25])
     array([0.8787826, 2.1200283], dtype=float32)
     """
-    return requested("erf_grad", out, out_dtype, target, grad=grad, x=x)
 
 
 @elementwise("popnn::nonLinearityInputGradient", "SIGMOID_GRAD", sigmoid_grad_reference, ulp=1)
@@ -351,11 +315,9 @@ def sigmoid_grad(grad: object, x: object, *, out: Any = None, out_dtype: object 
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.sigmoid_grad([1.0, 2.0], [0.5, 0.25])
     array([0.23500371, 0.49226817], dtype=float32)
     """
-    return requested("sigmoid_grad", out, out_dtype, target, grad=grad, x=x)
 
 
 @elementwise("popnn::nonLinearityInputGradient", "RELU_GRAD", lambda grad, x: np.where(x > 0, grad, 0.0))
@@ -369,11 +331,9 @@ def relu_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = N
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.relu_grad([1.0, 2.0], [0.5, 0.25])
     array([1., 2.], dtype=float32)
     """
-    return requested("relu_grad", out, out_dtype, target, grad=grad, x=x)
 
 
 __all__ = [name for name in ELEMENTWISE if name in globals()]

@@ -58,7 +58,6 @@ def embedding_bag(x: Any, indices: Any, offsets: Any = None, *, mode: str = "sum
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.embedding_bag([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], [0, 2, 1], [0, 2])
     array([[6., 8.],
            [3., 4.]], dtype=float32)
@@ -194,7 +193,6 @@ def embedding_gradient(updates: Any, indices: Any, entries: int, *, index_policy
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.embedding_gradient([[1.0], [2.0], [4.0]], [7, 3, 7], 10)
     SparseGradient(indices=array([3, 7]), rows=array([[2.],
            [5.]], dtype=float32))

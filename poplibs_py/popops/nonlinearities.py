@@ -11,7 +11,7 @@ import numpy as np
 
 from ..target import Target
 from . import nonlinearity_reference as exactly
-from ._elementwise import ELEMENTWISE, elementwise, requested
+from ._elementwise import ELEMENTWISE, elementwise
 
 _LOST = 2.0**-36
 """How much of parts that cancel may be lost: the polynomials in float64 are as good as FP32 needs."""
@@ -27,11 +27,9 @@ def silu(x: object, *, out: Any = None, out_dtype: object = None, target: Target
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.silu([-1.0, 1.0])
     array([-0.26894143,  0.7310586 ], dtype=float32)
     """
-    return requested("silu", out, out_dtype, target, x=x)
 
 
 @elementwise("popnn::gelu", "GELU", exactly.gelu_tanh, ulp=1)
@@ -44,11 +42,9 @@ def gelu_tanh(x: object, *, out: Any = None, out_dtype: object = None, target: T
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.gelu_tanh([-1.0, 1.0])
     array([-0.15880801,  0.841192  ], dtype=float32)
     """
-    return requested("gelu_tanh", out, out_dtype, target, x=x)
 
 
 @elementwise("", "", lambda x, slope: np.where(x > 0, x, x * slope), ulp=0.5)
@@ -62,11 +58,9 @@ def leaky_relu(x: object, slope: object = 0.01, *, out: Any = None, out_dtype: o
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.leaky_relu([-1.0, 1.0], 0.25)
     array([-0.25,  1.  ], dtype=float32)
     """
-    return requested("leaky_relu", out, out_dtype, target, x=x, slope=slope)
 
 
 @elementwise("", "", exactly.elu, ulp=1)
@@ -80,11 +74,9 @@ def elu(x: object, alpha: object = 1.0, *, out: Any = None, out_dtype: object = 
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.elu([-1.0, 1.0])
     array([-0.63212055,  1.        ], dtype=float32)
     """
-    return requested("elu", out, out_dtype, target, x=x, alpha=alpha)
 
 
 @elementwise("", "", exactly.selu, ulp=1)
@@ -97,11 +89,9 @@ def selu(x: object, *, out: Any = None, out_dtype: object = None, target: Target
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.selu([-1.0, 1.0])
     array([-1.1113307,  1.050701 ], dtype=float32)
     """
-    return requested("selu", out, out_dtype, target, x=x)
 
 
 @elementwise("", "", exactly.softplus, ulp=1)
@@ -114,11 +104,9 @@ def softplus(x: object, *, out: Any = None, out_dtype: object = None, target: Ta
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.softplus([-1.0, 1.0])
     array([0.3132617, 1.3132616], dtype=float32)
     """
-    return requested("softplus", out, out_dtype, target, x=x)
 
 
 @elementwise("", "", exactly.mish, ulp=1)
@@ -131,11 +119,9 @@ def mish(x: object, *, out: Any = None, out_dtype: object = None, target: Target
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.mish([-1.0, 1.0])
     array([-0.30340147,  0.8650984 ], dtype=float32)
     """
-    return requested("mish", out, out_dtype, target, x=x)
 
 
 @elementwise("popnn::nonLinearity", "", lambda x: np.clip(x * 0.2 + 0.5, 0.0, 1.0), ulp=1)
@@ -148,11 +134,9 @@ def hard_sigmoid(x: object, *, out: Any = None, out_dtype: object = None, target
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.hard_sigmoid([-1.0, 3.0])
     array([0.3, 1. ], dtype=float32)
     """
-    return requested("hard_sigmoid", out, out_dtype, target, x=x)
 
 
 @elementwise("", "", exactly.hard_swish, ulp=1)
@@ -165,11 +149,9 @@ def hard_swish(x: object, *, out: Any = None, out_dtype: object = None, target: 
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.hard_swish([-1.0, 1.0])
     array([-0.33333334,  0.6666667 ], dtype=float32)
     """
-    return requested("hard_swish", out, out_dtype, target, x=x)
 
 
 @elementwise("popnn::nonLinearityInputGradient", "SWISH_GRAD", exactly.silu_grad, ulp=1,
@@ -184,11 +166,9 @@ def silu_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = N
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.silu_grad([1.0, 2.0], [0.5, 0.25])
     array([0.7399612, 1.2474201], dtype=float32)
     """
-    return requested("silu_grad", out, out_dtype, target, grad=grad, x=x)
 
 
 @elementwise("popnn::nonLinearityInputGradient", "GELU_GRAD", exactly.gelu_tanh_grad, ulp=1,
@@ -205,13 +185,11 @@ def gelu_tanh_grad(grad: object, x: object, *, poplibs_exact: bool = False, out:
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.gelu_tanh_grad([1.0, 2.0], [0.5, 0.25])
     array([0.8673699, 1.3907082], dtype=float32)
     >>> popops.gelu_tanh_grad(1.0, [2.0], poplibs_exact=True)
     array([1.0852808], dtype=float32)
     """
-    return requested("gelu_tanh_grad", out, out_dtype, target, poplibs_exact, grad=grad, x=x)
 
 
 @elementwise("popnn::nonLinearityInputGradient", "GELU_ERF_GRAD", exactly.gelu_erf_grad, ulp=1.5,
@@ -226,11 +204,9 @@ def gelu_erf_grad(grad: object, x: object, *, out: Any = None, out_dtype: object
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.gelu_erf_grad([1.0, 2.0], [0.5, 0.25])
     array([0.8674951, 1.3907467], dtype=float32)
     """
-    return requested("gelu_erf_grad", out, out_dtype, target, grad=grad, x=x)
 
 
 @elementwise("", "", lambda grad, x, slope: np.where(x > 0, grad, grad * slope), ulp=0.5)
@@ -244,11 +220,9 @@ def leaky_relu_grad(grad: object, x: object, slope: object = 0.01, *, out: Any =
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.leaky_relu_grad([1.0, 2.0], [0.5, -0.25], 0.25)
     array([1. , 0.5], dtype=float32)
     """
-    return requested("leaky_relu_grad", out, out_dtype, target, grad=grad, x=x, slope=slope)
 
 
 @elementwise("", "", lambda grad, x: np.where(x > 0, 0.0, grad * x), ulp=0.5)
@@ -262,11 +236,9 @@ def leaky_relu_slope_grad(grad: object, x: object, *, out: Any = None, out_dtype
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.leaky_relu_slope_grad([1.0, 2.0], [0.5, -0.25])
     array([ 0. , -0.5], dtype=float32)
     """
-    return requested("leaky_relu_slope_grad", out, out_dtype, target, grad=grad, x=x)
 
 
 @elementwise("", "", exactly.elu_grad, ulp=1)
@@ -280,11 +252,9 @@ def elu_grad(grad: object, x: object, alpha: object = 1.0, *, out: Any = None, o
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.elu_grad([1.0, 2.0], [0.5, -0.25])
     array([1.       , 1.5576016], dtype=float32)
     """
-    return requested("elu_grad", out, out_dtype, target, grad=grad, x=x, alpha=alpha)
 
 
 @elementwise("", "", exactly.selu_grad, ulp=1)
@@ -298,11 +268,9 @@ def selu_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = N
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.selu_grad([1.0, 2.0], [0.5, -0.25])
     array([1.050701 , 2.7384183], dtype=float32)
     """
-    return requested("selu_grad", out, out_dtype, target, grad=grad, x=x)
 
 
 @elementwise("", "", exactly.softplus_grad, ulp=1)
@@ -316,11 +284,9 @@ def softplus_grad(grad: object, x: object, *, out: Any = None, out_dtype: object
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.softplus_grad([1.0, 2.0], [0.5, 0.25])
     array([0.62245935, 1.124353  ], dtype=float32)
     """
-    return requested("softplus_grad", out, out_dtype, target, grad=grad, x=x)
 
 
 @elementwise("", "", exactly.mish_grad, ulp=1,
@@ -335,11 +301,9 @@ def mish_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = N
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.mish_grad([1.0, 2.0], [0.5, 0.25])
     array([0.88642436, 1.5083454 ], dtype=float32)
     """
-    return requested("mish_grad", out, out_dtype, target, grad=grad, x=x)
 
 
 @elementwise("popnn::nonLinearityInputGradient", "", exactly.hard_sigmoid_grad, ulp=1)
@@ -353,11 +317,9 @@ def hard_sigmoid_grad(grad: object, x: object, *, out: Any = None, out_dtype: ob
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.hard_sigmoid_grad([1.0, 2.0], [0.5, 3.0])
     array([0.2, 0. ], dtype=float32)
     """
-    return requested("hard_sigmoid_grad", out, out_dtype, target, grad=grad, x=x)
 
 
 @elementwise("", "", exactly.hard_swish_grad, ulp=1, more=lambda grad, x: np.abs(grad) * 2.0**-50)
@@ -371,11 +333,9 @@ def hard_swish_grad(grad: object, x: object, *, out: Any = None, out_dtype: obje
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.hard_swish_grad([1.0, 2.0], [0.5, 4.0])
     array([0.6666667, 2.       ], dtype=float32)
     """
-    return requested("hard_swish_grad", out, out_dtype, target, grad=grad, x=x)
 
 
 __all__ = [name for name in ELEMENTWISE if name in globals()]

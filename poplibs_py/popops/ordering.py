@@ -64,7 +64,6 @@ def sort(x: Any, axis: int | None = -1, *, descending: bool = False, out: Any = 
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.sort([3.0, 1.0, 2.0]), popops.sort([3.0, 1.0, 2.0], descending=True)
     (array([1., 2., 3.], dtype=float32), array([3., 2., 1.], dtype=float32))
     """
@@ -101,7 +100,6 @@ def argsort(x: Any, axis: int | None = -1, *, descending: bool = False, out: Any
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.argsort([3.0, 1.0, 2.0, 1.0]), popops.argsort([3.0, 1.0, 2.0, 1.0], descending=True)
     (array([1, 3, 2, 0]), array([0, 2, 1, 3]))
     """
@@ -137,7 +135,6 @@ def partition(x: Any, kth: int, axis: int | None = -1, *, out: Any = None, targe
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.partition([3.0, 5.0, 1.0, 4.0, 2.0], 2)
     array([1., 2., 3., 5., 4.], dtype=float32)
     """
@@ -168,7 +165,6 @@ def argpartition(x: Any, kth: int, axis: int | None = -1, *, out: Any = None,
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.argpartition([3.0, 5.0, 1.0, 4.0, 2.0], 2)
     array([2, 4, 0, 1, 3])
     """
@@ -208,7 +204,6 @@ def sort_key_value(keys: Any, values: Any, axis: int | None = -1, *, descending:
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.sort_key_value([3.0, 1.0], [10.0, 20.0])
     KeysAndValues(keys=array([1., 3.], dtype=float32), values=array([20., 10.], dtype=float32))
     """
@@ -251,7 +246,6 @@ def top_k(x: Any, k: int, axis: int | None = -1, *, largest: bool = True, sort_o
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.top_k([3.0, 1.0, 2.0], 2), popops.top_k([3.0, 1.0, 2.0], 2, largest=False)
     (array([3., 2.], dtype=float32), array([1., 2.], dtype=float32))
     """
@@ -285,7 +279,6 @@ def top_k_with_permutation(x: Any, k: int, axis: int | None = -1, *, largest: bo
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.top_k_with_permutation([3.0, 1.0, 3.0], 2)
     ValuesAndIndices(values=array([3., 3.], dtype=float32), indices=array([0, 2]))
     """
@@ -321,7 +314,6 @@ def top_k_key_value(keys: Any, values: Any, k: int, axis: int | None = -1, *, la
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.top_k_key_value([3.0, 1.0, 2.0], [10.0, 20.0, 30.0], 2).values
     array([10., 30.], dtype=float32)
     """

@@ -84,7 +84,6 @@ def pad(x: Any, pad_width: int | Sequence[Any], mode: str = "constant", *, const
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.pad([1.0, 2.0, 3.0], (2, 1), "reflect"), popops.pad([1.0, 2.0, 3.0], (-1, 2))
     (array([3., 2., 1., 2., 3., 2.], dtype=float32), array([2., 3., 0., 0.], dtype=float32))
     """

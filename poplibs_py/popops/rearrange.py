@@ -75,7 +75,6 @@ def transpose(x: Any, axes: Axes = None, *, out: Any = None,
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.transpose([[1.0, 2.0], [3.0, 4.0]]).flags.c_contiguous
     True
     """

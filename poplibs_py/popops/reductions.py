@@ -133,7 +133,6 @@ def sum(x: Any, axes: Axes = None, *, keepdims: bool = False, compensated: bool 
     Examples
     --------
     >>> import numpy as np
-    >>> from poplibs_py import popops
     >>> popops.sum(np.ones((2, 3), np.float32), axes=0)
     array([2., 2., 2.], dtype=float32)
     >>> float(popops.sum([1e8, 1.0, -1e8], compensated=True))
@@ -155,7 +154,6 @@ def square_sum(x: Any, axes: Axes = None, *, keepdims: bool = False, compensated
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> float(popops.square_sum([3.0, 4.0]))
     25.0
     """
@@ -176,7 +174,6 @@ def mean(x: Any, axes: Axes = None, *, keepdims: bool = False, compensated: bool
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> float(popops.mean([1.0, 2.0, 6.0]))
     3.0
     """
@@ -198,7 +195,6 @@ def prod(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None, 
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> float(popops.prod([1.0, 2.0, 6.0]))
     12.0
     """
@@ -218,7 +214,6 @@ def max(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None, o
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.max([[1.0, 2.0], [6.0, 0.0]], axes=1)
     array([2., 6.], dtype=float32)
     """
@@ -238,7 +233,6 @@ def min(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None, o
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.min([[1.0, 2.0], [6.0, 0.0]], axes=1)
     array([1., 0.], dtype=float32)
     """
@@ -258,7 +252,6 @@ def any(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None,
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.any([[0.0, 2.0], [0.0, -0.0]], axes=1)
     array([ True, False])
     """
@@ -277,7 +270,6 @@ def all(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None,
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.all([[0.0, 2.0], [1.0, -1.0]], axes=1)
     array([False,  True])
     """
@@ -301,7 +293,6 @@ def has_nan(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = Non
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> bool(popops.has_nan([1.0, float("nan")]))
     True
     """
@@ -320,7 +311,6 @@ def has_nan_or_inf(x: Any, axes: Axes = None, *, keepdims: bool = False, out: An
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> bool(popops.has_nan_or_inf([1.0, 2.0]))
     False
     """
@@ -359,7 +349,6 @@ def variance(x: Any, axes: Axes = None, *, ddof: int = 0, keepdims: bool = False
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> float(popops.variance([10001.0, 10003.0])), float(popops.variance([1.0, 3.0], ddof=1))
     (1.0, 2.0)
     """
@@ -377,7 +366,6 @@ def standard_deviation(x: Any, axes: Axes = None, *, ddof: int = 0, keepdims: bo
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> float(popops.standard_deviation([10001.0, 10003.0]))
     1.0
     """
@@ -403,7 +391,6 @@ def norm(x: Any, axes: Axes = None, *, ord: float = 2, keepdims: bool = False, c
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> float(popops.norm([3.0, -4.0])), float(popops.norm([3.0, -4.0], ord=1))
     (5.0, 7.0)
     """
@@ -433,7 +420,6 @@ def logsumexp(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = N
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> float(popops.logsumexp([1000.0, 1000.0]))
     1000.6931762695312
     """
@@ -463,7 +449,6 @@ def argmax(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.argmax([[1.0, 7.0, 7.0], [6.0, 0.0, 2.0]], axes=1)
     array([1, 0])
     """
@@ -482,7 +467,6 @@ def argmin(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> int(popops.argmin([1.0, 7.0, 0.0, 0.0]))
     2
     """

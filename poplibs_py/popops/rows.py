@@ -61,7 +61,6 @@ def sequence_slice(x: Any, y: Any, lengths: Any, x_offsets: Any, y_offsets: Any,
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> x = [[1.0], [2.0], [3.0], [4.0]]
     >>> popops.sequence_slice(x, [[0.0]] * 5, [2, 1], [2, 0], [0, 4]).ravel()
     array([3., 4., 0., 0., 1.], dtype=float32)
@@ -188,7 +187,6 @@ def select_scalar_from_rows(x: Any, indices: Any, *, index_policy: str = "poplib
     Examples
     --------
     >>> import numpy as np
-    >>> from poplibs_py import popops
     >>> popops.select_scalar_from_rows([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], np.uint32([1, 2, 2**32 - 1]))
     array([ 2., nan,  0.], dtype=float32)
     """
@@ -218,7 +216,6 @@ def update_scalar_in_rows(x: Any, indices: Any, *, index_policy: str = "poplibs"
     Examples
     --------
     >>> import numpy as np
-    >>> from poplibs_py import popops
     >>> popops.update_scalar_in_rows([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], np.uint32([1, 2, 2**32 - 1]))
     array([[ 1.,  1.],
            [nan, nan],

@@ -149,7 +149,6 @@ def scaled_add(a: object, b: object, scale: object = 1, *, scale_a: object = Non
     Examples
     --------
     >>> import numpy as np
-    >>> from poplibs_py import popops
     >>> weights, gradient = np.float16([1, 2]), np.float32([0.5, -8])
     >>> popops.scaled_add(weights, gradient, -0.25, out=weights)
     array([0.875, 4.   ], dtype=float16)
@@ -166,7 +165,6 @@ def scaled_subtract(a: object, b: object, scale: object = 1, *, scale_a: object 
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.scaled_subtract([1.0, 2.0], [4.0, 4.0], 0.5)
     array([-1.,  0.], dtype=float32)
     """
@@ -182,7 +180,6 @@ def x_minus_ax_plus_by(a: object, b: object, scale_a: object, scale: object, *, 
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.x_minus_ax_plus_by([1.0, 2.0], [4.0, 4.0], 0.25, 0.5)     # a moving average
     array([2.75, 3.5 ], dtype=float32)
     """

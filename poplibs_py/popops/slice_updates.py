@@ -59,7 +59,6 @@ def multi_update_add(x: Any, updates: Any, indices: Any, scale: float = 1.0, *, 
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.multi_update_add([[1.0], [2.0], [3.0]], [[8.0], [4.0], [2.0]], [2, 0, 2], 0.5).ravel()
     array([3., 2., 8.], dtype=float32)
     """
@@ -76,7 +75,6 @@ def grouped_multi_update_add(x: Any, updates: Any, indices: Any, scale: float = 
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.grouped_multi_update_add([[[1.0], [2.0]]], [[[8.0], [4.0]]], [[1, 1]]).ravel()
     array([ 1., 14.], dtype=float32)
     """
@@ -92,7 +90,6 @@ def multi_update_mul(x: Any, updates: Any, indices: Any, *, axis: int = 0, index
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.multi_update_mul([[1.0], [2.0], [3.0]], [[8.0], [4.0], [2.0]], [2, 0, 2]).ravel()
     array([ 4.,  2., 48.], dtype=float32)
     """
@@ -109,7 +106,6 @@ def grouped_multi_update_mul(x: Any, updates: Any, indices: Any, *, axis: int = 
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.grouped_multi_update_mul([[[1.0], [2.0]]], [[[8.0], [4.0]]], [[1, 1]]).ravel()
     array([ 1., 64.], dtype=float32)
     """
@@ -125,7 +121,6 @@ def multi_update_max(x: Any, updates: Any, indices: Any, *, axis: int = 0, index
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.multi_update_max([[1.0], [2.0], [3.0]], [[8.0], [-4.0], [2.0]], [2, 0, 2]).ravel()
     array([1., 2., 8.], dtype=float32)
     """
@@ -142,7 +137,6 @@ def grouped_multi_update_max(x: Any, updates: Any, indices: Any, *, axis: int = 
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.grouped_multi_update_max([[[1.0], [2.0]]], [[[8.0], [4.0]]], [[1, 1]]).ravel()
     array([1., 8.], dtype=float32)
     """

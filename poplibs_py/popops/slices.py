@@ -116,7 +116,6 @@ def dynamic_slice(x: Any, offsets: Any, axes: Axes, sizes: Sequence[int] | int, 
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.dynamic_slice([1.0, 2.0, 3.0, 4.0], [3], 0, 2)
     array([4., 1.], dtype=float32)
     """
@@ -156,7 +155,6 @@ def dynamic_update(x: Any, updates: Any, offsets: Any, axes: Axes, *, index_poli
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.dynamic_update([1.0, 2.0, 3.0, 4.0], [8.0, 9.0], [3], 0)
     array([9., 2., 3., 8.], dtype=float32)
     """
@@ -312,7 +310,6 @@ def multi_slice(x: Any, indices: Any, *, axis: int = 0, index_policy: str = "rai
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.multi_slice([[1.0, 2.0], [3.0, 4.0]], [1, 0, 1])[:, 0]
     array([[3., 4.],
            [1., 2.],
@@ -343,7 +340,6 @@ def grouped_multi_slice(x: Any, indices: Any, *, axis: int = 1, index_policy: st
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.grouped_multi_slice([[[1.0], [2.0]], [[3.0], [4.0]]], [[1], [0]]).ravel()
     array([2., 3.], dtype=float32)
     """
@@ -374,7 +370,6 @@ def multi_update(x: Any, updates: Any, indices: Any, *, axis: int = 0, index_pol
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.multi_update([[1.0], [2.0], [3.0]], [[8.0], [9.0]], [2, 0]).ravel()
     array([9., 2., 8.], dtype=float32)
     """
@@ -405,7 +400,6 @@ def grouped_multi_update(x: Any, updates: Any, indices: Any, *, axis: int = 1, i
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.grouped_multi_update([[[1.0], [2.0]], [[3.0], [4.0]]], [[[8.0]], [[9.0]]], [[1], [0]]).ravel()
     array([1., 8., 9., 4.], dtype=float32)
     """

@@ -67,7 +67,6 @@ def normalise_image(x: Any, offsets: Any, scales: Any, in_scale: float = 1.0, *,
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.normalise_image([[2.0, 4.0, 6.0]], [1.0, 2.0, 3.0], [0.5, 1.0, 2.0])
     array([[0.5, 2. , 6. , 0. ]], dtype=float32)
     """
@@ -148,7 +147,6 @@ def spline_basis(pseudo: Any, kernel_size: Any, is_open: Any, degree: int = 1, *
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.spline_basis([[0.25]], [5], [True])
     SplineBasis(basis=array([[1., 0.]], dtype=float32), weight_index=array([[1, 2]], dtype=int32))
     """
@@ -266,7 +264,6 @@ def spline_weighting(x: Any, weight: Any, basis: Any, weight_index: Any, *, out:
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> import numpy as np
     >>> popops.spline_weighting([[2.0]], [[[1.0]], [[10.0]]], [[0.5, 0.25]], np.array([[0, 1]]))
     array([[6.]], dtype=float32)

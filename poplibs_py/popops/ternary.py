@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..target import Target
-from ._elementwise import ELEMENTWISE, elementwise, requested
+from ._elementwise import ELEMENTWISE, elementwise
 from .reference import clamp_reference, select_reference
 
 
@@ -23,11 +23,9 @@ def select(a: object, b: object, condition: object, *, out: Any = None, out_dtyp
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.select([1.0, 2.0], 0.0, [True, False])
     array([1., 0.], dtype=float32)
     """
-    return requested("select", out, out_dtype, target, a=a, b=b, condition=condition)
 
 
 @elementwise("popops::clamp", "CLAMP", clamp_reference, kinds="fiu")
@@ -41,11 +39,9 @@ def clamp(x: object, low: object, high: object, *, out: Any = None, out_dtype: o
 
     Examples
     --------
-    >>> from poplibs_py import popops
     >>> popops.clamp([-1.5, 0.5, 2.0], 0.0, 1.0)
     array([0. , 0.5, 1. ], dtype=float32)
     """
-    return requested("clamp", out, out_dtype, target, x=x, low=low, high=high)
 
 
 __all__ = [name for name in ELEMENTWISE if name in globals()]

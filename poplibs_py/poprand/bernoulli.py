@@ -72,7 +72,6 @@ def bernoulli(shape: Shape | None, prob: float = 0.5, *, dtype: DType = np.float
 
     Examples
     --------
-    >>> from poplibs_py import poprand
     >>> int(poprand.bernoulli(8, 1.0, dtype=bool).sum())
     8
     """
@@ -127,7 +126,6 @@ def dropout(x: Array, keep_prob: float, scale: float | None = None, *, seed: See
     Examples
     --------
     >>> import numpy as np
-    >>> from poplibs_py import poprand
     >>> y = poprand.dropout(np.ones(1000, np.float32), 0.5, seed=4)
     >>> sorted(set(y.tolist()))
     [0.0, 2.0]
@@ -228,7 +226,6 @@ def shaped_dropout(x: Array, mask_shape: Shape, keep_prob: float, scale: float |
     Examples
     --------
     >>> import numpy as np
-    >>> from poplibs_py import poprand
     >>> y = poprand.shaped_dropout(np.ones((4, 100), np.float32), (4, 1), 0.5, seed=4)
     >>> bool((y == y[:, :1]).all())
     True

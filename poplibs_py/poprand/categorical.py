@@ -48,7 +48,6 @@ def categorical(shape: Shape | None, weights: ArrayLike, *, seed: Seed = None, s
 
     Examples
     --------
-    >>> from poplibs_py import poprand
     >>> sorted(set(poprand.categorical(1000, [1, 0, 3], seed=5).tolist()))
     [0, 2]
     """
@@ -126,7 +125,6 @@ def permutation(x: int | Array, *, axis: int = 0, seed: Seed = None, seed_modifi
 
     Examples
     --------
-    >>> from poplibs_py import poprand
     >>> sorted(poprand.permutation(5, seed=1).tolist())
     [0, 1, 2, 3, 4]
     """

@@ -50,7 +50,6 @@ def normal(shape: Shape | None, mean: float = 0.0, std: float = 1.0, *, dtype: D
 
     Examples
     --------
-    >>> from poplibs_py import poprand
     >>> x = poprand.normal((3, 4), dtype="float16", seed=(1, 2))
     >>> x.shape, x.dtype
     ((3, 4), dtype('float16'))
@@ -96,7 +95,6 @@ def truncated_normal(shape: Shape | None, mean: float = 0.0, std: float = 1.0, a
 
     Examples
     --------
-    >>> from poplibs_py import poprand
     >>> x = poprand.truncated_normal(1000, alpha=1.5, seed=9)
     >>> bool(abs(x).max() < 1.501)
     True
@@ -146,7 +144,6 @@ def exponential(shape: Shape | None, scale: float = 1.0, *, dtype: DType = np.fl
 
     Examples
     --------
-    >>> from poplibs_py import poprand
     >>> bool((poprand.exponential(100, 2.5, seed=1) > 0).all())
     True
     """
@@ -177,7 +174,6 @@ def gumbel(shape: Shape | None, loc: float = 0.0, scale: float = 1.0, *, dtype: 
 
     Examples
     --------
-    >>> from poplibs_py import poprand
     >>> poprand.gumbel(3, seed=1).dtype
     dtype('float32')
     """

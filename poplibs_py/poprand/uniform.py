@@ -51,7 +51,6 @@ def bits(shape: Shape | None, *, dtype: DTypeLike = np.uint32, seed: Seed = None
 
     Examples
     --------
-    >>> from poplibs_py import poprand
     >>> hex(poprand.bits(1, dtype="uint64", seed=42)[0])
     '0x66a61dd950405f90'
     """
@@ -129,7 +128,6 @@ def uniform(shape: Shape | None, low: float = 0.0, high: float = 1.0, *, dtype: 
 
     Examples
     --------
-    >>> from poplibs_py import poprand
     >>> x = poprand.uniform(1000, -1, 1, seed=(1, 2))
     >>> bool((x[300:] == poprand.uniform(700, -1, 1, seed=(1, 2), offset=300)).all())
     True
@@ -222,7 +220,6 @@ def log_uniform(shape: Shape | None, low: float, high: float, base: float = math
 
     Examples
     --------
-    >>> from poplibs_py import poprand
     >>> x = poprand.log_uniform(4, 1, 1000, seed=3)
     >>> bool(((x >= 1) & (x <= 1000)).all())
     True

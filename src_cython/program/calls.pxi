@@ -277,7 +277,7 @@ cdef class Face:
     cdef object __weakref__
 
     def __init__(self, function, road, op=None, written="out", tuple values=()):
-        code = function.__code__
+        code = getattr(function, "__wrapped__", function).__code__
         self.function, self.road, self.op = function, road, op
         self.names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
         if code.co_flags & VARARGS:

@@ -78,7 +78,6 @@ def cholesky(a: Any, *, lower: bool = True, out: Any = None, out_dtype: object =
 
     Examples
     --------
-    >>> from poplibs_py import poplin
     >>> poplin.cholesky([[4.0, 2.0], [2.0, 10.0]])
     array([[2., 0.],
            [1., 3.]], dtype=float32)
@@ -160,7 +159,6 @@ def triangular_solve(a: Any, b: Any, *, left_side: bool = True, lower: bool = Tr
 
     Examples
     --------
-    >>> from poplibs_py import poplin
     >>> poplin.triangular_solve([[2.0, 0.0], [1.0, 4.0]], [[2.0], [9.0]])
     array([[1.],
            [2.]], dtype=float32)

@@ -68,7 +68,6 @@ def cholesky_grad(grad: Any, factor: Any, *, lower: bool = True, out: Any = None
 
     Examples
     --------
-    >>> from poplibs_py import poplin
     >>> poplin.cholesky_grad([[1.0]], poplin.cholesky([[4.0]]))
     array([[0.25]], dtype=float32)
     """
@@ -136,7 +135,6 @@ def triangular_solve_grad(grad: Any, a: Any, x: Any, *, left_side: bool = True, 
 
     Examples
     --------
-    >>> from poplibs_py import poplin
     >>> a_grad, b_grad = poplin.triangular_solve_grad([[1.0]], [[2.0]], [[3.0]])
     >>> float(a_grad[0, 0]), float(b_grad[0, 0])
     (-1.5, 0.5)
@@ -203,7 +201,6 @@ def lu_grad(l_grad: Any, u_grad: Any, perm: Any, l: Any, u: Any, *, out: Any = N
 
     Examples
     --------
-    >>> from poplibs_py import poplin
     >>> poplin.lu_grad([[0.0]], [[3.0]], *poplin.lu([[2.0]]))
     array([[3.]], dtype=float32)
     """
@@ -276,7 +273,6 @@ def qr_grad(q_grad: Any, r_grad: Any, q: Any, r: Any, *, out: Any = None, out_dt
 
     Examples
     --------
-    >>> from poplibs_py import poplin
     >>> poplin.qr_grad([[0.0], [0.0]], [[1.0]], *poplin.qr([[3.0], [4.0]]))
     array([[-0.6],
            [-0.8]], dtype=float32)

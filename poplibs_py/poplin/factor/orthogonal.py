@@ -78,7 +78,6 @@ def lu(a: Any, *, out: Any = None, out_dtype: object = None, target: Target | st
 
     Examples
     --------
-    >>> from poplibs_py import poplin
     >>> perm, l, u = poplin.lu([[1.0, 2.0], [4.0, 4.0]])
     >>> perm, l[1, 0], u[1, 1]
     (array([1, 0], dtype=int32), np.float32(0.25), np.float32(1.0))
@@ -139,7 +138,6 @@ def qr(a: Any, *, mode: str = "reduced", out: Any = None, out_dtype: object = No
 
     Examples
     --------
-    >>> from poplibs_py import poplin
     >>> q, r = poplin.qr([[3.0, 1.0], [4.0, 2.0]])
     >>> r[0, 0], r.shape
     (np.float32(-5.0), (2, 2))

@@ -69,7 +69,6 @@ def ctc_greedy_decoder(data: Any, data_lengths: Any = None, *, blank: int = 0, l
 
     Examples
     --------
-    >>> from poplibs_py import popnn
     >>> steps = [[[0.0, 3.0, 0.0]], [[0.0, 3.0, 0.0]], [[3.0, 0.0, 0.0]], [[0.0, 0.0, 3.0]]]
     >>> popnn.ctc_greedy_decoder(steps, logits=True).labels[0, 0]
     array([ 1,  2, -1, -1], dtype=int32)
@@ -128,7 +127,6 @@ def ctc_beam_search_decoder(data: Any, data_lengths: Any = None, *, beams: int =
     Examples
     --------
     >>> import numpy as np
-    >>> from poplibs_py import popnn
     >>> logs = np.log(np.float32([[[0.6, 0.4]], [[0.6, 0.4]]]))     # the best path is of blanks; most paths are not
     >>> found = popnn.ctc_beam_search_decoder(logs)
     >>> found.labels[0, 0], np.exp(found.log_probs[0]).round(4)

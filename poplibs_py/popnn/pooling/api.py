@@ -110,7 +110,6 @@ def pool(x: Any, kernel: int | Sequence[int] | None = None, op: str = "max", *, 
     Examples
     --------
     >>> import numpy as np
-    >>> from poplibs_py import popnn
     >>> x = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
     >>> popnn.pool(x, 2)[0, 0].tolist(), popnn.pool(x, 3, "avg", stride=2, padding=1)[0, 0].tolist()
     ([[5.0, 7.0], [13.0, 15.0]], [[2.5, 4.0], [8.5, 10.0]])
@@ -165,7 +164,6 @@ def max_pool_with_indices(x: Any, kernel: int | Sequence[int] | None = None, *, 
 
     Examples
     --------
-    >>> from poplibs_py import popnn
     >>> values, indices = popnn.max_pool_with_indices([[[1.0, 3.0, 3.0, 2.0]]], 2)
     >>> values.tolist(), indices.tolist()
     ([[[3.0, 3.0]]], [[[1, 2]]])
@@ -229,7 +227,6 @@ def pool_input_gradient(grad: Any, x_shape: Sequence[int], kernel: int | Sequenc
 
     Examples
     --------
-    >>> from poplibs_py import popnn
     >>> popnn.pool_input_gradient([[[6.0]]], (1, 1, 3), 3, "avg").tolist()
     [[[2.0, 2.0, 2.0]]]
     >>> x, y = [[[1.0, 3.0, 3.0]]], [[[3.0]]]
@@ -298,7 +295,6 @@ def pool_indices_gradient(grad: Any, indices: Any, x_shape: Sequence[int], *, la
 
     Examples
     --------
-    >>> from poplibs_py import popnn
     >>> popnn.pool_indices_gradient([[[5.0, 6.0]]], [[[1, 1]]], (1, 1, 3)).tolist()
     [[[0.0, 11.0, 0.0]]]
     """
