@@ -17,7 +17,7 @@ from ..formats import FORMATS, Format
 from . import _records
 
 __all__ = ["ACTIVATIONS", "FORMAT_NUMBERS", "RECORDS", "check_formats", "choice", "dtype_of", "format_facts",
-           "infinite_overflow", "make_dtypes", "numbers_of", "record_of"]
+           "infinite_overflow", "kernel_format", "make_dtypes", "numbers_of", "record_of"]
 
 Field = tuple[str, str, int, int, int]
 """A field as C has it: name, type, offset, bytes, elements (0 for what is no array)."""
@@ -116,6 +116,20 @@ def format_facts(f: Format, scale: int = 0) -> tuple[int, ...]:
     """Return the fields of a format's `pop_format`, its values scaled by 2^scale."""
     return (f.exponent_bits, f.mantissa_bits, f.bias - scale, _SPECIALS[f.specials], int(f.subnormals),
             int(not f.signed), int(not f.zero))
+
+
+def kernel_format(f: Format, scale: int = 0) -> str:
+    """Return what kernels call a format: presets by name, every other layout is data to the generic ones.
+
+    With a scale so are presets but those of eight bits, whose kernels read it.
+
+    Examples
+    --------
+    >>> from poplibs_py.formats import F143, FP16, Format
+    >>> kernel_format(FP16), kernel_format(FP16, 2), kernel_format(F143, 2), kernel_format(Format("mine", 3, 4, 3))
+    ('float16', 'any', 'f143', 'any')
+    """
+    return f.name if f in FORMATS and (scale == 0 or f.bits == 8) else "any"
 
 
 def infinite_overflow(f: Format) -> int:

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..config import settings
-from ..formats import BF16, FORMATS, FP16, FP32, Format
+from ..formats import BF16, FP16, FP32, Format
 from ..kernels import Selection, kernels, select
-from ..kernels.records import dtype_of, format_facts, infinite_overflow, numbers_of
+from ..kernels.records import dtype_of, format_facts, infinite_overflow, kernel_format, numbers_of
 from ..ops import RESULT, Operand, Receiver, Request
 from ..ops.one_kernel import OneKernel, shared
 from ..program import ComputeSet, Program, threads_for
@@ -143,10 +143,6 @@ def _merged(axes: list[int], p: RowsParams, inside: bool) -> list[tuple[int, tup
     return merged or [(1, (0,) * len(p.operands))]
 
 
-def _kernel_name(fmt: Format) -> str:
-    return fmt.name if fmt.dtype is not None and fmt in FORMATS else "any"
-
-
 def _fill_operand(slot: Any, x: RowOperand) -> None:
     """How one operand is read or written, but for its strides."""
     element = x.element
@@ -155,7 +151,7 @@ def _fill_operand(slot: Any, x: RowOperand) -> None:
     if not isinstance(element, Format):
         slot["truths"] = element == np.bool_
     elif element != FP32 or x.exponent:
-        own, wide, name = format_facts(element, x.exponent), format_facts(FP32), _kernel_name(element)
+        own, wide, name = format_facts(element, x.exponent), format_facts(FP32), kernel_format(element)
         slot["cast"]["from"], slot["cast"]["to"] = (wide, own) if x.written else (own, wide)
         slot["cast"]["rounding"], slot["cast"]["overflow"] = _NEAREST, infinite_overflow(element)
         kind, formats = ("encode", f"float32->{name}") if x.written else ("decode", f"{name}->float32")

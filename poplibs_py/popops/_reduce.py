@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..formats import FORMATS, FP32, Array, Format
+from ..formats import FP32, Array, Format
 from ..kernels import Kernel, kernels, select
-from ..kernels.records import dtype_of, format_facts, infinite_overflow, numbers_of
+from ..kernels.records import dtype_of, format_facts, infinite_overflow, kernel_format, numbers_of
 from ..log import tell
 from ..ops.one_kernel import OneKernel, shared
 from ..program import Executable, Program, threads_for
@@ -120,7 +120,7 @@ def lower(params: ReduceParams, threads: int) -> OneKernel:
             step *= p.shape[d]
     reduced = _merged([_Axis(p.shape[d], p.strides[d]) for d in p.axes]) or [_Axis(1, p.format.itemsize)]
     kept = _merged(kept) or [_Axis(1, 0, 1)]
-    named = p.way.kernel, _kernel_name(p.format)
+    named = p.way.kernel, kernel_format(p.format)
     direct = not p.exponent and any((k.op, k.formats) == named for k in kernels("reduce"))
     column = next((i for i, axis in enumerate(kept) if axis.stride == p.format.itemsize and axis.extent >= _NARROW), -1)
     if p.way.state.startswith("arg") and not direct:
@@ -154,20 +154,15 @@ def _fill(p: ReduceParams, kept: list[_Axis], reduced: list[_Axis], direct: bool
     spec["code_bytes"], spec["out_bytes"] = p.format.itemsize, p.result.itemsize
     if not direct:
         spec["read"]["from"], spec["read"]["to"] = format_facts(p.format, p.exponent), format_facts(FP32)
-        spec["decode"] = select("cast", "decode", f"{_kernel_name(p.format)}->float32").kernel.address
+        spec["decode"] = select("cast", "decode", f"{kernel_format(p.format)}->float32").kernel.address
     if isinstance(p.result, Format) and (p.result != FP32 or p.result_exponent):
-        facts, name = format_facts(p.result, p.result_exponent), _kernel_name(p.result)
+        facts, name = format_facts(p.result, p.result_exponent), kernel_format(p.result)
         spec["write"]["from"], spec["write"]["to"] = format_facts(FP32), facts
         spec["write"]["rounding"], spec["write"]["overflow"] = _NEAREST, infinite_overflow(p.result)
         spec["encode"] = select("cast", "encode", f"float32->{name}").kernel.address
         spec["before"]["from"], spec["before"]["to"] = facts, format_facts(FP32)
         spec["decode_before"] = select("cast", "decode", f"{name}->float32").kernel.address
     return spec, tables
-
-
-def _kernel_name(fmt: Format) -> str:
-    """The presets have codecs of their own; every other layout is data to the generic ones."""
-    return fmt.name if fmt.dtype is not None and fmt in FORMATS else "any"
 
 
 @lru_cache(maxsize=1024)

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..formats import FORMATS, FP32, Array, Format
+from ..formats import FP32, Array, Format
 from ..kernels import Kernel, select
-from ..kernels.records import dtype_of, format_facts, infinite_overflow
+from ..kernels.records import dtype_of, format_facts, infinite_overflow, kernel_format
 
 __all__ = ["MOST_VALUES", "Chain", "Places", "Step", "codec", "kernel_name", "lane_bytes", "placed", "step_kernel",
            "step_records"]
@@ -93,12 +93,12 @@ class Places(NamedTuple):
 
 
 def kernel_name(dtype: Format | np.dtype[Any] | None) -> str:
-    """What kernels call elements: the presets by name; every other layout is data to the generic ones."""
+    """What kernels call elements, those without a format too."""
     if dtype is None:
         return "float64"
     if not isinstance(dtype, Format):
         return dtype.name
-    return dtype.name if dtype.dtype is not None and dtype in FORMATS else "any"
+    return kernel_format(dtype)
 
 
 def codec(op: str, dtype: Format | np.dtype[Any] | None, lane: str = "float32") -> Kernel | None:

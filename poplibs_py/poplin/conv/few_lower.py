@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ...formats import FORMATS, FP32, Array
+from ...formats import FP32, Array
 from ...kernels import select
-from ...kernels.records import infinite_overflow
+from ...kernels.records import kernel_format
 from ...program import spread
-from ..gemm.lower import format_record
-from ..gemm.options import ACTIVATIONS
+from ..gemm.lower import fill_decoding, fill_finish
 from ._conv import BOX, ITEM, SPEC
 from .few import LANES, FewPlan, Side
 
@@ -103,10 +102,7 @@ def _spec(plan: FewPlan) -> tuple[Array, list[Array]]:
 
 def _side(record: Any, side: Side, plan: FewPlan, part: str) -> Array:
     """Fill in an operand; return the order of a block's numbers in scratch, where groups run fastest."""
-    plain = side.scale == 0
-    name = side.format.name if side.format in FORMATS and (plain or side.format.bits <= 8) else "any"
-    record["decode"] = select("dot", "decode", f"{name}->{FP32}").kernel.address
-    record["format"], record["item"] = format_record(side.format, side.scale).ctypes.data, side.format.itemsize
+    fill_decoding(record, side.format, side.scale, FP32)
     record["group"], record["inner_step"], record["inner"] = side.group, side.inner_step, side.inner
     record["padded"], record["in_line"] = side.padded, side.in_line
     record["at"], record["pitch"] = plan.offset(part), side.pitch(plan.blocks)
@@ -125,16 +121,9 @@ def _order(rows: int, columns: int) -> Array:
 def _finish(s: Any, plan: FewPlan) -> None:
     """Fill in the epilogue."""
     out, bias = plan.call.out, plan.call.bias
-    narrow = out.format in FORMATS and (out.scale == 0 or out.format.bits == 8)  # those kernels read the scale
-    name = f"float32->{out.format.name if narrow else 'any'}"
-    plain = plan.epilogue.plain and plan.epilogue.activation in (None, "relu")
-    walk = narrow and plain and plan.out_channel == out.format.itemsize
-    s["epilogue"] = select(*(("conv", "finish") if walk else ("dot", "epilogue")), name).kernel.address
-    s["out_format"] = format_record(out.format, out.scale).ctypes.data
-    s["overflow"] = infinite_overflow(out.format)
-    s["activation"] = ACTIVATIONS.index(plan.epilogue.activation)
-    s["alpha"], s["beta"] = plan.epilogue.alpha, plan.epilogue.beta
+    fill_finish(s, out.format, out.scale, plan.epilogue, bias and bias.format)
+    name, plain = kernel_format(out.format, out.scale), plan.epilogue.activation in (None, "relu")
+    if name != "any" and plain and plan.epilogue.plain and plan.out_channel == out.format.itemsize:
+        s["epilogue"] = select("conv", "finish", f"{FP32}->{name}").kernel.address
     if bias is not None:
-        s["bias_decode"] = select("dot", "decode", f"{bias.format}->{FP32}").kernel.address
-        s["bias_item"], s["bias_format"] = bias.format.itemsize, format_record(bias.format).ctypes.data
         s["bias_group"], s["bias_channel"] = bias.batch[-1], bias.column

@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ...formats import FORMATS, Array
+from ...formats import Array
 from ...kernels import select
-from ...kernels.records import infinite_overflow
 from ...program import spread
-from ..gemm.lower import format_record
+from ..gemm.lower import fill_decoding, fill_finish
 from ._conv import WINDOW_BOX, WINDOW_ITEM, WINDOW_SPEC
 from .params import FieldLayout
 from .window import WindowPlan
@@ -64,20 +63,13 @@ def _spec(plan: WindowPlan) -> Array:
     s["sums_at"], s["sums_row"] = plan.offset("sums"), plan.padded_columns
     s["tables_at"], s["room_at"] = plan.offset("tables"), plan.offset("room")
     s["out_row"], s["out_column"] = out.row, out.channel
-    narrow = out.format in FORMATS and (out.scale == 0 or out.format.bits == 8)  # those kernels read the scale
-    s["epilogue"] = select("dot", "epilogue", f"float32->{out.format.name if narrow else 'any'}").kernel.address
-    s["out_format"] = format_record(out.format, out.scale).ctypes.data
-    s["overflow"] = infinite_overflow(out.format)
-    s["alpha"], s["beta"] = plan.epilogue.alpha, plan.epilogue.beta
+    fill_finish(s, out.format, out.scale, plan.epilogue)
     return spec
 
 
 def _side(record: Any, layout: FieldLayout, plan: WindowPlan, part: str, padded: int, pitch: int) -> None:
     """Fill in an operand; an item says how many channels it has of it."""
-    plain = layout.scale == 0
-    name = layout.format.name if layout.format in FORMATS and (plain or layout.format.bits <= 8) else "any"
-    record["decode"] = select("dot", "decode", f"{name}->{plan.compute_format}").kernel.address
-    record["format"], record["item"] = format_record(layout.format, layout.scale).ctypes.data, layout.format.itemsize
+    fill_decoding(record, layout.format, layout.scale, plan.compute_format)
     record["inner_step"], record["padded"] = layout.row, padded
     record["in_line"] = layout.row == layout.format.itemsize
     record["at"], record["pitch"] = plan.offset(part), pitch

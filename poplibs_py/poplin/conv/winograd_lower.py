@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ...formats import FORMATS, FP32, Array
+from ...formats import FP32, Array
 from ...kernels import select
-from ...kernels.records import dtype_of, infinite_overflow
+from ...kernels.records import dtype_of
 from ...program import Segment, spread
 from ..gemm import _gemm
-from ..gemm.lower import format_record, items_of
-from ..gemm.options import ACTIVATIONS
+from ..gemm.lower import fill_decoding, fill_finish, items_of
 from ..gemm.plan import Epilogue
 from . import _conv
 from .params import ConvCall
@@ -60,8 +59,7 @@ def _spec(s: Any, plan: Winograd, call: ConvCall) -> None:
     x, w, out, conv, product = call.x, call.weights, call.out, s["conv"], plan.product.params
     conv["transpose"], conv["together"] = select("dot", "transpose", "cells").kernel.address, 1
     side = conv["x"]
-    side["decode"] = select("dot", "decode", f"{FP32}->{FP32}").kernel.address
-    side["format"], side["item"] = format_record(FP32).ctypes.data, FP32.itemsize
+    fill_decoding(side, FP32, 0, FP32)
     side["inner_step"], side["inner"], side["padded"] = x.channel, product.k, plan.channels
     side["in_line"], side["pitch"] = x.channel == FP32.itemsize, plan.pitch
     conv["rank"], conv["x_image"], conv["out_image"] = 2, x.row, out.row
@@ -85,17 +83,9 @@ def _spec(s: Any, plan: Winograd, call: ConvCall) -> None:
 
 def _epilogue(conv: Any, plan: Winograd, call: ConvCall, epilogue: Epilogue) -> None:
     out, bias = call.out, call.bias
-    narrow = out.format in FORMATS and (out.scale == 0 or out.format.bits == 8)  # those kernels read the scale
-    name = f"float32->{out.format.name if narrow else 'any'}"
-    conv["epilogue"] = select("dot", "epilogue", name).kernel.address
-    conv["out_format"] = format_record(out.format, out.scale).ctypes.data
-    conv["overflow"] = infinite_overflow(out.format)
+    fill_finish(conv, out.format, out.scale, epilogue, bias and bias.format)
     conv["out_channel"] = out.channel
-    conv["activation"] = ACTIVATIONS.index(epilogue.activation)
-    conv["alpha"], conv["beta"] = epilogue.alpha, epilogue.beta
     if bias is not None:
-        conv["bias_decode"] = select("dot", "decode", f"{bias.format}->{FP32}").kernel.address
-        conv["bias_item"], conv["bias_format"] = bias.format.itemsize, format_record(bias.format).ctypes.data
         conv["bias_channel"] = bias.column
 
 

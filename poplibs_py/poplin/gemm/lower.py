@@ -9,15 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from ...formats import FORMATS, FP32, Array, Format
+from ...formats import FP32, Array, Format
 from ...kernels import select
-from ...kernels.records import dtype_of, format_facts, infinite_overflow
+from ...kernels.records import dtype_of, format_facts, infinite_overflow, kernel_format
 from ...program import Executable, Segment, host_program, spread
 from . import _gemm
 from ._gemm import ITEM, SPEC, Mode
 from .options import ACTIVATIONS
 from .plan import (
     HALF_PARTIALS_DEPTH,
+    Epilogue,
     GemmPlan,
     panel_bytes,
     prepared_bytes,
@@ -27,8 +28,8 @@ from .plan import (
     sums_pitch,
 )
 
-__all__ = ["Lowered", "format_record", "items_of", "kernel_record", "lower", "lower_prepare",
-           "prepare_items"]
+__all__ = ["Lowered", "fill_decoding", "fill_finish", "format_record", "items_of", "kernel_record", "lower",
+           "lower_prepare", "prepare_items"]
 
 _records: dict[tuple[Format, int], Array] = {}
 _A, _B, _OUT, _BIAS, _A_SCALES, _B_SCALES, _WHOLE = range(7)  # a program's operands, in order
@@ -44,6 +45,24 @@ def format_record(f: Format, scale: int = 0) -> Array:
         record = np.array(format_facts(f, scale), dtype_of("pop_format"))
         record = _records.setdefault((f, scale), record)  # the same for threads that meet here
     return record
+
+
+def fill_decoding(record: Any, f: Format, scale: int, compute: Format, plain: bool | None = None) -> None:
+    """Fill in how an operand is decoded; it is `plain` where its codes are its values, without scales of blocks too."""
+    name = kernel_format(f, scale if plain is None else not plain)
+    record["decode"] = select("dot", "decode", f"{name}->{compute}").kernel.address
+    record["format"], record["item"] = format_record(f, scale).ctypes.data, f.itemsize
+
+
+def fill_finish(record: Any, out: Format, scale: int, epilogue: Epilogue, bias: Format | None = None) -> None:
+    """Fill in what happens to sums on their way out, and the format of a bias if there is one."""
+    record["epilogue"] = select("dot", "epilogue", f"{FP32}->{kernel_format(out, scale)}").kernel.address
+    record["out_format"], record["overflow"] = format_record(out, scale).ctypes.data, infinite_overflow(out)
+    record["activation"] = ACTIVATIONS.index(epilogue.activation)
+    record["alpha"], record["beta"] = epilogue.alpha, epilogue.beta
+    if bias is not None:
+        record["bias_decode"] = select("dot", "decode", f"{bias}->{FP32}").kernel.address
+        record["bias_item"], record["bias_format"] = bias.itemsize, format_record(bias).ctypes.data
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,12 +171,8 @@ def _side(record: Any, plan: GemmPlan, side: int, operand_number: int) -> None:
     operand = (plan.params.a, plan.params.b)[side]
     mode = (plan.a_mode, plan.b_mode)[side]
     by_columns = mode in (Mode.TRANSPOSED, Mode.ALONG)
-    name = operand.format.name if operand.format in FORMATS else "any"
-    if operand.format.bits > 8 and not operand.plain:
-        name = "any"
-    record["mode"], record["operand"], record["item"] = mode, operand_number, operand.format.itemsize
-    record["decode"] = select("dot", "decode", f"{name}->{plan.compute_format}").kernel.address
-    record["format"] = format_record(operand.format, operand.scale).ctypes.data
+    fill_decoding(record, operand.format, operand.scale, plan.compute_format, operand.plain)
+    record["mode"], record["operand"] = mode, operand_number
     record["copied"] = operand.format == plan.compute_format and operand.plain
     record["line"], record["step"] = operand.row, operand.column
     record["at"] = plan.offset("ab"[side])
@@ -193,9 +208,6 @@ def kernel_record(plan: GemmPlan, a_operand: int = _A, b_operand: int = _B) -> A
     s["skip_lows"] = plan.options.half_passes == 3
     s["transpose"] = select("dot", "transpose", "cells").kernel.address
     s["interleave"] = select("dot", "interleave", "bfloat16").kernel.address
-    narrow = p.out.format in FORMATS and (p.out.plain or p.out.format.bits == 8)  # those kernels read the scale
-    name = p.out.format.name if narrow else "any"
-    s["epilogue"] = select("dot", "epilogue", f"float32->{name}").kernel.address
     if plan.options.partials_type == "half":
         s["round_sums"] = select("dot", "round", "float16").kernel.address
     s["elements"], s["depth"], s["depth_grain"] = plan.elements, p.k, plan.kernel.grain[2]
@@ -216,14 +228,9 @@ def _finish(s: Any, plan: GemmPlan) -> None:
     s["look_ahead"] = plan.looks_ahead
     s["finish"] = p.bias is not None or plan.epilogue.activation is not None
     s["out_row"], s["out_col"] = 0 if p.out.field and p.out.column else p.out.row, p.out.column
-    s["out_format"] = format_record(p.out.format, p.out.scale).ctypes.data
-    s["overflow"] = infinite_overflow(p.out.format)
-    s["activation"] = ACTIVATIONS.index(plan.epilogue.activation)
-    s["alpha"], s["beta"] = plan.epilogue.alpha, plan.epilogue.beta
+    fill_finish(s, p.out.format, p.out.scale, plan.epilogue, p.bias and p.bias.format)
     if p.bias is not None:
-        s["bias_decode"] = select("dot", "decode", f"{p.bias.format}->{FP32}").kernel.address
-        s["bias_item"], s["bias_step"] = p.bias.format.itemsize, p.bias.row or p.bias.column
-        s["bias_format"], s["bias_per_row"] = format_record(p.bias.format).ctypes.data, p.bias_per_row
+        s["bias_step"], s["bias_per_row"] = p.bias.row or p.bias.column, p.bias_per_row
 
 
 def _shares(extent: int, parts: int, grain: int) -> list[tuple[int, int]]:

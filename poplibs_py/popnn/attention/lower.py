@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ...formats import BF16, FORMATS, FP32, Format
+from ...formats import BF16, FP32, Format
 from ...kernels import Kernel, Selection, kernels, select
-from ...kernels.records import dtype_of, format_facts, infinite_overflow, numbers_of
+from ...kernels.records import dtype_of, format_facts, infinite_overflow, kernel_format, numbers_of
 from ...log import tell
 from ...ops.one_kernel import OneKernel, shared
 from ...program import Program, threads_for
@@ -139,7 +139,7 @@ def _fill(slot: Any, x: Lies, compute: Format) -> None:
     slot["batch"], slot["head"], slot["token"] = x.batch, x.head, x.token
     if x.format is None:
         return
-    fmt, name = x.format, x.format.name if x.format in FORMATS else "any"
+    fmt, name = x.format, kernel_format(x.format)
     own, wide = format_facts(fmt, x.exponent), format_facts(FP32)
     slot["format"] = own
     if not x.written:

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...formats import FORMATS, FP32, Array, Format
+from ...formats import FP32, Array, Format
 from ...kernels import Selection, select
-from ...kernels.records import FORMAT_NUMBERS, dtype_of, format_facts, infinite_overflow, numbers_of
+from ...kernels.records import FORMAT_NUMBERS, dtype_of, format_facts, infinite_overflow, kernel_format, numbers_of
 from ...log import tell
 from ...ops.one_kernel import OneKernel, shared
 from ...program import ComputeSet, Program, threads_for
@@ -210,11 +210,11 @@ def fill_operand(record: Any, number: int, lies: Lies, made: bool, offset: int =
         record["bytes"] = 8
         return
     record["bytes"] = fmt.itemsize
-    named = fmt.dtype is not None and fmt in FORMATS
-    record["format"] = FORMAT_NUMBERS[fmt.name] if named and fmt.name in _DIRECT and not lies.exponent else -1
+    name = kernel_format(fmt)
+    record["format"] = FORMAT_NUMBERS[name] if name in _DIRECT and not lies.exponent else -1
     if fmt == FP32 and not lies.exponent:
         return
-    facts, name = format_facts(fmt, lies.exponent), fmt.name if named else "any"
+    facts = format_facts(fmt, lies.exponent)
     if made:
         cast["from"], cast["to"] = format_facts(FP32), facts
         cast["rounding"], cast["overflow"] = _NEAREST, infinite_overflow(fmt)
