@@ -16,14 +16,13 @@ from typing import NamedTuple
 from ...formats import BF16, FP16, FP32, Format
 from ...kernels import Selection, select
 from ...planner.explain import Explanation, considered_kernels
-from ...program import threads_for
 from ...target import Target
 from ..gemm.field import FieldDim
-from ..gemm.model import rounded
+from ..gemm.model import rounded, threads_of
 from ..gemm.options import GemmOptions
-from ..gemm.plan import Epilogue, Scratched
+from ..gemm.plan import Epilogue
 from ..gemm.search import on_units
-from .model import Part
+from .model import Part, PhasePlan
 from .params import ConvCall
 
 __all__ = ["AT_ONCE", "LANES", "Box", "FewPlan", "Side", "cut", "plan_few"]
@@ -35,7 +34,6 @@ AT_ONCE = 14
 """Positions that it does at once."""
 
 _CACHE_SHARE = 0.45  # of the second-level cache, that a thread's scratch fills where no limit is named
-_FLOPS_OF_A_THREAD = 1 << 20
 _LINE = 64  # numbers that are decoded at once
 _SUMS = 1 << 14  # bytes of sums in scratch
 _WIDEST = 4 * LANES  # output channels of a group: with more a product of matrices does as well
@@ -103,7 +101,7 @@ class Box:
 
 
 @dataclass(frozen=True)
-class FewPlan(Scratched):
+class FewPlan(PhasePlan):
     """How a convolution, or a phase of one, runs with few channels in a group.
 
     Attributes
@@ -141,11 +139,6 @@ class FewPlan(Scratched):
 
     def __hash__(self) -> int:
         return hash(self.call)
-
-    @property
-    def dims(self) -> tuple[FieldDim, ...]:
-        """The dimensions of its phase."""
-        return tuple(part.dim for part in self.parts)
 
     @property
     def wide(self) -> int:
@@ -186,16 +179,6 @@ class FewPlan(Scratched):
         """The weights as they are decoded where taps are many."""
         w, n = self.call.weights, self.call.params.out_channels
         return Side(w.format, w.scale, w.group, w.row, n, self.wide * self.vectors, self.together)
-
-    @property
-    def taps(self) -> int:
-        """Kernel elements."""
-        return math.prod(dim.taps for dim in self.dims)
-
-    @property
-    def positions(self) -> int:
-        """Output elements of an image."""
-        return math.prod(dim.positions for dim in self.dims)
 
     @property
     def out_channel(self) -> int:
@@ -315,12 +298,6 @@ class FewPlan(Scratched):
         return 4 * p.groups * elements * (self.x.inner + p.out_channels) > self.target.bytes_per_tile
 
     @property
-    def flops(self) -> int:
-        """Floating-point operations: two for each product, those with padding too."""
-        p = self.call.params
-        return 2 * p.batch * p.groups * p.in_channels * p.out_channels * self.taps * self.positions
-
-    @property
     def used(self) -> float:
         """The share of the lanes that are output channels."""
         p = self.call.params
@@ -351,18 +328,16 @@ def plan_few(call: ConvCall, parts: tuple[Part, ...], options: GemmOptions, epil
     How many are few is measured: a product of matrices is as fast beyond 16 input channels, and where there is one
     group that leaves lanes empty or has one tap; on BF16 units it is faster from 64 output channels on, or 32 of 16.
     """
-    limit = options.memory.limit(target)
-    dims = tuple(part.dim for part in parts)
-    positions, taps = math.prod(dim.positions for dim in dims), math.prod(dim.taps for dim in dims)
-    valid = all(dim.first_valid <= 0 and dim.end_valid >= dim.positions for dim in dims)
-    p = call.params
+    limit, p = options.memory.limit(target), call.params
+    draft = FewPlan(call, parts, options, epilogue, target, select("conv", "convolve", "float32"), False, 1, (), 1,
+                    limit)
+    positions, taps = draft.positions, draft.taps
+    valid = all(dim.first_valid <= 0 and dim.end_valid >= dim.positions for dim in draft.dims)
     over_taps = valid and taps > positions and taps * p.in_channels > positions * p.batch
     inner = p.batch if over_taps else p.in_channels
     if inner > LANES or p.out_channels > _WIDEST:
         return None
-    flops = 2 * p.batch * p.groups * p.in_channels * p.out_channels * positions * taps
-    draft = FewPlan(call, parts, options, epilogue, target, select("conv", "convolve", "float32"), over_taps, 1, (),
-                    threads_for(flops, _FLOPS_OF_A_THREAD, target.tiles), limit)
+    draft = replace(draft, over_taps=over_taps, threads=threads_of(draft.flops, target))
     if draft.slides:
         read = call.x.format if draft.slides_in_place else FP32
         draft = replace(draft, selection=select("conv", "slide", str(read)))

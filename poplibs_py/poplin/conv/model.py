@@ -16,9 +16,10 @@ from typing import NamedTuple
 from ..convolution.axis import Axis
 from ..gemm.field import Field, FieldDim
 from ..gemm.params import GemmParams, MatrixLayout
+from ..gemm.plan import Scratched
 from .params import ConvCall, FieldLayout
 
-__all__ = ["Part", "phases", "product"]
+__all__ = ["Part", "PhasePlan", "field_dim", "phases", "product"]
 
 
 _LARGE_IMAGE = 256  # positions whose results, a matrix of their own, make up for a product for each image
@@ -32,6 +33,34 @@ class Part(NamedTuple):
     taps: FieldDim  # of the weights
     weights: int  # bytes to their first kernel element
     x: int  # bytes to the input's coordinate 0
+
+
+class PhasePlan(Scratched):
+    """A plan of a phase that is no product of matrices."""
+
+    call: ConvCall
+    parts: tuple[Part, ...]
+
+    @property
+    def dims(self) -> tuple[FieldDim, ...]:
+        """The dimensions of its phase."""
+        return tuple(part.dim for part in self.parts)
+
+    @property
+    def taps(self) -> int:
+        """Kernel elements; of a gradient of weights elements of the deltas."""
+        return math.prod(dim.taps for dim in self.dims)
+
+    @property
+    def positions(self) -> int:
+        """Output elements of an image; of a gradient of weights kernel elements."""
+        return math.prod(dim.positions for dim in self.dims)
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations: two for each product, those with padding too."""
+        p = self.call.params
+        return 2 * p.batch * p.groups * p.in_channels * p.out_channels * self.taps * self.positions
 
 
 def phases(call: ConvCall) -> Iterator[tuple[Part, ...]]:

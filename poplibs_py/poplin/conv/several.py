@@ -15,17 +15,16 @@ from ...formats import Array
 from ...kernels.records import dtype_of
 from ...ops import Operand, Request, run_told
 from ...planner.explain import Explained, Explanation
-from ...program import ComputeSet, Executable, Program, Segment, spread, threads_for
+from ...program import ComputeSet, Executable, Program, Segment, spread
 from ..convolution.modelled import modelled_convolutions, tile_kernel
 from ..convolution.multi import multi_settings, plan_convolutions
+from ..gemm.model import threads_of
 from ._conv import BESIDE_VERTEX, MOST_OPERANDS
 from .modelled import Asked, pass_call, typed, with_updates
 from .plan import HostConvPlan
 from .request import Pass
 
 __all__ = ["HostConvPlans", "run_passes"]
-
-_FLOPS_OF_A_THREAD = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -121,7 +120,7 @@ def _run_here(name: str, passes: Sequence[Pass]) -> None:
             run_told(name, one.tell, one.program, *arrays, written=(one.receiver.array,), lacking=lacking)
     for some in _portions([one for one in requests if isinstance(one.program, Executable)]):
         plans = HostConvPlans(tuple(one.tell()[2] for one in some), 0)
-        threads = threads_for(plans.flops, _FLOPS_OF_A_THREAD, plans.plans[0].target.tiles)
+        threads = threads_of(plans.flops, plans.plans[0].target)
         plans = HostConvPlans(plans.plans, threads)
         programs: list[Any] = [one.program for one in some]
         arrays = [_array(x, one) for one in some for x in one.operands]

@@ -15,23 +15,21 @@ from dataclasses import dataclass, replace
 from ...formats import BF16, Format
 from ...kernels import Selection, select
 from ...planner.explain import Explanation, considered_kernels
-from ...program import threads_for
 from ...target import Target
 from ..gemm.field import FieldDim
-from ..gemm.model import kernel_cycles, rounded
+from ..gemm.model import kernel_cycles, rounded, threads_of
 from ..gemm.options import GemmOptions
-from ..gemm.plan import Epilogue, Scratched
+from ..gemm.plan import Epilogue
 from ..gemm.search import compute_format_of
 from ..gemm.search import parts as parts_of
 from .few import LANES, Box, cut
-from .model import Part, product
+from .model import Part, PhasePlan, product
 from .params import ConvCall
 
 __all__ = ["WindowPlan", "plan_window"]
 
 _CACHE_SHARE = 0.65  # of the second-level cache, that a box's operands and the sums fill where no limit is named
 _SUMS_SHARE = 0.45  # of it, that sums do
-_FLOPS_OF_A_THREAD = 1 << 20
 _FEWEST_COLUMNS, _FEWEST_ROWS = 2 * LANES, 6  # with fewer, most of a kernel's block is empty
 _POSITIONS = 5  # kernel elements that make up for keeping the sums: fewer are packed as fast
 _DEPTH, _DEPTH_ACROSS = 256, 1024  # deltas of all images from which it pays, and where channels are not in line
@@ -43,7 +41,7 @@ _ROOM = 4 * LANES * 64 + 4 * 64  # bytes in which staging transposes lines
 
 
 @dataclass(frozen=True)
-class WindowPlan(Scratched):
+class WindowPlan(PhasePlan):
     """How the gradient of weights runs, a convolution of few positions and many taps.
 
     Attributes
@@ -83,11 +81,6 @@ class WindowPlan(Scratched):
         return hash(self.call)
 
     @property
-    def dims(self) -> tuple[FieldDim, ...]:
-        """The dimensions."""
-        return tuple(part.dim for part in self.parts)
-
-    @property
     def elements(self) -> int:
         """Numbers of a 4-byte cell."""
         return 4 // self.compute_format.itemsize
@@ -119,11 +112,6 @@ class WindowPlan(Scratched):
         return self.plain_deltas and self.elements == 1
 
     @property
-    def positions(self) -> int:
-        """Kernel elements of the gradient."""
-        return math.prod(dim.positions for dim in self.dims)
-
-    @property
     def lines(self) -> int:
         """Lines of taps of the largest box."""
         return max((math.prod(box.count[:-1]) for box in self.boxes), default=1)
@@ -150,13 +138,6 @@ class WindowPlan(Scratched):
     def pitch(self) -> int:
         """Bytes from a cell of deltas in scratch to the next along the depth."""
         return 4 * self.padded_columns + 64
-
-    @property
-    def flops(self) -> int:
-        """Floating-point operations: two for each product, those with padding too."""
-        p = self.call.params
-        taps = math.prod(dim.taps for dim in self.dims)
-        return 2 * p.batch * p.groups * p.in_channels * p.out_channels * taps * self.positions
 
     def explain(self) -> Explanation:
         """Return what was decided, and the kernels that were considered."""
@@ -202,10 +183,10 @@ def plan_window(call: ConvCall, parts: tuple[Part, ...], options: GemmOptions, e
                        cost=lambda kernel: kernel_cycles(kernel, rows, p.out_channels))
     if rows < _FEWEST_ROWS or selection.kernel.grain[0] > 1:
         return None
-    flops = 2 * p.batch * p.groups * p.in_channels * p.out_channels * positions * taps
-    limit, threads = options.memory.limit(target), threads_for(flops, _FLOPS_OF_A_THREAD, target.tiles)
-    draft = WindowPlan(call, parts, options, epilogue, target, compute, selection, p.batch, p.out_channels, (), threads,
+    limit = options.memory.limit(target)
+    draft = WindowPlan(call, parts, options, epilogue, target, compute, selection, p.batch, p.out_channels, (), 1,
                        limit)
+    threads = threads_of(draft.flops, target)
     best = None
     for plan in _split(draft):
         shares = p.groups * -(-p.batch // plan.channels) * -(-p.out_channels // plan.columns)

@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 
 from ...formats import FP32
 from ...kernels import select
-from ...program import threads_for
 from ...target import Target
 from ..gemm.field import FieldDim
-from ..gemm.model import rounded
+from ..gemm.model import rounded, threads_of
 from ..gemm.options import GemmOptions
 from ..gemm.params import GemmParams, MatrixLayout, contiguous
 from ..gemm.plan import Epilogue, GemmPlan
@@ -37,7 +36,6 @@ _CHUNKS = (48, 24, 12, 6, 3, 1)  # tiles multiplied at once: whole pieces of ker
 _WIDTH = 128  # columns multiplied at once
 _CACHE_SHARE = 1.2  # of the second-level cache, that a thread's scratch fills: points pass one by one
 _KERNEL_BYTES = 16 << 20  # of transformed kernels, which stay in the third-level cache and in the heap, without a limit
-_FLOPS_OF_A_THREAD = 1 << 20
 # Products that a core makes in the time that these take, for each tile: a number of the images, of the results; of the
 # kernels; a number of the transformed kernels read again for each chunk, from that cache or from memory; a product of
 # the direct way.
@@ -248,7 +246,7 @@ def _plans(call: ConvCall, options: GemmOptions, target: Target, dims: tuple[Fie
            kernel_strides: tuple[int, int], offsets: tuple[int, int], tile: int, prepared: bool) -> Iterator[Winograd]:
     """Plans with a tile: several chunks, and shares of the kernels that are transformed at once."""
     p, limit = call.params, options.memory.limit(target)
-    threads = threads_for(p.flops(), _FLOPS_OF_A_THREAD, target.tiles)
+    threads = threads_of(p.flops(), target)
     tiles = p.batch * math.prod(-(-dim.positions // tile) for dim in dims)
     unlimited, core = replace(options, available_memory_proportion=None), target.replace(tiles=1)
     fits = _CACHE_SHARE * target.bytes_per_tile

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from ...kernels import Kernel
+from ...program import threads_for
+from ...target import Target
 
-__all__ = ["kernel_cycles", "rounded"]
+__all__ = ["kernel_cycles", "rounded", "threads_of"]
+
+_FLOPS_OF_A_THREAD = 1 << 20  # work below which another thread costs more than it brings
 
 _LATENCY = 4.0  # cycles from a multiply-add to the next one that takes its sum
 _ISSUE = 2.0  # multiply-adds, and loads, of a cycle
@@ -14,6 +18,11 @@ _TILE = 1.5  # cycles of a matrix unit for a tile, per cell of depth, its share 
 def rounded(n: int, grain: int) -> int:
     """Return n rounded up to a multiple of grain."""
     return -(-n // grain) * grain
+
+
+def threads_of(flops: int, target: Target) -> int:
+    """Return how many of a target's threads so many floating-point operations are worth."""
+    return threads_for(flops, _FLOPS_OF_A_THREAD, target.tiles)
 
 
 def kernel_cycles(kernel: Kernel, m: int, n: int) -> float:

@@ -10,10 +10,9 @@ from ...formats import BF16, FORMATS, FP16, FP32, Format
 from ...kernels import Kernel, Selection, kernels, select
 from ...log import tell
 from ...planner import within
-from ...program import threads_for
 from ...target import Target
 from ._gemm import Mode, Sums
-from .model import kernel_cycles, rounded
+from .model import kernel_cycles, rounded, threads_of
 from .options import GemmOptions
 from .params import GemmParams, MatrixLayout
 from .plan import HALF_PARTIALS_DEPTH, PIECES, TRANSPOSED_PIECES, WINDOW, Epilogue, GemmPlan, laid_out, prepared_bytes
@@ -22,7 +21,6 @@ __all__ = ["plan_gemm"]
 
 _DEPTHS = (2048, 1024, 512, 256, 128, 64)  # cells of depth that a block may have, beside the whole
 _CACHE_SHARE = 0.6  # of the second-level cache, that a thread's blocks fill
-_FLOPS_OF_A_THREAD = 1 << 20  # work below which another thread costs more than it brings
 _SMALL_DEPTHS = (256, 128, 64)  # the same for tiles, and to pack for good
 _PREPARED_DEPTHS = (512, *_SMALL_DEPTHS)  # the same for an operand prepared
 _DIRECT_PIECES = 2  # as `PIECES`, where A is read as it lies: its rows may lie in the same lines of the cache
@@ -230,7 +228,7 @@ def passes(a: Format, b: Format, options: GemmOptions) -> int:
 
 def _threads(params: GemmParams, target: Target) -> tuple[int, tuple[int, int]]:
     """Share the work: threads, and rectangles of each product by rows and columns."""
-    threads = threads_for(params.flops, _FLOPS_OF_A_THREAD, target.tiles)
+    threads = threads_of(params.flops, target)
     entries = max(1, params.entries)
     if threads == 1 or entries >= threads:
         return threads, (1, 1)
