@@ -141,6 +141,18 @@ class FewPlan(PhasePlan):
         return hash(self.call)
 
     @property
+    def compute_format(self) -> Format:
+        """What operands are decoded to and sums are kept in."""
+        return FP32
+
+    @property
+    def method(self) -> str:
+        """What it is, in words."""
+        p = self.call.params
+        channels = f"{p.in_channels} to {p.out_channels} channels"
+        return f"lanes side by side: {channels} in a group are few for a product of matrices"
+
+    @property
     def wide(self) -> int:
         """Lanes of a group in a vector."""
         return min(LANES, 1 << max(0, self.call.params.out_channels - 1).bit_length())

@@ -9,16 +9,16 @@ import numpy as np
 from ...formats import FP32, Array
 from ...kernels import select
 from ...kernels.records import kernel_format
-from ...program import spread
+from ...program import Segment, spread
 from ..gemm.lower import fill_decoding, fill_finish
-from ._conv import BOX, ITEM, SPEC
+from ._conv import BOX, ITEM, SPEC, VERTEX
 from .few import LANES, FewPlan, Side
 
-__all__ = ["few_items"]
+__all__ = ["few_segment"]
 
 
-def few_items(plan: FewPlan) -> tuple[Array, Array, list[Array]]:
-    """Return a plan's work items, the thread of each, and the tables that they point to."""
+def few_segment(plan: FewPlan) -> tuple[Segment, list[Array]]:
+    """Return a plan's work items, and the tables that they point to."""
     spec, tables = _spec(plan)
     boxes = np.zeros(max(1, len(plan.boxes)), BOX)
     for record, box in zip(boxes, plan.boxes, strict=False):
@@ -28,7 +28,7 @@ def few_items(plan: FewPlan) -> tuple[Array, Array, list[Array]]:
     spec["box"], spec["boxes"] = boxes.ctypes.data, len(plan.boxes)
     items = _items(plan)
     items["spec"] = spec.ctypes.data
-    return items, spread(len(items), plan.threads), [spec, boxes, *tables]
+    return Segment(VERTEX, items, spread(len(items), plan.threads)), [spec, boxes, *tables]
 
 
 def _items(plan: FewPlan) -> Array:
@@ -121,7 +121,7 @@ def _order(rows: int, columns: int) -> Array:
 def _finish(s: Any, plan: FewPlan) -> None:
     """Fill in the epilogue."""
     out, bias = plan.call.out, plan.call.bias
-    fill_finish(s, out.format, out.scale, plan.epilogue, bias and bias.format)
+    fill_finish(s, out.format, out.scale, plan.epilogue, bias)
     name, plain = kernel_format(out.format, out.scale), plan.epilogue.activation in (None, "relu")
     if name != "any" and plain and plan.epilogue.plain and plan.out_channel == out.format.itemsize:
         s["epilogue"] = select("conv", "finish", f"{FP32}->{name}").kernel.address

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -11,20 +12,24 @@ import numpy as np
 from ...program import Executable, Segment, host_program, spread
 from ..gemm import _gemm
 from ..gemm.lower import items_of
-from ..gemm.plan import GemmPlan, prepared_bytes
-from . import _conv, _overlap
+from ..gemm.plan import prepared_bytes
+from . import _overlap
 from .few import FewPlan
-from .few_lower import few_items
+from .few_lower import few_segment
 from .overlap import overlap_items
 from .plan import HostConvPlan
 from .window import WindowPlan
-from .window_lower import window_items
+from .window_lower import window_segment
 from .winograd_lower import winograd_sets
 
 __all__ = ["WHOLE", "LoweredConv", "lower"]
 
 WHOLE = 6
 """Operand that holds weights as they lie where they come prepared in parts."""
+
+
+_SEGMENTS: dict[type, Callable[[Any], tuple[Segment, list[Any]]]] = {
+    FewPlan: few_segment, WindowPlan: window_segment}  # those of matrices share a segment
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,20 +59,16 @@ def lower(plan: HostConvPlan) -> LoweredConv:
         items, held = overlap_items(plan.overlap, plan.call)
         segments.append(Segment(_overlap.VERTEX, items, spread(len(items), plan.threads)))
         tables += held
-    elif any(isinstance(product, GemmPlan) for product in plan.products):
+    elif plan.dense:
         items, held = _products(plan)
         segments.append(Segment(_gemm.VERTEX, items, spread(len(items), plan.threads)))
         tables += held
     for product in plan.products:
-        if isinstance(product, FewPlan):
-            items, tiles, held = few_items(product)
-            segments.append(Segment(_conv.VERTEX, items, tiles))
+        if lowered := _SEGMENTS.get(type(product)):
+            segment, held = lowered(product)
+            segments.append(segment)
             tables += held
-        elif isinstance(product, WindowPlan):
-            items, tiles, held = window_items(product)
-            segments.append(Segment(_conv.WINDOW_VERTEX, items, tiles))
-            tables += held
-    if plan.prepared and any(isinstance(product, GemmPlan) and product.fallback for product in plan.products):
+    if plan.prepared and plan.falls_back:
         operands = WHOLE + 1
     return LoweredConv(plan, host_program(tuple(segments), operands=operands, threads=plan.threads,
                                           arena_bytes=plan.scratch_bytes, tables=tuple(tables)))
@@ -76,10 +77,9 @@ def lower(plan: HostConvPlan) -> LoweredConv:
 def _products(plan: HostConvPlan) -> tuple[np.ndarray[Any, Any], list[Any]]:
     """Rectangles of all products of matrices, and their tables."""
     old = 3 + (plan.call.bias is not None) if plan.residual else 0
-    dense = [product for product in plan.products if isinstance(product, GemmPlan)]
-    made = [items_of(product, *((1, 0) if product.swapped else (0, 1)), old) for product in dense]
+    made = [items_of(product, *((1, 0) if product.swapped else (0, 1)), old) for product in plan.dense]
     panels, groups = 0, plan.call.params.groups
-    for product, (items, _) in zip(dense, made, strict=True):
+    for product, (items, _) in zip(plan.dense, made, strict=True):
         if plan.prepared:
             entry = np.arange(len(items)) * product.params.entries // len(items)
             items["b_panels"] = panels + entry % groups * prepared_bytes(product)

@@ -64,6 +64,11 @@ class Overlap:
     bands: int
 
     @property
+    def method(self) -> str:
+        """What it is, in words."""
+        return "products of elements with all taps, added where results overlap"
+
+    @property
     def plane(self) -> int:
         """Sums of one coordinate of the first dimension."""
         return math.prod(dim.positions for dim in self.field.dims[1:]) * self.field.channels

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from ...formats import FP32, Format
+from ...formats import Format
 from ...kernels import Kernel
 from ...planner.explain import Explained, Explanation
 from ...target import Target
@@ -75,6 +75,16 @@ class HostConvPlan(Explained):
         return max(self.products, key=lambda plan: plan.flops)
 
     @property
+    def dense(self) -> tuple[GemmPlan, ...]:
+        """Those of its products that are of matrices."""
+        return tuple(plan for plan in self.products if isinstance(plan, GemmPlan))
+
+    @property
+    def falls_back(self) -> bool:
+        """Whether a product has another way for operands that are not finite."""
+        return any(plan.fallback for plan in self.dense)
+
+    @property
     def transformed(self) -> Winograd | None:
         """How it runs by Winograd's transforms, if it does."""
         return self.winograd if isinstance(self.winograd, Winograd) else None
@@ -116,7 +126,7 @@ class HostConvPlan(Explained):
     @property
     def compute_format(self) -> Format:
         """What operands are decoded to and multiplied in."""
-        return FP32 if isinstance(self._largest, FewPlan) else self._largest.compute_format
+        return self._largest.compute_format
 
     @property
     def flops(self) -> int:
@@ -141,28 +151,10 @@ class HostConvPlan(Explained):
                 f"{groups}{p.in_channels} to {p.out_channels} channels: "
                 f"{call.x.format} x {call.weights.format} -> {call.out.format}")
 
-    @property
-    def _method(self) -> str:
-        largest, p = self._largest, self.call.params
-        if self.transformed:
-            return "Winograd's transforms, and a product at each of their points"
-        if self.overlap:
-            return "products of elements with all taps, added where results overlap"
-        if isinstance(largest, FewPlan):
-            channels = f"{p.in_channels} to {p.out_channels} channels"
-            return f"lanes side by side: {channels} in a group are few for a product of matrices"
-        if isinstance(largest, WindowPlan):
-            return "windows of the images, decoded once for all kernel elements"
-        if largest.by_taps:
-            reads = "decoded once for all" if largest.window_bytes else "read where they lie"
-            return f"a product of matrices for each kernel element, images {reads}"
-        sides = ("images", largest.product.a), ("weights", largest.product.b)
-        gathered = " and ".join(name for name, x in sides if x.field)
-        return "a product of matrices" + (f", {gathered} gathered while they are packed" if gathered else "")
-
     def explain(self) -> Explanation:
         """Return what was decided, and the kernels that were considered."""
-        inner, decisions = self._largest.explain(), {"method": self._method}
+        inner = self._largest.explain()
+        decisions = {"method": (self.transformed or self.overlap or self._largest).method}
         if isinstance(self.winograd, str):
             decisions["winograd"] = f"not taken: {self.winograd}"
         if self.transformed:

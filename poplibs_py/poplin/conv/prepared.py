@@ -13,7 +13,7 @@ from ...ops import Operand, run_told
 from ...program import Executable, Segment, host_program, result_array, spread
 from ..gemm import _gemm
 from ..gemm.lower import prepare_items
-from ..gemm.plan import Epilogue, GemmPlan, prepared_bytes
+from ..gemm.plan import Epilogue, prepared_bytes
 from ..gemm.search import plan_gemm
 from .lower import WHOLE, lower
 from .plan import HostConvPlan, plan_call
@@ -60,8 +60,7 @@ def prepared_weights(plan: HostConvPlan, weights: Operand) -> PreparedWeights:
     packed = room[-room.ctypes.data % 64 :]
     run_told("poplin.prepare", lambda: (f"weights of {ready.problem}", *lower(ready).told()[1:]), program, whole, whole,
              packed, written=packed)
-    parts = any(isinstance(product, GemmPlan) and product.fallback for product in ready.products)
-    return PreparedWeights(ready, packed, whole if parts else None)
+    return PreparedWeights(ready, packed, whole if ready.falls_back else None)
 
 
 @lru_cache(maxsize=256)
@@ -73,8 +72,7 @@ def _packing(plan: HostConvPlan) -> tuple[Executable, int]:
         return host_program((segment,), operands=3, threads=plan.threads, arena_bytes=scratch,
                             tables=tuple(tables)), size
     found, held, size, scratch = [], [], 0, 0
-    for product in plan.products:
-        assert isinstance(product, GemmPlan)
+    for product in plan.dense:
         unlimited = replace(product.options, available_memory_proportion=None)
         packing = plan_gemm(product.product, unlimited, Epilogue(), plan.target, packing=True)
         items, tables = prepare_items(packing, plan.call.params.groups, size)

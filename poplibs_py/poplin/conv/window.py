@@ -81,6 +81,11 @@ class WindowPlan(PhasePlan):
         return hash(self.call)
 
     @property
+    def method(self) -> str:
+        """What it is, in words."""
+        return "windows of the images, decoded once for all kernel elements"
+
+    @property
     def elements(self) -> int:
         """Numbers of a 4-byte cell."""
         return 4 // self.compute_format.itemsize

@@ -8,17 +8,17 @@ import numpy as np
 
 from ...formats import Array
 from ...kernels import select
-from ...program import spread
+from ...program import Segment, spread
 from ..gemm.lower import fill_decoding, fill_finish
-from ._conv import WINDOW_BOX, WINDOW_ITEM, WINDOW_SPEC
+from ._conv import WINDOW_BOX, WINDOW_ITEM, WINDOW_SPEC, WINDOW_VERTEX
 from .params import FieldLayout
 from .window import WindowPlan
 
-__all__ = ["window_items"]
+__all__ = ["window_segment"]
 
 
-def window_items(plan: WindowPlan) -> tuple[Array, Array, list[Array]]:
-    """Return a plan's work items, the thread of each, and the tables that they point to."""
+def window_segment(plan: WindowPlan) -> tuple[Segment, list[Array]]:
+    """Return a plan's work items, and the tables that they point to."""
     spec, call, p = _spec(plan), plan.call, plan.call.params
     boxes = np.zeros(len(plan.boxes), WINDOW_BOX)
     for record, box in zip(boxes, plan.boxes, strict=True):
@@ -37,7 +37,7 @@ def window_items(plan: WindowPlan) -> tuple[Array, Array, list[Array]]:
     items["rows"] = np.minimum(plan.channels, p.batch - row)
     items["cols"] = np.minimum(plan.columns, p.out_channels - column)
     items = items.ravel()
-    return items, spread(len(items), plan.threads), [spec, boxes]
+    return Segment(WINDOW_VERTEX, items, spread(len(items), plan.threads)), [spec, boxes]
 
 
 def _spec(plan: WindowPlan) -> Array:

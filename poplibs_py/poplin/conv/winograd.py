@@ -80,6 +80,11 @@ class Winograd:
     memory_limit: int | None = None
 
     @property
+    def method(self) -> str:
+        """What it is, in words."""
+        return "Winograd's transforms, and a product at each of their points"
+
+    @property
     def points(self) -> int:
         """Points of the transforms."""
         return (self.tile + 2) ** 2

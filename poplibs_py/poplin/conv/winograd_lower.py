@@ -83,7 +83,7 @@ def _spec(s: Any, plan: Winograd, call: ConvCall) -> None:
 
 def _epilogue(conv: Any, plan: Winograd, call: ConvCall, epilogue: Epilogue) -> None:
     out, bias = call.out, call.bias
-    fill_finish(conv, out.format, out.scale, epilogue, bias and bias.format)
+    fill_finish(conv, out.format, out.scale, epilogue, bias)
     conv["out_channel"] = out.channel
     if bias is not None:
         conv["bias_channel"] = bias.column

@@ -16,6 +16,7 @@ from ...program import Executable, Segment, host_program, spread
 from . import _gemm
 from ._gemm import ITEM, SPEC, Mode
 from .options import ACTIVATIONS
+from .params import MatrixLayout
 from .plan import (
     HALF_PARTIALS_DEPTH,
     Epilogue,
@@ -54,15 +55,15 @@ def fill_decoding(record: Any, f: Format, scale: int, compute: Format, plain: bo
     record["format"], record["item"] = format_record(f, scale).ctypes.data, f.itemsize
 
 
-def fill_finish(record: Any, out: Format, scale: int, epilogue: Epilogue, bias: Format | None = None) -> None:
-    """Fill in what happens to sums on their way out, and the format of a bias if there is one."""
+def fill_finish(record: Any, out: Format, scale: int, epilogue: Epilogue, bias: MatrixLayout | None = None) -> None:
+    """Fill in what happens to sums on their way out, and how a bias is decoded if there is one."""
     record["epilogue"] = select("dot", "epilogue", f"{FP32}->{kernel_format(out, scale)}").kernel.address
     record["out_format"], record["overflow"] = format_record(out, scale).ctypes.data, infinite_overflow(out)
     record["activation"] = ACTIVATIONS.index(epilogue.activation)
     record["alpha"], record["beta"] = epilogue.alpha, epilogue.beta
     if bias is not None:
-        record["bias_decode"] = select("dot", "decode", f"{bias}->{FP32}").kernel.address
-        record["bias_item"], record["bias_format"] = bias.itemsize, format_record(bias).ctypes.data
+        record["bias_decode"] = select("dot", "decode", f"{bias.format}->{FP32}").kernel.address
+        record["bias_item"], record["bias_format"] = bias.format.itemsize, format_record(bias.format).ctypes.data
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,7 +229,7 @@ def _finish(s: Any, plan: GemmPlan) -> None:
     s["look_ahead"] = plan.looks_ahead
     s["finish"] = p.bias is not None or plan.epilogue.activation is not None
     s["out_row"], s["out_col"] = 0 if p.out.field and p.out.column else p.out.row, p.out.column
-    fill_finish(s, p.out.format, p.out.scale, plan.epilogue, p.bias and p.bias.format)
+    fill_finish(s, p.out.format, p.out.scale, plan.epilogue, p.bias)
     if p.bias is not None:
         s["bias_step"], s["bias_per_row"] = p.bias.row or p.bias.column, p.bias_per_row
 
