@@ -21,7 +21,7 @@ from ..ops import RESULT, Operand, Receiver, Request
 from ..ops.one_kernel import OneKernel, shared
 from ..program import ComputeSet, Program, threads_for
 
-__all__ = ["RowOperand", "RowsParams", "c_strides", "lower", "repeated", "row_of", "rows_request"]
+__all__ = ["EACH_SEGMENT", "RowOperand", "RowsParams", "c_strides", "lower", "repeated", "row_of", "rows_request"]
 
 Axes = list[tuple[int, tuple[int, ...]]]
 """Extents, and each operand's strides."""
@@ -34,7 +34,9 @@ _TOGETHER_BYTES = 1 << 20  # of rows that are taken together
 _TOGETHER = ((256, 8), (1024, 4))  # elements of rows, and how many are done at once, in kernels/rows/walk.h and sums.h
 _POWERS, _BRIEF = ("softmax", "log_softmax", "cross_entropy"), 2  # POP_BRIEF, in kernels/rows/softmax.h
 _COLUMNS_LEAST = 16  # rows side by side that are taken as columns
-_COLUMN_SUMS = 2 * 64 * 64 * 4  # two kinds, POP_ROW_LANES of POP_STRIP rows, in kernels/rows/columns.h
+_STRIP, _COLUMN_BYTES = 64, 3 * 8 + 5 * 4  # POP_STRIP, and numbers of a column, in kernels/rows/columns.h
+_COLUMN_LANES = 3 * 64 * _STRIP * 4  # three kinds, POP_ROW_LANES of a strip
+EACH_SEGMENT = 2  # POP_EACH_SEGMENT of kernels/rows/walk.h
 _WIDE: dict[str, tuple[int, ...]] = {
     "softmax": (0, 2), "log_softmax": (0, 2), "softmax_grad": (0, 1, 2), "log_softmax_grad": (0, 1, 2),
     "norm": (0, 3), "norm_grad": (0, 1, 3), "norm_grad_blocks": (0, 1, 3), "block_sums": (),
@@ -55,8 +57,8 @@ class RowOperand(NamedTuple):
         In bytes.
     exponent : int
         Of the scale that all its elements share.
-    single : bool
-        Whether there is one for each row.
+    single : int
+        Whether there is one for each row, or for each of its segments (`EACH_SEGMENT`).
     written : bool
     offset : int
         Bytes of the first element.
@@ -66,7 +68,7 @@ class RowOperand(NamedTuple):
     element: Any
     strides: tuple[int, ...]
     exponent: int = 0
-    single: bool = False
+    single: int = False
     written: bool = False
     offset: int = 0
 
@@ -85,8 +87,10 @@ class RowsParams(NamedTuple):
         In the kernel's order.
     arrays : int
         That a call passes.
-    scale, factor, epsilon, centred, segments, apart
+    scale, factor, epsilon, centred
         As pop_rows has them.
+    segments : int or None
+        The first of the axes, where sums along the others are added then.
     """
 
     body: str
@@ -98,14 +102,13 @@ class RowsParams(NamedTuple):
     factor: float = 1.0
     epsilon: float = 0.0
     centred: int = True
-    segments: int = 1
-    apart: int = 0
+    segments: int | None = None
 
     def __str__(self) -> str:
         return f"{self.body} {list(self.shape)} along {list(self.axes)}"
 
 
-def row_of(x: Operand | Receiver, number: int, shape: tuple[int, ...], single: bool = False) -> RowOperand:
+def row_of(x: Operand | Receiver, number: int, shape: tuple[int, ...], single: int = False) -> RowOperand:
     """Return how an operand of this shape, or one that broadcasts to it, lies; a receiver is written."""
     array = np.broadcast_to(x.array, shape) if isinstance(x, Operand) else x.array
     element = array.dtype if x.format is None else x.format
@@ -133,7 +136,7 @@ def _merged(axes: list[int], p: RowsParams, inside: bool) -> list[tuple[int, tup
     """Extents of axes and each operand's strides along them, neighbours that lie as one made one."""
     merged: list[tuple[int, tuple[int, ...]]] = []
     for d in axes:
-        steps = tuple(0 if x is None or (inside and x.single) else x.strides[d] for x in p.operands)
+        steps = tuple(0 if x is None or (inside and x.single == 1) else x.strides[d] for x in p.operands)
         if p.shape[d] == 1:
             continue
         if merged and all(outer == p.shape[d] * inner for outer, inner in zip(merged[-1][1], steps, strict=True)):
@@ -171,16 +174,19 @@ def lower(steps: tuple[RowsParams, ...], threads: int, workspace: int = 0) -> On
 def _lowered(p: RowsParams, threads: int) -> tuple[ComputeSet, int, int, Any, Selection]:
     """The vertices of one function, how many threads they are worth, a thread's arena in bytes, the record."""
     kept = _merged([d for d in range(len(p.shape)) if d not in p.axes], p, False)
-    reduced = _merged(list(p.axes), p, True)
+    outer = [] if p.segments is None or p.shape[p.segments] == 1 else _merged([p.segments], p, True)
+    reduced = outer + _merged([d for d in p.axes if d != p.segments], p, True)
     n, rows = prod(extent for extent, _ in reduced), prod(extent for extent, _ in kept)
-    columns = _columns(p, kept, reduced)
-    taken = columns or _taken(p, reduced)
+    columns = _columns(p, kept, reduced, len(outer))
+    taken = columns.element if columns else _taken(p, reduced[len(outer):])
     selection = select("rows", p.body + "_columns" * (columns is not None), taken.name)
     spec = np.zeros(1, _SPEC)
     arena = 0 if taken == FP32 else _line(4 * n * next((rows for most, rows in _TOGETHER if n <= most), 1))
-    arena = _COLUMN_SUMS if columns else arena
-    spec["n"], spec["kept_count"], spec["reduced_count"] = n, len(kept), len(reduced)
-    spec["segments"], spec["apart"] = p.segments, p.apart
+    spec["n"], spec["segments"] = n, max(1, outer[0][0]) if outer else 1
+    if columns:
+        kept, reduced, arena = columns.kept, columns.reduced, _COLUMN_LANES + (columns.unit + _STRIP) * _COLUMN_BYTES
+        spec["unit"], spec["sharing"], spec["interval"] = columns.unit, columns.sharing, columns.interval
+    spec["kept_count"], spec["reduced_count"] = len(kept), len(reduced)
     spec["scale"], spec["factor"], spec["epsilon"], spec["centred"] = p.scale, p.factor, p.epsilon, p.centred
     if p.body in _POWERS and p.operands[0] is not None and p.operands[0].element in (FP16, BF16):
         spec["centred"] = _BRIEF
@@ -197,15 +203,18 @@ def _lowered(p: RowsParams, threads: int) -> tuple[ComputeSet, int, int, Any, Se
             slot[name][:len(axes)] = [strides[k] for _, strides in axes]
         slot["constant"] = not x.written and not any(strides[k] for _, strides in kept)
         wanted = taken if k in _WIDE[p.body] else FP32
-        along = x.single or (len(reduced) == 1 and (reduced[0][1][k] == wanted.itemsize or n == 1))
+        run = reduced[len(outer):]
+        along = x.single or (len(run) == 1 and (run[0][1][k] == wanted.itemsize or run[0][0] == 1))
         direct = columns is not None or (x.element == wanted and not x.exponent and along)
         beside = not direct and not x.single and kept[-1][1][k] == x.element.itemsize
         slot["direct"] = 1 if direct else together if beside else 0
         slot["room"] = arena
-        arena += 0 if direct else _line(4 if x.single else 4 * n * max(1, int(slot["direct"])))
+        singles = int(spec["segments"][0]) if x.single == EACH_SEGMENT else 1
+        arena += 0 if direct else _line(4 * singles if x.single else 4 * n * max(1, int(slot["direct"])))
     spec["codes"] = arena
-    inner = kept[-1][0] if columns else rows  # units of columns do not pass the end of what lies side by side
-    units = -(-inner // selection.kernel.block[1]) * (rows // max(1, inner))
+    units = -(-rows // selection.kernel.block[1])
+    if columns:  # whose units do not pass the end of what lies side by side
+        units = -(-kept[-1][0] // columns.unit) * prod(extent for extent, _ in kept[:-1])
     threads = max(1, threads_for(n * rows, _THREAD_ELEMENTS, min(threads, units)))
     step = shared(selection.kernel, _ITEM, spec, units, threads)
     return step, threads, arena + selection.kernel.block[2], spec, selection
@@ -220,18 +229,47 @@ def _line(size: int) -> int:
     return -(-size // _CACHE_LINE) * _CACHE_LINE
 
 
-def _columns(p: RowsParams, kept: Axes, reduced: Axes) -> Format | None:
-    """The format of norms' numbers where rows lie side by side and places of a row are at one stride; else None."""
+class _Columns(NamedTuple):
+    """How rows lie whose places are columns side by side, as pop_rows has it."""
+
+    element: Format
+    kept: Axes
+    reduced: Axes
+    unit: int
+    sharing: int
+    interval: int
+
+
+def _columns(p: RowsParams, kept: Axes, reduced: Axes, outer: int) -> _Columns | None:
+    """How norms' rows or segments lie, where they are columns whose places are at one stride; else None."""
     wide = [(k, x) for k, x in enumerate(p.operands) if k in _WIDE[p.body] and x is not None]
-    if p.body not in ("norm", "norm_grad") or p.segments > 1 or len(reduced) > 1:
-        return None
-    if reduced[0][0] < 2 or kept[-1][0] < _COLUMNS_LEAST:
+    if p.body not in ("norm", "norm_grad") or len(reduced) - outer > 1 or reduced[-1][0] < 2:
         return None
     first = wide[0][1].element
-    alike = all(x.element == first and not x.exponent and kept[-1][1][k] == first.itemsize for k, x in wide)
     single = all(x is None or x.single for k, x in enumerate(p.operands) if k not in _WIDE[p.body])
-    built = alike and any(k.op == p.body + "_columns" and k.formats == first.name for k in kernels("rows"))
-    return first if built and single else None
+    alike = single and all(x.element == first and not x.exponent for _, x in wide)
+    if not alike or not any(k.op == p.body + "_columns" and k.formats == first.name for k in kernels("rows")):
+        return None
+
+    def beside(axis: tuple[int, tuple[int, ...]]) -> bool:
+        return all(axis[1][k] == first.itemsize for k, _ in wide)
+
+    def within(inner: tuple[int, tuple[int, ...]], steps: tuple[int, ...]) -> bool:
+        return all(step == inner[0] * own for step, own in zip(steps, inner[1], strict=True))
+
+    last, (size, steps) = kept[-1], reduced[0]
+    if beside(last) and (not outer or EACH_SEGMENT not in [x.single for x in p.operands if x is not None]):
+        found = _Columns(first, kept, reduced, _STRIP, 1, 1)
+    elif outer and beside(reduced[0]):
+        groups = last[0] if within(reduced[0], last[1]) else 1
+        merged, unit = kept[:-1] if groups > 1 else kept, size * max(1, _STRIP // max(1, size))
+        found = _Columns(first, [*merged, (groups * size, steps)], reduced[1:], min(unit, groups * size), size, 1)
+    elif outer and beside(last) and within(last, steps):
+        both = last[0] * size
+        found = _Columns(first, [*kept[:-1], (both, last[1])], reduced[1:], both, size, last[0])
+    else:
+        return None
+    return found if found.kept[-1][0] >= _COLUMNS_LEAST else None
 
 
 def _taken(p: RowsParams, reduced: list[tuple[int, tuple[int, ...]]]) -> Format:

@@ -12,7 +12,7 @@ from ..formats.bounds import Ball
 from ..poplin.norms import bessel
 from ..popops.bound import finished
 from ..popops.bound import numbers as held
-from .norms import Layout, along, batched, by_channel, grouped
+from .norms import Layout, along, batched, by_channel, grouped, of_gradients
 from .softmax_bound import row_sum, times
 
 __all__ = ["batch_norm_bound", "batch_norm_grad_bound", "batch_normalise_bound", "group_norm_bound",
@@ -31,8 +31,15 @@ def _count(layout: Layout) -> int:
     return prod(layout.shape[d] for d in layout.axes)
 
 
-def _whitened(x: Ball, layout: Layout, eps: float, factor: float, centred: bool) -> tuple[Ball, Ball]:
-    """What scale and shift are given, and one over the deviation."""
+def _fused(a: Ball, b: Ball, c: Ball) -> Ball:
+    """A product and a sum, rounded once, with what may have overflowed, as `times` has it."""
+    made = a * b + c
+    lost = np.isinf(a.radius) | np.isinf(b.radius) | np.isinf(c.radius)
+    return Ball(made.centre, np.where(lost, np.inf, made.radius)).rounded(FP32)
+
+
+def _apart(x: Ball, layout: Layout, eps: float, factor: float, centred: bool) -> tuple[Ball, Ball]:
+    """What numbers are apart from their mean, and one over the deviation."""
     count = _count(layout)
     apart = (x - _over(row_sum(x, layout.axes), count).rounded(FP32)).rounded(FP32) if centred else x
     variance = _over(row_sum(times(apart, apart), layout.axes), count)
@@ -48,12 +55,21 @@ def _whitened(x: Ball, layout: Layout, eps: float, factor: float, centred: bool)
         constant = (exact == 0) & (wrong == 0)  # nothing apart: the same whatever it is divided by
         radius = np.where(constant, inverse * 2.0**-40, radius)
         known = np.isfinite(inverse) & np.isfinite(radius) & np.isfinite(exact)
-    by = Ball(np.where(known, inverse, 0.0), np.where(known, radius, np.inf)).rounded(FP32)
-    return times(by, apart), by
+    return apart, Ball(np.where(known, inverse, 0.0), np.where(known, radius, np.inf)).rounded(FP32)
 
 
 def _param(value: Any, layout: Layout) -> Ball | None:
     return None if value is None else Ball.exact(held(value).reshape(layout.params))
+
+
+def _field(layout: Layout) -> tuple[int, ...]:
+    """The axes along which sums are FP32's; those of segments are added in float64."""
+    return tuple(d for d in layout.axes if d != layout.segments)
+
+
+def _each_place(layout: Layout) -> bool:
+    """Whether each place of a row has its gamma."""
+    return any(layout.params[d] != 1 for d in _field(layout))
 
 
 def _forward(layout: Layout, x: Any, gamma: Any = None, beta: Any = None, *, eps: float = 1e-5,
@@ -61,33 +77,44 @@ def _forward(layout: Layout, x: Any, gamma: Any = None, beta: Any = None, *, eps
              target: Any = None) -> Ball:
     numbers = held(x)
     factor = bessel(_count(layout), unbiased_var_estimate)
-    made, _ = _whitened(Ball.exact(numbers.reshape(layout.shape)), layout, eps, factor, centred)
+    made, by = _apart(Ball.exact(numbers.reshape(layout.shape)), layout, eps, factor, centred)
     scale, shift = _param(gamma, layout), _param(beta, layout)
-    made = made if scale is None else times(scale, made)
-    made = made if shift is None else (made + shift).rounded(FP32)
+    if scale is not None and _each_place(layout):
+        made, by = times(by, made), scale
+    elif scale is not None:
+        by = times(by, scale)
+    made = _fused(made, by, Ball.exact(0.0) if shift is None else shift)
     return finished(made.reshape(*numbers.shape), out, out_dtype, *(v for v in (x, gamma, beta) if v is not None))
 
 
 def _backward(layout: Layout, grad: Any, x: Any, gamma: Any = None, *, eps: float = 1e-5,
               unbiased_var_estimate: bool = False, poplibs_exact: bool = False, centred: bool = True, out: Any = None,
               out_dtype: Any = None, target: Any = None) -> Balls:
+    layout = of_gradients(layout)
     numbers, count = held(x), _count(layout)
     factor = bessel(count, unbiased_var_estimate)
-    made, by = _whitened(Ball.exact(numbers.reshape(layout.shape)), layout, eps, factor, centred)
-    g, scale = Ball.exact(held(grad).reshape(layout.shape)), _param(gamma, layout)
-    d = g if scale is None else times(scale, g)
-    outer, summed = Ball.exact(np.ones((1,) * len(layout.shape))), d
-    if scale is not None and all(layout.params[a] == 1 for a in layout.axes):  # one for a row: not in its sums
-        outer, summed = scale, g
-    mean = (_over(row_sum(summed, layout.axes), count) * outer).rounded(FP32)
-    product = _over(row_sum(times(summed, made), layout.axes), count) * outer
-    share = (product * (1.0 if poplibs_exact else factor)).rounded(FP32)
-    apart = (d - mean).rounded(FP32) if centred else d
-    in_grad = times(by, (apart - times(share, made)).rounded(FP32))
+    apart, by = _apart(Ball.exact(numbers.reshape(layout.shape)), layout, eps, factor, centred)
+    g, scale, made = Ball.exact(held(grad).reshape(layout.shape)), _param(gamma, layout), times(by, apart)
+    each, field, rest = scale is not None and _each_place(layout), _field(layout), set(layout.axes)
+    d, outer = (times(scale, g), None) if each and scale is not None else (g, scale)
+
+    def added(terms: Ball) -> Ball:
+        """Along rows: segments by their gammas, in float64."""
+        lines = row_sum(terms, field)
+        lines = lines if outer is None else lines * outer
+        return _over(lines.sum(tuple(rest - set(field))).reshape(*by.shape), count)
+
+    mean = (added(d) * by).rounded(FP32) if centred else Ball.exact(0.0)
+    share = (added(times(d, apart)) * by * by * (1.0 if poplibs_exact else factor)).rounded(FP32)
+    in_grad = _fused(d, by if outer is None else times(by, outer), _fused(made, -share, -mean))
     axes = tuple(a for a, n in enumerate(layout.params) if n == 1)
-    sums = [row_sum(of, axes, more=1).reshape(*layout.own) for of in (times(g, made), g)]
+    if _each_place(layout):
+        sums = [row_sum(of, axes, more=1) for of in (times(g, made), g)]
+    else:
+        sums = [of.sum(axes).rounded(FP32) for of in (times(row_sum(times(g, apart), field), by), row_sum(g, field))]
     operands = [v for v in (grad, x, gamma) if v is not None]
-    balls = [finished(ball, None, out_dtype, *operands) for ball in (in_grad.reshape(*numbers.shape), *sums)]
+    parts = (in_grad.reshape(*numbers.shape), *(of.reshape(*layout.own) for of in sums))
+    balls = [finished(ball, None, out_dtype, *operands) for ball in parts]
     return balls[0], balls[1], balls[2]
 
 
@@ -147,4 +174,4 @@ def batch_normalise_bound(x: Any, multiplicand: Any, addend: Any, *, out: Any = 
     """Return exact results and radii of a `batch_normalise` call."""
     numbers = held(x)
     scale, shift = (Ball.exact(held(v).reshape(batched(numbers.shape).params)) for v in (multiplicand, addend))
-    return finished((times(scale, Ball.exact(numbers)) + shift).rounded(FP32), out, out_dtype, x)
+    return finished(_fused(scale, Ball.exact(numbers), shift), out, out_dtype, x)

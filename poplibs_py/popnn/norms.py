@@ -8,7 +8,7 @@ all levels, thread counts and strides give the same bits. The bodies are in ``sr
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from ..ops.record import Function
 from ..poplin.norms import bessel
 from ..popops._reductions import axes_of
 from ..target import Target
-from ._rows import RowOperand, RowsParams, repeated, row_of, rows_request
+from ._rows import EACH_SEGMENT, RowOperand, RowsParams, repeated, row_of, rows_request
 from .row_plans import norm_on
 from .softmax import numbers
 
@@ -139,12 +139,15 @@ class Layout:
         Of gamma and beta, whose axes are those that are not 1 there.
     own : tuple of int
         The shape that callers give these in.
+    segments : int or None
+        The axis of `axes` that is not of the field, if both are there: sums of the field are added along it.
     """
 
     shape: tuple[int, ...]
     axes: tuple[int, ...]
     params: tuple[int, ...]
     own: tuple[int, ...]
+    segments: int | None = None
 
 
 def along(shape: tuple[int, ...], axes: Any) -> Layout:
@@ -159,8 +162,10 @@ def grouped(shape: tuple[int, ...], groups: int, strided: bool) -> Layout:
     batch, channels, *field = shape
     each = channels // max(1, groups)
     split = (each, groups) if strided else (groups, each)
-    axes = (1 if strided else 2, *range(3, 3 + len(field)))
-    return Layout((batch, *split, *field), axes, (1, *split, *(1,) * len(field)), (channels,))
+    own = 1 if strided else 2
+    axes = (own, *range(3, 3 + len(field)))
+    return Layout((batch, *split, *field), axes, (1, *split, *(1,) * len(field)), (channels,),
+                  None if prod(field) == 1 else own)
 
 
 def by_channel(shape: tuple[int, ...]) -> Layout:
@@ -171,7 +176,23 @@ def by_channel(shape: tuple[int, ...]) -> Layout:
 def batched(shape: tuple[int, ...]) -> Layout:
     """Batch norm: statistics of a channel over the batch and the field."""
     params = (1, shape[1], *(1,) * (len(shape) - 2))
-    return Layout(shape, (0, *range(2, len(shape))), params, shape[1:2])
+    return Layout(shape, (0, *range(2, len(shape))), params, shape[1:2], None if prod(shape[2:]) == 1 else 0)
+
+
+def one_for_row(layout: Layout) -> bool:
+    """Whether each row has its gamma alone."""
+    return layout.params == tuple(1 if d in layout.axes else n for d, n in enumerate(layout.shape))
+
+
+def one_for_place(layout: Layout) -> bool:
+    """Whether each place of a row has its gamma, the same in all rows."""
+    return layout.params == tuple(n if d in layout.axes else 1 for d, n in enumerate(layout.shape))
+
+
+def of_gradients(layout: Layout) -> Layout:
+    """How a gradient's sums are taken: where it is neither, by segments even of single elements."""
+    as_forward = layout.segments is not None or one_for_row(layout) or one_for_place(layout)
+    return layout if as_forward else replace(layout, segments=layout.axes[0])
 
 
 def _seen(x: Operand, layout: Layout) -> Operand:
@@ -190,7 +211,8 @@ def _param(name: str, value: Any, layout: Layout) -> Operand | None:
 def _row_of_param(x: Operand | None, number: int, layout: Layout) -> RowOperand | None:
     if x is None:
         return None
-    single = all(layout.params[d] == 1 for d in layout.axes)
+    different = [d for d in layout.axes if layout.params[d] != 1]
+    single = EACH_SEGMENT if different == [layout.segments] else not different
     return row_of(x.seen(lambda array: array.reshape(layout.params)), number, layout.shape, single)
 
 
@@ -218,7 +240,7 @@ def _forward(name: str, x: Operand, gamma: Any, beta: Any, layout: Layout, eps: 
             RowOperand(len(operands), receiver.format, written.strides, receiver.scale, written=True))
     count = prod(layout.shape[d] for d in layout.axes)
     params = RowsParams("norm", layout.shape, layout.axes, rows, len(operands) + 1, epsilon=small, centred=centred,
-                        factor=bessel(count, flag("unbiased_var_estimate", unbiased)))
+                        factor=bessel(count, flag("unbiased_var_estimate", unbiased)), segments=layout.segments)
     return on_tiles(rows_request((params,), tuple(operands), receiver, lacking), plan)
 
 
@@ -257,13 +279,12 @@ def _gradients(g: Operand, x: Operand, gamma: Operand | None, to: RowOperand, la
     rows are added as they pass, and blocks then. Else it is a row's segments that have, whose sums are added then.
     """
     shape, axes, params, result, made = layout.shape, layout.axes, layout.params, to.operand, to.element
-    each = made.itemsize
+    layout, each = of_gradients(layout), made.itemsize
     first = (row_of(_seen(g, layout), 0, shape), row_of(_seen(x, layout), 1, shape),
              _row_of_param(gamma, 2, layout), to)
-    kept = [1 if d in axes else n for d, n in enumerate(shape)]
 
-    def step(body: str, more: tuple[RowOperand | None, ...], **how: int) -> RowsParams:
-        return RowsParams(body, shape, axes, (*first, *more), result + 1, **shared, **how)
+    def step(body: str, more: tuple[RowOperand | None, ...]) -> RowsParams:
+        return RowsParams(body, shape, axes, (*first, *more), result + 1, segments=layout.segments, **shared)
 
     def added(parts: int, n: int) -> RowsParams:
         """Sums of parts, n of one kind and n of the other each."""
@@ -271,19 +292,19 @@ def _gradients(g: Operand, x: Operand, gamma: Operand | None, to: RowOperand, la
         to = [RowOperand(result, made, (0, each), single=True, written=True, offset=offset) for offset in offsets[1:]]
         return RowsParams("block_sums", (parts, n), (0,), (*seen, *to), result + 1)
 
-    if list(params) == kept:
+    if one_for_row(layout):
         sums = tuple(RowOperand(result, made, repeated(params, each), single=True, written=True, offset=offset)
                      for offset in offsets[1:])
         return (step("norm_grad", (None, None, *sums)),), 0
     partial = RowOperand(result + 1, FP32, (0,) * len(shape), single=True, written=True)
-    if all(params[d] == (size if d in axes else 1) for d, size in enumerate(shape)):
-        n, blocks = prod(params), -(-prod(kept) // _BLOCK_ROWS)
+    if one_for_place(layout):
+        n, rows = prod(params), prod(n for d, n in enumerate(shape) if d not in axes)
+        blocks = -(-rows // _BLOCK_ROWS)
         return (step("norm_grad_blocks", (partial,)), added(blocks, n)), 8 * blocks * n
     n, steps = layout.own[0], repeated(params, 4)
-    own = next((d for d in axes if params[d] > 1), axes[0])
-    partial = partial._replace(strides=(8 * n, *(0 if d in axes else steps[d] for d in range(1, len(shape)))))
+    partial = partial._replace(strides=(8 * n, *steps[1:]), single=EACH_SEGMENT)
     parts = (partial, partial._replace(offset=4 * n))
-    return (step("norm_grad", parts, segments=params[own], apart=steps[own] // 4), added(shape[0], n)), 8 * shape[0] * n
+    return (step("norm_grad", parts), added(shape[0], n)), 8 * shape[0] * n
 
 
 def _groups(shape: tuple[int, ...], groups: Any, strided: Any) -> Layout:

@@ -74,13 +74,17 @@ def test_strides_change_nothing_and_out_may_be_the_operand():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fnuz])
-@pytest.mark.parametrize("shape", [(2, 36, 5, 7), (3, 6, 1, 17), (1, 4, 2, 2), (2, 20, 19, 1)])
+@pytest.mark.parametrize("shape", [(2, 36, 5, 7), (3, 6, 1, 17), (1, 4, 2, 2), (2, 20, 19, 1), (1, 70, 33, 65)])
 def test_channels_last_give_the_same_bits(shape, dtype):
     """Whether rows lie one after another, side by side, or in parts that do."""
     x, grad = RNG.standard_normal((2, *shape)).astype(dtype)
     last = [np.moveaxis(np.ascontiguousarray(np.moveaxis(a, 1, -1)), -1, 1) for a in (x, grad)]
-    for function in (lambda x, g: popnn.batch_norm_grad(g, x), lambda x, g: popnn.group_norm_grad(g, x, 2),
-                     lambda x, g: popnn.instance_norm_grad(g, x), lambda x, _: (popnn.softmax(x, 1),),
+    gamma = RNG.standard_normal(shape[1]).astype(dtype)
+    for function in (lambda x, g: popnn.batch_norm_grad(g, x, gamma),
+                     lambda x, g: popnn.group_norm_grad(g, x, 2, gamma),
+                     lambda x, g: popnn.instance_norm_grad(g, x, gamma), lambda x, _: (popnn.softmax(x, 1),),
+                     lambda x, g: popnn.group_norm_grad(g, x, 2, gamma, strided_channel_grouping=True),
+                     lambda x, _: (popnn.group_norm(x, 2, gamma, gamma),), lambda x, _: (popnn.batch_norm(x, gamma),),
                      lambda x, _: (popnn.group_norm(x, 2, strided_channel_grouping=True),)):
         for got, due in zip(function(*last), function(x, grad), strict=True):
             assert np.ascontiguousarray(got).tobytes() == np.ascontiguousarray(due).tobytes()
@@ -103,8 +107,12 @@ def test_all_levels_give_the_same_bits(level, monkeypatch):
         return [part.tobytes() for part in (made if isinstance(made, tuple) else (made,))]
 
     x, gamma = RNG.standard_normal((40, 300)).astype(np.float32), RNG.standard_normal(300).astype(np.float32)
+    first = RNG.standard_normal((2, 24, 11, 13)).astype(np.float32)
+    last, own = np.moveaxis(np.ascontiguousarray(np.moveaxis(first, 1, -1)), -1, 1), gamma[:24]
     for name, operands in (("layer_norm", (x, gamma, gamma)), ("layer_norm_grad", (x[::-1], x, gamma)),
-                           ("batch_norm_grad", (x[::-1], x, gamma))):
+                           ("batch_norm_grad", (x[::-1], x, gamma)), ("batch_norm", (last, own, own)),
+                           ("group_norm", (first, 6, own, own)), ("group_norm_grad", (first, first, 6, own)),
+                           ("group_norm", (last, 6, own, own)), ("group_norm_grad", (last, last, 6, own))):
         assert run("portable", name, operands) == run(level, name, operands)
     _rows.lower.cache_clear()
 

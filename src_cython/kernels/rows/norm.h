@@ -1,4 +1,5 @@
-/* Norms of rows: each less its mean, over its deviation, scaled and shifted; and the gradients. */
+/* Norms of rows: each less its mean, over its deviation, scaled and shifted; and the gradients. A row is one segment, or several
+ * that have a gamma and a beta each or for all: a segment is summed as sums.h has it, segments in float64. */
 #ifndef POP_ROWS_NORM_H
 #define POP_ROWS_NORM_H
 #include "kernels/rows/sums.h"
@@ -9,172 +10,246 @@ typedef struct pop_moments {
 
 #define POP_NO_STATISTICS 2 /* `centred`: numbers are scaled and shifted as they are */
 
-/* Of some rows, `step` bytes from one to the next. */
-POP_INLINE void pop_rows_moments_in(const pop_rows *s, const pop_format *f, const char *x, int64_t step, int rows, pop_moments *m)
+/* Lines that are summed: segments of a row, or rows that are done at once. */
+POP_INLINE int64_t pop_row_lines(const pop_row *row) { return row->spec->segments > 1 ? row->spec->segments : row->rows; }
+POP_INLINE int64_t pop_row_line_step(const pop_row *row, int k) { return row->spec->segments > 1 ? row->segment[k] : row->step[k]; }
+POP_INLINE char *pop_row_line(const pop_row *row, int k, int64_t line) /* NULL where there is none */
 {
-    const double count = (double)(s->n ? s->n : 1);
-    double sums[POP_ROWS_MOST] = {0.0};
-    for (int q = 0; q < rows; q++) m[q] = (pop_moments){0.0f, 1.0f};
+    return row->at[k] ? (char *)row->at[k] + line * pop_row_line_step(row, k) : NULL;
+}
+POP_INLINE int pop_row_of_line(const pop_row *row, int64_t line) { return row->spec->segments > 1 ? 0 : (int)line; }
+/* A number for each line, or what stands for one that is absent. */
+POP_INLINE float pop_row_line_number(const pop_row *row, int k, int64_t line, float absent)
+{
+    return row->at[k] ? *(const float *)(const void *)pop_row_line(row, k, line) : absent;
+}
+
+POP_INLINE double pop_row_count(const pop_rows *s) { return (double)(s->n ? s->n : 1); }
+POP_INLINE float pop_row_inverse(const pop_rows *s, double squares)
+{
+    return (float)(1.0 / sqrt((squares / pop_row_count(s) + s->epsilon) * s->factor));
+}
+
+/* Means of rows at once, of operand k, by one step of so many lines or more. */
+POP_INLINE void pop_rows_means_in(const pop_row *row, const pop_format *f, int k, pop_moments *m)
+{
+    const pop_rows *s = row->spec;
+    const int64_t lines = pop_row_lines(row), step = pop_row_line_step(row, k), length = s->n / s->segments;
+    double sums[POP_ROWS_MOST] = {0.0}, own[POP_ROWS_MOST];
+    for (int q = 0; q < row->rows; q++) m[q] = (pop_moments){0.0f, 1.0f};
+    if (s->centred != 1) return;
+    for (int64_t first = 0; first < lines; first += POP_ROWS_MOST) {
+        const int some = lines - first < POP_ROWS_MOST ? (int)(lines - first) : POP_ROWS_MOST;
+        const char *x = pop_row_line(row, k, first);
+        POP_ROWS_SUMS(own, some, length, pop_row_read(f, x + q * step, i, part));
+        for (int q = 0; q < some; q++) sums[pop_row_of_line(row, q)] += own[q];
+    }
+    for (int q = 0; q < row->rows; q++) m[q].mean = (float)(sums[q] / pop_row_count(s));
+}
+POP_INLINE void pop_rows_moments_in(const pop_row *row, const pop_format *f, pop_moments *m)
+{
+    const pop_rows *s = row->spec;
+    const int64_t lines = pop_row_lines(row), step = pop_row_line_step(row, 0), length = s->n / s->segments;
+    double sums[POP_ROWS_MOST] = {0.0}, own[POP_ROWS_MOST];
+    pop_rows_means_in(row, f, 0, m);
     if (s->centred == POP_NO_STATISTICS) return;
-    if (s->centred) POP_ROWS_SUMS(sums, rows, s->n, pop_row_read(f, x + q * step, i, part));
-    for (int q = 0; q < rows; q++) m[q].mean = (float)(sums[q] / count);
-    POP_ROWS_SUMS(sums, rows, s->n, ({
-                      const pop_v_f d = pop_row_else(pop_row_read(f, x + q * step, i, part) - pop_v_splat(m[q].mean), 0.0f, part);
-                      d * d;
-                  }));
-    for (int q = 0; q < rows; q++) m[q].inverse = (float)(1.0 / sqrt((sums[q] / count + s->epsilon) * s->factor));
+    for (int64_t first = 0; first < lines; first += POP_ROWS_MOST) {
+        const int some = lines - first < POP_ROWS_MOST ? (int)(lines - first) : POP_ROWS_MOST;
+        const char *x = pop_row_line(row, 0, first);
+        POP_ROWS_FOLDED(own, some, length, ({
+                            const pop_v_f less = pop_v_splat(m[pop_row_of_line(row, q)].mean);
+                            const pop_v_f d = pop_row_else(pop_row_read(f, x + q * step, i, part) - less, 0.0f, part);
+                            pop_v_fma(d, d, lane);
+                        }));
+        for (int q = 0; q < some; q++) sums[pop_row_of_line(row, q)] += own[q];
+    }
+    for (int q = 0; q < row->rows; q++) m[q].inverse = pop_row_inverse(s, sums[q]);
 }
 
 #define POP_ROWS_MOMENTS_OF(suffix, format)                                                                            \
-    POP_ROWS_SHARED void pop_rows_moments_##suffix(const pop_rows *s, const char *x, int64_t step, int rows, pop_moments *m) \
-    {                                                                                                                  \
-        pop_rows_moments_in(s, &POP_##format, x, step, rows, m);                                                       \
-    }
+    POP_ROWS_SHARED void pop_rows_means_##suffix(const pop_row *row, int k, pop_moments *m) { pop_rows_means_in(row, &POP_##format, k, m); } \
+    POP_ROWS_SHARED void pop_rows_moments_##suffix(const pop_row *row, pop_moments *m) { pop_rows_moments_in(row, &POP_##format, m); }
 POP_ROWS_FORMATS(POP_ROWS_MOMENTS_OF)
 
-/* The row `q` after this one, of some; the next that is to be read is in the next such rows. */
-POP_INLINE pop_row pop_row_after(const pop_row *row, int q)
+/* Ask for the line of memory that vector k begins, if it does. */
+POP_INLINE void pop_row_ask(const pop_format *f, const char *p, int64_t i, int k, int written)
 {
-    pop_row next = {.spec = row->spec, .rows = 1};
-    for (int k = 0; k < POP_ROWS_OPERANDS; k++) {
-        next.step[k] = row->rows * row->step[k];
-        next.at[k] = row->at[k] ? (char *)row->at[k] + q * row->step[k] : NULL;
-    }
-    return next;
+    if (k * POP_LANES * pop_bytes(f) % POP_CACHE_LINE) return;
+    if (written) __builtin_prefetch(p + i * pop_bytes(f), 1, 2);
+    else __builtin_prefetch(p + i * pop_bytes(f), 0, 2);
 }
 
-POP_INLINE void pop_row_normed(pop_row *row, const pop_format *f, pop_moments m, const float *gamma, pop_v_f outer,
-                               const float *beta, pop_v_f shift)
+/* A line from x to `to`: what it is apart from the mean, times the inverse deviation and gamma, or their product where that is one
+ * number, plus beta. What is at `ahead` is read soon. */
+POP_INLINE void pop_row_normed(const pop_row *row, const pop_format *f, int64_t line, pop_moments m, const float *gamma, const float *beta)
 {
-    const void *x = row->at[0];
-    void *to = row->at[3];
-    const char *ahead = (const char *)x + row->step[0];
-    const pop_v_f less = pop_v_splat(m.mean), by = pop_v_splat(m.inverse);
-    POP_ROW_ALL(row->spec->n,
-                __builtin_prefetch(ahead + i * pop_bytes(f), 0, 2);
-                const pop_v_f y = (pop_row_read(f, x, i, part) - less) * by * (gamma ? pop_row_load(gamma, i, part) : outer);
-                pop_row_write(f, to, i, y + (beta ? pop_row_load(beta, i, part) : shift), part););
+    const char *x = pop_row_line(row, 0, line), *ahead = x + row->rows * row->step[0];
+    char *to = pop_row_line(row, 3, line);
+    const float outer = gamma ? 1.0f : pop_row_line_number(row, 1, line, 1.0f);
+    const float alone = beta ? 0.0f : pop_row_line_number(row, 2, line, -0.0f);
+    const pop_v_f less = pop_v_splat(m.mean), by = pop_v_splat(m.inverse * outer), shift = pop_v_splat(alone);
+    POP_ROW_EACH(0, row->spec->n / row->spec->segments,
+                 pop_row_ask(f, ahead, i, k, 0);
+                 pop_v_f y = pop_row_read(f, x, i, part) - less;
+                 if (gamma) y = y * by;
+                 y = pop_v_fma(y, gamma ? pop_row_load(gamma, i, part) : by, beta ? pop_row_load(beta, i, part) : shift);
+                 pop_row_write(f, to, i, y, part););
 }
 
 /* x, gamma, beta, result; gamma and beta may be absent: times one and plus minus zero change no bit. */
-POP_INLINE void pop_row_norm_of(pop_row *row, const pop_format *f, pop_moments m)
-{
-    const pop_rows *s = row->spec;
-    const float *gamma = (const float *)row->at[1], *beta = (const float *)row->at[2];
-    const int single = !gamma || s->operands[1].single, alone = !beta || s->operands[2].single;
-    const pop_v_f outer = pop_v_splat(gamma && single ? *gamma : 1.0f), shift = pop_v_splat(beta && alone ? *beta : -0.0f);
-    if (single && alone) pop_row_normed(row, f, m, NULL, outer, NULL, shift);
-    else if (single) pop_row_normed(row, f, m, NULL, outer, beta, shift);
-    else if (alone) pop_row_normed(row, f, m, gamma, outer, NULL, shift);
-    else pop_row_normed(row, f, m, gamma, outer, beta, shift);
-}
 POP_INLINE void pop_row_norm(pop_row *row, const pop_format *f)
 {
+    const pop_rows_operand *o = row->spec->operands;
     pop_moments m[POP_ROWS_MOST];
-    POP_ROWS_OF(pop_rows_moments, f)(row->spec, (const char *)row->at[0], row->step[0], row->rows, m);
-    for (int q = 0; q < row->rows; q++) {
-        pop_row next = pop_row_after(row, q);
-        pop_row_norm_of(&next, f, m[q]);
+    POP_ROWS_OF(pop_rows_moments, f)(row, m);
+    for (int64_t line = 0; line < pop_row_lines(row); line++) {
+        const pop_moments own = m[pop_row_of_line(row, line)];
+        const float *gamma = o[1].single ? NULL : (const float *)(const void *)pop_row_line(row, 1, line);
+        const float *beta = o[2].single ? NULL : (const float *)(const void *)pop_row_line(row, 2, line);
+        if (!gamma && !beta) pop_row_normed(row, f, line, own, NULL, NULL);
+        else if (!gamma) pop_row_normed(row, f, line, own, NULL, beta);
+        else if (!beta) pop_row_normed(row, f, line, own, gamma, NULL);
+        else pop_row_normed(row, f, line, own, gamma, beta);
     }
 }
 
-/* Lanes of a stretch: of d, which is grad, times gamma where each place has its own; and of d times what x became. */
-POP_INLINE void pop_row_lanes_back(const pop_row *row, const pop_format *f, pop_moments m, const float *gamma, int64_t begin,
-                                   int64_t end, pop_v_f *all, pop_v_f *product)
-{
-    const void *g = row->at[0], *x = row->at[1];
-    const pop_v_f less = pop_v_splat(m.mean), by = pop_v_splat(m.inverse);
-    pop_lanes sums = pop_lanes_of(0.0f), products = pop_lanes_of(0.0f);
-    POP_ROW_EACH(begin, end,
-                 pop_v_f d = pop_row_read(f, g, i, part);
-                 if (gamma) d = d * pop_row_load(gamma, i, part);
-                 sums.v[k] += pop_row_else(d, 0.0f, part);
-                 products.v[k] += pop_row_else(d * ((pop_row_read(f, x, i, part) - less) * by), 0.0f, part););
-    *all = pop_lanes_plus(sums), *product = pop_lanes_plus(products);
-}
+/* Sums that gradients are made of: of squares of what x is apart from its mean, of d, which is grad, times gamma where each place
+ * has its own, and of d times what x is apart. */
+enum { POP_BACK_SQUARES, POP_BACK_GRADS, POP_BACK_PRODUCTS, POP_BACK_SUMS };
 
-/* What makes a row's gradient of its sums: times `by`, grad times gamma less `mean`, and less `share` of what x became. */
 typedef struct pop_norm_back {
-    const char *g, *x;
-    char *to;
-    pop_moments m;
-    float mean, share;
+    double sums[POP_BACK_SUMS][POP_ROWS_MOST];
+    pop_moments m[POP_ROWS_MOST];
+    const float *gamma; /* of each place, or NULL */
 } pop_norm_back;
 
-/* grad, x, gamma, result. The rows' sums of grad and of that times what x became go to `sums` and `products`; one gamma for a
- * row is taken out of them. `blocks`: for each place of a row, such sums over the rows, which are added to. */
-POP_INLINE void pop_rows_norm_back_in(pop_row *row, const pop_format *f, pop_moments *m, double *sums, double *products,
-                                   float *blocks)
+/* Lanes of such sums of a stretch. */
+POP_INLINE void pop_row_lanes_back(const pop_format *f, const char *g, const char *x, const float *gamma, float mean, int64_t begin,
+                                   int64_t end, pop_v_f *made, int64_t apart)
 {
-    const pop_rows *s = row->spec;
-    const float *gamma = (const float *)row->at[2], *each = s->operands[2].single ? NULL : gamma;
-    const double outer = gamma && !each ? (double)*gamma : 1.0, count = (double)(s->n ? s->n : 1);
-    pop_v_f last[2][POP_ROWS_MOST] = {{{0}}};
-    float joined[2][POP_ROWS_MOST];
-    pop_norm_back of[POP_ROWS_MOST];
-    POP_ROWS_OF(pop_rows_moments, f)(s, (const char *)row->at[1], row->step[1], row->rows, m);
-    for (int q = 0; q < row->rows; q++) {
-        const pop_row next = pop_row_after(row, q);
-        sums[q] = products[q] = 0.0;
-        for (int64_t begin = 0; begin < s->n; begin += POP_STRETCH) {
-            const int64_t end = s->n - begin < POP_STRETCH ? s->n : begin + POP_STRETCH;
-            pop_row_lanes_back(&next, f, m[q], each, begin, end, last[0] + q, last[1] + q);
-            if (end < s->n) sums[q] += (double)pop_lane_sum(last[0][q]), products[q] += (double)pop_lane_sum(last[1][q]);
+    const pop_v_f less = pop_v_splat(mean);
+    pop_lanes squares = pop_lanes_of(0.0f), grads = squares, products = squares;
+    POP_ROW_EACH(begin, end,
+                 const pop_v_f d = pop_row_else(pop_row_read(f, x, i, part) - less, 0.0f, part);
+                 pop_v_f own = pop_row_read(f, g, i, part);
+                 if (gamma) own = own * pop_row_load(gamma, i, part);
+                 squares.v[k] = pop_v_fma(d, d, squares.v[k]);
+                 grads.v[k] = grads.v[k] + own;
+                 products.v[k] = pop_v_fma(own, d, products.v[k]););
+    made[0] = pop_lanes_plus(squares), made[apart] = pop_lanes_plus(grads), made[2 * apart] = pop_lanes_plus(products);
+}
+
+/* Of `some` lines from `first` on, to `own`. */
+POP_INLINE void pop_rows_lines_back(const pop_row *row, const pop_format *f, const pop_norm_back *b, int64_t first, int some,
+                                    double own[POP_BACK_SUMS][POP_ROWS_MOST])
+{
+    const int64_t n = row->spec->n / row->spec->segments;
+    pop_v_f last[POP_BACK_SUMS][POP_ROWS_MOST] = {{{0}}};
+    float joined[POP_ROWS_MOST];
+    for (int q = 0; q < some; q++) {
+        const char *g = pop_row_line(row, 0, first + q), *x = pop_row_line(row, 1, first + q);
+        const float mean = b->m[pop_row_of_line(row, q)].mean;
+        for (int t = 0; t < POP_BACK_SUMS; t++) own[t][q] = 0.0;
+        for (int64_t begin = 0; begin < n; begin += POP_STRETCH) {
+            const int64_t end = n - begin < POP_STRETCH ? n : begin + POP_STRETCH;
+            if (b->gamma) pop_row_lanes_back(f, g, x, b->gamma, mean, begin, end, last[0] + q, POP_ROWS_MOST);
+            else pop_row_lanes_back(f, g, x, NULL, mean, begin, end, last[0] + q, POP_ROWS_MOST);
+            for (int t = 0; t < POP_BACK_SUMS && end < n; t++) own[t][q] += (double)pop_lane_sum(last[t][q]);
         }
     }
-    for (int k = 0; k < 2; k++)
-        for (int q = 0; q < row->rows; q += POP_FOUR) pop_four_sums(last[k] + q, joined[k] + q);
-    for (int q = 0; q < row->rows; q++) {
-        sums[q] += (double)joined[0][q], products[q] += (double)joined[1][q];
-        of[q] = (pop_norm_back){(const char *)row->at[0] + q * row->step[0], (const char *)row->at[1] + q * row->step[1],
-                                (char *)row->at[3] + q * row->step[3], m[q], s->centred ? (float)(outer * sums[q] / count) : 0.0f,
-                                (float)(outer * products[q] / count * s->scale)};
+    for (int t = 0; t < POP_BACK_SUMS; t++) {
+        for (int q = 0; q < some; q += POP_FOUR) pop_four_sums(last[t] + q, joined + q);
+        for (int q = 0; q < some; q++) own[t][q] += (double)joined[q];
     }
-    const int64_t ahead[3] = {row->rows * row->step[0], row->rows * row->step[1], row->rows * row->step[3]};
-    POP_ROW_ALL(s->n,
-                pop_v_f product = pop_v_splat(0.0f), total = product;
-                const pop_v_f scale = each ? pop_row_load(each, i, part) : pop_v_splat((float)outer);
-                if (blocks) product = pop_row_load(blocks, i, part), total = pop_row_load(blocks + s->n, i, part);
-                for (int q = 0; q < row->rows; q++) {
-                    const pop_norm_back *b = of + q;
-                    __builtin_prefetch(b->g + ahead[0] + i * pop_bytes(f), 0, 2);
-                    __builtin_prefetch(b->x + ahead[1] + i * pop_bytes(f), 0, 2);
-                    __builtin_prefetch(b->to + ahead[2] + i * pop_bytes(f), 1, 2);
-                    const pop_v_f g = pop_row_read(f, b->g, i, part);
-                    const pop_v_f y = (pop_row_read(f, b->x, i, part) - b->m.mean) * b->m.inverse;
-                    pop_row_write(f, b->to, i, ((g * scale - b->mean) - y * b->share) * b->m.inverse, part);
-                    product += g * y, total += g;
-                }
-                if (blocks) pop_row_store(blocks, i, product, part), pop_row_store(blocks + s->n, i, total, part););
+}
+
+/* The rows' sums, those of segments by their gammas, and moments. At 4 and 5 sums of each segment of grad times what x became, and
+ * of grad. */
+POP_INLINE void pop_rows_sums_back_in(const pop_row *row, const pop_format *f, pop_norm_back *b)
+{
+    const int64_t lines = pop_row_lines(row);
+    const int weighed = row->spec->operands[2].single == POP_EACH_SEGMENT, parts = row->spec->operands[4].single == POP_EACH_SEGMENT;
+    double own[POP_BACK_SUMS][POP_ROWS_MOST];
+    memset(b->sums, 0, sizeof b->sums);
+    pop_rows_means_in(row, f, 1, b->m);
+    for (int64_t first = 0; first < lines; first += POP_ROWS_MOST) {
+        const int some = lines - first < POP_ROWS_MOST ? (int)(lines - first) : POP_ROWS_MOST;
+        pop_rows_lines_back(row, f, b, first, some, own);
+        for (int q = 0; q < some; q++)
+            for (int t = 0; t < POP_BACK_SUMS; t++) {
+                const double by = weighed && t != POP_BACK_SQUARES ? (double)pop_row_line_number(row, 2, first + q, 1.0f) : 1.0;
+                b->sums[t][pop_row_of_line(row, q)] += by * own[t][q];
+            }
+        for (int q = 0; q < some && parts; q++) {
+            *(float *)(void *)pop_row_line(row, 4, first + q) = (float)own[POP_BACK_PRODUCTS][q];
+            *(float *)(void *)pop_row_line(row, 5, first + q) = (float)own[POP_BACK_GRADS][q];
+        }
+    }
+    for (int q = 0; q < row->rows; q++) b->m[q].inverse = pop_row_inverse(row->spec, b->sums[POP_BACK_SQUARES][q]);
+    for (int64_t line = 0; line < lines && parts; line++)
+        *(float *)(void *)pop_row_line(row, 4, line) *= b->m[pop_row_of_line(row, line)].inverse;
 }
 #define POP_ROWS_BACK_OF(suffix, format)                                                                               \
-    POP_ROWS_SHARED void pop_rows_norm_back_##suffix(pop_row *row, pop_moments *m, double *sums, double *products, float *blocks) \
-    {                                                                                                                  \
-        pop_rows_norm_back_in(row, &POP_##format, m, sums, products, blocks);                                          \
-    }
+    POP_ROWS_SHARED void pop_rows_sums_back_##suffix(const pop_row *row, pop_norm_back *b) { pop_rows_sums_back_in(row, &POP_##format, b); }
 POP_ROWS_FORMATS(POP_ROWS_BACK_OF)
-/* At 6 and 7 these sums, which may be absent, and at 4 and 5 the same of each of a row's segments, `apart` places from one to the
- * next. */
+
+/* What makes a line's gradient: grad times `scale`, which is the inverse deviation, times gamma where a line has one, less `share`
+ * of what x became, less `mean`. */
+typedef struct pop_line_back {
+    const char *g, *x, *next_g, *next_x;
+    char *to, *next_to;
+    float less, inverse, scale, share, mean;
+} pop_line_back;
+
+POP_INLINE void pop_line_back_of(const pop_row *row, const pop_norm_back *b, int64_t line, pop_line_back *l)
+{
+    const pop_rows *s = row->spec;
+    const int q = pop_row_of_line(row, line), outside = !b->gamma && s->operands[2].single == 1;
+    const float gamma = b->gamma ? 1.0f : pop_row_line_number(row, 2, line, 1.0f);
+    const double outer = outside ? (double)gamma : 1.0, inverse = (double)b->m[q].inverse, count = pop_row_count(s);
+    const char *g = pop_row_line(row, 0, line), *x = pop_row_line(row, 1, line);
+    char *to = pop_row_line(row, 3, line);
+    *l = (pop_line_back){
+        g, x, g + row->rows * row->step[0], x + row->rows * row->step[1], to, to + row->rows * row->step[3],
+        b->m[q].mean, b->m[q].inverse, b->m[q].inverse * gamma,
+        -(float)(outer * b->sums[POP_BACK_PRODUCTS][q] * inverse / count * s->scale * inverse),
+        s->centred ? -(float)(outer * b->sums[POP_BACK_GRADS][q] / count * inverse) : -0.0f};
+}
+
+/* Gradients of lines at once, of equal gammas where each place has its own. `blocks`: for each place sums over lines of grad
+ * times what x became, and of grad, that are added to. */
+POP_INLINE void pop_lines_back(const pop_format *f, const pop_line_back *of, int lines, int64_t n, const float *gamma, float *blocks)
+{
+    POP_ROW_EACH(0, n,
+                 pop_v_f product = pop_v_splat(0.0f), total = product;
+                 if (blocks) product = pop_row_load(blocks, i, part), total = pop_row_load(blocks + n, i, part);
+                 for (int q = 0; q < lines; q++) {
+                     const pop_line_back *b = of + q;
+                     pop_row_ask(f, b->next_g, i, k, 0), pop_row_ask(f, b->next_x, i, k, 0), pop_row_ask(f, b->next_to, i, k, 1);
+                     const pop_v_f g = pop_row_read(f, b->g, i, part), y = (pop_row_read(f, b->x, i, part) - b->less) * b->inverse;
+                     const pop_v_f d = gamma ? g * pop_row_load(gamma, i, part) : g;
+                     const pop_v_f rest = pop_v_fma(y, pop_v_splat(b->share), pop_v_splat(b->mean));
+                     pop_row_write(f, b->to, i, pop_v_fma(d, pop_v_splat(b->scale), rest), part);
+                     product = pop_v_fma(g, y, product), total = total + g;
+                 }
+                 if (blocks) pop_row_store(blocks, i, product, part), pop_row_store(blocks + n, i, total, part););
+}
+
+/* grad, x, gamma, result; at 6 and 7 the rows' sums of grad times what x became, and of grad, or at 4 and 5 segments'. */
 POP_INLINE void pop_row_norm_grad(pop_row *row, const pop_format *f)
 {
     const pop_rows *s = row->spec;
-    double of_all[POP_ROWS_MOST], products_of_all[POP_ROWS_MOST];
-    pop_moments m[POP_ROWS_MOST];
-    POP_ROWS_OF(pop_rows_norm_back, f)(row, m, of_all, products_of_all, NULL);
-    if (row->at[6]) *(float *)row->at[6] = (float)*products_of_all;
-    if (row->at[7]) *(float *)row->at[7] = (float)*of_all;
-    float *products = (float *)row->at[4], *totals = (float *)row->at[5];
-    if (!products) return;
-    const int64_t length = s->n / s->segments;
-    for (int64_t c = 0; c < s->segments; c++) {
-        double total = 0.0, product = 0.0;
-        for (int64_t begin = c * length; begin < (c + 1) * length; begin += POP_STRETCH) {
-            const int64_t end = (c + 1) * length - begin < POP_STRETCH ? (c + 1) * length : begin + POP_STRETCH;
-            pop_v_f lanes[2];
-            pop_row_lanes_back(row, f, *m, NULL, begin, end, lanes, lanes + 1);
-            total += (double)pop_lane_sum(lanes[0]), product += (double)pop_lane_sum(lanes[1]);
-        }
-        products[c * s->apart] = (float)product, totals[c * s->apart] = (float)total;
+    pop_norm_back b = {.gamma = s->operands[2].single ? NULL : (const float *)row->at[2]};
+    pop_line_back own;
+    POP_ROWS_OF(pop_rows_sums_back, f)(row, &b);
+    for (int q = 0; q < row->rows && row->at[6]; q++) {
+        *(float *)(void *)pop_row_line(row, 6, q) = (float)(b.sums[POP_BACK_PRODUCTS][q] * (double)b.m[q].inverse);
+        *(float *)(void *)pop_row_line(row, 7, q) = (float)b.sums[POP_BACK_GRADS][q];
+    }
+    for (int64_t line = 0; line < pop_row_lines(row); line++) {
+        pop_line_back_of(row, &b, line, &own);
+        if (b.gamma) pop_lines_back(f, &own, 1, s->n / s->segments, b.gamma, NULL);
+        else pop_lines_back(f, &own, 1, s->n / s->segments, NULL, NULL);
     }
 }
 
@@ -184,11 +259,14 @@ POP_INLINE void pop_row_norm_grad(pop_row *row, const pop_format *f)
 POP_INLINE void pop_row_norm_grad_blocks(pop_row *row, const pop_format *f)
 {
     const int64_t n = row->spec->n;
-    float *sums = (float *)row->at[4] + row->number / POP_BLOCK_ROWS * 2 * n;
-    double totals[POP_ROWS_MOST], products[POP_ROWS_MOST];
-    pop_moments m[POP_ROWS_MOST];
-    if (row->number % POP_BLOCK_ROWS == 0) memset(sums, 0, 2 * (size_t)n * sizeof *sums);
-    POP_ROWS_OF(pop_rows_norm_back, f)(row, m, totals, products, sums);
+    float *blocks = (float *)row->at[4] + row->number / POP_BLOCK_ROWS * 2 * n;
+    pop_norm_back b = {.gamma = row->spec->operands[2].single ? NULL : (const float *)row->at[2]};
+    pop_line_back own[POP_ROWS_MOST];
+    if (row->number % POP_BLOCK_ROWS == 0) memset(blocks, 0, 2 * (size_t)n * sizeof *blocks);
+    POP_ROWS_OF(pop_rows_sums_back, f)(row, &b);
+    for (int q = 0; q < row->rows; q++) pop_line_back_of(row, &b, q, own + q);
+    if (b.gamma) pop_lines_back(f, own, row->rows, n, b.gamma, blocks);
+    else pop_lines_back(f, own, row->rows, n, NULL, blocks);
 }
 
 #define POP_COLUMNS 256 /* of a strip */

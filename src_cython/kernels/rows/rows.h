@@ -15,7 +15,7 @@
     X(softmax_grad, 1, POP_ROWS_SHORT, -1, __VA_ARGS__)                                                                \
     X(log_softmax_grad, 1, POP_ROWS_SHORT, -1, __VA_ARGS__)                                                            \
     X(norm, 1, POP_STRETCH, -1, __VA_ARGS__)                                                                           \
-    X(norm_grad, 1, 0, -1, __VA_ARGS__)                                                                                \
+    X(norm_grad, 1, POP_STRETCH, -1, __VA_ARGS__)                                                                                \
     X(norm_grad_blocks, POP_BLOCK_ROWS, POP_STRETCH, -1, __VA_ARGS__)                                                  \
     X(cross_entropy, 1, POP_ROWS_SHORT, 1, __VA_ARGS__)
 #define POP_ROWS_VERTEX(name, unit, together, label, suffix, format)                                                   \
@@ -23,7 +23,7 @@
     static void pop_rows_##name##_##suffix(const void *item, const pop_tile *tile)                                     \
     {                                                                                                                  \
         const pop_rows *s = ((const pop_rows_item *)item)->spec;                                                       \
-        const int several = (together) && s->n <= (together);                                                          \
+        const int several = (together) && s->n <= (together) && s->segments == 1;                                                          \
         pop_rows_walk(item, tile, pop_rows_body_##name##_##suffix, several, label, unit);                              \
     }
 POP_ROWS_BODIES(POP_ROWS_VERTEX, f32, F32)
@@ -44,7 +44,7 @@ POP_STRIP_BODIES(bf16, BF16)
      {1, unit, 4 * POP_ROWS_CODES}, POP_CONSISTENT},
 
 #define POP_ROWS_COLUMNS(suffix, formats) \
-    POP_ROWS_ROW(norm_columns, POP_STRIP, 0, -1, suffix, formats) POP_ROWS_ROW(norm_grad_columns, POP_STRIP, 0, -1, suffix, formats)
+    POP_ROWS_ROW(norm_columns, 1, 0, -1, suffix, formats) POP_ROWS_ROW(norm_grad_columns, 1, 0, -1, suffix, formats)
 
 static const pop_kernel POP_ROWS_KERNELS[] = {
     POP_ROWS_BODIES(POP_ROWS_ROW, f32, "float32") POP_ROWS_COLUMNS(f32, "float32")

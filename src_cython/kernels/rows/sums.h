@@ -115,7 +115,9 @@ POP_INLINE pop_v_f pop_row_else(pop_v_f x, float other, int part) /* in the lane
                 i = base + k * POP_LANES;                                                 \
                 __VA_ARGS__                                                               \
             }                                                                             \
-        for (int k = 0; i < (end); i += POP_LANES, k++) {                                 \
+        POP_ROW_UNROLL for (int k = 0; k < POP_ROW_VECTORS; k++, i += POP_LANES)          \
+        {                                                                                 \
+            if (i >= (end)) break;                                                        \
             const int part = (end) - i < POP_LANES ? (int)((end) - i) : POP_LANES;        \
             __VA_ARGS__                                                                   \
         }                                                                                 \
@@ -147,8 +149,9 @@ POP_INLINE pop_v_f pop_row_else(pop_v_f x, float other, int part) /* in the lane
         }                                                                                 \
     } while (0)
 
-/* The same of some rows, in `q` too, to `totals`; what is last of each is joined together. */
-#define POP_ROWS_SUMS(totals, rows, n, ...)                                               \
+/* The same of some rows, in `q` too, to `totals`, of what makes of a sum, `lane`, the next; what is last of each is joined
+ * together. */
+#define POP_ROWS_FOLDED(totals, rows, n, ...)                                             \
     do {                                                                                  \
         pop_v_f last[POP_ROWS_MOST] = {{0}};                                                 \
         float joined[POP_ROWS_MOST];                                                      \
@@ -157,7 +160,7 @@ POP_INLINE pop_v_f pop_row_else(pop_v_f x, float other, int part) /* in the lane
             for (int64_t begin = 0; begin < (n); begin += POP_STRETCH) {                  \
                 const int64_t end = (n) - begin < POP_STRETCH ? (n) : begin + POP_STRETCH; \
                 pop_lanes lanes = pop_lanes_of(0.0f);                                     \
-                POP_ROW_EACH(begin, end, lanes.v[k] += (__VA_ARGS__););                   \
+                POP_ROW_EACH(begin, end, const pop_v_f lane = lanes.v[k]; lanes.v[k] = (__VA_ARGS__);); \
                 if (end < (n)) (totals)[q] += (double)pop_lanes_sum(lanes);               \
                 else last[q] = pop_lanes_plus(lanes);                                     \
             }                                                                             \
@@ -165,6 +168,7 @@ POP_INLINE pop_v_f pop_row_else(pop_v_f x, float other, int part) /* in the lane
         for (int q = 0; q < (rows); q += POP_FOUR) pop_four_sums(last + q, joined + q);   \
         for (int q = 0; q < (rows); q++) (totals)[q] += (double)joined[q];                \
     } while (0)
+#define POP_ROWS_SUMS(totals, rows, n, ...) POP_ROWS_FOLDED(totals, rows, n, lane + (__VA_ARGS__))
 
 /* What several functions of rows begin with is compiled once for each format, and called. */
 #define POP_ROWS_SHARED static __attribute__((noinline, noclone))

@@ -16,6 +16,7 @@
 #define POP_ROWS_OPERANDS 8
 #define POP_ROWS_AXES 32
 #define POP_ROWS_CODES 2048 /* elements that are gathered at a time */
+#define POP_EACH_SEGMENT 2 /* `single`: one for each of a row's segments */
 #define POP_FOUR 4
 #define POP_ROWS_MOST 8 /* that may be done at once: of up to POP_ROWS_EIGHTS elements, else four */
 #define POP_ROWS_EIGHTS 256
@@ -30,6 +31,7 @@ typedef struct pop_row {
     int64_t number; /* which row it is */
     int rows; /* that are done at once, this one the first */
     int64_t step[POP_ROWS_OPERANDS]; /* bytes to the next row's, mostly: for who reads ahead */
+    int64_t segment[POP_ROWS_OPERANDS]; /* bytes from one segment's to the next's */
 } pop_row;
 
 typedef void (*pop_rows_body)(pop_row *row);
@@ -137,9 +139,10 @@ static void pop_rows_move(const pop_rows *s, const pop_rows_operand *o, char *pl
 {
     const int turned = rows == 1 && !o->single && s->reduced_count > 1 && o->reduced[s->reduced_count - 2] == o->code_bytes &&
                        o->reduced[s->reduced_count - 1] && o->reduced[s->reduced_count - 1] != o->code_bytes;
-    const int last = s->reduced_count - 1 - turned;
-    const int64_t inner = o->single ? 1 : s->reduced[s->reduced_count - 1], run = turned ? inner * s->reduced[last] : inner;
-    const int64_t n = o->single ? 1 : s->n, stride = o->single ? o->code_bytes : o->reduced[s->reduced_count - 1];
+    const int last = s->reduced_count - 1 - turned, each = o->single == POP_EACH_SEGMENT;
+    const int64_t inner = each ? s->segments : o->single ? 1 : s->reduced[s->reduced_count - 1];
+    const int64_t run = turned ? inner * s->reduced[last] : inner, n = o->single ? inner : s->n;
+    const int64_t stride = each ? o->reduced[0] : o->single ? o->code_bytes : o->reduced[s->reduced_count - 1];
     const int64_t begins = run * stride < POP_ROWS_ASKED ? run * stride : POP_ROWS_ASKED; /* of the next row's run */
     const int64_t lines = rows == 1 && stride == o->code_bytes ? begins / POP_CACHE_LINE : 0;
     int64_t index[POP_ROWS_AXES] = {0};
@@ -204,6 +207,8 @@ static void pop_rows_begin(pop_rows_walked *w, pop_row *row, int several)
         for (int d = 0; d <= last; d++) w->place[k] += w->index[d] * o->kept[d];
         w->lies[k] = o->direct == 1 || k == w->label;
         row->step[k] = w->lies[k] ? o->kept[last] : o->direct ? s->n * (int64_t)sizeof(float) : 0;
+        row->segment[k] = w->lies[k] ? o->reduced[0] : o->single == 1 ? 0 : (int64_t)sizeof(float);
+        if (!w->lies[k] && !o->single) row->segment[k] *= s->n / s->segments;
         w->most = o->direct > w->most ? o->direct : w->most;
         if (o->constant && !w->lies[k]) {
             pop_rows_move(s, o, w->place[k], pop_rows_room(w, o), 1, w->tile->scratch + s->codes);
