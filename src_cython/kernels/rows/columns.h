@@ -223,12 +223,14 @@ POP_INLINE void pop_strip_means(pop_strip *t, const pop_format *f)
     if (t->spec->centred != 1) return;
     pop_strip_sums(t, f, POP_STRIP_SUM);
     pop_strip_shared(t, t->sums[0], NULL);
-    for (int64_t i = 0; i < t->width; i++) t->mean[i] = (float)(t->sums[0][i] / pop_row_count(t->spec));
+    const double share = pop_row_share(t->spec);
+    for (int64_t i = 0; i < t->width; i++) t->mean[i] = (float)(t->sums[0][i] * share);
 }
 static void pop_strip_inverses(pop_strip *t)
 {
+    const double share = pop_row_share(t->spec);
     pop_strip_shared(t, t->sums[POP_BACK_SQUARES], NULL);
-    for (int64_t i = 0; i < t->width; i++) t->inverse[i] = pop_row_inverse(t->spec, t->sums[POP_BACK_SQUARES][i]);
+    for (int64_t i = 0; i < t->width; i++) t->inverse[i] = pop_row_inverse(t->spec, share, t->sums[POP_BACK_SQUARES][i]);
 }
 
 /* Places of a strip whose first column is c, from the last to the first: those that were read last are still near. */
@@ -271,7 +273,7 @@ static void pop_strip_back(pop_strip *t)
 {
     const pop_rows *s = t->spec;
     double *grads = t->sums[POP_BACK_GRADS], *products = t->sums[POP_BACK_PRODUCTS];
-    const double count = pop_row_count(s);
+    const double part = pop_row_share(s);
     pop_strip_inverses(t);
     for (int k = 4; k < 8; k += 2) {
         if (s->operands[k].operand < 0) continue;
@@ -284,8 +286,8 @@ static void pop_strip_back(pop_strip *t)
     pop_strip_shared(t, grads, t->gamma), pop_strip_shared(t, products, t->gamma);
     for (int64_t i = 0; i < t->width; i++) {
         const double inverse = (double)t->inverse[i];
-        t->share[i] = -(float)(products[i] * inverse / count * s->scale * inverse);
-        t->beta[i] = s->centred ? -(float)(grads[i] / count * inverse) : -0.0f;
+        t->share[i] = -(float)(products[i] * inverse * part * s->scale * inverse);
+        t->beta[i] = s->centred ? -(float)(grads[i] * part * inverse) : -0.0f;
         t->gamma[i] *= t->inverse[i];
     }
 }

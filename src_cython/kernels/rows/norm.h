@@ -24,10 +24,10 @@ POP_INLINE float pop_row_line_number(const pop_row *row, int k, int64_t line, fl
     return row->at[k] ? *(const float *)(const void *)pop_row_line(row, k, line) : absent;
 }
 
-POP_INLINE double pop_row_count(const pop_rows *s) { return (double)(s->n ? s->n : 1); }
-POP_INLINE float pop_row_inverse(const pop_rows *s, double squares)
+POP_INLINE double pop_row_share(const pop_rows *s) { return 1.0 / (double)(s->n ? s->n : 1); } /* that an element has of a mean */
+POP_INLINE float pop_row_inverse(const pop_rows *s, double share, double squares)
 {
-    return (float)(1.0 / sqrt((squares / pop_row_count(s) + s->epsilon) * s->factor));
+    return (float)(1.0 / sqrt((squares * share + s->epsilon) * s->factor));
 }
 
 /* Means of rows at once, of operand k, by one step of so many lines or more. */
@@ -35,6 +35,7 @@ POP_INLINE void pop_rows_means_in(const pop_row *row, const pop_format *f, int k
 {
     const pop_rows *s = row->spec;
     const int64_t lines = pop_row_lines(row), step = pop_row_line_step(row, k), length = s->n / s->segments;
+    const double share = pop_row_share(s);
     double sums[POP_ROWS_MOST] = {0.0}, own[POP_ROWS_MOST];
     for (int q = 0; q < row->rows; q++) m[q] = (pop_moments){0.0f, 1.0f};
     if (s->centred != 1) return;
@@ -44,12 +45,13 @@ POP_INLINE void pop_rows_means_in(const pop_row *row, const pop_format *f, int k
         POP_ROWS_SUMS(own, some, length, pop_row_read(f, x + q * step, i, part));
         for (int q = 0; q < some; q++) sums[pop_row_of_line(row, q)] += own[q];
     }
-    for (int q = 0; q < row->rows; q++) m[q].mean = (float)(sums[q] / pop_row_count(s));
+    for (int q = 0; q < row->rows; q++) m[q].mean = (float)(sums[q] * share);
 }
 POP_INLINE void pop_rows_moments_in(const pop_row *row, const pop_format *f, pop_moments *m)
 {
     const pop_rows *s = row->spec;
     const int64_t lines = pop_row_lines(row), step = pop_row_line_step(row, 0), length = s->n / s->segments;
+    const double share = pop_row_share(s);
     double sums[POP_ROWS_MOST] = {0.0}, own[POP_ROWS_MOST];
     pop_rows_means_in(row, f, 0, m);
     if (s->centred == POP_NO_STATISTICS) return;
@@ -63,7 +65,7 @@ POP_INLINE void pop_rows_moments_in(const pop_row *row, const pop_format *f, pop
                         }));
         for (int q = 0; q < some; q++) sums[pop_row_of_line(row, q)] += own[q];
     }
-    for (int q = 0; q < row->rows; q++) m[q].inverse = pop_row_inverse(s, sums[q]);
+    for (int q = 0; q < row->rows; q++) m[q].inverse = pop_row_inverse(s, share, sums[q]);
 }
 
 #define POP_ROWS_MOMENTS_OF(suffix, format)                                                                            \
@@ -87,9 +89,10 @@ POP_INLINE void pop_row_normed(const pop_row *row, const pop_format *f, int64_t 
     char *to = pop_row_line(row, 3, line);
     const float outer = gamma ? 1.0f : pop_row_line_number(row, 1, line, 1.0f);
     const float alone = beta ? 0.0f : pop_row_line_number(row, 2, line, -0.0f);
+    const char *next = to + row->rows * row->step[3];
     const pop_v_f less = pop_v_splat(m.mean), by = pop_v_splat(m.inverse * outer), shift = pop_v_splat(alone);
     POP_ROW_EACH(0, row->spec->n / row->spec->segments,
-                 pop_row_ask(f, ahead, i, k, 0);
+                 pop_row_ask(f, ahead, i, k, 0), pop_row_ask(f, next, i, k, 1);
                  pop_v_f y = pop_row_read(f, x, i, part) - less;
                  if (gamma) y = y * by;
                  y = pop_v_fma(y, gamma ? pop_row_load(gamma, i, part) : by, beta ? pop_row_load(beta, i, part) : shift);
@@ -144,7 +147,7 @@ POP_INLINE void pop_rows_lines_back(const pop_row *row, const pop_format *f, con
                                     double own[POP_BACK_SUMS][POP_ROWS_MOST])
 {
     const int64_t n = row->spec->n / row->spec->segments;
-    pop_v_f last[POP_BACK_SUMS][POP_ROWS_MOST] = {{{0}}};
+    pop_v_f last[POP_BACK_SUMS][POP_ROWS_MOST];
     float joined[POP_ROWS_MOST];
     for (int q = 0; q < some; q++) {
         const char *g = pop_row_line(row, 0, first + q), *x = pop_row_line(row, 1, first + q);
@@ -158,6 +161,7 @@ POP_INLINE void pop_rows_lines_back(const pop_row *row, const pop_format *f, con
         }
     }
     for (int t = 0; t < POP_BACK_SUMS; t++) {
+        for (int q = n ? some : 0; q < some || q % POP_FOUR; q++) last[t][q] = pop_v_splat(0.0f);
         for (int q = 0; q < some; q += POP_FOUR) pop_four_sums(last[t] + q, joined + q);
         for (int q = 0; q < some; q++) own[t][q] += (double)joined[q];
     }
@@ -168,6 +172,7 @@ POP_INLINE void pop_rows_lines_back(const pop_row *row, const pop_format *f, con
 POP_INLINE void pop_rows_sums_back_in(const pop_row *row, const pop_format *f, pop_norm_back *b)
 {
     const int64_t lines = pop_row_lines(row);
+    const double share = pop_row_share(row->spec);
     const int weighed = row->spec->operands[2].single == POP_EACH_SEGMENT, parts = row->spec->operands[4].single == POP_EACH_SEGMENT;
     double own[POP_BACK_SUMS][POP_ROWS_MOST];
     memset(b->sums, 0, sizeof b->sums);
@@ -185,7 +190,7 @@ POP_INLINE void pop_rows_sums_back_in(const pop_row *row, const pop_format *f, p
             *(float *)(void *)pop_row_line(row, 5, first + q) = (float)own[POP_BACK_GRADS][q];
         }
     }
-    for (int q = 0; q < row->rows; q++) b->m[q].inverse = pop_row_inverse(row->spec, b->sums[POP_BACK_SQUARES][q]);
+    for (int q = 0; q < row->rows; q++) b->m[q].inverse = pop_row_inverse(row->spec, share, b->sums[POP_BACK_SQUARES][q]);
     for (int64_t line = 0; line < lines && parts; line++)
         *(float *)(void *)pop_row_line(row, 4, line) *= b->m[pop_row_of_line(row, line)].inverse;
 }
@@ -201,19 +206,19 @@ typedef struct pop_line_back {
     float less, inverse, scale, share, mean;
 } pop_line_back;
 
-POP_INLINE void pop_line_back_of(const pop_row *row, const pop_norm_back *b, int64_t line, pop_line_back *l)
+POP_INLINE void pop_line_back_of(const pop_row *row, const pop_norm_back *b, double part, int64_t line, pop_line_back *l)
 {
     const pop_rows *s = row->spec;
     const int q = pop_row_of_line(row, line), outside = !b->gamma && s->operands[2].single == 1;
     const float gamma = b->gamma ? 1.0f : pop_row_line_number(row, 2, line, 1.0f);
-    const double outer = outside ? (double)gamma : 1.0, inverse = (double)b->m[q].inverse, count = pop_row_count(s);
+    const double outer = outside ? (double)gamma : 1.0, inverse = (double)b->m[q].inverse;
     const char *g = pop_row_line(row, 0, line), *x = pop_row_line(row, 1, line);
     char *to = pop_row_line(row, 3, line);
     *l = (pop_line_back){
         g, x, g + row->rows * row->step[0], x + row->rows * row->step[1], to, to + row->rows * row->step[3],
         b->m[q].mean, b->m[q].inverse, b->m[q].inverse * gamma,
-        -(float)(outer * b->sums[POP_BACK_PRODUCTS][q] * inverse / count * s->scale * inverse),
-        s->centred ? -(float)(outer * b->sums[POP_BACK_GRADS][q] / count * inverse) : -0.0f};
+        -(float)(outer * b->sums[POP_BACK_PRODUCTS][q] * inverse * part * s->scale * inverse),
+        s->centred ? -(float)(outer * b->sums[POP_BACK_GRADS][q] * part * inverse) : -0.0f};
 }
 
 /* Gradients of lines at once, of equal gammas where each place has its own. `blocks`: for each place sums over lines of grad
@@ -247,7 +252,7 @@ POP_INLINE void pop_row_norm_grad(pop_row *row, const pop_format *f)
         *(float *)(void *)pop_row_line(row, 7, q) = (float)b.sums[POP_BACK_GRADS][q];
     }
     for (int64_t line = 0; line < pop_row_lines(row); line++) {
-        pop_line_back_of(row, &b, line, &own);
+        pop_line_back_of(row, &b, pop_row_share(s), line, &own);
         if (b.gamma) pop_lines_back(f, &own, 1, s->n / s->segments, b.gamma, NULL);
         else pop_lines_back(f, &own, 1, s->n / s->segments, NULL, NULL);
     }
@@ -264,7 +269,8 @@ POP_INLINE void pop_row_norm_grad_blocks(pop_row *row, const pop_format *f)
     pop_line_back own[POP_ROWS_MOST];
     if (row->number % POP_BLOCK_ROWS == 0) memset(blocks, 0, 2 * (size_t)n * sizeof *blocks);
     POP_ROWS_OF(pop_rows_sums_back, f)(row, &b);
-    for (int q = 0; q < row->rows; q++) pop_line_back_of(row, &b, q, own + q);
+    const double part = pop_row_share(row->spec);
+    for (int q = 0; q < row->rows; q++) pop_line_back_of(row, &b, part, q, own + q);
     if (b.gamma) pop_lines_back(f, own, row->rows, n, b.gamma, blocks);
     else pop_lines_back(f, own, row->rows, n, NULL, blocks);
 }

@@ -153,8 +153,9 @@ POP_INLINE pop_v_f pop_row_else(pop_v_f x, float other, int part) /* in the lane
  * together. */
 #define POP_ROWS_FOLDED(totals, rows, n, ...)                                             \
     do {                                                                                  \
-        pop_v_f last[POP_ROWS_MOST] = {{0}};                                                 \
+        pop_v_f last[POP_ROWS_MOST];                                                      \
         float joined[POP_ROWS_MOST];                                                      \
+        for (int q = (rows); q % POP_FOUR; q++) last[q] = pop_v_splat(0.0f);              \
         for (int q = 0; q < (rows); q++) {                                                \
             (totals)[q] = 0.0;                                                            \
             for (int64_t begin = 0; begin < (n); begin += POP_STRETCH) {                  \
@@ -164,6 +165,7 @@ POP_INLINE pop_v_f pop_row_else(pop_v_f x, float other, int part) /* in the lane
                 if (end < (n)) (totals)[q] += (double)pop_lanes_sum(lanes);               \
                 else last[q] = pop_lanes_plus(lanes);                                     \
             }                                                                             \
+            if ((n) == 0) last[q] = pop_v_splat(0.0f);                                    \
         }                                                                                 \
         for (int q = 0; q < (rows); q += POP_FOUR) pop_four_sums(last + q, joined + q);   \
         for (int q = 0; q < (rows); q++) (totals)[q] += (double)joined[q];                \
