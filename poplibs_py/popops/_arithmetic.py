@@ -15,6 +15,8 @@ _OF_TWO = {"add": 0, "sub": 1, "from": 2, "mul": 3}
 _OF_PRODUCT = {"add": 4, "sub": 5, "from": 6}  # of the number and a product, which is rounded first
 _OF_ONE = {"neg": 14, "relu": 15}
 _CHOICES = {"gt": 16, "gteq": 17, "eq": 18}  # another number where that holds; three more: where it does not
+_TIMES = {"add": 22, "sub": 23, "from": 24}  # of the number times another, which is rounded first, and one more
+_TIMES_PRODUCT = {"add": 34, "sub": 35, "from": 36}  # and a product of two, which is rounded too
 _TURNED = {"lt": "gt", "lteq": "gteq"}
 
 _Part = tuple[int, int, int, int]
@@ -77,8 +79,17 @@ class _Joining:
         beside = self.runs.get(other, _Run(other))
         if op in _OF_PRODUCT and len(beside.parts) == 1 and beside.parts[0][0] == _OF_TWO["mul"]:
             factors = beside.first, beside.parts[0][1]
-            return self.before(value, factors).then(_OF_PRODUCT[op], *factors)
-        return self.before(value, (other,)).then(_OF_TWO[op], other)
+            return self._after(self.before(value, factors), op, *factors)
+        return self._after(self.before(value, (other,)), op, other)
+
+    def _after(self, run: _Run, op: str, *others: int) -> _Run:
+        """A run and one operation more with a number or a product of two; in one step with a product before it."""
+        table, both = (_OF_TWO, _TIMES) if len(others) == 1 else (_OF_PRODUCT, _TIMES_PRODUCT)
+        if op in both and run.parts and run.parts[-1][0] == _OF_TWO["mul"]:
+            operands = run.parts[-1][1], *others
+            if len(others) == 1 or not self.constants.keys() & {*operands}:
+                return run._replace(parts=run.parts[:-1]).then(both[op], *operands)
+        return run.then(table[op], *others)
 
     def _choice(self, left: int, right: int, condition: int) -> _Run:
         compare, (a, b) = self.comparisons[condition]

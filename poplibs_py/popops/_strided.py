@@ -7,6 +7,8 @@ seed where rounding is stochastic; all else is in records that the program holds
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -37,6 +39,8 @@ _CHUNK = 1 << 10
 _SCRATCH_BYTES = 24 << 10  # buffers that leave room for the operands in a first-level cache
 _STACK_BYTES = 4096  # POP_STRIDED_STACK: a vertex has so much without asking
 _SHORT_ROW = 256  # shorter rows are taken together
+_STREAM_BYTES = 32 << 20  # of all operands: POP_STREAM_BYTES
+_STREAM_CHUNK = 2 << 10  # bytes of an output: with longer bursts memory is a third slower
 _WHOLE = np.iinfo(np.int64).max
 
 _DIRECT, _GATHERED, _REPEATED = range(3)
@@ -164,6 +168,9 @@ def lower(params: StridedParams, threads: int, mapping: LinearMapping | None = N
     straddles = len(axes) > 1 and axes[-1].extent < _SHORT_ROW and not any(o.blocks for o in params.operands)
     spec["straddles"] = straddles
     modes = [_mode(i, params, axes, straddles) for i in range(len(sizes))]
+    spec[0]["operands"]["streams"][:len(sizes)] = _streaming(params, modes, axes, [*codecs, *steps])
+    if spec[0]["operands"]["streams"].any():
+        spec["stream"] = select("cast", "stream", "any").kernel.address
     scratch_bytes, offsets = _lay_out(spec[0], params, modes, codecs, chain, count)
     tables = _fill(spec[0], params, axes, firsts, codecs)
     tables += _point_to_steps(spec[0], chain, steps, offsets, len(sizes))
@@ -211,17 +218,34 @@ def _mode(i: int, params: StridedParams, axes: list[Axis], straddles: bool) -> i
     return _DIRECT
 
 
+def _streaming(params: StridedParams, modes: Sequence[int], axes: Sequence[Axis],
+               used: Sequence[Kernel | None]) -> list[bool]:
+    """For each operand whether it is a result that goes past the caches.
+
+    So go rows of whole cache lines, where all operands together are larger than the caches and every kernel is at its
+    best on the elements of so small a chunk.
+    """
+    row, operands = axes[-1].extent, params.operands
+    large = math.prod(params.shape) * sum(o.itemsize for o, mode in zip(operands, modes, strict=True)
+                                          if mode != _REPEATED) >= _STREAM_BYTES
+    block = max((k.block[0] for k in used if k), default=_WHOLE)  # a copy has no kernel, nor use for this
+    return [i >= len(params.inputs) and large and modes[i] == _DIRECT and block * o.itemsize <= _STREAM_CHUNK
+            and (len(axes) == 1 or (row >= _CHUNK and row * o.itemsize % 64 == 0)) for i, o in enumerate(operands)]
+
+
 def _lay_out(spec: Any, params: StridedParams, modes: list[int], codecs: list[Kernel | None], chain: Chain,
              count: int) -> tuple[int, list[int]]:
     """Settle how many elements a chunk has, and return the bytes of scratch, and before each value's buffer in it."""
     straddles, inputs, operands = bool(spec["straddles"]), len(params.inputs), len(params.operands)
     needs = [codec is not None or mode != _DIRECT for codec, mode in zip(codecs, modes, strict=True)]
     records = spec["operands"]
+    streams = [bool(s) for s in records["streams"][:operands]]
     records["mode"][:operands] = modes
     records["lane_bytes"][:operands] = [lane_bytes(lane) if codec else o.itemsize for codec, lane, o
                                         in zip(codecs, chain.lanes, params.operands, strict=False)]
+    records["held"][:operands] = streams
     if chain.steps:
-        records["held"][inputs:operands] = _held(chain, needs, inputs)
+        records["held"][inputs:operands] |= _held(chain, needs, inputs)
         buffered = [n or bool(h) for n, h in zip(needs, records["held"], strict=False)]
         buffered += [True] * (len(chain.lanes) - operands)
         lasting = [i >= inputs or mode == _REPEATED for i, mode in enumerate(modes)]
@@ -229,16 +253,18 @@ def _lay_out(spec: Any, params: StridedParams, modes: list[int], codecs: list[Ke
         places = placed(chain, buffered, lasting, inputs)
     else:
         between = _identity_needs_lanes(modes[0], modes[1], codecs[0] is not None, codecs[1] is not None, straddles)
+        between |= streams[1] and codecs[1] is None
         places = Places((0, 0), between * int(records[1]["lane_bytes"]))
-    packed = max((o.itemsize for o, mode, codec in zip(params.operands, modes, codecs, strict=True)
-                  if codec and mode != _DIRECT), default=0)
+    packed = max((o.itemsize for o, mode, codec, far in zip(params.operands, modes, codecs, streams, strict=True)
+                  if codec and (mode != _DIRECT or far)), default=0)
     words = 4 if params.rounding == "stochastic" else 0
     per_element = places.width + packed + words
     if not per_element:
         spec["chunk"] = _WHOLE
         return 0, [0] * len(places.offsets)
     chunk = _CHUNK
-    while chunk * per_element > _SCRATCH_BYTES:
+    far = max((o.itemsize for o, one in zip(params.operands, streams, strict=True) if one), default=0)
+    while chunk * per_element > _SCRATCH_BYTES or chunk * far > _STREAM_CHUNK:
         chunk //= 2
     chunk = min(chunk, -(-count // 64) * 64)
     offsets = [offset * chunk for offset in places.offsets]

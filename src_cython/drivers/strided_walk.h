@@ -9,6 +9,7 @@
 #ifndef POP_DRIVERS_STRIDED_WALK_H
 #define POP_DRIVERS_STRIDED_WALK_H
 #include "drivers/strided_rows.h"
+#include "kernels/stream.h"
 #include "program/program.h"
 
 typedef struct pop_strided_walk {
@@ -16,6 +17,7 @@ typedef struct pop_strided_walk {
     char *const *operands;
     char *buffers;
     const uint32_t *words; /* random words of the chunk */
+    int in_place; /* an output lies where an input does: its lines are in the cache, and nothing streams */
     char *at[POP_STRIDED_OPERANDS];             /* the next element of each operand */
     const char *spread[POP_STRIDED_OPERANDS];   /* the repeated value that fills the lanes of each input */
     const pop_cast *casts[POP_STRIDED_OPERANDS]; /* of each operand at this place */
@@ -128,10 +130,11 @@ static void pop_strided_write(pop_strided_walk *w, int operand, const void *lane
     const pop_strided_operand *o = w->spec->operands + operand;
     char *codes = (char *)lanes;
     if (o->codec) {
-        codes = o->mode == POP_DIRECT ? w->at[operand] : w->buffers + o->packed;
+        codes = o->mode == POP_DIRECT && !o->streams ? w->at[operand] : w->buffers + o->packed;
         ((pop_encoder)o->codec)(w->casts[operand], (const float *)lanes, codes, n, w->words);
     }
     if (o->mode == POP_GATHERED) pop_move_rows(w->spec, operand, w->index, w->at[operand], codes, n, 1);
+    else if (o->streams && !w->in_place) w->spec->stream(w->at[operand], codes, n * o->code_bytes);
     else if (codes != w->at[operand]) memcpy(w->at[operand], codes, (size_t)(n * o->code_bytes)); /* the identity */
 }
 
@@ -196,13 +199,13 @@ static void pop_strided_prepare(pop_strided_walk *w, int64_t n)
 }
 
 /* Elements of the first chunk: so many that the next ones begin with a cache line of an output that is written where it
- * lies. Kernels see to that themselves where a row is a chunk. */
+ * lies, or past the caches. Kernels see to that themselves where a row is a chunk. */
 static int64_t pop_strided_first(const pop_strided_walk *w)
 {
     const pop_strided *s = w->spec;
     const int out = s->inputs;
     const pop_strided_operand *o = s->operands + out;
-    if (!s->buffers_count || o->mode != POP_DIRECT || o->codec || o->held) return s->chunk;
+    if (!o->streams && (!s->buffers_count || o->mode != POP_DIRECT || o->codec || o->held)) return s->chunk;
     return s->chunk - (int64_t)((uintptr_t)w->at[out] % 64) / o->code_bytes;
 }
 
@@ -217,6 +220,9 @@ static void pop_strided_vertex(const void *work, const pop_tile *tile)
     w.operands = tile->operands;
     w.buffers = tile->scratch_bytes ? tile->scratch : stack;
     w.words = NULL;
+    w.in_place = 0;
+    for (int i = 0; i < s->inputs; i++)
+        for (int j = s->inputs; j < s->inputs + s->outputs; j++) w.in_place |= w.operands[i] == w.operands[j];
     for (int d = 0; d < s->axes_count; d++) w.index[d] = 0;
     for (int i = 0; i < s->inputs + s->outputs; i++) {
         w.spread[i] = NULL;
@@ -239,6 +245,7 @@ static void pop_strided_vertex(const void *work, const pop_tile *tile)
         left -= n;
         if (left) pop_strided_advance(&w, n);
     }
+    if (s->stream) pop_stream_end();
 }
 
 static const pop_kernel POP_STRIDED_KERNELS[] = {

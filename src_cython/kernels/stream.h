@@ -16,7 +16,7 @@
 #define POP_STREAM_BYTES(has_input) ((has_input) ? 32ll << 20 : 96ll << 20)
 
 /* Copy `bytes` to memory that nothing reads soon. The thread calls `pop_stream_end` before others may read it. */
-static void pop_stream(char *to, const char *from, int64_t bytes)
+static inline void pop_stream(char *to, const char *from, int64_t bytes)
 {
 #if defined(__x86_64__)
     int64_t head = (int64_t)(-(uintptr_t)to % 64), i = head;

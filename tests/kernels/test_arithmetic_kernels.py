@@ -19,8 +19,10 @@ STEPS = [lambda x, a, b, c: x + a, lambda x, a, b, c: x - a, lambda x, a, b, c: 
          lambda x, a, b, c: -x, lambda x, a, b, c: np.where((x > 0) | np.isnan(x), x, np.where(x < 0, F(0), x)),
          lambda x, a, b, c: np.where(a > b, c, x), lambda x, a, b, c: np.where(a >= b, c, x),
          lambda x, a, b, c: np.where(a == b, c, x), lambda x, a, b, c: np.where(a > b, x, c),
-         lambda x, a, b, c: np.where(a >= b, x, c), lambda x, a, b, c: np.where(a == b, x, c)]
-WORDS = [*range(7), *range(14, 22)]
+         lambda x, a, b, c: np.where(a >= b, x, c), lambda x, a, b, c: np.where(a == b, x, c),
+         lambda x, a, b, c: x * a + b, lambda x, a, b, c: x * a - b, lambda x, a, b, c: b - x * a,
+         lambda x, a, b, c: x * a + b * c, lambda x, a, b, c: x * a - b * c, lambda x, a, b, c: b * c - x * a]
+WORDS = [*range(7), *range(14, 25), *range(34, 37)]
 
 PLACES = st.integers(-len(CONSTANTS), ARRAYS - 1)
 ARRAY = st.integers(0, ARRAYS - 1)
@@ -46,6 +48,8 @@ def test_every_step_rounds_as_numpy_does_and_nothing_is_written_around(kernel, p
         for step, factor, *places in parts:
             if 4 <= step < 7:  # of a product one factor at least is an array
                 places[0] = factor
+            if WORDS[step] >= 34:  # and of two all of them are
+                places = [max(place, 0) for place in places]
             words += [WORDS[step], *places]
             due = STEPS[step](due, *map(value, places)).astype(F)
     plan = np.array([*words, *(int(c.view(np.int32)) for c in CONSTANTS)], np.int32)

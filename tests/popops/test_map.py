@@ -162,7 +162,8 @@ def test_what_occurs_twice_is_computed_once_and_what_nobody_needs_not_at_all():
 
 
 def test_arithmetic_one_after_another_shares_a_kernel():
-    for expression in (_1 * _2 + _3, _3 - _1 * _2, (_1 - _2) * _3, _1 * _2 + _1 * _3, -(_1 * _2) * 2 + _3,
+    for expression in (_1 * _2 + _3, _3 - _1 * _2, _1 * 2 - 3, 1 - _1 * _2, _1 * _2 - _3 * _1, _1 * 2 + _2 * _3,
+                       (_1 - _2) * _3, _1 * _2 + _1 * _3, -(_1 * _2) * 2 + _3,
                        popops.relu(_1 * _2 - _3), popops.select(_1 * 2, _3, _1 > _2), popops.select(_1, _3, _1 != _2)):
         assert steps(expression, FP32, FP32, FP32) == ["arithmetic"]
     product = _1 * _2
@@ -185,6 +186,10 @@ def test_arithmetic_has_the_bits_of_its_operations():
             due = due * b + np.float32(k)
         testing.assert_same_bits(popops.map(long, a, b), due)
         x = a.copy()
+        for expression, exact in ((_1 * 2 - _2, a * np.float32(2) - b), (1 - _1 * _2, np.float32(1) - a * b),
+                                  (_1 * _2 - _3 * _1, a * b - c * a), (_1 * 2 + _2 * _3, a * np.float32(2) + b * c),
+                                  ((_1 * 2 - 3) * _2 - _3, (a * np.float32(2) - np.float32(3)) * b - c)):
+            testing.assert_same_bits(popops.map(expression, a, b, c), exact)
         two, three = np.float32(2), np.float32(3)
         testing.assert_same_bits(popops.map((_1 * 2 + _2) - (_1 - _3) * 3, x, b, c, out=x),
                                  (a * two + b) - (a - c) * three)

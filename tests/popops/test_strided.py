@@ -114,11 +114,14 @@ def cases(draw):
     return made, outputs
 
 
-@given(cases())
-def test_operands_of_any_format_and_layout(case):
+@given(cases(), st.booleans())
+def test_operands_of_any_format_and_layout(case, streams):
     operands, outputs = case
     rows = [values(x) for x in operands[:-outputs]]
-    run(operands, outputs)
+    with pytest.MonkeyPatch.context() as patch:
+        if streams:
+            patch.setattr(_strided, "_STREAM_BYTES", 0)
+        run(operands, outputs)
     for got, due in zip(operands[-outputs:], weighted(rows, outputs), strict=True):
         want = np.zeros_like(got.codes) if isinstance(got, QuarterArray) else np.zeros_like(got)
         if isinstance(got, QuarterArray):
@@ -201,3 +204,49 @@ def test_small_arrays_take_no_memory():
     plain = StridedOperand(FP32, (4,))
     program = lower(StridedParams("exp", (1 << 20,), (plain,), (plain,), "nearest-even", "inf"), 1)
     assert program.executable.scratch_bytes == 0
+
+
+@pytest.mark.parametrize("fmt", FORMATS, ids=str)
+@pytest.mark.parametrize("misaligned", [0, 1, 13])
+@pytest.mark.parametrize(("outputs", "in_place"), [(1, False), (1, True), (2, False)])
+def test_results_past_the_caches_are_the_same_wherever_they_lie(fmt, misaligned, outputs, in_place):
+    count, rng = 40_000, np.random.default_rng(misaligned)
+    numbers = [cast(rng.integers(-8, 9, count).astype(np.float32), fmt) for _ in range(2)]
+    due = [cast(row, fmt, overflow="nan") for row in weighted([values(x) for x in numbers], outputs)]
+    bytes_of = [x.codes if isinstance(x, QuarterArray) else x for x in numbers]
+    rooms = [np.zeros(count + 40, x.dtype) for x in bytes_of]
+    held = [room[misaligned:misaligned + count] for room in rooms]
+    if in_place:
+        held[0][...] = bytes_of[0]
+        bytes_of[0] = held[0]
+
+    def of_format(codes):
+        return QuarterArray(codes, fmt) if isinstance(numbers[0], QuarterArray) else codes
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_strided, "_STREAM_BYTES", 0)
+        run([of_format(x) for x in (*bytes_of, *held[:outputs])], outputs)
+    for room, made, want in zip(rooms, held, due, strict=False):
+        np.testing.assert_array_equal(of_format(made).codes if isinstance(want, QuarterArray) else made.view(np.uint8),
+                                      want.codes if isinstance(want, QuarterArray) else want.view(np.uint8))
+        assert not room[:misaligned].view(np.uint8).any()
+        assert not room[misaligned + count:].view(np.uint8).any()
+
+
+def test_only_what_memory_bounds_goes_past_the_caches():
+    def streams(op, shape, fmt=FP32, out=FP32, strides=None):
+        size = fmt.itemsize
+        laid = strides or tuple(size * prod(shape[d + 1:]) for d in range(len(shape)))
+        operands = StridedOperand(fmt, laid), StridedOperand(out, tuple(s // size * out.itemsize for s in laid))
+        axes = walked(shape, [o.strides for o in operands], [None, None], 1, False)[0]
+        params = StridedParams(op, shape, operands[:1], operands[1:], "nearest-even", "inf")
+        _, used = _strided._chain(params)
+        modes = [_strided._mode(i, params, axes, False) for i in range(2)]
+        return _strided._streaming(params, modes, axes, used)[1]
+
+    assert streams("relu", (4 << 20,))
+    assert streams("relu", (8 << 20,), BF16, BF16)
+    assert not streams("relu", (2 << 20,))  # what is read next would rather be in the cache
+    assert not streams("exp", (16 << 20,))  # takes longer than memory does
+    assert not streams("exp", (16 << 20,), BF16, BF16)  # whose table wants many elements at a time
+    assert not streams("relu", (1 << 16, 200), strides=(1024, 4))  # rows of parts of lines

@@ -13,6 +13,8 @@ typedef void (*pop_decoder)(const pop_cast *cast, const void *codes, float *numb
 typedef void (*pop_encoder)(const pop_cast *cast, const float *numbers, void *codes, int64_t n, const uint32_t *words);
 /* The random words of elements first .. first + n - 1, which depend on nothing but the seed and `first`. */
 typedef void (*pop_drawer)(pop_aox *stream, int64_t first, int64_t n, uint32_t *words);
+/* Codes to memory past the caches: see kernels/stream.h. */
+typedef void (*pop_streamer)(char *to, const char *codes, int64_t bytes);
 
 /* How many of n numbers lie before the first vector that does not cross a cache line. NumPy's arrays begin in the middle
  * of one, and then every 64-byte store would cost two. */

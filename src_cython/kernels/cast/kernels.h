@@ -3,6 +3,7 @@
 #include "kernels/cast/decode.h"
 #include "kernels/cast/encode.h"
 #include "kernels/cast/widen.h"
+#include "kernels/stream.h"
 
 static void pop_draw_words(pop_aox *stream, int64_t first, int64_t n, uint32_t *words)
 {
@@ -28,4 +29,5 @@ static const pop_kernel POP_CAST_KERNELS[] = {
     POP_TO_WIDER(POP_WIDEN_ROW)
     POP_TRUTH_TO(POP_WIDEN_ROW)
     POP_CAST_KERNEL("draw", "uint32", pop_draw_words),
+    POP_CAST_KERNEL("stream", "any", pop_stream),
 };

@@ -10,7 +10,10 @@
 enum { /* x is the number so far, p the product of a and b, and c is taken where a and b compare so, or where they do not */
     POP_ADD, POP_SUBTRACT, POP_SUBTRACT_FROM, POP_MULTIPLY, POP_ADD_PRODUCT, POP_SUBTRACT_PRODUCT, POP_SUBTRACT_FROM_PRODUCT,
     POP_OF_CONSTANTS, POP_NEGATE = 2 * POP_OF_CONSTANTS, POP_RELU, POP_IF_GREATER, POP_IF_NOT_LESS, POP_IF_EQUAL,
-    POP_UNLESS_GREATER, POP_UNLESS_NOT_LESS, POP_UNLESS_EQUAL
+    POP_UNLESS_GREATER, POP_UNLESS_NOT_LESS, POP_UNLESS_EQUAL,
+    /* x times a, then b; then the product of b and c, none of them a constant */
+    POP_TIMES_ADD, POP_TIMES_SUBTRACT, POP_TIMES_SUBTRACT_FROM, POP_TIMES_ADD_PRODUCT = POP_TIMES_ADD + 12,
+    POP_TIMES_SUBTRACT_PRODUCT, POP_TIMES_SUBTRACT_FROM_PRODUCT
 };
 
 typedef struct pop_arithmetic_operand {
@@ -19,8 +22,8 @@ typedef struct pop_arithmetic_operand {
 } pop_arithmetic_operand;
 
 typedef struct pop_arithmetic_step {
-    int what; /* POP_OF_CONSTANTS more where the last operand is one */
-    float number;
+    int what; /* POP_OF_CONSTANTS more where the last operand is one; of POP_TIMES_ADD on, 3 more where a is, 6 where b is */
+    float number, more; /* the constants in these places */
     pop_arithmetic_operand a, b, c;
 } pop_arithmetic_step;
 
@@ -34,11 +37,16 @@ POP_INLINE pop_v_f pop_arithmetic_read(const char *at, int64_t i, int j, int n)
     return pop_step_read(&POP_F32, at, i + j * POP_LANES, n);
 }
 
-/* An operand that may be a constant. */
-POP_INLINE pop_v_f pop_arithmetic_take(const pop_arithmetic_operand *o, int64_t i, int j, int n)
+/* An operand that may be a constant: where it lies from the i-th element on, and how far apart its vectors are. */
+typedef struct pop_arithmetic_line {
+    const char *at;
+    int64_t step;
+} pop_arithmetic_line;
+POP_INLINE pop_arithmetic_line pop_arithmetic_from(const pop_arithmetic_operand *o, int64_t i)
 {
-    return pop_step_read(&POP_F32, o->at, (i + j * POP_LANES) & o->along, n);
+    return (pop_arithmetic_line){o->at + (4 * i & o->along), POP_VECTOR_BYTES & o->along};
 }
+POP_INLINE pop_v_f pop_arithmetic_take(pop_arithmetic_line o, int j, int n) { return pop_step_read(&POP_F32, o.at + j * o.step, 0, n); }
 
 /* Vectors of n lanes from the i-th element on; so many that latencies overlap, or the one before or behind those. */
 POP_INLINE void pop_arithmetic_block(const pop_arithmetic_run *r, char *out, int64_t i, const int vectors, int n)
@@ -52,12 +60,24 @@ POP_INLINE void pop_arithmetic_block(const pop_arithmetic_run *r, char *out, int
 #define POP_OF_PRODUCT(body)                                                                                        \
     POP_VECTORS(const pop_v_f p = pop_arithmetic_read(t->a.at, i, j, n) * pop_arithmetic_read(t->b.at, i, j, n); x[j] = body)
 #define POP_OF_MULTIPLE(body) POP_VECTORS(const pop_v_f p = pop_arithmetic_read(t->a.at, i, j, n) * c; x[j] = body)
+#define POP_TIMES(a_value, b_value, body)                                                                           \
+    POP_VECTORS(const pop_v_f b = b_value; const pop_v_f p = x[j] * (a_value); x[j] = body)
+#define POP_EACH_TIMES(what, body)                                                                                  \
+    case what: POP_TIMES(pop_arithmetic_read(t->a.at, i, j, n), pop_arithmetic_read(t->b.at, i, j, n), body)          \
+    case what + 3: POP_TIMES(c, pop_arithmetic_read(t->b.at, i, j, n), body)                                          \
+    case what + 6: POP_TIMES(pop_arithmetic_read(t->a.at, i, j, n), e, body)                                          \
+    case what + 9: POP_TIMES(c, e, body)
+#define POP_TIMES_OF_PRODUCT(body)                                                                                  \
+    POP_TIMES(pop_arithmetic_read(t->a.at, i, j, n),                                                                \
+              pop_arithmetic_read(t->b.at, i, j, n) * pop_arithmetic_read(t->c.at, i, j, n), body)
 #define POP_CHOICE(compare, if_so, if_not)                                                                          \
-    POP_VECTORS(const pop_v_f a = pop_arithmetic_take(&t->a, i, j, n); const pop_v_f b = pop_arithmetic_take(&t->b, i, j, n); \
-                const pop_v_f d = pop_arithmetic_take(&t->c, i, j, n); x[j] = pop_v_select_f(compare, if_not, if_so))
-    do { POP_VECTORS(x[j] = pop_arithmetic_take(&r->first, i, j, n)) } while (0);
+    left = pop_arithmetic_from(&t->a, i), right = pop_arithmetic_from(&t->b, i), other = pop_arithmetic_from(&t->c, i); \
+    POP_VECTORS(const pop_v_f a = pop_arithmetic_take(left, j, n); const pop_v_f b = pop_arithmetic_take(right, j, n); \
+                const pop_v_f d = pop_arithmetic_take(other, j, n); x[j] = pop_v_select_f(compare, if_not, if_so))
+    pop_arithmetic_line left = pop_arithmetic_from(&r->first, i), right, other;
+    do { POP_VECTORS(x[j] = pop_arithmetic_take(left, j, n)) } while (0);
     for (const pop_arithmetic_step *t = r->steps; t < r->end; t++) {
-        const pop_v_f c = pop_v_splat(t->number);
+        const pop_v_f c = pop_v_splat(t->number), e = pop_v_splat(t->more);
         switch (t->what) {
         case POP_ADD: POP_OF_A(x[j] + a)
         case POP_SUBTRACT: POP_OF_A(x[j] - a)
@@ -80,7 +100,13 @@ POP_INLINE void pop_arithmetic_block(const pop_arithmetic_run *r, char *out, int
         case POP_IF_EQUAL: POP_CHOICE(pop_v_eq_f(a, b), d, x[j])
         case POP_UNLESS_GREATER: POP_CHOICE(pop_v_gt_f(a, b), x[j], d)
         case POP_UNLESS_NOT_LESS: POP_CHOICE(pop_v_gt_f(a, b) | pop_v_eq_f(a, b), x[j], d)
-        default: POP_CHOICE(pop_v_eq_f(a, b), x[j], d)
+        case POP_UNLESS_EQUAL: POP_CHOICE(pop_v_eq_f(a, b), x[j], d)
+        POP_EACH_TIMES(POP_TIMES_ADD, p + b)
+        POP_EACH_TIMES(POP_TIMES_SUBTRACT, p - b)
+        POP_EACH_TIMES(POP_TIMES_SUBTRACT_FROM, b - p)
+        case POP_TIMES_ADD_PRODUCT: POP_TIMES_OF_PRODUCT(p + b)
+        case POP_TIMES_SUBTRACT_PRODUCT: POP_TIMES_OF_PRODUCT(p - b)
+        default: POP_TIMES_OF_PRODUCT(b - p)
         }
     }
     do { POP_VECTORS(pop_step_write(&POP_F32, out, i + j * POP_LANES, x[j], n)) } while (0);
@@ -89,6 +115,9 @@ POP_INLINE void pop_arithmetic_block(const pop_arithmetic_run *r, char *out, int
 #undef POP_OF_NUMBER
 #undef POP_OF_PRODUCT
 #undef POP_OF_MULTIPLE
+#undef POP_TIMES
+#undef POP_EACH_TIMES
+#undef POP_TIMES_OF_PRODUCT
 #undef POP_CHOICE
 }
 
@@ -102,11 +131,12 @@ static void pop_arithmetic(const int32_t *plan, const void *const *in, void *con
 #define POP_OPERAND(word)                                                                                           \
     ((pop_arithmetic_operand){(word) < 0 ? (const char *)(constants + ~(word)) : (const char *)in[word], (word) < 0 ? 0 : -1})
     for (int s = 0; s < count; s++, word += 4) {
-        steps[s] = (pop_arithmetic_step){word[0], 0, POP_OPERAND(word[1]), POP_OPERAND(word[2]), POP_OPERAND(word[3])};
-        const int last = word[0] < POP_ADD_PRODUCT ? word[1] : word[2];
-        if (last >= 0 || word[0] >= POP_OF_CONSTANTS) continue;
-        memcpy(&steps[s].number, bits + ~last, sizeof steps[s].number);
-        steps[s].what += POP_OF_CONSTANTS;
+        pop_arithmetic_step *t = steps + s;
+        *t = (pop_arithmetic_step){word[0], 0, 0, POP_OPERAND(word[1]), POP_OPERAND(word[2]), POP_OPERAND(word[3])};
+        const int times = word[0] >= POP_TIMES_ADD, last = times || word[0] < POP_ADD_PRODUCT ? word[1] : word[2];
+        if (!times && word[0] >= POP_OF_CONSTANTS) continue;
+        if (last < 0) memcpy(&t->number, bits + ~last, sizeof t->number), t->what += times ? 3 : POP_OF_CONSTANTS;
+        if (times && word[2] < 0) memcpy(&t->more, bits + ~word[2], sizeof t->more), t->what += 6;
     }
     const pop_arithmetic_run run = {POP_OPERAND(plan[2]), steps, steps + count};
 #undef POP_OPERAND

@@ -108,6 +108,9 @@ POP_ELEMENTWISE_TERNARY(POP_TERNARY_KERNELS)
 
 #define POP_ELEMENTWISE_ROW(op, formats, name, function)                                                            \
     {op, formats, name, POP_FUNCTION(function), {1, 1, 1}, {4 * POP_LANES, 1, 1}, POP_CONSISTENT},
+/* What takes longer than memory does, or looks much BF16 up: many elements to a call. */
+#define POP_ELEMENTARY_ROW(op, suffix, constant, name)                                                              \
+    {#op, name "->" name, #op "_" #suffix, POP_FUNCTION(pop_##op##_##suffix), {1, 1, 1}, {POP_TABLE_LEAST, 1, 1}, POP_CONSISTENT},
 #define POP_UNARY_ROW(op, suffix, constant, name)                                                                   \
     POP_ELEMENTWISE_ROW(#op, name "->" name, #op "_" #suffix, pop_##op##_##suffix)
 #define POP_QUESTION_ROW(op, suffix, constant, name)                                                                \
@@ -121,10 +124,12 @@ POP_ELEMENTWISE_TERNARY(POP_TERNARY_KERNELS)
 
 #define POP_GRADIENT_ROW(op, body) POP_BINARY_ROW(op, f32, F32, "float32")
 #define POP_FUNCTION_ROW(op, body) POP_UNARY_ROW(op, f32, F32, "float32")
+#define POP_LONG_ROW(op, body) POP_ELEMENTARY_ROW(op, f32, F32, "float32")
 #define POP_SIGN_ROWS(op, body, bits)                                                                               \
     POP_FUNCTION_ROW(op, body)                                                                                      \
     POP_ELEMENTWISE_ROW(#op, "float16->float16", #op "_f16", pop_##op##_f16)                                        \
     POP_ELEMENTWISE_ROW(#op, "bfloat16->bfloat16", #op "_bf16", pop_##op##_bf16)
+#define POP_ELEMENTARY_ROWS(op, body) POP_EACH_NUMBER(POP_ELEMENTARY_ROW, op)
 #define POP_UNARY_ROWS(op, body) POP_EACH_NUMBER(POP_UNARY_ROW, op)
 #define POP_QUESTION_ROWS(op, body) POP_EACH_NUMBER(POP_QUESTION_ROW, op)
 #define POP_BINARY_ROWS(op, body) POP_EACH_NUMBER(POP_BINARY_ROW, op)
@@ -135,11 +140,11 @@ POP_ELEMENTWISE_TERNARY(POP_TERNARY_KERNELS)
 static const pop_kernel POP_ELEMENTWISE_KERNELS[] = {
     POP_ELEMENTWISE_SIGNS(POP_SIGN_ROWS)
     POP_ELEMENTWISE_UNARY(POP_UNARY_ROWS)
-    POP_ELEMENTWISE_ELEMENTARY(POP_UNARY_ROWS)
+    POP_ELEMENTWISE_ELEMENTARY(POP_ELEMENTARY_ROWS)
     POP_ELEMENTWISE_QUESTIONS(POP_QUESTION_ROWS)
-    POP_ELEMENTWISE_FUNCTIONS(POP_FUNCTION_ROW)
+    POP_ELEMENTWISE_FUNCTIONS(POP_LONG_ROW)
     POP_ELEMENTWISE_GRADIENTS(POP_GRADIENT_ROW)
-    POP_NONLINEARITIES(POP_FUNCTION_ROW)
+    POP_NONLINEARITIES(POP_LONG_ROW)
     POP_NONLINEARITIES_OF_TWO(POP_GRADIENT_ROW)
     POP_NONLINEARITIES_OF_THREE(POP_TRIPLE_ROW)
     POP_ELEMENTWISE_BINARY(POP_BINARY_ROWS)
