@@ -1,4 +1,4 @@
-"""Reductions: this library, NumPy and torch, in FP32, FP16 and BF16, over all elements and over one axis.
+"""Reductions, and running sums: this library, NumPy and torch, in FP32, FP16 and BF16, over all or one axis.
 
 16 Ki elements lie in the second-level cache, 1 Mi in the third, 16 Mi in memory; then rows and columns of 1,024, rows
 in the middle, rows of 16, and columns of a matrix beyond the caches. ``extra_info`` holds elements per second.
@@ -22,13 +22,15 @@ SHAPES: dict[str, tuple[tuple[int, ...], int | None]] = {
     "last 65536x16": ((65536, 16), 1), "first 4096x4096": ((4096, 4096), 0),
 }  # fmt: skip
 FORMATS = (FP32, FP16, BF16)
-NUMPY = {"sum": np.sum, "mean": np.mean, "max": np.max, "variance": np.var, "argmax": np.argmax, "any": np.any}
+NUMPY = {"sum": np.sum, "mean": np.mean, "max": np.max, "variance": np.var, "argmax": np.argmax, "any": np.any,
+         "cumulative_sum": np.cumsum}
 TORCH: dict[str, Callable[..., Any]] = {
     "sum": lambda torch, x, axis: torch.sum(x, axis), "mean": lambda torch, x, axis: torch.mean(x, axis),
     "max": lambda torch, x, axis: torch.amax(x, axis), "argmax": lambda torch, x, axis: torch.argmax(x, axis),
     "variance": lambda torch, x, axis: torch.var(x, axis, correction=0),
     "logsumexp": lambda torch, x, axis: torch.logsumexp(x, axis),
     "norm": lambda torch, x, axis: torch.linalg.vector_norm(x, dim=axis),
+    "cumulative_sum": lambda torch, x, axis: torch.cumsum(x, axis or 0),
 }  # fmt: skip
 names = pytest.mark.parametrize("name", [*TORCH, "any"])
 formats = pytest.mark.parametrize("fmt", FORMATS, ids=str)

@@ -47,8 +47,8 @@ class ReduceParams(NamedTuple):
     Attributes
     ----------
     way : Way
-    format : Format
-        Of the operand's elements.
+    format : Format or numpy.dtype
+        Of the operand's elements; integers and truth values have running reductions alone.
     exponent : int
         Of the scale that they share.
     shape, strides : tuple of int
@@ -66,7 +66,7 @@ class ReduceParams(NamedTuple):
     """
 
     way: Way
-    format: Format
+    format: Any
     exponent: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -179,9 +179,12 @@ def lower_scan(params: ReduceParams, threads: int) -> OneKernel:
     column = next((i for i, axis in enumerate(kept) if axis.stride == p.format.itemsize and axis.extent >= _NARROW), -1)
     if column >= 0:
         kept.append(kept.pop(column))
-    direct, strip = p.format == FP32 and not p.exponent, select("reduce", "merge", "any").kernel.block
-    spec, tables = _fill(p, kept, reduced, direct, column >= 0, 0)
-    selection, units = select("reduce", "scan", "any"), int(spec["outputs"][0])
+    lane = "float32" if isinstance(p.format, Format) else "uint64" if p.format.kind == "u" else "int64"
+    selection = select("reduce", "scan", lane)
+    spec, tables = _fill(p, kept, reduced, lane != "float32" or (p.format == FP32 and not p.exponent), column >= 0, 0)
+    if lane != "float32" and p.format.name != lane:
+        spec["decode"] = select("cast", "widen", f"{p.format.name}->{lane}").kernel.address
+    units, strip = int(spec["outputs"][0]), selection.kernel.block
     if column >= 0:
         units = units // kept[-1].extent * -(-kept[-1].extent // strip[1])
     threads = threads_for(prod(p.shape), _THREAD_ELEMENTS, min(threads, units))

@@ -117,11 +117,13 @@ def reduction_request(name: str, x: Any, axes: Any, made: Callable[[int], Reduct
         shape = source.shape if axes is not None else (count,)
     if count == 0 and reduction.empty is None and 0 not in shape:
         raise bad_argument("x", f"shape {source.shape}", f"one element or more over axes {over}")
-    if source.format is None:
-        return _of_integers(name, source, over, shape, reduction, out, out_dtype, target)
+    if source.format is None and out_dtype is not None:
+        raise bad_argument("out_dtype", out_dtype, f"None for {source.array.dtype} numbers")
+    if source.format is None and not reduction.scans:
+        return _of_integers(name, source, over, shape, reduction, out, target)
     if reduction.result is not None and out_dtype is not None:
         raise bad_argument("out_dtype", out_dtype, f"None: results are {reduction.result}")
-    receiver = receive("out", out, shape, out_dtype, reduction.result or result_format(source.format), (source,),
+    receiver = receive("out", out, shape, out_dtype, reduction.result or _result(source, reduction), (source,),
                        reads=reduction.update, contiguous=True)
     plan, lacking = _plan(name, source, over, receiver, reduction, target, accum)
     if count == 0:
@@ -129,6 +131,14 @@ def reduction_request(name: str, x: Any, axes: Any, made: Callable[[int], Reduct
     if isinstance(plan, ReducePlan) and plan.order and plan.vertex_op in CHAINED:
         return _in_order(source, over, receiver, reduction, plan)
     return on_tiles(_request(source, over, receiver, reduction, lacking), plan)
+
+
+def _result(x: Operand, reduction: Reduction) -> Format | np.dtype[Any]:
+    """What results are: running sums and products of integers have 64 bits, extremes are elements."""
+    if x.format is not None:
+        return result_format(x.format)
+    dtype = x.array.dtype
+    return dtype if reduction.way.state in ("max", "min") else np.dtype(np.uint64 if dtype.kind == "u" else np.int64)
 
 
 _VERTEX_OPS = {
@@ -228,13 +238,11 @@ def source_of(x: Any, name: str = "x", allowed: str = _ALLOWED) -> Operand:
 
 
 def _of_integers(name: str, x: Operand, axes: tuple[int, ...], shape: tuple[int, ...], reduction: Reduction, out: Any,
-                 out_dtype: object, target: Target | str | None) -> Request:
+                 target: Target | str | None) -> Request:
     """Integers and truth values by NumPy: exact, whatever the order."""
     function, update = reduction.integers, reduction.update
     if function is None:
         raise bad_type("x", f"dtype {x.array.dtype}", _FLOATS)
-    if out_dtype is not None:
-        raise bad_argument("out_dtype", out_dtype, f"None for {x.array.dtype} numbers")
     with np.errstate(all="ignore"):
         like = function(np.ones((1,) * x.array.ndim, x.array.dtype), axes)
     receiver = receive("out", out, shape, None, np.dtype(like.dtype), (x,), reads=update)
@@ -246,9 +254,6 @@ def _of_integers(name: str, x: Operand, axes: tuple[int, ...], shape: tuple[int,
             if count == 0 and reduction.empty is not None:
                 if not update:
                     result[...] = _least_or_greatest(reduction.empty, dtype)
-                return
-            if reduction.scans and result.dtype == like.dtype:
-                function(array, axes, result)
                 return
             made = np.asarray(function(array, axes)).reshape(result.shape)
             result[...] = result + made if update else made
@@ -286,9 +291,9 @@ def _of_nothing(name: str, x: Operand, receiver: Receiver, reduction: Reduction,
 
 def _request(x: Operand, axes: tuple[int, ...], receiver: Receiver, reduction: Reduction, lacking: str) -> Request:
     def made(read: Operand) -> OneKernel:
-        assert read.format is not None
-        params = ReduceParams(reduction.way, read.format, read.scale, read.shape, read.array.strides, axes,
-                              receiver.format, receiver.scale, reduction.scale, reduction.update)
+        params = ReduceParams(reduction.way, read.format or read.array.dtype, read.scale, read.shape,
+                              read.array.strides, axes, receiver.format, receiver.scale, reduction.scale,
+                              reduction.update)
         return (lower_scan if reduction.scans else lower)(params, settings.num_threads)
 
     return program_request(x, made, receiver, lacking)

@@ -43,7 +43,7 @@ _PARAMETERS = """
 """
 
 
-def _scan(state: str, integers: Any) -> Callable[[Any], Any]:
+def _scan(state: str) -> Callable[[Any], Any]:
     """Make a function, of which only the docstring counts, the running reduction of its name."""
     def make(function: Any) -> Any:
         name = function.__name__
@@ -52,11 +52,7 @@ def _scan(state: str, integers: Any) -> Callable[[Any], Any]:
             if axis is not None and (isinstance(axis, bool) or not isinstance(axis, (int, np.integer))):
                 raise bad_type("axis", axis, "a whole number, or None")
 
-            def of_integers(values: Any, axes: Any, out: Any = None) -> Any:
-                values, along = (values.ravel(), 0) if axis is None else (values, axes[0])
-                return integers(values, axis=along, out=out)
-
-            made = Reduction(Way("scan", state, "plain"), 0.0, of_integers, scans=True)
+            made = Reduction(Way("scan", state, "plain"), 0.0, None, scans=True)
             axes = None if axis is None else (axis,)
             return reduction_request(name, x, axes, lambda _: made, out=out, out_dtype=out_dtype, target=target,
                                      argument="axis")
@@ -71,16 +67,16 @@ def _scan(state: str, integers: Any) -> Callable[[Any], Any]:
     return make
 
 
-@_scan("sum", np.cumsum)
+@_scan("sum")
 def cumulative_sum(x: Any, axis: int | None = None, *, out: Any = None, out_dtype: object = None,
                    target: Target | str | None = None) -> Any:
     """Running sums (NumPy's ``cumulative_sum``; PopLibs has none).
 
     Notes
     -----
-    In float64, each rounded to FP32 and to the result's format: within a rounding and ``n 2^-53 sum(abs(x))``. Elements
-    are added one after another to the sum of their eight so far, which is added to the sum of the eights before.
-    Integers are added by NumPy, in its widest type.
+    In float64, each rounded to FP32 and to the result's format: within a rounding and ``n 2^-53 sum(abs(x))``. The sums
+    of four elements, ``a, a + b, (a + b) + c, (a + b) + (c + d)``, are added to the sum of the fours before.
+    Integers and truth values are added in 64 bits, which wrap.
 
     Examples
     --------
@@ -90,15 +86,15 @@ def cumulative_sum(x: Any, axis: int | None = None, *, out: Any = None, out_dtyp
     """
 
 
-@_scan("product", np.cumprod)
+@_scan("product")
 def cumulative_prod(x: Any, axis: int | None = None, *, out: Any = None, out_dtype: object = None,
                     target: Target | str | None = None) -> Any:
     """Running products (NumPy's ``cumulative_prod``; PopLibs has none).
 
     Notes
     -----
-    In float64, one element after another, each rounded to FP32 and to the result's format. Integers are multiplied by
-    NumPy, in its widest type.
+    In float64, one element after another, each rounded to FP32 and to the result's format. Integers and truth values
+    are multiplied in 64 bits, which wrap.
 
     Examples
     --------
@@ -108,7 +104,7 @@ def cumulative_prod(x: Any, axis: int | None = None, *, out: Any = None, out_dty
     """
 
 
-@_scan("max", np.maximum.accumulate)
+@_scan("max")
 def cumulative_max(x: Any, axis: int | None = None, *, out: Any = None, out_dtype: object = None,
                    target: Target | str | None = None) -> Any:
     """Greatest element so far, exact (NumPy's ``maximum.accumulate``; PopLibs has none).
@@ -125,7 +121,7 @@ def cumulative_max(x: Any, axis: int | None = None, *, out: Any = None, out_dtyp
     """
 
 
-@_scan("min", np.minimum.accumulate)
+@_scan("min")
 def cumulative_min(x: Any, axis: int | None = None, *, out: Any = None, out_dtype: object = None,
                    target: Target | str | None = None) -> Any:
     """Least element so far, exact (NumPy's ``minimum.accumulate``; PopLibs has none).

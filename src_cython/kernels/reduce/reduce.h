@@ -58,10 +58,14 @@ POP_REDUCE_EACH_FORMAT(POP_REDUCE_PLACES, argmin, min)
      {POP_BLOCK, POP_LANES, 1}, POP_CONSISTENT},
 #define POP_REDUCE_ROWS(name, ...) POP_REDUCE_EACH_FORMAT(POP_REDUCE_ROW, name)
 
+#define POP_SCAN_KERNEL(suffix, format)                                                                               \
+    {"scan", format, "scan_" #suffix, POP_FUNCTION(pop_scan_##suffix##_vertex), {1, 1, 1},                            \
+     {1, POP_STRIP, sizeof(pop_scan_room)}, POP_CONSISTENT},
+
 static const pop_kernel POP_REDUCE_KERNELS[] = {
     POP_REDUCE_OPS(POP_REDUCE_ROWS) POP_REDUCE_ROWS(moments) POP_REDUCE_ROWS(logsumexp) POP_REDUCE_ROWS(argmax)
     POP_REDUCE_ROWS(argmin)
-    {"scan", "any", "scan", POP_FUNCTION(pop_scan_vertex), {1, 1, 1}, {1, 1, 1}, POP_CONSISTENT},
+    POP_SCAN_KERNEL(floats, "float32") POP_SCAN_KERNEL(signed, "int64") POP_SCAN_KERNEL(unsigned, "uint64")
     {"histogram", "any", "histogram", POP_FUNCTION(pop_histogram_vertex), {1, 1, 1}, {1, 1, 1}, POP_CONSISTENT},
     {"histogram_merge", "any", "histogram_merge", POP_FUNCTION(pop_histogram_merge), {1, 1, 1}, {1, 1, 1}, POP_CONSISTENT},
     {"merge", "any", "merge", POP_FUNCTION(pop_reduce_merge), {1, 1, 1},

@@ -1,150 +1,168 @@
-/* Running sums, products and extremes along rows: in float64, one element after another, each rounded to FP32 once; sums are
- * those of eights, begun anew for each, on top of what came before, so that eights need not wait for each other. The bits are
- * the row's alone. Columns are taken side by side where they lie so. */
+/* Running sums, products and extremes along rows: numbers in float64, each rounded to FP32 once; integers in 64 bits, which wrap.
+ *
+ * Order. Sums are those of fours, begun anew for each: a, a + b, (a + b) + c, (a + b) + (c + d), on top of what came before the
+ * four. So a register holds a four, and fours wait for each other once. Products and extremes are taken one element after another.
+ * The bits are the row's alone, at each level and whether rows or columns are walked. */
 #ifndef POP_REDUCE_SCAN_H
 #define POP_REDUCE_SCAN_H
 #include "kernels/reduce/walk.h"
 
-/* FP32 number i of those at p, which may lie between its places. */
-POP_INLINE float pop_number_at(const char *p, int64_t i)
+#define POP_SCAN_ROWS 4
+#define POP_SCAN_ELEMENTS (8 * POP_STRIP) /* of a row, at a time */
+
+/* Four lanes at all levels: where registers are wider, what crosses their halves takes longer than twice as many. */
+typedef double pop_scan_doubles __attribute__((vector_size(32)));
+typedef uint64_t pop_scan_words __attribute__((vector_size(32)));
+typedef int64_t pop_scan_index __attribute__((vector_size(32)));
+typedef float pop_scan_floats __attribute__((vector_size(16)));
+
+POP_INLINE pop_scan_doubles pop_scan_wide_floats(const char *p)
 {
-    float x;
-    memcpy(&x, p + i * (int64_t)sizeof x, sizeof x);
-    return x;
+    pop_scan_floats x;
+    memcpy(&x, p, sizeof x);
+#if POP_LEVEL >= POP_LEVEL_AVX2
+    return _mm256_cvtps_pd(x); /* the compiler converts halves */
+#else
+    return __builtin_convertvector(x, pop_scan_doubles);
+#endif
 }
-
-#define POP_SCAN_EIGHT 8
-
-/* n elements of a row, from the first of an eight on; `held` is what came before. */
-static void pop_scan_sums(double *held, const char *x, float *y, int64_t n)
+POP_INLINE void pop_scan_narrow_floats(char *p, pop_scan_doubles y)
 {
-    double s = *held;
-    for (int64_t i = 0; i < n; i += POP_SCAN_EIGHT) {
-        double numbers[POP_SCAN_EIGHT], eight = -0.0;
-        if (i + POP_SCAN_EIGHT <= n) {
-            for (int k = 0; k < POP_SCAN_EIGHT; k++) numbers[k] = pop_number_at(x, i + k);
-            for (int k = 0; k < POP_SCAN_EIGHT; k++) numbers[k] = eight += numbers[k];
-            for (int k = 0; k < POP_SCAN_EIGHT; k++) y[i + k] = (float)(s + numbers[k]);
-        } else
-            for (int64_t k = i; k < n; k++) y[k] = (float)(s + (eight += pop_number_at(x, k)));
-        s += eight;
-    }
-    *held = s;
+    const pop_scan_floats x = __builtin_convertvector(y, pop_scan_floats);
+    memcpy(p, &x, sizeof x);
 }
+POP_INLINE pop_scan_words pop_scan_wide_words(const char *p) { pop_scan_words x; memcpy(&x, p, sizeof x); return x; }
+POP_INLINE void pop_scan_narrow_words(char *p, pop_scan_words y) { memcpy(p, &y, sizeof y); }
 
-/* Element `r` of each of n columns; `held` is what came before its eight, and the eight so far. */
-static void pop_scan_sums_of_columns(pop_state *held, int64_t r, const char *x, float *y, int64_t n)
-{
-    double *s = held->a, *eight = held->b;
-    if (r % POP_SCAN_EIGHT == 0)
-        for (int64_t i = 0; i < n; i++) s[i] += r ? eight[i] : -0.0, eight[i] = -0.0;
-    for (int64_t i = 0; i < n; i++) y[i] = (float)(s[i] + (eight[i] += pop_number_at(x, i)));
-}
+/* Of a type of elements: what is held before the first, and rows and four rows of columns from what is held on. */
+typedef struct pop_scan_type {
+    void (*begin)(int state, void *held, int64_t n);
+    void (*row)(int state, void *held, const char *x, char *y, int64_t n);
+    void (*columns)(int state, void *held, const char *const *x, char *const *y, int64_t rows, int64_t n);
+    int64_t bytes;
+} pop_scan_type;
 
-/* The same of other states, an element after another. */
-static void pop_scan_row(int state, double *held, const char *x, float *y, int64_t n)
-{
-    double s = *held;
-    if (state == POP_STATE_PRODUCT)
-        for (int64_t i = 0; i < n; i++) y[i] = (float)(s *= pop_number_at(x, i));
-    else
-        for (int64_t i = 0; i < n; i++) {
-            if (pop_is_better(pop_number_at(x, i), s, state == POP_STATE_MIN)) s = pop_number_at(x, i);
-            y[i] = (float)s;
-        }
-    *held = s;
-}
+#define T(name) pop_scan_##name##_f64
+#define POP_ELEMENT float
+#define POP_HELD double
+#define POP_FOUR pop_scan_doubles
+#define POP_WIDE pop_scan_wide_floats
+#define POP_NARROW pop_scan_narrow_floats
+#define POP_COMPARED double
+#define POP_LOWEST -INFINITY
+#define POP_HIGHEST INFINITY
+#include "kernels/reduce/scan_rows.h"
 
-/* An element of each of n columns. */
-static void pop_scan_columns(int state, double *held, const char *x, float *y, int64_t n)
-{
-    if (state == POP_STATE_PRODUCT)
-        for (int64_t i = 0; i < n; i++) y[i] = (float)(held[i] *= pop_number_at(x, i));
-    else
-        for (int64_t i = 0; i < n; i++) {
-            if (pop_is_better(pop_number_at(x, i), held[i], state == POP_STATE_MIN)) held[i] = pop_number_at(x, i);
-            y[i] = (float)held[i];
-        }
-}
+#define T(name) pop_scan_##name##_i64
+#define POP_COMPARED int64_t
+#define POP_LOWEST INT64_MIN
+#define POP_HIGHEST INT64_MAX
+#define POP_ELEMENT uint64_t
+#define POP_HELD uint64_t
+#define POP_FOUR pop_scan_words
+#define POP_WIDE pop_scan_wide_words
+#define POP_NARROW pop_scan_narrow_words
+#include "kernels/reduce/scan_rows.h"
 
-POP_INLINE double pop_scan_first(int state)
+#define T(name) pop_scan_##name##_u64
+#define POP_COMPARED uint64_t
+#define POP_LOWEST 0
+#define POP_HIGHEST UINT64_MAX
+#define POP_ELEMENT uint64_t
+#define POP_HELD uint64_t
+#define POP_FOUR pop_scan_words
+#define POP_WIDE pop_scan_wide_words
+#define POP_NARROW pop_scan_narrow_words
+#include "kernels/reduce/scan_rows.h"
+
+/* Elements of a row, or four rows of a strip: decoded, and joined in place. */
+typedef struct pop_scan_room {
+    char numbers[8 * POP_SCAN_ELEMENTS], codes[8 * POP_SCAN_ELEMENTS], held[8 * POP_STRIP];
+} pop_scan_room;
+
+/* n elements at `codes` as they are joined: there, or decoded to `numbers`. */
+static const char *pop_scan_read(const pop_reduce *s, const char *codes, char *numbers, int64_t n)
 {
-    return state == POP_STATE_SUM ? -0.0 : state == POP_STATE_PRODUCT ? 1.0 : state == POP_STATE_MIN ? INFINITY : -INFINITY;
+    if (!s->decode) return codes;
+    ((pop_decoder)s->decode)(&s->read, codes, (float *)(void *)numbers, n);
+    return numbers;
 }
 
 /* Where n results go that are made one after another: to `numbers`, or where they belong. */
-POP_INLINE float *pop_scan_room(const pop_reduce *s, char *out, int64_t step, float *numbers)
+static char *pop_scan_to(const pop_reduce *s, const pop_scan_type *does, char *out, int64_t step, char *numbers)
 {
-    return s->encode || step != 1 ? numbers : (float *)(void *)out;
+    return s->encode || step != 1 || s->out_bytes != does->bytes ? numbers : out;
 }
 
-static void pop_scan_write(const pop_reduce *s, const float *made, char *out, int64_t step, int64_t n, char *codes)
+/* Numbers are encoded; of integers the low bytes are kept. */
+static void pop_scan_write(const pop_reduce *s, const pop_scan_type *does, const char *made, char *out, int64_t step, int64_t n,
+                           char *codes)
 {
-    const int64_t bytes = s->out_bytes;
-    if ((const char *)made == out) return;
-    if (s->encode && step == 1) {
-        ((pop_encoder)s->encode)(&s->write, made, out, n, NULL);
+    if (made == out) return;
+    if (!s->encode) {
+        pop_copy_row(s->out_bytes, out, step * s->out_bytes, made, does->bytes, n);
         return;
     }
-    if (s->encode) ((pop_encoder)s->encode)(&s->write, made, codes, n, NULL);
-    pop_copy_row(bytes, out, step * bytes, s->encode ? codes : (const char *)made, bytes, n);
+    char *to = step == 1 ? out : codes;
+    ((pop_encoder)s->encode)(&s->write, (const float *)(const void *)made, to, n, NULL);
+    if (to == codes) pop_copy_row(s->out_bytes, out, step * s->out_bytes, codes, s->out_bytes, n);
 }
 
-static void pop_scan_rows(pop_reduce_walk *w, int64_t output)
+static void pop_scan_rows(const pop_reduce *s, const pop_scan_type *does, const pop_tile *tile, int64_t output)
 {
-    const pop_reduce *s = w->spec;
-    pop_reduce_room *room = (pop_reduce_room *)(void *)w->tile->scratch;
-    int64_t index[POP_REDUCE_AXES], first = 0;
-    const char *row = w->tile->operands[0] + pop_reduce_offset(s->kept, s->kept_count, output, index);
+    pop_scan_room *room = (pop_scan_room *)(void *)tile->scratch;
+    int64_t index[POP_REDUCE_AXES], within[POP_REDUCE_AXES], first = 0;
+    const char *row = tile->operands[0] + pop_reduce_offset(s->kept, s->kept_count, output, index);
     const int64_t step = s->reduced[s->reduced_count - 1].out;
-    double held = pop_scan_first(s->state);
     for (int d = 0; d < s->kept_count; d++) first += index[d] * s->kept[d].out;
+    does->begin(s->state, room->held, 1);
     for (int64_t r = 0, n; r < s->n; r += n) {
-        n = pop_least(POP_GATHERED_ELEMENTS, s->n - r);
-        char *out = w->tile->operands[1] + (first + r * step) * s->out_bytes;
-        const char *x = pop_reduce_read(w, row, r, n, 0, s->run >= s->n);
-        float *made = pop_scan_room(s, out, step, (float *)room->tree);
-        if (s->state == POP_STATE_SUM) pop_scan_sums(&held, x, made, n);
-        else pop_scan_row(s->state, &held, x, made, n);
-        pop_scan_write(s, made, out, step, n, room->codes);
+        n = pop_least(POP_SCAN_ELEMENTS, s->n - r);
+        char *out = tile->operands[1] + (first + r * step) * s->out_bytes, *y = pop_scan_to(s, does, out, step, room->numbers);
+        const char *codes = room->codes;
+        if (s->run >= s->n) codes = row + pop_reduce_offset(s->reduced, s->reduced_count, r, within);
+        else pop_reduce_gather(s, row, r, n, room->codes);
+        does->row(s->state, room->held, pop_scan_read(s, codes, room->numbers, n), y, n);
+        pop_scan_write(s, does, y, out, step, n, room->codes);
     }
 }
 
-static void pop_scan_strip(pop_reduce_walk *w, int64_t unit)
+static void pop_scan_strip(const pop_reduce *s, const pop_scan_type *does, const pop_tile *tile, int64_t unit)
 {
-    const pop_reduce *s = w->spec;
-    pop_reduce_room *room = (pop_reduce_room *)(void *)w->tile->scratch;
+    pop_scan_room *room = (pop_scan_room *)(void *)tile->scratch;
     const pop_reduce_axis *inner = s->kept + s->kept_count - 1;
     const int64_t strips = (inner->extent + POP_STRIP - 1) / POP_STRIP, column = unit % strips * POP_STRIP;
     const int64_t width = pop_least(POP_STRIP, inner->extent - column), step = s->reduced[s->reduced_count - 1].out;
     int64_t index[POP_REDUCE_AXES], first = column * inner->out;
-    const char *base = w->tile->operands[0] + pop_reduce_offset(s->kept, s->kept_count - 1, unit / strips, index);
+    const char *base = tile->operands[0] + pop_reduce_offset(s->kept, s->kept_count - 1, unit / strips, index);
     for (int d = 0; d < s->kept_count - 1; d++) first += index[d] * s->kept[d].out;
-    for (int64_t i = 0; i < width; i++) w->held.a[i] = pop_scan_first(s->state);
-    for (int64_t r = 0; r < s->n; r += POP_BLOCK) {
-        const int64_t n = pop_least(POP_BLOCK, s->n - r);
-        pop_reduce_addresses(s, base, r, n, w->rows);
-        for (int64_t i = 0; i < n; i++) {
-            const char *codes = w->rows[i] + column * s->code_bytes;
-            char *out = w->tile->operands[1] + (first + (r + i) * step) * s->out_bytes;
-            float *made = pop_scan_room(s, out, inner->out, room->tree[0][0]);
-            if (s->decode) ((pop_decoder)s->decode)(&s->read, codes, room->numbers, width);
-            const char *x = s->decode ? (const char *)room->numbers : codes;
-            if (s->state == POP_STATE_SUM) pop_scan_sums_of_columns(&w->held, r + i, x, made, width);
-            else pop_scan_columns(s->state, w->held.a, x, made, width);
-            pop_scan_write(s, made, out, inner->out, width, room->codes);
+    does->begin(s->state, room->held, POP_STRIP);
+    for (int64_t r = 0; r < s->n; r += POP_SCAN_ROWS) {
+        const int64_t rows = pop_least(POP_SCAN_ROWS, s->n - r);
+        const char *x[POP_SCAN_ROWS];
+        char *out[POP_SCAN_ROWS], *y[POP_SCAN_ROWS];
+        pop_reduce_addresses(s, base + column * s->code_bytes, r, rows, x);
+        for (int64_t i = 0; i < POP_SCAN_ROWS; i++) {
+            char *numbers = room->numbers + i * POP_STRIP * does->bytes;
+            out[i] = tile->operands[1] + (first + (r + i) * step) * s->out_bytes;
+            x[i] = i < rows ? pop_scan_read(s, x[i], numbers, width) : x[0];
+            y[i] = i < rows ? pop_scan_to(s, does, out[i], inner->out, numbers) : numbers;
         }
+        does->columns(s->state, room->held, x, y, rows, width);
+        for (int64_t i = 0; i < rows; i++) pop_scan_write(s, does, y[i], out[i], inner->out, width, room->codes);
     }
 }
 
-static void pop_scan_vertex(const void *work, const pop_tile *tile)
+static void pop_scan_vertex(const void *work, const pop_tile *tile, const pop_scan_type *does)
 {
     const pop_reduce_item *item = (const pop_reduce_item *)work;
-    pop_reduce_walk w;
-    w.spec = item->spec, w.tile = tile;
     for (int64_t i = 0; i < item->count; i++) {
-        if (w.spec->by_columns) pop_scan_strip(&w, item->first + i);
-        else pop_scan_rows(&w, item->first + i);
+        if (item->spec->by_columns) pop_scan_strip(item->spec, does, tile, item->first + i);
+        else pop_scan_rows(item->spec, does, tile, item->first + i);
     }
 }
+
+static void pop_scan_floats_vertex(const void *work, const pop_tile *tile) { pop_scan_vertex(work, tile, &pop_scan_type_f64); }
+static void pop_scan_signed_vertex(const void *work, const pop_tile *tile) { pop_scan_vertex(work, tile, &pop_scan_type_i64); }
+static void pop_scan_unsigned_vertex(const void *work, const pop_tile *tile) { pop_scan_vertex(work, tile, &pop_scan_type_u64); }
 #endif
