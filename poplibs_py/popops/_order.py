@@ -122,7 +122,7 @@ def arena_bytes(p: OrderParams) -> int:
         return n * (8 + 3 * max(4, size))
     room = 2 * p.k + _SPARE
     held = n if size == 8 or room >= n else room + _CHUNK
-    return 16 * (held + 8) + (12 * n if size == 8 else 0)
+    return 16 * (held + 8) + (8 * n if size == 8 else 0)
 
 
 def _kept(p: OrderParams) -> tuple[Array, int]:

@@ -86,8 +86,15 @@ def test_results_are_codes_of_the_operand():
 
 @pytest.mark.parametrize("kind", ["int64", "uint64"])
 def test_wide_integers_whose_halves_are_equal(kind):
-    rng = np.random.default_rng(2)
+    rng, limits = np.random.default_rng(2), np.iinfo(kind)
     x = (rng.integers(0, 3, (2, 400)) * 2**33 + rng.integers(0, 4, (2, 400))).astype(kind)
+    for first, last in ((limits.min, limits.max), (limits.max - 2**32, limits.max), (5, 2**32 + 4), (5, 2**32 + 5)):
+        y = rng.integers(first, last, (3, 2000), kind, endpoint=True)
+        y[1, ::7], y[1, 1::7], y[2, ::2] = first, last, y[2, 1::2] + np.sign(rng.integers(-1, 2, 1000)).astype(kind)
+        for how, due in (({}, np.argsort(y, kind="stable")),
+                         ({"descending": True}, 1999 - np.argsort(y[:, ::-1], kind="stable")[:, ::-1])):
+            np.testing.assert_array_equal(popops.argsort(y, **how), due)
+        check("sort_key_value", y, y, descending=True)
     for order in ("ascending", "descending"):
         for largest in (False, True):
             check("top_k_with_permutation", x, 50, largest=largest, sort_order=order)

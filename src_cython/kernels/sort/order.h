@@ -105,28 +105,42 @@ static void pop_best_words(const pop_sort *s, const char *from, uint64_t *words,
     pop_least_64(words, held, s->k, tmp, room < s->n ? 0 : 32);
 }
 
-/* All of a row of 64-bit integers: by the lower halves of their keys, then by the upper ones. */
-static void pop_order_wide(const pop_sort *s, const char *from, uint64_t *words, uint64_t *tmp, uint64_t *keys, uint32_t *places)
+/* Words that are equal above their places, by the bits of their keys that those left out. */
+static void pop_order_run(uint64_t *words, int64_t n, const uint64_t *keys, uint64_t left_out, uint64_t *tmp)
 {
-    uint64_t some = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const uint32_t place = (uint32_t)words[i];
+        words[i] = (keys[place] & left_out) << 32 | place;
+    }
+    pop_least_64(words, n, n, tmp, 32);
+}
+
+/* All of a row of 64-bit integers: by the first 32 bits in which they differ, then those that are equal there by the rest. */
+static void pop_order_wide(const pop_sort *s, const char *from, uint64_t *words, uint64_t *tmp, uint64_t *keys)
+{
+    uint64_t least = UINT64_MAX, most = 0, rank = 0;
     pop_keys_64(s, from, s->descending ? UINT64_MAX : 0, s->n, keys);
+    for (int64_t i = 0; i < s->n; i++) least = keys[i] < least ? keys[i] : least, most = keys[i] > most ? keys[i] : most;
+    const int shift = (most - least) >> 32 ? 32 - __builtin_clzll(most - least) : 0;
+    const uint64_t left_out = ((uint64_t)1 << shift) - 1;
     for (int64_t i = 0; i < s->n; i++) {
-        words[i] = keys[i] << 32 | (uint64_t)i;
-        some |= keys[i] ^ keys[0];
+        keys[i] -= least;
+        words[i] = keys[i] >> shift << 32 | (uint64_t)i;
     }
     pop_least_64(words, s->n, s->n, tmp, 32);
-    if (!(some >> 32)) return;
-    for (int64_t i = 0; i < s->n; i++) {
-        places[i] = (uint32_t)words[i];
-        words[i] = (keys[places[i]] >> 32) << 32 | (uint64_t)i;
-    }
-    pop_least_64(words, s->n, s->n, tmp, 32);
-    uint64_t rank = 0, before = 0; /* words are of 32-bit keys: the numbers' ranks */
-    for (int64_t i = 0; i < s->n; i++) {
-        const uint32_t place = places[(uint32_t)words[i]];
-        rank += i && keys[place] != before;
-        before = keys[place];
-        words[i] = rank << 32 | place;
+    uint64_t equal = 0;
+    for (int64_t i = 1; i < s->n && shift; i++) equal |= words[i] >> 32 == words[i - 1] >> 32;
+    if (!equal) return;
+    for (int64_t begin = 0, end; begin < s->n; begin = end) { /* words are of 32-bit keys: the numbers' ranks */
+        for (end = begin + 1; end < s->n && words[end] >> 32 == words[begin] >> 32;) end++;
+        if (end - begin > 1) pop_order_run(words + begin, end - begin, keys, left_out, tmp);
+        for (int64_t i = begin, upper = (int64_t)(words[begin] >> 32); i < end; i++) {
+            const int64_t here = (int64_t)(words[i] >> 32);
+            rank += here != upper;
+            upper = here;
+            words[i] = rank << 32 | (uint32_t)words[i];
+        }
+        rank++;
     }
 }
 
@@ -165,11 +179,11 @@ static void pop_order_vertex(const void *work, const pop_tile *tile)
     const int64_t room = 2 * s->k + POP_SPARE, held = s->code_bytes == 8 || room >= s->n ? s->n : room + POP_CHUNK;
     uint64_t *words = (uint64_t *)(void *)tile->scratch, *tmp = words + held + 8;
     uint64_t *wide = tmp + held + 8;
-    uint32_t *places = (uint32_t *)(void *)tmp, *first = (uint32_t *)(void *)(wide + s->n);
+    uint32_t *places = (uint32_t *)(void *)tmp;
     for (int64_t i = item->first; i < item->first + item->count; i++) {
         const pop_sort_row row = pop_sort_row_at(s, tile->operands[0], s->others < 0 ? NULL : tile->operands[2], i);
         char *out = tile->operands[1];
-        if (s->code_bytes == 8) pop_order_wide(s, row.from, words, tmp, wide, first);
+        if (s->code_bytes == 8) pop_order_wide(s, row.from, words, tmp, wide);
         else pop_best_words(s, row.from, words, tmp);
         if (s->values < 0 && s->others < 0 && !s->backwards && s->out_step == 1) {
             int64_t *to = (int64_t *)(void *)(out + s->indices) + row.out;
