@@ -289,7 +289,7 @@ def _in_place(plan: GemmPlan) -> bool:
         out.field is None
         and out.format == FP32
         and out.aligned
-        and out.column == 4
+        and (out.column == 4 or plan.params.n == 1)
         and out.row % 4 == 0
         and plan.epilogue.plain
         and plan.options.partials_type == "float"
