@@ -187,8 +187,8 @@ class _Projection:
 
 
 def _packs(p: RnnParams) -> tuple[Sequence[int], ...]:
-    """The gates whose weights each product of a step takes, but for that with a projection's."""
-    return ((0, 1), (2,)) if p.cell == "gru" and not p.reset_after else (range(p.gates),)
+    """Which of the caller's gates each product of a step takes, but for that with a projection's weights."""
+    return (p.order[:2], p.order[2:]) if p.cell == "gru" and not p.reset_after else (p.order,)
 
 
 def _sides(p: RnnParams) -> dict[str, Side | None]:

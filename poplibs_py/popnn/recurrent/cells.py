@@ -32,6 +32,7 @@ PROJECTIONS = ("project", "project_grad")
 """The kernels whose columns are those of a projection."""
 
 _ITEM, _ACTIVATIONS = dtype_of("pop_cell_item"), numbers_of("cell_activation")
+_PLANES = _ITEM["sides"].base["planes"].shape[0]
 _WORK = 1 << 15  # numbers of gates that are worth a thread
 _GRAIN = 64  # columns that a share is whole multiples of
 
@@ -53,6 +54,8 @@ class Side:
     format : Format
     offset : int
         Bytes to the first.
+    order : tuple of int
+        Which plane each of the kernel's is; by default they have the kernel's order.
     """
 
     operand: int
@@ -61,11 +64,13 @@ class Side:
     steps: bool = False
     format: Format = FP32
     offset: int = 0
+    order: tuple[int, ...] = ()
 
-    def strides(self, batch: int) -> tuple[int, int, int]:
-        """Return the bytes from a step, from a row and from a plane to the next."""
+    def strides(self, batch: int) -> tuple[int, int, tuple[int, ...]]:
+        """Return the bytes from a step and from a row to the next, and to each plane of a row."""
         plane = self.plane * self.format.itemsize
-        return (batch * self.planes * plane if self.steps else 0), self.planes * plane, plane
+        places = tuple(plane * at for at in (*self.order, *range(len(self.order), _PLANES)))
+        return (batch * self.planes * plane if self.steps else 0), self.planes * plane, places
 
 
 @dataclass(frozen=True)
@@ -75,8 +80,8 @@ class Strided(Side):
     row: int = 0
     step: int = 0
 
-    def strides(self, batch: int) -> tuple[int, int, int]:
-        return self.step, self.row, 0
+    def strides(self, batch: int) -> tuple[int, int, tuple[int, ...]]:
+        return self.step, self.row, (0,) * _PLANES
 
 
 def cells(p: RnnParams, kernel: str, names: tuple[str, ...], sides: Mapping[str, Side | None], threads: int,
@@ -109,4 +114,4 @@ def cells(p: RnnParams, kernel: str, names: tuple[str, ...], sides: Mapping[str,
 def _describe(record: Any, side: Side, batch: int) -> None:
     record["operand"], record["offset"] = side.operand, side.offset
     record["format"] = FORMAT_NUMBERS[side.format.name]
-    record["step"], record["row"], record["plane"] = side.strides(batch)
+    record["step"], record["row"], record["planes"] = side.strides(batch)

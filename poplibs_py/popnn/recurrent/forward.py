@@ -75,15 +75,15 @@ class Loops:
 
     def pack(self, p: RnnParams, arrays: LayerArrays, gates: Sequence[Sequence[int]],
              transposed: bool = False) -> list[Array]:
-        """Return the weights of these gates packed, for each product; of the products with their transposes, those.
+        """Return the weights of these of the caller's gates packed, for each product; of the products with their
+        transposes, those.
 
         The last product of a layer with a projection is that.
         """
         packed: list[Array] = []
         for number, product in enumerate(self.products):
             if number < len(gates):
-                which = [p.order[gate] for gate in gates[number]]
-                packed += product.pack(arrays.weights_output, which, p.by_columns[1], transposed)
+                packed += product.pack(arrays.weights_output, gates[number], p.by_columns[1], transposed)
             else:
                 assert arrays.weights_projection is not None
                 packed += product.pack(arrays.weights_projection[None], (0,), p.by_columns[2], transposed)
@@ -209,13 +209,13 @@ class Running:
         self.layer, self.arrays = layer, arrays
         self.bias = summed_biases(p, arrays.biases)
         every, products = range(p.gates), layer.loops.products
-        gates = (every[:2], every[2:]) if len(products) > 1 and not p.projected else (every,)
+        gates = (p.order[:2], p.order[2:]) if len(products) > 1 and not p.projected else (every,)
         self.packed = layer.loops.pack(p, arrays, gates)
         self.weights: tuple[Array, ...] = ()
         if p.weighted and p.blocks[0]:
-            self.weights = layer.inputs.pack(arrays.weights_input, p.order, False, False)
+            self.weights = layer.inputs.pack(arrays.weights_input, every, False, False)
         elif p.weighted:
-            self.weights = (matrix_of(arrays.weights_input, p.order, p.by_columns[0]),)
+            self.weights = (matrix_of(arrays.weights_input, every, p.by_columns[0]),)
         self.product = temporary((p.batch, products[0].n))
         self.reset, self.second = NOTHING, NOTHING
         if len(products) > 1:
@@ -237,7 +237,7 @@ class Running:
         """Return inputs multiplied by their weights."""
         p = part.params
         if not p.weighted:
-            return np.ascontiguousarray(x if p.order == tuple(range(p.gates)) else x[:, :, list(p.order)])
+            return np.ascontiguousarray(x)
         made, product = temporary((p.steps * p.batch, p.gates * p.outputs)), part.inputs
         x = in_order(x)
         if p.blocks[0]:
@@ -279,8 +279,9 @@ def _sides(p: RnnParams) -> dict[str, Side | None]:
         out = Side(_SAVED, o, p.saved, True, state, p.kept * o * size) if p.saved else None
     whole = p.cell == "lstm" and p.kept == 6
     return {
-        "input": Side(_INPUT, o, p.gates, True, FP32 if p.weighted else p.x),
-        "product": Side(_PRODUCT, o, p.gates - before), "bias": Side(_BIAS, o, planes=0),
+        "input": Side(_INPUT, o, p.gates, True, FP32 if p.weighted else p.x, order=p.order),
+        "product": Side(_PRODUCT, o, p.gates - before, order=() if before else p.order),
+        "bias": Side(_BIAS, o, planes=0),
         "cell": Side(_CELL, o, format=state) if p.cell == "lstm" else None,
         "last": Side(_LAST, p.states, format=state), "out": out,
         "saved": Side(_SAVED, o, p.saved, True, state) if p.kept else None,

@@ -70,7 +70,7 @@ POP_INLINE int has(const cell_place *p, int side) { return p->item->sides[side].
 POP_INLINE char *plane_at(const cell_place *p, int side, int plane, int64_t step)
 {
     const pop_cell_side *s = &p->item->sides[side];
-    return p->tile->operands[s->operand] + s->offset + step * s->step + p->row * s->row + plane * s->plane
+    return p->tile->operands[s->operand] + s->offset + step * s->step + p->row * s->row + s->planes[plane]
            + p->column * bytes_of(s->format);
 }
 
