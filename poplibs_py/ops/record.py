@@ -16,7 +16,7 @@ from ..errors import UnsupportedError, bad_argument, bad_type, described
 from ..program import Face
 from .road import travel
 
-__all__ = ["Catalogue", "Function", "Op", "catalogue", "described_by", "op"]
+__all__ = ["Catalogue", "Function", "Op", "catalogue", "described_by", "documented", "op"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -120,21 +120,27 @@ def op(name: str, *, poplibs: str = "", bound: str, draws: str, written: str | N
        values: tuple[str, ...] = (), reference: str = "") -> Callable[[Function], Function]:
     """Make a function that describes a call the face of an op, and put its record in the catalogue.
 
-    The function documents the op, but for the errors that all ops raise and the import of its library that examples
-    begin with. Given a call's arguments it returns a
+    The function documents the op, but for what is the same for many: some parameters, the errors that all ops raise,
+    the import that examples begin with. Given a call's arguments it returns a
     `Request`; the road does the rest.
     """
     record = Op(name, poplibs, bound, draws, written, values, reference)
 
     def face_of(function: Function) -> Function:
         catalogue.add(record)
-        on_machines = "target" in function.__annotations__
-        function.__doc__ = _completed(function.__doc__ or "", name.partition(".")[0], on_machines)
+        library = name.partition(".")[0]
+        function.__doc__ = _completed(function.__doc__ or "", library, function.__annotations__)
         return cast(Function, Face(function, travel, record, written, values))
 
     return face_of
 
 
+_BEGIN = "    Parameters\n    ----------\n"
+_PARAMETERS = {"strict_memory": """    strict_memory : bool, optional
+        Raise `MemoryLimitError` where no plan keeps to the limit; otherwise the limit is raised with a
+        `MemoryLimitWarning`.""", "target": """    target : Target or str, optional
+        The machine; by default this CPU. On a modelled one, such as ``"gc200"``, the numbers are the same, where it has
+        vertices for the call."""}
 _RAISES = """
     Raises
     ------
@@ -163,8 +169,18 @@ def described_by(function: Function, describe: Callable[..., Any]) -> Function:
     return cast(Function, call)
 
 
-def _completed(doc: str, library: str, on_machines: bool) -> str:
-    """Return a docstring with its examples' import, and the errors that every op raises where it tells of no others."""
+def documented(section: str) -> set[str]:
+    """Return the parameters that have an entry in a docstring's section of them, alone or with others."""
+    return set(re.findall(r"\w+", " ".join(re.findall(r"^    (\w[\w, ]*)(?: :.*)?$", section, re.MULTILINE))))
+
+
+def _completed(doc: str, library: str, names: Any) -> str:
+    """Return a docstring with what it leaves out of parameters, examples' import, and the errors that all ops raise."""
+    head, begun, rest = doc.partition(_BEGIN)
+    own, _, _ = rest.partition("\n\n")
+    told = documented(own)
+    missing = "".join(f"\n{text}" for name, text in _PARAMETERS.items() if begun and name in names and name not in told)
+    doc = head + begun + own + missing + rest[len(own):]
     doc, begun, examples = doc.partition(_EXAMPLES)
     if f"{library}." in examples and not re.search(rf"import .*\b{library}\b", examples):
         begun += f"    >>> from {_PACKAGE} import {library}\n"
@@ -173,7 +189,7 @@ def _completed(doc: str, library: str, on_machines: bool) -> str:
         return doc
     places = [at for section in ("Warns", "Notes", "Examples") if (at := doc.find(f"\n    {section}\n")) >= 0]
     at = min(places, default=len(doc.rstrip()) + 1)
-    return doc[:at] + _RAISES + _UNSUPPORTED * on_machines + doc[at:]
+    return doc[:at] + _RAISES + _UNSUPPORTED * ("target" in names) + doc[at:]
 
 
 def located(path: str) -> Any:

@@ -78,11 +78,6 @@ def norm_statistics(acts: Any, eps: float, *, unbiased_var_estimate: bool = Fals
     inv_std_dev : numpy.ndarray [C]
         ``1 / sqrt((variance + eps) s)``, s being 1, or n / (n - 1) where unbiased: PopLibs' kernels add `eps` before.
 
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind or value. Nothing has been written then.
-
     Notes
     -----
     Of no elements the mean is 0 and the variance too; of one element s is 1. Sums, products and quotients are FP32 each
@@ -170,11 +165,6 @@ def normalise(whitened: Any, gamma: Any, beta: Any, *, out: Any = None, out_dtyp
     Returns
     -------
     numpy.ndarray [N, C, ...]
-
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind or value. Nothing has been written then.
 
     Examples
     --------
@@ -281,11 +271,6 @@ def norm_statistics_gradients(grad: Any, whitened: Any, inv_std_dev: Any, *, unb
     numpy.ndarray [N, C, ...]
         ``inv_std_dev * (grad - mean(grad) - s * whitened * mean(whitened * grad))``, s being n / (n - 1) for the true
         derivative where unbiased, and else 1.
-
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind or value. Nothing has been written then.
 
     Examples
     --------

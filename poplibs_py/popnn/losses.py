@@ -102,8 +102,6 @@ def calc_loss(model_outputs: Any, expected: Any, loss_type: str, *, deltas_scale
         Where the results go.
     out_dtype : Format, dtype or str, optional
         Of both results; by default what the operands' formats give.
-    target : Target or str, optional
-        The machine; by default this CPU. A modelled one has PopNN's plan, with the same numbers.
 
     Returns
     -------
@@ -111,11 +109,6 @@ def calc_loss(model_outputs: Any, expected: Any, loss_type: str, *, deltas_scale
         ``sum((p - e)^2) / 2``, or ``-sum(e (log(p + epsilon) - log(M)))``, epsilon being 2^-126, or 2^-24 for FP16.
     deltas : numpy.ndarray [N, C]
         ``p - e``, or ``S / M (p - e M)``: the derivative with respect to what p is the softmax of.
-
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind or value. Nothing has been written then.
 
     Notes
     -----
@@ -173,8 +166,6 @@ def cross_entropy(logits: Any, labels: Any, weights: Any = None, *, label_smooth
         Where the results go.
     out_dtype : Format, dtype or str, optional
         Of both results; by default what the operands' formats give.
-    target : Target or str, optional
-        The machine; by default this CPU, which alone does it.
 
     Returns
     -------
@@ -182,11 +173,6 @@ def cross_entropy(logits: Any, labels: Any, weights: Any = None, *, label_smooth
         ``(1 - a) w[label] (lse - x[label]) + a / C sum(w (lse - x))``, lse being the logarithm of the sum of e^x.
     deltas : numpy.ndarray [N, C]
         `deltas_scale` times its derivative with respect to `logits`.
-
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind or value. Nothing has been written then.
 
     Notes
     -----

@@ -228,20 +228,11 @@ def roi_align(data: Any, rois: Any, batch_index: Any, aligned_height: int, align
         Where the result goes, of any strides; it may overlap `data`.
     out_dtype : Format, dtype or str, optional
         The result's format; by default that of `out`, or that of `data`, or float16 where that is FP8.
-    target : Target or str, optional
-        The machine; by default this CPU, which alone does it.
 
     Returns
     -------
     numpy.ndarray [R, C, aligned_height, aligned_width], or [R, aligned_height, aligned_width, C]
         Means of a bin's samples, each interpolated between four elements; 0 for samples beyond H or W.
-
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind or value. Nothing has been written then.
-    UnsupportedError
-        If `target` names another machine.
 
     Notes
     -----
@@ -285,19 +276,10 @@ def roi_align_input_gradient(grad: Any, rois: Any, batch_index: Any, x_shape: Se
         Where the result goes, of any strides; it may overlap `grad`.
     out_dtype : Format, dtype or str, optional
         The result's format; by default that of `out`, or that of `grad`, or float16 where that is FP8.
-    target : Target or str, optional
-        The machine; by default this CPU, which alone does it.
 
     Returns
     -------
     numpy.ndarray of the shape `x_shape`
-
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind or value. Nothing has been written then.
-    UnsupportedError
-        If `target` names another machine.
 
     Notes
     -----

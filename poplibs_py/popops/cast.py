@@ -98,13 +98,6 @@ def cast(
         An array of the target's dtype, laid out like `x`; a `QuarterArray` where `scale` was given, where the target
         has no dtype of its own, or as `out` is.
 
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind or value. Nothing has been written then.
-    UnsupportedError
-        If `target` has no vertex for the cast.
-
     Notes
     -----
     Each element is rounded once, from its exact value. Scales are powers of two and cost no rounding. All

@@ -56,13 +56,6 @@ def histogram(x: Any, levels: Any, *, absolute_of_input: bool = False, update: b
     numpy.ndarray of uint32 [L + 1]
         Bin i counts ``levels[i - 1] <= x < levels[i]``; the first and the last have no end. NaN is counted in the last.
 
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind or value. Nothing has been written then.
-    UnsupportedError
-        If `target` has no vertex for the call.
-
     Notes
     -----
     Exact, on modelled machines too. PopLibs' kernels count in floats, which end at 2^24 a worker.
@@ -140,18 +133,11 @@ def bincount(x: Any, weights: Any = None, *, minlength: int = 0, target: Target 
         float32, float16 or bfloat16 numbers, or integers: what each counts.
     minlength : int, optional
         The least number of bins.
-    target : Target or str, optional
-        This CPU.
 
     Returns
     -------
     numpy.ndarray
         int64 counts of 0, 1, and so on to the greatest element; float32 where there are weights.
-
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind or value.
 
     Notes
     -----

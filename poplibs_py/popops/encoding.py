@@ -41,9 +41,6 @@ def encode_one_hot(indices: Any, length: int, *, on: float = 1, off: float = 0, 
         Where the result goes.
     dtype : Format, dtype or str, optional
         The result's: any format, integer type or bool; by default that of `out`, or float32.
-    target : Target or str, optional
-        The machine; by default this CPU. On a modelled one, such as ``"gc200"``, the numbers are the same; it has
-        vertices for some types.
 
     Returns
     -------
@@ -98,9 +95,6 @@ def iota(n: int, start: int = 0, *, out: Any = None, dtype: object = None,
         Where they go.
     dtype : dtype or str, optional
         The result's: an integer type that holds them all; by default that of `out`, or int32.
-    target : Target or str, optional
-        The machine; by default this CPU. On a modelled one, such as ``"gc200"``, the numbers are the same; it has
-        vertices for some types.
 
     Returns
     -------
@@ -145,9 +139,6 @@ def fill(shape: Any, value: float, *, out: Any = None, dtype: object = None,
         Where it goes, of any strides. A `QuarterArray` with a scale receives the number at that scale.
     dtype : Format, dtype or str, optional
         The result's: any format, integer type or bool; by default that of `out`, or float32.
-    target : Target or str, optional
-        The machine; by default this CPU. On a modelled one, such as ``"gc200"``, the numbers are the same; it has
-        vertices for some types.
 
     Returns
     -------

@@ -89,11 +89,6 @@ def argsort(x: Any, axis: int | None = -1, *, descending: bool = False, out: Any
     numpy.ndarray of int64
         `out`, or a new array.
 
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError, UnsupportedError
-        As `sort` does.
-
     Notes
     -----
     Always stable: NumPy's ``argsort(x, kind="stable")``. NaN is greatest, and equal to NaN; zeros are equal.
@@ -122,11 +117,6 @@ def partition(x: Any, kth: int, axis: int | None = -1, *, out: Any = None, targe
     -------
     numpy.ndarray
         `out`, or a new array of the dtype of `x`.
-
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError, UnsupportedError
-        As `sort` does.
 
     Notes
     -----
@@ -158,11 +148,6 @@ def argpartition(x: Any, kth: int, axis: int | None = -1, *, out: Any = None,
     numpy.ndarray of int64
         `out`, or a new array.
 
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError, UnsupportedError
-        As `sort` does.
-
     Examples
     --------
     >>> popops.argpartition([3.0, 5.0, 1.0, 4.0, 2.0], 2)
@@ -192,11 +177,6 @@ def sort_key_value(keys: Any, values: Any, axis: int | None = -1, *, descending:
     -------
     KeysAndValues
         ``keys`` in order, and ``values`` in the keys' order.
-
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError, UnsupportedError
-        As `sort` does.
 
     Notes
     -----
@@ -234,11 +214,6 @@ def top_k(x: Any, k: int, axis: int | None = -1, *, largest: bool = True, sort_o
     numpy.ndarray
         `out`, or a new array of the shape of `x` but for `axis`, which has k elements.
 
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError, UnsupportedError
-        As `sort` does.
-
     Notes
     -----
     The codes themselves. Of equal elements the first are taken, and are first in the result, whatever the order:
@@ -272,11 +247,6 @@ def top_k_with_permutation(x: Any, k: int, axis: int | None = -1, *, largest: bo
     ValuesAndIndices
         ``values``, those of `top_k`, and ``indices``, their places as int64.
 
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError, UnsupportedError
-        As `sort` does.
-
     Examples
     --------
     >>> popops.top_k_with_permutation([3.0, 1.0, 3.0], 2)
@@ -306,11 +276,6 @@ def top_k_key_value(keys: Any, values: Any, k: int, axis: int | None = -1, *, la
     -------
     KeysAndValues
         ``keys``, those of `top_k`, and ``values``, in their places.
-
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError, UnsupportedError
-        As `sort` does.
 
     Examples
     --------

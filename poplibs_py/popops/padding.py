@@ -59,9 +59,6 @@ def pad(x: Any, pad_width: int | Sequence[Any], mode: str = "constant", *, const
         One number, a pair for before and after, or a pair for each axis; each is rounded to the format of `x`.
     out : array, optional
         Where the result goes, of the dtype of `x`.
-    target : Target or str, optional
-        The machine; by default this CPU. On a modelled one, such as ``"gc200"``, the numbers are the same; it has
-        vertices for some types.
 
     Returns
     -------

@@ -78,13 +78,6 @@ def reduce(x: Any, axes: Axes = None, op: str = "ADD", *, scale: float | None = 
     numpy.ndarray
         `out`, or a new array.
 
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind or value. Nothing has been written then.
-    UnsupportedError
-        If `target` has no vertex for the call.
-
     Notes
     -----
     The sums, products and extremes of `sum`, `prod`, `max` and their kin. The scale multiplies before the one rounding

@@ -53,20 +53,11 @@ def transpose(x: Any, axes: Axes = None, *, out: Any = None,
         Which axis of `x` each axis of the result is; by default the last is first.
     out : array, optional
         Where the result goes, of the dtype of `x`.
-    target : Target or str, optional
-        The machine; by default this CPU. On a modelled one, such as ``"gc200"``, the numbers are the same.
 
     Returns
     -------
     numpy.ndarray
         `out`, or a new array in C order. NumPy's function of this name returns a view.
-
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind or value. Nothing has been written then.
-    UnsupportedError
-        If `target` names a machine that has not the type.
 
     Notes
     -----

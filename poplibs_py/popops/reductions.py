@@ -52,13 +52,6 @@ _LAST = """    out : array or QuarterArray, optional
     -------
     numpy.ndarray
         `out`, or a new array{shape}.
-
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind or value. Nothing has been written then.
-    UnsupportedError
-        If `target` has no vertex for the call.
 """
 _OUT_DTYPE = """    out_dtype : Format, dtype or str, optional
         The result's format; by default that of `out`. Without one: that of `x`, or float16 where that is FP8.

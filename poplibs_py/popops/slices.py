@@ -55,9 +55,6 @@ _COMMON = """    index_policy : {"raise", "clip", "skip", "wrap", "zero", "popli
 _MEMORY = """    available_memory_proportion : float, optional
         The share of each tile's memory that temporaries may take. {host} On a modelled machine the plan
         keeps to it, by default to PopLibs' 0.6.
-    strict_memory : bool, optional
-        Raise `MemoryLimitError` where no plan keeps to the limit; otherwise the limit is raised with a
-        `MemoryLimitWarning`.
 """
 _HOST = {"sorted": """On this CPU updates of formats other than float32
         are sorted, as many at a time as that leaves room for; the result does not depend on it, and by default there is

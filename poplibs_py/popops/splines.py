@@ -51,9 +51,6 @@ def normalise_image(x: Any, offsets: Any, scales: Any, in_scale: float = 1.0, *,
         What all are multiplied by first, finite and not zero.
     out : array [..., 4], optional
         Where the result goes.
-    target : Target or str, optional
-        The machine; by default this CPU. On a modelled one, such as ``"gc200"``, the numbers are the same; it has
-        vertices for some types.
 
     Returns
     -------
@@ -128,9 +125,6 @@ def spline_basis(pseudo: Any, kernel_size: Any, is_open: Any, degree: int = 1, *
         1, 2 or 3.
     out : tuple of two arrays, optional
         Where the results go.
-    target : Target or str, optional
-        The machine; by default this CPU. On a modelled one, such as ``"gc200"``, the numbers are the same; it has
-        vertices for some types.
 
     Returns
     -------
@@ -240,9 +234,6 @@ def spline_weighting(x: Any, weight: Any, basis: Any, weight_index: Any, *, out:
     out_dtype : dtype, Format or str, optional
         float32, float16 or bfloat16; by default float32 where an operand is or where FP16 meets BF16, else the format
         of 16 bits that is there.
-    target : Target or str, optional
-        The machine; by default this CPU. On a modelled one, such as ``"gc200"``, the numbers are the same; it has
-        vertices for some types.
 
     Returns
     -------

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from ..errors import InvalidTypeError
 from ..log import tell
 from ..ops import compiled, op
-from ..ops.record import Function
+from ..ops.record import Function, documented
 from .plans import KernelPlan, checked_plan
 
 __all__ = ["PRODUCT", "STORED", "planned", "sparse_op"]
@@ -134,7 +134,7 @@ def _completed(doc: str, names: Any, told: Mapping[str, str]) -> str:
     """Return a docstring with the entries of these parameters that it lacks, and what is said of results and errors."""
     head, begun, rest = doc.partition("    ----------\n")
     own, _, after = rest.partition("\n\n")
-    own_names, returns = _entries(doc), _RETURNS
+    own_names, returns = documented(own), _RETURNS
     missing = "".join(told[name] for name in names if name in told and name not in own_names)
     if after.startswith("    Returns\n"):
         own_returns, _, after = after.partition("\n\n")

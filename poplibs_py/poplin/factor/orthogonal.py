@@ -61,13 +61,6 @@ def lu(a: Any, *, out: Any = None, out_dtype: object = None, target: Target | st
     u : numpy.ndarray [..., k, n]
         Zero below the diagonal.
 
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind or value. Nothing has been written then.
-    UnsupportedError
-        If `target` is a modelled machine.
-
     Notes
     -----
     A singular matrix has factors too, and a zero on the diagonal of `u`. All is FP32, the results are rounded once.
@@ -120,13 +113,6 @@ def qr(a: Any, *, mode: str = "reduced", out: Any = None, out_dtype: object = No
         Its columns are orthonormal.
     r : numpy.ndarray [..., k, n] or [..., m, n]
         Zero below the diagonal.
-
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind or value. Nothing has been written then.
-    UnsupportedError
-        If `target` is a modelled machine.
 
     Notes
     -----

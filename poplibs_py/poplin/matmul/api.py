@@ -88,9 +88,6 @@ def matmul(
         plan is the fastest on this CPU, and PopLibs' 0.6 holds on a modelled machine.
     reproducible : bool, optional
         Ask for the same bits at every instruction-set level: one chain of FP32 fused multiply-adds in ascending depth.
-    strict_memory : bool, optional
-        Raise `MemoryLimitError` where no plan keeps to the limit; otherwise the limit is raised with a
-        `MemoryLimitWarning`.
     half_passes : {4, 3}, optional
         On a matrix unit FP16 takes four passes for exact products; three leave out the product of the low parts, which
         adds an error of at most ``2^-14 |a| |b|`` a product.

@@ -79,11 +79,6 @@ def scaled_dot_product_attention(q: Any, k: Any, v: Any, mask: Any = None, *, sc
         The share of a tile's memory that temporaries may take: with less than all keys and values of a head take packed
         every strip of queries packs them again. None, the default, and 0 set no limit; on a modelled machine None is
         PopLibs' 0.6.
-    strict_memory : bool, optional
-        Raise `MemoryLimitError` where no plan keeps to the limit; otherwise the limit is raised with a
-        `MemoryLimitWarning`.
-    target : Target or str, optional
-        The machine; by default this CPU. A modelled one has PopNN's plan, with the same numbers.
 
     Returns
     -------
@@ -150,8 +145,6 @@ def scaled_dot_product_attention_grad(grad: Any, q: Any, k: Any, v: Any, y: Any,
         As there. Sums for all keys and values of a head are taken in any case.
     strict_memory : bool, optional
         As there.
-    target : Target or str, optional
-        The machine; by default this CPU. A modelled one has PopNN's plan, with the same numbers.
 
     Returns
     -------

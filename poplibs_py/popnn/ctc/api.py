@@ -121,11 +121,6 @@ def ctc_loss_and_gradient(data: Any, labels: Any, data_lengths: Any = None, labe
         Of the reduced loss, or of each sequence's own: the softmax, less the probability that the step is in a state of
         the class, given the labels. Zero from a sequence's end on, where PopLibs leaves the softmax.
 
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError, UnsupportedError
-        As for `ctc_loss`.
-
     Notes
     -----
     As for `ctc_loss`; a posterior's relative error is at most twice that of a path.

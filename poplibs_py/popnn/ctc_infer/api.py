@@ -57,11 +57,6 @@ def ctc_greedy_decoder(data: Any, data_lengths: Any = None, *, blank: int = 0, l
     labels : numpy.ndarray of int32 [N, 1, T]
         -1 after the last label.
 
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError, UnsupportedError
-        As for `popnn.ctc_loss`.
-
     Notes
     -----
     Of equal classes the first is taken: the labels are exact. The log-probability is added up in float64, of logits

@@ -147,8 +147,6 @@ def max_pool_with_indices(x: Any, kernel: int | Sequence[int] | None = None, *, 
         Where the maxima and their places go.
     out_dtype : Format, dtype or str, optional
         The maxima's format; by default that of `x`, or float16 where that is FP8.
-    target : Target or str, optional
-        The machine; by default this CPU, which alone does it.
 
     Returns
     -------
@@ -275,19 +273,10 @@ def pool_indices_gradient(grad: Any, indices: Any, x_shape: Sequence[int], *, la
         Where the result goes, of any strides; it may overlap operands.
     out_dtype : Format, dtype or str, optional
         The result's format; by default that of `out`, or that of `grad`, or float16 where that is FP8.
-    target : Target or str, optional
-        The machine; by default this CPU, which alone does it.
 
     Returns
     -------
     numpy.ndarray of the shape `x_shape`
-
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind or value. Nothing has been written then.
-    UnsupportedError
-        If `target` names another machine.
 
     Notes
     -----

@@ -95,11 +95,6 @@ def lstm_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None
     available_memory_proportion : float, optional
         The share of the cores' memory that temporaries may take: with less than all steps' inputs take multiplied, some
         steps at a time. By default there is no limit; on a modelled machine PopLibs' 0.6.
-    strict_memory : bool, optional
-        Raise `MemoryLimitError` where no plan keeps to the limit; otherwise the limit is raised with a
-        `MemoryLimitWarning`.
-    target : Target or str, optional
-        The machine; by default this CPU. A modelled one has PopNN's plan, with the same numbers.
 
     Returns
     -------
@@ -168,8 +163,6 @@ def lstm_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases:
         PopLibs' 0.6.
     strict_memory : bool, optional
         As for `lstm_fwd`.
-    target : Target or str, optional
-        The machine; by default this CPU. A modelled one has PopNN's plan, with the same numbers.
 
     Returns
     -------

@@ -121,11 +121,6 @@ def lstm_wu(gate_grads: Any, x: Any, output: Any, *, weights_input: Any = None, 
     available_memory_proportion : float, optional
         The share of the cores' memory that temporaries may take: with less, products of some steps or of some gates are
         summed. By default there is no limit; on a modelled machine PopLibs' 0.6.
-    strict_memory : bool, optional
-        Raise `MemoryLimitError` where no plan keeps to the limit; otherwise the limit is raised with a
-        `MemoryLimitWarning`.
-    target : Target or str, optional
-        The machine; by default this CPU. A modelled one has PopNN's plan, with the same numbers.
 
     Returns
     -------
