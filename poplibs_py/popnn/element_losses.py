@@ -46,8 +46,6 @@ _LAST = """    reduction : {"sum", "mean"}, optional
         Where the results go.
     out_dtype : Format, dtype or str, optional
         Of both results; by default what the operands' formats give.
-    target : Target or str, optional
-        The machine; by default this CPU, which alone does it.
 
     Returns
     -------
@@ -55,13 +53,6 @@ _LAST = """    reduction : {"sum", "mean"}, optional
         One for each place along the other axes.
     deltas : numpy.ndarray
         `deltas_scale` times its derivative with respect to `x`.
-
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind or value. Nothing has been written then.
-    UnsupportedError
-        If `target` names another machine.
 """
 
 

@@ -39,13 +39,6 @@ _LAST = """    out : array or QuarterArray, optional
     -------
     numpy.ndarray
         `out`, or a new array of the shape of the first operand.
-
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind or value. Nothing has been written then.
-    UnsupportedError
-        If `target` names a machine that has no vertices for it.
 """
 _FORWARD = f"""
     Parameters

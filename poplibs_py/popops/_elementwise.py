@@ -221,13 +221,6 @@ _RESULT = """    out : array or QuarterArray, optional
     numpy.ndarray or QuarterArray
         `out`, or a new array laid out like the first operand of its shape; a `QuarterArray` where the format has no
         dtype.
-
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind or value. Nothing has been written then.
-    UnsupportedError
-        If `target` has no vertex for the call.
 """
 
 

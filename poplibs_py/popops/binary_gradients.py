@@ -84,13 +84,6 @@ _PARAMETERS = """
     tuple of numpy.ndarray or QuarterArray
         A gradient for each of {of}, all of the shape that the arguments broadcast to.
 
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind or value. Nothing has been written then.
-    UnsupportedError
-        If `target` is a modelled machine.
-
     Notes
     -----
     Numbers are FP32, those of each gradient rounded once at the end. {notes} PopLibs has no such gradient.

@@ -114,13 +114,6 @@ _PARAMETERS = """
     numpy.ndarray or QuarterArray
         `out`, or a new array.
 
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind or value. Nothing has been written then.
-    UnsupportedError
-        If `target` has no vertex for the call.
-
     Notes
     -----
     Numbers are FP32: each product and each sum is rounded once, the result once more to its format. PopLibs casts `b`

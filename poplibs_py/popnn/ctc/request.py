@@ -21,7 +21,6 @@ FORMATS = (FP32, FP16, BF16)
 REDUCTIONS = ("none", "sum", "mean")
 _ALLOWED = "float32, float16 or bfloat16 numbers"
 _MOST_STEPS, _MOST_CLASSES, _MOST_LABELS = 1 << 20, 1 << 24, 1 << 20
-_LEAST_WORD = np.iinfo(np.int32).max
 
 
 def probabilities(name: str, value: Any) -> Operand:
