@@ -19,8 +19,8 @@ from poplibs_py.cli.plan import plan_spec
 from poplibs_py.cli.spec import parse_spec
 from poplibs_py.errors import PoplibsError
 from poplibs_py.planner import preplan
-from poplibs_py.poplin.convolution import conv_cache, plan_convolution
-from poplibs_py.poplin.convolution.api import run_planner
+from poplibs_py.poplin.tile_conv import conv_cache, plan_convolution
+from poplibs_py.poplin.tile_conv.api import run_planner
 
 BUILT_IN = [
     "mm=1,1024,1024,1024 type=half partials=half",

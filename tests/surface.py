@@ -18,7 +18,7 @@ REPORTS = [f"report.{module.name}" for module in pkgutil.iter_modules(report.__p
 OF_REPORTS = {"facts_of", "facts_of_summary", "moves", "plan_facts", "spread_memory"}
 """What says of a plan what a report keeps: plans are handed to it, nothing else."""
 PACKAGES = (
-    "", "popops", "poplin", "poplin.convolution", "poplin.multiconv", "poprand", "popsparse", "popsparse.static",
+    "", "popops", "poplin", "poplin.tile_conv", "poplin.multiconv", "poprand", "popsparse", "popsparse.static",
     "popsparse.dynamic", "popnn", "formats", "formats.bounds", "formats.reference", "target", "kernels", "planner",
     "program", "testing", "testing.strategies", "testing.calls", "testing.cases", "checkpoints", "config", "log",
     "errors", "popfloat", *REPORTS,

@@ -139,7 +139,7 @@ E4M3B11 = _preset("e4m3b11", (4, 3, 11), "negative_zero", ml_dtypes.float8_e4m3b
         ),
         "_records,cast_portable,dot_portable,random_portable,softmax_portable,sparse_portable", "portable",
         (*INFO, r"decode +e4m3b11->float32 +pop_decode_e4m3b11 \[portable\]"),
-        ("tests/formats", "tests/records", "tests/kernels", "tests/popops", "tests/poplin/matmul", "tests/popsparse",
+        ("tests/formats", "tests/records", "tests/kernels", "tests/popops", "tests/poplin/product", "tests/popsparse",
          "tests/poprand"),
         "e4m3b11", 100, ("tests/formats", "tests/records", "tests/kernels/test_registry.py", "tests/cli/test_info.py",
                          "tests/test_names.py", "docs/reference/formats.md"),

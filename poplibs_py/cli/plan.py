@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import MemoryLimitWarning, PoplibsError, bad_argument
 from ..planner import Sweep, sweep
-from ..poplin.convolution import (
+from ..poplin.tile_conv import (
     ConvOptions,
     ConvParams,
     ConvPlan,
@@ -20,7 +20,7 @@ from ..poplin.convolution import (
     OutputTransform,
     matmul_params,
 )
-from ..poplin.convolution.api import NoPlanError, planned_quietly, run_planner
+from ..poplin.tile_conv.api import NoPlanError, planned_quietly, run_planner
 from ..report import text
 from ..report.chart import Axis, LineChart, Series
 from . import plan_sparse

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from typing import Any, TextIO
 
 from ..errors import PoplibsError, bad_argument
-from ..poplin.convolution import (
+from ..poplin.tile_conv import (
     ConvOptions,
     ConvParams,
     ConvProblem,

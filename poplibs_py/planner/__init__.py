@@ -1,6 +1,6 @@
 """Planning without knowing the op: search, objectives, the memory ladder, constraints, cache, trade-offs.
 
-An op brings its cost model, a subclass of the compiled `Search` (see `poplibs_py.poplin.convolution`), and the schema
+An op brings its cost model, a subclass of the compiled `Search` (see `poplibs_py.poplin.tile_conv`), and the schema
 of its constraints; the planner finds the best split of its work.
 """
 

@@ -34,7 +34,7 @@ def time_limit(seconds: float | None) -> Iterator[None]:
     Examples
     --------
     >>> from poplibs_py.planner import time_limit
-    >>> from poplibs_py.poplin.convolution import matmul_params, plan_convolution
+    >>> from poplibs_py.poplin.tile_conv import matmul_params, plan_convolution
     >>> with time_limit(10):
     ...     plan_convolution(matmul_params(1, 64, 64, 64, "half"), target="gc200").joint
     False

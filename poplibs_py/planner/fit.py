@@ -85,7 +85,7 @@ def fit(
     Examples
     --------
     >>> from poplibs_py.planner import fit
-    >>> from poplibs_py.poplin.convolution import ConvOptions, ConvProblem, matmul_params
+    >>> from poplibs_py.poplin.tile_conv import ConvOptions, ConvProblem, matmul_params
     >>> from poplibs_py.target import Target
     >>> layers = [ConvProblem(Target.small(64), matmul_params(1, 512, 512, n, "half"), ConvOptions())
     ...           for n in (512, 256)]

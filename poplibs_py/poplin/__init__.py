@@ -13,21 +13,11 @@ from .conv.api import (
     weights_transpose_chans_flip_xy,
 )
 from .conv.plan import HostConvPlan
-from .convolution import ConvOptions, ConvParams, ConvPlan, FieldTransform, OutputTransform, plan_convolutions
 from .factor.api import cholesky, triangular_solve
 from .factor.gradients import SolveGradients, cholesky_grad, lu_grad, qr_grad, triangular_solve_grad
 from .factor.orthogonal import LUFactors, QRFactors, lu, qr
 from .gemm.prepared import PreparedMatrix
 from .grids import Grid, linspace, meshgrid2d
-from .matmul.api import (
-    compile_matmul,
-    matmul,
-    matmul_acc,
-    matmul_grouped,
-    matmul_grouped_acc,
-    plan_matmul,
-    prepare,
-)
 from .norms import (
     NormParamGradients,
     NormStatistics,
@@ -38,6 +28,16 @@ from .norms import (
     norm_whiten,
     normalise,
 )
+from .product.api import (
+    compile_matmul,
+    matmul,
+    matmul_acc,
+    matmul_grouped,
+    matmul_grouped_acc,
+    plan_matmul,
+    prepare,
+)
+from .tile_conv import ConvOptions, ConvParams, ConvPlan, FieldTransform, OutputTransform, plan_convolutions
 
 __all__ = [
     "ConvOptions",

@@ -9,12 +9,12 @@ from typing import NamedTuple
 from ..planner.facts import facts_of
 from ..popops.tile_plan import Step, TileWork
 from ..target import Target
-from .convolution.api import planned_quietly
-from .convolution.plan import ConvPlan
-from .convolution.problem import ConvProblem
-from .matmul.modelled import count_modelled
-from .matmul.options import conv_options
-from .matmul.params import stated
+from .product.modelled import count_modelled
+from .product.options import conv_options
+from .product.params import stated
+from .tile_conv.api import planned_quietly
+from .tile_conv.plan import ConvPlan
+from .tile_conv.problem import ConvProblem
 
 __all__ = ["product_steps"]
 

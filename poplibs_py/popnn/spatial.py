@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import bad_argument, finite, flag
 from ..formats import Array, QuarterArray
-from ..poplin.matmul.api import matmul
+from ..poplin.product.api import matmul
 from ..popops import mul
 from ..popops import sum as total
 from .softmax import numbers, softmax, softmax_grad

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..ops.planner_options import PlannerOptions
-from ..poplin.convolution.summary import machine_in_words, peak_macs
+from ..poplin.tile_conv.summary import machine_in_words, peak_macs
 from ..target import Target
 
 __all__ = ["machine_in_words", "options_in_words", "peak_teraflops", "teraflops"]

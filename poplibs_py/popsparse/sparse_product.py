@@ -13,7 +13,7 @@ from ..formats import Array
 from ..kernels.records import dtype_of
 from ..ops import RESULT, Operand, Request, receive
 from ..planner.explain import Composition
-from ..poplin.convolution import _partials
+from ..poplin.tile_conv import _partials
 from ..program import Executable, Segment, host_program, spread, threads_for
 from ..target.host_memory import check_memory
 from ._tiles import BLOCKS_VERTEX

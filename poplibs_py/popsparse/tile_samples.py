@@ -13,8 +13,8 @@ import numpy as np
 from ..config import settings
 from ..formats import FP16, FP32, Array, Format
 from ..kernels import select
-from ..poplin.convolution import _partials
-from ..poplin.convolution.interpreter import fused_multiply_add
+from ..poplin.tile_conv import _partials
+from ..poplin.tile_conv.interpreter import fused_multiply_add
 from ..program import ComputeSet, Exchange, Executable, Program, Segment, spread, threads_for
 from ._tiles import BLOCKS, BLOCKS_VERTEX
 from .operands import DenseLayout

@@ -17,8 +17,8 @@ from ..config import settings
 from ..formats import FP16, FP32, Array, Format, format_of
 from ..kernels import Kernel, select
 from ..kernels.records import ACTIVATIONS, FORMAT_NUMBERS, dtype_of, infinite_overflow
-from ..poplin.convolution import _partials
 from ..poplin.gemm.lower import format_record
+from ..poplin.tile_conv import _partials
 from ..program import ComputeSet, Exchange, Executable, Program, Segment, spread, threads_for
 from ..target import TYPE_SIZES, LinearMapping
 from ..target.types import type_of

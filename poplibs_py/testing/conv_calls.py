@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ..formats import FORMATS, FP32
 from ..poplin.conv.params import Described, images_shape, weights_shape
-from ..poplin.convolution import ConvParams, FieldTransform, OutputTransform
+from ..poplin.tile_conv import ConvParams, FieldTransform, OutputTransform
 from .strategies import Call, arrays, formats, layouts, options, relaid, scaled
 
 __all__ = [

@@ -15,7 +15,7 @@ from ..poplin.conv.bound import (
     arranged_input_gradient,
     arranged_weight_deltas,
 )
-from ..poplin.convolution import ConvParams
+from ..poplin.tile_conv import ConvParams
 from .exact import exact_values
 
 __all__ = ["CONVOLUTIONS"]

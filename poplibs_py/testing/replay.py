@@ -26,7 +26,7 @@ from ..errors import bad_argument, instance
 from ..formats import FORMATS, Format, QuarterArray
 from ..formats.format import LAYOUT
 from ..formats.presets import PRESETS
-from ..poplin.convolution import Axis, ConvParams, FieldTransform, OutputTransform
+from ..poplin.tile_conv import Axis, ConvParams, FieldTransform, OutputTransform
 from ..popops.expr import Expression, made
 from ..popsparse import BlockPattern, BlockSparseMatrix, dynamic
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..poplin.matmul import api
+from ..poplin.product import api
 from ._library import (
     Gradient,
     array_of,

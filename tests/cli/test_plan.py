@@ -10,7 +10,7 @@ import pytest
 
 from poplibs_py.cli import main
 from poplibs_py.errors import InvalidArgumentError
-from poplibs_py.poplin.convolution import ConvParams, ConvPlan, FieldTransform, plan_convolution
+from poplibs_py.poplin.tile_conv import ConvParams, ConvPlan, FieldTransform, plan_convolution
 
 
 def run(capsys: pytest.CaptureFixture[str], words: str) -> str:

@@ -13,8 +13,8 @@ from poplibs_py import poplin
 from poplibs_py.cli import main
 from poplibs_py.errors import InvalidArgumentError, InvalidOptionError, InvalidTypeError
 from poplibs_py.ops import catalogue
-from poplibs_py.poplin.convolution import ConvOptions, matmul_params, plan_convolution
-from poplibs_py.poplin.matmul.modelled import plan_modelled
+from poplibs_py.poplin.product.modelled import plan_modelled
+from poplibs_py.poplin.tile_conv import ConvOptions, matmul_params, plan_convolution
 from poplibs_py.popsparse import BlockSparseMatrix, dynamic, static
 from poplibs_py.testing.cases import cases
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from poplibs_py.poplin.convolution import ConvOptions, ConvProblem, matmul_params
+from poplibs_py.poplin.tile_conv import ConvOptions, ConvProblem, matmul_params
 from poplibs_py.target import Target
 
 

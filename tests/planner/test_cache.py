@@ -12,8 +12,8 @@ import pytest
 
 from poplibs_py.errors import InvalidArgumentError
 from poplibs_py.planner import preplan
-from poplibs_py.poplin.convolution import ConvPlan, conv_cache
-from poplibs_py.poplin.convolution.api import plan_problem, run_planner
+from poplibs_py.poplin.tile_conv import ConvPlan, conv_cache
+from poplibs_py.poplin.tile_conv.api import plan_problem, run_planner
 
 from .problems import problem
 

@@ -11,7 +11,7 @@ import pytest
 
 from poplibs_py import planner, poplin, popsparse
 from poplibs_py.errors import InvalidOptionError, InvalidTypeError, PoplibsError
-from poplibs_py.poplin.convolution import plan_convolution
+from poplibs_py.poplin.tile_conv import plan_convolution
 from poplibs_py.popsparse import static
 from poplibs_py.target import Target
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from poplibs_py.poplin.convolution import ConvOptions, ConvParams, ConvProblem, search
-from poplibs_py.poplin.convolution.api import run_planner
+from poplibs_py.poplin.tile_conv import ConvOptions, ConvParams, ConvProblem, search
+from poplibs_py.poplin.tile_conv.api import run_planner
 from poplibs_py.target import Target
 
 # A kernel as large as its field, of many channels: thousands of groupings of input channels, all nearly as good.

@@ -9,7 +9,7 @@ import pytest
 
 from poplibs_py import poplin, popnn, popops
 from poplibs_py.errors import MemoryLimitError, MemoryLimitWarning
-from poplibs_py.poplin.convolution import matmul_params, plan_convolution
+from poplibs_py.poplin.tile_conv import matmul_params, plan_convolution
 from poplibs_py.popsparse import BlockSparseMatrix, dynamic, static
 
 X = np.ones((64, 48), np.float16)

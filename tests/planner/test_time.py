@@ -12,7 +12,7 @@ from poplibs_py import poplin
 from poplibs_py.errors import InvalidArgumentError, PlanError, TimeLimitError
 from poplibs_py.planner import time_limit
 from poplibs_py.planner.deadline import deadline
-from poplibs_py.poplin.convolution import ConvParams, conv_cache, matmul_params, plan_convolution
+from poplibs_py.poplin.tile_conv import ConvParams, conv_cache, matmul_params, plan_convolution
 from poplibs_py.target import Target
 
 from .problems import problem

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from poplibs_py import popops
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError
 from poplibs_py.planner import fit, sweep
-from poplibs_py.poplin.convolution import matmul_params
+from poplibs_py.poplin.tile_conv import matmul_params
 
 from .problems import problem
 

@@ -12,7 +12,7 @@ from poplibs_py.config import thread_limit
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
 from poplibs_py.poplin import multiconv
 from poplibs_py.poplin.conv.several import HostConvPlans
-from poplibs_py.poplin.convolution import MultiPlan
+from poplibs_py.poplin.tile_conv import MultiPlan
 from poplibs_py.program import memory_in_use, memory_peak
 from poplibs_py.testing import assert_same_bits
 

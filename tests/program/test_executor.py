@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from poplibs_py.errors import InvalidArgumentError
-from poplibs_py.poplin.convolution._partials import CLEAR, CLEAR_VERTEX, REDUCE, REDUCE_VERTEX
+from poplibs_py.poplin.tile_conv._partials import CLEAR, CLEAR_VERTEX, REDUCE, REDUCE_VERTEX
 from poplibs_py.program import ComputeSet, Exchange, Loop, Program, Segment, host_program, memory_in_use, temporary
 
 

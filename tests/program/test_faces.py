@@ -177,7 +177,7 @@ def test_a_face_is_a_function_to_whoever_asks():
     assert inspect.isroutine(face)
     assert face.__doc__.startswith("Multiply matrices")
     assert list(inspect.signature(face).parameters)[:3] == ["a", "b", "out"]
-    assert (face.__name__, face.__module__) == ("matmul", "poplibs_py.poplin.matmul.api")
+    assert (face.__name__, face.__module__) == ("matmul", "poplibs_py.poplin.product.api")
     assert pickle.loads(pickle.dumps(face)) is face
     assert copy.deepcopy(face) is face
     assert "matmul" in repr(face)

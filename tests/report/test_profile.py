@@ -151,7 +151,7 @@ def test_an_unknown_target_is_refused_by_name():
 
 
 def test_bytes_that_tiles_receive_are_reported():
-    from poplibs_py.poplin.convolution.work import work_of
+    from poplibs_py.poplin.tile_conv.work import work_of
 
     a, b = np.ones((32, 48), np.float16), np.ones((48, 40), np.float16)
     with poplibs_py.profile(target="gc200") as report:

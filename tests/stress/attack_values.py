@@ -22,7 +22,7 @@ from poplibs_py import Profile, planner, poplin, popops, poprand, popsparse
 from poplibs_py.errors import PoplibsWarning
 from poplibs_py.formats import FORMATS, FP16, Format, QuarterArray, bounds
 from poplibs_py.kernels import kernels
-from poplibs_py.poplin.convolution import (
+from poplibs_py.poplin.tile_conv import (
     Axis,
     ConvConstraints,
     ConvOptions,

@@ -146,8 +146,8 @@ def test_a_folder_is_no_file(suffix, tmp_path):
 
 @given(data=st.data())
 def test_a_cache_of_plans_with_damaged_files(data, tmp_path_factory):
-    from poplibs_py.poplin.convolution import matmul_params, plan_convolution
-    from poplibs_py.poplin.convolution.api import conv_cache
+    from poplibs_py.poplin.tile_conv import matmul_params, plan_convolution
+    from poplibs_py.poplin.tile_conv.api import conv_cache
 
     folder = tmp_path_factory.mktemp("plans")
     params = matmul_params(1, 8, 8, 8, "half")

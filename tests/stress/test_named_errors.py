@@ -11,7 +11,7 @@ import pytest
 from poplibs_py import cast, config, planner, poplin, popops, poprand
 from poplibs_py.errors import MissingPackageError, PoplibsError
 from poplibs_py.formats import F143, FP32, Format, QuarterArray, bounds, reference
-from poplibs_py.poplin.convolution import ConvOptions, ConvProblem, matmul_params, plan_convolution, plan_convolutions
+from poplibs_py.poplin.tile_conv import ConvOptions, ConvProblem, matmul_params, plan_convolution, plan_convolutions
 from poplibs_py.popsparse import BlockSparseMatrix, bs_softmax_bound, bs_softmax_grad_bound, static
 from poplibs_py.report import conditions
 from poplibs_py.report.profile import Profile

@@ -13,11 +13,11 @@ from ...errors import bad_argument, bad_type, flag, instance, whole
 from ...formats import Array
 from ...ops import RESULT, Request, catalogue, compiled, op, operand, receive, unchanged
 from ...target import Target, resolve_target
-from ..convolution import ConvParams, ConvPlan
-from ..convolution import plan_convolution as plan_modelled
 from ..gemm.api import as_planned
 from ..gemm.options import GemmOptions
 from ..gemm.plan import Epilogue
+from ..tile_conv import ConvParams, ConvPlan
+from ..tile_conv import plan_convolution as plan_modelled
 from .lower import lower
 from .modelled import modelled_request
 from .options import parse_options
@@ -394,7 +394,7 @@ def plan_convolution(
     activation, layout : str, optional
         On this CPU, as for `convolution`; arrays are C-contiguous.
     **more
-        On a modelled machine what `poplibs_py.poplin.convolution.plan_convolution` takes; on this CPU the options of
+        On a modelled machine what `poplibs_py.poplin.tile_conv.plan_convolution` takes; on this CPU the options of
         `convolution` by keyword.
 
     Returns

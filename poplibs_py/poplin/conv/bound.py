@@ -1,6 +1,6 @@
 """How wrong a convolution may be: exact products and FP32 sums in any order, then the epilogue, as for dense products.
 
-What a call computes is written in `poplin.convolution.reference`, on arrays [N, G * Ci, field...] and
+What a call computes is written in `poplin.tile_conv.reference`, on arrays [N, G * Ci, field...] and
 [G, Co, Ci, kernel...]; this module brings a call's operands into that order, and its result back.
 """
 
@@ -18,13 +18,13 @@ from ...formats.bounds import Ball, rounding_error, sum_ball
 from ...formats.reference import values
 from ...ops import host_target, operand, result_format
 from ...target import resolve_target
-from ..convolution import ConvParams
-from ..convolution.modelled import convolution_bound as modelled_bound
-from ..convolution.reference import reference_convolution, reference_input_gradient, reference_weight_gradient
 from ..gemm.options import GemmOptions
 from ..gemm.plan import HALF_PARTIALS_DEPTH
 from ..gemm.search import may_flush, passes
-from ..matmul.bound import activated_ball, finished_ball, scale_of
+from ..product.bound import activated_ball, finished_ball, scale_of
+from ..tile_conv import ConvParams
+from ..tile_conv.modelled import convolution_bound as modelled_bound
+from ..tile_conv.reference import reference_convolution, reference_input_gradient, reference_weight_gradient
 from .modelled import Asked
 from .options import OF_EVERY_MACHINE, parse_options
 from .params import Described, images_of, kernels_of, stated, stated_input_gradient, stated_weights

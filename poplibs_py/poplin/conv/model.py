@@ -13,10 +13,10 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ..convolution.axis import Axis
 from ..gemm.field import Field, FieldDim
 from ..gemm.params import GemmParams, MatrixLayout
 from ..gemm.plan import Scratched
+from ..tile_conv.axis import Axis
 from .params import ConvCall, FieldLayout
 
 __all__ = ["Part", "PhasePlan", "field_dim", "phases", "product"]

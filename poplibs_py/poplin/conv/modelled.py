@@ -13,10 +13,10 @@ from ...ops import Operand, Receiver, Request
 from ...popops.map_plan import Mapped, ScaledSum, plan_scaled
 from ...target import Target
 from ...target.types import data_type
-from ..convolution import ConvParams, ConvPlan, MultiPlan
-from ..convolution import plan_convolution as plan_modelled
-from ..convolution.modelled import PassCall, modelled_convolution, modelled_update
-from ..matmul.modelled import operands_lack
+from ..product.modelled import operands_lack
+from ..tile_conv import ConvParams, ConvPlan, MultiPlan
+from ..tile_conv import plan_convolution as plan_modelled
+from ..tile_conv.modelled import PassCall, modelled_convolution, modelled_update
 from .params import Described
 
 __all__ = ["Asked", "lacks", "modelled_request", "pass_call", "typed", "with_updates"]

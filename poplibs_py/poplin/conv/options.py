@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from ...ops import parsed
-from ..convolution.options import ConvOptions
 from ..gemm.options import GemmOptions
+from ..tile_conv.options import ConvOptions
 
 __all__ = ["OF_EVERY_MACHINE", "parse_options"]
 

@@ -14,8 +14,8 @@ from ...errors import bad_argument, bad_type, one_of, whole
 from ...formats import Format, format_of
 from ...ops import Operand, Receiver, new_result, operand, result_format
 from ...target.types import format_of_type
-from ..convolution import ConvParams, FieldTransform, OutputTransform
 from ..gemm.params import MatrixLayout
+from ..tile_conv import ConvParams, FieldTransform, OutputTransform
 from .scales import decoded
 
 __all__ = ["LAYOUTS", "ConvCall", "Described", "FieldLayout", "contiguous_call", "field_dims", "images_of",

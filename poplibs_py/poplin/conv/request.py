@@ -23,10 +23,10 @@ from ...ops import (
     target_of,
 )
 from ...target import Target
-from ..convolution import ConvParams
 from ..gemm.options import GemmOptions, options_of
 from ..gemm.params import MatrixLayout
 from ..gemm.plan import Epilogue
+from ..tile_conv import ConvParams
 from .lower import lower
 from .modelled import Asked, lacks, modelled_request
 from .options import OF_EVERY_MACHINE, parse_options

@@ -16,9 +16,9 @@ from ...kernels.records import dtype_of
 from ...ops import Operand, Request, run_told
 from ...planner.explain import Explained, Explanation
 from ...program import ComputeSet, Executable, Program, Segment, spread
-from ..convolution.modelled import modelled_convolutions, tile_kernel
-from ..convolution.multi import multi_settings, plan_convolutions
 from ..gemm.model import threads_of
+from ..tile_conv.modelled import modelled_convolutions, tile_kernel
+from ..tile_conv.multi import multi_settings, plan_convolutions
 from ._conv import BESIDE_VERTEX, MOST_OPERANDS
 from .modelled import Asked, pass_call, typed, with_updates
 from .plan import HostConvPlan

@@ -16,8 +16,8 @@ import numpy as np
 from ...formats import FP32, Floats
 from ...formats.bounds import sum_ball
 from ...target import Target
-from ..convolution import ConvParams
 from ..gemm.options import GemmOptions
+from ..tile_conv import ConvParams
 from .params import Described, contiguous_call
 from .winograd import Winograd, plan_winograd
 

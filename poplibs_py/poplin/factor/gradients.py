@@ -16,7 +16,7 @@ from ...ops.parts import Part, results
 from ...planner.explain import Composition
 from ...popops.sequence import SequenceBuilder
 from ...target import Target
-from ..matmul.api import matmul
+from ..product.api import matmul
 from .api import result
 from .lower import Factoring, refusal_of
 from .lower import lower as lowered

@@ -21,10 +21,10 @@ from ...planner import Memory
 from ...program import temporary
 from ...target import Target
 from ...target.types import type_of
-from ..convolution import ConvOptions
-from ..convolution.modelled import tile_kernel
-from ..convolution.work import work_of
-from ..matmul.modelled import product_program
+from ..product.modelled import product_program
+from ..tile_conv import ConvOptions
+from ..tile_conv.modelled import tile_kernel
+from ..tile_conv.work import work_of
 from .lower import checked, on_kernels
 from .params import FactorParams, Lies
 from .tile_plan import FactorPlan, TileProblem, cholesky_moves, padded_order, plan_factoring, solve_moves

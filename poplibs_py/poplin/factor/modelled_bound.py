@@ -11,8 +11,8 @@ from ...formats import FP32, Floats, Format
 from ...formats.bounds import Ball, gamma
 from ...target import resolve_target
 from ...target.types import type_of
-from ..convolution.work import work_of
-from ..matmul.bound import planned_ball
+from ..product.bound import planned_ball
+from ..tile_conv.work import work_of
 from .balls import SLACK, TINY, at_rest
 from .params import FactorParams, Lies
 from .reference import cholesky, inverse

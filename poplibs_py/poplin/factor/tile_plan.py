@@ -20,11 +20,11 @@ from ...popops.model import TYPE_BYTES, Vertex
 from ...popops.plan import planned
 from ...popops.tile_plan import Step, TilePlan, mapping_words, memory_of, work_of
 from ...target import Target, linear_mapping
-from ..convolution import ConvOptions, ConvPlan, matmul_params
-from ..convolution.api import planned_quietly
-from ..convolution.problem import ConvProblem
-from ..convolution.work import work_of as tile_work_of
-from ..matmul.options import PRODUCT_OPTIONS, conv_options
+from ..product.options import PRODUCT_OPTIONS, conv_options
+from ..tile_conv import ConvOptions, ConvPlan, matmul_params
+from ..tile_conv.api import planned_quietly
+from ..tile_conv.problem import ConvProblem
+from ..tile_conv.work import work_of as tile_work_of
 from .params import FactorParams
 
 __all__ = ["BLOCK_SIZES", "FactorPlan", "Move", "TileProblem", "block_options", "cholesky_moves", "padded_order",

@@ -7,7 +7,7 @@ from typing import Any
 from ...formats import Array, format_of
 from ...formats.bounds import Ball, matmul_ball
 from ...formats.reference import values
-from ...poplin.matmul.bound import finished_ball, scale_of
+from ...poplin.product.bound import finished_ball, scale_of
 from ...target import resolve_target
 from ..fully_connected.bound import gradient_ball
 from ..matrix import BlockSparseMatrix

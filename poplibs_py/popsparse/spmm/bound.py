@@ -18,7 +18,7 @@ from ...errors import bad_option
 from ...formats import Array, Format, format_of
 from ...formats.bounds import Ball, matmul_ball
 from ...formats.reference import values
-from ...poplin.matmul.bound import finished_ball, scale_of
+from ...poplin.product.bound import finished_ball, scale_of
 from ...target import resolve_target
 from ..fully_connected.bound import dynamic_ball
 from ..matrix import BlockSparseMatrix

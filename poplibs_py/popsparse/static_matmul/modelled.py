@@ -11,7 +11,7 @@ import numpy as np
 from ...errors import bad_argument
 from ...formats import FP16, FP32, Array
 from ...ops import RESULT, Request
-from ...poplin.convolution.interpreter import fused_multiply_add
+from ...poplin.tile_conv.interpreter import fused_multiply_add
 from ...target import Target
 from ...target.types import type_of
 from ..matrix import BlockSparseMatrix

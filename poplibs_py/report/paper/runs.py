@@ -15,7 +15,7 @@ from ...errors import MemoryLimitError, PlanError, PoplibsWarning, UnsupportedEr
 from ...formats import Array
 from ...formats.bounds import Ball
 from ...poplin import matmul
-from ...poplin.matmul.bound import matmul_modelled_bound
+from ...poplin.product.bound import matmul_modelled_bound
 from ...popsparse import BlockSparseMatrix, dynamic, static
 from ...popsparse.fully_connected.bound import dynamic_ball
 from ...popsparse.static_matmul.bound import static_ball

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...formats import Array, Format
 from ...formats.bounds import Ball, matmul_ball
-from ...poplin.matmul.bound import matmul_bound
+from ...poplin.product.bound import matmul_bound
 from ...popsparse import BlockSparseMatrix
 
 __all__ = ["Check", "dense_check", "forward_check", "grad_a_check", "grad_w_check"]

@@ -11,8 +11,8 @@ from poplibs_py import poplin
 from poplibs_py.formats import BF16, F143, FP16, FP32
 from poplibs_py.poplin.conv import plan as plans
 from poplibs_py.poplin.conv.lower import lower
-from poplibs_py.poplin.convolution import ConvParams, FieldTransform, OutputTransform
 from poplibs_py.poplin.gemm import search
+from poplibs_py.poplin.tile_conv import ConvParams, FieldTransform, OutputTransform
 from poplibs_py.program import guard_arenas
 
 from .few_passes import OPERANDS, PASSES, laid, lowered, reference, shapes

@@ -16,7 +16,7 @@ from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, MemoryLimi
 from poplibs_py.formats import FORMATS, FP32, QuarterArray, format_of
 from poplibs_py.poplin import ConvParams
 from poplibs_py.poplin.conv.params import Described, images_shape, weights_shape
-from poplibs_py.poplin.convolution import FieldTransform, OutputTransform
+from poplibs_py.poplin.tile_conv import FieldTransform, OutputTransform
 from poplibs_py.program import memory_in_use, memory_peak
 from poplibs_py.testing import assert_same_bits, check, check_exact
 from poplibs_py.testing.conv_calls import conv_params

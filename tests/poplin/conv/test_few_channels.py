@@ -22,9 +22,9 @@ from poplibs_py.poplin.conv.few import LANES, FewPlan
 from poplibs_py.poplin.conv.lower import lower
 from poplibs_py.poplin.conv.params import ConvCall
 from poplibs_py.poplin.conv.plan import plan_call
-from poplibs_py.poplin.convolution import Axis, ConvParams, FieldTransform, OutputTransform
 from poplibs_py.poplin.gemm.options import GemmOptions
 from poplibs_py.poplin.gemm.plan import Epilogue
+from poplibs_py.poplin.tile_conv import Axis, ConvParams, FieldTransform, OutputTransform
 from poplibs_py.program import guard_arenas, memory_in_use, memory_peak
 from poplibs_py.target import Target
 from poplibs_py.testing import as_format, assert_same_bits

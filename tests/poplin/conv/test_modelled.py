@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from poplibs_py import poplin, popops, profile
 from poplibs_py.errors import InvalidArgumentError, UnsupportedError
 from poplibs_py.formats import format_of
-from poplibs_py.poplin.convolution import FieldTransform, OutputTransform
+from poplibs_py.poplin.tile_conv import FieldTransform, OutputTransform
 from poplibs_py.target import Target
 from poplibs_py.testing import assert_same_bits, check
 from poplibs_py.testing.conv_calls import conv_params

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poplibs_py.poplin.convolution import ConvParams, FieldTransform, OutputTransform
+from poplibs_py.poplin.tile_conv import ConvParams, FieldTransform, OutputTransform
 from tests.poplin.conv.passes import PASSES, expected, lying, run, shapes
-from tests.poplin.convolution.strategies import convolutions
+from tests.poplin.tile_conv.strategies import convolutions
 
 TYPES = [np.float32, np.float16, ml_dtypes.bfloat16]
 

@@ -15,7 +15,7 @@ from poplibs_py.errors import InvalidTypeError, UnsupportedError
 from poplibs_py.poplin import ConvParams
 from poplibs_py.poplin.conv.winograd import Winograd
 from poplibs_py.poplin.conv.winograd_bound import IMAGES, KERNELS, RESULTS, ROUNDINGS
-from poplibs_py.poplin.convolution import OutputTransform
+from poplibs_py.poplin.tile_conv import OutputTransform
 from poplibs_py.program import memory_in_use, memory_peak
 from poplibs_py.testing import assert_same_bits, bound, check
 from poplibs_py.testing.strategies import layouts, relaid

@@ -82,8 +82,8 @@ def plan_convolutions(
 
     Examples
     --------
-    >>> from poplibs_py.poplin.convolution import ConvParams
-    >>> from poplibs_py.poplin.convolution.multi import plan_convolutions
+    >>> from poplibs_py.poplin.tile_conv import ConvParams
+    >>> from poplibs_py.poplin.tile_conv.multi import plan_convolutions
     >>> convs = [ConvParams.create(field=[n, n], kernel=[3, 3], in_channels=8, out_channels=8) for n in (8, 6)]
     >>> made = plan_convolutions(convs, target="gc200")
     >>> made.parallel, sum(p.tiles_used for p in made.plans) <= 1472
@@ -194,7 +194,7 @@ def split_elements_in_weighted_groups(weights: Sequence[int], elements: int) -> 
 
     Examples
     --------
-    >>> from poplibs_py.poplin.convolution.multi import split_elements_in_weighted_groups
+    >>> from poplibs_py.poplin.tile_conv.multi import split_elements_in_weighted_groups
     >>> split_elements_in_weighted_groups([1, 10000, 1], 1216)
     [1, 1214, 1]
     """
@@ -228,7 +228,7 @@ def group_index(sizes: Sequence[int], element: int) -> int:
 
     Examples
     --------
-    >>> from poplibs_py.poplin.convolution.multi import group_index
+    >>> from poplibs_py.poplin.tile_conv.multi import group_index
     >>> [group_index([3, 0, 4, 1], e) for e in (0, 2, 3, 6, 7)]
     [0, 0, 2, 2, 3]
     """

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from poplibs_py.poplin.convolution import ConvParams
-from poplibs_py.poplin.convolution.reference import (
+from poplibs_py.poplin.tile_conv import ConvParams
+from poplibs_py.poplin.tile_conv.reference import (
     reference_convolution,
     reference_input_gradient,
     reference_weight_gradient,

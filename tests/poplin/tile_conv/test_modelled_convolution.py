@@ -17,7 +17,7 @@ from poplibs_py.cli.spec import parse_spec
 from poplibs_py.errors import InvalidArgumentError, PlanError
 from poplibs_py.formats import format_of
 from poplibs_py.ops import operand, receive
-from poplibs_py.poplin.convolution import (
+from poplibs_py.poplin.tile_conv import (
     ConvOptions,
     ConvParams,
     ConvProblem,
@@ -25,21 +25,21 @@ from poplibs_py.poplin.convolution import (
     plan_convolution,
     plan_convolutions,
 )
-from poplibs_py.poplin.convolution.api import planned_quietly
-from poplibs_py.poplin.convolution.count import count
-from poplibs_py.poplin.convolution.modelled import (
+from poplibs_py.poplin.tile_conv.api import planned_quietly
+from poplibs_py.poplin.tile_conv.count import count
+from poplibs_py.poplin.tile_conv.modelled import (
     PassCall,
     convolution_bound,
     interpret_convolution,
     modelled_convolution,
     modelled_convolutions,
 )
-from poplibs_py.poplin.convolution.reference import (
+from poplibs_py.poplin.tile_conv.reference import (
     reference_convolution,
     reference_input_gradient,
     reference_weight_gradient,
 )
-from poplibs_py.poplin.convolution.work import work_of
+from poplibs_py.poplin.tile_conv.work import work_of
 from poplibs_py.program import Loop
 from poplibs_py.target import Target
 from poplibs_py.testing import as_format, assert_same_bits, assert_within_bound

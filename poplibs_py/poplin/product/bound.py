@@ -17,11 +17,11 @@ from ...formats.bounds import Ball, magnitude_product, matmul_ball, rounding_err
 from ...formats.reference import values
 from ...ops import operand, result_format
 from ...target import Target, resolve_target
-from ..convolution.bound import modelled_bound
-from ..convolution.work import TileWork, work_of
 from ..gemm.options import GemmOptions, parse_options
 from ..gemm.plan import HALF_PARTIALS_DEPTH
 from ..gemm.search import may_flush, passes
+from ..tile_conv.bound import modelled_bound
+from ..tile_conv.work import TileWork, work_of
 from .params import product_of
 from .reference import activate, as_matrices
 

@@ -16,18 +16,18 @@ import poplibs_py
 from poplibs_py import poplin, popops, testing
 from poplibs_py.errors import InvalidArgumentError, MemoryLimitWarning, UnsupportedError
 from poplibs_py.formats import FP16, FP32, QuarterArray
-from poplibs_py.poplin.convolution._model import reduction_stages
-from poplibs_py.poplin.convolution.interpreter import fused_multiply_add
-from poplibs_py.poplin.convolution.work import work_of
 from poplibs_py.poplin.gemm._gemm import ITEM, VERTEX
 from poplibs_py.poplin.gemm.lower import kernel_record
-from poplibs_py.poplin.matmul.bound import matmul_modelled_bound
-from poplibs_py.poplin.matmul.modelled import (
+from poplibs_py.poplin.product.bound import matmul_modelled_bound
+from poplibs_py.poplin.product.modelled import (
     compile_modelled,
     count_modelled,
     interpret_modelled,
     plan_modelled,
 )
+from poplibs_py.poplin.tile_conv._model import reduction_stages
+from poplibs_py.poplin.tile_conv.interpreter import fused_multiply_add
+from poplibs_py.poplin.tile_conv.work import work_of
 from poplibs_py.program import Segment, guard_arenas, host_program, memory_in_use, memory_peak
 from poplibs_py.report.verdict import amount
 from poplibs_py.target import Target

@@ -6,8 +6,8 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from poplibs_py.errors import InvalidArgumentError
-from poplibs_py.poplin.convolution import Axis, ConvParams, FieldTransform, OutputTransform
-from poplibs_py.poplin.convolution.options import PASSES
+from poplibs_py.poplin.tile_conv import Axis, ConvParams, FieldTransform, OutputTransform
+from poplibs_py.poplin.tile_conv.options import PASSES
 from poplibs_py.target import Target
 
 

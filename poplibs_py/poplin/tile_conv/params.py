@@ -93,7 +93,7 @@ class ConvParams:
 
         Examples
         --------
-        >>> from poplibs_py.poplin.convolution import ConvParams, FieldTransform
+        >>> from poplibs_py.poplin.tile_conv import ConvParams, FieldTransform
         >>> p = ConvParams.create(field=[5], kernel=[3], in_channels=2, out_channels=4,
         ...                       input_transform=[FieldTransform(padding_lower=1, padding_upper=1)])
         >>> p.output_shape, p.macs()
@@ -279,7 +279,7 @@ def matmul_params(
 
     Examples
     --------
-    >>> from poplibs_py.poplin.convolution import matmul_params
+    >>> from poplibs_py.poplin.tile_conv import matmul_params
     >>> matmul_params(1, 64, 32, 16, "half").flops() == 2 * 64 * 32 * 16
     True
     """

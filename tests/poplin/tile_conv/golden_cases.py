@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from golden.families import Arrays, parameters
 
-from poplibs_py.poplin.convolution import ConvParams, FieldTransform, OutputTransform
+from poplibs_py.poplin.tile_conv import ConvParams, FieldTransform, OutputTransform
 
 _FIELD = ("truncationLower", "truncationUpper", "dilation", "paddingLower", "paddingUpper", "flip")
 _OUTPUT = ("truncationLower", "truncationUpper", "stride", "paddingLower", "paddingUpper")

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from poplibs_py.errors import InvalidArgumentError, InvalidOptionError, InvalidTypeError, PlanError
-from poplibs_py.poplin.convolution import (
+from poplibs_py.poplin.tile_conv import (
     ConvConstraints,
     ConvOptions,
     ConvParams,
@@ -25,7 +25,7 @@ from poplibs_py.poplin.convolution import (
     matmul_params,
     plan_convolution,
 )
-from poplibs_py.poplin.convolution.plan import Split
+from poplibs_py.poplin.tile_conv.plan import Split
 from poplibs_py.target import Target
 
 

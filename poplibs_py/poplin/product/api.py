@@ -11,12 +11,12 @@ from ...formats import format_of
 from ...ops import host_target, modelled_target, op, operand, target_of
 from ...target import Target, resolve_target
 from ...target.types import data_type
-from ..convolution import ConvPlan
 from ..gemm.api import compile_gemm, gemm_operand, gemm_request, stated
 from ..gemm.options import GemmOptions, options_of, parse_options
 from ..gemm.plan import Epilogue, GemmPlan
 from ..gemm.prepared import SIDES, PreparedMatrix
 from ..gemm.search import plan_gemm
+from ..tile_conv import ConvPlan
 from .modelled import compile_modelled, lacks, modelled_request, plan_modelled
 from .params import TYPES
 
@@ -32,7 +32,7 @@ __all__ = [
 
 _OF_EVERY_MACHINE = ("available_memory_proportion", "partials_type", "strict_memory")
 _OF_THE_HOST = ("reproducible", "half_passes")  # a modelled machine's results always are, and its products are exact
-_REFERENCE, _BOUND = "poplin.matmul.reference:", "poplin.matmul.bound:"
+_REFERENCE, _BOUND = "poplin.product.reference:", "poplin.product.bound:"
 
 
 @op("poplin.matmul", poplibs="poplin::matMul", reference=_REFERENCE + "matmul", bound=_BOUND + "matmul_bound",

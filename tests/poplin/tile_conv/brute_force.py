@@ -8,11 +8,11 @@ from typing import Any
 
 from poplibs_py.errors import PlanError
 from poplibs_py.planner import UNLIMITED
-from poplibs_py.poplin.convolution import ConvProblem
-from poplibs_py.poplin.convolution.candidates import candidates
-from poplibs_py.poplin.convolution.joint import joint_setups
-from poplibs_py.poplin.convolution.model import PassSetup, forward_bounds, make_model, method_allows
-from poplibs_py.poplin.convolution.search import setup_of
+from poplibs_py.poplin.tile_conv import ConvProblem
+from poplibs_py.poplin.tile_conv.candidates import candidates
+from poplibs_py.poplin.tile_conv.joint import joint_setups
+from poplibs_py.poplin.tile_conv.model import PassSetup, forward_bounds, make_model, method_allows
+from poplibs_py.poplin.tile_conv.search import setup_of
 
 
 def useful(extent: int, most: int) -> list[int]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poplibs_py.poplin.convolution import Axis, ConvParams, FieldTransform, matmul_params
-from poplibs_py.poplin.convolution.axis import input_range, kernel_range
+from poplibs_py.poplin.tile_conv import Axis, ConvParams, FieldTransform, matmul_params
+from poplibs_py.poplin.tile_conv.axis import input_range, kernel_range
 
 from .strategies import axes, convolutions
 

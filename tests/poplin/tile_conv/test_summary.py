@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from poplibs_py import poplin
 from poplibs_py.errors import MemoryLimitWarning, PlanError
-from poplibs_py.poplin.convolution import ConvPlan
-from poplibs_py.poplin.convolution.work import work_of
+from poplibs_py.poplin.tile_conv import ConvPlan
+from poplibs_py.poplin.tile_conv.work import work_of
 from poplibs_py.target import Target
 
 PASSES = ("NONE", "INFERENCE_FWD", "TRAINING_FWD", "TRAINING_BWD", "TRAINING_WU")

@@ -29,7 +29,7 @@ class ConvConstraints(PlanConstraints):
 
     Examples
     --------
-    >>> from poplibs_py.poplin.convolution import ConvConstraints
+    >>> from poplibs_py.poplin.tile_conv import ConvConstraints
     >>> c = ConvConstraints.parse({"0": {"partition": {"outChanSplit": {"serial": 2}}}})
     >>> c.get("0.partition.outChanSplit.serial"), c.get("method.type")
     (2, None)

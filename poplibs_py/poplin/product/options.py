@@ -7,7 +7,7 @@ from typing import Any
 
 from ...errors import one_of
 from ...ops import parsed
-from ..convolution import ConvOptions
+from ..tile_conv import ConvOptions
 
 __all__ = ["PRODUCT_OPTIONS", "conv_options"]
 

@@ -12,11 +12,11 @@ import poplibs_py
 from poplibs_py import poplin
 from poplibs_py.errors import PlanError
 from poplibs_py.formats import format_of
-from poplibs_py.poplin.convolution import lower
-from poplibs_py.poplin.convolution.lower import TileCall
-from poplibs_py.poplin.convolution.products import ArrayLayout
-from poplibs_py.poplin.convolution.work import work_of
-from poplibs_py.poplin.matmul.modelled import compile_modelled, interpret_modelled, plan_modelled
+from poplibs_py.poplin.product.modelled import compile_modelled, interpret_modelled, plan_modelled
+from poplibs_py.poplin.tile_conv import lower
+from poplibs_py.poplin.tile_conv.lower import TileCall
+from poplibs_py.poplin.tile_conv.products import ArrayLayout
+from poplibs_py.poplin.tile_conv.work import work_of
 from poplibs_py.program import guard_arenas, memory_in_use, memory_peak
 from poplibs_py.target import Target
 from poplibs_py.testing import assert_same_bits

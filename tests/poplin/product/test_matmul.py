@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from poplibs_py import poplin
 from poplibs_py.errors import InvalidArgumentError
 from poplibs_py.formats import BF16, F143, FORMATS, FP16, FP32, Format, QuarterArray, format_of
-from poplibs_py.poplin.matmul import reference
+from poplibs_py.poplin.product import reference
 from poplibs_py.program import memory_peak
 from poplibs_py.testing import (
     assert_same_bits,

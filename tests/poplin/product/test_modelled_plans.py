@@ -16,7 +16,7 @@ from poplibs_py.errors import (
     UnsupportedError,
 )
 from poplibs_py.poplin import plan_matmul
-from poplibs_py.poplin.convolution import ConvParams, ConvPlan, conv_cache, matmul_params, plan_convolution
+from poplibs_py.poplin.tile_conv import ConvParams, ConvPlan, conv_cache, matmul_params, plan_convolution
 
 
 def plan(a_shape: Any, b_shape: Any, *, dtype: Any = np.float16, **keywords: Any) -> ConvPlan:

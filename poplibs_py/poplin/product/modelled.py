@@ -17,17 +17,17 @@ from ...planner.cache import PlanCache
 from ...program import Executable
 from ...target import Target
 from ...target.types import type_of
-from ..convolution import ConvParams, ConvPlan, plan_convolution
-from ..convolution.api import planned_quietly
-from ..convolution.count import Count, count
-from ..convolution.interpreter import interpret
-from ..convolution.modelled import TileConvolution, Views, tile_kernel, values_of
-from ..convolution.problem import ConvProblem
-from ..convolution.summary import is_product
-from ..convolution.work import TileWork, work_of
 from ..gemm.params import as_matrix, spread_bias
 from ..gemm.plan import Epilogue
 from ..gemm.prepared import PreparedMatrix
+from ..tile_conv import ConvParams, ConvPlan, plan_convolution
+from ..tile_conv.api import planned_quietly
+from ..tile_conv.count import Count, count
+from ..tile_conv.interpreter import interpret
+from ..tile_conv.modelled import TileConvolution, Views, tile_kernel, values_of
+from ..tile_conv.problem import ConvProblem
+from ..tile_conv.summary import is_product
+from ..tile_conv.work import TileWork, work_of
 from .options import conv_options
 from .params import Product, default_result, product_of, stated
 
@@ -70,7 +70,7 @@ def plan_modelled(
 
     Examples
     --------
-    >>> from poplibs_py.poplin.matmul.modelled import plan_modelled
+    >>> from poplibs_py.poplin.product.modelled import plan_modelled
     >>> plan = plan_modelled((4096, 4096), (4096, 4096), partials_type="half", available_memory_proportion=0.15)
     >>> plan.cycles, plan.serial_splits
     (1576048, 32)
@@ -238,7 +238,7 @@ def compile_modelled(plan: ConvPlan, *, threads: int | None = None) -> Callable[
     Examples
     --------
     >>> import numpy as np
-    >>> from poplibs_py.poplin.matmul.modelled import compile_modelled, plan_modelled
+    >>> from poplibs_py.poplin.product.modelled import compile_modelled, plan_modelled
     >>> plan = plan_modelled((16, 32), (32, 8), dtype="half")
     >>> run = compile_modelled(plan)
     >>> run(np.ones((16, 32), np.float16), np.ones((32, 8), np.float16))[0, :3]

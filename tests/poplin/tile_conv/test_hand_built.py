@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from poplibs_py.errors import PoplibsError
-from poplibs_py.poplin.convolution import (
+from poplibs_py.poplin.tile_conv import (
     Axis,
     ConvOptions,
     ConvParams,

@@ -108,7 +108,7 @@ def plan_convolution(
 
     Examples
     --------
-    >>> from poplibs_py.poplin.convolution import matmul_params, plan_convolution
+    >>> from poplibs_py.poplin.tile_conv import matmul_params, plan_convolution
     >>> plan = plan_convolution(matmul_params(1, 1024, 1024, 1024, "half"), target="gc200",
     ...                         pass_="NONE_MATMUL", partials_type="half")
     >>> plan.cycles, plan.temp_bytes, plan.tiles_used

@@ -14,9 +14,9 @@ from ...formats import Format, format_of
 from ...ops import Operand, result_format
 from ...target import Target
 from ...target.types import data_type
-from ..convolution import ConvParams, ConvPlan, matmul_params, plan_convolution
-from ..convolution.params import MACS_LIMIT, VOLUME_LIMIT
 from ..gemm.params import result_shape
+from ..tile_conv import ConvParams, ConvPlan, matmul_params, plan_convolution
+from ..tile_conv.params import MACS_LIMIT, VOLUME_LIMIT
 from .options import conv_options
 
 __all__ = ["TYPES", "Product", "default_result", "product_of", "stated"]

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from poplibs_py import poplin
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, PoplibsError, UnsupportedError
-from poplibs_py.poplin.convolution import ConvParams, plan_convolution
-from poplibs_py.poplin.convolution.plan import Split
-from poplibs_py.poplin.convolution.work import work_of
-from poplibs_py.poplin.matmul import modelled
-from poplibs_py.poplin.matmul.modelled import compile_modelled, count_modelled, interpret_modelled
+from poplibs_py.poplin.product import modelled
+from poplibs_py.poplin.product.modelled import compile_modelled, count_modelled, interpret_modelled
+from poplibs_py.poplin.tile_conv import ConvParams, plan_convolution
+from poplibs_py.poplin.tile_conv.plan import Split
+from poplibs_py.poplin.tile_conv.work import work_of
 from poplibs_py.program import forget_calls
 
 SIZE = 48

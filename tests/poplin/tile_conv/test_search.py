@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from poplibs_py.errors import MemoryLimitError, MemoryLimitWarning, PlanError
 from poplibs_py.planner import UNLIMITED, Objective, PlanCache
-from poplibs_py.poplin.convolution import (
+from poplibs_py.poplin.tile_conv import (
     ConvOptions,
     ConvParams,
     ConvPlan,
@@ -19,9 +19,9 @@ from poplibs_py.poplin.convolution import (
     matmul_params,
     plan_convolution,
 )
-from poplibs_py.poplin.convolution.api import run_planner
-from poplibs_py.poplin.convolution.plan import PHASES, tile_ranges
-from poplibs_py.poplin.convolution.search import _space, best_plan, search_candidate
+from poplibs_py.poplin.tile_conv.api import run_planner
+from poplibs_py.poplin.tile_conv.plan import PHASES, tile_ranges
+from poplibs_py.poplin.tile_conv.search import _space, best_plan, search_candidate
 from poplibs_py.target import Target
 
 from .brute_force import best_by_force, costs_of_all, useful

@@ -137,7 +137,7 @@ def tile_ranges(extent: int, split: int, grain: int = 1) -> list[tuple[int, int]
 
     Examples
     --------
-    >>> from poplibs_py.poplin.convolution import tile_ranges
+    >>> from poplibs_py.poplin.tile_conv import tile_ranges
     >>> tile_ranges(10, 3, grain=2)
     [(0, 2), (2, 6), (6, 10)]
     """
@@ -374,7 +374,7 @@ class ConvPlan:
 
         Examples
         --------
-        >>> from poplibs_py.poplin.convolution import ConvPlan, matmul_params, plan_convolution
+        >>> from poplibs_py.poplin.tile_conv import ConvPlan, matmul_params, plan_convolution
         >>> plan = plan_convolution(matmul_params(1, 64, 64, 64, "half"), target="gc200")
         >>> ConvPlan.from_json(plan.to_json()) == plan
         True

@@ -9,7 +9,7 @@ import pytest
 
 from poplibs_py.errors import InvalidArgumentError, InvalidOptionError, PlanError
 from poplibs_py.planner import PlanCache
-from poplibs_py.poplin.convolution import (
+from poplibs_py.poplin.tile_conv import (
     ConvConstraints,
     ConvOptions,
     ConvParams,
@@ -17,7 +17,7 @@ from poplibs_py.poplin.convolution import (
     matmul_params,
     plan_convolution,
 )
-from poplibs_py.poplin.convolution.multi import (
+from poplibs_py.poplin.tile_conv.multi import (
     group_index,
     plan_convolutions,
     split_elements_in_weighted_groups,
