@@ -17,6 +17,10 @@ POP_INLINE char *pop_row_line(const pop_row *row, int k, int64_t line) /* NULL w
 {
     return row->at[k] ? (char *)row->at[k] + line * pop_row_line_step(row, k) : NULL;
 }
+POP_INLINE int64_t pop_row_length(const pop_row *row) /* of a line */
+{
+    return row->spec->segments > 1 ? row->spec->n / row->spec->segments : row->spec->n;
+}
 POP_INLINE int pop_row_of_line(const pop_row *row, int64_t line) { return row->spec->segments > 1 ? 0 : (int)line; }
 /* A number for each line, or what stands for one that is absent. */
 POP_INLINE float pop_row_line_number(const pop_row *row, int k, int64_t line, float absent)
@@ -30,11 +34,11 @@ POP_INLINE float pop_row_inverse(const pop_rows *s, double share, double squares
     return (float)(1.0 / sqrt((squares * share + s->epsilon) * s->factor));
 }
 
-/* Means of rows at once, of operand k, by one step of so many lines or more. */
-POP_INLINE void pop_rows_means_in(const pop_row *row, const pop_format *f, int k, pop_moments *m)
+/* Means of rows at once, of operand k. Where there is `near`, numbers go there too, row after row. */
+POP_INLINE void pop_rows_means_in(const pop_row *row, const pop_format *f, int k, float *near, pop_moments *m)
 {
     const pop_rows *s = row->spec;
-    const int64_t lines = pop_row_lines(row), step = pop_row_line_step(row, k), length = s->n / s->segments;
+    const int64_t lines = pop_row_lines(row), step = pop_row_line_step(row, k), length = pop_row_length(row);
     const double share = pop_row_share(s);
     double sums[POP_ROWS_MOST] = {0.0}, own[POP_ROWS_MOST];
     for (int q = 0; q < row->rows; q++) m[q] = (pop_moments){0.0f, 1.0f};
@@ -42,18 +46,23 @@ POP_INLINE void pop_rows_means_in(const pop_row *row, const pop_format *f, int k
     for (int64_t first = 0; first < lines; first += POP_ROWS_MOST) {
         const int some = lines - first < POP_ROWS_MOST ? (int)(lines - first) : POP_ROWS_MOST;
         const char *x = pop_row_line(row, k, first);
-        POP_ROWS_SUMS(own, some, length, pop_row_read(f, x + q * step, i, part));
+        if (near)
+            POP_ROWS_SUMS(own, some, length, ({
+                              const pop_v_f number = pop_row_read(f, x + q * step, i, part);
+                              pop_row_store(near + q * length, i, number, part);
+                              number;
+                          }));
+        else POP_ROWS_SUMS(own, some, length, pop_row_read(f, x + q * step, i, part));
         for (int q = 0; q < some; q++) sums[pop_row_of_line(row, q)] += own[q];
     }
     for (int q = 0; q < row->rows; q++) m[q].mean = (float)(sums[q] * share);
 }
-POP_INLINE void pop_rows_moments_in(const pop_row *row, const pop_format *f, pop_moments *m)
+POP_INLINE void pop_rows_inverses_in(const pop_row *row, const pop_format *f, pop_moments *m)
 {
     const pop_rows *s = row->spec;
-    const int64_t lines = pop_row_lines(row), step = pop_row_line_step(row, 0), length = s->n / s->segments;
+    const int64_t lines = pop_row_lines(row), step = pop_row_line_step(row, 0), length = pop_row_length(row);
     const double share = pop_row_share(s);
     double sums[POP_ROWS_MOST] = {0.0}, own[POP_ROWS_MOST];
-    pop_rows_means_in(row, f, 0, m);
     if (s->centred == POP_NO_STATISTICS) return;
     for (int64_t first = 0; first < lines; first += POP_ROWS_MOST) {
         const int some = lines - first < POP_ROWS_MOST ? (int)(lines - first) : POP_ROWS_MOST;
@@ -69,9 +78,20 @@ POP_INLINE void pop_rows_moments_in(const pop_row *row, const pop_format *f, pop
 }
 
 #define POP_ROWS_MOMENTS_OF(suffix, format)                                                                            \
-    POP_ROWS_SHARED void pop_rows_means_##suffix(const pop_row *row, int k, pop_moments *m) { pop_rows_means_in(row, &POP_##format, k, m); } \
-    POP_ROWS_SHARED void pop_rows_moments_##suffix(const pop_row *row, pop_moments *m) { pop_rows_moments_in(row, &POP_##format, m); }
+    POP_ROWS_SHARED void pop_rows_means_##suffix(const pop_row *row, int k, float *near, pop_moments *m)               \
+    {                                                                                                                  \
+        if (near && !pop_is_f32(&POP_##format)) pop_rows_means_in(row, &POP_##format, k, near, m);                     \
+        else pop_rows_means_in(row, &POP_##format, k, NULL, m);                                                        \
+    }                                                                                                                  \
+    POP_ROWS_SHARED void pop_rows_inverses_##suffix(const pop_row *row, pop_moments *m) { pop_rows_inverses_in(row, &POP_##format, m); }
 POP_ROWS_FORMATS(POP_ROWS_MOMENTS_OF)
+
+/* Short rows of codes that have means are decoded once: where, or NULL. */
+POP_INLINE float *pop_row_near(const pop_row *row, const pop_format *f)
+{
+    const pop_rows *s = row->spec;
+    return !pop_is_f32(f) && s->centred == 1 && s->segments == 1 && s->n <= POP_ROWS_SHORT ? row->room : NULL;
+}
 
 /* Ask for the line of memory that vector k begins, if it does. */
 POP_INLINE void pop_row_ask(const pop_format *f, const char *p, int64_t i, int k, int written)
@@ -83,37 +103,48 @@ POP_INLINE void pop_row_ask(const pop_format *f, const char *p, int64_t i, int k
 
 /* A line from x to `to`: what it is apart from the mean, times the inverse deviation and gamma, or their product where that is one
  * number, plus beta. What is at `ahead` is read soon. */
-POP_INLINE void pop_row_normed(const pop_row *row, const pop_format *f, int64_t line, pop_moments m, const float *gamma, const float *beta)
+POP_INLINE void pop_row_normed(const pop_row *row, const pop_format *f, const float *near, int64_t line, pop_moments m,
+                               const float *gamma, const float *beta)
 {
+    const int64_t n = pop_row_length(row);
     const char *x = pop_row_line(row, 0, line), *ahead = x + row->rows * row->step[0];
-    char *to = pop_row_line(row, 3, line);
+    char *to = pop_row_line(row, 3, line), *next = to + row->rows * row->step[3];
     const float outer = gamma ? 1.0f : pop_row_line_number(row, 1, line, 1.0f);
     const float alone = beta ? 0.0f : pop_row_line_number(row, 2, line, -0.0f);
-    const char *next = to + row->rows * row->step[3];
     const pop_v_f less = pop_v_splat(m.mean), by = pop_v_splat(m.inverse * outer), shift = pop_v_splat(alone);
-    POP_ROW_EACH(0, row->spec->n / row->spec->segments,
+    POP_ROW_EACH(0, n,
                  pop_row_ask(f, ahead, i, k, 0), pop_row_ask(f, next, i, k, 1);
-                 pop_v_f y = pop_row_read(f, x, i, part) - less;
+                 pop_v_f y = (near ? pop_row_load(near + line * n, i, part) : pop_row_read(f, x, i, part)) - less;
                  if (gamma) y = y * by;
                  y = pop_v_fma(y, gamma ? pop_row_load(gamma, i, part) : by, beta ? pop_row_load(beta, i, part) : shift);
                  pop_row_write(f, to, i, y, part););
+}
+POP_INLINE void pop_row_norm_of(const pop_row *row, const pop_format *f, const float *near, const pop_moments *m)
+{
+    const pop_rows_operand *o = row->spec->operands;
+    for (int64_t line = 0; line < pop_row_lines(row); line++) {
+        const pop_moments own = m[pop_row_of_line(row, line)];
+        const float *gamma = o[1].single ? NULL : (const float *)(const void *)pop_row_line(row, 1, line);
+        const float *beta = o[2].single ? NULL : (const float *)(const void *)pop_row_line(row, 2, line);
+        if (gamma && beta) pop_row_normed(row, f, near, line, own, gamma, beta);
+        else if (!gamma && !beta) pop_row_normed(row, f, near, line, own, NULL, NULL);
+        else if (gamma) pop_row_normed(row, f, near, line, own, gamma, NULL);
+        else pop_row_normed(row, f, near, line, own, NULL, beta);
+    }
 }
 
 /* x, gamma, beta, result; gamma and beta may be absent: times one and plus minus zero change no bit. */
 POP_INLINE void pop_row_norm(pop_row *row, const pop_format *f)
 {
-    const pop_rows_operand *o = row->spec->operands;
+    float *near = pop_row_near(row, f);
+    pop_row read = *row;
     pop_moments m[POP_ROWS_MOST];
-    POP_ROWS_OF(pop_rows_moments, f)(row, m);
-    for (int64_t line = 0; line < pop_row_lines(row); line++) {
-        const pop_moments own = m[pop_row_of_line(row, line)];
-        const float *gamma = o[1].single ? NULL : (const float *)(const void *)pop_row_line(row, 1, line);
-        const float *beta = o[2].single ? NULL : (const float *)(const void *)pop_row_line(row, 2, line);
-        if (!gamma && !beta) pop_row_normed(row, f, line, own, NULL, NULL);
-        else if (!gamma) pop_row_normed(row, f, line, own, NULL, beta);
-        else if (!beta) pop_row_normed(row, f, line, own, gamma, NULL);
-        else pop_row_normed(row, f, line, own, gamma, beta);
-    }
+    POP_ROWS_OF(pop_rows_means, f)(row, 0, near, m);
+    if (near) read.at[0] = near, read.step[0] = row->spec->n * (int64_t)sizeof *near;
+    if (near) pop_rows_inverses_f32(&read, m);
+    else POP_ROWS_OF(pop_rows_inverses, f)(row, m);
+    if (near) pop_row_norm_of(row, f, near, m);
+    else pop_row_norm_of(row, f, NULL, m);
 }
 
 /* Sums that gradients are made of: of squares of what x is apart from its mean, of d, which is grad, times gamma where each place
@@ -124,16 +155,17 @@ typedef struct pop_norm_back {
     double sums[POP_BACK_SUMS][POP_ROWS_MOST];
     pop_moments m[POP_ROWS_MOST];
     const float *gamma; /* of each place, or NULL */
+    float *near;        /* x as pop_row_near has it, or NULL */
 } pop_norm_back;
 
 /* Lanes of such sums of a stretch. */
-POP_INLINE void pop_row_lanes_back(const pop_format *f, const char *g, const char *x, const float *gamma, float mean, int64_t begin,
+POP_INLINE void pop_row_lanes_back(const pop_format *f, const pop_format *of_x, const char *g, const char *x, const float *gamma, float mean, int64_t begin,
                                    int64_t end, pop_v_f *made, int64_t apart)
 {
     const pop_v_f less = pop_v_splat(mean);
     pop_lanes squares = pop_lanes_of(0.0f), grads = squares, products = squares;
     POP_ROW_EACH(begin, end,
-                 const pop_v_f d = pop_row_else(pop_row_read(f, x, i, part) - less, 0.0f, part);
+                 const pop_v_f d = pop_row_else(pop_row_read(of_x, x, i, part) - less, 0.0f, part);
                  pop_v_f own = pop_row_read(f, g, i, part);
                  if (gamma) own = own * pop_row_load(gamma, i, part);
                  squares.v[k] = pop_v_fma(d, d, squares.v[k]);
@@ -143,10 +175,10 @@ POP_INLINE void pop_row_lanes_back(const pop_format *f, const char *g, const cha
 }
 
 /* Of `some` lines from `first` on, to `own`. */
-POP_INLINE void pop_rows_lines_back(const pop_row *row, const pop_format *f, const pop_norm_back *b, int64_t first, int some,
-                                    double own[POP_BACK_SUMS][POP_ROWS_MOST])
+POP_INLINE void pop_rows_lines_back(const pop_row *row, const pop_format *f, const pop_format *of_x, const pop_norm_back *b,
+                                    int64_t first, int some, double own[POP_BACK_SUMS][POP_ROWS_MOST])
 {
-    const int64_t n = row->spec->n / row->spec->segments;
+    const int64_t n = pop_row_length(row);
     pop_v_f last[POP_BACK_SUMS][POP_ROWS_MOST];
     float joined[POP_ROWS_MOST];
     for (int q = 0; q < some; q++) {
@@ -155,8 +187,8 @@ POP_INLINE void pop_rows_lines_back(const pop_row *row, const pop_format *f, con
         for (int t = 0; t < POP_BACK_SUMS; t++) own[t][q] = 0.0;
         for (int64_t begin = 0; begin < n; begin += POP_STRETCH) {
             const int64_t end = n - begin < POP_STRETCH ? n : begin + POP_STRETCH;
-            if (b->gamma) pop_row_lanes_back(f, g, x, b->gamma, mean, begin, end, last[0] + q, POP_ROWS_MOST);
-            else pop_row_lanes_back(f, g, x, NULL, mean, begin, end, last[0] + q, POP_ROWS_MOST);
+            if (b->gamma) pop_row_lanes_back(f, of_x, g, x, b->gamma, mean, begin, end, last[0] + q, POP_ROWS_MOST);
+            else pop_row_lanes_back(f, of_x, g, x, NULL, mean, begin, end, last[0] + q, POP_ROWS_MOST);
             for (int t = 0; t < POP_BACK_SUMS && end < n; t++) own[t][q] += (double)pop_lane_sum(last[t][q]);
         }
     }
@@ -175,11 +207,14 @@ POP_INLINE void pop_rows_sums_back_in(const pop_row *row, const pop_format *f, p
     const double share = pop_row_share(row->spec);
     const int weighed = row->spec->operands[2].single == POP_EACH_SEGMENT, parts = row->spec->operands[4].single == POP_EACH_SEGMENT;
     double own[POP_BACK_SUMS][POP_ROWS_MOST];
+    pop_row read = *row;
     memset(b->sums, 0, sizeof b->sums);
-    pop_rows_means_in(row, f, 1, b->m);
+    POP_ROWS_OF(pop_rows_means, f)(row, 1, b->near, b->m);
+    if (b->near) read.at[1] = b->near, read.step[1] = row->spec->n * (int64_t)sizeof *b->near;
     for (int64_t first = 0; first < lines; first += POP_ROWS_MOST) {
         const int some = lines - first < POP_ROWS_MOST ? (int)(lines - first) : POP_ROWS_MOST;
-        pop_rows_lines_back(row, f, b, first, some, own);
+        if (b->near) pop_rows_lines_back(&read, f, &POP_F32, b, first, some, own);
+        else pop_rows_lines_back(row, f, f, b, first, some, own);
         for (int q = 0; q < some; q++)
             for (int t = 0; t < POP_BACK_SUMS; t++) {
                 const double by = weighed && t != POP_BACK_SQUARES ? (double)pop_row_line_number(row, 2, first + q, 1.0f) : 1.0;
@@ -213,9 +248,10 @@ POP_INLINE void pop_line_back_of(const pop_row *row, const pop_norm_back *b, dou
     const float gamma = b->gamma ? 1.0f : pop_row_line_number(row, 2, line, 1.0f);
     const double outer = outside ? (double)gamma : 1.0, inverse = (double)b->m[q].inverse;
     const char *g = pop_row_line(row, 0, line), *x = pop_row_line(row, 1, line);
+    const char *read = b->near ? (const char *)(b->near + line * s->n) : x;
     char *to = pop_row_line(row, 3, line);
     *l = (pop_line_back){
-        g, x, g + row->rows * row->step[0], x + row->rows * row->step[1], to, to + row->rows * row->step[3],
+        g, read, g + row->rows * row->step[0], x + row->rows * row->step[1], to, to + row->rows * row->step[3],
         b->m[q].mean, b->m[q].inverse, b->m[q].inverse * gamma,
         -(float)(outer * b->sums[POP_BACK_PRODUCTS][q] * inverse * part * s->scale * inverse),
         s->centred ? -(float)(outer * b->sums[POP_BACK_GRADS][q] * part * inverse) : -0.0f};
@@ -223,7 +259,8 @@ POP_INLINE void pop_line_back_of(const pop_row *row, const pop_norm_back *b, dou
 
 /* Gradients of lines at once, of equal gammas where each place has its own. `blocks`: for each place sums over lines of grad
  * times what x became, and of grad, that are added to. */
-POP_INLINE void pop_lines_back(const pop_format *f, const pop_line_back *of, int lines, int64_t n, const float *gamma, float *blocks)
+POP_INLINE void pop_lines_back(const pop_format *f, const pop_format *of_x, const pop_line_back *of, int lines, int64_t n,
+                               const float *gamma, float *blocks)
 {
     POP_ROW_EACH(0, n,
                  pop_v_f product = pop_v_splat(0.0f), total = product;
@@ -231,7 +268,7 @@ POP_INLINE void pop_lines_back(const pop_format *f, const pop_line_back *of, int
                  for (int q = 0; q < lines; q++) {
                      const pop_line_back *b = of + q;
                      pop_row_ask(f, b->next_g, i, k, 0), pop_row_ask(f, b->next_x, i, k, 0), pop_row_ask(f, b->next_to, i, k, 1);
-                     const pop_v_f g = pop_row_read(f, b->g, i, part), y = (pop_row_read(f, b->x, i, part) - b->less) * b->inverse;
+                     const pop_v_f g = pop_row_read(f, b->g, i, part), y = (pop_row_read(of_x, b->x, i, part) - b->less) * b->inverse;
                      const pop_v_f d = gamma ? g * pop_row_load(gamma, i, part) : g;
                      const pop_v_f rest = pop_v_fma(y, pop_v_splat(b->share), pop_v_splat(b->mean));
                      pop_row_write(f, b->to, i, pop_v_fma(d, pop_v_splat(b->scale), rest), part);
@@ -240,22 +277,30 @@ POP_INLINE void pop_lines_back(const pop_format *f, const pop_line_back *of, int
                  if (blocks) pop_row_store(blocks, i, product, part), pop_row_store(blocks + n, i, total, part););
 }
 
+/* Some lines one after another, or all at once, to `blocks`. */
+POP_INLINE void pop_rows_back(const pop_row *row, const pop_format *f, const pop_format *of_x, const pop_norm_back *b, float *blocks)
+{
+    const double part = pop_row_share(row->spec);
+    const int64_t lines = pop_row_lines(row), length = pop_row_length(row);
+    const int at_once = blocks ? row->rows : 1;
+    pop_line_back own[POP_ROWS_MOST];
+    for (int64_t line = 0; line < lines; line += at_once) {
+        for (int q = 0; q < at_once; q++) pop_line_back_of(row, b, part, line + q, own + q);
+        if (b->gamma) pop_lines_back(f, of_x, own, at_once, length, b->gamma, blocks);
+        else pop_lines_back(f, of_x, own, at_once, length, NULL, blocks);
+    }
+}
+
 /* grad, x, gamma, result; at 6 and 7 the rows' sums of grad times what x became, and of grad, or at 4 and 5 segments'. */
 POP_INLINE void pop_row_norm_grad(pop_row *row, const pop_format *f)
 {
-    const pop_rows *s = row->spec;
-    pop_norm_back b = {.gamma = s->operands[2].single ? NULL : (const float *)row->at[2]};
-    pop_line_back own;
+    pop_norm_back b = {.gamma = row->spec->operands[2].single ? NULL : (const float *)row->at[2]};
     POP_ROWS_OF(pop_rows_sums_back, f)(row, &b);
     for (int q = 0; q < row->rows && row->at[6]; q++) {
         *(float *)(void *)pop_row_line(row, 6, q) = (float)(b.sums[POP_BACK_PRODUCTS][q] * (double)b.m[q].inverse);
         *(float *)(void *)pop_row_line(row, 7, q) = (float)b.sums[POP_BACK_GRADS][q];
     }
-    for (int64_t line = 0; line < pop_row_lines(row); line++) {
-        pop_line_back_of(row, &b, pop_row_share(s), line, &own);
-        if (b.gamma) pop_lines_back(f, &own, 1, s->n / s->segments, b.gamma, NULL);
-        else pop_lines_back(f, &own, 1, s->n / s->segments, NULL, NULL);
-    }
+    pop_rows_back(row, f, f, &b, NULL);
 }
 
 #define POP_BLOCK_ROWS 32 /* that are added in FP32 */
@@ -265,14 +310,11 @@ POP_INLINE void pop_row_norm_grad_blocks(pop_row *row, const pop_format *f)
 {
     const int64_t n = row->spec->n;
     float *blocks = (float *)row->at[4] + row->number / POP_BLOCK_ROWS * 2 * n;
-    pop_norm_back b = {.gamma = row->spec->operands[2].single ? NULL : (const float *)row->at[2]};
-    pop_line_back own[POP_ROWS_MOST];
+    pop_norm_back b = {.gamma = row->spec->operands[2].single ? NULL : (const float *)row->at[2], .near = pop_row_near(row, f)};
     if (row->number % POP_BLOCK_ROWS == 0) memset(blocks, 0, 2 * (size_t)n * sizeof *blocks);
     POP_ROWS_OF(pop_rows_sums_back, f)(row, &b);
-    const double part = pop_row_share(row->spec);
-    for (int q = 0; q < row->rows; q++) pop_line_back_of(row, &b, part, q, own + q);
-    if (b.gamma) pop_lines_back(f, own, row->rows, n, b.gamma, blocks);
-    else pop_lines_back(f, own, row->rows, n, NULL, blocks);
+    if (b.near) pop_rows_back(row, f, &POP_F32, &b, blocks);
+    else pop_rows_back(row, f, f, &b, blocks);
 }
 
 #define POP_COLUMNS 256 /* of a strip */
