@@ -1,6 +1,7 @@
 """Expressions in one pass beside numba, numexpr and torch, on FP32 numbers and one thread.
 
-``python bench/bench_map.py`` prints billions of elements a second of each, and our speed over the fastest peer's.
+``python bench/bench_map.py`` prints billions of elements a second of each, by the process's own time, and our speed
+over the fastest peer's.
 Arrays of 16 Ki lie in the second-level cache, of 1 Mi in the third, of 16 Mi in memory; ``new`` has no ``out``, and
 every library makes an array for its result. Libraries take turns; their results are compared before they are timed.
 """
@@ -25,6 +26,7 @@ from poplibs_py.report.peers import limited_threads
 from poplibs_py.report.timing import take_turns
 
 Array = np.ndarray[Any, Any]
+PEERS = ("numba", "numexpr", "torch", "torch.compile")
 SIZES = (1 << 14, 1 << 20, 1 << 24)
 
 
@@ -92,7 +94,13 @@ def peers(case: Case, xs: list[Array], out: Array | None) -> dict[str, Callable[
             found["torch"] = lambda: torch.addcmul(a * b, more[0], more[1], out=to)
         elif case.text == "a*2 + b":
             found["torch"] = lambda: torch.add(b, a, alpha=2, out=to)
-    except ImportError:
+        function = eval(f"lambda {', '.join(names)}: {case.text}",
+                        {"exp": torch.exp, "tanh": torch.tanh, "where": torch.where})
+        fused = torch.compile(function if to is None else lambda *given: to.copy_(function(*given)), dynamic=False)
+        tensors = [a, b, *more]
+        fused(*tensors)  # needs a C++ compiler
+        found["torch.compile"] = lambda: fused(*tensors)
+    except (ImportError, RuntimeError):
         pass
     return found
 
@@ -109,7 +117,7 @@ def measure(name: str, count: int, new: bool, seconds: float) -> list[str]:
     timings = take_turns(list(calls.values()), seconds=seconds, clock=process_time)
     rates = {library: count / timing.seconds / 1e9 for library, timing in zip(calls, timings, strict=True)}
     best = max((rate for library, rate in rates.items() if library != "ours"), default=math.nan)
-    cells = [f"{rates[library]:.2f}" if library in rates else "" for library in ("ours", "numba", "numexpr", "torch")]
+    cells = [f"{rates[library]:.2f}" if library in rates else "" for library in ("ours", *PEERS)]
     return [name, f"{count:,}{' new' if new else ''}", *cells, f"{rates['ours'] / best:.2f} x"]
 
 
@@ -133,7 +141,7 @@ def main() -> None:
         rows = [measure(name, count, new, chosen.seconds)
                 for name in CASES if not chosen.names or name in chosen.names
                 for count, new in (*((count, False) for count in SIZES), (SIZES[-1], True))]
-    print_table(("expression", "elements", "ours, G/s", "numba", "numexpr", "torch", "over the best"), rows)
+    print_table(("expression", "elements", "ours, G/s", *PEERS, "over the best"), rows)
 
 
 if __name__ == "__main__":

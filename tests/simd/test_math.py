@@ -154,6 +154,9 @@ def test_all_arguments_are_within_one_ulp(harness, op: str):
     assert found.error <= (0.5 if op in CORRECTLY_ROUNDED else 1), f"{found.error} ulp at {found.at!r}"
 
 
+PAIRS_WORST = {"pow": 0.7, "atan2": 0.51}
+"""Greatest errors, in ulp, as docs/reference/math.md has them."""
+
 HARD = np.float32([0, -0.0, 1, -1, INF, -INF, NAN, 0.5, -0.5, 2, -2, 3, -3, 2.5, -2.5, 1 / 3, 2**22 + 0.5, 2**23 - 1,
                    -(2**23) - 1, 2**24 - 1, 2**24, 1e30, -1e30, 1e-40, -1e-40, 1.1754944e-38, 3.4028235e38, 0.99999994,
                    1.0000001, -1.0000001, 88.7, 126.5, -149.5])  # fmt: skip
@@ -183,7 +186,7 @@ def test_functions_of_two_arguments(harness, op: str):
             a, b = (side.ravel() for side in np.broadcast_arrays(x, y))
             assert found.doubt < 2**-16, "the reference is not to be trusted"
             assert not found.wrong, f"wrong in kind at {a[int(found.wrong_at)]!r}, {b[int(found.wrong_at)]!r}"
-            assert found.error <= 0.51, f"{found.error} ulp at {a[int(found.at)]!r}, {b[int(found.at)]!r}"
+            assert found.error <= PAIRS_WORST[op], f"{found.error} ulp at {a[int(found.at)]!r}, {b[int(found.at)]!r}"
             results.append(z)
         for other in results[1:]:
             same(other, results[0])

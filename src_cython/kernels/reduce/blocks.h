@@ -203,6 +203,30 @@ POP_INLINE int pop_are_adjacent(const char *const *rows, int64_t bytes)
     return !apart;
 }
 
+/* Rows of more than POP_WAYS elements and at most POP_STRIDE, each as one vector: `parts` parts of them, the last perhaps of
+ * fewer lanes. */
+POP_INLINE void pop_rows_in_parts(pop_body body, const pop_format *f, const char *const *rows, int here, int64_t n,
+                                  const float *shift, pop_v_f x[POP_LANES][2], const int parts)
+{
+    for (int k = 0; k < here; k++) {
+        const pop_v_f c = pop_v_splat(shift ? shift[k] : 0.0f);
+        pop_ways w[POP_PARTS];
+#pragma GCC unroll 4
+        for (int i = 0; i < parts; i++) {
+            const char *p = rows[k] + i * POP_WAYS * pop_bytes(f);
+            pop_ways_first(body, &w[i]);
+            if (i + 1 < parts) pop_ways_whole(body, f, &w[i], p, c);
+            else pop_ways_some(body, f, &w[i], p, n - i * POP_WAYS, c);
+        }
+        pop_ways_join(body, &w[0], &w[1]);
+        if (parts == POP_PARTS) pop_ways_join(body, &w[2], &w[3]);
+        if (parts > 2) pop_ways_join(body, &w[0], &w[2]);
+        pop_ways_halved(body, &w[0]);
+        x[k][0] = w[0].v[0][0];
+        if (body.planes == 2) x[k][1] = w[0].v[0][1];
+    }
+}
+
 /* POP_LANES rows, or the first `here` of them. */
 POP_INLINE void pop_rows_together(pop_body body, const pop_format *f, const char *const *rows, int here, int64_t n,
                                   const float *shift, pop_v_f x[POP_LANES][2])
@@ -215,7 +239,11 @@ POP_INLINE void pop_rows_together(pop_body body, const pop_format *f, const char
         else pop_rows_abreast(body, f, rows[0], POP_LANES, x);
         return;
     }
-    for (int k = 0; k < here; k++) {
+    const int parts = POP_FAST && n > POP_WAYS && n <= POP_STRIDE ? (int)((n + POP_WAYS - 1) / POP_WAYS) : 0;
+    if (parts == 2) pop_rows_in_parts(body, f, rows, here, n, shift, x, 2);
+    else if (parts == 3) pop_rows_in_parts(body, f, rows, here, n, shift, x, 3);
+    else if (parts == 4) pop_rows_in_parts(body, f, rows, here, n, shift, x, 4);
+    for (int k = 0; k < here && !parts; k++) {
         const float *c = shift ? shift + k : NULL;
         if (n <= POP_WAYS) { /* the shortest by themselves, so that little is asked of each */
             pop_short_row(body, f, rows[k], n, c, x[k]);
