@@ -48,10 +48,7 @@ POP_INLINE pop_arithmetic_line pop_arithmetic_from(const pop_arithmetic_operand 
 }
 POP_INLINE pop_v_f pop_arithmetic_take(pop_arithmetic_line o, int j, int n) { return pop_step_read(&POP_F32, o.at + j * o.step, 0, n); }
 
-/* Vectors of n lanes from the i-th element on; so many that latencies overlap, or the one before or behind those. */
-POP_INLINE void pop_arithmetic_block(const pop_arithmetic_run *r, char *out, int64_t i, const int vectors, int n)
-{
-    pop_v_f x[8];
+/* What a step does to all vectors of a block. */
 #define POP_VECTORS(body)                                                                                           \
     _Pragma("GCC unroll 8") for (int j = 0; j < vectors; j++) { body; }                                             \
     break;
@@ -74,6 +71,11 @@ POP_INLINE void pop_arithmetic_block(const pop_arithmetic_run *r, char *out, int
     left = pop_arithmetic_from(&t->a, i), right = pop_arithmetic_from(&t->b, i), other = pop_arithmetic_from(&t->c, i); \
     POP_VECTORS(const pop_v_f a = pop_arithmetic_take(left, j, n); const pop_v_f b = pop_arithmetic_take(right, j, n); \
                 const pop_v_f d = pop_arithmetic_take(other, j, n); x[j] = pop_v_select_f(compare, if_not, if_so))
+
+/* Vectors of n lanes from the i-th element on; so many that latencies overlap, or the one before or behind those. */
+POP_INLINE void pop_arithmetic_block(const pop_arithmetic_run *r, char *out, int64_t i, const int vectors, int n)
+{
+    pop_v_f x[8];
     pop_arithmetic_line left = pop_arithmetic_from(&r->first, i), right, other;
     do { POP_VECTORS(x[j] = pop_arithmetic_take(left, j, n)) } while (0);
     for (const pop_arithmetic_step *t = r->steps; t < r->end; t++) {
@@ -110,6 +112,7 @@ POP_INLINE void pop_arithmetic_block(const pop_arithmetic_run *r, char *out, int
         }
     }
     do { POP_VECTORS(pop_step_write(&POP_F32, out, i + j * POP_LANES, x[j], n)) } while (0);
+}
 #undef POP_VECTORS
 #undef POP_OF_A
 #undef POP_OF_NUMBER
@@ -119,7 +122,6 @@ POP_INLINE void pop_arithmetic_block(const pop_arithmetic_run *r, char *out, int
 #undef POP_EACH_TIMES
 #undef POP_TIMES_OF_PRODUCT
 #undef POP_CHOICE
-}
 
 static void pop_arithmetic(const int32_t *plan, const void *const *in, void *const *out, int64_t n)
 {
