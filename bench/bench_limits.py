@@ -1,8 +1,10 @@
-"""What stops block-sparse FP32 products: the measured limits of this core beside what each product reaches.
+"""What stops block-sparse FP32 products, and slices: the measured limits of this core beside what each reaches.
 
 ``python bench/bench_limits.py`` prints tables as Markdown: the machine (multiply-adds of a product's inner loop with
-X in each cache, and the memory's rates), and the products (their share of the peak of multiply-adds in registers alone,
-with ``out=`` given, and of their limit). There are two limits, and the lower one is named:
+X in each cache, and the memory's rates), rows of a table in memory that are read, written, added to and added up in any
+order (rates of bare loops that move the same bytes, of which the one that asks best ahead is the limit, and the ops'
+shares), and the products (their share of the peak of multiply-adds in registers alone, with ``out=`` given, and of
+their limit). Products have two limits, and the lower one is named:
 
 - *loop*: the product's inner loop on the very list and values of its pattern, one strip of X packed and at rest; no row
   ends, no packing, no result. It is what ports, latencies and the reading of W and X leave of the peak.
@@ -21,10 +23,12 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from bench_sparse import print_table
 
+from poplibs_py import popops
 from poplibs_py.kernels import kernels
 from poplibs_py.kernels.peak import peak_probes
 from poplibs_py.kernels.records import record_of
@@ -36,6 +40,7 @@ VECTOR, LINE, STRIP = 16, 64, 64
 BLOCKS = (1, 4, 8, 16, 32)  # sides whose inner loops the probes have
 CACHES = (("L1", 24 << 10), ("L2", 512 << 10), ("L3", 8 << 20), ("memory", 128 << 20))
 LEAST_STREAM = 512 << 10
+ROWS_BYTES, BAG = 128 << 20, 32
 
 
 def probe(name: str, *arguments: type) -> Callable[..., int]:
@@ -74,6 +79,20 @@ def rates(calls: Sequence[Callable[[], int]], seconds: float) -> list[float]:
     return [n / t.seconds for n, t in zip(counts, timings, strict=True)]
 
 
+def best_of(calls: Sequence[Callable[[], int]], seconds: float) -> Callable[[], int]:
+    """Return the call with the highest rate."""
+    return calls[int(np.argmax(rates(calls, seconds)))]
+
+
+def counted(call: Callable[[], object], count: int) -> Callable[[], int]:
+    """Return a call that does the same and returns how many things that were."""
+    def run() -> int:
+        call()
+        return count
+
+    return run
+
+
 def read_call(size: int) -> Callable[[], int]:
     """Read so many bytes in order; the call returns how many they were."""
     x = aligned(size // 4).reshape(-1, STRIP)
@@ -86,6 +105,56 @@ def write_call(size: int) -> Callable[[], int]:
     to = aligned(size // 4)
     function = probe("write_past_caches", ctypes.c_int64, ctypes.c_int64)
     return lambda: int(function(to.ctypes.data, to.nbytes))
+
+
+def row_calls(kind: str, table: np.ndarray, rows: np.ndarray, places: np.ndarray) -> list[Callable[[], int]]:
+    """Return bare loops, which differ in how far ahead they ask for rows; calls return how many bytes rows have.
+
+    Parameters
+    ----------
+    kind : str
+        ``"gather"``, to `rows`, ``"scatter"``, from them, ``"add"``, or ``"bags"`` of `BAG` rows, to the first of them.
+    table, rows : numpy.ndarray
+        Of whole lines that begin on a line.
+    places : numpy.ndarray of int64
+        Which rows of the table.
+    """
+    function, operands = probe(f"rows_{kind}", ctypes.c_void_p), (table, rows, places)
+
+    def loop(ahead: int, begins: int) -> Callable[[], int]:
+        spec = record_of("pop_peak_rows", table=table.ctypes.data, rows=rows.ctypes.data, list=places.ctypes.data,
+                         bytes=table.strides[0], count=len(places), ahead=ahead, begins=begins, bag=BAG)
+        return lambda: int(function(spec.ctypes.data)) if operands else 0
+
+    return [loop(*way) for way in itertools.product((8, 16, 24, 32, 48), (0, 1))]
+
+
+def row_ops(table: np.ndarray, rows: np.ndarray, places: np.ndarray) -> dict[str, Callable[[], object]]:
+    """Return the ops that do what the loops of `row_calls` do."""
+    bags, sums = places.reshape(-1, BAG), np.empty((len(places) // BAG, table.shape[1]), np.float32)
+    return {
+        "gather": lambda: popops.gather(table, places, out=rows),
+        "scatter": lambda: popops.scatter(table, places, rows, out=table),
+        "add": lambda: popops.multi_update_add(table, rows, places, out=table),
+        "bags": lambda: popops.embedding_bag(table, bags, out=sums),
+    }
+
+
+def print_rows(seconds: float) -> None:
+    """Rates of the best bare loop for rows in any order, and the ops' shares of them."""
+    printed = []
+    for size in (256, 512, 1024, 2048):
+        table = aligned(ROWS_BYTES // 4).reshape(-1, size // 4)
+        places = np.random.default_rng(1).permutation(len(table))[:len(table) // 4]
+        rows = aligned(len(places) * size // 4).reshape(len(places), -1)
+        cells = []
+        for kind, op in row_ops(table, rows, places).items():
+            loops = row_calls(kind, table, rows, places)
+            limit, reached = rates([best_of(loops, seconds), counted(op, rows.nbytes)], seconds)
+            cells.append(f"{reached / limit:.2f} of {limit / 1e9:.1f}")
+        printed.append((size, *cells))
+    print_table(["bytes of a row", *(f"{name}, of GB/s" for name in ("gather", "scatter", "add", "bags of 32"))],
+                printed)
 
 
 def print_machine(seconds: float) -> None:
@@ -130,12 +199,8 @@ def measure(block: int, size: int, n: int, density: float, memory: Callable[[int
     w = random_matrix(random_pattern(size, size, block, density, 3))
     x = np.random.default_rng(4).standard_normal((size, n)).astype(np.float32)
     out, flops = aligned(size * n).reshape(size, n), 2 * w.nnz * n
-
-    def product() -> int:
-        static.sparse_dense_matmul(w, x, out=out)
-        return flops
-
-    peak, loop, rate = rates([peak_call(), pattern_walk(w, n), product], seconds)
+    product = partial(static.sparse_dense_matmul, w, x, out=out)
+    peak, loop, rate = rates([peak_call(), pattern_walk(w, n), counted(product, flops)], seconds)
     read, write = memory(4 * size * n)
     by_bytes = flops / (4 * size * n * max(1 / read, 1 / write))
     return rate / 1e9, rate / peak, loop / peak, by_bytes / peak
@@ -172,17 +237,19 @@ def main() -> None:
     parser.add_argument("--size", default="1024,2048,4096", help="m = k (default: %(default)s)")
     parser.add_argument("--n", default="16,64,256,1024", help="columns of X (default: %(default)s)")
     parser.add_argument("--density", default="1/2,1/8,1/32")
-    parser.add_argument("--part", choices=("machine", "products"), action="append")
+    parser.add_argument("--part", choices=("machine", "rows", "products"), action="append")
     given = parser.parse_args()
     blocks, sizes, columns = ([int(word) for word in text.split(",")] for text in (given.block, given.size, given.n))
     if not set(blocks) <= set(BLOCKS):
         parser.error(f"--block: got {given.block}; allowed: {', '.join(map(str, BLOCKS))}")
     if min(columns) < VECTOR:
         parser.error(f"--n: got {given.n}; allowed: {VECTOR} and more, a vector of columns")
-    parts = given.part or ("machine", "products")
+    parts = given.part or ("machine", "rows", "products")
     with limited_threads(1):
         if "machine" in parts:
             print_machine(given.seconds)
+        if "rows" in parts:
+            print_rows(given.seconds)
         if "products" in parts:
             densities = [float(Fraction(word)) for word in given.density.split(",")]
             print_products(blocks, sizes, columns, densities, given.seconds)

@@ -2,8 +2,8 @@
 
 8,192 rows of a table of 100,000 are read (`gather`), replaced (`scatter`) and added to (`multi_update_add`, in place),
 rows of 64 bytes to 4 KiB; then bags of 32 rows, and a million single elements of tables in the second-level cache, in
-the third and in memory. ``extra_info`` holds the bytes of rows per second; `bench_read` copies as many in their order,
-`bench_stream` reads them.
+the third and in memory. ``extra_info`` holds the bytes of rows per second; `bench_limit` is the best bare loop that
+does the same, and ``python bench/bench_limits.py --part rows`` prints shares of it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bench_limits import aligned, best_of, row_calls
 
 from poplibs_py import popops, testing
 from poplibs_py.formats import FP16, FP32, Format
@@ -20,7 +21,7 @@ from poplibs_py.kernels import available_levels
 
 WIDTHS = {"64 bytes": 16, "256 bytes": 64, "1 KiB": 256, "4 KiB": 1024}
 TABLES = {"16 Ki": 1 << 14, "1 Mi": 1 << 20, "16 Mi": 1 << 24}
-ENTRIES, LOOKUPS, BAG = 100_000, 8192, 32
+ENTRIES, LOOKUPS, BAG, SECONDS = 100_000, 8192, 32, 0.1
 widths = pytest.mark.parametrize("width", WIDTHS)
 tables = pytest.mark.parametrize("table", TABLES)
 formats = pytest.mark.parametrize("fmt", [FP32, FP16], ids=str)
@@ -84,32 +85,15 @@ def bench_torch(benchmark: Any, torch: Any, name: str, fmt: Format, width: str) 
     timed(benchmark, lambda: TORCH[name](torch, x, u, i, out), u.nbytes, library="torch")
 
 
-@formats
+@pytest.mark.parametrize("kind", ["gather", "scatter", "add", "bags"])
 @widths
-def bench_read(benchmark: Any, fmt: Format, width: str) -> None:
-    """As many bytes read and written in their order: what rows in any order are held against."""
-    x, u, _, out = operands(fmt, WIDTHS[width])
-    rows = np.arange(0, ENTRIES - LOOKUPS, LOOKUPS)
-    where = iter(np.tile(rows, 1 << 20))
-
-    def copy() -> None:
-        at = next(where)
-        np.copyto(out, x[at:at + LOOKUPS])
-
-    timed(benchmark, copy, u.nbytes, library="copy")
-
-
-@widths
-def bench_stream(benchmark: Any, width: str) -> None:
-    """As many bytes read in their order, and added up: what bags are held against."""
-    x = operands(FP32, WIDTHS[width])[0]
-    where = iter(np.tile(np.arange(0, ENTRIES - LOOKUPS, LOOKUPS), 1 << 20))
-
-    def add() -> None:
-        at = next(where)
-        popops.sum(x[at:at + LOOKUPS])
-
-    timed(benchmark, add, LOOKUPS * x[0].nbytes, library="stream")
+def bench_limit(benchmark: Any, kind: str, width: str) -> None:
+    """The best bare loop that moves the same bytes: what rows are held against."""
+    if kind == "bags" and WIDTHS[width] < 64:
+        pytest.skip("the loop has no such rows")
+    table, rows = (aligned(n * WIDTHS[width]).reshape(n, -1) for n in (ENTRIES, LOOKUPS))
+    loops = row_calls(kind, table, rows, np.random.default_rng(1).integers(0, ENTRIES, LOOKUPS))
+    timed(benchmark, best_of(loops, SECONDS), rows.nbytes, library="limit")
 
 
 @widths

@@ -41,6 +41,25 @@ def test_a_walk_counts_the_blocks_of_its_list(kernel):
     assert function(walk.ctypes.data) == 0
 
 
+@pytest.mark.parametrize("kernel", each("rows"))
+def test_rows_are_moved_as_the_list_says(kernel):
+    rng = np.random.default_rng(1)
+    room = np.zeros(2 * 64 * 64 + 16, np.float32)
+    table, rows = room[-room.ctypes.data % 64 // 4:][:2 * 64 * 64].reshape(2, 64, 64)
+    table[...], rows[...] = rng.integers(-9, 9, (2, 64, 64))
+    places = rng.permutation(64)
+    before, turned = table.copy(), rows[np.argsort(places)]
+    bags = np.concatenate([table[places].reshape(4, 16, 64).sum(1), rows[4:]])
+    due = {"gather": (table[places], before), "scatter": (rows.copy(), turned), "add": (rows.copy(), table + turned),
+           "bags": (bags, before)}
+    function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(kernel.address)
+    spec = record_of("pop_peak_rows", table=table.ctypes.data, rows=rows.ctypes.data, list=places.ctypes.data,
+                     bytes=256, count=64, ahead=8, begins=1, bag=16)
+    assert function(spec.ctypes.data) == 64 * 256
+    np.testing.assert_array_equal(rows, due[kernel.formats][0])
+    np.testing.assert_array_equal(table, due[kernel.formats][1])
+
+
 @pytest.mark.parametrize("kernel", each("write"))
 def test_a_write_fills_whole_lines(kernel):
     room = np.full(64 * 5, 7, np.uint8)

@@ -83,6 +83,7 @@ static int64_t pop_peak_bfloat16_tiles(int64_t rounds)
 #endif
 
 #if POP_LEVEL == POP_LEVEL_AVX512
+#include "kernels/peak/rows.h"
 #include "kernels/peak/walk.h"
 #endif
 
@@ -98,6 +99,7 @@ static const pop_kernel POP_PEAK_KERNELS[] = {
 #if POP_LEVEL == POP_LEVEL_AVX512
     POP_WALK_ROW(1, 1, 1), POP_WALK_ROW(1, 4, 1), POP_WALK_ROW(4, 1, 4), POP_WALK_ROW(4, 4, 4), POP_WALK_ROW(8, 1, 4),
     POP_WALK_ROW(8, 2, 4), {"write", "bytes", "write_past_caches", POP_FUNCTION(pop_peak_write), {1, 64, 1}, {1, 64, 1}, 0},
+    POP_PEAK_ROWS(gather), POP_PEAK_ROWS(scatter), POP_PEAK_ROWS(add), POP_PEAK_ROWS(bags),
 #endif
 };
 #endif

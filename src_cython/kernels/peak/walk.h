@@ -5,11 +5,8 @@
  * leave of the peak. `pop_peak_write` writes past the caches as the products do. */
 #ifndef POP_PEAK_WALK_H
 #define POP_PEAK_WALK_H
-#include "kernels/abi.h"
+#include "kernels/peak/rows.h"
 #include <immintrin.h>
-
-#define POP_RECORDS "records/peak.def"
-#include "records/structs.h"
 
 #define POP_WALK_AHEAD 8192 /* bytes of values, which the products ask for ahead too */
 
