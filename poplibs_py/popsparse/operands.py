@@ -30,7 +30,7 @@ Form = Literal["plain", "swapped", "layer"]
 class DenseLayout:
     """A dense operand: its format, bytes between groups, rows and columns, and the exponent of its scale.
 
-    `panel` is the columns of a strip where X was prepared as panels, else 0.
+    `panel` is the columns of a strip where X was prepared as panels, else 0; `pairs`: two of its rows are interleaved.
     """
 
     format: str
@@ -38,6 +38,7 @@ class DenseLayout:
     scale: int = 0
     panel: int = 0
     aligned: bool = True
+    pairs: bool = False
 
 
 @dataclass(frozen=True, eq=False)

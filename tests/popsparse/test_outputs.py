@@ -8,8 +8,9 @@ from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
 from poplibs_py.errors import InvalidArgumentError
 from poplibs_py.formats import QuarterArray, format_of
-from poplibs_py.popsparse import BlockSparseMatrix, dynamic, static
-from poplibs_py.testing import assert_same_bits
+from poplibs_py.popops import cast
+from poplibs_py.popsparse import BlockSparseMatrix, dynamic, random_matrix, random_pattern, static
+from poplibs_py.testing import assert_same_bits, random_operand
 
 
 def matrix():
@@ -163,3 +164,36 @@ def test_an_output_is_not_resized_during_a_call():
     bias = Bias()
     assert_same_bits(static.sparse_dense_matmul(w, x, out=out, bias=bias), w @ x)
     assert bias.refused
+
+
+@pytest.mark.parametrize("columns", [1, 16, 21, 96, 130, 512])
+@pytest.mark.parametrize("block_shape", [(1, 1), (3, 5), (4, 8), (8, 8), (16, 4), (32, 32)], ids=str)
+@pytest.mark.parametrize(("w_name", "x_name"), [("float32", "float32"), ("float16", "float16"),
+                                                ("bfloat16", "bfloat16"), ("f143", "f143"), ("bfloat16", "float16")])
+def test_results_of_16_bits_are_those_of_32_rounded_once(w_name, x_name, block_shape, columns):
+    rows, depth = (60, 90) if block_shape == (3, 5) else (96, 128)
+    w = random_matrix(random_pattern(rows, depth, block_shape, 0.4, 1), dtype=w_name, seed=2)
+    w.blocks[:1] = 240 if w_name == "f143" else 1000  # FP16 overflows
+    x = random_operand((depth, columns), x_name, 3)
+    x[:1] = 240 if x_name == "f143" else 1000
+    for op, dense in ((w, x), (w.T, random_operand((rows, columns), x_name, 4))):
+        want = static.sparse_dense_matmul(op, dense, out_dtype="float32")
+        for name in ("float16", "bfloat16"):
+            out = np.zeros((op.shape[0], columns + 3), format_of(name).dtype)[:, 2:-1]  # off the cache lines
+            static.sparse_dense_matmul(op, dense, out=out)
+            assert_same_bits(out, np.asarray(cast(want, name)))
+
+
+@pytest.mark.parametrize("columns", [1, 21, 64, 200])
+@pytest.mark.parametrize(("depth", "block_shape"), [(47, (4, 8)), (128, (8, 8)), (128, (16, 2)), (45, (3, 5)),
+                                                     (63, (1, 1))])
+def test_prepared_bfloat16_gives_the_same_bits_in_every_block(depth, block_shape, columns):
+    w = random_matrix(random_pattern(48, depth, block_shape, 0.5, 1), dtype="bfloat16", seed=2)
+    for x in (random_operand((depth, columns), "bfloat16", 3), random_operand((depth, columns), "f143", 3)):
+        ready = static.prepare_dense(x, "bfloat16")
+        assert_same_bits(static.sparse_dense_matmul(w, ready, out_dtype="bfloat16"),
+                         static.sparse_dense_matmul(w, x, out_dtype="bfloat16"))
+        across = static.prepare_dense(x.T, "bfloat16", side="left")
+        right = BlockSparseMatrix.from_dense(w.to_dense().T, block_shape[::-1], dtype="bfloat16")
+        assert_same_bits(static.dense_sparse_matmul(across, right, out_dtype="float32"),
+                         static.dense_sparse_matmul(x.T, right, out_dtype="float32"))

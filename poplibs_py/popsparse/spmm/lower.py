@@ -163,9 +163,11 @@ def _describe(items: Array, plan: SparsePlan) -> None:
     items["x_format"], items["x_scale"] = FORMAT_NUMBERS[p.x.format], p.x.scale
     items["y_format"], items["y_scale"] = FORMAT_NUMBERS[p.y.format], p.y.scale
     items["strip"] = plan.strip
-    items["x_strip"] = p.shape[1] * p.x.strides[1] if p.x.panel else plan.strip * p.x.strides[2]
+    x_rows = -(-p.shape[1] // 2) if p.x.pairs else p.shape[1]
+    items["x_strip"] = x_rows * p.x.strides[1] if p.x.panel else plan.strip * p.x.strides[2]
+    items["x_pairs"] = p.x.pairs
     items["pack"], items["finish"] = plan.packs, plan.finishes
-    items["stream"] = (not plan.finishes and 4 * p.shape[0] * p.columns > _STREAM_BYTES
+    items["stream"] = (not plan.finishes and p.y.format == "float32" and 4 * p.shape[0] * p.columns > _STREAM_BYTES
                        and p.y.strides[1] % _ALIGNMENT == 0)
     items["activation"] = ACTIVATIONS.index(p.activation)
     items["overflow"] = infinite_overflow(format_of(p.y.format))

@@ -11,8 +11,8 @@ from ...program import threads_for
 from ...target import Target
 from .params import SpmmParams, itemsize_of
 
-__all__ = ["TILE_COLUMNS", "compute_format_of", "kernel_of", "panel_columns", "panels_pay", "reads_halves",
-           "selected", "strip_of", "threads_of", "tiles_selected"]
+__all__ = ["TILE_COLUMNS", "compute_format_of", "kernel_of", "panel_columns", "panels_pay", "prepares_pairs",
+           "reads_halves", "selected", "strip_of", "takes_pairs", "threads_of", "tiles_selected", "writes"]
 
 TILE_COLUMNS = 64
 """Columns of a strip of X for matrix units."""
@@ -26,6 +26,10 @@ _MOST_COLUMNS = 512
 _ALIGNMENT = 64
 _BF16_VALUED = tuple(f.name for f in FORMATS if f == BF16 or f.bits <= 8)
 
+_HALVES = ("float16", "bfloat16")
+_ROUNDING = ("fma", "dp")
+_PAIRING = "dp"
+
 _READS_WORTH_A_COPY = 16
 _LINE = 64
 _NARROW_ROW = 512
@@ -36,6 +40,7 @@ _FAR_READS = 12
 _FARTHER_READS = 24
 _NARROW_READS = 6
 _FAR = 1 << 22
+_L2 = 1 << 20
 
 
 def threads_of(multiplications: int, target: Target) -> int:
@@ -93,6 +98,24 @@ def reads_halves(compute_format: str) -> bool:
     return select("sparse", "multiply", "float32,float16->float32").kernel.level != "portable"
 
 
+@lru_cache
+def prepares_pairs(compute_format: str) -> bool:
+    """Whether X is prepared as rows of pairs, which the kernel of vectors multiplies."""
+    if compute_format != "bfloat16":
+        return False
+    return select("sparse", "multiply", "bfloat16,bfloat16->float32").kernel.name == _PAIRING
+
+
+def takes_pairs(depth: int, block_depth: int) -> bool:
+    """Whether blocks of a depth, and the sum as a whole, are made of pairs."""
+    return depth % 2 == 0 and block_depth % 2 == 0
+
+
+def writes(kernel: Kernel, y_dtype: str, block_shape: tuple[int, int]) -> bool:
+    """Whether a kernel rounds its sums to a format by itself: those of vectors do, but for single elements."""
+    return y_dtype == "float32" or (y_dtype in _HALVES and kernel.name.startswith(_ROUNDING) and block_shape != (1, 1))
+
+
 def strip_of(depth: int, size: int, columns: int, whole: int) -> int:
     """Return the columns of a panel: the fewest that fill half of the L2 and are a multiple of `whole`.
 
@@ -116,22 +139,42 @@ def panels_pay(p: SpmmParams) -> bool:
     """Whether X is copied to panels even where it could be read as it lies.
 
     Rows off a cache line take two of them, rows far apart fall into few sets of the caches, and those of a large X are
-    met at random in memory: a copy is worth its while where each is read often enough.
+    met at random in memory: a copy is worth its while where each is read often enough. Measured for m = k = 1024 to
+    4096, densities 1/4 to 1/32, blocks of 8 to 32: FP32 in the L2 takes 0.85 to 1.0 times as long where it lies,
+    as does more of it in rows of less than a page that blocks of more than 8 rows meet. BF16, which lies interleaved in
+    panels, takes up to 1.35 times as long where it lies in blocks of 8 rows, 0.9 times where rows are short and blocks
+    high.
     """
     row_bytes = p.columns * itemsize_of(p.x.format)
     stored = p.blocks * p.block_shape[0] * p.block_shape[1]
     reads = stored / (max(1, p.groups * p.shape[1]) * min(8, p.block_shape[0]))
     x_bytes = p.shape[1] * row_bytes
-    if _walks_whole_rows(p) and (row_bytes <= _PAGE // 2 or x_bytes > 2 * _FAR):
-        return reads >= (_FARTHER_READS if x_bytes >= _FAR else _FAR_READS)
-    if x_bytes >= _FAR and reads >= _FEW_READS:
-        return True
     if p.block_shape == (1, 1):
-        return reads >= (_FEW_READS if row_bytes > _NARROW_ROW else _NARROW_READS)
-    if row_bytes < _NARROW_ROW // 2 or (p.block_shape[0] > 8 and row_bytes < _PAGE):
+        return _panels_pay_elements(p, reads, row_bytes, x_bytes)
+    high, depth = p.block_shape[::-1] if p.transposed else p.block_shape
+    if _pairs_in_panels(p, depth) and x_bytes <= _FAR:
+        if row_bytes < _NARROW_ROW:
+            return high <= 8 and reads >= _READS_WORTH_A_COPY // 2
+        return reads >= (_FEW_READS if high <= 8 else _READS_WORTH_A_COPY // 2)
+    if x_bytes > _FAR:
+        return reads >= _FEW_READS
+    if p.x.format == "float32":
+        return x_bytes > _L2 and (high <= 8 or row_bytes >= _PAGE) and reads >= _READS_WORTH_A_COPY
+    if row_bytes < _NARROW_ROW // 2 or (high > 8 and row_bytes < _PAGE):
         worth = _READS_WORTH_A_COPY if row_bytes >= _NARROW_ROW // 2 else 2 * _READS_WORTH_A_COPY
         return row_bytes >= _LINE and reads >= worth
     return reads >= _READS_WORTH_A_COPY // 2
+
+
+def _panels_pay_elements(p: SpmmParams, reads: float, row_bytes: int, x_bytes: int) -> bool:
+    if _walks_whole_rows(p) and (row_bytes <= _PAGE // 2 or x_bytes > 2 * _FAR):
+        return reads >= (_FARTHER_READS if x_bytes >= _FAR else _FAR_READS)
+    return reads >= (_FEW_READS if x_bytes >= _FAR or row_bytes > _NARROW_ROW else _NARROW_READS)
+
+
+def _pairs_in_panels(p: SpmmParams, block_depth: int) -> bool:
+    compute = compute_format_of(p.w_format, p.x.format, p.block_shape)
+    return prepares_pairs(compute) and takes_pairs(p.shape[1], block_depth)
 
 
 def _walks_whole_rows(p: SpmmParams) -> bool:

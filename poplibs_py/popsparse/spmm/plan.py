@@ -19,7 +19,9 @@ from .model import (
     reads_halves,
     selected,
     strip_of,
+    takes_pairs,
     threads_of,
+    writes,
 )
 from .params import SpmmParams, checked_params, itemsize_of
 
@@ -205,9 +207,10 @@ def _decided(p: SpmmParams, memory: Memory, target: Target, panels: bool, most_s
     reorders = compute == "bfloat16" and p.transposed and p.block_shape == (1, 1)
     pairs = compute != "float32" and p.transposed and not reorders
     decodes = p.prepared is None and (p.w_format != compute or pairs or reorders or compute == "float16")
-    packs = tiles or (not p.x.panel and (panels or not _swept(p, compute)))
-    finishes = (p.bias is not None or p.activation is not None or p.y.format != "float32"
-                or p.y.strides[2] != FP32.itemsize or not p.y.aligned)
+    paired = takes_pairs(p.shape[1], p.block_shape[0 if p.transposed else 1])
+    packs = tiles or (not paired if p.x.pairs else not p.x.panel and (panels or not _swept(p, compute)))
+    finishes = (p.bias is not None or p.activation is not None or not writes(kernel, p.y.format, p.block_shape)
+                or p.y.strides[2] != itemsize_of(p.y.format) or not p.y.aligned)
     strip = _strip(p, compute, kernel, size, tiles, packs, finishes, most_strip)
     rows = -(-p.block_shape[0] // 2) * 2 if pairs else p.block_shape[0]
     block_bytes = rows * p.block_shape[1] * size + (_SPECIAL_BYTES if compute == "float16" else 0)

@@ -23,7 +23,7 @@ from ..operands import (
     sparse_operand,
 )
 from .lower import lower_prepare, ready_kernel
-from .model import compute_format_of, panel_columns
+from .model import compute_format_of, panel_columns, prepares_pairs
 from .params import SpmmParams
 from .plan import SparsePlan, plan_spmm
 
@@ -49,7 +49,8 @@ class PreparedDense(Constant):
     groups, rows, columns : int
         Extents of X, or for the left side of X'.
     panels : numpy.ndarray, shape (groups, strips, rows, columns of a strip)
-        The numbers, read-only; the last strip is padded with zeros.
+        The numbers, read-only; the last strip is padded with zeros. Where vectors multiply BF16 two rows lie
+        interleaved: (groups, strips, pairs of rows, columns of a strip, 2).
     """
 
     __slots__ = ("_anchor", "_panels", "_parts", "columns", "compute_format", "format", "grouped", "groups", "layout",
@@ -82,13 +83,15 @@ class PreparedDense(Constant):
         computed = BF16 if compute_format == "bfloat16" else FP32
         strip = panel_columns(rows, compute_format, columns)
         strips = -(-columns // strip)
-        panels = result_array((groups, strips, rows, strip), np.dtype(computed.dtype))
+        pairs = prepares_pairs(compute_format)
+        lines = (-(-rows // 2), strip, 2) if pairs else (rows, strip)
+        panels = result_array((groups, strips, *lines), np.dtype(computed.dtype))
         was = computed if dtype is None else format_of(dtype)
         told = f"{shape} {was} to panels of {compute_format}", "NumPy", None
         run_told("popsparse.static.prepare_dense", lambda: told, _fill, array, panels, written=panels)
         panels.flags.writeable = False
-        strides = panels.strides[0], strip * computed.itemsize, computed.itemsize
-        layout = DenseLayout(compute_format, strides, 0, strip)
+        strides = panels.strides[0], panels.strides[2], computed.itemsize
+        layout = DenseLayout(compute_format, strides, 0, strip, pairs=pairs)
         held, anchor = anchored(panels)
         kind = kind_of("PreparedDense", layout, was, side, array.ndim == 3, groups, rows, columns)
         self._set(_panels=held, _anchor=anchor, _parts=(kind, held), layout=layout, compute_format=compute_format,
@@ -134,8 +137,9 @@ def prepare_dense(x: object, w_dtype: object = None, *, side: str = "right") -> 
     strips cut. It reads operands where they lie if their rows are contiguous and both are FP32, or FP16, or BF16 where
     this machine multiplies that. So cast X to such a format once: there is nothing else to prepare.
 
-    One prepared operand serves matrices of every block shape, so its panels hold plain rows. AMX tiles read cells of
-    two rows instead, padded to whole blocks, FP16 as two parts with the blocks that hold infinities marked: all of that
+    One prepared operand serves matrices of every block shape. In BF16 vectors read two rows interleaved; blocks of an
+    odd depth, single elements too, take them apart in each call. AMX tiles read cells of
+    two rows, padded to whole blocks, FP16 as two parts with the blocks that hold infinities marked: all of that
     depends on the blocks. At that level a product whose blocks are multiples of 16 therefore still makes its cells in
     each call, from numbers that are decoded and contiguous; every other product reads the panels where they lie.
 
@@ -169,12 +173,16 @@ def prepare_dense(x: object, w_dtype: object = None, *, side: str = "right") -> 
 
 
 def _fill(array: Array, panels: Array) -> None:
-    """Write an array to panels, each of some of its columns."""
-    _, strips, _, strip = panels.shape
-    for i in range(strips):
-        part = array[..., i * strip:(i + 1) * strip]
-        panels[:, i, :, :part.shape[-1]] = part
-        panels[:, i, :, part.shape[-1]:] = 0
+    """Write an array to panels, each of some of its columns; with a last axis of two, its rows as pairs."""
+    strip = panels.shape[3]
+    rows = [panels[..., 0], panels[..., 1]] if panels.ndim == 5 else [panels]
+    for k, lines in enumerate(rows):
+        own = array[..., k::len(rows), :]
+        for i in range(panels.shape[1]):
+            part = own[..., i * strip:(i + 1) * strip]
+            lines[:, i, :part.shape[-2], :part.shape[-1]] = part
+            lines[:, i, part.shape[-2]:] = 0
+            lines[:, i, :, part.shape[-1]:] = 0
 
 
 class PreparedSparse(Immutable):

@@ -7,46 +7,12 @@
  * same code serve W and its transpose. Every element of Y is one chain of FMAs in the order of the pattern, whatever the
  * shape, the level or the threads.
  *
- * Any block height is a sum of groups of 8, 4, 2 and 1 rows; the last vector of a strip is masked. Where the
- * depth of a block is a multiple of 4, no block is ragged and no vector is masked, fours.h has a faster sweep. */
+ * Shapes of tiles are those of shapes.h; single elements have sweeps of their own. */
 #ifndef POP_SPARSE_FMA_H
 #define POP_SPARSE_FMA_H
-#include "kernels/sparse/fours.h"
-#include "kernels/sparse/frame.h"
-#include "kernels/sparse/rows.h"
+#include "kernels/sparse/shapes.h"
 
-/* R rows x NZ vectors of one block row: the sum over its stored blocks. */
-POP_INLINE void accumulate(const int R, const int NZ, const int kind, const pop_sparse_item *t, const pop_sparse_view *s,
-                           int64_t q0, int64_t q1, const char *w0, const char *x0, lanes m, vec acc[8][8])
-{
-    const int64_t ldx = s->x_row, down = t->value_row, along = t->value_depth, deep = t->block_depth;
-    for (int64_t q = q0; q < q1; q++) {
-        const int64_t c = s->inner[q], n = least(deep, t->depth - c * deep);
-        const char *x = x0 + c * deep * ldx, *w = w0 + (s->order ? s->order[q] : q) * t->value_block;
-        for (int64_t k = 0; k < n; k++, x += ldx, w += along)
-            add_lines(R, NZ, 1, 0, kind, w, down, along, x, ldx, m, acc);
-    }
-}
-
-POP_INLINE void sweep(const int R, const int NZ, const int kind, const pop_sparse_item *t, const pop_sparse_view *s)
-{
-    const int64_t size = kind == POP_X_FP32 ? 4 : 2;
-    for (int64_t r = s->first; r < s->last; r++) {
-        const int64_t q0 = s->offsets[r], q1 = s->offsets[r + 1];
-        for (int64_t j = 0; j < s->columns; j += NZ * VL) {
-            const lanes m = pop_v_first(s->columns - j - (NZ - 1) * VL);
-            for (int64_t g = 0; g < s->groups; g++) {
-                const int64_t row = s->row + g * R;
-                vec acc[8][8];
-                clear_rows(R, NZ, acc);
-                accumulate(R, NZ, kind, t, s, q0, q1, s->values + row * t->value_row, s->x + j * size, m, acc);
-                float *y = s->y + ((r - s->first) * t->block_rows + row) * s->y_row + j;
-                put_rows(R, NZ, 0, y, s->y_row, m, s->stream, acc);
-            }
-        }
-    }
-}
-
+#define ELEMENT_VECTORS (POP_LEVEL >= POP_LEVEL_AVX512 ? 4 : 2)
 #define ELEMENTS_AHEAD 16           /* of a transpose */
 #define ELEMENTS_THAT_STREAM 160000 /* with their indices they leave the L2 */
 
@@ -54,7 +20,7 @@ POP_INLINE void sweep(const int R, const int NZ, const int kind, const pop_spars
 POP_INLINE void add_element(const int NZ, const int WHOLE, const int kind, const char *value, const char *x, lanes m,
                             vec acc[4])
 {
-    const int64_t bytes = VL * (kind == POP_X_FP32 ? 4 : 2);
+    const int64_t bytes = VL * pop_x_bytes(kind);
     const vec b = pop_broadcast(value);
 #pragma GCC unroll 4
     for (int z = 0; z < NZ; z++)
@@ -147,7 +113,7 @@ POP_INLINE void elements(const int NZ, const int kind, const pop_sparse_item *t,
 #define FAR_AHEAD 8 /* elements */
 POP_INLINE void sweep_far(const int kind, const pop_sparse_item *t, const pop_sparse_view *s)
 {
-    const int64_t ldx = s->x_row, bytes = VL * (kind == POP_X_FP32 ? 4 : 2), final = s->offsets[s->last] - 1;
+    const int64_t ldx = s->x_row, bytes = VL * pop_x_bytes(kind), final = s->offsets[s->last] - 1;
     const lanes all = pop_v_first(VL);
     const int in_lines = can_write_lines(s->y, s->columns, s->y_row, s->stream);
     line_writer writer = lines_from(s->y);
@@ -177,34 +143,6 @@ POP_INLINE void sweep_far(const int kind, const pop_sparse_item *t, const pop_sp
     if (in_lines) end_lines(&writer);
 }
 
-typedef void (*sweep_function)(const pop_sparse_item *, const pop_sparse_view *);
-
-#define SWEEP(KIND, R, NZ)                                                                                        \
-    FOURS(one_##KIND##_##R##x##NZ, R, NZ, KIND, 0)                                                                \
-    FOURS(pair_##KIND##_##R##x##NZ, R, NZ, KIND, 1)                                                               \
-    static void sweep_##KIND##_##R##x##NZ(const pop_sparse_item *t, const pop_sparse_view *s)                     \
-    {                                                                                                             \
-        if (s->columns % (NZ * VL) || !pop_in_fours(t)) sweep(R, NZ, KIND, t, s);                                 \
-        else if (PAIRED(R, NZ)) sweep_fours(R, NZ, KIND, t, s, 2, one_##KIND##_##R##x##NZ, pair_##KIND##_##R##x##NZ); \
-        else sweep_fours(R, NZ, KIND, t, s, 1, one_##KIND##_##R##x##NZ, NULL);                                    \
-    }
-
-/* The most vectors that R rows leave registers for. */
-#if POP_LEVEL >= POP_LEVEL_AVX512
-#define SWEEPS(F, K) F(K, 8, 1) F(K, 8, 2) F(K, 8, 3) F(K, 4, 1) F(K, 4, 2) F(K, 4, 3) F(K, 4, 4) F(K, 2, 1) F(K, 2, 2) \
-    F(K, 2, 3) F(K, 2, 4) F(K, 2, 5) F(K, 2, 6) F(K, 2, 7) F(K, 2, 8) F(K, 1, 1) F(K, 1, 2) F(K, 1, 3) F(K, 1, 4)     \
-    F(K, 1, 5) F(K, 1, 6) F(K, 1, 7) F(K, 1, 8)
-static const int most_vectors[4] = {8, 8, 4, 3}; /* 1, 2, 4, 8 rows */
-#define ELEMENT_VECTORS 4
-#define FMA_BLOCK {8, 48, 1}
-#else
-#define SWEEPS(F, K) F(K, 4, 1) F(K, 4, 2) F(K, 4, 3) F(K, 2, 1) F(K, 2, 2) F(K, 2, 3) F(K, 2, 4) F(K, 1, 1) F(K, 1, 2) \
-    F(K, 1, 3) F(K, 1, 4) F(K, 1, 5) F(K, 1, 6) F(K, 1, 7) F(K, 1, 8)
-static const int most_vectors[4] = {8, 4, 3, 0};
-#define ELEMENT_VECTORS 2
-#define FMA_BLOCK {4, 24, 1}
-#endif
-#define SWEEP_ENTRY(K, R, NZ) [R == 8 ? 3 : R == 4 ? 2 : R - 1][NZ] = sweep_##K##_##R##x##NZ,
 SWEEPS(SWEEP, POP_X_FP32)
 SWEEPS(SWEEP, POP_X_FP16)
 SWEEPS(SWEEP, POP_X_BF16)
@@ -220,51 +158,37 @@ static const sweep_function element_sweeps[3][5] = {ELEMENTS_ROW(POP_X_FP32), EL
 static const sweep_function sweeps[3][4][9] = {
     {SWEEPS(SWEEP_ENTRY, POP_X_FP32)}, {SWEEPS(SWEEP_ENTRY, POP_X_FP16)}, {SWEEPS(SWEEP_ENTRY, POP_X_BF16)}};
 
-/* One group size over the view's columns: as few rounds as registers allow, all of them n or n - 1 vectors wide. */
-static void sweep_columns(const int kind, const pop_sparse_item *t, const pop_sparse_view *whole, int size)
+/* Single elements over the view's columns. */
+static void sweep_elements_of(const int kind, const pop_sparse_item *t, const pop_sparse_view *whole)
 {
-    const int64_t vectors = (whole->columns + VL - 1) / VL;
-    const int64_t rounds = (vectors + most_vectors[size] - 1) / most_vectors[size];
-    const int64_t wide = (vectors + rounds - 1) / rounds, at_wide = (vectors - rounds * (wide - 1)) * wide * VL;
-    pop_sparse_view part = *whole;
-    if (t->block_rows == 1 && t->block_depth == 1) {
-        if (!t->pack && whole->columns % (FAR_VECTORS * VL) == 0) {
-            sweep_far(kind, t, whole);
-            return;
-        }
-        for (int64_t j = 0; j < whole->columns; j += ELEMENT_VECTORS * VL) {
-            part.columns = least(ELEMENT_VECTORS * VL, whole->columns - j);
-            part.x = whole->x + j * (kind == POP_X_FP32 ? 4 : 2);
-            part.y = whole->y + j;
-            element_sweeps[kind][(part.columns + VL - 1) / VL](t, &part);
-        }
+    if (!t->pack && whole->columns % (FAR_VECTORS * VL) == 0) {
+        sweep_far(kind, t, whole);
         return;
     }
-    part.columns = least(at_wide, whole->columns);
-    sweeps[kind][size][wide](t, &part);
-    if (at_wide >= whole->columns) return;
-    part.columns = whole->columns - at_wide;
-    part.x += at_wide * (kind == POP_X_FP32 ? 4 : 2);
-    part.y += at_wide;
-    sweeps[kind][size][wide - 1](t, &part);
+    pop_sparse_view part = *whole;
+    for (int64_t j = 0; j < whole->columns; j += ELEMENT_VECTORS * VL) {
+        part.columns = least(ELEMENT_VECTORS * VL, whole->columns - j);
+        part.x = whole->x + j * pop_x_bytes(kind);
+        part.y = whole->y + j;
+        element_sweeps[kind][(part.columns + VL - 1) / VL](t, &part);
+    }
 }
 
-/* Groups of 8, 4, 2 and 1 rows make up the height. */
-POP_INLINE void sweep_height(const int kind, const pop_sparse_item *t, pop_sparse_view *s)
+static void fma_sweep(const int kind, const pop_sparse_item *t, pop_sparse_view *s)
 {
-    s->row = 0;
-    for (int size = 3; size >= 0; size--) {
-        s->groups = most_vectors[size] ? (s->height - s->row) >> size : 0;
-        if (!s->groups) continue;
-        sweep_columns(kind, t, s, size);
-        s->row += s->groups << size;
+    if (t->block_rows > 1 || t->block_depth > 1) {
+        sweep_height(sweeps[kind], kind, t, s);
+        return;
     }
+    s->row = 0;
+    s->groups = 1;
+    sweep_elements_of(kind, t, s);
     if (s->stream) _mm_sfence();
 }
 
-static void fma_sweep_fp32(const pop_sparse_item *t, pop_sparse_view *s) { sweep_height(POP_X_FP32, t, s); }
-static void fma_sweep_fp16(const pop_sparse_item *t, pop_sparse_view *s) { sweep_height(POP_X_FP16, t, s); }
-static void fma_sweep_bf16(const pop_sparse_item *t, pop_sparse_view *s) { sweep_height(POP_X_BF16, t, s); }
+static void fma_sweep_fp32(const pop_sparse_item *t, pop_sparse_view *s) { fma_sweep(POP_X_FP32, t, s); }
+static void fma_sweep_fp16(const pop_sparse_item *t, pop_sparse_view *s) { fma_sweep(POP_X_FP16, t, s); }
+static void fma_sweep_bf16(const pop_sparse_item *t, pop_sparse_view *s) { fma_sweep(POP_X_BF16, t, s); }
 
 /* A packed panel holds FP32, whatever X's format. */
 static void fma_fp32(const void *item, const pop_tile *tile)

@@ -2,8 +2,9 @@
  *
  * X is read as it lies where its columns have unit stride and the sweep knows its format. Otherwise, and where a strip would
  * not stay in the L2 because its rows lie far apart, a strip is first copied to a panel in scratch, decoded on the way: only
- * the rows that some stored block meets. Sums go straight to Y when Y is FP32 with unit stride and nothing else is asked for; otherwise a few block rows at a time go to
- * scratch, still in the L1 or L2 when the epilogue takes them. */
+ * the rows that some stored block meets. Sums go straight to Y when Y is FP32, or where the kernel rounds them FP16 or BF16,
+ * with unit stride, and nothing else is asked for; otherwise a few block rows at a time go to scratch, still in the L1 or L2
+ * when the epilogue takes them. */
 #ifndef POP_SPARSE_FRAME_H
 #define POP_SPARSE_FRAME_H
 #include "kernels/epilogue.h"
@@ -204,7 +205,7 @@ static void frame_rows(const pop_sparse_item *t, const pop_tile *tile, pop_spars
         const int64_t row = (r - t->origin) * t->block_rows;
         s->first = r;
         s->last = least(r + chunk, last);
-        s->y = t->finish ? sums : (float *)(tile->operands[t->y] + t->y_offset + row * t->y_row) + j;
+        s->y = t->finish ? sums : (float *)(tile->operands[t->y] + t->y_offset + row * t->y_row + j * s->y_bytes);
         sweep_strip(t, s);
         if (t->finish)
             finish_rows(t, tile->operands, sums, row, (s->last - r - 1) * t->block_rows + height, j, s->columns);
@@ -277,7 +278,7 @@ POP_INLINE void prefetch_rows(const int ROWS, const int LINES, uintptr_t x, uint
  * lies in the L3, is met sooner where it is. */
 static void prefetch_strip(const pop_sparse_item *t, const pop_sparse_view *s, int64_t first, int64_t last)
 {
-    const int64_t bytes = t->depth * t->x_row, met = (s->offsets[last] - s->offsets[first]) * t->block_depth;
+    const int64_t bytes = (t->x_pairs ? (t->depth + 1) / 2 : t->depth) * t->x_row, met = (s->offsets[last] - s->offsets[first]) * t->block_depth;
     if (t->x_strip != bytes || bytes / t->strip * t->columns < FAR_BYTES || met < t->depth) return;
     for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(s->x + i, 0, 2);
 }
@@ -306,7 +307,9 @@ static void frame_with(const pop_sparse_item *t, const pop_tile *tile, pop_spars
     float *sums = (float *)(t->pack ? used + used_bytes : tile->scratch);
     pop_sparse_view s = {.offsets = (const int64_t *)o[t->offsets], .inner = (const int32_t *)o[t->inner],
                          .values = o[t->values], .stream = t->stream, .x_row = t->pack ? x_row : t->x_row,
-                         .y_row = t->finish ? t->strip : t->y_row / 4, .used = used};
+                         .y_format = t->finish ? POP_IS_F32 : t->y_format, .used = used};
+    s.y_bytes = pop_bytes(FORMATS[s.y_format]);
+    s.y_row = t->finish ? t->strip : t->y_row / s.y_bytes;
     if (t->order >= 0) s.order = (const int32_t *)o[t->order];
     const int64_t first = pop_sparse_first(s.offsets, t->origin, t->n_rows, t->part, t->parts);
     const int64_t last = pop_sparse_first(s.offsets, t->origin, t->n_rows, t->part + 1, t->parts);

@@ -25,14 +25,21 @@ typedef struct pop_sparse_view {
     const int64_t *offsets;
     const int32_t *inner, *order;
     const char *values, *x;
-    float *y;               /* the first row of block row `first` */
-    int64_t x_row, y_row;   /* bytes, floats */
+    float *y;               /* the first row of block row `first`; of halves where `y_format` is one */
+    int64_t x_row, y_row;   /* bytes, elements */
+    int64_t y_format, y_bytes;
     int64_t first, last;    /* block rows */
     int64_t height;         /* rows of each */
     int64_t row, groups;    /* first row in a block, groups of rows from there */
     int64_t columns, stream;
     const char *used;       /* of a panel: a byte for each block of X's rows (frame.h) */
 } pop_sparse_view;
+
+/* A place in Y. */
+static inline float *pop_sparse_at(const pop_sparse_view *s, int64_t row, int64_t column)
+{
+    return (float *)((char *)s->y + (row * s->y_row + column) * s->y_bytes);
+}
 
 typedef void (*pop_sparse_sweep)(const pop_sparse_item *t, pop_sparse_view *s);
 #endif

@@ -1,6 +1,7 @@
 /* Sums of R rows x NZ vectors in registers: cleared, fed by lines of a block, written. */
 #ifndef POP_SPARSE_ROWS_H
 #define POP_SPARSE_ROWS_H
+#include "formats/codec.h"
 #include "kernels/sparse/vector.h"
 
 POP_INLINE void put(float *y, vec v, lanes m, int64_t stream)
@@ -60,7 +61,7 @@ POP_INLINE void end_lines(const line_writer *w) { (void)w; }
 POP_INLINE void add_lines(const int R, const int NZ, const int STEP, const int WHOLE, const int kind, const char *w,
                           int64_t down, int64_t along, const char *x, int64_t ldx, lanes m, vec acc[8][8])
 {
-    const int64_t bytes = VL * (kind == POP_X_FP32 ? 4 : 2);
+    const int64_t bytes = VL * pop_x_bytes(kind);
 #pragma GCC unroll 4
     for (int k = 0; k < STEP; k++, x += ldx, w += along) {
         const char *w4 = w + 4 * down;
@@ -72,7 +73,7 @@ POP_INLINE void add_lines(const int R, const int NZ, const int STEP, const int W
         for (int i = 0; i < R; i++) {
             const vec b = pop_broadcast(i < 4 ? w + i * down : w4 + (i - 4) * down);
 #pragma GCC unroll 8
-            for (int z = 0; z < NZ; z++) acc[i][z] = pop_v_fma(b, v[z], acc[i][z]);
+            for (int z = 0; z < NZ; z++) acc[i][z] = pop_add_product(kind, b, v[z], acc[i][z]);
         }
     }
 }
@@ -85,9 +86,39 @@ POP_INLINE void clear_rows(const int R, const int NZ, vec acc[8][8])
         for (int z = 0; z < NZ; z++) acc[i][z] = (vec){0};
 }
 
-POP_INLINE void put_rows(const int R, const int NZ, const int WHOLE, float *y, int64_t y_row, lanes m, int64_t stream,
-                         vec acc[8][8])
+/* Sums rounded to nearest even, FP16 or BF16. The instruction that makes BF16 knows no subnormal numbers, and sums of
+ * VDPBF16PS are none. */
+POP_INLINE void put_half(const int to_bf16, char *y, vec v, lanes m)
 {
+    if (!to_bf16) {
+        pop_v_is_all(m) ? pop_v_store_f16(y, v) : pop_v_store_f16_some(y, v, m);
+        return;
+    }
+#if POP_LEVEL >= POP_LEVEL_AVX512_BF16
+    _mm256_mask_storeu_epi16(y, m, (__m256i)_mm512_cvtneps_pbh((__m512)v));
+#else
+    const pop_v_i codes = pop_v_to_code(&POP_BF16, POP_NEAREST_EVEN, POP_OVERFLOW_INFINITY, v, (pop_v_i){0});
+    pop_v_is_all(m) ? pop_v_store(y, 2, codes) : pop_v_store_some(y, 2, codes, m);
+#endif
+}
+
+POP_INLINE void put_halves(const int R, const int NZ, const int to_bf16, char *y, int64_t y_row, lanes m, vec acc[8][8])
+{
+#pragma GCC unroll 8
+    for (int i = 0; i < R; i++, y += 2 * y_row)
+#pragma GCC unroll 8
+        for (int z = 0; z < NZ; z++) put_half(to_bf16, y + 2 * z * VL, acc[i][z], z < NZ - 1 ? pop_v_first(VL) : m);
+}
+
+/* WHOLE: no vector is masked, and `m` has all lanes. */
+POP_INLINE void put_rows(const int R, const int NZ, const int WHOLE, int64_t y_format, float *y, int64_t y_row, lanes m,
+                         int64_t stream, vec acc[8][8])
+{
+    if (y_format != POP_IS_F32) {
+        if (y_format == POP_IS_BF16) put_halves(R, NZ, 1, (char *)y, y_row, m, acc);
+        else put_halves(R, NZ, 0, (char *)y, y_row, m, acc);
+        return;
+    }
 #pragma GCC unroll 8
     for (int i = 0; i < R; i++, y += y_row)
 #pragma GCC unroll 8

@@ -31,7 +31,6 @@ POP_INLINE __m128 four_sums(vec a, vec b, vec c, vec d)
 
 /* One step along the columns: VL of them, or 2 VL where `kind` is POP_X_PAIRS. */
 #if POP_LEVEL >= POP_LEVEL_AVX512_BF16
-enum { POP_X_PAIRS = 3 };
 typedef __m512i step_vec;
 POP_INLINE step_vec step_load(const int kind, const char *p, int64_t n)
 {

@@ -13,8 +13,7 @@
 #ifndef POP_SPARSE_TILES_H
 #define POP_SPARSE_TILES_H
 #include "kernels/amx.h"
-#include "kernels/sparse/frame.h"
-#include <immintrin.h>
+#include "kernels/sparse/pairs.h"
 
 #define TILE_COLUMNS 64
 #define TILE_LINE 256   /* bytes of a panel's line: 64 cells */
@@ -215,15 +214,9 @@ static void tile_sweep_parts(const pop_sparse_item *t, pop_sparse_view *s) { til
 /* Two lines of BF16 numbers, n <= 64 of them, to a line of 64 cells; absent numbers are zero. */
 POP_INLINE void put_cells(const uint16_t *even, const uint16_t *odd, int64_t n, char *to)
 {
-    const __m512i front = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8,
-                                           39, 7, 38, 6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
-    const __m512i back = _mm512_add_epi16(front, _mm512_set1_epi16(16));
     for (int64_t j = 0; j < 64; j += 32, to += 128) {
-        const int64_t some = n - j < 0 ? 0 : n - j;
-        const __mmask32 m = pop_columns_left(some);
-        const __m512i a = _mm512_maskz_loadu_epi16(m, even + j), b = _mm512_maskz_loadu_epi16(m, odd + j);
-        _mm512_storeu_si512(to, _mm512_permutex2var_epi16(a, front, b));
-        _mm512_storeu_si512(to + 64, _mm512_permutex2var_epi16(a, back, b));
+        const __mmask32 m = pop_columns_left(n - j < 0 ? 0 : n - j);
+        put_made_pairs(_mm512_maskz_loadu_epi16(m, even + j), _mm512_maskz_loadu_epi16(m, odd + j), 32, to);
     }
 }
 

@@ -1,13 +1,22 @@
-/* Vectors of X in the products' terms: loads of a compile-time kind, and the lanes that are there. */
+/* Vectors of X in the products' terms: loads and products of a compile-time kind, and the lanes that are there.
+ *
+ * Of pairs a lane is two BF16 numbers, neighbours along the sum, and a step is two products and their sum. */
 #ifndef POP_SPARSE_VECTOR_H
 #define POP_SPARSE_VECTOR_H
 #include "simd/simd.h"
+#if POP_LEVEL >= POP_LEVEL_AVX512_BF16
+#include <immintrin.h>
+#endif
 
-enum { POP_X_FP32, POP_X_FP16, POP_X_BF16 };
+enum { POP_X_FP32, POP_X_FP16, POP_X_BF16, POP_X_PAIRS };
 
 #define VL POP_LANES
 typedef pop_v_f vec;
 typedef pop_v_part lanes;
+
+/* Bytes of a lane; rows of X, or of pairs, in so many elements of the sum. */
+POP_INLINE int64_t pop_x_bytes(const int kind) { return kind == POP_X_FP16 || kind == POP_X_BF16 ? 2 : 4; }
+POP_INLINE int64_t pop_x_steps(const int kind, int64_t depth) { return kind == POP_X_PAIRS ? depth / 2 : depth; }
 
 POP_INLINE vec pop_broadcast(const char *p)
 {
@@ -28,5 +37,14 @@ POP_INLINE vec pop_load_some(const int kind, const char *p, lanes m)
     if (kind == POP_X_FP16) return pop_v_load_f16_some(p, m);
     if (kind == POP_X_BF16) return (vec)pop_v_sll(pop_v_load_some(p, 2, m), 16);
     return pop_v_load_f_some((const float *)p, m);
+}
+
+POP_INLINE vec pop_add_product(const int kind, vec a, vec b, vec sum)
+{
+#if POP_LEVEL >= POP_LEVEL_AVX512_BF16
+    if (kind == POP_X_PAIRS) return (vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);
+#endif
+    (void)kind;
+    return pop_v_fma(a, b, sum);
 }
 #endif
