@@ -202,7 +202,25 @@ static void dp_sweep(const pop_sparse_item *t, pop_sparse_view *s)
 /* X in panels of pairs: what fma.h does with vectors of FP32. */
 SWEEPS(SWEEP, POP_X_PAIRS)
 static const sweep_function pair_sweeps[4][9] = {SWEEPS(SWEEP_ENTRY, POP_X_PAIRS)};
-static void pairs_sweep(const pop_sparse_item *t, pop_sparse_view *s) { sweep_height(pair_sweeps, POP_X_PAIRS, t, s); }
+
+/* Vectors that threes leave go as 4 x 4 sums, whose step takes eight loads, where 8 x 2 takes ten: n = 64, density 1/32, blocks
+ * of 8: 205 GFLOP/s instead of 183 in the loop alone. */
+static void pairs_sweep(const pop_sparse_item *t, pop_sparse_view *s)
+{
+    const int64_t vectors = (s->columns + VL - 1) / VL, wide = least(vectors % 3 * 4 * VL, s->columns);
+    pop_sparse_view left = *s, right = *s;
+    if (wide && vectors >= vectors % 3 * 4 && s->height % 8 == 0) {
+        left.columns = wide;
+        left.row = 0;
+        left.groups = s->height / 4;
+        sweep_shapes(pair_sweeps, POP_X_PAIRS, t, &left, 2);
+        right.columns -= wide;
+        right.x += wide * pop_x_bytes(POP_X_PAIRS);
+        right.y = pop_sparse_at(s, 0, wide);
+    }
+    if (right.columns) sweep_height(pair_sweeps, POP_X_PAIRS, t, &right);
+    else if (s->stream) _mm_sfence();
+}
 
 static void dp_bf16(const void *item, const pop_tile *tile)
 {
