@@ -33,6 +33,18 @@
 POP_INLINE pop_v_f pop_conv_repeat(const char *p, int together, int first)
 {
     if (together >= POP_LANES) return pop_v_load_f((const float *)(const void *)p + first % together);
+#if POP_LEVEL >= POP_LEVEL_AVX512_BF16 /* as integers: on Zen 4 products of BF16 wait for broadcasts of floats */
+    if (together == 8) return (pop_v_f)_mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(const void *)p));
+    if (together == 4) return (pop_v_f)_mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)p));
+    if (together == 1) {
+        int32_t word;
+        memcpy(&word, p, sizeof word);
+        return (pop_v_f)_mm512_set1_epi32(word);
+    }
+    int64_t words;
+    memcpy(&words, p, sizeof words);
+    return (pop_v_f)_mm512_set1_epi64(words);
+#else
 #if POP_LEVEL >= POP_LEVEL_AVX512
     if (together == 8) return (pop_v_f)_mm512_broadcast_f32x8(_mm256_loadu_ps((const float *)(const void *)p));
     if (together == 4) return (pop_v_f)_mm512_broadcast_f32x4(_mm_loadu_ps((const float *)(const void *)p));
@@ -47,6 +59,18 @@ POP_INLINE pop_v_f pop_conv_repeat(const char *p, int together, int first)
     float x;
     memcpy(&x, p, sizeof x);
     return pop_v_splat(x);
+#endif
+}
+
+/* A block's sums in their order, where a vector holds them all. */
+POP_INLINE pop_v_f pop_conv_in_order(const int32_t *order, pop_v_f sums)
+{
+#if POP_LEVEL >= POP_LEVEL_AVX512
+    if (order) return (pop_v_f)_mm512_permutexvar_ps(_mm512_loadu_si512(order), (__m512)sums);
+#else
+    (void)order;
+#endif
+    return sums;
 }
 
 /* A sum and a product, or those of two BF16 numbers in each word. */
@@ -105,10 +129,12 @@ POP_INLINE void pop_conv_sums(const pop_conv_block *b, const char *x, const char
             for (int64_t i = 0; i < steps; i++, from += x_step, by += w_step) POP_CONV_STEP
         }
     }
+    const int32_t *order = together == 1 || together == POP_CONV_LANES ? NULL : b->order;
     if (b->sums_ahead && first == 0)
         for (int p = 0; p < positions; p++) __builtin_prefetch(to + b->to[p] + b->sums_ahead, 1, 3);
 #pragma GCC unroll 14
-    for (int p = 0; p < positions; p++) pop_v_store_f((float *)(void *)(to + b->to[p]) + first, sums[p]);
+    for (int p = 0; p < positions; p++)
+        pop_v_store_f((float *)(void *)(to + b->to[p]) + first, pop_conv_in_order(order, sums[p]));
 }
 
 POP_INLINE void pop_conv_ordered(const int32_t *order, int64_t n, const float *from, float *to)
@@ -124,7 +150,7 @@ POP_INLINE void pop_conv_blocks(const pop_conv_block *b, int together, int posit
         char *to = b->sums + k * b->sums_block;
         for (int first = 0; first < POP_CONV_LANES; first += POP_LANES)
             pop_conv_sums(b, b->x + k * b->x_block, b->w + k * b->w_block, to, together, first, positions, pairs);
-        if (together == 1 || together == 16 || !b->order) continue;
+        if (POP_LANES == POP_CONV_LANES || together == 1 || together == POP_CONV_LANES || !b->order) continue;
         for (int p = 0; p < positions; p++) {
             float lanes[32];
             memcpy(lanes, to + b->to[p], 64);
