@@ -64,6 +64,10 @@ static void pop_conv_stage_in_line(const pop_conv_window *v, const char *from, i
     const pop_conv_decode decode = POP_CALL(pop_conv_decode, s->decode);
     const pop_format *format = (const pop_format *)(uintptr_t)s->format;
     float *codes = (float *)(void *)v->room;
+    if (!s->order && all == found && step == found * s->item && s->pitch == 4 * found) { /* a line of them is one */
+        decode(format, from, to, NULL, n * found);
+        return;
+    }
     if (s->order) memset(codes + found, 0, (size_t)(4 * (all - found) + 128)); /* blocks are read in whole vectors */
     for (int64_t i = 0; i < n; i++, from += step, to += s->pitch) {
         for (int64_t b = 0; b < found * s->item; b += 64) __builtin_prefetch(from + 4 * step + b);
@@ -369,7 +373,7 @@ static void pop_conv_multiply(pop_conv_walk *w, int across, int64_t n, const int
         }
 }
 
-/* The taps as runs of steps: one each where a tap has one channel, else its channels. */
+/* The taps as runs of steps: the channels of one, or of all along the last dimension where those lie one after another. */
 static void pop_conv_runs(pop_conv_walk *w, int64_t *x_at, int64_t *w_at)
 {
     const pop_conv_spec *p = w->p;
@@ -378,8 +382,11 @@ static void pop_conv_runs(pop_conv_walk *w, int64_t *x_at, int64_t *w_at)
     b->steps = p->x.inner;
     b->x_step = w->box->in_place ? p->x.inner_step : 4 * p->together;
     b->w_step = 64;
-    b->runs = w->box->empty ? 0 : p->taps;
     for (int64_t d = 0; d < p->rank; d++) taps[d] = p->dims[d].taps;
+    const int64_t last = p->rank - 1;
+    if (last >= 0 && p->dims[last].tap_step * w->stride[last] == b->steps * b->x_step) b->steps *= taps[last], taps[last] = 1;
+    b->runs = !w->box->empty;
+    for (int64_t d = 0; d < p->rank; d++) b->runs *= taps[d];
     for (int64_t n = 0; n < b->runs; n++) {
         x_at[n] = 0;
         for (int64_t d = 0; d < p->rank; d++) x_at[n] += at[d] * p->dims[d].tap_step * w->stride[d];

@@ -1,6 +1,7 @@
 /* Depthwise convolutions whose taps are neighbours: tiles of results (kernels/conv/slide.h). */
 #ifndef POP_DRIVERS_CONV_SLIDE_H
 #define POP_DRIVERS_CONV_SLIDE_H
+#include "kernels/stream.h"
 
 typedef void (*pop_conv_slider)(const pop_conv_slide *tile);
 
@@ -53,16 +54,29 @@ static void pop_slide_planes(const pop_conv_walk *w, int64_t outer, const int64_
     } while (pop_conv_next(tap, zero, taps, outer));
 }
 
+/* Rows of n results of a tile to memory, past the caches. */
+static void pop_slide_stream(const pop_conv_slide *tile, int64_t n, const pop_slide_dim *row, const pop_slide_dim *col,
+                             char *out)
+{
+    const int64_t in_line = col->out == tile->sums_col ? n : 1;
+    for (int64_t r = 0; r < tile->rows; r++)
+        for (int64_t c = 0; c < n; c += in_line)
+            pop_stream(out + r * row->out + c * col->out, tile->sums + r * tile->sums_row + c * tile->sums_col,
+                       in_line * tile->sums_col);
+}
+
 /* Rows of results, `rows` of them from the tile's on, in columns as many as the sums have room for. */
 static void pop_slide_columns(const pop_conv_walk *w, pop_conv_slide *tile, const pop_slide_dim *row,
                               const pop_slide_dim *col, const char *x, char *out, pop_epilogue *e, int64_t channels)
 {
     const pop_conv_spec *p = w->p;
-    const int64_t at_once = p->direct ? col->count : pop_conv_least(col->count, p->capacity / tile->rows);
+    const int in_place = p->direct && !p->streams;
+    const int64_t at_once = in_place ? col->count : pop_conv_least(col->count, p->capacity / tile->rows);
+    const int64_t pitch = p->streams ? tile->blocks * tile->sums_block : p->sums_pitch;
     int64_t *to = (int64_t *)(void *)(w->tile->scratch + p->tables_at);
     char *sums = w->tile->scratch + p->sums_at;
-    tile->sums_row = p->direct ? row->out : at_once * p->sums_pitch;
-    tile->sums_col = p->direct ? col->out : p->sums_pitch;
+    tile->sums_row = in_place ? row->out : at_once * pitch;
+    tile->sums_col = in_place ? col->out : pitch;
     for (int64_t first = 0, n; first < col->count; first += n) {
         n = pop_conv_least(at_once, col->count - first);
         for (int64_t in = 0; in < n; in += tile->cols) {
@@ -70,10 +84,13 @@ static void pop_slide_columns(const pop_conv_walk *w, pop_conv_slide *tile, cons
             tile->cols = left >= 7 ? 7 : left >= 4 ? 4 : left >= 2 ? 2 : 1; /* the kernels' tiles */
             tile->x = x + c * col->step * col->x;
             tile->col_low = col->low - c * col->step, tile->col_high = col->high - c * col->step;
-            tile->sums = p->direct ? out + c * col->out : sums + in * p->sums_pitch;
-            tile->x_ahead = tile->cols * col->step * col->x, tile->sums_ahead = tile->cols * tile->sums_col;
+            tile->sums = in_place ? out + c * col->out : sums + in * pitch;
+            tile->x_ahead = tile->rows * row->step * row->x;
+            tile->sums_ahead = in_place ? tile->rows * row->out : 0;
             POP_CALL(pop_conv_slider, w->box->in_place || w->box->empty ? p->slide : p->slide_staged)(tile);
         }
+        tile->sums = sums;
+        if (p->streams) pop_slide_stream(tile, n, row, col, out + first * col->out);
         if (p->direct) continue;
         for (int64_t c = 0; c < n; c++) to[c] = (first + c) * col->out;
         for (int64_t r = 0; r < tile->rows; r++)
@@ -116,5 +133,6 @@ static void pop_conv_slide_box(pop_conv_walk *w, char *out)
             }
         } while (pop_conv_next(at, w->box->first, w->box->count, outer));
     }
+    if (p->streams) pop_stream_end();
 }
 #endif

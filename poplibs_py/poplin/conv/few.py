@@ -35,6 +35,7 @@ AT_ONCE = 14
 
 _CACHE_SHARE = 0.45  # of the second-level cache, that a thread's scratch fills where no limit is named
 _LINE = 64  # numbers that are decoded at once
+_STREAMED = 16 << 20  # bytes of images and results
 _SUMS = 1 << 14  # bytes of sums in scratch
 _WIDEST = 4 * LANES  # output channels of a group: with more a product of matrices does as well
 _USED, _USED_OVER_TAPS = 0.75, 0.25  # share of the lanes from which one group is done so
@@ -81,8 +82,12 @@ class Side(NamedTuple):
         return along and self.padded == self.inner and (not self.ordered or self.inner * self.together <= 2 * LANES)
 
     def pitch(self, blocks: int) -> int:
-        """Bytes of an element of so many blocks, and room for what a transposed line has beyond them."""
-        return 4 * blocks * self.padded * self.together + 64
+        """Bytes of an element of so many blocks, and room for what a transposed line has beyond them.
+
+        Where a line is all, elements lie one after another, and each overwrites what the one before left beyond itself.
+        """
+        numbers = blocks * self.padded * self.together
+        return 4 * numbers + (64 if numbers > LANES else 0)
 
 
 @dataclass(frozen=True)
@@ -244,6 +249,13 @@ class FewPlan(PhasePlan):
         return self.narrow or (self._plain and _readable(out.format, out.scale, out.aligned) and self.out_channel == 4)
 
     @property
+    def streams(self) -> bool:
+        """Whether results pass the caches: tiles of them, where they and the images are more than those hold."""
+        p, out = self.call.params, self.call.out.format.itemsize
+        moved = math.prod(p.field_shape) * self.call.x.format.itemsize + self.positions * out
+        return self.slides and self.direct and not self.narrow and p.batch * p.groups * moved > _STREAMED
+
+    @property
     def deltas_in_place(self) -> bool:
         """Whether deltas are read where they lie: lanes side by side."""
         w, n = self.call.weights, self.call.params.out_channels
@@ -269,6 +281,8 @@ class FewPlan(PhasePlan):
         """Positions of the sums in scratch; where sums are kept, lines of a box."""
         if self.over_taps:
             return max((box.size // max(1, box.count[-1]) for box in self.boxes), default=1)
+        if self.streams:
+            return AT_ONCE
         most = _POSITIONS if self.direct else _SUMS // (64 * self.blocks * self.vectors)
         return AT_ONCE * max(1, min(_POSITIONS, most) // AT_ONCE)
 
@@ -280,16 +294,16 @@ class FewPlan(PhasePlan):
             n = self.positions * x.inner
             tables, sums, fixed = 3 * n + 2 * self.capacity, 64 * n * lanes, 0
             if not self.deltas_in_place:
-                fixed = max((box.size for box in self.boxes), default=0) * w.pitch(self.blocks)
+                fixed = max((box.size for box in self.boxes), default=0) * w.pitch(self.blocks) + 64
         else:
             tables, fixed = 3 * self.capacity + 2 * self.taps, 64 * (lanes + self.pairs) * self.taps * x.inner
-            sums = 0 if self.direct else self.capacity * 64 * lanes
+            sums = 0 if self.direct and not self.streams else self.capacity * 64 * lanes
         room = 4 * LANES * _LINE + 4 * _LINE
         for side in (x, w):
             room = max(room, 4 * self.blocks * side.padded * side.together + 128)
         staged = max((self.window(box) for box in self.boxes if not (box.in_place or box.empty)), default=0)
         parts = (("tables", 8 * tables), ("sums", sums), ("bias", 64 * lanes if self.call.bias else 0), ("room", room),
-                 ("weights", fixed), ("images", staged * x.pitch(self.blocks) if self.taps else 0))
+                 ("weights", fixed), ("images", staged * x.pitch(self.blocks) + 64 if self.taps else 0))
         return tuple((name, rounded(size, 64)) for name, size in parts)
 
     def window(self, box: Box) -> int:

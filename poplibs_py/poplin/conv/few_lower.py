@@ -88,7 +88,7 @@ def _spec(plan: FewPlan) -> tuple[Array, list[Array]]:
     s["w_lane"], s["w_inner"] = call.weights.row, call.weights.channel
     s["w_lines"], s["look_ahead"] = plan.weights_in_line, plan.looks_ahead
     s["out_group"], s["out_channel"] = call.out.group, plan.out_channel
-    s["compact"], s["direct"], s["narrow"] = plan.compact, plan.direct, plan.narrow
+    s["compact"], s["direct"], s["narrow"], s["streams"] = plan.compact, plan.direct, plan.narrow, plan.streams
     if 1 < plan.together < LANES:
         order = _order(plan.wide, plan.together)
         s["order"] = order.ctypes.data

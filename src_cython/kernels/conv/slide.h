@@ -47,44 +47,79 @@ POP_INLINE void pop_slide_taps(const pop_format *f, const pop_slide_line *line, 
     }
 }
 
-/* A row of x times a row of taps, a few at a time. */
+/* A row of x times a row of taps, a few at a time: as many as there are where `known` says so, so that sums stay in the same
+ * registers from row to row. */
 POP_INLINE void pop_slide_row(const pop_conv_slide *b, const pop_format *f, const pop_slide_line *line, const char *first,
-                              const char *second, int which, int cols, int step, int inside, pop_v_f sums[2][7])
+                              const char *second, int which, int cols, int step, int inside, int known, pop_v_f sums[2][7])
 {
-    for (int64_t tap = 0, left = b->tap_cols, n; left > 0; tap += n, left -= n) {
-        const char *one = first + 64 * tap, *two = second + 64 * tap;
-        n = left <= POP_SLIDE_PIECE ? left : left < 2 * POP_SLIDE_PIECE ? left / 2 : POP_SLIDE_PIECE;
-#define POP_SLIDE_TAPS(taps) case taps: pop_slide_taps(f, line, tap, taps, one, two, which, cols, step, inside, sums); break;
-        switch (n) { POP_SLIDE_TAPS(1) POP_SLIDE_TAPS(2) POP_SLIDE_TAPS(3) POP_SLIDE_TAPS(4) }
+#define POP_SLIDE_TAPS(tap, taps) \
+    pop_slide_taps(f, line, tap, taps, first + 64 * (tap), second + 64 * (tap), which, cols, step, inside, sums)
+    if (known == 3) {
+        POP_SLIDE_TAPS(0, 3);
+        return;
     }
+    if (known == 5 || known == 7) {
+        const int half = known / 2;
+        POP_SLIDE_TAPS(0, half);
+        POP_SLIDE_TAPS(half, known - half);
+        return;
+    }
+    for (int64_t tap = 0, left = b->tap_cols, n; left > 0; tap += n, left -= n) {
+        n = left <= POP_SLIDE_PIECE ? left : left < 2 * POP_SLIDE_PIECE ? left / 2 : POP_SLIDE_PIECE;
+        switch (n) {
+        case 1: POP_SLIDE_TAPS(tap, 1); break;
+        case 2: POP_SLIDE_TAPS(tap, 2); break;
+        case 3: POP_SLIDE_TAPS(tap, 3); break;
+        default: POP_SLIDE_TAPS(tap, 4);
+        }
+    }
+#undef POP_SLIDE_TAPS
+}
+
+/* Ask for what the tile below this one reads that this one does not, and for its results. */
+POP_INLINE void pop_slide_ahead(const pop_conv_slide *b, const char *x, const char *to, int rows, int cols, int step)
+{
+    const int64_t reach = b->tap_rows + (rows - 1) * b->row_step;
+    for (int64_t i = reach - rows * b->row_step; i < reach; i++)
+#pragma GCC unroll 7
+        for (int c = 0; c < cols; c++)
+            for (int s = 0; s < step; s++) __builtin_prefetch(x + i * b->x_row + (c * step + s) * b->x_col + b->x_ahead, 0, 2);
+    for (int r = 0; b->sums_ahead && r < rows; r++)
+#pragma GCC unroll 7
+        for (int c = 0; c < cols; c++) __builtin_prefetch(to + r * b->sums_row + c * b->sums_col + b->sums_ahead, 1, 3);
 }
 
 /* A tile of one block: POP_LANES channels from number `lane` on. */
 POP_INLINE void pop_slide_tile(const pop_conv_slide *b, const pop_format *f, const char *x, const char *w, char *to, int lane,
-                               int rows, int cols, int step, int inside)
+                               int rows, int cols, int step, int inside, int known)
 {
-    const int64_t size = pop_bytes(f), row_taps = 64 * b->tap_cols, reach = b->tap_rows + (rows - 1) * b->row_step;
+    const int64_t size = pop_bytes(f), row_taps = 64 * b->tap_cols, down = b->row_step, reach = b->tap_rows + (rows - 1) * down;
     const int64_t low = b->row_low > 0 ? b->row_low : 0, high = b->row_high < reach ? b->row_high : reach;
     pop_v_f sums[2][7];
 #pragma GCC unroll 2
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 7
         for (int c = 0; c < cols; c++) sums[r][c] = pop_v_splat(0.0f);
+    if (b->ahead && lane == 0) pop_slide_ahead(b, x + b->plane_x[0], to, rows, cols, step);
     for (int64_t plane = 0; plane < b->planes; plane++) {
-        const char *weights = w + b->plane_w[plane] + 4 * lane;
-        for (int64_t i = low; i < high; i++) {
-            const char *row = x + b->plane_x[plane] + i * b->x_row + size * lane;
-            const pop_slide_line line = {row, b->x_col, b->col_low, b->col_high};
-            const char *first = weights + i * row_taps, *second = first - b->row_step * row_taps;
-            if (b->ahead && lane == 0 && i + rows * b->row_step >= reach)
-#pragma GCC unroll 7
-                for (int c = 0; c < cols; c++)
-                    for (int s = 0; s < step; s++) __builtin_prefetch(row + (c * step + s) * b->x_col + b->x_ahead, 0, 3);
-            const int which = (i < b->tap_rows) | (rows == 2 && i >= b->row_step) << 1;
-            if (which == 1) pop_slide_row(b, f, &line, first, second, 1, cols, step, inside, sums);
-            else if (rows == 2 && which == 2) pop_slide_row(b, f, &line, first, second, 2, cols, step, inside, sums);
-            else if (rows == 2 && which == 3) pop_slide_row(b, f, &line, first, second, 3, cols, step, inside, sums);
+        const char *weights = w + b->plane_w[plane] + 4 * lane, *from = x + b->plane_x[plane] + size * lane;
+        /* Rows of x for the first row of results alone, for both, for the second alone. */
+#define POP_SLIDE_ROWS_TO(end, which)                                                                               \
+    for (const int64_t last = high < (end) ? high : (end); i < last; i++) {                                         \
+        const pop_slide_line line = {from + i * b->x_row, b->x_col, b->col_low, b->col_high};                       \
+        const char *first = weights + i * row_taps;                                                                 \
+        pop_slide_row(b, f, &line, first, first - down * row_taps, which, cols, step, inside, known, sums);         \
+    }
+        int64_t i = low;
+        if (rows == 1) {
+            POP_SLIDE_ROWS_TO(reach, 1)
+            continue;
         }
+        POP_SLIDE_ROWS_TO(down < b->tap_rows ? down : b->tap_rows, 1)
+        POP_SLIDE_ROWS_TO(b->tap_rows, 3)
+        if (i < down) i = down;
+        POP_SLIDE_ROWS_TO(reach, 2)
+#undef POP_SLIDE_ROWS_TO
     }
 #pragma GCC unroll 2
     for (int r = 0; r < rows; r++)
@@ -93,12 +128,11 @@ POP_INLINE void pop_slide_tile(const pop_conv_slide *b, const pop_format *f, con
             char *at = to + r * b->sums_row + c * b->sums_col;
             if (b->narrow) pop_v_encode(f, POP_OVERFLOW_INFINITY, at + size * lane, sums[r][c]);
             else pop_v_store_f((float *)(void *)at + lane, sums[r][c]);
-            if (b->ahead && lane == 0) __builtin_prefetch(at + b->sums_ahead, 1, 3);
         }
 }
 
 /* All blocks; rows of results one after another where registers are few. */
-POP_INLINE void pop_slide_blocks(const pop_conv_slide *given, const pop_format *f, int cols, int step, int inside)
+POP_INLINE void pop_slide_blocks(const pop_conv_slide *given, const pop_format *f, int cols, int step, int inside, int known)
 {
     pop_conv_slide b = *given;
     for (int64_t row = 0; row < given->rows; row += POP_SLIDE_ROWS) {
@@ -109,10 +143,21 @@ POP_INLINE void pop_slide_blocks(const pop_conv_slide *given, const pop_format *
             const char *x = b.x + k * b.x_block + down * b.x_row, *w = b.w + k * b.w_block;
             char *to = b.sums + k * b.sums_block + row * b.sums_row;
             for (int lane = 0; lane < 16; lane += POP_LANES) {
-                if (POP_SLIDE_ROWS == 2 && rows == 2) pop_slide_tile(&b, f, x, w, to, lane, 2, cols, step, inside);
-                else pop_slide_tile(&b, f, x, w, to, lane, 1, cols, step, inside);
+                if (POP_SLIDE_ROWS == 2 && rows == 2) pop_slide_tile(&b, f, x, w, to, lane, 2, cols, step, inside, known);
+                else pop_slide_tile(&b, f, x, w, to, lane, 1, cols, step, inside, 0); /* few tiles have one */
             }
         }
+    }
+}
+
+/* Tiles of 7 columns; kernels of 3, 5 and 7 columns have their own where two rows of results are made at once. */
+POP_INLINE void pop_slide_seven(const pop_conv_slide *b, const pop_format *f, int step, int inside)
+{
+    switch (POP_SLIDE_ROWS == 2 ? b->tap_cols : 0) {
+    case 3: pop_slide_blocks(b, f, 7, step, inside, 3); break;
+    case 5: pop_slide_blocks(b, f, 7, step, inside, 5); break;
+    case 7: pop_slide_blocks(b, f, 7, step, inside, 7); break;
+    default: pop_slide_blocks(b, f, 7, step, inside, 0);
     }
 }
 
@@ -120,11 +165,11 @@ POP_INLINE void pop_slide_blocks(const pop_conv_slide *given, const pop_format *
 POP_INLINE void pop_slide(const pop_conv_slide *b, const pop_format *f, int step)
 {
     const int inside = b->col_low <= 0 && b->col_high >= (b->cols - 1) * step + b->tap_cols;
-    if (b->cols == 7 && inside) pop_slide_blocks(b, f, 7, step, 1);
-    else if (b->cols == 7) pop_slide_blocks(b, f, 7, step, 0);
-    else if (b->cols == 4) pop_slide_blocks(b, f, 4, step, 0);
-    else if (b->cols == 2) pop_slide_blocks(b, f, 2, step, 0);
-    else pop_slide_blocks(b, f, 1, step, 0);
+    if (b->cols == 7 && inside) pop_slide_seven(b, f, step, 1);
+    else if (b->cols == 7) pop_slide_seven(b, f, step, 0);
+    else if (b->cols == 4) pop_slide_blocks(b, f, 4, step, 0, 0);
+    else if (b->cols == 2) pop_slide_blocks(b, f, 2, step, 0, 0);
+    else pop_slide_blocks(b, f, 1, step, 0, 0);
 }
 
 #define POP_SLIDE(name, constant)                                                                            \

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from poplibs_py.errors import InvalidArgumentError, MemoryLimitError
 from poplibs_py.formats import BF16, F143, FP16, FP32
+from poplibs_py.poplin.conv import few
 from poplibs_py.poplin.conv.few import LANES, FewPlan
 from poplibs_py.poplin.conv.lower import lower
 from poplibs_py.poplin.conv.params import ConvCall
@@ -120,6 +121,8 @@ def guarded(made, *operands) -> None:
 @example(params(2, 16, 4, 9, 3, 1, 1), "weight gradient", (FP32, FP32), ("last",) * 3, 0, 1)
 @example(params(4, 32, 3, 9, 3, 1, 1), "forward", (FP32, FP32), ("last",) * 3, 0, 1)
 @example(params(3, 32, 1, 15, 7, 2, 3), "forward", (FP32, FP32), ("last",) * 3, 0, 1)
+@example(params(1, 1, 16, 23, 7, 1, 3), "forward", (FP16, FP16), ("last",) * 3, 0, 1)
+@example(params(3, 32, 1, 15, 3, 1, 1), "forward", (FP32, FP32), ("first",) * 3, 0, 1)  # taps in one run
 @example(params(3, 32, 1, 15, 7, 2, 3), "weight gradient", (FP16, FP32), ("first",) * 3, 0, 1)
 @example(params(4, 24, 3, 9, 3, 1, 1), "weight gradient", (FP32, FP32), ("last",) * 3, 0, 1)
 @example(params(1, 1, 16, 5, 2, ndim=4, batch=1), "forward", (FP32, FP32), ("first",) * 3, 0, 1)
@@ -188,6 +191,30 @@ def test_a_scale_of_8_bit_images_is_exact():
     call = ConvCall(p, replace(images(x, p.groups), scale=3), kernels(w), images(out, p.groups))
     lower(plan_call(call, GemmOptions(), Epilogue(), Target.host(1))).executable(x, w, out)
     assert np.array_equal(out, 8 * reference(p, "forward", held["x"], held["w"]))
+
+
+@pytest.mark.parametrize("which", PASSES[:2])
+@pytest.mark.parametrize("shape", [(1, 1, 48, 20, 3, 1, 1), (1, 1, 16, 9, 3, 1, 1, 1, 3), (1, 1, 96, 17, 7, 1, 3)])
+def test_results_that_pass_the_caches_are_the_same(shape, which, monkeypatch):
+    p, names = params(*shape), OPERANDS[which]
+    rng = np.random.default_rng(2)
+    a, b = (laid(rng.standard_normal(shapes(p)[name]), "last", np.float32) for name in names[:2])
+    found = set()
+    for least in (few._STREAMED, 0):
+        monkeypatch.setattr(few, "_STREAMED", least)
+        for start in (0, 4, 12):  # where a line of the cache begins is found out by each run
+            size = shapes(p)[names[2]]
+            room = np.full(4 * math.prod(size) + 128, 77, np.uint8)
+            first = -room.ctypes.data % 64 + start
+            held = room[first : first + 4 * math.prod(size)].view(np.float32)
+            out = np.moveaxis(held.reshape(size[0], *size[2:], size[1]), -1, 1)
+            made = lower.__wrapped__(lowered(p, which, a, b, out).plan)
+            assert made.plan.products[0].streams == (least == 0)
+            guarded(made, a, b, out)
+            assert np.array_equal(room[:first], [77] * first)
+            assert (room[first + held.nbytes :] == 77).all()
+            found.add(held.tobytes())
+    assert len(found) == 1
 
 
 _PRINT_BITS = """
