@@ -118,18 +118,20 @@ def format_facts(f: Format, scale: int = 0) -> tuple[int, ...]:
             int(not f.signed), int(not f.zero))
 
 
-def kernel_format(f: Format, scale: int = 0) -> str:
+def kernel_format(f: Format, scaled: bool = False) -> str:
     """Return what kernels call a format: presets by name, every other layout is data to the generic ones.
 
-    With a scale so are presets but those of eight bits, whose kernels read it.
+    So are presets with scales, but those of eight bits, whose kernels read them.
 
     Examples
     --------
     >>> from poplibs_py.formats import F143, FP16, Format
-    >>> kernel_format(FP16), kernel_format(FP16, 2), kernel_format(F143, 2), kernel_format(Format("mine", 3, 4, 3))
-    ('float16', 'any', 'f143', 'any')
+    >>> kernel_format(FP16), kernel_format(FP16, scaled=True), kernel_format(F143, scaled=True)
+    ('float16', 'any', 'f143')
+    >>> kernel_format(Format("mine", 3, 4, 3))
+    'any'
     """
-    return f.name if f in FORMATS and (scale == 0 or f.bits == 8) else "any"
+    return f.name if f in FORMATS and (not scaled or f.bits == 8) else "any"
 
 
 def infinite_overflow(f: Format) -> int:

@@ -102,7 +102,7 @@ def _spec(plan: FewPlan) -> tuple[Array, list[Array]]:
 
 def _side(record: Any, side: Side, plan: FewPlan, part: str) -> Array:
     """Fill in an operand; return the order of a block's numbers in scratch, where groups run fastest."""
-    fill_decoding(record, side.format, side.scale, FP32)
+    fill_decoding(record, side.format, side.scale, FP32, side.scale != 0)
     record["group"], record["inner_step"], record["inner"] = side.group, side.inner_step, side.inner
     record["padded"], record["in_line"] = side.padded, side.in_line
     record["at"], record["pitch"] = plan.offset(part), side.pitch(plan.blocks)
@@ -122,7 +122,7 @@ def _finish(s: Any, plan: FewPlan) -> None:
     """Fill in the epilogue."""
     out, bias = plan.call.out, plan.call.bias
     fill_finish(s, out.format, out.scale, plan.epilogue, bias)
-    name, plain = kernel_format(out.format, out.scale), plan.epilogue.activation in (None, "relu")
+    name, plain = kernel_format(out.format, out.scale != 0), plan.epilogue.activation in (None, "relu")
     if name != "any" and plain and plan.epilogue.plain and plan.out_channel == out.format.itemsize:
         s["epilogue"] = select("conv", "finish", f"{FP32}->{name}").kernel.address
     if bias is not None:

@@ -69,7 +69,7 @@ def _spec(plan: WindowPlan) -> Array:
 
 def _side(record: Any, layout: FieldLayout, plan: WindowPlan, part: str, padded: int, pitch: int) -> None:
     """Fill in an operand; an item says how many channels it has of it."""
-    fill_decoding(record, layout.format, layout.scale, plan.compute_format)
+    fill_decoding(record, layout.format, layout.scale, plan.compute_format, layout.scale != 0)
     record["inner_step"], record["padded"] = layout.row, padded
     record["in_line"] = layout.row == layout.format.itemsize
     record["at"], record["pitch"] = plan.offset(part), pitch

@@ -48,16 +48,15 @@ def format_record(f: Format, scale: int = 0) -> Array:
     return record
 
 
-def fill_decoding(record: Any, f: Format, scale: int, compute: Format, plain: bool | None = None) -> None:
-    """Fill in how an operand is decoded; it is `plain` where its codes are its values, without scales of blocks too."""
-    name = kernel_format(f, scale if plain is None else not plain)
-    record["decode"] = select("dot", "decode", f"{name}->{compute}").kernel.address
+def fill_decoding(record: Any, f: Format, scale: int, compute: Format, scaled: bool) -> None:
+    """Fill in how an operand is decoded, `scaled` by 2^scale or by scales of blocks."""
+    record["decode"] = select("dot", "decode", f"{kernel_format(f, scaled)}->{compute}").kernel.address
     record["format"], record["item"] = format_record(f, scale).ctypes.data, f.itemsize
 
 
 def fill_finish(record: Any, out: Format, scale: int, epilogue: Epilogue, bias: MatrixLayout | None = None) -> None:
     """Fill in what happens to sums on their way out, and how a bias is decoded if there is one."""
-    record["epilogue"] = select("dot", "epilogue", f"{FP32}->{kernel_format(out, scale)}").kernel.address
+    record["epilogue"] = select("dot", "epilogue", f"{FP32}->{kernel_format(out, scale != 0)}").kernel.address
     record["out_format"], record["overflow"] = format_record(out, scale).ctypes.data, infinite_overflow(out)
     record["activation"] = ACTIVATIONS.index(epilogue.activation)
     record["alpha"], record["beta"] = epilogue.alpha, epilogue.beta
@@ -172,7 +171,7 @@ def _side(record: Any, plan: GemmPlan, side: int, operand_number: int) -> None:
     operand = (plan.params.a, plan.params.b)[side]
     mode = (plan.a_mode, plan.b_mode)[side]
     by_columns = mode in (Mode.TRANSPOSED, Mode.ALONG)
-    fill_decoding(record, operand.format, operand.scale, plan.compute_format, operand.plain)
+    fill_decoding(record, operand.format, operand.scale, plan.compute_format, not operand.plain)
     record["mode"], record["operand"] = mode, operand_number
     record["copied"] = operand.format == plan.compute_format and operand.plain
     record["line"], record["step"] = operand.row, operand.column

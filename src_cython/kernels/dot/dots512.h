@@ -34,7 +34,7 @@ POP_INLINE void POP_NAME(pop_dots_step)(const int rows, const int cols, const in
         }
 }
 
-/* The sums of the lanes of four vectors. */
+/* The sums of the lanes of four vectors, each in the same order: which rows are done together shows in no bits. */
 POP_INLINE __m128 POP_NAME(pop_dots_four)(const __m512 lanes[4])
 {
     const __m512 a = _mm512_add_ps(_mm512_unpacklo_ps(lanes[0], lanes[1]), _mm512_unpackhi_ps(lanes[0], lanes[1]));
@@ -68,15 +68,13 @@ POP_INLINE void POP_NAME(pop_dots)(const int rows, const int cols, const int run
         float *c = t->c + first_row * t->c_row + q, totals[4];
         __m512 lanes[4];
 #pragma GCC unroll 4
-        for (int r = 0; r < rows; r++) {
-            lanes[r] = sum[r][q][0];
+        for (int r = 0; r < 4; r++) {
+            lanes[r] = r < rows ? sum[r][q][0] : _mm512_setzero_ps();
+            if (r >= rows) continue;
 #pragma GCC unroll 8
             for (int u = 1; u < run; u++) lanes[r] = _mm512_add_ps(lanes[r], sum[r][q][u]);
         }
-        if (rows == 4) _mm_storeu_ps(totals, POP_NAME(pop_dots_four)(lanes));
-        else
-#pragma GCC unroll 4
-            for (int r = 0; r < rows; r++) totals[r] = _mm512_reduce_add_ps(lanes[r]);
+        _mm_storeu_ps(totals, POP_NAME(pop_dots_four)(lanes));
 #pragma GCC unroll 4
         for (int r = 0; r < rows; r++) c[r * t->c_row] = t->accumulate ? c[r * t->c_row] + totals[r] : totals[r];
     }

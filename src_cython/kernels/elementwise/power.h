@@ -10,9 +10,9 @@
 /* log2 x, x normal and positive: with x = 2^e m and r = c m - 1, e - log2 c and log2(1 + r). */
 POP_INLINE pop_v_f pop_v_log2_pair(pop_v_f x, pop_v_f *low)
 {
-    const pop_v_i bits = (pop_v_i)x, above = bits - POP_POWER_LEAST, e = above >> 23;
-    const pop_v_u interval = (pop_v_u)above >> 18;
-    const pop_v_f m = (pop_v_f)(bits - (e << 23)), whole = pop_v_to_float(e) + pop_v_lookup(POP_POWER_HIGH, interval);
+    const pop_v_u bits = (pop_v_u)x, above = bits - POP_POWER_LEAST, interval = above >> 18;
+    const pop_v_i e = (pop_v_i)above >> 23;
+    const pop_v_f m = (pop_v_f)(bits - ((pop_v_u)e << 23)), whole = pop_v_to_float(e) + pop_v_lookup(POP_POWER_HIGH, interval);
     const pop_v_f r = pop_v_fma(m, pop_v_lookup(POP_POWER_INVERSE, interval), pop_v_splat(-1.0f));
     const pop_v_f half = r * -0.5f, u = pop_v_fma(half, r, r), cube = (r * r) * r; /* r - r^2 / 2: u and what it loses */
     const pop_v_f rest = pop_v_fma(cube, pop_v_horner(POP_POWER_REST, 4, r), pop_v_fma(half, r, r - u));

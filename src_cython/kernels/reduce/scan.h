@@ -144,7 +144,7 @@ static void pop_scan_strip(const pop_reduce *s, const pop_scan_type *does, const
         pop_reduce_addresses(s, base + column * s->code_bytes, r, rows, x);
         for (int64_t i = 0; i < POP_SCAN_ROWS; i++) {
             char *numbers = room->numbers + i * POP_STRIP * does->bytes;
-            out[i] = tile->operands[1] + (first + (r + i) * step) * s->out_bytes;
+            out[i] = tile->operands[1] + (first + (r + pop_least(i, rows - 1)) * step) * s->out_bytes;
             x[i] = i < rows ? pop_scan_read(s, x[i], numbers, width) : x[0];
             y[i] = i < rows ? pop_scan_to(s, does, out[i], inner->out, numbers) : numbers;
         }

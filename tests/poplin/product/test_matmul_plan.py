@@ -201,6 +201,19 @@ def test_reproducible_bits_do_not_depend_on_the_level():
     assert len(found) == 1
 
 
+@pytest.mark.parametrize("columns", [1, 2, 3, 4])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_a_row_s_bits_do_not_depend_on_which_rows_are_with_it(dtype, columns):
+    """Few columns are sums along the depth, of four rows in step where there are so many."""
+    a, b = random_operand((1003, 900), dtype, 1), random_operand((900, columns), dtype, 2)
+    with thread_limit(1):
+        whole = poplin.matmul(a, b)
+        for first, count in ((0, 999), (1, 1002)):
+            assert_same_bits(poplin.matmul(a[first:first + count], b), whole[first:first + count])
+    with thread_limit(3):
+        assert_same_bits(poplin.matmul(a, b), whole)
+
+
 def test_many_threads_get_the_bits_that_one_gets():
     rng = np.random.default_rng(0)
     cases = []
