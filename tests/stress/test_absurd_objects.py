@@ -15,7 +15,7 @@ from surface import OF_REPORTS, REPORTS
 from poplibs_py.errors import PoplibsError
 from poplibs_py.report.peers import installed
 
-_PACKAGES = ("planner", "testing", "testing.strategies", "testing.calls", "target", "formats", "poplin.convolution",
+_PACKAGES = ("planner", "testing", "testing.strategies", "testing.calls", "target", "formats", "poplin.tile_conv",
              "checkpoints", *REPORTS)  # fmt: skip
 _CALLS = 60
 
