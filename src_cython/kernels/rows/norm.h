@@ -93,7 +93,7 @@ POP_INLINE float *pop_row_near(const pop_row *row, const pop_format *f)
     return !pop_is_f32(f) && s->centred == 1 && s->segments == 1 && s->n <= POP_ROWS_SHORT ? row->room : NULL;
 }
 
-/* Ask for the line of memory that vector k begins, if it does. */
+/* Ask for the line of memory that vector k begins, if it does: what the next rows read and write. */
 POP_INLINE void pop_row_ask(const pop_format *f, const char *p, int64_t i, int k, int written)
 {
     if (k * POP_LANES * pop_bytes(f) % POP_CACHE_LINE) return;
@@ -102,7 +102,7 @@ POP_INLINE void pop_row_ask(const pop_format *f, const char *p, int64_t i, int k
 }
 
 /* A line from x to `to`: what it is apart from the mean, times the inverse deviation and gamma, or their product where that is one
- * number, plus beta. What is at `ahead` is read soon. */
+ * number, plus beta. */
 POP_INLINE void pop_row_normed(const pop_row *row, const pop_format *f, const float *near, int64_t line, pop_moments m,
                                const float *gamma, const float *beta)
 {
@@ -112,8 +112,8 @@ POP_INLINE void pop_row_normed(const pop_row *row, const pop_format *f, const fl
     const float outer = gamma ? 1.0f : pop_row_line_number(row, 1, line, 1.0f);
     const float alone = beta ? 0.0f : pop_row_line_number(row, 2, line, -0.0f);
     const pop_v_f less = pop_v_splat(m.mean), by = pop_v_splat(m.inverse * outer), shift = pop_v_splat(alone);
-    POP_ROW_EACH(0, n,
-                 pop_row_ask(f, ahead, i, k, 0), pop_row_ask(f, next, i, k, 1);
+    POP_ROW_WRITTEN(f, to, n,
+                    pop_row_ask(f, ahead, i, k, 0), pop_row_ask(f, next, i, k, 1);
                  pop_v_f y = (near ? pop_row_load(near + line * n, i, part) : pop_row_read(f, x, i, part)) - less;
                  if (gamma) y = y * by;
                  y = pop_v_fma(y, gamma ? pop_row_load(gamma, i, part) : by, beta ? pop_row_load(beta, i, part) : shift);
@@ -248,46 +248,54 @@ POP_INLINE void pop_line_back_of(const pop_row *row, const pop_norm_back *b, dou
     const float gamma = b->gamma ? 1.0f : pop_row_line_number(row, 2, line, 1.0f);
     const double outer = outside ? (double)gamma : 1.0, inverse = (double)b->m[q].inverse;
     const char *g = pop_row_line(row, 0, line), *x = pop_row_line(row, 1, line);
-    const char *read = b->near ? (const char *)(b->near + line * s->n) : x;
     char *to = pop_row_line(row, 3, line);
     *l = (pop_line_back){
-        g, read, g + row->rows * row->step[0], x + row->rows * row->step[1], to, to + row->rows * row->step[3],
-        b->m[q].mean, b->m[q].inverse, b->m[q].inverse * gamma,
+        g, b->near ? (const char *)(b->near + line * s->n) : x, g + row->rows * row->step[0], x + row->rows * row->step[1],
+        to, to + row->rows * row->step[3], b->m[q].mean, b->m[q].inverse, b->m[q].inverse * gamma,
         -(float)(outer * b->sums[POP_BACK_PRODUCTS][q] * inverse * part * s->scale * inverse),
         s->centred ? -(float)(outer * b->sums[POP_BACK_GRADS][q] * part * inverse) : -0.0f};
 }
 
-/* Gradients of lines at once, of equal gammas where each place has its own. `blocks`: for each place sums over lines of grad
- * times what x became, and of grad, that are added to. */
+#define POP_LINES 2 /* whose gradients are made at once */
+
+/* Gradients of one line or of POP_LINES, of equal gammas where each place has its own. `blocks`: for each place sums over lines of
+ * grad times what x became, and of grad, that are added to. Lines may lie whole pages apart: all are read, then written. */
 POP_INLINE void pop_lines_back(const pop_format *f, const pop_format *of_x, const pop_line_back *of, int lines, int64_t n,
                                const float *gamma, float *blocks)
 {
-    POP_ROW_EACH(0, n,
-                 pop_v_f product = pop_v_splat(0.0f), total = product;
-                 if (blocks) product = pop_row_load(blocks, i, part), total = pop_row_load(blocks + n, i, part);
-                 for (int q = 0; q < lines; q++) {
-                     const pop_line_back *b = of + q;
-                     pop_row_ask(f, b->next_g, i, k, 0), pop_row_ask(f, b->next_x, i, k, 0), pop_row_ask(f, b->next_to, i, k, 1);
-                     const pop_v_f g = pop_row_read(f, b->g, i, part), y = (pop_row_read(of_x, b->x, i, part) - b->less) * b->inverse;
-                     const pop_v_f d = gamma ? g * pop_row_load(gamma, i, part) : g;
-                     const pop_v_f rest = pop_v_fma(y, pop_v_splat(b->share), pop_v_splat(b->mean));
-                     pop_row_write(f, b->to, i, pop_v_fma(d, pop_v_splat(b->scale), rest), part);
-                     product = pop_v_fma(g, y, product), total = total + g;
-                 }
-                 if (blocks) pop_row_store(blocks, i, product, part), pop_row_store(blocks + n, i, total, part););
+    pop_v_f less[POP_LINES], by[POP_LINES], share[POP_LINES], mean[POP_LINES], scale[POP_LINES];
+    for (int q = 0; q < lines; q++) {
+        less[q] = pop_v_splat(of[q].less), by[q] = pop_v_splat(of[q].inverse), share[q] = pop_v_splat(of[q].share);
+        mean[q] = pop_v_splat(of[q].mean), scale[q] = pop_v_splat(of[q].scale);
+    }
+    POP_ROW_WRITTEN(f, of->to, n,
+                    pop_v_f product = pop_v_splat(0.0f), total = product, made[POP_LINES];
+                    if (blocks) product = pop_row_load(blocks, i, part), total = pop_row_load(blocks + n, i, part);
+                    for (int q = 0; q < lines; q++) {
+                        pop_row_ask(f, of[q].next_g, i, k, 0), pop_row_ask(f, of[q].next_x, i, k, 0), pop_row_ask(f, of[q].next_to, i, k, 1);
+                        const pop_v_f g = pop_row_read(f, of[q].g, i, part);
+                        const pop_v_f y = (pop_row_read(of_x, of[q].x, i, part) - less[q]) * by[q];
+                        const pop_v_f d = gamma ? g * pop_row_load(gamma, i, part) : g;
+                        made[q] = pop_v_fma(d, scale[q], pop_v_fma(y, share[q], mean[q]));
+                        product = pop_v_fma(g, y, product), total = total + g;
+                    }
+                    for (int q = 0; q < lines; q++) pop_row_write(f, of[q].to, i, made[q], part);
+                    if (blocks) pop_row_store(blocks, i, product, part), pop_row_store(blocks + n, i, total, part););
 }
 
-/* Some lines one after another, or all at once, to `blocks`. */
+/* Lines of rows that are done at once. */
 POP_INLINE void pop_rows_back(const pop_row *row, const pop_format *f, const pop_format *of_x, const pop_norm_back *b, float *blocks)
 {
     const double part = pop_row_share(row->spec);
     const int64_t lines = pop_row_lines(row), length = pop_row_length(row);
-    const int at_once = blocks ? row->rows : 1;
-    pop_line_back own[POP_ROWS_MOST];
-    for (int64_t line = 0; line < lines; line += at_once) {
-        for (int q = 0; q < at_once; q++) pop_line_back_of(row, b, part, line + q, own + q);
-        if (b->gamma) pop_lines_back(f, of_x, own, at_once, length, b->gamma, blocks);
-        else pop_lines_back(f, of_x, own, at_once, length, NULL, blocks);
+    pop_line_back own[POP_LINES];
+    for (int64_t line = 0, here; line < lines; line += here) {
+        here = blocks && lines - line >= POP_LINES ? POP_LINES : 1;
+        for (int q = 0; q < here; q++) pop_line_back_of(row, b, part, line + q, own + q);
+        if (b->gamma && here > 1) pop_lines_back(f, of_x, own, POP_LINES, length, b->gamma, blocks);
+        else if (b->gamma) pop_lines_back(f, of_x, own, 1, length, b->gamma, blocks);
+        else if (here > 1) pop_lines_back(f, of_x, own, POP_LINES, length, NULL, blocks);
+        else pop_lines_back(f, of_x, own, 1, length, NULL, blocks);
     }
 }
 

@@ -123,6 +123,27 @@ POP_INLINE pop_v_f pop_row_else(pop_v_f x, float other, int part) /* in the lane
         }                                                                                 \
     } while (0)
 
+#define POP_ROW_LEAST 256 /* elements of rows for which it is worth its masks */
+/* Elements before the first whose vector of results is a line of memory of its own. */
+POP_INLINE int64_t pop_row_lead(const pop_format *f, const void *to, int64_t n)
+{
+    const int64_t bytes = POP_LANES * pop_bytes(f), past = (int64_t)((uintptr_t)to % (uintptr_t)bytes);
+    const int64_t lead = past % pop_bytes(f) ? 0 : (bytes - past) % bytes / pop_bytes(f);
+    return pop_is_f32(f) && n >= POP_ROW_LEAST ? lead : 0;
+}
+/* For all elements of a row that are written to `to`, in the format f, where nothing is added up. */
+#define POP_ROW_WRITTEN(f, to, n, ...)                                                    \
+    do {                                                                                  \
+        const int64_t lead = pop_row_lead(f, to, n);                                      \
+        if (lead) {                                                                       \
+            const int64_t i = 0;                                                          \
+            const int part = (int)lead, k = 0;                                            \
+            (void)k;                                                                      \
+            __VA_ARGS__                                                                   \
+        }                                                                                 \
+        POP_ROW_EACH(lead, n, __VA_ARGS__);                                               \
+    } while (0)
+
 /* For all elements of a row, where nothing is added up. */
 #define POP_ROW_ALL(n, ...)                                                               \
     do {                                                                                  \
