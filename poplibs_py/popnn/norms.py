@@ -1,8 +1,9 @@
 """PopNN's norms and their gradients: layer, RMS, group, instance and batch norm.
 
 A norm takes from numbers that share statistics their mean, divides by their deviation, scales by gamma and shifts by
-beta. Numbers are FP32 from the operand on and rounded once at the end. Sums are those of `poplibs_py.popnn.softmax`:
-all levels, thread counts and strides give the same bits. The bodies are in ``src_cython/kernels/rows/norm.h``.
+beta. Numbers are FP32 from the operand on and rounded once at the end. Sums are those of `poplibs_py.popnn.softmax`;
+where a channel has its gamma, of each field, and these are added in float64: all levels, thread counts and strides give
+the same bits. The bodies are in ``src_cython/kernels/rows/norm.h``, of channels last in ``columns.h``.
 """
 
 from __future__ import annotations
