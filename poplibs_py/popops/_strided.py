@@ -267,11 +267,12 @@ def _lay_out(spec: Any, params: StridedParams, modes: list[int], codecs: list[Ke
     while chunk * per_element > _SCRATCH_BYTES or chunk * far > _STREAM_CHUNK:
         chunk //= 2
     chunk = min(chunk, -(-count // 64) * 64)
-    offsets = [offset * chunk for offset in places.offsets]
+    room = chunk + 64 * bool(far)  # results that stream may begin within a cache line
+    offsets = [offset * room for offset in places.offsets]
     records["lanes"][:operands] = offsets[:operands]
-    at = places.width * chunk
-    records["packed"], spec["words"], spec["chunk"] = at, at + packed * chunk, chunk
-    return (0 if chunk * per_element <= _STACK_BYTES else chunk * per_element), offsets
+    at = places.width * room
+    records["packed"], spec["words"], spec["chunk"] = at, at + packed * room, chunk
+    return (0 if room * per_element <= _STACK_BYTES else room * per_element), offsets
 
 
 def _held(chain: Chain, needs: list[bool], inputs: int) -> list[bool]:

@@ -138,9 +138,21 @@ static void pop_strided_write(pop_strided_walk *w, int operand, const void *lane
     else if (codes != w->at[operand]) memcpy(w->at[operand], codes, (size_t)(n * o->code_bytes)); /* the identity */
 }
 
+/* Elements by which the first input that is read where it lies begins behind a cache line. Results that will stream lie so
+ * in their buffer, for a kernel takes whole lines of these: in memory half lines cost a quarter of the time. */
+static int64_t pop_strided_behind(const pop_strided_walk *w)
+{
+    const pop_strided *s = w->spec;
+    for (int i = 0; i < s->inputs; i++)
+        if (s->operands[i].mode == POP_DIRECT && !s->operands[i].codec)
+            return (int64_t)((uintptr_t)w->at[i] % 64) / s->operands[i].code_bytes;
+    return 0;
+}
+
 POP_INLINE char *pop_strided_lanes(const pop_strided_walk *w, int operand)
 {
     const pop_strided_operand *o = w->spec->operands + operand;
+    if (o->streams && !o->codec) return w->buffers + o->lanes + pop_strided_behind(w) * o->lane_bytes;
     return o->mode == POP_DIRECT && !o->codec && !o->held ? w->at[operand] : w->buffers + o->lanes;
 }
 

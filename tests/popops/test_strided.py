@@ -214,6 +214,7 @@ def test_results_past_the_caches_are_the_same_wherever_they_lie(fmt, misaligned,
     numbers = [cast(rng.integers(-8, 9, count).astype(np.float32), fmt) for _ in range(2)]
     due = [cast(row, fmt, overflow="nan") for row in weighted([values(x) for x in numbers], outputs)]
     bytes_of = [x.codes if isinstance(x, QuarterArray) else x for x in numbers]
+    bytes_of = [np.concatenate([x[:apart], x])[apart:] for apart, x in zip((misaligned + 3, 7), bytes_of, strict=True)]
     rooms = [np.zeros(count + 40, x.dtype) for x in bytes_of]
     held = [room[misaligned:misaligned + count] for room in rooms]
     if in_place:
