@@ -311,6 +311,34 @@ def test_ends_of_bags_are_checked_when_a_call_is_kept_too():
             popops.embedding_bag(x, indices, np.array(begins))
 
 
+@pytest.mark.parametrize("fmt", FORMATS, ids=str)
+@pytest.mark.parametrize("columns", [1, 7, 64, 100])
+def test_bags_of_any_format_are_sums_in_order(fmt, columns):
+    x, indices = numbers(50, columns, fmt=fmt), RNG.integers(0, 50, (9, 30))
+    wide, due = popops.cast(x, "float32"), np.zeros((9, columns), np.float32)
+    for k in range(30):
+        due += wide[indices[:, k]]
+    np.testing.assert_array_equal(popops.embedding_bag(x, indices, out_dtype="float32"), due)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "uint32", "int64", "uint64"])
+@pytest.mark.parametrize("entries", [100, 1 << 20])
+@pytest.mark.parametrize("policy", ["clip", "skip", "wrap", "zero"])
+def test_single_numbers_are_added_in_order(dtype, entries, policy):
+    x, updates = np.zeros(entries, np.float32), numbers(3000)
+    indices = RNG.integers(0, min(entries, np.iinfo(dtype).max), 3000).astype(dtype)
+    indices[2000] = np.iinfo(dtype).max
+    places = [place_of(int(i), entries, policy) for i in indices]
+    due = x.copy()
+    for place, update in zip(places, updates, strict=True):
+        if isinstance(place, int):
+            due[place] += np.float32(-2) * update
+    for threads in (1, 2):
+        with thread_limit(threads):
+            got = popops.multi_update_add(x, updates, indices, -2, index_policy=policy)
+            np.testing.assert_array_equal(got, due)
+
+
 def test_a_weighted_bag_is_its_rows_times_their_weights():
     x, weights = numbers(9, 700, fmt=FP16), numbers(2, 3)
     indices = np.array([[8, 0, 8], [1, 2, 3]])

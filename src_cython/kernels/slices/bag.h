@@ -2,25 +2,8 @@
  * indices; each bag is rounded once. */
 #ifndef POP_SLICES_BAG_H
 #define POP_SLICES_BAG_H
+#include "formats/codec.h"
 #include "kernels/slices/update.h"
-
-/* A strip of columns, whose sums stay in registers while all slices are added. */
-#define POP_BAG_STRIP(width)                                                                                          \
-    for (; at + (width) <= n; at += (width)) {                                                                        \
-        float held[width];                                                                                            \
-        memcpy(held, sums + at, sizeof held);                                                                         \
-        for (int64_t i = 0; i < slices; i++) {                                                                        \
-            const pop_any_f32 *x = (const pop_any_f32 *)(const void *)(table + offset[i]) + at;                       \
-            if (at == 0 && i + ahead < known) pop_ask_for(table + offset[i + ahead], 4 * n, ahead);                   \
-            if (at == 0 && ahead != POP_SLICES_AHEAD_NEAR) pop_begin_row(table + offset[i], 4 * n);                   \
-            if (weights) {                                                                                            \
-                for (int k = 0; k < (width); k++) held[k] += weights[i] * x[k];                                       \
-            } else {                                                                                                  \
-                for (int k = 0; k < (width); k++) held[k] += x[k];                                                    \
-            }                                                                                                         \
-        }                                                                                                             \
-        memcpy(sums + at, held, sizeof held);                                                                         \
-    }
 
 /* Lookups that are resolved, of this bag and those behind it, so that rows are asked for from one bag to the next. */
 typedef struct pop_bag_ahead {
@@ -29,14 +12,57 @@ typedef struct pop_bag_ahead {
     int64_t *bad;       /* where it is told that an index was bad, or NULL */
 } pop_bag_ahead;
 
-/* Runs of n FP32 numbers that lie one after another, at so many of the known places, which are all good. */
-static void pop_bag_add(const int64_t *offset, int64_t slices, int64_t known, int64_t ahead, const char *table,
-                        const float *weights, int64_t n, float *restrict sums)
+/* Slices of a bag: at so many of the known places, which are all good. */
+typedef struct pop_bag_places {
+    const int64_t *offset;
+    int64_t slices, known, ahead;
+    const float *weights; /* or NULL */
+} pop_bag_places;
+
+/* A strip of `count` columns, which so many vectors hold, from column `at` of n on: sums stay in registers while all slices are
+ * added. */
+POP_INLINE void pop_bag_strip(const pop_format *f, int vectors, const pop_bag_places *p, const char *table, int64_t at, int64_t n,
+                              int64_t count, float *sums)
+{
+    const int64_t bytes = pop_bytes(f);
+    pop_v_f held[64 / POP_LANES];
+    for (int v = 0; v < vectors; v++)
+        held[v] = count < POP_LANES ? pop_v_decode_part(&POP_F32, (const char *)sums, count) : pop_v_load_f(sums + v * POP_LANES);
+    for (int64_t i = 0; i < p->slices; i++) {
+        const char *row = table + p->offset[i];
+        if (at == 0 && i + p->ahead < p->known) pop_ask_for(table + p->offset[i + p->ahead], bytes * n, p->ahead);
+        if (at == 0 && p->ahead != POP_SLICES_AHEAD_NEAR) pop_begin_row(row, bytes * n);
+        const pop_v_f weight = pop_v_splat(p->weights ? p->weights[i] : 1.0f);
+        for (int v = 0; v < vectors; v++) {
+            const char *from = row + (at + v * POP_LANES) * bytes;
+            const pop_v_f x = count < POP_LANES ? pop_v_decode_part(f, from, count) : pop_v_decode(f, from);
+            held[v] += p->weights ? weight * x : x;
+        }
+    }
+    for (int v = 0; v < vectors; v++) {
+        if (count < POP_LANES) memcpy(sums, &held[v], (size_t)count * sizeof *sums);
+        else pop_v_store_f(sums + v * POP_LANES, held[v]);
+    }
+}
+
+/* Runs of n numbers of a format that lie one after another. */
+POP_INLINE void pop_bag_add_of(const pop_format *f, const pop_bag_places *p, const char *table, int64_t n, float *sums)
 {
     int64_t at = 0;
-    POP_BAG_STRIP(64)
-    POP_BAG_STRIP(16)
-    POP_BAG_STRIP(1)
+    for (; at + 64 <= n; at += 64) pop_bag_strip(f, 64 / POP_LANES, p, table, at, n, 64, sums + at);
+    for (; at + POP_LANES <= n; at += POP_LANES) pop_bag_strip(f, 1, p, table, at, n, POP_LANES, sums + at);
+    if (at < n) pop_bag_strip(f, 1, p, table, at, n, n - at, sums + at);
+}
+
+/* The same of the table's format, if that is FP32, FP16 or BF16; else nothing is done. */
+static int pop_bag_add(const pop_slices *s, const pop_bag_places *p, const char *table, int64_t n, float *sums)
+{
+    const pop_format *f = &s->read.from;
+    if (!s->decode) pop_bag_add_of(&POP_F32, p, table, n, sums);
+    else if (pop_is_f16(f)) pop_bag_add_of(&POP_F16, p, table, n, sums);
+    else if (f->mantissa_bits == 7 && pop_is_short_f32(f)) pop_bag_add_of(&POP_BF16, p, table, n, sums);
+    else return 0;
+    return 1;
 }
 
 /* Slices `first` to `end` of a run of `here` elements, to sums. Returns how many there are. */
@@ -57,9 +83,9 @@ static int64_t pop_bag_run(const pop_slices *s, const pop_tile *tile, pop_bag_ah
         }
         const int64_t *offset = ahead->r.offset + (lookup - ahead->first), known = ahead->first + ahead->r.n - lookup;
         slices = pop_least(known < ahead->end - lookup && known > 2 * next_rows ? known - next_rows : known, end - lookup);
-        if (ahead->r.good && s->row && !s->decode && s->update == POP_UPDATE_ADD) {
-            pop_bag_add(offset, slices, known, next_rows, tile->operands[0] + at * w->table, s->weighted ? weights + lookup : NULL,
-                        here, sums);
+        const pop_bag_places places = {offset, slices, known, next_rows, s->weighted ? weights + lookup : NULL};
+        if (ahead->r.good && s->row && s->update == POP_UPDATE_ADD
+            && pop_bag_add(s, &places, tile->operands[0] + at * w->table, here, sums)) {
             count += slices;
             continue;
         }

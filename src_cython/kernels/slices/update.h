@@ -150,6 +150,44 @@ static void pop_put_rows(const pop_slices *s, const pop_putting *p, const pop_re
     }
 }
 
+/* Single FP32 numbers that are added, of which a call each would take longer than the sum. */
+static void pop_add_numbers(const pop_slices *s, const pop_putting *p, const pop_resolved *r, int64_t n, char *table, const char *from)
+{
+    const int64_t stride = s->axes[s->axes_count - 1].other;
+    const float factor = s->factor;
+    for (int64_t i = 0; i < n; i++, from += stride) {
+        const int64_t next = i + p->ahead;
+        if (p->far && next < r->n && POP_IS_PLACE(r->offset[next])) __builtin_prefetch(table + r->offset[next], 1);
+        if (!POP_IS_PLACE(r->offset[i]) || !pop_is_own(p, r->place[i])) continue;
+        pop_any_f32 *to = (pop_any_f32 *)(void *)(table + r->offset[i]);
+        *to += factor * *(const pop_any_f32 *)(const void *)from;
+    }
+}
+
+/* The same of indices that are read one after another, of all places. Returns how many lookups were done: none from a bad one on. */
+#define POP_ADD_STRAIGHT(index)                                                                                       \
+    for (int64_t i = 0; i < s->lookups; i++) {                                                                        \
+        index v, later;                                                                                               \
+        memcpy(&v, p + i * (int64_t)sizeof v, sizeof v);                                                              \
+        memcpy(&later, p + pop_least(i + ahead, s->lookups - 1) * (int64_t)sizeof v, sizeof v);                       \
+        if (ahead && (uint64_t)(int64_t)later < limit) __builtin_prefetch(table + (int64_t)later * step, 1);          \
+        if ((uint64_t)(int64_t)v >= limit) return i;                                                                  \
+        pop_any_f32 *to = (pop_any_f32 *)(void *)(table + (int64_t)v * step);                                         \
+        *to += factor * ((const pop_any_f32 *)(const void *)updates)[i];                                              \
+    }                                                                                                                 \
+    return s->lookups;
+
+static int64_t pop_add_straight(const pop_slices *s, const char *p, char *table, const char *updates, int64_t ahead)
+{
+    const uint64_t limit = (uint64_t)s->components->limit;
+    const int64_t step = s->components->step;
+    const float factor = s->factor;
+    if (s->index_bytes == 4) {
+        POP_ADD_STRAIGHT(int32_t)
+    }
+    POP_ADD_STRAIGHT(int64_t)
+}
+
 /* Lookups of places `first` to `end`, one after another. */
 static void pop_update_each(pop_updating *u, char *table, const char *indices, int64_t first, int64_t end)
 {
@@ -159,11 +197,15 @@ static void pop_update_each(pop_updating *u, char *table, const char *indices, i
     const pop_putting p = {first, end - first, ahead, s->row / s->table_bytes, sets ? NULL : POP_COMBINES[s->element][s->update],
                            ahead != POP_SLICES_AHEAD_NEAR, sets && pop_slices_streams(s, table)};
     pop_resolved r;
+    int64_t lookup = 0, n;
     u->lookups = NULL, u->count = 1;
-    for (int64_t lookup = 0, n; lookup < s->lookups; lookup += n) {
+    if (rows && p.combine == pop_add_f32 && first == 0 && pop_is_straight(s) && end >= s->components->limit && s->index_bytes >= 4)
+        lookup = pop_add_straight(s, indices, table, u->updates, p.far ? ahead : 0);
+    for (; lookup < s->lookups; lookup += n) {
         pop_resolve(s, indices, &r, lookup, s->lookups - lookup, 1);
         n = rows ? pop_slices_turn(&r, s->lookups - lookup, ahead) : r.n;
-        if (rows) pop_put_rows(s, &p, &r, n, table, u->updates + r.other);
+        if (rows && p.elements == 1 && p.combine == pop_add_f32) pop_add_numbers(s, &p, &r, n, table, u->updates + r.other);
+        else if (rows) pop_put_rows(s, &p, &r, n, table, u->updates + r.other);
         for (int64_t i = 0; i < n && !rows; i++) {
             if (!POP_IS_PLACE(r.offset[i]) || !pop_is_own(&p, r.place[i])) continue;
             u->other = r.other + i * s->axes[s->axes_count - 1].other;
