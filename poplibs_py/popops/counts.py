@@ -154,7 +154,8 @@ def bincount(x: Any, weights: Any = None, *, minlength: int = 0, target: Target 
     numbers = array_argument("x", x, "an array of whole numbers").array
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
         raise bad_type("x", f"{numbers.dtype} of shape {numbers.shape}", "an array of whole numbers, of one axis")
-    if numbers.size and (int(numbers.min()) < 0 or int(numbers.max()) >= _MOST_BINS):
+    wide = numbers.astype(np.int64, copy=False)
+    if numbers.size and int(wide.view(np.uint64).max()) >= _MOST_BINS:  # negative ones are, too
         raise bad_argument("x", f"numbers from {numbers.min()} to {numbers.max()}", f"0 to {_MOST_BINS - 1}")
     added: Array | None = None
     if weights is not None:
@@ -164,7 +165,7 @@ def bincount(x: Any, weights: Any = None, *, minlength: int = 0, target: Target 
         with np.errstate(invalid="ignore"):  # signalling NaNs
             added = held.astype(np.float64)
     with np.errstate(all="ignore"):
-        made = np.bincount(numbers.astype(np.int64, copy=False), added, least)
+        made = np.bincount(wide, added, least)
         counts = made if added is None else made.astype(np.float32)
     receiver: Receiver = new_result(counts.shape, counts.dtype)
     receiver.array[...] = counts
