@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Self
 
-from ..errors import InvalidArgumentError, InvalidOptionError, described, real, whole
+from ..errors import InvalidArgumentError, InvalidOptionError, described, one_of, real, whole
 from ..target.types import data_type
 from .options import check_mapping, number, parsed
 
@@ -126,6 +126,7 @@ class PlannerOptions:
     @classmethod
     def checked(cls, spelling: str, name: str, value: object) -> Any:
         """Return the value of a field as it is kept, or raise in the name of its spelling."""
+        one_of("name", name, tuple(cls.checks()))
         return cls.checks()[name](spelling, value)
 
     @classmethod

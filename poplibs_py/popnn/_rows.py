@@ -34,8 +34,6 @@ _TOGETHER_BYTES = 1 << 20  # of rows that are taken together
 _TOGETHER = ((256, 8), (1024, 4))  # elements of rows, and how many are done at once, in kernels/rows/walk.h and sums.h
 _POWERS, _BRIEF = ("softmax", "log_softmax", "cross_entropy"), 2  # POP_BRIEF, in kernels/rows/softmax.h
 _COLUMNS_LEAST = 16  # rows side by side that are taken as columns
-_STRIP, _COLUMN_BYTES = 64, 3 * 8 + 5 * 4  # POP_STRIP, and numbers of a column, in kernels/rows/columns.h
-_COLUMN_LANES = 3 * 64 * _STRIP * 4  # three kinds, POP_ROW_LANES of a strip
 EACH_SEGMENT = 2  # POP_EACH_SEGMENT of kernels/rows/walk.h
 _WIDE: dict[str, tuple[int, ...]] = {
     "softmax": (0, 2), "log_softmax": (0, 2), "softmax_grad": (0, 1, 2), "log_softmax_grad": (0, 1, 2),
@@ -184,7 +182,8 @@ def _lowered(p: RowsParams, threads: int) -> tuple[ComputeSet, int, int, Any, Se
     arena = 0 if taken == FP32 else _line(4 * n * next((rows for most, rows in _TOGETHER if n <= most), 1))
     spec["n"], spec["segments"] = n, max(1, outer[0][0]) if outer else 1
     if columns:
-        kept, reduced, arena = columns.kept, columns.reduced, _COLUMN_LANES + (columns.unit + _STRIP) * _COLUMN_BYTES
+        kept, reduced = columns.kept, columns.reduced
+        arena = _line((columns.unit + selection.kernel.block[0]) * selection.kernel.grain[2])
         spec["unit"], spec["sharing"], spec["interval"] = columns.unit, columns.sharing, columns.interval
     spec["kept_count"], spec["reduced_count"] = len(kept), len(reduced)
     spec["scale"], spec["factor"], spec["epsilon"], spec["centred"] = p.scale, p.factor, p.epsilon, p.centred
@@ -248,7 +247,8 @@ def _columns(p: RowsParams, kept: Axes, reduced: Axes, outer: int) -> _Columns |
     first = wide[0][1].element
     single = all(x is None or x.single for k, x in enumerate(p.operands) if k not in _WIDE[p.body])
     alike = single and all(x.element == first and not x.exponent for _, x in wide)
-    if not alike or not any(k.op == p.body + "_columns" and k.formats == first.name for k in kernels("rows")):
+    strip = next((k.block[0] for k in kernels("rows") if k.op == p.body + "_columns" and k.formats == first.name), 0)
+    if not alike or not strip:
         return None
 
     def beside(axis: tuple[int, tuple[int, ...]]) -> bool:
@@ -259,10 +259,10 @@ def _columns(p: RowsParams, kept: Axes, reduced: Axes, outer: int) -> _Columns |
 
     last, (size, steps) = kept[-1], reduced[0]
     if beside(last) and (not outer or EACH_SEGMENT not in [x.single for x in p.operands if x is not None]):
-        found = _Columns(first, kept, reduced, _STRIP, 1, 1)
+        found = _Columns(first, kept, reduced, strip, 1, 1)
     elif outer and beside(reduced[0]):
         groups = last[0] if within(reduced[0], last[1]) else 1
-        merged, unit = kept[:-1] if groups > 1 else kept, size * max(1, _STRIP // max(1, size))
+        merged, unit = kept[:-1] if groups > 1 else kept, size * max(1, strip // max(1, size))
         found = _Columns(first, [*merged, (groups * size, steps)], reduced[1:], min(unit, groups * size), size, 1)
     elif outer and beside(last) and within(last, steps):
         both = last[0] * size

@@ -103,7 +103,7 @@ def _normalising(x: Array, offsets: Array, scales: Array, result: Array, factor:
     for c in range(3):
         steps.call(fused, lambda p, o, s: (p * factor - o) * s, pixels[..., c], less[c, ...], times[c, ...],
                    out=made[..., c])
-    steps.copy(np.zeros(made.shape[:-1], made.dtype), made[..., 3])
+    steps.copy(np.broadcast_to(np.zeros((), made.dtype), made.shape[:-1]), made[..., 3])
     return steps.made()
 
 

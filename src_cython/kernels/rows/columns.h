@@ -9,6 +9,10 @@
 #define POP_STRIP_DEPTH 4 /* places of one lane that are added at a time */
 #define POP_STRIP_AHEAD 16 /* places that are asked for before they are read */
 
+#define POP_COLUMN_NUMBERS 5
+#define POP_COLUMN_BYTES (POP_BACK_SUMS * sizeof(double) + POP_COLUMN_NUMBERS * sizeof(float))
+#define POP_STRIP_LANES (POP_BACK_SUMS * POP_ROW_LANES * POP_STRIP * sizeof(float)) /* bytes */
+
 enum { POP_STRIP_SUM, POP_STRIP_SQUARES, POP_STRIP_BACK };
 
 /* Columns of one unit: what is read at `x` and `g` and written at `to`, bytes from place to place and from one outer segment to
@@ -64,9 +68,10 @@ static void pop_strip_begin(pop_strip *t, int x, int g, int gamma, int64_t numbe
     t->x = pop_strip_place(t, o + x), t->g = pop_strip_place(t, o + g), t->to = pop_strip_place(t, o + 3);
     t->x_step = o[x].reduced[last], t->g_step = o[g].reduced[last], t->to_step = o[3].reduced[last];
     for (int k = 0; k < POP_BACK_SUMS; k++, room += columns * sizeof(double)) t->sums[k] = (double *)(void *)room;
-    float **numbers[] = {&t->mean, &t->inverse, &t->gamma, &t->beta, &t->share};
-    for (int k = 0; k < POP_LENGTH(numbers); k++, room += columns * sizeof(float)) *numbers[k] = (float *)(void *)room;
-    for (int k = 0; k < POP_BACK_SUMS; k++, room += POP_ROW_LANES * POP_STRIP * sizeof(float)) t->lanes[k] = (float *)(void *)room;
+    float **numbers[POP_COLUMN_NUMBERS] = {&t->mean, &t->inverse, &t->gamma, &t->beta, &t->share};
+    for (int k = 0; k < POP_COLUMN_NUMBERS; k++, room += columns * sizeof(float)) *numbers[k] = (float *)(void *)room;
+    room = t->tile->scratch + s->codes + 4 * POP_ROWS_CODES;
+    for (int k = 0; k < POP_BACK_SUMS; k++, room += POP_STRIP_LANES / POP_BACK_SUMS) t->lanes[k] = (float *)(void *)room;
     pop_strip_read(t, gamma, 1.0f, t->gamma);
 }
 

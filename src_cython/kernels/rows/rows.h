@@ -43,8 +43,12 @@ POP_STRIP_BODIES(bf16, BF16)
     {#name, formats, #name "_" #suffix, POP_FUNCTION(pop_rows_##name##_##suffix), {1, 1, 1},                           \
      {1, unit, 4 * POP_ROWS_CODES}, POP_CONSISTENT},
 
+/* Of columns the grain's depth is a column's bytes in the arena, the block's rows are columns of a strip. */
+#define POP_ROWS_COLUMN(name, suffix, formats)                                                                         \
+    {#name, formats, #name "_" #suffix, POP_FUNCTION(pop_rows_##name##_##suffix), {1, 1, POP_COLUMN_BYTES},            \
+     {POP_STRIP, 1, 4 * POP_ROWS_CODES + POP_STRIP_LANES}, POP_CONSISTENT},
 #define POP_ROWS_COLUMNS(suffix, formats) \
-    POP_ROWS_ROW(norm_columns, 1, 0, -1, suffix, formats) POP_ROWS_ROW(norm_grad_columns, 1, 0, -1, suffix, formats)
+    POP_ROWS_COLUMN(norm_columns, suffix, formats) POP_ROWS_COLUMN(norm_grad_columns, suffix, formats)
 
 static const pop_kernel POP_ROWS_KERNELS[] = {
     POP_ROWS_BODIES(POP_ROWS_ROW, f32, "float32") POP_ROWS_COLUMNS(f32, "float32")
