@@ -14,7 +14,7 @@ from ...kernels import select
 from ...kernels.records import dtype_of, format_facts, infinite_overflow, kernel_format
 from ...program import Executable, Segment, host_program, spread
 from . import _gemm
-from ._gemm import ITEM, SPEC, Mode
+from ._gemm import ITEM, SPEC, Mode, Sums
 from .options import ACTIVATIONS
 from .params import MatrixLayout
 from .plan import (
@@ -213,6 +213,8 @@ def kernel_record(plan: GemmPlan, a_operand: int = _A, b_operand: int = _B) -> A
     s["elements"], s["depth"], s["depth_grain"] = plan.elements, p.k, plan.kernel.grain[2]
     s["row_grain"] = plan.kernel.grain[0]
     s["rows_at_once"], s["cols_at_once"], _ = plan.kernel.block
+    if plan.kernel.op == "multiply_dots" and plan.a_mode == Mode.DIRECT and plan.sums == Sums.IN_PLACE:
+        s["rows_at_once"] = plan.mc  # sums along the depth are a row's alone: one call of the kernel for a block
     s["mc"], s["nc"], s["kc"], s["packed_rows"] = plan.mc, plan.nc, plan.kc, plan.packed_rows
     s["round_depth"], s["round_lap"] = HALF_PARTIALS_DEPTH, max(1, p.k)
     s["sums"], s["sums_at"], s["sums_row"] = plan.sums, plan.offset("sums"), sums_pitch(plan, plan.nc)

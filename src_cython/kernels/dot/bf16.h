@@ -22,7 +22,7 @@ static const pop_kernel POP_PRODUCT_KERNELS[] = {
     POP_LINES("bf16_8x48", 8, 48),
     POP_LINES("bf16_14x32", 14, 32),
     POP_LINES("bf16_2x128", 2, 128),
-    {"multiply_dots", "bfloat16", "bf16_dots", POP_FUNCTION(pop_multiply_dots_bf16), {1, 1, 2}, {64, 4, 32}, 0},
+    {"multiply_dots", "bfloat16", "bf16_dots", POP_FUNCTION(pop_multiply_dots_bf16), {1, 1, 2}, {8, 4, 32}, 0},
 };
 #undef POP_LINES
 #endif

@@ -32,11 +32,11 @@ static const pop_kernel POP_PRODUCT_KERNELS[] = {
     POP_LINES("fma512_6x64", 6, 64),
     POP_LINES("fma512_8x48", 8, 48),
     POP_LINES("fma512_2x128", 2, 128),
-    {"multiply_dots", "float32", "fma512_dots", POP_FUNCTION(pop_multiply_dots_fma512), {1, 1, 1}, {64, 4, 16}, 0},
+    {"multiply_dots", "float32", "fma512_dots", POP_FUNCTION(pop_multiply_dots_fma512), {1, 1, 1}, {8, 4, 16}, 0},
     {"multiply_dots", "float16,float32", "fma512_dots_f16", POP_FUNCTION(pop_multiply_dots_fma512_f16), {1, 1, 1},
-     {64, 4, 16}, 0},
+     {8, 4, 16}, 0},
     {"multiply_dots", "bfloat16,float32", "fma512_dots_bf16", POP_FUNCTION(pop_multiply_dots_fma512_bf16), {1, 1, 1},
-     {64, 4, 16}, 0},
+     {8, 4, 16}, 0},
 };
 #undef POP_LINES
 #endif
