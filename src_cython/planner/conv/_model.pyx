@@ -8,7 +8,7 @@ from libc.stdint cimport int64_t
 from libc.string cimport memset
 
 from poplibs_py.planner._search cimport CYCLES, DIFFERENCE, MEASURES, NEVER, TEMP, TILES, UNLIMITED, Point, Search
-from poplibs_py.exchange cimport cycles_to_receive
+from poplibs_py.exchange cimport cycles_to_receive  # no-cython-lint
 from poplibs_py.whole cimport cdiv, imax, imin
 
 include "planner/conv/records.pxi"
