@@ -39,6 +39,8 @@ def add_bias(acts: Any, bias: Any, *, layout: str = "NCHW", target: Target | str
     bias : array_like [C]
     layout : {"NCHW", "NHWC"}, optional
         Order of the axes.
+    target : Target or str, optional
+        The machine; by default this CPU, which alone does it.
 
     Returns
     -------
@@ -87,6 +89,8 @@ def convolution_bias_update(deltas: Any, bias: Any, scale: float, *, layout: str
         Multiplies the gradient: minus the learning rate.
     layout : {"NCHW", "NHWC"}, optional
         Order of the axes of `deltas`.
+    target : Target or str, optional
+        The machine; by default this CPU, which alone does it.
 
     Returns
     -------

@@ -47,6 +47,8 @@ def linspace(left: float, right: float, count: int, *, dtype: object = None, out
         float32 (default), float16 or bfloat16. Beside an `out` it must be the format of that.
     out : array [count], optional
         Where they go.
+    target : Target or str, optional
+        The machine; by default this CPU, which alone does it.
 
     Returns
     -------
@@ -98,6 +100,8 @@ def meshgrid2d(x: Any, y: Any, *, out: Any = None, target: Target | str | None =
         Of any of this library's formats; lists become float32.
     out : tuple of two arrays [ny, nx], optional
         Where they go, in the formats of `x` and `y`.
+    target : Target or str, optional
+        The machine; by default this CPU, which alone does it.
 
     Returns
     -------

@@ -298,6 +298,8 @@ def batch_normalise(x: Any, multiplicand: Any, addend: Any, *, out: Any = None, 
         Where the result goes, of any strides; it may overlap the operands.
     out_dtype : Format, dtype or str, optional
         The result's format; by default that of `out`. Without one: what the format of `x` gives.
+    target : Target or str, optional
+        The machine; by default this CPU, which alone does it.
 
     Returns
     -------

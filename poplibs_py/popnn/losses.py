@@ -166,6 +166,8 @@ def cross_entropy(logits: Any, labels: Any, weights: Any = None, *, label_smooth
         Where the results go.
     out_dtype : Format, dtype or str, optional
         Of both results; by default what the operands' formats give.
+    target : Target or str, optional
+        The machine; by default this CPU, which alone does it.
 
     Returns
     -------

@@ -228,6 +228,8 @@ def roi_align(data: Any, rois: Any, batch_index: Any, aligned_height: int, align
         Where the result goes, of any strides; it may overlap `data`.
     out_dtype : Format, dtype or str, optional
         The result's format; by default that of `out`, or that of `data`, or float16 where that is FP8.
+    target : Target or str, optional
+        The machine; by default this CPU, which alone does it.
 
     Returns
     -------
@@ -276,6 +278,8 @@ def roi_align_input_gradient(grad: Any, rois: Any, batch_index: Any, x_shape: Se
         Where the result goes, of any strides; it may overlap `grad`.
     out_dtype : Format, dtype or str, optional
         The result's format; by default that of `out`, or that of `grad`, or float16 where that is FP8.
+    target : Target or str, optional
+        The machine; by default this CPU, which alone does it.
 
     Returns
     -------

@@ -133,6 +133,8 @@ def bincount(x: Any, weights: Any = None, *, minlength: int = 0, target: Target 
         float32, float16 or bfloat16 numbers, or integers: what each counts.
     minlength : int, optional
         The least number of bins.
+    target : Target or str, optional
+        The machine; by default this CPU, which alone does it.
 
     Returns
     -------

@@ -113,6 +113,8 @@ def triangular_solve_grad(grad: Any, a: Any, x: Any, *, left_side: bool = True, 
         Where the gradients go; they may overlap the operands.
     out_dtype : dtype, Format or str, optional
         float32, float16 or bfloat16; by default what the operands' formats give.
+    target : Target or str, optional
+        The machine; by default this CPU, which alone does it.
 
     Returns
     -------

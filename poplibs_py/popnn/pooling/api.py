@@ -147,6 +147,8 @@ def max_pool_with_indices(x: Any, kernel: int | Sequence[int] | None = None, *, 
         Where the maxima and their places go.
     out_dtype : Format, dtype or str, optional
         The maxima's format; by default that of `x`, or float16 where that is FP8.
+    target : Target or str, optional
+        The machine; by default this CPU, which alone does it.
 
     Returns
     -------
@@ -273,6 +275,8 @@ def pool_indices_gradient(grad: Any, indices: Any, x_shape: Sequence[int], *, la
         Where the result goes, of any strides; it may overlap operands.
     out_dtype : Format, dtype or str, optional
         The result's format; by default that of `out`, or that of `grad`, or float16 where that is FP8.
+    target : Target or str, optional
+        The machine; by default this CPU, which alone does it.
 
     Returns
     -------
