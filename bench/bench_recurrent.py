@@ -1,4 +1,4 @@
-"""Recurrent layers beside torch's: forward, and forward with all gradients.
+"""Recurrent layers beside torch's, and in FP32 onnxruntime's: forward, and forward with all gradients.
 
 One process, one thread (``POPLIBS_BENCH_THREADS``), each call made in turn, so that a noisy machine is as noisy for
 both: compare medians of a group. Flops are those of the products, three times as many with gradients.
@@ -74,6 +74,28 @@ def torchs(cell: str, size: int, batch: int, dtype: str, gradients: bool, steps:
     return call
 
 
+def onnxruntimes(cell: str, size: int, batch: int, steps: int = STEPS) -> Callable[[], Any]:
+    """The forward pass of a session of onnxruntime, which packs weights once."""
+    import onnx
+    import onnxruntime
+
+    held, make = state_of(cell, size, "float32"), onnx.helper
+    weights = {"W": held["weight_ih_l0"], "R": held["weight_hh_l0"],
+               "B": np.concatenate([held["bias_ih_l0"], held["bias_hh_l0"]])}
+    how = {"hidden_size": size} | ({"linear_before_reset": 1} if cell == "gru" else {})
+    graph = make.make_graph(
+        [make.make_node(cell.upper(), ["X", *weights], ["Y"], **how)], cell,
+        [make.make_tensor_value_info("X", onnx.TensorProto.FLOAT, [steps, batch, size])],
+        [make.make_tensor_value_info("Y", onnx.TensorProto.FLOAT, None)],
+        [onnx.numpy_helper.from_array(w[None], name) for name, w in weights.items()])
+    model = make.make_model(graph, opset_imports=[make.make_opsetid("", 14)], ir_version=8)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    x = np.random.default_rng(2).standard_normal((steps, batch, size)).astype(np.float32)
+    return lambda: session.run(["Y"], {"X": x})
+
+
 def checked(cell: str, dtype: str) -> None:
     """Check a short sequence before it is timed."""
     [(layer,)] = popnn.from_torch(state_of(cell, 64, dtype), cell)
@@ -105,8 +127,18 @@ def bench_torch(cell, size, batch, dtype, gradients, measure, benchmark):
             format_name=dtype, library="torch")
 
 
+@every[0]
+@every[1]
+def bench_onnxruntime(cell, size, batch, measure, benchmark):
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    benchmark.group = f"{cell} {size} x {batch} float32"
+    measure(onnxruntimes(cell, size, batch), flops=flops_of(cell, size, batch, False), format_name="float32",
+            library="onnxruntime")
+
+
 def main() -> None:
-    """Print rates and the ratio to torch, both in turn, medians of 7."""
+    """Print rates and the ratios to the others, all in turn, medians of 7."""
     from poplibs_py.report.peers import limited_threads
 
     with limited_threads(1):
@@ -116,17 +148,21 @@ def main() -> None:
                     for gradients in (False, True):
                         steps = STEPS if size * batch < 10000 else STEPS // 5
                         given = cell, size, batch, dtype, gradients, steps
-                        calls, times = (ours(*given), torchs(*given)), ([], [])
+                        calls, times = [ours(*given), torchs(*given)], [[], [], []]
+                        if dtype == "float32" and not gradients:
+                            calls.append(onnxruntimes(cell, size, batch, steps))
                         for turn in range(8):
-                            for call, taken in zip(calls, times, strict=True):
+                            for call, taken in zip(calls, times, strict=False):
                                 began = perf_counter()
                                 call()
                                 if turn:
                                     taken.append(perf_counter() - began)
-                        mine, other = (median(taken) for taken in times)
+                        mine, other, third = (median(taken or [0.0]) for taken in times)
+                        more = f", to onnxruntime {third / mine:.2f}" if third else ""
                         rate = flops_of(cell, size, batch, gradients, steps) / 1e9
                         print(f"{cell} {size} x {batch} {dtype}{', gradients' if gradients else ''}: GFLOP/s "
-                              f"{rate / mine:.1f}, torch {rate / other:.1f}; ratio {other / mine:.2f}", flush=True)
+                              f"{rate / mine:.1f}, torch {rate / other:.1f}; ratio {other / mine:.2f}{more}",
+                              flush=True)
 
 
 if __name__ == "__main__":
