@@ -21,14 +21,20 @@ from ..log import tell
 from ..ops.one_kernel import OneKernel, shared
 from ..program import Executable, Program, threads_for
 
-__all__ = ["BLOCK", "ReduceParams", "Way", "lower", "lower_histogram", "lower_scan", "merged_axes"]
+__all__ = ["BLOCK", "ITEM", "THREAD_ELEMENTS", "ReduceParams", "Way", "filled_rows", "lower", "lower_scan",
+           "merged_axes"]
 
 BLOCK = 512
 """Elements of a row that are reduced in FP32: POP_BLOCK."""
 
-_AXIS, _SPEC, _ITEM = dtype_of("pop_reduce_axis"), dtype_of("pop_reduce"), dtype_of("pop_reduce_item")
+THREAD_ELEMENTS = 1 << 16
+"""Elements that are worth a thread."""
+
+ITEM = dtype_of("pop_reduce_item")
+"""A record of work."""
+
+_AXIS, _SPEC = dtype_of("pop_reduce_axis"), dtype_of("pop_reduce")
 _STATES, _FINISHES = numbers_of("state"), numbers_of("finish")
-_THREAD_ELEMENTS = 1 << 16  # that are worth a thread
 _NARROW = 8  # columns: fewer are gathered
 _NEAREST = numbers_of("rounding")["nearest-even"]
 
@@ -187,27 +193,18 @@ def lower_scan(params: ReduceParams, threads: int) -> OneKernel:
     units, strip = int(spec["outputs"][0]), selection.kernel.block
     if column >= 0:
         units = units // kept[-1].extent * -(-kept[-1].extent // strip[1])
-    threads = threads_for(prod(p.shape), _THREAD_ELEMENTS, min(threads, units))
-    scanned = shared(selection.kernel, _ITEM, spec, units, threads)
+    threads = threads_for(prod(p.shape), THREAD_ELEMENTS, min(threads, units))
+    scanned = shared(selection.kernel, ITEM, spec, units, threads)
     program = Program((scanned,), 2, threads, strip[2], tables=(spec, *tables))
     return OneKernel(params, program.executable(threads), selection, (lower_scan, (params, threads)),
                      {"walk": "columns" if column >= 0 else "rows"}, p.way.kernel)
 
 
-@lru_cache(maxsize=1024)
-def lower_histogram(params: ReduceParams, bins: int, magnitudes: bool, threads: int) -> OneKernel:
-    """Return the program of a histogram: its operands are the numbers, the counts and the levels."""
-    p = params
+def filled_rows(p: ReduceParams) -> tuple[Array, list[Array]]:
+    """Return the record of what goes through all elements of an operand, and the tables that it points to."""
     reduced = _merged([_Axis(n, s) for n, s in zip(p.shape, p.strides, strict=True)]) or [_Axis(1, p.format.itemsize)]
-    direct, room = p.format == FP32 and not p.exponent, select("reduce", "merge", "any").kernel.block[2]
-    spec, tables = _fill(p, [_Axis(1, 0, 1)], reduced, direct, False, 0)
-    spec["outputs"], spec["magnitudes"] = bins, magnitudes
-    threads = threads_for(p.row, _THREAD_ELEMENTS, threads)
-    selection, merge = select("reduce", "histogram", "any"), select("reduce", "histogram_merge", "any").kernel
-    steps = shared(selection.kernel, _ITEM, spec, p.row, threads), shared(merge, _ITEM, spec, threads, 1)
-    program = Program(steps, 3, threads, room, 4 * bins * threads, tables=(spec, *tables))
-    return OneKernel(params, program.executable(threads), selection,
-                     (lower_histogram, (params, bins, magnitudes, threads)), {"walk": "rows"}, p.way.kernel)
+    direct = not isinstance(p.format, Format) or (p.format == FP32 and not p.exponent)
+    return _fill(p, [_Axis(1, 0, 1)], reduced, direct, False, 0)
 
 
 def _executable(p: ReduceParams, spec: Array, tables: list[Array], kernel: Kernel, merge: Kernel, kept: list[_Axis],
@@ -216,10 +213,10 @@ def _executable(p: ReduceParams, spec: Array, tables: list[Array], kernel: Kerne
     units = outputs * segments
     if by_columns:
         units = units // kept[-1].extent * -(-kept[-1].extent // merge.block[1])
-    threads = threads_for(p.row * outputs, _THREAD_ELEMENTS, min(threads, units))
-    steps = [shared(kernel, _ITEM, spec, units, threads)]
+    threads = threads_for(p.row * outputs, THREAD_ELEMENTS, min(threads, units))
+    steps = [shared(kernel, ITEM, spec, units, threads)]
     if segments > 1:
-        steps.append(shared(merge, _ITEM, spec, outputs, min(threads, outputs)))
+        steps.append(shared(merge, ITEM, spec, outputs, min(threads, outputs)))
     buffered = by_columns or spec["decode"][0] or spec["run"][0] < p.row
     program = Program(tuple(steps), 2, threads, merge.block[2] if buffered else 0,
                       16 * units_of_state(segments, outputs), tables=(spec, *tables))

@@ -8,16 +8,16 @@ import numpy as np
 
 from ..config import settings
 from ..errors import bad_argument, bad_type, flag, whole
-from ..formats import Array
-from ..ops import RESULT, Operand, Receiver, Request, host_target, modelled_target, new_result, on_tiles, op, receive
+from ..formats import BF16, FP16, FP32, Array
+from ..ops import RESULT, Operand, Request, host_target, modelled_target, new_result, on_tiles, op, receive
 from ..ops import argument as array_argument
-from ..ops.numpy_ops import told
 from ..ops.one_kernel import OneKernel
 from ..program import Executable, Sequence
 from ..target import Target
 from ..target.types import type_of
-from ._reduce import ReduceParams, Way, lower_histogram
-from ._reductions import counted_source, program_request
+from ._counting import lower_bincount, lower_greatest, lower_histogram
+from ._reduce import ReduceParams, Way
+from ._reductions import counted_source, program_request, source_of
 from ._request import has_scale
 from .binary import gt, neq
 from .reduce_plan import plan_histogram
@@ -25,8 +25,10 @@ from .sequence import SequenceBuilder
 
 __all__ = ["bincount", "histogram"]
 
-_COUNTS = np.dtype(np.uint32)
+_COUNTS, _COUNTED = np.dtype(np.uint32), np.dtype(np.int64)
+_BINCOUNT = Way("bincount", "sum", "plain")
 _MOST_BINS = 1 << 28
+_WEIGHTS = "float32, float16, bfloat16 or integer numbers"
 _ASCENDING = "ascending numbers"
 
 
@@ -143,7 +145,7 @@ def bincount(x: Any, weights: Any = None, *, minlength: int = 0, target: Target 
 
     Notes
     -----
-    Weights are added by NumPy, in float64 and ascending order, and rounded to float32 once.
+    Weights are added in float64 and ascending order, and rounded to float32 once.
 
     Examples
     --------
@@ -153,31 +155,39 @@ def bincount(x: Any, weights: Any = None, *, minlength: int = 0, target: Target 
     """
     host_target(target, "popops.bincount")
     least = whole("minlength", minlength, 0, _MOST_BINS)
-    numbers = array_argument("x", x, "an array of whole numbers").array
-    if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
-        raise bad_type("x", f"{numbers.dtype} of shape {numbers.shape}", "an array of whole numbers, of one axis")
-    wide = numbers.astype(np.int64, copy=False)
-    if numbers.size and int(wide.view(np.uint64).max()) >= _MOST_BINS:  # negative ones are, too
+    numbers = array_argument("x", x, "an array of whole numbers")
+    dtype = numbers.array.dtype
+    if numbers.array.ndim != 1 or dtype.kind not in "iu" or not dtype.isnative:
+        told = dtype if dtype.isnative else dtype.str
+        raise bad_type("x", f"{told} of shape {numbers.shape}", "an array of whole numbers, of one axis")
+    added = None if weights is None else _weights(weights).in_c_order()
+    if added is not None and added.shape != numbers.shape:
+        raise bad_argument("weights", f"shape {added.shape}", f"shape {numbers.shape}, that of x")
+    made = _COUNTED if added is None else FP32.dtype
+    params = ReduceParams(_BINCOUNT, dtype, 0, numbers.shape, numbers.array.strides, (0,), made, 0, 1.0, False)
+    bins = max(least, _greatest(numbers.array, params) + 1)
+    program = lower_bincount(params, max(1, bins), None if added is None else added.format or added.array.dtype,
+                             settings.num_threads)
+    operands = (numbers, RESULT) if added is None else (numbers, RESULT, added)
+    return Request(program.executable, operands, new_result((bins,), made), program.told, keep=False)
+
+
+def _greatest(numbers: Array, params: ReduceParams) -> int:
+    """The greatest of whole numbers, -1 of none; or raise where there are others than bins."""
+    if not numbers.size:
+        return -1
+    program = lower_greatest(params, settings.num_threads).executable
+    found = np.zeros(program.threads, np.int64)
+    program(numbers, found)
+    if found.min() < 0 or found.max() >= _MOST_BINS:
         raise bad_argument("x", f"numbers from {numbers.min()} to {numbers.max()}", f"0 to {_MOST_BINS - 1}")
-    added: Array | None = None
-    if weights is not None:
-        held = _weights(weights)
-        if held.shape != numbers.shape:
-            raise bad_argument("weights", f"shape {held.shape}", f"shape {numbers.shape}, that of x")
-        with np.errstate(invalid="ignore"):  # signalling NaNs
-            added = held.astype(np.float64)
-    with np.errstate(all="ignore"):
-        made = np.bincount(wide, added, least)
-        counts = made if added is None else made.astype(np.float32)
-    receiver: Receiver = new_result(counts.shape, counts.dtype)
-    receiver.array[...] = counts
-    return Request(None, (), receiver, told("bincount", numbers.shape, numbers.dtype), keep=False)
+    return int(found.max())
 
 
-def _weights(weights: Any) -> Array:
-    """Weights as an array."""
-    held = array_argument("weights", weights, "an array of numbers", np.float32).array
-    if (held.dtype.kind not in "iuf" and held.dtype.name != "bfloat16") or held.dtype == np.float64:
-        hint = '; see its astype("float32")' if held.dtype == np.float64 else ""
-        raise bad_type("weights", f"dtype {held.dtype}", "float32, float16, bfloat16 or integer numbers" + hint)
+def _weights(weights: Any) -> Operand:
+    """Weights as an operand."""
+    held = source_of(weights, "weights", _WEIGHTS)
+    dtype = held.array.dtype
+    if held.format not in (FP32, FP16, BF16) and dtype.kind not in "iu":
+        raise bad_type("weights", f"dtype {dtype}", _WEIGHTS)
     return held

@@ -16,7 +16,8 @@ from poplibs_py.kernels import Selection, kernels
 from poplibs_py.kernels import select as taken
 from poplibs_py.ops import catalogue
 from poplibs_py.popops import reductions
-from poplibs_py.popops._reduce import BLOCK, ReduceParams, Way, lower, lower_histogram, lower_scan
+from poplibs_py.popops._counting import lower_bincount, lower_greatest, lower_histogram
+from poplibs_py.popops._reduce import BLOCK, ReduceParams, Way, lower, lower_scan
 from poplibs_py.popops.cast import cast
 from poplibs_py.popops.reduce_bound import roundings
 from poplibs_py.program import forget_calls
@@ -72,8 +73,8 @@ STATES = {"moments": ("moments", "spread"), "logsumexp": ("log", "log"), "argmax
           "argmin": ("argmin", "index"), "prod": ("product", "plain"), "min": ("min", "plain")}
 
 
-@pytest.mark.parametrize("kernel", [k for k in kernels("reduce") if k.formats != "any" and k.op != "scan"],
-                         ids=lambda k: k.label)
+@pytest.mark.parametrize("kernel", [k for k in kernels("reduce") if k.formats != "any"
+                                    and k.op not in ("scan", "weighted")], ids=lambda k: k.label)
 def test_levels_give_the_same_bits(kernel, monkeypatch):
     state, finish = STATES.get(kernel.op, ("compensated", "plain") if "compensated" in kernel.op else
                                ("sum", "plain") if kernel.op.endswith("sum") else ("max", "plain"))
@@ -115,7 +116,9 @@ def test_running_reductions_and_counts_are_the_same_at_each_level(level, monkeyp
     whole = RNG.integers(-2**31, 2**31, x.shape)
     scans = popops.cumulative_sum, popops.cumulative_prod, popops.cumulative_max
     calls = [lambda f=f, y=y, axis=axis: f(y, axis) for f in scans for y in (x, whole) for axis in (0, 1)]
-    calls.append(lambda: popops.histogram(x, levels))
+    even = np.linspace(-2, 2, 99, dtype=np.float32)
+    calls += [lambda: popops.histogram(x, levels), lambda: popops.histogram(x, even)]
+    calls += [lambda w=w: popops.bincount(whole[:, 0] & 511, w) for w in (None, x[:, 0], whole[:, 1])]
     due = [bits(call()) for call in calls]
 
     def select(family, op, formats):
@@ -123,7 +126,9 @@ def test_running_reductions_and_counts_are_the_same_at_each_level(level, monkeyp
         return Selection(found[0], ()) if found else taken(family, op, formats)
 
     monkeypatch.setattr("poplibs_py.popops._reductions.lower_scan", lower_scan.__wrapped__)
-    monkeypatch.setattr("poplibs_py.popops.counts.lower_histogram", lower_histogram.__wrapped__)
+    for lowered in (lower_histogram, lower_bincount, lower_greatest):
+        monkeypatch.setattr(f"poplibs_py.popops.counts.{lowered.__name__}", lowered.__wrapped__)
+    monkeypatch.setattr("poplibs_py.popops._counting.select", select)
     monkeypatch.setattr("poplibs_py.popops._reduce.select", select)
     forget_calls()
     assert [bits(call()) for call in calls] == due
@@ -389,17 +394,60 @@ def test_levels_are_those_of_each_call():
         assert (held == 7).all()
 
 
+@pytest.mark.parametrize("levels", [
+    np.linspace(-1, 1, 255), np.linspace(0, 1e-40, 9), [-3e38, 0, 3e38], [-math.inf, 0, 1], [0, 1, math.inf], [0.5] * 3,
+    [-0.0], [0.0, 1.0], [*np.linspace(0, 1, 63), 1e6], np.linspace(0, 1, 2047), np.linspace(0, 1, 5000),
+    np.float32(1) + np.arange(9) * np.finfo(np.float32).eps], ids=str)
+def test_levels_lie_as_they_like(levels):
+    levels = np.float32(levels)
+    ends = np.float32([0.0, -0.0, math.nan, math.inf, -math.inf, 3e38, -3e38, 1e-45])
+    x = np.concatenate([numbers((20_000,)), levels, np.nextafter(levels, np.float32(-math.inf)), ends])
+    for magnitudes in (False, True):
+        for n in (9, len(x)):
+            testing.check("histogram", x[-n:], levels, absolute_of_input=magnitudes)
+
+
 def test_whole_numbers_are_counted():
+    for bins in (1, 300, 4096, 4097, 70_000):
+        x = RNG.integers(0, bins, 5000)
+        for n in (0, 1, 5, 5000):
+            due = np.bincount(x[:n], minlength=bins + 3)
+            np.testing.assert_array_equal(popops.bincount(x[:n], minlength=bins + 3), due)
+        np.testing.assert_array_equal(popops.bincount(x[::-3]), np.bincount(x[::-3]))
+    for kind in "bBhHiIqQ":
+        small = (x & 127).astype(kind)
+        for read in (small, small[::2]):
+            np.testing.assert_array_equal(popops.bincount(read), np.bincount(read.astype(np.int64)))
+
+
+def test_weights_are_added():
     x = RNG.integers(0, 300, 5000)
-    weights = numbers((5000,), BF16)
-    np.testing.assert_array_equal(popops.bincount(x.astype(np.uint16), minlength=400), np.bincount(x, minlength=400))
-    np.testing.assert_array_equal(popops.bincount(x, weights),
-                                  np.bincount(x, weights.astype(np.float64)).astype(np.float32))
-    for wrong, message in (([-1, 2], "x: got numbers from -1"), (np.float32([1]), "x: got float32 of shape")):
+    whole = RNG.integers(-2**40, 2**40, 5000)
+    numbered = [numbers((5000,), fmt) for fmt in (FP32, FP16, BF16)]
+    for weights in (*numbered, whole, whole.astype(np.uint64), whole.astype("h")):
+        due = np.bincount(x, weights.astype(np.float64)).astype(np.float32)
+        np.testing.assert_array_equal(popops.bincount(x, weights), due)
+        np.testing.assert_array_equal(popops.bincount(x[::-1].astype(np.uint16), weights[::-1]),
+                                      np.bincount(x[::-1], weights[::-1].astype(np.float64)).astype(np.float32))
+    many, weights = RNG.integers(0, 1000, 300_000), numbers((300_000,))
+    due = popops.bincount(many), popops.bincount(many, weights)
+    for threads in (1, 3):
+        with thread_limit(threads):
+            np.testing.assert_array_equal(popops.bincount(many), due[0])
+            np.testing.assert_array_equal(popops.bincount(many, weights), due[1])
+
+
+def test_what_cannot_be_counted():
+    for wrong, message in (([-1, 2], "x: got numbers from -1"), (np.float32([1]), "x: got float32 of shape"),
+                           (np.array([1, 2**64 - 1], "Q"), "x: got numbers from 1 to 18446744073709551615"),
+                           (np.array([2**28]), "x: got numbers from"), (np.array([1], ">i4"), "x: got >i4 of shape")):
         with pytest.raises((InvalidArgumentError, InvalidTypeError), match="^" + message):
             popops.bincount(wrong)
     with pytest.raises(InvalidArgumentError, match=r"^weights: got shape"):
         popops.bincount([1, 2], [1.0])
+    for weights in (np.ones(2), np.ones(2, bool), np.ones(2, np.complex64)):
+        with pytest.raises(InvalidTypeError, match=r"^weights: got dtype"):
+            popops.bincount([1, 2], weights)
 
 
 def test_many_reductions():

@@ -7,7 +7,7 @@
  * FP32, FP16 and BF16 are read as they lie; other formats are decoded on the way (walk.h). */
 #ifndef POP_REDUCE_H
 #define POP_REDUCE_H
-#include "kernels/reduce/histogram.h"
+#include "kernels/reduce/counts.h"
 #include "kernels/reduce/scan.h"
 
 /* A kernel: name, the body of the first pass, that of the second. */
@@ -62,12 +62,18 @@ POP_REDUCE_EACH_FORMAT(POP_REDUCE_PLACES, argmin, min)
     {"scan", format, "scan_" #suffix, POP_FUNCTION(pop_scan_##suffix##_vertex), {1, 1, 1},                            \
      {1, POP_STRIP, sizeof(pop_scan_room)}, POP_CONSISTENT},
 
+#define POP_COUNT_KERNEL(op, format, function)                                                                        \
+    {op, format, #function, POP_FUNCTION(pop_##function##_vertex), {1, 1, 1},                                         \
+     {POP_COUNT_TABLES, POP_COUNT_NEAR, sizeof(pop_count_room)}, POP_CONSISTENT}, /* what the lowering must know */
+
 static const pop_kernel POP_REDUCE_KERNELS[] = {
     POP_REDUCE_OPS(POP_REDUCE_ROWS) POP_REDUCE_ROWS(moments) POP_REDUCE_ROWS(logsumexp) POP_REDUCE_ROWS(argmax)
     POP_REDUCE_ROWS(argmin)
     POP_SCAN_KERNEL(floats, "float32") POP_SCAN_KERNEL(signed, "int64") POP_SCAN_KERNEL(unsigned, "uint64")
-    {"histogram", "any", "histogram", POP_FUNCTION(pop_histogram_vertex), {1, 1, 1}, {1, 1, 1}, POP_CONSISTENT},
-    {"histogram_merge", "any", "histogram_merge", POP_FUNCTION(pop_histogram_merge), {1, 1, 1}, {1, 1, 1}, POP_CONSISTENT},
+    POP_COUNT_KERNEL("weighted", "float32", weighted_float) POP_COUNT_KERNEL("weighted", "int64", weighted_int64_t)
+    POP_COUNT_KERNEL("weighted", "uint64", weighted_uint64_t) POP_COUNT_KERNEL("greatest", "any", greatest)
+    POP_COUNT_KERNEL("bincount", "any", bincount) POP_COUNT_KERNEL("histogram", "any", histogram)
+    {"count_merge", "any", "count_merge", POP_FUNCTION(pop_count_merge), {1, 1, 1}, {1, 1, 1}, POP_CONSISTENT},
     {"merge", "any", "merge", POP_FUNCTION(pop_reduce_merge), {1, 1, 1},
      {POP_SEGMENT, POP_STRIP, sizeof(pop_reduce_room)}, POP_CONSISTENT}, /* what the lowering must know */
 };
