@@ -205,17 +205,23 @@ static void pop_conv_gather(const pop_conv_spec *p, const char *from, const int6
     else pop_conv_gather_of(1, from, taps, inner, p->w_inner, first, n, codes);
 }
 
-/* The weights of `depth` numbers, 16 each, to words of two BF16 numbers, of which they are both; returns their end. */
-static char *pop_conv_pair(char *panel, int64_t depth)
+/* The weights of `depth` numbers, 16 each, to words of two BF16 numbers, of which they are both: numbers i and i + `apart`
+ * of each 2 * apart, or i and zeros where those are `rows` * apart and end; returns the words' end. */
+static char *pop_conv_pair(char *panel, int64_t depth, int64_t apart, int64_t rows)
 {
-    for (int64_t i = 0; i < depth / 2; i++) {
-        uint32_t rows[2][POP_CONV_WIDE];
-        memcpy(rows, panel + 128 * i, sizeof rows);
-        for (int64_t lane = 0; lane < POP_CONV_WIDE; lane++)
-            rows[0][lane] = rows[0][lane] >> 16 | (rows[1][lane] & 0xffff0000u);
-        memcpy(panel + 64 * i, rows, 64);
-    }
-    return panel + 64 * (depth / 2);
+    char *to = panel;
+    for (int64_t first = 0; first < depth; first += rows * apart)
+        for (int64_t row = 0; row < rows; row += 2)
+            for (int64_t i = 0; i < apart; i++, to += 64) {
+                const char *from = panel + 64 * (first + row * apart + i);
+                uint32_t words[2][POP_CONV_WIDE] = {{0}};
+                memcpy(words[0], from, 64);
+                if (row + 1 < rows) memcpy(words[1], from + 64 * apart, 64);
+                for (int64_t lane = 0; lane < POP_CONV_WIDE; lane++)
+                    words[0][lane] = words[0][lane] >> 16 | (words[1][lane] & 0xffff0000u);
+                memcpy(to, words, 64);
+            }
+    return to;
 }
 
 /* The panels of the item's blocks: for each vector of each block, 16 weights for every number of the depth. */
@@ -263,7 +269,9 @@ static void pop_conv_pack(const pop_conv_walk *w)
             }
             POP_CALL(pop_conv_turn, p->transpose)(room, 4 * POP_CONV_LINE, POP_CONV_WIDE, part, to + 64 * i, 64);
         }
-        to = p->pairs ? pop_conv_pair(to, depth) : to + 64 * depth;
+        if (p->pairs) to = pop_conv_pair(to, depth, 1, 2);
+        else if (p->row_pairs) to = pop_conv_pair(to, depth, p->dims[p->rank - 1].taps, p->dims[p->rank - 2].taps);
+        else to += 64 * depth;
     }
 }
 

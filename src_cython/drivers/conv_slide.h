@@ -49,7 +49,7 @@ static void pop_slide_planes(const pop_conv_walk *w, int64_t outer, const int64_
             inside &= !w->box->in_place || (place >= 0 && place < dim->end);
             x[n] += (place - w->low[d]) * w->stride[d];
         }
-        weights[n] = 64 * tile->tap_rows * tile->tap_cols * plane++;
+        weights[n] = 64 * (p->row_pairs ? (tile->tap_rows + 1) / 2 : tile->tap_rows) * tile->tap_cols * plane++;
         tile->planes += inside;
     } while (pop_conv_next(tap, zero, taps, outer));
 }
@@ -102,9 +102,10 @@ static void pop_slide_columns(const pop_conv_walk *w, pop_conv_slide *tile, cons
 static void pop_conv_slide_box(pop_conv_walk *w, char *out)
 {
     const pop_conv_spec *p = w->p;
-    const int64_t rank = p->rank, outer = rank > 2 ? rank - 2 : 0, weights = 64 * p->taps;
+    const int64_t rank = p->rank, outer = rank > 2 ? rank - 2 : 0;
     const pop_slide_dim one = {.count = 1, .taps = 1, .step = 1, .high = 1};
     const pop_slide_dim col = pop_slide_dim_of(w, rank - 1), row = rank > 1 ? pop_slide_dim_of(w, rank - 2) : one;
+    const int64_t weights = 64 * (p->row_pairs ? p->taps / row.taps * ((row.taps + 1) / 2) : p->taps);
     const int64_t some = pop_conv_least(w->item->blocks, weights < POP_SLIDE_WEIGHTS ? POP_SLIDE_WEIGHTS / weights : 1);
     int64_t *tables = (int64_t *)(void *)(w->tile->scratch + p->tables_at), *plane_x = tables + 3 * p->capacity;
     int64_t *plane_w = plane_x + p->taps, at[POP_CONV_DIMS];

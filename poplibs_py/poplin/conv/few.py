@@ -192,6 +192,11 @@ class FewPlan(PhasePlan):
         return (self.kernel.op, self.kernel.formats) == ("convolve", BF16.name)
 
     @property
+    def row_pairs(self) -> bool:
+        """Whether tiles multiply BF16 numbers of two rows of taps at once."""
+        return self.kernel.op == "slide_pairs"
+
+    @property
     def deltas(self) -> Side:
         """The weights as they are decoded where taps are many."""
         w, n = self.call.weights, self.call.params.out_channels
@@ -365,8 +370,8 @@ def plan_few(call: ConvCall, parts: tuple[Part, ...], options: GemmOptions, epil
         return None
     draft = replace(draft, over_taps=over_taps, threads=threads_of(draft.flops, target))
     if draft.slides:
-        read = call.x.format if draft.slides_in_place else FP32
-        draft = replace(draft, selection=select("conv", "slide", str(read)))
+        op = "slide_pairs" if _in_row_pairs(draft, options) else "slide"
+        draft = replace(draft, selection=select("conv", op, str(call.x.format if draft.slides_in_place else FP32)))
     elif not over_taps and _in_pairs(call, options):
         draft = replace(draft, selection=select("conv", "convolve", BF16.name))
     if p.groups == 1:
@@ -416,6 +421,12 @@ def _in_pairs(call: ConvCall, options: GemmOptions) -> bool:
     """Whether BF16 numbers of two input channels may be multiplied at once here."""
     lies_so = call.x.channel == BF16.itemsize and call.params.in_channels % 2 == 0
     return call.x.format == BF16 and lies_so and on_units(BF16, call.weights.format, options)
+
+
+def _in_row_pairs(draft: FewPlan, options: GemmOptions) -> bool:
+    """Whether BF16 numbers of two rows of taps may be multiplied at once here."""
+    call, rows = draft.call, draft.dims[-2].taps if len(draft.dims) > 1 else 1
+    return draft.slides_in_place and rows > 1 and call.x.format == BF16 and on_units(BF16, call.weights.format, options)
 
 
 def _steps(dim: FieldDim) -> int:

@@ -70,6 +70,7 @@ def _spec(plan: FewPlan) -> tuple[Array, list[Array]]:
         s["convolve"], s["pairs"] = plan.kernel.address, True
     if plan.slides:
         s["slide"], s["slide_staged"] = plan.kernel.address, select("conv", "slide", "float32").kernel.address
+        s["row_pairs"] = plan.row_pairs
     s["transpose"] = select("dot", "transpose", "cells").kernel.address
     tables = [_side(s["x"], plan.x, plan, "images"), _side(s["w"], plan.deltas, plan, "weights")]
     if plan.deltas_in_place:

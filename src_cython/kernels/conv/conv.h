@@ -25,6 +25,9 @@
 #define POP_RECORDS "records/conv.def"
 #include "records/structs.h"
 #include "kernels/conv/slide.h"
+#if POP_LEVEL >= POP_LEVEL_AVX512_BF16
+#include "kernels/conv/slide_pairs.h"
+#endif
 #include "kernels/conv/winograd.h"
 
 #define POP_CONV_LANES 16
@@ -232,6 +235,7 @@ POP_FORMATS(POP_CONV_FINISH)
 
 static const pop_kernel POP_CONV_KERNELS[] = {
 #if POP_LEVEL >= POP_LEVEL_AVX512_BF16 /* all else is a level below */
+    POP_SLIDE_PAIRS_KERNELS
     {"convolve", "bfloat16", "convolve_pairs", POP_FUNCTION(pop_conv_convolve), {1, 16, 2}, {14, 16, 2}, 0},
 #else
     POP_FORMATS(POP_CONV_FINISH_ROW)

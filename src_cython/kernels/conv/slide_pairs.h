@@ -1,0 +1,131 @@
+/* Depthwise convolution of BF16 numbers by products of pairs: two rows of taps at once, on the tiles of slide.h.
+ *
+ * A word holds the numbers of two rows of x, one below the other, and meets the words of all taps of those two rows that it
+ * is part of: words of 16 channels are made in one permutation each. Weights are words too: of rows 0 and 1, of 2 and 3 ...,
+ * the last of an odd number with zeros. Sums run over pairs of rows in order, then columns, in tiles of every size and place
+ * alike; rows and columns outside of x are left out. */
+#ifndef POP_CONV_SLIDE_PAIRS_H
+#define POP_CONV_SLIDE_PAIRS_H
+#include "kernels/conv/slide.h"
+
+enum { POP_PAIRS_BOTH, POP_PAIRS_FIRST, POP_PAIRS_SECOND }; /* which rows of a pair there are */
+
+POP_INLINE __m512bh pop_pairs_word(const char *first, const char *second, int there)
+{
+    static const int16_t side_by_side[32] = {0, 32, 1, 33, 2, 34, 3, 35, 4, 36, 5, 37, 6, 38, 7, 39,
+                                             8, 40, 9, 41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47};
+    if (there == POP_PAIRS_FIRST)
+        return (__m512bh)_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)first));
+    const __m256i below = _mm256_loadu_si256((const __m256i *)(const void *)second);
+    if (there == POP_PAIRS_SECOND) return (__m512bh)_mm512_slli_epi32(_mm512_cvtepu16_epi32(below), 16);
+    const __m512i above = _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)(const void *)first));
+    return (__m512bh)_mm512_permutex2var_epi16(above, _mm512_loadu_si512(side_by_side), _mm512_castsi256_si512(below));
+}
+
+/* Two rows of x times `taps` columns of taps; bit j of `columns` says whether column j is there. */
+POP_INLINE void pop_pairs_taps(const char *first, const char *second, int64_t col, uint64_t columns, const char *w, int taps,
+                               int cols, int step, int inside, int there, __m512 *sums)
+{
+    __m512bh weights[7];
+#pragma GCC unroll 7
+    for (int t = 0; t < taps; t++) weights[t] = (__m512bh)_mm512_loadu_si512(w + 64 * t);
+#pragma GCC unroll 19
+    for (int j = 0; j < (cols - 1) * step + taps; j++, first += col, second += col) {
+        if (!inside && !(columns >> j & 1)) continue;
+        const __m512bh word = pop_pairs_word(first, second, there);
+#pragma GCC unroll 7
+        for (int t = 0; t < taps; t++) {
+            const int c = (j - t) / step;
+            if (j >= t && (j - t) % step == 0 && c < cols) sums[c] = _mm512_dpbf16_ps(sums[c], word, weights[t]);
+        }
+    }
+}
+
+/* The same of all columns of taps: `known` of them, or one at a time. */
+POP_INLINE void pop_pairs_rows(const pop_conv_slide *b, const char *first, const char *second, uint64_t columns, const char *w,
+                               int cols, int step, int inside, int known, int there, __m512 *sums)
+{
+    if (known) {
+        pop_pairs_taps(first, second, b->x_col, columns, w, known, cols, step, inside, there, sums);
+        return;
+    }
+    for (int64_t tap = 0; tap < b->tap_cols; tap++, first += b->x_col, second += b->x_col, w += 64) {
+        const int64_t low = b->col_low - tap, high = b->col_high - tap; /* of this tap's columns */
+        const uint64_t before = low <= 0 ? 0 : low < 63 ? (1ull << low) - 1 : ~0ull;
+        columns = (high <= 0 ? 0 : high < 63 ? (1ull << high) - 1 : ~0ull) & ~before;
+        pop_pairs_taps(first, second, b->x_col, columns, w, 1, cols, step, 0, there, sums);
+    }
+}
+
+/* A row of results of a tile: `down` rows of x below the first. */
+POP_INLINE void pop_pairs_tile(const pop_conv_slide *b, const char *x, const char *w, char *to, int64_t down, int cols,
+                               int step, int inside, int known)
+{
+    const int64_t row = b->x_row, line = 64 * b->tap_cols, low = b->row_low - down, high = b->row_high - down;
+    const uint64_t before = b->col_low <= 0 ? 0 : b->col_low < 63 ? (1ull << b->col_low) - 1 : ~0ull;
+    const uint64_t columns = (b->col_high <= 0 ? 0 : b->col_high < 63 ? (1ull << b->col_high) - 1 : ~0ull) & ~before;
+    __m512 sums[7];
+#pragma GCC unroll 7
+    for (int c = 0; c < cols; c++) sums[c] = _mm512_setzero_ps();
+    for (int64_t plane = 0; plane < b->planes; plane++) {
+        const char *weights = w + b->plane_w[plane], *first = x + b->plane_x[plane] + down * row;
+        for (int64_t i = 0; i < b->tap_rows; i += 2, first += 2 * row, weights += line) {
+            const int above = i >= low && i < high, below = i + 1 < b->tap_rows && i + 1 >= low && i + 1 < high;
+#define POP_PAIRS_ROWS(there) pop_pairs_rows(b, first, first + row, columns, weights, cols, step, inside, known, there, sums)
+            if (above && below) POP_PAIRS_ROWS(POP_PAIRS_BOTH);
+            else if (above) POP_PAIRS_ROWS(POP_PAIRS_FIRST);
+            else if (below) POP_PAIRS_ROWS(POP_PAIRS_SECOND);
+#undef POP_PAIRS_ROWS
+        }
+    }
+#pragma GCC unroll 7
+    for (int c = 0; c < cols; c++) {
+        char *at = to + c * b->sums_col;
+        if (b->narrow) _mm256_storeu_si256((__m256i *)(void *)at, (__m256i)_mm512_cvtneps_pbh(sums[c]));
+        else _mm512_storeu_ps(at, sums[c]);
+    }
+}
+
+POP_INLINE void pop_pairs_blocks(const pop_conv_slide *b, int cols, int step, int inside, int known)
+{
+    for (int64_t k = 0; k < b->blocks; k++) {
+        const char *x = b->x + k * b->x_block, *w = b->w + k * b->w_block;
+        char *to = b->sums + k * b->sums_block;
+        if (b->ahead && b->planes) pop_slide_ahead(b, x + b->plane_x[0], to, (int)b->rows, cols, step);
+        for (int64_t r = 0; r < b->rows; r++)
+            pop_pairs_tile(b, x, w, to + r * b->sums_row, r * b->row_step, cols, step, inside, known);
+    }
+}
+
+POP_INLINE void pop_pairs_seven(const pop_conv_slide *b, int step, int inside)
+{
+    switch (b->tap_cols) {
+    case 3: pop_pairs_blocks(b, 7, step, inside, 3); break;
+    case 5: pop_pairs_blocks(b, 7, step, inside, 5); break;
+    case 7: pop_pairs_blocks(b, 7, step, inside, 7); break;
+    default: pop_pairs_blocks(b, 7, step, 0, 0);
+    }
+}
+
+/* Tiles of 7, 4, 2 or 1 columns. */
+POP_INLINE void pop_pairs_step(const pop_conv_slide *b, int step)
+{
+    if (b->cols == 7 && b->col_low <= 0 && b->col_high >= 6 * step + b->tap_cols) pop_pairs_seven(b, step, 1);
+    else if (b->cols == 7) pop_pairs_seven(b, step, 0);
+    else if (b->cols == 4) pop_pairs_blocks(b, 4, step, 0, 0);
+    else if (b->cols == 2) pop_pairs_blocks(b, 2, step, 0, 0);
+    else pop_pairs_blocks(b, 1, step, 0, 0);
+}
+
+static __attribute__((noinline)) void pop_slide_pairs_1(const pop_conv_slide *b) { pop_pairs_step(b, 1); }
+static __attribute__((noinline)) void pop_slide_pairs_2(const pop_conv_slide *b) { pop_pairs_step(b, 2); }
+
+static void pop_slide_pairs(const pop_conv_slide *b)
+{
+    if (b->step == 1) pop_slide_pairs_1(b);
+    else pop_slide_pairs_2(b);
+}
+
+#define POP_SLIDE_PAIRS_KERNELS \
+    {"slide_pairs", "bfloat16", "slide_pairs", POP_FUNCTION(pop_slide_pairs), {1, 16, 2}, {2, 7, 16}, 0},
+#endif
