@@ -163,7 +163,7 @@ def bincount(x: Any, weights: Any = None, *, minlength: int = 0, target: Target 
     added = None if weights is None else _weights(weights).in_c_order()
     if added is not None and added.shape != numbers.shape:
         raise bad_argument("weights", f"shape {added.shape}", f"shape {numbers.shape}, that of x")
-    made = _COUNTED if added is None else FP32.dtype
+    made = _COUNTED if added is None else np.dtype(np.float32)
     params = ReduceParams(_BINCOUNT, dtype, 0, numbers.shape, numbers.array.strides, (0,), made, 0, 1.0, False)
     bins = max(least, _greatest(numbers.array, params) + 1)
     program = lower_bincount(params, max(1, bins), None if added is None else added.format or added.array.dtype,

@@ -125,6 +125,35 @@ def test_indices_that_change_meanwhile_are_met_by_a_limit_all_the_same():
     assert np.array_equal(out[0], table[0])
 
 
+@pytest.mark.parametrize("integers", INTEGERS[2:4] + INTEGERS[6:], ids=str)
+@pytest.mark.parametrize("width", [1, 2, 4, 8, 16, 32, 64, 128])
+def test_short_rows_are_read_by_indices_one_after_another(width, integers):
+    for entries in (1, 200, 1 << 22 >> width.bit_length() - 1):  # what a core's cache does not hold, too
+        table, out = RNG.integers(0, 255, (entries, width), np.uint8), fenced((75, width), np.uint8)
+        indices = RNG.integers(0, entries, 75).astype(integers)
+        popops.gather(table, indices, out=out[0])
+        np.testing.assert_array_equal(out[0], table[indices])
+        assert (outside(out[1]) == 77).all()
+        wide = np.full((75, width + 3), 77, np.uint8)
+        popops.gather(table, indices, out=wide[:, :width])
+        np.testing.assert_array_equal(wide[:, :width], table[indices])
+        assert (wide[:, width:] == 77).all()
+        for at in (0, 5, 8, 74):
+            wrong = indices.copy()
+            wrong[at] = np.iinfo(integers).max if at % 2 else entries if integers.kind == "u" else -1
+            before = out[0].copy()
+            with pytest.raises(IndexError, match="indices"):
+                popops.gather(table, wrong, out=out[0])
+            with pytest.raises(IndexError, match="indices"):
+                popops.gather(table, wrong)
+            np.testing.assert_array_equal(out[0], before)
+            made = popops.gather(table, wrong, index_policy="zero")
+            np.testing.assert_array_equal(np.delete(made, at, 0), np.delete(table[indices], at, 0))
+            assert (made[at] == 0).all()
+            kept = popops.gather(table, wrong, index_policy="skip", out=np.full((75, width), 7, np.uint8))
+            assert (kept[at] == 7).all()
+
+
 # Order, threads, levels, memory ----------------------------------------------------------------------
 
 
@@ -137,6 +166,8 @@ def test_sums_are_made_in_order_and_rounded_once(fmt):
 
 CALLS = {
     "gather": lambda x, u, i: popops.gather(x, i),
+    "numbers": lambda x, u, i: popops.gather(x.ravel()[:600].copy(), i),
+    "added numbers": lambda x, u, i: popops.multi_update_add(x.ravel()[:600].copy(), u.ravel()[:4000].copy(), i),
     "columns": lambda x, u, i: popops.gather(x, i % x.shape[1], 1),
     "set": lambda x, u, i: popops.scatter(x, i, u),
     "add": lambda x, u, i: popops.multi_update_add(x, u, i, -2),

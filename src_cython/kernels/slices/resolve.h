@@ -136,17 +136,4 @@ static void pop_resolve(const pop_slices *s, const char *indices, pop_resolved *
         r->starts[k] = at[r->n - 1];
     }
 }
-
-/* Whether an index of a range is bad. Operands: the indices, an int64 for each share. */
-static void pop_slices_check(const void *work, const pop_tile *tile)
-{
-    const pop_slices_item *item = (const pop_slices_item *)work;
-    int64_t *bad = (int64_t *)(void *)tile->operands[1] + item->share;
-    pop_resolved r;
-    *bad = 0;
-    for (int64_t first = item->first, end = first + item->count; first < end && !*bad; first += r.n) {
-        pop_resolve(item->spec, tile->operands[0], &r, first, end - first, 0);
-        *bad = !r.good;
-    }
-}
 #endif

@@ -164,30 +164,6 @@ static void pop_add_numbers(const pop_slices *s, const pop_putting *p, const pop
     }
 }
 
-/* The same of indices that are read one after another, of all places. Returns how many lookups were done: none from a bad one on. */
-#define POP_ADD_STRAIGHT(index)                                                                                       \
-    for (int64_t i = 0; i < s->lookups; i++) {                                                                        \
-        index v, later;                                                                                               \
-        memcpy(&v, p + i * (int64_t)sizeof v, sizeof v);                                                              \
-        memcpy(&later, p + pop_least(i + ahead, s->lookups - 1) * (int64_t)sizeof v, sizeof v);                       \
-        if (ahead && (uint64_t)(int64_t)later < limit) __builtin_prefetch(table + (int64_t)later * step, 1);          \
-        if ((uint64_t)(int64_t)v >= limit) return i;                                                                  \
-        pop_any_f32 *to = (pop_any_f32 *)(void *)(table + (int64_t)v * step);                                         \
-        *to += factor * ((const pop_any_f32 *)(const void *)updates)[i];                                              \
-    }                                                                                                                 \
-    return s->lookups;
-
-static int64_t pop_add_straight(const pop_slices *s, const char *p, char *table, const char *updates, int64_t ahead)
-{
-    const uint64_t limit = (uint64_t)s->components->limit;
-    const int64_t step = s->components->step;
-    const float factor = s->factor;
-    if (s->index_bytes == 4) {
-        POP_ADD_STRAIGHT(int32_t)
-    }
-    POP_ADD_STRAIGHT(int64_t)
-}
-
 /* Lookups of places `first` to `end`, one after another. */
 static void pop_update_each(pop_updating *u, char *table, const char *indices, int64_t first, int64_t end)
 {
@@ -199,8 +175,9 @@ static void pop_update_each(pop_updating *u, char *table, const char *indices, i
     pop_resolved r;
     int64_t lookup = 0, n;
     u->lookups = NULL, u->count = 1;
-    if (rows && p.combine == pop_add_f32 && first == 0 && pop_is_straight(s) && end >= s->components->limit && s->index_bytes >= 4)
-        lookup = pop_add_straight(s, indices, table, u->updates, p.far ? ahead : 0);
+    if (rows && p.elements == 1 && p.combine == pop_add_f32 && first == 0 && pop_is_straight(s) && end >= s->components->limit &&
+        s->axes->other == s->table_bytes && s->policy != POP_INDEX_SKIP)
+        lookup = pop_add_straight(s, indices, table, u->updates, p.far ? POP_STRAIGHT_AHEAD : 0);
     for (; lookup < s->lookups; lookup += n) {
         pop_resolve(s, indices, &r, lookup, s->lookups - lookup, 1);
         n = rows ? pop_slices_turn(&r, s->lookups - lookup, ahead) : r.n;

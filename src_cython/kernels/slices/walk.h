@@ -1,7 +1,7 @@
 /* The slice of a lookup, run by run; and slices that are read. */
 #ifndef POP_SLICES_WALK_H
 #define POP_SLICES_WALK_H
-#include "kernels/slices/resolve.h"
+#include "kernels/slices/straight.h"
 #include "kernels/stream.h"
 
 #define POP_SLICES_AHEAD 24        /* lookups whose rows are asked for ahead, and of a table that a core holds */
@@ -151,46 +151,6 @@ static void pop_take_elements(const pop_slices *s, const pop_resolved *r, const 
     }
 }
 
-/* Elements where indices are read one after another: reading them and what they point to go on side by side, which on one
- * Zen 4 core takes 1.1 ns an element in the second-level cache where one after the other takes 2. Returns how many were done:
- * none of those from where an index was bad on. */
-#define POP_STRAIGHT_BODY(index, type)                                                                                \
-    for (int64_t first = 0, end; first < n; first = end) {                                                            \
-        uint64_t bad = 0;                                                                                             \
-        end = pop_least(n, first + POP_RESOLVED);                                                                     \
-        for (int64_t i = first; i < end; i++) {                                                                       \
-            index v;                                                                                                  \
-            memcpy(&v, p + i * (int64_t)sizeof v, sizeof v);                                                          \
-            const uint64_t at = (uint64_t)(int64_t)v, over = at >= limit;                                             \
-            bad |= over;                                                                                              \
-            memcpy(out + i * (int64_t)sizeof(type), table + (int64_t)(over ? 0 : at) * step, sizeof(type));           \
-        }                                                                                                             \
-        if (bad) return first;                                                                                        \
-    }                                                                                                                 \
-    return n;
-
-static int64_t pop_take_straight(const pop_slices *s, const char *p, const char *table, char *restrict out, int64_t n)
-{
-    const uint64_t limit = (uint64_t)s->components->limit;
-    const int64_t step = s->components->step;
-    switch (16 * s->index_bytes + s->table_bytes) {
-    case 16 * 4 + 2: POP_STRAIGHT_BODY(int32_t, uint16_t)
-    case 16 * 4 + 4: POP_STRAIGHT_BODY(int32_t, uint32_t)
-    case 16 * 8 + 2: POP_STRAIGHT_BODY(int64_t, uint16_t)
-    case 16 * 8 + 4: POP_STRAIGHT_BODY(int64_t, uint32_t)
-    default: return 0;
-    }
-}
-
-/* Whether lookups are of single elements, all along one axis, by one index each, none of which leaves its result as it is. */
-static int pop_is_straight(const pop_slices *s)
-{
-    const pop_slices_axis *a = s->axes;
-    return s->row == s->table_bytes && s->axes_count == 1 && s->components_count == 1 && s->components->limit > 0 &&
-           s->components->offset == 0 && a->table == 0 && a->index == s->index_bytes && a->other == s->table_bytes &&
-           s->index_signed && s->policy != POP_INDEX_SKIP;
-}
-
 typedef char __attribute__((vector_size(32), aligned(1), may_alias)) pop_row_part;
 typedef char __attribute__((vector_size(64), aligned(1), may_alias)) pop_row_line;
 
@@ -249,9 +209,9 @@ static void pop_slices_take(const void *work, const pop_tile *tile)
     pop_resolved r;
     if (bad) *bad = 0;
     int64_t done = 0, n;
-    if (pop_is_straight(s))
+    if (pop_is_straight(s) && !t.streams)
         done = pop_take_straight(s, tile->operands[1] + item->first * s->index_bytes, table,
-                                 tile->operands[2] + item->first * s->table_bytes, item->count);
+                                 tile->operands[2] + item->first * t.stride, item->count, t.far ? POP_STRAIGHT_AHEAD : 0);
     for (int64_t first = item->first + done, end = item->first + item->count; first < end; first += n) {
         pop_resolve(s, tile->operands[1], &r, first, end - first, 0);
         n = s->row && !elements ? pop_slices_turn(&r, end - first, t.ahead) : r.n;
