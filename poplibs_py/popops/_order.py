@@ -27,6 +27,7 @@ LONGEST = (1 << 32) - 1
 _AXIS, _SPEC, _ITEM = dtype_of("pop_sort_axis"), dtype_of("pop_sort"), dtype_of("pop_sort_item")
 _THREAD_ELEMENTS = 1 << 14  # that are worth a thread
 _CHUNK, _SPARE, _COUNTED = 512, 64, 1 << 17  # POP_CHUNK, POP_SPARE, POP_COUNTED_WORDS
+_BLOCK_BYTES, _BLOCK_BYTES_EACH = 8 * 128 + 64, 16  # POP_BLOCK_BYTES
 _ALL = (1 << 32) - 1
 
 
@@ -122,7 +123,10 @@ def arena_bytes(p: OrderParams) -> int:
         return n * (8 + 3 * max(4, size))
     room = 2 * p.k + _SPARE
     held = n if size == 8 or room >= n else room + _CHUNK
-    return 16 * (held + 8) + (8 * n if size == 8 else 0)
+    beside = 8 * n if size == 8 else _BLOCK_BYTES + _BLOCK_BYTES_EACH * p.k
+    if size < 8 and (size == 1 or p.strides[p.axis] != size):
+        beside += n * max(2, size)
+    return 16 * (held + 8) + beside
 
 
 def _kept(p: OrderParams) -> tuple[Array, int]:
@@ -147,7 +151,7 @@ def key_facts(element: Any) -> tuple[dict[str, int], Array, Array]:
     """
     nothing, bits = np.zeros(0, np.uint8), 8 * int(element.itemsize)
     if bits == 8:
-        return {}, *_of_bytes(element)
+        return {"last": _ALL}, *_of_bytes(element)
     sign = 1 << (bits - 1)
     if not isinstance(element, Format):
         facts = {"sign": sign if element.kind == "i" else 0, "last": _ALL, "zero_step": 0}

@@ -2,108 +2,7 @@
  * inverted where the greatest are best, above its place. Words differ, so that any way of sorting them is stable. */
 #ifndef POP_SORT_ORDER_H
 #define POP_SORT_ORDER_H
-#include "kernels/sort/keys.h"
-
-#define POP_SPARE 64 /* words that are kept beside twice k, before all but the best k are dropped */
-#define POP_FIRST_PARTS 64 /* parts of a chunk whose best keys give the first limit */
-
-#if POP_LEVEL >= POP_LEVEL_AVX512
-/* Words of the lanes of m, one after another; a vector more is written over. */
-POP_INLINE int64_t pop_keep_lanes(__mmask16 m, __m512i keys, __m512i places, uint64_t *words)
-{
-    const __m512i upper = _mm512_maskz_compress_epi32(m, keys), lower = _mm512_maskz_compress_epi32(m, places);
-    const int64_t count = __builtin_popcount(m);
-    _mm512_storeu_si512(words, _mm512_or_si512(_mm512_slli_epi64(_mm512_cvtepu32_epi64(_mm512_castsi512_si256(upper)), 32),
-                                               _mm512_cvtepu32_epi64(_mm512_castsi512_si256(lower))));
-    if (count > 8)
-        _mm512_storeu_si512(words + 8,
-                            _mm512_or_si512(_mm512_slli_epi64(_mm512_cvtepu32_epi64(_mm512_extracti64x4_epi64(upper, 1)), 32),
-                                            _mm512_cvtepu32_epi64(_mm512_extracti64x4_epi64(lower, 1))));
-    return count;
-}
-#endif
-
-/* Words of keys from place `first` on that are below a limit, to `words`, which has room for all; return how many. */
-static int64_t pop_keep_below(const uint32_t *keys, int64_t n, int64_t first, uint32_t limit, uint64_t *words)
-{
-    int64_t count = 0, i = 0;
-#if POP_LEVEL >= POP_LEVEL_AVX512
-    const __m512i bound = _mm512_set1_epi32((int)limit), sixteen = _mm512_set1_epi32(16);
-    __m512i places = _mm512_add_epi32(_mm512_set1_epi32((int)first),
-                                      _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0));
-    for (; i + 16 <= n; i += 16, places = _mm512_add_epi32(places, sixteen)) {
-        const __m512i some = _mm512_loadu_si512(keys + i);
-        const __mmask16 m = _mm512_cmplt_epu32_mask(some, bound);
-        if (m) count += pop_keep_lanes(m, some, places, words + count);
-    }
-#endif
-    for (; i < n; i++)
-        if (keys[i] < limit) words[count++] = (uint64_t)keys[i] << 32 | (uint64_t)(first + i);
-    return count;
-}
-
-/* The one best word. */
-static uint64_t pop_best(const pop_sort *s, const char *from, uint32_t invert, uint32_t *keys)
-{
-    uint64_t best = UINT64_MAX;
-    for (int64_t at = 0, n; at < s->n; at += n) {
-        uint32_t least = UINT32_MAX;
-        n = s->n - at < POP_CHUNK ? s->n - at : POP_CHUNK;
-        pop_keys(s, from + at * s->stride, 1, invert, n, keys);
-        for (int64_t i = 0; i < n; i++) least = keys[i] < least ? keys[i] : least;
-        if (at && least >= best >> 32) continue;
-        int64_t place = 0;
-        while (keys[place] != least) place++;
-        best = (uint64_t)least << 32 | (uint64_t)(at + place);
-    }
-    return best;
-}
-
-/* A limit below which at least k of n keys are, and few more: the k-th best of what is best of each of 64 parts. 0 if there is none. */
-static uint32_t pop_first_limit(const uint32_t *restrict keys, int64_t n, int64_t k)
-{
-    uint32_t best[POP_FIRST_PARTS], tmp[POP_FIRST_PARTS];
-    memset(best, 0xff, sizeof best);
-    int64_t i = 0;
-    for (; i + POP_FIRST_PARTS <= n; i += POP_FIRST_PARTS)
-        for (int j = 0; j < POP_FIRST_PARTS; j++) best[j] = keys[i + j] < best[j] ? keys[i + j] : best[j];
-    for (int j = 0; i + j < n; j++) best[j] = keys[i + j] < best[j] ? keys[i + j] : best[j];
-    pop_least_32(best, POP_FIRST_PARTS, k, tmp);
-    return best[k - 1] + 1;
-}
-
-/* The best k words in order, of rows of numbers of up to four bytes. */
-static void pop_best_words(const pop_sort *s, const char *from, uint64_t *words, uint64_t *tmp)
-{
-    const uint32_t invert = s->descending ? UINT32_MAX : 0;
-    uint32_t keys[POP_CHUNK];
-    const int64_t room = 2 * s->k + POP_SPARE;
-    int64_t held = 0, chunk = POP_CHUNK;
-    uint32_t limit = 0;
-    int limited = 0;
-    const int few = room < s->n && s->k <= POP_FIRST_PARTS / 2;
-    if (s->k == 1 && s->n > 1) {
-        words[0] = pop_best(s, from, invert, keys);
-        return;
-    }
-    if (!few && room < s->n && room < chunk) chunk = room;
-    for (int64_t at = 0, n; at < s->n; at += n) {
-        n = s->n - at < chunk ? s->n - at : chunk;
-        pop_keys(s, from + at * s->stride, 1, invert, n, keys);
-        if (few && at == 0) limit = pop_first_limit(keys, n, s->k), limited = limit != 0;
-        if (limited) {
-            held += pop_keep_below(keys, n, at, limit, words + held);
-        } else {
-            for (int64_t i = 0; i < n; i++) words[held + i] = (uint64_t)keys[i] << 32 | (uint64_t)(at + i);
-            held += n;
-        }
-        if (room < s->n && held >= room) {
-            pop_least_64(words, held, s->k, tmp, 0);
-            held = s->k, limit = (uint32_t)(words[held - 1] >> 32), limited = 1, chunk = POP_CHUNK;
-        }
-    }
-    pop_least_64(words, held, s->k, tmp, room < s->n ? 0 : 32);
-}
+#include "kernels/sort/best.h"
 
 /* Words that are equal above their places, by the bits of their keys that those left out. */
 static void pop_order_run(uint64_t *words, int64_t n, const uint64_t *keys, uint64_t left_out, uint64_t *tmp)
@@ -184,7 +83,7 @@ static void pop_order_vertex(const void *work, const pop_tile *tile)
         const pop_sort_row row = pop_sort_row_at(s, tile->operands[0], s->others < 0 ? NULL : tile->operands[2], i);
         char *out = tile->operands[1];
         if (s->code_bytes == 8) pop_order_wide(s, row.from, words, tmp, wide);
-        else pop_best_words(s, row.from, words, tmp);
+        else pop_best_words(s, row.from, words, tmp, (uint32_t *)(void *)wide);
         if (s->values < 0 && s->others < 0 && !s->backwards && s->out_step == 1) {
             int64_t *to = (int64_t *)(void *)(out + s->indices) + row.out;
             for (int64_t j = 0, k = s->k; j < k; j++) to[j] = (int64_t)(words[j] & 0xffffffffu);

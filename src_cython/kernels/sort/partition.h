@@ -41,7 +41,7 @@ static void pop_partition_vertex(const void *work, const pop_tile *tile)
             memcpy(wide + n, wide, (size_t)n * sizeof *wide);
             pop_parted_64(wide, pop_word_at_64(wide + n, n, s->kth, wide + 2 * n), n, places);
         } else {
-            pop_keys(s, row.from, 1, 0, n, keys);
+            pop_keys(s, row.from, 1, n, keys);
             memcpy(keys + n, keys, (size_t)n * sizeof *keys);
             pop_parted_32(keys, pop_word_at_32(keys + n, n, s->kth, keys + 2 * n), n, places);
         }

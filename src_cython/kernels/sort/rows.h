@@ -72,7 +72,7 @@ static void pop_sort_vertex(const void *work, const pop_tile *tile)
                 memcpy(to + j * step * 8, &code, 8);
             }
         } else {
-            pop_keys(s, row.from, 0, 0, s->n, keys);
+            pop_keys(s, row.from, 0, s->n, keys);
             pop_least_32(keys, s->n, s->n, keys + s->n + 16);
             if (bytes == 2 && step == 1) pop_write_codes(s, keys, to, 1, 2);
             else if (bytes == 2) pop_write_codes(s, keys, to, step, 2);

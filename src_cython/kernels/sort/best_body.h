@@ -1,0 +1,168 @@
+/* The best of a row of codes of 16 or 32 bits that lie one after another, expanded for both: see best.h. `down`: greater keys are
+ * better. A line is 64 bytes of codes at every level. */
+
+typedef POP_B_CODE POP_B(line) __attribute__((vector_size(POP_LINE_BYTES), aligned(4)));
+typedef POP_B_SIGNED POP_B(signed_line) __attribute__((vector_size(POP_LINE_BYTES), aligned(4)));
+
+#define POP_B_LANES ((int64_t)(POP_LINE_BYTES / sizeof(POP_B_CODE)))
+#define POP_B_ONES ((POP_B_CODE)-1)
+
+/* The keys of a line, zeros and NaNs not yet one. */
+POP_INLINE POP_B(line) POP_B(keys)(pop_coding c, const POP_B_CODE *codes)
+{
+    POP_B(line) v;
+    memcpy(&v, codes, sizeof v);
+    v ^= (POP_B(line))((POP_B(signed_line))v >> (8 * (int)sizeof(POP_B_CODE) - 1)) & (POP_B_CODE)c.flips;
+    return v + (POP_B_CODE)(c.sign - c.turn);
+}
+
+POP_INLINE POP_B(line) POP_B(better)(POP_B(line) a, POP_B(line) b, int down)
+{
+#if POP_LEVEL >= POP_LEVEL_AVX512
+    return (POP_B(line))(down ? POP_B_MAX((__m512i)a, (__m512i)b) : POP_B_MIN((__m512i)a, (__m512i)b));
+#else
+    const POP_B(line) first = down ? (POP_B(line))(a > b) : (POP_B(line))(a < b);
+    return (a & first) | (b & ~first);
+#endif
+}
+
+/* In each lane the best key of a block. */
+POP_INLINE POP_B(line) POP_B(block)(pop_coding c, const POP_B_CODE *codes, int64_t span, int down)
+{
+    POP_B(line) best = POP_B(keys)(c, codes);
+    for (int64_t i = 1; i < span; i++) best = POP_B(better)(best, POP_B(keys)(c, codes + i * POP_B_LANES), down);
+    return best;
+}
+
+#if POP_LEVEL >= POP_LEVEL_AVX512
+/* The better of what two shuffles of two vectors put into each lane. */
+#define POP_B_JOIN(a, b, first, second) (__m512i) POP_B(better)((POP_B(line))first(a, b), (POP_B(line))second(a, b), down)
+#define POP_B_EVEN(a, b) _mm512_shuffle_i32x4(a, b, 0x88)
+#define POP_B_ODD(a, b) _mm512_shuffle_i32x4(a, b, 0xdd)
+
+/* Of 16 blocks from b on, or of the last as many times as there are fewer, the best of each. */
+POP_INLINE __m512i POP_B(sixteen)(pop_coding c, const POP_B_CODE *codes, int64_t b, int64_t last, int64_t span, int down)
+{
+    __m512i v[16];
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i++) {
+        const int64_t at = b + i < last ? b + i : last;
+        v[i] = (__m512i)POP_B(block)(c, codes + at * span * POP_B_LANES, span, down);
+        if (i & 1) v[i / 2] = POP_B_JOIN(v[i - 1], v[i], _mm512_unpacklo_epi32, _mm512_unpackhi_epi32);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) v[i] = POP_B_JOIN(v[2 * i], v[2 * i + 1], _mm512_unpacklo_epi64, _mm512_unpackhi_epi64);
+    v[0] = POP_B_JOIN(v[0], v[1], POP_B_EVEN, POP_B_ODD), v[1] = POP_B_JOIN(v[2], v[3], POP_B_EVEN, POP_B_ODD);
+    v[0] = POP_B_JOIN(v[0], v[1], POP_B_EVEN, POP_B_ODD);
+    if (sizeof(POP_B_CODE) == 4) return v[0];
+    v[0] = (__m512i)POP_B(better)((POP_B(line))v[0], (POP_B(line))_mm512_srli_epi32(v[0], 16), down);
+    return _mm512_and_si512(v[0], _mm512_set1_epi32(POP_B_ONES));
+}
+#endif
+
+/* The best key of each block, inverted where the greatest are best; `best` has room for 16. */
+POP_INLINE void POP_B(blocks)(pop_coding c, const POP_B_CODE *codes, const pop_blocks *some, int down, uint32_t *best)
+{
+    const uint32_t invert = down ? POP_B_ONES : 0;
+#if POP_LEVEL >= POP_LEVEL_AVX512
+    const __m512i inverted = _mm512_set1_epi32((int)invert);
+    for (int64_t next = 0, b; next < some->count; next = b + 16) {
+        b = next + 16 <= some->count || some->count < 16 ? next : some->count - 16;
+        const __m512i all = some->span == 1 && some->count >= 16 ? POP_B(sixteen)(c, codes, b, INT64_MAX, 1, down)
+                                                                 : POP_B(sixteen)(c, codes, b, some->count - 1, some->span, down);
+        _mm512_storeu_si512(best + b, _mm512_xor_si512(all, inverted));
+    }
+#else
+    for (int64_t b = 0; b < some->count; b++) {
+        const POP_B(line) keys = POP_B(block)(c, codes + b * some->span * POP_B_LANES, some->span, down);
+        uint32_t least = UINT32_MAX;
+        for (int64_t j = 0; j < POP_B_LANES; j++) least = (keys[j] ^ invert) < least ? keys[j] ^ invert : least;
+        best[b] = least;
+    }
+#endif
+}
+
+/* Keep n elements of a line, those from place `first` on, as words where they are still wanted. */
+POP_INLINE void POP_B(keep_line)(pop_coding c, const POP_B_CODE *codes, int64_t n, int64_t first, POP_B_CODE limit, int down,
+                                 pop_kept *k)
+{
+    const POP_B(line) keys = POP_B(keys)(c, codes);
+    const uint32_t invert = down ? POP_B_ONES : 0;
+#if POP_LEVEL >= POP_LEVEL_AVX512
+    const __m512i bound = POP_B_SPLAT(limit);
+    uint32_t hits = down ? POP_B_GE((__m512i)keys, bound) : POP_B_LE((__m512i)keys, bound);
+    if (!hits) return;
+    if (n < POP_B_LANES) hits &= ((uint32_t)1 << n) - 1;
+    if (sizeof(POP_B_CODE) == 4) {
+        pop_keep_lanes(c, (__mmask16)hits, (__m512i)keys, first, invert, k);
+    } else {
+        const __m256i upper = _mm512_extracti64x4_epi64((__m512i)keys, 1);
+        pop_keep_lanes(c, (__mmask16)hits, _mm512_cvtepu16_epi32(_mm512_castsi512_si256((__m512i)keys)), first, invert, k);
+        pop_keep_lanes(c, (__mmask16)(hits >> 16), _mm512_cvtepu16_epi32(upper), first + 16, invert, k);
+    }
+#else
+    const POP_B(line) some = down ? (POP_B(line))(keys >= limit) : (POP_B(line))(keys <= limit);
+    uint64_t parts[POP_LINE_BYTES / 8], any = 0;
+    memcpy(parts, &some, sizeof parts);
+    for (int i = 0; i < POP_LINE_BYTES / 8; i++) any |= parts[i];
+    if (!any) return;
+    for (int64_t j = 0; j < n; j++) {
+        const uint32_t key = pop_equal_key(c, keys[j]) ^ invert;
+        if (key <= k->worst) k->words[k->count++] = (uint64_t)key << 32 | (uint64_t)(first + j);
+    }
+#endif
+}
+
+/* The worst code's key that is as good as a word's. */
+POP_INLINE POP_B_CODE POP_B(limit)(pop_coding c, uint32_t word_key, int down)
+{
+    const POP_B_CODE key = (POP_B_CODE)(word_key ^ (down ? POP_B_ONES : 0));
+    if (key > c.last) return down ? (POP_B_CODE)(c.last + 1) : POP_B_ONES;
+    if (key - c.minus_zero <= c.zero_step) return (POP_B_CODE)(c.minus_zero + (down ? 0 : c.zero_step));
+    return key;
+}
+
+/* The same of elements `at` to `end`, some at a time. */
+POP_INLINE void POP_B(keep)(pop_coding c, const POP_B_CODE *codes, int64_t at, int64_t end, int down, pop_kept *k)
+{
+    for (int64_t next; at < end && !k->full; at = next) {
+        const POP_B_CODE limit = POP_B(limit)(c, k->worst, down);
+        next = end - at < POP_CHUNK ? end : at + POP_CHUNK;
+        for (; at + POP_B_LANES <= next; at += POP_B_LANES) POP_B(keep_line)(c, codes + at, POP_B_LANES, at, limit, down, k);
+        if (at < next) {
+            POP_B_CODE rest[POP_LINE_BYTES / sizeof(POP_B_CODE)] = {0};
+            memcpy(rest, codes + at, (size_t)(next - at) * sizeof *codes);
+            POP_B(keep_line)(c, rest, next - at, at, limit, down, k);
+        }
+        if (k->count >= k->room) pop_drop(k);
+    }
+}
+
+/* Words of the best k and perhaps of more, in no order. */
+POP_INLINE void POP_B(best_words)(const pop_sort *s, const POP_B_CODE *codes, int down, pop_kept *k, uint32_t *best)
+{
+    const pop_coding c = pop_coding_of(s);
+    const pop_blocks some = pop_blocks_of(s->n / POP_B_LANES, s->k);
+    const int64_t elements = some.span * POP_B_LANES;
+    const uint32_t invert = down ? POP_B_ONES : 0;
+    k->worst = POP_B_ONES;
+    if (some.count == 0 || (k->room > s->n && s->k > 1)) {
+        POP_B(keep)(c, codes, 0, s->n, down, k);
+        return;
+    }
+    POP_B(blocks)(c, codes, &some, down, best);
+    k->worst = pop_equal_key(c, pop_kth(best, some.count, k) ^ invert) ^ invert;
+    for (int64_t b = 0; b < some.count; b += 64) {
+        uint64_t hits = pop_no_worse(best + b, some.count - b, POP_B(limit)(c, k->worst, down) ^ invert);
+        for (; hits && !k->full; hits &= hits - 1) {
+            const int64_t at = (b + __builtin_ctzll(hits)) * elements;
+            POP_B(keep)(c, codes, at, at + elements, down, k);
+        }
+    }
+    POP_B(keep)(c, codes, some.count * elements, s->n, down, k);
+}
+#undef POP_B_LANES
+#undef POP_B_ONES
+#undef POP_B_JOIN
+#undef POP_B_EVEN
+#undef POP_B_ODD
