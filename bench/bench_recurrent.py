@@ -1,4 +1,4 @@
-"""Recurrent layers beside torch's, and in FP32 onnxruntime's: forward, and forward with all gradients.
+"""Recurrent layers, plain and prepared, beside torch's, and in FP32 onnxruntime's: forward, and with all gradients.
 
 One process, one thread (``POPLIBS_BENCH_THREADS``), each call made in turn, so that a noisy machine is as noisy for
 both: compare medians of a group. Flops are those of the products, three times as many with gradients.
@@ -7,8 +7,9 @@ both: compare medians of a group. Flops are those of the products, three times a
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from statistics import median
-from time import perf_counter
+from time import thread_time
 from typing import Any
 
 import ml_dtypes
@@ -37,9 +38,12 @@ def state_of(cell: str, size: int, dtype: str) -> dict[str, Any]:
     return {name: (rng.standard_normal(shape) * size**-0.5).astype(DTYPES[dtype]) for name, shape in shapes.items()}
 
 
-def ours(cell: str, size: int, batch: int, dtype: str, gradients: bool, steps: int = STEPS) -> Callable[[], Any]:
-    """A call of this library."""
+def ours(cell: str, size: int, batch: int, dtype: str, gradients: bool, steps: int = STEPS,
+         prepared: bool = False) -> Callable[[], Any]:
+    """A call of this library, perhaps with weights that are packed once."""
     layers = popnn.from_torch(state_of(cell, size, dtype), cell)
+    if prepared:
+        layers = popnn.prepare_layers(layers, cell, x_dtype=dtype, out_dtype=dtype)
     x = np.random.default_rng(2).standard_normal((steps, batch, size)).astype(DTYPES[dtype])
     face = getattr(popnn, cell)
     if not gradients:
@@ -119,6 +123,15 @@ def bench_ours(cell, size, batch, dtype, gradients, measure, benchmark):
 @every[0]
 @every[1]
 @every[2]
+def bench_prepared(cell, size, batch, dtype, measure, benchmark):
+    benchmark.group = f"{cell} {size} x {batch} {dtype}"
+    measure(ours(cell, size, batch, dtype, False, prepared=True), flops=flops_of(cell, size, batch, False),
+            format_name=dtype, library="poplibs_py, prepared")
+
+
+@every[0]
+@every[1]
+@every[2]
 @every[3]
 def bench_torch(cell, size, batch, dtype, gradients, measure, benchmark):
     pytest.importorskip("torch")
@@ -138,31 +151,38 @@ def bench_onnxruntime(cell, size, batch, measure, benchmark):
 
 
 def main() -> None:
-    """Print rates and the ratios to the others, all in turn, medians of 7."""
+    """Print rates and the ratios to the others, all in turn, medians of 7 by the CPU time of one thread."""
     from poplibs_py.report.peers import limited_threads
 
     with limited_threads(1):
-        for cell in CELLS:
-            for size, batch in SHAPES:
-                for dtype in DTYPES:
-                    for gradients in (False, True):
-                        steps = STEPS if size * batch < 10000 else STEPS // 5
-                        given = cell, size, batch, dtype, gradients, steps
-                        calls, times = [ours(*given), torchs(*given)], [[], [], []]
-                        if dtype == "float32" and not gradients:
-                            calls.append(onnxruntimes(cell, size, batch, steps))
-                        for turn in range(8):
-                            for call, taken in zip(calls, times, strict=False):
-                                began = perf_counter()
-                                call()
-                                if turn:
-                                    taken.append(perf_counter() - began)
-                        mine, other, third = (median(taken or [0.0]) for taken in times)
-                        more = f", to onnxruntime {third / mine:.2f}" if third else ""
-                        rate = flops_of(cell, size, batch, gradients, steps) / 1e9
-                        print(f"{cell} {size} x {batch} {dtype}{', gradients' if gradients else ''}: GFLOP/s "
-                              f"{rate / mine:.1f}, torch {rate / other:.1f}; ratio {other / mine:.2f}{more}",
-                              flush=True)
+        for cell, (size, batch), dtype, gradients in product(CELLS, SHAPES, DTYPES, (False, True)):
+            steps = STEPS if size * batch < 10000 else STEPS // 5
+            given = cell, size, batch, dtype, gradients, steps
+            calls = {"plain": ours(*given), "torch": torchs(*given)}
+            if not gradients:
+                calls["prepared"] = ours(*given, prepared=True)
+                if dtype == "float32":
+                    calls["onnxruntime"] = onnxruntimes(cell, size, batch, steps)
+            times = timed(calls, 21 if batch == 1 else 7)
+            rate = flops_of(cell, size, batch, gradients, steps) / 1e9
+            told = [f"{name} {rate / taken:.1f}" for name, taken in times.items()]
+            for peer in times.keys() & {"torch", "onnxruntime"}:
+                told += [f"{name} to {peer} {times[peer] / times[name]:.2f}" for name in ("plain", "prepared")
+                         if name in times]
+            print(f"{cell} {size} x {batch} {dtype}{', gradients' if gradients else ''}: GFLOP/s {', '.join(told)}",
+                  flush=True)
+
+
+def timed(calls: dict[str, Callable[[], Any]], turns: int) -> dict[str, float]:
+    """Return the median time of each call, made in turn."""
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for turn in range(turns + 1):
+        for name, call in calls.items():
+            began = thread_time()
+            call()
+            if turn:
+                times[name].append(thread_time() - began)
+    return {name: median(taken) for name, taken in times.items()}
 
 
 if __name__ == "__main__":

@@ -43,8 +43,9 @@ from .norms import (
 )
 from .pooling.api import max_pool_with_indices, plan_pooling, pool, pool_indices_gradient, pool_input_gradient
 from .recurrent.gru import gru_bwd, gru_fwd
-from .recurrent.layers import LayerWeights, from_torch, gru, layers_bwd, lstm, rnn
+from .recurrent.layers import LayerWeights, from_torch, gru, layers_bwd, lstm, prepare_layers, rnn
 from .recurrent.lstm import lstm_bwd, lstm_fwd
+from .recurrent.prepared import PreparedWeights
 from .recurrent.steps import rnn_steps
 from .recurrent.update import gru_wu, lstm_wu, rnn_wu
 from .recurrent.vanilla import rnn_bwd, rnn_fwd
@@ -55,18 +56,18 @@ from .softmax import softmax as softmax_stable
 from .spatial import SpatialGradients, spatial_softmax_2d, spatial_softmax_2d_grad
 
 __all__ = ["Attention", "AttentionGradients", "BatchNorm", "BatchStatistics", "CTCLoss", "CTCPaths", "FoldedWeights",
-           "LayerWeights", "Loss", "MASKED_LABEL_CODE", "NormGradients", "SpatialGradients", "batch_norm",
-           "batch_norm_grad", "batch_norm_inference", "batch_norm_statistics", "batch_norm_training", "batch_normalise",
-           "binary_cross_entropy", "binary_cross_entropy_with_logits", "calc_accuracy", "calc_loss", "cross_entropy",
-           "ctc_beam_search_decoder", "ctc_greedy_decoder", "ctc_loss", "ctc_loss_and_gradient",
+           "LayerWeights", "Loss", "MASKED_LABEL_CODE", "NormGradients", "PreparedWeights", "SpatialGradients",
+           "batch_norm", "batch_norm_grad", "batch_norm_inference", "batch_norm_statistics", "batch_norm_training",
+           "batch_normalise", "binary_cross_entropy", "binary_cross_entropy_with_logits", "calc_accuracy", "calc_loss",
+           "cross_entropy", "ctc_beam_search_decoder", "ctc_greedy_decoder", "ctc_loss", "ctc_loss_and_gradient",
            "distributed_batch_norm_grad", "fold_batch_norm", "from_torch", "group_norm", "group_norm_grad", "gru",
            "gru_bwd", "gru_bwd_with_wu", "gru_fwd", "gru_wu", "huber_loss", "instance_norm", "instance_norm_grad",
            "kl_divergence", "layer_norm", "layer_norm_grad", "layers_bwd", "log_softmax", "log_softmax_grad", "lstm",
            "lstm_bwd", "lstm_bwd_with_wu", "lstm_fwd", "lstm_wu", "max_pool_with_indices", "mse_loss",
            "plan_ctc_inference", "plan_ctc_loss", "plan_pooling", "pool", "pool_indices_gradient",
-           "pool_input_gradient", "rms_norm", "rms_norm_grad", "rnn", "rnn_bwd", "rnn_fwd", "rnn_steps", "rnn_wu",
-           "roi_align", "roi_align_input_gradient", "scaled_dot_product_attention", "scaled_dot_product_attention_grad",
-           "scaled_softmax_stable", "softmax", "softmax_grad", "softmax_stable", "spatial_softmax_2d",
-           "spatial_softmax_2d_grad", *_nonlinearities.__all__]
+           "pool_input_gradient", "prepare_layers", "rms_norm", "rms_norm_grad", "rnn", "rnn_bwd", "rnn_fwd",
+           "rnn_steps", "rnn_wu", "roi_align", "roi_align_input_gradient", "scaled_dot_product_attention",
+           "scaled_dot_product_attention_grad", "scaled_softmax_stable", "softmax", "softmax_grad", "softmax_stable",
+           "spatial_softmax_2d", "spatial_softmax_2d_grad", *_nonlinearities.__all__]
 
 __getattr__, __dir__ = submodules_on_demand(__name__)

@@ -20,8 +20,8 @@ from ...poplin.gemm.params import MatrixLayout, contiguous
 from ...program import ComputeSet, Executable, Loop, Program, temporary
 from ...target import Target
 from .cells import FORWARD, SCRATCH, Side, Strided, cells
-from .params import RnnParams, checked_limits
-from .products import StepProduct, in_order, lying, matrix_of, multiply, step_product
+from .params import RnnParams, checked_limits, gates_at_once
+from .products import PreparedProduct, in_order, lying, matrix_of, multiply, prepared_product, step_product
 from .sparse import SparseStep, sparse_step
 
 __all__ = ["Forward", "LayerArrays", "Loops", "Made", "Pass", "Running", "lengths_of", "looped",
@@ -63,14 +63,14 @@ class Loops:
     Attributes
     ----------
     executable : Executable
-    products : tuple of StepProduct or SparseStep
+    products : tuple of PreparedProduct or SparseStep
         Whose weights are packed before.
     selection : Selection
         The kernel between them.
     """
 
     executable: Executable
-    products: tuple[StepProduct | SparseStep, ...]
+    products: tuple[PreparedProduct | SparseStep, ...]
     selection: Selection
 
     def pack(self, p: RnnParams, arrays: LayerArrays, gates: Sequence[Sequence[int]],
@@ -86,7 +86,8 @@ class Loops:
                 packed += product.pack(arrays.weights_output, gates[number], p.by_columns[1], transposed)
             else:
                 assert arrays.weights_projection is not None
-                packed += product.pack(arrays.weights_projection[None], (0,), p.by_columns[2], transposed)
+                weights = arrays.weights_projection if p.packed[2] else arrays.weights_projection[None]
+                packed += product.pack(weights, (0,), p.by_columns[2], transposed)
         return packed
 
     def explain(self, problem: str) -> Explanation:
@@ -165,13 +166,14 @@ class Forward(Pass):
     def inputs(self) -> Any:
         """Return the product of all inputs with their weights: a `Lowered`, or a `SparseStep`."""
         p = self.params
-        rows, wide = p.steps * p.batch, p.gates * p.outputs
+        rows, wide, packed = p.steps * p.batch, p.gates * p.outputs, p.packed[0]
         if p.blocks[0]:
             a = contiguous(p.x, rows, p.inputs)
             return sparse_step(rows, p.inputs, wide, a, p.weights_input, p.blocks[0], False, self.target)
         return multiply(rows, p.inputs, wide, contiguous(p.x, rows, p.inputs),
+                        packed[0].product.b if packed else
                         lying(p.weights_input, p.inputs, wide, p.by_columns[0], p.scales[0]),
-                        contiguous(FP32, rows, wide), self.target)
+                        contiguous(FP32, rows, wide), self.target, packed=packed[0] if packed else None)
 
     def bytes_taken(self, steps: int) -> int:
         """Bytes that a run of so many steps at once takes beside operands and results."""
@@ -182,8 +184,9 @@ class Forward(Pass):
         taken += (len(products) - 1) * p.batch * p.outputs * p.state.itemsize
         if p.weighted:
             taken += steps * p.batch * (4 * p.gates * p.outputs + p.x.itemsize * p.inputs)
-            taken += part.inputs.packed_bytes if p.blocks[0] else (p.gates * p.outputs * p.inputs
-                                                                     * p.weights_input.itemsize)
+            if not p.packed[0]:
+                taken += part.inputs.packed_bytes if p.blocks[0] else (p.gates * p.outputs * p.inputs
+                                                                         * p.weights_input.itemsize)
             most = max(most, part.inputs.executable.temporary_bytes)
         else:
             taken += steps * p.batch * p.gates * p.outputs * p.x.itemsize
@@ -209,10 +212,11 @@ class Running:
         self.layer, self.arrays = layer, arrays
         self.bias = summed_biases(p, arrays.biases)
         every, products = range(p.gates), layer.loops.products
-        gates = (p.order[:2], p.order[2:]) if len(products) > 1 and not p.projected else (every,)
-        self.packed = layer.loops.pack(p, arrays, gates)
+        self.packed = layer.loops.pack(p, arrays, gates_at_once(p.cell, p.order, p.reset_after))
         self.weights: tuple[Array, ...] = ()
-        if p.weighted and p.blocks[0]:
+        if p.weighted and p.packed[0]:
+            self.weights = (arrays.weights_input,)
+        elif p.weighted and p.blocks[0]:
             self.weights = layer.inputs.pack(arrays.weights_input, every, False, False)
         elif p.weighted:
             self.weights = (matrix_of(arrays.weights_input, every, p.by_columns[0]),)
@@ -303,7 +307,8 @@ def _loops(p: RnnParams, target: Target) -> Loops:
     made, selection = cells(p, p.cell, FORWARD, own, target.tiles, phase=0 if before else 1)
     sets, products = [ComputeSet("", (work,)), ComputeSet("", (made,))], [first]
     if before or p.projected:
-        second = state_product(p, o, p.states, contiguous(p.state, p.batch, o), 2 if p.projected else 1, target)
+        second = state_product(p, o, p.states, contiguous(p.state, p.batch, o), 2 if p.projected else 1, target,
+                               number=int(before))
         work, held = second.segment(_RESET, slots(1), _SECOND)
         last = cells(p, "project" if p.projected else p.cell, FORWARD, sides, target.tiles)[0]
         sets += [ComputeSet("", (work,)), ComputeSet("", (last,))]
@@ -317,16 +322,21 @@ def slots(number: int, first: int = _PACKED) -> range:
 
 
 def state_product(p: RnnParams, k: int, n: int, a: MatrixLayout, which: int, target: Target,
-                  back: bool = False) -> StepProduct | SparseStep:
-    """Return a product of each step with the weights of states, 1, or of a projection, 2; `back` transposed."""
+                  back: bool = False, number: int = 0) -> PreparedProduct | SparseStep:
+    """Return a product of each step with the weights of states, 1, or of a projection, 2; `back` transposed.
+
+    `number` counts the products of a step with those weights.
+    """
     blocks = p.blocks[1]
     if which == 1 and blocks:
         return sparse_step(p.batch, k, n, a, p.weights_output, blocks, back, target)
+    if p.packed[which]:
+        return prepared_product(p.batch, k, n, a, p.packed[which], number, target)
     weights = p.weights_projection if which == 2 else p.weights_output
     return step_product(p.batch, k, n, a, weights, p.by_columns[which] != back, p.scales[which], target)
 
 
-def looped(p: RnnParams, sets: list[ComputeSet], products: list[StepProduct | SparseStep], tables: list[Any],
+def looped(p: RnnParams, sets: list[ComputeSet], products: list[PreparedProduct | SparseStep], tables: list[Any],
            selection: Selection, first: int) -> Loops:
     """Return the loop of these compute sets over the steps, on as many threads as the one that takes most."""
     threads = 1 + max(int(segment.tiles.max(initial=0)) for step in sets for segment in step.segments)

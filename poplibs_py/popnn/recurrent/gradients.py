@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ...errors import bad_argument, flag
+from ...errors import bad_argument, bad_type, flag
 from ...formats import Array
 from ...ops import Operand, Request, host_target, on_tiles
 from ...ops.parts import Part, results
 from .backward import BackArrays, Backward, Grads
 from .modelled import modelled_backward
 from .params import STATES, RnnParams, numbers, optional
+from .prepared import PreparedWeights
 from .request import Called, called, layer_arrays, request, saved_planes, spread, stretches, taken
 
 __all__ = ["CalledBack", "backward_call", "backward_request"]
@@ -54,6 +55,11 @@ def backward_call(cell: str, grad: Any, x: Any, weights_input: Any, weights_outp
     """Take the arguments of a backward pass, or raise."""
     full = flag("output_full_sequence", output_full_sequence)
     inputs = flag("calc_input_gradients", calc_input_gradients)
+    for name, weights in (("weights_input", weights_input), ("weights_output", weights_output),
+                          ("weights_projection", more.get("weights_projection"))):
+        if isinstance(weights, PreparedWeights):
+            raise bad_type(name, "PreparedWeights", "the weights before they were prepared: it is by their transposes "
+                                                    "that a backward pass multiplies")
     layer = called(cell, x, weights_input, weights_output, biases, full=full, input_grad=inputs,
                    constant_slope=flag("poplibs_exact", poplibs_exact), reset_after=flag("reset_after", reset_after),
                    **more)

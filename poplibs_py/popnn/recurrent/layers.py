@@ -9,19 +9,34 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import bad_argument, bad_type, flag, instance, one_of
-from ...formats import Array
+from ...formats import FP16, Array, Format
+from ...ops import Operand, host_target, result_format
 from ...popsparse.matrix import BlockSparseMatrix
 from .gru import gru_bwd, gru_fwd
 from .lstm import lstm_bwd, lstm_fwd
-from .params import GATES, STATES, limits, numbers, optional
+from .params import (
+    FORMATS,
+    GATES,
+    STATES,
+    format_named,
+    gate_order,
+    gates_at_once,
+    lies_by_columns,
+    limits,
+    numbers,
+    optional,
+    weights_of,
+)
+from .prepared import PreparedWeights
 from .update import gru_wu, lstm_wu, rnn_wu
 from .vanilla import rnn_bwd, rnn_fwd
 
 __all__ = ["LayerGradients", "LayerWeights", "LayersBackward", "LayersForward", "Tape", "from_torch", "gru",
-           "layers_bwd", "lstm", "rnn"]
+           "layers_bwd", "lstm", "prepare_layers", "rnn"]
 
 _PASSES: dict[str, tuple[Any, Any, Any]] = {
     "lstm": (lstm_fwd, lstm_bwd, lstm_wu), "gru": (gru_fwd, gru_bwd, gru_wu), "rnn": (rnn_fwd, rnn_bwd, rnn_wu)}
+_WEIGHTS = "weights_input", "weights_output", "weights_projection"
 _TORCH = {"lstm": ("input", "forget", "candidate", "output"), "gru": GATES["gru"], "rnn": GATES["rnn"]}
 
 
@@ -244,6 +259,74 @@ def from_torch(state: Any, cell: str = "lstm") -> list[tuple[LayerWeights, ...]]
         got = ", ".join(sorted(map(str, left))) or "nothing"
         raise bad_argument("state", got, "weight_ih_l0, weight_hh_l0, bias_ih_l0, weight_hr_l0 and so on")
     return layers
+
+
+def prepare_layers(layers: Any, cell: str = "lstm", *, x_dtype: object = None,
+                   out_dtype: object = None) -> list[tuple[LayerWeights, ...]]:
+    """Return layers whose weights are packed once, for many forward passes.
+
+    Their weights are `PreparedWeights` then, which `lstm` and its kin take, and `lstm_fwd` and its kin in place of the
+    arguments that they were: copies, so that later changes are not seen. Backward passes take weights as they were.
+
+    Parameters
+    ----------
+    layers : sequence of LayerWeights, or of pairs of them
+        As for `lstm`; block-sparse weights stay as they are.
+    cell : {"lstm", "gru", "rnn"}, optional
+    x_dtype, out_dtype : dtype, Format or str, optional
+        float32, float16 or bfloat16: the format of the sequences to come, by default the weights'; that of states and
+        results, by default what the two give.
+
+    Returns
+    -------
+    list of tuple of LayerWeights
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If an argument is of the wrong kind, shape or value.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py import popnn
+    >>> one = popnn.LayerWeights(np.ones((4, 2, 3), np.float32), np.ones((4, 3, 3), np.float32))
+    >>> prepared = popnn.prepare_layers([one])
+    >>> popnn.lstm(np.ones((5, 1, 2), np.float32), prepared).output.shape
+    (5, 1, 3)
+    """
+    one_of("cell", cell, tuple(GATES))
+    x = None if x_dtype is None else format_named("x_dtype", x_dtype)
+    out = None if out_dtype is None else format_named("out_dtype", out_dtype)
+    made: list[tuple[LayerWeights, ...]] = []
+    for ways in _stack(layers):
+        each = [_prepared(cell, layer, x, out) for layer in ways]
+        made.append(tuple(layer for layer, _ in each))
+        x = each[0][1]
+    return made
+
+
+def _prepared(cell: str, layer: LayerWeights, x: Format | None, out: Format | None) -> tuple[LayerWeights, Format]:
+    """Return a layer prepared for sequences of a format, and the format of its states."""
+    order = gate_order(cell, GATES[cell] if layer.cell_order is None or cell == "rnn" else layer.cell_order)
+    every, machine = tuple(range(len(order))), host_target(None, "preparing")
+    axes: dict[str, tuple[int | str, ...]] = dict.fromkeys(_WEIGHTS, ("rows", "outputs"))
+    if cell != "rnn":
+        axes |= dict.fromkeys(_WEIGHTS[:2], (len(order), "rows", "outputs"))
+    taken = {name: None if name == "weights_projection" and layer.weights_projection is None
+             else weights_of(name, getattr(layer, name), shape) for name, shape in axes.items()}
+    for name, w in taken.items():
+        if isinstance(w, PreparedWeights):
+            raise bad_type(name, "PreparedWeights", "the weights before they were prepared")
+    formats = [w.format for w in taken.values() if w is not None]
+    x = x or (formats[0] if formats[0] in FORMATS else FP16)
+    state = out or result_format(x, *formats)
+    gates = {"weights_input": (every,), "weights_output": gates_at_once(cell, order, bool(layer.reset_after)),
+             "weights_projection": ((0,),)}
+    meets = {"weights_input": x, "weights_output": state, "weights_projection": state}
+    packed: dict[str, Any] = {name: PreparedWeights(name, w, lies_by_columns(w), gates[name], meets[name], machine)
+                              for name, w in taken.items() if isinstance(w, Operand)}
+    return layer._replace(**packed), state
 
 
 def _layer_of(left: dict[str, Any], cell: str, end: str) -> LayerWeights:

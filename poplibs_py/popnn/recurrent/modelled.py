@@ -71,6 +71,8 @@ def _missing(p: RnnParams, operands: Sequence[Operand | None]) -> str:
     """What no vertex does of a layer, in words."""
     if any(p.blocks):
         return "with block-sparse weights"
+    if any(p.packed):
+        return "of weights that are prepared for this CPU"
     formats = {p.state.name, *(str(x.format) for x in operands if x is not None and x.format is not None)}
     if not type_of(p.state) or len(formats) > 1:
         return f"of {' and '.join(sorted(formats))}"

@@ -10,12 +10,15 @@ import numpy as np
 from ...errors import bad_argument, bad_type, one_of
 from ...formats import BF16, FP16, FP32, Array, Format, QuarterArray, format_of
 from ...ops import Operand, argument, array_operand, result_format
+from ...poplin.gemm.plan import GemmPlan
 from ...popsparse.matrix import BlockSparseMatrix
 from ...popsparse.operands import dense_operand
+from .prepared import PreparedWeights
 from .sparse import Blocks, blocks_of, checked_blocks
 
-__all__ = ["ACTIVATIONS", "FORMATS", "GATES", "STATES", "RnnParams", "SparseWeights", "cell_params", "gate_order",
-           "limits", "numbers", "optional", "state_format", "weights_of"]
+__all__ = ["ACTIVATIONS", "FORMATS", "GATES", "STATES", "RnnParams", "SparseWeights", "cell_params", "format_named",
+           "gate_order", "gates_at_once", "lies_by_columns", "limits", "numbers", "optional", "state_format",
+           "weights_of"]
 
 FORMATS = (FP32, FP16, BF16)
 """What operands and results may be; all is computed in the first."""
@@ -71,6 +74,8 @@ class RnnParams:
         Of its weights.
     blocks : tuple of Blocks or None
         For both weights, how they are stored where they are block-sparse.
+    packed : tuple of tuple of GemmPlan
+        For both weights and those of a projection, what they were packed under where they came so.
     """
 
     cell: str
@@ -99,6 +104,7 @@ class RnnParams:
     projected: int = 0
     weights_projection: Format = FP32
     blocks: tuple[Blocks | None, Blocks | None] = (None, None)
+    packed: tuple[tuple[GemmPlan, ...], ...] = ((), (), ())
 
     @property
     def state_dtype(self) -> np.dtype[Any]:
@@ -152,7 +158,8 @@ def numbers(name: str, value: Any, shape: tuple[int | str, ...]) -> Operand:
     x = array_operand(name, value, _ALLOWED)
     if x.format not in FORMATS:
         raise bad_type(name, f"dtype {x.array.dtype}", _ALLOWED)
-    return _shaped(name, x, shape)
+    made: Operand = _shaped(name, x, shape)
+    return made
 
 
 @dataclass(frozen=True)
@@ -171,14 +178,18 @@ class SparseWeights:
 
 def weights_of(name: str, value: Any, shape: tuple[int | str, ...]) -> Any:
     """Take weights: as `numbers`, or a `QuarterArray` or other 8-bit numbers, or a `BlockSparseMatrix` of which a group
-    is a gate."""
+    is a gate, or `PreparedWeights`."""
+    if isinstance(value, PreparedWeights):
+        if value.name != name:
+            raise bad_type(name, f"weights prepared as {value.name}", f"an array, or weights prepared as {name}")
+        return _shaped(name, value, shape)
     if isinstance(value, BlockSparseMatrix):
         return SparseWeights(value, checked_blocks(name, value, shape))
     eight = isinstance(value, QuarterArray) or (isinstance(value, np.ndarray) and value.dtype.itemsize == 1)
     return _shaped(name, dense_operand(name, value), shape) if eight else numbers(name, value, shape)
 
 
-def _shaped(name: str, x: Operand, shape: tuple[int | str, ...]) -> Operand:
+def _shaped(name: str, x: Any, shape: tuple[int | str, ...]) -> Any:
     if len(x.shape) != len(shape) or any(isinstance(n, int) and n != m for n, m in zip(shape, x.shape, strict=True)):
         raise bad_argument(name, f"shape {x.shape}", f"shape ({', '.join(map(str, shape))})")
     return x
@@ -222,23 +233,34 @@ def gate_order(cell: str, value: Any) -> tuple[int, ...]:
     return tuple(words.index(name) for name in names)
 
 
+def gates_at_once(cell: str, order: tuple[int, ...], reset_after: bool) -> tuple[tuple[int, ...], ...]:
+    """Return which of the caller's gates each forward product of states takes: a GRU that resets before has two."""
+    return (order[:2], order[2:]) if cell == "gru" and not reset_after else (tuple(range(len(order))),)
+
+
 def state_format(out_dtype: object, *operands: Any) -> Format:
     """Return the format of states and results: the one asked for, else what the operands' give."""
     if out_dtype is None:
         return result_format(*(x.format for x in operands if x is not None and x.format is not None))
-    made = format_of(out_dtype, "out_dtype")
+    return format_named("out_dtype", out_dtype)
+
+
+def format_named(name: str, value: Any) -> Format:
+    """Return the one of `FORMATS` that an argument names, or raise."""
+    made = format_of(value, name)
     if made not in FORMATS:
-        raise bad_argument("out_dtype", made, _ALLOWED)
+        raise bad_argument(name, made, _ALLOWED)
     return made
 
 
-def _lies_by_columns(w: Any) -> bool:
-    if isinstance(w, SparseWeights):
+def lies_by_columns(w: Any) -> bool:
+    """Return whether columns of a gate's weights lie one after another, as torch has them."""
+    if not isinstance(w, Operand):
         return False
-    _, rows, columns = w.shape
-    item = w.array.itemsize
-    lies: bool = w.array.strides == (rows * columns * item, item, rows * item) and columns > 1 < rows
-    return lies
+    *gates, rows, columns = w.shape
+    item, strides = w.array.itemsize, w.array.strides
+    along = strides[-2:] == (item, rows * item) and columns > 1 < rows
+    return along and (gates in ([], [1]) or strides[0] == rows * columns * item)
 
 
 def _scale_of(w: Any) -> int:
@@ -247,7 +269,7 @@ def _scale_of(w: Any) -> int:
 
 
 def cell_params(cell: str, x: Operand, weights_input: Any, weights_output: Any, out_dtype: object,
-                projection: Operand | None = None, **more: Any) -> RnnParams:
+                projection: Any = None, **more: Any) -> RnnParams:
     """Return the params of a layer from its operands, whose shapes were checked."""
     for name in ("activation", "recurrent_activation"):
         if name in more:
@@ -258,11 +280,13 @@ def cell_params(cell: str, x: Operand, weights_input: Any, weights_output: Any, 
     inputs = x.shape[2] if weights_input is None else weights_input.shape[-2]
     w = weights_output if weights_input is None else weights_input
     read = [w, weights_output, *([] if projection is None else [projection])]
-    columns, scales = ([*map(of, read), rest][:3] for of, rest in ((_lies_by_columns, False), (_scale_of, 0)))
+    columns, scales = ([*map(of, read), rest][:3] for of, rest in ((lies_by_columns, False), (_scale_of, 0)))
     formats: list[Any] = [v.format for v in (x, *read)]
     blocks = tuple(blocks_of(v.matrix) if isinstance(v, SparseWeights) else None
                    for v in (weights_input, weights_output))
-    more = {"by_columns": tuple(columns), "scales": tuple(scales), "blocks": blocks, **more}
+    packed = tuple(v.plans if isinstance(v, PreparedWeights) else ()
+                   for v in (weights_input, weights_output, projection))
+    more = {"by_columns": tuple(columns), "scales": tuple(scales), "blocks": blocks, "packed": packed, **more}
     if projection is not None:
-        more |= {"projected": projection.shape[2], "weights_projection": projection.format}
+        more |= {"projected": projection.shape[-1], "weights_projection": projection.format}
     return RnnParams(cell, steps, batch, inputs, outputs, formats[0], formats[1], formats[2], state, **more)

@@ -19,7 +19,8 @@ from ...poplin.gemm.search import parts, plan_gemm
 from ...program import Executable, Segment, spread, temporary
 from ...target import Target
 
-__all__ = ["StepProduct", "lying", "matrix_of", "multiply", "step_product"]
+__all__ = ["PreparedProduct", "StepProduct", "in_order", "lying", "matrix_of", "multiply", "prepared_product",
+           "step_product"]
 
 _LINE, _NOTHING = 64, np.empty(0, np.uint8)
 
@@ -65,37 +66,43 @@ def lying(dtype: Format, rows: int, columns: int, transposed: bool, scale: int =
 
 @lru_cache(maxsize=256)
 def multiply(m: int, k: int, n: int, a: MatrixLayout, b: MatrixLayout, out: MatrixLayout, target: Target,
-             beta: float = 0.0) -> Lowered:
-    """Return a product of matrices that lie so, lowered; `beta` times what is there already is added."""
+             beta: float = 0.0, packed: GemmPlan | None = None) -> Lowered:
+    """Return a product of matrices that lie so, lowered; `beta` times what is there already is added.
+
+    `packed` is what B was packed under, where it was.
+    """
     params = GemmParams(m, n, k, a, b, out)
-    return lower(plan_gemm(params, GemmOptions(), Epilogue(beta=beta), target))
+    return lower(plan_gemm(params, GemmOptions(), Epilogue(beta=beta), target, fixed=packed))
 
 
 @dataclass(frozen=True, eq=False)
-class StepProduct:
-    """A product of every step with weights that are packed before the first one.
+class PreparedProduct:
+    """A product of every step with weights that came packed.
 
     Attributes
     ----------
     plan : GemmPlan
         Of the product.
-    packing : Executable
-    nbytes : int
-        That packed weights take.
-    weights : Format
-        What they are to be before they are packed.
-    given : Format
-        What they are.
-    scale : int
-        The exponent of theirs where they are not packed as they are.
+    begin : int
+        Where its weights are among those that were packed together.
     """
 
     plan: GemmPlan
-    packing: Executable
-    nbytes: int
-    weights: Format
-    given: Format
-    scale: int = 0
+    begin: int
+
+    @property
+    def packed_bytes(self) -> int:
+        """Bytes that `pack` takes for good."""
+        return 0
+
+    @property
+    def packing_bytes(self) -> int:
+        """Bytes that it takes beside."""
+        return 0
+
+    def pack(self, weights: Array, gates: Sequence[int], by_columns: bool, back: bool) -> tuple[Array, ...]:
+        """Return the packed weights; see `StepProduct.pack`."""
+        return weights[self.begin :], _NOTHING, _NOTHING, _NOTHING
 
     @property
     def n(self) -> int:
@@ -112,33 +119,6 @@ class StepProduct:
     def scratch_bytes(self) -> int:
         """Bytes of a thread."""
         return self.plan.scratch_bytes
-
-    @property
-    def packed_bytes(self) -> int:
-        """Bytes that `pack` takes for good."""
-        return self.nbytes + _LINE
-
-    @property
-    def packing_bytes(self) -> int:
-        """Bytes that it takes beside: the weights as one matrix, perhaps of FP32."""
-        p, wide = self.plan.params, 0 if self.weights == self.given else self.weights.itemsize
-        return p.k * p.n * (self.given.itemsize + wide) + self.packing.temporary_bytes
-
-    def pack(self, weights: Array, gates: Sequence[int], by_columns: bool, back: bool) -> tuple[Array, ...]:
-        """Return the weights of some gates packed, `back` transposed, and nothing that tells where they are."""
-        matrix = matrix_of(weights, gates, by_columns)
-        matrix = matrix.T if back else matrix
-        if self.weights != self.given:
-            lines = matrix if matrix.flags.c_contiguous else matrix.T
-            wide = temporary(lines.shape)
-            wide[...] = lines
-            if self.scale:
-                np.ldexp(wide, self.scale, out=wide)
-            matrix = wide if lines is matrix else wide.T
-        room = temporary((self.packed_bytes,), np.uint8)
-        packed = room[-room.ctypes.data % _LINE:]
-        self.packing(matrix, matrix, packed)
-        return packed, _NOTHING, _NOTHING, _NOTHING
 
     def segment(self, a: int, slots: Sequence[int], out: int, turns: int = 1,
                 turn: int = 0) -> tuple[Segment, list[Any]]:
@@ -164,6 +144,62 @@ class StepProduct:
         return Segment(_gemm.VERTEX, items, tiles, numbers), tables
 
 
+@dataclass(frozen=True, eq=False)
+class StepProduct(PreparedProduct):
+    """A product of every step with weights that are packed before the first one.
+
+    Attributes
+    ----------
+    packing : Executable
+    nbytes : int
+        That packed weights take.
+    weights : Format
+        What they are to be before they are packed.
+    given : Format
+        What they are.
+    scale : int
+        The exponent of theirs where they are not packed as they are.
+    """
+
+    packing: Executable
+    nbytes: int
+    weights: Format
+    given: Format
+    scale: int = 0
+
+    @property
+    def packed_bytes(self) -> int:
+        """Bytes that `pack` takes for good."""
+        return self.nbytes + _LINE
+
+    @property
+    def packing_bytes(self) -> int:
+        """Bytes that it takes beside: the weights as one matrix, perhaps of FP32."""
+        p, wide = self.plan.params, 0 if self.weights == self.given else self.weights.itemsize
+        return p.k * p.n * (self.given.itemsize + wide) + self.packing.temporary_bytes
+
+    def pack(self, weights: Array, gates: Sequence[int], by_columns: bool, back: bool,
+             packed: Array | None = None) -> tuple[Array, ...]:
+        """Return the weights of some gates packed, `back` transposed, and nothing that tells where they are.
+
+        They are written to `packed`, from the start of a cache line on, or by default to counted memory.
+        """
+        matrix = matrix_of(weights, gates, by_columns)
+        matrix = matrix.T if back else matrix
+        if self.weights != self.given:
+            lines = matrix if matrix.flags.c_contiguous else matrix.T
+            wide = temporary(lines.shape)
+            wide[...] = lines
+            if self.scale:
+                np.ldexp(wide, self.scale, out=wide)
+            matrix = wide if lines is matrix else wide.T
+        if packed is None:
+            room = temporary((self.packed_bytes,), np.uint8)
+            packed = room[-room.ctypes.data % _LINE:]
+        self.packing(matrix, matrix, packed)
+        return packed, _NOTHING, _NOTHING, _NOTHING
+
+
 @lru_cache(maxsize=256)
 def step_product(m: int, k: int, n: int, a: MatrixLayout, b: Format, transposed: bool, scale: int,
                  target: Target) -> StepProduct:
@@ -175,4 +211,18 @@ def step_product(m: int, k: int, n: int, a: MatrixLayout, b: Format, transposed:
         params = GemmParams(m, n, k, a, lying(b, k, n, transposed), out)
     packed = plan_gemm(params, options, Epilogue(), target, packing=True)
     plan = plan_gemm(params, options, Epilogue(), target, fixed=packed)
-    return StepProduct(plan, lower_prepare(packed).executable, prepared_bytes(packed), b, given, apart)
+    return StepProduct(plan, 0, lower_prepare(packed).executable, _bytes_of(packed), b, given, apart)
+
+
+@lru_cache(maxsize=256)
+def prepared_product(m: int, k: int, n: int, a: MatrixLayout, packed: tuple[GemmPlan, ...], number: int,
+                     target: Target) -> PreparedProduct:
+    """Plan a step's product with the weights of this number that came packed together; results are FP32."""
+    params = GemmParams(m, n, k, a, packed[number].product.b, contiguous(FP32, m, n))
+    plan = plan_gemm(params, GemmOptions(), Epilogue(), target, fixed=packed[number])
+    return PreparedProduct(plan, sum(map(_bytes_of, packed[:number])))
+
+
+def _bytes_of(packed: GemmPlan) -> int:
+    """Bytes of packed weights, up to the start of a cache line."""
+    return -(-prepared_bytes(packed) // _LINE) * _LINE

@@ -27,11 +27,13 @@ from .params import (
     SparseWeights,
     cell_params,
     gate_order,
+    gates_at_once,
     limits,
     numbers,
     optional,
     weights_of,
 )
+from .prepared import PreparedWeights
 
 __all__ = ["MODES", "Called", "Stretches", "called", "forward_call", "forward_request", "layer_arrays", "mode_of",
            "request", "saved_planes", "shorter", "spread", "stretches", "taken", "within_memory"]
@@ -54,14 +56,15 @@ class Called:
     init: tuple[Operand | None, ...]
     time_steps: Operand | None
     attention: Operand | None = None
-    projection: Operand | None = None
+    projection: Any = None
     memory: Memory = field(default_factory=Memory)
 
     @property
     def operands(self) -> tuple[Operand | None, ...]:
         """All of them, in order; block-sparse weights are none."""
-        weights = (w if isinstance(w, Operand) else None for w in (self.weights_input, self.weights_output))
-        return self.x, *weights, self.biases, *self.init, self.time_steps, self.attention, self.projection
+        *weights, projection = (w.operand if isinstance(w, PreparedWeights) else w if isinstance(w, Operand) else None
+                                for w in (self.weights_input, self.weights_output, self.projection))
+        return self.x, *weights, self.biases, *self.init, self.time_steps, self.attention, projection
 
     @property
     def matrices(self) -> tuple[BlockSparseMatrix | None, ...]:
@@ -120,12 +123,16 @@ def called(cell: str, x: Any, weights_input: Any, weights_output: Any, biases: A
     if cell == "rnn":  # one gate
         recurrent, inputs, added = (v.seen(lambda array: array[None]) if isinstance(v, Operand) else v
                                     for v in (recurrent, inputs, added))
-    projected = projected and projected.seen(lambda array: array[None])
+    if isinstance(projected, Operand):
+        projected = projected.seen(lambda array: array[None])
     if out_dtype is None:  # weights that are decoded first count as what they are
         every = (x, read), (weights_input, inputs), (weights_output, recurrent), (weights_projection, projected)
         out_dtype = result_format(*(format_in(value, taken) for value, taken in every if taken is not None))
     params = cell_params(cell, read, inputs, recurrent, out_dtype, projected, order=order, weighted=weighted,
                          reset_after=reset_after, limited=given is not None, attention=scores is not None, **more)
+    for weights, partner in ((inputs, params.x), (recurrent, params.state), (projected, params.state)):
+        if isinstance(weights, PreparedWeights):
+            weights.checked(partner, gates_at_once(cell, order, reset_after) if weights is recurrent else None)
     return Called(params, read, inputs, recurrent, added, states, given, scores, projected,
                   Memory(available_memory_proportion, strict_memory))
 
@@ -211,10 +218,11 @@ def within_memory(op: str, choices: Sequence[tuple[int, ...]], bytes_of: Callabl
 def layer_arrays(p: RnnParams, arrays: Sequence[Any], matrices: Sequence[Any] = (None, None)) -> LayerArrays:
     """Return a layer's arrays as `Called.operands` has them, lengths checked, and its block-sparse weights."""
     x, weights_input, weights_output, biases, *init, lengths, scores, projection = gated(p, list(arrays))
-    projection = projection if projection is None or projection.ndim == 2 else projection[0]
+    projection = projection if projection is None or projection.ndim < 3 else projection[0]
     formats = p.weights_input, p.weights_output, p.weights_projection
-    weights: list[Any] = [array if array is None or dtype.bits > 8 else array.view(dtype.dtype) for array, dtype in
-                          zip((weights_input, weights_output, projection), formats, strict=True)]
+    weights: list[Any] = [array if array is None or packed or dtype.bits > 8 else array.view(dtype.dtype)
+                          for array, dtype, packed in
+                          zip((weights_input, weights_output, projection), formats, p.packed, strict=True)]
     for place, matrix in enumerate(matrices):
         weights[place] = weights[place] if matrix is None else matrix
     return LayerArrays(x, weights[0], weights[1], biases, init, None if lengths is None else lengths_of(p, lengths),
@@ -276,7 +284,8 @@ def gated(p: RnnParams, arrays: list[Any]) -> list[Any]:
     if p.cell == "rnn":
         for number, axes in ((1, 3), (2, 3), (3, 2)):
             array = arrays[number]
-            arrays[number] = array[None] if array is not None and array.ndim < axes else array
+            packed = number < 3 and p.packed[number - 1]
+            arrays[number] = array if array is None or packed or array.ndim >= axes else array[None]
     return arrays
 
 
