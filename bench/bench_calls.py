@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -89,12 +89,20 @@ def limit_of(name: str, keywords: dict[str, Any]) -> float:
     return KEYWORDS if keywords.keys() - {"seed", "capacity"} else PLAIN
 
 
+def written_out(function: Call, operands: tuple[Any, ...], keywords: dict[str, Any]) -> Call:
+    """A call as its author writes it, like that of ``np.add``: to unpack its arguments would be part of its time."""
+    names = [f"x{i}" for i in range(len(operands))]
+    arguments = ", ".join([*names, *(f"{name}={name}" for name in keywords)])
+    make = eval(f"lambda f, {', '.join([*names, *keywords])}: lambda: f({arguments})")
+    return cast(Call, make(function, *operands, **keywords))
+
+
 def cases_of(name: str) -> list[Case]:
     """The calls of an op of the catalogue, each held to its bound."""
     def made(what: str, operands: tuple[Any, ...], keywords: dict[str, Any]) -> Case:
         def trial() -> Trial:
             function = catalogue[name].face
-            return Trial(lambda: function(*operands, **keywords), lambda: check(name, *operands, **keywords))
+            return Trial(written_out(function, operands, keywords), lambda: check(name, *operands, **keywords))
 
         return Case(f"{name}: {what}", limit_of(name, keywords), trial)
 
