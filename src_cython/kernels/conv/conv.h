@@ -116,7 +116,7 @@ POP_INLINE void pop_conv_sums(const pop_conv_block *b, const char *x, const char
         }
         if (b->ahead && first == 0)
             for (int p = 0; p < positions; p++) __builtin_prefetch(from + b->at[p] + b->x_ahead, 0, 2);
-    } else if (b->ahead && first == 0) {
+    } else if (POP_LEVEL >= POP_LEVEL_AVX2 && b->ahead && first == 0) { /* a body more, which pays where vectors are wide */
         const int64_t x_ahead = b->x_ahead, w_ahead = b->w_ahead;
         for (; x_at < end; x_at++, w_at++) {
             const char *from = x + *x_at, *by = w + *w_at;

@@ -8,7 +8,7 @@
 #define POP_CONV_SLIDE_H
 #include "formats/codec.h"
 
-enum { POP_SLIDE_PIECE = 4, POP_SLIDE_ROWS = POP_LANES == 16 ? 2 : 1 };
+enum { POP_SLIDE_ROWS = POP_LANES == 16 ? 2 : 1 };
 
 /* A row of x as a tile meets it: column j of the tile is at `at` + j * col, if it is in [low, high). */
 typedef struct pop_slide_line {
@@ -47,8 +47,8 @@ POP_INLINE void pop_slide_taps(const pop_format *f, const pop_slide_line *line, 
     }
 }
 
-/* A row of x times a row of taps, a few at a time: as many as there are where `known` says so, so that sums stay in the same
- * registers from row to row. */
+/* A row of x times a row of taps: `known` of them, so that sums stay in the same registers from row to row, or three and then
+ * one at a time. */
 POP_INLINE void pop_slide_row(const pop_conv_slide *b, const pop_format *f, const pop_slide_line *line, const char *first,
                               const char *second, int which, int cols, int step, int inside, int known, pop_v_f sums[2][7])
 {
@@ -58,21 +58,15 @@ POP_INLINE void pop_slide_row(const pop_conv_slide *b, const pop_format *f, cons
         POP_SLIDE_TAPS(0, 3);
         return;
     }
-    if (known == 5 || known == 7) {
+    if (known) {
         const int half = known / 2;
         POP_SLIDE_TAPS(0, half);
         POP_SLIDE_TAPS(half, known - half);
         return;
     }
-    for (int64_t tap = 0, left = b->tap_cols, n; left > 0; tap += n, left -= n) {
-        n = left <= POP_SLIDE_PIECE ? left : left < 2 * POP_SLIDE_PIECE ? left / 2 : POP_SLIDE_PIECE;
-        switch (n) {
-        case 1: POP_SLIDE_TAPS(tap, 1); break;
-        case 2: POP_SLIDE_TAPS(tap, 2); break;
-        case 3: POP_SLIDE_TAPS(tap, 3); break;
-        default: POP_SLIDE_TAPS(tap, 4);
-        }
-    }
+    int64_t tap = 0;
+    for (; tap + 3 <= b->tap_cols; tap += 3) POP_SLIDE_TAPS(tap, 3);
+    for (; tap < b->tap_cols; tap++) POP_SLIDE_TAPS(tap, 1);
 #undef POP_SLIDE_TAPS
 }
 
@@ -131,45 +125,45 @@ POP_INLINE void pop_slide_tile(const pop_conv_slide *b, const pop_format *f, con
         }
 }
 
-/* All blocks; rows of results one after another where registers are few. */
-POP_INLINE void pop_slide_blocks(const pop_conv_slide *given, const pop_format *f, int cols, int step, int inside, int known)
+/* All blocks, `rows` rows of results at once. */
+POP_INLINE void pop_slide_blocks(const pop_conv_slide *given, const pop_format *f, int rows, int cols, int step, int inside,
+                                 int known)
 {
     pop_conv_slide b = *given;
-    for (int64_t row = 0; row < given->rows; row += POP_SLIDE_ROWS) {
-        const int64_t rows = given->rows - row < POP_SLIDE_ROWS ? given->rows - row : POP_SLIDE_ROWS;
+    for (int64_t row = 0; row < given->rows; row += rows) {
         const int64_t down = row * b.row_step;
         b.row_low = given->row_low - down, b.row_high = given->row_high - down;
         for (int64_t k = 0; k < b.blocks; k++) {
             const char *x = b.x + k * b.x_block + down * b.x_row, *w = b.w + k * b.w_block;
             char *to = b.sums + k * b.sums_block + row * b.sums_row;
-            for (int lane = 0; lane < 16; lane += POP_LANES) {
-                if (POP_SLIDE_ROWS == 2 && rows == 2) pop_slide_tile(&b, f, x, w, to, lane, 2, cols, step, inside, known);
-                else pop_slide_tile(&b, f, x, w, to, lane, 1, cols, step, inside, 0); /* few tiles have one */
-            }
+            for (int lane = 0; lane < 16; lane += POP_LANES)
+                pop_slide_tile(&b, f, x, w, to, lane, rows, cols, step, inside, known);
         }
     }
 }
 
-/* Tiles of 7 columns; kernels of 3, 5 and 7 columns have their own where two rows of results are made at once. */
-POP_INLINE void pop_slide_seven(const pop_conv_slide *b, const pop_format *f, int step, int inside)
-{
-    switch (POP_SLIDE_ROWS == 2 ? b->tap_cols : 0) {
-    case 3: pop_slide_blocks(b, f, 7, step, inside, 3); break;
-    case 5: pop_slide_blocks(b, f, 7, step, inside, 5); break;
-    case 7: pop_slide_blocks(b, f, 7, step, inside, 7); break;
-    default: pop_slide_blocks(b, f, 7, step, inside, 0);
-    }
-}
-
-/* Tiles of 7, 4, 2 or 1 columns; of 7 more of their own that nothing outside of x is part of. */
+/* Tiles of 7, 4, 2 or 1 columns. Of 7 there are more: for kernels of 3, 5 and 7 columns, of two rows of results at once where
+ * registers are enough, and for tiles that nothing outside of x is part of. */
 POP_INLINE void pop_slide(const pop_conv_slide *b, const pop_format *f, int step)
 {
     const int inside = b->col_low <= 0 && b->col_high >= (b->cols - 1) * step + b->tap_cols;
-    if (b->cols == 7 && inside) pop_slide_seven(b, f, step, 1);
-    else if (b->cols == 7) pop_slide_seven(b, f, step, 0);
-    else if (b->cols == 4) pop_slide_blocks(b, f, 4, step, 0, 0);
-    else if (b->cols == 2) pop_slide_blocks(b, f, 2, step, 0, 0);
-    else pop_slide_blocks(b, f, 1, step, 0, 0);
+#define POP_SLIDE_BOTH(known)                                      \
+    {                                                              \
+        if (inside) pop_slide_blocks(b, f, 2, 7, step, 1, known);  \
+        else pop_slide_blocks(b, f, 2, 7, step, 0, known);         \
+        return;                                                    \
+    }
+    if (POP_SLIDE_ROWS == 2 && b->rows == 2 && b->cols == 7) {
+        if (b->tap_cols == 3) POP_SLIDE_BOTH(3)
+        if (b->tap_cols == 5) POP_SLIDE_BOTH(5)
+        if (b->tap_cols == 7) POP_SLIDE_BOTH(7)
+    }
+#undef POP_SLIDE_BOTH
+    if (b->cols == 7 && inside) pop_slide_blocks(b, f, 1, 7, step, 1, 0);
+    else if (b->cols == 7) pop_slide_blocks(b, f, 1, 7, step, 0, 0);
+    else if (b->cols == 4) pop_slide_blocks(b, f, 1, 4, step, 0, 0);
+    else if (b->cols == 2) pop_slide_blocks(b, f, 1, 2, step, 0, 0);
+    else pop_slide_blocks(b, f, 1, 1, step, 0, 0);
 }
 
 #define POP_SLIDE(name, constant)                                                                            \
