@@ -31,13 +31,16 @@ POP_INLINE pop_blocks pop_blocks_of(int64_t lines, int64_t k)
 /* The k-th of what is best of blocks. */
 POP_INLINE uint32_t pop_kth(const uint32_t *restrict best, int64_t count, const pop_kept *k)
 {
-    uint32_t *copy = (uint32_t *)(void *)k->tmp, least = UINT32_MAX;
-    if (k->k > 1) {
-        memcpy(copy, best, (size_t)count * sizeof *best);
-        return pop_word_at_32(copy, count, k->k - 1, (uint32_t *)(void *)k->words);
-    }
+    if (k->k > 1) return pop_word_at_32(best, count, k->k - 1, (uint32_t *)(void *)k->tmp, (uint32_t *)(void *)k->words);
+#if POP_LEVEL >= POP_LEVEL_AVX512
+    __m512i some = _mm512_loadu_si512(best);
+    for (int64_t i = 16; i < count; i += 16) some = _mm512_min_epu32(some, _mm512_loadu_si512(best + i));
+    return _mm512_reduce_min_epu32(some);
+#else
+    uint32_t least = UINT32_MAX;
     for (int64_t i = 0; i < count; i++) least = best[i] < least ? best[i] : least;
     return least;
+#endif
 }
 
 /* Which of n keys, 64 of them at most, are no worse than a limit, a bit each; whole vectors are read. */
@@ -63,30 +66,6 @@ static void pop_drop(pop_kept *k)
     k->count = k->k, k->dropped = 1, k->worst = key - 1, k->full = key == 0;
 }
 
-#if POP_LEVEL >= POP_LEVEL_AVX512
-/* Words of the lanes of m whose keys are still wanted, one after another; a vector more is written over. */
-POP_INLINE void pop_keep_lanes(pop_coding c, __mmask16 m, __m512i keys, int64_t first, uint32_t invert, pop_kept *k)
-{
-    const __m512i zero_step = _mm512_set1_epi32((int)c.zero_step), last = _mm512_set1_epi32((int)c.last);
-    const __m512i lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
-    keys = _mm512_mask_add_epi32(keys, _mm512_cmpeq_epi32_mask(keys, _mm512_set1_epi32((int)c.minus_zero)), keys, zero_step);
-    keys = _mm512_mask_add_epi32(keys, _mm512_cmpgt_epu32_mask(keys, last), last, _mm512_set1_epi32(1));
-    keys = _mm512_xor_si512(keys, _mm512_set1_epi32((int)invert));
-    m = _mm512_mask_cmple_epu32_mask(m, keys, _mm512_set1_epi32((int)k->worst));
-    const __m512i places = _mm512_add_epi32(_mm512_set1_epi32((int)first), lanes);
-    const __m512i upper = _mm512_maskz_compress_epi32(m, keys), lower = _mm512_maskz_compress_epi32(m, places);
-    const int count = __builtin_popcount(m);
-    uint64_t *words = k->words + k->count;
-    _mm512_storeu_si512(words, _mm512_or_si512(_mm512_slli_epi64(_mm512_cvtepu32_epi64(_mm512_castsi512_si256(upper)), 32),
-                                               _mm512_cvtepu32_epi64(_mm512_castsi512_si256(lower))));
-    if (count > 8)
-        _mm512_storeu_si512(words + 8,
-                            _mm512_or_si512(_mm512_slli_epi64(_mm512_cvtepu32_epi64(_mm512_extracti64x4_epi64(upper, 1)), 32),
-                                            _mm512_cvtepu32_epi64(_mm512_extracti64x4_epi64(lower, 1))));
-    k->count += count;
-}
-#endif
-
 #define POP_B(name) pop_##name##_16
 #define POP_B_CODE uint16_t
 #define POP_B_SIGNED int16_t
@@ -95,6 +74,7 @@ POP_INLINE void pop_keep_lanes(pop_coding c, __mmask16 m, __m512i keys, int64_t 
 #define POP_B_MIN _mm512_min_epu16
 #define POP_B_GE _mm512_cmpge_epu16_mask
 #define POP_B_LE _mm512_cmple_epu16_mask
+#define POP_B_LOAD _mm512_maskz_loadu_epi16
 #include "kernels/sort/best_body.h"
 #undef POP_B
 #undef POP_B_CODE
@@ -104,6 +84,7 @@ POP_INLINE void pop_keep_lanes(pop_coding c, __mmask16 m, __m512i keys, int64_t 
 #undef POP_B_MIN
 #undef POP_B_GE
 #undef POP_B_LE
+#undef POP_B_LOAD
 
 #define POP_B(name) pop_##name##_32
 #define POP_B_CODE uint32_t
@@ -113,6 +94,7 @@ POP_INLINE void pop_keep_lanes(pop_coding c, __mmask16 m, __m512i keys, int64_t 
 #define POP_B_MIN _mm512_min_epu32
 #define POP_B_GE _mm512_cmpge_epu32_mask
 #define POP_B_LE _mm512_cmple_epu32_mask
+#define POP_B_LOAD _mm512_maskz_loadu_epi32
 #include "kernels/sort/best_body.h"
 
 /* A row's codes one after another: where they are, or a copy; those of one byte are ranks of two. */

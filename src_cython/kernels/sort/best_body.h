@@ -7,11 +7,28 @@ typedef POP_B_SIGNED POP_B(signed_line) __attribute__((vector_size(POP_LINE_BYTE
 #define POP_B_LANES ((int64_t)(POP_LINE_BYTES / sizeof(POP_B_CODE)))
 #define POP_B_ONES ((POP_B_CODE)-1)
 
-/* The keys of a line, zeros and NaNs not yet one. */
-POP_INLINE POP_B(line) POP_B(keys)(pop_coding c, const POP_B_CODE *codes)
+POP_INLINE POP_B(line) POP_B(load)(const POP_B_CODE *codes)
 {
     POP_B(line) v;
     memcpy(&v, codes, sizeof v);
+    return v;
+}
+
+/* The first n codes of a line. */
+POP_INLINE POP_B(line) POP_B(load_some)(const POP_B_CODE *codes, int64_t n)
+{
+#if POP_LEVEL >= POP_LEVEL_AVX512
+    return (POP_B(line))POP_B_LOAD(((uint32_t)1 << n) - 1, codes);
+#else
+    POP_B(line) v = {0};
+    memcpy(&v, codes, (size_t)n * sizeof *codes);
+    return v;
+#endif
+}
+
+/* The keys of a line, zeros and NaNs not yet one. */
+POP_INLINE POP_B(line) POP_B(keys)(pop_coding c, POP_B(line) v)
+{
     v ^= (POP_B(line))((POP_B(signed_line))v >> (8 * (int)sizeof(POP_B_CODE) - 1)) & (POP_B_CODE)c.flips;
     return v + (POP_B_CODE)(c.sign - c.turn);
 }
@@ -29,8 +46,9 @@ POP_INLINE POP_B(line) POP_B(better)(POP_B(line) a, POP_B(line) b, int down)
 /* In each lane the best key of a block. */
 POP_INLINE POP_B(line) POP_B(block)(pop_coding c, const POP_B_CODE *codes, int64_t span, int down)
 {
-    POP_B(line) best = POP_B(keys)(c, codes);
-    for (int64_t i = 1; i < span; i++) best = POP_B(better)(best, POP_B(keys)(c, codes + i * POP_B_LANES), down);
+    POP_B(line) best = POP_B(keys)(c, POP_B(load)(codes));
+    for (int64_t i = 1; i < span; i++)
+        best = POP_B(better)(best, POP_B(keys)(c, POP_B(load)(codes + i * POP_B_LANES)), down);
     return best;
 }
 
@@ -60,16 +78,16 @@ POP_INLINE __m512i POP_B(sixteen)(pop_coding c, const POP_B_CODE *codes, int64_t
 }
 #endif
 
-/* The best key of each block, inverted where the greatest are best; `best` has room for 16. */
+/* The best key of each block, inverted where the greatest are best, and of the last some more times up to a whole sixteen. */
 POP_INLINE void POP_B(blocks)(pop_coding c, const POP_B_CODE *codes, const pop_blocks *some, int down, uint32_t *best)
 {
     const uint32_t invert = down ? POP_B_ONES : 0;
 #if POP_LEVEL >= POP_LEVEL_AVX512
     const __m512i inverted = _mm512_set1_epi32((int)invert);
-    for (int64_t next = 0, b; next < some->count; next = b + 16) {
-        b = next + 16 <= some->count || some->count < 16 ? next : some->count - 16;
-        const __m512i all = some->span == 1 && some->count >= 16 ? POP_B(sixteen)(c, codes, b, INT64_MAX, 1, down)
-                                                                 : POP_B(sixteen)(c, codes, b, some->count - 1, some->span, down);
+    for (int64_t b = 0; b < some->count; b += 16) {
+        const __m512i all = some->span == 1 && b + 16 <= some->count
+                                ? POP_B(sixteen)(c, codes, b, INT64_MAX, 1, down)
+                                : POP_B(sixteen)(c, codes, b, some->count - 1, some->span, down);
         _mm512_storeu_si512(best + b, _mm512_xor_si512(all, inverted));
     }
 #else
@@ -78,37 +96,6 @@ POP_INLINE void POP_B(blocks)(pop_coding c, const POP_B_CODE *codes, const pop_b
         uint32_t least = UINT32_MAX;
         for (int64_t j = 0; j < POP_B_LANES; j++) least = (keys[j] ^ invert) < least ? keys[j] ^ invert : least;
         best[b] = least;
-    }
-#endif
-}
-
-/* Keep n elements of a line, those from place `first` on, as words where they are still wanted. */
-POP_INLINE void POP_B(keep_line)(pop_coding c, const POP_B_CODE *codes, int64_t n, int64_t first, POP_B_CODE limit, int down,
-                                 pop_kept *k)
-{
-    const POP_B(line) keys = POP_B(keys)(c, codes);
-    const uint32_t invert = down ? POP_B_ONES : 0;
-#if POP_LEVEL >= POP_LEVEL_AVX512
-    const __m512i bound = POP_B_SPLAT(limit);
-    uint32_t hits = down ? POP_B_GE((__m512i)keys, bound) : POP_B_LE((__m512i)keys, bound);
-    if (!hits) return;
-    if (n < POP_B_LANES) hits &= ((uint32_t)1 << n) - 1;
-    if (sizeof(POP_B_CODE) == 4) {
-        pop_keep_lanes(c, (__mmask16)hits, (__m512i)keys, first, invert, k);
-    } else {
-        const __m256i upper = _mm512_extracti64x4_epi64((__m512i)keys, 1);
-        pop_keep_lanes(c, (__mmask16)hits, _mm512_cvtepu16_epi32(_mm512_castsi512_si256((__m512i)keys)), first, invert, k);
-        pop_keep_lanes(c, (__mmask16)(hits >> 16), _mm512_cvtepu16_epi32(upper), first + 16, invert, k);
-    }
-#else
-    const POP_B(line) some = down ? (POP_B(line))(keys >= limit) : (POP_B(line))(keys <= limit);
-    uint64_t parts[POP_LINE_BYTES / 8], any = 0;
-    memcpy(parts, &some, sizeof parts);
-    for (int i = 0; i < POP_LINE_BYTES / 8; i++) any |= parts[i];
-    if (!any) return;
-    for (int64_t j = 0; j < n; j++) {
-        const uint32_t key = pop_equal_key(c, keys[j]) ^ invert;
-        if (key <= k->worst) k->words[k->count++] = (uint64_t)key << 32 | (uint64_t)(first + j);
     }
 #endif
 }
@@ -122,44 +109,93 @@ POP_INLINE POP_B_CODE POP_B(limit)(pop_coding c, uint32_t word_key, int down)
     return key;
 }
 
-/* The same of elements `at` to `end`, some at a time. */
+/* Lanes whose keys are no worse than a limit, a bit each. */
+POP_INLINE uint32_t POP_B(hits)(POP_B(line) keys, POP_B_CODE limit, int down)
+{
+#if POP_LEVEL >= POP_LEVEL_AVX512
+    const __m512i bound = POP_B_SPLAT(limit);
+    return down ? POP_B_GE((__m512i)keys, bound) : POP_B_LE((__m512i)keys, bound);
+#else
+    const POP_B(line) some = down ? (POP_B(line))(keys >= limit) : (POP_B(line))(keys <= limit);
+    uint64_t parts[POP_LINE_BYTES / 8], any = 0;
+    memcpy(parts, &some, sizeof parts);
+    for (int i = 0; i < POP_LINE_BYTES / 8; i++) any |= parts[i];
+    uint32_t hits = 0;
+    for (int64_t j = 0; any && j < POP_B_LANES; j++) hits |= (uint32_t)(some[j] & 1) << j;
+    return hits;
+#endif
+}
+
+POP_INLINE uint32_t POP_B(word_key)(pop_coding c, POP_B_CODE code, int down)
+{
+    return pop_key(c, code, sizeof code, 1) ^ (down ? POP_B_ONES : 0);
+}
+
+/* Keep elements from place `first` on, a bit each, as words where they are still wanted. */
+POP_INLINE void POP_B(keep_hits)(pop_coding c, const POP_B_CODE *codes, int64_t first, uint64_t hits, int down, pop_kept *k)
+{
+    for (; hits; hits &= hits - 1) {
+        const int64_t place = first + __builtin_ctzll(hits);
+        const uint32_t key = POP_B(word_key)(c, codes[place], down);
+        k->words[k->count] = (uint64_t)key << 32 | (uint64_t)place;
+        k->count += key <= k->worst;
+    }
+}
+
+/* Keep what is still wanted of elements `at` to `end`, some at a time. */
 POP_INLINE void POP_B(keep)(pop_coding c, const POP_B_CODE *codes, int64_t at, int64_t end, int down, pop_kept *k)
 {
     for (int64_t next; at < end && !k->full; at = next) {
         const POP_B_CODE limit = POP_B(limit)(c, k->worst, down);
         next = end - at < POP_CHUNK ? end : at + POP_CHUNK;
-        for (; at + POP_B_LANES <= next; at += POP_B_LANES) POP_B(keep_line)(c, codes + at, POP_B_LANES, at, limit, down, k);
+        for (int64_t first = at; at + POP_B_LANES <= next; first = at) {
+            uint64_t hits = 0;
+            for (; at + POP_B_LANES <= next && at - first < 64; at += POP_B_LANES)
+                hits |= (uint64_t)POP_B(hits)(POP_B(keys)(c, POP_B(load)(codes + at)), limit, down) << (at - first);
+            POP_B(keep_hits)(c, codes, first, hits, down, k);
+        }
         if (at < next) {
-            POP_B_CODE rest[POP_LINE_BYTES / sizeof(POP_B_CODE)] = {0};
-            memcpy(rest, codes + at, (size_t)(next - at) * sizeof *codes);
-            POP_B(keep_line)(c, rest, next - at, at, limit, down, k);
+            const uint32_t some = ((uint32_t)1 << (next - at)) - 1;
+            const POP_B(line) keys = POP_B(keys)(c, POP_B(load_some)(codes + at, next - at));
+            POP_B(keep_hits)(c, codes, at, POP_B(hits)(keys, limit, down) & some, down, k);
         }
         if (k->count >= k->room) pop_drop(k);
     }
+}
+
+/* Keep the first n elements. */
+POP_INLINE void POP_B(keep_all)(pop_coding c, const POP_B_CODE *restrict codes, int64_t n, int down, pop_kept *k)
+{
+    uint64_t *restrict words = k->words;
+    for (int64_t i = 0; i < n; i++) words[i] = (uint64_t)POP_B(word_key)(c, codes[i], down) << 32 | (uint64_t)i;
+    k->count = n;
+    if (k->count >= k->room) pop_drop(k);
 }
 
 /* Words of the best k and perhaps of more, in no order. */
 POP_INLINE void POP_B(best_words)(const pop_sort *s, const POP_B_CODE *codes, int down, pop_kept *k, uint32_t *best)
 {
     const pop_coding c = pop_coding_of(s);
-    const pop_blocks some = pop_blocks_of(s->n / POP_B_LANES, s->k);
-    const int64_t elements = some.span * POP_B_LANES;
+    const pop_blocks blocks = pop_blocks_of(s->n / POP_B_LANES, s->k);
+    const int64_t elements = blocks.span * POP_B_LANES;
     const uint32_t invert = down ? POP_B_ONES : 0;
     k->worst = POP_B_ONES;
-    if (some.count == 0 || (k->room > s->n && s->k > 1)) {
-        POP_B(keep)(c, codes, 0, s->n, down, k);
+    if (blocks.count == 0 || k->room > s->n) {
+        const int64_t some = k->room < POP_CHUNK ? POP_CHUNK : k->room, first = some < s->n ? some : s->n;
+        POP_B(keep_all)(c, codes, first, down, k);
+        POP_B(keep)(c, codes, first, s->n, down, k);
         return;
     }
-    POP_B(blocks)(c, codes, &some, down, best);
-    k->worst = pop_equal_key(c, pop_kth(best, some.count, k) ^ invert) ^ invert;
-    for (int64_t b = 0; b < some.count; b += 64) {
-        uint64_t hits = pop_no_worse(best + b, some.count - b, POP_B(limit)(c, k->worst, down) ^ invert);
+    POP_B(blocks)(c, codes, &blocks, down, best);
+    k->worst = pop_equal_key(c, pop_kth(best, blocks.count, k) ^ invert) ^ invert;
+    for (int64_t b = 0; b < blocks.count; b += 64) {
+        uint64_t hits = pop_no_worse(best + b, blocks.count - b, POP_B(limit)(c, k->worst, down) ^ invert);
         for (; hits && !k->full; hits &= hits - 1) {
             const int64_t at = (b + __builtin_ctzll(hits)) * elements;
             POP_B(keep)(c, codes, at, at + elements, down, k);
         }
     }
-    POP_B(keep)(c, codes, some.count * elements, s->n, down, k);
+    POP_B(keep)(c, codes, blocks.count * elements, s->n, down, k);
 }
 #undef POP_B_LANES
 #undef POP_B_ONES

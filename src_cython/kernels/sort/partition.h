@@ -38,12 +38,10 @@ static void pop_partition_vertex(const void *work, const pop_tile *tile)
         const pop_sort_row row = pop_sort_row_at(s, tile->operands[0], NULL, i);
         if (bytes == 8) {
             pop_keys_64(s, row.from, 0, n, wide);
-            memcpy(wide + n, wide, (size_t)n * sizeof *wide);
-            pop_parted_64(wide, pop_word_at_64(wide + n, n, s->kth, wide + 2 * n), n, places);
+            pop_parted_64(wide, pop_word_at_64(wide, n, s->kth, wide + n, wide + 2 * n), n, places);
         } else {
             pop_keys(s, row.from, 1, n, keys);
-            memcpy(keys + n, keys, (size_t)n * sizeof *keys);
-            pop_parted_32(keys, pop_word_at_32(keys + n, n, s->kth, keys + 2 * n), n, places);
+            pop_parted_32(keys, pop_word_at_32(keys, n, s->kth, keys + n, keys + 2 * n), n, places);
         }
         if (s->indices >= 0) {
             int64_t *to = (int64_t *)(void *)tile->operands[1] + row.out;

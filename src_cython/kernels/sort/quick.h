@@ -141,15 +141,17 @@ static void pop_least_64(uint64_t *a, int64_t n, int64_t k, uint64_t *tmp, int l
     (void)k;
     pop_radix_64(a, n, tmp, low);
 }
-static uint32_t pop_word_at_32(uint32_t *a, int64_t n, int64_t k, uint32_t *tmp)
+static uint32_t pop_word_at_32(const uint32_t *a, int64_t n, int64_t k, uint32_t *b, uint32_t *c)
 {
-    pop_radix_32(a, n, tmp, 0);
-    return a[k];
+    memcpy(b, a, (size_t)n * sizeof *a);
+    pop_radix_32(b, n, c, 0);
+    return b[k];
 }
-static uint64_t pop_word_at_64(uint64_t *a, int64_t n, int64_t k, uint64_t *tmp)
+static uint64_t pop_word_at_64(const uint64_t *a, int64_t n, int64_t k, uint64_t *b, uint64_t *c)
 {
-    pop_radix_64(a, n, tmp, 0);
-    return a[k];
+    memcpy(b, a, (size_t)n * sizeof *a);
+    pop_radix_64(b, n, c, 0);
+    return b[k];
 }
 #endif
 #endif

@@ -171,28 +171,29 @@ static void POP_Q(quick)(POP_Q_WORD *a, int64_t n, int64_t k, POP_Q_WORD *b, int
     POP_Q(few)(a, n, home ? a : b);
 }
 
-/* The word that sorting would put at place k; the words are lost. */
-static POP_Q_WORD POP_Q(word_at)(POP_Q_WORD *a, int64_t n, int64_t k, POP_Q_WORD *b)
+/* The word that sorting would put at place k; b and c have as much room. */
+static POP_Q_WORD POP_Q(word_at)(const POP_Q_WORD *a, int64_t n, int64_t k, POP_Q_WORD *b, POP_Q_WORD *c)
 {
     for (int depth = 128; n > 16 * POP_Q_LANES; depth--) {
-        POP_Q_WORD *held = a;
         if (depth == 0) {
-            POP_Q_RADIX(a, n, b, 0);
-            return a[k];
+            memcpy(b, a, (size_t)n * sizeof *a);
+            POP_Q_RADIX(b, n, c, 0);
+            return b[k];
         }
         const POP_Q_WORD p = POP_Q(pivot)(a, n);
         int64_t less = POP_Q(split)(a, n, p, b);
-        a = b, b = held;
+        POP_Q_WORD *held = b;
+        a = b, b = c, c = held;
         if (less == 0) {
             less = p == (POP_Q_WORD)-1 ? n : POP_Q(split)(a, n, p + 1, b);
             if (k < less) return p;
-            held = a, a = b, b = held;
+            held = b, a = b, b = c, c = held;
         } else if (k < less) {
             n = less;
             continue;
         }
-        a += less, b += less, n -= less, k -= less;
+        a += less, b += less, c += less, n -= less, k -= less;
     }
-    POP_Q(few)(a, n, a);
-    return a[k];
+    POP_Q(few)(a, n, b);
+    return b[k];
 }
