@@ -255,10 +255,14 @@ class FewPlan(PhasePlan):
 
     @property
     def streams(self) -> bool:
-        """Whether results pass the caches: tiles of them, where they and the images are more than those hold."""
-        p, out = self.call.params, self.call.out.format.itemsize
-        moved = math.prod(p.field_shape) * self.call.x.format.itemsize + self.positions * out
-        return self.slides and self.direct and not self.narrow and p.batch * p.groups * moved > _STREAMED
+        """Whether results pass the caches: tiles of them, where they and the images are more than those hold.
+
+        A phase's results lie among those of the others.
+        """
+        p = self.call.params
+        read = p.groups * math.prod(p.field_shape) * self.call.x.format.itemsize
+        among = max((dim.positions * abs(dim.out_stride) for dim in self.dims), default=0)
+        return self.slides and self.direct and not self.narrow and p.batch * (read + among) > _STREAMED
 
     @property
     def deltas_in_place(self) -> bool:
