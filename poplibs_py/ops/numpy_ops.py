@@ -7,9 +7,13 @@ from typing import Any
 
 from ..planner.explain import Composition
 
-__all__ = ["told"]
+__all__ = ["BY_NUMPY", "told"]
+
+BY_NUMPY = "NumPy (ufuncs)"
+"""What serves a step that NumPy's functions do, each of which rounds as IEEE 754 says."""
 
 
-def told(op: str, shape: tuple[int, ...], dtype: Any) -> Callable[[], tuple[str, str, Composition]]:
-    """Return what tells, for a reader, which call ran by NumPy's functions, each of which rounds as IEEE 754 says."""
-    return Composition(f"{op} {list(shape)} {dtype}", "NumPy (ufuncs)").told
+def told(op: str, shape: tuple[int, ...], dtype: Any,
+         kernels: str = BY_NUMPY) -> Callable[[], tuple[str, str, Composition]]:
+    """Return what tells, for a reader, which call ran by NumPy's functions, or by which kernels."""
+    return Composition(f"{op} {list(shape)} {dtype}", kernels).told

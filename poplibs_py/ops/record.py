@@ -16,7 +16,7 @@ from ..errors import UnsupportedError, bad_argument, bad_type, described
 from ..program import Face
 from .road import travel
 
-__all__ = ["Catalogue", "Function", "Op", "catalogue", "described_by", "documented", "op"]
+__all__ = ["Catalogue", "Function", "Op", "catalogue", "described_by", "documented", "op", "with_sections"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -117,19 +117,20 @@ catalogue = Catalogue()
 
 
 def op(name: str, *, poplibs: str = "", bound: str, draws: str, written: str | None = "out",
-       values: tuple[str, ...] = (), reference: str = "") -> Callable[[Function], Function]:
+       values: tuple[str, ...] = (), reference: str = "", shared: str = "") -> Callable[[Function], Function]:
     """Make a function that describes a call the face of an op, and put its record in the catalogue.
 
     The function documents the op, but for what is the same for many: some parameters, the errors that all ops raise,
     the import that examples begin with. Given a call's arguments it returns a
-    `Request`; the road does the rest.
+    `Request`; the road does the rest. `shared` are sections that several ops have alike, before a docstring's notes.
     """
     record = Op(name, poplibs, bound, draws, written, values, reference)
 
     def face_of(function: Function) -> Function:
         catalogue.add(record)
         library = name.partition(".")[0]
-        function.__doc__ = _completed(function.__doc__ or "", library, function.__annotations__)
+        doc = with_sections(function.__doc__ or "", shared) if shared else function.__doc__ or ""
+        function.__doc__ = _completed(doc, library, function.__annotations__)
         return cast(Function, Face(function, travel, record, written, values))
 
     return face_of
@@ -167,6 +168,12 @@ def described_by(function: Function, describe: Callable[..., Any]) -> Function:
         return describe(**said.arguments)
 
     return cast(Function, call)
+
+
+def with_sections(doc: str, sections: str) -> str:
+    """Return a docstring with sections behind its first lines and parameters, before notes and examples."""
+    at = min((at for section in ("Notes", "Examples") if (at := doc.find(f"\n    {section}\n")) >= 0), default=len(doc))
+    return doc[:at].rstrip() + "\n" + sections + doc[at:]
 
 
 def documented(section: str) -> set[str]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from ..errors import MemoryLimitError, MemoryLimitWarning, bad_type, flag, instance, real, warn, whole
 from ..target import Target, memory_limit
 
-__all__ = ["POPLIBS_PROPORTION", "Memory", "climb", "complain", "within"]
+__all__ = ["POPLIBS_PROPORTION", "Memory", "OverLimit", "climb", "complain", "within"]
 
 T = TypeVar("T")
 
@@ -46,6 +46,13 @@ class Memory:
     def limit(self, target: Target) -> int | None:
         """Return the temporary bytes that a tile of a machine may take, or None."""
         return None if self.proportion is None else memory_limit(target, self.proportion)
+
+
+class OverLimit(NamedTuple):
+    """The bytes of temporaries that a plan may take on a tile, and those that it takes, which are more."""
+
+    limit: int
+    needed: int
 
 
 def climb(plan_once: Callable[[int | None], T | None], limit: int | None, tile_bytes: int, *,

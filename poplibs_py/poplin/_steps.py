@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ..planner.facts import facts_of
+from ..planner.ladder import OverLimit
 from ..popops.tile_plan import Step, TileWork
 from ..target import Target
 from .product.modelled import count_modelled
@@ -20,10 +21,10 @@ __all__ = ["product_steps"]
 
 
 class ProductSteps(NamedTuple):
-    """The steps of a product; and the bytes that it may take on a tile and takes, where these are more."""
+    """The steps of a product, and what it takes more than it may, if it does."""
 
     steps: tuple[Step, ...]
-    misfit: tuple[int, int] | tuple[()]
+    over_limit: OverLimit | None
 
 
 @lru_cache(maxsize=512)
@@ -55,7 +56,7 @@ def product_steps(target: Target, data_type: str, a_shape: Sequence[int], b_shap
     options = conv_options({"fullyConnectedPass": fully_connected_pass, "partialsType": partials_type},
                            {"available_memory_proportion": proportion})
     plan = planned_quietly(ConvProblem(target, stated(a_shape, b_shape, data_type, None).canonical(), options))
-    return ProductSteps(tuple(_steps(plan, name)), () if plan.fits else (plan.limit, plan.temp_bytes))
+    return ProductSteps(tuple(_steps(plan, name)), None if plan.fits else OverLimit(plan.limit, plan.temp_bytes))
 
 
 def _steps(plan: ConvPlan, name: str) -> Iterator[Step]:

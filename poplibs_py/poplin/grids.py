@@ -11,11 +11,9 @@ from ..formats import Array, Format, format_of
 from ..formats.bounds import Ball
 from ..formats.reference import values
 from ..ops import RESULT, Request, array_operand, modelled_target, op, operand, receive
-from ..ops.numpy_ops import told
 from ..ops.parts import Part, results
-from ..popops._codes import copying
 from ..popops._made import made_request
-from ..program import Sequence
+from ..popops.sequence import SequenceBuilder
 from ..target import Target
 from .factor.params import checked_dtype
 
@@ -73,7 +71,7 @@ def linspace(left: float, right: float, count: int, *, dtype: object = None, out
         with np.errstate(over="ignore"):
             result[...] = _spaced(left, right, count)
 
-    return made_request(make, receiver, told("linspace", (count,), receiver.format), lacking)
+    return made_request(make, receiver, "linspace", (count,), lacking)
 
 
 def _spaced(left: float, right: float, count: int) -> Array:
@@ -123,13 +121,11 @@ def meshgrid2d(x: Any, y: Any, *, out: Any = None, target: Target | str | None =
     made = results(out, tuple(Part(shape, x.format) for x in given), Grid)
     _, lacking = modelled_target(target, "poplin.meshgrid2d", lambda _: "of grids")
 
-    parts = []
-    for number, (vector, begin) in enumerate(zip(given, made.offsets, strict=True)):
-        array, axis = vector.array, 1 - number
-        read = tuple(array.strides[0] * (d == axis) for d in range(2))
-        lies = array.itemsize * shape[1], array.itemsize
-        parts.append((copying(shape, array.itemsize, read, lies), (number, (2, begin))))
-    return Request(Sequence(parts, 3), (*given, RESULT), made.receiver, told("meshgrid2d", shape, given[0].format),
+    steps = SequenceBuilder(*(vector.array for vector in given), made.receiver.array)
+    across, down, buffer = steps.operands
+    for line, grid in zip((across, down[:, np.newaxis]), made.views(buffer), strict=True):
+        steps.copy(np.broadcast_to(line, shape), grid)
+    return Request(steps.made(), (*given, RESULT), made.receiver, steps.told("meshgrid2d", shape, given[0].format),
                    wrap=made.wrap, lacking=lacking)
 
 

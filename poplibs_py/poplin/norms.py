@@ -18,7 +18,6 @@ from .. import popops
 from ..errors import bad_argument, finite, flag
 from ..formats import Array, Format
 from ..ops import RESULT, Operand, Request, array_operand, on_tiles, op, receive, result_format
-from ..ops.numpy_ops import told
 from ..ops.parts import Part, results
 from ..popops._codes import adding
 from ..popops.sequence import SequenceBuilder
@@ -107,7 +106,7 @@ def norm_statistics(acts: Any, eps: float, *, unbiased_var_estimate: bool = Fals
         steps.write(inverse, lambda v, m: 1 / popops.sqrt((popops.maximum(v - m * m, 0) + eps) * scale), squares,
                     average)
     steps.write(mean, lambda m: m, average)
-    return on_tiles(Request(steps.made(), (x, RESULT), made.receiver, told("norm_statistics", x.shape, x.format),
+    return on_tiles(Request(steps.made(), (x, RESULT), made.receiver, steps.told("norm_statistics", x.shape, x.format),
                             wrap=made.wrap, lacking=lacking), plan)
 
 
@@ -242,7 +241,7 @@ def norm_param_gradients(grad: Any, whitened: Any, *, out: Any = None, out_dtype
     steps.write(gamma_grad, lambda s: s, steps.sum(lambda a, b: a * b, acts, grads))
     steps.write(beta_grad, lambda s: s, steps.sum(lambda a: a, grads))
     return on_tiles(
-        Request(steps.made(), (g, y, RESULT), made.receiver, told("norm_param_gradients", g.shape, g.format),
+        Request(steps.made(), (g, y, RESULT), made.receiver, steps.told("norm_param_gradients", g.shape, g.format),
                 wrap=made.wrap, lacking=lacking), plan)
 
 
@@ -315,7 +314,7 @@ def _elementwise(name: str, operands: tuple[Operand, ...], describe: Callable[..
     steps = _Steps(*(operand.array for operand in operands), receiver.array)
     *given, made = steps.operands
     describe(steps, made, *given)
-    return on_tiles(Request(steps.made(), (*operands, RESULT), receiver, told(name, shape, operands[0].format),
+    return on_tiles(Request(steps.made(), (*operands, RESULT), receiver, steps.told(name, shape, operands[0].format),
                             lacking=lacking), plan)
 
 

@@ -60,10 +60,9 @@ def _documented(what: str, wanted: str, own: str = "") -> Callable[[Function], F
     """Make a function the face of an op. What several share goes into its docstring."""
     def make(function: Function) -> Function:
         name = function.__name__
-        head, mark, rest = (function.__doc__ or "").partition("\n    Notes\n")
-        function.__doc__ = head.rstrip() + "\n" + _FIRST.format(what=what, wanted=wanted) + own + _LAST + mark + rest
         return op(f"popnn.{name}", bound=f"popnn.element_loss_bound:{name}_bound",
-                  draws=f"testing.row_calls:{name}_calls", written=None)(function)
+                  draws=f"testing.row_calls:{name}_calls", written=None,
+                  shared=_FIRST.format(what=what, wanted=wanted) + own + _LAST)(function)
 
     return make
 

@@ -112,16 +112,15 @@ def _norm_op(poplibs: str, shape: str, of_params: str, *own: str, what: str = "v
     """Make a function the face of an op. What several share goes into its docstring."""
     def make(function: Function) -> Function:
         name = function.__name__
-        head, mark, rest = (function.__doc__ or "").partition("\n    Notes\n")
         back = name.endswith("_grad")
         middle = _X.format(shape=shape) + "".join(own[:1])
         params = _GAMMA if back else _PARAMS if unbiased or what == "variance" else _GAMMA
         middle = (_GRAD if back else "") + middle + params.format(shape=of_params) + "".join(own[1:])
         middle += _EPS.format(what=what) + _UNBIASED * unbiased + _EXACT * (unbiased and back)
         last = (_OUTS if back else _OUT) + _TARGET + (_GRADS if back else _Y) + _RAISES
-        function.__doc__ = head.rstrip() + "\n" + _HEAD + middle + last + mark + rest
         return op(f"popnn.{name}", poplibs=poplibs, bound=f"popnn.norm_bound:{name}_bound",
-                  draws=f"testing.row_calls:{name}_calls", written=None if back else "out")(function)
+                  draws=f"testing.row_calls:{name}_calls", written=None if back else "out",
+                  shared=_HEAD + middle + last)(function)
 
     return make
 

@@ -70,10 +70,8 @@ def _documented(poplibs: str, first: str) -> Callable[[Function], Function]:
     """Make a function the face of an op. What several share goes into its docstring."""
     def make(function: Function) -> Function:
         name = function.__name__
-        head, mark, rest = (function.__doc__ or "").partition("\n    Notes\n")
-        function.__doc__ = head.rstrip() + "\n" + first + _LAST + mark + rest
         return op(f"popnn.{name}", poplibs=poplibs, bound=f"popnn.softmax_bound:{name}_bound",
-                  draws=f"testing.row_calls:{name}_calls")(function)
+                  draws=f"testing.row_calls:{name}_calls", shared=first + _LAST)(function)
 
     return make
 

@@ -6,10 +6,11 @@ import numpy as np
 
 from ..config import settings
 from ..formats import FP32
+from ..kernels import select
 from ..program import Executable
 from ._strided import StridedOperand, StridedParams, lower
 
-__all__ = ["adding", "copying"]
+__all__ = ["adding", "copying", "kernel_of_copies"]
 
 Strides = tuple[int, ...]
 
@@ -26,6 +27,11 @@ def copying(shape: tuple[int, ...], itemsize: int, source: Strides, result: Stri
         Strides in bytes.
     """
     return _program(None, shape, (StridedOperand(_word(itemsize), source),), StridedOperand(_word(itemsize), result))
+
+
+def kernel_of_copies() -> str:
+    """Return what serves copies and sums, for a reader."""
+    return select("strided", "walk", "any").kernel.label
 
 
 def adding(shape: tuple[int, ...], first: Strides, second: Strides, result: Strides) -> Executable:

@@ -274,12 +274,10 @@ def elementwise(poplibs: str, vertex_op: str, reference: Callable[..., Any], ulp
         row = ElementwiseOp(name, poplibs, operands, reference, ulp, vertex_op, kinds, tells, conditions, more,
                             exact, function.__defaults__ or ())
         ELEMENTWISE[name] = row
-        head, mark, rest = (function.__doc__ or "").partition("\n    Notes\n")
-        function.__doc__ = head.rstrip() + "\n" + _described(row) + mark + rest
         function.__globals__[f"{name}_bound"] = row.bound
         module = function.__module__.partition(".")[2]
         record = op(f"popops.{name}", poplibs=poplibs, bound=f"{module}:{name}_bound",
-                    draws=f"testing.elementwise_calls:{name}")
+                    draws=f"testing.elementwise_calls:{name}", shared=_described(row))
 
         def describe(out: Any, out_dtype: object, target: Target | str | None, poplibs_exact: object = False,
                      **operands: Any) -> Any:

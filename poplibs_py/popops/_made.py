@@ -13,12 +13,13 @@ from ..formats import FP32, Array, Format, QuarterArray, format_of
 from ..formats.format import preset_of
 from ..formats.reference import encode
 from ..ops import RESULT, Receiver, Request
-from ._codes import copying
+from ..ops.numpy_ops import told
+from ._codes import copying, kernel_of_copies
 
 __all__ = ["code_of", "coded", "element_of", "made_request", "shape_of", "write"]
 
 _MOST = 1 << 62  # bytes
-_KEPT = 1 << 14
+_MOST_KEPT_BYTES = 1 << 14
 
 
 def element_of(dtype: Any, out: Any, default: Any) -> Any:
@@ -68,15 +69,17 @@ def coded(values: Array, element: Format) -> Array:
         return encode(np.asarray(values, np.float64), element)
 
 
-def made_request(make: Callable[[Array], None], receiver: Receiver, tell: Any, lacking: str) -> Request:
+def made_request(make: Callable[[Array], None], receiver: Receiver, op: str, shape: tuple[int, ...],
+                 lacking: str) -> Request:
     """Return the request of numbers that a function writes, the same in each call: a few are kept with the call."""
     array = receiver.array
-    if array.nbytes > _KEPT:
-        return Request(make, (RESULT,), receiver, tell, lacking=lacking, steady=True)
+    if array.nbytes > _MOST_KEPT_BYTES:
+        return Request(make, (RESULT,), receiver, told(op, shape, receiver.format), lacking=lacking, steady=True)
     numbers = np.empty(array.shape, array.dtype)
     make(numbers)
     program = copying(array.shape, array.itemsize, numbers.strides, array.strides)
-    return Request(program, (numbers, RESULT), receiver, tell, lacking=lacking)
+    return Request(program, (numbers, RESULT), receiver, told(op, shape, receiver.format, kernel_of_copies()),
+                   lacking=lacking)
 
 
 def write(result: Array, codes: Any) -> None:

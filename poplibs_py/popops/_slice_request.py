@@ -20,12 +20,12 @@ from ..formats import FP32, Array, Format, QuarterArray
 from ..formats.arrays import as_array
 from ..ops import RESULT, Operand, Receiver, Request, on_tiles, planned_on, receive
 from ..ops import argument as array_argument
-from ..ops.numpy_ops import told
+from ..ops.numpy_ops import BY_NUMPY, told
 from ..ops.one_kernel import OneKernel
 from ..planner import Memory
 from ..program import Executable, Sequence
 from ..target import Target
-from ._codes import copying
+from ._codes import copying, kernel_of_copies
 from ._map import Outputs
 from ._modelled import PlanOn, TiledRun
 from ._promotion import typed
@@ -248,7 +248,7 @@ def put_request(op: str, table: Operand, indices: Operand, updates: Operand, lay
     def tell() -> tuple[str, str, Any]:
         return copied() if made is None else made.told()
 
-    copied = told(op, table.shape, elements)
+    copied = told(op, table.shape, elements, BY_NUMPY if in_place else kernel_of_copies())
     request = Request(run, (table, indices, updates, RESULT), receiver, tell, lacking=lacking, steady=True,
                       keep=fits)
     return on_tiles(request, tiles and tiles.plan)

@@ -120,12 +120,10 @@ def _gradient(expressions: Callable[..., Any], of: str, notes: str = "",
 
         condition = "    condition : array_like of bool\n        Truth values.\n" if "condition" in operands else ""
         numbers = ", ".join(operand for operand in operands if operand != "condition")
-        head, mark, rest = (function.__doc__ or "").partition("\n    Examples\n")
         words = _PARAMETERS.format(names=numbers, condition=condition, of=of, notes=notes + " " * bool(notes))
-        function.__doc__ = head.rstrip() + "\n" + words + mark + rest
         function.__globals__[f"{name}_bound"] = bound
         record = op(f"popops.{name}", bound=f"popops.binary_gradients:{name}_bound",
-                    draws=f"testing.map_calls:{draws}")
+                    draws=f"testing.map_calls:{draws}", shared=words)
 
         def describe(out: Any, out_dtype: object, target: Target | str | None, **given: Any) -> Request:
             return mapped(_outputs(name, len(operands)), True, _arrays(given), out, out_dtype, False, False, target,

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..formats import Format
 from ..ops import Operand
+from ..planner.ladder import OverLimit
 from ..target import Target, linear_mapping
 from ..target.types import type_of
 from ._vertices import elementwise_vertices
@@ -56,7 +57,7 @@ class Composition:
         self.target, self.data_type, self.result_type = target, data_type, result_type or data_type
         self.times = 1
         self.steps: list[Step] = []
-        self.misfit: tuple[int, int] | tuple[()] = ()
+        self.over_limit: OverLimit | None = None
 
     def elementwise(self, name: str, op: str, elements: int, data_type: str | None = None, *, operands: int = 1,
                     number: bool = False, in_place: bool = False, received: int = 0) -> None:
@@ -103,7 +104,7 @@ class Composition:
     def take_product(self, product: Any) -> None:
         """Add the steps of a product, as `poplin._steps.product_steps` returns them."""
         self.take(product.steps)
-        self.misfit = self.misfit or product.misfit
+        self.over_limit = self.over_limit or product.over_limit
 
     def add(self, step: Step) -> None:
         """Add a step, as often as what is being composed is repeated."""
@@ -126,4 +127,4 @@ class Composition:
         held = [np.diff(linear_mapping(self.target, n, size).edges()) * size
                 for n, size in zip((reads, writes), sizes, strict=True)]
         memory = memory_of(self.target, held[0], held[1], temporary)
-        return TilePlan(op, problem, self.target, tuple(self.steps), memory, decisions, misfit=self.misfit)
+        return TilePlan(op, problem, self.target, tuple(self.steps), memory, decisions, over_limit=self.over_limit)

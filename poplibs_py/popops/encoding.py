@@ -121,7 +121,7 @@ def iota(n: int, start: int = 0, *, out: Any = None, dtype: object = None,
         if first:
             result += np.asarray(first, element)
 
-    return on_tiles(made_request(make, receiver, told("iota", (count,), element), lacking), plan)
+    return on_tiles(made_request(make, receiver, "iota", (count,), lacking), plan)
 
 
 @op("popops.fill", poplibs="popops::fill", bound=_BOUND + "fill_bound", draws=_DRAWS + "fill_calls")
@@ -162,4 +162,4 @@ def fill(shape: Any, value: float, *, out: Any = None, dtype: object = None,
     def make(result: Array) -> None:
         result.view(kind).fill(number)
 
-    return on_tiles(made_request(make, receiver, told("fill", sizes, element), lacking), plan)
+    return on_tiles(made_request(make, receiver, "fill", sizes, lacking), plan)

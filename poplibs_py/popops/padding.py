@@ -11,7 +11,6 @@ import numpy as np
 from ..errors import all_of, bad_argument, bad_type, one_of, whole
 from ..formats import Array, Format
 from ..ops import RESULT, Request, on_tiles, op, planned_on, receive
-from ..ops.numpy_ops import told
 from ..target import Target
 from ._made import code_of, coded, write
 from ._ordering import numbers
@@ -109,8 +108,8 @@ def pad(x: Any, pad_width: int | Sequence[Any], mode: str = "constant", *, const
         steps.run(lambda x, result: _compute(x, result, more, mode, element), array[inside], result)
     else:
         _surround(steps, array[inside], result, more, mode, codes)
-    request = Request(steps.made(), (source, RESULT), receiver, told("pad", source.shape, element), lacking=lacking)
-    return on_tiles(request, plan)
+    tell = steps.told("pad", source.shape, element)
+    return on_tiles(Request(steps.made(), (source, RESULT), receiver, tell, lacking=lacking), plan)
 
 
 def sides_of(pad_width: Any, shape: tuple[int, ...]) -> Sides:

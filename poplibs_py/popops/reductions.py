@@ -80,12 +80,11 @@ def _reduction(poplibs: str, *own: str, allowed: str = _NUMBERS, form: bool = Tr
     """
     def make(function: Function) -> Function:
         name = function.__name__
-        head, mark, rest = (function.__doc__ or "").partition("\n    Notes\n")
         middle = "".join(own) + _COMPENSATED * compensated
         last = _LAST.format(dtype=_OUT_DTYPE * form, shape=shape)
-        function.__doc__ = head.rstrip() + "\n" + _FIRST.format(allowed=allowed) + middle + last + mark + rest
         return op(f"popops.{name}", poplibs=poplibs, bound=f"popops.reduce_bound:{name}_bound",
-                  draws=f"testing.reduce_calls:{name}_calls")(function)
+                  draws=f"testing.reduce_calls:{name}_calls",
+                  shared=_FIRST.format(allowed=allowed) + middle + last)(function)
 
     return make
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +10,6 @@ from ..errors import bad_type
 from ..formats import Format
 from ..formats.bounds import Ball
 from ..ops import Request, op, result_format
-from ..ops.record import Function
 from ..target import Target
 from ._map import array_operand, mapped
 from .expr import Expression, const, placeholder
@@ -122,19 +120,8 @@ _PARAMETERS = """
 """
 
 
-def _documented(default: str) -> Callable[[Function], Function]:
-    """Put what the functions share into their docstrings, before the examples."""
-    def documented(function: Function) -> Function:
-        head, mark, rest = (function.__doc__ or "").partition("\n    Examples\n")
-        function.__doc__ = head.rstrip() + "\n" + _PARAMETERS.format(default=default) + mark + rest
-        return function
-
-    return documented
-
-
 @op("popops.scaled_add", poplibs="popops::scaledAddTo", bound="popops.scaled_add:scaled_add_bound",
-    draws="testing.map_calls:scaled_add_calls")
-@_documented(" By default 1 and none.")
+    draws="testing.map_calls:scaled_add_calls", shared=_PARAMETERS.format(default=" By default 1 and none."))
 def scaled_add(a: object, b: object, scale: object = 1, *, scale_a: object = None, out: Any = None,
                out_dtype: object = None, target: Target | str | None = None) -> Any:
     """``a + scale * b``, or ``scale_a * a + scale * b`` (``popops::scaledAddTo``).
@@ -150,8 +137,7 @@ def scaled_add(a: object, b: object, scale: object = 1, *, scale_a: object = Non
 
 
 @op("popops.scaled_subtract", poplibs="popops::scaledSubtractFrom", bound="popops.scaled_add:scaled_subtract_bound",
-    draws="testing.map_calls:scaled_add_calls")
-@_documented(" By default 1 and none.")
+    draws="testing.map_calls:scaled_add_calls", shared=_PARAMETERS.format(default=" By default 1 and none."))
 def scaled_subtract(a: object, b: object, scale: object = 1, *, scale_a: object = None, out: Any = None,
                     out_dtype: object = None, target: Target | str | None = None) -> Any:
     """``a - scale * b``, or ``scale_a * a - scale * b`` (``popops::scaledSubtractFrom``).
@@ -165,8 +151,7 @@ def scaled_subtract(a: object, b: object, scale: object = 1, *, scale_a: object 
 
 
 @op("popops.x_minus_ax_plus_by", poplibs="popops::scaledAddTo", bound="popops.scaled_add:x_minus_ax_plus_by_bound",
-    draws="testing.map_calls:x_minus_ax_plus_by_calls")
-@_documented("")
+    draws="testing.map_calls:x_minus_ax_plus_by_calls", shared=_PARAMETERS.format(default=""))
 def x_minus_ax_plus_by(a: object, b: object, scale_a: object, scale: object, *, out: Any = None,
                        out_dtype: object = None, target: Target | str | None = None) -> Any:
     """``a - scale_a * a + scale * b`` (``popops::scaledAddTo`` with ``ScaledAddSpecialisation::X_MINUS_AX_PLUS_BY``).

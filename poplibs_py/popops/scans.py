@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import bad_type
-from ..ops import op
+from ..ops import Request, op
+from ..ops.record import Function, described_by
 from ..target import Target
 from ._reduce import Way
 from ._reductions import Reduction, reduction_request
@@ -43,26 +44,20 @@ _PARAMETERS = """
 """
 
 
-def _scan(state: str) -> Callable[[Any], Any]:
-    """Make a function, of which only the docstring counts, the running reduction of its name."""
-    def make(function: Any) -> Any:
-        name = function.__name__
+def _scan(state: str) -> Callable[[Function], Function]:
+    """Make a function that has a docstring alone the running reduction of its name."""
+    def make(function: Function) -> Function:
+        name, scan = function.__name__, Reduction(Way("scan", state, "plain"), 0.0, None, scans=True)
 
-        def call(x: Any, axis: Any = None, *, out: Any = None, out_dtype: Any = None, target: Any = None) -> Any:
+        def describe(x: Any, axis: Any, **named: Any) -> Request:
             if axis is not None and (isinstance(axis, bool) or not isinstance(axis, (int, np.integer))):
                 raise bad_type("axis", axis, "a whole number, or None")
-
-            made = Reduction(Way("scan", state, "plain"), 0.0, None, scans=True)
             axes = None if axis is None else (axis,)
-            return reduction_request(name, x, axes, lambda _: made, out=out, out_dtype=out_dtype, target=target,
-                                     argument="axis")
+            return reduction_request(name, x, axes, lambda _: scan, argument="axis", **named)
 
-        head, mark, rest = (function.__doc__ or "").partition("\n    Notes\n")
-        for attribute in ("__module__", "__name__", "__qualname__", "__annotations__"):
-            setattr(call, attribute, getattr(function, attribute))
-        call.__doc__ = head.rstrip() + "\n" + _PARAMETERS + mark + rest
-        return op(f"popops.{name}", bound=f"popops.scan_bound:{name}_bound",
-                  draws="testing.reduce_calls:scan_calls")(call)
+        record = op(f"popops.{name}", bound=f"popops.scan_bound:{name}_bound", draws="testing.reduce_calls:scan_calls",
+                    shared=_PARAMETERS)
+        return record(described_by(function, describe))
 
     return make
 

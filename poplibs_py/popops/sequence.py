@@ -11,8 +11,10 @@ import numpy as np
 
 from ..formats import Array
 from ..ops import RESULT, Operand, Receiver, Request
+from ..ops.numpy_ops import BY_NUMPY, told
+from ..planner.explain import Composition
 from ..program import Executable, OnArrays, Room, Sequence, Views
-from ._codes import copying
+from ._codes import copying, kernel_of_copies
 
 __all__ = ["SequenceBuilder"]
 
@@ -54,6 +56,7 @@ class SequenceBuilder:
         self._memory: list[_Memory] = []
         self._parts: list[tuple[Executable | OnArrays, list[Any]]] = []
         self._status: list[tuple[int, int, int]] = []
+        self._kernels: list[Callable[[], str]] = []
         self._room = Room(len(operands))
         self.operands = tuple(self._like(i, x) for i, x in enumerate(operands))
 
@@ -71,16 +74,22 @@ class SequenceBuilder:
             array = self.room(receiver.array.shape, receiver.array.dtype, receiver.array.strides)
             request.receiver = Receiver(array, receiver.format)
         if request.program is not None and request.receiver.array.size:
-            self.run(request.program, *(self._array(x, request.receiver) for x in request.operands))
+            tell = request.tell
+            self.run(request.program, *(self._array(x, request.receiver) for x in request.operands),
+                     kernel=lambda: tell()[1])
         made = request.receiver.array
         return request.wrap(made, None) if isinstance(request.wrap, Views) else made
 
-    def run(self, program: Any, *arrays: Array) -> None:
-        """Add a program that runs on arrays which stand for others, or are the same in every run."""
+    def run(self, program: Any, *arrays: Array, kernel: Callable[[], str] | None = None) -> None:
+        """Add a program that runs on arrays which stand for others, or are the same in every run.
+
+        `kernel` says what serves it: by default what copies and adds, and NumPy what is no executable.
+        """
         if isinstance(program, Sequence):
             raise ValueError("program: got Sequence; allowed: an executable, or a function of arrays")
         part = program if isinstance(program, Executable) else OnArrays(program, arrays)
         self._parts.append((part, [self._source(x) for x in arrays]))
+        self._kernels.append(kernel or (kernel_of_copies if part is program else lambda: BY_NUMPY))
 
     def copy(self, source: Array, result: Array) -> None:
         """Add a copy of elements as bits."""
@@ -95,6 +104,14 @@ class SequenceBuilder:
     def made(self, refuse: Callable[..., Exception] | None = None) -> Sequence:
         """Return what runs all of it; `refuse` makes what is raised of a status and the operands."""
         return Sequence(self._parts, len(self.operands), self._room.bytes, self._status, refuse)
+
+    def told(self, op: str, shape: tuple[int, ...], dtype: Any) -> Callable[[], tuple[str, str, Composition]]:
+        """Return what tells, for a reader, which kernels serve the steps."""
+        def tell() -> tuple[str, str, Composition]:
+            kernels = ", ".join(kernel() for kernel in self._kernels).split(", ")
+            return told(op, shape, dtype, ", ".join(dict.fromkeys(kernels)))()
+
+        return tell
 
     def _like(self, operand: int, x: Array) -> Array:
         """Memory for an operand that lies as an array does."""

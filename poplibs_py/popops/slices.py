@@ -67,25 +67,12 @@ Axes = int | Sequence[int]
 Function = Callable[..., Any]
 
 
-def documented(writes: bool = False, memory: str = "") -> Callable[[Function], Function]:
-    """Put what the functions share into their docstrings, after their own parameters."""
-    def with_common(function: Function) -> Function:
-        head, mark, rest = (function.__doc__ or "").partition("\n    Notes\n")
-        common = (_MEMORY.replace("{host}", _HOST[memory]) if memory else "") + _COMMON
-        common = common.replace("{in_place}", _IN_PLACE if writes else "")
-        common = common.replace("{machines}", _MODELLED)
-        function.__doc__ = head.rstrip() + "\n" + common + mark + rest
-        return function
-
-    return with_common
-
-
 def slicing_op(name: str, poplibs: str, writes: bool = False, memory: str = "") -> Callable[[Function], Function]:
     """Make a function an op of slices: its record, and what all of them say of their arguments."""
-    where = f"popops::{poplibs}" if poplibs else ""
-    record = op(f"popops.{name}", poplibs=where, bound=f"popops.slice_bound:{name}_bound",
-                draws=f"testing.slice_calls:{name}_calls")
-    return lambda function: record(documented(writes, memory)(function))
+    said = (_MEMORY.replace("{host}", _HOST[memory]) if memory else "") + _COMMON
+    said = said.replace("{in_place}", _IN_PLACE if writes else "").replace("{machines}", _MODELLED)
+    return op(f"popops.{name}", poplibs=f"popops::{poplibs}" if poplibs else "", shared=said,
+              bound=f"popops.slice_bound:{name}_bound", draws=f"testing.slice_calls:{name}_calls")
 
 
 # Windows ---------------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ from ..ops import RESULT, Operand, Request, array_operand, on_tiles, op, planned
 from ..ops import argument as array_argument
 from ..ops.numpy_ops import told
 from ..ops.parts import Part, results
-from ..program import Sequence
 from ..target import Target
 from ._made import coded, write
 from .cast import cast
@@ -89,13 +88,13 @@ def normalise_image(x: Any, offsets: Any, scales: Any, in_scale: float = 1.0, *,
     plan, lacking = planned_on("popops.normalise_image", target, lambda machine: image_plan(
         "popops.normalise_image", machine, dtype, pixels))
 
-    run = _normalising(source.array, constants[0].array, constants[1].array, receiver.array, factor)
-    request = Request(run, (source, *constants, RESULT), receiver, told("normalise_image", source.shape, dtype),
-                      lacking=lacking)
+    steps = _normalising(source.array, constants[0].array, constants[1].array, receiver.array, factor)
+    request = Request(steps.made(), (source, *constants, RESULT), receiver,
+                      steps.told("normalise_image", source.shape, dtype), lacking=lacking)
     return on_tiles(request, plan)
 
 
-def _normalising(x: Array, offsets: Array, scales: Array, result: Array, factor: float) -> Sequence:
+def _normalising(x: Array, offsets: Array, scales: Array, result: Array, factor: float) -> SequenceBuilder:
     """Return what normalises pixels that lie as an array's do."""
     steps = SequenceBuilder(x, offsets, scales, result)
     *read, made = steps.operands
@@ -104,7 +103,7 @@ def _normalising(x: Array, offsets: Array, scales: Array, result: Array, factor:
         steps.call(fused, lambda p, o, s: (p * factor - o) * s, pixels[..., c], less[c, ...], times[c, ...],
                    out=made[..., c])
     steps.copy(np.broadcast_to(np.zeros((), made.dtype), made.shape[:-1]), made[..., 3])
-    return steps.made()
+    return steps
 
 
 @op("popops.spline_basis", poplibs="popops::splineBasis", bound=_BOUND + "spline_basis_bound",

@@ -18,7 +18,7 @@ import numpy as np
 from ..formats import Array
 from ..planner import Explanation, Memory
 from ..planner.facts import Load, PlanFacts, Table, TileMemory, facts_of
-from ..planner.ladder import complain
+from ..planner.ladder import OverLimit, complain
 from ..planner.summary import Phase
 from ..target import LinearMapping, Target
 from ..target.exchange import cycles_to_receive
@@ -147,8 +147,8 @@ class TilePlan:
         What the planner decided, in words: a word for each, and the decision.
     memory_limit : int or None
         Bytes of temporaries that are allowed on a tile, None for any number.
-    misfit : tuple of int
-        The bytes that a product within it may take on a tile and those that it takes, where these are more.
+    over_limit : OverLimit or None
+        Of a product within it that takes more than it may.
     """
 
     op: str
@@ -158,7 +158,7 @@ class TilePlan:
     memory: TileMemory = field(compare=False, repr=False)
     decisions: tuple[tuple[str, str], ...] = ()
     memory_limit: int | None = None
-    misfit: tuple[int, int] | tuple[()] = ()
+    over_limit: OverLimit | None = None
 
     @property
     def phases(self) -> dict[str, int]:
@@ -197,14 +197,14 @@ class TilePlan:
     @property
     def fits(self) -> bool:
         """Whether temporaries and products keep to their limits, and all that lies on a tile to its memory."""
-        kept = not self.misfit and (self.memory_limit is None or self.temp_bytes <= self.memory_limit)
+        kept = self.over_limit is None and (self.memory_limit is None or self.temp_bytes <= self.memory_limit)
         return kept and self._most_bytes <= self.target.bytes_per_tile
 
     def checked(self, memory: Memory) -> Self:
         """Return the plan; warn, or raise, where it does not keep to what a call says about temporary memory."""
-        if self.misfit:
-            limit, need = self.misfit
-            complain(self.op, memory.on_machine(), limit, f"the plan of a product takes {need:,} on a tile")
+        if self.over_limit is not None:
+            limit, needed = self.over_limit
+            complain(self.op, memory.on_machine(), limit, f"the plan of a product takes {needed:,} on a tile")
         return self
 
     @cached_property

@@ -16,6 +16,7 @@ from ...errors import whole
 from ...ops import parsed
 from ...planner import Memory
 from ...planner.facts import Table
+from ...planner.ladder import OverLimit
 from ...popops.model import TYPE_BYTES, Vertex
 from ...popops.plan import planned
 from ...popops.tile_plan import Step, TilePlan, mapping_words, memory_of, work_of
@@ -197,7 +198,8 @@ def plan_factoring(problem: TileProblem) -> FactorPlan:
     op = "poplin.cholesky" if p.op == "cholesky" else "poplin.triangular_solve"
     memory = memory_of(p.target, operands, results, temp_bytes)
     return FactorPlan(op=op, problem=what, target=p.target, steps=steps, memory=memory, decisions=decisions,
-                      products=products, misfit=next(((x.limit, x.temp_bytes) for x in products if not x.fits), ()))
+                      products=products,
+                      over_limit=next((OverLimit(x.limit, x.temp_bytes) for x in products if not x.fits), None))
 
 
 _OF_BLOCKS = "factor blocks", "substitute"

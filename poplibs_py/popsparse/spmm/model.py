@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from ...errors import UnsupportedError
 from ...formats import BF16, FORMATS
+from ...kernels import _cpu
 from ...kernels.registry import Kernel, Selection, select
 from ...program import threads_for
 from ...target import Target
@@ -20,15 +21,13 @@ TILE_COLUMNS = 64
 WORK_FOR_A_THREAD = 1 << 20
 """Multiplications below which a second thread costs more than it gains."""
 
-_L2_PANEL = 1 << 19
 _LEAST_COLUMNS = 48
 _MOST_COLUMNS = 512
 _ALIGNMENT = 64
 _BF16_VALUED = tuple(f.name for f in FORMATS if f == BF16 or f.bits <= 8)
 
 _HALVES = ("float16", "bfloat16")
-_ROUNDING = ("fma", "dp")
-_PAIRING = "dp"
+_PAIR = 2
 
 _READS_WORTH_A_COPY = 16
 _LINE = 64
@@ -40,7 +39,7 @@ _FAR_READS = 12
 _FARTHER_READS = 24
 _NARROW_READS = 6
 _FAR = 1 << 22
-_L2 = 1 << 20
+_L2 = _cpu.cache_bytes(2) or 1 << 20
 
 
 def threads_of(multiplications: int, target: Target) -> int:
@@ -103,7 +102,7 @@ def prepares_pairs(compute_format: str) -> bool:
     """Whether X is prepared as rows of pairs, which the kernel of vectors multiplies."""
     if compute_format != "bfloat16":
         return False
-    return select("sparse", "multiply", "bfloat16,bfloat16->float32").kernel.name == _PAIRING
+    return select("sparse", "multiply", "bfloat16,bfloat16->float32").kernel.block[2] == _PAIR
 
 
 def takes_pairs(depth: int, block_depth: int) -> bool:
@@ -113,7 +112,8 @@ def takes_pairs(depth: int, block_depth: int) -> bool:
 
 def writes(kernel: Kernel, y_dtype: str, block_shape: tuple[int, int]) -> bool:
     """Whether a kernel rounds its sums to a format by itself: those of vectors do, but for single elements."""
-    return y_dtype == "float32" or (y_dtype in _HALVES and kernel.name.startswith(_ROUNDING) and block_shape != (1, 1))
+    of_vectors = kernel.block[1] > 1 and kernel.block[2] <= _PAIR  # one number is the portable kernel's, more a tile's
+    return y_dtype == "float32" or (y_dtype in _HALVES and of_vectors and block_shape != (1, 1))
 
 
 def strip_of(depth: int, size: int, columns: int, whole: int) -> int:
@@ -123,7 +123,7 @@ def strip_of(depth: int, size: int, columns: int, whole: int) -> int:
     fewer columns has whole cache lines. Measured for FP32 and blocks of 8 rows or more, at m = k = 4096: strips of 48
     columns, which tiles of 8 x 48 fill, take 0.74 to 0.96 of the time of 64.
     """
-    fit = max(_L2_PANEL // (max(1, depth) * size), _LEAST_COLUMNS)
+    fit = max(_L2 // 2 // (max(1, depth) * size), _LEAST_COLUMNS)
     line = _ALIGNMENT // size
     return min(-(-fit // whole) * whole, -(-max(1, columns) // line) * line, _MOST_COLUMNS // whole * whole)
 
