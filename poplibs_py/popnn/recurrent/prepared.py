@@ -87,7 +87,8 @@ class PreparedWeights(Constant):
         return f"PreparedWeights(name={self.name!r}, shape={self.shape}, dtype={self.format}, nbytes={self.nbytes})"
 
     def checked(self, partner: Format, gates: Sequence[Sequence[int]] | None = None) -> None:
-        """Raise where a pass multiplies them with another format, or other gates at once, than they were packed for."""
+        """Raise where a pass multiplies them with a `partner` of another format than they were packed for, or other
+        `gates` at once."""
         for plan in self.plans:
             a = plan.product.a
             like = contiguous(partner, plan.product.m, plan.product.k)
