@@ -13,7 +13,7 @@ from ..formats import FP32, Array, Format
 from ..ops import RESULT, Operand, Request, on_tiles, planned_on, receive, result_format
 from ..ops.numpy_ops import told
 from ..ops.parts import Part, results
-from ..program import Executable
+from ..program import Executable, Sequence
 from ..target import Target
 from ._slice_parts import rows_named
 from ._slice_request import Layout, check_of, checked_policy, elements_of, indices_of, parts_of, table_of
@@ -90,9 +90,9 @@ def embedding_bag(x: Any, indices: Any, offsets: Any = None, *, mode: str = "sum
     tells = check is not None and out is None and begins is None  # then every index is of a bag
     program = lower_bags(params._replace(tells=tells), bags, receiver.array.strides[0], mode == "mean",
                          factors is not None, settings.num_threads)
-    run = _Bags(check, program.executable, params.lookups, tells,
-                None if begins is not None else np.arange(bags + 1) * (params.lookups // max(1, bags)))
-    extra = () if factors is None else (factors,)
+    extra = () if factors is None else (factors if begins is not None else factors.in_c_order(),)
+    run = _Bags(check, program.executable, params.lookups) if begins is not None else _equal_bags(
+        check, program.executable, tells, np.arange(bags + 1) * (params.lookups // max(1, bags)), len(extra))
     request = Request(run, (*sources, *extra, RESULT), receiver, program.told, lacking=lacking, steady=True)
     return on_tiles(request, plan)
 
@@ -122,35 +122,34 @@ def _weights(weights: Any, places: Operand, mode: str) -> Operand | None:
     return factors
 
 
+def _equal_bags(check: Any, program: Executable, tells: bool, ends: Array, weighted: int) -> Sequence:
+    """Bags that are the rows of an array: along with the check where the program itself tells that an index is bad."""
+    operands = 3 + weighted
+    run = (0, 1, ends, operands - 1, *range(2, 2 + weighted))
+    if check is None:
+        return Sequence([(program, run)], operands)
+    shares = 8 * (program.threads if tells else check.shares)
+    parts = [(program, (*run, operands))] if tells else [(check.executable, (1, operands)), (program, run)]
+    return Sequence(parts, operands, shares, [(0, 0, shares)], lambda _, table, indices, *rest: check.error(indices))
+
+
 @dataclass(frozen=True, eq=False)
 class _Bags:
-    """The check, the ends of bags in 64 bits, the program; which may tell itself that an index is bad."""
+    """The check, and the program of bags that begin where the call says."""
 
     check: Any
     program: Executable
     lookups: int
-    tells: bool
-    ends: Array | None
 
-    def __call__(self, x: Array, indices: Array, *arrays: Array) -> None:
+    def __call__(self, x: Array, indices: Array, begins: Array, *arrays: Array) -> None:
         *rest, result = arrays
-        if self.check is not None and not self.tells:
+        if self.check is not None:
             self.check(indices)
-        ends = self.ends
-        if ends is None:
-            begins, *rest = rest
-            ends = np.append(begins.astype(np.int64), self.lookups)
-            if (ends[1:] < ends[:-1]).any() or ends[0]:
-                allowed = f"ascending numbers from 0, the first, to {self.lookups}, how many indices there are"
-                raise bad_argument("offsets", begins, allowed)
-        factors = [factor.copy() for factor in rest]  # in C order, and aligned
-        if not self.tells:
-            self.program(x, indices, ends, result, *factors)
-            return
-        bad = np.empty(self.program.threads, np.int64)
-        self.program(x, indices, ends, result, *factors, bad)
-        if bad.any():
-            raise self.check.error(indices)
+        ends = np.append(begins.astype(np.int64), self.lookups)
+        if (ends[1:] < ends[:-1]).any() or ends[0]:
+            allowed = f"ascending numbers from 0, the first, to {self.lookups}, how many indices there are"
+            raise bad_argument("offsets", begins, allowed)
+        self.program(x, indices, ends, result, *(factor.copy() for factor in rest))  # in C order, and aligned
 
 
 # The gradient ----------------------------------------------------------------------------------------

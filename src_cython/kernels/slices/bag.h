@@ -19,25 +19,42 @@ typedef struct pop_bag_places {
     const float *weights; /* or NULL */
 } pop_bag_places;
 
+/* Slices `first` to `end`, added to what so many vectors hold: `count` columns of n, at `table` of the first row; where further rows
+ * are asked for, all of them. */
+POP_INLINE void pop_bag_slices(const pop_format *f, int vectors, const pop_bag_places *p, const char *table, int64_t n, int64_t count,
+                               int64_t first, int64_t end, int weighted, int asks, pop_v_f *held)
+{
+    const int64_t bytes = pop_bytes(f), ahead = p->ahead, *offset = p->offset;
+    const int far = ahead != POP_SLICES_AHEAD_NEAR;
+    for (int64_t i = first; i < end; i++) {
+        const char *row = table + offset[i];
+        if (asks) pop_ask_for(table + offset[i + ahead], bytes * n, ahead);
+        if (asks && far) pop_begin_row(row, bytes * n);
+        const pop_v_f weight = pop_v_splat(weighted ? p->weights[i] : 1.0f);
+        for (int v = 0; v < vectors; v++) {
+            const char *from = row + v * POP_LANES * bytes;
+            const pop_v_f x = count < POP_LANES ? pop_v_decode_part(f, from, count) : pop_v_decode(f, from);
+            held[v] += weighted ? weight * x : x;
+        }
+    }
+}
+
 /* A strip of `count` columns, which so many vectors hold, from column `at` of n on: sums stay in registers while all slices are
  * added. */
 POP_INLINE void pop_bag_strip(const pop_format *f, int vectors, const pop_bag_places *p, const char *table, int64_t at, int64_t n,
                               int64_t count, float *sums)
 {
-    const int64_t bytes = pop_bytes(f);
+    const int64_t last = pop_least(p->slices, p->known - p->ahead), asked = at || last < 0 ? 0 : last;
     pop_v_f held[64 / POP_LANES];
     for (int v = 0; v < vectors; v++)
         held[v] = count < POP_LANES ? pop_v_decode_part(&POP_F32, (const char *)sums, count) : pop_v_load_f(sums + v * POP_LANES);
-    for (int64_t i = 0; i < p->slices; i++) {
-        const char *row = table + p->offset[i];
-        if (at == 0 && i + p->ahead < p->known) pop_ask_for(table + p->offset[i + p->ahead], bytes * n, p->ahead);
-        if (at == 0 && p->ahead != POP_SLICES_AHEAD_NEAR) pop_begin_row(row, bytes * n);
-        const pop_v_f weight = pop_v_splat(p->weights ? p->weights[i] : 1.0f);
-        for (int v = 0; v < vectors; v++) {
-            const char *from = row + (at + v * POP_LANES) * bytes;
-            const pop_v_f x = count < POP_LANES ? pop_v_decode_part(f, from, count) : pop_v_decode(f, from);
-            held[v] += p->weights ? weight * x : x;
-        }
+    table += at * pop_bytes(f);
+    if (p->weights) {
+        pop_bag_slices(f, vectors, p, table, n, count, 0, asked, 1, 1, held);
+        pop_bag_slices(f, vectors, p, table, n, count, asked, p->slices, 1, 0, held);
+    } else {
+        pop_bag_slices(f, vectors, p, table, n, count, 0, asked, 0, 1, held);
+        pop_bag_slices(f, vectors, p, table, n, count, asked, p->slices, 0, 0, held);
     }
     for (int v = 0; v < vectors; v++) {
         if (count < POP_LANES) memcpy(sums, &held[v], (size_t)count * sizeof *sums);
@@ -49,6 +66,10 @@ POP_INLINE void pop_bag_strip(const pop_format *f, int vectors, const pop_bag_pl
 POP_INLINE void pop_bag_add_of(const pop_format *f, const pop_bag_places *p, const char *table, int64_t n, float *sums)
 {
     int64_t at = 0;
+    if (n == 64) { /* a row of one strip: how many lines it has is known */
+        pop_bag_strip(f, 64 / POP_LANES, p, table, 0, 64, 64, sums);
+        return;
+    }
     for (; at + 64 <= n; at += 64) pop_bag_strip(f, 64 / POP_LANES, p, table, at, n, 64, sums + at);
     for (; at + POP_LANES <= n; at += POP_LANES) pop_bag_strip(f, 1, p, table, at, n, POP_LANES, sums + at);
     if (at < n) pop_bag_strip(f, 1, p, table, at, n, n - at, sums + at);

@@ -38,6 +38,10 @@ POP_INLINE void pop_ask_for(const char *row, int64_t bytes, int64_t ahead)
     const char *end = row + pop_least(bytes, POP_SLICES_ASKED);
     if (ahead == POP_SLICES_AHEAD_NEAR) {
         for (end = row + pop_least(bytes, 256); row < end; row += 64) __builtin_prefetch(row, 0, 3);
+    } else if (bytes <= 128) {
+        __builtin_prefetch(row, 0, 2);
+        if (bytes > 64) __builtin_prefetch(row + 64, 0, 2);
+        if (((uintptr_t)row + (uintptr_t)bytes) % 64) __builtin_prefetch(end - 1, 0, 2);
     } else if (bytes % 256) {
         for (row -= (uintptr_t)row % 64; row < end; row += 64) __builtin_prefetch(row, 0, 2);
     } else {
