@@ -41,6 +41,7 @@ POLICIES = ("raise", "clip", "skip", "wrap", "zero", "poplibs")
 """What may become of an index that is out of range: the words of `index_policy`."""
 
 _MOST_LOOKUPS, _MOST_AXES = 1 << 31, 64
+_LINE, _COPIED = 64, 4  # bytes; what a copy and its way back move, in tables
 _WHOLE = "an array of whole numbers"
 _NUMBERS = "float32, float16, bfloat16 or FP8 numbers, integers or truth values"
 _NEED_A_PLACE = ("raise", "clip", "wrap", "poplibs")
@@ -185,11 +186,7 @@ def _put(check: _Check | None, copy: Executable | None,
     status = [(0, 0, shares)] if shares else []
     parts: list[Any] = [] if check is None else [(check.executable, (1, 4))]
     parts += [] if copy is None else [(copy, (0, 3))]
-
-    def refusal(_: Array, table: Array, indices: Array, *rest: Array) -> Exception:
-        assert check is not None
-        return check.error(indices)
-
+    refusal = _refusal(check)
     if not isinstance(program, RowParts | SliceFunction):
         parts += [] if program is None else [(program, (1, 2, 3))]
         return Sequence(parts, 4, shares, status, refusal)
@@ -200,6 +197,28 @@ def _put(check: _Check | None, copy: Executable | None,
         program(indices, updates, result)
 
     return run
+
+
+def _refusal(check: _Check | None) -> Callable[..., Exception]:
+    """What is raised of an update's bad index."""
+    def refusal(_: Array, table: Array, indices: Array, *rest: Array) -> Exception:
+        assert check is not None
+        return check.error(indices)
+
+    return refusal
+
+
+def _told_put(check: _Check, copy: Executable, program: Executable, back: Executable | None, aside: int) -> Sequence:
+    """An update of a copy, which tells itself of bad indices: the copy is a new result, or so many bytes aside.
+
+    Of a small table it takes longer to look at all indices beforehand than to copy it, and back where all were good.
+    """
+    shares = 8 * program.threads
+    at = -(-shares // _LINE) * _LINE
+    if back is None:
+        return Sequence([(copy, (0, 3)), (program, (1, 2, 3, 4))], 4, shares, [(1, 0, shares)], _refusal(check))
+    parts = [(copy, (0, (4, at))), (program, (1, 2, (4, at), 4)), (back, ((4, at), 3))]
+    return Sequence(parts, 4, at + aside, [(1, 0, shares)], _refusal(check))
 
 
 def put_request(op: str, table: Operand, indices: Operand, updates: Operand, layout: Layout, policy: str, out: Any,
@@ -232,18 +251,25 @@ def put_request(op: str, table: Operand, indices: Operand, updates: Operand, lay
     check, fits = None, True
     made: OneKernel | SliceFunction | None = None
     program: Executable | RowParts | SliceFunction | None = None
+    limit = Memory() if tiles or memory is None else memory
+    aside = receiver.array
+    tells = False
     if params.lookups and params.elements:
         check = check_of(name, policy, layout, params)
-        limit = Memory() if tiles or memory is None else memory
         if isinstance(update, str):
+            small = in_place and limit.proportion is None and (
+                _COPIED * table.array.nbytes <= params.lookups * indices.array.itemsize)
+            tells = check is not None and tiles is None and (out is None or small)
+            if tells and in_place:
+                aside = np.empty(table.shape, table.array.dtype)
+                params = layout.params("put", policy, indices.array, aside, updates.array,
+                                       (elements, elements_of(updates)), update=word, scale=factor)
+            params = params._replace(tells=tells)
             made, fits = within_memory(op, params, limit, host)
             program = _program(made, tiles, layout, elements, policy, update, factor)
         else:
             made, fits = program, _ = within_limit(op, update, layout, params, limit, host)
-    copy = None
-    if not in_place:
-        copy = copying(table.shape, table.array.itemsize, table.array.strides, receiver.array.strides)
-    run = _put(check, copy, program)
+    run = _updated(check, program, table.array, receiver.array, aside, in_place, tells)
 
     def tell() -> tuple[str, str, Any]:
         return copied() if made is None else made.told()
@@ -252,6 +278,18 @@ def put_request(op: str, table: Operand, indices: Operand, updates: Operand, lay
     request = Request(run, (table, indices, updates, RESULT), receiver, tell, lacking=lacking, steady=True,
                       keep=fits)
     return on_tiles(request, tiles and tiles.plan)
+
+
+def _updated(check: _Check | None, program: Any, table: Array, result: Array, aside: Array, in_place: bool,
+             tells: bool) -> Callable[..., None]:
+    """What updates a table, there or in a copy, perhaps aside."""
+    if in_place and not tells:
+        return _put(check, None, program)
+    copy = copying(table.shape, table.itemsize, table.strides, aside.strides)
+    if not tells or check is None:
+        return _put(check, copy, program)
+    back = copying(table.shape, table.itemsize, aside.strides, result.strides) if in_place else None
+    return _told_put(check, copy, program, back, aside.nbytes)
 
 
 def _program(made: OneKernel, tiles: TiledRun | None, layout: Layout, elements: Any, policy: str, update: str,

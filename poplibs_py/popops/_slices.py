@@ -106,7 +106,7 @@ class SliceParams(NamedTuple):
     room : int
         Updates that a thread sorts at a time; 0 for all.
     tells : bool
-        Whether a program that reads says whether there was a bad index, as `lower_check`'s does, in a further operand.
+        Whether a program says whether there was a bad index, as `lower_check`'s does, in a further operand.
     """
 
     kernel: str

@@ -154,6 +154,32 @@ def test_short_rows_are_read_by_indices_one_after_another(width, integers):
             assert (kept[at] == 7).all()
 
 
+@pytest.mark.parametrize("fmt", ["float32", "float16", "int32"])
+@pytest.mark.parametrize("width", [(), (3,)], ids=str)
+def test_updates_with_a_bad_index_change_nothing(width, fmt):
+    indices = RNG.integers(0, 50, 900)
+    updates = (RNG.standard_normal((900, *width)) * 9).astype(fmt)
+    lying = np.zeros((50, *width), fmt), np.zeros((2 * 50, *width), fmt)[::-2]
+    for x in lying:
+        for calls in (lambda x, i, **how: popops.multi_update_add(x, updates, i, **how),
+                      lambda x, i, **how: popops.scatter(x, i, updates, **how)):
+            for wrong in (-1, 50, 2**40):
+                bad = indices.copy()
+                bad[700] = wrong
+                x[:] = before = (RNG.standard_normal(x.shape) * 9).astype(fmt)
+                for how in ({}, {"out": x}, {"out": np.empty_like(x)}):
+                    with pytest.raises(InvalidIndexError, match=rf"^indices: got {wrong} at \[700\]"):
+                        calls(x, bad, **how)
+                    np.testing.assert_array_equal(x, before)
+                for threads in (1, 3):
+                    with thread_limit(threads):
+                        due = calls(x, indices)
+                        x[:] = before
+                        assert calls(x, indices, out=x) is x
+                        np.testing.assert_array_equal(x, due)
+                        x[:] = before
+
+
 # Order, threads, levels, memory ----------------------------------------------------------------------
 
 

@@ -61,7 +61,13 @@ typedef struct pop_updating {
     const uint64_t *lookups; /* the lower halves, of those that update the place one after another */
     int64_t count;
     int64_t other; /* of the one lookup, where there is no such list */
+    int64_t *bad;  /* where it is told that an index was bad, or NULL */
 } pop_updating;
+
+POP_INLINE void pop_tell_bad(const pop_updating *u, const pop_resolved *r)
+{
+    if (u->bad && !r->good) *u->bad = 1;
+}
 
 /* Where a lookup's slice is in the other array. */
 static int64_t pop_slice_of(const pop_slices *s, int64_t lookup)
@@ -180,6 +186,7 @@ static void pop_update_each(pop_updating *u, char *table, const char *indices, i
         lookup = pop_add_straight(s, indices, table, u->updates, p.far ? POP_STRAIGHT_AHEAD : 0);
     for (; lookup < s->lookups; lookup += n) {
         pop_resolve(s, indices, &r, lookup, s->lookups - lookup, 1);
+        pop_tell_bad(u, &r);
         n = rows ? pop_slices_turn(&r, s->lookups - lookup, ahead) : r.n;
         if (rows && p.elements == 1 && p.combine == pop_add_f32) pop_add_numbers(s, &p, &r, n, table, u->updates + r.other);
         else if (rows) pop_put_rows(s, &p, &r, n, table, u->updates + r.other);
@@ -213,12 +220,14 @@ static uint64_t *pop_sort_places(uint64_t *keys, uint64_t *spare, int64_t n, int
 
 /* Lookups whose places are from `first` to *end, to keys; where there is no room for them *end is brought nearer. Returns how
  * many they are, or -1 where those of one place are too many. */
-static int64_t pop_collect(const pop_slices *s, const char *indices, uint64_t *keys, int64_t first, int64_t *end)
+static int64_t pop_collect(const pop_updating *u, const char *indices, uint64_t *keys, int64_t first, int64_t *end)
 {
+    const pop_slices *s = u->s;
     int64_t n = 0;
     pop_resolved r;
     for (int64_t lookup = 0; lookup < s->lookups; lookup += r.n) {
         pop_resolve(s, indices, &r, lookup, s->lookups - lookup, 1);
+        pop_tell_bad(u, &r);
         for (int64_t i = 0; i < r.n; i++) {
             if (!POP_IS_PLACE(r.offset[i]) || r.place[i] < first || r.place[i] >= *end) continue;
             while (n == s->room) {
@@ -302,7 +311,7 @@ static void pop_update_grouped(pop_updating *u, char *table, const char *indices
     const int64_t starts[POP_SLICES_AXES] = {0};
     for (int64_t width = end - first, until; first < end; width = 2 * (until - first), first = until) {
         until = first + pop_least(pop_least(width, end - first), (int64_t)1 << 31);
-        const int64_t n = pop_collect(s, indices, keys, first, &until);
+        const int64_t n = pop_collect(u, indices, keys, first, &until);
         if (n < 0) {
             pop_many many = {u, indices, first};
             pop_walk(s, 0, table + pop_offset_of_place(s, first), 0, starts, pop_run_many, &many);
@@ -320,13 +329,15 @@ static void pop_update_grouped(pop_updating *u, char *table, const char *indices
     }
 }
 
-/* Operands: the indices, the updates, the table. */
+/* Operands: the indices, the updates, the table, and, where shares tell, an int64 for each. */
 static void pop_slices_put(const void *work, const pop_tile *tile)
 {
     const pop_slices_item *item = (const pop_slices_item *)work;
     const pop_slices *s = item->spec;
-    pop_updating u = {s, (pop_slices_room *)(void *)tile->scratch, tile->operands[1], NULL, 0, 0};
+    pop_updating u = {s, (pop_slices_room *)(void *)tile->scratch, tile->operands[1], NULL, 0, 0,
+                      s->tells ? (int64_t *)(void *)tile->operands[3] + item->share : NULL};
     const int64_t end = item->first + item->count;
+    if (u.bad) *u.bad = 0;
     if (s->grouped) pop_update_grouped(&u, tile->operands[2], tile->operands[0], item->first, end);
     else pop_update_each(&u, tile->operands[2], tile->operands[0], item->first, end);
 }
