@@ -123,8 +123,10 @@ def arena_bytes(p: OrderParams) -> int:
         return n * (8 + 3 * max(4, size))
     room = 2 * p.k + _SPARE
     held = n if size == 8 or room >= n else room + _CHUNK
-    beside = 8 * n if size == 8 else _BLOCK_BYTES + _BLOCK_BYTES_EACH * p.k
-    if size < 8 and (size == 1 or p.strides[p.axis] != size):
+    if size == 8:
+        return 16 * (held + 8) + 8 * n
+    beside = 0 if room >= n else _BLOCK_BYTES + _BLOCK_BYTES_EACH * p.k
+    if size == 1 or p.strides[p.axis] != size:
         beside += n * max(2, size)
     return 16 * (held + 8) + beside
 

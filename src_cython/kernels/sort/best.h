@@ -17,7 +17,7 @@ typedef struct pop_blocks {
 typedef struct pop_kept {
     uint64_t *words, *tmp;
     int64_t k, room, count; /* as many words as `room`, or more, are too many */
-    uint32_t worst;         /* key of a word that is still wanted */
+    uint32_t worst, limit;  /* key of a word that is still wanted, and of a code, neither inverted nor one of equal ones */
     int dropped, full;      /* whether words were dropped; whether no more are wanted */
 } pop_kept;
 
@@ -58,12 +58,12 @@ POP_INLINE uint64_t pop_no_worse(const uint32_t *keys, int64_t n, uint32_t limit
 #endif
 }
 
-/* Drop all words but the best. */
-static void pop_drop(pop_kept *k)
+/* Drop all words but the best; return the key of the last. */
+static uint32_t pop_drop(pop_kept *k)
 {
     pop_least_64(k->words, k->count, k->k, k->tmp, k->dropped ? 0 : 32);
-    const uint32_t key = (uint32_t)(k->words[k->k - 1] >> 32);
-    k->count = k->k, k->dropped = 1, k->worst = key - 1, k->full = key == 0;
+    k->count = k->k, k->dropped = 1;
+    return (uint32_t)(k->words[k->k - 1] >> 32);
 }
 
 #define POP_B(name) pop_##name##_16
@@ -117,7 +117,7 @@ static void pop_best_words(const pop_sort *s, const char *from, uint64_t *words,
 {
     const int64_t k = s->k;
     pop_kept kept = {.words = words, .tmp = tmp, .k = k, .room = 2 * k + POP_SPARE < s->n ? 2 * k + POP_SPARE : INT64_MAX};
-    const void *codes = pop_lined_up(s, from, (char *)best + POP_BLOCK_BYTES(k));
+    const void *codes = pop_lined_up(s, from, (char *)best + (kept.room > s->n ? 0 : POP_BLOCK_BYTES(k)));
     if (k == 0) return;
     if (s->code_bytes == 4 && s->descending) pop_best_words_32(s, codes, 1, &kept, best);
     else if (s->code_bytes == 4) pop_best_words_32(s, codes, 0, &kept, best);

@@ -134,36 +134,48 @@ POP_INLINE uint32_t POP_B(word_key)(pop_coding c, POP_B_CODE code, int down)
     return pop_key(c, code, sizeof code, 1) ^ (down ? POP_B_ONES : 0);
 }
 
+/* The worst key that is still wanted. */
+POP_INLINE void POP_B(set_worst)(pop_coding c, uint32_t worst, int down, pop_kept *k)
+{
+    k->worst = worst;
+    k->limit = POP_B(limit)(c, worst, down);
+}
+
+POP_INLINE void POP_B(drop)(pop_coding c, int down, pop_kept *k)
+{
+    if (k->count < k->room) return;
+    const uint32_t key = pop_drop(k);
+    k->full = key == 0;
+    POP_B(set_worst)(c, key - 1, down, k);
+}
+
 /* Keep elements from place `first` on, a bit each, as words where they are still wanted. */
 POP_INLINE void POP_B(keep_hits)(pop_coding c, const POP_B_CODE *codes, int64_t first, uint64_t hits, int down, pop_kept *k)
 {
+    int64_t count = k->count;
     for (; hits; hits &= hits - 1) {
         const int64_t place = first + __builtin_ctzll(hits);
         const uint32_t key = POP_B(word_key)(c, codes[place], down);
-        k->words[k->count] = (uint64_t)key << 32 | (uint64_t)place;
-        k->count += key <= k->worst;
+        k->words[count] = (uint64_t)key << 32 | (uint64_t)place;
+        count += key <= k->worst;
     }
+    k->count = count;
+    POP_B(drop)(c, down, k);
 }
 
-/* Keep what is still wanted of elements `at` to `end`, some at a time. */
+/* Keep what is still wanted of elements `at` to `end`, lines or less than one. */
 POP_INLINE void POP_B(keep)(pop_coding c, const POP_B_CODE *codes, int64_t at, int64_t end, int down, pop_kept *k)
 {
-    for (int64_t next; at < end && !k->full; at = next) {
-        const POP_B_CODE limit = POP_B(limit)(c, k->worst, down);
-        next = end - at < POP_CHUNK ? end : at + POP_CHUNK;
-        for (int64_t first = at; at + POP_B_LANES <= next; first = at) {
-            uint64_t hits = 0;
-            for (; at + POP_B_LANES <= next && at - first < 64; at += POP_B_LANES)
-                hits |= (uint64_t)POP_B(hits)(POP_B(keys)(c, POP_B(load)(codes + at)), limit, down) << (at - first);
-            POP_B(keep_hits)(c, codes, first, hits, down, k);
-        }
-        if (at < next) {
-            const uint32_t some = ((uint32_t)1 << (next - at)) - 1;
-            const POP_B(line) keys = POP_B(keys)(c, POP_B(load_some)(codes + at, next - at));
-            POP_B(keep_hits)(c, codes, at, POP_B(hits)(keys, limit, down) & some, down, k);
-        }
-        if (k->count >= k->room) pop_drop(k);
+    for (int64_t first = at; at + POP_B_LANES <= end && !k->full; first = at) {
+        uint64_t hits = 0;
+        for (; at + POP_B_LANES <= end && at - first < 64; at += POP_B_LANES)
+            hits |= (uint64_t)POP_B(hits)(POP_B(keys)(c, POP_B(load)(codes + at)), (POP_B_CODE)k->limit, down) << (at - first);
+        POP_B(keep_hits)(c, codes, first, hits, down, k);
     }
+    if (at == end || k->full) return;
+    const POP_B(line) keys = POP_B(keys)(c, POP_B(load_some)(codes + at, end - at));
+    const uint32_t some = ((uint32_t)1 << (end - at)) - 1;
+    POP_B(keep_hits)(c, codes, at, POP_B(hits)(keys, (POP_B_CODE)k->limit, down) & some, down, k);
 }
 
 /* Keep the first n elements. */
@@ -172,7 +184,7 @@ POP_INLINE void POP_B(keep_all)(pop_coding c, const POP_B_CODE *restrict codes, 
     uint64_t *restrict words = k->words;
     for (int64_t i = 0; i < n; i++) words[i] = (uint64_t)POP_B(word_key)(c, codes[i], down) << 32 | (uint64_t)i;
     k->count = n;
-    if (k->count >= k->room) pop_drop(k);
+    POP_B(drop)(c, down, k);
 }
 
 /* Words of the best k and perhaps of more, in no order. */
@@ -182,7 +194,7 @@ POP_INLINE void POP_B(best_words)(const pop_sort *s, const POP_B_CODE *codes, in
     const pop_blocks blocks = pop_blocks_of(s->n / POP_B_LANES, s->k);
     const int64_t elements = blocks.span * POP_B_LANES;
     const uint32_t invert = down ? POP_B_ONES : 0;
-    k->worst = POP_B_ONES;
+    POP_B(set_worst)(c, POP_B_ONES, down, k);
     if (blocks.count == 0 || k->room > s->n) {
         const int64_t some = k->room < POP_CHUNK ? POP_CHUNK : k->room, first = some < s->n ? some : s->n;
         POP_B(keep_all)(c, codes, first, down, k);
@@ -190,9 +202,9 @@ POP_INLINE void POP_B(best_words)(const pop_sort *s, const POP_B_CODE *codes, in
         return;
     }
     POP_B(blocks)(c, codes, &blocks, down, best);
-    k->worst = pop_equal_key(c, pop_kth(best, blocks.count, k) ^ invert) ^ invert;
+    POP_B(set_worst)(c, pop_equal_key(c, pop_kth(best, blocks.count, k) ^ invert) ^ invert, down, k);
     for (int64_t b = 0; b < blocks.count; b += 64) {
-        uint64_t hits = pop_no_worse(best + b, blocks.count - b, POP_B(limit)(c, k->worst, down) ^ invert);
+        uint64_t hits = pop_no_worse(best + b, blocks.count - b, k->limit ^ invert);
         for (; hits && !k->full; hits &= hits - 1) {
             const int64_t at = (b + __builtin_ctzll(hits)) * elements;
             POP_B(keep)(c, codes, at, at + elements, down, k);

@@ -17,8 +17,8 @@ static pop_sort_row pop_sort_row_at(const pop_sort *s, const char *from, const c
 {
     pop_sort_row r = {from, other, 0};
     for (int d = s->kept_count - 1; d >= 0; d--) {
-        const int64_t i = row % s->kept[d].extent;
-        row /= s->kept[d].extent;
+        const int64_t i = d ? row % s->kept[d].extent : row;
+        row = d ? row / s->kept[d].extent : 0;
         r.from += i * s->kept[d].stride;
         r.other += i * s->kept[d].other;
         r.out += i * s->kept[d].out;
