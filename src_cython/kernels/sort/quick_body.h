@@ -3,9 +3,16 @@
  * A part is split by a pivot: what is less goes to the front of other memory, what is not to its end, and each is split back from
  * there. No branch depends on a comparison. Parts of up to 16 vectors are sorted in registers. */
 
-/* For each lane the one whose number differs in the bits `with`. */
+/* For each lane the one whose number differs in the bits `with`: within 16 bytes in less time. */
 POP_INLINE __m512i POP_Q(beside)(__m512i v, int with)
 {
+#if POP_Q_LANES == 16
+    if (with == 1) return _mm512_shuffle_epi32(v, 0xb1);
+    if (with == 2) return _mm512_shuffle_epi32(v, 0x4e);
+    if (with == 3) return _mm512_shuffle_epi32(v, 0x1b);
+#else
+    if (with == 1) return _mm512_shuffle_epi32(v, 0x4e);
+#endif
     return POP_Q_PERMUTE(_mm512_xor_si512(POP_Q_IOTA, POP_Q_SPLAT(with)), v);
 }
 
