@@ -10,12 +10,12 @@ from poplibs_py import popnn, profile
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
 from poplibs_py.formats import E4M3, F143, QuarterArray
 from poplibs_py.popsparse import BlockSparseMatrix
-from poplibs_py.testing import assert_same_bits
+from poplibs_py.testing import assert_same_bits, assert_within_bound, bound
 
 GATES = {"lstm": 4, "gru": 3, "rnn": 1}
 ORDERS = {"lstm": ("input", "output", "forget", "candidate"), "gru": ("update", "candidate", "reset"), "rnn": None}
 DTYPES = [np.float32, np.float16, ml_dtypes.bfloat16]
-INPUTS, OUTPUTS, STEPS = 24, 40, 7
+INPUTS, OUTPUTS, STEPS = 24, 40, 20
 
 
 def few(*shape, dtype=np.float32, seed=0):
@@ -45,6 +45,8 @@ def assert_same(one, other):
 @pytest.mark.parametrize(("cell", "after"), [("lstm", False), ("gru", False), ("gru", True), ("rnn", False)])
 @pytest.mark.parametrize("by_columns", [False, True])
 def test_prepared_weights_give_the_same_bits(cell, after, batch, dtype, by_columns):
+    if batch == 1 and by_columns and dtype is np.float16:
+        pytest.skip("plain ones are read where they lie then: see below")
     first = layer_of(cell, dtype, after, by_columns=by_columns)
     layers = [(first, first), (layer_of(cell, dtype, after, 2 * OUTPUTS),) * 2]
     prepared, call = popnn.prepare_layers(layers, cell), getattr(popnn, cell)
@@ -53,6 +55,20 @@ def test_prepared_weights_give_the_same_bits(cell, after, batch, dtype, by_colum
         assert_same(call(x, prepared), call(x, layers))
         lengths = np.arange(batch) % (STEPS + 1)
         assert_same(call(x, prepared, time_steps=lengths), call(x, layers, time_steps=lengths))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("steps", [1, 9])
+@pytest.mark.parametrize(("cell", "after"), [("lstm", False), ("gru", True), ("rnn", False)])
+def test_few_steps_of_a_row_are_within_the_bound_either_way(cell, after, steps, dtype):
+    layer, x = layer_of(cell, dtype, after, by_columns=True), few(steps, 1, INPUTS, dtype=dtype)
+    [(prepared,)] = popnn.prepare_layers([layer], cell)
+    how = {} if cell == "rnn" else {"cell_order": layer.cell_order}
+    how |= {"reset_after": True} if after else {}
+    name = f"popnn.{cell}_fwd"
+    ball = bound(name, x, *layer[:3], **how)
+    for weights in (layer, prepared):
+        assert_within_bound(getattr(popnn, f"{cell}_fwd")(x, *weights[:3], **how), ball)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

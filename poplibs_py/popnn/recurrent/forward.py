@@ -21,7 +21,16 @@ from ...program import ComputeSet, Executable, Loop, Program, temporary
 from ...target import Target
 from .cells import FORWARD, SCRATCH, Side, Strided, cells
 from .params import RnnParams, checked_limits, gates_at_once
-from .products import PreparedProduct, in_order, lying, matrix_of, multiply, prepared_product, step_product
+from .products import (
+    PreparedProduct,
+    in_order,
+    lying,
+    lying_product,
+    matrix_of,
+    multiply,
+    prepared_product,
+    step_product,
+)
 from .sparse import SparseStep, sparse_step
 
 __all__ = ["Forward", "LayerArrays", "Loops", "Made", "Pass", "Running", "lengths_of", "looped",
@@ -333,7 +342,8 @@ def state_product(p: RnnParams, k: int, n: int, a: MatrixLayout, which: int, tar
     if p.packed[which]:
         return prepared_product(p.batch, k, n, a, p.packed[which], number, target)
     weights = p.weights_projection if which == 2 else p.weights_output
-    return step_product(p.batch, k, n, a, weights, p.by_columns[which] != back, p.scales[which], target)
+    there = lying_product(p.batch, k, n, a, weights, target) if which == 1 and p.in_place and not back else None
+    return there or step_product(p.batch, k, n, a, weights, p.by_columns[which] != back, p.scales[which], target)
 
 
 def looped(p: RnnParams, sets: list[ComputeSet], products: list[PreparedProduct | SparseStep], tables: list[Any],

@@ -87,8 +87,7 @@ class PreparedWeights(Constant):
         return f"PreparedWeights(name={self.name!r}, shape={self.shape}, dtype={self.format}, nbytes={self.nbytes})"
 
     def checked(self, partner: Format, gates: Sequence[Sequence[int]] | None = None) -> None:
-        """Raise where a pass multiplies them with a `partner` of another format than they were packed for, or other
-        `gates` at once."""
+        """Raise where a pass multiplies them with a `partner` or `gates` at once that they were not packed for."""
         for plan in self.plans:
             a = plan.product.a
             like = contiguous(partner, plan.product.m, plan.product.k)

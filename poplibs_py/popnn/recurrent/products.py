@@ -11,6 +11,7 @@ import numpy as np
 
 from ...formats import FP32, Array, Format
 from ...poplin.gemm import _gemm
+from ...poplin.gemm._gemm import Mode
 from ...poplin.gemm.lower import Lowered, items_of, lower, lower_prepare
 from ...poplin.gemm.options import GemmOptions
 from ...poplin.gemm.params import GemmParams, MatrixLayout, contiguous
@@ -19,8 +20,8 @@ from ...poplin.gemm.search import parts, plan_gemm
 from ...program import Executable, Segment, spread, temporary
 from ...target import Target
 
-__all__ = ["PreparedProduct", "StepProduct", "in_order", "lying", "matrix_of", "multiply", "prepared_product",
-           "step_product"]
+__all__ = ["PreparedProduct", "StepProduct", "in_order", "lying", "lying_product", "matrix_of", "multiply",
+           "prepared_product", "step_product"]
 
 _LINE, _NOTHING = 64, np.empty(0, np.uint8)
 
@@ -107,12 +108,12 @@ class PreparedProduct:
     @property
     def n(self) -> int:
         """Columns of the result."""
-        return self.plan.params.n
+        return self.plan.product.n
 
     @property
     def told(self) -> str:
         """What it is, in words."""
-        p = self.plan.params
+        p = self.plan.product
         return f"{self.plan.kernel.label} [{p.m}, {p.k}] x [{p.k}, {p.n}]"
 
     @property
@@ -142,6 +143,18 @@ class PreparedProduct:
         items, tiles = np.tile(items, turns), np.tile(tiles, turns)
         items["a"] += numbers * turn
         return Segment(_gemm.VERTEX, items, tiles, numbers), tables
+
+
+@dataclass(frozen=True, eq=False)
+class LyingProduct(PreparedProduct):
+    """A product of a row with weights whose columns are read where they lie: dot products, as the planner swaps it."""
+
+    def pack(self, weights: Array, gates: Sequence[int], by_columns: bool, back: bool) -> tuple[Array, ...]:
+        return matrix_of(weights, gates, by_columns), _NOTHING, _NOTHING, _NOTHING
+
+    def segment(self, a: int, slots: Sequence[int], out: int, turns: int = 1,
+                turn: int = 0) -> tuple[Segment, list[Any]]:
+        return super().segment(slots[0], (a,), out, turns, turn)
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +188,7 @@ class StepProduct(PreparedProduct):
     @property
     def packing_bytes(self) -> int:
         """Bytes that it takes beside: the weights as one matrix, perhaps of FP32."""
-        p, wide = self.plan.params, 0 if self.weights == self.given else self.weights.itemsize
+        p, wide = self.plan.product, 0 if self.weights == self.given else self.weights.itemsize
         return p.k * p.n * (self.given.itemsize + wide) + self.packing.temporary_bytes
 
     def pack(self, weights: Array, gates: Sequence[int], by_columns: bool, back: bool,
@@ -212,6 +225,14 @@ def step_product(m: int, k: int, n: int, a: MatrixLayout, b: Format, transposed:
     packed = plan_gemm(params, options, Epilogue(), target, packing=True)
     plan = plan_gemm(params, options, Epilogue(), target, fixed=packed)
     return StepProduct(plan, 0, lower_prepare(packed).executable, _bytes_of(packed), b, given, apart)
+
+
+@lru_cache(maxsize=256)
+def lying_product(m: int, k: int, n: int, a: MatrixLayout, b: Format, target: Target) -> LyingProduct | None:
+    """Plan a step's product with weights that lie by columns and are read there, or return None if no kernel does."""
+    params = GemmParams(m, n, k, a, lying(b, k, n, True), contiguous(FP32, m, n))
+    plan = plan_gemm(params, GemmOptions(), Epilogue(), target)
+    return LyingProduct(plan, 0) if plan.swapped and plan.a_mode == Mode.DIRECT and not plan.fallback else None
 
 
 @lru_cache(maxsize=256)

@@ -64,7 +64,7 @@ POP_INLINE int pop_pool_all_direct(const pop_pool *s, int *format)
 }
 
 /* Addresses of the rows of gradients and of maxima, one after the other. */
-POP_INLINE int64_t pop_pool_gradient_rows(const pop_pool_unit *u, int64_t row)
+POP_INLINE int64_t pop_pool_addresses(const pop_pool_unit *u, int64_t row)
 {
     const pop_pool_operand *in = u->spec->operands, *maxima = in + 2;
     const char *grads = pop_pool_base(u, in), *tops = pop_pool_base(u, maxima);
@@ -77,15 +77,14 @@ POP_INLINE int64_t pop_pool_gradient_rows(const pop_pool_unit *u, int64_t row)
     return count;
 }
 
-static int pop_pool_gradient_by_channel(const pop_pool_unit *u)
+/* A unit whose lanes are channels. */
+POP_INLINE void pop_pool_gradient_channels(const pop_pool_unit *u, const int *format)
 {
     const pop_pool *s = u->spec;
     const pop_pool_operand *in = s->operands, *field = in + 1, *out = in + 3;
     const pop_pool_segment *g = u->segment;
-    int format[4];
-    if (!s->by_channel || !pop_pool_all_direct(s, format)) return 0;
     for (int64_t row = u->row; row < u->row + u->rows; row++) {
-        const int64_t count = pop_pool_gradient_rows(u, row), offset = pop_pool_made_offset(s, row) + g->made * out->position;
+        const int64_t count = pop_pool_addresses(u, row), offset = pop_pool_made_offset(s, row) + g->made * out->position;
         const char *x = pop_pool_base(u, field) + offset * field->bytes;
         char *to = pop_pool_base(u, out) + offset * out->bytes;
         for (int64_t m = g->made; m < g->made + g->makes; m++, x += field->position * field->bytes, to += out->position * out->bytes) {
@@ -97,6 +96,15 @@ static int pop_pool_gradient_by_channel(const pop_pool_unit *u)
                 pop_pool_gradient_cells(format, x, u->read, count, at, taps, in->position, 1, c, (int)pop_least(POP_LANES, u->lanes - c), to);
         }
     }
+}
+
+static int pop_pool_gradient_by_channel(const pop_pool_unit *u)
+{
+    static const int wide[4] = {0, 0, 0, 0};
+    int format[4];
+    if (!u->spec->by_channel || !pop_pool_all_direct(u->spec, format)) return 0;
+    if (memcmp(format, wide, sizeof wide) == 0) pop_pool_gradient_channels(u, wide); /* known where it is compiled */
+    else pop_pool_gradient_channels(u, format);
     return 1;
 }
 
@@ -145,72 +153,108 @@ POP_INLINE void pop_pool_gradient_lanes(const pop_pool_unit *u, const pop_pool_r
     }
 }
 
-/* FP32 of two axes, windows of 2 and 3 by 2: rows are all that is in this loop, so that its addresses stay in registers. Each
- * asks for what the next channel has at its place. */
+/* FP32 of two axes, windows of 2 and 3 by 2, of which at most two rows meet a row of the field: what a row of windows brings is
+ * put in order once for all rows that it meets, and kept in registers with the row before, for two registers side by side. */
 typedef struct pop_pool_rows_of {
     const char *x, *grads, *tops; /* of row 0, and of coordinate 0 */
     char *to;
-    int64_t step, read, next_x, next_to; /* bytes to the next row and coordinate, to the next channel */
-    __mmask16 low, made;
+    int64_t step, read;           /* bytes to the next row and coordinate */
+    int64_t beside, beside_read;  /* to the next register */
+    __mmask16 low[2], made[2], there[2];
+    __m512i at[2];
 } pop_pool_rows_of;
-#define POP_POOL_GRADIENT_ROWS(taps)                                                                                  \
-    static __attribute__((noinline, noclone)) void pop_pool_gradient_rows_##taps(                                     \
-        pop_pool_rows_of p, const pop_pool_axis *axis, const pop_pool_reach *r, int64_t row, int64_t end)             \
-    {                                                                                                                 \
-        const pop_v_f nan = pop_v_splat(NAN);                                                                         \
-        const __m512i at[2] = {r->at[0], r->at[(taps) - 1]};                                                          \
-        const __mmask16 there[2] = {r->there[0], r->there[(taps) - 1]}, low = p.low, made = p.made;                   \
-        const int64_t *first = axis->first + row, *const last = axis->first + end, *const all = axis->coordinates;    \
-        const char *x = p.x + row * p.step;                                                                           \
-        char *to = p.to + row * p.step;                                                                               \
-        for (; first < last; first++, x += p.step, to += p.step) {                                                    \
-            const int64_t *near = all + first[0], *const stop = all + first[1];                                       \
-            const __m512 own = _mm512_maskz_loadu_ps(made, x);                                                        \
-            __m512 a = _mm512_setzero_ps();                                                                           \
-            __builtin_prefetch(x + p.next_x, 0, 3), __builtin_prefetch(to + p.next_to, 1, 3);                         \
-            for (; near < stop; near++) {                                                                             \
-                const int64_t from = *near * p.read;                                                                  \
-                const __m512 top = _mm512_mask_loadu_ps((__m512)nan, low, p.tops + from);                             \
-                const __m512 grad = _mm512_maskz_loadu_ps(low, p.grads + from);                                       \
-                for (int t = 0; t < (taps); t++) {                                                                    \
-                    const __m512 most = _mm512_permutexvar_ps(at[t], top);                                            \
-                    const __mmask16 same = _mm512_mask_cmp_ps_mask(there[t], (__m512)own, most, _CMP_EQ_OQ);          \
-                    a = _mm512_mask_add_ps(a, same, a, _mm512_permutexvar_ps(at[t], grad));                           \
-                }                                                                                                     \
-            }                                                                                                         \
-            _mm512_mask_storeu_ps(to, made, a);                                                                       \
-        }                                                                                                             \
-    }
-POP_POOL_GRADIENT_ROWS(1)
-POP_POOL_GRADIENT_ROWS(2)
 
-static void pop_pool_gradient_of_rows(const pop_pool_unit *u, const pop_pool_reach *r)
+typedef struct pop_pool_brought {
+    int64_t number;
+    __m512 most[2][2], grads[2][2];
+} pop_pool_brought;
+
+POP_INLINE void pop_pool_bring(const int registers, const int taps, const pop_pool_rows_of *p, int64_t number, pop_pool_brought *b)
+{
+    b->number = number;
+    for (int i = 0; i < registers; i++) {
+        const int64_t from = number * p->read + i * p->beside_read;
+        const __m512 top = _mm512_mask_loadu_ps(_mm512_set1_ps(NAN), p->low[i], p->tops + from);
+        const __m512 grad = _mm512_maskz_loadu_ps(p->low[i], p->grads + from);
+        for (int t = 0; t < taps; t++) {
+            b->most[i][t] = _mm512_permutexvar_ps(p->at[t], top);
+            b->grads[i][t] = _mm512_permutexvar_ps(p->at[t], grad);
+        }
+    }
+}
+
+POP_INLINE __m512 pop_pool_with(const int taps, const pop_pool_rows_of *p, __m512 own, __m512 a, const __m512 *most, const __m512 *grads)
+{
+    for (int t = 0; t < taps; t++)
+        a = _mm512_mask_add_ps(a, _mm512_mask_cmp_ps_mask(p->there[t], own, most[t], _CMP_EQ_OQ), a, grads[t]);
+    return a;
+}
+
+POP_INLINE void pop_pool_gradient_rows(const int registers, const int taps, const pop_pool_rows_of p, const pop_pool_axis *axis,
+                                       int64_t row, int64_t rows)
+{
+    pop_pool_brought before = {.number = -1}, last = {.number = -1};
+    const char *x = p.x + row * p.step;
+    char *to = p.to + row * p.step;
+    const int64_t *first = axis->first + row, *const end = first + rows, *const all = axis->coordinates;
+    for (; first < end; first++, x += p.step, to += p.step) {
+        const int64_t *near = all + first[0], count = first[1] - first[0];
+        if (count && near[count - 1] != last.number) {
+            before = last;
+            pop_pool_bring(registers, taps, &p, near[count - 1], &last);
+        }
+        if (count == 2 && near[0] != before.number) pop_pool_bring(registers, taps, &p, near[0], &before);
+        for (int i = 0; i < registers; i++) {
+            const __m512 own = _mm512_maskz_loadu_ps(p.made[i], x + i * p.beside);
+            __m512 a = _mm512_setzero_ps();
+            if (count == 2) a = pop_pool_with(taps, &p, own, a, before.most[i], before.grads[i]);
+            if (count) a = pop_pool_with(taps, &p, own, a, last.most[i], last.grads[i]);
+            _mm512_mask_storeu_ps(to + i * p.beside, p.made[i], a);
+        }
+    }
+}
+
+static __attribute__((noinline)) void pop_pool_gradient_of_rows(const pop_pool_unit *u, const pop_pool_reach *r)
 {
     const pop_pool *s = u->spec;
     const pop_pool_segment *g = u->segment;
     const pop_pool_operand *in = s->operands, *field = in + 1, *maxima = in + 2, *out = in + 3;
-    const int64_t step = s->axes->made_stride * 4, read = s->axes->read_stride * 4;
     int64_t q = g->origin;
-    for (int64_t m = -g->shift; m < g->makes; m += r->lanes, q += r->advance) {
-        const pop_pool_rows_of p = {
+    for (int64_t m = -g->shift, next; m < g->makes; m = next) {
+        pop_pool_rows_of p = {
             pop_pool_base(u, field) + 4 * (g->made + m), pop_pool_base(u, in) + 4 * q, pop_pool_base(u, maxima) + 4 * q,
-            pop_pool_base(u, out) + 4 * (g->made + m), step, read, 4 * field->channel, 4 * out->channel,
-            (__mmask16)pop_pool_lanes(-q, s->read_extent - q), (__mmask16)pop_pool_lanes(-m, pop_least(r->lanes, g->makes - m))};
-        if (r->taps == 1) pop_pool_gradient_rows_1(p, s->axes, r, u->row, u->row + u->rows);
-        else pop_pool_gradient_rows_2(p, s->axes, r, u->row, u->row + u->rows);
+            pop_pool_base(u, out) + 4 * (g->made + m), s->axes->made_stride * 4, s->axes->read_stride * 4,
+            4 * r->lanes, 4 * r->advance,
+            .there = {r->there[0], r->there[r->taps - 1]}, .at = {r->at[0], r->at[r->taps - 1]}};
+        next = m;
+        for (int i = 0; i < 2; i++, next += r->lanes, q += r->advance) {
+            p.low[i] = (__mmask16)pop_pool_lanes(-q, s->read_extent - q);
+            p.made[i] = (__mmask16)pop_pool_lanes(-next, pop_least(r->lanes, g->makes - next));
+        }
+        const int two = m + r->lanes < g->makes;
+        if (r->taps == 1 && two) pop_pool_gradient_rows(2, 1, p, s->axes, u->row, u->rows);
+        else if (r->taps == 1) pop_pool_gradient_rows(1, 1, p, s->axes, u->row, u->rows);
+        else if (two) pop_pool_gradient_rows(2, 2, p, s->axes, u->row, u->rows);
+        else pop_pool_gradient_rows(1, 2, p, s->axes, u->row, u->rows);
     }
+}
+
+static int pop_pool_by_rows(const pop_pool *s, const pop_pool_reach *r)
+{
+    static const int wide[4] = {0, 0, 0, 0};
+    int format[4];
+    return r->lanes && (r->taps == 1 || r->taps == 2) && !r->two && s->axis_count == 1 && s->row_limit <= 2 &&
+           pop_pool_all_direct(s, format) && memcmp(format, wide, sizeof wide) == 0;
 }
 
 static int pop_pool_gradient_by_registers(const pop_pool_unit *u, const pop_pool_reach *r)
 {
-    static const int wide[4] = {0, 0, 0, 0};
     int format[4];
     if (r->lanes == 0 || !pop_pool_all_direct(u->spec, format)) return 0;
-    const int plain = u->spec->axis_count == 1 && !r->two && memcmp(format, wide, sizeof wide) == 0;
-    if (plain && (r->taps == 1 || r->taps == 2)) pop_pool_gradient_of_rows(u, r);
-    else pop_pool_gradient_lanes(u, r, r->two, r->taps, format);
+    pop_pool_gradient_lanes(u, r, r->two, r->taps, format);
     return 1;
 }
+
 /* The same in 16 bits, 32 results at a time, whose maxima are found by their codes: zeros are one, NaN is no maximum. */
 typedef struct pop_pool_code_taps {
     int lanes, taps;
@@ -322,6 +366,8 @@ typedef struct pop_pool_code_taps {
 } pop_pool_code_taps;
 static int pop_pool_code_taps_of(const pop_pool *s, pop_pool_code_taps *r) { return (void)s, r->lanes = 0; }
 static int pop_pool_gradient_by_codes(const pop_pool_unit *u, const pop_pool_code_taps *r) { return (void)u, (void)r, 0; }
+static int pop_pool_by_rows(const pop_pool *s, const pop_pool_reach *r) { return (void)s, (void)r, 0; }
+static void pop_pool_gradient_of_rows(const pop_pool_unit *u, const pop_pool_reach *r) { (void)u, (void)r; }
 static int pop_pool_gradient_by_registers(const pop_pool_unit *u, const pop_pool_reach *r) { return (void)u, (void)r, 0; }
 #endif
 
@@ -363,8 +409,13 @@ static void pop_pool_max_gradient(const void *work, const pop_tile *tile)
     pop_pool_code_taps codes;
     if (!pop_pool_reach_of(s, &reach)) reach.lanes = 0;
     pop_pool_code_taps_of(s, &codes);
+    const int by_rows = pop_pool_by_rows(s, &reach);
     for (int64_t i = 0; i < item->count; i++) {
-        pop_pool_begin(&u, item->first + i);
+        pop_pool_next(&u, item->first + i, i == 0);
+        if (by_rows) {
+            pop_pool_gradient_of_rows(&u, &reach);
+            continue;
+        }
         if (pop_pool_gradient_by_codes(&u, &codes) || pop_pool_gradient_by_registers(&u, &reach) || pop_pool_gradient_by_channel(&u)) continue;
         const pop_pool_segment *g = u.segment;
         for (int64_t k = 0; k < s->slots; k++) {

@@ -39,6 +39,14 @@ static void pop_pool_begin(pop_pool_unit *u, int64_t number)
     u->sample = number / s->groups;
 }
 
+/* The unit behind the last one: without a division where that is the next channel's. */
+POP_INLINE void pop_pool_next(pop_pool_unit *u, int64_t number, int first)
+{
+    const pop_pool *s = u->spec;
+    if (first || s->segment_count > 1 || s->blocks > 1 || s->channels > 1 || u->channel + 1 == s->all_channels) pop_pool_begin(u, number);
+    else u->channel++;
+}
+
 /* The arena, as the lowering counts it. */
 static void pop_pool_rooms(pop_pool_unit *u)
 {
@@ -224,7 +232,7 @@ static void pop_pool_walk(const void *work, const pop_tile *tile, const pop_pool
     if (!pop_pool_reach_of(s, &reach)) reach.lanes = 0;
     pop_pool_rooms(&u);
     for (int64_t i = 0; i < item->count; i++) {
-        pop_pool_begin(&u, item->first + i);
+        pop_pool_next(&u, item->first + i, i == 0);
         if (pop_pool_by_codes(&u, &codes) || pop_pool_by_registers(&u, &reach, registers) || pop_pool_by_channel(&u, direct)) continue;
         pop_pool_clear(&u, none);
         const pop_pool_segment *g = u.segment;
