@@ -85,8 +85,13 @@ static void pop_slide_columns(const pop_conv_walk *w, pop_conv_slide *tile, cons
             tile->x = x + c * col->step * col->x;
             tile->col_low = col->low - c * col->step, tile->col_high = col->high - c * col->step;
             tile->sums = in_place ? out + c * col->out : sums + in * pitch;
-            tile->x_ahead = tile->rows * row->step * row->x;
-            tile->sums_ahead = in_place ? tile->rows * row->out : 0;
+            if (row->x) { /* the tile below; of a single row the one beside it */
+                tile->x_ahead = tile->rows * row->step * row->x;
+                tile->sums_ahead = in_place ? tile->rows * row->out : 0;
+            } else {
+                tile->x_ahead = ((tile->cols - 1) * col->step + col->taps) * col->x;
+                tile->sums_ahead = in_place ? tile->cols * col->out : 0;
+            }
             POP_CALL(pop_conv_slider, w->box->in_place || w->box->empty ? p->slide : p->slide_staged)(tile);
         }
         tile->sums = sums;

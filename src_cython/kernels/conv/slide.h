@@ -31,7 +31,12 @@ POP_INLINE void pop_slide_taps(const pop_format *f, const pop_slide_line *line, 
 {
     pop_v_f x[16];
 #pragma GCC unroll 16
-    for (int j = 0; j < (cols - 1) * step + taps; j++) x[j] = pop_slide_read(f, line, tap + j, inside);
+    for (int j = 0; j < (cols - 1) * step + taps; j++) {
+        x[j] = pop_slide_read(f, line, tap + j, inside);
+#if POP_LEVEL >= POP_LEVEL_AVX512 /* GCC would read it anew for each sum: a core takes one vector of 64 bytes a cycle */
+        if (which == 1) __asm__("" : "+v"(x[j]));
+#endif
+    }
 #pragma GCC unroll 4
     for (int t = 0; t < taps; t++) {
         if (which & 1) {
