@@ -9,8 +9,6 @@ from importlib.util import find_spec
 from pkgutil import iter_modules
 from typing import Any
 
-__all__ = ["submodules_on_demand"]
-
 _OPTIONAL = ("dask", "torch")  # modules named as the package that they need: where it is not there, nor are they
 
 

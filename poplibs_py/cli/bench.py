@@ -34,8 +34,6 @@ from .bench_paper import compare_with_paper, machine_table
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
-__all__ = ["add_parser"]
-
 _T = TypeVar("_T")
 
 

@@ -16,8 +16,6 @@ from ..report import paper
 from ..report.sparsity import METHODS, Axes, Record
 from ..report.tables import table
 
-__all__ = ["compare_with_paper", "machine_table"]
-
 _METHODS = ("dense", "static", "dynamic")
 
 

@@ -24,8 +24,6 @@ from ..testing.cases import cases
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
-__all__ = ["add_parser", "describe"]
-
 _WIDTH = 100
 _SIDE = 512
 """Rows, columns and depth of the dense product that stands for all: some shapes take other kernels."""

@@ -16,8 +16,6 @@ from .spec import spec_lines
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
-__all__ = ["Answer", "add_specs"]
-
 Answer = tuple[str | None, str | None]
 """What is printed of a plan, or None and why there is none."""
 

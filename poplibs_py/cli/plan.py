@@ -30,8 +30,6 @@ from .spec import modelled_machine, named_as_typed, parse_spec, spec_names
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
-__all__ = ["add_parser"]
-
 PROPORTIONS = (0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 _BEST = 10

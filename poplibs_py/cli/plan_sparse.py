@@ -22,8 +22,6 @@ from .spec import named_as_typed
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
-__all__ = ["add_parsers", "dynamic_fields", "partition_fields", "static_fields"]
-
 _NAMES = {"available_memory_proportion": "amp", "availableMemoryProportion": "amp", "partialsType": "partials",
           "outputs": "out", "inputs": "in", "nz_ratio": "nz", "side": "b"}
 """The planners' arguments as a spec spells them."""

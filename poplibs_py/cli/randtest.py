@@ -21,8 +21,6 @@ from ..target import Target
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
-__all__ = ["add_parser", "blocks"]
-
 _SOURCES = ("counter", "generator", "workers")
 _WORDS = 1 << 18
 

@@ -27,8 +27,6 @@ from ..target import Target
 from ..target.types import data_type
 from .spec import modelled_machine, read_words, whole_word
 
-__all__ = ["drawn_pattern", "dynamic_problem", "partition_problem", "static_problem"]
-
 _COMMON = frozenset({"type", "partials", "amp", "target", "tiles"})
 _STATIC = _COMMON | {"m", "k", "n", "b", "d", "pat", "nSplit", "numBands", "pre"}
 _DYNAMIC = _COMMON | {"b", "nz", "batch", "in", "out", "groups"}

@@ -25,8 +25,6 @@ from ..poplin.tile_conv import (
 )
 from ..target import PRESETS, Target, resolve_target
 
-__all__ = ["modelled_machine", "named_as_typed", "parse_spec", "read_words", "spec_lines", "spec_names", "whole_word"]
-
 _KEYS = frozenset(
     {"mm", "batch", "field", "kernel", "ci", "co", "g", "pad", "stride", "dil", "type", "out", "partials", "amp"}
     | {"target", "tiles", "pass", "grad", "wu", "fp8"}

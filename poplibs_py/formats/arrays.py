@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from ..errors import bad_argument, bad_type, described
 from .format import FORMATS, FP16, FP32, Format
 
-__all__ = ["as_array", "float_dtype", "floats", "register_dlpack"]
-
 Array = np.ndarray[Any, Any]
 Floats = NDArray[np.float64]
 

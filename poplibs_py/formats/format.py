@@ -16,19 +16,6 @@ import numpy as np
 from ..errors import bad_argument, bad_type, flag, instance, one_of, whole
 from ..immutable import token_of
 
-__all__ = [
-    "BF16",
-    "E4M3",
-    "E5M2",
-    "F143",
-    "F152",
-    "FORMATS",
-    "FP16",
-    "FP32",
-    "Format",
-    "format_of",
-]
-
 Specials = Literal["ieee", "nan_only", "negative_zero", "finite", "p3109"]
 
 LOWEST_BIAS, HIGHEST_BIAS = -100, 127

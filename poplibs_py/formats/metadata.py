@@ -10,8 +10,6 @@ from __future__ import annotations
 from ..errors import bad_argument, whole
 from .format import F143, F152, Format, format_of
 
-__all__ = ["METADATA_SCALES", "pack_metadata", "unpack_metadata"]
-
 _F143_BIT = 1 << 7
 _SCALE_SIGN = 1 << 5
 _SCALE_BITS = (1 << 6) - 1

@@ -21,8 +21,6 @@ from .presets import PRESETS
 from .reference import Overflow, Rounding, decode, encode
 from .scales import auto_scale, checked_block_shape, checked_scale, spread, uniform_scale
 
-__all__ = ["QuarterArray"]
-
 _NO_INDEX = "whole numbers, slices, ... and None, at most one for each axis"
 
 

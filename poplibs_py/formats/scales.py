@@ -11,8 +11,6 @@ from ..immutable import frozen, holding
 from .arrays import Array, as_array
 from .format import Format, format_of
 
-__all__ = ["Scale", "auto_scale", "block_maxima", "checked_block_shape", "checked_scale", "spread", "uniform_scale"]
-
 Scale = int | Array
 
 

@@ -11,8 +11,6 @@ from pathlib import Path
 from ..config import LEVELS, settings
 from . import _cpu
 
-__all__ = ["LevelStatus", "available_levels", "level_statuses"]
-
 _EMULATED = "amx_emulated"
 if _cpu.levels() != LEVELS:
     raise ImportError(f"levels: {', '.join(_cpu.levels())} in src_cython/cpu/levels.def, {', '.join(LEVELS)} in "

@@ -11,8 +11,6 @@ from functools import cache
 from ..errors import whole
 from .registry import kernels, select
 
-__all__ = ["peak_flop_rate", "peak_of", "peak_probes", "unit_rates"]
-
 _ROUNDS = 10_000
 _SECONDS = 0.03
 

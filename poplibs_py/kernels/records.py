@@ -16,9 +16,6 @@ import numpy as np
 from ..formats import FORMATS, Format
 from . import _records
 
-__all__ = ["ACTIVATIONS", "FORMAT_NUMBERS", "RECORDS", "check_formats", "choice", "dtype_of", "format_facts",
-           "infinite_overflow", "kernel_format", "make_dtypes", "numbers_of", "record_of"]
-
 Field = tuple[str, str, int, int, int]
 """A field as C has it: name, type, offset, bytes, elements (0 for what is no array)."""
 

@@ -24,8 +24,6 @@ from . import _records
 from .levels import available_levels
 from .records import FORMAT_NUMBERS
 
-__all__ = ["CONSISTENT", "FAMILIES", "Kernel", "Rejection", "Selection", "kernels", "select"]
-
 FAMILIES = ("attention", "cast", "cells", "conv", "ctc", "dot", "elementwise", "factor", "peak", "pool", "random",
             "rearrange", "reduce", "rows", "slices", "softmax", "sort", "sparse", "strided")
 """Kernel families, one folder of ``src_cython/kernels`` each, and drivers, one source of ``src_cython/drivers``."""

@@ -11,8 +11,6 @@ from ..errors import UnsupportedError
 from ..program.record import asked_target
 from ..target import Target, resolve_target
 
-__all__ = ["host_target", "machine_to_plan", "modelled_target", "planned_on", "target_of"]
-
 T = TypeVar("T")
 
 _MOST_TILES = 4096  # whose partitions are looked at one by one

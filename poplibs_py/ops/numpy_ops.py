@@ -7,8 +7,6 @@ from typing import Any
 
 from ..planner.explain import Composition
 
-__all__ = ["BY_NUMPY", "told"]
-
 BY_NUMPY = "NumPy (ufuncs)"
 """What serves a step that NumPy's functions do, each of which rounds as IEEE 754 says."""
 

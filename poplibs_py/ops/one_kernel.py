@@ -14,8 +14,6 @@ from ..planner import Explanation
 from ..planner.explain import Explained, considered_kernels
 from ..program import ComputeSet, Executable, Segment, shares_of, spread
 
-__all__ = ["OneKernel", "shared"]
-
 
 @dataclass(frozen=True, eq=False)
 class OneKernel(Explained):

@@ -17,9 +17,6 @@ from ..immutable import anchor_of
 from ..program import overlaps_itself, result_array, result_array_like, temporary
 from ..target.host_memory import check_memory
 
-__all__ = ["Operand", "Receiver", "argument", "array_operand", "new_result", "operand", "receive",
-           "result_format"]
-
 Place = tuple[str, int]
 Element = Format | np.dtype[Any]
 """What the elements of a result are: numbers of a format, or what has no format, such as integers and truth values."""

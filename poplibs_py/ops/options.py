@@ -7,8 +7,6 @@ from typing import Any
 
 from ..errors import InvalidOptionError, bad_argument, bad_option, bad_type, described
 
-__all__ = ["check_mapping", "number", "parsed"]
-
 _NUMBERS = frozenset({"available_memory_proportion"})
 _NOTHING: Mapping[str, Any] = {}
 

@@ -13,8 +13,6 @@ from ..formats import Array, Format
 from ..program import Views
 from .operands import Receiver, new_result, receive
 
-__all__ = ["Given", "Part", "Results", "results"]
-
 _ALIGNMENT = 64
 
 

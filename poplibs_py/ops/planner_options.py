@@ -11,8 +11,6 @@ from ..errors import InvalidArgumentError, InvalidOptionError, described, one_of
 from ..target.types import data_type
 from .options import check_mapping, number, parsed
 
-__all__ = ["PlannerOptions", "at_least_zero", "boolean", "count", "option", "positive", "type_option", "word"]
-
 Check = Callable[[str, object], Any]
 
 

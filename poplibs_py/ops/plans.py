@@ -14,8 +14,6 @@ from ..errors import InvalidArgumentError, MemoryLimitWarning, bad_argument, des
 from ..program import Face
 from .road import travel
 
-__all__ = ["changed_plan", "check_fields", "compiled", "unchanged"]
-
 P = TypeVar("P")
 F = TypeVar("F", bound=Callable[..., Any])
 

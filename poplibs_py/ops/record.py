@@ -16,8 +16,6 @@ from ..errors import UnsupportedError, bad_argument, bad_type, described
 from ..program import Face
 from .road import travel
 
-__all__ = ["Catalogue", "Function", "Op", "catalogue", "described_by", "documented", "op", "with_sections"]
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _PACKAGE = __name__.partition(".")[0]

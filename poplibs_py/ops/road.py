@@ -23,8 +23,6 @@ from ..program.record import Run, asked_target, listening, record
 from .operands import Operand, Receiver
 from .parts import Given
 
-__all__ = ["RESULT", "VALUES", "Request", "on_tiles", "run_told", "travel"]
-
 RESULT: Literal[-1] = -1
 """In a request's operands: what receives the result."""
 

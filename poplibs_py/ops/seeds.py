@@ -6,8 +6,6 @@ import numpy as np
 
 from ..errors import bad_argument, whole
 
-__all__ = ["Seed", "seed_of"]
-
 Seed = int | tuple[int, int]
 """One number of 64 bits, or two words of 32: what every argument that is called ``seed`` takes."""
 

@@ -13,8 +13,6 @@ from typing import Generic, TypeVar
 from ..errors import bad_argument, bad_type, instance
 from ..files import replacing
 
-__all__ = ["PlanCache"]
-
 P = TypeVar("P")
 
 _FORMAT = "2"  # of the files; a change makes old files invisible

@@ -9,8 +9,6 @@ from typing import Any, ClassVar, Self
 
 from ..errors import InvalidOptionError, bad_argument, described, instance
 
-__all__ = ["INDEX", "PlanConstraints", "boolean", "one_word", "unsigned", "unsigned_list"]
-
 #: Stands for every non-negative integer among the keys of a schema.
 INDEX = "<index>"
 

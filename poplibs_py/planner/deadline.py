@@ -9,8 +9,6 @@ from contextvars import ContextVar
 
 from ..errors import bad_argument, real
 
-__all__ = ["deadline", "time_limit"]
-
 _DEADLINE: ContextVar[float] = ContextVar("deadline", default=0.0)
 
 

@@ -10,8 +10,6 @@ from typing import Any
 from ..errors import whole
 from ..kernels import Selection
 
-__all__ = ["Composition", "Considered", "Explained", "Explanation", "considered_kernels", "explained"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Considered:

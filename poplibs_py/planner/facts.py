@@ -13,9 +13,6 @@ from ..target import Target
 from .explain import Explanation
 from .summary import Phase, PlanSummary
 
-__all__ = ["Load", "PlanFacts", "Table", "TileMemory", "considered_plans", "facts_of", "facts_of_summary",
-           "spread_memory"]
-
 _BINS = 96
 _PLANS = 10  # of those considered, that are told
 

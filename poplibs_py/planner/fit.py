@@ -9,8 +9,6 @@ from typing import Any
 from ..errors import MemoryLimitError, all_of, bad_argument, flag, whole
 from .sweep import SweepPoint, check_proportions, problem_of, sweep
 
-__all__ = ["Fit", "fit"]
-
 #: Where `fit` looks by default: fine where memory is tight.
 PROPORTIONS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["hashed"]
-
 _MASK = 2**64 - 1
 _FACTOR = 0xC6A4A7935BD1E995
 _SEED = 0x9E3779B9  # 2^32 / golden ratio

@@ -9,8 +9,6 @@ from typing import NamedTuple, TypeVar
 from ..errors import MemoryLimitError, MemoryLimitWarning, bad_type, flag, instance, real, warn, whole
 from ..target import Target, memory_limit
 
-__all__ = ["POPLIBS_PROPORTION", "Memory", "OverLimit", "climb", "complain", "within"]
-
 T = TypeVar("T")
 
 POPLIBS_PROPORTION = 0.6

@@ -7,8 +7,6 @@ import dataclasses
 from ..errors import flag, one_of, whole
 from ._search import MEASURE_NAMES, NO_LIMIT
 
-__all__ = ["UNLIMITED", "Objective"]
-
 #: Stands for "no limit": above every cost.
 UNLIMITED: int = NO_LIMIT
 

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Ints", "choices_within", "least_splits"]
-
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 
 

@@ -11,8 +11,6 @@ from typing import TypeVar
 
 from ..errors import all_of, bad_type, whole
 
-__all__ = ["preplan"]
-
 P = TypeVar("P")
 R = TypeVar("R")
 

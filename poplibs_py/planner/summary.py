@@ -10,8 +10,6 @@ from collections.abc import Iterator, Sequence
 from functools import singledispatch
 from typing import Any
 
-__all__ = ["AxisShare", "Phase", "PlanSummary", "compared", "summarised"]
-
 
 @dataclasses.dataclass(frozen=True)
 class AxisShare:

@@ -10,9 +10,6 @@ from typing import Any, Protocol
 
 from ..errors import MissingPackageError, all_of, bad_argument, bad_type, real
 
-__all__ = ["Planned", "Sweep", "SweepPoint", "check_proportion", "check_proportions", "plan_at",
-           "problem_of", "sweep"]
-
 
 class Planned(Protocol):
     """What the planner asks of a plan."""

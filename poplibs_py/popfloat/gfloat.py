@@ -12,8 +12,6 @@ from ..formats.reference import Overflow, Rounding
 from ..popops.cast import cast
 from .quantise import quantise
 
-__all__ = ["FormatConfig", "RoundConfig", "cast_gfloat_to_native", "cast_native_to_gfloat"]
-
 ROUND_MODES: dict[str, Rounding] = {
     "RN": "nearest-even", "RA": "nearest-away", "RZ": "toward-zero", "RU": "up", "RD": "down", "SR": "stochastic",
 }  # fmt: skip

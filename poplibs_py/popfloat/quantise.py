@@ -20,8 +20,6 @@ from ..popops.bound import cast_bound
 from ..popops.cast import checked_how
 from ..program import Executable, Room, Sequence
 
-__all__ = ["quantise", "quantise_bound"]
-
 _NATIVE = (FP32, FP16, BF16)
 _ALLOWED = "an array of float32, float16 or bfloat16"
 

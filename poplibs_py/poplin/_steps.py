@@ -17,8 +17,6 @@ from .tile_conv.api import planned_quietly
 from .tile_conv.plan import ConvPlan
 from .tile_conv.problem import ConvProblem
 
-__all__ = ["product_steps"]
-
 
 class ProductSteps(NamedTuple):
     """The steps of a product, and what it takes more than it may, if it does."""

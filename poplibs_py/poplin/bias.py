@@ -19,8 +19,6 @@ from .gemm.params import GemmParams, MatrixLayout
 from .gemm.plan import Epilogue
 from .gemm.search import plan_gemm
 
-__all__ = ["add_bias", "convolution_bias_update"]
-
 _BOUND, _DRAWS = "poplin.conv.bound:", "testing.conv_calls:"
 _ONE = np.ones(1, np.float32)
 

@@ -17,8 +17,6 @@ from ..popops.sequence import SequenceBuilder
 from ..target import Target
 from .factor.params import checked_dtype
 
-__all__ = ["Grid", "linspace", "meshgrid2d"]
-
 _MOST = 1 << 40
 
 

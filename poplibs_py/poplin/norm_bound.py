@@ -12,9 +12,6 @@ from ..formats.bounds import Ball, sum_ball
 from ..popops.bound import finished, numbers
 from .norms import bessel
 
-__all__ = ["norm_gradients_bound", "norm_param_gradients_bound", "norm_statistics_bound",
-           "norm_statistics_gradients_bound", "norm_whiten_bound", "normalise_bound"]
-
 
 def norm_statistics_bound(acts: Any, eps: float, *, unbiased_var_estimate: bool = False, stable_algo: bool = False,
                           out: Any = None, out_dtype: Any = None, target: Any = None) -> tuple[Ball, Ball]:

@@ -18,8 +18,6 @@ from ..popops.tile_plan import TilePlan
 from ..target import Target
 from ..target.mapping import split_between_workers
 
-__all__ = ["add_gradients", "add_param_gradients", "add_statistics", "add_whitening", "norm_on"]
-
 Shape = tuple[int, ...]
 
 

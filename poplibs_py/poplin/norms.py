@@ -25,9 +25,6 @@ from ..target import Target
 from .factor.params import FORMATS, asked_dtype, checked_dtype
 from .norm_plans import norm_on
 
-__all__ = ["NormParamGradients", "NormStatistics", "norm_gradients", "norm_param_gradients", "norm_statistics",
-           "norm_statistics_gradients", "norm_whiten", "normalise"]
-
 _BOUND, _DRAWS = "poplin.norm_bound:", "testing.norm_calls:"
 _ALLOWED = "float32, float16 or bfloat16 numbers"
 

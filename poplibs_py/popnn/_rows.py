@@ -21,8 +21,6 @@ from ..ops import RESULT, Operand, Receiver, Request
 from ..ops.one_kernel import OneKernel, shared
 from ..program import ComputeSet, Program, threads_for
 
-__all__ = ["EACH_SEGMENT", "RowOperand", "RowsParams", "c_strides", "lower", "repeated", "row_of", "rows_request"]
-
 Axes = list[tuple[int, tuple[int, ...]]]
 """Extents, and each operand's strides."""
 _SPEC, _ITEM = dtype_of("pop_rows"), dtype_of("pop_rows_item")

@@ -24,9 +24,6 @@ from ._rows import RowOperand, RowsParams, row_of, rows_request
 from .norms import NormGradients
 from .softmax import numbers
 
-__all__ = ["BatchNorm", "BatchStatistics", "FoldedWeights", "batch_norm_inference", "batch_norm_statistics",
-           "batch_norm_training", "batch_normalise", "distributed_batch_norm_grad", "fold_batch_norm"]
-
 _NO_STATISTICS = 2  # POP_NO_STATISTICS of kernels/rows/norm.h
 
 

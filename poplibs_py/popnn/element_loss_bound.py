@@ -16,9 +16,6 @@ from ..popops.bound import numbers as held
 from .loss_bound import single
 from .softmax_bound import ROUNDINGS, times
 
-__all__ = ["binary_cross_entropy_bound", "binary_cross_entropy_with_logits_bound", "huber_loss_bound",
-           "kl_divergence_bound", "mse_loss_bound"]
-
 Balls = tuple[Ball, Ball]
 
 _ULP, _TINY = 2 * FP32.unit_roundoff, FP32.smallest_subnormal

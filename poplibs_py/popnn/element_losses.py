@@ -22,8 +22,6 @@ from ._rows import RowOperand, RowsParams, c_strides, repeated, row_of, rows_req
 from .losses import Loss, loss_format
 from .softmax import numbers, truths
 
-__all__ = ["binary_cross_entropy", "binary_cross_entropy_with_logits", "huber_loss", "kl_divergence", "mse_loss"]
-
 _FIRST = """
     Parameters
     ----------

@@ -12,8 +12,6 @@ from ..popops.bound import finished
 from ..popops.bound import numbers as held
 from .softmax_bound import Exponentials, row_sum, times
 
-__all__ = ["calc_loss_bound", "cross_entropy_bound", "single"]
-
 Balls = tuple[Ball, Ball]
 
 _U, _TINY, _ULP = FP32.unit_roundoff, FP32.smallest_subnormal, 2 * FP32.unit_roundoff

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["CONSTANT", "accuracy_cycles", "loss_cycles"]
-
 CONSTANT = {"ROIAlignForward": 10, "ROIAlignBackward": 10, "SelectiveScaling": 10}
 """Vertices that PopNN counts as long whatever they work on."""
 

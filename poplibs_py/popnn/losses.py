@@ -21,8 +21,6 @@ from ._rows import RowOperand, RowsParams, row_of, rows_request
 from .row_plans import loss_on
 from .softmax import numbers
 
-__all__ = ["MASKED_LABEL_CODE", "Loss", "calc_accuracy", "calc_loss", "cross_entropy"]
-
 MASKED_LABEL_CODE = 0xFFFFFFFF
 """PopLibs' label of what is left out."""
 

@@ -15,10 +15,6 @@ from ..popops.bound import numbers as held
 from .norms import Layout, along, batched, by_channel, grouped, of_gradients
 from .softmax_bound import row_sum, times
 
-__all__ = ["batch_norm_bound", "batch_norm_grad_bound", "batch_normalise_bound", "group_norm_bound",
-           "group_norm_grad_bound", "instance_norm_bound", "instance_norm_grad_bound", "layer_norm_bound",
-           "layer_norm_grad_bound", "rms_norm_bound", "rms_norm_grad_bound"]
-
 Balls = tuple[Ball, Ball, Ball]
 
 

@@ -25,9 +25,6 @@ from ._rows import EACH_SEGMENT, RowOperand, RowsParams, repeated, row_of, rows_
 from .row_plans import norm_on
 from .softmax import numbers
 
-__all__ = ["NormGradients", "batch_norm", "batch_norm_grad", "group_norm", "group_norm_grad", "instance_norm",
-           "instance_norm_grad", "layer_norm", "layer_norm_grad", "rms_norm", "rms_norm_grad"]
-
 
 class NormGradients(NamedTuple):
     """What gradients of norms return: with respect to the operand, to gamma and to beta."""

@@ -22,8 +22,6 @@ from ..target import Target
 from .pooling.lower import Lies, fill_operand
 from .pooling.request import Images, images, lacking_of, taken
 
-__all__ = ["Samples", "roi_align", "roi_align_input_gradient", "samples_of"]
-
 _SPEC, _ITEM, _REGION = (dtype_of(name) for name in ("pop_regions", "pop_regions_item", "pop_region"))
 _MOST_BINS, _MOST_SAMPLES, _LANES, _SLACK = 1 << 12, 1 << 24, 256, 16
 _THREAD_ELEMENTS = 1 << 15

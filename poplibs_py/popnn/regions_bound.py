@@ -16,8 +16,6 @@ from ..popops.bound import finished, numbers
 from .pooling.request import Images, images
 from .regions import Samples, samples_of
 
-__all__ = ["roi_align_bound", "roi_align_input_gradient_bound"]
-
 _LARGE = FP32.max / 2  # from which on a sum on the way may overflow
 
 

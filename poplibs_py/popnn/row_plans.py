@@ -18,8 +18,6 @@ from ..popops.tile_plan import Step, TilePlan, work_of
 from ..target import Target, linear_mapping
 from .loss_model import loss_cycles
 
-__all__ = ["loss_on", "norm_on", "softmax_on", "softmax_steps"]
-
 Shape = tuple[int, ...]
 
 _LOGITS = "whose loss takes probabilities"

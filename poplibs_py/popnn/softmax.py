@@ -22,8 +22,6 @@ from ..target import Target
 from ._rows import RowsParams, row_of, rows_request
 from .row_plans import softmax_on
 
-__all__ = ["log_softmax", "log_softmax_grad", "scaled_softmax_stable", "softmax", "softmax_grad"]
-
 SCALED = 62000.0
 """What PopLibs' scaled softmax multiplies by, which keeps FP16 from subnormal numbers."""
 

@@ -12,10 +12,6 @@ from ..popops._reductions import axes_of
 from ..popops.bound import finished, format_of_operand
 from ..popops.bound import numbers as held
 
-__all__ = ["ROUNDINGS", "SCALED", "Exponentials", "log_softmax_bound", "log_softmax_grad_bound",
-           "row_sum", "scaled_softmax_stable_bound", "softmax_bound",
-           "softmax_grad_bound", "times"]
-
 ROUNDINGS = 38
 """In FP32 that a term of a sum meets: 32 in a lane, 6 when lanes are joined."""
 SCALED = 62000.0

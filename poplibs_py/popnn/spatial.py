@@ -13,8 +13,6 @@ from ..popops import mul
 from ..popops import sum as total
 from .softmax import numbers, softmax, softmax_grad
 
-__all__ = ["SpatialGradients", "spatial_softmax_2d", "spatial_softmax_2d_grad"]
-
 
 class SpatialGradients(NamedTuple):
     """What `spatial_softmax_2d_grad` returns."""

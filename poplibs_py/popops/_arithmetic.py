@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from ._steps import Step
 
-__all__ = ["joined"]
-
 _MOST = 16  # steps, and constants, of a kernel: POP_ARITHMETIC_STEPS
 _OF_TWO = {"add": 0, "sub": 1, "from": 2, "mul": 3}
 _OF_PRODUCT = {"add": 4, "sub": 5, "from": 6}  # of the number and a product, which is rounded first

@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-__all__ = ["Axis", "walked"]
-
 Blocks = tuple[int, ...] | None
 
 

@@ -10,8 +10,6 @@ from ..kernels import select
 from ..program import Executable
 from ._strided import StridedOperand, StridedParams, lower
 
-__all__ = ["adding", "copying", "kernel_of_copies"]
-
 Strides = tuple[int, ...]
 
 

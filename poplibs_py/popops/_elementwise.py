@@ -29,8 +29,6 @@ from .cast_model import cast_lacks
 from .nonlinearity_model import nonlinearity_op
 from .plan import ElementwisePlan, planned
 
-__all__ = ["ELEMENTWISE", "ElementwiseOp", "elementwise", "plan_elementwise"]
-
 _MOST_ELEMENTS = 1 << 62
 
 Numbers = np.ndarray[Any, Any]

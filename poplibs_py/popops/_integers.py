@@ -8,8 +8,6 @@ import numpy as np
 
 from ..formats import Array
 
-__all__ = ["INTEGER_ROUNDINGS", "integer_dtype", "write_integers"]
-
 _INT8, _UINT8 = np.dtype(np.int8), np.dtype(np.uint8)
 _INTEGERS: dict[object, np.dtype[Any]] = {"int8": _INT8, "uint8": _UINT8, _INT8: _INT8, _UINT8: _UINT8}
 INTEGER_ROUNDINGS = {"toward-zero": np.trunc, "nearest-even": np.rint}

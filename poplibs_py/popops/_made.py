@@ -16,8 +16,6 @@ from ..ops import RESULT, Receiver, Request
 from ..ops.numpy_ops import told
 from ._codes import copying, kernel_of_copies
 
-__all__ = ["code_of", "coded", "element_of", "made_request", "shape_of", "write"]
-
 _MOST = 1 << 62  # bytes
 _MOST_KEPT_BYTES = 1 << 14
 

@@ -24,9 +24,6 @@ from ._strided import StridedOperand, StridedParams, StridedProgram, lower
 from .expr import MOST_PLACEHOLDERS, Expression, const, made, placeholder
 from .map_plan import Mapped, MapPlan, ScaledSum, map_lacks, plan_map, plan_scaled, scaled_lacks
 
-__all__ = ["Outputs", "Settled", "array_operand", "expressions_of", "map_program", "mapped", "settled_operands",
-           "vertices_round"]
-
 _ALLOWED = "an array of " + ", ".join(f.name for f in FORMATS) + ", integers or truth values, or a number"
 _MOST_OUTPUTS = 4
 

@@ -22,8 +22,6 @@ from ._promotion import BOOL, Element, allowed_for, meeting, typed
 from ._steps import MOST_VALUES, Chain, Step, kernel_name
 from .expr import Expression, const
 
-__all__ = ["Lowered", "lowered", "postorder", "typed_op"]
-
 _HALVES = (FP16, BF16)  # kernels take and give them as they lie
 
 

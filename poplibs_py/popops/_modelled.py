@@ -21,8 +21,6 @@ from .embedding.plan import EmbeddingPlan, planned
 from .slice_steps import Sliced, windows_plan
 from .tile_plan import TilePlan, memory_of
 
-__all__ = ["PlanOn", "TiledRun", "rows_on", "windows_on"]
-
 _OPERATIONS = {"set": "none", "add": "add", "mul": "mul", "max": "max"}
 _UPDATED = ("float", "half", "int", "unsigned int")
 _MOST_LOOKUPS = 1 << 22

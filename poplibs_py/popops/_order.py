@@ -19,8 +19,6 @@ from ..log import tell
 from ..ops.one_kernel import OneKernel, shared
 from ..program import Program, threads_for
 
-__all__ = ["LONGEST", "OrderParams", "lower"]
-
 LONGEST = (1 << 32) - 1
 """Elements of a row: places are kept in 32 bits."""
 

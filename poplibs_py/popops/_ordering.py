@@ -20,8 +20,6 @@ from ._reductions import source_of
 from .order_steps import Order, order_lacks, order_plan
 from .tile_plan import TilePlan
 
-__all__ = ["INDEX", "axis_of", "numbers", "ordering_request"]
-
 INDEX = np.dtype(np.int64)
 
 _NOTHING = object()

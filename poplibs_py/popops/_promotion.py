@@ -20,8 +20,6 @@ from ..formats.format import preset_of
 from ..formats.reference import encode
 from ..ops import Operand, argument, operand, result_format
 
-__all__ = ["BOOL", "Element", "Taken", "allowed_for", "element_kind", "element_of", "meeting", "taken", "typed"]
-
 Element = Format | np.dtype[Any]
 """The type of an operation's numbers: a format, or a dtype of integers or truth values."""
 

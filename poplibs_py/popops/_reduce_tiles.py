@@ -23,8 +23,6 @@ from . import _chains
 from .reduce_plan import ReducePlan
 from .reduce_stages import Share, Source, sources_of
 
-__all__ = ["CHAINED", "TiledReduction", "interpret_reduction", "lower_tiled"]
-
 CHAINED = {"ADD": 0, "SQUARE_ADD": 1, "MUL": 2}
 """The operations whose numbers depend on the order, and what the vertex calls them."""
 

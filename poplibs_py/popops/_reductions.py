@@ -28,8 +28,6 @@ from .reduce_compositions import COMPOSED, plan_composed
 from .reduce_plan import ReducePlan, plan_argmax, plan_nan, plan_reduction, reduction_lacks
 from .tile_plan import TilePlan
 
-__all__ = ["Reduction", "axes_of", "program_request", "reduced_shape", "reduction_request", "source_of"]
-
 OfIntegers = Callable[..., Any]
 
 _ALLOWED = "float32, float16, bfloat16 or FP8 numbers, integers, truth values, or a QuarterArray"

@@ -13,8 +13,6 @@ from ._steps import Chain
 from ._strided import StridedOperand, StridedParams, lower
 from .plan import ElementwisePlan
 
-__all__ = ["has_scale", "in_place", "strided_request"]
-
 
 def strided_request(op: str | None, xs: Sequence[Operand], receiver: Receiver, overflow: str,
                     rounding: str = "nearest-even", random_bits: int = 31, seed: int | None = None,

@@ -26,8 +26,6 @@ from ._map_lower import lowered
 from ._slice_parts import rows_named
 from ._slices import Axis, Component, Layout, SliceParams, Window, lower
 
-__all__ = ["SliceFunction", "function_of", "within_limit"]
-
 _ROOM_BYTES = 1 << 20  # of look-ups that are taken at a time, by default: what a core's second-level cache holds
 _INDEX = np.dtype(np.int64)
 _KEY_BYTES = 9 * _INDEX.itemsize  # of a look-up whose turn is looked for

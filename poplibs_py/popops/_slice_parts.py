@@ -17,8 +17,6 @@ from ..errors import InvalidIndexError
 from ..formats import FP16, FP32, Array
 from ._slices import Axis, Component, SliceParams, Window, lower
 
-__all__ = ["RowParts", "rows_named"]
-
 _INDEX = np.dtype(np.int64)
 
 

@@ -24,22 +24,6 @@ from ..planner.ladder import within
 from ..program import Executable, Program, threads_for
 from ..target import Target
 
-__all__ = [
-    "LEAST_ROOM",
-    "Axis",
-    "Component",
-    "Layout",
-    "SliceParams",
-    "Window",
-    "check_bytes",
-    "lower",
-    "lower_bags",
-    "lower_check",
-    "lower_sequences",
-    "room_bytes",
-    "within_memory",
-]
-
 LEAST_ROOM = 256
 """Updates that are sorted at a time, at the least."""
 

@@ -16,9 +16,6 @@ from ..formats import FP32, Array, Format
 from ..kernels import Kernel, select
 from ..kernels.records import dtype_of, format_facts, infinite_overflow, kernel_format
 
-__all__ = ["MOST_VALUES", "Chain", "Places", "Step", "codec", "kernel_name", "lane_bytes", "placed", "step_kernel",
-           "step_records"]
-
 MOST_VALUES = 64
 """Operands and buffers of one operation: POP_STRIDED_SLOTS."""
 

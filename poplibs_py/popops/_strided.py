@@ -26,8 +26,6 @@ from ..target import LinearMapping
 from ._axes import Axis, Blocks, walked
 from ._steps import Chain, Places, Step, codec, kernel_name, lane_bytes, placed, step_kernel, step_records
 
-__all__ = ["OVERFLOWS", "ROUNDINGS", "THREAD_ELEMENTS", "StridedOperand", "StridedParams", "StridedProgram", "lower"]
-
 ROUNDINGS, OVERFLOWS = numbers_of("rounding"), numbers_of("overflow")
 
 THREAD_ELEMENTS = 1 << 16

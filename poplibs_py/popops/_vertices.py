@@ -8,8 +8,6 @@ from .model import NO_LIMIT, Vertex, element_limit, unary_entry, unary_vertices
 from .nonlinearity_model import nonlinearity_op, nonlinearity_vertices
 from .ternary_model import ternary_vertices
 
-__all__ = ["COMMUTATIVE", "elementwise_vertices", "operand_types", "vertex_limit", "vertices_lack"]
-
 COMMUTATIVE = {"ADD", "MULTIPLY", "MAXIMUM", "MINIMUM", "EQUAL", "NOT_EQUAL", "BITWISE_AND", "BITWISE_OR",
                "BITWISE_XOR", "BITWISE_XNOR", "LOGICAL_AND", "LOGICAL_OR"}  # fmt: skip
 """Operations whose operands may change places."""

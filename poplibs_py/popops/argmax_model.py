@@ -10,8 +10,6 @@ from typing import NamedTuple
 
 from ..target import Target
 
-__all__ = ["ArgmaxPiece", "argmax_split", "gather_cycles", "greatest_cycles", "sparse_cycles"]
-
 _LEAST_OF_A_WORKER = 32
 _FLOATS = ("float", "half")
 

@@ -13,9 +13,6 @@ from ..target import Target
 from ..target.mapping import Runs
 from .model import Entry, Vertex, element_limit, element_split, entry_tables, vector_of
 
-__all__ = ["ARITHMETIC", "SUPERVISOR", "binary_entry", "binary_vertex_cycles", "binary_vertices", "dual_output_cycles",
-           "hadamard_cycles", "scalar_entry", "scalar_vertex_cycles", "scalar_vertices", "steps"]
-
 SUPERVISOR = 11
 """Cycles of a tile to start its workers and to wait for them."""
 

@@ -15,8 +15,6 @@ from ..ops import Operand, result_format
 from ._integers import integer_dtype, write_integers
 from ._promotion import Element, taken
 
-__all__ = ["cast_bound", "elementwise_bound", "finished", "format_of_operand", "fp32_ball", "numbers"]
-
 
 def cast_bound(x: Any, dtype: Any, *, scale: Any = None, block_shape: Any = None, rounding: Rounding | None = None,
                overflow: str | None = None, seed: Any = None, random_bits: int = 31, out: Any = None,

@@ -18,8 +18,6 @@ from ..target.mapping import Runs, split_between_workers
 from .binary_model import ARITHMETIC, SUPERVISOR, binary_vertices, scalar_entry, scalar_vertices
 from .model import Vertex, element_grain, element_limit, vector_of
 
-__all__ = ["Pattern", "broadcast_vertices", "inner_1d_cycles", "inner_2d_cycles", "outer_cycles", "patterns_of"]
-
 _MOST_NUMBERS = 256  # that PopLibs cuts a tile's regions up for
 _MOST_ROWS_OF_NUMBERS = 6
 _MOST_LENGTH = 65535

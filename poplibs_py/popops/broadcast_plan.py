@@ -22,8 +22,6 @@ from .model import TYPE_BYTES, Vertex, tile_cycles
 from .plan import ElementwisePlan
 from .tile_plan import Step, TileWork, mapping_words, memory_of
 
-__all__ = ["BroadcastPlan", "planned_broadcast"]
-
 Reads = np.ndarray[Any, np.dtype[np.int64]]
 Shape = tuple[int, ...]
 

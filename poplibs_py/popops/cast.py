@@ -36,8 +36,6 @@ from ._strided import ROUNDINGS
 from .cast_model import cast_lacks
 from .plan import planned
 
-__all__ = ["cast"]
-
 _FLOAT32 = np.dtype(np.float32)
 _SOURCES = "float32, float16, bfloat16, FP8, float64, int8 or uint8 numbers, or a QuarterArray"
 

@@ -11,8 +11,6 @@ from ..target.mapping import Runs, split_between_workers
 from ..target.types import type_of
 from .model import TYPE_BYTES, Vertex, vector_of
 
-__all__ = ["cast_lacks", "cast_limit", "cast_vertex_cycles", "cast_vertices", "is_copy"]
-
 _SIGNED = ("int", "char", "short")
 _BYTES = ("char", "signed char", "unsigned char")
 _CONVERTED = {"float", "half"}, {"half", "quarter"}  # by instructions of their own

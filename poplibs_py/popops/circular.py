@@ -13,8 +13,6 @@ from ..ops import Operand, new_result, receive
 from ..ops import argument as array_argument
 from ._made import element_of, shape_of
 
-__all__ = ["CircBuf"]
-
 _MOST = 1 << 48
 
 

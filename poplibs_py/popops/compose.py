@@ -20,8 +20,6 @@ from .model import TYPE_BYTES, Vertex
 from .reduce_plan import plan_reduction
 from .tile_plan import Step, TilePlan, memory_of, work_of
 
-__all__ = ["Composition", "type_of_all"]
-
 
 def type_of_all(operands: Sequence[Operand], made: Format, shape: tuple[int, ...]) -> tuple[str, str]:
     """Return PopLibs' type of all operands and results, and what has no vertex in words: of other types, of nothing."""

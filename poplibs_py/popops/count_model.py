@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 from ..target import Target
 from .model import TYPE_BYTES, vector_of
 
-__all__ = ["histogram_1d_cycles", "histogram_2d_cycles", "nan_1d_cycles", "nan_2d_cycles"]
-
 
 def _rest(half: bool, elements: int, absolute: bool) -> int:
     """Cycles of what is left beside whole loads."""

@@ -15,8 +15,6 @@ from ..target import Target
 from ._made import code_of, element_of, made_request, shape_of
 from .making_steps import fill_plan, iota_plan, one_hot_plan
 
-__all__ = ["encode_one_hot", "fill", "iota"]
-
 _BOUND = "popops.encoding_bound:"
 _DRAWS = "testing.encoding_calls:"
 _MOST = 1 << 48

@@ -12,9 +12,6 @@ from ..formats.reference import values
 from ..ops import result_format
 from ._made import element_of
 
-__all__ = ["encode_one_hot_bound", "fill_bound", "iota_bound", "normalise_image_bound", "pad_bound",
-           "spline_basis_bound", "spline_weighting_bound"]
-
 _OWN = 2.0**-50  # of the few steps that are in float64
 
 

@@ -29,8 +29,6 @@ from ..program import key_by_identity
 from ._elementwise import ELEMENTWISE
 from ._promotion import element_of
 
-__all__ = ["MOST_PLACEHOLDERS", "Expression", "const", "placeholder"]
-
 MOST_PLACEHOLDERS = 20
 """How many arrays an expression may have."""
 

@@ -8,8 +8,6 @@ from ..target import Target
 from ..target.mapping import Runs, split_between_workers
 from .model import TYPE_BYTES, Vertex, vector_of
 
-__all__ = ["fill_vertex_cycles", "fill_vertices", "iota_cycles"]
-
 _STEP = {"half": 4}  # elements that a vertex takes at a step, where that is not 2
 
 

@@ -19,8 +19,6 @@ from .model import TYPE_BYTES, Vertex, tile_cycles
 from .slice_model import interval_cycles
 from .tile_plan import Step, TilePlan, TileWork, work_of
 
-__all__ = ["bags_plan", "gradient_plan", "scalars_plan"]
-
 _NUMBERS = ("half", "float")
 _INDEX_BYTES = 4
 

@@ -26,9 +26,6 @@ from .other_model import (
 from .slice_model import one_hot_cycles, sequence_slice_cycles
 from .tile_plan import Step, TilePlan, TileWork, mapping_words, memory_of, work_of
 
-__all__ = ["basis_plan", "copy_plan", "fill_plan", "image_plan", "iota_plan", "one_hot_plan", "sequences_plan",
-           "transpose_plan", "weighting_plan"]
-
 _NUMBERS = ("half", "float", "int", "unsigned int")
 _LEAST_CLASSES = 4
 _INDEX_BYTES = 4

@@ -12,8 +12,6 @@ from ..target import Target
 from ._map import expressions_of, mapped
 from .expr import MOST_PLACEHOLDERS, Expression
 
-__all__ = ["compile_map", "map"]
-
 Mappable = Expression | Sequence[Expression] | Callable[..., Any]
 
 

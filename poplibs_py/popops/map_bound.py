@@ -26,8 +26,6 @@ from ._promotion import BOOL, Element, element_of, typed
 from .bound import fp32_ball
 from .expr import Expression
 
-__all__ = ["Known", "applied", "map_bound"]
-
 Numbers = np.ndarray[Any, Any]
 
 _MONOTONE = frozenset((

@@ -28,8 +28,6 @@ from .plan import planned
 from .scaled_model import scaled_vertices
 from .tile_plan import Step, TilePlan, TileWork, mapping_words, memory_of, work_of
 
-__all__ = ["MapPlan", "Mapped", "ScaledSum", "map_lacks", "plan_map", "plan_scaled", "scaled_lacks"]
-
 Shape = tuple[int, ...]
 
 _FUSED = ("float", "half", "int", "unsigned int", "bool", "long long", "unsigned long long")

@@ -15,9 +15,6 @@ from typing import NamedTuple
 from ..target import Target, worker_cycles
 from ..target.mapping import Runs, split_between_workers
 
-__all__ = ["NO_LIMIT", "TYPE_BYTES", "Entries", "Entry", "Vertex", "element_grain", "element_limit", "element_split",
-           "entry_tables", "tile_cycles", "unary_entry", "unary_vertex_cycles", "unary_vertices", "vector_of"]
-
 TYPE_BYTES = {
     "float": 4, "half": 2, "quarter": 1, "bool": 1, "char": 1, "signed char": 1, "unsigned char": 1, "short": 2,
     "unsigned short": 2, "int": 4, "unsigned int": 4, "long long": 8, "unsigned long long": 8,

@@ -10,9 +10,6 @@ from collections.abc import Sequence
 from ..target import Target
 from .model import Vertex, vector_of
 
-__all__ = ["gradient_1d_cycles", "gradient_2d_cycles", "nonlinearity_1d_cycles", "nonlinearity_2d_cycles",
-           "nonlinearity_op", "nonlinearity_vertices"]
-
 _Cost = tuple[int, int]
 """Cycles of one element, and of a load of them."""
 

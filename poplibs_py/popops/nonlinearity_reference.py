@@ -9,10 +9,6 @@ import numpy as np
 from ..formats import Floats
 from .reference import sigmoid_reference
 
-__all__ = ["elu", "elu_grad", "gelu_erf_grad", "gelu_share", "gelu_tanh", "gelu_tanh_grad", "gelu_tanh_grad_poplibs",
-           "hard_sigmoid_grad", "hard_swish", "hard_swish_grad", "mish", "mish_grad", "selu", "selu_grad", "silu",
-           "silu_grad", "softplus", "softplus_grad"]
-
 _SLOPE, _CUBE = np.sqrt(2 / np.pi), 0.044715
 _SELU_SCALE, _SELU_ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
 

@@ -14,8 +14,6 @@ from .model import TYPE_BYTES, Vertex
 from .sort_model import bitonic_program
 from .tile_plan import Step, TilePlan, TileWork, mapping_words, memory_of, work_of
 
-__all__ = ["Order", "order_lacks", "order_plan"]
-
 _KEYS = ("float", "half", "int", "unsigned int")
 _WORD = 4  # bytes of keys and values while they are compared
 

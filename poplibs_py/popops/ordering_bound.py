@@ -10,9 +10,6 @@ from ..formats import Array
 from ..formats.bounds import Ball
 from ._ordering import numbers
 
-__all__ = ["argpartition_bound", "argsort_bound", "partition_bound", "sort_bound", "sort_key_value_bound",
-           "top_k_bound", "top_k_key_value_bound", "top_k_with_permutation_bound"]
-
 
 def _numbers(x: Any) -> Array:
     """Integers as they are, other numbers in float64."""

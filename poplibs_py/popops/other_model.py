@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from ..target import Target
 
-__all__ = ["CONSTANT", "TRANSPOSED", "normalise_image_cycles", "spline_basis_cycles", "spline_weighting_cycles",
-           "transpose_cycles"]
-
 TRANSPOSED = {"float": (2, 3), "half": (4, 4)}
 """Of types that are transposed by vertices: rows and columns of the least block, and cycles of a step."""
 

@@ -17,8 +17,6 @@ from ._ordering import numbers
 from .making_steps import copy_plan
 from .sequence import SequenceBuilder
 
-__all__ = ["pad"]
-
 Sides = tuple[tuple[int, int], ...]
 
 _MOST = 1 << 48

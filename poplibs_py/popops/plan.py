@@ -15,8 +15,6 @@ from .cast_model import cast_limit, cast_vertices, is_copy
 from .model import NO_LIMIT, TYPE_BYTES, tile_cycles
 from .tile_plan import Step, TilePlan, TileWork, mapping_words, memory_of
 
-__all__ = ["ElementwisePlan", "planned"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class ElementwisePlan(TilePlan):

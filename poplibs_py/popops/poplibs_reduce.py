@@ -20,8 +20,6 @@ from ._reductions import Reduction, axes_of, reduction_request
 from .reduce_plan import ReducePlan, plan_reduction, reduction_lacks
 from .reductions import TRUTH, Axes, by_numpy
 
-__all__ = ["plan_reduce", "reduce", "reduce_many"]
-
 
 def _in_own_type(function: Any) -> Callable[..., Any]:
     return lambda x, axes: function(x, axis=axes, dtype=x.dtype)

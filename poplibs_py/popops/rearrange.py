@@ -23,8 +23,6 @@ from ..target import Target
 from ._ordering import numbers
 from .making_steps import transpose_plan
 
-__all__ = ["transpose", "transpose_bound"]
-
 Axes = tuple[int, ...] | None
 
 _AXIS, _SPEC = dtype_of("pop_rearrange_axis"), dtype_of("pop_rearrange")

@@ -29,12 +29,6 @@ from ..formats.bounds import Ball, gamma, sum_ball
 from ..ops import target_of
 from .bound import finished
 
-__all__ = [
-    "Rows", "all_bound", "any_bound", "argmax_bound", "argmin_bound", "has_nan_bound", "has_nan_or_inf_bound",
-    "logsumexp_bound", "max_bound", "mean_bound", "min_bound", "norm_bound", "prod_bound", "reduce_bound", "roundings",
-    "square_sum_bound", "standard_deviation_bound", "sum_bound", "variance_bound",
-]  # fmt: skip
-
 _U = FP32.unit_roundoff
 _LEAST = FP32.smallest_subnormal
 _MERGED = 2.0**-36  # float64 sums of 2^16 blocks

@@ -13,8 +13,6 @@ from .compose import Composition
 from .reduce_stages import Types
 from .tile_plan import TilePlan
 
-__all__ = ["COMPOSED", "plan_composed"]
-
 COMPOSED = {("moments", "spread"): "SQUARE_ADD", ("moments", "deviation"): "SQUARE_ADD",
             ("square_sum", "sqrt"): "SQUARE_ADD", ("abs_sum", "plain"): "ADD", ("abs_max", "plain"): "MAX"}
 """What the kernels reduce and what becomes of it, and PopLibs' name of the reduction that makes the results."""

@@ -14,9 +14,6 @@ import numpy as np
 from ..target import Target
 from .model import vector_of
 
-__all__ = ["continuous_reduce_cycles", "operation_width", "reduce_cycles", "single_input_reduce_cycles",
-           "strided_reduce_cycles"]
-
 _ADDS = ("ADD", "SQUARE_ADD")
 _ACCUMULATORS = {"half": 8, "float": 4}
 _ONE_BY_ONE = ("LOG_ADD", "LOGICAL_AND", "LOGICAL_OR")

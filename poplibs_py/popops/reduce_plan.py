@@ -34,8 +34,6 @@ from .reduce_stages import (
 )
 from .tile_plan import Step, TilePlan, TileWork, mapping_words, memory_of
 
-__all__ = ["ReducePlan", "plan_argmax", "plan_histogram", "plan_nan", "plan_reduction", "reduction_lacks"]
-
 _NUMBERS = ("float", "half", "int")
 _TYPES = {
     "ADD": _NUMBERS, "SQUARE_ADD": _NUMBERS, "MUL": _NUMBERS, "MAX": (*_NUMBERS, "unsigned int"),

@@ -10,9 +10,6 @@ from ..target import Target
 from ..target.mapping import split_regions
 from .model import vector_of
 
-__all__ = ["Piece", "assigned_workers", "column_grain", "intermediate_split", "rows_of_workers",
-           "stages_of_workers"]
-
 Piece = tuple[int, int, int]
 """Columns of a partial result, from the first to before the last, and into how many runs of rows they are cut."""
 

@@ -25,9 +25,6 @@ from .reduce_model import (
 from .reduce_split import assigned_workers, column_grain, intermediate_split, rows_of_workers, stages_of_workers
 from .tile_plan import Step, TileWork
 
-__all__ = ["Dims", "Order", "Partials", "Share", "Source", "Types", "depths_of", "factor_of", "later_stages",
-           "merged_dims", "on_tiles_stage", "partials_of", "result_tiles", "sources_of"]
-
 Dims = tuple[tuple[int, bool], ...]
 """Axes in the order in which elements lie: the extent, and whether it is reduced. Neighbours differ in that."""
 

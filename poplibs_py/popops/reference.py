@@ -11,12 +11,6 @@ import numpy as np
 
 from ..formats import Floats
 
-__all__ = ["clamp_reference", "count_leading_zeros_reference", "div_reference", "erf_reference",
-           "gelu_erf_reference", "popcount_reference",
-           "pow_reference", "round_reference", "select_reference", "shift_left_reference", "shift_right_reference",
-           "shift_right_sign_extend_reference", "sigmoid_grad_reference", "sigmoid_reference", "signum_reference",
-           "sqrt_reference"]
-
 Numbers = np.ndarray[Any, Any]
 
 

@@ -16,8 +16,6 @@ from .expr import Expression, const, placeholder
 from .map_bound import map_bound
 from .map_plan import ScaledSum
 
-__all__ = ["scaled_add", "scaled_subtract", "x_minus_ax_plus_by"]
-
 
 class _Sum(NamedTuple):
     """The expression of a sum, its arrays and what the caller calls them, and its result's type."""

@@ -12,9 +12,6 @@ from ..target import Target
 from ..target.mapping import Runs, split_between_workers
 from .model import Vertex, vector_of
 
-__all__ = ["scalar_multiply_1d_cycles", "scalar_multiply_2d_cycles", "scaled_1d_cycles", "scaled_2d_cycles",
-           "scaled_vertices"]
-
 _SUBTRACTS = ("ScaledSubtract",)
 _BOTH_SCALED = ("aXPlusbY", "aXMinusbY")
 _LONG_START = ("aXPlusbY", "XMinusaXPlusbY")  # and aXMinusbY, but PopLibs leaves it out

@@ -12,9 +12,6 @@ from ..formats import FP32
 from ..formats.bounds import Ball, gamma
 from .reduce_bound import Rows
 
-__all__ = ["bincount_bound", "cumulative_max_bound", "cumulative_min_bound", "cumulative_prod_bound",
-           "cumulative_sum_bound", "histogram_bound"]
-
 
 def _running(function: Callable[..., Any], error: bool, x: Any, axis: Any = None, *, out: Any = None,
              out_dtype: Any = None, target: Any = None) -> Ball:

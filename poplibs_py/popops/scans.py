@@ -14,8 +14,6 @@ from ..target import Target
 from ._reduce import Way
 from ._reductions import Reduction, reduction_request
 
-__all__ = ["cumulative_max", "cumulative_min", "cumulative_prod", "cumulative_sum"]
-
 _PARAMETERS = """
     Parameters
     ----------

@@ -16,8 +16,6 @@ from ..planner.explain import Composition
 from ..program import Executable, OnArrays, Room, Sequence, Views
 from ._codes import copying, kernel_of_copies
 
-__all__ = ["SequenceBuilder"]
-
 _ALIGNMENT = 64
 
 

@@ -22,14 +22,6 @@ from ..target import resolve_target
 from ._map import expressions_of
 from .map_bound import Known, applied
 
-__all__ = [
-    "dynamic_slice_bound", "dynamic_update_bound", "embedding_bag_bound", "embedding_gradient_bound", "gather_bound",
-    "grouped_multi_slice_bound", "grouped_multi_update_add_bound", "grouped_multi_update_bound",
-    "grouped_multi_update_max_bound", "grouped_multi_update_mul_bound", "multi_slice_bound", "multi_update_add_bound",
-    "multi_update_bound", "multi_update_max_bound", "multi_update_mul_bound", "place_of", "scatter_bound",
-    "select_scalar_from_rows_bound", "sequence_slice_bound", "update_scalar_in_rows_bound", "values",
-]  # fmt: skip
-
 _OWN = 2.0**-53
 
 

@@ -10,9 +10,6 @@ import numpy as np
 from ..target import Target
 from .model import TYPE_BYTES
 
-__all__ = ["dynamic_slice_1d_cycles", "dynamic_slice_2d_cycles", "interval_cycles", "multi_slice_cycles",
-           "multi_update_op_cycles", "one_hot_cycles", "sequence_slice_cycles"]
-
 Count = int | np.ndarray[Any, np.dtype[np.int64]]
 """A number of elements or of indices, or many numbers at once."""
 

@@ -11,8 +11,6 @@ from .embedding.lower import UPDATES, HostEmbeddingPlan, plan_host
 from .embedding.plan import EmbeddingPlan, planned
 from .slices import row_slice, row_update
 
-__all__ = ["compile_multi_slice", "compile_multi_update"]
-
 
 def compile_multi_slice(plan: EmbeddingPlan | HostEmbeddingPlan) -> Callable[..., Any]:
     """Make a plan into a function that reads rows, to use many times, from any number of threads.

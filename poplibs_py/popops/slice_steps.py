@@ -19,8 +19,6 @@ from .model import TYPE_BYTES, Vertex
 from .slice_model import dynamic_slice_1d_cycles
 from .tile_plan import Step, TilePlan, memory_of, work_of
 
-__all__ = ["Sliced", "windows_plan"]
-
 _GRAIN_BYTES, _INDEX_BYTES = 8, 4
 _COMBINED = {"add": "ADD", "mul": "MULTIPLY", "max": "MAXIMUM", "min": "MINIMUM"}
 

@@ -14,8 +14,6 @@ import numpy as np
 
 from ..target import Target
 
-__all__ = ["BitonicProgram", "Step", "Work", "bitonic_program", "compare_and_swap_cycles", "heap_sort_cycles"]
-
 
 class _Cost(NamedTuple):
     """Cycles of a worker's loops over comparisons, blocks of them and entries of its list."""

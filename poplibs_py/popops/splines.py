@@ -20,8 +20,6 @@ from .making_steps import basis_plan, image_plan, weighting_plan
 from .map import map as fused
 from .sequence import SequenceBuilder
 
-__all__ = ["SplineBasis", "normalise_image", "spline_basis", "spline_weighting"]
-
 _BOUND = "popops.encoding_bound:"
 _DRAWS = "testing.encoding_calls:"
 _FLOATS = "float32 or float16 numbers"

@@ -8,8 +8,6 @@ from ..target import Target
 from ..target.mapping import Runs, split_between_workers
 from .model import TYPE_BYTES, Vertex, element_grain, vector_of
 
-__all__ = ["ternary_vertex_cycles", "ternary_vertices"]
-
 _CLAMPS = ("Clamp", "BroadcastClamp")
 
 

@@ -24,9 +24,6 @@ from ..target import LinearMapping, Target
 from ..target.exchange import cycles_to_receive
 from .model import Vertex, tile_cycles
 
-__all__ = ["Step", "TilePlan", "TileWork", "mapping_words", "memory_of", "tile_plan_facts",
-           "work_of"]
-
 _MOST_ROWS = 40  # of a table in words
 _HEADS = "tiles", "elements", "vertex", "of a tile", "elements", "cycles"
 

@@ -33,8 +33,6 @@ from .arguments import (
 from .law import Law, Place, law_of
 from .where import Where, random_op
 
-__all__ = ["bernoulli", "dropout", "dropout_gradient", "shaped_dropout", "shaped_dropout_gradient"]
-
 _SIZES = {4: "4 bytes", 2: "2 bytes", 1: "1 byte"}
 
 

@@ -26,21 +26,6 @@ from .reference import (
     words,
 )
 
-__all__ = [
-    "bernoulli_bound",
-    "bits_bound",
-    "categorical_bound",
-    "dropout_bound",
-    "exponential_bound",
-    "gumbel_bound",
-    "log_uniform_bound",
-    "normal_bound",
-    "permutation_bound",
-    "shaped_dropout_bound",
-    "truncated_normal_bound",
-    "uniform_bound",
-]
-
 Words = np.ndarray[Any, Any]
 
 QUANTILE_ERROR = 2.0**-21

@@ -20,8 +20,6 @@ from .law import ELEMENTS_PER_THREAD, Place
 from .uniform import bits_law
 from .where import PLACE, counter_only, random_op
 
-__all__ = ["categorical", "permutation"]
-
 
 @random_op()
 def categorical(shape: Shape | None, weights: ArrayLike, *, seed: Seed = None, seed_modifier: int = 0,

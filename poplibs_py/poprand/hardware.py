@@ -26,8 +26,6 @@ from ..target import Target, linear_mapping, resolve_target
 from . import _workers
 from .arguments import INT32, Machine, Seed, TileMapping, at_least
 
-__all__ = ["Dealer", "get_hw_seeds", "seed_machine", "set_hw_seeds"]
-
 WARM_UP_DRAWS = 15
 ALWAYS = 65536
 """The operand of a mask that keeps all."""

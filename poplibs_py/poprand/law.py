@@ -16,8 +16,6 @@ from ..ops import RESULT, VALUES, Operand, Receiver, Request, seed_of
 from ..program import Executable, Segment, host_program, threads_for
 from ._stream import FROM_DEFAULT, FROM_SEED, LAST
 
-__all__ = ["Law", "Place", "law_of"]
-
 _DEFAULTS = {"scale": 1.0, "slope": 1.0, "range": 1}
 
 ELEMENTS_PER_THREAD = 1 << 16

@@ -13,8 +13,6 @@ from .arguments import LARGEST, DType, Machine, Seed, Shape, Stream, TileMapping
 from .law import Law, law_of
 from .where import Where, counter_only, random_op
 
-__all__ = ["exponential", "gumbel", "normal", "truncated_normal"]
-
 
 @random_op("poprand::normal")
 def normal(shape: Shape | None, mean: float = 0.0, std: float = 1.0, *, dtype: DType = np.float32, seed: Seed = None,

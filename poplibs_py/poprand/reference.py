@@ -11,20 +11,6 @@ from typing import Any
 import numpy as np
 from scipy.special import erfinv, ndtri
 
-__all__ = [
-    "counter_words",
-    "exponential_quantile",
-    "gumbel_quantile",
-    "jump",
-    "narrow_normal_quantile",
-    "normal_quantile",
-    "outputs",
-    "power",
-    "splitmix",
-    "step",
-    "words",
-]
-
 Array = np.ndarray[Any, Any]
 State = tuple[int, int]
 

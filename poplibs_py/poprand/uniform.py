@@ -28,8 +28,6 @@ from .arguments import (
 from .law import Law, law_of
 from .where import Where, random_op
 
-__all__ = ["bits", "bits_law", "log_uniform", "uniform"]
-
 
 @random_op()
 def bits(shape: Shape | None, *, dtype: DTypeLike = np.uint32, seed: Seed = None, seed_modifier: int = 0,

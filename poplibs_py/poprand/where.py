@@ -16,8 +16,6 @@ from .arguments import Machine, Seed, Stream, TileMapping, result
 from .hardware import Dealer, seed_machine
 from .law import Law, Place
 
-__all__ = ["Where", "counter_only", "random_op", "set_seed"]
-
 PLACE = ("seed", "seed_modifier", "offset")
 """The parameters that each call has of its own: where in the stream it draws."""
 

@@ -20,8 +20,6 @@ from .pattern import as_extent
 from .patterns import random_matrix, random_pattern
 from .values import as_format, encode
 
-__all__ = ["Advice", "advise"]
-
 _MOST_PROBE_SIDE = 2048
 _MOST_PROBE_COLUMNS = 256
 _DENSITIES = (1 / 256, 1 / 4)

@@ -11,8 +11,6 @@ from ..immutable import kind_of
 from ..program import key_by_parts
 from .pattern import MAX_EXTENT, as_block_shape, as_extent, as_shape
 
-__all__ = ["Capacity"]
-
 _MOST = sys.float_info.max
 _growing = Lock()
 

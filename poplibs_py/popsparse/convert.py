@@ -13,18 +13,6 @@ from ..target.host_memory import check_memory
 from ._pattern import check
 from .pattern import BlockPattern, as_block_shape, as_extent, as_shape, block_count, index_array
 
-__all__ = [
-    "blocks_of_dense",
-    "check_edges",
-    "dense_of_blocks",
-    "group_pattern",
-    "inside_matrix",
-    "pattern_of_mask",
-    "pattern_of_parts",
-    "slice_pattern",
-    "whole_block_rows",
-]
-
 
 def check_edges(pattern: BlockPattern, blocks: Array) -> None:
     """Raise if an edge block holds a value outside the matrix that is not zero."""

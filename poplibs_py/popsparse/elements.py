@@ -9,8 +9,6 @@ from ..target.host_memory import check_memory
 from ._transpose import transpose
 from .pattern import BlockPattern, as_block_shape, as_shape, index_array
 
-__all__ = ["blocks_of_elements", "elements_of_blocks"]
-
 
 def blocks_of_elements(shape: object, block_shape: object, rows: object, columns: object,
                        values: Array) -> tuple[BlockPattern, Array]:

@@ -19,8 +19,6 @@ from .parts import BLOCKS
 from .pattern import BlockPattern
 from .values import decode, encode
 
-__all__ = ["slice_request", "update_request"]
-
 
 def slice_request(w: Any, indices: Any, out: Any, out_dtype: Any) -> Request:
     """Describe ``W[indices]``, dense."""

@@ -12,8 +12,6 @@ from .matrix import BlockSparseMatrix
 from .reference import sampled
 from .spmm.bound import out_format_of
 
-__all__ = ["embedding_slice_bound", "embedding_update_add_bound"]
-
 
 def embedding_slice_bound(w: BlockSparseMatrix, indices: Any, *, out: Any = None, out_dtype: object = None,
                           **where: object) -> Ball:

@@ -24,8 +24,6 @@ from .fully_connected.plan import FullyConnectedPlan
 from .matrix import BlockSparseMatrix
 from .partitioner import SparsityData
 
-__all__ = ["EmbeddingTiles", "embedding_lacks", "on_layer"]
-
 _INDEX = 4  # bytes
 
 

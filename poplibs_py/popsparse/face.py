@@ -19,8 +19,6 @@ from .pattern import BlockPattern
 from .reference import sampled
 from .values import as_format, as_quarter, decode, encode, parts_of_quarter
 
-__all__ = ["OPERATORS", "MatrixFace"]
-
 OPERATORS: dict[str, Callable[..., Any]] = {}
 """What the operators call: the products put themselves here, of which matrices know nothing."""
 

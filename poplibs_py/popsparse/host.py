@@ -15,8 +15,6 @@ from ..formats import Array
 from .pattern import BlockPattern, as_block_shape, as_shape, index_array, rows_of_offsets
 from .values import numeric_array
 
-__all__ = ["COOMatrix", "CSCMatrix", "CSRMatrix", "HostMatrix", "from_host", "to_host"]
-
 
 @dataclass(frozen=True, eq=False)
 class HostMatrix:

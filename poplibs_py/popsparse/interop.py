@@ -18,8 +18,6 @@ from ..target.host_memory import check_memory
 from .elements import blocks_of_elements, elements_of_blocks
 from .pattern import BlockPattern, as_block_shape, as_shape, index_array, rows_of_offsets
 
-__all__ = ["from_npz", "from_scipy", "to_scipy"]
-
 KINDS = ("bsr", "csr", "csc", "coo")
 
 _ALLOWED = ("a sparse matrix or array in BSR, CSR, CSC or COO, SciPy's, torch's or PyData's; "

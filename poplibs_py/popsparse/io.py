@@ -19,9 +19,6 @@ from .matrix_market import read_mtx
 from .pattern import BlockPattern, as_block_shape, as_shape, index_array, rows_of_offsets
 from .values import as_format, random_values
 
-__all__ = ["STORED", "SUFFIXES", "blocks_in", "from_npz", "is_scipys", "read_npz", "read_smtx", "write_npz",
-           "write_smtx"]
-
 STORED = ("shape", "block_shape", "groups", "row_offsets", "column_indices", "codes", "format", "scale",
           "is_transposed")
 """What a matrix's own ``.npz`` holds."""

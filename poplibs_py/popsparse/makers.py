@@ -8,8 +8,6 @@ from .matrix import BlockSparseMatrix
 from .parts import BLOCKS, kinds_of, parts_of
 from .pattern import BlockPattern
 
-__all__ = ["maker"]
-
 
 def maker(pattern: BlockPattern, dtype: Format, transposed: bool = False) -> Wrapper:
     """Return what makes blocks into a matrix, or its transposed view: called with them, and with None.

@@ -17,8 +17,6 @@ from ..formats import Array
 from ._text import read_numbers
 from .pattern import as_shape, check_offsets
 
-__all__ = ["read_mtx", "write_mtx"]
-
 Elements = tuple[tuple[int, int], Array, Array, Array]
 
 _SYMMETRIES = {"general": 0, "symmetric": 1, "skew-symmetric": -1}

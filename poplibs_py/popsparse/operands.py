@@ -18,10 +18,6 @@ from .matrix import BlockSparseMatrix
 from .parts import BLOCKS, COLUMN_INDICES, ROW_OFFSETS, SCALES, kinds_of
 from .pattern import BlockPattern
 
-__all__ = ["DenseLayout", "Form", "SparseOperand", "check_activation", "check_form", "check_matrix", "checked_format",
-           "dense_operand", "format_in", "laid_out", "layout_of", "matrices", "planned_operand", "planned_result",
-           "product_format", "receive_result", "seen", "shape_of", "sparse_operand", "wrapping"]
-
 Form = Literal["plain", "swapped", "layer"]
 """How a caller has a matrix [rows, columns]: so, as its transpose, or as layers do, as (columns, groups * rows)."""
 

@@ -8,8 +8,6 @@ from ..errors import bad_argument
 from ..ops import parsed
 from ..planner import Memory
 
-__all__ = ["memory_of"]
-
 _KNOWN = (
     "availableMemoryProportion", "doGradAPass", "doGradWPass", "enablePreprocessing", "enableStructuredRearrangements",
     "metaInfoBucketOversizeProportion", "nSplit", "numBands", "partialsType", "partitioner.forceBucketSpills",

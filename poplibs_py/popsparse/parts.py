@@ -8,8 +8,6 @@ from typing import Any
 from ..formats import Array, Format
 from .pattern import BlockPattern, room_for
 
-__all__ = ["BLOCKS", "COLUMN_INDICES", "ROW_OFFSETS", "SCALES", "index_places", "kinds_of", "parts_of"]
-
 Kinds = tuple[tuple[object, ...], ...]
 Parts = tuple[Any, ...]
 

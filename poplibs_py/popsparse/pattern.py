@@ -15,18 +15,6 @@ from ..target.host_memory import check_memory
 from ._pattern import check
 from ._transpose import transpose
 
-__all__ = [
-    "MAX_EXTENT",
-    "BlockPattern",
-    "as_block_shape",
-    "as_shape",
-    "block_count",
-    "check_offsets",
-    "index_array",
-    "room_for",
-    "rows_of_offsets",
-]
-
 MAX_EXTENT = 2**31 - 1
 """Most rows (of all groups together) and most columns, so that block numbers fit int32 and their products int64."""
 

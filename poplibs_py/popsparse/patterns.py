@@ -13,9 +13,6 @@ from .matrix import BlockSparseMatrix
 from .pattern import BlockPattern, as_block_shape, as_extent, as_shape, block_count
 from .values import as_format, as_scale, encode, random_values
 
-__all__ = ["balanced_pattern", "banded_pattern", "random_matrix", "random_pattern"]
-
-
 Sides = int | tuple[int, int]
 
 

@@ -13,8 +13,6 @@ from ..planner import Explanation, Memory
 from ..planner.explain import Explained, considered_kernels
 from ..target import Target
 
-__all__ = ["KernelPlan", "checked_plan", "lines"]
-
 Plan = TypeVar("Plan", bound="KernelPlan")
 
 _ALIGNMENT = 64

@@ -20,9 +20,6 @@ from .operands import check_matrix
 from .pattern import BlockPattern, as_block_shape, block_count
 from .values import decode, numeric_array
 
-__all__ = ["carried", "dense_gradient_scores", "magnitude_scores", "movement_scores", "prune", "pruned_pattern",
-           "regrow", "regrown_pattern"]
-
 _STRIP = 1 << 22  # elements of a dense gradient that are made at once
 
 

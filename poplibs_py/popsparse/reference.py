@@ -8,8 +8,6 @@ import numpy as np
 
 from ..formats import Array
 
-__all__ = ["by_group", "dense_of", "sampled", "transposed"]
-
 
 def transposed(x: Any) -> Any:
     """Return transposed matrices; a vector as it is."""

@@ -10,8 +10,6 @@ from .matrix import BlockSparseMatrix
 from .reference import sampled
 from .spmm.bound import most_terms, out_format_of
 
-__all__ = ["sparse_sparse_matmul_bound"]
-
 
 def sparse_sparse_matmul_bound(w: BlockSparseMatrix, v: BlockSparseMatrix, *, out_dtype: object = None) -> Ball:
     """Return exact results and radii of a `static.sparse_sparse_matmul` call, shaped like the result's blocks."""

@@ -24,8 +24,6 @@ from .plans import lines
 from .tiles import finishing, multiply_kernel
 from .values import decode
 
-__all__ = ["sparse_sparse_request"]
-
 _ITEM = dtype_of("pop_tile_blocks")
 _LEFT, _RIGHT, _, _WORK = range(4)  # the program's operands, its workspace last
 _THREAD_FLOPS = 1 << 18

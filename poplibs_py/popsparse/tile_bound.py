@@ -16,8 +16,6 @@ from ..formats.bounds import Ball, matmul_ball, rounding_error, sum_ball
 from ..formats.reference import values
 from .matrix import BlockSparseMatrix
 
-__all__ = ["modelled_ball", "sampled_ball"]
-
 
 def modelled_ball(w: BlockSparseMatrix, x: Any, partials_type: str, side: int) -> Ball:
     """Return exact results and radii of ``W X`` on a modelled machine.

@@ -21,8 +21,6 @@ from .operands import DenseLayout
 from .plans import lines
 from .tiles import decoding, finishing, multiply_kernel, rounded
 
-__all__ = ["TileSamples", "interpret_samples", "lower_samples"]
-
 _LEFT, _RIGHT, _, _WORK = range(4)  # a program's operands, its workspace last
 _CLEARED = 1 << 16
 _SET_FLOPS = 1 << 20  # for each thread

@@ -27,9 +27,6 @@ from .matrix import BlockSparseMatrix
 from .operands import DenseLayout, dense_operand, product_format
 from .plans import lines
 
-__all__ = ["ColumnPart", "Split", "TileBlocks", "decoding", "finishing", "lower_tiles", "multiply_kernel",
-           "product_lacks", "rounded"]
-
 _PANEL = dtype_of("pop_panel_item")
 _VALUES, _X, _OUT, _WORK = range(4)  # a program's operands, its workspace last
 _SUMS = 1024  # worth an item of their own

@@ -14,19 +14,6 @@ from ..ops import Seed, seed_of
 from ..popops import cast
 from .pattern import as_extent
 
-__all__ = [
-    "as_format",
-    "as_quarter",
-    "as_scale",
-    "decode",
-    "encode",
-    "frozen_scale",
-    "numeric_array",
-    "parts_of_quarter",
-    "random_values",
-    "stored_blocks",
-]
-
 _EXPONENTS = [s for f in FORMATS if f.bits == 8 for s in f.scales]
 SCALE_LIMITS = min(_EXPONENTS), max(_EXPONENTS)
 """The exponents that one 8-bit format or another takes."""

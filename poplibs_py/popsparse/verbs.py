@@ -14,8 +14,6 @@ from ..ops import compiled, op
 from ..ops.record import Function, documented
 from .plans import KernelPlan, checked_plan
 
-__all__ = ["PRODUCT", "STORED", "planned", "sparse_op"]
-
 STORED = "BlockSparseMatrix\n        Its values are not read."
 PRODUCT = {"w": STORED,
            "n": "int\n        Columns of op(X), or rows of a batch; dense operands are C-contiguous."}

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["overlaps_itself"]
-
 
 def overlaps_itself(array: np.ndarray[Any, Any]) -> bool:
     """Whether two elements of an array may share memory, as those of a broadcast one do.

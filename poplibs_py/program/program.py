@@ -13,8 +13,6 @@ from typing import Any
 from ..formats import Array
 from ._executor import Executable
 
-__all__ = ["ComputeSet", "Exchange", "Loop", "Program", "Segment", "host_program"]
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Segment:

@@ -12,8 +12,6 @@ import numpy as np
 
 from .. import log
 
-__all__ = ["Listener", "Run", "asked_target", "listeners", "listening", "record", "start", "stop"]
-
 
 @dataclass(frozen=True)
 class Run:

@@ -10,8 +10,6 @@ from ..config import MOST_RESULT_POOL, settings
 from ..errors import whole
 from . import _executor as _results
 
-__all__ = ["ResultPool", "clear_result_pool", "result_pool", "result_pool_limit"]
-
 
 @dataclass(frozen=True)
 class ResultPool:

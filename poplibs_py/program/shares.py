@@ -11,8 +11,6 @@ from ..errors import whole
 if TYPE_CHECKING:
     from .program import Program
 
-__all__ = ["items_of_threads", "shares_of", "spread", "threads_for"]
-
 
 def threads_for(work: int, each: int, most: int) -> int:
     """Return how many threads so much work is worth: one for each `each` of it, from 1 to `most`.

@@ -7,8 +7,6 @@ from typing import Any
 from ..errors import flag, instance, one_of, whole
 from .machine import TYPE_SIZES, Target
 
-__all__ = ["cycles_to_receive", "exchange_cycles", "scaled_exchange_rate"]
-
 _SCALE = 16  # of bytes and of bytes per cycle, so that fractional rates round late
 
 

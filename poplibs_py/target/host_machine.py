@@ -8,8 +8,6 @@ from typing import Any
 
 from ..errors import whole
 
-__all__ = ["describe"]
-
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 

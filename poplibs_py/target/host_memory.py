@@ -8,8 +8,6 @@ from pathlib import Path
 
 from ..errors import bad_argument
 
-__all__ = ["check_memory", "free_bytes"]
-
 ASKED_FROM = 1 << 28
 """Smaller requests are granted unasked: asking costs some 50 microseconds."""
 

@@ -10,8 +10,6 @@ from typing import Any
 from ..errors import InvalidTypeError, bad_argument, bad_option, bad_type, one_of, real, whole
 from . import host_machine
 
-__all__ = ["TYPE_SIZES", "Target", "resolve_target"]
-
 #: Bytes of one element of each data type a modelled machine stores.
 TYPE_SIZES = {"float": 4, "half": 2, "quarter": 1}
 

@@ -12,8 +12,6 @@ import numpy as np
 from ..errors import instance, whole
 from .machine import Target
 
-__all__ = ["LinearMapping", "Runs", "linear_mapping", "split_between_workers", "split_regions"]
-
 Runs = tuple[tuple[int, int], ...]
 """Regions, one after another, by their elements: ``(elements, how many such regions)``."""
 

@@ -7,8 +7,6 @@ import dataclasses
 from ..errors import instance, real
 from .machine import Target
 
-__all__ = ["TileBytes", "memory_limit"]
-
 
 def memory_limit(target: Target, proportion: float) -> int | None:
     """Temporary bytes a tile may use, or None where a proportion of 0 asks for no limit.

@@ -10,8 +10,6 @@ from ..errors import InvalidTypeError, bad_argument
 from ..formats import F143, F152, FP16, FP32, Format, format_of
 from .machine import TYPE_SIZES
 
-__all__ = ["INTEGER_WORDS", "data_type", "format_of_type", "type_of"]
-
 _TYPES = {FP32: "float", FP16: "half", F143: "quarter", F152: "quarter"}
 _FORMATS = {"float": FP32, "half": FP16, "quarter": F143}
 _WORDS = {"bool": "bool", "int8": "signed char", "uint8": "unsigned char", "int16": "short", "uint16": "unsigned short",

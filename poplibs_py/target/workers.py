@@ -8,8 +8,6 @@ from numbers import Integral
 from ..errors import all_of, instance, whole
 from .machine import Target
 
-__all__ = ["cast_cycles", "vector_width", "worker_cycles"]
-
 _CAST_OVERHEAD = 26  # worker cycles to enter and leave the cast loop
 
 

@@ -15,8 +15,6 @@ from ..popsparse import BlockSparseMatrix
 from .exact import codes_of, decode_exact, round_exact, values_of
 from .ulp import error_over_bound, ulp_error
 
-__all__ = ["assert_same_bits", "assert_within_bound", "footer", "numbers_of"]
-
 _SHOWN = 5
 
 

@@ -11,8 +11,6 @@ from ..formats import BF16, FORMATS, Format, QuarterArray
 from ..popsparse import BlockPattern
 from .strategies import Call, arrays, formats, layouts, options, relaid
 
-__all__ = ["attention_calls", "attention_grad_calls"]
-
 _NAMES = [f.name for f in FORMATS]
 
 

@@ -13,17 +13,6 @@ from ..poplin.conv.params import Described, images_shape, weights_shape
 from ..poplin.tile_conv import ConvParams, FieldTransform, OutputTransform
 from .strategies import Call, arrays, formats, layouts, options, relaid, scaled
 
-__all__ = [
-    "add_bias_calls",
-    "bias_update_calls",
-    "conv_params",
-    "convolution_calls",
-    "convolution_with_output_calls",
-    "input_gradient_calls",
-    "weight_deltas_calls",
-    "weight_update_calls",
-]
-
 _NAMES = [f.name for f in FORMATS]
 _HOW: dict[str, Any] = {"partials_type": ["half"], "reproducible": [True], "available_memory_proportion": [0.0, 0.3]}
 _few = st.sampled_from([0, 0, 0, 1, 2])

@@ -11,9 +11,6 @@ from ..formats import BF16, FP16, FP32
 from .data import as_format
 from .strategies import Call, arrays, layouts, options, relaid
 
-__all__ = ["ctc_beam_search_decoder_calls", "ctc_greedy_decoder_calls", "ctc_loss_and_gradient_calls",
-           "ctc_loss_calls"]
-
 _FORMATS = (FP32, FP16, BF16)
 _DTYPES = [f.name for f in _FORMATS]
 _INTEGERS = (np.int32, np.uint32, np.int64, np.uint8)

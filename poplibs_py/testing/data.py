@@ -23,8 +23,6 @@ from ..popsparse import BlockPattern, BlockSparseMatrix
 from ..popsparse.spmm.bound import most_terms
 from .exact import round_exact, values_of
 
-__all__ = ["ExactOperands", "as_format", "exact_operands", "exact_sparse_operands", "random_operand"]
-
 
 @dataclass(frozen=True)
 class ExactOperands:

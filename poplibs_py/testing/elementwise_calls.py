@@ -15,8 +15,6 @@ from ..popops._elementwise import ELEMENTWISE, ElementwiseOp
 from .calls import Call
 from .strategies import arrays, formats, layouts, options, relaid, shapes
 
-__all__ = ["elementwise_calls", "integer_arrays"]
-
 _NAMES = [f.name for f in FORMATS]
 _INTEGERS = {"i": ("int8", "int16", "int32", "int64"), "u": ("uint8", "uint16", "uint32", "uint64"), "b": ("bool",)}
 _EDGES = (0, 1, 2, 7, 31, 32, 63, 64, 127, 128, 255, 2**15, 2**31 - 1, 2**31, 2**63, 2**64 - 1, 2**64 - 2)

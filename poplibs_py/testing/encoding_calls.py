@@ -11,9 +11,6 @@ from ..formats import FORMATS
 from .ordering_calls import numbers
 from .strategies import Call, arrays, options
 
-__all__ = ["encode_one_hot_calls", "fill_calls", "iota_calls", "normalise_image_calls", "pad_calls",
-           "spline_basis_calls", "spline_weighting_calls"]
-
 _NAMES = [*(f.name for f in FORMATS), "int32", "uint8", "bool"]
 _FLOATS = [f.name for f in FORMATS[:3]]
 _extent = st.integers(0, 5)

@@ -18,8 +18,6 @@ from ..errors import bad_type, instance, one_of, whole
 from ..formats import Array, Format, QuarterArray, format_of
 from ..formats.arrays import as_array
 
-__all__ = ["codes_of", "decode_exact", "exact_values", "round_exact", "values_of"]
-
 Number = Fraction | float
 """A fraction, or a float for an infinity or a NaN."""
 

@@ -18,8 +18,6 @@ from ..poplin.conv.bound import (
 from ..poplin.tile_conv import ConvParams
 from .exact import exact_values
 
-__all__ = ["CONVOLUTIONS"]
-
 _DESCRIBED = ("stride", "padding", "dilation", "groups", "params", "layout", "field_shape", "kernel_shape", "out",
               "transpose_and_flip_weights")
 

@@ -16,8 +16,6 @@ from ..popsparse.reference import by_group, dense_of, sampled, transposed
 from .exact import exact_values, values_of
 from .exact_conv import CONVOLUTIONS
 
-__all__ = ["EXACT"]
-
 
 def _matmul(a: Any, b: Any, *, alpha: float = 1.0, bias: Any = None, activation: str | None = None, c: Any = None,
             beta: float = 1.0, **how: Any) -> Array:

@@ -11,9 +11,6 @@ from ..formats import BF16, FP16, FP32, Format
 from .data import as_format
 from .strategies import Call, arrays, extents, layouts, options, relaid
 
-__all__ = ["cholesky_calls", "cholesky_grad_calls", "lu_calls", "lu_grad_calls", "qr_calls", "qr_grad_calls",
-           "triangular_solve_calls", "triangular_solve_grad_calls"]
-
 _FORMATS = (FP32, FP16, BF16)
 _DTYPES = [f.name for f in _FORMATS]
 _FRONTS: list[tuple[int, ...]] = [(), (1,), (3,), (16,), (17,), (2, 3), (0,), (40,)]

@@ -14,9 +14,6 @@ from .calls import Call
 from .elementwise_calls import integer_arrays
 from .strategies import arrays, formats, layouts, options, relaid, shapes
 
-__all__ = ["binary_gradient_calls", "clamp_grad_calls", "expressions", "map_calls", "scaled_add_calls",
-           "select_grad_calls", "x_minus_ax_plus_by_calls"]
-
 _NAMES = [f.name for f in FORMATS]
 _DTYPES = [f.name for f in FORMATS if f.dtype is not None]
 _NUMBERS = sorted(name for name, row in ELEMENTWISE.items()

@@ -12,9 +12,6 @@ from hypothesis.strategies import SearchStrategy
 from ..formats import BF16, FP16, FP32
 from .strategies import Call, arrays, formats, layouts, options, relaid
 
-__all__ = ["linspace_calls", "meshgrid2d_calls", "norm_gradients_calls", "norm_param_gradients_calls",
-           "norm_statistics_calls", "norm_statistics_gradients_calls", "norm_whiten_calls", "normalise_calls"]
-
 _FORMATS = (FP32, FP16, BF16)
 _DTYPES = [f.name for f in _FORMATS]
 _extent = st.integers(0, 7)

@@ -24,8 +24,6 @@ from .data import as_format
 from .exact_ops import EXACT
 from .replay import Snapshot, decode_call
 
-__all__ = ["PREPARED", "bound", "check", "check_exact", "exact", "find_op", "reference", "replay"]
-
 
 def find_op(name: str) -> Op:
     """Return the record of an op of the catalogue, or of one of `PREPARED`, by its name or the end of it."""

@@ -10,9 +10,6 @@ from hypothesis.strategies import SearchStrategy
 
 from .strategies import Call, arrays, formats, layouts, options, relaid
 
-__all__ = ["numbers", "partition_calls", "sort_calls", "sort_key_value_calls", "top_k_calls", "top_k_key_value_calls",
-           "transpose_calls"]
-
 _extent = st.sampled_from([0, 1, 2, 3, 7, 9, 16, 17, 33])
 _shapes: SearchStrategy[tuple[int, ...]] = (
     st.tuples(_extent) | st.tuples(st.integers(1, 5), _extent) | st.tuples(_extent, st.integers(1, 5))

@@ -12,9 +12,6 @@ from ..popnn.pooling.request import images, windows_asked
 from ..popops.bound import numbers
 from .strategies import Call, arrays, formats, layouts, options, relaid
 
-__all__ = ["max_pool_with_indices_calls", "pool_calls", "pool_indices_gradient_calls", "pool_input_gradient_calls",
-           "roi_align_calls", "roi_align_input_gradient_calls"]
-
 _NAMES = [f.name for f in FORMATS]
 _extent = st.sampled_from([1, 2, 3, 5, 9, 17, 40])
 

@@ -8,8 +8,6 @@ from ..formats import format_of
 from ..poplin import matmul, prepare
 from ..popsparse import BlockSparseMatrix, static
 
-__all__ = ["dense_sparse_matmul_prepared", "matmul_prepared", "matmul_prepared_left", "sparse_dense_matmul_prepared"]
-
 
 def matmul_prepared(a: Any, b: Any, **keywords: Any) -> Any:
     """Prepare `b` for operands like `a`, and multiply: the contract is that of `poplin.matmul`."""

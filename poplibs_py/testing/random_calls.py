@@ -12,21 +12,6 @@ from hypothesis.strategies import SearchStrategy
 from ..formats import FORMATS, format_of
 from .strategies import Call, arrays, formats, layouts, options, relaid, shapes
 
-__all__ = [
-    "bernoulli_calls",
-    "bits_calls",
-    "categorical_calls",
-    "dropout_calls",
-    "exponential_calls",
-    "gumbel_calls",
-    "log_uniform_calls",
-    "normal_calls",
-    "permutation_calls",
-    "shaped_dropout_calls",
-    "truncated_normal_calls",
-    "uniform_calls",
-]
-
 _WORD = st.integers(0, 2**32 - 1)
 _SEEDS = st.integers(0, 2**64 - 1) | st.tuples(_WORD, _WORD)
 _SHAPES = st.integers(0, 70) | st.lists(st.integers(0, 9), max_size=3).map(tuple)

@@ -13,8 +13,6 @@ from hypothesis.strategies import SearchStrategy
 from ..formats import FORMATS, QuarterArray
 from .strategies import Call, arrays, formats, layouts, options, relaid
 
-__all__ = ["bincount_calls", "histogram_calls", "reduce_calls", "reduction_calls", "scan_calls"]
-
 _NAMES = [f.name for f in FORMATS]
 _extent = st.sampled_from([0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 33])
 _long = st.sampled_from([1, 127, 128, 129, 255, 257, 300, 511, 512, 513, 1030])

@@ -30,8 +30,6 @@ from ..poplin.tile_conv import Axis, ConvParams, FieldTransform, OutputTransform
 from ..popops.expr import Expression, made
 from ..popsparse import BlockPattern, BlockSparseMatrix, dynamic
 
-__all__ = ["Snapshot", "decode_call", "encode_call"]
-
 _NAMED = (*FORMATS, *PRESETS)
 _INLINE = 2000  # characters of a token that still go on a line
 

@@ -14,9 +14,6 @@ from ..popsparse import BlockSparseMatrix
 from .data import as_format
 from .strategies import Call, layouts, options, relaid
 
-__all__ = ["gru_bwd_calls", "gru_fwd_calls", "gru_wu_calls", "lstm_bwd_calls", "lstm_fwd_calls", "lstm_wu_calls",
-           "rnn_bwd_calls", "rnn_fwd_calls", "rnn_wu_calls"]
-
 _FORMATS = (FP32, FP16, BF16)
 _DTYPES = [f.name for f in _FORMATS]
 _ACTIVATIONS = ["tanh", "sigmoid", "relu", "hard_sigmoid"]

@@ -12,13 +12,6 @@ from hypothesis.strategies import SearchStrategy
 from ..formats import FORMATS, QuarterArray
 from .strategies import Call, arrays, formats, layouts, options, relaid
 
-__all__ = ["batch_norm_calls", "batch_norm_grad_calls", "batch_normalise_calls", "binary_cross_entropy_calls",
-           "binary_cross_entropy_with_logits_calls", "calc_loss_calls", "cross_entropy_calls", "group_norm_calls",
-           "group_norm_grad_calls", "huber_loss_calls", "instance_norm_calls", "instance_norm_grad_calls",
-           "kl_divergence_calls", "layer_norm_calls", "layer_norm_grad_calls", "log_softmax_calls",
-           "log_softmax_grad_calls", "mse_loss_calls", "rms_norm_calls", "rms_norm_grad_calls",
-           "scaled_softmax_stable_calls", "softmax_calls", "softmax_grad_calls"]
-
 _NAMES = [f.name for f in FORMATS]
 _extent = st.sampled_from([0, 1, 2, 3, 7, 17])
 _long = st.sampled_from([1, 15, 63, 64, 65, 129, 300])

@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from ..popops.expr import placeholder
 from .strategies import Call, arrays, formats, layouts, options, relaid
 
-__all__ = ["dynamic_slice_calls", "dynamic_update_calls", "gather_calls", "scatter_calls"]
-
 _POLICIES = ("clip", "skip", "wrap", "zero", "poplibs")
 _INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 _extent = st.integers(1, 6) | st.sampled_from([9, 17, 33])

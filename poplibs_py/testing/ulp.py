@@ -12,8 +12,6 @@ from ..formats import Floats, Format, format_of
 from ..formats.bounds import Ball, broadcast
 from .exact import codes_of, values_of
 
-__all__ = ["error_over_bound", "ulp", "ulp_distance", "ulp_error"]
-
 
 def ulp(value: ArrayLike, dtype: Any) -> Floats:
     """Return the unit in the last place: the spacing of a format's numbers at a value.

@@ -15,21 +15,6 @@ from ..formats import BF16, FORMATS, Array, Format, format_of
 from ..ops import result_format
 from ._dlpack import Bridge
 
-__all__ = [
-    "NAMESPACE",
-    "REGISTERED",
-    "Gradient",
-    "array_of",
-    "asked_dtype",
-    "check_tensor",
-    "define",
-    "dtype_format",
-    "result_dtype",
-    "sum_to",
-    "tensor_of",
-    "torch_dtype",
-]
-
 NAMESPACE = "poplibs_py"
 _LIBRARY = torch.library.Library(NAMESPACE, "DEF")
 _AFTER_AUTOGRAD = torch._C._after_autograd_keyset

@@ -16,8 +16,6 @@ from ..popsparse.matrix import BlockSparseMatrix
 from ..popsparse.pattern import BlockPattern
 from ._library import array_of
 
-__all__ = ["KeptPattern", "block_shape_of", "groups_of", "kept_pattern", "matrix_of"]
-
 _KEPT: dict[int, KeptPattern] = {}
 """By the identity of the tensor of row offsets; each holds that tensor weakly, and goes with it."""
 

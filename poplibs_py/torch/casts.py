@@ -18,9 +18,6 @@ from ..ops import seed_of
 from ..popops import cast as popops_cast
 from ._library import Gradient, array_of, check_tensor, define, dtype_format, tensor_of, torch_dtype
 
-__all__ = ["cast", "round_to"]
-
-
 _AUTO = "auto"
 _ROUNDING = "str rounding='nearest-even', str? overflow=None, int? seed=None, int random_bits=31"
 _ROUNDING_DEFAULTS = ("nearest-even", None, None, 31)

@@ -20,8 +20,6 @@ from ._library import (
     tensor_of,
 )
 
-__all__ = ["matmul"]
-
 
 def _matmul(a: Tensor, b: Tensor, bias: Tensor | None = None, out_dtype: torch.dtype | None = None) -> Tensor:
     told: dict[str, Any] = {}

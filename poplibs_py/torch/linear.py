@@ -19,9 +19,6 @@ from ._patterns import KeptPattern
 from .products import DENSE_SPARSE
 from .tensors import BlockSparseTensor, density_of, index_tensors, side_of
 
-__all__ = ["BlockSparseLinear"]
-
-
 _PARTS = ("blocks", "row_offsets", "column_indices")
 
 

@@ -14,9 +14,6 @@ from ._library import Gradient, array_of, asked_dtype, check_tensor, define, dty
 from ._patterns import block_shape_of, groups_of, kept_pattern, matrix_of
 from .tensors import BlockSparseTensor, sparse_tensor
 
-__all__ = ["dense_sparse_matmul", "sampled_matmul", "sparse_dense_matmul"]
-
-
 _PRODUCT = ("(Tensor x, Tensor blocks, Tensor row_offsets, Tensor column_indices, SymInt rows, SymInt columns, "
             "bool transpose=False, Tensor? bias=None, ScalarType? out_dtype=None) -> Tensor")
 _DEFAULTS = (False, None, None)

@@ -14,9 +14,6 @@ from ._library import Gradient, define, tensor_of
 from ._patterns import matrix_of
 from .tensors import BlockSparseTensor, sparse_tensor
 
-__all__ = ["bs_softmax"]
-
-
 MASKS = ("none", "zero_upper_triangle", "zero_lower_triangle")
 _INDEX = "Tensor row_offsets, Tensor column_indices, SymInt rows, SymInt columns"
 

@@ -14,9 +14,6 @@ from ..popsparse.pattern import BlockPattern
 from ._library import array_of, check_tensor, tensor_of
 from ._patterns import groups_of, kept_pattern, matrix_of
 
-__all__ = ["BlockSparseTensor", "index_tensors", "sparse_tensor"]
-
-
 LAYOUTS = ("bsr", "csr", "coo")
 
 

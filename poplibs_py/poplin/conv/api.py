@@ -34,17 +34,6 @@ from .plan import HostConvPlan, plan_call
 from .prepared import prepared_weights
 from .request import Place, Settings, forward_pass, lies, pass_request, receive_result, update_pass, weight_pass
 
-__all__ = [
-    "calculate_weight_deltas",
-    "compile_convolution",
-    "convolution",
-    "convolution_input_gradient",
-    "convolution_weight_update",
-    "convolution_with_output",
-    "plan_convolution",
-    "weights_transpose_chans_flip_xy",
-]
-
 _BOUND, _DRAWS = "poplin.conv.bound:", "testing.conv_calls:"
 
 

@@ -30,10 +30,6 @@ from .options import OF_EVERY_MACHINE, parse_options
 from .params import Described, images_of, kernels_of, stated, stated_input_gradient, stated_weights
 from .winograd_bound import winograd_plan, winograd_radius
 
-__all__ = ["Arranged", "add_bias_bound", "arranged_convolution", "arranged_input_gradient", "arranged_weight_deltas",
-           "bias_update_bound", "convolution_bound", "convolution_with_output_bound", "input_gradient_bound",
-           "weight_deltas_bound", "weight_update_bound"]
-
 Numbers = np.ndarray[Any, Any]
 _DESCRIBED = ("stride", "padding", "dilation", "groups", "params", "layout")
 _REFERENCES = {"forward": reference_convolution, "input_gradient": reference_input_gradient,

@@ -25,8 +25,6 @@ from ..gemm.search import on_units
 from .model import Part, PhasePlan
 from .params import ConvCall
 
-__all__ = ["AT_ONCE", "LANES", "Box", "FewPlan", "Side", "cut", "plan_few"]
-
 LANES = 16
 """Sums that the kernel has side by side, at every instruction-set level."""
 

@@ -14,8 +14,6 @@ from ..gemm.lower import fill_decoding, fill_finish
 from ._conv import BOX, ITEM, SPEC, VERTEX
 from .few import LANES, FewPlan, Side
 
-__all__ = ["few_segment"]
-
 
 def few_segment(plan: FewPlan) -> tuple[Segment, list[Array]]:
     """Return a plan's work items, and the tables that they point to."""

@@ -22,8 +22,6 @@ from .window import WindowPlan
 from .window_lower import window_segment
 from .winograd_lower import winograd_sets
 
-__all__ = ["WHOLE", "LoweredConv", "lower"]
-
 WHOLE = 6
 """Operand that holds weights as they lie where they come prepared in parts."""
 

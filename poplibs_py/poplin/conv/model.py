@@ -19,9 +19,6 @@ from ..gemm.plan import Scratched
 from ..tile_conv.axis import Axis
 from .params import ConvCall, FieldLayout
 
-__all__ = ["Part", "PhasePlan", "field_dim", "phases", "product"]
-
-
 _LARGE_IMAGE = 256  # positions whose results, a matrix of their own, make up for a product for each image
 
 

@@ -19,8 +19,6 @@ from ..tile_conv import plan_convolution as plan_modelled
 from ..tile_conv.modelled import PassCall, modelled_convolution, modelled_update
 from .params import Described
 
-__all__ = ["Asked", "lacks", "modelled_request", "pass_call", "typed", "with_updates"]
-
 _TYPES = ("float", "half", "quarter")
 
 

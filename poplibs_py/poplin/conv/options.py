@@ -10,8 +10,6 @@ from ...ops import parsed
 from ..gemm.options import GemmOptions
 from ..tile_conv.options import ConvOptions
 
-__all__ = ["OF_EVERY_MACHINE", "parse_options"]
-
 OF_EVERY_MACHINE = {"available_memory_proportion", "partials_type", "strict_memory"}
 """Options that this CPU knows as a modelled machine does."""
 _KEYS = {key: name if name in OF_EVERY_MACHINE else None for key, name in ConvOptions.spellings().items()}

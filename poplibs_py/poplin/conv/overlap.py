@@ -27,8 +27,6 @@ from . import _overlap
 from .model import field_dim
 from .params import ConvCall, FieldLayout
 
-__all__ = ["Overlap", "overlap_items", "plan_overlap"]
-
 _LEAST_DEPTH = 16  # channels that make up for the additions
 _LEAST_COLUMNS = 16  # of the products: a vector's; less for deep products, and for one channel
 _DEEP, _DEEP_COLUMNS, _ONE_CHANNEL_COLUMNS = 24, 8, 4

@@ -18,10 +18,6 @@ from ..gemm.params import MatrixLayout
 from ..tile_conv import ConvParams, FieldTransform, OutputTransform
 from .scales import decoded
 
-__all__ = ["LAYOUTS", "ConvCall", "Described", "FieldLayout", "contiguous_call", "field_dims", "images_of",
-           "images_shape", "kernels_of", "new_images", "stated", "stated_input_gradient", "stated_weights", "take_bias",
-           "weights_shape"]
-
 LAYOUTS = ("NCHW", "NHWC")
 """Orders of axes: HW stands for all field dimensions."""
 

@@ -24,8 +24,6 @@ from .params import ConvCall
 from .window import WindowPlan, plan_window
 from .winograd import Winograd, plan_winograd
 
-__all__ = ["HostConvPlan", "plan_call"]
-
 
 @dataclass(frozen=True)
 class HostConvPlan(Explained):

@@ -19,8 +19,6 @@ from .lower import WHOLE, lower
 from .plan import HostConvPlan, plan_call
 from .winograd_lower import prepare_segment
 
-__all__ = ["PreparedWeights", "prepared_weights"]
-
 
 @dataclass(frozen=True, eq=False)
 class PreparedWeights:

@@ -47,9 +47,6 @@ from .params import (
 from .plan import plan_call
 from .scales import decoding
 
-__all__ = ["Pass", "Place", "Settings", "forward_pass", "lies", "pass_request", "receive_result", "update_pass",
-           "weight_pass"]
-
 
 @dataclass(frozen=True)
 class Settings:

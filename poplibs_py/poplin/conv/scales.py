@@ -13,8 +13,6 @@ from ...ops import Operand, Receiver
 from ...popops._request import strided_request
 from ...program import temporary
 
-__all__ = ["decoded", "decoding"]
-
 
 def decoded(x: Operand) -> Operand:
     """Return an operand as its pass reads it: where it has scales of blocks, numbers in the order of its codes.

@@ -24,8 +24,6 @@ from .modelled import Asked, pass_call, typed, with_updates
 from .plan import HostConvPlan
 from .request import Pass
 
-__all__ = ["HostConvPlans", "run_passes"]
-
 
 @dataclass(frozen=True)
 class HostConvPlans(Explained):

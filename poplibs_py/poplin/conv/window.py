@@ -26,8 +26,6 @@ from .few import LANES, Box, cut
 from .model import Part, PhasePlan, product
 from .params import ConvCall
 
-__all__ = ["WindowPlan", "plan_window"]
-
 _CACHE_SHARE = 0.65  # of the second-level cache, that a box's operands and the sums fill where no limit is named
 _SUMS_SHARE = 0.45  # of it, that sums do
 _FEWEST_COLUMNS, _FEWEST_ROWS = 2 * LANES, 6  # with fewer, most of a kernel's block is empty

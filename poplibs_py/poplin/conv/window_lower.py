@@ -14,8 +14,6 @@ from ._conv import WINDOW_BOX, WINDOW_ITEM, WINDOW_SPEC, WINDOW_VERTEX
 from .params import FieldLayout
 from .window import WindowPlan
 
-__all__ = ["window_segment"]
-
 
 def window_segment(plan: WindowPlan) -> tuple[Segment, list[Array]]:
     """Return a plan's work items, and the tables that they point to."""

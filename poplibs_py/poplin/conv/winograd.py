@@ -23,8 +23,6 @@ from ..gemm.search import plan_gemm
 from .model import field_dim
 from .params import ConvCall
 
-__all__ = ["CHANNELS_AT_ONCE", "LANES", "TILES", "Winograd", "plan_winograd"]
-
 TILES = (4, 2)
 """Results of a tile along each dimension."""
 

@@ -21,8 +21,6 @@ from ..tile_conv import ConvParams
 from .params import Described, contiguous_call
 from .winograd import Winograd, plan_winograd
 
-__all__ = ["IMAGES", "KERNELS", "RESULTS", "ROUNDINGS", "winograd_plan", "winograd_radius"]
-
 IMAGES = {2: [[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]],
            4: [[4, 0, -5, 0, 1, 0], [0, -4, -4, 1, 1, 0], [0, 4, -4, -1, 1, 0], [0, -2, -1, 2, 1, 0],
                [0, 2, -1, -2, 1, 0], [0, 4, 0, -5, 0, 1]]}

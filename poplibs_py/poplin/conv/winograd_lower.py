@@ -19,8 +19,6 @@ from . import _conv
 from .params import ConvCall
 from .winograd import CHANNELS_AT_ONCE, LANES, Winograd, transform
 
-__all__ = ["prepare_segment", "winograd_sets"]
-
 
 def winograd_sets(plan: Winograd, call: ConvCall, epilogue: Epilogue, residual: bool,
                   prepared: bool) -> tuple[list[tuple[Segment, ...]], list[Any]]:

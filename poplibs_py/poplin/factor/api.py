@@ -18,8 +18,6 @@ from .modelled import lacks, modelled_request
 from .params import FactorParams, Lies, checked_dtype, laid, matrices
 from .tile_plan import block_options
 
-__all__ = ["cholesky", "triangular_solve"]
-
 _BOUND = "poplin.factor.bound:"
 
 

@@ -21,8 +21,6 @@ from .balls import SLACK, TINY, at_rest
 from .modelled_bound import tile_cholesky_bound, tile_solve_bound
 from .reference import cholesky, inverse, lu, qr, triangle, triangular_solve
 
-__all__ = ["cholesky_bound", "lu_bound", "numbers", "qr_bound", "solved", "triangular_solve_bound"]
-
 _U = FP32.unit_roundoff
 
 

@@ -12,8 +12,6 @@ from ...ops import result_format
 from .bound import numbers, solved
 from .reference import triangle, triangular_solve
 
-__all__ = ["cholesky_grad_bound", "lu_grad_bound", "qr_grad_bound", "triangular_solve_grad_bound"]
-
 
 def cholesky_grad_bound(grad: Any, factor: Any, *, lower: bool = True, out: Any = None, out_dtype: Any = None,
                         target: Any = None) -> Ball:

@@ -10,8 +10,6 @@ import numpy as np
 from ...formats import Array
 from .params import FactorParams, Lies
 
-__all__ = ["ROUTINES"]
-
 
 def _views(p: FactorParams, arrays: tuple[Array, ...]) -> Iterator[Any]:
     """For each matrix of the batch, its operands as they lie in memory: lines by elements."""

@@ -20,8 +20,6 @@ from ...program import Executable, Segment, Sequence, host_program, spread
 from .model import LANES, side_by_side, threads_of
 from .params import FactorParams, Lies
 
-__all__ = ["Factoring", "checked", "lower", "on_kernels", "refusal_of"]
-
 _ITEM = dtype_of("pop_factor_item")
 _BLOCK, _PANEL = 4, 16  # rows that registers hold (LU: steps), and right-hand sides of a panel: kernels/factor/solve.h
 

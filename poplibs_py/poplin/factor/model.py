@@ -5,8 +5,6 @@ from __future__ import annotations
 from ...program import threads_for
 from .params import FactorParams
 
-__all__ = ["LANES", "side_by_side", "threads_of"]
-
 LANES = 16
 """Matrices that a workspace has room for, at the level with the widest vectors; shares are multiples of it."""
 

@@ -29,8 +29,6 @@ from .lower import checked, on_kernels
 from .params import FactorParams, Lies
 from .tile_plan import FactorPlan, TileProblem, cholesky_moves, padded_order, plan_factoring, solve_moves
 
-__all__ = ["TileFactoring", "lacks", "modelled_request"]
-
 _FORMATS: dict[str, Format] = {"float": FP32, "half": FP16}
 
 

@@ -18,8 +18,6 @@ from .params import FactorParams, Lies
 from .reference import cholesky, inverse
 from .tile_plan import TileProblem, block_options, cholesky_moves, padded_order, solve_moves
 
-__all__ = ["tile_cholesky_bound", "tile_solve_bound"]
-
 
 def tile_cholesky_bound(a: Floats, lower: bool, dtype: Format, target: Any,
                         options: tuple[Any, ...]) -> Ball:

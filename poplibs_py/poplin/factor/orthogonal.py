@@ -15,8 +15,6 @@ from ...target import Target
 from .lower import lower
 from .params import FactorParams, Lies, asked_dtype, laid, matrices
 
-__all__ = ["LUFactors", "QRFactors", "lu", "qr"]
-
 _BOUND = "poplin.factor.bound:"
 
 

@@ -12,8 +12,6 @@ from ...errors import bad_argument, bad_type
 from ...formats import BF16, FP16, FP32, Array, Format, QuarterArray, format_of
 from ...ops import Operand, array_operand
 
-__all__ = ["FORMATS", "FactorParams", "Lies", "asked_dtype", "checked_dtype", "laid", "matrices"]
-
 FORMATS = (FP32, FP16, BF16)
 """What operands and results may be; all is computed in the first."""
 

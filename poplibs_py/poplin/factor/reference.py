@@ -9,8 +9,6 @@ import numpy as np
 
 from ...formats import Floats
 
-__all__ = ["cholesky", "inverse", "lu", "qr", "triangle", "triangular_solve"]
-
 
 def triangle(a: Any, lower: bool = True, unit_diagonal: bool = False) -> Floats:
     """Return the triangle of matrices in float64, zero elsewhere; with ones on the diagonal where that is asked for."""

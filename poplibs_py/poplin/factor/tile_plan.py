@@ -28,9 +28,6 @@ from ..tile_conv.problem import ConvProblem
 from ..tile_conv.work import work_of as tile_work_of
 from .params import FactorParams
 
-__all__ = ["BLOCK_SIZES", "FactorPlan", "Move", "TileProblem", "block_options", "cholesky_moves", "padded_order",
-           "plan_factoring", "solve_moves"]
-
 BLOCK_SIZES = {"cholesky": 8, "solve": 64}
 """PopLibs' defaults of its option ``blockSize``."""
 

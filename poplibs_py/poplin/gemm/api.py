@@ -27,8 +27,6 @@ from .plan import Epilogue, GemmPlan
 from .prepared import PreparedMatrix
 from .search import plan_gemm
 
-__all__ = ["as_planned", "compile_gemm", "gemm_operand", "gemm_request", "stated"]
-
 
 def gemm_request(a: Any, b: Any, out: Any, out_dtype: Any, epilogue: Epilogue, bias: Any, options: GemmOptions,
                  machine: Target, out_name: str = "out") -> Request:

@@ -15,8 +15,6 @@ import numpy as np
 
 from ...kernels.records import record_of
 
-__all__ = ["MAX_RANK", "Field", "FieldDim", "Phase"]
-
 MAX_RANK = 10
 """Dimensions of a field, at most: `pop_field` has so many."""
 

@@ -29,9 +29,6 @@ from .plan import (
     sums_pitch,
 )
 
-__all__ = ["Lowered", "fill_decoding", "fill_finish", "format_record", "items_of", "kernel_record", "lower",
-           "lower_prepare", "prepare_items"]
-
 _records: dict[tuple[Format, int], Array] = {}
 _A, _B, _OUT, _BIAS, _A_SCALES, _B_SCALES, _WHOLE = range(7)  # a program's operands, in order
 

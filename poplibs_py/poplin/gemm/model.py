@@ -6,8 +6,6 @@ from ...kernels import Kernel
 from ...program import threads_for
 from ...target import Target
 
-__all__ = ["kernel_cycles", "rounded", "threads_of"]
-
 _FLOPS_OF_A_THREAD = 1 << 20  # work below which another thread costs more than it brings
 
 _LATENCY = 4.0  # cycles from a multiply-add to the next one that takes its sum

@@ -13,22 +13,6 @@ from ...formats import Format
 from ...ops import Operand
 from .field import Field
 
-__all__ = [
-    "GemmParams",
-    "MatrixLayout",
-    "Scales",
-    "as_matrix",
-    "block_scales",
-    "checked_params",
-    "checked_size",
-    "contiguous",
-    "layout_of",
-    "params_of",
-    "result_shape",
-    "row_bias",
-    "spread_bias",
-]
-
 
 @dataclass(frozen=True)
 class Scales:

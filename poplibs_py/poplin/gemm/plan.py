@@ -18,9 +18,6 @@ from .model import rounded
 from .options import ACTIVATIONS, GemmOptions
 from .params import GemmParams
 
-__all__ = ["WINDOW", "Epilogue", "GemmPlan", "Scratched", "laid_out", "panel_bytes", "prepared_bytes", "prepared_cells",
-           "row_pitch", "stage_of", "sums_pitch"]
-
 HALF_PARTIALS_DEPTH = 128
 """Numbers of the depth between two roundings of the running sum, where partials are half."""
 

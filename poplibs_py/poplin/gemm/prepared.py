@@ -18,8 +18,6 @@ from .params import GemmParams, contiguous, layout_of
 from .plan import Epilogue, GemmPlan, prepared_bytes
 from .search import FEW, compute_format_of, parts, plan_gemm
 
-__all__ = ["SIDES", "PreparedMatrix"]
-
 SIDES = ("right", "left")
 """Sides of a product that an operand is prepared for."""
 

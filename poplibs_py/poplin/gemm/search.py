@@ -17,8 +17,6 @@ from .options import GemmOptions
 from .params import GemmParams, MatrixLayout
 from .plan import HALF_PARTIALS_DEPTH, PIECES, TRANSPOSED_PIECES, WINDOW, Epilogue, GemmPlan, laid_out, prepared_bytes
 
-__all__ = ["plan_gemm"]
-
 _DEPTHS = (2048, 1024, 512, 256, 128, 64)  # cells of depth that a block may have, beside the whole
 _CACHE_SHARE = 0.6  # of the second-level cache, that a thread's blocks fill
 _SMALL_DEPTHS = (256, 128, 64)  # the same for tiles, and to pack for good

@@ -20,16 +20,6 @@ from ..tile_conv import ConvPlan
 from .modelled import compile_modelled, lacks, modelled_request, plan_modelled
 from .params import TYPES
 
-__all__ = [
-    "compile_matmul",
-    "matmul",
-    "matmul_acc",
-    "matmul_grouped",
-    "matmul_grouped_acc",
-    "plan_matmul",
-    "prepare",
-]
-
 _OF_EVERY_MACHINE = ("available_memory_proportion", "partials_type", "strict_memory")
 _OF_THE_HOST = ("reproducible", "half_passes")  # a modelled machine's results always are, and its products are exact
 _REFERENCE, _BOUND = "poplin.product.reference:", "poplin.product.bound:"

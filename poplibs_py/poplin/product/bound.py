@@ -25,9 +25,6 @@ from ..tile_conv.work import TileWork, work_of
 from .params import product_of
 from .reference import activate, as_matrices
 
-__all__ = ["activated_ball", "finished_ball", "matmul_acc_bound", "matmul_bound", "matmul_modelled_bound",
-           "planned_ball", "scale_of"]
-
 _SLOPE = {None: 1.0, "relu": 1.0, "gelu": 1.13, "silu": 1.1}
 _RELATIVE, _ABSOLUTE = 2 * FP32.unit_roundoff, FP32.smallest_subnormal  # 1 ulp of gelu and silu (simd/math.h)
 _PLANNED = ("partials_type", "available_memory_proportion", "strict_memory")

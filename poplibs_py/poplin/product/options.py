@@ -9,8 +9,6 @@ from ...errors import one_of
 from ...ops import parsed
 from ..tile_conv import ConvOptions
 
-__all__ = ["PRODUCT_OPTIONS", "conv_options"]
-
 PRODUCT_OPTIONS: dict[str, str] = {
     "partialsType": "partials_type",
     "availableMemoryProportion": "available_memory_proportion",

@@ -19,8 +19,6 @@ from ..tile_conv import ConvParams, ConvPlan, matmul_params, plan_convolution
 from ..tile_conv.params import MACS_LIMIT, VOLUME_LIMIT
 from .options import conv_options
 
-__all__ = ["TYPES", "Product", "default_result", "product_of", "stated"]
-
 TYPES = ("float", "half", "quarter")
 """Number types of modelled products."""
 

@@ -9,8 +9,6 @@ import numpy as np
 from ...formats import Floats
 from ...formats.reference import values
 
-__all__ = ["activate", "as_matrices", "matmul", "matmul_acc"]
-
 
 def as_matrices(a: Any, b: Any) -> tuple[Any, Any, tuple[int, ...]]:
     """Return operands with two axes at least, a vector as a row or as a column, and the axes that the result then has

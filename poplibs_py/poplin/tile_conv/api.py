@@ -34,8 +34,6 @@ from .problem import ConvProblem
 from .search import Reference, best_plan
 from .summary import is_product
 
-__all__ = ["conv_cache", "plan_convolution", "plan_problem"]
-
 
 class NoPlanError(PlanError):
     """No plan of a problem meets its constraints."""

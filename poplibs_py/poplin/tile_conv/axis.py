@@ -16,8 +16,6 @@ import numpy as np
 from ...errors import whole
 from ...formats import Array
 
-__all__ = ["Axis", "FieldTransform", "OutputTransform", "Range", "input_range", "kernel_range"]
-
 Range = tuple[int, int]
 
 

@@ -23,8 +23,6 @@ from ...formats.reference import values
 from .reference import reference_convolution
 from .work import TileWork
 
-__all__ = ["modelled_bound"]
-
 
 def modelled_bound(work: TileWork, x: Any, w: Any, *, out: Format | None = None, seed: int | None = None) -> Ball:
     """Return exact results and radii of a convolution that a modelled machine makes.

@@ -13,8 +13,6 @@ from .params import ConvParams
 from .transforms import ConvTransform
 from .vertices import VertexType, vertex_candidates
 
-__all__ = ["Candidate", "Transformed", "candidates", "candidates_by_way"]
-
 
 class Transformed(NamedTuple):
     """A problem transformed in one of the ways that there are."""

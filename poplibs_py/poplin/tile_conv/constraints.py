@@ -7,8 +7,6 @@ from typing import Any, ClassVar
 
 from ...planner.constraints import INDEX, PlanConstraints, boolean, one_word, unsigned, unsigned_list
 
-__all__ = ["UNCONSTRAINED", "ConvConstraints"]
-
 _SPLIT = {"parallel": unsigned, "serial": unsigned}
 
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from ...formats import Array
 from .work import TileWork
 
-__all__ = ["Count", "count"]
-
 
 @dataclass(frozen=True, eq=False)
 class Count:

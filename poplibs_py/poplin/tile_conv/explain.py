@@ -13,8 +13,6 @@ from .search import search_candidate, setup_of
 from .summary import decisions_of, is_product, transforms_in_words
 from .vertices import max_macs_per_cycle
 
-__all__ = ["explain_plan"]
-
 _HOPELESS = 4  # candidates this many times slower are not costed further
 
 

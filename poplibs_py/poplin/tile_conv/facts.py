@@ -19,8 +19,6 @@ from .plan import ConvPlan
 from .summary import summary_of
 from .work import TileWork, work_of
 
-__all__ = ["memory_of", "plan_facts"]
-
 _BEFORE_LOOP = "broadcast input before the loop", "rearrange weights before slicing"
 
 

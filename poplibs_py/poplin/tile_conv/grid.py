@@ -13,8 +13,6 @@ from .axis import input_range
 from .params import ConvParams
 from .plan import Partition, tile_ranges
 
-__all__ = ["Amounts", "Grid", "Group", "of_groups"]
-
 
 @dataclass(frozen=True, eq=False)
 class Amounts:

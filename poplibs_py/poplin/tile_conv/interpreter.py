@@ -14,8 +14,6 @@ from ...popops.cast import cast
 from .grid import of_groups
 from .work import TileWork
 
-__all__ = ["fused_multiply_add", "interpret"]
-
 
 def fused_multiply_add(x: Array, y: Array, z: Array) -> Array:
     """Return x * y + z for FP32 arrays, rounded once to nearest even.

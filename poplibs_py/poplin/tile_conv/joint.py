@@ -14,8 +14,6 @@ from .plan import ConvPlan, Partition, Split
 from .transforms import TransformedParams
 from .vertices import Method, VertexType, vertex_candidates
 
-__all__ = ["backward_plan", "joint_setups", "pass_params", "weight_update_plan"]
-
 
 def pass_params(params: ConvParams, from_pass: str, to_pass: str) -> ConvParams:
     """Params of one pass of a fully connected layer from those of another.

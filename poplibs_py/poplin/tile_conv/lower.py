@@ -30,8 +30,6 @@ from .products import ArrayLayout, TileProduct, tile_products
 from .together import beside
 from .work import TileWork
 
-__all__ = ["TileCall", "lower", "lower_together"]
-
 Steps = Iterator[ComputeSet | Exchange]
 
 _SUMS = 1024  # that are worth an item of their own in what follows the tiles' products

@@ -19,8 +19,6 @@ from .options import FC_PASSES, ConvOptions
 from .transforms import ConvTransform, TransformedParams
 from .vertices import VertexType, max_macs_per_cycle
 
-__all__ = ["ConvTypes", "PassSetup", "conv_types", "forward_bounds", "make_model", "pass_fields"]
-
 
 class ConvTypes(NamedTuple):
     """Types of partial sums as computed and as handed on, at one level."""

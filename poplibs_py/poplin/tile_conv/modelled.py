@@ -27,20 +27,6 @@ from .plan import ConvPlan
 from .products import ArrayLayout
 from .work import TileWork, work_of
 
-__all__ = [
-    "PASSES",
-    "PassCall",
-    "TileConvolution",
-    "Views",
-    "convolution_bound",
-    "interpret_convolution",
-    "modelled_convolution",
-    "modelled_convolutions",
-    "modelled_update",
-    "tile_kernel",
-    "values_of",
-]
-
 TYPES = tuple(TYPE_SIZES)
 
 

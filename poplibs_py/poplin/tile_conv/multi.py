@@ -21,14 +21,6 @@ from .plan import ConvPlan
 from .problem import ConvProblem
 from .search import Reference
 
-__all__ = [
-    "MultiPlan",
-    "group_index",
-    "multi_settings",
-    "plan_convolutions",
-    "split_elements_in_weighted_groups",
-    "split_tiles_by_comp",
-]
 
 @dataclasses.dataclass(frozen=True)
 class MultiPlan:

@@ -11,8 +11,6 @@ from ...target import TYPE_SIZES
 from .constraints import UNCONSTRAINED, ConvConstraints
 from .params import ConvParams
 
-__all__ = ["FC_PASSES", "PASSES", "ConvOptions"]
-
 PASSES = (
     "NONE",
     "NONE_MATMUL",

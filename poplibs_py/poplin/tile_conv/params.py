@@ -13,8 +13,6 @@ from ...errors import all_of, bad_argument, bad_option, bad_type, flag
 from ...target.types import data_type
 from .axis import Axis, FieldTransform, OutputTransform
 
-__all__ = ["ConvParams", "matmul_params"]
-
 _T = TypeVar("_T", FieldTransform, OutputTransform)
 
 _LIMIT = 2**31  # PopLibs holds sizes in 32-bit unsigned integers

@@ -21,8 +21,6 @@ from .problem import ConvProblem
 from .transforms import ConvTransform
 from .vertices import METHODS, Method
 
-__all__ = ["ConvPlan", "Costs", "Partition", "Split"]
-
 #: Itemised costs of one pass, by PopLibs' names; zeros are left out.
 Costs = dict[str, int]
 

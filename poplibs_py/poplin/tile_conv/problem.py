@@ -12,8 +12,6 @@ from .axis import Axis, FieldTransform, OutputTransform
 from .options import ConvOptions
 from .params import ConvParams
 
-__all__ = ["ConvProblem"]
-
 
 @dataclasses.dataclass(frozen=True)
 class ConvProblem:

@@ -21,8 +21,6 @@ from .axis import Range
 from .grid import of_groups
 from .work import Dim, TileWork
 
-__all__ = ["ArrayLayout", "TileProduct", "tile_products"]
-
 
 class ArrayLayout(NamedTuple):
     """How an operand of a convolution lies, in the axes of `TileWork.shapes`.

@@ -17,8 +17,6 @@ import numpy as np
 from ...formats import Floats
 from ...formats.reference import values
 
-__all__ = ["reference_convolution", "reference_input_gradient", "reference_weight_gradient"]
-
 Index = tuple[Any, ...]
 Meetings = list[tuple[Index, Index]]
 

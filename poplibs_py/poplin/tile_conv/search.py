@@ -24,8 +24,6 @@ from .start_tile import start_tile
 from .transforms import TransformedParams
 from .vertices import VertexType, max_macs_per_cycle
 
-__all__ = ["Reference", "best_plan", "search_candidate", "setup_of"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Reference:

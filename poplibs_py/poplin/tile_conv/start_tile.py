@@ -9,8 +9,6 @@ from ...target import Target
 from .options import ConvOptions
 from .params import ConvParams
 
-__all__ = ["start_tile"]
-
 _FULLY_CONNECTED_TRAINING = ("FC_TRAINING_FWD", "FC_TRAINING_BWD", "FC_TRAINING_WU")
 
 

@@ -20,8 +20,6 @@ from .plan import PHASES, ConvPlan, Costs, tile_ranges
 from .problem import ConvProblem
 from .transforms import ConvTransform, transformed
 
-__all__ = ["decisions_of", "is_product", "machine_in_words", "peak_macs", "summary_of", "transforms_in_words"]
-
 _EXCHANGES = ("broadcastInputBeforeLoopExchangeCycles", "totalTransformExchangeCycles", "totalExchangeCycles")
 _OUTSIDE_LOOP = {"broadcast input before the loop", "rearrange weights before slicing", "cast output"}
 _LATER = "backward", "weight update"

@@ -7,8 +7,6 @@ from typing import Any
 
 from ...program import ComputeSet, Exchange, Loop, Segment
 
-__all__ = ["beside"]
-
 Step = ComputeSet | Exchange | Loop
 
 

@@ -13,8 +13,6 @@ from typing import Any
 from .axis import Axis, FieldTransform, OutputTransform
 from .params import ConvParams
 
-__all__ = ["ConvTransform", "TransformedParams"]
-
 
 @dataclasses.dataclass(frozen=True)
 class ConvTransform:

@@ -10,8 +10,6 @@ from ...target import TYPE_SIZES, Target
 from .options import ConvOptions
 from .params import ConvParams
 
-__all__ = ["Method", "VertexType", "max_macs_per_cycle", "vertex_candidates"]
-
 _SIMPLEST_LOAD = {"float": 2, "half": 4, "quarter": 8}
 _SLIC_WINDOW = 4  # kernel elements; the unit could also take 3, PopLibs has no vertex for it
 METHODS = ("HMAC", "VMAC", "AMP", "SLIC", "OUTER_PRODUCT")  # PopLibs' order of the variants

@@ -37,8 +37,6 @@ from .plan import ConvPlan
 from .problem import ConvProblem
 from .transforms import defer_dilation, expand_dims, transformed, with_extra_dims
 
-__all__ = ["Dim", "TileWork", "work_of"]
-
 _FORMATS = {"float": FP32, "half": FP16}
 
 

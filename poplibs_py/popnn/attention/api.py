@@ -12,8 +12,6 @@ from ...target import Target
 from . import request as _request
 from .request import asked, heads_of, logarithms, taken, taken_like, taken_mask
 
-__all__ = ["Attention", "AttentionGradients", "scaled_dot_product_attention", "scaled_dot_product_attention_grad"]
-
 _BOUND, _DRAWS = "popnn.attention.bound:", "testing.attention_calls:"
 
 

@@ -24,8 +24,6 @@ from ..softmax_bound import row_sum, times
 from .lower import multiplies_bf16
 from .reference import attend, counted
 
-__all__ = ["attention_bound", "attention_grad_bound"]
-
 Truths = np.ndarray[Any, np.dtype[np.bool_]]
 
 _U, _TINY, _ULP = FP32.unit_roundoff, FP32.smallest_subnormal, 2 * FP32.unit_roundoff

@@ -18,8 +18,6 @@ from ...ops.one_kernel import OneKernel, shared
 from ...program import Program, threads_for
 from .params import AttentionParams, Lies
 
-__all__ = ["lower", "multiplies_bf16", "several_strips"]
-
 _SPEC, _ITEM = dtype_of("pop_attention"), dtype_of("pop_attention_item")
 _NEAREST = numbers_of("rounding")["nearest-even"]
 _STRIP, _BACK_STRIP = 48, 96  # most queries at a time

@@ -19,8 +19,6 @@ from ...target.types import type_of
 from ..row_plans import softmax_steps
 from .params import AttentionParams
 
-__all__ = ["attention_on"]
-
 
 def attention_on(op: str, target: Target | str | None, p: AttentionParams, memory: Memory
                  ) -> tuple[TilePlan | None, str]:

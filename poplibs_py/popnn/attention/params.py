@@ -6,8 +6,6 @@ from typing import Any, NamedTuple
 
 from ...formats import BF16, FP32, Format
 
-__all__ = ["AttentionParams", "Lies"]
-
 
 class Lies(NamedTuple):
     """How an operand lies: bytes from a batch, a head and a token to the next.

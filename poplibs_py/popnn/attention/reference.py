@@ -8,8 +8,6 @@ import numpy as np
 
 from ...formats import Floats
 
-__all__ = ["attend", "counted"]
-
 Truths = np.ndarray[Any, np.dtype[np.bool_]]
 
 

@@ -22,8 +22,6 @@ from .lower import lower, several_strips
 from .modelled import attention_on
 from .params import AttentionParams, Lies
 
-__all__ = ["Heads", "How", "Taken", "asked", "logarithms", "request", "taken", "taken_like", "taken_mask", "written"]
-
 _ALLOWED = "float32, float16, bfloat16 or FP8 numbers, or a QuarterArray"
 _MASKS = "truth values, or float32, float16 or bfloat16 numbers to add"
 _FAR = 1 << 40

@@ -16,8 +16,6 @@ from .params import InferenceParams, LossParams
 from .plan import InferencePlan, LossPlan, planned_inference, planned_loss
 from .request import Checked, Taken, result_dtype, taken
 
-__all__ = ["CTCLoss", "ctc_loss", "ctc_loss_and_gradient", "plan_ctc_inference", "plan_ctc_loss"]
-
 _TYPES = ("float", "half")
 _BOUND, _DRAWS = "popnn.ctc.bound:", "testing.ctc_calls:"
 

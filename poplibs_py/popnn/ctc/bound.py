@@ -17,8 +17,6 @@ from ...formats import FP32, Floats, Format, format_of
 from ...formats.bounds import Ball, gamma
 from .reference import class_numbers, log_probabilities, sequence
 
-__all__ = ["ctc_loss_and_gradient_bound", "ctc_loss_bound", "legible", "step_errors"]
-
 LEAST, MOST = 2.0**20, 2.0**7
 """How far below and above 0 kernels take a logarithm for that of a probability: kernels/ctc/wide.h."""
 

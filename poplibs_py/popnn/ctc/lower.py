@@ -13,8 +13,6 @@ from ...ops.one_kernel import OneKernel
 from ...program import Segment, host_program, shares_of, spread, threads_for
 from .params import HostLossParams
 
-__all__ = ["STEP", "in_steps", "lower", "scratch_bytes"]
-
 _ITEM = dtype_of("pop_ctc_item")
 STEP = 16  # POP_STEP of kernels/ctc/rows.h
 _THREAD_WORK = 1 << 16  # states and classes that are worth a thread

@@ -10,9 +10,6 @@ from ...popops.model import TYPE_BYTES
 from ...target import Target
 from .params import LossParams
 
-__all__ = ["EXCHANGE", "FREE", "LossSplit", "loss_bytes", "loss_cycles", "rank_cycles", "recursion_cycles",
-           "reduce_cycles", "update_cycles"]
-
 FREE = ("CTCGenerateCopyCandidates", "CTCGenerateExtendCandidates", "CTCGenerateOutput", "CTCMergeCandidates",
         "CTCRemapLabels", "CTCSelectCopyCandidates", "CTCSelectExtendCandidates")
 """Vertices that PopNN counts as nothing."""

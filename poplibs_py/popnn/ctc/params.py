@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from ...errors import bad_argument, flag, one_of, whole
 from ...formats import Format
 
-__all__ = ["HostLossParams", "InferenceParams", "LossParams"]
-
 _MOST, _MOST_ELEMENTS = 1 << 31, 1 << 40
 _TYPES = ("float", "half")
 

@@ -18,8 +18,6 @@ from ...target import Target
 from .model import EXCHANGE, LossSplit, loss_bytes, loss_cycles, rank_cycles, reduce_cycles, update_cycles
 from .params import InferenceParams, LossParams
 
-__all__ = ["InferencePlan", "LossPlan", "SortStage", "planned_inference", "planned_loss"]
-
 _DEFAULT = Memory(POPLIBS_PROPORTION)
 _MOST_EXTENDED = 5  # beams that a vertex extends
 _FEW_CLASSES = 20  # that are sorted at once

@@ -8,8 +8,6 @@ import numpy as np
 
 from ...formats import Floats
 
-__all__ = ["Sequence", "class_numbers", "log_probabilities", "sequence"]
-
 
 class Sequence(NamedTuple):
     """Of one sequence: minus the log-probability of its labels, and how probable each class is at each step.

@@ -15,8 +15,6 @@ from ...target.host_memory import check_memory
 from .lower import lower, scratch_bytes
 from .params import HostLossParams
 
-__all__ = ["Checked", "Taken", "checked_lengths", "lengths", "probabilities", "result_dtype", "row_strides", "taken"]
-
 FORMATS = (FP32, FP16, BF16)
 REDUCTIONS = ("none", "sum", "mean")
 _ALLOWED = "float32, float16 or bfloat16 numbers"

@@ -20,8 +20,6 @@ from ..ctc.request import lengths, probabilities, result_dtype, row_strides
 from .lower import DecoderParams, lower, scratch_bytes, state_bytes
 from .search import Decoding
 
-__all__ = ["CTCPaths", "ctc_beam_search_decoder", "ctc_greedy_decoder"]
-
 _BOUND, _DRAWS = "popnn.ctc_infer.bound:", "testing.ctc_calls:"
 _MOST_BEAMS, _MOST_CANDIDATES = 1 << 16, 1 << 31
 

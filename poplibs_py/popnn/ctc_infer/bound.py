@@ -18,8 +18,6 @@ from ..ctc.bound import LEAST, MOST, legible, step_errors
 from ..ctc.reference import class_numbers, log_probabilities
 from .reference import beam_search, best_path
 
-__all__ = ["ctc_beam_search_decoder_bound", "ctc_greedy_decoder_bound"]
-
 _U = FP32.unit_roundoff
 _STEP, _SCORE, _SLACK = 5 * _U, 16 * _U, 1.01
 

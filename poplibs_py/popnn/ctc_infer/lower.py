@@ -15,8 +15,6 @@ from ...ops.one_kernel import OneKernel
 from ...program import Segment, host_program, shares_of, spread, threads_for
 from ..ctc.lower import STEP, in_steps
 
-__all__ = ["DecoderParams", "lower", "nodes_of", "scratch_bytes", "state_bytes"]
-
 _ITEM = dtype_of("pop_ctc_search")
 _HEAD = 64  # search_head of kernels/ctc/beams.h
 _THREAD_WORK = 1 << 15  # classes and beams, of all steps, that are worth a thread

@@ -10,8 +10,6 @@ import numpy as np
 
 from ...formats import Floats
 
-__all__ = ["Decoded", "beam_search", "best_path"]
-
 Prefix = tuple[int, ...]
 
 

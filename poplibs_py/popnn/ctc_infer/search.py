@@ -13,8 +13,6 @@ from ...ops.one_kernel import OneKernel
 from ..ctc.request import checked_lengths
 from .lower import nodes_of, state_bytes
 
-__all__ = ["Decoding"]
-
 _MOST = 128  # POP_MOST_LOG of kernels/ctc/wide.h
 _HEAD, _BEAMS_AT = 64, 16  # search_head of kernels/ctc/beams.h: its size, and where it counts the beams
 

@@ -19,9 +19,6 @@ from .params import PoolParams
 from .plan import PoolPlan, planned
 from .request import OPS, checked_places, images, lacking_of, placed, pooled, taken, windows_asked
 
-__all__ = ["MaxPlaces", "max_pool_with_indices", "plan_pooling", "pool", "pool_indices_gradient",
-           "pool_input_gradient"]
-
 _BOUND, _DRAWS = "popnn.pooling.bound:", "testing.pool_calls:"
 
 

@@ -17,8 +17,6 @@ from ...popops.bound import finished, numbers
 from .field import Window, divisors, starts
 from .request import Images, images, windows_asked
 
-__all__ = ["max_pool_with_indices_bound", "pool_bound", "pool_indices_gradient_bound", "pool_input_gradient_bound"]
-
 
 class Fields:
     """The windows of a call as places of a field in C order: the elements of each, and whether they are there."""

@@ -11,8 +11,6 @@ import numpy as np
 from ...errors import bad_argument, flag, whole
 from ...formats import Array
 
-__all__ = ["Pairs", "Window", "adaptive_windows", "divisors", "held", "is_whole", "starts", "whole_field", "windows_of"]
-
 _MOST, _MOST_PAIRS = (1 << 31) - 1, 1 << 26
 
 

@@ -18,8 +18,6 @@ from ...ops.one_kernel import OneKernel, shared
 from ...program import ComputeSet, Program, threads_for
 from .field import Window, divisors, held
 
-__all__ = ["Lies", "PoolCall", "fill_operand", "lower"]
-
 _AXIS, _SEGMENT, _PHASE, _SPEC, _ITEM = (dtype_of(f"pop_pool{part}") for part in
                                          ("_axis", "_segment", "_phase", "", "_item"))
 _NEAREST = numbers_of("rounding")["nearest-even"]

@@ -12,8 +12,6 @@ from ...popops.model import vector_of
 from ...target import Target
 from .params import PoolParams
 
-__all__ = ["least_cycles_of", "planned_cycles", "pool_vertex_cycles"]
-
 _LIST = 5  # cycles to find the length of a list
 
 

@@ -19,8 +19,6 @@ from .params import PoolParams
 from .plan import planned
 from .request import Images
 
-__all__ = ["pooled_on"]
-
 
 def pooled_on(op: str, target: Target | str | None, kind: str, shape: Images, windows: tuple[Window, ...],
               include: bool, operands: Sequence[Operand], receiver: Receiver, *,

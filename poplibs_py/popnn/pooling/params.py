@@ -8,8 +8,6 @@ from typing import Any
 
 from ...errors import bad_argument, bad_type, one_of, whole
 
-__all__ = ["PoolParams"]
-
 _MOST, _MOST_STEPS = 1 << 31, 1 << 44
 
 

@@ -15,8 +15,6 @@ from ...target import Target, linear_mapping
 from .params import PoolParams
 from .search import MOST_LOADS, Form, PoolPartition, best_split, form_of, received_bytes
 
-__all__ = ["PoolPlan", "planned"]
-
 _PREFERRED = {("max", "half"): 16, ("max", "float"): 8, ("sum", "half"): 16, ("sum", "float"): 4,
               ("avg", "half"): 16, ("avg", "float"): 4}
 """Channels of a group that PopLibs would rather have."""

@@ -19,9 +19,6 @@ from ...target import Target
 from .field import Window, adaptive_windows, is_whole, whole_field, windows_of
 from .lower import Lies, PoolCall, lower
 
-__all__ = ["LAYOUTS", "OPS", "Images", "checked_places", "images", "lacking_of", "placed", "pooled", "taken",
-           "windows_asked"]
-
 LAYOUTS = ("NCHW", "NHWC")
 """Orders of axes: HW stands for all dimensions of the field."""
 

@@ -15,8 +15,6 @@ from ...target import Target
 from .model import least_cycles_of, planned_cycles
 from .params import PoolParams
 
-__all__ = ["MOST_LOADS", "Form", "PoolPartition", "best_split", "form_of", "received_bytes"]
-
 MOST_LOADS = 8
 """Of a group of channels."""
 

@@ -17,8 +17,6 @@ from .options import EmbeddingOptions
 from .params import TYPES, EmbeddingParams
 from .plan import EmbeddingPlan, planned
 
-__all__ = ["plan_embedding"]
-
 _UPDATED = ("float", "half", "int", "unsigned int")
 
 

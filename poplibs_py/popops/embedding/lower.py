@@ -14,8 +14,6 @@ from .._slices import Axis, Component, SliceParams, Window, check_bytes, lower, 
 from .options import EmbeddingOptions
 from .params import EmbeddingParams
 
-__all__ = ["UPDATES", "HostEmbeddingPlan", "plan_host"]
-
 UPDATES = {"add": "add", "mul": "mul", "max": "max", "none": "set"}
 """What an update does, by PopLibs' ``operationForUpdate``."""
 

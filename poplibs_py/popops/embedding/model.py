@@ -25,8 +25,6 @@ from ..slice_model import multi_slice_cycles, multi_update_op_cycles
 from .options import EmbeddingOptions
 from .params import EmbeddingParams
 
-__all__ = ["EmbeddingModel", "Partition"]
-
 _ATOM = 8  # bytes that a tile reads at once
 _LEAST_INDICES = 32  # on a tile
 

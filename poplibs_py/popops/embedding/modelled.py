@@ -14,8 +14,6 @@ from ..tile_plan import Step, TilePlan, TileWork, memory_of
 from .model import EmbeddingModel
 from .plan import EmbeddingPlan
 
-__all__ = ["tiled"]
-
 _INDEX_BYTES = 4
 
 

@@ -10,8 +10,6 @@ from ...errors import bad_argument, bad_option, bad_type, flag, one_of, whole
 from ...ops import parsed
 from ...planner import Memory
 
-__all__ = ["EmbeddingOptions"]
-
 _KEYS: dict[str, str | None] = {
     "availableMemoryProportion": "available_memory_proportion",
     "usedForSlice": "used_for_slice",

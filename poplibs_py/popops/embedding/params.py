@@ -9,8 +9,6 @@ from ...formats import FORMATS
 from ...target.types import INTEGER_WORDS
 from ..model import TYPE_BYTES
 
-__all__ = ["HOST_TYPES", "TYPES", "EmbeddingParams"]
-
 TYPES = tuple(name for name, size in TYPE_BYTES.items() if size <= 4 and name != "quarter")
 """PopLibs' types of tables."""
 

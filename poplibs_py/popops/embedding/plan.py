@@ -15,8 +15,6 @@ from .options import EmbeddingOptions
 from .params import EmbeddingParams
 from .search import least_cycles
 
-__all__ = ["EmbeddingPlan", "planned"]
-
 _INDEX_GRAIN = 2
 _SLICED_DIMENSION, _ROWS_DIMENSION = 0, 1
 

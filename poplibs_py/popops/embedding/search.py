@@ -13,8 +13,6 @@ import numpy as np
 from ...planner.partitions import Ints, choices_within, least_splits
 from .model import EmbeddingModel, Partition
 
-__all__ = ["Found", "least_cycles"]
-
 _AT_ONCE = 4096
 
 

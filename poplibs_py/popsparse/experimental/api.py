@@ -27,8 +27,6 @@ from .options import BsMatmulOptions
 from .params import BsMatmulParams
 from .plan import BsMatmulPlan, plan_product
 
-__all__ = ["bs_matmul", "bs_matmul_sampled", "plan_bs_matmul", "plan_bs_matmul_sampled"]
-
 
 @sparse_op("experimental.bs_matmul", "popsparse::experimental::bsMatMul", "experimental.bound:bs_matmul_bound",
            "bs_matmul_calls")

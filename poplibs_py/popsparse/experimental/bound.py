@@ -18,8 +18,6 @@ from ..tile_bound import modelled_ball, sampled_ball
 from .options import BsMatmulOptions
 from .params import GRAIN
 
-__all__ = ["bs_matmul_bound", "bs_matmul_sampled_bound"]
-
 
 def bs_matmul_bound(x: Any, w: BlockSparseMatrix, *, out: Any = None, out_dtype: object = None,
                     options: Mapping[str, Any] | None = None, target: Any = None) -> Ball:

@@ -14,8 +14,6 @@ from ..tile_samples import TileSamples, lower_samples
 from ..tiles import TileBlocks, lower_tiles
 from .plan import BsMatmulPlan
 
-__all__ = ["lower"]
-
 
 @lru_cache(maxsize=8)
 def lower(plan: BsMatmulPlan, transposed: bool, one: DenseLayout, other: DenseLayout) -> Executable:

@@ -8,8 +8,6 @@ import numpy as np
 
 from ...formats import Array
 
-__all__ = ["balance_of", "grid_of", "run_tiles", "strip_tiles"]
-
 
 def strip_tiles(counts: Array, tiles: int) -> Array:
     """Return the tile of each block, column by column: PopLibs' ``strip``.

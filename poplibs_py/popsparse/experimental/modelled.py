@@ -25,8 +25,6 @@ from .options import BsMatmulOptions
 from .params import GRAIN, BsMatmulParams
 from .plan import BsMatmulPlan, plan_product
 
-__all__ = ["interpret_product", "interpret_sampled", "lacks", "product_request", "samples_request"]
-
 
 def lacks(w: Any, operands: tuple[Any, ...], how: Epilogue, masks: tuple[str, ...] = ()) -> str:
     """Return what of a product no vertex of PopLibs does, in words; an empty string if they do it all."""

@@ -6,8 +6,6 @@ import dataclasses
 
 from ...ops.planner_options import PlannerOptions, at_least_zero, count, option, positive, type_option, word
 
-__all__ = ["BsMatmulOptions"]
-
 
 @dataclasses.dataclass(frozen=True)
 class BsMatmulOptions(PlannerOptions):

@@ -7,8 +7,6 @@ import dataclasses
 from ...errors import bad_argument, flag, instance, one_of, whole
 from ..pattern import BlockPattern
 
-__all__ = ["GRAIN", "BsMatmulParams"]
-
 GRAIN = {"half": 16, "float": 8}
 """What sides of blocks, and the dense extents of a product, are multiples of."""
 

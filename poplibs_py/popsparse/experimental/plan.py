@@ -23,8 +23,6 @@ from .model import balance_of, grid_of, run_tiles, strip_tiles
 from .options import BsMatmulOptions
 from .params import GRAIN, BsMatmulParams
 
-__all__ = ["BsMatmulPlan", "plan_product"]
-
 
 @dataclass(frozen=True)
 class BsMatmulPlan(Explained):

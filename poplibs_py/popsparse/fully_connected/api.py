@@ -21,8 +21,6 @@ from .options import FullyConnectedOptions
 from .params import FullyConnectedParams
 from .plan import FullyConnectedPlan
 
-__all__ = ["NoLayerPlanError", "plan_fully_connected", "plan_quietly"]
-
 _PASSES = (("Fwd", FORWARD_PHASES), ("GradA", GRAD_A_PHASES), ("GradW", GRAD_W_PHASES))
 
 Key = tuple[bool, int, int]

@@ -14,8 +14,6 @@ from .api import partials_in_use
 from .options import FullyConnectedOptions
 from .params import FullyConnectedParams
 
-__all__ = ["dynamic_ball", "gradient_ball"]
-
 
 def dynamic_ball(w: BlockSparseMatrix, x: Any, options: Mapping[str, Any] | None) -> Ball:
     """Return exact results and radii of ``W X`` on a modelled machine, for every plan of it.

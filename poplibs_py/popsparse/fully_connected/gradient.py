@@ -24,8 +24,6 @@ from .lower import blocks_of, overflow_of
 from .modelled import grouped, partitioned, plan_of_call
 from .plan import FullyConnectedPlan
 
-__all__ = ["exchange_steps", "gradient_request", "interpret_gradient", "tile_loads", "tile_samples"]
-
 
 def exchange_steps(groups: Sequence[SparsityData]) -> tuple[int, int, int]:
     """Return how often buckets, or the dense operands, move by one part along x, y and z.

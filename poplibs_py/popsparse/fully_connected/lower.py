@@ -16,8 +16,6 @@ from ..operands import DenseLayout
 from ..partitioner import SparsityData
 from ..tiles import ColumnPart, Split, TileBlocks, lower_tiles
 
-__all__ = ["blocks_of", "lower", "overflow_of", "propagation_steps", "tile_blocks"]
-
 
 def overflow_of(groups: Sequence[SparsityData]) -> tuple[int, int, int]:
     """Return how many steps the buckets of all groups travel along x, y and z: those of the groups that go furthest."""

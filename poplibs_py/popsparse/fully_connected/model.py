@@ -16,8 +16,6 @@ from ._model import Model
 from .options import FullyConnectedOptions
 from .params import FullyConnectedParams
 
-__all__ = ["Candidate", "candidates", "make_model"]
-
 _VERTICES = ("Forward", "GradA", "Transpose", "ForwardAMPBlock", "TransposeAMPBlock", "GradW", "GradWBlock",
              "GradWAMPBlock")  # in the order of cycles.pxi
 _AMP_BATCH = {"float": 8, "half": 16}

@@ -25,8 +25,6 @@ from .plan import FullyConnectedPlan
 
 Forms = tuple[Form, Form, Form]
 
-__all__ = ["dynamic_request", "grouped", "interpret_dynamic", "lacks", "partitioned", "plan_of_call"]
-
 
 def lacks(w: Any, operands: tuple[Any, ...], out: Any, out_dtype: Any, bias: Any = None, activation: Any = None) -> str:
     """Return what of a dynamic product no vertex of PopLibs does: see `product_lacks`."""

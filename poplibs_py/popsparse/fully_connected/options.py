@@ -9,8 +9,6 @@ from typing import Any, ClassVar
 from ...ops.planner_options import PlannerOptions, at_least_zero, option, type_option
 from ...planner.constraints import PlanConstraints, boolean, unsigned
 
-__all__ = ["FullyConnectedConstraints", "FullyConnectedOptions"]
-
 
 class FullyConnectedConstraints(PlanConstraints):
     """What must hold of a layer's plan: PopLibs' ``planConstraints`` option.

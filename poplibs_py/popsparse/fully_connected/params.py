@@ -7,8 +7,6 @@ import math
 
 from ...errors import bad_argument, one_of, real, whole
 
-__all__ = ["FullyConnectedParams", "side_in_use"]
-
 _MOST = 2**24
 _SUPPORTED = {"half": (16, 8, 4), "float": (8, 4)}
 

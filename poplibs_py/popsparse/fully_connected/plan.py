@@ -19,8 +19,6 @@ from .model import Candidate
 from .options import FullyConnectedOptions
 from .params import FullyConnectedParams
 
-__all__ = ["FullyConnectedPlan"]
-
 Phases = dict[str, tuple[int, int]]
 
 

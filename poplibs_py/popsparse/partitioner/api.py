@@ -17,8 +17,6 @@ from ._buckets import Buckets, Encoder
 from .data import SparsityData, cut_blocks
 from .layout import BucketLayout
 
-__all__ = ["BucketOverflowError", "Partitioner", "replanned"]
-
 _MOST_OVERSIZE = 64.0
 _STEPS = 6
 

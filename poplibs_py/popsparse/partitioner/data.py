@@ -15,8 +15,6 @@ from ..pattern import BlockPattern
 from ._buckets import decode
 from .layout import BucketLayout
 
-__all__ = ["SparsityData", "cut_blocks", "join_blocks"]
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SparsityData:

@@ -10,8 +10,6 @@ import numpy as np
 from ...errors import bad_argument, flag, instance, one_of, whole
 from ...formats import Array
 
-__all__ = ["BucketLayout"]
-
 Starts = tuple[int, ...]
 
 _MOST = 2**31 - 1

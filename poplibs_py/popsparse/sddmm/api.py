@@ -34,8 +34,6 @@ from .lower import lower
 from .params import SddmmParams, contiguous_params
 from .plan import SddmmPlan, plan_sddmm
 
-__all__ = ["RUN_SAMPLED", "plan_sampled", "run_sampled", "sddmm_request"]
-
 RUN_SAMPLED = "run(w, grads, x, *, out=None)"
 
 

@@ -15,8 +15,6 @@ from ..reference import by_group, sampled
 from ..spmm.bound import check_memory, out_format_of
 from ..spmm.model import compute_format_of
 
-__all__ = ["fully_connected_sparse_grad_w_bound", "sparse_grad_w_bound", "stored_grad_w_bound"]
-
 
 def fully_connected_sparse_grad_w_bound(w: BlockSparseMatrix, grads: Array, acts: Array, *, capacity: object = None,
                                         target: Any = None, **keywords: Any) -> Ball:

@@ -16,8 +16,6 @@ from ..spmm.params import itemsize_of
 from .model import row_bytes
 from .plan import SddmmPlan
 
-__all__ = ["SAMPLE", "lower"]
-
 SAMPLE = dtype_of("pop_sample_item")
 """One part of the block rows of one group: the stored blocks of ``dY X'``."""
 

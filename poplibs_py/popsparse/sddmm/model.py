@@ -11,8 +11,6 @@ from ..plans import lines
 from ..spmm.model import compute_format_of
 from ..spmm.params import itemsize_of
 
-__all__ = ["lies_well", "row_bytes", "sampled_compute_format"]
-
 
 @lru_cache
 def sampled_compute_format(y_dtype: str, x_dtype: str) -> str:

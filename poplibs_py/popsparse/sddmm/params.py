@@ -10,8 +10,6 @@ from ...formats import Format, format_of
 from ..operands import DenseLayout, Form, check_form, laid_out
 from ..pattern import as_block_shape, as_extent, as_shape
 
-__all__ = ["SddmmParams", "checked_params", "contiguous_params"]
-
 
 @dataclass(frozen=True)
 class SddmmParams:

@@ -14,8 +14,6 @@ from ..spmm.params import itemsize_of
 from .model import lies_well, row_bytes, sampled_compute_format
 from .params import SddmmParams, checked_params
 
-__all__ = ["SddmmPlan", "plan_sddmm"]
-
 SAMPLE_CHUNK = 4096
 _ELEMENTS = 8
 _LEAST_COLUMNS = 32

@@ -16,8 +16,6 @@ from ..reference import dense_of, sampled
 from ..values import SCALE_LIMITS, as_format
 from .params import new_format
 
-__all__ = ["bs_softmax_bound", "bs_softmax_grad_bound", "softmax_call_bound", "softmax_grad_call_bound"]
-
 EXP_ERROR = 2 * FP32.unit_roundoff
 """Relative error of the kernels' exponential: 1 ulp, the contract of simd/math.h."""
 

@@ -12,8 +12,6 @@ from ...program import Executable, Segment, host_program, spread
 from .params import MASKS
 from .plan import SoftmaxPlan
 
-__all__ = ["lower"]
-
 _ITEM = dtype_of("pop_softmax_item")
 
 

@@ -10,8 +10,6 @@ from ...program import threads_for
 from ...target import Target
 from .params import SoftmaxParams
 
-__all__ = ["lanes_of", "selected", "threads_of"]
-
 WORK_FOR_A_THREAD = 1 << 16
 """Elements below which a second thread costs more than it gains."""
 

@@ -18,8 +18,6 @@ from ...target import TYPE_SIZES, Target
 from ...target.types import type_of
 from ..pattern import BlockPattern
 
-__all__ = ["SoftmaxTiles", "lacks", "wholly_masked"]
-
 
 @dataclass(frozen=True)
 class SoftmaxTiles(Explained):

@@ -12,8 +12,6 @@ from ...kernels.records import numbers_of
 from ..pattern import BlockPattern, as_block_shape, as_extent, as_shape, room_for
 from ..values import SCALE_LIMITS, as_format, as_scale
 
-__all__ = ["MASKS", "SoftmaxParams", "check_masks", "checked_params", "default_scale", "new_format"]
-
 MASKS = tuple(numbers_of("mask"))
 """PopLibs' ``SubBlockMask``, in the order of the kernels' numbers."""
 

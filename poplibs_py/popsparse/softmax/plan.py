@@ -11,8 +11,6 @@ from ..plans import KernelPlan, lines
 from .model import lanes_of, selected, threads_of
 from .params import SoftmaxParams, checked_params
 
-__all__ = ["SoftmaxPlan", "plan_softmax"]
-
 
 @dataclass(frozen=True)
 class SoftmaxPlan(KernelPlan):

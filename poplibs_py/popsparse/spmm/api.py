@@ -44,8 +44,6 @@ from .params import PLAIN, BiasLayout, Forms, SpmmParams, contiguous_params
 from .plan import SparsePlan, plan_spmm
 from .prepared import PreparedDense
 
-__all__ = ["RUN_PRODUCT", "Epilogue", "plan_product", "run_product", "spmm_request"]
-
 RUN_PRODUCT = "run(w, x, *, out=None, bias=None)"
 
 

@@ -27,18 +27,6 @@ from ..reference import by_group, dense_of, transposed
 from ..static_matmul.bound import static_ball
 from .model import compute_format_of
 
-__all__ = [
-    "check_memory",
-    "dense_sparse_matmul_bound",
-    "dynamic_dense_sparse_matmul_bound",
-    "dynamic_sparse_dense_matmul_bound",
-    "fully_connected_fwd_bound",
-    "fully_connected_grad_a_bound",
-    "most_terms",
-    "out_format_of",
-    "sparse_dense_matmul_bound",
-]
-
 _SPLIT_PASSES = 4
 _MEMORY = ("available_memory_proportion", "strict_memory", "options")
 

@@ -20,8 +20,6 @@ from ..plans import lines
 from .params import BiasLayout, SpmmParams, itemsize_of
 from .plan import SparsePlan
 
-__all__ = ["MULTIPLY", "PANEL", "READY", "items_of", "lower", "lower_prepare", "ready_kernel", "run_slices"]
-
 MULTIPLY = dtype_of("pop_sparse_item")
 """One part of the block rows of one group: ``Y = W X``."""
 

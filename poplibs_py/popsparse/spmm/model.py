@@ -12,9 +12,6 @@ from ...program import threads_for
 from ...target import Target
 from .params import SpmmParams, itemsize_of
 
-__all__ = ["TILE_COLUMNS", "compute_format_of", "kernel_of", "panel_columns", "panels_pay", "prepares_pairs",
-           "reads_halves", "selected", "strip_of", "takes_pairs", "threads_of", "tiles_selected", "writes"]
-
 TILE_COLUMNS = 64
 """Columns of a strip of X for matrix units."""
 

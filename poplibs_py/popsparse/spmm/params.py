@@ -12,9 +12,6 @@ from ..operands import DenseLayout, Form, check_activation, check_form, laid_out
 from ..pattern import as_block_shape, as_extent, as_shape
 from ..values import SCALE_LIMITS
 
-__all__ = ["BACKWARD", "FORWARD", "PLAIN", "SWAPPED", "BiasLayout", "Forms", "SpmmParams", "checked_params",
-           "contiguous_params", "itemsize_of"]
-
 Forms = tuple[Form, Form, Form]
 """How callers have W, X and Y, of which op(W) X is the product."""
 

@@ -25,8 +25,6 @@ from .model import (
 )
 from .params import SpmmParams, checked_params, itemsize_of
 
-__all__ = ["SparsePlan", "plan_spmm"]
-
 _CHUNK_BYTES = 1 << 15
 _ALIGNMENT = 64
 _ELEMENT_COLUMNS = 64

@@ -27,8 +27,6 @@ from .model import compute_format_of, panel_columns, prepares_pairs
 from .params import SpmmParams
 from .plan import SparsePlan, plan_spmm
 
-__all__ = ["PreparedDense", "PreparedSparse", "prepare", "prepare_dense", "product_operand"]
-
 SIDES = ("left", "right")
 _READS = 64
 

@@ -17,8 +17,6 @@ from .options import StaticOptions
 from .params import StaticParams
 from .plan import StaticPlan
 
-__all__ = ["NO_PLAN", "plan_static_matmul"]
-
 NO_PLAN = "Could not find valid partition (try increasing memory proprtion)"
 """What PopLibs says where no plan fits."""
 

@@ -13,8 +13,6 @@ from ..matrix import BlockSparseMatrix
 from ..tile_bound import modelled_ball
 from .modelled import plan_of_call
 
-__all__ = ["static_ball"]
-
 
 def static_ball(w: BlockSparseMatrix, x: Any, target: Target, options: Mapping[str, Any] | None,
                 proportion: float | None) -> Ball:

@@ -14,8 +14,6 @@ from ..tiles import ColumnPart, Split, TileBlocks, lower_tiles
 from .model import StaticModel
 from .plan import StaticPlan
 
-__all__ = ["lower", "tile_blocks"]
-
 
 @lru_cache(maxsize=8)
 def tile_blocks(plan: StaticPlan) -> TileBlocks:

@@ -23,8 +23,6 @@ from .options import StaticOptions
 from .params import BLOCKS, StaticParams
 from .plan import StaticPlan
 
-__all__ = ["interpret_static", "lacks", "plan_of_call", "static_request"]
-
 
 def lacks(w: Any, x: Any, out: Any, out_dtype: Any, bias: Any, activation: Any) -> str:
     """Return what of a static product no vertex of PopLibs does: see `product_lacks`."""

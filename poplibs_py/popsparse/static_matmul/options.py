@@ -6,8 +6,6 @@ import dataclasses
 
 from ...ops.planner_options import PlannerOptions, count, option, type_option
 
-__all__ = ["MOST_BANDS", "StaticOptions"]
-
 MOST_BANDS = 4096
 """Column bands that can be asked for."""
 

@@ -7,8 +7,6 @@ import dataclasses
 from ...errors import bad_argument, instance, one_of, whole
 from ..pattern import BlockPattern
 
-__all__ = ["BLOCKS", "StaticParams"]
-
 BLOCKS = (1, 4, 8, 16)
 """Sides of the square blocks that PopLibs has vertices for."""
 

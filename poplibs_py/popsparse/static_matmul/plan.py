@@ -19,8 +19,6 @@ from .model import StaticModel
 from .options import StaticOptions
 from .params import StaticParams
 
-__all__ = ["StaticPlan", "TileShare"]
-
 _EXCHANGES = ("exchange of dense rows", "exchange of values", "exchange of partials")
 
 

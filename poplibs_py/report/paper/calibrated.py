@@ -16,8 +16,6 @@ from ...popsparse.fully_connected import FullyConnectedPlan
 from ...popsparse.static_matmul import StaticPlan
 from ...target import TYPE_SIZES
 
-__all__ = ["CALIBRATION", "EXACT", "Calibration", "Plan", "PlanFigures", "figures_of_plan"]
-
 Plan = ConvPlan | StaticPlan | FullyConnectedPlan
 
 

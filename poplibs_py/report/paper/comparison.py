@@ -13,9 +13,6 @@ from ..sparsity.charts import break_even_density
 from .figures import METHODS, Figure, law_of_speed_up
 from .products import Cell, ModelledProducts, Rate
 
-__all__ = ["BreakEven", "Compared", "Verdict", "break_even_of_law", "break_evens", "cell_of", "cells_of",
-           "cells_of_axes", "compare", "verdict_of"]
-
 _CLEAR = 0.1
 """How far from 1 a speed-up lies that says who wins."""
 

@@ -18,8 +18,6 @@ from typing import Any
 from ...errors import bad_argument, described, one_of, real, whole
 from ...files import file_path
 
-__all__ = ["LAW", "METHODS", "PUBLISHED", "TYPES", "Figure", "law_of_speed_up", "read_figures"]
-
 TYPES = ("FP16", "FP32")
 METHODS = ("dense", "static_sparse", "dynamic_sparse")
 _MOST = 1 << 20

@@ -12,8 +12,6 @@ from .comparison import BreakEven, Compared, checked
 from .products import Cell, ModelledProducts
 from .tables import FIGURE_HEADS, VERDICT_HEADS, about, csv_text, figure_rows, verdict_rows
 
-__all__ = ["comparison_page"]
-
 _DENSITY = Axis("density", "log2", reciprocal, descending=True)
 _BLOCK = Axis("block size", "log2")
 _COLUMNS = Axis("n, columns of X", "log2")

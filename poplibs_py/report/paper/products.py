@@ -16,8 +16,6 @@ from ...popsparse.static_matmul import plan_static_matmul
 from ...target import Target, resolve_target
 from .calibrated import CALIBRATION, EXACT, Calibration, Plan, PlanFigures, figures_of_plan
 
-__all__ = ["Cell", "ModelledProducts", "Rate", "columns_tried"]
-
 _DATA_TYPES = {"FP16": "half", "FP32": "float"}
 
 

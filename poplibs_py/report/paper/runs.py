@@ -28,8 +28,6 @@ from ..sparsity.methods import METHODS
 from ..sparsity.record import Record
 from .calibrated import CALIBRATION, Calibration, Plan, figures_of_plan
 
-__all__ = ["MachineRuns"]
-
 _METHODS = ("dense", "static", "dynamic")
 
 

@@ -15,8 +15,6 @@ from .calibrated import Calibration
 from .comparison import BreakEven, Compared, Verdict, cell_of, checked, verdict_of
 from .products import Cell, ModelledProducts
 
-__all__ = ["COLUMNS", "about", "csv_text", "figure_rows", "summary", "verdict_rows"]
-
 COLUMNS = (*PAPER_COLUMNS, "target", "exact_flop_rate", "exact_n", "speed_up", "exact_speed_up", "source", "paper",
            "ratio", "exact_ratio")
 """The paper's columns, `flop_rate` as calibrated, `valid` whether it fits; then ours."""

@@ -17,8 +17,6 @@ from ...errors import instance
 from ...formats import Array
 from .routes import Route, to_torch
 
-__all__ = ["PASSES", "convolution_routes"]
-
 PASSES = ("forward", "data gradient", "weight gradient")
 
 

@@ -18,8 +18,6 @@ import numpy as np
 from ...errors import UnsupportedError, bad_argument
 from ...formats import format_of
 
-__all__ = ["Mkl", "MklSparse", "load_mkl"]
-
 _ROW_MAJOR = 101
 _NO_TRANSPOSE, _TRANSPOSE = 111, 112
 _SPARSE_NO_TRANSPOSE, _SPARSE_TRANSPOSE = 10, 11

@@ -16,8 +16,6 @@ from ...formats import Array, Format, format_of
 from .mkl import load_mkl
 from .versions import installed
 
-__all__ = ["Route", "dense_routes", "sparse_routes"]
-
 
 @dataclass(frozen=True)
 class Route:

@@ -12,8 +12,6 @@ from ...errors import whole
 from .mkl import load_mkl
 from .versions import installed
 
-__all__ = ["limited_threads"]
-
 _OPENBLAS_NAMES = (
     "scipy_openblas_{verb}_num_threads64_",
     "scipy_openblas_{verb}_num_threads",

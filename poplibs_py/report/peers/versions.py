@@ -9,8 +9,6 @@ from importlib.metadata import PackageNotFoundError, version
 
 from .mkl import load_mkl
 
-__all__ = ["LIBRARIES", "installed", "restraints"]
-
 LIBRARIES = ("numpy", "scipy", "mkl", "torch")
 """Every peer that the benchmarks know."""
 

@@ -23,9 +23,6 @@ from ...ops import Seed, seed_of
 from ...popsparse import BlockPattern, BlockSparseMatrix, random_matrix, random_pattern
 from ..chart import reciprocal
 
-__all__ = ["TYPES", "Axes", "Case", "PatternFile", "axes_of", "paper_axes", "quick_cases",
-           "quick_file_cases"]
-
 TYPES: dict[str, Format] = {"FP32": FP32, "BF16": BF16, "FP16": FP16, "FP8": F143}
 """Number types as the paper's file spells them, and their formats."""
 

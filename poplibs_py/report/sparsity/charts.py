@@ -13,22 +13,6 @@ from statistics import median
 from ..chart import Axis, LineChart, Series, number, reciprocal
 from .record import OURS, Record, product_name
 
-__all__ = [
-    "break_even_chart",
-    "break_even_density",
-    "by_block",
-    "by_density",
-    "by_n",
-    "file_by_block",
-    "file_by_n",
-    "file_times",
-    "fill_chart",
-    "ideal_by_block",
-    "ideal_by_density",
-    "rate_chart",
-    "short_names",
-]
-
 _DENSITY = Axis("density", "log2", reciprocal, descending=True)
 _BLOCK = Axis("block size", "log2")
 _N = Axis("n, columns of X", "log2")

@@ -11,8 +11,6 @@ from ...formats.bounds import Ball, matmul_ball
 from ...poplin.product.bound import matmul_bound
 from ...popsparse import BlockSparseMatrix
 
-__all__ = ["Check", "dense_check", "forward_check", "grad_a_check", "grad_w_check"]
-
 _SAMPLE = 16
 """Rows of a product, or blocks of a weight gradient, that are checked."""
 

@@ -17,8 +17,6 @@ from .cases import Case
 from .record import Record
 from .sweep import Sweep
 
-__all__ = ["ClusterSweep"]
-
 _PATIENCE = 30
 """Seconds to wait for a scheduler, which may be busy."""
 

@@ -8,8 +8,6 @@ from ...errors import all_of
 from ..chart import reciprocal
 from .record import Record
 
-__all__ = ["ON_MACHINE", "machine_heads", "machine_rows", "measured_here", "run_on_machine"]
-
 ON_MACHINE = "IPU"
 """The column ``device`` of a modelled machine's rows."""
 

@@ -25,8 +25,6 @@ from .cases import TYPES, Case
 from .check import Check, dense_check, forward_check, grad_a_check, grad_w_check
 from .record import OURS
 
-__all__ = ["METHODS", "Contestant", "method_contestants", "peer_contestants"]
-
 _PEER_FORMATS = TYPES | {"FP8": E4M3}  # MKL's 8-bit formats are the OCP pair
 
 

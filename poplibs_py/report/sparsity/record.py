@@ -11,20 +11,6 @@ from typing import TextIO
 
 from ...errors import all_of
 
-__all__ = [
-    "COLUMNS",
-    "LEAST_ROUNDS",
-    "OURS",
-    "PAPER_COLUMNS",
-    "Record",
-    "csv_text",
-    "fastest_route",
-    "product_name",
-    "task_of",
-    "write_header",
-    "write_rows",
-]
-
 OURS = "poplibs_py"
 """The name of this library in the column ``library``."""
 

@@ -15,8 +15,6 @@ from .machine import machine_heads, machine_rows, measured_here, run_on_machine
 from .record import COLUMNS, OURS, Record, csv_text
 from .summary import Spread, commonest_n, headline, how_it_was_run, percent, spread_of, static_rows, times
 
-__all__ = ["results_page"]
-
 _VERSUS = {
     "x_dense": "our own dense product",
     "of_ideal": "of the ideal speed-up over our dense product, which is one over the density",

@@ -13,19 +13,6 @@ from ..chart import reciprocal
 from ..conditions import Conditions
 from .record import OURS, Record, product_name
 
-__all__ = [
-    "Spread",
-    "commonest_n",
-    "commonest_shape",
-    "headline",
-    "how_it_was_run",
-    "percent",
-    "spread_of",
-    "static_rows",
-    "summary",
-    "times",
-]
-
 Row = list[str | float | None]
 
 

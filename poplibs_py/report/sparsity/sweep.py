@@ -14,8 +14,6 @@ from .cases import TYPES, Case
 from .methods import Contestant, method_contestants, peer_contestants
 from .record import LEAST_ROUNDS, OURS, Record, fastest_route, task_of
 
-__all__ = ["Sweep"]
-
 _LONGEST = 0.8
 """Seconds that all rounds of one method or route may take; a slower one has fewer rounds."""
 
