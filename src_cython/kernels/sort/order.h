@@ -43,30 +43,27 @@ static void pop_order_wide(const pop_sort *s, const char *from, uint64_t *words,
     }
 }
 
-POP_INLINE void pop_gather(const char *restrict from, int64_t stride, const uint32_t *restrict places, int64_t n,
+/* What lies at the places of words. */
+POP_INLINE void pop_gather(const char *restrict from, int64_t stride, const uint64_t *restrict words, int64_t n,
                            char *restrict to, int64_t step, int bytes)
 {
-    for (int64_t i = 0; i < n; i++) memcpy(to + i * step * bytes, from + places[i] * stride, (size_t)bytes);
+    for (int64_t i = 0; i < n; i++) memcpy(to + i * step * bytes, from + (uint32_t)words[i] * stride, (size_t)bytes);
 }
 
-static void pop_gather_any(const char *from, int64_t stride, const uint32_t *places, int64_t n, char *to, int64_t step, int bytes)
+static void pop_gather_any(const char *from, int64_t stride, const uint64_t *words, int64_t n, char *to, int64_t step, int bytes)
 {
-    if (bytes == 1) pop_gather(from, stride, places, n, to, step, 1);
-    else if (bytes == 2) pop_gather(from, stride, places, n, to, step, 2);
-    else if (bytes == 4) pop_gather(from, stride, places, n, to, step, 4);
-    else pop_gather(from, stride, places, n, to, step, 8);
+    if (bytes == 1) pop_gather(from, stride, words, n, to, step, 1);
+    else if (bytes == 2) pop_gather(from, stride, words, n, to, step, 2);
+    else if (bytes == 4) pop_gather(from, stride, words, n, to, step, 4);
+    else pop_gather(from, stride, words, n, to, step, 8);
 }
 
-/* Places of words in the order of the results; they may take the words' memory. */
-static void pop_places(const pop_sort *s, const uint64_t *restrict words, uint32_t *restrict places)
+/* Words with the best last, those that are equal in the order of their places. */
+static void pop_backwards(const uint64_t *words, int64_t k, uint64_t *to)
 {
-    if (!s->backwards) {
-        for (int64_t i = 0, k = s->k; i < k; i++) places[i] = (uint32_t)words[i];
-        return;
-    }
-    for (int64_t end = s->k, to = 0, begin; end > 0; end = begin) {
+    for (int64_t end = k, begin; end > 0; end = begin) {
         for (begin = end - 1; begin > 0 && words[begin - 1] >> 32 == words[end - 1] >> 32;) begin--;
-        for (int64_t i = begin; i < end; i++) places[to++] = (uint32_t)words[i];
+        for (int64_t i = begin; i < end; i++) *to++ = words[i];
     }
 }
 
@@ -78,27 +75,25 @@ static void pop_order_vertex(const void *work, const pop_tile *tile)
     const int64_t room = 2 * s->k + POP_SPARE, held = s->code_bytes == 8 || room >= s->n ? s->n : room + POP_CHUNK;
     uint64_t *words = (uint64_t *)(void *)tile->scratch, *tmp = words + held + 8;
     uint64_t *wide = tmp + held + 8;
-    uint32_t *places = (uint32_t *)(void *)tmp;
     for (int64_t i = item->first; i < item->first + item->count; i++) {
         const pop_sort_row row = pop_sort_row_at(s, tile->operands[0], s->others < 0 ? NULL : tile->operands[2], i);
         char *out = tile->operands[1];
         if (s->code_bytes == 8) pop_order_wide(s, row.from, words, tmp, wide);
         else pop_best_words(s, row.from, words, tmp, (uint32_t *)(void *)wide);
-        if (s->values < 0 && s->others < 0 && !s->backwards && s->out_step == 1) {
-            int64_t *to = (int64_t *)(void *)(out + s->indices) + row.out;
-            for (int64_t j = 0, k = s->k; j < k; j++) to[j] = (int64_t)(words[j] & 0xffffffffu);
-            continue;
-        }
-        pop_places(s, words, places);
+        if (s->backwards) pop_backwards(words, s->k, tmp);
+        const uint64_t *best = s->backwards ? tmp : words;
         if (s->values >= 0)
-            pop_gather_any(row.from, s->stride, places, s->k, out + s->values + row.out * s->code_bytes, s->out_step, s->code_bytes);
+            pop_gather_any(row.from, s->stride, best, s->k, out + s->values + row.out * s->code_bytes, s->out_step, s->code_bytes);
         if (s->others >= 0)
-            pop_gather_any(row.other, s->other_stride, places, s->k, out + s->others + row.out * s->other_bytes, s->out_step,
+            pop_gather_any(row.other, s->other_stride, best, s->k, out + s->others + row.out * s->other_bytes, s->out_step,
                            s->other_bytes);
         if (s->indices >= 0) {
             int64_t *to = (int64_t *)(void *)(out + s->indices) + row.out;
             const int64_t step = s->out_step;
-            for (int64_t j = 0, k = s->k; j < k; j++) to[j * step] = places[j];
+            if (step == 1)
+                for (int64_t j = 0, k = s->k; j < k; j++) to[j] = (int64_t)(uint32_t)best[j];
+            else
+                for (int64_t j = 0, k = s->k; j < k; j++) to[j * step] = (int64_t)(uint32_t)best[j];
         }
     }
 }
