@@ -152,6 +152,21 @@ def test_the_best_few_of_rows_are_the_first_of_their_order(kinds, n, k):
         np.testing.assert_array_equal(best.values, np.take_along_axis(x, order, 1))
 
 
+@pytest.mark.parametrize("kind", [FP32, FP16, BF16, F143, np.dtype("uint16"), np.dtype("int32")], ids=str)
+@pytest.mark.parametrize("few", [False, True])
+def test_the_best_of_rows_of_any_length_are_the_first_of_their_order(kind, few):
+    """Rows of no line and of many, with ends that fill none; of blocks of one line and of several; dropped words."""
+    for n in (31, 66, 129, 511, 1000, 20011):
+        x = numbers(kind, (3, n), n, few)
+        x[1] = np.sort(x[1])
+        for y in (x, np.repeat(x, 2, 1)[:, ::2]):
+            for largest in (True, False):
+                order = popops.argsort(y, 1, descending=largest)
+                for k in {1, 10, 24, min(n, 700)}:
+                    np.testing.assert_array_equal(popops.top_k_with_permutation(y, k, largest=largest).indices,
+                                                  order[:, :k])
+
+
 @pytest.mark.parametrize("level", LEVELS)
 def test_levels_give_the_same_bits(level, monkeypatch):
     operands = [numbers(kind, (2, n), few=few) for kind in (FP32, FP16, F143, np.dtype(np.int64))
@@ -162,7 +177,8 @@ def test_levels_give_the_same_bits(level, monkeypatch):
             next(k for k in kernels(family) if (k.level, k.op) == (level, op)), ()))
         _order.lower.cache_clear()
         return [bits(made) for x in operands for made in (
-            popops.sort(x), popops.argsort(x), popops.top_k_with_permutation(x, 20), popops.sort_key_value(x, x),
+            popops.sort(x), popops.argsort(x), *(popops.top_k_with_permutation(x, k) for k in (1, 20)),
+            popops.top_k_with_permutation(x, 20, largest=False), popops.sort_key_value(x, x),
             popops.argpartition(x, 11))]
 
     forget_calls()
