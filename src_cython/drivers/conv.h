@@ -146,6 +146,23 @@ static void pop_conv_stage(const pop_conv_window *v, const char *from, char *to)
     } while (pop_conv_next(at, v->low, v->extent, last));
 }
 
+/* FP32 numbers that are BF16 values to words of two, of n numbers each: theirs, and those of the element `apart` bytes on. */
+static void pop_conv_join(char *element, int64_t apart, int64_t n)
+{
+    uint32_t *restrict words = (uint32_t *)(void *)element;
+    const uint32_t *restrict others = (const uint32_t *)(const void *)(element + apart);
+    for (int64_t i = 0; i < n; i++) words[i] = words[i] >> 16 | (others[i] & 0xffff0000u);
+}
+
+/* The elements of a window in scratch, every `every`-th of a line, with those `step` further on. */
+static void pop_conv_join_lines(const int64_t *extent, int64_t rank, int64_t pitch, int64_t every, int64_t step, char *at)
+{
+    int64_t lines = 1;
+    for (int64_t d = 0; d + 1 < rank; d++) lines *= extent[d];
+    for (int64_t line = 0; line < lines; line++, at += extent[rank - 1] * pitch)
+        for (int64_t i = 0; i + step < extent[rank - 1]; i += every) pop_conv_join(at + i * pitch, step * pitch, pitch / 4);
+}
+
 /* Bytes from an element to the next in each dimension of a window in scratch. */
 POP_INLINE void pop_conv_strides(int64_t rank, const int64_t *extent, int64_t pitch, int64_t *stride)
 {
@@ -183,6 +200,8 @@ static void pop_conv_take_x(pop_conv_walk *w, const char *image)
     const pop_conv_window v = {p, &p->x, p->rank, w->groups, w->item->blocks, w->low, w->extent, end, strides,
                                w->tile->scratch + p->room_at};
     pop_conv_stage(&v, image, w->tile->scratch + p->x.at);
+    if (p->over_taps && p->pairs)
+        pop_conv_join_lines(w->extent, p->rank, p->x.pitch, 1, p->dims[p->rank - 1].tap_step, w->tile->scratch + p->x.at);
 }
 
 POP_INLINE void pop_conv_gather_of(int64_t item, const char *from, const int64_t *taps, int64_t inner, int64_t step,
@@ -470,6 +489,7 @@ static const char *pop_conv_take_deltas(pop_conv_walk *w, const char *image, int
     const pop_conv_window v = {p, &p->w, p->rank, w->groups, w->item->blocks, box->first, box->count, end, strides,
                                w->tile->scratch + p->room_at};
     pop_conv_stage(&v, image, w->tile->scratch + p->w.at);
+    if (p->pairs) pop_conv_join_lines(box->count, p->rank, p->w.pitch, 2, 1, w->tile->scratch + p->w.at);
     return w->tile->scratch + p->w.at;
 }
 
@@ -503,9 +523,9 @@ static void pop_conv_taps(pop_conv_walk *w, const char *x_image, const char *w_i
     const char *deltas = pop_conv_take_deltas(w, w_image, stride);
     pop_conv_sums_at(w, x, out);
     b->x_at = x_at, b->w_at = w_at;
-    b->steps = w->box->count[last];
-    b->x_step = p->dims[last].tap_step * w->stride[last];
-    b->w_step = stride[last];
+    b->steps = w->box->count[last] >> p->pairs;
+    b->x_step = p->dims[last].tap_step * w->stride[last] << p->pairs;
+    b->w_step = stride[last] << p->pairs;
     b->runs = 0;
     memcpy(at, w->box->first, sizeof at);
     do {

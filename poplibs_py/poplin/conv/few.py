@@ -179,14 +179,15 @@ class FewPlan(PhasePlan):
     def x(self) -> Side:
         """The images as they are decoded."""
         x, p = self.call.x, self.call.params
-        if self.pairs:  # words of two channels
+        if self.pairs and not self.over_taps:  # words of two channels
             return Side(FP32, 0, x.group, FP32.itemsize, p.in_channels // 2, p.in_channels // 2, self.together)
         inner, step = (p.batch, x.row) if self.over_taps else (p.in_channels, x.channel)
         return Side(x.format, x.scale, x.group, step, inner, inner, self.together)
 
     @property
     def pairs(self) -> bool:
-        """Whether BF16 numbers are multiplied as such, those of two input channels at once."""
+        """Whether BF16 numbers are multiplied as such, two at once: of neighbouring taps where those are many, else of
+        two input channels."""
         return (self.kernel.op, self.kernel.formats) == ("convolve", BF16.name)
 
     @property
@@ -392,6 +393,8 @@ def plan_few(call: ConvCall, parts: tuple[Part, ...], options: GemmOptions, epil
         cost = sum(plan.window(box) for box in plan.boxes if not box.in_place) * _pieces(plan)
         if cost < least:
             best, least = plan, cost
+    if best and _in_tap_pairs(best):
+        best = replace(best, selection=select("conv", "convolve", BF16.name))
     return best and _shared(best)
 
 
@@ -423,6 +426,17 @@ def _in_pairs(call: ConvCall, options: GemmOptions) -> bool:
     """Whether BF16 numbers of two input channels may be multiplied at once here."""
     lies_so = call.x.channel == BF16.itemsize and call.params.in_channels % 2 == 0
     return call.x.format == BF16 and lies_so and on_units(BF16, call.weights.format, options)
+
+
+def _in_tap_pairs(plan: FewPlan) -> bool:
+    """Whether BF16 numbers of neighbouring taps may be multiplied at once here: every box has an even number of them.
+
+    Joining them costs more than it gains where a number has one product for each kernel element, as depthwise.
+    """
+    x, deltas = plan.call.x.format, plan.call.weights.format
+    if not plan.over_taps or plan.together == LANES or x != BF16 or not on_units(BF16, deltas, plan.options):
+        return False
+    return plan.dims[-1].tap_step > 0 and all(box.count[-1] % 2 == 0 and not box.in_place for box in plan.boxes)
 
 
 def _in_row_pairs(draft: FewPlan, options: GemmOptions) -> bool:

@@ -25,6 +25,7 @@ from poplibs_py.poplin.conv.params import ConvCall
 from poplibs_py.poplin.conv.plan import plan_call
 from poplibs_py.poplin.gemm.options import GemmOptions
 from poplibs_py.poplin.gemm.plan import Epilogue
+from poplibs_py.poplin.gemm.search import on_units
 from poplibs_py.poplin.tile_conv import Axis, ConvParams, FieldTransform, OutputTransform
 from poplibs_py.program import guard_arenas, memory_in_use, memory_peak
 from poplibs_py.target import Target
@@ -126,6 +127,10 @@ def guarded(made, *operands) -> None:
 @example(params(3, 32, 1, 15, 7, 2, 3), "weight gradient", (FP16, FP32), ("first",) * 3, 0, 1)
 @example(params(4, 24, 3, 9, 3, 1, 1), "weight gradient", (FP32, FP32), ("last",) * 3, 0, 1)
 @example(params(1, 1, 16, 5, 2, ndim=4, batch=1), "forward", (FP32, FP32), ("first",) * 3, 0, 1)
+@example(params(8, 8, 3, 8, 3, 1, 1), "weight gradient", (BF16, BF16), ("last",) * 3, 0, 1)  # pairs of neighbours
+@example(params(4, 6, 5, 16, 3, 2, 1), "weight gradient", (BF16, BF16), ("first",) * 3, 0, 1)
+@example(params(1, 1, 48, 11, 5, 1, 2), "forward", (BF16, BF16), ("last",) * 3, 0, 1)  # pairs of rows
+@example(params(1, 1, 32, 8, 3, 2, 1, ndim=3), "input gradient", (BF16, F143), ("last",) * 3, 0, 1)
 def test_whole_numbers_give_the_exact_sums_to_the_bit(p, which, formats, layouts, seed, threads):
     held, names = whole_numbers(p, seed), OPERANDS[which]
     a, b = (laid(held[name], layout, f.dtype) for name, layout, f in zip(names, layouts, formats, strict=False))
@@ -144,6 +149,7 @@ def test_whole_numbers_give_the_exact_sums_to_the_bit(p, which, formats, layouts
     ((1, 1, 48, 14, 3, 1, 1), "last", FP32), ((1, 1, 32, 14, 5, 2, 2), "first", FP32),
     ((4, 4, 8, 9, 3, 1, 1), "last", FP16), ((8, 4, 5, 9, 3, 1, 1), "first", BF16),
     ((16, 16, 2, 9, 3, 1, 1), "last", FP32), ((3, 5, 4, 8, 3, 1, 1), "gap", F143),
+    ((16, 16, 2, 8, 3, 1, 1), "last", BF16), ((1, 1, 32, 17, 3, 1, 1), "last", BF16),
 ])  # fmt: skip
 def test_results_are_within_the_bound_of_one_chain_of_sums(which, shape, layout, fmt):
     p, names = params(*shape), OPERANDS[which]
@@ -301,6 +307,17 @@ def test_the_plan_says_which_method_and_why():
     assert found.decisions["method"].startswith("lanes side by side: 4 to 4 channels in a group are few")
     assert found.decisions["lanes"] == f"{LANES}, 100% used: 4 groups of 4"
     assert found.chosen.name in found.decisions["kernel"]
+
+
+@pytest.mark.skipif(not on_units(BF16, BF16, GemmOptions()), reason="no kernels of BF16 products here")
+@pytest.mark.parametrize(("shape", "which", "field"), [
+    ((8, 8, 4, 8, 3, 1, 1), "weight gradient", "pairs"), ((8, 8, 4, 8, 3, 1, 1), "forward", "pairs"),
+    ((1, 1, 16, 9, 3, 1, 1), "forward", "row_pairs"), ((1, 1, 16, 8, 3, 2, 1), "input gradient", "row_pairs"),
+])  # fmt: skip
+def test_numbers_of_bf16_are_multiplied_two_at_once(shape, which, field):
+    p, names = params(*shape), OPERANDS[which]
+    a, b, out = (laid(np.zeros(shapes(p)[name]), "last", BF16.dtype) for name in names)
+    assert any(getattr(one, field) for one in lowered(p, which, a, b, out).plan.products)
 
 
 def test_dense_convolutions_stay_products_of_matrices():
