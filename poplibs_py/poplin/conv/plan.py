@@ -137,6 +137,19 @@ class HostConvPlan(Explained):
         return all(plan.fits for plan in self.products)
 
     @property
+    def _method(self) -> str:
+        """How it is computed, in words."""
+        way = self.transformed or self.overlap or self._largest
+        if not isinstance(way, GemmPlan):
+            return way.method
+        if way.by_taps:
+            reads = "decoded once for all" if way.window_bytes else "read where they lie"
+            return f"a product of matrices for each kernel element, images {reads}"
+        sides = ("images", way.product.a), ("weights", way.product.b)
+        gathered = " and ".join(name for name, x in sides if x.field)
+        return "a product of matrices" + (f", {gathered} gathered while they are packed" if gathered else "")
+
+    @property
     def problem(self) -> str:
         """What is computed, in words."""
         p, call = self.call.params, self.call
@@ -152,7 +165,7 @@ class HostConvPlan(Explained):
     def explain(self) -> Explanation:
         """Return what was decided, and the kernels that were considered."""
         inner = self._largest.explain()
-        decisions = {"method": (self.transformed or self.overlap or self._largest).method}
+        decisions = {"method": self._method}
         if isinstance(self.winograd, str):
             decisions["winograd"] = f"not taken: {self.winograd}"
         if self.transformed:

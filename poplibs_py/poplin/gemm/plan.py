@@ -180,16 +180,6 @@ class GemmPlan(Scratched):
         return 4 // self.compute_format.itemsize
 
     @property
-    def method(self) -> str:
-        """What it is of a convolution, whose images A is and whose weights B, in words."""
-        if self.by_taps:
-            reads = "decoded once for all" if self.window_bytes else "read where they lie"
-            return f"a product of matrices for each kernel element, images {reads}"
-        sides = ("images", self.product.a), ("weights", self.product.b)
-        gathered = " and ".join(name for name, x in sides if x.field)
-        return "a product of matrices" + (f", {gathered} gathered while they are packed" if gathered else "")
-
-    @property
     def by_taps(self) -> bool:
         """Whether A is a field that is read where it lies, tap by tap."""
         return self.a_mode == Mode.DIRECT and self.params.a.field is not None
