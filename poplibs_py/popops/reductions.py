@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..errors import bad_argument, finite, flag, whole
 from ..ops import Request, op
-from ..ops.record import Function
+from ..ops.record import Function, described_by
 from ..target import Target
 from ._reduce import Way
 from ._reductions import Reduction, reduction_request
@@ -27,6 +28,9 @@ __all__ = ["all", "any", "argmax", "argmin", "has_nan", "has_nan_or_inf", "logsu
 
 Axes = int | Sequence[int] | None
 
+OfCount = Callable[[int], Reduction]
+
+_COMMON = {"keepdims", "out", "out_dtype", "target"}
 _INDEX, TRUTH = np.dtype(np.int64), np.dtype(np.bool_)
 
 _FIRST = """
@@ -60,13 +64,15 @@ _NUMBERS = "float32, float16, bfloat16, FP8 or integer numbers"
 _ANY = "float32, float16, bfloat16 or FP8 numbers, integers or truth values"
 
 
-def _reduction(poplibs: str, *own: str, allowed: str = _NUMBERS, form: bool = True, shape: str = "",
-               compensated: bool = False) -> Callable[[Function], Function]:
-    """Make a function that describes a reduction an op. What all of them share goes into its docstring.
+def _reduction(poplibs: str, made: Reduction | Callable[..., Reduction | OfCount], *own: str, allowed: str = _NUMBERS,
+               form: bool = True, shape: str = "", compensated: bool = False) -> Callable[[Function], Function]:
+    """Make a function that has a docstring alone the reduction of its name. What all share goes into the docstring.
 
     Parameters
     ----------
     poplibs : str
+    made : Reduction or callable
+        What it is, or what makes that of its own parameters, perhaps of how many elements make one result.
     *own : str
         What its own parameters are, for the docstring.
     allowed : str
@@ -80,11 +86,17 @@ def _reduction(poplibs: str, *own: str, allowed: str = _NUMBERS, form: bool = Tr
     """
     def make(function: Function) -> Function:
         name = function.__name__
-        middle = "".join(own) + _COMPENSATED * compensated
+
+        def describe(x: Any, axes: Axes, **named: Any) -> Request:
+            values = {key: named.pop(key) for key in tuple(named) if key not in _COMMON}
+            of = made if isinstance(made, Reduction) else made(**values)
+            return reduction_request(name, x, axes, of if callable(of) else lambda _: of, **named)
+
         last = _LAST.format(dtype=_OUT_DTYPE * form, shape=shape)
-        return op(f"popops.{name}", poplibs=poplibs, bound=f"popops.reduce_bound:{name}_bound",
-                  draws=f"testing.reduce_calls:{name}_calls",
-                  shared=_FIRST.format(allowed=allowed) + middle + last)(function)
+        record = op(f"popops.{name}", poplibs=poplibs, bound=f"popops.reduce_bound:{name}_bound",
+                    draws=f"testing.reduce_calls:{name}_calls",
+                    shared=_FIRST.format(allowed=allowed) + "".join(own) + _COMPENSATED * compensated + last)
+        return record(described_by(function, describe))
 
     return make
 
@@ -95,6 +107,11 @@ def by_numpy(function: Any) -> Callable[..., Any]:
 
 def _mean_of_integers(x: Any, axes: Any) -> Any:
     return np.asarray(np.mean(x, axis=axes, dtype=np.float64)).astype(np.float32)
+
+
+def _mean(compensated: object) -> OfCount:
+    way = _sum_way("sum", compensated)
+    return lambda n: Reduction(way, math.nan, _mean_of_integers, scale=1 / n if n else 1.0)
 
 
 def _variance_of_integers(scale: float, root: bool) -> Callable[..., Any]:
@@ -112,7 +129,8 @@ def _sum_way(kernel: str, compensated: object, finish: str = "plain") -> Way:
     return Way(kernel, "sum", finish)
 
 
-@_reduction("popops::reduce (ADD)", compensated=True, allowed=_ANY)
+@_reduction("popops::reduce (ADD)", lambda compensated: Reduction(_sum_way("sum", compensated), 0.0, by_numpy(np.sum)),
+            compensated=True, allowed=_ANY)
 def sum(x: Any, axes: Axes = None, *, keepdims: bool = False, compensated: bool = False, out: Any = None,
         out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Sum (``popops::reduce`` of ``ADD``; NumPy's ``sum``).
@@ -130,12 +148,10 @@ def sum(x: Any, axes: Axes = None, *, keepdims: bool = False, compensated: bool 
     >>> float(popops.sum([1e8, 1.0, -1e8], compensated=True))
     1.0
     """
-    way = _sum_way("sum", compensated)
-    return reduction_request("sum", x, axes, lambda _: Reduction(way, 0.0, by_numpy(np.sum)),
-                             keepdims=keepdims, out=out, out_dtype=out_dtype, target=target)
 
 
-@_reduction("popops::reduce (SQUARE_ADD)", compensated=True, allowed="float32, float16, bfloat16 or FP8 numbers")
+@_reduction("popops::reduce (SQUARE_ADD)", lambda compensated: Reduction(_sum_way("square_sum", compensated), 0.0,
+            None), compensated=True, allowed="float32, float16, bfloat16 or FP8 numbers")
 def square_sum(x: Any, axes: Axes = None, *, keepdims: bool = False, compensated: bool = False, out: Any = None,
                out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Sum of squares (``popops::reduce`` of ``SQUARE_ADD``).
@@ -149,12 +165,9 @@ def square_sum(x: Any, axes: Axes = None, *, keepdims: bool = False, compensated
     >>> float(popops.square_sum([3.0, 4.0]))
     25.0
     """
-    way = _sum_way("square_sum", compensated)
-    return reduction_request("square_sum", x, axes, lambda _: Reduction(way, 0.0, None),
-                             keepdims=keepdims, out=out, out_dtype=out_dtype, target=target)
 
 
-@_reduction("popops::reduce (ADD)", compensated=True, allowed=_ANY)
+@_reduction("popops::reduce (ADD)", _mean, compensated=True, allowed=_ANY)
 def mean(x: Any, axes: Axes = None, *, keepdims: bool = False, compensated: bool = False, out: Any = None,
          out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Mean (NumPy's ``mean``).
@@ -169,13 +182,9 @@ def mean(x: Any, axes: Axes = None, *, keepdims: bool = False, compensated: bool
     >>> float(popops.mean([1.0, 2.0, 6.0]))
     3.0
     """
-    way = _sum_way("sum", compensated)
-    return reduction_request("mean", x, axes,
-                             lambda n: Reduction(way, math.nan, _mean_of_integers, scale=1 / n if n else 1.0),
-                             keepdims=keepdims, out=out, out_dtype=out_dtype, target=target)
 
 
-@_reduction("popops::reduce (MUL)", allowed=_ANY)
+@_reduction("popops::reduce (MUL)", Reduction(Way("prod", "product", "plain"), 1.0, by_numpy(np.prod)), allowed=_ANY)
 def prod(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None, out_dtype: object = None,
          target: Target | str | None = None) -> Any:
     """Product (``popops::reduce`` of ``MUL``; NumPy's ``prod``).
@@ -190,12 +199,9 @@ def prod(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None, 
     >>> float(popops.prod([1.0, 2.0, 6.0]))
     12.0
     """
-    made = Reduction(Way("prod", "product", "plain"), 1.0, by_numpy(np.prod))
-    return reduction_request("prod", x, axes, lambda _: made, keepdims=keepdims, out=out, out_dtype=out_dtype,
-                             target=target)
 
 
-@_reduction("popops::reduce (MAX)", allowed=_ANY)
+@_reduction("popops::reduce (MAX)", Reduction(Way("max", "max", "plain"), None, by_numpy(np.max)), allowed=_ANY)
 def max(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None, out_dtype: object = None,
         target: Target | str | None = None) -> Any:
     """Greatest element, exact (``popops::reduce`` of ``MAX``; NumPy's ``max``).
@@ -209,12 +215,9 @@ def max(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None, o
     >>> popops.max([[1.0, 2.0], [6.0, 0.0]], axes=1)
     array([2., 6.], dtype=float32)
     """
-    made = Reduction(Way("max", "max", "plain"), None, by_numpy(np.max))
-    return reduction_request("max", x, axes, lambda _: made, keepdims=keepdims, out=out, out_dtype=out_dtype,
-                             target=target)
 
 
-@_reduction("popops::reduce (MIN)", allowed=_ANY)
+@_reduction("popops::reduce (MIN)", Reduction(Way("min", "min", "plain"), None, by_numpy(np.min)), allowed=_ANY)
 def min(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None, out_dtype: object = None,
         target: Target | str | None = None) -> Any:
     """Least element, exact (``popops::reduce`` of ``MIN``; NumPy's ``min``).
@@ -228,12 +231,10 @@ def min(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None, o
     >>> popops.min([[1.0, 2.0], [6.0, 0.0]], axes=1)
     array([1., 0.], dtype=float32)
     """
-    made = Reduction(Way("min", "min", "plain"), None, by_numpy(np.min))
-    return reduction_request("min", x, axes, lambda _: made, keepdims=keepdims, out=out, out_dtype=out_dtype,
-                             target=target)
 
 
-@_reduction("popops::reduce (LOGICAL_OR)", allowed=_ANY, form=False, shape=" of truth values")
+@_reduction("popops::reduce (LOGICAL_OR)", Reduction(Way("any", "max", "nonzero"), 0.0, by_numpy(np.any), TRUTH),
+            allowed=_ANY, form=False, shape=" of truth values")
 def any(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None,
         target: Target | str | None = None) -> Any:
     """Whether an element is not zero (``popops::reduce`` of ``LOGICAL_OR``; NumPy's ``any``).
@@ -247,11 +248,10 @@ def any(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None,
     >>> popops.any([[0.0, 2.0], [0.0, -0.0]], axes=1)
     array([ True, False])
     """
-    made = Reduction(Way("any", "max", "nonzero"), 0.0, by_numpy(np.any), TRUTH)
-    return reduction_request("any", x, axes, lambda _: made, keepdims=keepdims, out=out, target=target)
 
 
-@_reduction("popops::reduce (LOGICAL_AND)", allowed=_ANY, form=False, shape=" of truth values")
+@_reduction("popops::reduce (LOGICAL_AND)", Reduction(Way("all", "max", "zero"), 1.0, by_numpy(np.all), TRUTH),
+            allowed=_ANY, form=False, shape=" of truth values")
 def all(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None,
         target: Target | str | None = None) -> Any:
     """Whether no element is zero (``popops::reduce`` of ``LOGICAL_AND``, ``popops::allTrue``; NumPy's ``all``).
@@ -265,8 +265,6 @@ def all(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None,
     >>> popops.all([[0.0, 2.0], [1.0, -1.0]], axes=1)
     array([False,  True])
     """
-    made = Reduction(Way("all", "max", "zero"), 1.0, by_numpy(np.all), TRUTH)
-    return reduction_request("all", x, axes, lambda _: made, keepdims=keepdims, out=out, target=target)
 
 
 def _never(x: Any, axes: Any) -> Any:
@@ -274,7 +272,8 @@ def _never(x: Any, axes: Any) -> Any:
     return np.zeros([n for d, n in enumerate(x.shape) if d not in axes], np.bool_)
 
 
-@_reduction("popops::hasNaN", allowed=_ANY, form=False, shape=" of truth values")
+@_reduction("popops::hasNaN", Reduction(Way("nan", "max", "nonzero"), 0.0, _never, TRUTH),
+            allowed=_ANY, form=False, shape=" of truth values")
 def has_nan(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None,
             target: Target | str | None = None) -> Any:
     """Whether an element is NaN (``popops::hasNaN``).
@@ -288,11 +287,10 @@ def has_nan(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = Non
     >>> bool(popops.has_nan([1.0, float("nan")]))
     True
     """
-    made = Reduction(Way("nan", "max", "nonzero"), 0.0, _never, TRUTH)
-    return reduction_request("has_nan", x, axes, lambda _: made, keepdims=keepdims, out=out, target=target)
 
 
-@_reduction("popops::hasNaNOrInf", allowed=_ANY, form=False, shape=" of truth values")
+@_reduction("popops::hasNaNOrInf", Reduction(Way("not_finite", "max", "nonzero"), 0.0, _never, TRUTH),
+            allowed=_ANY, form=False, shape=" of truth values")
 def has_nan_or_inf(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None,
                    target: Target | str | None = None) -> Any:
     """Whether an element is NaN or infinite (``popops::hasNaNOrInf``).
@@ -306,20 +304,16 @@ def has_nan_or_inf(x: Any, axes: Axes = None, *, keepdims: bool = False, out: An
     >>> bool(popops.has_nan_or_inf([1.0, 2.0]))
     False
     """
-    made = Reduction(Way("not_finite", "max", "nonzero"), 0.0, _never, TRUTH)
-    return reduction_request("has_nan_or_inf", x, axes, lambda _: made, keepdims=keepdims, out=out, target=target)
 
 
-def _spread(name: str, finish: str, x: Any, axes: Axes, ddof: Any, keepdims: bool, out: Any, out_dtype: object,
-            target: Target | str | None) -> Request:
-    less = whole("ddof", ddof, 0, 1 << 31)
+def _spread(finish: str, ddof: Any) -> OfCount:
+    less, way = whole("ddof", ddof, 0, 1 << 31), Way("moments", "moments", finish)
 
     def made(n: int) -> Reduction:
         scale = 1 / (n - less) if n > less else math.inf
-        integers = _variance_of_integers(scale, finish == "deviation")
-        return Reduction(Way("moments", "moments", finish), math.nan, integers, scale=scale)
+        return Reduction(way, math.nan, _variance_of_integers(scale, finish == "deviation"), scale=scale)
 
-    return reduction_request(name, x, axes, made, keepdims=keepdims, out=out, out_dtype=out_dtype, target=target)
+    return made
 
 
 _DDOF = """    ddof : int, optional
@@ -327,7 +321,7 @@ _DDOF = """    ddof : int, optional
 """
 
 
-@_reduction("popops::reduce (SQUARE_ADD)", _DDOF, allowed=_ANY)
+@_reduction("popops::reduce (SQUARE_ADD)", partial(_spread, "spread"), _DDOF, allowed=_ANY)
 def variance(x: Any, axes: Axes = None, *, ddof: int = 0, keepdims: bool = False, out: Any = None,
              out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Variance (NumPy's ``var``).
@@ -344,10 +338,9 @@ def variance(x: Any, axes: Axes = None, *, ddof: int = 0, keepdims: bool = False
     >>> float(popops.variance([10001.0, 10003.0])), float(popops.variance([1.0, 3.0], ddof=1))
     (1.0, 2.0)
     """
-    return _spread("variance", "spread", x, axes, ddof, keepdims, out, out_dtype, target)
 
 
-@_reduction("popops::reduce (SQUARE_ADD)", _DDOF, allowed=_ANY)
+@_reduction("popops::reduce (SQUARE_ADD)", partial(_spread, "deviation"), _DDOF, allowed=_ANY)
 def standard_deviation(x: Any, axes: Axes = None, *, ddof: int = 0, keepdims: bool = False, out: Any = None,
                        out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Standard deviation (NumPy's ``std``).
@@ -361,7 +354,6 @@ def standard_deviation(x: Any, axes: Axes = None, *, ddof: int = 0, keepdims: bo
     >>> float(popops.standard_deviation([10001.0, 10003.0]))
     1.0
     """
-    return _spread("standard_deviation", "deviation", x, axes, ddof, keepdims, out, out_dtype, target)
 
 
 _ORD = """    ord : {1, 2, inf}, optional
@@ -371,7 +363,20 @@ _NORMS = {1: Way("abs_sum", "sum", "plain"), 2: Way("square_sum", "sum", "sqrt")
           math.inf: Way("abs_max", "max", "plain")}
 
 
-@_reduction("popops::reduce (SQUARE_ADD)", _ORD, allowed="float32, float16, bfloat16 or FP8 numbers", compensated=True)
+def _norm(ord: Any, compensated: object) -> Reduction:
+    kind = math.inf if isinstance(ord, float) and ord == math.inf else finite("ord", ord)
+    if kind not in _NORMS:
+        raise bad_argument("ord", ord, "1, 2 or math.inf")
+    way = _NORMS[kind]
+    if flag("compensated", compensated):
+        if kind != 2:
+            raise bad_argument("compensated", compensated, "False where `ord` is not 2")
+        way = _sum_way("square_sum", compensated, "sqrt")
+    return Reduction(way, 0.0, None)
+
+
+@_reduction("popops::reduce (SQUARE_ADD)", _norm,
+            _ORD, allowed="float32, float16, bfloat16 or FP8 numbers", compensated=True)
 def norm(x: Any, axes: Axes = None, *, ord: float = 2, keepdims: bool = False, compensated: bool = False,
          out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Norm of the elements as one vector (NumPy's ``linalg.norm`` of it).
@@ -386,19 +391,10 @@ def norm(x: Any, axes: Axes = None, *, ord: float = 2, keepdims: bool = False, c
     >>> float(popops.norm([3.0, -4.0])), float(popops.norm([3.0, -4.0], ord=1))
     (5.0, 7.0)
     """
-    kind = math.inf if isinstance(ord, float) and ord == math.inf else finite("ord", ord)
-    if kind not in _NORMS:
-        raise bad_argument("ord", ord, "1, 2 or math.inf")
-    way = _NORMS[kind]
-    if flag("compensated", compensated):
-        if kind != 2:
-            raise bad_argument("compensated", compensated, "False where `ord` is not 2")
-        way = _sum_way("square_sum", compensated, "sqrt")
-    return reduction_request("norm", x, axes, lambda _: Reduction(way, 0.0, None), keepdims=keepdims, out=out,
-                             out_dtype=out_dtype, target=target)
 
 
-@_reduction("popops::reduce (LOG_ADD)", allowed="float32, float16, bfloat16 or FP8 numbers")
+@_reduction("popops::reduce (LOG_ADD)", Reduction(Way("logsumexp", "log", "log"), -math.inf, None, scale=0.0),
+            allowed="float32, float16, bfloat16 or FP8 numbers")
 def logsumexp(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None, out_dtype: object = None,
               target: Target | str | None = None) -> Any:
     """log(sum(exp(x))), without overflow (``popops::reduce`` of ``LOG_ADD``; SciPy's ``logsumexp``).
@@ -415,9 +411,6 @@ def logsumexp(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = N
     >>> float(popops.logsumexp([1000.0, 1000.0]))
     1000.6931762695312
     """
-    made = Reduction(Way("logsumexp", "log", "log"), -math.inf, None, scale=0.0)
-    return reduction_request("logsumexp", x, axes, lambda _: made, keepdims=keepdims, out=out, out_dtype=out_dtype,
-                             target=target)
 
 
 def _flat_place(function: Any) -> Callable[..., Any]:
@@ -430,7 +423,8 @@ def _flat_place(function: Any) -> Callable[..., Any]:
     return places
 
 
-@_reduction("popnn::argMax", allowed=_ANY, form=False, shape=" of int64")
+@_reduction("popnn::argMax", Reduction(Way("argmax", "argmax", "index"), None, _flat_place(np.argmax), _INDEX),
+            allowed=_ANY, form=False, shape=" of int64")
 def argmax(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None,
            target: Target | str | None = None) -> Any:
     """Place of the first greatest element (``popnn::argMax``; NumPy's ``argmax``).
@@ -444,11 +438,10 @@ def argmax(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None
     >>> popops.argmax([[1.0, 7.0, 7.0], [6.0, 0.0, 2.0]], axes=1)
     array([1, 0])
     """
-    made = Reduction(Way("argmax", "argmax", "index"), None, _flat_place(np.argmax), _INDEX)
-    return reduction_request("argmax", x, axes, lambda _: made, keepdims=keepdims, out=out, target=target)
 
 
-@_reduction("popnn::argMin", allowed=_ANY, form=False, shape=" of int64")
+@_reduction("popnn::argMin", Reduction(Way("argmin", "argmin", "index"), None, _flat_place(np.argmin), _INDEX),
+            allowed=_ANY, form=False, shape=" of int64")
 def argmin(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None,
            target: Target | str | None = None) -> Any:
     """Place of the first least element (``popnn::argMin``; NumPy's ``argmin``).
@@ -462,8 +455,6 @@ def argmin(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None
     >>> int(popops.argmin([1.0, 7.0, 0.0, 0.0]))
     2
     """
-    made = Reduction(Way("argmin", "argmin", "index"), None, _flat_place(np.argmin), _INDEX)
-    return reduction_request("argmin", x, axes, lambda _: made, keepdims=keepdims, out=out, target=target)
 
 
 class WithIndices(NamedTuple):
