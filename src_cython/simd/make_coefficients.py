@@ -160,13 +160,13 @@ def cubic(t):
 
 
 # What it is; the function; the greatest argument; how many first intervals have another function, and that; slope and
-# start of the line that counts intervals, four to an octave from 1 to 16 or sixteen from 1 to 2. See pop_curve.
+# start of the line that counts intervals, four to an octave from 1 to 16 or sixteen from 1 to 2; and of a wide curve,
+# which has eight to an octave from 2 to 32, the function from 8 on. See pop_curve.
 CURVES = {
     "TANH": ("tanh t, 0 <= t <= 9.2; in the first interval less t", mp.tanh, 9.2, 1, offset(mp.tanh), 1.625, 1.0),
     "ERF": ("erf t, 0 <= t <= 4; in the first interval less t", mp.erf, 4.0, 1, offset(mp.erf), 3.7421875, 1.0),
-    "GELU": ("t P(Z > t), 0 <= t <= 3.75; in the first two intervals less t / 2", beyond, 3.75, 2, bent,
-             0.2666015625, 1.0),
-    "TAIL": ("t e^(t^2/2) P(Z > t), 3.74 <= t <= 14.5", mills, 14.5, 0, None, 0.0927734375, 0.6533203125),
+    "GELU": ("t P(Z > t), 0 <= t <= 17.4; in the first four intervals less t / 2, in the last sixteen over e^(-t^2/2)",
+             beyond, 17.4, 4, bent, 1.71484375, 2.0, mills),
     "SILU": ("t / (1 + e^t), 0 <= t <= 8; in the first interval less t / 2", gated, 8.0, 1, gated_near,
              0.12451171875, 1.0),
     "GELU_TANH": ("t / (1 + e^2z), z = sqrt(2 / pi) (t + 0.044715 t^3), 0 <= t <= 3.5; in the first two intervals "
@@ -177,23 +177,25 @@ CURVES = {
 }  # fmt: skip
 
 
-def fit_curve(function, top, few, other, slope, start):
+def fit_curve(function, top, few, other, slope, start, far=None):
     """Columns of centres, values there and coefficients, of all intervals; the greatest error; the shift."""
-    columns, worst = np.zeros((2 + TERMS, INTERVALS)), 0.0
-    step = 16 if slope * top + start < 2 else 4
-    for i in range(INTERVALS):
-        lines = (2.0 ** (k // step) * (1 + k % step / step) for k in (i, i + 1))
+    step = 8 if far else 4 if slope * top + start >= 2 else 16
+    intervals, first = (2 * INTERVALS, step) if far else (INTERVALS, 0)
+    columns, worst = np.zeros((2 + TERMS, intervals)), 0.0
+    for i in range(intervals):
+        lines = (2.0 ** (k // step) * (1 + k % step / step) for k in (first + i, first + i + 1))
         low, high = (mp.mpf(max(0, min(top, (line - start) / slope))) for line in lines)
-        used = other if i < few else function
+        whole = far if i >= INTERVALS else function
+        used = other if i < few else whole
         centre, value = (FLOAT(0), FLOAT(0)) if low == used(low) == 0 else all_but_float(used, low, high)
         middle, height = mp.mpf(float(centre)), mp.mpf(float(value))
         found, error = fit(
             lambda d, f=used, m=middle, h=height: (f(m + d) - h) / d if abs(d) > 1e-15 else mp.diff(f, m),
             low - middle, high - middle, TERMS - 1,
-            lambda d, m=middle: apart(m + d, lambda t: (t - m) / function(t), 1), FLOAT, grid=GRID // 10)  # fmt: skip
-        columns[:, (i + 3 * step) % INTERVALS] = centre, value, *found
+            lambda d, f=whole, m=middle: apart(m + d, lambda t: (t - m) / f(t), 1), FLOAT, grid=GRID // 10)  # fmt: skip
+        columns[:, (i + 3 * (step - first)) % intervals] = centre, value, *found
         worst = max(worst, error)
-    return columns, worst, 21 if step == 4 else 19
+    return columns, worst, {4: 21, 8: 20, 16: 19}[step]
 
 
 def rows(numbers, suffix=""):
@@ -213,12 +215,13 @@ def main():
         kind, suffix = ("float", "f") if dtype is FLOAT else ("double", "")
         lines += [f"/* {meaning}; within 2^{bits:.1f} */", f"static const {kind} POP_FIT_{name}[{degree + 1}] = {{"]
         lines += [*rows(numbers, suffix), "};", ""]
-    for name, (meaning, function, top, few, other, slope, start) in CURVES.items():
-        columns, error, shift = fit_curve(function, top, few, other, slope, start)
+    for name, (meaning, function, top, few, other, slope, start, *wide) in CURVES.items():
+        columns, error, shift = fit_curve(function, top, few, other, slope, start, *wide)
+        kind = "pop_wide_curve" if wide else "pop_curve"
         bits = float(np.log2(error))
         print(f"{name:10}{bits:8.2f}")
         lines += [f"/* {meaning}; within 2^{bits:.1f} */",
-                  f"static const pop_curve POP_CURVE_{name} = {{{slope}f, {start}f, {top}f, {shift}, {{"]
+                  f"static const {kind} POP_CURVE_{name} = {{{slope}f, {start}f, {top}f, {shift}, {{"]
         for column in columns:
             lines += ["    {", *("    " + row for row in rows(column, "f")), "    },"]
         lines += ["}};", ""]

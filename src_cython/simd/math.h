@@ -19,6 +19,13 @@ typedef struct pop_curve {
     int shift;
     float at[2 + POP_CURVE_TERMS][16];
 } pop_curve;
+
+/* In 32 intervals, of which the last 16, where the line is 8 and more, have another function. */
+typedef struct pop_wide_curve {
+    float slope, start, top;
+    int shift;
+    float at[2 + POP_CURVE_TERMS][32];
+} pop_wide_curve;
 #include "simd/coefficients.h"
 
 #define POP_LENGTH(array) ((int)(sizeof(array) / sizeof *(array)))
@@ -140,17 +147,25 @@ POP_INLINE pop_v_f pop_v_log1p(pop_v_f x)
 /* A curve at t: value + d slope; the interval by `line`, from 1 on. */
 typedef struct pop_v_point { pop_v_f line, value, d, slope; } pop_v_point;
 
-POP_INLINE pop_v_point pop_v_curve(const pop_curve *c, pop_v_f t)
+POP_INLINE pop_v_f pop_v_curve_row(const float *row, int wide, pop_v_u interval)
+{
+    return wide ? pop_v_lookup(row, interval) : pop_v_lookup16(row, interval);
+}
+POP_INLINE pop_v_point pop_v_curve_on(pop_v_f line, int shift, const float *at, int intervals, int wide, pop_v_f t)
 {
     pop_v_point p;
-    p.line = pop_v_fma(t, pop_v_splat(c->slope), pop_v_splat(c->start));
-    const pop_v_u interval = (pop_v_u)p.line >> c->shift;
-    p.d = t - pop_v_lookup16(c->at[0], interval);
-    p.value = pop_v_lookup16(c->at[1], interval);
-    p.slope = pop_v_lookup16(c->at[POP_CURVE_TERMS + 1], interval);
+    p.line = line;
+    const pop_v_u interval = (pop_v_u)line >> shift;
+    p.d = t - pop_v_curve_row(at, wide, interval);
+    p.value = pop_v_curve_row(at + intervals, wide, interval);
+    p.slope = pop_v_curve_row(at + (POP_CURVE_TERMS + 1) * intervals, wide, interval);
 #pragma GCC unroll 16
-    for (int i = POP_CURVE_TERMS; i > 1; i--) p.slope = pop_v_fma(p.slope, p.d, pop_v_lookup16(c->at[i], interval));
+    for (int i = POP_CURVE_TERMS; i > 1; i--) p.slope = pop_v_fma(p.slope, p.d, pop_v_curve_row(at + i * intervals, wide, interval));
     return p;
+}
+POP_INLINE pop_v_point pop_v_curve(const pop_curve *c, pop_v_f t)
+{
+    return pop_v_curve_on(pop_v_fma(t, pop_v_splat(c->slope), pop_v_splat(c->start)), c->shift, c->at[0], 16, 0, t);
 }
 
 /* An odd function: in the first interval what is added to t, beyond it the whole. */
@@ -198,16 +213,21 @@ POP_INLINE pop_v_f pop_v_gate(pop_v_f x, pop_v_f y, pop_v_f line, float near)
 /* x P(Z < x), Z normal; far away e^(-t^2 / 2) times a curve. */
 POP_INLINE pop_v_f pop_v_gelu_erf(pop_v_f x)
 {
-    const pop_v_f t = pop_v_abs(x), top = pop_v_splat(POP_CURVE_GELU.top);
-    const pop_v_point p = pop_v_curve(&POP_CURVE_GELU, pop_v_min_f(top, t));
-    const pop_v_m far = pop_v_gt_f(t, top);
-    pop_v_f y = pop_v_fma(p.slope, p.d, p.value);
-    if (__builtin_expect(pop_v_any(far), 0)) {
-        const pop_v_f u = pop_v_min_f(pop_v_splat(POP_CURVE_TAIL.top), t), half = u * -0.5f, z = u * half;
-        const pop_v_point q = pop_v_curve(&POP_CURVE_TAIL, u);
-        y = pop_v_select_f(far, y, pop_v_exp_times(z, pop_v_fma(u, half, -z), q.value, q.d * q.slope));
+    const pop_wide_curve *c = &POP_CURVE_GELU;
+    const pop_v_f t = pop_v_min_f(pop_v_splat(c->top), pop_v_abs(x));
+    const pop_v_f line = pop_v_fma(t, pop_v_splat(c->slope), pop_v_splat(c->start));
+    const pop_v_m near = pop_v_lt_f(line, pop_v_splat(8.0f));
+    pop_v_f y;
+    if (__builtin_expect(!pop_v_any((pop_v_m)~near), 1)) {
+        const pop_v_point p = pop_v_curve_on(line, c->shift, c->at[0], 32, 0, t);
+        y = pop_v_fma(p.slope, p.d, p.value);
+    } else {
+        const pop_v_point p = pop_v_curve_on(line, c->shift, c->at[0], 32, 1, t);
+        const pop_v_f half = t * -0.5f, z = t * half;
+        const pop_v_f far = pop_v_exp_times(z, pop_v_fma(t, half, -z), p.value, p.d * p.slope);
+        y = pop_v_select_f(near, far, pop_v_fma(p.slope, p.d, p.value));
     }
-    return pop_v_gate(x, y, p.line, 1.125f);
+    return pop_v_gate(x, y, line, 3.0f);
 }
 
 /* y, but NaN where a or b is */
@@ -395,7 +415,7 @@ POP_INLINE pop_h_f pop_h_acos(pop_h_f x)
     return pop_h_select(a.far, near, pop_h_select(below, far, POP_PI - far));
 }
 
-/* x^y, x > 0, but for what pop_v_pow knows */
+/* x^y, x > 0, but for what pop_v_wide_pow knows */
 POP_INLINE pop_h_f pop_h_pow(pop_h_f x, pop_h_f y)
 {
     pop_h_f e, f;
@@ -494,7 +514,8 @@ POP_INLINE pop_v_f pop_v_pow_edges(pop_v_f x, pop_v_f y, pop_v_f power)
     return pop_v_select_f((pop_v_m)(turning | pop_v_eq_f(y, zero) | pop_v_eq_f(x, one)), power, one);
 }
 
-POP_INLINE pop_v_f pop_v_pow(pop_v_f x, pop_v_f y)
+/* x^y of any arguments, in float64; pop_v_pow of power.h is the one to call. */
+POP_INLINE pop_v_f pop_v_wide_pow(pop_v_f x, pop_v_f y)
 {
     const pop_v_f size = pop_v_abs(x), power = POP_PAIR_BY_HALVES(pop_h_pow, size, y);
     const pop_v_m positive = (pop_v_m)(pop_v_gt_f(x, pop_v_splat(0.0f)) & pop_v_lt_f(x, pop_v_splat(INFINITY)));

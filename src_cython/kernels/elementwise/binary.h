@@ -2,8 +2,8 @@
  * vector of results, and a comparison's to a mask. NaN and the signs of zeros are as IEEE 754-2019 has them. */
 #ifndef POP_ELEMENTWISE_BINARY_H
 #define POP_ELEMENTWISE_BINARY_H
-#include "kernels/elementwise/power.h"
 #include "kernels/elementwise/quotient.h"
+#include "simd/power.h"
 
 /* Of equal numbers all bits are the same, but for zeros of two signs: these are joined. A NaN equals nothing. */
 POP_INLINE pop_v_f pop_v_unless_equal(pop_v_f a, pop_v_f b, pop_v_f unequal, pop_v_i equal)
@@ -38,17 +38,20 @@ POP_INLINE pop_v_f pop_v_variance(pop_v_f x, pop_v_f epsilon)
     X(sub, a - b)                                                                                                   \
     X(mul, a * b)                                                                                                   \
     X(div, a / b)                                                                                                   \
-    X(rem, pop_v_rem(a, b))                                                                                         \
-    X(remainder, pop_v_remainder(a, b))                                                                             \
-    X(floor_divide, pop_v_floor_divide(a, b))                                                                       \
     X(maximum, pop_v_unless_equal(a, b, pop_v_unless_nan(a, pop_v_max_f(a, b), a), pop_v_bits(a) & pop_v_bits(b)))  \
     X(minimum, pop_v_unless_equal(a, b, pop_v_unless_nan(a, pop_v_min_f(a, b), a), pop_v_bits(a) | pop_v_bits(b)))  \
     X(fmax, pop_v_unless_equal(a, b, pop_v_unless_nan(b, pop_v_max_f(a, b), a), pop_v_bits(a) & pop_v_bits(b)))     \
     X(fmin, pop_v_unless_equal(a, b, pop_v_unless_nan(b, pop_v_min_f(a, b), a), pop_v_bits(a) | pop_v_bits(b)))     \
-    X(pow, pop_v_power(a, b))                                                                                       \
-    X(atan2, pop_v_atan2(a, b))                                                                                     \
-    X(variance_to_inv_std_dev, pop_v_inv_std_dev(a, b))                                                                  \
     X(inv_std_dev_to_variance, pop_v_variance(a, b))
+
+/* Those of many steps, which take longer than memory does. */
+#define POP_ELEMENTWISE_LONG_BINARY(X)                                                                              \
+    X(rem, pop_v_rem(a, b))                                                                                         \
+    X(remainder, pop_v_remainder(a, b))                                                                             \
+    X(floor_divide, pop_v_floor_divide(a, b))                                                                       \
+    X(pow, pop_v_pow(a, b))                                                                                         \
+    X(atan2, pop_v_atan2(a, b))                                                                                     \
+    X(variance_to_inv_std_dev, pop_v_inv_std_dev(a, b))
 
 #define POP_ELEMENTWISE_COMPARISONS(X)                                                                              \
     X(eq, pop_v_eq_f(a, b))                                                                                         \

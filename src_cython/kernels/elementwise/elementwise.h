@@ -103,14 +103,21 @@ POP_NONLINEARITIES(POP_FUNCTION_KERNEL)
 POP_NONLINEARITIES_OF_TWO(POP_GRADIENT_KERNEL)
 POP_NONLINEARITIES_OF_THREE(POP_TRIPLE_KERNEL)
 POP_ELEMENTWISE_BINARY(POP_BINARY_KERNELS)
+POP_ELEMENTWISE_LONG_BINARY(POP_BINARY_KERNELS)
 POP_ELEMENTWISE_COMPARISONS(POP_COMPARISON_KERNELS)
 POP_ELEMENTWISE_TERNARY(POP_TERNARY_KERNELS)
 
 #define POP_ELEMENTWISE_ROW(op, formats, name, function)                                                            \
     {op, formats, name, POP_FUNCTION(function), {1, 1, 1}, {4 * POP_LANES, 1, 1}, POP_CONSISTENT},
-/* What takes longer than memory does, or looks much BF16 up: many elements to a call. */
+/* What takes longer than memory does, or looks much BF16 up: many elements to a call, so that no result is streamed. */
+#define POP_LONG_ROW(op, formats, name, function)                                                                   \
+    {op, formats, name, POP_FUNCTION(function), {1, 1, 1}, {POP_TABLE_LEAST, 1, 1}, POP_CONSISTENT},
 #define POP_ELEMENTARY_ROW(op, suffix, constant, name)                                                              \
-    {#op, name "->" name, #op "_" #suffix, POP_FUNCTION(pop_##op##_##suffix), {1, 1, 1}, {POP_TABLE_LEAST, 1, 1}, POP_CONSISTENT},
+    POP_LONG_ROW(#op, name "->" name, #op "_" #suffix, pop_##op##_##suffix)
+#define POP_LONG_BINARY_ROW(op, suffix, constant, name)                                                             \
+    POP_LONG_ROW(#op, name "," name "->" name, #op "_" #suffix, pop_##op##_##suffix)
+#define POP_LONG_TERNARY_ROW(op, suffix, constant, name)                                                            \
+    POP_LONG_ROW(#op, name "," name "," name "->" name, #op "_" #suffix, pop_##op##_##suffix)
 #define POP_UNARY_ROW(op, suffix, constant, name)                                                                   \
     POP_ELEMENTWISE_ROW(#op, name "->" name, #op "_" #suffix, pop_##op##_##suffix)
 #define POP_QUESTION_ROW(op, suffix, constant, name)                                                                \
@@ -124,7 +131,8 @@ POP_ELEMENTWISE_TERNARY(POP_TERNARY_KERNELS)
 
 #define POP_GRADIENT_ROW(op, body) POP_BINARY_ROW(op, f32, F32, "float32")
 #define POP_FUNCTION_ROW(op, body) POP_UNARY_ROW(op, f32, F32, "float32")
-#define POP_LONG_ROW(op, body) POP_ELEMENTARY_ROW(op, f32, F32, "float32")
+#define POP_LONG_FUNCTION_ROW(op, body) POP_ELEMENTARY_ROW(op, f32, F32, "float32")
+#define POP_LONG_PAIR_ROW(op, body) POP_LONG_BINARY_ROW(op, f32, F32, "float32")
 #define POP_SIGN_ROWS(op, body, bits)                                                                               \
     POP_FUNCTION_ROW(op, body)                                                                                      \
     POP_ELEMENTWISE_ROW(#op, "float16->float16", #op "_f16", pop_##op##_f16)                                        \
@@ -133,21 +141,23 @@ POP_ELEMENTWISE_TERNARY(POP_TERNARY_KERNELS)
 #define POP_UNARY_ROWS(op, body) POP_EACH_NUMBER(POP_UNARY_ROW, op)
 #define POP_QUESTION_ROWS(op, body) POP_EACH_NUMBER(POP_QUESTION_ROW, op)
 #define POP_BINARY_ROWS(op, body) POP_EACH_NUMBER(POP_BINARY_ROW, op)
+#define POP_LONG_BINARY_ROWS(op, body) POP_EACH_NUMBER(POP_LONG_BINARY_ROW, op)
 #define POP_COMPARISON_ROWS(op, body) POP_EACH_NUMBER(POP_COMPARISON_ROW, op)
 #define POP_TERNARY_ROWS(op, body) POP_EACH_NUMBER(POP_TERNARY_ROW, op)
-#define POP_TRIPLE_ROW(op, body) POP_TERNARY_ROW(op, f32, F32, "float32")
+#define POP_TRIPLE_ROW(op, body) POP_LONG_TERNARY_ROW(op, f32, F32, "float32")
 
 static const pop_kernel POP_ELEMENTWISE_KERNELS[] = {
     POP_ELEMENTWISE_SIGNS(POP_SIGN_ROWS)
     POP_ELEMENTWISE_UNARY(POP_UNARY_ROWS)
     POP_ELEMENTWISE_ELEMENTARY(POP_ELEMENTARY_ROWS)
     POP_ELEMENTWISE_QUESTIONS(POP_QUESTION_ROWS)
-    POP_ELEMENTWISE_FUNCTIONS(POP_LONG_ROW)
+    POP_ELEMENTWISE_FUNCTIONS(POP_LONG_FUNCTION_ROW)
     POP_ELEMENTWISE_GRADIENTS(POP_GRADIENT_ROW)
-    POP_NONLINEARITIES(POP_LONG_ROW)
-    POP_NONLINEARITIES_OF_TWO(POP_GRADIENT_ROW)
+    POP_NONLINEARITIES(POP_LONG_FUNCTION_ROW)
+    POP_NONLINEARITIES_OF_TWO(POP_LONG_PAIR_ROW)
     POP_NONLINEARITIES_OF_THREE(POP_TRIPLE_ROW)
     POP_ELEMENTWISE_BINARY(POP_BINARY_ROWS)
+    POP_ELEMENTWISE_LONG_BINARY(POP_LONG_BINARY_ROWS)
     POP_ELEMENTWISE_COMPARISONS(POP_COMPARISON_ROWS)
     POP_ELEMENTWISE_TERNARY(POP_TERNARY_ROWS)
     POP_ELEMENTWISE_ROW("arithmetic", "float32", "arithmetic_f32", pop_arithmetic)

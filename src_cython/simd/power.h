@@ -1,8 +1,9 @@
 /* x^y in FP32 throughout, within 1 ulp: 2^(y log2 x), the logarithm in two numbers, of which the greater keeps 24 bits and
- * the lesser what that loses: together 2^-40 or less of it is lost, and of the exponent, at most 126, 2^-27. */
-#ifndef POP_ELEMENTWISE_POWER_H
-#define POP_ELEMENTWISE_POWER_H
-#include "kernels/elementwise/power_tables.h"
+ * the lesser what that loses: together 2^-40 or less of it is lost, and of the exponent, at most 126, 2^-27. Where x is not
+ * normal and positive, or the exponent greater, pop_v_wide_pow of math.h stands in. */
+#ifndef POP_SIMD_POWER_H
+#define POP_SIMD_POWER_H
+#include "simd/power_tables.h"
 #include "simd/math.h"
 
 #define POP_POWER_ROUNDER 0x1.8p19f /* rounds to sixteenths */
@@ -23,7 +24,7 @@ POP_INLINE pop_v_f pop_v_log2_pair(pop_v_f x, pop_v_f *low)
     return high;
 }
 
-POP_INLINE pop_v_f pop_v_power(pop_v_f x, pop_v_f y)
+POP_INLINE pop_v_f pop_v_pow(pop_v_f x, pop_v_f y)
 {
     pop_v_f low;
     const pop_v_f high = pop_v_log2_pair(x, &low), z = y * high, lost = pop_v_fma(y, low, pop_v_fma(y, high, -z));
@@ -35,6 +36,6 @@ POP_INLINE pop_v_f pop_v_power(pop_v_f x, pop_v_f y)
     const pop_v_f power = pop_v_fma(base, curve, base);
     const pop_v_m normal = (pop_v_m)(pop_v_gt_f(x, pop_v_splat(0x1.fffffcp-127f)) & pop_v_lt_f(x, pop_v_splat(INFINITY)));
     const pop_v_m near = (pop_v_m)(normal & pop_v_gt_f(pop_v_splat(125.0f), pop_v_abs(z)));
-    return __builtin_expect(!pop_v_any((pop_v_m)~near), 1) ? power : pop_v_select_f(near, pop_v_pow(x, y), power);
+    return __builtin_expect(!pop_v_any((pop_v_m)~near), 1) ? power : pop_v_select_f(near, pop_v_wide_pow(x, y), power);
 }
 #endif
