@@ -6,15 +6,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from ..kernels.records import numbers_of
 from ._steps import Step
 
 _MOST = 16  # steps, and constants, of a kernel: POP_ARITHMETIC_STEPS
-_OF_TWO = {"add": 0, "sub": 1, "from": 2, "mul": 3}
-_OF_PRODUCT = {"add": 4, "sub": 5, "from": 6}  # of the number and a product, which is rounded first
-_OF_ONE = {"neg": 14, "relu": 15}
-_CHOICES = {"gt": 16, "gteq": 17, "eq": 18}  # another number where that holds; three more: where it does not
-_TIMES = {"add": 22, "sub": 23, "from": 24}  # of the number times another, which is rounded first, and one more
-_TIMES_PRODUCT = {"add": 34, "sub": 35, "from": 36}  # and a product of two, which is rounded too
+_WORDS = numbers_of("arithmetic")
+_OF_TWO = {op: _WORDS[op] for op in ("add", "sub", "from", "mul")}
+_OF_PRODUCT = {op: _WORDS[f"{op}_product"] for op in ("add", "sub", "from")}  # which is rounded first
+_OF_ONE = {op: _WORDS[op] for op in ("neg", "relu")}
+_TIMES = {op: _WORDS[f"times_{op}"] for op in ("add", "sub", "from")}  # the number times another, rounded first
+_TIMES_PRODUCT = {op: _WORDS[f"times_{op}_product"] for op in ("add", "sub", "from")}
+_COMPARISONS = ("gt", "gteq", "eq")
 _TURNED = {"lt": "gt", "lteq": "gteq"}
 
 _Part = tuple[int, int, int, int]
@@ -96,7 +98,7 @@ class _Joining:
         sizes = [len(self.before(i, (a, b, left, right)).parts) for i in (left, right)]
         value, other = (left, right) if sizes[0] > sizes[1] else (right, left)
         where = (value == right) == (compare != "neq")  # the other where it holds
-        what = _CHOICES["eq" if compare == "neq" else compare] + 3 * (not where)
+        what = _WORDS[f"{'if' if where else 'unless'}_{'eq' if compare == 'neq' else compare}"]
         return self.before(value, (a, b, other)).then(what, a, b, other)
 
 
@@ -118,7 +120,7 @@ def joined(steps: Sequence[Step], lanes: Sequence[str], operands: int, constants
         value, run = step.writes[0], work.run(step)
         if run is None:
             made.append(step)
-            if step.op in {*_CHOICES, *_TURNED, "neq"} and work.numbers(step.reads) and work.single(value):
+            if step.op in {*_COMPARISONS, *_TURNED, "neq"} and work.numbers(step.reads) and work.single(value):
                 work.comparisons[value] = step.op, step.reads
             continue
         read = run.values()

@@ -8,12 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poplibs_py.kernels import kernels
+from poplibs_py.kernels.records import numbers_of
 
 F = np.float32
 CALL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_void_p),
                         ctypes.c_int64)
 KERNELS = [k for k in kernels("elementwise") if k.op == "arithmetic"]
 ARRAYS, CONSTANTS = 3, (F(0.0), F(-3.5), F(0.3), F(np.nan))
+WORDS = numbers_of("arithmetic")
 STEPS = [lambda x, a, b, c: x + a, lambda x, a, b, c: x - a, lambda x, a, b, c: a - x, lambda x, a, b, c: x * a,
          lambda x, a, b, c: x + a * b, lambda x, a, b, c: x - a * b, lambda x, a, b, c: a * b - x,
          lambda x, a, b, c: -x, lambda x, a, b, c: np.where((x > 0) | np.isnan(x), x, np.where(x < 0, F(0), x)),
@@ -22,7 +24,6 @@ STEPS = [lambda x, a, b, c: x + a, lambda x, a, b, c: x - a, lambda x, a, b, c: 
          lambda x, a, b, c: np.where(a >= b, x, c), lambda x, a, b, c: np.where(a == b, x, c),
          lambda x, a, b, c: x * a + b, lambda x, a, b, c: x * a - b, lambda x, a, b, c: b - x * a,
          lambda x, a, b, c: x * a + b * c, lambda x, a, b, c: x * a - b * c, lambda x, a, b, c: b * c - x * a]
-WORDS = [*range(7), *range(14, 25), *range(34, 37)]
 
 PLACES = st.integers(-len(CONSTANTS), ARRAYS - 1)
 ARRAY = st.integers(0, ARRAYS - 1)
@@ -46,11 +47,11 @@ def test_every_step_rounds_as_numpy_does_and_nothing_is_written_around(kernel, p
     words, due = [len(parts), len(CONSTANTS), first], value(first)
     with np.errstate(all="ignore"):
         for step, factor, *places in parts:
-            if 4 <= step < 7:  # of a product one factor at least is an array
+            if WORDS["add_product"] <= step < WORDS["neg"]:  # of a product one factor at least is an array
                 places[0] = factor
-            if WORDS[step] >= 34:  # and of two all of them are
+            if step >= WORDS["times_add_product"]:  # and of two all of them are
                 places = [max(place, 0) for place in places]
-            words += [WORDS[step], *places]
+            words += [step, *places]
             due = STEPS[step](due, *map(value, places)).astype(F)
     plan = np.array([*words, *(int(c.view(np.int32)) for c in CONSTANTS)], np.int32)
     room = np.full(count + misaligned + 40, 77, F)

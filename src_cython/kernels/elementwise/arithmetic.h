@@ -5,15 +5,14 @@
 #ifndef POP_ELEMENTWISE_ARITHMETIC_H
 #define POP_ELEMENTWISE_ARITHMETIC_H
 #include "kernels/elementwise/loops.h"
+#include "records/enums.h"
 #include "simd/math.h"
 
-enum { /* x is the number so far, p the product of a and b, and c is taken where a and b compare so, or where they do not */
-    POP_ADD, POP_SUBTRACT, POP_SUBTRACT_FROM, POP_MULTIPLY, POP_ADD_PRODUCT, POP_SUBTRACT_PRODUCT, POP_SUBTRACT_FROM_PRODUCT,
-    POP_OF_CONSTANTS, POP_NEGATE = 2 * POP_OF_CONSTANTS, POP_RELU, POP_IF_GREATER, POP_IF_NOT_LESS, POP_IF_EQUAL,
-    POP_UNLESS_GREATER, POP_UNLESS_NOT_LESS, POP_UNLESS_EQUAL,
-    /* x times a, then b; then the product of b and c, none of them a constant */
-    POP_TIMES_ADD, POP_TIMES_SUBTRACT, POP_TIMES_SUBTRACT_FROM, POP_TIMES_ADD_PRODUCT = POP_TIMES_ADD + 12,
-    POP_TIMES_SUBTRACT_PRODUCT, POP_TIMES_SUBTRACT_FROM_PRODUCT
+/* What a step does is a word of the plan, and besides which operands are constants: the last one, or of a step that begins with
+ * a product with x, a for the first of these and b for the second. */
+enum {
+    POP_ARITHMETIC_WORDS = POP_ARITHMETIC_TIMES_SUBTRACT_FROM_PRODUCT + 1,
+    POP_OF_CONSTANT = POP_ARITHMETIC_WORDS, POP_OF_SECOND_CONSTANT = 2 * POP_ARITHMETIC_WORDS
 };
 
 typedef struct pop_arithmetic_operand {
@@ -22,7 +21,7 @@ typedef struct pop_arithmetic_operand {
 } pop_arithmetic_operand;
 
 typedef struct pop_arithmetic_step {
-    int what; /* POP_OF_CONSTANTS more where the last operand is one; of POP_TIMES_ADD on, 3 more where a is, 6 where b is */
+    int what;
     float number, more; /* the constants in these places */
     pop_arithmetic_operand a, b, c;
 } pop_arithmetic_step;
@@ -60,10 +59,10 @@ POP_INLINE pop_v_f pop_arithmetic_take(pop_arithmetic_line o, int j, int n) { re
 #define POP_TIMES(a_value, b_value, body)                                                                           \
     POP_VECTORS(const pop_v_f b = b_value; const pop_v_f p = x[j] * (a_value); x[j] = body)
 #define POP_EACH_TIMES(what, body)                                                                                  \
-    case what: POP_TIMES(pop_arithmetic_read(t->a.at, i, j, n), pop_arithmetic_read(t->b.at, i, j, n), body)          \
-    case what + 3: POP_TIMES(c, pop_arithmetic_read(t->b.at, i, j, n), body)                                          \
-    case what + 6: POP_TIMES(pop_arithmetic_read(t->a.at, i, j, n), e, body)                                          \
-    case what + 9: POP_TIMES(c, e, body)
+    case POP_ARITHMETIC_##what: POP_TIMES(pop_arithmetic_read(t->a.at, i, j, n), pop_arithmetic_read(t->b.at, i, j, n), body)          \
+    case POP_ARITHMETIC_##what + POP_OF_CONSTANT: POP_TIMES(c, pop_arithmetic_read(t->b.at, i, j, n), body)                                          \
+    case POP_ARITHMETIC_##what + POP_OF_SECOND_CONSTANT: POP_TIMES(pop_arithmetic_read(t->a.at, i, j, n), e, body)                                          \
+    case POP_ARITHMETIC_##what + POP_OF_CONSTANT + POP_OF_SECOND_CONSTANT: POP_TIMES(c, e, body)
 #define POP_TIMES_OF_PRODUCT(body)                                                                                  \
     POP_TIMES(pop_arithmetic_read(t->a.at, i, j, n),                                                                \
               pop_arithmetic_read(t->b.at, i, j, n) * pop_arithmetic_read(t->c.at, i, j, n), body)
@@ -81,33 +80,33 @@ POP_INLINE void pop_arithmetic_block(const pop_arithmetic_run *r, char *out, int
     for (const pop_arithmetic_step *t = r->steps; t < r->end; t++) {
         const pop_v_f c = pop_v_splat(t->number), e = pop_v_splat(t->more);
         switch (t->what) {
-        case POP_ADD: POP_OF_A(x[j] + a)
-        case POP_SUBTRACT: POP_OF_A(x[j] - a)
-        case POP_SUBTRACT_FROM: POP_OF_A(a - x[j])
-        case POP_MULTIPLY: POP_OF_A(x[j] * a)
-        case POP_ADD_PRODUCT: POP_OF_PRODUCT(x[j] + p)
-        case POP_SUBTRACT_PRODUCT: POP_OF_PRODUCT(x[j] - p)
-        case POP_SUBTRACT_FROM_PRODUCT: POP_OF_PRODUCT(p - x[j])
-        case POP_OF_CONSTANTS + POP_ADD: POP_OF_NUMBER(x[j] + c)
-        case POP_OF_CONSTANTS + POP_SUBTRACT: POP_OF_NUMBER(x[j] - c)
-        case POP_OF_CONSTANTS + POP_SUBTRACT_FROM: POP_OF_NUMBER(c - x[j])
-        case POP_OF_CONSTANTS + POP_MULTIPLY: POP_OF_NUMBER(x[j] * c)
-        case POP_OF_CONSTANTS + POP_ADD_PRODUCT: POP_OF_MULTIPLE(x[j] + p)
-        case POP_OF_CONSTANTS + POP_SUBTRACT_PRODUCT: POP_OF_MULTIPLE(x[j] - p)
-        case POP_OF_CONSTANTS + POP_SUBTRACT_FROM_PRODUCT: POP_OF_MULTIPLE(p - x[j])
-        case POP_NEGATE: POP_OF_NUMBER(pop_v_float(pop_v_bits(x[j]) ^ INT32_MIN))
-        case POP_RELU: POP_OF_NUMBER(pop_v_max_f(pop_v_splat(0.0f), x[j]))
-        case POP_IF_GREATER: POP_CHOICE(pop_v_gt_f(a, b), d, x[j])
-        case POP_IF_NOT_LESS: POP_CHOICE(pop_v_gt_f(a, b) | pop_v_eq_f(a, b), d, x[j])
-        case POP_IF_EQUAL: POP_CHOICE(pop_v_eq_f(a, b), d, x[j])
-        case POP_UNLESS_GREATER: POP_CHOICE(pop_v_gt_f(a, b), x[j], d)
-        case POP_UNLESS_NOT_LESS: POP_CHOICE(pop_v_gt_f(a, b) | pop_v_eq_f(a, b), x[j], d)
-        case POP_UNLESS_EQUAL: POP_CHOICE(pop_v_eq_f(a, b), x[j], d)
-        POP_EACH_TIMES(POP_TIMES_ADD, p + b)
-        POP_EACH_TIMES(POP_TIMES_SUBTRACT, p - b)
-        POP_EACH_TIMES(POP_TIMES_SUBTRACT_FROM, b - p)
-        case POP_TIMES_ADD_PRODUCT: POP_TIMES_OF_PRODUCT(p + b)
-        case POP_TIMES_SUBTRACT_PRODUCT: POP_TIMES_OF_PRODUCT(p - b)
+        case POP_ARITHMETIC_ADD: POP_OF_A(x[j] + a)
+        case POP_ARITHMETIC_SUBTRACT: POP_OF_A(x[j] - a)
+        case POP_ARITHMETIC_SUBTRACT_FROM: POP_OF_A(a - x[j])
+        case POP_ARITHMETIC_MULTIPLY: POP_OF_A(x[j] * a)
+        case POP_ARITHMETIC_ADD_PRODUCT: POP_OF_PRODUCT(x[j] + p)
+        case POP_ARITHMETIC_SUBTRACT_PRODUCT: POP_OF_PRODUCT(x[j] - p)
+        case POP_ARITHMETIC_SUBTRACT_FROM_PRODUCT: POP_OF_PRODUCT(p - x[j])
+        case POP_ARITHMETIC_ADD + POP_OF_CONSTANT: POP_OF_NUMBER(x[j] + c)
+        case POP_ARITHMETIC_SUBTRACT + POP_OF_CONSTANT: POP_OF_NUMBER(x[j] - c)
+        case POP_ARITHMETIC_SUBTRACT_FROM + POP_OF_CONSTANT: POP_OF_NUMBER(c - x[j])
+        case POP_ARITHMETIC_MULTIPLY + POP_OF_CONSTANT: POP_OF_NUMBER(x[j] * c)
+        case POP_ARITHMETIC_ADD_PRODUCT + POP_OF_CONSTANT: POP_OF_MULTIPLE(x[j] + p)
+        case POP_ARITHMETIC_SUBTRACT_PRODUCT + POP_OF_CONSTANT: POP_OF_MULTIPLE(x[j] - p)
+        case POP_ARITHMETIC_SUBTRACT_FROM_PRODUCT + POP_OF_CONSTANT: POP_OF_MULTIPLE(p - x[j])
+        case POP_ARITHMETIC_NEGATE: POP_OF_NUMBER(pop_v_float(pop_v_bits(x[j]) ^ INT32_MIN))
+        case POP_ARITHMETIC_RELU: POP_OF_NUMBER(pop_v_max_f(pop_v_splat(0.0f), x[j]))
+        case POP_ARITHMETIC_IF_GREATER: POP_CHOICE(pop_v_gt_f(a, b), d, x[j])
+        case POP_ARITHMETIC_IF_NOT_LESS: POP_CHOICE(pop_v_gt_f(a, b) | pop_v_eq_f(a, b), d, x[j])
+        case POP_ARITHMETIC_IF_EQUAL: POP_CHOICE(pop_v_eq_f(a, b), d, x[j])
+        case POP_ARITHMETIC_UNLESS_GREATER: POP_CHOICE(pop_v_gt_f(a, b), x[j], d)
+        case POP_ARITHMETIC_UNLESS_NOT_LESS: POP_CHOICE(pop_v_gt_f(a, b) | pop_v_eq_f(a, b), x[j], d)
+        case POP_ARITHMETIC_UNLESS_EQUAL: POP_CHOICE(pop_v_eq_f(a, b), x[j], d)
+        POP_EACH_TIMES(TIMES_ADD, p + b)
+        POP_EACH_TIMES(TIMES_SUBTRACT, p - b)
+        POP_EACH_TIMES(TIMES_SUBTRACT_FROM, b - p)
+        case POP_ARITHMETIC_TIMES_ADD_PRODUCT: POP_TIMES_OF_PRODUCT(p + b)
+        case POP_ARITHMETIC_TIMES_SUBTRACT_PRODUCT: POP_TIMES_OF_PRODUCT(p - b)
         default: POP_TIMES_OF_PRODUCT(b - p)
         }
     }
@@ -135,10 +134,10 @@ static void pop_arithmetic(const int32_t *plan, const void *const *in, void *con
     for (int s = 0; s < count; s++, word += 4) {
         pop_arithmetic_step *t = steps + s;
         *t = (pop_arithmetic_step){word[0], 0, 0, POP_OPERAND(word[1]), POP_OPERAND(word[2]), POP_OPERAND(word[3])};
-        const int times = word[0] >= POP_TIMES_ADD, last = times || word[0] < POP_ADD_PRODUCT ? word[1] : word[2];
-        if (!times && word[0] >= POP_OF_CONSTANTS) continue;
-        if (last < 0) memcpy(&t->number, bits + ~last, sizeof t->number), t->what += times ? 3 : POP_OF_CONSTANTS;
-        if (times && word[2] < 0) memcpy(&t->more, bits + ~word[2], sizeof t->more), t->what += 6;
+        const int times = word[0] >= POP_ARITHMETIC_TIMES_ADD, alone = !times && word[0] >= POP_ARITHMETIC_NEGATE;
+        const int last = times || word[0] < POP_ARITHMETIC_ADD_PRODUCT ? word[1] : word[2];
+        if (!alone && last < 0) memcpy(&t->number, bits + ~last, sizeof t->number), t->what += POP_OF_CONSTANT;
+        if (times && word[2] < 0) memcpy(&t->more, bits + ~word[2], sizeof t->more), t->what += POP_OF_SECOND_CONSTANT;
     }
     const pop_arithmetic_run run = {POP_OPERAND(plan[2]), steps, steps + count};
 #undef POP_OPERAND
