@@ -59,6 +59,11 @@ def make_dtypes(records: Mapping[str, tuple[int, Iterable[Field]]]) -> dict[str,
 RECORDS: Mapping[str, np.dtype[Any]] = make_dtypes(_records.records())
 """The dtype of each record by the name of its C struct."""
 
+STREAM_BYTES: Mapping[str, int] = _records.STREAM_BYTES
+"""From how many bytes on results go past the caches: of arrays read and written once, operands and results together;
+the same of tiles, whose operands neighbours read again; of rows of results alone, whose operands are read many times.
+"""
+
 _CHOICES: dict[str, dict[str, int]] = _records.choices()
 
 

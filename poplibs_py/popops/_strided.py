@@ -17,7 +17,7 @@ import numpy as np
 
 from ..formats import FP32, Array, Format
 from ..kernels import Kernel, kernels, select
-from ..kernels.records import dtype_of, format_facts, numbers_of
+from ..kernels.records import STREAM_BYTES, dtype_of, format_facts, numbers_of
 from ..log import tell
 from ..planner import Explanation
 from ..planner.explain import Explained, considered_kernels
@@ -37,7 +37,6 @@ _CHUNK = 1 << 10
 _SCRATCH_BYTES = 24 << 10  # buffers that leave room for the operands in a first-level cache
 _STACK_BYTES = 4096  # POP_STRIDED_STACK: a vertex has so much without asking
 _SHORT_ROW = 256  # shorter rows are taken together
-_STREAM_BYTES = 32 << 20  # of all operands: POP_STREAM_BYTES
 _STREAM_CHUNK = 2 << 10  # bytes of an output: with longer bursts memory is a third slower
 _WHOLE = np.iinfo(np.int64).max
 
@@ -225,7 +224,7 @@ def _streaming(params: StridedParams, modes: Sequence[int], axes: Sequence[Axis]
     """
     row, operands = axes[-1].extent, params.operands
     large = math.prod(params.shape) * sum(o.itemsize for o, mode in zip(operands, modes, strict=True)
-                                          if mode != _REPEATED) >= _STREAM_BYTES
+                                          if mode != _REPEATED) >= STREAM_BYTES["arrays"]
     block = max((k.block[0] for k in used if k), default=_WHOLE)  # a copy has no kernel, nor use for this
     return [i >= len(params.inputs) and large and modes[i] == _DIRECT and block * o.itemsize <= _STREAM_CHUNK
             and (len(axes) == 1 or (row >= _CHUNK and row * o.itemsize % 64 == 0)) for i, o in enumerate(operands)]

@@ -11,9 +11,14 @@
 #include <immintrin.h>
 #endif
 
-/* Streaming pays from so many bytes on, input and output together: what was just written pushes what will be read out of
- * a cache of 32 MiB. Where nothing is read it pays from three times as many: until then much is still in the cache. */
+/* How many bytes make streaming pay: all who decide it ask here, Python's planners by way of kernels/records.py.
+ *   BYTES   input and output together, each read or written once: what was just written pushes what will be read out of a
+ *           cache of 32 MiB. Where nothing is read three times as many: until then much is still in the cache
+ *   TILES   the same where a tile of results reads inputs that neighbours read again: these lose the cache at half as many
+ *   ROWS    of results whose inputs are read many times meanwhile: more than a core's own cache holds beside them */
 #define POP_STREAM_BYTES(has_input) ((has_input) ? 32ll << 20 : 96ll << 20)
+#define POP_STREAM_TILES (16ll << 20)
+#define POP_STREAM_ROWS (1ll << 20)
 
 /* Copy `bytes` to memory that nothing reads soon. The thread calls `pop_stream_end` before others may read it. */
 static inline void pop_stream(char *to, const char *from, int64_t bytes)

@@ -26,7 +26,12 @@ cdef extern from "records/rows.h":
     const pop_format_row POP_FORMAT_ROWS[]
     size_t POP_FORMAT_COUNT "(sizeof POP_FORMAT_ROWS / sizeof *POP_FORMAT_ROWS)"
 
+cdef extern from "kernels/stream.h":
+    int64_t POP_STREAM_BYTES(int has_input)
+    const int64_t POP_STREAM_TILES, POP_STREAM_ROWS
+
 CONSISTENT = POP_CONSISTENT
+STREAM_BYTES = {"arrays": POP_STREAM_BYTES(1), "tiles": POP_STREAM_TILES, "rows": POP_STREAM_ROWS}
 
 
 def records():

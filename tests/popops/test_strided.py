@@ -120,7 +120,7 @@ def test_operands_of_any_format_and_layout(case, streams):
     rows = [values(x) for x in operands[:-outputs]]
     with pytest.MonkeyPatch.context() as patch:
         if streams:
-            patch.setattr(_strided, "_STREAM_BYTES", 0)
+            patch.setattr(_strided, "STREAM_BYTES", {"arrays": 0})
         run(operands, outputs)
     for got, due in zip(operands[-outputs:], weighted(rows, outputs), strict=True):
         want = np.zeros_like(got.codes) if isinstance(got, QuarterArray) else np.zeros_like(got)
@@ -225,7 +225,7 @@ def test_results_past_the_caches_are_the_same_wherever_they_lie(fmt, misaligned,
         return QuarterArray(codes, fmt) if isinstance(numbers[0], QuarterArray) else codes
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_strided, "_STREAM_BYTES", 0)
+        patch.setattr(_strided, "STREAM_BYTES", {"arrays": 0})
         run([of_format(x) for x in (*bytes_of, *held[:outputs])], outputs)
     for room, made, want in zip(rooms, held, due, strict=False):
         np.testing.assert_array_equal(of_format(made).codes if isinstance(want, QuarterArray) else made.view(np.uint8),

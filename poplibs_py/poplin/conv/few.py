@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from ...formats import BF16, FP16, FP32, Format
 from ...kernels import Selection, select
+from ...kernels.records import STREAM_BYTES
 from ...planner.explain import Explanation, considered_kernels
 from ...target import Target
 from ..gemm.field import FieldDim
@@ -33,7 +34,6 @@ AT_ONCE = 14
 
 _CACHE_SHARE = 0.45  # of the second-level cache, that a thread's scratch fills where no limit is named
 _LINE = 64  # numbers that are decoded at once
-_STREAMED = 16 << 20  # bytes of images and results
 _SUMS = 1 << 14  # bytes of sums in scratch
 _WIDEST = 4 * LANES  # output channels of a group: with more a product of matrices does as well
 _USED, _USED_OVER_TAPS = 0.75, 0.25  # share of the lanes from which one group is done so
@@ -261,7 +261,7 @@ class FewPlan(PhasePlan):
         p = self.call.params
         read = p.groups * math.prod(p.field_shape) * self.call.x.format.itemsize
         among = max((dim.positions * abs(dim.out_stride) for dim in self.dims), default=0)
-        return self.slides and self.direct and not self.narrow and p.batch * (read + among) > _STREAMED
+        return self.slides and self.direct and not self.narrow and p.batch * (read + among) > STREAM_BYTES["tiles"]
 
     @property
     def deltas_in_place(self) -> bool:

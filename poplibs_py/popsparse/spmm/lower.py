@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from ...formats import Array, format_of
-from ...kernels.records import ACTIVATIONS, FORMAT_NUMBERS, dtype_of, infinite_overflow
+from ...kernels.records import ACTIVATIONS, FORMAT_NUMBERS, STREAM_BYTES, dtype_of, infinite_overflow
 from ...kernels.registry import Kernel, select
 from ...log import tell
 from ...program import Executable, Segment, host_program, spread, temporary
@@ -29,7 +29,6 @@ READY = dtype_of("pop_ready_item")
 PANEL = dtype_of("pop_panel_item")
 """One share of the rows of a dense operand, decoded and made contiguous."""
 
-_STREAM_BYTES = 1 << 20
 _ALIGNMENT = 64
 _PLACES_AT_ONCE = 256
 _OFFSETS, _COLUMNS, _VALUES, _X, _Y, _MORE = range(6)  # a program's operands, in order
@@ -165,8 +164,8 @@ def _describe(items: Array, plan: SparsePlan) -> None:
     items["x_strip"] = x_rows * p.x.strides[1] if p.x.panel else plan.strip * p.x.strides[2]
     items["x_pairs"] = p.x.pairs
     items["pack"], items["finish"] = plan.packs, plan.finishes
-    items["stream"] = (not plan.finishes and p.y.format == "float32" and 4 * p.shape[0] * p.columns > _STREAM_BYTES
-                       and p.y.strides[1] % _ALIGNMENT == 0)
+    items["stream"] = (not plan.finishes and p.y.format == "float32" and p.y.strides[1] % _ALIGNMENT == 0
+                       and 4 * p.shape[0] * p.columns > STREAM_BYTES["rows"])
     items["activation"] = ACTIVATIONS.index(p.activation)
     items["overflow"] = infinite_overflow(format_of(p.y.format))
 

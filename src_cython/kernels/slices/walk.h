@@ -7,8 +7,6 @@
 #define POP_SLICES_AHEAD 24        /* lookups whose rows are asked for ahead, and of a table that a core holds */
 #define POP_SLICES_AHEAD_NEAR 8
 #define POP_SLICES_NEAR (2ll << 20) /* bytes of such a table */
-#define POP_SLICES_FAR (32ll << 20) /* bytes of a table that no cache holds */
-#define POP_SLICES_MANY (1ll << 20) /* bytes of rows that are written past the caches rather than kept there */
 #define POP_SLICES_ASKED 4096       /* bytes of a row: what follows comes by itself */
 
 /* What becomes of a run of n elements of the table, as far as `shift` into the other array's slice. */
@@ -66,7 +64,7 @@ POP_INLINE int64_t pop_slices_table(const pop_slices *s)
 {
     int64_t bytes = s->row;
     for (int d = 0; d < s->axes_count; d++) bytes *= s->axes[d].table ? s->axes[d].extent : 1;
-    for (int k = 0; k < s->components_count && bytes <= POP_SLICES_FAR; k++) bytes *= s->components[k].limit;
+    for (int k = 0; k < s->components_count && bytes <= POP_STREAM_BYTES(1); k++) bytes *= s->components[k].limit;
     return bytes;
 }
 
@@ -83,7 +81,8 @@ POP_INLINE int pop_slices_streams(const pop_slices *s, const char *table)
     uint64_t places = (uint64_t)(uintptr_t)table | (uint64_t)s->row;
     for (int d = 0; d < s->axes_count; d++) places |= (uint64_t)s->axes[d].table;
     for (int k = 0; k < s->components_count; k++) places |= (uint64_t)s->components[k].step;
-    return places % 64 == 0 && s->row >= 128 && s->lookups >= POP_SLICES_MANY / s->row && pop_slices_table(s) >= POP_SLICES_FAR;
+    return places % 64 == 0 && s->row >= 128 && s->lookups >= POP_STREAM_ROWS / s->row &&
+           pop_slices_table(s) >= POP_STREAM_BYTES(1);
 }
 
 /* Of lookups that are resolved, how many are taken before more are: so many that the next ones were asked for. */
