@@ -210,6 +210,12 @@ POP_INLINE void POP_OP(encode)(const pop_format *f, int overflow, void *p, POP_O
         return;
     }
 #endif
+#if POP_WIDTH > 1 && defined POP_HAS_STORE_BF16
+    if (pop_is_short_f32(f) && f->mantissa_bits == 7 && overflow == POP_OVERFLOW_INFINITY) {
+        POP_OP(store_bf16)(p, x);
+        return;
+    }
+#endif
     POP_OP(store)(p, pop_bytes(f), POP_OP(to_code)(f, POP_NEAREST_EVEN, overflow, x, POP_OP(set)(0)));
 }
 
@@ -227,6 +233,12 @@ POP_INLINE void POP_OP(encode_part)(const pop_format *f, int overflow, void *p, 
 #if POP_WIDTH > 1 && defined POP_HAS_F16C
     if (pop_is_f16(f) && overflow == POP_OVERFLOW_INFINITY) {
         POP_OP(store_f16_some)(p, x, part);
+        return;
+    }
+#endif
+#if POP_WIDTH > 1 && defined POP_HAS_STORE_BF16
+    if (pop_is_short_f32(f) && f->mantissa_bits == 7 && overflow == POP_OVERFLOW_INFINITY) {
+        POP_OP(store_bf16_some)(p, x, part);
         return;
     }
 #endif

@@ -83,6 +83,24 @@ POP_INLINE void pop_v_store_f16_some(void *p, pop_v_f x, __mmask16 part)
     _mm256_mask_storeu_epi16(p, part, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
 }
 
+/* Top halves of FP32 numbers, rounded to nearest even; NaN is made quiet. */
+#define POP_HAS_STORE_BF16
+POP_INLINE __m256i pop_v_bf16(pop_v_f x)
+{
+    const __m512i bits = (__m512i)x, one = _mm512_set1_epi32(1), quiet = _mm512_set1_epi32(0x00400000);
+    const __m512i odd = _mm512_set_epi16(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1, 31, 29, 27, 25, 23, 21,
+                                         19, 17, 15, 13, 11, 9, 7, 5, 3, 1);
+    __m512i sum = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff));
+    sum = _mm512_mask_add_epi32(sum, _mm512_test_epi32_mask(bits, _mm512_set1_epi32(1 << 16)), sum, one);
+    sum = _mm512_mask_or_epi32(sum, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), bits, quiet);
+    return _mm512_castsi512_si256(_mm512_permutexvar_epi16(odd, sum));
+}
+POP_INLINE void pop_v_store_bf16(void *p, pop_v_f x) { _mm256_storeu_si256((__m256i *)p, pop_v_bf16(x)); }
+POP_INLINE void pop_v_store_bf16_some(void *p, pop_v_f x, __mmask16 part)
+{
+    _mm256_mask_storeu_epi16(p, part, pop_v_bf16(x));
+}
+
 /* value where word <= bound, as unsigned, else 0 */
 POP_INLINE pop_v_u pop_v_keep_up_to(pop_v_u bound, pop_v_u word, pop_v_u value)
 {

@@ -21,6 +21,7 @@
  *     load(p, bytes), store              elements of 1, 2 or 4 bytes, zero-extended
  *     load_some(p, bytes, part), store_some    the same of a part: not a byte beyond, zeros in the other lanes
  *     load_f, store_f, load_f16, store_f16     floats; float16, nearest even (POP_HAS_F16C); also `_some`
+ *     store_bf16                         bfloat16, nearest even, NaN made quiet (POP_HAS_STORE_BF16); also `_some`
  *     stream_f                           a store past the caches, aligned
  *     lookup(table, index), lookup16     table[index mod 32], table[index mod 16]
  *     keep_up_to(bound, word, a)         a where word <= bound, as unsigned, else 0
