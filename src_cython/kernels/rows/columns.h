@@ -69,6 +69,7 @@ static void pop_strip_begin(pop_strip *t, int x, int g, int gamma, int64_t numbe
     t->x_step = o[x].reduced[last], t->g_step = o[g].reduced[last], t->to_step = o[3].reduced[last];
     for (int k = 0; k < POP_BACK_SUMS; k++, room += columns * sizeof(double)) t->sums[k] = (double *)(void *)room;
     float **numbers[POP_COLUMN_NUMBERS] = {&t->mean, &t->inverse, &t->gamma, &t->beta, &t->share};
+    memset(room, 0, POP_COLUMN_NUMBERS * columns * sizeof(float)); /* vectors of numbers go past the last column */
     for (int k = 0; k < POP_COLUMN_NUMBERS; k++, room += columns * sizeof(float)) *numbers[k] = (float *)(void *)room;
     room = t->tile->scratch + s->codes + 4 * POP_ROWS_CODES;
     for (int k = 0; k < POP_BACK_SUMS; k++, room += POP_STRIP_LANES / POP_BACK_SUMS) t->lanes[k] = (float *)(void *)room;
@@ -282,8 +283,7 @@ static void pop_strip_back(pop_strip *t)
     pop_strip_inverses(t);
     for (int k = 4; k < 8; k += 2) {
         if (s->operands[k].operand < 0) continue;
-        for (int64_t i = 0; i < t->width; i++)
-            t->share[i] = k == 4 ? (float)products[i] * t->inverse[i] : (float)(products[i] * (double)t->inverse[i]);
+        for (int64_t i = 0; i < t->width; i++) t->share[i] = pop_row_product(products[i], t->inverse[i]);
         pop_strip_write(t, k, t->share);
         for (int64_t i = 0; i < t->width; i++) t->share[i] = (float)grads[i];
         pop_strip_write(t, k + 1, t->share);

@@ -33,6 +33,8 @@ POP_INLINE float pop_row_inverse(const pop_rows *s, double share, double squares
 {
     return (float)(1.0 / sqrt((squares * share + s->epsilon) * s->factor));
 }
+/* A sum of grad times what x became: that of what x is apart, rounded, times the inverse deviation, which segments await in FP32. */
+POP_INLINE float pop_row_product(double sum, float inverse) { return (float)sum * inverse; }
 
 /* Means of rows at once, of operand k. Where there is `near`, numbers go there too, row after row. */
 POP_INLINE void pop_rows_means_in(const pop_row *row, const pop_format *f, int k, float *near, pop_moments *m)
@@ -91,14 +93,6 @@ POP_INLINE float *pop_row_near(const pop_row *row, const pop_format *f)
 {
     const pop_rows *s = row->spec;
     return !pop_is_f32(f) && s->centred == 1 && s->segments == 1 && s->n <= POP_ROWS_SHORT ? row->room : NULL;
-}
-
-/* Ask for the line of memory that vector k begins, if it does: what the next rows read and write. */
-POP_INLINE void pop_row_ask(const pop_format *f, const char *p, int64_t i, int k, int written)
-{
-    if (k * POP_LANES * pop_bytes(f) % POP_CACHE_LINE) return;
-    if (written) __builtin_prefetch(p + i * pop_bytes(f), 1, 2);
-    else __builtin_prefetch(p + i * pop_bytes(f), 0, 2);
 }
 
 /* A line from x to `to`: what it is apart from the mean, times the inverse deviation and gamma, or their product where that is one
@@ -305,7 +299,7 @@ POP_INLINE void pop_row_norm_grad(pop_row *row, const pop_format *f)
     pop_norm_back b = {.gamma = row->spec->operands[2].single ? NULL : (const float *)row->at[2]};
     POP_ROWS_OF(pop_rows_sums_back, f)(row, &b);
     for (int q = 0; q < row->rows && row->at[6]; q++) {
-        *(float *)(void *)pop_row_line(row, 6, q) = (float)(b.sums[POP_BACK_PRODUCTS][q] * (double)b.m[q].inverse);
+        *(float *)(void *)pop_row_line(row, 6, q) = pop_row_product(b.sums[POP_BACK_PRODUCTS][q], b.m[q].inverse);
         *(float *)(void *)pop_row_line(row, 7, q) = (float)b.sums[POP_BACK_GRADS][q];
     }
     pop_rows_back(row, f, f, &b, NULL);

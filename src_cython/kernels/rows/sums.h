@@ -123,6 +123,14 @@ POP_INLINE pop_v_f pop_row_else(pop_v_f x, float other, int part) /* in the lane
         }                                                                                 \
     } while (0)
 
+/* Ask for the line of memory that vector k begins, if it does: what the next rows read and write. */
+POP_INLINE void pop_row_ask(const pop_format *f, const char *p, int64_t i, int k, int written)
+{
+    if (k * POP_LANES * pop_bytes(f) % POP_CACHE_LINE) return;
+    if (written) __builtin_prefetch(p + i * pop_bytes(f), 1, 2);
+    else __builtin_prefetch(p + i * pop_bytes(f), 0, 2);
+}
+
 #define POP_ROW_LEAST 256 /* elements of rows for which it is worth its masks */
 /* Elements before the first whose vector of results is a line of memory of its own. */
 POP_INLINE int64_t pop_row_lead(const pop_format *f, const void *to, int64_t n)
@@ -141,7 +149,19 @@ POP_INLINE int64_t pop_row_lead(const pop_format *f, const void *to, int64_t n)
             (void)k;                                                                      \
             __VA_ARGS__                                                                   \
         }                                                                                 \
-        POP_ROW_EACH(lead, n, __VA_ARGS__);                                               \
+        int64_t i = lead;                                                                 \
+        for (int64_t base = i; base + POP_ROW_LANES <= (n); base += POP_ROW_LANES, i = base) \
+            POP_ROW_UNROLL for (int k = 0; k < POP_ROW_VECTORS; k++)                      \
+            {                                                                             \
+                const int part = POP_LANES;                                               \
+                i = base + k * POP_LANES;                                                 \
+                __VA_ARGS__                                                               \
+            }                                                                             \
+        _Pragma("GCC unroll 1") for (int k = 0; i < (n); k++, i += POP_LANES)             \
+        {                                                                                 \
+            const int part = (n) - i < POP_LANES ? (int)((n) - i) : POP_LANES;            \
+            __VA_ARGS__                                                                   \
+        }                                                                                 \
     } while (0)
 
 /* For all elements of a row, where nothing is added up. */
