@@ -256,8 +256,8 @@ def _columns(p: RowsParams, kept: Axes, reduced: Axes, outer: int) -> _Columns |
         return all(step == inner[0] * own for step, own in zip(steps, inner[1], strict=True))
 
     last, (size, steps) = kept[-1], reduced[0]
-    # Channels are last. Batch norm's are rows of their own. A group's are segments of its row: where they lie side by side
-    # whole groups make a unit, and where they lie apart, modulo the groups, all channels do.
+    # Channels are last. Batch norm's are rows of their own. A group's are segments of its row: where they lie side by
+    # side, whole groups make a unit, and where they lie apart, modulo the groups, all channels do.
     if beside(last) and (not outer or EACH_SEGMENT not in [x.single for x in p.operands if x is not None]):
         found = _Columns(first, kept, reduced, strip, 1, 1)
     elif outer and beside(reduced[0]):
