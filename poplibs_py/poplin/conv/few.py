@@ -429,12 +429,12 @@ def _in_pairs(call: ConvCall, options: GemmOptions) -> bool:
 
 
 def _in_tap_pairs(plan: FewPlan) -> bool:
-    """Whether BF16 numbers of neighbouring taps may be multiplied at once here: every box has an even number of them.
+    """Whether numbers of neighbouring taps may be multiplied as BF16 here: every box has an even number of them.
 
     Joining them costs more than it gains where a number has one product for each kernel element, as depthwise.
     """
-    x, deltas = plan.call.x.format, plan.call.weights.format
-    if not plan.over_taps or plan.together == LANES or x != BF16 or not on_units(BF16, deltas, plan.options):
+    formats = plan.call.x.format, plan.call.weights.format
+    if not plan.over_taps or plan.together == LANES or not on_units(*formats, plan.options):
         return False
     return plan.dims[-1].tap_step > 0 and all(box.count[-1] % 2 == 0 and not box.in_place for box in plan.boxes)
 

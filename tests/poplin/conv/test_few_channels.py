@@ -129,6 +129,7 @@ def guarded(made, *operands) -> None:
 @example(params(1, 1, 16, 5, 2, ndim=4, batch=1), "forward", (FP32, FP32), ("first",) * 3, 0, 1)
 @example(params(8, 8, 3, 8, 3, 1, 1), "weight gradient", (BF16, BF16), ("last",) * 3, 0, 1)  # pairs of neighbours
 @example(params(4, 6, 5, 16, 3, 2, 1), "weight gradient", (BF16, BF16), ("first",) * 3, 0, 1)
+@example(params(4, 4, 5, 8, 3, 1, 1), "weight gradient", (F143, BF16), ("last",) * 3, 0, 1)
 @example(params(1, 1, 48, 11, 5, 1, 2), "forward", (BF16, BF16), ("last",) * 3, 0, 1)  # pairs of rows
 @example(params(1, 1, 32, 8, 3, 2, 1, ndim=3), "input gradient", (BF16, F143), ("last",) * 3, 0, 1)
 def test_whole_numbers_give_the_exact_sums_to_the_bit(p, which, formats, layouts, seed, threads):
