@@ -1,9 +1,10 @@
 """Planning a convolution with few channels in a group on this CPU: boxes of positions, what is decoded to scratch.
 
 Positions are output elements, the depth is (kernel elements, input channels), a sum is one chain of fused
-multiply-adds in that order, or of products of pairs where the CPU multiplies BF16. Where the depth is long and positions few, as in weight gradients, sums are kept instead,
-and boxes of taps pass by: image by image, box by box, taps in order within one. Threads and instruction sets have no
-part in which boxes there are, so the sums' bits do not depend on them, but for pairs'.
+multiply-adds in that order, or of products of pairs where the CPU multiplies BF16. Where the depth is long and
+positions few, as in weight gradients, sums are kept instead, and boxes of taps pass by: image by image, box by box,
+taps in order within one. Threads and instruction sets have no part in which boxes there are, so the sums' bits do not
+depend on threads, nor on instruction sets but where pairs are multiplied.
 """
 
 from __future__ import annotations
