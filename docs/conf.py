@@ -79,8 +79,9 @@ write_table("ops.md", rows)
 rows = ["| Function | Kinds | Value, FP32 result, PopLibs' name | Special arguments |", "|---|---|---|---|"]
 for name, row in ELEMENTWISE.items():
     function = getattr(popops, name)
-    head = " ".join(inspect.getdoc(function).partition("\n\n")[0].split()).replace("``", "`").replace("|", "\\|")
-    notes = " ".join(inspect.getdoc(function).partition("Notes\n-----\n")[2].partition("\n\n")[0].split())
+    told, _, _ = inspect.getdoc(function).partition("Parameters\n")
+    head, _, notes = (" ".join(part.split()) for part in told.partition("\n\n"))
+    head = head.replace("``", "`").replace("|", "\\|")
     kinds = ", ".join(row.kinds) + " to b" * row.tells
     rows.append(f"| `{name}({', '.join(row.operands)})` | {kinds} | {head} | {notes} |")
 write_table("elementwise.md", rows)

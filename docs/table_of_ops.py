@@ -112,9 +112,9 @@ def levels_of(names):
 
 
 def contract(face):
-    """The first lines of a function's docstring, and the first of its notes."""
+    """The first lines of a function's docstring, what is told behind them, and the first of its notes."""
     text = inspect.getdoc(face) or ""
-    parts = text.partition("\n\n")[0], text.partition("Notes\n-----\n")[2].partition("\n\n")[0]
+    parts = text.partition("Parameters\n")[0], text.partition("Notes\n-----\n")[2].partition("\n\n")[0]
     words = " ".join(" ".join(part.split()) for part in parts if part)
     return re.sub(r"\s*\(``[^)]*``\)", "", words).replace("``", "`").replace("|", "\\|")
 

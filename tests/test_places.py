@@ -107,8 +107,6 @@ KINDS = [
 def halve(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Half of x, correctly rounded to FP32 (``popops::halve``).
 
-    Notes
-    -----
     -0 for -0.
 
     Examples

@@ -115,8 +115,6 @@ def mse_loss(x: Any, expected: Any, weights: Any = None, axis: int | tuple[int, 
              target: Target | str | None = None) -> Any:
     """Squared errors ``(x - e)^2``, added along axes, and their gradient ``2 (x - e)``, in one pass.
 
-    Notes
-    -----
     PopLibs' ``SUM_SQUARED_LOSS`` is half of it: `calc_loss`.
 
     Examples
@@ -139,8 +137,6 @@ def huber_loss(x: Any, expected: Any, weights: Any = None, axis: int | tuple[int
                out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Huber's loss, half the square of errors up to `delta`, straight beyond, added along axes, and its gradient.
 
-    Notes
-    -----
     ``delta (|x - e| - delta / 2)`` beyond. Over `delta` it is torch's ``smooth_l1_loss``. PopLibs has none.
 
     Examples
@@ -159,8 +155,6 @@ def binary_cross_entropy(x: Any, expected: Any, weights: Any = None, axis: int |
                          out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Cross-entropy ``-(e log(x) + (1 - e) log(1 - x))`` of probabilities, added along axes, and its gradient.
 
-    Notes
-    -----
     As in torch logarithms end at -100, and the gradient is ``(x - e) / max(x (1 - x), 1e-12)``. Beyond 0 and 1 nothing
     is promised. PopLibs has none.
 
@@ -185,8 +179,6 @@ def binary_cross_entropy_with_logits(x: Any, expected: Any, weights: Any = None,
                                      target: Target | str | None = None) -> Any:
     """Cross-entropy of the sigmoids of logits with truth values, added along axes, and its gradient.
 
-    Notes
-    -----
     ``p e log(1 + exp(-x)) + (1 - e) log(1 + exp(x))``: nothing overflows or cancels. PopLibs has none.
 
     Examples
@@ -205,8 +197,6 @@ def kl_divergence(x: Any, expected: Any, weights: Any = None, axis: int | tuple[
                   target: Target | str | None = None) -> Any:
     """Kullback-Leibler divergence ``e (log(e) - x)``, added along axes, and its gradient ``-e``.
 
-    Notes
-    -----
     0 where e is. `x` is what `log_softmax` makes, as for torch's ``kl_div``. PopLibs has none.
 
     Examples

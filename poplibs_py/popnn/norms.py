@@ -316,8 +316,6 @@ def layer_norm(x: Any, gamma: Any = None, beta: Any = None, axes: Any = -1, *, e
                out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Layer norm: each element less the mean along axes, over the deviation there, times gamma plus beta.
 
-    Notes
-    -----
     A gamma for each element, as torch has it. PopLibs' ``popnn::ln``, with one for each channel, is `group_norm` of one
     group.
 
@@ -336,8 +334,6 @@ def layer_norm_grad(grad: Any, x: Any, gamma: Any = None, axes: Any = -1, *, eps
                     out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Gradients of `layer_norm`.
 
-    Notes
-    -----
     Statistics are computed anew.
 
     Examples
@@ -354,8 +350,6 @@ def rms_norm(x: Any, gamma: Any = None, axes: Any = -1, *, eps: float = 1e-5, ou
              out_dtype: object = None, target: Target | str | None = None) -> Any:
     """RMS norm: each element over the root of the mean square along axes, times gamma.
 
-    Notes
-    -----
     PopLibs has none.
 
     Examples
@@ -372,8 +366,6 @@ def rms_norm_grad(grad: Any, x: Any, gamma: Any = None, axes: Any = -1, *, eps: 
                   out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Gradients of `rms_norm`.
 
-    Notes
-    -----
     Its third is that of what would be added.
 
     Examples
@@ -392,8 +384,6 @@ def group_norm(x: Any, groups: int, gamma: Any = None, beta: Any = None, *, stri
                target: Target | str | None = None) -> Any:
     """Group norm: statistics of each sample and group of channels (``popnn::gn::groupNormalise``).
 
-    Notes
-    -----
     One group is PopLibs' layer norm, ``popnn::ln``; as many as channels `instance_norm`.
 
     Examples
@@ -412,8 +402,6 @@ def group_norm_grad(grad: Any, x: Any, groups: int, gamma: Any = None, *, stride
                     out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Gradients of `group_norm` (``popnn::gn::groupNormGradients``, ``groupNormParamGradients``).
 
-    Notes
-    -----
     Statistics are computed anew.
 
     Examples
@@ -432,8 +420,6 @@ def instance_norm(x: Any, gamma: Any = None, beta: Any = None, *, eps: float = 1
                   target: Target | str | None = None) -> Any:
     """Instance norm: statistics of each sample and channel (``popnn::in::instanceNormalise``).
 
-    Notes
-    -----
     `group_norm` of as many groups as channels.
 
     Examples
@@ -453,8 +439,6 @@ def instance_norm_grad(grad: Any, x: Any, gamma: Any = None, *, eps: float = 1e-
                        out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Gradients of `instance_norm` (``popnn::in::instanceNormGradients``, ``instanceNormParamGradients``).
 
-    Notes
-    -----
     Statistics are computed anew.
 
     Examples
@@ -473,8 +457,6 @@ def batch_norm(x: Any, gamma: Any = None, beta: Any = None, *, eps: float = 1e-5
                target: Target | str | None = None) -> Any:
     """Batch norm: statistics of each channel over the batch and the field (``popnn::bn::batchNormalise``).
 
-    Notes
-    -----
     It keeps no running statistics.
 
     Examples
@@ -494,8 +476,6 @@ def batch_norm_grad(grad: Any, x: Any, gamma: Any = None, *, eps: float = 1e-5, 
                     target: Target | str | None = None) -> Any:
     """Gradients of `batch_norm` (``popnn::bn::batchNormGradients``, ``batchNormParamGradients``).
 
-    Notes
-    -----
     Statistics are computed anew.
 
     Examples

@@ -136,8 +136,6 @@ def softmax(x: Any, axis: int | tuple[int, ...] = -1, *, mask: Any = None, scale
             out_dtype: object = None, target: Target | str | None = None) -> Any:
     """e^x over the sum of e^x along axes (``popnn::softmax``, ``popnn::softmaxStable``).
 
-    Notes
-    -----
     Of nothing but minus infinity zeros, and NaN along with a NaN or with infinity. PopLibs' plain softmax overflows
     from 88 on (FP16: 11), and rounds in between; this one does neither.
 
@@ -157,8 +155,6 @@ def scaled_softmax_stable(x: Any, axis: int | tuple[int, ...] = -1, *, mask: Any
                           out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """62000 times `softmax`, which keeps FP16 from subnormal numbers (``popnn::scaledSoftmaxStable``).
 
-    Notes
-    -----
     `softmax_grad` takes results of `softmax`: divide these by 62000 first, as PopLibs' callers must.
 
     Examples
@@ -174,8 +170,6 @@ def log_softmax(x: Any, axis: int | tuple[int, ...] = -1, *, mask: Any = None, s
                 out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Logarithm of `softmax`: x less the logarithm of the sum of e^x along axes (``popnn::logSoftmax``).
 
-    Notes
-    -----
     Of nothing but minus infinity minus infinity.
 
     Examples
@@ -191,8 +185,6 @@ def softmax_grad(grad: Any, y: Any, axis: int | tuple[int, ...] = -1, *, scale: 
                  out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Gradient of `softmax` given its result: ``scale y (grad - sum(grad y))`` (``SOFTMAX``).
 
-    Notes
-    -----
     What a mask left out has a y of 0, and so a gradient of 0.
 
     Examples
@@ -208,8 +200,6 @@ def log_softmax_grad(grad: Any, y: Any, axis: int | tuple[int, ...] = -1, *, sca
                      out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Gradient of `log_softmax` given its result: ``scale (grad - e^y sum(grad))``.
 
-    Notes
-    -----
     PopLibs has none.
 
     Examples

@@ -18,8 +18,6 @@ from .reference import div_reference, pow_reference
 def add(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Sum, correctly rounded to FP32 (``popops::add``).
 
-    Notes
-    -----
     NaN for infinities of two signs. Integers wrap.
 
     Examples
@@ -33,8 +31,6 @@ def add(a: object, b: object, *, out: Any = None, out_dtype: object = None, targ
 def sub(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Difference, correctly rounded to FP32 (``popops::sub``).
 
-    Notes
-    -----
     NaN for infinities of one sign. Integers wrap.
 
     Examples
@@ -48,8 +44,6 @@ def sub(a: object, b: object, *, out: Any = None, out_dtype: object = None, targ
 def mul(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Product, correctly rounded to FP32 (``popops::mul``).
 
-    Notes
-    -----
     NaN for 0 times an infinity. Integers wrap.
 
     Examples
@@ -63,8 +57,6 @@ def mul(a: object, b: object, *, out: Any = None, out_dtype: object = None, targ
 def div(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Quotient, correctly rounded to FP32; of integers truncated (``popops::div``).
 
-    Notes
-    -----
     By zero an infinity, and NaN for 0 / 0. An integer by 0 is 0, and the least one by -1 wraps. `floor_divide` is
     NumPy's.
 
@@ -79,8 +71,6 @@ def div(a: object, b: object, *, out: Any = None, out_dtype: object = None, targ
 def rem(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """What a truncated quotient leaves, exact, as C's fmod and % do (``popops::rem``).
 
-    Notes
-    -----
     It has the sign of `a`. NaN for an infinite `a` and for b = 0; `a` for an infinite `b`. An integer by 0 leaves 0.
     `remainder` is NumPy's.
 
@@ -96,8 +86,6 @@ def floor_divide(a: object, b: object, *, out: Any = None, out_dtype: object = N
                  target: Target | str | None = None) -> Any:
     """The greatest whole number not above a / b, rounded once (NumPy's ``floor_divide``).
 
-    Notes
-    -----
     As NumPy: by zero an infinity or NaN, NaN for an infinite `a`; an integer by 0 is 0.
 
     Examples
@@ -112,8 +100,6 @@ def remainder(a: object, b: object, *, out: Any = None, out_dtype: object = None
               target: Target | str | None = None) -> Any:
     """What `floor_divide` leaves, rounded once (NumPy's ``remainder``).
 
-    Notes
-    -----
     It has the sign of `b`. NaN for an infinite `a` and for b = 0; an integer by 0 leaves 0.
 
     Examples
@@ -127,8 +113,6 @@ def remainder(a: object, b: object, *, out: Any = None, out_dtype: object = None
 def pow(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """a to the power b, within 1 ulp of FP32 (``popops::pow``).
 
-    Notes
-    -----
     As IEEE 754's pow: 1 for b = 0 and for a = 1, NaN for a < 0 and a `b` that is not whole. Of integers 0 where `b` is
     negative; they wrap.
 
@@ -144,8 +128,6 @@ def atan2(a: object, b: object, *, out: Any = None, out_dtype: object = None,
           target: Target | str | None = None) -> Any:
     """Angle of the point (b, a), within 1 ulp of FP32 (``popops::atan2``).
 
-    Notes
-    -----
     As IEEE 754's atan2, of zeros and infinities too.
 
     Examples
@@ -160,8 +142,6 @@ def maximum(a: object, b: object, *, out: Any = None, out_dtype: object = None,
             target: Target | str | None = None) -> Any:
     """The larger of two, exact (``popops::max``).
 
-    Notes
-    -----
     NaN where either is; 0 of 0 and -0: IEEE 754-2019's maximum.
 
     Examples
@@ -176,8 +156,6 @@ def minimum(a: object, b: object, *, out: Any = None, out_dtype: object = None,
             target: Target | str | None = None) -> Any:
     """The smaller of two, exact (``popops::min``).
 
-    Notes
-    -----
     NaN where either is; -0 of 0 and -0: IEEE 754-2019's minimum.
 
     Examples
@@ -191,8 +169,6 @@ def minimum(a: object, b: object, *, out: Any = None, out_dtype: object = None,
 def fmax(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """The larger of two, the number where one is NaN (NumPy's ``fmax``).
 
-    Notes
-    -----
     0 of 0 and -0: IEEE 754-2019's maximumNumber. So do PopLibs' vertices on a device.
 
     Examples
@@ -206,8 +182,6 @@ def fmax(a: object, b: object, *, out: Any = None, out_dtype: object = None, tar
 def fmin(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """The smaller of two, the number where one is NaN (NumPy's ``fmin``).
 
-    Notes
-    -----
     -0 of 0 and -0: IEEE 754-2019's minimumNumber. So do PopLibs' vertices on a device.
 
     Examples
@@ -221,8 +195,6 @@ def fmin(a: object, b: object, *, out: Any = None, out_dtype: object = None, tar
 def eq(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Whether two are equal (``popops::eq``).
 
-    Notes
-    -----
     False for NaN; 0 equals -0.
 
     Examples
@@ -236,8 +208,6 @@ def eq(a: object, b: object, *, out: Any = None, out_dtype: object = None, targe
 def neq(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Whether two differ (``popops::neq``).
 
-    Notes
-    -----
     True for NaN; 0 equals -0.
 
     Examples
@@ -251,8 +221,6 @@ def neq(a: object, b: object, *, out: Any = None, out_dtype: object = None, targ
 def gt(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Whether `a` is greater (``popops::gt``).
 
-    Notes
-    -----
     False for NaN. True is greater than false.
 
     Examples
@@ -266,8 +234,6 @@ def gt(a: object, b: object, *, out: Any = None, out_dtype: object = None, targe
 def gteq(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Whether `a` is greater or they are equal (``popops::gteq``).
 
-    Notes
-    -----
     False for NaN. True is greater than false.
 
     Examples
@@ -281,8 +247,6 @@ def gteq(a: object, b: object, *, out: Any = None, out_dtype: object = None, tar
 def lt(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Whether `a` is less (``popops::lt``).
 
-    Notes
-    -----
     False for NaN. True is greater than false.
 
     Examples
@@ -296,8 +260,6 @@ def lt(a: object, b: object, *, out: Any = None, out_dtype: object = None, targe
 def lteq(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Whether `a` is less or they are equal (``popops::lteq``).
 
-    Notes
-    -----
     False for NaN. True is greater than false.
 
     Examples
@@ -313,8 +275,6 @@ def variance_to_inv_std_dev(variance: object, eps: object, *, out: Any = None, o
                             target: Target | str | None = None) -> Any:
     """1 / sqrt(variance + eps), within 1.5 ulp of FP32 (``popops::varianceToInvStdDev``).
 
-    Notes
-    -----
     NaN where the sum is below zero.
 
     Examples
@@ -331,8 +291,6 @@ def inv_std_dev_to_variance(inv_std_dev: object, eps: object, *, out: Any = None
                             target: Target | str | None = None) -> Any:
     """1 / inv_std_dev^2 - eps, 1 / inv_std_dev rounded before it is squared (``popops::invStdDevToVariance``).
 
-    Notes
-    -----
     Nothing is clamped: it may be below zero.
 
     Examples

@@ -24,8 +24,6 @@ from .reference import (
 def bitwise_not(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """All bits of an integer, turned over (``popops::bitwiseNot``).
 
-    Notes
-    -----
     -1 less x, of signed ones.
 
     Examples
@@ -39,8 +37,6 @@ def bitwise_not(x: object, *, out: Any = None, out_dtype: object = None, target:
 def popcount(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """How many bits of an integer are set (``popops::popcount``).
 
-    Notes
-    -----
     Of negative integers those of their two's complement.
 
     Examples
@@ -55,8 +51,6 @@ def count_leading_zeros(x: object, *, out: Any = None, out_dtype: object = None,
                         target: Target | str | None = None) -> Any:
     """How many bits of an integer are 0 above the highest that is set (``popops::countLeadingZeros``).
 
-    Notes
-    -----
     All of them for 0, none of a negative integer.
 
     Examples
@@ -70,8 +64,6 @@ def count_leading_zeros(x: object, *, out: Any = None, out_dtype: object = None,
 def logical_not(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """True where x is false (``popops::logicalNot``).
 
-    Notes
-    -----
     Results are truth values.
 
     Examples
@@ -86,8 +78,6 @@ def logical_and(a: object, b: object, *, out: Any = None, out_dtype: object = No
                 target: Target | str | None = None) -> Any:
     """Whether both are true (``popops::logicalAnd``).
 
-    Notes
-    -----
     Results are truth values.
 
     Examples
@@ -102,8 +92,6 @@ def logical_or(a: object, b: object, *, out: Any = None, out_dtype: object = Non
                target: Target | str | None = None) -> Any:
     """Whether one of them is true (``popops::logicalOr``).
 
-    Notes
-    -----
     Results are truth values.
 
     Examples
@@ -118,8 +106,6 @@ def bitwise_and(a: object, b: object, *, out: Any = None, out_dtype: object = No
                 target: Target | str | None = None) -> Any:
     """The bits that are set in both (``popops::bitwiseAnd``).
 
-    Notes
-    -----
     Integers of one type, or what holds both.
 
     Examples
@@ -134,8 +120,6 @@ def bitwise_or(a: object, b: object, *, out: Any = None, out_dtype: object = Non
                target: Target | str | None = None) -> Any:
     """The bits that are set in one of them (``popops::bitwiseOr``).
 
-    Notes
-    -----
     Integers of one type, or what holds both.
 
     Examples
@@ -150,8 +134,6 @@ def bitwise_xor(a: object, b: object, *, out: Any = None, out_dtype: object = No
                 target: Target | str | None = None) -> Any:
     """The bits in which they differ (``popops::bitwiseXor``).
 
-    Notes
-    -----
     Integers of one type, or what holds both.
 
     Examples
@@ -166,8 +148,6 @@ def bitwise_xnor(a: object, b: object, *, out: Any = None, out_dtype: object = N
                  target: Target | str | None = None) -> Any:
     """The bits in which they do not differ (``popops::bitwiseXnor``).
 
-    Notes
-    -----
     Integers of one type, or what holds both.
 
     Examples
@@ -182,8 +162,6 @@ def shift_left(a: object, b: object, *, out: Any = None, out_dtype: object = Non
                target: Target | str | None = None) -> Any:
     """The bits of `a`, `b` places up (``popops::shiftLeft``).
 
-    Notes
-    -----
     0 where `b` is negative, or all bits and more.
 
     Examples
@@ -198,8 +176,6 @@ def shift_right(a: object, b: object, *, out: Any = None, out_dtype: object = No
                 target: Target | str | None = None) -> Any:
     """The bits of `a`, `b` places down, zeros behind them, of signed integers too (``popops::shiftRight``).
 
-    Notes
-    -----
     0 where `b` is negative, or all bits and more.
 
     Examples
@@ -214,8 +190,6 @@ def shift_right_sign_extend(a: object, b: object, *, out: Any = None, out_dtype:
                             target: Target | str | None = None) -> Any:
     """The bits of `a`, `b` places down, its sign behind them (``popops::shiftRightSignExtend``).
 
-    Notes
-    -----
     0 or -1, the sign alone, where `b` is negative, or all bits and more.
 
     Examples

@@ -28,8 +28,6 @@ from .reference import (
 def abs(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Absolute value, exact (``popops::abs``).
 
-    Notes
-    -----
     0 for -0, infinity for infinities, NaN for NaN. The least integer is its own: integers wrap.
 
     Examples
@@ -43,8 +41,6 @@ def abs(x: object, *, out: Any = None, out_dtype: object = None, target: Target 
 def neg(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Change of sign, exact (``popops::neg``).
 
-    Notes
-    -----
     -0 for 0, NaN for NaN. F143 and F152 have no minus zero, and keep their zero. Integers wrap.
 
     Examples
@@ -58,8 +54,6 @@ def neg(x: object, *, out: Any = None, out_dtype: object = None, target: Target 
 def signum(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """1 above zero, -1 below, else 0, exact (``popops::signum``).
 
-    Notes
-    -----
     0 for 0, -0 and NaN, as PopLibs' formula (x > 0) - (x < 0) says.
 
     Examples
@@ -73,8 +67,6 @@ def signum(x: object, *, out: Any = None, out_dtype: object = None, target: Targ
 def square(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """x times x, correctly rounded to FP32 (``popops::square``).
 
-    Notes
-    -----
     0 for -0. Integers wrap.
 
     Examples
@@ -88,8 +80,6 @@ def square(x: object, *, out: Any = None, out_dtype: object = None, target: Targ
 def cube(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """x times x times x, rounded twice to FP32.
 
-    Notes
-    -----
     -0 for -0. Integers wrap. PopLibs has no such vertex.
 
     Examples
@@ -103,8 +93,6 @@ def cube(x: object, *, out: Any = None, out_dtype: object = None, target: Target
 def sqrt(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Square root, correctly rounded to FP32 (``popops::sqrt``).
 
-    Notes
-    -----
     NaN below zero, -0 for -0. Of integers the whole part, and 0 below zero.
 
     Examples
@@ -118,8 +106,6 @@ def sqrt(x: object, *, out: Any = None, out_dtype: object = None, target: Target
 def rsqrt(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """1 / sqrt(x), within 1 ulp of FP32 (``popops::rsqrt``).
 
-    Notes
-    -----
     Infinity for 0, minus infinity for -0, NaN below, 0 for infinity.
 
     Examples
@@ -133,8 +119,6 @@ def rsqrt(x: object, *, out: Any = None, out_dtype: object = None, target: Targe
 def inv(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """1 / x, correctly rounded to FP32 (``popops::inv``).
 
-    Notes
-    -----
     Infinities for zeros, zeros for infinities, of the same sign.
 
     Examples
@@ -148,8 +132,6 @@ def inv(x: object, *, out: Any = None, out_dtype: object = None, target: Target 
 def cbrt(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Cube root, within 1 ulp of FP32 (``popops::cbrt``).
 
-    Notes
-    -----
     -0 for -0, infinities for infinities.
 
     Examples
@@ -163,8 +145,6 @@ def cbrt(x: object, *, out: Any = None, out_dtype: object = None, target: Target
 def exp(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """e^x, within 1 ulp of FP32 (``popops::exp``).
 
-    Notes
-    -----
     1 for 0, 0 for minus infinity, infinity for infinity. Results may be subnormal.
 
     Examples
@@ -178,8 +158,6 @@ def exp(x: object, *, out: Any = None, out_dtype: object = None, target: Target 
 def exp2(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """2^x, within 1 ulp of FP32 (``popops::exp2``).
 
-    Notes
-    -----
     1 for 0, 0 for minus infinity, infinity for infinity. Results may be subnormal.
 
     Examples
@@ -193,8 +171,6 @@ def exp2(x: object, *, out: Any = None, out_dtype: object = None, target: Target
 def expm1(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """e^x - 1, within 1 ulp of FP32 (``popops::expm1``).
 
-    Notes
-    -----
     -0 for -0, -1 for minus infinity, infinity for infinity.
 
     Examples
@@ -208,8 +184,6 @@ def expm1(x: object, *, out: Any = None, out_dtype: object = None, target: Targe
 def log(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Natural logarithm, within 1 ulp of FP32 (``popops::log``).
 
-    Notes
-    -----
     Minus infinity for 0 and -0, NaN below, infinity for infinity.
 
     Examples
@@ -223,8 +197,6 @@ def log(x: object, *, out: Any = None, out_dtype: object = None, target: Target 
 def log2(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Logarithm to the base 2, within 1 ulp of FP32.
 
-    Notes
-    -----
     Minus infinity for 0 and -0, NaN below, infinity for infinity. PopLibs has no such op.
 
     Examples
@@ -238,8 +210,6 @@ def log2(x: object, *, out: Any = None, out_dtype: object = None, target: Target
 def log1p(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """log(1 + x), within 1 ulp of FP32 (``popops::log1p``).
 
-    Notes
-    -----
     -0 for -0, minus infinity for -1, NaN below, infinity for infinity.
 
     Examples
@@ -253,8 +223,6 @@ def log1p(x: object, *, out: Any = None, out_dtype: object = None, target: Targe
 def sin(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Sine, within 1 ulp of FP32 (``popops::sin``).
 
-    Notes
-    -----
     -0 for -0, NaN for infinities. Large arguments are reduced exactly.
 
     Examples
@@ -268,8 +236,6 @@ def sin(x: object, *, out: Any = None, out_dtype: object = None, target: Target 
 def cos(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Cosine, within 1 ulp of FP32 (``popops::cos``).
 
-    Notes
-    -----
     1 for zeros, NaN for infinities. Large arguments are reduced exactly.
 
     Examples
@@ -283,8 +249,6 @@ def cos(x: object, *, out: Any = None, out_dtype: object = None, target: Target 
 def tan(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Tangent, within 1 ulp of FP32 (``popops::tan``).
 
-    Notes
-    -----
     -0 for -0, NaN for infinities. Large arguments are reduced exactly.
 
     Examples
@@ -298,8 +262,6 @@ def tan(x: object, *, out: Any = None, out_dtype: object = None, target: Target 
 def asin(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Arc sine, within 1 ulp of FP32 (``popops::asin``).
 
-    Notes
-    -----
     -0 for -0, NaN beyond -1 and 1.
 
     Examples
@@ -313,8 +275,6 @@ def asin(x: object, *, out: Any = None, out_dtype: object = None, target: Target
 def tanh(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Hyperbolic tangent, within 1 ulp of FP32 (``popops::tanh``).
 
-    Notes
-    -----
     -0 for -0, -1 and 1 for the infinities.
 
     Examples
@@ -328,8 +288,6 @@ def tanh(x: object, *, out: Any = None, out_dtype: object = None, target: Target
 def erf(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Error function, within 1 ulp of FP32 (``popops::erf``).
 
-    Notes
-    -----
     -0 for -0, -1 and 1 for the infinities.
 
     Examples
@@ -343,8 +301,6 @@ def erf(x: object, *, out: Any = None, out_dtype: object = None, target: Target 
 def sigmoid(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """1 / (1 + e^(-x)), within 1 ulp of FP32 (``popops::sigmoid``).
 
-    Notes
-    -----
     0 and 1 for the infinities. The tail below zero keeps its bound.
 
     Examples
@@ -358,8 +314,6 @@ def sigmoid(x: object, *, out: Any = None, out_dtype: object = None, target: Tar
 def relu(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """The larger of x and 0, exact (``popops::relu``).
 
-    Notes
-    -----
     NaN for NaN, -0 for -0.
 
     Examples
@@ -373,8 +327,6 @@ def relu(x: object, *, out: Any = None, out_dtype: object = None, target: Target
 def gelu_erf(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """x (1 + erf(x / sqrt 2)) / 2, within 1 ulp of FP32 (``popops::gelu_erf``).
 
-    Notes
-    -----
     -0 for minus infinity, its limit; infinity for infinity. The tail below zero keeps its bound.
 
     Examples
@@ -388,8 +340,6 @@ def gelu_erf(x: object, *, out: Any = None, out_dtype: object = None, target: Ta
 def ceil(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """The least whole number that is not below x, exact (``popops::ceil``).
 
-    Notes
-    -----
     The sign of x stays, of zeros too; infinities for infinities.
 
     Examples
@@ -403,8 +353,6 @@ def ceil(x: object, *, out: Any = None, out_dtype: object = None, target: Target
 def floor(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """The greatest whole number that is not above x, exact (``popops::floor``).
 
-    Notes
-    -----
     The sign of x stays, of zeros too; infinities for infinities.
 
     Examples
@@ -418,8 +366,6 @@ def floor(x: object, *, out: Any = None, out_dtype: object = None, target: Targe
 def round(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """The nearest whole number, halves away from zero, exact (``popops::round``).
 
-    Notes
-    -----
     The sign of x stays, of zeros too. `nearbyint` takes halves to the even number, as NumPy's ``round`` does.
 
     Examples
@@ -433,8 +379,6 @@ def round(x: object, *, out: Any = None, out_dtype: object = None, target: Targe
 def nearbyint(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """The nearest whole number, halves to the even one, exact (``popops::nearbyint``).
 
-    Notes
-    -----
     The sign of x stays, of zeros too. It is NumPy's ``rint``.
 
     Examples
@@ -448,8 +392,6 @@ def nearbyint(x: object, *, out: Any = None, out_dtype: object = None, target: T
 def trunc(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """The whole number next to x towards zero, exact (``popops::trunc``).
 
-    Notes
-    -----
     The sign of x stays, of zeros too; infinities for infinities.
 
     Examples
@@ -463,8 +405,6 @@ def trunc(x: object, *, out: Any = None, out_dtype: object = None, target: Targe
 def is_finite(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Whether x is neither infinite nor NaN (``popops::isFinite``).
 
-    Notes
-    -----
     True for all numbers of formats without infinities but NaN.
 
     Examples
@@ -478,8 +418,6 @@ def is_finite(x: object, *, out: Any = None, out_dtype: object = None, target: T
 def is_inf(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Whether x is an infinity (``popops::isInf``).
 
-    Notes
-    -----
     False for NaN.
 
     Examples
@@ -493,8 +431,6 @@ def is_inf(x: object, *, out: Any = None, out_dtype: object = None, target: Targ
 def is_nan(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Whether x is NaN (``popops::isNaN``).
 
-    Notes
-    -----
     False for infinities.
 
     Examples

@@ -20,8 +20,6 @@ def abs_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = No
              target: Target | str | None = None) -> Any:
     """Gradient of `abs`: grad times the sign of x, exact.
 
-    Notes
-    -----
     0 at zeros, as `signum` has it.
 
     Examples
@@ -36,8 +34,6 @@ def square_grad(grad: object, x: object, *, out: Any = None, out_dtype: object =
                 target: Target | str | None = None) -> Any:
     """Gradient of `square`: grad times 2 x, within 1 ulp of FP32.
 
-    Notes
-    -----
     The operand is the operation's, not its result.
 
     Examples
@@ -52,8 +48,6 @@ def cube_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = N
               target: Target | str | None = None) -> Any:
     """Gradient of `cube`: grad times 3 x^2, within 1 ulp of FP32.
 
-    Notes
-    -----
     The operand is the operation's, not its result.
 
     Examples
@@ -68,8 +62,6 @@ def sqrt_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = N
               target: Target | str | None = None) -> Any:
     """Gradient of `sqrt`: grad times 1 / (2 sqrt(x)), within 2.5 ulp of FP32.
 
-    Notes
-    -----
     Infinite at 0, NaN below.
 
     Examples
@@ -84,8 +76,6 @@ def rsqrt_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = 
                target: Target | str | None = None) -> Any:
     """Gradient of `rsqrt`: grad times -1 / (2 sqrt(x)^3), within 6.5 ulp of FP32.
 
-    Notes
-    -----
     Infinite at 0, NaN below.
 
     Examples
@@ -100,8 +90,6 @@ def inv_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = No
              target: Target | str | None = None) -> Any:
     """Gradient of `inv`: grad times -1 / x^2, within 1 ulp of FP32.
 
-    Notes
-    -----
     Infinite at zeros.
 
     Examples
@@ -116,8 +104,6 @@ def cbrt_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = N
               target: Target | str | None = None) -> Any:
     """Gradient of `cbrt`: grad times 1 / (3 cbrt(x)^2), within 4.5 ulp of FP32.
 
-    Notes
-    -----
     Infinite at zeros.
 
     Examples
@@ -132,8 +118,6 @@ def exp_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = No
              target: Target | str | None = None) -> Any:
     """Gradient of `exp`: grad times e^x, within 1 ulp of FP32.
 
-    Notes
-    -----
     Where `grad` is 0 it is 0.
 
     Examples
@@ -148,8 +132,6 @@ def exp2_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = N
               target: Target | str | None = None) -> Any:
     """Gradient of `exp2`: grad times 2^x log 2, within 1 ulp of FP32.
 
-    Notes
-    -----
     Where `grad` is 0 it is 0.
 
     Examples
@@ -164,8 +146,6 @@ def expm1_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = 
                target: Target | str | None = None) -> Any:
     """Gradient of `expm1`: grad times e^x, within 1 ulp of FP32.
 
-    Notes
-    -----
     Where `grad` is 0 it is 0.
 
     Examples
@@ -180,8 +160,6 @@ def log_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = No
              target: Target | str | None = None) -> Any:
     """Gradient of `log`: grad times 1 / x, within 1 ulp of FP32.
 
-    Notes
-    -----
     Infinite at zeros.
 
     Examples
@@ -196,8 +174,6 @@ def log2_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = N
               target: Target | str | None = None) -> Any:
     """Gradient of `log2`: grad times 1 / (x log 2), within 1 ulp of FP32.
 
-    Notes
-    -----
     Infinite at zeros.
 
     Examples
@@ -212,8 +188,6 @@ def log1p_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = 
                target: Target | str | None = None) -> Any:
     """Gradient of `log1p`: grad times 1 / (1 + x), within 1 ulp of FP32.
 
-    Notes
-    -----
     Infinite at -1.
 
     Examples
@@ -228,8 +202,6 @@ def sin_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = No
              target: Target | str | None = None) -> Any:
     """Gradient of `sin`: grad times cos(x), within 1 ulp of FP32.
 
-    Notes
-    -----
     NaN for infinities.
 
     Examples
@@ -244,8 +216,6 @@ def cos_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = No
              target: Target | str | None = None) -> Any:
     """Gradient of `cos`: grad times -sin(x), within 1 ulp of FP32.
 
-    Notes
-    -----
     NaN for infinities.
 
     Examples
@@ -260,8 +230,6 @@ def tan_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = No
              target: Target | str | None = None) -> Any:
     """Gradient of `tan`: grad times 1 / cos(x)^2, within 1 ulp of FP32.
 
-    Notes
-    -----
     NaN for infinities.
 
     Examples
@@ -277,8 +245,6 @@ def tanh_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = N
               target: Target | str | None = None) -> Any:
     """Gradient of `tanh`: grad times 1 / cosh(x)^2, within 1 ulp of FP32.
 
-    Notes
-    -----
     Its tails keep their bound: nothing is taken from 1.
 
     Examples
@@ -293,8 +259,6 @@ def erf_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = No
              target: Target | str | None = None) -> Any:
     """Gradient of `erf`: grad times 2 e^(-x^2) / sqrt(pi), within 1 ulp of FP32.
 
-    Notes
-    -----
     The operand is the operation's, not its result.
 
     Examples
@@ -309,8 +273,6 @@ def sigmoid_grad(grad: object, x: object, *, out: Any = None, out_dtype: object 
                  target: Target | str | None = None) -> Any:
     """Gradient of `sigmoid`: grad times s (1 - s), s = sigmoid(x), within 1 ulp of FP32.
 
-    Notes
-    -----
     Its tails keep their bound: nothing is taken from 1.
 
     Examples
@@ -325,8 +287,6 @@ def relu_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = N
               target: Target | str | None = None) -> Any:
     """Gradient of `relu`: grad times 1 above zero, else 0, exact.
 
-    Notes
-    -----
     0 for NaN.
 
     Examples

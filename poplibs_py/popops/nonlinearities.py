@@ -21,8 +21,6 @@ _LOST = 2.0**-36
 def silu(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """x / (1 + e^(-x)), within 1 ulp of FP32 (``popnn::swish``).
 
-    Notes
-    -----
     -0 for minus infinity, its limit; infinity for infinity. `poplibs_py.popnn.swish` is this.
 
     Examples
@@ -36,8 +34,6 @@ def silu(x: object, *, out: Any = None, out_dtype: object = None, target: Target
 def gelu_tanh(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, within 1 ulp of FP32 (``popnn::gelu``).
 
-    Notes
-    -----
     -0 for minus infinity, its limit; infinity for infinity. `poplibs_py.popnn.gelu` is this.
 
     Examples
@@ -52,8 +48,6 @@ def leaky_relu(x: object, slope: object = 0.01, *, out: Any = None, out_dtype: o
                target: Target | str | None = None) -> Any:
     """x, but `slope` times it where it is not above zero, correctly rounded to FP32.
 
-    Notes
-    -----
     With a `slope` for each channel it is PReLU, `poplibs_py.popnn.prelu`. PopLibs has none.
 
     Examples
@@ -68,8 +62,6 @@ def elu(x: object, alpha: object = 1.0, *, out: Any = None, out_dtype: object = 
         target: Target | str | None = None) -> Any:
     """x, but `alpha` (e^x - 1) where it is not above zero, within 1 ulp of FP32.
 
-    Notes
-    -----
     -alpha for minus infinity. PopLibs has none.
 
     Examples
@@ -83,8 +75,6 @@ def elu(x: object, alpha: object = 1.0, *, out: Any = None, out_dtype: object = 
 def selu(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """1.0507 times `elu` with alpha 1.67326, within 1 ulp of FP32.
 
-    Notes
-    -----
     The constants in full are those of Klambauer and others (2017). PopLibs has none.
 
     Examples
@@ -98,8 +88,6 @@ def selu(x: object, *, out: Any = None, out_dtype: object = None, target: Target
 def softplus(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """log(1 + e^x), within 1 ulp of FP32.
 
-    Notes
-    -----
     0 for minus infinity, infinity for infinity. PopLibs has none.
 
     Examples
@@ -113,8 +101,6 @@ def softplus(x: object, *, out: Any = None, out_dtype: object = None, target: Ta
 def mish(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """x tanh(log(1 + e^x)), within 1 ulp of FP32.
 
-    Notes
-    -----
     -0 for minus infinity, its limit; infinity for infinity. PopLibs has none.
 
     Examples
@@ -128,8 +114,6 @@ def mish(x: object, *, out: Any = None, out_dtype: object = None, target: Target
 def hard_sigmoid(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """x / 5 + 1 / 2 within 0 and 1, within 1 ulp of FP32 (``HARD_SIGMOID`` of ``popnn::nonLinearity``).
 
-    Notes
-    -----
     The slope is PopLibs', a fifth; other libraries have a sixth.
 
     Examples
@@ -143,8 +127,6 @@ def hard_sigmoid(x: object, *, out: Any = None, out_dtype: object = None, target
 def hard_swish(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """x (x + 3) / 6, but 0 up to -3 and x from 3 on, within 1 ulp of FP32.
 
-    Notes
-    -----
     -0 up to -3. PopLibs has none.
 
     Examples
@@ -160,8 +142,6 @@ def silu_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = N
               target: Target | str | None = None) -> Any:
     """Gradient of `silu`: grad times s (1 + x (1 - s)), s = sigmoid(x), within 1 ulp of FP32.
 
-    Notes
-    -----
     Where the two parts cancel, 2^-36 of them may be lost besides.
 
     Examples
@@ -177,8 +157,6 @@ def gelu_tanh_grad(grad: object, x: object, *, poplibs_exact: bool = False, out:
                    target: Target | str | None = None) -> Any:
     """Gradient of `gelu_tanh`, within 1 ulp of FP32.
 
-    Notes
-    -----
     Where its parts cancel, 2^-36 of them may be lost besides. PopLibs' kernels give it too; its host model, which its
     tests compare with, has the density of the normal distribution in the second part, up to 8.3e-4 away:
     `poplibs_exact`.
@@ -198,8 +176,6 @@ def gelu_erf_grad(grad: object, x: object, *, out: Any = None, out_dtype: object
                   target: Target | str | None = None) -> Any:
     """Gradient of `gelu_erf`: grad times P(Z < x) + x p(x), within 1.5 ulp of FP32.
 
-    Notes
-    -----
     Z is a standard normal number of density p. Where the two cancel, 2^-22 P(Z < x) may be lost besides.
 
     Examples
@@ -214,8 +190,6 @@ def leaky_relu_grad(grad: object, x: object, slope: object = 0.01, *, out: Any =
                     target: Target | str | None = None) -> Any:
     """Gradient of `leaky_relu`: grad, but `slope` times it where x is not above zero, correctly rounded to FP32.
 
-    Notes
-    -----
     The operand is the operation's, not its result.
 
     Examples
@@ -230,8 +204,6 @@ def leaky_relu_slope_grad(grad: object, x: object, *, out: Any = None, out_dtype
                           target: Target | str | None = None) -> Any:
     """Gradient of `leaky_relu` with respect to its slope: grad times x where that is not above zero, else 0.
 
-    Notes
-    -----
     Summed over what shares a slope (`sum`) it is that of PReLU's.
 
     Examples
@@ -246,8 +218,6 @@ def elu_grad(grad: object, x: object, alpha: object = 1.0, *, out: Any = None, o
              target: Target | str | None = None) -> Any:
     """Gradient of `elu`: grad, but times `alpha` e^x where x is not above zero, within 1 ulp of FP32.
 
-    Notes
-    -----
     The operand is the operation's, not its result.
 
     Examples
@@ -262,8 +232,6 @@ def selu_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = N
               target: Target | str | None = None) -> Any:
     """Gradient of `selu`, within 1 ulp of FP32.
 
-    Notes
-    -----
     The operand is the operation's, not its result.
 
     Examples
@@ -278,8 +246,6 @@ def softplus_grad(grad: object, x: object, *, out: Any = None, out_dtype: object
                   target: Target | str | None = None) -> Any:
     """Gradient of `softplus`: grad times sigmoid(x), within 1 ulp of FP32.
 
-    Notes
-    -----
     The tail below zero keeps its bound.
 
     Examples
@@ -295,8 +261,6 @@ def mish_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = N
               target: Target | str | None = None) -> Any:
     """Gradient of `mish`, within 1 ulp of FP32.
 
-    Notes
-    -----
     Where its parts cancel, 2^-36 of them may be lost besides.
 
     Examples
@@ -311,8 +275,6 @@ def hard_sigmoid_grad(grad: object, x: object, *, out: Any = None, out_dtype: ob
                       target: Target | str | None = None) -> Any:
     """Gradient of `hard_sigmoid`: a fifth of grad where abs(x) is at most 2.5, else 0, within 1 ulp of FP32.
 
-    Notes
-    -----
     0.2 at -2.5 and 2.5. In cells PopLibs hands in the result for x, which never is beyond.
 
     Examples
@@ -327,8 +289,6 @@ def hard_swish_grad(grad: object, x: object, *, out: Any = None, out_dtype: obje
                     target: Target | str | None = None) -> Any:
     """Gradient of `hard_swish`: grad times (2 x + 3) / 6, but 0 below -3 and 1 above 3, within 1 ulp of FP32.
 
-    Notes
-    -----
     Where the parts cancel, 2^-50 of them may be lost besides.
 
     Examples

@@ -135,8 +135,6 @@ def sum(x: Any, axes: Axes = None, *, keepdims: bool = False, compensated: bool 
         out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Sum (``popops::reduce`` of ``ADD``; NumPy's ``sum``).
 
-    Notes
-    -----
     Within ``min(13, 2 log2 n) u sum(abs(x))``, u being 2^-24, and one rounding; `compensated`: one rounding and about
     ``340 u^2 sum(abs(x))``. Of nothing 0. Integers and truth values are added by NumPy, in its widest type.
 
@@ -156,8 +154,6 @@ def square_sum(x: Any, axes: Axes = None, *, keepdims: bool = False, compensated
                out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Sum of squares (``popops::reduce`` of ``SQUARE_ADD``).
 
-    Notes
-    -----
     As `sum`, of exact squares: each is rounded with its sum. Of nothing 0.
 
     Examples
@@ -172,8 +168,6 @@ def mean(x: Any, axes: Axes = None, *, keepdims: bool = False, compensated: bool
          out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Mean (NumPy's ``mean``).
 
-    Notes
-    -----
     The sum as `sum` has it, before it is rounded, divided by the number of elements. Of nothing NaN. Of integers and
     truth values float32, rounded once from NumPy's float64.
 
@@ -189,8 +183,6 @@ def prod(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None, 
          target: Target | str | None = None) -> Any:
     """Product (``popops::reduce`` of ``MUL``; NumPy's ``prod``).
 
-    Notes
-    -----
     Within ``n u`` of the product, where no part of it is too large or too small. Of nothing 1. Integers and truth
     values are multiplied by NumPy, in its widest type.
 
@@ -206,8 +198,6 @@ def max(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None, o
         target: Target | str | None = None) -> Any:
     """Greatest element, exact (``popops::reduce`` of ``MAX``; NumPy's ``max``).
 
-    Notes
-    -----
     NaN where an element is, as in NumPy: PopLibs' kernels may pass over it. Of nothing it is refused; see `reduce`.
 
     Examples
@@ -222,8 +212,6 @@ def min(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None, o
         target: Target | str | None = None) -> Any:
     """Least element, exact (``popops::reduce`` of ``MIN``; NumPy's ``min``).
 
-    Notes
-    -----
     As `max`.
 
     Examples
@@ -239,8 +227,6 @@ def any(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None,
         target: Target | str | None = None) -> Any:
     """Whether an element is not zero (``popops::reduce`` of ``LOGICAL_OR``; NumPy's ``any``).
 
-    Notes
-    -----
     NaN is not zero. Of nothing False.
 
     Examples
@@ -256,8 +242,6 @@ def all(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None,
         target: Target | str | None = None) -> Any:
     """Whether no element is zero (``popops::reduce`` of ``LOGICAL_AND``, ``popops::allTrue``; NumPy's ``all``).
 
-    Notes
-    -----
     NaN is not zero. Of nothing True.
 
     Examples
@@ -278,8 +262,6 @@ def has_nan(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = Non
             target: Target | str | None = None) -> Any:
     """Whether an element is NaN (``popops::hasNaN``).
 
-    Notes
-    -----
     Of nothing, and of integers, False.
 
     Examples
@@ -295,8 +277,6 @@ def has_nan_or_inf(x: Any, axes: Axes = None, *, keepdims: bool = False, out: An
                    target: Target | str | None = None) -> Any:
     """Whether an element is NaN or infinite (``popops::hasNaNOrInf``).
 
-    Notes
-    -----
     Of nothing, and of integers, False.
 
     Examples
@@ -345,8 +325,6 @@ def standard_deviation(x: Any, axes: Axes = None, *, ddof: int = 0, keepdims: bo
                        out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Standard deviation (NumPy's ``std``).
 
-    Notes
-    -----
     The root of the `variance`, taken before that is rounded.
 
     Examples
@@ -381,8 +359,6 @@ def norm(x: Any, axes: Axes = None, *, ord: float = 2, keepdims: bool = False, c
          out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Norm of the elements as one vector (NumPy's ``linalg.norm`` of it).
 
-    Notes
-    -----
     Sums as `sum` and `square_sum` have them; the root is taken before they are rounded. Squares that overflow FP32 make
     infinity. Of nothing 0. `compensated` is for `ord` 2.
 
@@ -429,8 +405,6 @@ def argmax(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None
            target: Target | str | None = None) -> Any:
     """Place of the first greatest element (``popnn::argMax``; NumPy's ``argmax``).
 
-    Notes
-    -----
     In C order of the axes that are reduced. The first NaN where there is one, as in NumPy. Of nothing it is refused.
 
     Examples
@@ -446,8 +420,6 @@ def argmin(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None
            target: Target | str | None = None) -> Any:
     """Place of the first least element (``popnn::argMin``; NumPy's ``argmin``).
 
-    Notes
-    -----
     As `argmax`.
 
     Examples

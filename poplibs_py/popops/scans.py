@@ -84,8 +84,6 @@ def cumulative_prod(x: Any, axis: int | None = None, *, out: Any = None, out_dty
                     target: Target | str | None = None) -> Any:
     """Running products (NumPy's ``cumulative_prod``; PopLibs has none).
 
-    Notes
-    -----
     In float64, one element after another, each rounded to FP32 and to the result's format. Integers and truth values
     are multiplied in 64 bits, which wrap.
 
@@ -102,8 +100,6 @@ def cumulative_max(x: Any, axis: int | None = None, *, out: Any = None, out_dtyp
                    target: Target | str | None = None) -> Any:
     """Greatest element so far, exact (NumPy's ``maximum.accumulate``; PopLibs has none).
 
-    Notes
-    -----
     NaN from the first NaN on.
 
     Examples
@@ -119,8 +115,6 @@ def cumulative_min(x: Any, axis: int | None = None, *, out: Any = None, out_dtyp
                    target: Target | str | None = None) -> Any:
     """Least element so far, exact (NumPy's ``minimum.accumulate``; PopLibs has none).
 
-    Notes
-    -----
     NaN from the first NaN on.
 
     Examples

@@ -17,8 +17,6 @@ def select(a: object, b: object, condition: object, *, out: Any = None, out_dtyp
            target: Target | str | None = None) -> Any:
     """`a` where the condition is true, else `b`, exact (``popops::select``).
 
-    Notes
-    -----
     NaN and the sign of zeros stay as they are.
 
     Examples
@@ -33,8 +31,6 @@ def clamp(x: object, low: object, high: object, *, out: Any = None, out_dtype: o
           target: Target | str | None = None) -> Any:
     """x, but `low` where it is less, then `high` where that is greater, exact (``popops::clamp``).
 
-    Notes
-    -----
     NaN for NaN; a bound that is NaN bounds nothing. Where the bounds cross, `high` wins.
 
     Examples
