@@ -14,8 +14,6 @@ from ..ops.one_kernel import OneKernel, shared
 from ..program import Program, threads_for
 from ._reduce import ITEM, THREAD_ELEMENTS, ReduceParams, filled_rows
 
-__all__ = ["lower_bincount", "lower_greatest", "lower_histogram"]
-
 _MOST_CELLS = 1 << 12  # of a histogram
 _MOST_COUNTED = 1 << 31  # numbers of a share, whose counters are 32 bits
 _LINE = 16  # counters

@@ -21,9 +21,6 @@ from ..log import tell
 from ..ops.one_kernel import OneKernel, shared
 from ..program import Executable, Program, threads_for
 
-__all__ = ["BLOCK", "ITEM", "THREAD_ELEMENTS", "ReduceParams", "Way", "filled_rows", "lower", "lower_scan",
-           "merged_axes"]
-
 BLOCK = 512
 """Elements of a row that are reduced in FP32: POP_BLOCK."""
 

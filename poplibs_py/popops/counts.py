@@ -23,8 +23,6 @@ from .binary import gt, neq
 from .reduce_plan import plan_histogram
 from .sequence import SequenceBuilder
 
-__all__ = ["bincount", "histogram"]
-
 _COUNTS, _COUNTED = np.dtype(np.uint32), np.dtype(np.int64)
 _BINCOUNT = Way("bincount", "sum", "plain")
 _MOST_BINS = 1 << 28

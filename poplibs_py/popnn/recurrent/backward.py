@@ -24,8 +24,6 @@ from .params import RnnParams
 from .products import in_order, lying, matrix_of, multiply
 from .sparse import sparse_step
 
-__all__ = ["ORDERS", "BackArrays", "Backward", "Grads", "whole_params"]
-
 (_GRADS, _CARRIED, _HELD, _CELL, _SAVED, _OLD, _OUT_GRAD, _LENGTHS, _OUT, _INIT, _ATTENTION, _ATTENTION_GRAD, _RESET,
  _STATE_GRADS, _STILL, _PACKED) = range(16)
 

@@ -10,8 +10,6 @@ from ...formats import FP32, Format
 from ...formats.bounds import Ball, matmul_ball
 from .reference import FUNCTIONS
 
-__all__ = ["activated", "chosen", "multiplied", "slope_times", "stacked", "transposed"]
-
 _ULP = 2 * FP32.unit_roundoff  # of tanh and sigmoid: simd/math.h
 _LINE = 2.0**-22  # of 0.2 x + 0.5 where it is no more than 1: of 0.2, of the fused sum
 

@@ -22,10 +22,6 @@ from .params import SparseWeights
 from .request import Called, forward_call
 from .sparse import dense_of
 
-__all__ = ["Numbers", "Steps", "attended", "bound_of", "forward_balls", "forward_bound",
-           "given_of", "gru_fwd_bound", "lstm_fwd_bound", "next_cell",
-           "rnn_fwd_bound"]
-
 _OPTIONS = GemmOptions()
 
 

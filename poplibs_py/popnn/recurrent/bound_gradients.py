@@ -16,8 +16,6 @@ from .balls import chosen, slope_times, stacked, transposed
 from .bound import Numbers, attended, bound_of, forward_balls, given_of, next_cell
 from .gradients import CalledBack, backward_call
 
-__all__ = ["gru_bwd_bound", "lstm_bwd_bound", "rnn_bwd_bound"]
-
 
 class _Pass:
     """A backward pass in balls."""

@@ -15,8 +15,6 @@ from .bound import bound_of
 from .sparse import at_blocks
 from .update import CalledUpdate, gru_update, lstm_update, rnn_update
 
-__all__ = ["gru_wu_bound", "lstm_wu_bound", "rnn_wu_bound"]
-
 _OPTIONS = GemmOptions()
 
 

@@ -14,8 +14,6 @@ from ...kernels.records import FORMAT_NUMBERS, dtype_of, numbers_of
 from ...program import Segment, spread, threads_for
 from .params import RnnParams
 
-__all__ = ["BACKWARD", "FORWARD", "PROJECTIONS", "SCRATCH", "Side", "Strided", "cells"]
-
 CHUNK = 256
 """Columns that a kernel works on at once: POP_CHUNK of kernels/cells/rows.h."""
 

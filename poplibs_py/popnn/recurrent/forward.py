@@ -33,9 +33,6 @@ from .products import (
 )
 from .sparse import SparseStep, sparse_step
 
-__all__ = ["Forward", "LayerArrays", "Loops", "Made", "Pass", "Running", "lengths_of", "looped",
-           "slots", "state_product", "summed_biases"]
-
 (_OUT, _LAST, _CELL, _SAVED, _PRODUCT, _INPUT, _BIAS, _LENGTHS, _ATTENTION, _RESET, _SECOND, _PACKED) = range(12)
 
 NOTHING = np.empty(0, np.uint8)

@@ -31,9 +31,6 @@ from .prepared import PreparedWeights
 from .update import gru_wu, lstm_wu, rnn_wu
 from .vanilla import rnn_bwd, rnn_fwd
 
-__all__ = ["LayerGradients", "LayerWeights", "LayersBackward", "LayersForward", "Tape", "from_torch", "gru",
-           "layers_bwd", "lstm", "prepare_layers", "rnn"]
-
 _PASSES: dict[str, tuple[Any, Any, Any]] = {
     "lstm": (lstm_fwd, lstm_bwd, lstm_wu), "gru": (gru_fwd, gru_bwd, gru_wu), "rnn": (rnn_fwd, rnn_bwd, rnn_wu)}
 _WEIGHTS = "weights_input", "weights_output", "weights_projection"

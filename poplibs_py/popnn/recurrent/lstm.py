@@ -10,8 +10,6 @@ from .gradients import backward_request
 from .params import GATES
 from .request import forward_request
 
-__all__ = ["LstmBackward", "LstmForward", "ProjectedBackward", "lstm_bwd", "lstm_fwd"]
-
 _BOUND = "popnn.recurrent.bound:"
 _BOUNDS = "popnn.recurrent.bound_gradients:"
 _CALLS = "testing.rnn_calls:"

@@ -21,8 +21,6 @@ from ...target.types import type_of
 from .params import RnnParams
 from .sharding import GRU_SAVED, LSTM_SAVED, LSTM_SAVED_RECOMPUTED, sharded
 
-__all__ = ["modelled_backward", "modelled_forward", "modelled_update"]
-
 _VERTEX = {"tanh": "TANH", "sigmoid": "SIGMOID", "relu": "RELU"}
 
 

@@ -16,10 +16,6 @@ from ...popsparse.operands import dense_operand
 from .prepared import PreparedWeights
 from .sparse import Blocks, blocks_of, checked_blocks
 
-__all__ = ["ACTIVATIONS", "FORMATS", "GATES", "STATES", "RnnParams", "SparseWeights", "cell_params", "format_named",
-           "gate_order", "gates_at_once", "lies_by_columns", "limits", "numbers", "optional", "state_format",
-           "weights_of"]
-
 FORMATS = (FP32, FP16, BF16)
 """What operands and results may be; all is computed in the first."""
 

@@ -17,8 +17,6 @@ from ...program import key_by_parts
 from ...target import Target
 from .products import step_product
 
-__all__ = ["PreparedWeights"]
-
 _TYPICAL, _LINE = 1024, 64  # rows of what weights are multiplied with
 
 

@@ -20,9 +20,6 @@ from ...poplin.gemm.search import parts, plan_gemm
 from ...program import Executable, Segment, spread, temporary
 from ...target import Target
 
-__all__ = ["PreparedProduct", "StepProduct", "in_order", "lying", "lying_product", "matrix_of", "multiply",
-           "prepared_product", "step_product"]
-
 _LINE, _NOTHING = 64, np.empty(0, np.uint8)
 
 

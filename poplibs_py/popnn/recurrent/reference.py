@@ -9,8 +9,6 @@ import numpy as np
 
 from ...formats import Array
 
-__all__ = ["FUNCTIONS", "gru", "lstm", "rnn"]
-
 
 def _sigmoid(x: Array) -> Array:
     small = np.exp(np.where(np.real(x) > 0, -x, x))

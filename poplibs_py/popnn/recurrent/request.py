@@ -35,9 +35,6 @@ from .params import (
 )
 from .prepared import PreparedWeights
 
-__all__ = ["MODES", "Called", "Stretches", "called", "forward_call", "forward_request", "layer_arrays", "mode_of",
-           "request", "saved_planes", "shorter", "spread", "stretches", "taken", "within_memory"]
-
 T = TypeVar("T")
 
 MODES = ("none", "cell_and_tanh", "full")

@@ -8,8 +8,6 @@ from math import ceil, gcd
 from ...popops.model import TYPE_BYTES
 from ...target import Target
 
-__all__ = ["GRU_SAVED", "LSTM_SAVED", "LSTM_SAVED_RECOMPUTED", "Sharding", "interleaved_update_pays", "sharded"]
-
 LSTM_SAVED, LSTM_SAVED_RECOMPUTED, GRU_SAVED = 6, 4, 3
 """Results of each step that a layer's gradient needs; with ``CellAndTanh`` recomputed an LSTM saves fewer."""
 

@@ -25,9 +25,6 @@ from ...popsparse.spmm.plan import SparsePlan, plan_spmm
 from ...program import Executable, Segment, host_program, temporary
 from ...target import Target
 
-__all__ = ["Blocks", "SparseStep", "at_blocks", "blocks_of", "checked_blocks", "dense_of", "merged", "sparse_step",
-           "stored_gradients"]
-
 _NO_INDEX = np.empty(0, np.int32)
 
 

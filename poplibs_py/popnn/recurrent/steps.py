@@ -11,8 +11,6 @@ from ...errors import bad_argument, bad_type, flag
 from ...formats import Array
 from .params import limits, numbers
 
-__all__ = ["Unrolled", "rnn_steps"]
-
 
 class Unrolled(NamedTuple):
     """What `rnn_steps` returns."""

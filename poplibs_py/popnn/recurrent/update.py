@@ -19,8 +19,6 @@ from .request import request, shorter, spread, taken, within_memory
 from .sparse import blocks_of, checked_blocks
 from .updating import Update, UpdateArrays, UpdateSizes
 
-__all__ = ["CalledUpdate", "WeightGradients", "gru_update", "gru_wu", "lstm_update", "lstm_wu", "rnn_update", "rnn_wu"]
-
 _BOUNDS = "popnn.recurrent.bound_update:"
 _CALLS = "testing.rnn_calls:"
 

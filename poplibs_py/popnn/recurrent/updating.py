@@ -19,8 +19,6 @@ from ...target import Target
 from .products import in_order, multiply
 from .sparse import stored_gradients
 
-__all__ = ["Update", "UpdateArrays", "UpdateSizes"]
-
 
 class UpdateArrays(NamedTuple):
     """A weight update's operands: gradients of gates, inputs, outputs, the state before, what a GRU saved; block-sparse

@@ -9,8 +9,6 @@ from ...target import Target
 from .gradients import backward_request
 from .request import forward_request
 
-__all__ = ["RnnBackward", "RnnForward", "rnn_bwd", "rnn_fwd"]
-
 _BOUND = "popnn.recurrent.bound:"
 _BOUNDS = "popnn.recurrent.bound_gradients:"
 _CALLS = "testing.rnn_calls:"

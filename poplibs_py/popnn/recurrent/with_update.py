@@ -13,8 +13,6 @@ from .lstm import lstm_bwd, lstm_fwd
 from .params import numbers, optional
 from .update import gru_wu, lstm_wu
 
-__all__ = ["BackwardWithUpdate", "gru_bwd_with_wu", "lstm_bwd_with_wu"]
-
 _FORWARD = ("weights_projection", "init_output", "init_cell_state", "time_steps", "attention", "cell_order",
             "activation", "recurrent_activation", "reset_after", "output_full_sequence", "out_dtype",
             "available_memory_proportion", "strict_memory")
