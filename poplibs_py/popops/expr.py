@@ -17,8 +17,8 @@ array([2.5, 0. ], dtype=float32)
 from __future__ import annotations
 
 import struct
+import threading
 from collections.abc import Callable
-from threading import Lock
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -33,7 +33,7 @@ MOST_PLACEHOLDERS = 20
 """How many arrays an expression may have."""
 
 _made: WeakValueDictionary[Any, Expression] = WeakValueDictionary()
-_lock = Lock()
+_lock = threading.Lock()
 
 
 def _two(op: str, swapped: bool = False) -> Callable[[Any, Any], Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from threading import Lock
+import threading
 
 from ..errors import CapacityWarning, real, warn
 from ..immutable import kind_of
@@ -12,7 +12,7 @@ from ..program import key_by_parts
 from .pattern import MAX_EXTENT, as_block_shape, as_extent, as_shape
 
 _MOST = sys.float_info.max
-_growing = Lock()
+_growing = threading.Lock()
 
 
 class Capacity:
