@@ -34,9 +34,6 @@ from ._slice_function import SliceFunction, within_limit
 from ._slice_parts import RowParts
 from ._slices import Layout, SliceParams, lower, lower_check, within_memory
 
-__all__ = ["POLICIES", "Layout", "check_of", "checked_policy", "elements_of", "indices_of", "parts_of", "put_request",
-           "receiver_of", "same_memory", "table_of", "take_request", "updates_of"]
-
 POLICIES = ("raise", "clip", "skip", "wrap", "zero", "poplibs")
 """What may become of an index that is out of range: the words of `index_policy`."""
 

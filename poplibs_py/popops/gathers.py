@@ -16,7 +16,6 @@ from ._map import Outputs
 from ._modelled import PlanOn, rows_on, windows_on
 from ._slice_function import function_of
 from ._slice_request import (
-    Layout,
     checked_policy,
     elements_of,
     indices_of,
@@ -25,6 +24,7 @@ from ._slice_request import (
     take_request,
     updates_of,
 )
+from ._slices import Layout
 from .expr import Expression
 from .slice_steps import Sliced
 from .slices import slicing_op

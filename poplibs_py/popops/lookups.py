@@ -16,8 +16,8 @@ from ..ops.parts import Part, results
 from ..program import Executable, Sequence
 from ..target import Target
 from ._slice_parts import rows_named
-from ._slice_request import Layout, check_of, checked_policy, elements_of, indices_of, parts_of, table_of
-from ._slices import lower, lower_bags
+from ._slice_request import check_of, checked_policy, elements_of, indices_of, parts_of, table_of
+from ._slices import Layout, lower, lower_bags
 from .lookup_plans import bags_plan, gradient_plan
 from .slices import slicing_op
 

@@ -16,7 +16,6 @@ from ..ops.numpy_ops import told
 from ..target import Target
 from ._modelled import PlanOn, TiledRun
 from ._slice_request import (
-    Layout,
     checked_policy,
     elements_of,
     indices_of,
@@ -26,7 +25,7 @@ from ._slice_request import (
     table_of,
     take_request,
 )
-from ._slices import Axis, Component, SliceParams, Window, lower_sequences
+from ._slices import Axis, Component, Layout, SliceParams, Window, lower_sequences
 from .lookup_plans import scalars_plan
 from .making_steps import sequences_plan
 from .slices import slicing_op

@@ -15,7 +15,6 @@ from ..target import Target
 from ..target.types import type_of
 from ._modelled import PlanOn, rows_on, windows_on
 from ._slice_request import (
-    Layout,
     checked_policy,
     elements_of,
     indices_of,
@@ -24,6 +23,7 @@ from ._slice_request import (
     take_request,
     updates_of,
 )
+from ._slices import Layout
 from .embedding.lower import HostEmbeddingPlan
 from .embedding.plan import EmbeddingPlan
 from .slice_steps import Sliced

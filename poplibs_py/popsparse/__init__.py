@@ -8,7 +8,6 @@ from .matrix import BlockSparseMatrix
 from .pattern import BlockPattern
 from .patterns import balanced_pattern, banded_pattern, random_matrix, random_pattern
 from .softmax.api import (
-    SoftmaxPlan,
     bs_softmax,
     bs_softmax_grad,
     bs_softmax_in_place,
@@ -18,6 +17,7 @@ from .softmax.api import (
     plan_bs_softmax_grad,
 )
 from .softmax.bound import bs_softmax_bound, bs_softmax_grad_bound
+from .softmax.plan import SoftmaxPlan
 
 __all__ = [
     "Advice",

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from ..ops.planner_options import PlannerOptions
-from ..poplin.tile_conv.summary import machine_in_words, peak_macs
+from ..poplin.tile_conv.summary import peak_macs
 from ..target import Target
-
-__all__ = ["machine_in_words", "options_in_words", "peak_teraflops", "teraflops"]
 
 
 def options_in_words(options: PlannerOptions) -> dict[str, str]:

@@ -8,8 +8,6 @@ import numpy as np
 
 from ...formats import FP32, Floats
 
-__all__ = ["SLACK", "TINY", "Floats", "at_rest"]
-
 TINY = 2 * FP32.smallest_subnormal
 """What underflow of a product and of a sum takes away."""
 

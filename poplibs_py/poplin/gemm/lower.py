@@ -11,11 +11,10 @@ import numpy as np
 
 from ...formats import FP32, Array, Format
 from ...kernels import select
-from ...kernels.records import dtype_of, format_facts, infinite_overflow, kernel_format
+from ...kernels.records import ACTIVATIONS, dtype_of, format_facts, infinite_overflow, kernel_format
 from ...program import Executable, Segment, host_program, spread
 from . import _gemm
 from ._gemm import ITEM, SPEC, Mode, Sums
-from .options import ACTIVATIONS
 from .params import MatrixLayout
 from .plan import (
     HALF_PARTIALS_DEPTH,

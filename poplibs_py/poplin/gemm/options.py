@@ -8,12 +8,9 @@ from operator import is_
 from typing import Any
 
 from ...errors import flag, one_of, whole
-from ...kernels.records import ACTIVATIONS
 from ...ops import parsed
 from ...planner import Memory
 from ...target.types import data_type
-
-__all__ = ["ACTIVATIONS", "GemmOptions", "options_of", "parse_options"]
 
 _PASSES = ("NONE", "INFERENCE_FWD", "TRAINING_FWD", "TRAINING_BWD", "TRAINING_WU")
 

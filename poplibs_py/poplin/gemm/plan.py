@@ -10,12 +10,13 @@ import numpy as np
 from ...errors import one_of, real
 from ...formats import BF16, FP32, Format
 from ...kernels import Kernel, Selection
+from ...kernels.records import ACTIVATIONS
 from ...ops import changed_plan, check_fields
 from ...planner.explain import Explained, Explanation, considered_kernels
 from ...target import Target
 from ._gemm import GATHERED, Mode, Sums
 from .model import rounded
-from .options import ACTIVATIONS, GemmOptions
+from .options import GemmOptions
 from .params import GemmParams
 
 HALF_PARTIALS_DEPTH = 128

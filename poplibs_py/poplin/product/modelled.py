@@ -31,9 +31,6 @@ from ..tile_conv.work import TileWork, work_of
 from .options import conv_options
 from .params import Product, default_result, product_of, stated
 
-__all__ = ["Count", "TileWork", "compile_modelled", "count_modelled", "interpret_modelled", "modelled_request",
-           "plan_modelled", "product_program"]
-
 
 def plan_modelled(
     a_shape: Sequence[int],

@@ -16,8 +16,6 @@ from .params import STATES, RnnParams, numbers, optional
 from .prepared import PreparedWeights
 from .request import Called, called, layer_arrays, request, saved_planes, spread, stretches, taken
 
-__all__ = ["CalledBack", "backward_call", "backward_request"]
-
 
 @dataclass(frozen=True)
 class CalledBack:

@@ -12,9 +12,10 @@ from ...planner import Explanation, PlanSummary
 from ...planner.explain import Considered
 from ...planner.facts import PlanFacts, facts_of, facts_of_summary
 from ...planner.summary import AxisShare, Phase, summarised
+from ...poplin.tile_conv.summary import machine_in_words
 from ...target import TYPE_SIZES, Target
 from ..partitioner import BucketLayout
-from ..plan_figures import machine_in_words, options_in_words, peak_teraflops, teraflops
+from ..plan_figures import options_in_words, peak_teraflops, teraflops
 from .model import Candidate
 from .options import FullyConnectedOptions
 from .params import FullyConnectedParams

@@ -22,9 +22,6 @@ from .lower import lower
 from .params import SoftmaxParams, check_masks, new_format
 from .plan import SoftmaxPlan, plan_softmax
 
-__all__ = ["SoftmaxPlan", "bs_softmax", "bs_softmax_grad", "bs_softmax_in_place", "compile_bs_softmax",
-           "compile_bs_softmax_grad", "plan_bs_softmax", "plan_bs_softmax_grad"]
-
 
 @sparse_op("bs_softmax", "popsparse::experimental::bsSoftmax", "softmax.bound:softmax_call_bound", "bs_softmax_calls")
 def bs_softmax(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "none", out_dtype: object = None,

@@ -12,7 +12,8 @@ from ...target import Target, memory_limit, resolve_target
 from ...target.types import data_type
 from ..matrix import BlockSparseMatrix
 from ..pattern import BlockPattern
-from .model import PHASE_NAMES, StaticModel
+from ._search import PHASE_NAMES
+from .model import StaticModel
 from .options import StaticOptions
 from .params import StaticParams
 from .plan import StaticPlan

@@ -13,11 +13,9 @@ import numpy as np
 
 from ...formats import Array
 from ...target import TYPE_SIZES, Target, memory_limit
-from ._search import PHASE_NAMES, StaticSearch
+from ._search import StaticSearch
 from .options import MOST_BANDS, StaticOptions
 from .params import StaticParams
-
-__all__ = ["PHASE_NAMES", "StaticModel", "planned_order"]
 
 _MOST_N_SPLIT, _MOST_K_SPLIT = 32, 128
 _REJECTED = 0.1
