@@ -19,7 +19,7 @@ from ..errors import bad_argument, finite, flag
 from ..formats import Array, Format
 from ..ops import RESULT, Operand, Request, array_operand, on_tiles, op, receive, result_format
 from ..ops.parts import Part, results
-from ..popops._codes import adding
+from ..popops._codes import adding, kernel_of_copies
 from ..popops.sequence import SequenceBuilder
 from ..target import Target
 from .factor.params import FORMATS, asked_dtype, checked_dtype
@@ -369,7 +369,8 @@ class _Steps(SequenceBuilder):
             while (n := x.shape[axis]) > 1:
                 half = (n + 1) // 2
                 first, later = (x[(slice(None),) * axis + (part,)] for part in (slice(n - half), slice(half, None)))
-                self.run(adding(first.shape, first.strides, later.strides, first.strides), first, later, first)
+                self.run(adding(first.shape, first.strides, later.strides, first.strides), first, later, first,
+                         kernel=kernel_of_copies)
                 x = x[(slice(None),) * axis + (slice(half),)]
         return x.reshape(-1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,10 @@ import numpy as np
 from ..config import settings
 from ..errors import bad_argument, bad_type, flag, whole
 from ..formats import BF16, FP16, FP32, Array
-from ..ops import RESULT, Operand, Request, host_target, modelled_target, new_result, on_tiles, op, receive
+from ..ops import RESULT, Operand, Request, host_target, modelled_target, new_result, on_tiles, op, receive, run_told
 from ..ops import argument as array_argument
 from ..ops.one_kernel import OneKernel
+from ..ops.road import Told
 from ..program import Executable, Sequence
 from ..target import Target
 from ..target.types import type_of
@@ -89,21 +91,21 @@ def histogram(x: Any, levels: Any, *, absolute_of_input: bool = False, update: b
     request = on_tiles(program_request(source, made, receiver, lacking, edges), plan)
     if isinstance(request.program, Executable) and held.array.dtype == np.float32:
         held = held.in_c_order()
-        request.program = _checked(request.program, source.array, receiver.array, edges)
+        request.program = _checked(request.program, request.tell, source.array, receiver.array, edges)
         request.operands = source, RESULT, held
     else:
         request.keep = False  # the levels were looked at
     return request
 
 
-def _checked(program: Executable, x: Array, counts: Array, edges: Array) -> Sequence:
+def _checked(program: Executable, tell: Callable[[], Told], x: Array, counts: Array, edges: Array) -> Sequence:
     """Return what counts between levels if these ascend."""
     steps = SequenceBuilder(x, counts, edges)
     levels = steps.operands[2]
     steps.end_where(steps.call(neq, levels, levels))
     if len(edges) > 1:
         steps.end_where(steps.call(gt, levels[:-1], levels[1:]))
-    steps.run(program, *steps.operands)
+    steps.run(program, *steps.operands, kernel=lambda: tell()[1])
     return steps.made(lambda _, x, counts, edges: bad_argument("levels", edges, _ASCENDING))
 
 
@@ -174,9 +176,9 @@ def _greatest(numbers: Array, params: ReduceParams) -> int:
     """The greatest of whole numbers, -1 of none; or raise where there are others than bins."""
     if not numbers.size:
         return -1
-    program = lower_greatest(params, settings.num_threads).executable
+    program = lower_greatest(params, settings.num_threads)
     found = np.zeros(program.threads, np.int64)
-    program(numbers, found)
+    run_told("popops.bincount", program.told, program.executable, numbers, found, written=found, lacking="")
     if found.min() < 0 or found.max() >= _MOST_BINS:
         raise bad_argument("x", f"numbers from {numbers.min()} to {numbers.max()}", f"0 to {_MOST_BINS - 1}")
     return int(found.max())

@@ -81,18 +81,19 @@ class SequenceBuilder:
     def run(self, program: Any, *arrays: Array, kernel: Callable[[], str] | None = None) -> None:
         """Add a program that runs on arrays which stand for others, or are the same in every run.
 
-        `kernel` says what serves it: by default what copies and adds, and NumPy what is no executable.
+        `kernel` says what serves an executable; NumPy serves what is none.
         """
         if isinstance(program, Sequence):
             raise ValueError("program: got Sequence; allowed: an executable, or a function of arrays")
         part = program if isinstance(program, Executable) else OnArrays(program, arrays)
         self._parts.append((part, [self._source(x) for x in arrays]))
-        self._kernels.append(kernel or (kernel_of_copies if part is program else lambda: BY_NUMPY))
+        self._kernels.append(kernel or (lambda: BY_NUMPY))
 
     def copy(self, source: Array, result: Array) -> None:
         """Add a copy of elements as bits."""
         if result.size:
-            self.run(copying(result.shape, result.itemsize, source.strides, result.strides), source, result)
+            self.run(copying(result.shape, result.itemsize, source.strides, result.strides), source, result,
+                     kernel=kernel_of_copies)
 
     def end_where(self, status: Array) -> None:
         """End a run behind what was added last where a byte of this, which it writes, is not zero."""
