@@ -14,6 +14,8 @@ from .conv.params import Described
 from .conv.request import Pass, Place, Settings, forward_pass, update_pass, weight_pass
 from .conv.several import run_passes
 
+__all__ = ["calculate_weight_deltas", "convolution", "convolution_weight_update"]
+
 _OF_ALL = ("target", "seed")
 _HOW = ("stride", "padding", "dilation", "groups", "params", "layout")
 
