@@ -24,7 +24,8 @@ cdef class OnArrays:
     Parameters
     ----------
     function : callable
-        It may raise, and keeps none of the arrays.
+        It may raise, and keeps none of the arrays: where it raises, what its frames hold is let go, which a traceback
+        would keep beyond the memory of the run.
     like : sequence of numpy.ndarray
         What it is called with has these shapes, dtypes and strides.
     """
@@ -50,7 +51,14 @@ cdef class OnArrays:
             arrays.append(PyArray_NewFromDescr(
                 PyArray_Type, dtype, <int>cnp.PyArray_SIZE(shape), <cnp.npy_intp *>cnp.PyArray_DATA(shape),
                 <cnp.npy_intp *>cnp.PyArray_DATA(<cnp.ndarray>self.strides[i]), operands[i], cnp.NPY_ARRAY_WRITEABLE, NULL))
-        self.function(*arrays)
+        outer = sys.exc_info()[1]  # whose frames are the caller's
+        try:
+            self.function(*arrays)
+        except BaseException as error:
+            while error is not None and error is not outer:
+                clear_frames(error.__traceback__)
+                error = error.__cause__ or error.__context__
+            raise
         return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from typing import NamedTuple
 
 import numpy as np
@@ -56,13 +57,35 @@ def test_a_function_of_arrays_may_be_a_part():
     assert seen == [((2, 2), (4, 8), np.float32)]
     assert len(run.timed(NUMBERS, made)) == len(run.phases) == len(run.programs) == 1
 
-    def refusing(*_):
-        raise LookupError("no")
+    def refusing(*arrays):
+        try:
+            raise KeyError("why")
+        except KeyError:
+            raise LookupError("no", arrays[0].shape) from None
 
     before = memory_in_use()
-    with pytest.raises(LookupError, match="no"):
-        Sequence([(OnArrays(refusing, (like,)), (0,))], 1, 64)(NUMBERS)
+    with pytest.raises(LookupError, match="no") as caught:
+        Sequence([(OnArrays(refusing, (like,)), ((1, middle[1]),))], 1, room.bytes)(NUMBERS)
     assert memory_in_use() == before
+    for error in (caught.value, caught.value.__context__):  # the frames keep nothing of the room
+        frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if frame.f_code is refusing.__code__]
+        assert len(frames) == 1
+        assert not frames[0].f_locals
+
+
+def test_a_refusal_of_a_function_leaves_the_callers_frames_alone():
+    def refusing(_):
+        raise LookupError("no")
+
+    def failing(mine):
+        raise KeyError(mine)
+
+    try:
+        failing("mine")
+    except KeyError as outer:
+        with pytest.raises(LookupError):
+            Sequence([(OnArrays(refusing, (NUMBERS,)), (0,))], 1)(NUMBERS)
+        assert [frame.f_locals for frame, _ in traceback.walk_tb(outer.__traceback__)][-1] == {"mine": "mine"}
 
 
 def test_a_status_ends_a_run_and_gives_its_room_back():
