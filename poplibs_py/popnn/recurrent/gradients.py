@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from ...errors import bad_argument, bad_type, flag
 from ...formats import Array
 from ...ops import Operand, Request, host_target, on_tiles
 from ...ops.parts import Part, results
+from ...target import Target
 from .backward import BackArrays, Backward, Grads
 from .modelled import modelled_backward
 from .params import STATES, RnnParams, numbers, optional
 from .prepared import PreparedWeights
-from .request import Called, called, layer_arrays, request, saved_planes, spread, stretches, taken
+from .request import Called, called, layer_arrays, request, saved_planes, spread, stretches
 
 
 @dataclass(frozen=True)
@@ -89,9 +89,10 @@ def kept(name: str, value: Any, p: RnnParams, shape: tuple[int | str, ...]) -> O
     return x
 
 
-def backward_request(cell: str, kind: Any, arguments: dict[str, Any]) -> Request:
+def backward_request(cell: str, kind: Any, out: Any, target: Target | str | None, *operands: Any,
+                     **more: Any) -> Request:
     """Describe a backward pass as its face was called; `kind` is the named tuple of its results."""
-    op, (call, out, target) = f"popnn.{cell}_bwd", taken(partial(backward_call, cell), arguments)
+    op, call = f"popnn.{cell}_bwd", backward_call(cell, *operands, **more)
     p, layer = call.layer.params, call.layer
     plan, lacking = modelled_backward(target, op, p, (*layer.operands, call.grad, call.intermediates), layer.memory)
     machine = host_target(None, op)

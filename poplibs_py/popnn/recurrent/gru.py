@@ -101,7 +101,12 @@ def gru_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None,
     >>> popnn.gru_fwd(x, w, u).output.ravel().round(3)
     array([0.115, 0.216, 0.305], dtype=float32)
     """
-    return forward_request("gru", GruForward, locals())
+    return forward_request("gru", GruForward, out, target, x, weights_input, weights_output, biases,
+                           init_output=init_output, time_steps=time_steps, attention=attention, cell_order=cell_order,
+                           activation=activation, recurrent_activation=recurrent_activation, reset_after=reset_after,
+                           output_full_sequence=output_full_sequence, do_input_weight_calc=do_input_weight_calc,
+                           inference_only=inference_only, recomputation_mode=recomputation_mode, out_dtype=out_dtype,
+                           available_memory_proportion=available_memory_proportion, strict_memory=strict_memory)
 
 
 @op("popnn.gru_bwd", poplibs="popnn::gru::gruBwd", bound=_BOUNDS + "gru_bwd_bound", draws=_CALLS + "gru_bwd_calls",
@@ -154,4 +159,11 @@ def gru_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: 
     >>> popnn.gru_bwd(np.ones((3, 1, 1), np.float32), x, w, u).init_output_grad.round(3)
     array([[2.34]], dtype=float32)
     """
-    return backward_request("gru", GruBackward if attention is None else AugruBackward, locals())
+    return backward_request("gru", GruBackward if attention is None else AugruBackward, out, target, grad, x,
+                            weights_input, weights_output, biases, intermediates=intermediates, output=output,
+                            init_output=init_output, last_output_grad=last_output_grad, time_steps=time_steps,
+                            attention=attention, cell_order=cell_order, activation=activation,
+                            recurrent_activation=recurrent_activation, reset_after=reset_after,
+                            output_full_sequence=output_full_sequence, calc_input_gradients=calc_input_gradients,
+                            poplibs_exact=poplibs_exact, out_dtype=out_dtype,
+                            available_memory_proportion=available_memory_proportion, strict_memory=strict_memory)

@@ -161,7 +161,9 @@ def lstm(x: Any, layers: Any, *, init_output: Any = None, init_cell_state: Any =
     >>> popnn.lstm(np.ones((5, 1, 2), np.float32), [(one, one)]).output.shape
     (5, 1, 6)
     """
-    return _forward("lstm", **locals())
+    return _forward("lstm", x, layers, init_output=init_output, init_cell_state=init_cell_state, time_steps=time_steps,
+                    batch_first=batch_first, inference_only=inference_only, out_dtype=out_dtype,
+                    available_memory_proportion=available_memory_proportion, strict_memory=strict_memory)
 
 
 def gru(x: Any, layers: Any, *, init_output: Any = None, time_steps: Any = None, batch_first: bool = False,
@@ -188,7 +190,9 @@ def gru(x: Any, layers: Any, *, init_output: Any = None, time_steps: Any = None,
     >>> popnn.gru(np.ones((5, 1, 2), np.float32), [one, one]).last_output.shape
     (2, 1, 2)
     """
-    return _forward("gru", **locals())
+    return _forward("gru", x, layers, init_output=init_output, time_steps=time_steps, batch_first=batch_first,
+                    inference_only=inference_only, out_dtype=out_dtype,
+                    available_memory_proportion=available_memory_proportion, strict_memory=strict_memory)
 
 
 def rnn(x: Any, layers: Any, *, init_output: Any = None, time_steps: Any = None, activation: str = "tanh",
@@ -216,7 +220,9 @@ def rnn(x: Any, layers: Any, *, init_output: Any = None, time_steps: Any = None,
     >>> popnn.rnn(np.ones((3, 1, 1), np.float32), [one], activation="relu").output.ravel()
     array([1., 2., 3.], dtype=float32)
     """
-    return _forward("rnn", **locals())
+    return _forward("rnn", x, layers, init_output=init_output, time_steps=time_steps, activation=activation,
+                    batch_first=batch_first, inference_only=inference_only, out_dtype=out_dtype,
+                    available_memory_proportion=available_memory_proportion, strict_memory=strict_memory)
 
 
 def from_torch(state: Any, cell: str = "lstm") -> list[tuple[LayerWeights, ...]]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -34,8 +33,6 @@ from .params import (
     weights_of,
 )
 from .prepared import PreparedWeights
-
-T = TypeVar("T")
 
 MODES = ("none", "cell_and_tanh", "full")
 """What a backward pass computes again: nothing, an LSTM's cell states, or the whole forward pass."""
@@ -226,9 +223,10 @@ def layer_arrays(p: RnnParams, arrays: Sequence[Any], matrices: Sequence[Any] = 
                        None if scores is None else np.ascontiguousarray(scores, np.float32), weights[2])
 
 
-def forward_request(cell: str, kind: Any, arguments: dict[str, Any]) -> Request:
+def forward_request(cell: str, kind: Any, out: Any, target: Target | str | None, *operands: Any,
+                    **more: Any) -> Request:
     """Describe a forward pass as its face was called; `kind` is the named tuple of its results."""
-    op, (call, out, target) = f"popnn.{cell}_fwd", taken(partial(forward_call, cell), arguments)
+    op, call = f"popnn.{cell}_fwd", forward_call(cell, *operands, **more)
     p = call.params
     plan, lacking = modelled_forward(target, op, p, call.operands, call.memory)
     sequence = p.steps, p.batch
@@ -254,12 +252,6 @@ def forward_request(cell: str, kind: Any, arguments: dict[str, Any]) -> Request:
             first[...] = last
 
     return on_tiles(request(run, present, made, how, lacking, any(p.blocks)), plan)
-
-
-def taken(take: Callable[..., T], arguments: dict[str, Any]) -> tuple[T, Any, Any]:
-    """Return a face's arguments, as `take` takes them by name, where results go, and the machine."""
-    said = {name: value for name, value in arguments.items() if name not in ("out", "target")}
-    return take(**said), arguments["out"], arguments["target"]
 
 
 def request(run: Any, operands: Sequence[Operand], made: Any, how: Any, lacking: str,

@@ -15,7 +15,7 @@ from ...popsparse.matrix import BlockSparseMatrix
 from ...target import Target
 from .modelled import modelled_update
 from .params import GATES, RnnParams, gate_order, numbers, optional, state_format
-from .request import request, shorter, spread, taken, within_memory
+from .request import request, shorter, spread, within_memory
 from .sparse import blocks_of, checked_blocks
 from .updating import Update, UpdateArrays, UpdateSizes
 
@@ -138,7 +138,9 @@ def lstm_wu(gate_grads: Any, x: Any, output: Any, *, weights_input: Any = None, 
     >>> popnn.lstm_wu(*(np.ones(shape, np.float32) for shape in ((3, 2, 4, 1), (3, 2, 5), (3, 2, 1)))).biases_grad[0]
     array([6.], dtype=float32)
     """
-    return _request(lstm_update, locals())
+    return _request(lstm_update, out, target, gate_grads, x, output, weights_input=weights_input,
+                    weights_output=weights_output, init_output=init_output, cell_order=cell_order, out_dtype=out_dtype,
+                    available_memory_proportion=available_memory_proportion, strict_memory=strict_memory)
 
 
 @op("popnn.gru_wu", poplibs="popnn::gru::gruWU", bound=_BOUNDS + "gru_wu_bound", draws=_CALLS + "gru_wu_calls",
@@ -183,7 +185,10 @@ def gru_wu(gate_grads: Any, x: Any, output: Any, intermediates: Any = None, *, w
     >>> popnn.gru_wu(*operands, reset_after=True).weights_output_grad.ravel()
     array([4., 4., 4.], dtype=float32)
     """
-    return _request(gru_update, locals())
+    return _request(gru_update, out, target, gate_grads, x, output, intermediates, weights_input=weights_input,
+                    weights_output=weights_output, init_output=init_output, cell_order=cell_order,
+                    reset_after=reset_after, out_dtype=out_dtype,
+                    available_memory_proportion=available_memory_proportion, strict_memory=strict_memory)
 
 
 @op("popnn.rnn_wu", poplibs="popnn::rnn::paramDeltaUpdate", bound=_BOUNDS + "rnn_wu_bound",
@@ -218,7 +223,9 @@ def rnn_wu(step_grads: Any, x: Any, output: Any, *, weights_input: Any = None, w
     >>> popnn.rnn_wu(*(np.ones((3, 2, 1), np.float32) for _ in range(3))).weights_output_grad
     array([[4.]], dtype=float32)
     """
-    return _request(rnn_update, locals())
+    return _request(rnn_update, out, target, step_grads, x, output, weights_input=weights_input,
+                    weights_output=weights_output, init_output=init_output, out_dtype=out_dtype,
+                    available_memory_proportion=available_memory_proportion, strict_memory=strict_memory)
 
 
 def lstm_update(gate_grads: Any, x: Any, output: Any, *, cell_order: Any = GATES["lstm"], **more: Any) -> CalledUpdate:
@@ -268,9 +275,10 @@ def _called(cell: str, grads: Operand, x: Any, output: Any, order: tuple[int, ..
                         Memory(available_memory_proportion, strict_memory), (of_inputs, of_states))
 
 
-def _request(take: Callable[..., CalledUpdate], arguments: dict[str, Any]) -> Request:
-    """Describe a weight update as its face was called."""
-    call, out, target = taken(take, arguments)
+def _request(take: Callable[..., CalledUpdate], out: Any, target: Target | str | None, *operands: Any,
+             **more: Any) -> Request:
+    """Describe a weight update as its face was called, whose arguments `take` takes."""
+    call = take(*operands, **more)
     name = f"popnn.{call.cell}_wu"
     plan, lacking = modelled_update(target, name, call.params, call.operands, call.memory)
     machine = host_target(None, name)

@@ -73,7 +73,9 @@ def rnn_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None,
     >>> popnn.rnn_fwd(np.ones((3, 1, 1), np.float32), [[1.0]], [[1.0]], activation="relu").output.ravel()
     array([1., 2., 3.], dtype=float32)
     """
-    return forward_request("rnn", RnnForward, locals())
+    return forward_request("rnn", RnnForward, out, target, x, weights_input, weights_output, biases,
+                           init_output=init_output, time_steps=time_steps, activation=activation, out_dtype=out_dtype,
+                           available_memory_proportion=available_memory_proportion, strict_memory=strict_memory)
 
 
 @op("popnn.rnn_bwd", poplibs="popnn::rnn::rnnBwdSequence", bound=_BOUNDS + "rnn_bwd_bound",
@@ -118,4 +120,8 @@ def rnn_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: 
     >>> popnn.rnn_bwd(grad, x, [[1.0]], [[2.0]], activation="relu").input_grad.ravel()
     array([7., 3., 1.], dtype=float32)
     """
-    return backward_request("rnn", RnnBackward, locals())
+    return backward_request("rnn", RnnBackward, out, target, grad, x, weights_input, weights_output, biases,
+                            output=output, init_output=init_output, last_output_grad=last_output_grad,
+                            time_steps=time_steps, activation=activation, calc_input_gradients=calc_input_gradients,
+                            poplibs_exact=poplibs_exact, out_dtype=out_dtype,
+                            available_memory_proportion=available_memory_proportion, strict_memory=strict_memory)
