@@ -1,5 +1,8 @@
+from typing import Any
+
 CONSISTENT: int
 STREAM_BYTES: dict[str, int]
+ROWS: dict[str, Any]
 
 def records() -> dict[str, tuple[int, list[tuple[str, str, int, int, int]]]]: ...
 def choices() -> dict[str, dict[str, int]]: ...

@@ -16,7 +16,7 @@ import numpy as np
 from ..config import settings
 from ..formats import BF16, FP16, FP32, Format
 from ..kernels import Selection, kernels, select
-from ..kernels.records import dtype_of, format_facts, infinite_overflow, kernel_format, numbers_of
+from ..kernels.records import ROWS, dtype_of, format_facts, infinite_overflow, kernel_format, numbers_of
 from ..ops import RESULT, Operand, Receiver, Request
 from ..ops.one_kernel import OneKernel, shared
 from ..program import ComputeSet, Program, threads_for
@@ -29,10 +29,11 @@ _AXES, _OPERANDS = 32, 8
 _THREAD_ELEMENTS = 1 << 15  # that are worth a thread
 _CACHE_LINE = 64
 _TOGETHER_BYTES = 1 << 20  # of rows that are taken together
-_TOGETHER = ((256, 8), (1024, 4))  # elements of rows, and how many are done at once, in kernels/rows/walk.h and sums.h
-_POWERS, _BRIEF = ("softmax", "log_softmax", "cross_entropy"), 2  # POP_BRIEF, in kernels/rows/softmax.h
+_POWERS = "softmax", "log_softmax", "cross_entropy"
 _COLUMNS_LEAST = 16  # rows side by side that are taken as columns
-EACH_SEGMENT = 2  # POP_EACH_SEGMENT of kernels/rows/walk.h
+EACH_SEGMENT: int = ROWS["each segment"]
+NO_STATISTICS: int = ROWS["no statistics"]
+"""Of a norm, for `centred`: its numbers are scaled and shifted as they are."""
 _WIDE: dict[str, tuple[int, ...]] = {
     "softmax": (0, 2), "log_softmax": (0, 2), "softmax_grad": (0, 1, 2), "log_softmax_grad": (0, 1, 2),
     "norm": (0, 3), "norm_grad": (0, 1, 3), "norm_grad_blocks": (0, 1, 3), "block_sums": (),
@@ -177,7 +178,7 @@ def _lowered(p: RowsParams, threads: int) -> tuple[ComputeSet, int, int, Any, Se
     taken = columns.element if columns else _taken(p, reduced[len(outer):])
     selection = select("rows", p.body + "_columns" * (columns is not None), taken.name)
     spec = np.zeros(1, _SPEC)
-    arena = 0 if taken == FP32 else _line(4 * n * next((rows for most, rows in _TOGETHER if n <= most), 1))
+    arena = 0 if taken == FP32 else _line(4 * n * next((rows for most, rows in ROWS["at once"] if n <= most), 1))
     spec["n"], spec["segments"] = n, max(1, outer[0][0]) if outer else 1
     if columns:
         kept, reduced = columns.kept, columns.reduced
@@ -186,7 +187,7 @@ def _lowered(p: RowsParams, threads: int) -> tuple[ComputeSet, int, int, Any, Se
     spec["kept_count"], spec["reduced_count"] = len(kept), len(reduced)
     spec["scale"], spec["factor"], spec["epsilon"], spec["centred"] = p.scale, p.factor, p.epsilon, p.centred
     if p.body in _POWERS and p.operands[0] is not None and p.operands[0].element in (FP16, BF16):
-        spec["centred"] = _BRIEF
+        spec["centred"] = ROWS["brief"]
     for name, axes in (("kept", kept), ("reduced", reduced)):
         spec[name][0, :len(axes)] = [extent for extent, _ in axes]
     spec["operands"]["operand"] = -1

@@ -20,11 +20,9 @@ from ..popops import add, cast, mul, square_sum
 from ..popops import sum as total
 from ..popops import variance as spread
 from ..target import Target
-from ._rows import RowOperand, RowsParams, row_of, rows_request
+from ._rows import NO_STATISTICS, RowOperand, RowsParams, row_of, rows_request
 from .norms import NormGradients
 from .softmax import numbers
-
-_NO_STATISTICS = 2  # POP_NO_STATISTICS of kernels/rows/norm.h
 
 
 class BatchStatistics(NamedTuple):
@@ -328,7 +326,7 @@ def batch_normalise(x: Any, multiplicand: Any, addend: Any, *, out: Any = None, 
             *(row_of(own.seen(lambda array: array.reshape(kept)), number, shape, single=not beside)
               for number, own in ((1, by), (2, more))),
             RowOperand(3, receiver.format, strides, receiver.scale, written=True))
-    params = RowsParams("norm", shape, axes, rows, 4, centred=_NO_STATISTICS)
+    params = RowsParams("norm", shape, axes, rows, 4, centred=NO_STATISTICS)
     return rows_request((params,), (read, by, more), receiver, lacking)
 
 

@@ -30,8 +30,14 @@ cdef extern from "kernels/stream.h":
     int64_t POP_STREAM_BYTES(int has_input)
     const int64_t POP_STREAM_TILES, POP_STREAM_ROWS
 
+cdef extern from "kernels/rows/constants.h":
+    const int POP_EACH_SEGMENT, POP_NO_STATISTICS, POP_BRIEF
+    const int POP_FOUR, POP_ROWS_MOST, POP_ROWS_EIGHTS, POP_ROWS_SHORT
+
 CONSISTENT = POP_CONSISTENT
 STREAM_BYTES = {"arrays": POP_STREAM_BYTES(1), "tiles": POP_STREAM_TILES, "rows": POP_STREAM_ROWS}
+ROWS = {"each segment": POP_EACH_SEGMENT, "no statistics": POP_NO_STATISTICS, "brief": POP_BRIEF,
+        "at once": ((POP_ROWS_EIGHTS, POP_ROWS_MOST), (POP_ROWS_SHORT, POP_FOUR))}
 
 
 def records():

@@ -8,8 +8,6 @@ typedef struct pop_moments {
     float mean, inverse; /* of the deviation */
 } pop_moments;
 
-#define POP_NO_STATISTICS 2 /* `centred`: numbers are scaled and shifted as they are */
-
 /* Lines that are summed: segments of a row, or rows that are done at once. */
 POP_INLINE int64_t pop_row_lines(const pop_row *row) { return row->spec->segments > 1 ? row->spec->segments : row->rows; }
 POP_INLINE int64_t pop_row_line_step(const pop_row *row, int k) { return row->spec->segments > 1 ? row->segment[k] : row->step[k]; }
@@ -101,8 +99,9 @@ POP_INLINE void pop_row_normed(const pop_row *row, const pop_format *f, const fl
                                const float *gamma, const float *beta)
 {
     const int64_t n = pop_row_length(row);
-    const char *x = pop_row_line(row, 0, line), *ahead = x + row->rows * row->step[0];
-    char *to = pop_row_line(row, 3, line), *next = to + row->rows * row->step[3];
+    const char *x = pop_row_line(row, 0, line);
+    char *to = pop_row_line(row, 3, line);
+    const uintptr_t ahead = pop_beyond(x, row->rows * row->step[0]), next = pop_beyond(to, row->rows * row->step[3]);
     const float outer = gamma ? 1.0f : pop_row_line_number(row, 1, line, 1.0f);
     const float alone = beta ? 0.0f : pop_row_line_number(row, 2, line, -0.0f);
     const pop_v_f less = pop_v_splat(m.mean), by = pop_v_splat(m.inverse * outer), shift = pop_v_splat(alone);
@@ -230,8 +229,9 @@ POP_ROWS_FORMATS(POP_ROWS_BACK_OF)
 /* What makes a line's gradient: grad times `scale`, which is the inverse deviation, times gamma where a line has one, less `share`
  * of what x became, less `mean`. */
 typedef struct pop_line_back {
-    const char *g, *x, *next_g, *next_x;
-    char *to, *next_to;
+    const char *g, *x;
+    char *to;
+    uintptr_t next_g, next_x, next_to;
     float less, inverse, scale, share, mean;
 } pop_line_back;
 
@@ -244,8 +244,9 @@ POP_INLINE void pop_line_back_of(const pop_row *row, const pop_norm_back *b, dou
     const char *g = pop_row_line(row, 0, line), *x = pop_row_line(row, 1, line);
     char *to = pop_row_line(row, 3, line);
     *l = (pop_line_back){
-        g, b->near ? (const char *)(b->near + line * s->n) : x, g + row->rows * row->step[0], x + row->rows * row->step[1],
-        to, to + row->rows * row->step[3], b->m[q].mean, b->m[q].inverse, b->m[q].inverse * gamma,
+        g, b->near ? (const char *)(b->near + line * s->n) : x, to, pop_beyond(g, row->rows * row->step[0]),
+        pop_beyond(x, row->rows * row->step[1]), pop_beyond(to, row->rows * row->step[3]), b->m[q].mean, b->m[q].inverse,
+        b->m[q].inverse * gamma,
         -(float)(outer * b->sums[POP_BACK_PRODUCTS][q] * inverse * part * s->scale * inverse),
         s->centred ? -(float)(outer * b->sums[POP_BACK_GRADS][q] * part * inverse) : -0.0f};
 }

@@ -4,8 +4,6 @@
 #define POP_ROWS_SOFTMAX_H
 #include "kernels/rows/sums.h"
 
-#define POP_BRIEF 2 /* `centred`: powers are */
-
 /* As pop_v_exp has it, of what is not above zero. */
 POP_INLINE pop_v_f pop_row_exp(pop_v_f x)
 {
@@ -75,7 +73,7 @@ POP_INLINE void pop_rows_exponentials_in(const pop_format *f, const char *x, int
 {
 #define POP_ROWS_POWERS(exp)                                                                                           \
     POP_ROWS_SUMS(sums, rows, n, ({                                                                                    \
-                      pop_row_ask(f, x + (rows + q) * step, i, k, 0);                                                  \
+                      pop_row_ask(f, pop_beyond(x, (rows + q) * step), i, k, 0);                                       \
                       const pop_v_f d = pop_row_read(f, x + q * step, i, part) - pop_v_splat(top[q]), e = exp(d);      \
                       pop_row_store(room + q * line, i, apart ? d : e, part);                                \
                       pop_row_else(e, 0.0f, part);                                                                     \
@@ -139,7 +137,7 @@ POP_INLINE void pop_row_softmax(pop_row *row, const pop_format *f)
         const pop_v_f by = pop_v_splat(sums[q] == 0.0 ? 0.0f : (float)(row->spec->factor / sums[q]));
         const float *from = room + q * line;
         char *to = (char *)row->at[2] + q * row->step[2];
-        const char *next = to + row->rows * row->step[2];
+        const uintptr_t next = pop_beyond(to, row->rows * row->step[2]);
         POP_ROW_WRITTEN(f, to, row->spec->n,
                         pop_row_ask(f, next, i, k, 1);
                         pop_row_write(f, to, i, pop_row_load(from, i, part) * by, part););
@@ -165,7 +163,7 @@ POP_INLINE void pop_row_log_softmax(pop_row *row, const pop_format *f)
         const pop_v_f log = pop_v_splat(logs[q]);
         const float *from = room + q * line;
         char *to = (char *)row->at[2] + q * row->step[2];
-        const char *next = to + row->rows * row->step[2];
+        const uintptr_t next = pop_beyond(to, row->rows * row->step[2]);
         POP_ROW_WRITTEN(f, to, row->spec->n,
                         pop_row_ask(f, next, i, k, 1);
                         pop_row_write(f, to, i, pop_row_load(from, i, part) - log, part););
@@ -185,8 +183,8 @@ POP_INLINE void pop_row_softmax_grad(pop_row *row, const pop_format *f)
         const char *g = grads + q * row->step[0], *y = ys + q * row->step[1];
         char *to = (char *)row->at[2] + q * row->step[2];
         const pop_v_f mean = pop_v_splat((float)sums[q]);
-        const char *next_g = g + row->rows * row->step[0], *next_y = y + row->rows * row->step[1];
-        const char *next = to + row->rows * row->step[2];
+        const uintptr_t next_g = pop_beyond(g, row->rows * row->step[0]), next_y = pop_beyond(y, row->rows * row->step[1]);
+        const uintptr_t next = pop_beyond(to, row->rows * row->step[2]);
         POP_ROW_WRITTEN(f, to, s->n,
                         pop_row_ask(f, next_g, i, k, 0), pop_row_ask(f, next_y, i, k, 0), pop_row_ask(f, next, i, k, 1);
                         pop_row_write(f, to, i, (pop_row_read(f, g, i, part) - mean) * pop_row_read(f, y, i, part) * by, part););
@@ -205,8 +203,8 @@ POP_INLINE void pop_row_log_softmax_grad(pop_row *row, const pop_format *f)
         const char *g = grads + q * row->step[0], *y = ys + q * row->step[1];
         char *to = (char *)row->at[2] + q * row->step[2];
         const pop_v_f all = pop_v_splat((float)sums[q]);
-        const char *next_g = g + row->rows * row->step[0], *next_y = y + row->rows * row->step[1];
-        const char *next = to + row->rows * row->step[2];
+        const uintptr_t next_g = pop_beyond(g, row->rows * row->step[0]), next_y = pop_beyond(y, row->rows * row->step[1]);
+        const uintptr_t next = pop_beyond(to, row->rows * row->step[2]);
         POP_ROW_WRITTEN(f, to, s->n,
                         pop_row_ask(f, next_g, i, k, 0), pop_row_ask(f, next_y, i, k, 0), pop_row_ask(f, next, i, k, 1);
                         const pop_v_f share = pop_v_exp(pop_row_read(f, y, i, part)) * all;

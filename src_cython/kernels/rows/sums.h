@@ -8,7 +8,6 @@
 #define POP_ROW_LANES 64
 #define POP_ROW_VECTORS (POP_ROW_LANES / POP_LANES)
 #define POP_STRETCH 2048
-#define POP_ROWS_SHORT 1024 /* elements of rows of which functions with several passes take several: they stay in the first cache */
 
 typedef struct pop_lanes {
     pop_v_f v[POP_ROW_VECTORS];
@@ -124,11 +123,12 @@ POP_INLINE pop_v_f pop_row_else(pop_v_f x, float other, int part) /* in the lane
     } while (0)
 
 /* Ask for the line of memory that vector k begins, if it does: what the next rows read and write. */
-POP_INLINE void pop_row_ask(const pop_format *f, const char *p, int64_t i, int k, int written)
+POP_INLINE void pop_row_ask(const pop_format *f, uintptr_t at, int64_t i, int k, int written)
 {
     if (k * POP_LANES * pop_bytes(f) % POP_CACHE_LINE) return;
-    if (written) __builtin_prefetch(p + i * pop_bytes(f), 1, 2);
-    else __builtin_prefetch(p + i * pop_bytes(f), 0, 2);
+    const void *const line = (const void *)(at + (uintptr_t)(i * pop_bytes(f)));
+    if (written) __builtin_prefetch(line, 1, 2);
+    else __builtin_prefetch(line, 0, 2);
 }
 
 #define POP_ROW_LEAST 256 /* elements of rows for which it is worth its masks */

@@ -6,6 +6,7 @@
 #include "drivers/strided_rows.h"
 #include "formats/codec.h"
 #include "kernels/cast/cast.h"
+#include "kernels/rows/constants.h"
 #include "kernels/transpose.h"
 #include "program/program.h"
 #include "simd/math.h"
@@ -16,10 +17,6 @@
 #define POP_ROWS_OPERANDS 8
 #define POP_ROWS_AXES 32
 #define POP_ROWS_CODES 2048 /* elements that are gathered at a time */
-#define POP_EACH_SEGMENT 2 /* `single`: one for each of a row's segments */
-#define POP_FOUR 4
-#define POP_ROWS_MOST 8 /* that may be done at once: of up to POP_ROWS_EIGHTS elements, else four */
-#define POP_ROWS_EIGHTS 256
 
 /* A row's numbers by operand, NULL where there is none: those that the lowering counts as wide in the kernel's format,
  * else FP32. A single one is a row of one. */
@@ -69,11 +66,14 @@ static void pop_rows_encode(const pop_rows_operand *o, const float *from, char *
     }
 }
 
+/* Where something is read or written soon, to be asked for: a number, for it may be beyond the array. */
+POP_INLINE uintptr_t pop_beyond(const void *p, int64_t bytes) { return (uintptr_t)p + (uintptr_t)bytes; }
+
 /* Ask for lines of some places that are read or written soon. */
-POP_INLINE void pop_rows_ask(const pop_rows_operand *o, const char *at, int64_t stride, int64_t n)
+POP_INLINE void pop_rows_ask(const pop_rows_operand *o, uintptr_t at, int64_t stride, int64_t n)
 {
-    for (int64_t i = 0; o->written && i < n; i++) __builtin_prefetch(at + i * stride, 1, 2);
-    for (int64_t i = 0; !o->written && i < n; i++) __builtin_prefetch(at + i * stride, 0, 2);
+    for (int64_t i = 0; o->written && i < n; i++) __builtin_prefetch((const void *)(at + (uintptr_t)(i * stride)), 1, 2);
+    for (int64_t i = 0; !o->written && i < n; i++) __builtin_prefetch((const void *)(at + (uintptr_t)(i * stride)), 0, 2);
 }
 
 #define POP_SQUARE 16
@@ -120,7 +120,7 @@ static void pop_rows_turn(const pop_rows_operand *o, char *place, int64_t stride
         for (int64_t i = 0; i < n; i += POP_SQUARE) {
             const int64_t h = n - i < POP_SQUARE ? n - i : POP_SQUARE, w = width - first < POP_SQUARE ? width - first : POP_SQUARE;
             char *at = place + i * stride + first * o->code_bytes, *to = (char *)(numbers + first * apart + i);
-            pop_rows_ask(o, at + 2 * POP_SQUARE * stride, stride, POP_SQUARE);
+            pop_rows_ask(o, pop_beyond(at, 2 * POP_SQUARE * stride), stride, POP_SQUARE);
             if (plain && o->written) pop_transpose_some(to, column, w, h, at, stride);
             else if (plain) pop_transpose_some(at, stride, h, w, to, column);
             else if (o->written) {
@@ -147,7 +147,7 @@ static void pop_rows_move(const pop_rows *s, const pop_rows_operand *o, char *pl
     const int64_t lines = rows == 1 && stride == o->code_bytes ? begins / POP_CACHE_LINE : 0;
     int64_t index[POP_ROWS_AXES] = {0};
     for (int64_t i = 0; i < n; i += run) {
-        pop_rows_ask(o, place + o->kept[s->kept_count - 1], POP_CACHE_LINE, lines);
+        pop_rows_ask(o, pop_beyond(place, o->kept[s->kept_count - 1]), POP_CACHE_LINE, lines);
         if (rows > 1) pop_rows_turn(o, place, stride, run, rows, numbers + i, n, codes);
         else if (turned) pop_rows_turn(o, place, stride, inner, s->reduced[last], numbers + i, inner, codes);
         else if (o->written) pop_rows_encode(o, numbers + i, place, stride, run, codes);

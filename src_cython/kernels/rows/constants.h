@@ -1,0 +1,13 @@
+/* What kernels of rows and their lowering agree on: Python has it from kernels/records.py. */
+#ifndef POP_ROWS_CONSTANTS_H
+#define POP_ROWS_CONSTANTS_H
+enum {
+    POP_EACH_SEGMENT = 2,  /* `single`: one for each of a row's segments */
+    POP_NO_STATISTICS = 2, /* `centred` of a norm: numbers are scaled and shifted as they are */
+    POP_BRIEF = 2,         /* `centred` of powers: numbers were FP16 or BF16 */
+    POP_FOUR = 4,
+    POP_ROWS_MOST = 8,     /* that may be done at once: of up to POP_ROWS_EIGHTS elements, else four */
+    POP_ROWS_EIGHTS = 256,
+    POP_ROWS_SHORT = 1024  /* elements of rows of which functions with several passes take several: they stay in the first cache */
+};
+#endif
