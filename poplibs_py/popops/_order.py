@@ -111,18 +111,20 @@ def lower(params: OrderParams, threads: int) -> OneKernel:
 def arena_bytes(p: OrderParams) -> int:
     """Return the bytes that a row takes while it is put in order, as the kernels lay them out."""
     n, size = p.shape[p.axis], p.code_bytes
+    apart = _kept(p)[1] != 1  # words cannot be put in order where results will be
     if p.kernel == "sort":
         if size == 1:
             return 0
         if size == 2 and n >= _COUNTED:
             return 4 * 65536
-        return 16 * (n + 8) if size == 8 else 8 * (n + 16)
+        return max(size, 4) * n * (1 + (apart or size == 2)) + 64
     if p.kernel == "partition":
         return n * (8 + 3 * max(4, size))
     room = 2 * p.k + _SPARE
     held = n if size == 8 or room >= n else room + _CHUNK
-    if size == 8:
-        return 16 * (held + 8) + 8 * n
+    there = p.k == n and p.indices >= 0 and not apart
+    if size == 8 or p.k == n:
+        return 8 * (held + 8) * (2 - there) + 8 * n * (size == 8)
     beside = 0 if room >= n else _BLOCK_BYTES + _BLOCK_BYTES_EACH * p.k
     if size == 1 or p.strides[p.axis] != size:
         beside += n * max(2, size)

@@ -189,6 +189,37 @@ def test_levels_give_the_same_bits(level, monkeypatch):
     _order.lower.cache_clear()
 
 
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("kind", ["normal", "few", "far", "rising", "equal", "int64"])
+def test_long_rows_are_dealt_out_in_parts(kind, level, monkeypatch):
+    """Beyond the caches, by the highest bits: of many numbers, of one, of some far from all others."""
+    monkeypatch.setattr(_order, "select", lambda family, op, formats: Selection(
+        next(k for k in kernels(family) if (k.level, k.op) == (level, op)), ()))
+    _order.lower.cache_clear()
+    forget_calls()
+    n = (16 << 20) // (8 if kind == "int64" else 4) + 77  # POP_LONG_BYTES
+    rng = np.random.default_rng(1)
+    x = {"few": lambda: np.round(rng.standard_normal(n)) * rng.choice([-1, 1], n), "rising": lambda: np.arange(n),
+         "equal": lambda: np.ones(n), "int64": lambda: rng.integers(-2**62, 2**62, n),
+         }.get(kind, lambda: rng.standard_normal(n))().astype("int64" if kind == "int64" else "float32")
+    if kind == "far":
+        x[5::n // 3] = np.nan, -np.inf, np.inf
+    due = np.sort(x)
+    made = popops.sort(x)
+    np.testing.assert_array_equal(made, due)
+    assert bits(popops.sort(x[:, None], 0)) == bits(made)
+    assert bits(popops.sort(x, descending=True)) == bits(made[::-1].copy())
+    y = x[:n // 2 + 40]
+    order = popops.argsort(y)
+    np.testing.assert_array_equal(order, np.argsort(y, kind="stable"))
+    if kind in ("few", "int64"):
+        backwards = y.size - 1 - np.argsort(y[::-1], kind="stable")[::-1]
+        np.testing.assert_array_equal(popops.argsort(y, descending=True), backwards)
+        assert bits(popops.sort_key_value(y, y).values) == bits(y[order])
+    forget_calls()
+    _order.lower.cache_clear()
+
+
 def test_out_receives_results_and_may_be_the_operand():
     x = numbers(FP16, (4, 50))
     due, places = popops.sort(x), popops.argsort(x)

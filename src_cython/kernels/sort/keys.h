@@ -58,8 +58,8 @@ POP_INLINE uint32_t pop_code(pop_coding c, uint32_t key, int bytes)
     return v ^ c.sign ^ (((v >> (8 * bytes - 1)) - 1) & c.flips);
 }
 
-POP_INLINE void pop_read_keys(const pop_sort *s, const char *restrict from, int64_t stride, int bytes, int equal, int64_t n,
-                              uint32_t *restrict keys)
+POP_INLINE void pop_read_keys(const pop_sort *s, const char *restrict from, int64_t stride, int bytes, int equal, uint32_t invert,
+                              int64_t n, uint32_t *restrict keys)
 {
     const pop_coding c = pop_coding_of(s);
     for (int64_t i = 0; i < n; i++) {
@@ -70,24 +70,24 @@ POP_INLINE void pop_read_keys(const pop_sort *s, const char *restrict from, int6
             memcpy(&half, from + i * stride, 2);
             u = half;
         }
-        keys[i] = pop_key(c, u, bytes, equal);
+        keys[i] = pop_key(c, u, bytes, equal) ^ invert;
     }
 }
 
-/* n keys of codes of up to four bytes. */
-static void pop_keys(const pop_sort *s, const char *from, int equal, int64_t n, uint32_t *keys)
+/* n keys of codes of up to four bytes, inverted where `invert` is all ones. */
+static void pop_keys(const pop_sort *s, const char *from, int equal, uint32_t invert, int64_t n, uint32_t *keys)
 {
     const int64_t stride = s->stride;
     if (s->code_bytes == 1) {
-        for (int64_t i = 0; i < n; i++) keys[i] = (uint8_t)s->ranks[(uint8_t)from[i * stride]];
+        for (int64_t i = 0; i < n; i++) keys[i] = (uint8_t)s->ranks[(uint8_t)from[i * stride]] ^ invert;
     } else if (s->code_bytes == 2) {
-        if (stride == 2 && equal) pop_read_keys(s, from, 2, 2, 1, n, keys);
-        else if (stride == 2) pop_read_keys(s, from, 2, 2, 0, n, keys);
-        else pop_read_keys(s, from, stride, 2, equal, n, keys);
+        if (stride == 2 && equal) pop_read_keys(s, from, 2, 2, 1, invert, n, keys);
+        else if (stride == 2) pop_read_keys(s, from, 2, 2, 0, invert, n, keys);
+        else pop_read_keys(s, from, stride, 2, equal, invert, n, keys);
     } else {
-        if (stride == 4 && equal) pop_read_keys(s, from, 4, 4, 1, n, keys);
-        else if (stride == 4) pop_read_keys(s, from, 4, 4, 0, n, keys);
-        else pop_read_keys(s, from, stride, 4, equal, n, keys);
+        if (stride == 4 && equal) pop_read_keys(s, from, 4, 4, 1, invert, n, keys);
+        else if (stride == 4) pop_read_keys(s, from, 4, 4, 0, invert, n, keys);
+        else pop_read_keys(s, from, stride, 4, equal, invert, n, keys);
     }
 }
 

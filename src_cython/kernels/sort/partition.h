@@ -40,7 +40,7 @@ static void pop_partition_vertex(const void *work, const pop_tile *tile)
             pop_keys_64(s, row.from, 0, n, wide);
             pop_parted_64(wide, pop_word_at_64(wide, n, s->kth, wide + n, wide + 2 * n), n, places);
         } else {
-            pop_keys(s, row.from, 1, n, keys);
+            pop_keys(s, row.from, 1, 0, n, keys);
             pop_parted_32(keys, pop_word_at_32(keys, n, s->kth, keys + n, keys + 2 * n), n, places);
         }
         if (s->indices >= 0) {
