@@ -2,7 +2,6 @@
 #ifndef POP_SLICES_WALK_H
 #define POP_SLICES_WALK_H
 #include "kernels/slices/straight.h"
-#include "kernels/stream.h"
 
 #define POP_SLICES_AHEAD 24        /* lookups whose rows are asked for ahead, and of a table that a core holds */
 #define POP_SLICES_AHEAD_NEAR 8
