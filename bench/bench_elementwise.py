@@ -1,4 +1,4 @@
-"""Elementwise operations: this library, NumPy and torch, every function in FP32, FP16 and BF16.
+"""Elementwise operations: this library, NumPy, torch, onnxruntime and numba, every function in FP32, FP16 and BF16.
 
 256 elements show the call, 16 Ki lie in the second-level cache, 1 Mi in the third, 16 Mi in memory. ``extra_info``
 holds elements and bytes per second, nanoseconds an element, and for large arrays the share of what a copy of the same
@@ -8,12 +8,16 @@ bytes reaches.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
+from importlib.util import find_spec
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 import pytest
+from bench_map import numba_loop
+from bench_math import onnxruntime_call as session_call
+from bench_math import to_torch
 
 from poplibs_py import popops, testing
 from poplibs_py.formats import BF16, FP16, FP32, Format
@@ -43,6 +47,12 @@ TORCH: dict[str, str] = {
                                "bitwise_xor", "logical_not", "logical_and", "logical_or", "clamp")},
     "inv": "reciprocal", "rem": "fmod", "nearbyint": "round", "neq": "ne", "gteq": "ge", "lteq": "le",
 }  # fmt: skip
+ONNX = {"relu": "Relu", "abs": "Abs", "neg": "Neg", "sqrt": "Sqrt", "add": "Add", "sub": "Sub", "mul": "Mul",
+        "div": "Div", "maximum": "Max"}  # fmt: skip
+NUMBA = {"relu": "max(a[i], f(0))", "abs": "abs(a[i])", "neg": "-a[i]", "square": "a[i]*a[i]", "sqrt": "m.sqrt(a[i])",
+         "add": "a[i] + b[i]", "sub": "a[i] - b[i]", "mul": "a[i]*b[i]", "div": "a[i]/b[i]", "gt": "a[i] > b[i]",
+         "clamp": "min(max(a[i], b[i]), c[i])", "select": "a[i] if c[i] else b[i]"}  # fmt: skip
+Call = Callable[[], object]
 names = pytest.mark.parametrize("name", ELEMENTWISE)
 formats = pytest.mark.parametrize("fmt", FORMATS, ids=str)
 sizes = pytest.mark.parametrize("count", SIZES)
@@ -99,6 +109,43 @@ def timed(benchmark: Any, call: Callable[[], object], given: tuple[Any, ...], nb
             benchmark.extra_info.update(of_copy=nbytes / seconds / copy_rate(nbytes // 2))
 
 
+def numpy_call(name: str, given: tuple[Any, ...], out: Any) -> Call | None:
+    """NumPy's function, whose BF16 is ml_dtypes'."""
+    return partial(getattr(np, NUMPY[name]), *given, out=out) if name in NUMPY else None
+
+
+def torch_call(name: str, given: tuple[Any, ...], out: Any) -> Call | None:
+    """Torch's function."""
+    if not find_spec("torch"):
+        return None
+    import torch
+
+    xs, y = [to_torch(x) for x in given], to_torch(out)
+    calls = {"relu": lambda: torch.clamp_min(xs[0], 0, out=y),
+             "gelu_erf": lambda: torch.ops.aten.gelu.out(xs[0], out=y),
+             "select": lambda: torch.where(xs[2], xs[0], xs[1], out=y)}
+    if name in TORCH:
+        return partial(getattr(torch, TORCH[name]), *xs, out=y)
+    return calls.get(name)
+
+
+def onnxruntime_call(name: str, given: tuple[Any, ...], out: Any) -> Call | None:
+    """A session of onnxruntime, in FP32."""
+    if name not in ONNX or given[0].dtype != np.float32 or not (find_spec("onnx") and find_spec("onnxruntime")):
+        return None
+    return session_call(ONNX[name], list(given), out)
+
+
+def numba_call(name: str, given: tuple[Any, ...], out: Any) -> Call | None:
+    """A loop of numba, in FP32."""
+    if name not in NUMBA or given[0].dtype != np.float32 or not find_spec("numba"):
+        return None
+    return partial(numba_loop(NUMBA[name], len(given)), *given, out)
+
+
+LIBRARIES = {"numpy": numpy_call, "torch": torch_call, "onnxruntime": onnxruntime_call, "numba": numba_call}
+
+
 @names
 @formats
 @sizes
@@ -112,34 +159,19 @@ def bench_ours(name, fmt, count, benchmark):
     timed(benchmark, lambda: function(*given, out=out), given, nbytes, library="poplibs_py")
 
 
-@pytest.mark.parametrize("name", NUMPY)
+@pytest.mark.parametrize("library", LIBRARIES)
+@names
 @formats
 @sizes
-def bench_numpy(name, fmt, count, benchmark):
+def bench_peer(library, name, fmt, count, benchmark):
     skip_repeats(name, fmt)
     benchmark.group = f"{name} {fmt} {count}"
-    given, function = operands(name, fmt, count), getattr(np, NUMPY[name])
+    given = operands(name, fmt, count)
     out = result(name, given)
-    nbytes = sum(x.nbytes for x in given) + out.nbytes
-    timed(benchmark, lambda: function(*given, out=out), given, nbytes, library="numpy")
-
-
-@pytest.mark.parametrize("name", [*TORCH, "relu", "gelu_erf", "select"])
-@formats
-@sizes
-def bench_torch(name, fmt, count, benchmark, torch):
-    skip_repeats(name, fmt)
-    benchmark.group = f"{name} {fmt} {count}"
-    kind = {FP32: torch.float32, FP16: torch.float16, BF16: torch.bfloat16}[fmt]
-    plain = operands(name, FP32, count)
-    given = [torch.from_numpy(x).to(kind) if x.dtype == np.float32 else torch.from_numpy(x) for x in plain]
-    out = torch.empty_like(given[0], dtype=torch.bool if ELEMENTWISE[name].tells else None)
-    calls = {"relu": lambda: torch.clamp_min(given[0], 0, out=out),
-             "gelu_erf": lambda: torch.ops.aten.gelu.out(given[0], out=out),
-             "select": lambda: torch.where(given[2], given[0], given[1], out=out)}
-    function = getattr(torch, TORCH.get(name, ""), None)
-    nbytes = sum(x.nbytes for x in given) + out.nbytes
-    timed(benchmark, calls.get(name, lambda: function(*given, out=out)), plain, nbytes, library="torch")
+    call = LIBRARIES[library](name, given, out)
+    if call is None:
+        pytest.skip(f"{library} has none")
+    timed(benchmark, call, given, sum(x.nbytes for x in (*given, out)), library=library)
 
 
 @names

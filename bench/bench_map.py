@@ -58,6 +58,16 @@ def operands(case: Case, count: int) -> list[Array]:
     return [rng.standard_normal(count).astype(np.float32) for _ in range(case.arrays)]
 
 
+def numba_loop(element: str, arrays: int) -> Callable[..., None]:
+    """A compiled loop over arrays and what it writes to."""
+    import numba
+
+    made: dict[str, Any] = {"m": math, "f": np.float32}
+    head = f"def run({', '.join('abcd'[:arrays])}, out):\n    for i in range(out.size):\n"
+    exec(f"{head}        out[i] = {element}", made)
+    return numba.njit(made["run"])
+
+
 def peers(case: Case, xs: list[Array], out: Array | None) -> dict[str, Callable[[], Any]]:
     """The same expression in the libraries that are installed."""
     names, found = "abcd"[: case.arrays], {}
@@ -70,12 +80,7 @@ def peers(case: Case, xs: list[Array], out: Array | None) -> dict[str, Callable[
     except ImportError:
         pass
     try:
-        import numba
-
-        made: dict[str, Any] = {"m": math, "f": np.float32}
-        head = f"def run({', '.join(names)}, out):\n    for i in range(out.size):\n"
-        exec(f"{head}        out[i] = {case.element}", made)
-        run = numba.njit(made["run"])
+        run = numba_loop(case.element, case.arrays)
 
         def compiled() -> Array:
             to = np.empty_like(xs[0]) if out is None else out
@@ -105,8 +110,8 @@ def peers(case: Case, xs: list[Array], out: Array | None) -> dict[str, Callable[
     return found
 
 
-def measure(name: str, count: int, new: bool, seconds: float) -> list[str]:
-    """One row of the table."""
+def checked_calls(name: str, count: int, new: bool) -> dict[str, Callable[[], Any]]:
+    """Our call and the peers', whose results are ours."""
     case = CASES[name]
     xs = operands(case, count)
     out = None if new else np.empty_like(xs[0])
@@ -114,6 +119,12 @@ def measure(name: str, count: int, new: bool, seconds: float) -> list[str]:
     due = np.array(calls["ours"]())
     for library, call in calls.items():
         np.testing.assert_allclose(np.asarray(call()), due, rtol=1e-4, atol=1e-5, err_msg=library)
+    return calls
+
+
+def measure(name: str, count: int, new: bool, seconds: float) -> list[str]:
+    """One row of the table."""
+    calls = checked_calls(name, count, new)
     timings = take_turns(list(calls.values()), seconds=seconds, clock=process_time)
     rates = {library: count / timing.seconds / 1e9 for library, timing in zip(calls, timings, strict=True)}
     best = max((rate for library, rate in rates.items() if library != "ours"), default=math.nan)

@@ -1,10 +1,10 @@
-"""The elementary functions beside NumPy's and torch's, on FP32 numbers in the first-level cache, one thread.
+"""The elementary functions beside NumPy's, torch's and onnxruntime's, on FP32 numbers in the first-level cache.
 
 ``python bench/bench_math.py`` prints a table as Markdown: nanoseconds an element of every library, the call itself
 taken off (the time of a call on no element), our cycles for 16 elements, and our speed over that of the fastest peer
 whose results are within 1 ulp. Cycles are counted in multiply-adds: the unit does one of 512 bits in each. `bound` is
 how many of them, or of divisions in their place, the best known body has. The libraries and a probe of the unit take
-turns.
+turns, on one thread, and all write to arrays that are there.
 
 Our results are checked against float64 before the timing, and peers are judged by the same arguments.
 """
@@ -15,6 +15,7 @@ import argparse
 import ctypes
 from collections.abc import Callable
 from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from scipy import special
 
 from poplibs_py.kernels import Kernel, kernels
 from poplibs_py.kernels.peak import peak_probes
-from poplibs_py.report.peers import limited_threads
+from poplibs_py.report.peers import limited_threads, routes
 from poplibs_py.report.timing import take_turns
 from poplibs_py.testing import ulp_error
 
@@ -32,9 +33,17 @@ Array = np.ndarray[Any, Any]
 Bind = Callable[[Array, Array], Callable[[], object]]  # makes the call on two arrays, its arguments ready
 
 COUNT = 4096
+PEERS = ("numpy", "torch", "onnxruntime")
 FUNCTION = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_void_p), ctypes.c_int64)
 BOUNDS = {"exp": 11, "log": 13, "sin": 15, "sigmoid": 15, "erf": 16, "silu": 16, "tanh": 17, "gelu_tanh": 20,
           "gelu_erf": 24, "sqrt": 8, "rsqrt": 7}  # fmt: skip
+
+
+ONNX: dict[str, tuple[str, dict[str, str]]] = {
+    **{name: (name.capitalize(), {}) for name in ("exp", "log", "tanh", "sqrt", "sin", "cos", "tan", "sinh", "cosh",
+                                                  "asin", "acos", "atan", "erf", "sigmoid", "reciprocal")},
+    "gelu_erf": ("Gelu", {}), "gelu_tanh": ("Gelu", {"approximate": "tanh"}),
+}  # fmt: skip
 
 
 def _logistic(x: Array) -> Array:
@@ -54,6 +63,13 @@ REFERENCES: dict[str, Callable[[Array], Array]] = {
 }
 
 
+def to_torch(x: Array) -> Any:
+    """The same memory as a tensor."""
+    import torch
+
+    return routes.to_torch(x, getattr(torch, x.dtype.name))
+
+
 def best_kernels() -> dict[str, Kernel]:
     """Return each function's kernel of the highest level that may be used."""
     return {kernel.op: kernel for kernel in kernels("elementwise")
@@ -66,22 +82,42 @@ def ours(kernel: Kernel) -> Bind:
     return lambda x, y: partial(FUNCTION(kernel.address), pointer(x.ctypes.data), pointer(y.ctypes.data), x.size)
 
 
+def onnxruntime_call(op: str, xs: list[Array], y: Array, **attributes: Any) -> Callable[[], object]:
+    """A session of one operation, which takes arrays and writes to another."""
+    import onnx
+    import onnxruntime
+
+    make, kinds = onnx.helper, [onnx.helper.np_dtype_to_tensor_dtype(x.dtype) for x in (*xs, y)]
+    *given, result = [make.make_tensor_value_info(f"t{i}", kind, ["n"]) for i, kind in enumerate(kinds)]
+    node = make.make_node(op, [one.name for one in given], [result.name], **attributes)
+    model = make.make_model(make.make_graph([node], "function", given, [result]),
+                            opset_imports=[make.make_opsetid("", 20)], ir_version=9)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    binding = session.io_binding()
+    for one, x in zip((*given, result), (*xs, y), strict=True):
+        bind = binding.bind_output if one is result else binding.bind_input
+        bind(one.name, "cpu", 0, x.dtype, x.shape, x.ctypes.data)
+    return partial(session.run_with_iobinding, binding)
+
+
 def peers(name: str) -> dict[str, Bind]:
-    """What NumPy and torch have under a name; torch's activations have no `out`."""
+    """What NumPy, torch and onnxruntime have under a name."""
     found: dict[str, Bind] = {}
     if (of_numpy := getattr(np, name, None)) is not None:
         found["numpy"] = lambda x, y: partial(of_numpy, x, out=y)
-    try:
+    if name in ONNX and find_spec("onnx") and find_spec("onnxruntime"):
+        op, attributes = ONNX[name]
+        found["onnxruntime"] = lambda x, y: onnxruntime_call(op, [x], y, **attributes)
+    if find_spec("torch"):
         import torch
-    except ImportError:
-        return found
-    gelu = torch.nn.functional.gelu
-    without_out = {"silu": torch.nn.functional.silu, "gelu_erf": gelu,
-                   "gelu_tanh": lambda x: gelu(x, approximate="tanh")}.get(name)  # fmt: skip
-    if without_out is not None:
-        found["torch"] = lambda x, y: partial(without_out, torch.from_numpy(x))
-    elif (of_torch := getattr(torch, name, None)) is not None:
-        found["torch"] = lambda x, y: partial(of_torch, torch.from_numpy(x), out=torch.from_numpy(y))
+
+        aten = torch.ops.aten
+        of_torch = {"silu": aten.silu.out, "gelu_erf": aten.gelu.out,
+                    "gelu_tanh": partial(aten.gelu.out, approximate="tanh")}.get(name, getattr(torch, name, None))
+        if of_torch is not None:
+            found["torch"] = lambda x, y: partial(of_torch, to_torch(x), out=to_torch(y))
     return found
 
 
@@ -120,7 +156,7 @@ def measure(name: str, kernel: Kernel, seconds: float) -> list[Any]:
     cycle = timings[0].seconds * 32 / probe()
     times = {library: timings[1 + 2 * i].seconds - timings[2 + 2 * i].seconds for i, library in enumerate(calls)}
     fair = [times[library] for library in calls if library != "ours" and errors[library] <= 1]
-    cells = [f"{times[k] / COUNT * 1e9:.3f} ({errors[k]:.2g})" if k in times else "" for k in ("numpy", "torch")]
+    cells = [f"{times[k] / COUNT * 1e9:.3f} ({errors[k]:.2g})" if k in times else "" for k in PEERS]
     cycles = times["ours"] / COUNT * 16 / cycle
     bound = BOUNDS.get(name)
     return [name, f"{times['ours'] / COUNT * 1e9:.3f} ({errors['ours']:.2g})", *cells, f"{cycles:.1f}", bound or "",
@@ -146,7 +182,7 @@ def main() -> None:
     with limited_threads(1), np.errstate(all="ignore"):
         rows = [measure(name, kernel, chosen.seconds) for name, kernel in best_kernels().items()
                 if not chosen.functions or name in chosen.functions]
-        heads = ("function", "ours, ns (ulp)", "NumPy", "torch", "cycles / 16", "bound", "of bound", "over the best")
+        heads = ("function", "ours, ns (ulp)", *PEERS, "cycles / 16", "bound", "of bound", "over the best")
         print_table(heads, rows)
 
 
