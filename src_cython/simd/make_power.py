@@ -8,6 +8,8 @@ both parts are 0. A polynomial is (log(1 + r) - r + r^2 / 2) / r^3: interpolatio
 2^(k/16) is a float32 number, of which k 2^19 is taken as of a word, so that a word of n 2^23 + k 2^19 makes it
 2^(n + k/16); and what has to be added for each unit of it. A polynomial is (2^r - 1) / r, |r| <= 1/32.
 
+For powers that are rounded to BF16: -log2 c in one part, and log2(1 + r) / r.
+
 Run it with NumPy at hand: ``python make_power.py``.
 """
 
@@ -41,6 +43,11 @@ def logarithm(r):
     return sum((-r) ** k / (k + 3) for k in range(24))
 
 
+def short_logarithm(r):
+    """log2(1 + r) / r."""
+    return np.log1p(r) / r / np.log(2)
+
+
 def exponential(r):
     """(2^r - 1) / r."""
     return np.expm1(r * np.log(2)) / r
@@ -67,7 +74,8 @@ def main():
     low = [float(x - h) for x, h in zip(logs, high, strict=True)]
     width = max(abs(end * x - 1) for k, x in enumerate(c) for end in interval(k))
     parts = {"POP_POWER_INVERSE[32]": c, "POP_POWER_HIGH[32]": high, "POP_POWER_LOW[32]": low,
-             "POP_POWER_REST[4]": polynomial(logarithm, width, 4)}
+             "POP_POWER_REST[4]": polynomial(logarithm, width, 4),
+             "POP_POWER_SHORT_LOG[32]": logs, "POP_POWER_SHORT_REST[4]": polynomial(short_logarithm, width, 4)}
     roots = np.exp2(np.arange(16, dtype=np.longdouble) / 16)
     rounded = roots.astype(np.float32)
     words = rounded.view(np.int32) - (np.arange(16, dtype=np.int32) << 19)

@@ -27,6 +27,17 @@ static const float POP_POWER_LOW[32] = {
 static const float POP_POWER_REST[4] = {
     0x1.555554p-2f, -0x1.fffffep-3f, 0x1.99c1e8p-3f, -0x1.55816cp-3f,
 };
+static const float POP_POWER_SHORT_LOG[32] = {
+    -0x1.f7a856p-2f, -0x1.d6753ep-2f, -0x1.b47ec0p-2f, -0x1.91bba8p-2f, -0x1.6e221cp-2f, -0x1.49a784p-2f,
+    -0x1.24407ap-2f, -0x1.24407ap-2f, -0x1.fbc16cp-3f, -0x1.acf5e2p-3f, -0x1.acf5e2p-3f, -0x1.5c01a4p-3f,
+    -0x1.08c588p-3f, -0x1.08c588p-3f, -0x1.663f70p-4f, -0x1.663f70p-4f, -0x1.6bad38p-5f, -0x1.6bad38p-5f,
+    -0x0.0p+0f, 0x1.77394cp-5f, 0x1.7d604ap-4f, 0x1.e0b1aep-4f, 0x1.563dc2p-3f, 0x1.bfc67ap-3f,
+    0x1.f5fd8ap-3f, 0x1.169c06p-2f, 0x1.4f6fbcp-2f, 0x1.6cb0f6p-2f, 0x1.8a8980p-2f, 0x1.a8ff98p-2f,
+    0x1.c819dcp-2f, 0x1.e7df60p-2f,
+};
+static const float POP_POWER_SHORT_REST[4] = {
+    0x1.715476p+0f, -0x1.715476p-1f, 0x1.ec9952p-2f, -0x1.717edep-2f,
+};
 static const float POP_POWER_ROOT[16] = {
     0x1.000000p+0f, 0x1.fb5586p-1f, 0x1.f72b84p-1f, 0x1.f387a6p-1f, 0x1.f06fe0p-1f, 0x1.edea64p-1f,
     0x1.ebfdaep-1f, 0x1.eab07ep-1f, 0x1.ea09e6p-1f, 0x1.ea1148p-1f, 0x1.eace54p-1f, 0x1.ec4918p-1f,

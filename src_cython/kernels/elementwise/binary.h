@@ -49,7 +49,6 @@ POP_INLINE pop_v_f pop_v_variance(pop_v_f x, pop_v_f epsilon)
     X(rem, pop_v_rem(a, b))                                                                                         \
     X(remainder, pop_v_remainder(a, b))                                                                             \
     X(floor_divide, pop_v_floor_divide(a, b))                                                                       \
-    X(pow, pop_v_pow(a, b))                                                                                         \
     X(atan2, pop_v_atan2(a, b))                                                                                     \
     X(variance_to_inv_std_dev, pop_v_inv_std_dev(a, b))
 

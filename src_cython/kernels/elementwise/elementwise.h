@@ -2,7 +2,7 @@
  *
  * A body of numbers is written once, over the vocabulary of vectors, and computed in FP32. Each operation is compiled for
  * FP32, and for FP16 and BF16 as they lie: decoded and encoded in registers, rounded once to nearest even, too large numbers
- * to infinity; elementary functions of much BF16 look such results up. Other formats and roundings the strided driver decodes
+ * to infinity; long functions of many 16-bit numbers look such results up. Other formats and roundings the strided driver decodes
  * before and encodes after. All levels give the same bits. Gradients, most non-linearities, and functions that are no
  * operation, have an FP32 kernel only. */
 #ifndef POP_ELEMENTWISE_H
@@ -63,15 +63,21 @@
 #define POP_UNARY_KERNELS(op, body)                                                                                 \
     POP_INLINE pop_v_f pop_body_##op(pop_v_f x) { return body; }                                                    \
     POP_EACH_NUMBER(POP_UNARY_KERNEL, op)
-#define POP_ELEMENTARY_KERNELS(op, body)                                                                            \
-    POP_FUNCTION_KERNEL(op, body)                                                                                   \
-    POP_UNARY_KERNEL(op, f16, F16, "float16")                                                                       \
-    POP_UNARY_KERNEL(op, worked_bf16, BF16, "bfloat16")                                                             \
-    static void pop_##op##_bf16(const void *const *in, void *const *out, int64_t n)                                 \
+#define POP_TABLE_KERNEL(op, suffix, constant, name)                                                                \
+    POP_UNARY_KERNEL(op, worked_##suffix, constant, name)                                                           \
+    static void pop_##op##_##suffix(const void *const *in, void *const *out, int64_t n)                             \
     {                                                                                                               \
         static pop_code_table table;                                                                                \
-        pop_by_code_table(&table, pop_##op##_worked_bf16, in, out, n);                                              \
+        pop_by_code_table(&table, pop_##op##_worked_##suffix, in, out, n);                                          \
     }
+#define POP_SHORT_KERNELS(op, body)                                                                                 \
+    POP_FUNCTION_KERNEL(op, body)                                                                                   \
+    POP_UNARY_KERNEL(op, f16, F16, "float16")                                                                       \
+    POP_TABLE_KERNEL(op, bf16, BF16, "bfloat16")
+#define POP_ELEMENTARY_KERNELS(op, body)                                                                            \
+    POP_FUNCTION_KERNEL(op, body)                                                                                   \
+    POP_TABLE_KERNEL(op, f16, F16, "float16")                                                                       \
+    POP_TABLE_KERNEL(op, bf16, BF16, "bfloat16")
 #define POP_QUESTION_KERNELS(op, body)                                                                              \
     POP_INLINE pop_v_m pop_body_##op(pop_v_f x) { return body; }                                                    \
     POP_EACH_NUMBER(POP_QUESTION_KERNEL, op)
@@ -95,6 +101,7 @@
 
 POP_ELEMENTWISE_SIGNS(POP_SIGN_KERNELS)
 POP_ELEMENTWISE_UNARY(POP_UNARY_KERNELS)
+POP_ELEMENTWISE_SHORT(POP_SHORT_KERNELS)
 POP_ELEMENTWISE_ELEMENTARY(POP_ELEMENTARY_KERNELS)
 POP_ELEMENTWISE_QUESTIONS(POP_QUESTION_KERNELS)
 POP_ELEMENTWISE_FUNCTIONS(POP_FUNCTION_KERNEL)
@@ -104,6 +111,10 @@ POP_NONLINEARITIES_OF_TWO(POP_GRADIENT_KERNEL)
 POP_NONLINEARITIES_OF_THREE(POP_TRIPLE_KERNEL)
 POP_ELEMENTWISE_BINARY(POP_BINARY_KERNELS)
 POP_ELEMENTWISE_LONG_BINARY(POP_BINARY_KERNELS)
+POP_GRADIENT_KERNEL(pow, pop_v_pow(a, b))
+POP_BINARY_KERNEL(pow, f16, F16, "float16")
+POP_INLINE pop_v_f pop_body_short_pow(pop_v_f a, pop_v_f b) { return pop_v_pow_for_bf16(a, b); }
+POP_BINARY_KERNEL(short_pow, bf16, BF16, "bfloat16")
 POP_ELEMENTWISE_COMPARISONS(POP_COMPARISON_KERNELS)
 POP_ELEMENTWISE_TERNARY(POP_TERNARY_KERNELS)
 
@@ -149,6 +160,7 @@ POP_ELEMENTWISE_TERNARY(POP_TERNARY_KERNELS)
 static const pop_kernel POP_ELEMENTWISE_KERNELS[] = {
     POP_ELEMENTWISE_SIGNS(POP_SIGN_ROWS)
     POP_ELEMENTWISE_UNARY(POP_UNARY_ROWS)
+    POP_ELEMENTWISE_SHORT(POP_ELEMENTARY_ROWS)
     POP_ELEMENTWISE_ELEMENTARY(POP_ELEMENTARY_ROWS)
     POP_ELEMENTWISE_QUESTIONS(POP_QUESTION_ROWS)
     POP_ELEMENTWISE_FUNCTIONS(POP_LONG_FUNCTION_ROW)
@@ -158,6 +170,9 @@ static const pop_kernel POP_ELEMENTWISE_KERNELS[] = {
     POP_NONLINEARITIES_OF_THREE(POP_TRIPLE_ROW)
     POP_ELEMENTWISE_BINARY(POP_BINARY_ROWS)
     POP_ELEMENTWISE_LONG_BINARY(POP_LONG_BINARY_ROWS)
+    POP_LONG_BINARY_ROW(pow, f32, F32, "float32")
+    POP_LONG_BINARY_ROW(pow, f16, F16, "float16")
+    POP_LONG_ROW("pow", "bfloat16,bfloat16->bfloat16", "pow_bf16", pop_short_pow_bf16)
     POP_ELEMENTWISE_COMPARISONS(POP_COMPARISON_ROWS)
     POP_ELEMENTWISE_TERNARY(POP_TERNARY_ROWS)
     POP_ELEMENTWISE_ROW("arithmetic", "float32", "arithmetic_f32", pop_arithmetic)

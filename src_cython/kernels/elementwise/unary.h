@@ -61,14 +61,15 @@ POP_INLINE pop_v_f pop_v_round(pop_v_f x) /* halves away from zero */
     X(nearbyint, pop_v_nearbyint(x))                                                                                \
     X(trunc, pop_v_trunc(x))
 
-/* Those of many steps, which BF16 takes from tables: see code_table.h. */
-#define POP_ELEMENTWISE_ELEMENTARY(X)                                                                               \
-    X(rsqrt, pop_v_rsqrt(x))                                                                                        \
+/* Those of many steps, which BF16 takes from tables, and FP16 but for the shortest: see code_table.h. */
+#define POP_ELEMENTWISE_SHORT(X)                                                                                    \
     X(exp, pop_v_exp(x))                                                                                            \
     X(exp2, pop_v_exp2(x))                                                                                          \
-    X(expm1, pop_v_expm1(x))                                                                                        \
     X(log, pop_v_log(x))                                                                                            \
-    X(log2, pop_v_log2(x))                                                                                          \
+    X(log2, pop_v_log2(x))
+#define POP_ELEMENTWISE_ELEMENTARY(X)                                                                               \
+    X(rsqrt, pop_v_rsqrt(x))                                                                                        \
+    X(expm1, pop_v_expm1(x))                                                                                        \
     X(log1p, pop_v_log1p(x))                                                                                        \
     X(sin, pop_v_sin(x))                                                                                            \
     X(cos, pop_v_cos(x))                                                                                            \

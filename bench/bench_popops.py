@@ -1,6 +1,6 @@
 """What each class of elementwise operations, maps and reductions is to reach, and what it does, over the best peer.
 
-``python bench/bench_classes.py`` prints the fastest peer's time over ours for every operation, by the process's own
+``python bench/bench_popops.py`` prints the fastest peer's time over ours for every operation, by the process's own
 time on one thread, of 16 Ki, 1 Mi and 16 Mi elements; then each class's median beside its floor. Calls come from the
 benchmarks of elementwise operations, functions, maps and reductions, and take turns. Peers are NumPy, torch,
 onnxruntime and numba; of FP32 functions those within 1 ulp, unless the class says that any will do. Where the streaming
