@@ -1,14 +1,15 @@
 """CTC losses of random sequences, with their gradients: this library and torch, in FP32; and this library's decoders.
 
 One process, one thread (``POPLIBS_BENCH_THREADS``), each call made in turn, so that a noisy machine is as noisy for
-all: compare medians of a group.
+all: compare medians of a group. ``python bench/bench_classes.py CTC beam`` prints ratios, of searches to others' too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from statistics import median
-from time import perf_counter
+import importlib.util
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from poplibs_py import popnn, testing
 SHAPES = [(50, 32, 64, 10), (150, 16, 32, 30), (500, 8, 32, 100), (500, 8, 1024, 100), (1000, 4, 29, 200)]
 KINDS = ("loss", "gradient")
 BEAMS = (0, 1, 16, 100, 500)
+Calls = dict[str, Callable[[], object]]
 kinds = pytest.mark.parametrize("kind", KINDS)
 shapes = pytest.mark.parametrize("shape", SHAPES, ids=str)
 
@@ -73,16 +75,62 @@ def bench_torch(kind, shape, benchmark):
     benchmark(peer(kind, *operands(shape)))
 
 
-def decoder(beams: int, certain: bool) -> Callable[[], object]:
-    """A search in 200 steps of 32 classes, or the best path where there are no beams."""
+def frames(certain: bool) -> Any:
+    """Logits of 200 steps of 32 classes, of which one is certain at each step or none is."""
     rng = np.random.default_rng(1)
     logits = rng.standard_normal((200, 1, 32)).astype(np.float32)
     if certain:
         best = np.where(rng.random((200, 1, 1)) < 0.6, 0, rng.integers(0, 32, (200, 1, 1)))
         np.put_along_axis(logits, best, np.float32(10), -1)
+    return logits
+
+
+def decoder(beams: int, certain: bool) -> Callable[[], object]:
+    """A search, or the best path where there are no beams."""
+    logits = frames(certain)
     if not beams:
         return lambda: popnn.ctc_greedy_decoder(logits, logits=True)
     return lambda: popnn.ctc_beam_search_decoder(logits, beams=beams, logits=True)
+
+
+def decoders(beams: int, certain: bool) -> Calls:
+    """Others' searches, in C++ and Rust, of probabilities or their logarithms; what prunes is told not to."""
+    found: Calls = {}
+    probabilities = popnn.softmax(frames(certain))[:, 0]
+    logs, letters = np.log(probabilities), [chr(97 + i) for i in range(31)]
+    if importlib.util.find_spec("fast_ctc_decode"):
+        import fast_ctc_decode
+
+        found["fast_ctc_decode"] = lambda: fast_ctc_decode.beam_search(probabilities, ["", *letters], beams, 0.0)
+    if importlib.util.find_spec("ctc_beam_decoder"):
+        import ctc_beam_decoder
+
+        search = ctc_beam_decoder.BeamSearchDecoder([*letters, ""])
+        last = np.ascontiguousarray(np.roll(logs, -1, 1))
+        found["ctc_beam_decoder"] = lambda: search.decode_beams(last, beams, -1e9, -1e9)
+    if importlib.util.find_spec("flashlight"):
+        from flashlight.lib.text import decoder as of
+
+        for tokens in (32, 8):
+            how = of.LexiconFreeDecoderOptions(beams, tokens, 1e9, 0.0, 0.0, True, of.CriterionType.CTC)
+            beam = of.LexiconFreeDecoder(how, of.ZeroLM(), -1, 0, [])
+            found[f"flashlight, {tokens} a step"] = lambda beam=beam: beam.decode(logs.ctypes.data, *logs.shape)
+    return found
+
+
+def rows() -> Iterator[tuple[str, str, Callable[[], Calls]]]:
+    """Classes, rows, and what makes a row's calls."""
+    for shape, kind in product(SHAPES, KINDS):
+        yield "CTC loss", f"{kind} {shape}", partial(row, kind, shape)
+    for certain, beams in product((True, False), (16, 100)):
+        yield "beam search", f"{beams} beams, {'certain' if certain else 'random'}", lambda given=(beams, certain): {
+            "ours": decoder(*given), **decoders(*given)}
+
+
+def row(kind: str, shape: tuple[int, int, int, int]) -> Calls:
+    """Ours and torch's."""
+    given = operands(shape)
+    return {"ours": ours(kind, *given), "torch": peer(kind, *given)}
 
 
 @pytest.mark.parametrize("certain", [True, False])
@@ -90,35 +138,3 @@ def decoder(beams: int, certain: bool) -> Callable[[], object]:
 def bench_decoder(beams, certain, benchmark):
     benchmark.group = "ctc decoders"
     benchmark(decoder(beams, certain))
-
-
-def milliseconds(calls: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """The median of 15 of each, all calls in turn, each as warm as its own data make it."""
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(15):
-        for name, call in calls.items():
-            call()
-            began = perf_counter()
-            call()
-            times[name].append(perf_counter() - began)
-    return {name: median(taken) * 1e3 for name, taken in times.items()}
-
-
-def main() -> None:
-    """Print milliseconds, and ratios to torch."""
-    from poplibs_py.report.peers import limited_threads
-
-    with limited_threads(1):
-        for shape in SHAPES:
-            for kind in KINDS:
-                given = operands(shape)
-                taken = milliseconds({"ours": ours(kind, *given), "torch": peer(kind, *given)})
-                facts = f"{taken['ours']:.3f} ms, torch {taken['torch']:.3f} ms"
-                print(f"ctc {kind} {shape}: {facts}; ratio {taken['torch'] / taken['ours']:.1f}", flush=True)
-        for certain in (True, False):
-            taken = milliseconds({str(beams): decoder(beams, certain) for beams in BEAMS})
-            print("ctc beams", "certain" if certain else "random", taken, flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,20 +1,21 @@
 """Pooling and its gradients: this library and torch, one thread (``POPLIBS_BENCH_THREADS``), results into warm memory.
 
 Windows of 3 x 3 by 2 and 2 x 2, and of the whole field, of 8 x 256 x 28 x 28 in both orders of axes. Torch's gradients
-of maxima are by places, which its forward pass left, as ours `by places` are. Rates count the elements of the field.
+of maxima are by places, which its forward pass left, as ours `by places` are.
+Rates count the elements of the field. ``python bench/bench_classes.py pool field`` prints ratios.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from statistics import median
-from time import process_time
+from itertools import product
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
+from onnx_node import onnxruntime_node
 
 from poplibs_py import popnn, testing
 
@@ -82,6 +83,30 @@ def peers(window: str, dtype: str, layout: str) -> Calls:
     return {"forward": untracked, "backward": backward, "by places": backward}
 
 
+def rows() -> Iterator[tuple[str, str, Callable[[], Calls]]]:
+    """Classes, rows, and what makes a row's calls."""
+    for window, dtype, layout in product(WINDOWS, DTYPES, ("NCHW", "NHWC")):
+        whole = WINDOWS[window][1] is None
+        for part in ("forward", "backward", *["by places"] * (WINDOWS[window][0] == "max")):
+            short, way = "FP32" if dtype == "float32" else "half", "forward" if part == "forward" else "backward"
+            of = "pool FP32" if dtype == "float32" else f"pool half {layout} {way}"
+            if whole:
+                of = f"mean of the whole field {short} {part}"
+            yield of, f"{window} {layout} {dtype} {part}", partial(row, window, dtype, layout, part)
+
+
+def row(window: str, dtype: str, layout: str, part: str) -> Calls:
+    """One part of ours and torch's."""
+    found = {"ours": ours(window, dtype, layout)[part], "torch": peers(window, dtype, layout)[part]}
+    if part == "forward" and dtype == "float32" and layout == "NCHW":
+        op, kernel, how = WINDOWS[window]
+        kind = {"max": "MaxPool", "avg": "AveragePool"}[op] if kernel else "GlobalAveragePool"
+        facts = {"kernel_shape": [kernel] * 2, "strides": [how.get("stride", kernel)] * 2,
+                 "pads": [how.get("padding", 0)] * 4}
+        found["onnxruntime"] = onnxruntime_node(kind, field(dtype, layout), {}, **(facts if kernel else {}))
+    return found
+
+
 @windows
 @dtypes
 @layouts
@@ -95,29 +120,3 @@ def bench_pooling(window, dtype, layout, part, library, measure, benchmark):
     testing.check("popnn.pool", field(dtype, "NCHW")[:1, :3], kernel, op, **how)
     call = (ours if library == "poplibs_py" else peers)(window, dtype, layout)[part]
     measure(call, flops=float(np.prod(SHAPE)), library=library)
-
-
-def main() -> None:
-    """Print times of the CPU and ratios to torch, all calls in turn, medians of 15."""
-    from poplibs_py.report.peers import limited_threads
-
-    with limited_threads(1):
-        for layout in ("NCHW", "NHWC"):
-            for window in WINDOWS:
-                for dtype in DTYPES:
-                    own, other = ours(window, dtype, layout), peers(window, dtype, layout)
-                    for part, call in own.items():
-                        times: list[list[float]] = [[], []]
-                        for _ in range(15):
-                            for taken, one in zip(times, (call, other[part]), strict=True):
-                                one()  # as warm as its own data make it
-                                began = process_time()
-                                one()
-                                taken.append(process_time() - began)
-                        mid = [median(taken) * 1e6 for taken in times]
-                        print(f"{layout} {window} {dtype} {part}: {mid[0]:.0f} us, torch {mid[1]:.0f} us; "
-                              f"ratio {mid[1] / mid[0]:.2f}", flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,32 +1,31 @@
-"""Softmax, norms, their gradients and cross-entropy: this library and torch, one thread (``POPLIBS_BENCH_THREADS``).
+"""Softmax, norms, their gradients and cross-entropy: this library and others, one thread (``POPLIBS_BENCH_THREADS``).
 
 Rows of several lengths, whose statistics are along the last axis, and fields [N, C, H, W] in both orders of axes.
 Results go into warm memory of one's own, several at once and torch's into new arrays; torch's gradients are
 autograd's backward pass alone, which reads the statistics that its forward pass left. Rates count the elements of an
-operand. The limit is a copy by NumPy of as many bytes as the function reads and writes at least.
+operand. ``python bench/bench_classes.py`` has them beside the best of all peers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib.util
+from collections.abc import Callable, Iterator
 from functools import partial
-from statistics import median
-from time import process_time
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
+from onnx_node import onnxruntime_node
 
 from poplibs_py import popnn, testing
 
 ROWS = {"64x256": (64, 256), "1024x1024": (1024, 1024), "8192x128": (8192, 128), "64x32768": (64, 32768)}
 FIELD = (8, 256, 28, 28)
 DTYPES = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
-ROW_OPS = {"softmax": 2, "softmax_grad": 3, "log_softmax": 2, "log_softmax_grad": 3, "layer_norm": 2,
-           "layer_norm_grad": 3, "rms_norm": 2, "rms_norm_grad": 3, "cross_entropy": 2}  # fmt: skip
-FIELD_OPS = {"batch_norm": 2, "batch_norm_grad": 3, "group_norm": 2, "group_norm_grad": 3}
-"""Each op, and how many times the size of an operand it moves."""
+ROW_OPS = ("softmax", "softmax_grad", "log_softmax", "log_softmax_grad", "layer_norm", "layer_norm_grad", "rms_norm",
+           "rms_norm_grad", "cross_entropy")  # fmt: skip
+FIELD_OPS = ("batch_norm", "batch_norm_grad", "group_norm", "group_norm_grad")
 Calls = dict[str, Callable[[], object]]
 
 
@@ -76,7 +75,49 @@ def ours(op: str, shape: str, dtype: str) -> Callable[[], object]:
     return partial(function, x, gamma, *((beta,) if op == "layer_norm" else ()), out=like(x))
 
 
-def peers(op: str, shape: str, dtype: str) -> Callable[[], object]:
+def rows() -> Iterator[tuple[str, str, Callable[[], Calls]]]:
+    """Classes, rows, and what makes a row's calls."""
+    for op, shape, dtype in cases():
+        name = op.replace("_", " ").replace("grad", "gradient")
+        of = f"{name} {'FP32' if dtype == 'float32' else 'half'}" if "softmax" in op else name
+        yield of, f"{shape} {dtype}", lambda given=(op, shape, dtype): {"ours": ours(*given), **peers(*given)}
+
+
+def peers(op: str, shape: str, dtype: str) -> Calls:
+    """Torch's and others' that are faster somewhere."""
+    found = {"torch": torchs(op, shape, dtype)}
+    if op in ("softmax", "log_softmax") and dtype == "float32" and importlib.util.find_spec("onnxruntime"):
+        x = drawn(ROWS[shape], dtype, 1)
+        found["onnxruntime"] = onnxruntime_node({"softmax": "Softmax", "log_softmax": "LogSoftmax"}[op], x, {}, axis=-1)
+    if op in ("softmax", "cross_entropy") and importlib.util.find_spec("jax"):
+        found["jax"] = jaxes(op, shape, dtype)
+    if op == "layer_norm":
+        import torch
+
+        compiled = torch.compile(found["torch"].func, dynamic=False)
+        found["torch.compile"] = partial(compiled, *found["torch"].args)
+    return found
+
+
+def jaxes(op: str, shape: str, dtype: str) -> Callable[[], object]:
+    """Jax's."""
+    import jax
+
+    x = jax.numpy.asarray(drawn(ROWS[shape], dtype, 1))
+    if op == "softmax":
+        made = jax.jit(partial(jax.nn.softmax, axis=-1))
+        return lambda: made(x).block_until_ready()
+    labels = jax.numpy.asarray(np.random.default_rng(5).integers(0, x.shape[1], len(x)))
+
+    def loss(x: Any, labels: Any) -> Any:
+        each = -jax.numpy.take_along_axis(jax.nn.log_softmax(x, -1), labels[:, None], 1)[:, 0]
+        return each.sum(), each
+
+    both = jax.jit(jax.grad(loss, has_aux=True))
+    return lambda: jax.block_until_ready(both(x, labels))
+
+
+def torchs(op: str, shape: str, dtype: str) -> Any:
     """Torch's."""
     torch = pytest.importorskip("torch")
     functions, how = torch.nn.functional, getattr(torch, dtype)
@@ -113,6 +154,8 @@ def peers(op: str, shape: str, dtype: str) -> Callable[[], object]:
             return torch.autograd.grad(loss, leaves[0], torch.ones_like(loss))
 
         return both
+    if op == "softmax":
+        return partial(torch.softmax, x, -1, out=torch.empty_like(x))
     if not op.endswith("_grad"):
         return partial(torch.no_grad()(forward), x, gamma, beta)
     y = forward(*leaves)
@@ -121,7 +164,7 @@ def peers(op: str, shape: str, dtype: str) -> Callable[[], object]:
 
 
 @pytest.mark.parametrize(("op", "shape", "dtype"), cases())
-@pytest.mark.parametrize("library", ["poplibs_py", "torch"])
+@pytest.mark.parametrize("library", ["ours", "torch"])
 def bench_popnn(op, shape, dtype, library, measure, benchmark):
     benchmark.group = f"{op} {shape} {dtype}"
     x = drawn((3, 4), dtype, 1)
@@ -129,37 +172,5 @@ def bench_popnn(op, shape, dtype, library, measure, benchmark):
         testing.check("popnn.cross_entropy", x, np.int32([0, 1, 2]))
     elif "softmax" in op or "group" not in op:
         testing.check(f"popnn.{op}", *((x, x) if op.endswith("_grad") else (x,)))
-    call = (ours if library == "poplibs_py" else peers)(op, shape, dtype)
+    call = (ours if library == "ours" else torchs)(op, shape, dtype)
     measure(call, flops=float(np.prod(ROWS.get(shape, FIELD))), library=library)
-
-
-def main(wanted: str = "", dtypes: str = "") -> None:
-    """Print times of the CPU, ratios to torch and to the limit, all calls in turn, medians of 15."""
-    from poplibs_py.report.peers import limited_threads
-
-    with limited_threads(1):
-        for op, shape, dtype in cases():
-            if (wanted and op != wanted) or (dtypes and dtype not in dtypes):
-                continue
-            size = int(np.prod(ROWS.get(shape, FIELD))) * np.dtype(DTYPES[dtype]).itemsize
-            moved = size * {**ROW_OPS, **FIELD_OPS}[op]
-            source, to = np.ones(moved // 2, np.uint8), np.ones(moved // 2, np.uint8)
-            calls = (ours(op, shape, dtype), peers(op, shape, dtype), partial(np.copyto, to, source))
-            repeats = max(1, min(50, int(4e6 / moved)))
-            times: list[list[float]] = [[], [], []]
-            for _ in range(15):
-                for taken, one in zip(times, calls, strict=True):
-                    one()  # as warm as its own data make it
-                    began = process_time()
-                    for _ in range(repeats):
-                        one()
-                    taken.append((process_time() - began) / repeats)
-            mid = [median(taken) * 1e6 for taken in times]
-            print(f"{op} {shape} {dtype}: {mid[0]:.1f} us, torch {mid[1]:.1f} us; ratio {mid[1] / mid[0]:.2f}, "
-                  f"of the limit {mid[2] / mid[0]:.2f}", flush=True)
-
-
-if __name__ == "__main__":
-    import sys
-
-    main(*sys.argv[1:])

@@ -2,19 +2,21 @@
 
 One process, one thread (``POPLIBS_BENCH_THREADS``), each call made in turn, so that a noisy machine is as noisy for
 both: compare medians of a group. Flops are those of the products, three times as many with gradients.
+``python bench/bench_classes.py recurrent GRU LSTM`` prints ratios.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib.util
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import product
-from statistics import median
-from time import thread_time
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
+from onnx_node import onnxruntime_node
 
 from poplibs_py import popnn, testing
 
@@ -22,6 +24,7 @@ STEPS = 100
 SHAPES = [(256, 1), (256, 32), (1024, 1), (1024, 32)]
 CELLS = {"lstm": 4, "gru": 3}
 DTYPES = {"float32": np.float32, "bfloat16": ml_dtypes.bfloat16}
+Calls = dict[str, Callable[[], object]]
 every = [pytest.mark.parametrize("cell", CELLS), pytest.mark.parametrize(("size", "batch"), SHAPES),
          pytest.mark.parametrize("dtype", DTYPES), pytest.mark.parametrize("gradients", [False, True])]
 
@@ -79,25 +82,34 @@ def torchs(cell: str, size: int, batch: int, dtype: str, gradients: bool, steps:
 
 
 def onnxruntimes(cell: str, size: int, batch: int, steps: int = STEPS) -> Callable[[], Any]:
-    """The forward pass of a session of onnxruntime, which packs weights once."""
-    import onnx
-    import onnxruntime
-
-    held, make = state_of(cell, size, "float32"), onnx.helper
+    """The forward pass of onnxruntime, which packs weights once."""
+    held = state_of(cell, size, "float32")
     weights = {"W": held["weight_ih_l0"], "R": held["weight_hh_l0"],
                "B": np.concatenate([held["bias_ih_l0"], held["bias_hh_l0"]])}
     how = {"hidden_size": size} | ({"linear_before_reset": 1} if cell == "gru" else {})
-    graph = make.make_graph(
-        [make.make_node(cell.upper(), ["X", *weights], ["Y"], **how)], cell,
-        [make.make_tensor_value_info("X", onnx.TensorProto.FLOAT, [steps, batch, size])],
-        [make.make_tensor_value_info("Y", onnx.TensorProto.FLOAT, None)],
-        [onnx.numpy_helper.from_array(w[None], name) for name, w in weights.items()])
-    model = make.make_model(graph, opset_imports=[make.make_opsetid("", 14)], ir_version=8)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     x = np.random.default_rng(2).standard_normal((steps, batch, size)).astype(np.float32)
-    return lambda: session.run(["Y"], {"X": x})
+    return onnxruntime_node(cell.upper(), x, {name: w[None] for name, w in weights.items()}, **how)
+
+
+def rows() -> Iterator[tuple[str, str, Callable[[], Calls]]]:
+    """Classes, rows, and what makes a row's calls; sequences of 20 steps where products are large."""
+    for cell, (size, batch), dtype, gradients in product(CELLS, SHAPES, DTYPES, (False, True)):
+        of = "recurrent gradients" if gradients else "recurrent, batch 32"
+        if batch == 1 and not gradients:
+            of = "recurrent, batch 1, FP32" if dtype == "float32" else f"{cell.upper()}, batch 1, BF16"
+        given = cell, size, batch, dtype, gradients, STEPS if size * batch < 10000 else STEPS // 5
+        yield of, f"{cell} {size} x {batch} {dtype}{', gradients' * gradients}", partial(row, *given)
+
+
+def row(cell: str, size: int, batch: int, dtype: str, gradients: bool, steps: int) -> Calls:
+    """Ours, prepared where weights can be, and others'."""
+    given = cell, size, batch, dtype, gradients, steps
+    calls = {"ours": ours(*given, prepared=not gradients), "torch": torchs(*given)}
+    if not gradients:
+        calls["ours, plain"] = ours(*given)
+        if dtype == "float32" and importlib.util.find_spec("onnxruntime"):
+            calls["onnxruntime"] = onnxruntimes(cell, size, batch, steps)
+    return calls
 
 
 def checked(cell: str, dtype: str) -> None:
@@ -143,47 +155,6 @@ def bench_torch(cell, size, batch, dtype, gradients, measure, benchmark):
 @every[0]
 @every[1]
 def bench_onnxruntime(cell, size, batch, measure, benchmark):
-    pytest.importorskip("onnx")
-    pytest.importorskip("onnxruntime")
     benchmark.group = f"{cell} {size} x {batch} float32"
     measure(onnxruntimes(cell, size, batch), flops=flops_of(cell, size, batch, False), format_name="float32",
             library="onnxruntime")
-
-
-def main() -> None:
-    """Print rates and the ratios to the others, all in turn, medians of 7 by the CPU time of one thread."""
-    from poplibs_py.report.peers import limited_threads
-
-    with limited_threads(1):
-        for cell, (size, batch), dtype, gradients in product(CELLS, SHAPES, DTYPES, (False, True)):
-            steps = STEPS if size * batch < 10000 else STEPS // 5
-            given = cell, size, batch, dtype, gradients, steps
-            calls = {"plain": ours(*given), "torch": torchs(*given)}
-            if not gradients:
-                calls["prepared"] = ours(*given, prepared=True)
-                if dtype == "float32":
-                    calls["onnxruntime"] = onnxruntimes(cell, size, batch, steps)
-            times = timed(calls, 21 if batch == 1 else 7)
-            rate = flops_of(cell, size, batch, gradients, steps) / 1e9
-            told = [f"{name} {rate / taken:.1f}" for name, taken in times.items()]
-            for peer in times.keys() & {"torch", "onnxruntime"}:
-                told += [f"{name} to {peer} {times[peer] / times[name]:.2f}" for name in ("plain", "prepared")
-                         if name in times]
-            print(f"{cell} {size} x {batch} {dtype}{', gradients' if gradients else ''}: GFLOP/s {', '.join(told)}",
-                  flush=True)
-
-
-def timed(calls: dict[str, Callable[[], Any]], turns: int) -> dict[str, float]:
-    """Return the median time of each call, made in turn."""
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    for turn in range(turns + 1):
-        for name, call in calls.items():
-            began = thread_time()
-            call()
-            if turn:
-                times[name].append(thread_time() - began)
-    return {name: median(taken) for name, taken in times.items()}
-
-
-if __name__ == "__main__":
-    main()
