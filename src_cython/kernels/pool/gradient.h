@@ -109,12 +109,6 @@ static int pop_pool_gradient_by_channel(const pop_pool_unit *u)
 }
 
 #if POP_LANES == 16
-POP_INLINE pop_v_f pop_pool_load_lanes(int format, const char *p, int64_t i, __mmask16 m)
-{
-    if (format == 0) return pop_pool_some_f32(p + 4 * i, m);
-    return format == 1 ? pop_pool_some_f16(p + 2 * i, m) : pop_pool_some_bf16(p + 2 * i, m);
-}
-
 POP_INLINE void pop_pool_gradient_lanes(const pop_pool_unit *u, const pop_pool_reach *r, int two, int taps, const int *format)
 {
     const pop_pool *s = u->spec;
@@ -303,7 +297,7 @@ POP_INLINE pop_v_f pop_pool_half_numbers(__m512i x, int high, int bf16)
 POP_INLINE __m256i pop_pool_half_codes(pop_v_f x, int bf16)
 {
     if (!bf16) return _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT);
-    return _mm512_cvtepi32_epi16((__m512i)pop_v_to_code(&POP_BF16, POP_NEAREST_EVEN, POP_OVERFLOW_INFINITY, x, pop_v_set(0)));
+    return pop_v_bf16(x);
 }
 
 POP_INLINE void pop_pool_gradient_codes(const pop_pool_unit *u, const pop_pool_code_taps *r, int taps, int bf16)

@@ -10,8 +10,8 @@
  * else goes by way of a line in memory (walk.h).
  *
  * Measured on one Zen 4 core at AVX-512, 8 x 256 x 28 x 28, windows of 3 x 3 by 2, in microseconds, channels first: maxima of FP32
- * 330, of FP16 240, their gradients 1000 and 730 (of windows of 2 x 2 950 and 370); averages 310 and 310, their gradients 720 and
- * 700. Channels last: 250, 240, 620, 460; 290, 180, 280, 270. */
+ * 330, of FP16 240, their gradients 1000 and 730 (of windows of 2 x 2 950 and 370); averages 310 and 310, their gradients 290 and
+ * 280. Channels last: 250, 240, 620, 460; 290, 180, 280, 270. */
 #ifndef POP_POOL_H
 #define POP_POOL_H
 #include "kernels/pool/fields.h"

@@ -58,11 +58,16 @@ POP_INLINE pop_v_f pop_pool_some_f32(const char *p, __mmask16 m) { return (pop_v
 POP_INLINE pop_v_f pop_pool_some_f16(const char *p, __mmask16 m) { return pop_v_load_f16_some(p, m); }
 POP_INLINE pop_v_f pop_pool_some_bf16(const char *p, __mmask16 m) { return pop_v_float(pop_v_sll(pop_v_load_some(p, 2, m), 16)); }
 
+POP_INLINE pop_v_f pop_pool_load_lanes(int format, const char *p, int64_t i, __mmask16 m)
+{
+    if (format == 0) return pop_pool_some_f32(p + 4 * i, m);
+    return format == 1 ? pop_pool_some_f16(p + 2 * i, m) : pop_pool_some_bf16(p + 2 * i, m);
+}
 POP_INLINE void pop_pool_store_lanes(int format, char *to, int64_t i, pop_v_f x, __mmask16 m)
 {
     if (format == 0) _mm512_mask_storeu_ps(to + 4 * i, m, x);
     else if (format == 1) pop_v_store_f16_some(to + 2 * i, x, m);
-    else pop_v_store_some(to + 2 * i, 2, pop_v_to_code(&POP_BF16, POP_NEAREST_EVEN, POP_OVERFLOW_INFINITY, x, pop_v_set(0)), m);
+    else pop_v_store_bf16_some(to + 2 * i, x, m);
 }
 
 POP_INLINE pop_v_f pop_pool_tap(const pop_pool_reach *r, int two, int t, pop_v_f a, pop_v_f b)
@@ -161,6 +166,71 @@ POP_POOL_REGISTERS(sum)
 static const pop_pool_registers pop_pool_register_maxima[] = {pop_pool_register_max_f32, pop_pool_register_max_f16, pop_pool_register_max_bf16};
 static const pop_pool_registers pop_pool_register_sums[] = {pop_pool_register_sum_f32, pop_pool_register_sum_f16, pop_pool_register_sum_bf16};
 
+/* Sums of one outer axis whose line is one register, each made of at most two: what gradients of windows of 2 and 3 by 2 are.
+ * All that a row needs is known before the first one, for two registers of results side by side. */
+typedef struct pop_pool_sums_of {
+    const char *read;             /* row 0 */
+    char *to;
+    int64_t read_step, step;      /* bytes to the next row */
+    int64_t beside_read, beside;  /* to the next register */
+    __mmask16 low[2], made[2], there[2];
+    __m512i at[2];
+    __m512 by[2];
+} pop_pool_sums_of;
+
+POP_INLINE void pop_pool_sums_of_rows(int registers, int taps, int format, const pop_pool_sums_of p, const pop_pool_axis *axis,
+                                      int64_t row, int64_t rows)
+{
+    static const float ones[2] = {1.0f, 1.0f};
+    const int64_t *first = axis->first + row, *const end = first + rows, *const near = axis->coordinates;
+    const float *const weights = axis->weights;
+    char *to = p.to + row * p.step;
+    for (; first < end; first++, to += p.step) {
+        const int64_t begin = first[0], count = first[1] - begin;
+        const float *w = weights ? weights + begin : ones;
+        for (int i = 0; i < registers; i++) {
+            const char *from = p.read + i * p.beside_read;
+            pop_v_f a = pop_v_splat(0.0f);
+            if (count) a = pop_v_fma(pop_pool_load_lanes(format, from + near[begin] * p.read_step, 0, p.low[i]), pop_v_splat(w[0]), a);
+            if (count > 1) a = pop_v_fma(pop_pool_load_lanes(format, from + near[begin + 1] * p.read_step, 0, p.low[i]), pop_v_splat(w[1]), a);
+            a = a * p.by[i];
+            pop_v_f x = (pop_v_f)_mm512_maskz_permutexvar_ps(p.there[0], p.at[0], a);
+            if (taps > 1) x = x + (pop_v_f)_mm512_maskz_permutexvar_ps(p.there[1], p.at[1], a);
+            pop_pool_store_lanes(format, to + i * p.beside, 0, x, p.made[i]);
+        }
+    }
+}
+
+#define POP_POOL_SUMS_OF_ROWS(format, p, two, taps, u)                                                                     ((taps) == 1 ? (two) ? pop_pool_sums_of_rows(2, 1, format, p, (u)->spec->axes, (u)->row, (u)->rows)                                         : pop_pool_sums_of_rows(1, 1, format, p, (u)->spec->axes, (u)->row, (u)->rows)                     : (two)     ? pop_pool_sums_of_rows(2, 2, format, p, (u)->spec->axes, (u)->row, (u)->rows)                                         : pop_pool_sums_of_rows(1, 2, format, p, (u)->spec->axes, (u)->row, (u)->rows))
+
+static int pop_pool_sums_by_rows(const pop_pool_unit *u, const pop_pool_reach *r)
+{
+    const pop_pool *s = u->spec;
+    const pop_pool_segment *g = u->segment;
+    const pop_pool_operand *in = s->operands, *out = in + 3;
+    if (!r->lanes || !s->backward || r->taps < 1 || r->taps > 2 || r->two || s->axis_count != 1 || s->row_limit > 2 || s->divisors ||
+        in->format < 0 || in->format != out->format)
+        return 0;
+    int64_t q = g->origin;
+    for (int64_t m = -g->shift, next; m < g->makes; m = next) {
+        pop_pool_sums_of p = {
+            pop_pool_base(u, in) + q * in->bytes, pop_pool_base(u, out) + (g->made + m) * out->bytes,
+            s->axes->read_stride * in->bytes, s->axes->made_stride * out->bytes, r->advance * in->bytes, r->lanes * out->bytes,
+            .there = {r->there[0], r->there[r->taps - 1]}, .at = {r->at[0], r->at[r->taps - 1]}};
+        const int two = m + r->lanes < g->makes, format = pop_pool_direct_format(in->format);
+        next = m;
+        for (int i = 0; i < 2; i++, next += r->lanes, q += r->advance) {
+            p.low[i] = (__mmask16)pop_pool_lanes(-q, s->read_extent - q);
+            p.made[i] = (__mmask16)pop_pool_lanes(-next, pop_least(r->lanes, g->makes - next));
+            p.by[i] = s->multipliers ? _mm512_maskz_loadu_ps(p.low[i], s->multipliers + q) : _mm512_set1_ps(1.0f);
+        }
+        if (format == 0) POP_POOL_SUMS_OF_ROWS(0, p, two, r->taps, u);
+        else if (format == 1) POP_POOL_SUMS_OF_ROWS(1, p, two, r->taps, u);
+        else POP_POOL_SUMS_OF_ROWS(2, p, two, r->taps, u);
+    }
+    return 1;
+}
+
 /* The same of maxima in 16 bits, by their codes, 32 at a time: magnitudes are in the order of their codes, so of a negative
  * number all bits but the sign are turned round, and NaN is above all. */
 typedef struct pop_pool_code_reach {
@@ -258,6 +328,7 @@ static const pop_pool_registers pop_pool_register_maxima[3], pop_pool_register_s
 static int pop_pool_code_reach_of(const pop_pool *s, pop_pool_code_reach *r) { return (void)s, r->lanes = 0; }
 static int pop_pool_reach_of(const pop_pool *s, pop_pool_reach *r) { return (void)s, r->lanes = 0; }
 static int pop_pool_by_codes(const pop_pool_unit *u, const pop_pool_code_reach *r) { return (void)u, (void)r, 0; }
+static int pop_pool_sums_by_rows(const pop_pool_unit *u, const pop_pool_reach *r) { return (void)u, (void)r, 0; }
 static int pop_pool_by_registers(const pop_pool_unit *u, const pop_pool_reach *r, const pop_pool_registers *how)
 {
     return (void)u, (void)r, (void)how, 0;
