@@ -130,6 +130,19 @@ def test_a_cache_is_read_query_by_query():
         assert_same_bits(attention(q[:, t:t + 1], k[:, :t + 1], v[:, :t + 1]), one)
 
 
+@pytest.mark.parametrize("queries", [1, 2])
+@pytest.mark.parametrize("keys", [1, 16, 271, 512])
+@pytest.mark.parametrize(("d", "e"), [(64, 64), (34, 150), (7, 5)])
+def test_keys_and_values_of_few_bf16_queries_are_read_where_they_lie(queries, keys, d, e):
+    shapes = (queries, d), (keys, d), (keys, e)
+    q, k, v = (numbers(2, *shape, fmt=BF16, seed=i) for i, shape in enumerate(shapes))
+    apart = np.full((2, keys + 1, 2 * e), np.nan, v.dtype)  # what lies between them does not count
+    apart[:, :keys, :e] = v
+    got = testing.check(FORWARD, q, k, apart[:, :keys, :e], causal=True, query_offset=keys - queries)
+    assert np.isfinite(got.astype(np.float32)).all()
+    assert_same_bits(attention(q, k, v, causal=True, query_offset=keys - queries), got)
+
+
 @pytest.mark.parametrize("fmt", [FP32, BF16], ids=str)
 @pytest.mark.parametrize("block", [(32, 32), (8, 140), (5, 7)])
 def test_blocks_are_the_mask_of_their_elements(block, fmt):

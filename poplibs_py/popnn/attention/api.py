@@ -85,8 +85,9 @@ def scaled_dot_product_attention(q: Any, k: Any, v: Any, mask: Any = None, *, sc
 
     Notes
     -----
-    Scores are sums in FP32, in ascending order of elements; scale and mask are FP32, rounded each. Keys come 256 at a
-    time, or the blocks of a pattern up to 512: exponentials of what a score is below the greatest one so far, as
+    Scores are sums in FP32, in ascending order of elements, or in 16 lanes where there are one or two bfloat16 queries;
+    scale and mask are FP32, rounded each. Keys come 256 at a time, or the blocks of a pattern up to 512: exponentials
+    of what a score is below the greatest one so far, as
     powers of 2 within 1 ulp. Their sum is FP32, and where a greater score comes, what was summed is scaled by an
     exponential. Where all of q, k and v are bfloat16 and this CPU multiplies that, exponentials are within 2^-18, and
     rounded to bfloat16 before they meet the values, and subnormal products may count as 0; else products are FP32. The

@@ -178,7 +178,11 @@ def lower(p: AttentionParams, threads: int, kept: bool) -> OneKernel:
         x = p.lies(name)
         if x is not None:
             _fill(spec[name][0], x, compute if name in ("q", "k", "v", "grad") else FP32)
-    spec["in_place"] = not (kept or p.backward) and elements == 1 and spec["v"]["copied"]
+    once = not (kept or p.backward) and spec["v"]["copied"]
+    spec["in_place"] = once and elements == 1
+    if once and spec["k"]["copied"] and _few(p, walk, kernel, elements):
+        for name in ("dots", "apart"):
+            spec[name] = select("dot", f"multiply_{name}", compute.name).kernel.address
     mask = p.lies("mask")
     spec["truths"] = mask is not None and mask.format is None
     units = p.batch * p.heads * (1 if p.backward else walk.strips)
@@ -190,6 +194,12 @@ def lower(p: AttentionParams, threads: int, kept: bool) -> OneKernel:
         "memory": f"{arena:,} bytes a thread"})
     tell("popnn", made)
     return made
+
+
+def _few(p: AttentionParams, walk: _Walk, kernel: Kernel, elements: int) -> bool:
+    """Whether queries are so few that packing BF16 keys and values would take longer than multiplying them."""
+    return (elements == 2 and walk.rows <= 2 and p.block_shape is None and kernel.grain[0] == 1
+            and p.widths[0] % kernel.grain[2] == 0)
 
 
 def several_strips(p: AttentionParams) -> bool:

@@ -15,6 +15,8 @@
 #undef POP_KIND
 #undef POP_STEP
 
+#include "kernels/dot/apart512.h"
+
 #define POP_LINES(name, rows, cols) \
     {"multiply", "bfloat16", name, POP_FUNCTION(pop_multiply_lines_bf16), {1, 16, 2}, {rows, cols, 2}, 0}
 static const pop_kernel POP_PRODUCT_KERNELS[] = {
@@ -23,6 +25,7 @@ static const pop_kernel POP_PRODUCT_KERNELS[] = {
     POP_LINES("bf16_14x32", 14, 32),
     POP_LINES("bf16_2x128", 2, 128),
     {"multiply_dots", "bfloat16", "bf16_dots", POP_FUNCTION(pop_multiply_dots_bf16), {1, 1, 2}, {8, 4, 32}, 0},
+    {"multiply_apart", "bfloat16", "bf16_apart", POP_FUNCTION(pop_multiply_apart), {1, 1, 2}, {2, 128, 2}, 0},
 };
 #undef POP_LINES
 #endif
