@@ -1,7 +1,7 @@
 /* The driver of convolutions with few channels in a group (records/conv.def, kernels/conv/conv.h).
  *
- * A box of output positions is done at once: the elements of x that it meets are decoded to FP32 in scratch, zeros around
- * them, channels as the kernel reads them, or are read where they lie. Kernels are packed once for all boxes. A weight
+ * A box of output positions is done at once: the elements of x that it meets are decoded in scratch, zeros around them,
+ * channels as the kernel reads them, or are read where they lie. Kernels are packed once for all boxes. A weight
  * gradient exchanges positions and taps: sums are few and stay, and boxes of the images and of the deltas pass by. */
 #ifndef POP_DRIVERS_CONV_H
 #define POP_DRIVERS_CONV_H
@@ -64,33 +64,33 @@ static void pop_conv_stage_in_line(const pop_conv_window *v, const char *from, i
     const pop_conv_decode decode = POP_CALL(pop_conv_decode, s->decode);
     const pop_format *format = (const pop_format *)(uintptr_t)s->format;
     float *codes = (float *)(void *)v->room;
-    if (!s->order && all == found && step == found * s->item && s->pitch == 4 * found) { /* a line of them is one */
-        decode(format, from, to, NULL, n * found);
+    if (!s->order && all == found && step == found * s->item && s->pitch == s->cell * found) { /* a line of them is one */
+        decode(format, from, to, NULL, n * found * s->joined);
         return;
     }
     if (s->order) memset(codes + found, 0, (size_t)(4 * (all - found) + 128)); /* blocks are read in whole vectors */
     for (int64_t i = 0; i < n; i++, from += step, to += s->pitch) {
         for (int64_t b = 0; b < found * s->item; b += 64) __builtin_prefetch(from + 4 * step + b);
         if (!s->order) {
-            decode(format, from, to, NULL, found);
-            if (all > found) memset(to + 4 * found, 0, (size_t)(4 * (all - found)));
+            decode(format, from, to, NULL, found * s->joined);
+            if (all > found) memset(to + s->cell * found, 0, (size_t)(s->cell * (all - found)));
             continue;
         }
-        decode(format, from, codes, NULL, found);
+        decode(format, from, codes, NULL, found * s->joined);
         for (int64_t b = 0; b < v->blocks; b++)
             POP_CALL(pop_conv_reorder, v->p->reorder)((const int32_t *)(uintptr_t)s->order, block, codes + b * block,
                                                       (float *)(void *)to + b * block);
     }
 }
 
-/* n numbers, `step` bytes apart, to FP32. */
+/* n numbers, `step` bytes apart, decoded. */
 POP_INLINE void pop_conv_line(const pop_conv_side *s, const char *from, int64_t step, int64_t n, char *to, char *codes)
 {
     if (step != s->item) {
         pop_scatter(s->item, from, step, codes, s->item, n);
         from = codes;
     }
-    POP_CALL(pop_conv_decode, s->decode)((const pop_format *)(uintptr_t)s->format, from, to, NULL, n);
+    POP_CALL(pop_conv_decode, s->decode)((const pop_format *)(uintptr_t)s->format, from, to, NULL, n * s->joined);
 }
 
 /* n elements whose numbers lie anyhow: lines along the elements, 16 at a time, transposed. A transposed line is 16 numbers:
@@ -189,7 +189,7 @@ static void pop_conv_take_x(pop_conv_walk *w, const char *image)
         strides[d] = dim->x;
         if (box->in_place) w->low[d] = 0, w->stride[d] = dim->x;
     }
-    w->block.x_block = 4 * p->x.padded * p->together;
+    w->block.x_block = p->x.cell * p->x.padded * p->together;
     if (box->in_place) {
         w->x = image;
         w->block.x_block = p->together * p->x.group;

@@ -58,6 +58,10 @@ class Side(NamedTuple):
         Numbers of a group in scratch.
     together
         Groups of a block.
+    compute
+        What numbers are decoded to.
+    joined
+        How many of the format are one number here: two in words of BF16.
     """
 
     format: Format
@@ -67,6 +71,18 @@ class Side(NamedTuple):
     inner: int
     padded: int
     together: int
+    compute: Format = FP32
+    joined: int = 1
+
+    @property
+    def item(self) -> int:
+        """Bytes of a number where it lies."""
+        return self.format.itemsize * self.joined
+
+    @property
+    def cell(self) -> int:
+        """Bytes of a number in scratch."""
+        return self.compute.itemsize * self.joined
 
     @property
     def ordered(self) -> bool:
@@ -76,8 +92,7 @@ class Side(NamedTuple):
     @property
     def in_line(self) -> bool:
         """Whether an element's numbers lie one after another, so that they are decoded in one go."""
-        size = self.format.itemsize
-        along = (self.inner == 1 or self.inner_step == size) and self.group == self.inner * size
+        along = (self.inner == 1 or self.inner_step == self.item) and self.group == self.inner * self.item
         return along and self.padded == self.inner and (not self.ordered or self.inner * self.together <= 2 * LANES)
 
     def pitch(self, blocks: int) -> int:
@@ -86,7 +101,7 @@ class Side(NamedTuple):
         Where a line is all, elements lie one after another, and each overwrites what the one before left beyond itself.
         """
         numbers = blocks * self.padded * self.together
-        return 4 * numbers + (64 if numbers > LANES else 0)
+        return self.cell * numbers + (64 if numbers > LANES and (self.ordered or not self.in_line) else 0)
 
 
 @dataclass(frozen=True)
@@ -181,7 +196,10 @@ class FewPlan(PhasePlan):
         """The images as they are decoded."""
         x, p = self.call.x, self.call.params
         if self.pairs and not self.over_taps:  # words of two channels
-            return Side(FP32, 0, x.group, FP32.itemsize, p.in_channels // 2, p.in_channels // 2, self.together)
+            words = p.in_channels // 2
+            return Side(x.format, x.scale, x.group, 2 * x.format.itemsize, words, words, self.together, BF16, 2)
+        if self.row_pairs:
+            return Side(x.format, x.scale, x.group, 0, 1, 1, self.together, BF16)
         inner, step = (p.batch, x.row) if self.over_taps else (p.in_channels, x.channel)
         return Side(x.format, x.scale, x.group, step, inner, inner, self.together)
 
@@ -375,7 +393,8 @@ def plan_few(call: ConvCall, parts: tuple[Part, ...], options: GemmOptions, epil
     draft = replace(draft, over_taps=over_taps, threads=threads_of(draft.flops, target))
     if draft.slides:
         op = "slide_pairs" if _in_row_pairs(draft, options) else "slide"
-        draft = replace(draft, selection=select("conv", op, str(call.x.format if draft.slides_in_place else FP32)))
+        taken = call.x.format if draft.slides_in_place else FP32
+        draft = replace(draft, selection=select("conv", op, BF16.name if op == "slide_pairs" else str(taken)))
     elif not over_taps and _in_pairs(call, options):
         draft = replace(draft, selection=select("conv", "convolve", BF16.name))
     if p.groups == 1:
@@ -404,7 +423,7 @@ def _pieces(plan: FewPlan) -> float:
     x = plan.x
     if not x.in_line or plan.blocks == plan.all_blocks:
         return 1.0
-    return 1 + 64 / (plan.blocks * plan.together * x.inner * x.format.itemsize)
+    return 1 + 64 / (plan.blocks * plan.together * x.inner * x.item)
 
 
 def _shared(plan: FewPlan) -> FewPlan:
@@ -424,9 +443,9 @@ def _shared(plan: FewPlan) -> FewPlan:
 
 
 def _in_pairs(call: ConvCall, options: GemmOptions) -> bool:
-    """Whether BF16 numbers of two input channels may be multiplied at once here."""
-    lies_so = call.x.channel == BF16.itemsize and call.params.in_channels % 2 == 0
-    return call.x.format == BF16 and lies_so and on_units(BF16, call.weights.format, options)
+    """Whether numbers of two input channels may be multiplied as BF16 at once here."""
+    lies_so = call.x.channel == call.x.format.itemsize and call.params.in_channels % 2 == 0
+    return lies_so and on_units(call.x.format, call.weights.format, options)
 
 
 def _in_tap_pairs(plan: FewPlan) -> bool:
@@ -441,9 +460,9 @@ def _in_tap_pairs(plan: FewPlan) -> bool:
 
 
 def _in_row_pairs(draft: FewPlan, options: GemmOptions) -> bool:
-    """Whether BF16 numbers of two rows of taps may be multiplied at once here."""
-    call, rows = draft.call, draft.dims[-2].taps if len(draft.dims) > 1 else 1
-    return draft.slides_in_place and rows > 1 and call.x.format == BF16 and on_units(BF16, call.weights.format, options)
+    """Whether numbers of two rows of taps may be multiplied as BF16 at once here."""
+    x, rows = draft.call.x, draft.dims[-2].taps if len(draft.dims) > 1 else 1
+    return rows > 1 and x.group == x.format.itemsize and on_units(x.format, draft.call.weights.format, options)
 
 
 def _steps(dim: FieldDim) -> int:

@@ -67,8 +67,8 @@ def _spec(plan: FewPlan) -> tuple[Array, list[Array]]:
     if plan.pairs:
         s["convolve"], s["pairs"] = plan.kernel.address, True
     if plan.slides:
-        s["slide"], s["slide_staged"] = plan.kernel.address, select("conv", "slide", "float32").kernel.address
-        s["row_pairs"] = plan.row_pairs
+        staged = plan.kernel if plan.row_pairs else select("conv", "slide", "float32").kernel
+        s["slide"], s["slide_staged"], s["row_pairs"] = plan.kernel.address, staged.address, plan.row_pairs
     s["transpose"] = select("dot", "transpose", "cells").kernel.address
     tables = [_side(s["x"], plan.x, plan, "images"), _side(s["w"], plan.deltas, plan, "weights")]
     if plan.deltas_in_place:
@@ -101,7 +101,8 @@ def _spec(plan: FewPlan) -> tuple[Array, list[Array]]:
 
 def _side(record: Any, side: Side, plan: FewPlan, part: str) -> Array:
     """Fill in an operand; return the order of a block's numbers in scratch, where groups run fastest."""
-    fill_decoding(record, side.format, side.scale, FP32, side.scale != 0)
+    fill_decoding(record, side.format, side.scale, side.compute, side.scale != 0)
+    record["item"], record["joined"], record["cell"] = side.item, side.joined, side.cell
     record["group"], record["inner_step"], record["inner"] = side.group, side.inner_step, side.inner
     record["padded"], record["in_line"] = side.padded, side.in_line
     record["at"], record["pitch"] = plan.offset(part), side.pitch(plan.blocks)

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "formats/codec.h"
+#include "formats/codec_bytes.h"
 #include "simd/simd.h"
 #if POP_LEVEL >= POP_LEVEL_AVX2
 #include <immintrin.h>
@@ -201,23 +202,38 @@ static void pop_conv_reorder(const int32_t *order, int64_t n, const float *from,
     pop_conv_ordered(order, n, from, to);
 }
 
+/* n sums from number `col` on, with a bias and relu. */
+POP_INLINE pop_v_f pop_conv_biased(const pop_epilogue *e, const float *sums, int64_t col, int n)
+{
+    pop_v_f v = pop_v_decode_part(&POP_F32, sums + col, n);
+    if (e->bias) v = v + pop_v_decode_part(&POP_F32, e->bias + col, n);
+    return e->activation == POP_ACTIVATION_RELU ? pop_v_select_f(pop_v_lt_f(v, pop_v_splat(0.0f)), v, pop_v_splat(0.0f)) : v;
+}
+
 /* The epilogue of sums that stay as they are, save for a bias and relu, to results that lie side by side: the bits of
  * kernels/epilogue.h, in one walk over registers. */
 POP_INLINE void pop_conv_finish(const pop_format *f, const pop_epilogue *e, const float *sums, int64_t sums_row, int64_t rows,
                                 int64_t cols)
 {
-    const int relu = e->activation == POP_ACTIVATION_RELU;
-    const pop_v_f zero = pop_v_splat(0.0f);
-    for (int64_t row = 0; row < rows; row++, sums += sums_row)
-        for (int64_t col = 0; col < cols; col += POP_LANES) {
-            const int n = cols - col < POP_LANES ? (int)(cols - col) : POP_LANES;
-            char *out = e->out + row * e->out_row + col * e->out_col;
-            pop_v_f v = pop_v_decode_part(&POP_F32, sums + col, n);
-            if (e->bias) v = v + pop_v_decode_part(&POP_F32, e->bias + col, n);
-            if (relu) v = pop_v_select_f(pop_v_lt_f(v, zero), v, zero);
-            if (n == POP_LANES) pop_v_encode(f, (int)e->overflow, out, v);
-            else pop_v_encode_part(f, (int)e->overflow, out, v, n);
+    for (int64_t row = 0; row < rows; row++, sums += sums_row) {
+        char *out = e->out + row * e->out_row;
+        int64_t col = 0;
+#if POP_LEVEL >= POP_LEVEL_AVX512
+        for (int n; pop_bytes(f) == 1 && col + POP_LANES <= cols; col += n) {
+            const __m512 v = (__m512)pop_conv_biased(e, sums, col, POP_LANES);
+            n = col + 2 * POP_LANES <= cols ? 2 * POP_LANES : POP_LANES;
+            if (n == POP_LANES) pop_encode_bytes(f, (int)e->overflow, out + col, v, v, POP_LANES);
+            else pop_encode_bytes(f, (int)e->overflow, out + col, v, (__m512)pop_conv_biased(e, sums, col + POP_LANES, POP_LANES),
+                                  2 * POP_LANES);
         }
+#endif
+        for (; col < cols; col += POP_LANES) {
+            const int n = cols - col < POP_LANES ? (int)(cols - col) : POP_LANES;
+            const pop_v_f v = pop_conv_biased(e, sums, col, n);
+            if (n == POP_LANES) pop_v_encode(f, (int)e->overflow, out + col * e->out_col, v);
+            else pop_v_encode_part(f, (int)e->overflow, out + col * e->out_col, v, n);
+        }
+    }
 }
 
 #define POP_CONV_FINISH(bytes, constant, function, ...)                                                                  \

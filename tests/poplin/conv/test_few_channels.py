@@ -17,7 +17,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from poplibs_py.errors import InvalidArgumentError, MemoryLimitError
-from poplibs_py.formats import BF16, F143, FP16, FP32
+from poplibs_py.formats import BF16, E4M3, E5M2, F143, F152, FP16, FP32
 from poplibs_py.poplin.conv import few
 from poplibs_py.poplin.conv.few import LANES, FewPlan
 from poplibs_py.poplin.conv.lower import lower
@@ -132,6 +132,9 @@ def guarded(made, *operands) -> None:
 @example(params(4, 4, 5, 8, 3, 1, 1), "weight gradient", (F143, BF16), ("last",) * 3, 0, 1)
 @example(params(1, 1, 48, 11, 5, 1, 2), "forward", (BF16, BF16), ("last",) * 3, 0, 1)  # pairs of rows
 @example(params(1, 1, 32, 8, 3, 2, 1, ndim=3), "input gradient", (BF16, F143), ("last",) * 3, 0, 1)
+@example(params(1, 1, 40, 11, 3, 1, 1), "forward", (F143, F143), ("last",) * 3, 0, 1)  # decoded to BF16
+@example(params(1, 1, 40, 11, 3, 1, 1), "forward", (BF16, BF16), ("last",) * 3, 0, 3)
+@example(params(6, 8, 3, 9, 3, 1, 1), "forward", (F143, BF16), ("last",) * 3, 0, 1)
 def test_whole_numbers_give_the_exact_sums_to_the_bit(p, which, formats, layouts, seed, threads):
     held, names = whole_numbers(p, seed), OPERANDS[which]
     a, b = (laid(held[name], layout, f.dtype) for name, layout, f in zip(names, layouts, formats, strict=False))
@@ -198,6 +201,36 @@ def test_a_scale_of_8_bit_images_is_exact():
     call = ConvCall(p, replace(images(x, p.groups), scale=3), kernels(w), images(out, p.groups))
     lower(plan_call(call, GemmOptions(), Epilogue(), Target.host(1))).executable(x, w, out)
     assert np.array_equal(out, 8 * reference(p, "forward", held["x"], held["w"]))
+
+
+@pytest.mark.parametrize("which", PASSES)
+@pytest.mark.parametrize("shape", [(1, 1, 48, 11, 3, 1, 1), (1, 1, 32, 12, 3, 2, 1), (4, 4, 8, 9, 3, 1, 1),
+                                   (16, 16, 2, 8, 3, 1, 1)])
+def test_numbers_of_8_bits_give_the_bits_of_the_same_in_bf16(which, shape):
+    p, names, found = params(*shape), OPERANDS[which], []
+    rng = np.random.default_rng(3)
+    held = [rng.standard_normal(shapes(p)[name]).astype(F143.dtype) for name in names[:2]]
+    for f in (F143, BF16):
+        a, b = (laid(one, "last", f.dtype) for one in held)
+        out = laid(np.zeros(shapes(p)[names[2]]), "last", np.float32)
+        lowered(p, which, a, b, out).executable(a, b, out)
+        found.append(out)
+    assert np.array_equal(*found)
+
+
+@pytest.mark.parametrize("fmt", [F143, F152, E4M3, E5M2], ids=str)
+@pytest.mark.parametrize("scale", [0, -5, 31])
+def test_results_of_8_bits_are_rounded_once(fmt, scale):
+    top = np.arange(1 << 16, dtype=np.uint32) << 16
+    sums = np.concatenate([top, top | 1, top | 0x8000]).view(np.float32)
+    sums = np.concatenate([sums, np.zeros(-len(sums) % 36, np.float32)]).reshape(1, -1, 4, 9).transpose(0, 3, 1, 2)
+    sums[np.isnan(sums)], sums[sums == 0] = np.nan, 0  # sums begin with +0
+    sums = laid(np.tile(sums, (1, 8, 1, 1)), "last", np.float32)  # 72 channels: 64, then a few
+    p = ConvParams.create(batch=1, field=sums.shape[2:], kernel=[1, 1], in_channels=1, out_channels=1, groups=72)
+    w, out = laid(np.ones((72, 1, 1, 1, 1)), "last", np.float32), laid(np.zeros(sums.shape), "last", fmt.dtype)
+    call = ConvCall(p, images(sums, p.groups), kernels(w), replace(images(out, p.groups), scale=scale))
+    lower(plan_call(call, GemmOptions(), Epilogue(), Target.host(1))).executable(sums, w, out)
+    assert_same_bits(out, as_format(np.ldexp(sums.astype(float), -scale), fmt))
 
 
 @pytest.mark.parametrize("which", PASSES[:2])
@@ -315,9 +348,10 @@ def test_the_plan_says_which_method_and_why():
     ((8, 8, 4, 8, 3, 1, 1), "weight gradient", "pairs"), ((8, 8, 4, 8, 3, 1, 1), "forward", "pairs"),
     ((1, 1, 16, 9, 3, 1, 1), "forward", "row_pairs"), ((1, 1, 16, 8, 3, 2, 1), "input gradient", "row_pairs"),
 ])  # fmt: skip
-def test_numbers_of_bf16_are_multiplied_two_at_once(shape, which, field):
+@pytest.mark.parametrize("fmt", [BF16, F143], ids=str)
+def test_numbers_are_multiplied_as_bf16_two_at_once(shape, which, field, fmt):
     p, names = params(*shape), OPERANDS[which]
-    a, b, out = (laid(np.zeros(shapes(p)[name]), "last", BF16.dtype) for name in names)
+    a, b, out = (laid(np.zeros(shapes(p)[name]), "last", fmt.dtype) for name in names)
     assert any(getattr(one, field) for one in lowered(p, which, a, b, out).plan.products)
 
 
