@@ -289,6 +289,11 @@ def prepare_layers(layers: Any, cell: str = "lstm", *, x_dtype: object = None,
     InvalidTypeError, InvalidArgumentError
         If an argument is of the wrong kind, shape or value.
 
+    Notes
+    -----
+    Results are within the bound of `lstm` and its kin. The bits are those of weights as they were, but for one row of
+    at most 16 steps or in float16, for which calls with these may read them where they lie.
+
     Examples
     --------
     >>> import numpy as np

@@ -63,7 +63,8 @@ def lstm_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None
         A matrix for each gate; not read without `do_input_weight_calc`.
     weights_output : array_like [4, outputs, outputs]
         For the states. Weights may also be 8-bit numbers, with a scale or several
-        (`QuarterArray`), or a BlockSparseMatrix, one of whose groups is a gate.
+        (`QuarterArray`), a BlockSparseMatrix, one of whose groups is a gate, or `PreparedWeights` of
+        `prepare_layers`.
     biases : array_like [4, outputs], optional
         By default zero.
     weights_projection : array_like [outputs, projected], optional

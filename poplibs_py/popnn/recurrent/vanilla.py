@@ -45,7 +45,7 @@ def rnn_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None,
         PopLibs' feed-forward weights.
     weights_output : array_like [outputs, outputs]
         PopLibs' feedback weights. Weights may also be 8-bit numbers, with a scale or several
-        (`QuarterArray`), or a BlockSparseMatrix, of one group.
+        (`QuarterArray`), a BlockSparseMatrix, of one group, or `PreparedWeights` of `prepare_layers`.
     biases : array_like [outputs], optional
         By default zero.
     init_output, time_steps
