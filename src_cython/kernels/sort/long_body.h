@@ -22,10 +22,11 @@ static POP_W_WORD POP_W(lowest)(const pop_long *row, int64_t n, int *shift)
     return least;
 }
 
-/* A row of words in order at `to`; `tmp` has as much room. Words are in order already by their bits below `low`. */
+/* A row of words in order at `to`; `tmp` has as much room. Words are in order already by their bits below `low`. Numbers that change
+ * between the two passes over them give what they give, within the row. */
 static void POP_W(long)(const pop_long *row, int64_t n, POP_W_WORD *to, POP_W_WORD *tmp, int low)
 {
-    int64_t ends[POP_PARTS_MOST];
+    int64_t begins[POP_PARTS_MOST + 1], ends[POP_PARTS_MOST];
     uint32_t counts[POP_TOPS] = {0}, tops[POP_CHUNK];
     uint16_t part[POP_TOPS];
     POP_W_WORD chunk[POP_CHUNK];
@@ -37,16 +38,22 @@ static void POP_W(long)(const pop_long *row, int64_t n, POP_W_WORD *to, POP_W_WO
         POP_W(tops)(chunk, count, least, shift, tops);
         for (int64_t j = 0; j < count; j++) counts[tops[j]]++;
     }
-    const int parts = pop_parts(counts, n, part, ends);
+    const int parts = pop_parts(counts, n, part, begins);
+    begins[parts] = n;
+    memcpy(ends, begins, (size_t)parts * sizeof *ends);
     for (int64_t i = 0; i < n; i += POP_CHUNK) {
         const int64_t count = n - i < POP_CHUNK ? n - i : POP_CHUNK;
         row->make(row, i, count, chunk);
         POP_W(tops)(chunk, count, least, shift, tops);
-        for (int64_t j = 0; j < count; j++) to[ends[part[tops[j]]]++] = chunk[j];
+        for (int64_t j = 0; j < count; j++) {
+            const int64_t at = ends[part[tops[j]]]++;
+            to[at < n ? at : n - 1] = chunk[j];
+        }
     }
-    for (int64_t p = 0, begin = 0; p < parts; begin = ends[p++]) {
-        POP_W_LEAST(to + begin, ends[p] - begin, tmp, low);
-        if (row->end) row->end(row->s, to + begin, ends[p] - begin);
+    for (int p = 0; p < parts; p++) {
+        const int64_t begin = begins[p], count = begins[p + 1] - begin;
+        POP_W_LEAST(to + begin, count, tmp, low);
+        if (row->end) row->end(row->s, to + begin, count);
     }
 }
 
