@@ -136,46 +136,25 @@ def result_format(*formats: Format) -> Format:
 
 
 @dataclass(eq=False, slots=True)
-class Receiver:
-    """What receives a result.
+class Receiver(Operand):
+    """What receives a result: an operand that is written.
+
+    Its array is the caller's memory, a new one, or a copy where `out` overlaps an operand or the program does not take
+    its strides; its scale is that at which an 8-bit result is written.
 
     Attributes
     ----------
-    array : numpy.ndarray
-        What the program writes: the caller's memory, a new array, or a copy where `out` overlaps an operand or the
-        program does not take its strides.
-    format : Format or numpy.dtype
-    scale : int
-        Exponent of the scale at which an 8-bit result is written.
     given : object
         What the caller passed as `out`, or None.
     view : numpy.ndarray or None
-        The caller's memory, where `array` is a copy of it.
-    place : (str, int) or None
-        Which argument the memory is.
-    scales, block_shape
-        As those of an `Operand`, where blocks of the result have exponents of their own.
+        The caller's memory, where the array is a copy of it.
     reads : bool
         Whether the program reads what it writes to.
-    anchor : object
-        As that of an `Operand`.
     """
 
-    array: Array
-    format: Any  # an `Element`, of which most ops have one kind alone
-    scale: int = 0
     given: Any = None
     view: Array | None = None
-    place: Place | None = None
-    scales: Operand | None = None
-    block_shape: tuple[int, ...] = ()
     reads: bool = False
-    anchor: object = None
-
-    @property
-    def operand(self) -> Operand:
-        """What is written, as an operand."""
-        return Operand(self.array, self.format, self.scale, self.scales, self.block_shape)
 
     @property
     def keeps(self) -> bool:
@@ -252,15 +231,13 @@ def receive(name: str, out: object, shape: tuple[int, ...] | None, out_dtype: ob
         raise bad_argument(name, "a read-only array", "a writeable array")
     if overlaps_itself(array):
         raise bad_argument(name, "an array whose elements share memory", "one element to each place")
-    lies_wrong = contiguous and not array.flags.carray
+    lies_wrong, view = contiguous and not array.flags.carray, None
     if lies_wrong or any(_spoils(array, x, in_place) for x in operands if x is not None):
-        copy = temporary(array.shape, array.dtype)
+        view, array = array, temporary(array.shape, array.dtype)
         if reads:
-            copy[...] = array
-        return Receiver(copy, fmt, given.scale, out, array, given.place, given.scales,
-                        given.block_shape, reads, given.anchor)
-    return Receiver(array, fmt, given.scale, out, None, given.place, given.scales, given.block_shape,
-                    anchor=given.anchor)
+            array[...] = view
+    return Receiver(array, fmt, given.scale, given.scales, given.block_shape, given.place, False, given.anchor, out,
+                    view, reads)
 
 
 def _of_dtype(name: str, out: Any, dtype: np.dtype[Any]) -> Operand:

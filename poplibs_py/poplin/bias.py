@@ -63,7 +63,7 @@ def add_bias(acts: Any, bias: Any, *, layout: str = "NCHW", target: Target | str
     _, _, channels, _ = images_of(operand("acts", acts), "acts", how, 1)
     added = take_bias(bias, channels)
     receiver = receive("acts", acts, None, None, FP32, (added,), reads=True)
-    lies, batch, _, field = images_of(receiver.operand, "acts", how, 1)
+    lies, batch, _, field = images_of(receiver, "acts", how, 1)
     params = _bias_sum(lies, batch, channels, field, added)
     made = lower(plan_gemm(params, GemmOptions(), Epilogue(1.0, 1.0), machine))
     return Request(made.executable, made.arrange(added, added, RESULT, added), receiver, made.told)
@@ -114,7 +114,7 @@ def convolution_bias_update(deltas: Any, bias: Any, scale: float, *, layout: str
     if bias is None:
         raise bad_type("bias", "None", "an array, which receives the result")
     receiver = receive("bias", bias, (channels,), None, FP32, (given,), reads=True)
-    params = _channel_sums(lies, batch, channels, field, receiver.operand)
+    params = _channel_sums(lies, batch, channels, field, receiver)
     made = lower(plan_gemm(params, GemmOptions(), Epilogue.of(scale, 1.0, None), machine))
     return Request(made.executable, made.arrange(_ONE, given, RESULT), receiver, made.told)
 

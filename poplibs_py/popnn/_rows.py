@@ -105,9 +105,9 @@ class RowsParams(NamedTuple):
         return f"{self.body} {list(self.shape)} along {list(self.axes)}"
 
 
-def row_of(x: Operand | Receiver, number: int, shape: tuple[int, ...], single: int = False) -> RowOperand:
+def row_of(x: Operand, number: int, shape: tuple[int, ...], single: int = False) -> RowOperand:
     """Return how an operand of this shape, or one that broadcasts to it, lies; a receiver is written."""
-    array = np.broadcast_to(x.array, shape) if isinstance(x, Operand) else x.array
+    array = x.array if isinstance(x, Receiver) else np.broadcast_to(x.array, shape)
     element = array.dtype if x.format is None else x.format
     return RowOperand(number, element, array.strides, x.scale, single, isinstance(x, Receiver))
 

@@ -113,7 +113,7 @@ class ElementwiseOp:
         types = type_of(found.element), type_of(receiver.format)
         if not _broadcasts(found.operands, shape, numbers):
             return planned(self.name, self.vertex_op, shape, *types, takes_place, machine, numbers)
-        lies = receiver.operand.array.strides
+        lies = receiver.array.strides
         order = tuple(sorted(range(len(shape)), key=lambda d: -abs(lies[d])))
         shapes = tuple(x.shape for x in found.operands)
         return planned_broadcast(self.name, self.vertex_op, shape, shapes, order, *types, takes_place, machine)

@@ -154,13 +154,9 @@ def mapped(outputs: Outputs, several: bool, arrays: Sequence[Any], out: Any, out
     if out is not None and out_dtype is not None and receiver.format != element:
         raise bad_argument("out", f"dtype {receiver.format}", f"out_dtype, which is {out_dtype}")
     plan, lacking = _plan(op, settled, (receiver,), target, scaled)
-    written = receiver.operand
-    written.format = receiver.format
     rounded = rounded or (plan is not None and scaled is None)  # as PopLibs' generated vertices do
-    program = _program(settled, (_lies(written, settled.shape),), rounded, relaxed, op, plan)
-    exponents = [x.scales for x in settled.arrays if x.scales is not None]
-    if written.scales is not None:
-        exponents.append(written.scales)
+    program = _program(settled, (_lies(receiver, settled.shape),), rounded, relaxed, op, plan)
+    exponents = [x.scales for x in (*settled.arrays, receiver) if x.scales is not None]
     return on_tiles(Request(program.executable, (*settled.arrays, RESULT, *exponents), receiver, _teller(program),
                             lacking=lacking), plan)
 
@@ -269,15 +265,9 @@ def _into(settled: Settled, asked: Sequence[Element], out: Any, rounded: bool, r
         own = one.array if one.view is None else one.view
         if any(np.may_share_memory(own, other.array if other.view is None else other.view) for other in receivers[:i]):
             raise bad_argument(f"out[{i}]", "an array that may share memory with another", "arrays apart")
-    written = []
-    for receiver in receivers:
-        place = receiver.operand
-        place.format = receiver.format
-        written.append(place)
-        if place.scales is not None:
-            exponents.append(place.scales)
+    exponents += [x.scales for x in receivers if x.scales is not None]
     plan, lacking = _plan(op, settled, receivers, target)
-    program = _program(settled, tuple(_lies(x, settled.shape) for x in written), rounded or plan is not None, relaxed,
+    program = _program(settled, tuple(_lies(x, settled.shape) for x in receivers), rounded or plan is not None, relaxed,
                        op, plan)
     first = receivers[0]
     receiver = Receiver(first.array, first.format)
@@ -287,6 +277,6 @@ def _into(settled: Settled, asked: Sequence[Element], out: Any, rounded: bool, r
             one.finish(None, None)
         return tuple(out)
 
-    return on_tiles(Request(program.executable, (*settled.arrays, *written, *exponents), receiver, _teller(program),
+    return on_tiles(Request(program.executable, (*settled.arrays, *receivers, *exponents), receiver, _teller(program),
                             wrap=finish, lacking=lacking, keep=False), plan)
 

@@ -40,13 +40,12 @@ def strided_request(op: str | None, xs: Sequence[Operand], receiver: Receiver, o
     constant : sequence of bool, optional
         Which operands are the same in every call of the kind.
     """
-    written = receiver.operand
-    params = StridedParams(op, written.shape, tuple(map(_lies, xs)), (_lies(written),), rounding, overflow, random_bits,
-                           chain)
+    params = StridedParams(op, receiver.shape, tuple(map(_lies, xs)), (_lies(receiver),), rounding, overflow,
+                           random_bits, chain)
     program = lower(params, settings.num_threads, plan and plan.mapping)
     exponents: list[Operand | Array] = [x.scales for x in xs if x.scales is not None]
-    if written.scales is not None:  # those of a new result are the same in every call
-        exponents.append(written.scales if receiver.given is not None else written.scales.array)
+    if receiver.scales is not None:  # those of a new result are the same in every call
+        exponents.append(receiver.scales if receiver.given is not None else receiver.scales.array)
     words = () if seed is None else (seed,)
     read = [x.array if fixed else x for x, fixed in zip(xs, constant or (False,) * len(xs), strict=True)]
     operands = (*read, RESULT, *exponents, *(VALUES,) * len(words))
@@ -61,7 +60,7 @@ def in_place(x: Operand, receiver: Receiver) -> bool:
     return receiver.given is not None and receiver.view is None and np.may_share_memory(x.array, receiver.array)
 
 
-def has_scale(x: Operand | Receiver) -> bool:
+def has_scale(x: Operand) -> bool:
     """Whether codes stand for other numbers than their format's."""
     return bool(x.scale) or x.scales is not None
 

@@ -225,7 +225,7 @@ def convolution_input_gradient(
         how = replace(how, groups=p.groups)
         return modelled_request(place.asked, p.gradient(), how, "input_gradient", given, kernels, receiver)
     d_lies, w_lies = lies(given, "deltas", how, p.groups), kernels_of(kernels, "weights", how, p.ndim)[0]
-    call = ConvCall.input_gradient(p, d_lies, w_lies, lies(receiver.operand, "out", how, p.groups))
+    call = ConvCall.input_gradient(p, d_lies, w_lies, lies(receiver, "out", how, p.groups))
     return pass_request(call, settled, place, given, kernels, receiver)
 
 

@@ -187,7 +187,7 @@ def forward_pass(how: Described, settled: Settings, x: Any, weights: Any, transp
     if place.asked:
         return made_pass
     rest = None if rest is None else as_result(rest, receiver)
-    call = ConvCall(p, x_lies, w_lies, lies(receiver.operand, "out", how, g), bias_layout(added, g))
+    call = ConvCall(p, x_lies, w_lies, lies(receiver, "out", how, g), bias_layout(added, g))
     return replace(made_pass, residual=rest, call=call)
 
 
@@ -201,7 +201,7 @@ def weight_pass(how: Described, settled: Settings, place: Place, deltas: Operand
     fmt = result_format(_format(deltas), _format(x))
     receiver = receive(name, out, shape, out_dtype, fmt, (deltas, x), reads=kernels is not None)
     how = replace(how, groups=p.groups, params=None)
-    w_lies, _, _ = kernels_of(receiver.operand, name, how, p.ndim)
+    w_lies, _, _ = kernels_of(receiver, name, how, p.ndim)
     made = Pass(place, settled, how, "weight_gradient", p.weight_update(), x, deltas, receiver)
     if place.asked:
         return made
@@ -254,13 +254,12 @@ def bias_layout(bias: Operand | None, groups: int) -> MatrixLayout | None:
 
 def as_result(residual: Operand, receiver: Receiver) -> Operand:
     """Return what is added to a result, lying as the result does."""
-    made = receiver.operand
-    fits = residual.shape == made.shape and residual.format == made.format and residual.scale == made.scale
+    fits = (residual.shape, residual.format, residual.scale) == (receiver.shape, receiver.format, receiver.scale)
     if not fits or residual.scales:
         raise bad_argument("residual", f"{residual.format} of shape {residual.shape}",
-                           f"the result's format and shape, {made.format} of shape {made.shape}")
-    if residual.array.strides == made.array.strides and residual.array.flags.aligned:
+                           f"the result's format and shape, {receiver.format} of shape {receiver.shape}")
+    if residual.array.strides == receiver.array.strides and residual.array.flags.aligned:
         return residual
-    copy = np.empty_like(made.array)
+    copy = np.empty_like(receiver.array)
     copy[...] = residual.array
     return replace(residual, array=copy, place=None)

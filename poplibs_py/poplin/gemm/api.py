@@ -40,7 +40,7 @@ def gemm_request(a: Any, b: Any, out: Any, out_dtype: Any, epilogue: Epilogue, b
     assert right.format is not None
     receiver = receive(out_name, out, shape, out_dtype, result_format(left.format, right.format), (left, right, row),
                        reads=epilogue.beta != 0)
-    params = params_of(left, right, receiver.operand, row, batch, sizes)
+    params = params_of(left, right, receiver, row, batch, sizes)
     prepared = _prepared(a, b)
     whole = None
     if prepared is None:

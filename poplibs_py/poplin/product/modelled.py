@@ -118,7 +118,7 @@ class _TileProduct(TileConvolution):
                 seed: Any, threads: int | None = None) -> Request:
         """Describe a call on operands with their groups along the first axis; a bias has the result's shape."""
         grouped_out = receiver.array.reshape(self.product.shape)
-        written = replace(receiver.operand, array=grouped_out)
+        written = replace(receiver, array=grouped_out)
         program = self.executable(x, w, written, bias, activation, seed, threads)
         if np.may_share_memory(grouped_out, receiver.array):
             return self.described(program, program, x, w, bias, receiver, seed)

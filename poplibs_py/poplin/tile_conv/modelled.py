@@ -157,7 +157,7 @@ class TileConvolution:
     def request(self, x: Operand, w: Operand, bias: Operand | None, activation: str | None, receiver: Receiver,
                 seed: Any, threads: int | None = None) -> Request:
         """Describe a call on operands as `views` takes them; a bias has the result's shape, broadcast."""
-        program = self.executable(x, w, receiver.operand, bias, activation, seed, threads)
+        program = self.executable(x, w, receiver, bias, activation, seed, threads)
         return self.described(program, program, x, w, bias, receiver, seed)
 
     def described(self, run: Any, program: Executable, x: Operand, w: Operand, bias: Operand | None, receiver: Receiver,
@@ -256,7 +256,7 @@ def modelled_convolutions(plan: MultiPlan, calls: Sequence[PassCall], *, seed: A
         made = TileConvolution(work_of(one), PASSES[call.pass_])
         x, w = made.operand("x", call.x), made.operand("w", call.w)
         bias = None if call.bias is None else _over_channels(call.bias, call.receiver.array.shape)
-        lies = made.call(x, w, call.receiver.operand, bias, call.activation, seed, threads, call.update)
+        lies = made.call(x, w, call.receiver, bias, call.activation, seed, threads, call.update)
         works.append((made.work, lies))
         arrays += [x.array, w.array, call.receiver.array, *(() if bias is None else (bias.array,))]
     words = () if seed is None else (np.array([seed_of(seed)], np.uint64),)

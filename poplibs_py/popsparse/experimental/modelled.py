@@ -58,7 +58,7 @@ def product_request(w: BlockSparseMatrix, pattern: BlockPattern, x: Any, how: Ep
     found = _grouped(matrices("x", taken, "swapped", groups, depth))
     rows = found.shape[2]
     receiver = receive_result(how.out, shape_of("swapped", groups, columns, rows), how.out_dtype, w.format, (found,))
-    y = _grouped(receiver.operand.seen(lambda array: array.swapaxes(-1, -2)))
+    y = _grouped(receiver.seen(lambda array: array.swapaxes(-1, -2)))
     operand = sparse_operand("w", w)
     plan = _planned(BsMatmulParams(pattern, rows, type_of(w.format), False), options, target)
     return _request(plan, (operand.values, found, RESULT), receiver, (w.is_transposed, layout_of(found), layout_of(y)),

@@ -78,7 +78,7 @@ def dynamic_request(w: BlockSparseMatrix, x: Any, out: Any, out_dtype: Any, targ
     columns = taken.shape[2]
     shape = (rows,) if vector else shape_of(forms[2], w.groups, rows, columns)
     receiver = receive_result(out, shape, out_dtype, w.format, (taken,))
-    y = receiver.operand.seen(lambda array: array[None, :, None] if vector else seen(array, forms[2], w.groups))
+    y = receiver.seen(lambda array: array[None, :, None] if vector else seen(array, forms[2], w.groups))
     y = y.seen(lambda array: array[None] if array.ndim == 2 else array)
     if 0 in (rows, depth, columns):
         if receiver.array.size:

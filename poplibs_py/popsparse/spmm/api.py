@@ -106,7 +106,7 @@ def spmm_request(w: SparseOperand, x: Any, how: Epilogue, memory: Memory, forms:
         dense = _dense(x_name, dense.operand.seen(lambda array: _rows(_turned(array)).T), "plain", 1, depth)
         first = y = _rows(receiver.array).T
         batch = ()
-    blocks, y_layout = room_for(p.n_blocks), layout_of(receiver.operand.seen(lambda _: first))
+    blocks, y_layout = room_for(p.n_blocks), layout_of(receiver.seen(lambda _: first))
     scale = 0 if w.prepared else w.scale
     params = SpmmParams(w.shape, p.block_shape, p.groups, dense.shape[-1], blocks, room or blocks, w.transposed,
                         w.format.name, scale, dense.layout, y_layout, bias_layout, activation, w.prepared, forms)

@@ -56,7 +56,7 @@ def static_request(w: BlockSparseMatrix, x: Any, out: Any, out_dtype: Any, targe
     columns = taken.shape[1]
     shape = (rows,) if vector else shape_of(form, 1, rows, columns)
     receiver = receive_result(out, shape, out_dtype, w.format, (taken, operand.values))
-    y = receiver.operand.seen(lambda array: array[:, None] if vector else seen(array, form, 1))
+    y = receiver.seen(lambda array: array[:, None] if vector else seen(array, form, 1))
     if 0 in (rows, depth, columns):
         if receiver.array.size:
             receiver.array[...] = 0
