@@ -150,11 +150,6 @@ def problem_of(name: str, given: object) -> Any:
     raise bad_type(name, type(given).__name__, "a modelled machine's plan of a product or convolution, or its problem")
 
 
-def check_proportion(value: object) -> float:
-    """A proportion as a float, checked."""
-    return real("proportions", value, "finite numbers, 0 or more", 0)
-
-
 _MOST_POINTS = 10_000  # plans that a sweep makes and keeps
 
 
@@ -163,7 +158,7 @@ def check_proportions(values: object) -> list[float]:
     listed = all_of("proportions", values, object, "numbers, such as [0.1, 0.6]")
     if len(listed) > _MOST_POINTS:
         raise bad_argument("proportions", f"{len(listed):,} numbers", f"at most {_MOST_POINTS:,}")
-    found = [check_proportion(p) for p in listed]
+    found = [real("proportions", p, "finite numbers, 0 or more", 0) for p in listed]
     if not found:
         raise bad_argument("proportions", "nothing", "one number or more")
     return found

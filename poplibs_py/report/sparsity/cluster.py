@@ -36,11 +36,8 @@ def _describe() -> _Worker:
     return _Worker(__version__, peers, cpu, available_levels()[-1])
 
 
-@lru_cache(maxsize=8)
-def _sweep_of(types: tuple[str, ...], methods: tuple[str, ...], peers: tuple[str, ...], threads: int,
-              seconds: float) -> Sweep:
-    """A worker's own sweep, which keeps what it has learnt of peers and of peaks from case to case."""
-    return Sweep(types, methods, peers, threads, seconds)
+_sweep_of = lru_cache(maxsize=8)(Sweep)
+"""A worker's own sweep, which keeps what it has learnt of peers and of peaks from case to case."""
 
 
 def _run(how: tuple[Any, ...], case: Case) -> tuple[list[Record], dict[str, float]]:
