@@ -8,6 +8,7 @@
 #include "kernels/reduce/walk.h"
 
 #define POP_SCAN_ROWS 4
+#define POP_SCAN_FOURS 8 /* fours of a row at a time */
 #define POP_SCAN_ELEMENTS (8 * POP_STRIP) /* of a row, at a time */
 
 /* Four lanes at all levels: where registers are wider, what crosses their halves takes longer than twice as many. */
@@ -31,6 +32,16 @@ POP_INLINE void pop_scan_narrow_floats(char *p, pop_scan_doubles y)
     const pop_scan_floats x = __builtin_convertvector(y, pop_scan_floats);
     memcpy(p, &x, sizeof x);
 }
+/* The sum of a, which is its product with one, and b: where the product is made there are units that add nothing else. */
+POP_INLINE pop_scan_doubles pop_scan_plus(pop_scan_doubles a, pop_scan_doubles b, pop_scan_doubles one)
+{
+#if POP_LEVEL >= POP_LEVEL_AVX2
+    return _mm256_fmadd_pd(a, one, b);
+#else
+    (void)one;
+    return a + b;
+#endif
+}
 POP_INLINE pop_scan_words pop_scan_wide_words(const char *p) { pop_scan_words x; memcpy(&x, p, sizeof x); return x; }
 POP_INLINE void pop_scan_narrow_words(char *p, pop_scan_words y) { memcpy(p, &y, sizeof y); }
 
@@ -48,6 +59,7 @@ typedef struct pop_scan_type {
 #define POP_FOUR pop_scan_doubles
 #define POP_WIDE pop_scan_wide_floats
 #define POP_NARROW pop_scan_narrow_floats
+#define POP_PLUS pop_scan_plus
 #define POP_COMPARED double
 #define POP_LOWEST -INFINITY
 #define POP_HIGHEST INFINITY
@@ -62,6 +74,7 @@ typedef struct pop_scan_type {
 #define POP_FOUR pop_scan_words
 #define POP_WIDE pop_scan_wide_words
 #define POP_NARROW pop_scan_narrow_words
+#define POP_PLUS(a, b, one) ((void)(one), (a) + (b))
 #include "kernels/reduce/scan_rows.h"
 
 #define T(name) pop_scan_##name##_u64
@@ -73,6 +86,7 @@ typedef struct pop_scan_type {
 #define POP_FOUR pop_scan_words
 #define POP_WIDE pop_scan_wide_words
 #define POP_NARROW pop_scan_narrow_words
+#define POP_PLUS(a, b, one) ((void)(one), (a) + (b))
 #include "kernels/reduce/scan_rows.h"
 
 /* Elements of a row, or four rows of a strip: decoded, and joined in place. */
@@ -127,6 +141,15 @@ static void pop_scan_rows(const pop_reduce *s, const pop_scan_type *does, const 
     }
 }
 
+/* Lines of `bytes` into the second-level cache, to be read or written. */
+POP_INLINE void pop_scan_ask(const char *p, int64_t bytes, int writes)
+{
+    for (int64_t b = 0; b < bytes; b += 64) {
+        if (writes) __builtin_prefetch(p + b, 1, 2);
+        else __builtin_prefetch(p + b, 0, 2);
+    }
+}
+
 static void pop_scan_strip(const pop_reduce *s, const pop_scan_type *does, const pop_tile *tile, int64_t unit)
 {
     pop_scan_room *room = (pop_scan_room *)(void *)tile->scratch;
@@ -139,7 +162,7 @@ static void pop_scan_strip(const pop_reduce *s, const pop_scan_type *does, const
     does->begin(s->state, room->held, POP_STRIP);
     for (int64_t r = 0; r < s->n; r += POP_SCAN_ROWS) {
         const int64_t rows = pop_least(POP_SCAN_ROWS, s->n - r);
-        const char *x[POP_SCAN_ROWS];
+        const char *x[POP_SCAN_ROWS], *x_next[POP_SCAN_ROWS];
         char *out[POP_SCAN_ROWS], *y[POP_SCAN_ROWS];
         pop_reduce_addresses(s, base + column * s->code_bytes, r, rows, x);
         for (int64_t i = 0; i < POP_SCAN_ROWS; i++) {
@@ -147,6 +170,12 @@ static void pop_scan_strip(const pop_reduce *s, const pop_scan_type *does, const
             out[i] = tile->operands[1] + (first + (r + pop_least(i, rows - 1)) * step) * s->out_bytes;
             x[i] = i < rows ? pop_scan_read(s, x[i], numbers, width) : x[0];
             y[i] = i < rows ? pop_scan_to(s, does, out[i], inner->out, numbers) : numbers;
+        }
+        const int64_t next = pop_least(POP_SCAN_ROWS, s->n - r - rows);
+        if (next > 0) pop_reduce_addresses(s, base + column * s->code_bytes, r + rows, next, x_next);
+        for (int64_t i = 0; i < next; i++) {
+            pop_scan_ask(x_next[i], width * s->code_bytes, 0);
+            if (inner->out == 1) pop_scan_ask(out[i] + POP_SCAN_ROWS * step * s->out_bytes, width * s->out_bytes, 1);
         }
         does->columns(s->state, room->held, x, y, rows, width);
         for (int64_t i = 0; i < rows; i++) pop_scan_write(s, does, y[i], out[i], inner->out, width, room->codes);

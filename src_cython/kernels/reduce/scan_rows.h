@@ -1,5 +1,5 @@
 /* Rows and columns of one type of elements, included by scan.h for each. Given are T(name), the name of its own; POP_ELEMENT,
- * how it lies in memory; POP_HELD, how it is held; POP_FOUR, four of those; POP_WIDE, how four elements become them;
+ * how it lies in memory; POP_HELD, how it is held; POP_FOUR, four of those; POP_WIDE, how four elements become them; POP_PLUS, their sums;
  * POP_COMPARED, as extremes are compared; POP_LOWEST and POP_HIGHEST. */
 
 POP_INLINE POP_HELD T(at)(const char *p, int64_t i)
@@ -31,20 +31,40 @@ static void T(begin)(int state, void *held, int64_t n)
     for (int64_t i = 0; i < n; i++) ((POP_HELD *)held)[i] = first;
 }
 
-/* n elements of a row, from the first of a four on; `held` is what came before. */
-static void T(sums)(POP_HELD *held, const char *x, char *y, int64_t n)
+/* So many fours; what each comes to is read back from memory, which takes no shuffle. */
+POP_INLINE void T(fours)(POP_FOUR *before, const char *x, char *y, POP_FOUR one, int count)
 {
     const POP_HELD none = (POP_HELD)-0.0;
     const POP_FOUR nothing = {none, none, none, none};
-    POP_FOUR before = {*held, *held, *held, *held};
-    int64_t i = 0;
-    for (; i + 4 <= n; i += 4) {
-        POP_FOUR four = POP_WIDE(x + i * (int64_t)sizeof(POP_ELEMENT));
-        four += __builtin_shuffle(nothing, four, (pop_scan_index){0, 4, 2, 6});
-        four += __builtin_shuffle(nothing, four, (pop_scan_index){0, 1, 5, 5});
-        POP_NARROW(y + i * (int64_t)sizeof(POP_ELEMENT), before + four);
-        before += __builtin_shuffle(four, (pop_scan_index){3, 3, 3, 3});
+    POP_FOUR fours[POP_SCAN_FOURS];
+    POP_HELD sums[POP_SCAN_FOURS][4] __attribute__((aligned(32)));
+#pragma GCC unroll 8
+    for (int k = 0; k < count; k++) {
+        POP_FOUR four = POP_WIDE(x + 4 * k * (int64_t)sizeof(POP_ELEMENT));
+        four = POP_PLUS(__builtin_shuffle(nothing, four, (pop_scan_index){0, 4, 2, 6}), four, one);
+        four = POP_PLUS(__builtin_shuffle(nothing, four, (pop_scan_index){0, 1, 5, 5}), four, one);
+        fours[k] = four;
+        memcpy(sums[k], &four, sizeof four);
     }
+    __asm__("" : "+m"(sums));
+#pragma GCC unroll 8
+    for (int k = 0; k < count; k++) {
+        const POP_HELD sum = sums[k][3];
+        POP_NARROW(y + 4 * k * (int64_t)sizeof(POP_ELEMENT), POP_PLUS(*before, fours[k], one));
+        *before += (POP_FOUR){sum, sum, sum, sum};
+    }
+}
+
+/* n elements of a row, from the first of a four on; `held` is what came before. */
+static void T(sums)(POP_HELD *held, const char *x, char *y, int64_t n)
+{
+    POP_FOUR before = {*held, *held, *held, *held}, one = {1, 1, 1, 1};
+    __asm__("" : "+x"(one)); /* so that a product with it is not left out */
+    int64_t i = 0;
+    for (; i + 4 * POP_SCAN_FOURS <= n; i += 4 * POP_SCAN_FOURS)
+        T(fours)(&before, x + i * (int64_t)sizeof(POP_ELEMENT), y + i * (int64_t)sizeof(POP_ELEMENT), one, POP_SCAN_FOURS);
+    for (; i + 4 <= n; i += 4)
+        T(fours)(&before, x + i * (int64_t)sizeof(POP_ELEMENT), y + i * (int64_t)sizeof(POP_ELEMENT), one, 1);
     *held = before[0];
     if (i == n) return;
     const POP_HELD a = T(at)(x, i), b = i + 1 < n ? a + T(at)(x, i + 1) : a, c = i + 2 < n ? b + T(at)(x, i + 2) : b;
@@ -120,6 +140,7 @@ static const pop_scan_type T(type) = {T(begin), T(row), T(columns), sizeof(POP_E
 #undef POP_FOUR
 #undef POP_WIDE
 #undef POP_NARROW
+#undef POP_PLUS
 #undef POP_COMPARED
 #undef POP_LOWEST
 #undef POP_HIGHEST
