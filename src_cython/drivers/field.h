@@ -97,11 +97,11 @@ POP_INLINE void pop_field_limit(int64_t first, int64_t step, int64_t end, int64_
     *to = high > low ? high : low;
 }
 
-/* Lines of a part of a field's matrix: columns that are one step apart, over one dimension's coordinates or over those of two
- * that lie in line, `width` columns each. In it columns [low, high) of rows [first_row, end_row) have elements. */
+/* Lines of a part of a field's matrix: columns that are one step apart, over one dimension's coordinates or over those of two,
+ * rows of `width` columns each. In it columns [low, high) of rows [first_row, end_row) have elements. */
 typedef struct pop_field_part {
     const char *from; /* of the first element */
-    int64_t line_step, step; /* bytes from a line to the next, along a line */
+    int64_t line_step, row_step, step; /* bytes from a line to the next, from a row of its columns to the next, along a row */
     int64_t item, lines, n;
     char *to;
     int64_t pitch, to_step; /* bytes from a line to the next, along a line, where they go */
@@ -109,10 +109,46 @@ typedef struct pop_field_part {
     int64_t low, high, first_row, end_row;
 } pop_field_part;
 
+typedef uint8_t __attribute__((may_alias)) pop_field_1;
+typedef uint16_t __attribute__((aligned(1), may_alias)) pop_field_2;
+typedef uint32_t __attribute__((aligned(1), may_alias)) pop_field_4;
+
+/* n elements, every other one of a line; n elements of each of two lines in turn. */
+#define POP_FIELD_PAIRS(bytes) \
+    static void pop_field_halve_##bytes(const pop_field_##bytes *restrict from, pop_field_##bytes *restrict to, int64_t n) \
+    { \
+        for (int64_t i = 0; i < n; i++) to[i] = from[2 * i]; \
+    } \
+    static void pop_field_pair_##bytes(const pop_field_##bytes *restrict x, const pop_field_##bytes *restrict y, \
+                                       pop_field_##bytes *restrict to, int64_t n) \
+    { \
+        for (int64_t i = 0; i < n; i++) to[2 * i] = x[i], to[2 * i + 1] = y[i]; \
+    }
+POP_FIELD_PAIRS(1)
+POP_FIELD_PAIRS(2)
+POP_FIELD_PAIRS(4)
+#define POP_FIELD_DO(what, item, ...) \
+    ((item) == 4 ? pop_field_##what##_4(__VA_ARGS__) : (item) == 2 ? pop_field_##what##_2(__VA_ARGS__) \
+                                                                  : pop_field_##what##_1(__VA_ARGS__))
+
 /* Runs are often shorter than a call takes. */
 POP_INLINE void pop_field_move(char *to, const char *from, int64_t bytes)
 {
     char x[4][16];
+    if (bytes >= 8 && bytes < 16) {
+        memcpy(x[0], from, 8);
+        memcpy(x[1], from + bytes - 8, 8);
+        memcpy(to, x[0], 8);
+        memcpy(to + bytes - 8, x[1], 8);
+        return;
+    }
+    if (bytes >= 4 && bytes < 8) {
+        memcpy(x[0], from, 4);
+        memcpy(x[1], from + bytes - 4, 4);
+        memcpy(to, x[0], 4);
+        memcpy(to + bytes - 4, x[1], 4);
+        return;
+    }
     if (bytes < 16 || bytes > 64) {
         memcpy(to, from, (size_t)bytes);
         return;
@@ -142,16 +178,58 @@ POP_INLINE void pop_field_zero(const pop_field_part *p, int64_t first, int64_t e
     for (int64_t j = first; j < end; j++) pop_field_clear(p, p->to + j * p->pitch, 0, p->n);
 }
 
+/* n elements to where they go. */
+POP_INLINE void pop_field_take(const pop_field_part *p, char *to, const char *from, int64_t n)
+{
+    if (p->to_step != p->item) pop_scatter(p->item, from, p->step, to, p->to_step, n);
+    else if (p->step == p->item) pop_field_move(to, from, n * p->item);
+    else if (p->step == 2 * p->item) POP_FIELD_DO(halve, p->item, (const void *)from, (void *)to, n);
+    else pop_scatter(p->item, from, p->step, to, p->item, n);
+}
+
+enum { POP_FIELD_AHEAD = 8 }; /* lines: they lie too far apart for the hardware to see them coming */
+
+/* Ask for the elements that a line to come has of a row. */
+POP_INLINE void pop_field_ahead(const pop_field_part *p, const char *from, int64_t n)
+{
+    const char *next = from + POP_FIELD_AHEAD * p->line_step;
+    for (int64_t at = 0; at < n * p->step && at < 512; at += 64) __builtin_prefetch(next + at);
+}
+
+/* Lines [first, end) of a part, row after row of each. */
+static void pop_field_rows(const pop_field_part *p, int64_t first, int64_t end)
+{
+    for (int64_t j = first; j < end; j++) {
+        char *line = p->to + j * p->pitch;
+        const char *source = p->from + j * p->line_step - p->origin * p->step;
+        for (int64_t r = 0, x = 0, c = p->origin, next; x < p->n; r++, x = next, c = 0, source += p->row_step) {
+            next = pop_field_smaller(x + p->width - c, p->n);
+            const int64_t stop = pop_field_smaller(c + next - x, p->high), low = c < p->low ? p->low : c;
+            if (r < p->first_row || r >= p->end_row || low >= stop) {
+                pop_field_clear(p, line, x, next);
+                continue;
+            }
+            if (low > c) pop_field_clear(p, line, x, x + low - c);
+            pop_field_ahead(p, source + low * p->step, stop - low);
+            pop_field_take(p, line + (x + low - c) * p->to_step, source + low * p->step, stop - low);
+            if (x + stop - c < next) pop_field_clear(p, line, x + stop - c, next);
+        }
+    }
+}
+
 /* Lines [first, end) of a part. Between rows that lie in line there is what belongs to neighbours: zeros replace it. */
 POP_INLINE void pop_field_copy(const pop_field_part *p, int64_t first, int64_t end)
 {
-    const int64_t item = p->item;
     int64_t from = p->first_row * p->width + p->low - p->origin;
     int64_t to = (p->end_row - 1) * p->width + p->high - p->origin;
     from = from < 0 ? 0 : from;
     to = to > p->n ? p->n : to;
     if (p->low >= p->high || p->first_row >= p->end_row || from >= to) {
         pop_field_zero(p, first, end);
+        return;
+    }
+    if (p->row_step != p->width * p->step) {
+        pop_field_rows(p, first, end);
         return;
     }
     int64_t gap = p->first_row, gap_end = p->first_row; /* rows after which there is one among these columns */
@@ -164,8 +242,8 @@ POP_INLINE void pop_field_copy(const pop_field_part *p, int64_t first, int64_t e
         char *line = p->to + j * p->pitch;
         const char *source = p->from + j * p->line_step + from * p->step;
         if (from) pop_field_clear(p, line, 0, from);
-        if (p->step == item && p->to_step == item) pop_field_move(line + from * item, source, (to - from) * item);
-        else pop_scatter(item, source, p->step, line + from * p->to_step, p->to_step, to - from);
+        pop_field_ahead(p, source, to - from);
+        pop_field_take(p, line + from * p->to_step, source, to - from);
         if (to < p->n) pop_field_clear(p, line, to, p->n);
         for (int64_t r = gap; r < gap_end; r++) {
             const int64_t x = r * p->width + p->high - p->origin, next = (r + 1) * p->width + p->low - p->origin;
@@ -237,6 +315,7 @@ static void pop_field_rectangle(const pop_field *f, pop_field_part *p, const pop
     p->step = s->stride;
     p->from += l->in * l->stride + s->in * s->stride;
     p->width = p->high = p->n;
+    p->row_step = p->n * p->step;
     p->origin = p->low = p->first_row = 0;
     p->end_row = 1;
     for (int64_t d = 0; d < f->rank; d++) {
@@ -255,7 +334,9 @@ static void pop_field_rectangle(const pop_field *f, pop_field_part *p, const pop
                 p->origin = s->at[d] * s->inner + s->in;
                 p->low = low * s->inner;
                 p->high = high * s->inner;
+                if (outer < 0) p->row_step = p->width * p->step;
             } else {
+                p->row_step = step * dim->stride;
                 p->first_row = low - s->at[d];
                 p->end_row = high - s->at[d];
             }
@@ -291,8 +372,6 @@ POP_INLINE int64_t pop_field_run(const pop_field *f, const pop_field_side *s, in
     if (n <= width - before) return n;
     for (int64_t e = d - 1; e >= 0; e--) {
         if (pop_field_extent(f, s->taps, e) == 1) continue;
-        dim = &f->dims[e];
-        if ((s->taps ? dim->tap_step : dim->step) * dim->stride != width * apart) break;
         *outer = e;
         return pop_field_smaller(n, (pop_field_extent(f, s->taps, e) - s->at[e]) * width - before);
     }
@@ -324,19 +403,65 @@ static void pop_field_columns(const pop_field *f, const char *base, int64_t item
     }
 }
 
+/* n elements of each of 2, 4 or 8 lines in turn; the lines follow each other, and what is there is lost. */
+static void pop_field_weave(int64_t item, int64_t few, int64_t n, char *lines, char *spare, char *to)
+{
+    char *from = lines, *made = spare;
+    for (int64_t half = few / 2; half; half /= 2, n *= 2) {
+        if (half == 1) made = to;
+        for (int64_t c = 0; c < half; c++) {
+            const char *x = from + c * n * item, *y = x + half * n * item;
+            char *both = made + 2 * c * n * item;
+            POP_FIELD_DO(pair, item, (const void *)x, (const void *)y, (void *)both, n);
+        }
+        char *next = from;
+        from = made;
+        made = next;
+    }
+}
+
+enum { POP_FIELD_WOVEN = 4096 }; /* bytes of lines that are gathered before they are woven */
+
+/* Lines of a few channels, 2, 4 or 8, from `one` on, which is at the first. */
+static void pop_field_woven(const pop_field *f, const char *base, int64_t item, const pop_field_side *l, int64_t across,
+                            int64_t lines, pop_field_side *one, int64_t n, char *to, int64_t pitch)
+{
+    char room[POP_FIELD_WOVEN], spare[POP_FIELD_WOVEN];
+    const int64_t few = f->channels;
+    for (int64_t done = 0, some, rows; done < n; done += some) {
+        pop_field_side side = *l;
+        some = pop_field_smaller(n - done, POP_FIELD_WOVEN / item);
+        for (int64_t j = 0; j < lines; j += rows) {
+            rows = pop_field_smaller(lines - j, POP_FIELD_WOVEN / (some * item));
+            for (int64_t c = 0; c < few; c++)
+                pop_field_columns(f, base + c * f->channel, item, &side, across, rows, one, some / few,
+                                  room + some / few * c * item, some * item, item);
+            for (int64_t r = 0; r < rows; r++)
+                pop_field_weave(item, few, some / few, room + r * some * item, spare, to + (j + r) * pitch + done * item);
+            *(across < 0 ? &side.in : &side.at[across]) += rows;
+        }
+        pop_field_advance(one, f, some / few);
+    }
+}
+
 /* The same, side by side. Few channels that lie apart are taken one after another, where their elements are longer runs. */
 static void pop_field_lines(const pop_field *f, const char *base, int64_t item, const pop_field_side *l, int64_t across,
                             int64_t lines, const pop_field_side *start, int64_t n, char *to, int64_t pitch)
 {
     const int64_t few = start->inner, d = start->rank - 1;
+    const int woven = !(few & (few - 1));
     if (!start->taps || few == 1 || few > 8 || start->stride == item || start->in || n % few || d < 0 ||
-        f->dims[d].taps < 2 * few) {
+        f->dims[d].taps < (woven ? 2 : 2 * few)) {
         pop_field_columns(f, base, item, l, across, lines, start, n, to, pitch, item);
         return;
     }
     pop_field_side one = *start;
     one.inner = 1;
     one.stride = 0;
+    if (woven) {
+        pop_field_woven(f, base, item, l, across, lines, &one, n, to, pitch);
+        return;
+    }
     for (int64_t c = 0; c < few; c++)
         pop_field_columns(f, base + c * start->stride, item, l, across, lines, &one, n / few, to + c * item, pitch, few * item);
 }

@@ -119,16 +119,21 @@ class Phase(NamedTuple):
     tap_every: int
 
 
+_FEW = 8  # channels that the frame gathers one after another and weaves (drivers/field.h)
+_WEAVING = 0.5  # cycles or so for an element of theirs
+_LINE = 64  # bytes apart, from where on each element is in a cache line of its own
+
+
 def _gathering(extents: Sequence[tuple[int, int]], item: int) -> float:
     """Cycles or so to copy an element along extents (numbers, bytes from one to the next), the innermost last.
 
-    A run of elements costs as much as a dozen elements that are apart.
+    A run of elements costs as much as a dozen that are apart, and one in a cache line of its own as two of those.
     """
     extents = [(size, stride) for size, stride in extents if size > 1] or [(1, 0)]
     run, stride = extents[-1]
     if len(extents) > 1 and extents[-2][1] == run * stride:
         run *= extents[-2][0]
-    return 12 / run + (item / 16 if stride == item else 1)
+    return 12 / run + (item / 16 if stride == item else 1 if abs(stride) < _LINE else 2)
 
 
 @dataclass(frozen=True)
@@ -218,7 +223,10 @@ class Field:
         """Whether elements of so many bytes are gathered better along the depth than along the positions."""
         taps = [(dim.taps, dim.tap_step * dim.stride) for dim in self.dims if dim.taps > 1]
         positions = [(dim.positions, dim.step * dim.stride) for dim in self.dims if dim.positions > 1]
-        return _gathering([*taps, (self.channels, self.channel)], item) <= _gathering(positions, item)
+        depth = _gathering([*taps, (self.channels, self.channel)], item)
+        if taps and 1 < self.channels <= min(_FEW, taps[-1][0]) and self.channel != item:
+            depth = min(depth, _gathering(taps, item) + _WEAVING)
+        return depth <= _gathering(positions, item)
 
     def run(self, item: int) -> int:
         """Numbers of the depth that lie one after another for each position, whose neighbours lie evenly; or 0.

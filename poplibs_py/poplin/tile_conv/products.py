@@ -237,6 +237,7 @@ def _product(work: TileWork, cell: _Cell, parts: list[_Part], batch: Range, chan
              layouts: tuple[ArrayLayout, ArrayLayout, ArrayLayout]) -> TileProduct:
     x, w, out = layouts
     order = (*work.taps, *work.inner)
+    parts, ins = _narrowed(work, parts, cell.ins)
     a_dims = [FieldDim.rows(batch[1] - batch[0], x.strides[0], out.strides[0])]
     b_dims = []
     a_at, b_at = x.offset + batch[0] * x.strides[0], w.offset + channels[0] * w.strides[1]
@@ -249,7 +250,8 @@ def _product(work: TileWork, cell: _Cell, parts: list[_Part], batch: Range, chan
         a_at, b_at = a_at + at, b_at + b_offset
     b_dims.append(FieldDim.rows(channels[1] - channels[0], w.strides[1], out.strides[2]))
     taps, run = (math.prod(parts[d].slides.taps for d in dims) for dims in (work.taps, work.inner))
-    first, size, count, lap = cell.ins[0], cell.ins[1] - cell.ins[0], work.params.in_channels, (0, 0, 0)
+    (first, end), count, lap = ins, work.params.in_channels, (0, 0, 0)
+    size = end - first
     if size < run * count and run > 1:
         lap = size, run * count, first
     else:
@@ -263,6 +265,21 @@ def _product(work: TileWork, cell: _Cell, parts: list[_Part], batch: Range, chan
         size * math.prod(parts[d].slides.taps for d in work.joined_taps), cell.groups, _matrix(x, a, a_at, False),
         _matrix(w, b, b_at, True), _result(out, a, out_at),
     )  # fmt: skip
+
+
+def _narrowed(work: TileWork, parts: list[_Part], ins: Range) -> tuple[list[_Part], Range]:
+    """Parts of a share of the plan's input channels alone, and its own channels, where it is a box; else the same."""
+    boxes = list(_boxes(ins, work.channels_in))
+    if len(boxes) != 1:
+        return parts, ins
+    (own, ranges), parts = boxes[0], list(parts)
+    for d, (first, end) in zip(work.inner, ranges, strict=True):
+        part, slides = parts[d], parts[d].slides
+        stays = FieldDim.depth(end - first, part.stays.stride)
+        slides = slides._replace(taps=end - first, first=slides.first + first * slides.tap_step)
+        parts[d] = part._replace(slides=slides, stays=stays, stays_at=part.stays_at + first * part.stays.stride)
+    size = math.prod(end - first for first, end in ranges) * (own[1] - own[0])
+    return parts, (own[0], own[0] + size)
 
 
 def _matrix(lie: ArrayLayout, field: Field, offset: int, columns: bool) -> MatrixLayout:
