@@ -97,6 +97,11 @@ class _Check:
         if bad.any():
             raise self.error(indices)
 
+    def alone(self, sources: int = 2) -> Sequence:
+        """Return what looks at the indices of a call whose slices are empty: a table, indices, and perhaps more."""
+        return Sequence([(self.executable, (1, sources + 1))], sources + 1, 8 * self.shares, [(0, 0, 8 * self.shares)],
+                        lambda _, table, indices, *rest: self.error(indices))
+
     def error(self, indices: Array) -> InvalidIndexError:
         """Name the first bad index."""
         limits = np.array([limit for _, limit in self.layout.components], np.uint64)
@@ -158,10 +163,11 @@ def take_request(op: str, table: Operand, indices: Operand, layout: Layout, shap
     lookups = prod(n for n, *_ in layout.axes)
     params = layout.params("take", "zero" if fresh else policy, indices.array, table.array, receiver.array,
                            (elements, elements))
-    if not lookups or not receiver.array.size:
-        nothing = Request(None, (table, indices, RESULT), receiver, told(op, table.shape, elements), lacking=lacking)
+    check = check_of(name, policy, layout, params) if lookups else None
+    if not receiver.array.size:
+        nothing = Request(check and check.alone(), (table, indices, RESULT), receiver,
+                          told(op, table.shape, elements), lacking=lacking)
         return on_tiles(nothing, tiles and tiles.plan)
-    check = check_of(name, policy, layout, params)
     tells = check is not None and out is None
     program = lower(params._replace(tells=tells), settings.num_threads if host is None else host.tiles)
     run = program.executable if check is None else _checked_take(check, program.executable, tells)
@@ -251,8 +257,9 @@ def put_request(op: str, table: Operand, indices: Operand, updates: Operand, lay
     limit = Memory() if tiles or memory is None else memory
     aside = receiver.array
     tells = False
-    if params.lookups and params.elements:
+    if params.lookups:
         check = check_of(name, policy, layout, params)
+    if params.lookups and params.elements:
         if isinstance(update, str):
             small = in_place and limit.proportion is None and (
                 _COPIED * table.array.nbytes <= params.lookups * indices.array.itemsize)

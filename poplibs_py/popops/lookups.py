@@ -79,14 +79,15 @@ def embedding_bag(x: Any, indices: Any, offsets: Any = None, *, mode: str = "sum
     plan, lacking = planned_on("popops.embedding_bag", target, lambda machine: bags_plan(
         "popops.embedding_bag", machine, (fmt, receiver.format), sizes, mode, weighted=factors is not None,
         skips=policy == "skip"))
-    if not receiver.array.size:
-        nothing = told("popops.embedding_bag", table.shape, fmt)
-        return on_tiles(Request(None, (*sources, RESULT), receiver, nothing, lacking=lacking), plan)
     axes = tuple((n, d, None, None) for d, n in enumerate(places.shape))
     layout = Layout(axes, ((0, table.shape[0]),), ((table.shape[1], 1, 1, -1),))
     params = layout.params("bag", policy, places.array, table.array, receiver.array, (fmt, receiver.format),
                            update="max" if mode == "max" else "add")
     check = check_of("indices", policy, layout, params) if params.lookups else None
+    if not receiver.array.size:
+        nothing = told("popops.embedding_bag", table.shape, fmt)
+        return on_tiles(Request(check and check.alone(len(sources)), (*sources, RESULT), receiver, nothing,
+                                lacking=lacking), plan)
     tells = check is not None and out is None and begins is None  # then every index is of a bag
     program = lower_bags(params._replace(tells=tells), bags, receiver.array.strides[0], mode == "mean",
                          factors is not None, settings.num_threads)

@@ -58,14 +58,13 @@ POP_INLINE pop_v_f pop_arithmetic_take(pop_arithmetic_line o, int j, int n) { re
 #define POP_OF_MULTIPLE(body) POP_VECTORS(const pop_v_f p = pop_arithmetic_read(t->a.at, i, j, n) * c; x[j] = body)
 #define POP_TIMES(a_value, b_value, body)                                                                           \
     POP_VECTORS(const pop_v_f b = b_value; const pop_v_f p = x[j] * (a_value); x[j] = body)
+#define POP_READ(operand) pop_arithmetic_read(t->operand.at, i, j, n)
 #define POP_EACH_TIMES(what, body)                                                                                  \
-    case POP_ARITHMETIC_##what: POP_TIMES(pop_arithmetic_read(t->a.at, i, j, n), pop_arithmetic_read(t->b.at, i, j, n), body)          \
-    case POP_ARITHMETIC_##what + POP_OF_CONSTANT: POP_TIMES(c, pop_arithmetic_read(t->b.at, i, j, n), body)                                          \
-    case POP_ARITHMETIC_##what + POP_OF_SECOND_CONSTANT: POP_TIMES(pop_arithmetic_read(t->a.at, i, j, n), e, body)                                          \
+    case POP_ARITHMETIC_##what: POP_TIMES(POP_READ(a), POP_READ(b), body)                                           \
+    case POP_ARITHMETIC_##what + POP_OF_CONSTANT: POP_TIMES(c, POP_READ(b), body)                                   \
+    case POP_ARITHMETIC_##what + POP_OF_SECOND_CONSTANT: POP_TIMES(POP_READ(a), e, body)                            \
     case POP_ARITHMETIC_##what + POP_OF_CONSTANT + POP_OF_SECOND_CONSTANT: POP_TIMES(c, e, body)
-#define POP_TIMES_OF_PRODUCT(body)                                                                                  \
-    POP_TIMES(pop_arithmetic_read(t->a.at, i, j, n),                                                                \
-              pop_arithmetic_read(t->b.at, i, j, n) * pop_arithmetic_read(t->c.at, i, j, n), body)
+#define POP_TIMES_OF_PRODUCT(body) POP_TIMES(POP_READ(a), POP_READ(b) * POP_READ(c), body)
 #define POP_CHOICE(compare, if_so, if_not)                                                                          \
     left = pop_arithmetic_from(&t->a, i), right = pop_arithmetic_from(&t->b, i), other = pop_arithmetic_from(&t->c, i); \
     POP_VECTORS(const pop_v_f a = pop_arithmetic_take(left, j, n); const pop_v_f b = pop_arithmetic_take(right, j, n); \
@@ -97,10 +96,10 @@ POP_INLINE void pop_arithmetic_block(const pop_arithmetic_run *r, char *out, int
         case POP_ARITHMETIC_NEGATE: POP_OF_NUMBER(pop_v_float(pop_v_bits(x[j]) ^ INT32_MIN))
         case POP_ARITHMETIC_RELU: POP_OF_NUMBER(pop_v_max_f(pop_v_splat(0.0f), x[j]))
         case POP_ARITHMETIC_IF_GREATER: POP_CHOICE(pop_v_gt_f(a, b), d, x[j])
-        case POP_ARITHMETIC_IF_NOT_LESS: POP_CHOICE(pop_v_gt_f(a, b) | pop_v_eq_f(a, b), d, x[j])
+        case POP_ARITHMETIC_IF_GREATER_OR_EQUAL: POP_CHOICE(pop_v_gt_f(a, b) | pop_v_eq_f(a, b), d, x[j])
         case POP_ARITHMETIC_IF_EQUAL: POP_CHOICE(pop_v_eq_f(a, b), d, x[j])
         case POP_ARITHMETIC_UNLESS_GREATER: POP_CHOICE(pop_v_gt_f(a, b), x[j], d)
-        case POP_ARITHMETIC_UNLESS_NOT_LESS: POP_CHOICE(pop_v_gt_f(a, b) | pop_v_eq_f(a, b), x[j], d)
+        case POP_ARITHMETIC_UNLESS_GREATER_OR_EQUAL: POP_CHOICE(pop_v_gt_f(a, b) | pop_v_eq_f(a, b), x[j], d)
         case POP_ARITHMETIC_UNLESS_EQUAL: POP_CHOICE(pop_v_eq_f(a, b), x[j], d)
         POP_EACH_TIMES(TIMES_ADD, p + b)
         POP_EACH_TIMES(TIMES_SUBTRACT, p - b)
@@ -118,6 +117,7 @@ POP_INLINE void pop_arithmetic_block(const pop_arithmetic_run *r, char *out, int
 #undef POP_OF_PRODUCT
 #undef POP_OF_MULTIPLE
 #undef POP_TIMES
+#undef POP_READ
 #undef POP_EACH_TIMES
 #undef POP_TIMES_OF_PRODUCT
 #undef POP_CHOICE
