@@ -29,6 +29,7 @@ _PAIR = 2
 _READS_WORTH_A_COPY = 16
 _LINE = 64
 _NARROW_ROW = 512
+_NEAR_ROW = 1024
 _PAGE = 4096
 _FEW_READS = 4
 _FAR_COLUMNS = 128  # of X as it lies, which single elements walk as a whole at every level
@@ -114,22 +115,23 @@ def writes(kernel: Kernel, y_dtype: str, block_shape: tuple[int, int]) -> bool:
 
 
 def strip_of(depth: int, size: int, columns: int, whole: int) -> int:
-    """Return the columns of a panel: the fewest that fill half of the L2 and are a multiple of `whole`.
+    """Return the columns of a strip: the fewest that fill half of the L2 and are a multiple of `whole`.
 
-    Each strip reads all of W again, so that narrow ones cost more than a panel that fills most of the L2. A panel of
-    fewer columns has whole cache lines. Measured for FP32 and blocks of 8 rows or more, at m = k = 4096: strips of 48
-    columns, which tiles of 8 x 48 fill, take 0.74 to 0.96 of the time of 64.
+    Each strip reads all of W again, so that narrow ones cost more than one that fills most of the L2. A strip of fewer
+    columns has whole cache lines.
     """
     fit = max(_L2 // 2 // (max(1, depth) * size), _LEAST_COLUMNS)
+    return min(-(-fit // whole) * whole, panel_columns(size, columns, _MOST_COLUMNS // whole * whole))
+
+
+def panel_columns(size: int, columns: int, whole: int = TILE_COLUMNS) -> int:
+    """Return the columns of a panel whose blocks of rows lie together in memory, as tiles of so many columns meet them.
+
+    Measured at m = k = 1024 to 4096, densities 1/4 to 1/32: such a panel is met up to 1.1 times as fast as a wider one,
+    which the hardware does not fetch ahead; that W is read for each costs less.
+    """
     line = _ALIGNMENT // size
-    return min(-(-fit // whole) * whole, -(-max(1, columns) // line) * line, _MOST_COLUMNS // whole * whole)
-
-
-def panel_columns(depth: int, compute_format: str, columns: int) -> int:
-    """Return the columns of the strips that X is prepared in for a compute format."""
-    if compute_format == "bfloat16" and tiles_selected(compute_format, compute_format, (32, 32)):
-        return TILE_COLUMNS
-    return strip_of(depth, itemsize_of(compute_format), columns, TILE_COLUMNS)
+    return min(-(-max(1, columns) // line) * line, whole)
 
 
 def panels_pay(p: SpmmParams) -> bool:
@@ -137,10 +139,10 @@ def panels_pay(p: SpmmParams) -> bool:
 
     Rows off a cache line take two of them, rows far apart fall into few sets of the caches, and those of a large X are
     met at random in memory: a copy is worth its while where each is read often enough. Measured for m = k = 1024 to
-    4096, densities 1/4 to 1/32, blocks of 8 to 32: FP32 in the L2 takes 0.85 to 1.0 times as long where it lies,
-    as does more of it in rows of less than a page that blocks of more than 8 rows meet. BF16, which lies interleaved in
-    panels, takes up to 1.35 times as long where it lies in blocks of 8 rows, 0.9 times where rows are short and blocks
-    high.
+    4096, densities 1/4 to 1/32, blocks of 8 to 64. FP32 in half of the L2 takes 0.85 to 1.0 times as long where it
+    lies, BF16, which becomes pairs on the way, 0.85 to 1.1 times in blocks of eights and up to 1.35 times in others; X
+    that exceeds the L2 up to 1.5 times. Where W leaves the L2 too, and is read for each panel, rows that are not far
+    apart take 0.75 to 1.0 times as long where they lie.
     """
     row_bytes = p.columns * itemsize_of(p.x.format)
     stored = p.blocks * p.block_shape[0] * p.block_shape[1]
@@ -149,14 +151,20 @@ def panels_pay(p: SpmmParams) -> bool:
     if p.block_shape == (1, 1):
         return _panels_pay_elements(p, reads, row_bytes, x_bytes)
     high, depth = p.block_shape[::-1] if p.transposed else p.block_shape
-    if _pairs_in_panels(p, depth) and x_bytes <= _FAR:
-        if row_bytes < _NARROW_ROW:
-            return high <= 8 and reads >= _READS_WORTH_A_COPY // 2
-        return reads >= (_FEW_READS if high <= 8 else _READS_WORTH_A_COPY // 2)
+    if x_bytes > 2 * _FAR:
+        return reads >= _FEW_READS
+    if _pairs_in_panels(p, depth) or p.x.format == "float32":
+        if high > 8 and row_bytes <= _NEAR_ROW and stored * itemsize_of(p.x.format) >= _FAR:
+            return False
+        if x_bytes > _L2:
+            return reads >= _FEW_READS
+        if p.x.format == "float32":
+            return x_bytes > _L2 // 2 and reads >= _READS_WORTH_A_COPY // 2
+        if high % 8 == 0 and depth % 8 == 0:
+            return reads >= _READS_WORTH_A_COPY
+        return reads >= (_READS_WORTH_A_COPY // 2 if row_bytes < _NARROW_ROW else _FEW_READS)
     if x_bytes > _FAR:
         return reads >= _FEW_READS
-    if p.x.format == "float32":
-        return x_bytes > _L2 and (high <= 8 or row_bytes >= _PAGE) and reads >= _READS_WORTH_A_COPY
     if row_bytes < _NARROW_ROW // 2 or (high > 8 and row_bytes < _PAGE):
         worth = _READS_WORTH_A_COPY if row_bytes >= _NARROW_ROW // 2 else 2 * _READS_WORTH_A_COPY
         return row_bytes >= _LINE and reads >= worth

@@ -15,6 +15,7 @@ from ..plans import KernelPlan, lines
 from .model import (
     TILE_COLUMNS,
     compute_format_of,
+    panel_columns,
     panels_pay,
     reads_halves,
     selected,
@@ -234,7 +235,10 @@ def _strip(p: SpmmParams, compute: str, kernel: Kernel, size: int, tiles: bool, 
     if not (packs or finishes):
         return max(1, p.columns)
     rows, columns, _ = kernel.block  # columns that the kernel's tiles for such blocks divide
-    whole = columns if p.block_shape[p.transposed] >= rows > 1 else TILE_COLUMNS
+    fits = p.block_shape[p.transposed] >= rows > 1
+    if packs and fits and columns == TILE_COLUMNS:
+        return min(panel_columns(size, p.columns), most or TILE_COLUMNS)
+    whole = columns if fits else TILE_COLUMNS
     fit = strip_of(p.shape[1] if packs else 1, size, p.columns, whole)
     if packs and p.block_shape == (1, 1) and compute == "float32":
         fit = min(fit, _ELEMENT_COLUMNS, -(-max(1, p.columns) // 16) * 16)

@@ -79,7 +79,7 @@ class PreparedDense(Constant):
             array = array.swapaxes(-1, -2)
         groups, (rows, columns) = len(array) if array.ndim == 3 else 1, array.shape[-2:]
         computed = BF16 if compute_format == "bfloat16" else FP32
-        strip = panel_columns(rows, compute_format, columns)
+        strip = panel_columns(computed.itemsize, columns)
         strips = -(-columns // strip)
         pairs = prepares_pairs(compute_format)
         lines = (-(-rows // 2), strip, 2) if pairs else (rows, strip)

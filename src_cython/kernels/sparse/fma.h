@@ -1,7 +1,7 @@
 /* Block-sparse times dense, FP32 accumulators, X read as it lies.
  *
  * A sweep keeps R rows x NZ vectors of Y in registers while it walks the stored blocks of a block row: for each k of a
- * block, NZ loads of X and R broadcasts of W feed R * NZ FMAs. With 8 x 2 (AVX-512) that is 10 loads for 16 FMAs, so the
+ * block, NZ loads of X and R broadcasts of W feed R * NZ FMAs. With 4 x 4 (AVX-512) that is 8 loads for 16 FMAs, so the
  * FMA ports are the bound; with R = 1 every FMA wants its own load of X and the load ports and the L2 are. W is read
  * where the matrix stores it: the strides between its rows and along the sum are run-time values, which is what lets the
  * same code serve W and its transpose. Every element of Y is one chain of FMAs in the order of the pattern, whatever the

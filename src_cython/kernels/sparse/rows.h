@@ -57,25 +57,48 @@ POP_INLINE void write_vector(line_writer *w, vec v) { (void)w, (void)v; }
 POP_INLINE void end_lines(const line_writer *w) { (void)w; }
 #endif
 
-/* STEP lines of a block, added to R rows x NZ vectors of sums. WHOLE: no vector is masked. */
-POP_INLINE void add_lines(const int R, const int NZ, const int STEP, const int WHOLE, const int kind, const char *w,
-                          int64_t down, int64_t along, const char *x, int64_t ldx, lanes m, vec acc[8][8])
+/* NZ vectors of a step. WHOLE: the last one is not masked. Two rows become pairs whose columns lie in the order 0-3, 8-11, ...
+ * and 4-7, 12-15, ...: `put_interleaved` undoes it. */
+POP_INLINE void load_line(const int NZ, const int WHOLE, const int kind, const char *x, int64_t ldx, lanes m, vec v[8])
 {
     const int64_t bytes = VL * pop_x_bytes(kind);
-#pragma GCC unroll 4
-    for (int k = 0; k < STEP; k++, x += ldx, w += along) {
-        const char *w4 = w + 4 * down;
-        vec v[8];
+#if POP_LEVEL >= POP_LEVEL_AVX512_BF16
+    if (kind == POP_X_ROWS) {
+        __m512i even = _mm512_loadu_si512(x), odd = _mm512_loadu_si512(x + ldx);
+        __asm__("" : "+v"(odd)); /* GCC would load it twice */
+        v[0] = (vec)_mm512_unpacklo_epi16(even, odd);
+        v[1] = (vec)_mm512_unpackhi_epi16(even, odd);
+        return;
+    }
+#endif
+    (void)ldx;
 #pragma GCC unroll 8
-        for (int z = 0; z < NZ; z++)
-            v[z] = WHOLE || z < NZ - 1 ? pop_load(kind, x + z * bytes) : pop_load_some(kind, x + z * bytes, m);
+    for (int z = 0; z < NZ; z++)
+        v[z] = WHOLE || z < NZ - 1 ? pop_load(kind, x + z * bytes) : pop_load_some(kind, x + z * bytes, m);
+}
+
+/* STEP lines of a block, added to R rows x NZ vectors of sums; the next line of X. WHOLE: no vector is masked. */
+POP_INLINE const char *add_lines(const int R, const int NZ, const int STEP, const int WHOLE, const int kind,
+                                 const char *w, int64_t down, int64_t along, const char *x, int64_t ldx, lanes m,
+                                 vec acc[8][8])
+{
+    int64_t three = 3 * down;
+    if (R > 3) POP_KEPT(three);
+#pragma GCC unroll 4
+    for (int k = 0; k < STEP; k++, w += along) {
+        vec v[8];
+        load_line(NZ, WHOLE, kind, x, ldx, m, v);
+        x += pop_x_rows(kind) * ldx;
+        POP_KEPT(x);
 #pragma GCC unroll 8
         for (int i = 0; i < R; i++) {
-            const vec b = pop_broadcast(i < 4 ? w + i * down : w4 + (i - 4) * down);
+            const char *const four = i < 4 ? w : w + 4 * down;
+            const vec b = pop_broadcast(i % 4 == 3 ? four + three : four + i % 4 * down);
 #pragma GCC unroll 8
             for (int z = 0; z < NZ; z++) acc[i][z] = pop_add_product(kind, b, v[z], acc[i][z]);
         }
     }
+    return x;
 }
 
 POP_INLINE void clear_rows(const int R, const int NZ, vec acc[8][8])
@@ -99,6 +122,36 @@ POP_INLINE void put_half(const int to_bf16, char *y, vec v, lanes m)
 #else
     const pop_v_i codes = pop_v_to_code(&POP_BF16, POP_NEAREST_EVEN, POP_OVERFLOW_INFINITY, v, (pop_v_i){0});
     pop_v_is_all(m) ? pop_v_store(y, 2, codes) : pop_v_store_some(y, 2, codes, m);
+#endif
+}
+
+/* R rows of two vectors of sums of interleaved columns. */
+POP_INLINE void put_interleaved(const int R, int64_t y_format, float *y, int64_t y_row, int64_t stream, vec acc[8][8])
+{
+#if POP_LEVEL >= POP_LEVEL_AVX512_BF16
+    const __m512i order = _mm512_set_epi16(31, 30, 29, 28, 15, 14, 13, 12, 27, 26, 25, 24, 11, 10, 9, 8,
+                                           23, 22, 21, 20, 7, 6, 5, 4, 19, 18, 17, 16, 3, 2, 1, 0);
+    char *line = (char *)y;
+#pragma GCC unroll 8
+    for (int i = 0; i < R; i++) {
+        const __m512 low = (__m512)acc[i][0], high = (__m512)acc[i][1];
+        if (y_format == POP_IS_BF16) {
+            _mm512_storeu_si512(line, _mm512_permutexvar_epi16(order, (__m512i)_mm512_cvtne2ps_pbh(high, low)));
+            line += 2 * y_row;
+            continue;
+        }
+        const __m512i front = _mm512_set_epi32(23, 22, 21, 20, 7, 6, 5, 4, 19, 18, 17, 16, 3, 2, 1, 0);
+        const vec a = (vec)_mm512_permutex2var_ps(low, front, high);
+        const vec b = (vec)_mm512_permutex2var_ps(low, _mm512_add_epi32(front, _mm512_set1_epi32(8)), high);
+        const int64_t bytes = y_format == POP_IS_F32 ? 4 : 2;
+        for (int half = 0; half < 2; half++) {
+            if (bytes == 2) put_half(0, line + 2 * VL * half, half ? b : a, pop_v_first(VL));
+            else put((float *)line + VL * half, half ? b : a, pop_v_first(VL), stream);
+        }
+        line += bytes * y_row;
+    }
+#else
+    (void)R, (void)y_format, (void)y, (void)y_row, (void)stream, (void)acc;
 #endif
 }
 

@@ -31,7 +31,7 @@ static const int SPARSE_COUNT = sizeof SPARSE_KERNELS / sizeof SPARSE_KERNELS[0]
 #include "kernels/sparse/dp.h"
 #include "kernels/sparse/sample.h"
 static const pop_kernel SPARSE_KERNELS[] = {
-    {"multiply", "bfloat16," BF16_VALUED "->float32", "dp", POP_FUNCTION(dp_bf16), {1, 1, 1}, {8, 96, 2}, 0},
+    {"multiply", "bfloat16," BF16_VALUED "->float32", "dp", POP_FUNCTION(dp_bf16), {1, 1, 1}, {4, 64, 2}, 0},
     DECODING_ROW("ready", BF16_VALUED, "bfloat16", ready_bf16), DECODING_ROW("panel", BF16_VALUED, "bfloat16", panel_bf16),
     SAMPLE_ROW("bfloat16", "pairs_bfloat16", sample_pairs, TILE_OF_PAIRS),
 };

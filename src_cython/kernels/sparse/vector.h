@@ -8,15 +8,21 @@
 #include <immintrin.h>
 #endif
 
-enum { POP_X_FP32, POP_X_FP16, POP_X_BF16, POP_X_PAIRS };
+enum { POP_X_FP32, POP_X_FP16, POP_X_BF16, POP_X_PAIRS, POP_X_ROWS /* of BF16 that become pairs on the way */ };
 
 #define VL POP_LANES
+
+/* A pointer or stride that GCC computes here and keeps: it would keep an address of its own for each line that follows, more
+ * than there are registers, in vector registers and memory. */
+#define POP_KEPT(p) __asm__("" : "+r"(p))
+
 typedef pop_v_f vec;
 typedef pop_v_part lanes;
 
-/* Bytes of a lane; rows of X, or of pairs, in so many elements of the sum. */
-POP_INLINE int64_t pop_x_bytes(const int kind) { return kind == POP_X_FP16 || kind == POP_X_BF16 ? 2 : 4; }
-POP_INLINE int64_t pop_x_steps(const int kind, int64_t depth) { return kind == POP_X_PAIRS ? depth / 2 : depth; }
+/* Bytes of a column; steps of so many elements of the sum; rows that a step reads. */
+POP_INLINE int64_t pop_x_bytes(const int kind) { return kind == POP_X_FP32 || kind == POP_X_PAIRS ? 4 : 2; }
+POP_INLINE int64_t pop_x_steps(const int kind, int64_t depth) { return kind >= POP_X_PAIRS ? depth / 2 : depth; }
+POP_INLINE int64_t pop_x_rows(const int kind) { return kind == POP_X_ROWS ? 2 : 1; }
 
 POP_INLINE vec pop_broadcast(const char *p)
 {
@@ -42,7 +48,7 @@ POP_INLINE vec pop_load_some(const int kind, const char *p, lanes m)
 POP_INLINE vec pop_add_product(const int kind, vec a, vec b, vec sum)
 {
 #if POP_LEVEL >= POP_LEVEL_AVX512_BF16
-    if (kind == POP_X_PAIRS) return (vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);
+    if (kind >= POP_X_PAIRS) return (vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);
 #endif
     (void)kind;
     return pop_v_fma(a, b, sum);
