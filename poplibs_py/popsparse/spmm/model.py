@@ -140,8 +140,8 @@ def panels_pay(p: SpmmParams) -> bool:
     Rows off a cache line take two of them, rows far apart fall into few sets of the caches, and those of a large X are
     met at random in memory: a copy is worth its while where each is read often enough. Measured for m = k = 1024 to
     4096, densities 1/4 to 1/32, blocks of 8 to 64. FP32 in half of the L2 takes 0.85 to 1.0 times as long where it
-    lies, BF16, which becomes pairs on the way, 0.85 to 1.1 times in blocks of eights and up to 1.35 times in others; X
-    that exceeds the L2 up to 1.5 times. Where W leaves the L2 too, and is read for each panel, rows that are not far
+    lies, BF16, which becomes pairs on the way, 0.9 to 1.15 times in blocks of eights and up to 1.35 times in others; X
+    that exceeds the L2 up to 1.4 times. Where W leaves the L2 too, and is read for each panel, rows that are not far
     apart take 0.75 to 1.0 times as long where they lie.
     """
     row_bytes = p.columns * itemsize_of(p.x.format)
