@@ -7,6 +7,7 @@
 #define POP_LINE_BYTES 64
 #define POP_SPARE 64 /* words that are kept beside twice k, before all but the best k are dropped */
 #define POP_BLOCKS 128
+#define POP_TWICE_BYTES 2048 /* of a row that is looked at twice for its best in less time than by blocks */
 #define POP_BLOCK_BYTES(k) (4 * 4 * (k) + 4 * 2 * POP_BLOCKS + POP_LINE_BYTES) /* of what is best of blocks */
 
 typedef struct pop_blocks {

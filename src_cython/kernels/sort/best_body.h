@@ -187,6 +187,23 @@ POP_INLINE void POP_B(keep_all)(pop_coding c, const POP_B_CODE *restrict codes, 
     POP_B(drop)(c, down, k);
 }
 
+/* The best of a row of a line or more, and the first of those that are equal to it: the last line may have a part of another. */
+POP_INLINE uint64_t POP_B(first_best)(pop_coding c, const POP_B_CODE *codes, int64_t n, int down)
+{
+    const int64_t last = n - POP_B_LANES;
+    POP_B(line) lanes = POP_B(keys)(c, POP_B(load)(codes + last));
+#pragma GCC unroll 4
+    for (int64_t at = 0; at < last; at += POP_B_LANES) lanes = POP_B(better)(lanes, POP_B(keys)(c, POP_B(load)(codes + at)), down);
+    POP_B_CODE best = down ? 0 : POP_B_ONES;
+    for (int64_t j = 0; j < POP_B_LANES; j++) best = (down ? lanes[j] > best : lanes[j] < best) ? lanes[j] : best;
+    const uint32_t word_key = pop_equal_key(c, best) ^ (down ? POP_B_ONES : 0);
+    const POP_B_CODE limit = POP_B(limit)(c, word_key, down);
+    for (int64_t at = 0;; at = at + POP_B_LANES < last ? at + POP_B_LANES : last) {
+        const uint32_t hits = POP_B(hits)(POP_B(keys)(c, POP_B(load)(codes + at)), limit, down);
+        if (hits) return (uint64_t)word_key << 32 | (uint64_t)(at + __builtin_ctz(hits));
+    }
+}
+
 /* Words of the best k and perhaps of more, in no order. */
 POP_INLINE void POP_B(best_words)(const pop_sort *s, const POP_B_CODE *codes, int down, pop_kept *k, uint32_t *best)
 {
@@ -194,6 +211,11 @@ POP_INLINE void POP_B(best_words)(const pop_sort *s, const POP_B_CODE *codes, in
     const pop_blocks blocks = pop_blocks_of(s->n / POP_B_LANES, s->k);
     const int64_t elements = blocks.span * POP_B_LANES;
     const uint32_t invert = down ? POP_B_ONES : 0;
+    if (k->k == 1 && s->n >= POP_B_LANES && s->n <= POP_TWICE_BYTES / (int64_t)sizeof *codes) {
+        k->words[0] = POP_B(first_best)(c, codes, s->n, down);
+        k->count = 1;
+        return;
+    }
     POP_B(set_worst)(c, POP_B_ONES, down, k);
     if (blocks.count == 0 || k->room > s->n) {
         const int64_t some = k->room < POP_CHUNK ? POP_CHUNK : k->room, first = some < s->n ? some : s->n;
