@@ -114,7 +114,7 @@ static void pop_order_vertex(const void *work, const pop_tile *tile)
     for (int64_t i = item->first; i < item->first + item->count; i++) {
         const pop_sort_row row = pop_sort_row_at(s, tile->operands[0], s->others < 0 ? NULL : tile->operands[2], i);
         char *out = tile->operands[1];
-        uint64_t *to = (uint64_t *)(void *)(out + s->indices) + row.out, *words = there ? to : scratch;
+        uint64_t *to = s->indices < 0 ? NULL : (uint64_t *)(void *)(out + s->indices) + row.out, *words = there ? to : scratch;
         pop_order_row(s, row.from, words, tmp, wide, places);
         if (places) continue;
         if (s->backwards) pop_backwards(words, s->k, tmp);

@@ -87,10 +87,11 @@ static void pop_sort_vertex(const void *work, const pop_tile *tile)
         const pop_sort_row at = pop_sort_row_at(s, tile->operands[0], tile->operands[0], i);
         const pop_long row = {.s = s, .from = at.from, .make = pop_row_keys, .end = pop_row_codes};
         char *to = tile->operands[1] + at.out * bytes, *keys = there ? to : tile->scratch;
-        char *tmp = tile->scratch + (there ? 0 : n * (bytes == 8 ? 8 : 4) + 64), *last = to + (n - 1) * step * bytes;
+        char *tmp = tile->scratch + (there ? 0 : n * (bytes == 8 ? 8 : 4) + 64);
         if (bytes == 1 || (bytes == 2 && n >= POP_COUNTED_WORDS)) {
-            if (bytes == 1) pop_count_bytes(s, at.from, s->descending ? last : to, s->descending ? -step : step);
-            else pop_count_halves(s, at.from, s->descending ? last : to, s->descending ? -step : step, (uint32_t *)(void *)keys);
+            char *first = s->descending && n ? to + (n - 1) * step * bytes : to;
+            if (bytes == 1) pop_count_bytes(s, at.from, first, s->descending ? -step : step);
+            else pop_count_halves(s, at.from, first, s->descending ? -step : step, (uint32_t *)(void *)keys);
         } else if (bytes == 8) {
             pop_all_64(&row, n, (uint64_t *)(void *)keys, (uint64_t *)(void *)tmp, 0);
             if (!there) pop_place_64(keys, n, to, step, 8);
