@@ -89,6 +89,17 @@ POP_INLINE void pop_parts_join(pop_body body, pop_ways *w)
     pop_ways_join(body, &w[0], &w[2]);
 }
 
+/* A vector of a whole block. FP32 by loads of 32 bytes, which of most addresses cross lines half as often as those of 64, and
+ * for which the CPU asks ahead better: a tenth faster beyond the second-level cache, wherever numbers lie. */
+POP_INLINE pop_v_f pop_block_read(const pop_format *f, const char *p)
+{
+#if POP_LANES == 16
+    const float *at = (const float *)(const void *)p;
+    if (pop_is_f32(f)) return _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(at)), _mm256_loadu_ps(at + 8), 1);
+#endif
+    return pop_v_decode(f, p);
+}
+
 /* The lanes of a whole block. Each load meets elements at even distances, from block to block too, and they ascend: then the CPU
  * asks ahead for them. Parts that lie one after another, or steps that are unrolled, are thrice as slow beyond the caches. */
 POP_INLINE pop_ways pop_whole_block(pop_body body, const pop_format *f, const char *p, pop_v_f c)
@@ -99,7 +110,10 @@ POP_INLINE pop_ways pop_whole_block(pop_body body, const pop_format *f, const ch
 #pragma GCC unroll 1
     for (int step = 0; step < POP_STEPS; step++, p += POP_STRIDE * pop_bytes(f)) {
 #pragma GCC unroll 4
-        for (int i = 0; i < POP_PARTS; i++) pop_ways_whole(body, f, &w[i], p + i * POP_WAYS * pop_bytes(f), c);
+        for (int i = 0; i < POP_PARTS; i++)
+#pragma GCC unroll 4
+            for (int v = 0; v < POP_VECTORS; v++)
+                body.step(w[i].v[v], pop_block_read(f, p + (i * POP_WAYS + v * POP_LANES) * pop_bytes(f)), c);
     }
     pop_parts_join(body, w);
     return w[0];
