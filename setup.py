@@ -153,7 +153,7 @@ FAMILIES: list[Family] = [
     Family("reduce", ("portable", "avx2", "avx512")),
     Family("slices", ("portable", "avx2", "avx512")),
     Family("sort", ("portable", "avx2", "avx512")),
-    Family("rows", ("portable", "avx2", "avx512")),
+    Family("rows", ("portable", "avx2", "avx512", "avx512_bf16")),
     Family("softmax", ("portable", "avx2", "avx512")),
     Family("sparse"),
     Family("strided", ("portable",), "drivers/strided_walk.h"),

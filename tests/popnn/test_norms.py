@@ -90,7 +90,7 @@ def test_channels_last_give_the_same_bits(shape, dtype):
             assert np.ascontiguousarray(got).tobytes() == np.ascontiguousarray(due).tobytes()
 
 
-@pytest.mark.parametrize("level", sorted({kernel.level for kernel in kernels("rows")} - {"portable"}))
+@pytest.mark.parametrize("level", sorted({k.level for k in kernels("rows") if k.formats == "float32"} - {"portable"}))
 def test_all_levels_give_the_same_bits(level, monkeypatch):
     def run(chosen, name, operands):
         def select(family, op, formats):

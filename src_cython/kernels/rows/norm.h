@@ -93,36 +93,50 @@ POP_INLINE float *pop_row_near(const pop_row *row, const pop_format *f)
     return !pop_is_f32(f) && s->centred == 1 && s->segments == 1 && s->n <= POP_ROWS_SHORT ? row->room : NULL;
 }
 
-/* A line from x to `to`: what it is apart from the mean, times the inverse deviation and gamma, or their product where that is one
- * number, plus beta. */
-POP_INLINE void pop_row_normed(const pop_row *row, const pop_format *f, const float *near, int64_t line, pop_moments m,
-                               const float *gamma, const float *beta)
+#define POP_LINES 2 /* that are made at once, of equal gammas and betas where each place has its own */
+
+/* A line from x to `to`, or POP_LINES: what it is apart from the mean, times the inverse deviation and gamma, or their product where
+ * that is one number, plus beta. */
+POP_INLINE void pop_row_normed(const pop_row *row, const pop_format *f, const float *near, int64_t line, const int lines,
+                               const pop_moments *m, const float *gamma, const float *beta)
 {
     const int64_t n = pop_row_length(row);
-    const char *x = pop_row_line(row, 0, line);
-    char *to = pop_row_line(row, 3, line);
-    const uintptr_t ahead = pop_beyond(x, row->rows * row->step[0]), next = pop_beyond(to, row->rows * row->step[3]);
-    const float outer = gamma ? 1.0f : pop_row_line_number(row, 1, line, 1.0f);
-    const float alone = beta ? 0.0f : pop_row_line_number(row, 2, line, -0.0f);
-    const pop_v_f less = pop_v_splat(m.mean), by = pop_v_splat(m.inverse * outer), shift = pop_v_splat(alone);
-    POP_ROW_WRITTEN(f, to, n,
-                    pop_row_ask(f, ahead, i, k, 0), pop_row_ask(f, next, i, k, 1);
-                 pop_v_f y = (near ? pop_row_load(near + line * n, i, part) : pop_row_read(f, x, i, part)) - less;
-                 if (gamma) y = y * by;
-                 y = pop_v_fma(y, gamma ? pop_row_load(gamma, i, part) : by, beta ? pop_row_load(beta, i, part) : shift);
-                 pop_row_write(f, to, i, y, part););
+    const char *x[POP_LINES];
+    char *to[POP_LINES];
+    uintptr_t ahead[POP_LINES], next[POP_LINES];
+    pop_v_f less[POP_LINES], by[POP_LINES];
+    for (int q = 0; q < lines; q++) {
+        x[q] = pop_row_line(row, 0, line + q), ahead[q] = pop_beyond(x[q], row->rows * row->step[0]);
+        to[q] = pop_row_line(row, 3, line + q), next[q] = pop_beyond(to[q], row->rows * row->step[3]);
+        const float outer = gamma ? 1.0f : pop_row_line_number(row, 1, line + q, 1.0f);
+        less[q] = pop_v_splat(m[q].mean), by[q] = pop_v_splat(m[q].inverse * outer);
+    }
+    const pop_v_f shift = pop_v_splat(beta ? 0.0f : pop_row_line_number(row, 2, line, -0.0f));
+    POP_ROW_WRITTEN(f, to[0], n,
+                    const pop_v_f times = gamma ? pop_row_load(gamma, i, part) : by[0];
+                    const pop_v_f plus = beta ? pop_row_load(beta, i, part) : shift;
+                    for (int q = 0; q < lines; q++) {
+                        pop_row_ask(f, ahead[q], i, k, 0), pop_row_ask(f, next[q], i, k, 1);
+                        pop_v_f y = near ? pop_row_load(near + (line + q) * n, i, part) : pop_row_read(f, x[q], i, part);
+                        y = y - less[q];
+                        if (gamma) y = y * by[q];
+                        pop_row_write(f, to[q], i, pop_v_fma(y, times, plus), part);
+                    });
 }
 POP_INLINE void pop_row_norm_of(const pop_row *row, const pop_format *f, const float *near, const pop_moments *m)
 {
     const pop_rows_operand *o = row->spec->operands;
-    for (int64_t line = 0; line < pop_row_lines(row); line++) {
-        const pop_moments own = m[pop_row_of_line(row, line)];
+    const int equal = row->spec->segments == 1 && !row->step[1] && !row->step[2];
+    for (int64_t line = 0, here; line < pop_row_lines(row); line += here) {
+        const pop_moments *own = m + pop_row_of_line(row, line);
         const float *gamma = o[1].single ? NULL : (const float *)(const void *)pop_row_line(row, 1, line);
         const float *beta = o[2].single ? NULL : (const float *)(const void *)pop_row_line(row, 2, line);
-        if (gamma && beta) pop_row_normed(row, f, near, line, own, gamma, beta);
-        else if (!gamma && !beta) pop_row_normed(row, f, near, line, own, NULL, NULL);
-        else if (gamma) pop_row_normed(row, f, near, line, own, gamma, NULL);
-        else pop_row_normed(row, f, near, line, own, NULL, beta);
+        here = gamma && beta && equal && pop_row_lines(row) - line >= POP_LINES ? POP_LINES : 1;
+        if (here > 1) pop_row_normed(row, f, near, line, POP_LINES, own, gamma, beta);
+        else if (gamma && beta) pop_row_normed(row, f, near, line, 1, own, gamma, beta);
+        else if (!gamma && !beta) pop_row_normed(row, f, near, line, 1, own, NULL, NULL);
+        else if (gamma) pop_row_normed(row, f, near, line, 1, own, gamma, NULL);
+        else pop_row_normed(row, f, near, line, 1, own, NULL, beta);
     }
 }
 
@@ -250,8 +264,6 @@ POP_INLINE void pop_line_back_of(const pop_row *row, const pop_norm_back *b, dou
         -(float)(outer * b->sums[POP_BACK_PRODUCTS][q] * inverse * part * s->scale * inverse),
         s->centred ? -(float)(outer * b->sums[POP_BACK_GRADS][q] * part * inverse) : -0.0f};
 }
-
-#define POP_LINES 2 /* whose gradients are made at once */
 
 /* Gradients of one line or of POP_LINES, of equal gammas where each place has its own. `blocks`: for each place sums over lines of
  * grad times what x became, and of grad, that are added to. Lines may lie whole pages apart: all are read, then written. */

@@ -1,7 +1,7 @@
 /* The rows family: functions of rows of numbers, over any axes: softmax and norms with their gradients, losses.
  *
  * Bodies see numbers one after another (walk.h), FP32, FP16 and BF16 as they lie; sums have one order (sums.h), so all levels,
- * thread counts and strides give the same bits. */
+ * thread counts and strides give the same bits: where the CPU rounds to BF16, that is all that differs. */
 #ifndef POP_ROWS_H
 #define POP_ROWS_H
 #include "kernels/rows/columns.h"
@@ -26,16 +26,22 @@
         const int several = (together) && s->n <= (together) && s->segments == 1;                                                          \
         pop_rows_walk(item, tile, pop_rows_body_##name##_##suffix, several, label, unit);                              \
     }
+#if POP_LEVEL < POP_LEVEL_AVX512_BF16 /* which has BF16 alone */
 POP_ROWS_BODIES(POP_ROWS_VERTEX, f32, F32)
 POP_STRIP_BODIES(f32, F32)
 POP_ROWS_VERTEX(loss, 1, 0, 1, f32, F32)
+#endif
 #define POP_ROWS_POINTS(X, ...) \
     X(squared, __VA_ARGS__) X(huber, __VA_ARGS__) X(binary, __VA_ARGS__) X(logits, __VA_ARGS__) X(divergence, __VA_ARGS__)
+#if POP_LEVEL < POP_LEVEL_AVX512_BF16
 POP_ROWS_POINTS(POP_ROWS_VERTEX, 1, 0, -1, f32, F32)
-#if POP_LEVEL > 0 /* where vectors are no gain these are decoded */
+#endif
+#if POP_LEVEL > 0 && POP_LEVEL < POP_LEVEL_AVX512_BF16 /* where vectors are no gain these are decoded */
 POP_ROWS_BODIES(POP_ROWS_VERTEX, f16, F16)
-POP_ROWS_BODIES(POP_ROWS_VERTEX, bf16, BF16)
 POP_STRIP_BODIES(f16, F16)
+#endif
+#if POP_LEVEL > 0
+POP_ROWS_BODIES(POP_ROWS_VERTEX, bf16, BF16)
 POP_STRIP_BODIES(bf16, BF16)
 #endif
 
@@ -51,13 +57,17 @@ POP_STRIP_BODIES(bf16, BF16)
     POP_ROWS_COLUMN(norm_columns, suffix, formats) POP_ROWS_COLUMN(norm_grad_columns, suffix, formats)
 
 static const pop_kernel POP_ROWS_KERNELS[] = {
-    POP_ROWS_BODIES(POP_ROWS_ROW, f32, "float32") POP_ROWS_COLUMNS(f32, "float32")
 #if POP_LEVEL > 0
-    POP_ROWS_BODIES(POP_ROWS_ROW, f16, "float16") POP_ROWS_BODIES(POP_ROWS_ROW, bf16, "bfloat16")
-    POP_ROWS_COLUMNS(f16, "float16") POP_ROWS_COLUMNS(bf16, "bfloat16")
+    POP_ROWS_BODIES(POP_ROWS_ROW, bf16, "bfloat16") POP_ROWS_COLUMNS(bf16, "bfloat16")
 #endif
+#if POP_LEVEL > 0 && POP_LEVEL < POP_LEVEL_AVX512_BF16
+    POP_ROWS_BODIES(POP_ROWS_ROW, f16, "float16") POP_ROWS_COLUMNS(f16, "float16")
+#endif
+#if POP_LEVEL < POP_LEVEL_AVX512_BF16
+    POP_ROWS_BODIES(POP_ROWS_ROW, f32, "float32") POP_ROWS_COLUMNS(f32, "float32")
     POP_ROWS_ROW(loss, 1, 0, 1, f32, "float32") POP_ROWS_POINTS(POP_ROWS_ROW, 1, 0, -1, f32, "float32")
     {"block_sums", "float32", "block_sums", POP_FUNCTION(pop_columns_block_sums), {1, 1, 1}, {1, POP_COLUMNS, 4 * POP_ROWS_CODES},
      POP_CONSISTENT},
+#endif
 };
 #endif

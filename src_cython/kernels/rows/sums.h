@@ -81,6 +81,15 @@ POP_INLINE pop_v_f pop_row_read(const pop_format *f, const void *p, int64_t i, i
 }
 POP_INLINE void pop_row_write(const pop_format *f, void *p, int64_t i, pop_v_f x, int part)
 {
+#if POP_LEVEL >= POP_LEVEL_AVX512_BF16 /* one instruction rounds what is not subnormal: of that it makes zeros */
+    if (pop_is_short_f32(f) && f->mantissa_bits == 7) {
+        __m256i codes = (__m256i)_mm512_cvtneps_pbh((__m512)x);
+        if (__builtin_expect(_mm512_fpclass_ps_mask((__m512)x, 0x20), 0)) codes = pop_v_bf16(x);
+        if (part == POP_LANES) _mm256_storeu_si256((__m256i *)((uint16_t *)p + i), codes);
+        else _mm256_mask_storeu_epi16((uint16_t *)p + i, pop_v_first(part), codes);
+        return;
+    }
+#endif
     pop_v_encode_part(f, POP_OVERFLOW_INFINITY, (char *)p + i * pop_bytes(f), x, part);
 }
 POP_INLINE pop_v_f pop_row_load(const float *p, int64_t i, int part) { return pop_row_read(&POP_F32, p, i, part); }
