@@ -263,7 +263,7 @@ static int pop_pool_code_taps_of(const pop_pool *s, pop_pool_code_taps *r)
     const int64_t span = (s->kernel - 1) * s->dilation + 1, back = (span - 1) / s->stride;
     int16_t at[POP_POOL_TAP_LIMIT][32] = {{0}};
     int taps[32] = {0};
-    r->lanes = r->taps = 0;
+    r->lanes = r->taps = 0, r->advance = 0;
     if (o->format != POP_IS_F16 && o->format != POP_IS_BF16) return 0;
     for (int i = 1; i < 4; i++)
         if (o[i].format != o->format) return 0;
@@ -345,11 +345,70 @@ POP_INLINE void pop_pool_gradient_codes(const pop_pool_unit *u, const pop_pool_c
     }
 }
 
+/* Of two taps, as rows of FP32 are: what a row of windows brings is put in order once. No element is -0 here, which stands for what
+ * nothing is equal to. */
+typedef struct pop_pool_codes_brought {
+    int64_t number;
+    __m512i most[2];
+    pop_v_f low[2], high[2];
+} pop_pool_codes_brought;
+
+POP_INLINE void pop_pool_bring_codes(const pop_pool_code_taps *r, const char *tops, const char *grads, __mmask32 there, int bf16,
+                                     int64_t number, pop_pool_codes_brought *b)
+{
+    const __m512i none = _mm512_set1_epi16(INT16_MIN), infinity = _mm512_set1_epi16(bf16 ? 0x7f80 : 0x7c00);
+    const __m512i top = pop_pool_one_zero(_mm512_maskz_loadu_epi16(there, tops)), grad = _mm512_maskz_loadu_epi16(there, grads);
+    const __mmask32 is = _mm512_mask_cmple_epi16_mask(there, _mm512_andnot_si512(none, top), infinity);
+    b->number = number;
+    for (int t = 0; t < 2; t++) {
+        const __m512i codes = _mm512_permutexvar_epi16(r->at[t], grad);
+        b->most[t] = _mm512_mask_permutexvar_epi16(none, r->there[t], r->at[t], _mm512_mask_mov_epi16(none, is, top));
+        b->low[t] = pop_pool_half_numbers(codes, 0, bf16), b->high[t] = pop_pool_half_numbers(codes, 1, bf16);
+    }
+}
+
+POP_INLINE void pop_pool_gradient_code_rows(const pop_pool_unit *u, const pop_pool_code_taps *r, int bf16)
+{
+    const pop_pool *s = u->spec;
+    const pop_pool_segment *g = u->segment;
+    const pop_pool_axis *axis = s->axes;
+    const pop_pool_operand *in = s->operands, *field = in + 1, *maxima = in + 2, *out = in + 3;
+    const int64_t *const all = axis->coordinates, step = 2 * axis->made_stride, read = 2 * axis->read_stride, rows = u->rows;
+    int64_t q = g->origin;
+    for (int64_t m = -g->shift; m < g->makes; m += r->lanes, q += r->advance) {
+        const __mmask32 there = (__mmask32)pop_pool_lanes(-q, s->read_extent - q);
+        const __mmask32 made = (__mmask32)pop_pool_lanes(-m, pop_least(r->lanes, g->makes - m));
+        const int64_t at = u->row * step + 2 * (g->made + m), *first = axis->first + u->row, *const end = first + rows;
+        const char *tops = pop_pool_base(u, maxima) + 2 * q, *grads = pop_pool_base(u, in) + 2 * q, *x = pop_pool_base(u, field) + at;
+        char *to = pop_pool_base(u, out) + at;
+        pop_pool_codes_brought kept[2];
+        kept[0].number = kept[1].number = -1;
+        for (; first < end; first++, x += step, to += step) {
+            const int64_t *near = all + first[0], count = first[1] - first[0];
+            const __m512i own = pop_pool_one_zero(_mm512_maskz_loadu_epi16(made, x));
+            pop_v_f low = pop_v_splat(0.0f), high = low;
+            for (int64_t j = 0; j < count; j++) {
+                pop_pool_codes_brought *b = kept + near[j] % 2;
+                const int64_t from = near[j] * read;
+                if (b->number != near[j]) pop_pool_bring_codes(r, tops + from, grads + from, there, bf16, near[j], b);
+                for (int t = 0; t < 2; t++) {
+                    const __mmask32 same = _mm512_cmpeq_epi16_mask(own, b->most[t]);
+                    low = (pop_v_f)_mm512_mask_add_ps(low, (__mmask16)same, low, b->low[t]);
+                    high = (pop_v_f)_mm512_mask_add_ps(high, (__mmask16)(same >> 16), high, b->high[t]);
+                }
+            }
+            const __m512i codes = _mm512_castsi256_si512(pop_pool_half_codes(low, bf16));
+            _mm512_mask_storeu_epi16(to, made, _mm512_inserti64x4(codes, pop_pool_half_codes(high, bf16), 1));
+        }
+    }
+}
+
 static int pop_pool_gradient_by_codes(const pop_pool_unit *u, const pop_pool_code_taps *r)
 {
     if (r->lanes == 0) return 0;
     const int bf16 = u->spec->operands->format == POP_IS_BF16;
-    if (r->taps == 1) pop_pool_gradient_codes(u, r, 1, bf16);
+    if (r->taps == 2 && u->spec->axis_count == 1) bf16 ? pop_pool_gradient_code_rows(u, r, 1) : pop_pool_gradient_code_rows(u, r, 0);
+    else if (r->taps == 1) pop_pool_gradient_codes(u, r, 1, bf16);
     else if (bf16) pop_pool_gradient_codes(u, r, r->taps, 1);
     else pop_pool_gradient_codes(u, r, r->taps, 0);
     return 1;
