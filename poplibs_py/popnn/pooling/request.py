@@ -203,7 +203,9 @@ def checked_places(indices: Any, shape: tuple[int, ...], elements: int) -> Array
         raise bad_type("indices", f"dtype {array.dtype}", "int64 or int32")
     if array.shape != shape:
         raise bad_argument("indices", f"shape {array.shape}", f"shape {shape}, that of `grad`")
-    if array.size and (int(array.max()) >= elements or (array.dtype.kind == "i" and int(array.min()) < -1)):
+    unsigned = array.view(array.dtype.str.replace("i", "u"))  # where -1 and what is less are the greatest: one pass
+    if array.size and int(unsigned.max()) >= elements and (
+            int(array.max()) >= elements or (array.dtype.kind == "i" and int(array.min()) < -1)):
         raise bad_argument("indices", f"places from {array.min()} to {array.max()}", f"from -1 to {elements - 1}")
     return np.ascontiguousarray(array, np.int64)
 
