@@ -208,7 +208,12 @@ def _routes(routes: Sequence[Route], libraries: Sequence[str], check: Check, suf
     for route in routes:
         if route.library in libraries:
             yield Contestant(route.library, route.method + suffix, _type_of(route.format), route.run,
-                             lambda route=route: check.judge(*route.result()), touched)
+                             partial(_judge_route, route, check), touched)
+
+
+def _judge_route(route: Route, check: Check) -> tuple[float, float]:
+    result, rounded_to = route.result()
+    return check.judge(result, rounded_to)
 
 
 def _type_of(format_name: str) -> str:
