@@ -116,14 +116,14 @@ POP_INLINE void pop_conv_sums(const pop_conv_block *b, const char *x, const char
             POP_CONV_STEP
         }
         if (b->ahead && first == 0)
-            for (int p = 0; p < positions; p++) __builtin_prefetch(from + b->at[p] + b->x_ahead, 0, 2);
+            for (int p = 0; p < positions; p++) pop_conv_ask(from, b->at[p] + b->x_ahead);
     } else if (POP_LEVEL >= POP_LEVEL_AVX2 && b->ahead && first == 0) { /* a body more, which pays where vectors are wide */
         const int64_t x_ahead = b->x_ahead, w_ahead = b->w_ahead;
         for (; x_at < end; x_at++, w_at++) {
             const char *from = x + *x_at, *by = w + *w_at;
             for (int64_t i = 0; i < steps; i++, from += x_step, by += w_step) {
-                __builtin_prefetch(from + x_ahead, 0, 2);
-                __builtin_prefetch(by + w_ahead, 0, 2);
+                pop_conv_ask(from, x_ahead);
+                pop_conv_ask(by, w_ahead);
                 POP_CONV_STEP
             }
         }
@@ -135,7 +135,7 @@ POP_INLINE void pop_conv_sums(const pop_conv_block *b, const char *x, const char
     }
     const int32_t *order = together == 1 || together == POP_CONV_LANES ? NULL : b->order;
     if (b->sums_ahead && first == 0)
-        for (int p = 0; p < positions; p++) __builtin_prefetch(to + b->to[p] + b->sums_ahead, 1, 3);
+        for (int p = 0; p < positions; p++) pop_conv_ask_to_write(to, b->to[p] + b->sums_ahead);
 #pragma GCC unroll 14
     for (int p = 0; p < positions; p++)
         pop_v_store_f((float *)(void *)(to + b->to[p]) + first, pop_conv_in_order(order, sums[p]));

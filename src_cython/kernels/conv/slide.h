@@ -8,6 +8,16 @@
 #define POP_CONV_SLIDE_H
 #include "formats/codec.h"
 
+/* Ask for what is read, or written, soon: by its number, since it may be beyond the array. */
+POP_INLINE void pop_conv_ask(const char *at, int64_t ahead)
+{
+    __builtin_prefetch((const void *)((uintptr_t)at + (uintptr_t)ahead), 0, 2);
+}
+POP_INLINE void pop_conv_ask_to_write(const char *at, int64_t ahead)
+{
+    __builtin_prefetch((const void *)((uintptr_t)at + (uintptr_t)ahead), 1, 3);
+}
+
 enum { POP_SLIDE_ROWS = POP_LANES == 16 ? 2 : 1 };
 
 /* A row of x as a tile meets it: column j of the tile is at `at` + j * col, if it is in [low, high). */
@@ -21,7 +31,7 @@ POP_INLINE pop_v_f pop_slide_read(const pop_format *f, const pop_slide_line *lin
     static const char zeros[64];
     if (inside) return pop_v_decode(f, line->at + j * line->col);
     const uintptr_t in = -(uintptr_t)((uint64_t)(j - line->low) < (uint64_t)(line->high - line->low));
-    const uintptr_t at = (uintptr_t)(line->at + j * line->col), none = (uintptr_t)zeros;
+    const uintptr_t at = (uintptr_t)line->at + (uintptr_t)(j * line->col), none = (uintptr_t)zeros;
     return pop_v_decode(f, (const void *)(none + ((at - none) & in)));
 }
 
@@ -82,10 +92,10 @@ POP_INLINE void pop_slide_ahead(const pop_conv_slide *b, const char *x, const ch
     for (int64_t i = reach - rows * b->row_step; i < reach; i++)
 #pragma GCC unroll 7
         for (int c = 0; c < cols; c++)
-            for (int s = 0; s < step; s++) __builtin_prefetch(x + i * b->x_row + (c * step + s) * b->x_col + b->x_ahead, 0, 2);
+            for (int s = 0; s < step; s++) pop_conv_ask(x, i * b->x_row + (c * step + s) * b->x_col + b->x_ahead);
     for (int r = 0; b->sums_ahead && r < rows; r++)
 #pragma GCC unroll 7
-        for (int c = 0; c < cols; c++) __builtin_prefetch(to + r * b->sums_row + c * b->sums_col + b->sums_ahead, 1, 3);
+        for (int c = 0; c < cols; c++) pop_conv_ask_to_write(to, r * b->sums_row + c * b->sums_col + b->sums_ahead);
 }
 
 /* A tile of one block: POP_LANES channels from number `lane` on. */

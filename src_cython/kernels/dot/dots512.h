@@ -28,7 +28,7 @@ POP_INLINE void POP_NAME(pop_dots_step)(const int rows, const int cols, const in
         for (int u = 0; u < run; u++) {
             const char *from = a + r * t->a_row + 16 * POP_A_CELL * u;
             __m512 some = POP_LOAD_A(mask, from);
-            if (run == 8 && u * POP_A_CELL % 4 == 0) _mm_prefetch(from + POP_AHEAD, _MM_HINT_T0);
+            if (run == 8 && u * POP_A_CELL % 4 == 0) _mm_prefetch((const void *)((uintptr_t)from + POP_AHEAD), _MM_HINT_T0);
 #pragma GCC unroll 4
             for (int q = 0; q < cols; q++) sum[r][q][u] = POP_STEP(sum[r][q][u], some, line[q][u]);
         }

@@ -40,7 +40,8 @@ POP_INLINE void pop_ask_for(const char *row, int64_t bytes, int64_t ahead)
         if (bytes > 64) __builtin_prefetch(row + 64, 0, 2);
         if (((uintptr_t)row + (uintptr_t)bytes) % 64) __builtin_prefetch(end - 1, 0, 2);
     } else if (bytes % 256) {
-        for (row -= (uintptr_t)row % 64; row < end; row += 64) __builtin_prefetch(row, 0, 2);
+        for (uintptr_t line = (uintptr_t)row & ~(uintptr_t)63; line < (uintptr_t)end; line += 64)
+            __builtin_prefetch((const void *)line, 0, 2);
     } else {
         for (; row < end; row += 256) /* by fours, and the last line besides: of a loop by one the end is often guessed wrongly */
             for (int k = 0; k < 256; k += 64) __builtin_prefetch(row + k, 0, 2);
