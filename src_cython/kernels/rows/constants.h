@@ -8,6 +8,6 @@ enum {
     POP_FOUR = 4,
     POP_ROWS_MOST = 8,     /* that may be done at once: of up to POP_ROWS_EIGHTS elements, else four */
     POP_ROWS_EIGHTS = 256,
-    POP_ROWS_SHORT = 1024  /* elements of rows of which functions with several passes take several: they stay in the first cache */
+    POP_ROWS_SHORT = 1024  /* elements of rows of which several passes take several: they stay in the first cache */
 };
 #endif
