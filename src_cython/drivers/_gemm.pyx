@@ -62,8 +62,14 @@ cdef extern from *:
         int64_t bytes
     void pop_taps_multiply(pop_taps *w, int64_t position, int64_t n, float *c) nogil
     int64_t pop_taps_decode(pop_taps *w, const pop_taps_source *s, int64_t position, int64_t n, pop_field *g) nogil
+    ctypedef struct pop_field_panels:
+        pop_dot_decode decode
+        const pop_format *format
+        int64_t cols, bytes
+    int pop_field_in_runs(const pop_field *field, int64_t item) nogil
     void pop_field_block(const pop_field *field, const char *base, int64_t item, bint lines_are_positions, int64_t line,
-                         int64_t lines, int64_t first, int64_t n, char *to, int64_t pitch) nogil
+                         int64_t lines, int64_t first, int64_t n, char *to, int64_t pitch,
+                         const pop_field_panels *panels) nogil
     int64_t pop_field_out(const pop_field *field, int64_t position, int64_t *run) nogil
     int pop_field_finite(const pop_field *field, const pop_format *format, int64_t item, const char *base) nogil
 

@@ -97,6 +97,13 @@ POP_INLINE void pop_field_limit(int64_t first, int64_t step, int64_t end, int64_
     *to = high > low ? high : low;
 }
 
+/* Where lines go that are decoded to FP32 on the way: panels of so many columns each, so many bytes apart. */
+typedef struct pop_field_panels {
+    void (*decode)(const pop_format *format, const void *from, void *to, void *low, int64_t n);
+    const pop_format *format;
+    int64_t cols, bytes;
+} pop_field_panels;
+
 /* Lines of a part of a field's matrix: columns that are one step apart, over one dimension's coordinates or over those of two,
  * rows of `width` columns each. In it columns [low, high) of rows [first_row, end_row) have elements. */
 typedef struct pop_field_part {
@@ -107,6 +114,8 @@ typedef struct pop_field_part {
     int64_t pitch, to_step; /* bytes from a line to the next, along a line, where they go */
     int64_t width, origin; /* the first column is number `origin` of its row */
     int64_t low, high, first_row, end_row;
+    const pop_field_panels *panels; /* or NULL: codes stay what they are */
+    int64_t column;                 /* of the panels, the part's first */
 } pop_field_part;
 
 typedef uint8_t __attribute__((may_alias)) pop_field_1;
@@ -165,9 +174,22 @@ POP_INLINE void pop_field_move(char *to, const char *from, int64_t bytes)
     memcpy(to + bytes - 16, x[3], 16);
 }
 
+/* Where column x of a line of panels goes, and how many of those up to `end` are in that panel. */
+POP_INLINE char *pop_field_in_panels(const pop_field_part *p, char *line, int64_t x, int64_t end, int64_t *count)
+{
+    const int64_t cols = p->panels->cols, panel = (p->column + x) / cols, at = p->column + x - panel * cols;
+    *count = pop_field_smaller(end - x, cols - at);
+    return line + panel * p->panels->bytes + 4 * at;
+}
+
 /* Columns [first, end) of a line. */
 POP_INLINE void pop_field_clear(const pop_field_part *p, char *line, int64_t first, int64_t end)
 {
+    for (int64_t x = first, count; p->panels && x < end; x += count) {
+        char *to = pop_field_in_panels(p, line, x, end, &count);
+        memset(to, 0, (size_t)(4 * count));
+    }
+    if (p->panels) return;
     if (p->to_step == p->item && end - first > 1) memset(line + first * p->item, 0, (size_t)((end - first) * p->item));
     else
         for (int64_t x = first; x < end; x++) memset(line + x * p->to_step, 0, (size_t)p->item);
@@ -178,9 +200,15 @@ POP_INLINE void pop_field_zero(const pop_field_part *p, int64_t first, int64_t e
     for (int64_t j = first; j < end; j++) pop_field_clear(p, p->to + j * p->pitch, 0, p->n);
 }
 
-/* n elements to where they go. */
-POP_INLINE void pop_field_take(const pop_field_part *p, char *to, const char *from, int64_t n)
+/* n elements to where they go in a line, from column x on. */
+POP_INLINE void pop_field_take(const pop_field_part *p, char *line, int64_t x, const char *from, int64_t n)
 {
+    char *to = line + x * p->to_step;
+    for (int64_t end = x + n, count; p->panels && x < end; x += count, from += count * p->step) {
+        to = pop_field_in_panels(p, line, x, end, &count);
+        p->panels->decode(p->panels->format, from, to, NULL, count);
+    }
+    if (p->panels) return;
     if (p->to_step != p->item) pop_scatter(p->item, from, p->step, to, p->to_step, n);
     else if (p->step == p->item) pop_field_move(to, from, n * p->item);
     else if (p->step == 2 * p->item) POP_FIELD_DO(halve, p->item, (const void *)from, (void *)to, n);
@@ -211,7 +239,7 @@ static void pop_field_rows(const pop_field_part *p, int64_t first, int64_t end)
             }
             if (low > c) pop_field_clear(p, line, x, x + low - c);
             pop_field_ahead(p, source + low * p->step, stop - low);
-            pop_field_take(p, line + (x + low - c) * p->to_step, source + low * p->step, stop - low);
+            pop_field_take(p, line, x + low - c, source + low * p->step, stop - low);
             if (x + stop - c < next) pop_field_clear(p, line, x + stop - c, next);
         }
     }
@@ -243,7 +271,7 @@ POP_INLINE void pop_field_copy(const pop_field_part *p, int64_t first, int64_t e
         const char *source = p->from + j * p->line_step + from * p->step;
         if (from) pop_field_clear(p, line, 0, from);
         pop_field_ahead(p, source, to - from);
-        pop_field_take(p, line + from * p->to_step, source, to - from);
+        pop_field_take(p, line, from, source, to - from);
         if (to < p->n) pop_field_clear(p, line, to, p->n);
         for (int64_t r = gap; r < gap_end; r++) {
             const int64_t x = r * p->width + p->high - p->origin, next = (r + 1) * p->width + p->low - p->origin;
@@ -381,13 +409,13 @@ POP_INLINE int64_t pop_field_run(const pop_field *f, const pop_field_side *s, in
 /* Lines that differ in one coordinate: all columns of them, which go `to_step` bytes apart. */
 static void pop_field_columns(const pop_field *f, const char *base, int64_t item, const pop_field_side *l, int64_t across,
                               int64_t lines, const pop_field_side *start, int64_t n, char *to, int64_t pitch,
-                              int64_t to_step)
+                              int64_t to_step, const pop_field_panels *panels)
 {
     pop_field_side s = *start;
     for (int64_t done = 0, run, along, outer; done < n; done += run) {
         run = pop_field_run(f, &s, n - done, &along, &outer);
-        pop_field_part part = {.from = base, .item = item, .lines = lines, .n = run, .to = to + done * to_step,
-                               .pitch = pitch, .to_step = to_step};
+        pop_field_part part = {.from = base, .item = item, .lines = lines, .n = run, .to = panels ? to : to + done * to_step,
+                               .pitch = pitch, .to_step = to_step, .panels = panels, .column = done};
         if (outer >= 0 && (across == along || across == outer)) { /* each meets columns of its own */
             pop_field_side one = *l;
             for (int64_t j = 0; j < lines; j++, one.at[across]++) {
@@ -435,7 +463,7 @@ static void pop_field_woven(const pop_field *f, const char *base, int64_t item, 
             rows = pop_field_smaller(lines - j, POP_FIELD_WOVEN / (some * item));
             for (int64_t c = 0; c < few; c++)
                 pop_field_columns(f, base + c * f->channel, item, &side, across, rows, one, some / few,
-                                  room + some / few * c * item, some * item, item);
+                                  room + some / few * c * item, some * item, item, NULL);
             for (int64_t r = 0; r < rows; r++)
                 pop_field_weave(item, few, some / few, room + r * some * item, spare, to + (j + r) * pitch + done * item);
             *(across < 0 ? &side.in : &side.at[across]) += rows;
@@ -446,13 +474,14 @@ static void pop_field_woven(const pop_field *f, const char *base, int64_t item, 
 
 /* The same, side by side. Few channels that lie apart are taken one after another, where their elements are longer runs. */
 static void pop_field_lines(const pop_field *f, const char *base, int64_t item, const pop_field_side *l, int64_t across,
-                            int64_t lines, const pop_field_side *start, int64_t n, char *to, int64_t pitch)
+                            int64_t lines, const pop_field_side *start, int64_t n, char *to, int64_t pitch,
+                            const pop_field_panels *panels)
 {
     const int64_t few = start->inner, d = start->rank - 1;
     const int woven = !(few & (few - 1));
     if (!start->taps || few == 1 || few > 8 || start->stride == item || start->in || n % few || d < 0 ||
         f->dims[d].taps < (woven ? 2 : 2 * few)) {
-        pop_field_columns(f, base, item, l, across, lines, start, n, to, pitch, item);
+        pop_field_columns(f, base, item, l, across, lines, start, n, to, pitch, item, panels);
         return;
     }
     pop_field_side one = *start;
@@ -463,7 +492,8 @@ static void pop_field_lines(const pop_field *f, const char *base, int64_t item, 
         return;
     }
     for (int64_t c = 0; c < few; c++)
-        pop_field_columns(f, base + c * start->stride, item, l, across, lines, &one, n / few, to + c * item, pitch, few * item);
+        pop_field_columns(f, base + c * start->stride, item, l, across, lines, &one, n / few, to + c * item, pitch, few * item,
+                          NULL);
 }
 
 /* Numbers of a side after which the coordinate of its first dimension changes, where that lies alone and the last one is
@@ -480,10 +510,20 @@ static int64_t pop_field_turn(const pop_field *f, const pop_field_side *l, int64
     return size;
 }
 
+/* Whether positions lie in runs that are worth decoding where they lie: none is gathered first. */
+static int pop_field_in_runs(const pop_field *f, int64_t item)
+{
+    const pop_field_dim *last = &f->dims[f->rank - 1];
+    for (int64_t d = 0; d < f->rank; d++)
+        if (f->dims[d].dilation != 1) return 0;
+    return last->positions >= 32 && last->step * last->stride == item;
+}
+
 /* Copies `lines` lines from `line` on, of each `n` numbers from `first` on, to lines `pitch` bytes apart; zeros where there is
- * no element. Lines are positions, or numbers of the depth. */
+ * no element. Lines are positions, or numbers of the depth; these may go to panels, where `pop_field_in_runs` says so. */
 static void pop_field_block(const pop_field *f, const char *base, int64_t item, int lines_are_positions, int64_t line,
-                            int64_t lines, int64_t first, int64_t n, char *to, int64_t pitch)
+                            int64_t lines, int64_t first, int64_t n, char *to, int64_t pitch,
+                            const pop_field_panels *panels)
 {
     pop_field_side l, s;
     int dilated = 0;
@@ -502,7 +542,7 @@ static void pop_field_block(const pop_field *f, const char *base, int64_t item, 
     for (int64_t done = 0, count; done < lines; done += count, to += count * pitch) {
         if (done == head) { /* every `turn`-th line */
             for (int64_t t = 0; t < turn; t++) {
-                pop_field_lines(f, base, item, &l, across, turns, &s, n, to + t * pitch, turn * pitch);
+                pop_field_lines(f, base, item, &l, across, turns, &s, n, to + t * pitch, turn * pitch, panels);
                 const int64_t at = l.at[across];
                 pop_field_advance(&l, f, 1);
                 if (t + 1 < turn) l.at[across] = at;
@@ -514,7 +554,7 @@ static void pop_field_block(const pop_field *f, const char *base, int64_t item, 
         const int64_t end = done < head ? head : lines;
         count = pop_field_smaller(end - done, l.inner > 1 || !l.rank ? l.inner - l.in
                                               : pop_field_extent(f, l.taps, l.rank - 1) - l.at[l.rank - 1]);
-        pop_field_lines(f, base, item, &l, l.inner > 1 ? -1 : l.rank - 1, count, &s, n, to, pitch);
+        pop_field_lines(f, base, item, &l, l.inner > 1 ? -1 : l.rank - 1, count, &s, n, to, pitch, panels);
         pop_field_advance(&l, f, count);
     }
 }

@@ -47,8 +47,8 @@ cdef inline int64_t whole_depth(const pop_field *f, int64_t depth, int64_t *n) n
 
 
 cdef inline void gather(const Source *s, int64_t line, int64_t lines, int64_t step, int64_t n, char *to,
-                        int64_t pitch) noexcept nogil:
-    """Copy n elements of each line of a field's matrix, zeros where it has none."""
+                        int64_t pitch, const pop_field_panels *panels=NULL) noexcept nogil:
+    """Copy n elements of each line of a field's matrix, zeros where it has none; lines of the depth go to panels if there are any."""
     cdef const pop_field *f = s.field
     cdef int64_t item = s.side.item, total = n if s.lines_are_positions else lines, part = total, at
     line, step = s.first_line + line, s.first_step + step
@@ -56,12 +56,12 @@ cdef inline void gather(const Source *s, int64_t line, int64_t lines, int64_t st
         part = total
         if s.lines_are_positions:
             at = whole_depth(f, step, &part)
-            pop_field_block(f, s.base, item, True, line, lines, at, part, to, pitch)
+            pop_field_block(f, s.base, item, True, line, lines, at, part, to, pitch, NULL)
             to += part * item
             step += part
         else:
             at = whole_depth(f, line, &part)
-            pop_field_block(f, s.base, item, False, at, part, step, n, to, pitch)
+            pop_field_block(f, s.base, item, False, at, part, step, n, to, pitch, panels)
             to += part * pitch
             line += part
         total -= part
@@ -79,6 +79,18 @@ cdef inline void decode_line(const Source *s, int64_t line, int64_t step, int64_
         decode_scaled(s, line, step, n, source, to, low, element)
     else:
         (<pop_dot_decode>d.decode)(<const pop_format *>d.format, source, to, low, n)
+
+
+cdef bint to_panels(const Source *s, int64_t line, int64_t lines, int64_t step, int64_t n, char *to, int64_t cols,
+                    int64_t pitch, int64_t bytes) noexcept nogil:
+    """Decode n elements of lines of the depth to FP32 where they lie, if they are long runs there; say whether they were."""
+    cdef pop_field_panels panels
+    if s.lines_are_positions or s.side.copied or not pop_field_in_runs(s.field, s.side.item):
+        return False
+    panels.decode, panels.format = <pop_dot_decode>s.side.decode, <const pop_format *>s.side.format
+    panels.cols, panels.bytes = cols, bytes
+    gather(s, line, lines, step, n, to, pitch, &panels)
+    return True
 
 
 cdef inline int64_t lines_in_turn(const Source *s) noexcept nogil:
@@ -159,7 +171,8 @@ cdef void pack_lines(const Spec *p, const Source *s, int64_t k, int64_t depth, i
     cdef char *second
     cdef const char *gathered = stage + s.side.gather_at
     if p.elements == 1 and s.field != NULL:
-        decode_field(s, k, depth, step, width, to, NULL, pitch, stage)
+        if not to_panels(s, k, depth, step, width, to, width, pitch, 0):
+            decode_field(s, k, depth, step, width, to, NULL, pitch, stage)
         return
     if p.elements == 1:
         for i in range(depth):
@@ -224,6 +237,8 @@ cdef void pack_wide(const Spec *p, const Source *s, int64_t col, int64_t cols, i
     cdef const Side *d = s.side
     cdef int64_t i, j, r, some, length = rounded(cols * d.item, 64)
     cdef char *line
+    if to_panels(s, k, depth, col, cols, to, p.cols_at_once, 4 * p.cols_at_once, 4 * depth * p.cols_at_once):
+        return
     for i from 0 <= i < depth by lines:
         some = smaller(lines, depth - i)
         gather(s, k + i, some, col, cols, stage + d.gather_at, length)
