@@ -62,7 +62,6 @@ class _Spread:
                 extent *= axes.pop()[0]
             axes.append((extent, stride))
         self.axes, self.itemsize = axes, itemsize
-        self.period = prod(extent for extent, _ in axes[1:])
         self.mapping = linear_mapping(target, prod(own), itemsize)
         self.edges = self.mapping.edges()
 
@@ -75,6 +74,23 @@ class _Spread:
             if stride:
                 found += index * stride
         return found
+
+    def place(self, begin: int, elements: int) -> int:
+        """Return a number that is the same only for tiles of so many elements that meet equal ones at equal places.
+
+        It is where a tile begins in a block of inner axes: the least of which it meets no two alike, or all that comes
+        again. Of a block that meets one element its end alone counts, of one that meets each once nothing does.
+        """
+        *outer, (block, stride) = self.axes
+        alone = True
+        while outer and not (outer[-1][1] and (len(outer) == 1 or elements <= (outer[-1][0] - 1) * block)):
+            if len(outer) == 1:  # the same block, again and again
+                return 0 if alone and stride else begin % block
+            block, alone = block * outer.pop()[0], False
+        at = begin % block
+        if not alone:
+            return at
+        return 0 if stride else max(at, block - elements)
 
     def own(self, tile: int) -> tuple[int, int]:
         """The elements that lie on a tile."""
@@ -161,7 +177,7 @@ def _work(target: Target, op: str, data_type: str, mapping: LinearMapping, sprea
     work = []
     for tile in range(mapping.tiles):
         begin, end = edges[tile], edges[tile + 1]
-        key = (end - begin, *(begin % s.period for s in spreads if s is not None))
+        key = (end - begin, *(s.place(begin, end - begin) for s in spreads if s is not None))
         near = [s is not None and tile < s.mapping.tiles for s in spreads]
         found, reads = known.get(key), None
         if found is None or any(near):
