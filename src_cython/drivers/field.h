@@ -386,8 +386,10 @@ static void pop_field_rectangle(const pop_field *f, pop_field_part *p, const pop
     else pop_field_shifted(f, p, l, s, along, first, end);
 }
 
-/* How many of n columns from here on are one part, and their dimensions. */
-POP_INLINE int64_t pop_field_run(const pop_field *f, const pop_field_side *s, int64_t n, int64_t *along, int64_t *outer)
+/* How many of n columns from here on are one part, and their dimensions: rows apart where lines differ in neither of these,
+ * which is `across`. */
+POP_INLINE int64_t pop_field_run(const pop_field *f, const pop_field_side *s, int64_t across, int64_t n, int64_t *along,
+                                 int64_t *outer)
 {
     const int64_t d = s->rank - 1, one = s->inner - s->in;
     *along = *outer = -1;
@@ -400,6 +402,8 @@ POP_INLINE int64_t pop_field_run(const pop_field *f, const pop_field_side *s, in
     if (n <= width - before) return n;
     for (int64_t e = d - 1; e >= 0; e--) {
         if (pop_field_extent(f, s->taps, e) == 1) continue;
+        dim = &f->dims[e];
+        if ((across == d || across == e) && (s->taps ? dim->tap_step : dim->step) * dim->stride != width * apart) break;
         *outer = e;
         return pop_field_smaller(n, (pop_field_extent(f, s->taps, e) - s->at[e]) * width - before);
     }
@@ -413,7 +417,7 @@ static void pop_field_columns(const pop_field *f, const char *base, int64_t item
 {
     pop_field_side s = *start;
     for (int64_t done = 0, run, along, outer; done < n; done += run) {
-        run = pop_field_run(f, &s, n - done, &along, &outer);
+        run = pop_field_run(f, &s, across, n - done, &along, &outer);
         pop_field_part part = {.from = base, .item = item, .lines = lines, .n = run, .to = panels ? to : to + done * to_step,
                                .pitch = pitch, .to_step = to_step, .panels = panels, .column = done};
         if (outer >= 0 && (across == along || across == outer)) { /* each meets columns of its own */
