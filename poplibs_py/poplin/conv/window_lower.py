@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...formats import Array
+from ...formats import FP32, Array
 from ...kernels import select
 from ...program import Segment, spread
 from ..gemm.lower import fill_decoding, fill_finish
@@ -68,6 +68,7 @@ def _spec(plan: WindowPlan) -> Array:
 def _side(record: Any, layout: FieldLayout, plan: WindowPlan, part: str, padded: int, pitch: int) -> None:
     """Fill in an operand; an item says how many channels it has of it."""
     fill_decoding(record, layout.format, layout.scale, plan.compute_format, layout.scale != 0)
+    record["joined"], record["cell"] = 1, FP32.itemsize
     record["inner_step"], record["padded"] = layout.row, padded
     record["in_line"] = layout.row == layout.format.itemsize
     record["at"], record["pitch"] = plan.offset(part), pitch

@@ -58,6 +58,7 @@ def _spec(s: Any, plan: Winograd, call: ConvCall) -> None:
     conv["transpose"], conv["together"] = select("dot", "transpose", "cells").kernel.address, 1
     side = conv["x"]
     fill_decoding(side, FP32, 0, FP32, False)
+    side["joined"], side["cell"] = 1, FP32.itemsize
     side["inner_step"], side["inner"], side["padded"] = x.channel, product.k, plan.channels
     side["in_line"], side["pitch"] = x.channel == FP32.itemsize, plan.pitch
     conv["rank"], conv["x_image"], conv["out_image"] = 2, x.row, out.row
