@@ -14,7 +14,7 @@
 #include "records/structs.h"
 
 enum { POP_CONV_DEPTH_IN_LINE = 1, POP_CONV_LANES_IN_LINE = 2 }; /* of w_lines */
-enum { POP_CONV_AT_ONCE = 14, POP_CONV_WIDE = 16, POP_CONV_LINE = 64, POP_CONV_DIMS = 9 };
+enum { POP_CONV_AT_ONCE = 14, POP_CONV_DOTS_AT_ONCE = 8, POP_CONV_WIDE = 16, POP_CONV_LINE = 64, POP_CONV_DIMS = 9 };
 
 typedef void (*pop_conv_decode)(const pop_format *format, const void *from, void *to, void *low, int64_t n);
 typedef void (*pop_conv_turn)(const char *from, int64_t line, int64_t lines, int64_t cells, char *to, int64_t cell);
@@ -205,95 +205,7 @@ static void pop_conv_take_x(pop_conv_walk *w, const char *image)
         pop_conv_join_lines(w->extent, p->rank, p->x.pitch, 1, p->dims[p->rank - 1].tap_step, w->tile->scratch + p->x.at);
 }
 
-POP_INLINE void pop_conv_gather_of(int64_t item, const char *from, const int64_t *taps, int64_t inner, int64_t step,
-                                   int64_t first, int64_t n, char *codes)
-{
-    int64_t tap = first / inner, channel = first % inner;
-    for (int64_t i = 0; i < n; i++) {
-        memcpy(codes + i * item, from + taps[tap] + channel * step, (size_t)item);
-        if (++channel == inner) channel = 0, tap++;
-    }
-}
-
-/* Numbers [first, first + n) of an output channel's depth, (taps, input channels); `taps` are bytes to each tap. */
-static void pop_conv_gather(const pop_conv_spec *p, const char *from, const int64_t *taps, int64_t first, int64_t n,
-                            char *codes)
-{
-    const int64_t inner = p->x.inner << p->pairs;
-    if (p->w.item == 4) pop_conv_gather_of(4, from, taps, inner, p->w_inner, first, n, codes);
-    else if (p->w.item == 2) pop_conv_gather_of(2, from, taps, inner, p->w_inner, first, n, codes);
-    else pop_conv_gather_of(1, from, taps, inner, p->w_inner, first, n, codes);
-}
-
-/* The weights of `depth` numbers, 16 each, to words of two BF16 numbers, of which they are both: numbers i and i + `apart`
- * of each 2 * apart, or i and zeros where those are `rows` * apart and end; returns the words' end. */
-static char *pop_conv_pair(char *panel, int64_t depth, int64_t apart, int64_t rows)
-{
-    char *to = panel;
-    for (int64_t first = 0; first < depth; first += rows * apart)
-        for (int64_t row = 0; row < rows; row += 2)
-            for (int64_t i = 0; i < apart; i++, to += 64) {
-                const char *from = panel + 64 * (first + row * apart + i);
-                uint32_t words[2][POP_CONV_WIDE] = {{0}};
-                memcpy(words[0], from, 64);
-                if (row + 1 < rows) memcpy(words[1], from + 64 * apart, 64);
-                for (int64_t lane = 0; lane < POP_CONV_WIDE; lane++)
-                    words[0][lane] = words[0][lane] >> 16 | (words[1][lane] & 0xffff0000u);
-                memcpy(to, words, 64);
-            }
-    return to;
-}
-
-/* The panels of the item's blocks: for each vector of each block, 16 weights for every number of the depth. */
-static void pop_conv_pack(const pop_conv_walk *w)
-{
-    const pop_conv_spec *p = w->p;
-    const int64_t inner = p->x.inner << p->pairs, depth = p->taps * inner, wide = POP_CONV_WIDE / p->together;
-    const char *from = w->tile->operands[1] + w->item->w;
-    char *to = w->tile->scratch + p->w.at, *room = w->tile->scratch + p->room_at;
-    int64_t *taps = (int64_t *)(void *)(w->tile->scratch + p->tables_at);
-    int64_t zero[POP_CONV_DIMS] = {0}, at[POP_CONV_DIMS] = {0}, extent[POP_CONV_DIMS];
-    for (int64_t d = 0; d < p->rank; d++) extent[d] = p->dims[d].taps;
-    for (int64_t tap = 0; tap < p->taps; tap++) {
-        taps[tap] = 0;
-        for (int64_t d = 0; d < p->rank; d++) taps[tap] += at[d] * p->dims[d].w;
-        pop_conv_next(at, zero, extent, p->rank);
-    }
-    for (int64_t k = 0; k < w->item->blocks * p->vectors; k++) {
-        const int64_t group = k / p->vectors * p->together, channel = k % p->vectors * wide;
-        if (p->w_lines == POP_CONV_LANES_IN_LINE) {
-            const char *first = from + group * p->w.group + channel * p->w_lane;
-            const int64_t left = p->together == 1 ? p->channels - channel : w->groups - group;
-            const int64_t lanes = pop_conv_least(POP_CONV_WIDE, left);
-            for (int64_t tap = 0; tap < p->taps; tap++)
-                for (int64_t i = 0; i < inner; i++) {
-                    char *row = to + 64 * (tap * inner + i);
-                    if (lanes < POP_CONV_WIDE) memset(row, 0, 64);
-                    POP_CALL(pop_conv_decode, p->w.decode)((const pop_format *)(uintptr_t)p->w.format,
-                                                           first + taps[tap] + i * p->w_inner, row, NULL, lanes);
-                }
-        }
-        for (int64_t i = 0; p->w_lines != POP_CONV_LANES_IN_LINE && i < depth; i += POP_CONV_LINE) {
-            const int64_t part = pop_conv_least(depth - i, POP_CONV_LINE);
-            for (int64_t lane = 0; lane < POP_CONV_WIDE; lane++) {
-                const int64_t g = group + lane % p->together, c = channel + lane / p->together;
-                char *row = room + lane * 4 * POP_CONV_LINE, *codes = room + 4 * POP_CONV_WIDE * POP_CONV_LINE;
-                const char *line = from + g * p->w.group + c * p->w_lane;
-                if (g >= w->groups || c >= p->channels) {
-                    memset(row, 0, (size_t)(4 * part));
-                    continue;
-                }
-                if (p->w_lines == POP_CONV_DEPTH_IN_LINE) line += i * p->w.item;
-                else pop_conv_gather(p, line, taps, i, part, codes), line = codes;
-                POP_CALL(pop_conv_decode, p->w.decode)((const pop_format *)(uintptr_t)p->w.format, line, row, NULL, part);
-            }
-            POP_CALL(pop_conv_turn, p->transpose)(room, 4 * POP_CONV_LINE, POP_CONV_WIDE, part, to + 64 * i, 64);
-        }
-        if (p->pairs) to = pop_conv_pair(to, depth, 1, 2);
-        else if (p->row_pairs) to = pop_conv_pair(to, depth, p->dims[p->rank - 1].taps, p->dims[p->rank - 2].taps);
-        else to += 64 * depth;
-    }
-}
+#include "drivers/conv_pack.h"
 
 #include "drivers/conv_emit.h"
 
@@ -301,15 +213,21 @@ static void pop_conv_pack(const pop_conv_walk *w)
 POP_INLINE void pop_conv_places(const pop_conv_walk *w, int64_t *at, int64_t n, int64_t *x, int64_t *out)
 {
     const pop_conv_spec *p = w->p;
-    for (int64_t i = 0; i < n; i++) {
+    const int64_t last = p->rank - 1, none[1] = {0}, *first = p->rank ? w->box->first : none;
+    const int64_t step = p->rank ? p->dims[last].step * w->stride[last] : 0, out_step = p->rank ? p->dims[last].out : 0;
+    for (int64_t i = 0, run; i < n; i += run) {
         int64_t from = 0, to = 0;
         for (int64_t d = 0; d < p->rank; d++) {
             const pop_conv_dim *dim = &p->dims[d];
             from += (dim->first + at[d] * dim->step - w->low[d]) * w->stride[d];
             to += at[d] * dim->out;
         }
-        x[i] = from;
-        out[i] = to;
+        run = p->rank ? pop_conv_least(n - i, first[last] + w->box->count[last] - at[last]) : 1;
+        for (int64_t k = 0; k < run; k++) {
+            x[i + k] = from + k * step;
+            out[i + k] = to + k * out_step;
+        }
+        if (p->rank) at[last] += run - 1;
         pop_conv_next(at, w->box->first, w->box->count, p->rank);
     }
 }
@@ -320,7 +238,8 @@ static void pop_conv_multiply(pop_conv_walk *w, int across, int64_t n, const int
                               const char *weights, int64_t w_vector, int64_t sums_vector)
 {
     pop_conv_block *b = &w->block;
-    const int64_t parts = (n + POP_CONV_AT_ONCE - 1) / POP_CONV_AT_ONCE, vectors = w->p->vectors, blocks = w->item->blocks;
+    const int64_t at_once = w->p->dots ? POP_CONV_DOTS_AT_ONCE : POP_CONV_AT_ONCE;
+    const int64_t parts = (n + at_once - 1) / at_once, vectors = w->p->vectors, blocks = w->item->blocks;
     b->blocks = across ? blocks : 1;
     for (int64_t k = 0; k < blocks; k += b->blocks)
         for (int64_t part = 0; part < parts; part++) {
@@ -349,6 +268,11 @@ static void pop_conv_runs(pop_conv_walk *w, int64_t *x_at, int64_t *w_at)
     b->steps = p->x.inner;
     b->x_step = w->box->in_place ? p->x.inner_step : 4 * p->together;
     b->w_step = 64;
+    if (p->dots) {
+        b->steps = p->x.inner * p->x.cell / 64;
+        b->x_step = 64;
+        b->w_step = 64 * p->channels;
+    }
     for (int64_t d = 0; d < p->rank; d++) taps[d] = p->dims[d].taps;
     const int64_t last = p->rank - 1;
     if (last >= 0 && p->dims[last].tap_step * w->stride[last] == b->steps * b->x_step) b->steps *= taps[last], taps[last] = 1;
@@ -357,7 +281,7 @@ static void pop_conv_runs(pop_conv_walk *w, int64_t *x_at, int64_t *w_at)
     for (int64_t n = 0; n < b->runs; n++) {
         x_at[n] = 0;
         for (int64_t d = 0; d < p->rank; d++) x_at[n] += at[d] * p->dims[d].tap_step * w->stride[d];
-        w_at[n] = n * 64 * b->steps;
+        w_at[n] = n * b->w_step * b->steps;
         pop_conv_next(at, zero, taps, p->rank);
     }
 }
@@ -373,7 +297,8 @@ static void pop_conv_positions(pop_conv_walk *w, int64_t image)
     int64_t *x_at = row + p->capacity, *w_at = x_at + p->taps, at[POP_CONV_DIMS], left = 1;
     char *out = w->tile->operands[2] + w->item->out + image * p->out_image, *sums = w->tile->scratch + p->sums_at;
     const char *weights = w->tile->scratch + p->w.at;
-    const int64_t depth = 64 * p->taps * p->x.inner, lanes = w->item->blocks * p->vectors;
+    const int64_t number = p->dots ? p->x.cell * p->channels : 64; /* bytes of its weights */
+    const int64_t depth = number * p->taps * p->x.inner, lanes = w->item->blocks * p->vectors;
     if (!w->box->empty && p->taps) pop_conv_take_x(w, w->tile->operands[0] + w->item->x + image * p->x_image);
     if (p->slide) {
         pop_conv_slide_box(w, out);
@@ -524,14 +449,15 @@ static void pop_conv_vertex(const void *given, const pop_tile *tile)
     memset(&w, 0, sizeof w);
     w.p = p, w.item = item, w.tile = tile;
     w.groups = pop_conv_least(p->groups - item->first_block * p->together, item->blocks * p->together);
-    w.block.together = p->together;
+    w.block.together = p->together, w.block.channels = p->channels;
     w.block.order = (const int32_t *)(uintptr_t)p->order;
     if (p->bias_decode) pop_conv_take_bias(&w);
     if (p->over_taps) {
         pop_conv_over_taps(&w);
         return;
     }
-    pop_conv_pack(&w);
+    if (p->dots) pop_conv_pack_dots(&w);
+    else pop_conv_pack(&w);
     for (int64_t i = item->first; i < item->first + item->count; i++) {
         w.box = (const pop_conv_box *)(uintptr_t)p->box + i % p->boxes;
         pop_conv_positions(&w, i / p->boxes);

@@ -10,7 +10,7 @@ depend on threads, nor on instruction sets but where pairs are multiplied.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -23,7 +23,8 @@ from ..gemm.field import FieldDim
 from ..gemm.model import rounded, threads_of
 from ..gemm.options import GemmOptions
 from ..gemm.plan import Epilogue
-from ..gemm.search import on_units
+from ..gemm.search import FEW, on_units
+from .boxes import Box, around, banded, cut, inside, span
 from .model import Part, PhasePlan
 from .params import ConvCall
 
@@ -42,6 +43,7 @@ _POSITIONS = 8 * AT_ONCE  # done between two epilogues
 _LONG = 12  # steps that pay for decoding: with fewer, x is read where it lies
 _INSIDE = 0.6  # of the positions must meet no padding for that
 _MOST_STEPS = 2  # taps from a result to the next that tiles are made for
+_LEAST_DOT = 512  # products of a result that pay for adding its lanes
 _ROW_BOXES = 4  # boxes of a thread, so that all end at about the same time
 
 
@@ -105,21 +107,6 @@ class Side(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Box:
-    """Positions, or taps, that are done at once."""
-
-    first: tuple[int, ...]
-    count: tuple[int, ...]
-    in_place: bool = False
-    empty: bool = False
-
-    @property
-    def size(self) -> int:
-        """How many."""
-        return math.prod(self.count)
-
-
-@dataclass(frozen=True)
 class FewPlan(PhasePlan):
     """How a convolution, or a phase of one, runs with few channels in a group.
 
@@ -169,12 +156,14 @@ class FewPlan(PhasePlan):
         """What it is, in words."""
         p = self.call.params
         channels = f"{p.in_channels} to {p.out_channels} channels"
+        if self.dots:
+            return f"dots of input channels, in lanes side by side: {channels} in a group"
         return f"lanes side by side: {channels} in a group are few for a product of matrices"
 
     @property
     def wide(self) -> int:
         """Lanes of a group in a vector."""
-        return min(LANES, 1 << max(0, self.call.params.out_channels - 1).bit_length())
+        return LANES if self.dots else min(LANES, 1 << max(0, self.call.params.out_channels - 1).bit_length())
 
     @property
     def together(self) -> int:
@@ -200,6 +189,9 @@ class FewPlan(PhasePlan):
             return Side(x.format, x.scale, x.group, 2 * x.format.itemsize, words, words, self.together, BF16, 2)
         if self.row_pairs:
             return Side(x.format, x.scale, x.group, 0, 1, 1, self.together, BF16)
+        if self.dots:
+            n = p.in_channels
+            return Side(x.format, x.scale, x.group, x.format.itemsize, n, n, 1, self._dotted)
         inner, step = (p.batch, x.row) if self.over_taps else (p.in_channels, x.channel)
         return Side(x.format, x.scale, x.group, step, inner, inner, self.together)
 
@@ -215,9 +207,28 @@ class FewPlan(PhasePlan):
         return self.kernel.op == "slide_pairs"
 
     @property
+    def dots(self) -> bool:
+        """Whether lanes are input channels."""
+        return self.kernel.op == "dots"
+
+    @property
+    def _dotted(self) -> Format:
+        """What operands are decoded to where lanes are input channels."""
+        return BF16 if self.kernel.formats == BF16.name else FP32
+
+    @property
+    def band(self) -> int:
+        """Positions of the first dimension whose images a core's cache holds; all phases of dots take them together."""
+        x, p = self.call.x, self.call.params
+        line = p.groups * p.in_channels * x.format.itemsize * math.prod(p.field_shape[1:])
+        return max(1, int(_CACHE_SHARE * self.target.bytes_per_tile) // (line * max(1, abs(self.dims[0].step))))
+
+    @property
     def deltas(self) -> Side:
-        """The weights as they are decoded where taps are many."""
+        """The weights as they are decoded where taps are many, or lanes are input channels."""
         w, n = self.call.weights, self.call.params.out_channels
+        if self.dots:
+            return Side(w.format, w.scale, w.group, w.row, n, n, 1, self._dotted)
         return Side(w.format, w.scale, w.group, w.row, n, self.wide * self.vectors, self.together)
 
     @property
@@ -323,7 +334,8 @@ class FewPlan(PhasePlan):
             if not self.deltas_in_place:
                 fixed = max((box.size for box in self.boxes), default=0) * w.pitch(self.blocks) + 64
         else:
-            tables, fixed = 3 * self.capacity + 2 * self.taps, 64 * (lanes + self.pairs) * self.taps * x.inner
+            number = x.cell * self.call.params.out_channels if self.dots else 64
+            tables, fixed = 3 * self.capacity + 2 * self.taps, number * (lanes + self.pairs) * self.taps * x.inner
             sums = 0 if self.direct and not self.streams else self.capacity * 64 * lanes
         room = 4 * LANES * _LINE + 4 * _LINE
         for side in (x, w):
@@ -365,7 +377,8 @@ class FewPlan(PhasePlan):
         what = "taps, sums kept over all of them" if self.over_taps else "output positions"
         decisions = {
             "kernel": self.kernel.label,
-            "lanes": f"{LANES}, {self.used:.0%} used: {min(self.together, p.groups)} groups of {p.out_channels}",
+            "lanes": f"{LANES}, of input channels" if self.dots else
+                     f"{LANES}, {self.used:.0%} used: {min(self.together, p.groups)} groups of {p.out_channels}",
             "boxes": f"{len(self.boxes)} of {what}; {in_place:.0%} read where they lie, others decoded first",
             "results": "written as they are" if self.direct else "through the epilogue",
             "threads": f"{self.threads}, {-(-self.all_blocks // self.blocks)} x {self.blocks} blocks of groups",
@@ -388,16 +401,19 @@ def plan_few(call: ConvCall, parts: tuple[Part, ...], options: GemmOptions, epil
     valid = all(dim.first_valid <= 0 and dim.end_valid >= dim.positions for dim in draft.dims)
     over_taps = valid and taps > positions and taps * p.in_channels > positions * p.batch
     inner = p.batch if over_taps else p.in_channels
-    if inner > LANES or p.out_channels > _WIDEST:
+    dots = None if over_taps else dots_kernel(call, options)
+    if not dots and (inner > LANES or p.out_channels > _WIDEST):
         return None
     draft = replace(draft, over_taps=over_taps, threads=threads_of(draft.flops, target))
-    if draft.slides:
+    if dots:
+        draft = replace(draft, selection=dots)
+    elif draft.slides:
         op = "slide_pairs" if _in_row_pairs(draft, options) else "slide"
         taken = call.x.format if draft.slides_in_place else FP32
         draft = replace(draft, selection=select("conv", op, BF16.name if op == "slide_pairs" else str(taken)))
     elif not over_taps and _in_pairs(call, options):
         draft = replace(draft, selection=select("conv", "convolve", BF16.name))
-    if p.groups == 1:
+    if p.groups == 1 and not dots:
         full = p.out_channels >= (_WIDEST if inner < LANES else _WIDEST // 2)
         if full and on_units(call.x.format, call.weights.format, options):
             return None
@@ -416,6 +432,15 @@ def plan_few(call: ConvCall, parts: tuple[Part, ...], options: GemmOptions, epil
     if best and _in_tap_pairs(best):
         best = replace(best, selection=select("conv", "convolve", BF16.name))
     return best and _shared(best)
+
+
+def dots_kernel(call: ConvCall, options: GemmOptions) -> Selection | None:
+    """The kernel whose lanes are input channels, where those fill them and results have few channels."""
+    x, w, p = call.x, call.weights, call.params
+    compute = BF16 if on_units(x.format, w.format, options) else FP32
+    lies_so = x.channel == x.format.itemsize and p.in_channels * compute.itemsize % (LANES * FP32.itemsize) == 0
+    enough = math.prod(p.kernel_shape) > 1 and p.in_channels * math.prod(p.kernel_shape) >= _LEAST_DOT
+    return select("conv", "dots", compute.name) if lies_so and enough and p.out_channels <= FEW else None
 
 
 def _pieces(plan: FewPlan) -> float:
@@ -497,22 +522,16 @@ def _boxed(plan: FewPlan, budget: int) -> FewPlan | None:
                 return None
             count = (*count[:d], -(-count[d] // 2), *count[d + 1:])
         boxes += cut(box, count)
+    if plan.dots:
+        boxes = banded(boxes, plan.band)
     made = replace(plan, boxes=tuple(boxes))
     return made if made.scratch_bytes <= budget else None
-
-
-def cut(box: Box, count: Sequence[int]) -> list[Box]:
-    """A box in boxes of at most so many, in order."""
-    found: list[tuple[tuple[int, ...], tuple[int, ...]]] = [((), ())]
-    for first, n, most in zip(box.first, box.count, count, strict=True):
-        found = [((*a, first + i), (*b, min(most, n - i))) for a, b in found for i in range(0, n, max(1, most))]
-    return [replace(box, first=a, count=b) for a, b in found]
 
 
 def _regions(plan: FewPlan) -> list[Box]:
     """Boxes that together are all positions, or taps: read where they lie, decoded, and those that meet zeros alone."""
     whole = [dim.taps if plan.over_taps else dim.positions for dim in plan.dims]
-    inside = [_inside(dim, plan.over_taps) for dim in plan.dims]
+    within = [inside(dim, plan.over_taps) for dim in plan.dims]
     if plan.over_taps:
         valid = [(0, n) for n in whole]
     else:
@@ -521,48 +540,18 @@ def _regions(plan: FewPlan) -> list[Box]:
     if not plan.taps:
         valid = [(0, 0) for _ in whole]
     steps = plan.x.inner * (plan.positions if plan.over_taps else plan.taps)
-    share = math.prod(b - a for a, b in inside) / max(1, math.prod(b - a for a, b in valid))
+    share = math.prod(b - a for a, b in within) / max(1, math.prod(b - a for a, b in valid))
     x = plan.call.x
     side_by_side = plan.together == 1 or (x.group == 4 and plan.call.params.groups % plan.together == 0)
     in_place = _readable(x.format, x.scale, x.aligned) and side_by_side and share >= _INSIDE and steps < _LONG
+    if plan.dots:
+        in_place = x.format == plan.x.compute and x.scale == 0 and x.aligned and share >= _INSIDE
     found = []
     if plan.slides_in_place:
-        found += [Box(*_span(valid), in_place=True)]
+        found += [Box(*span(valid), in_place=True)]
     elif in_place and not plan.slides:
-        found += [Box(*_span(inside), in_place=True), *_around(inside, valid, False)]
+        found += [Box(*span(within), in_place=True), *around(within, valid, False)]
     else:
-        found += [Box(*_span(valid))]
-    found += _around(valid, [(0, n) for n in whole], True)
+        found += [Box(*span(valid))]
+    found += around(valid, [(0, n) for n in whole], True)
     return [box for box in found if box.size]
-
-
-def _span(ranges: Sequence[tuple[int, int]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    return tuple(a for a, _ in ranges), tuple(b - a for a, b in ranges)
-
-
-def _around(inner: Sequence[tuple[int, int]], outer: Sequence[tuple[int, int]], empty: bool) -> Iterator[Box]:
-    """Boxes of what is in the outer ranges and not in the inner ones."""
-    for d, ((low, high), (first, end)) in enumerate(zip(inner, outer, strict=True)):
-        for side in ((first, low), (high, end)):
-            yield Box(*_span([*inner[:d], side, *outer[d + 1:]]), empty=empty)
-
-
-def _inside(dim: FieldDim, over_taps: bool) -> tuple[int, int]:
-    """First and end of the positions whose taps all meet elements, or of the taps that all positions meet so."""
-    n, step, others, other_step = dim.positions, dim.step, dim.taps, dim.tap_step
-    if over_taps:
-        n, step, others, other_step = others, other_step, n, step
-    reach = (others - 1) * other_step
-    low, high = dim.first + min(0, reach), dim.first + max(0, reach)
-    if not others or n == 0:
-        return 0, 0
-    if step < 0:
-        low, high, end, step = dim.end - 1 - high, dim.end - 1 - low, dim.end, -step
-    end = dim.end
-    if step == 0:
-        return (0, n) if low >= 0 and high < end else (0, 0)
-    first = max(0, -(low // step))
-    last = min(n, (end - 1 - high) // step + 1)
-    if not over_taps:
-        first, last = max(first, dim.first_valid), min(last, dim.end_valid)
-    return (first, last) if last > first else (0, 0)

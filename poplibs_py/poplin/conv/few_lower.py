@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,29 @@ from .few import LANES, FewPlan, Side
 
 def few_segment(plan: FewPlan) -> tuple[Segment, list[Array]]:
     """Return a plan's work items, and the tables that they point to."""
+    items, tables = _lowered(plan)
+    return Segment(VERTEX, items, spread(len(items), plan.threads)), tables
+
+
+def dots_segment(plans: Sequence[FewPlan]) -> tuple[Segment, list[Array]]:
+    """The same of phases whose lanes are input channels: all take a band of an image before the next."""
+    made = [_lowered(plan) for plan in plans]
+    items = np.concatenate([items for items, _ in made])
+    places = np.concatenate([_places(plan)[items["first"]] for plan, (items, _) in zip(plans, made, strict=True)])
+    items = items[np.argsort(places, kind="stable")]
+    threads = max(plan.threads for plan in plans)
+    return Segment(VERTEX, items, spread(len(items), threads)), [table for _, tables in made for table in tables]
+
+
+def _places(plan: FewPlan) -> Array:
+    """The band that each box is in, of all images; small images are in one."""
+    bands = np.array([box.first[0] // plan.band for box in plan.boxes])
+    images = np.arange(plan.call.params.batch)[:, None] // max(1, plan.band // max(1, plan.dims[0].positions))
+    return (images * (bands.max(initial=0) + 1) + bands).ravel()
+
+
+def _lowered(plan: FewPlan) -> tuple[Array, list[Array]]:
+    """A plan's items and tables."""
     spec, tables = _spec(plan)
     boxes = np.zeros(max(1, len(plan.boxes)), BOX)
     for record, box in zip(boxes, plan.boxes, strict=False):
@@ -26,7 +50,7 @@ def few_segment(plan: FewPlan) -> tuple[Segment, list[Array]]:
     spec["box"], spec["boxes"] = boxes.ctypes.data, len(plan.boxes)
     items = _items(plan)
     items["spec"] = spec.ctypes.data
-    return Segment(VERTEX, items, spread(len(items), plan.threads)), [spec, boxes, *tables]
+    return items, [spec, boxes, *tables]
 
 
 def _items(plan: FewPlan) -> Array:
@@ -47,14 +71,15 @@ def _items(plan: FewPlan) -> Array:
 
 
 def _ends(plan: FewPlan, chunks: int) -> Array:
-    """Where each item's boxes end, of all images: equal shares of the work, as many as threads want."""
+    """Where each item's boxes end, of all images: equal shares of the work, as many as threads want, or bands."""
     if plan.over_taps:
         return np.array([0, plan.call.params.in_channels * len(plan.boxes)])
     sizes = [box.size * (1 if box.empty else 1 + plan.taps) for box in plan.boxes]
     done = np.cumsum(np.tile(np.array(sizes, float), plan.call.params.batch))
     shares = min(len(done), -(-plan.threads // chunks)) if plan.threads > 1 else 1
     ends = np.searchsorted(done, done[-1] * np.arange(1, shares) / shares * (1 - 1e-9)) + 1
-    return np.unique(np.concatenate([[0], ends, [len(done)]]))
+    bands = np.flatnonzero(np.diff(_places(plan))) + 1 if plan.dots else []
+    return np.unique(np.concatenate([[0], ends, bands, [len(done)]])).astype(int)
 
 
 def _spec(plan: FewPlan) -> tuple[Array, list[Array]]:
@@ -66,6 +91,8 @@ def _spec(plan: FewPlan) -> tuple[Array, list[Array]]:
         s[op] = select("conv", op, "float32").kernel.address
     if plan.pairs:
         s["convolve"], s["pairs"] = plan.kernel.address, True
+    if plan.dots:
+        s["convolve"], s["dots"] = plan.kernel.address, True
     if plan.slides:
         staged = plan.kernel if plan.row_pairs else select("conv", "slide", "float32").kernel
         s["slide"], s["slide_staged"], s["row_pairs"] = plan.kernel.address, staged.address, plan.row_pairs

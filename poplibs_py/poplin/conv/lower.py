@@ -15,7 +15,7 @@ from ..gemm.lower import items_of
 from ..gemm.plan import prepared_bytes
 from . import _overlap
 from .few import FewPlan
-from .few_lower import few_segment
+from .few_lower import dots_segment, few_segment
 from .overlap import overlap_items
 from .plan import HostConvPlan
 from .window import WindowPlan
@@ -61,7 +61,14 @@ def lower(plan: HostConvPlan) -> LoweredConv:
         items, held = _products(plan)
         segments.append(Segment(_gemm.VERTEX, items, spread(len(items), plan.threads)))
         tables += held
+    dots = [product for product in plan.products if isinstance(product, FewPlan) and product.dots]
+    if dots:
+        segment, held = dots_segment(dots)
+        segments.append(segment)
+        tables += held
     for product in plan.products:
+        if isinstance(product, FewPlan) and product.dots:
+            continue
         if lowered := _SEGMENTS.get(type(product)):
             segment, held = lowered(product)
             segments.append(segment)

@@ -22,7 +22,8 @@ from ..gemm.options import GemmOptions
 from ..gemm.plan import Epilogue
 from ..gemm.search import compute_format_of
 from ..gemm.search import parts as parts_of
-from .few import LANES, Box, cut
+from .boxes import Box, cut
+from .few import LANES
 from .model import Part, PhasePlan, product
 from .params import ConvCall
 

@@ -86,6 +86,9 @@ POP_INLINE pop_v_f pop_conv_add(int pairs, pop_v_f x, pop_v_f w, pop_v_f sum)
     return pop_v_fma(x, w, sum);
 }
 
+enum { POP_CONV_PAIRS = POP_LEVEL >= POP_LEVEL_AVX512_BF16 };
+#include "kernels/conv/dots.h"
+
 /* One step: `others` are places read anew each time, which GCC would else keep in vector registers. */
 #define POP_CONV_STEP                                                                                                   \
     {                                                                                                                   \
@@ -164,8 +167,6 @@ POP_INLINE void pop_conv_blocks(const pop_conv_block *b, int together, int posit
     }
 }
 
-enum { POP_CONV_PAIRS = POP_LEVEL >= POP_LEVEL_AVX512_BF16 };
-
 #define POP_CONV_CASE(together, positions) \
     case positions: pop_conv_blocks(b, together, positions, POP_CONV_PAIRS); break;
 #define POP_CONV_TOGETHER(together)                                                                        \
@@ -215,24 +216,23 @@ POP_INLINE pop_v_f pop_conv_biased(const pop_epilogue *e, const float *sums, int
 POP_INLINE void pop_conv_finish(const pop_format *f, const pop_epilogue *e, const float *sums, int64_t sums_row, int64_t rows,
                                 int64_t cols)
 {
+    const int rest = (int)(cols % POP_LANES);
+    const int64_t whole = cols - rest;
     for (int64_t row = 0; row < rows; row++, sums += sums_row) {
         char *out = e->out + row * e->out_row;
         int64_t col = 0;
 #if POP_LEVEL >= POP_LEVEL_AVX512
-        for (int n; pop_bytes(f) == 1 && col + POP_LANES <= cols; col += n) {
+        for (int n; pop_bytes(f) == 1 && col < whole; col += n) {
             const __m512 v = (__m512)pop_conv_biased(e, sums, col, POP_LANES);
-            n = col + 2 * POP_LANES <= cols ? 2 * POP_LANES : POP_LANES;
+            n = col + 2 * POP_LANES <= whole ? 2 * POP_LANES : POP_LANES;
             if (n == POP_LANES) pop_encode_bytes(f, (int)e->overflow, out + col, v, v, POP_LANES);
             else pop_encode_bytes(f, (int)e->overflow, out + col, v, (__m512)pop_conv_biased(e, sums, col + POP_LANES, POP_LANES),
                                   2 * POP_LANES);
         }
 #endif
-        for (; col < cols; col += POP_LANES) {
-            const int n = cols - col < POP_LANES ? (int)(cols - col) : POP_LANES;
-            const pop_v_f v = pop_conv_biased(e, sums, col, n);
-            if (n == POP_LANES) pop_v_encode(f, (int)e->overflow, out + col * e->out_col, v);
-            else pop_v_encode_part(f, (int)e->overflow, out + col * e->out_col, v, n);
-        }
+        for (; col < whole; col += POP_LANES)
+            pop_v_encode(f, (int)e->overflow, out + col * e->out_col, pop_conv_biased(e, sums, col, POP_LANES));
+        if (rest) pop_v_encode_part(f, (int)e->overflow, out + col * e->out_col, pop_conv_biased(e, sums, col, rest), rest);
     }
 }
 
@@ -253,11 +253,13 @@ static const pop_kernel POP_CONV_KERNELS[] = {
 #if POP_LEVEL >= POP_LEVEL_AVX512_BF16 /* all else is a level below */
     POP_SLIDE_PAIRS_KERNELS
     {"convolve", "bfloat16", "convolve_pairs", POP_FUNCTION(pop_conv_convolve), {1, 16, 2}, {14, 16, 2}, 0},
+    {"dots", "bfloat16", "dots_pairs", POP_FUNCTION(pop_conv_dots), {1, 1, 32}, {8, POP_DOTS_CHANNELS, 32}, 0},
 #else
     POP_FORMATS(POP_CONV_FINISH_ROW)
     POP_WINOGRAD_ROWS(2) POP_WINOGRAD_ROWS(4)
     POP_SLIDE_KERNELS
     {"convolve", "float32", "convolve", POP_FUNCTION(pop_conv_convolve), {1, 16, 1}, {14, 16, 1}, POP_CONSISTENT},
+    {"dots", "float32", "dots", POP_FUNCTION(pop_conv_dots), {1, 1, 16}, {8, POP_DOTS_CHANNELS, 16}, POP_CONSISTENT},
     {"reorder", "float32", "reorder", POP_FUNCTION(pop_conv_reorder), {1, 16, 1}, {1, 16, 1}, POP_CONSISTENT},
 #endif
 };

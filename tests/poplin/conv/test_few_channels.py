@@ -135,6 +135,12 @@ def guarded(made, *operands) -> None:
 @example(params(1, 1, 40, 11, 3, 1, 1), "forward", (F143, F143), ("last",) * 3, 0, 1)  # decoded to BF16
 @example(params(1, 1, 40, 11, 3, 1, 1), "forward", (BF16, BF16), ("last",) * 3, 0, 3)
 @example(params(6, 8, 3, 9, 3, 1, 1), "forward", (F143, BF16), ("last",) * 3, 0, 1)
+@example(params(3, 64, 1, 20, 7, 2, 3), "input gradient", (FP32, FP32), ("last",) * 3, 0, 1)  # lanes of input channels
+@example(params(3, 64, 1, 21, 7, 2, 3), "input gradient", (BF16, BF16), ("last", "first", "gap"), 0, 3)
+@example(params(1, 32, 3, 11, 5, 2, 2), "input gradient", (FP16, F143), ("last",) * 3, 0, 1)
+@example(params(4, 32, 2, 7, 3, 1, 1, ndim=3), "input gradient", (F143, F143), ("last",) * 3, 0, 1)
+@example(params(2, 48, 1, 60, 31, 3, 4, ndim=1), "input gradient", (FP32, BF16), ("last",) * 3, 0, 3)
+@example(params(96, 4, 1, 9, 3, 1, 1, dilation=2), "forward", (FP32, FP32), ("last",) * 3, 0, 1)
 def test_whole_numbers_give_the_exact_sums_to_the_bit(p, which, formats, layouts, seed, threads):
     held, names = whole_numbers(p, seed), OPERANDS[which]
     a, b = (laid(held[name], layout, f.dtype) for name, layout, f in zip(names, layouts, formats, strict=False))
@@ -154,6 +160,7 @@ def test_whole_numbers_give_the_exact_sums_to_the_bit(p, which, formats, layouts
     ((4, 4, 8, 9, 3, 1, 1), "last", FP16), ((8, 4, 5, 9, 3, 1, 1), "first", BF16),
     ((16, 16, 2, 9, 3, 1, 1), "last", FP32), ((3, 5, 4, 8, 3, 1, 1), "gap", F143),
     ((16, 16, 2, 8, 3, 1, 1), "last", BF16), ((1, 1, 32, 17, 3, 1, 1), "last", BF16),
+    ((3, 64, 1, 20, 7, 2, 3), "last", FP32), ((3, 64, 1, 20, 7, 2, 3), "last", BF16),
 ])  # fmt: skip
 def test_results_are_within_the_bound_of_one_chain_of_sums(which, shape, layout, fmt):
     p, names = params(*shape), OPERANDS[which]
@@ -264,7 +271,7 @@ from conv.few_passes import OPERANDS, PASSES, laid, lowered, shapes
 from conv.test_few_channels import params
 digest = hashlib.sha256()
 for shape in ((1, 1, 40, 20, 3, 1, 1), (4, 4, 8, 9, 3, 1, 1), (8, 8, 4, 9, 3, 2, 1), (2, 2, 9, 9, 3, 1, 1),
-              (16, 16, 2, 8, 3, 1, 1), (1, 1, 32, 20, 3, 1, 1)):
+              (16, 16, 2, 8, 3, 1, 1), (1, 1, 32, 20, 3, 1, 1), (3, 64, 1, 15, 7, 2, 3), (4, 32, 2, 9, 5, 1, 2)):
     p = params(*shape)
     rng = np.random.default_rng(0)
     held = {name: rng.standard_normal(shape) for name, shape in shapes(p).items()}
@@ -287,8 +294,10 @@ def test_bits_do_not_depend_on_the_level():
     assert len(found) == 1
 
 
-@pytest.mark.parametrize("which", PASSES)
-@pytest.mark.parametrize("shape", [(1, 1, 96, 28, 3, 1, 1, 8), (4, 4, 24, 28, 3, 1, 1, 4)])
+@pytest.mark.parametrize(("which", "shape"), [
+    *itertools.product(PASSES, [(1, 1, 96, 28, 3, 1, 1, 8), (4, 4, 24, 28, 3, 1, 1, 4)]),
+    ("input gradient", (3, 64, 1, 56, 7, 2, 3, 4)),
+])  # fmt: skip
 def test_bits_do_not_depend_on_threads(which, shape):
     p, names = params(*shape), OPERANDS[which]
     rng = np.random.default_rng(0)
@@ -320,6 +329,23 @@ def test_scratch_keeps_to_the_limit(which, shape, dtype, share):
     guarded(made, a, b, out)
     assert memory_peak() - before <= share * Target.host(1).bytes_per_tile
     assert np.array_equal(out, reference(p, which, held[names[0]], held[names[1]]))
+
+
+@pytest.mark.parametrize("share", [0.05, 0.3])
+@pytest.mark.parametrize("fmt", [FP32, FP16], ids=str)
+def test_scratch_of_lanes_of_input_channels_keeps_to_the_limit(fmt, share):
+    p, names = params(3, 64, 1, 60, 7, 2, 3, batch=3), OPERANDS["input gradient"]
+    held = whole_numbers(p, 0)
+    a, b = (laid(held[name], "last", fmt.dtype) for name in names[:2])
+    out = laid(np.zeros(shapes(p)[names[2]]), "last", np.float32)
+    made = lowered(p, "input gradient", a, b, out, available_memory_proportion=share)
+    assert all(isinstance(plan, FewPlan) and plan.dots for plan in made.plan.products)
+    assert "dots of input channels" in made.plan.explain().decisions["method"]
+    before = memory_in_use()
+    memory_peak(reset=True)
+    guarded(made, a, b, out)
+    assert memory_peak() - before <= share * Target.host(1).bytes_per_tile
+    assert np.array_equal(out, reference(p, "input gradient", held[names[0]], held[names[1]]))
 
 
 def test_where_the_limit_is_too_small_a_product_of_matrices_is_taken():

@@ -1,0 +1,119 @@
+/* Weights of convolutions with few channels in a group, as the kernels read them. */
+#ifndef POP_DRIVERS_CONV_PACK_H
+#define POP_DRIVERS_CONV_PACK_H
+
+POP_INLINE void pop_conv_gather_of(int64_t item, const char *from, const int64_t *taps, int64_t inner, int64_t step,
+                                   int64_t first, int64_t n, char *codes)
+{
+    int64_t tap = first / inner, channel = first % inner;
+    for (int64_t i = 0; i < n; i++) {
+        memcpy(codes + i * item, from + taps[tap] + channel * step, (size_t)item);
+        if (++channel == inner) channel = 0, tap++;
+    }
+}
+
+/* Numbers [first, first + n) of an output channel's depth, (taps, input channels); `taps` are bytes to each tap. */
+static void pop_conv_gather(const pop_conv_spec *p, const char *from, const int64_t *taps, int64_t first, int64_t n,
+                            char *codes)
+{
+    const int64_t inner = p->x.inner << p->pairs;
+    if (p->w.item == 4) pop_conv_gather_of(4, from, taps, inner, p->w_inner, first, n, codes);
+    else if (p->w.item == 2) pop_conv_gather_of(2, from, taps, inner, p->w_inner, first, n, codes);
+    else pop_conv_gather_of(1, from, taps, inner, p->w_inner, first, n, codes);
+}
+
+/* The weights of `depth` numbers, 16 each, to words of two BF16 numbers, of which they are both: numbers i and i + `apart`
+ * of each 2 * apart, or i and zeros where those are `rows` * apart and end; returns the words' end. */
+static char *pop_conv_pair(char *panel, int64_t depth, int64_t apart, int64_t rows)
+{
+    char *to = panel;
+    for (int64_t first = 0; first < depth; first += rows * apart)
+        for (int64_t row = 0; row < rows; row += 2)
+            for (int64_t i = 0; i < apart; i++, to += 64) {
+                const char *from = panel + 64 * (first + row * apart + i);
+                uint32_t words[2][POP_CONV_WIDE] = {{0}};
+                memcpy(words[0], from, 64);
+                if (row + 1 < rows) memcpy(words[1], from + 64 * apart, 64);
+                for (int64_t lane = 0; lane < POP_CONV_WIDE; lane++)
+                    words[0][lane] = words[0][lane] >> 16 | (words[1][lane] & 0xffff0000u);
+                memcpy(to, words, 64);
+            }
+    return to;
+}
+
+/* Bytes to the weights of each tap. */
+static int64_t *pop_conv_taps_at(const pop_conv_walk *w)
+{
+    const pop_conv_spec *p = w->p;
+    int64_t *taps = (int64_t *)(void *)(w->tile->scratch + p->tables_at);
+    int64_t zero[POP_CONV_DIMS] = {0}, at[POP_CONV_DIMS] = {0}, extent[POP_CONV_DIMS];
+    for (int64_t d = 0; d < p->rank; d++) extent[d] = p->dims[d].taps;
+    for (int64_t tap = 0; tap < p->taps; tap++) {
+        taps[tap] = 0;
+        for (int64_t d = 0; d < p->rank; d++) taps[tap] += at[d] * p->dims[d].w;
+        pop_conv_next(at, zero, extent, p->rank);
+    }
+    return taps;
+}
+
+/* The same where lanes are input channels: of each block, tap and vector of those the weights of each output channel. */
+static void pop_conv_pack_dots(const pop_conv_walk *w)
+{
+    const pop_conv_spec *p = w->p;
+    const int64_t *taps = pop_conv_taps_at(w), inner = p->x.inner, cell = p->x.cell;
+    char *room = w->tile->scratch + p->room_at, *codes = room + 4 * POP_CONV_LINE, *to = w->tile->scratch + p->w.at;
+    for (int64_t k = 0; k < w->item->blocks * p->taps; k++, to += inner * cell * p->channels) {
+        const char *from = w->tile->operands[1] + w->item->w + k / p->taps * p->w.group + taps[k % p->taps];
+        for (int64_t c = 0; c < p->channels; c++)
+            for (int64_t i = 0; i < inner; i += POP_CONV_LINE) {
+                const int64_t part = pop_conv_least(inner - i, POP_CONV_LINE);
+                pop_conv_line(&p->w, from + c * p->w_lane + i * p->w_inner, p->w_inner, part, room, codes);
+                for (int64_t b = 0; b < part * cell; b += 64) memcpy(to + (i * cell + b) * p->channels + 64 * c, room + b, 64);
+            }
+    }
+}
+
+/* The panels of the item's blocks: for each vector of each block, 16 weights for every number of the depth. */
+static void pop_conv_pack(const pop_conv_walk *w)
+{
+    const pop_conv_spec *p = w->p;
+    const int64_t inner = p->x.inner << p->pairs, depth = p->taps * inner, wide = POP_CONV_WIDE / p->together;
+    const char *from = w->tile->operands[1] + w->item->w;
+    char *to = w->tile->scratch + p->w.at, *room = w->tile->scratch + p->room_at;
+    int64_t *taps = pop_conv_taps_at(w);
+    for (int64_t k = 0; k < w->item->blocks * p->vectors; k++) {
+        const int64_t group = k / p->vectors * p->together, channel = k % p->vectors * wide;
+        if (p->w_lines == POP_CONV_LANES_IN_LINE) {
+            const char *first = from + group * p->w.group + channel * p->w_lane;
+            const int64_t left = p->together == 1 ? p->channels - channel : w->groups - group;
+            const int64_t lanes = pop_conv_least(POP_CONV_WIDE, left);
+            for (int64_t tap = 0; tap < p->taps; tap++)
+                for (int64_t i = 0; i < inner; i++) {
+                    char *row = to + 64 * (tap * inner + i);
+                    if (lanes < POP_CONV_WIDE) memset(row, 0, 64);
+                    POP_CALL(pop_conv_decode, p->w.decode)((const pop_format *)(uintptr_t)p->w.format,
+                                                           first + taps[tap] + i * p->w_inner, row, NULL, lanes);
+                }
+        }
+        for (int64_t i = 0; p->w_lines != POP_CONV_LANES_IN_LINE && i < depth; i += POP_CONV_LINE) {
+            const int64_t part = pop_conv_least(depth - i, POP_CONV_LINE);
+            for (int64_t lane = 0; lane < POP_CONV_WIDE; lane++) {
+                const int64_t g = group + lane % p->together, c = channel + lane / p->together;
+                char *row = room + lane * 4 * POP_CONV_LINE, *codes = room + 4 * POP_CONV_WIDE * POP_CONV_LINE;
+                const char *line = from + g * p->w.group + c * p->w_lane;
+                if (g >= w->groups || c >= p->channels) {
+                    memset(row, 0, (size_t)(4 * part));
+                    continue;
+                }
+                if (p->w_lines == POP_CONV_DEPTH_IN_LINE) line += i * p->w.item;
+                else pop_conv_gather(p, line, taps, i, part, codes), line = codes;
+                POP_CALL(pop_conv_decode, p->w.decode)((const pop_format *)(uintptr_t)p->w.format, line, row, NULL, part);
+            }
+            POP_CALL(pop_conv_turn, p->transpose)(room, 4 * POP_CONV_LINE, POP_CONV_WIDE, part, to + 64 * i, 64);
+        }
+        if (p->pairs) to = pop_conv_pair(to, depth, 1, 2);
+        else if (p->row_pairs) to = pop_conv_pair(to, depth, p->dims[p->rank - 1].taps, p->dims[p->rank - 2].taps);
+        else to += 64 * depth;
+    }
+}
+#endif
