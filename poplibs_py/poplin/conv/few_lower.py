@@ -34,9 +34,10 @@ def dots_segment(plans: Sequence[FewPlan]) -> tuple[Segment, list[Array]]:
 
 def _places(plan: FewPlan) -> Array:
     """The band that each box is in, of all images; small images are in one."""
-    bands = np.array([box.first[0] // plan.band for box in plan.boxes])
-    images = np.arange(plan.call.params.batch)[:, None] // max(1, plan.band // max(1, plan.dims[0].positions))
-    return (images * (bands.max(initial=0) + 1) + bands).ravel()
+    bands: Array = np.array([box.first[0] // plan.band for box in plan.boxes])
+    images: Array = np.arange(plan.call.params.batch)[:, None] // max(1, plan.band // max(1, plan.dims[0].positions))
+    places: Array = images * (bands.max(initial=0) + 1) + bands
+    return places.ravel()
 
 
 def _lowered(plan: FewPlan) -> tuple[Array, list[Array]]:
@@ -78,7 +79,7 @@ def _ends(plan: FewPlan, chunks: int) -> Array:
     done = np.cumsum(np.tile(np.array(sizes, float), plan.call.params.batch))
     shares = min(len(done), -(-plan.threads // chunks)) if plan.threads > 1 else 1
     ends = np.searchsorted(done, done[-1] * np.arange(1, shares) / shares * (1 - 1e-9)) + 1
-    bands = np.flatnonzero(np.diff(_places(plan))) + 1 if plan.dots else []
+    bands: Array | list[int] = np.flatnonzero(np.diff(_places(plan))) + 1 if plan.dots else []
     return np.unique(np.concatenate([[0], ends, bands, [len(done)]])).astype(int)
 
 

@@ -352,7 +352,8 @@ def _heights(plan: GemmPlan, m: int, n: int) -> list[int]:
         *before, line = (dim.positions for dim in plan.params.a.field.dims)
         lines = before[-1] if before else 1
         part = -(-lines // -(-lines // (_LINES * rows))) * line
-        heights = [min(most, height) for height in (*(max(1, h // part) * part for h in heights), line, rows)]
+        shares = (rounded(-(-line // -(-line // h)), rows) for h in heights if h < line)  # of a long line
+        heights = [min(most, height) for height in (*(max(1, h // part) * part for h in heights), line, *shares, rows)]
     return list(dict.fromkeys(heights))
 
 

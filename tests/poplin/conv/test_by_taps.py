@@ -106,3 +106,13 @@ def test_what_reads_so_says_so(dtype, words):
     assert all(product.by_taps or product.fallback for product in plan.products)
     assert f"images {words}" in str(plan.explain())
     assert plan.temporary_bytes < 1 << 20
+
+
+@pytest.mark.parametrize("which", PASSES[:2])
+@pytest.mark.parametrize("fmt", [FP32, BF16], ids=str)
+def test_weights_are_packed_for_many_elements_of_a_long_line(which, fmt):
+    p, names = layer([3000], [3], [1], [1], [1], (80, 384)), OPERANDS[which]
+    a, b, out = (laid(np.zeros(shapes(p)[name]), "last", fmt.dtype) for name in names)
+    (product,) = lowered(p, which, a, b, out).plan.dense
+    assert product.by_taps
+    assert product.mc >= 256
