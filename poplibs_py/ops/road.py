@@ -67,6 +67,8 @@ class Request:
         it too is kept for the next one.
     keep : bool, optional
         Whether the next call of the kind may run as this one does, without asking Python again.
+    checks : bool, optional
+        Whether the program may refuse operands, so that it runs where the result is empty, too.
     """
 
     program: Callable[..., Any] | None
@@ -82,11 +84,12 @@ class Request:
     lacking: str | None = None
     steady: bool = False
     keep: bool = True
+    checks: bool = False
 
     def run(self) -> dict[str, float]:
         """Run the program once, and return the wall seconds of each of its phases, where somebody listens."""
         program, receiver = self.program, self.receiver
-        if program is None or not receiver.array.size:
+        if program is None or not (receiver.array.size or self.checks):
             return {}
         words = value_words(self.ready, self.values) if self.values else None
         arrays = [_array_of(x, receiver, words) for x in self.operands]
@@ -221,7 +224,7 @@ def _bound(face: Face, request: Request, key: Key) -> BoundCall | None:
         return None
     array = receiver.array
     strides = None if array.flags.c_contiguous else array.strides
-    program = program if array.size else None
+    program = program if array.size or request.checks else None
     like = -1
     if request.like is not None:
         if request.like.place is None:

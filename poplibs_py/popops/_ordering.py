@@ -51,7 +51,7 @@ def axis_of(axis: Any, x: Operand, name: str = "x") -> tuple[Operand, int, tuple
     return x, found, x.shape, x.array.strides
 
 
-def ordering_request(name: str, x: Any, axis: Any, *, k: Any = None, descending: bool, backwards: bool = False,
+def ordering_request(name: str, x: Any, axis: Any, *, k: Any = _NOTHING, descending: bool, backwards: bool = False,
                      other: Any = _NOTHING, kind: Any = None, places: bool = False, kth: Any = None,
                      in_order: bool = True, out: Any = None, target: Target | str | None = None,
                      argument: str = "x") -> Request:
@@ -85,7 +85,7 @@ def ordering_request(name: str, x: Any, axis: Any, *, k: Any = None, descending:
     source, element = numbers(argument, x)
     read, along, shape, strides = axis_of(axis, source, argument)
     most = shape[along]
-    count = most if k is None else whole("k", k, 0, most)
+    count = most if k is _NOTHING else whole("k", k, 0, most)
     second = None if other is _NOTHING else _companion(other, source)
     rows = prod(n for d, n in enumerate(shape) if d != along)
     order = Order(type_of(element), _values(second, places), most, count, rows, descending, in_order,
@@ -110,7 +110,7 @@ def ordering_request(name: str, x: Any, axis: Any, *, k: Any = None, descending:
             raise bad_argument("out", f"dtype {receiver.format}", f"{result}, the result's")
         if places:
             params = params._replace(indices=0)
-        elif k is None and kth is None:
+        elif k is _NOTHING and kth is None:
             params = params._replace(kernel="sort")
         else:
             params = params._replace(values=0)

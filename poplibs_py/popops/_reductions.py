@@ -214,9 +214,9 @@ def _in_order(x: Operand, axes: tuple[int, ...], receiver: Receiver, reduction: 
 _MOST_ELEMENTS = 1 << 36  # more take minutes, and no call is interrupted
 
 
-def counted_source(x: Any) -> Operand:
+def counted_source(x: Any, allowed: str = _ALLOWED) -> Operand:
     """The operand of what goes through all of it: views may repeat elements without end."""
-    source = source_of(x)
+    source = source_of(x, allowed=allowed)
     if source.array.size > _MOST_ELEMENTS:
         raise bad_argument("x", f"{source.array.size:,} elements", f"at most {_MOST_ELEMENTS:,}")
     return source

@@ -166,7 +166,7 @@ def take_request(op: str, table: Operand, indices: Operand, layout: Layout, shap
     check = check_of(name, policy, layout, params) if lookups else None
     if not receiver.array.size:
         nothing = Request(check and check.alone(), (table, indices, RESULT), receiver,
-                          told(op, table.shape, elements), lacking=lacking)
+                          told(op, table.shape, elements), lacking=lacking, checks=True)
         return on_tiles(nothing, tiles and tiles.plan)
     tells = check is not None and out is None
     program = lower(params._replace(tells=tells), settings.num_threads if host is None else host.tiles)
@@ -280,7 +280,7 @@ def put_request(op: str, table: Operand, indices: Operand, updates: Operand, lay
 
     copied = told(op, table.shape, elements, BY_NUMPY if in_place else kernel_of_copies())
     request = Request(run, (table, indices, updates, RESULT), receiver, tell, lacking=lacking, steady=True,
-                      keep=fits)
+                      keep=fits, checks=check is not None)
     return on_tiles(request, tiles and tiles.plan)
 
 

@@ -30,6 +30,7 @@ _BINCOUNT = Way("bincount", "sum", "plain")
 _MOST_BINS = 1 << 28
 _WEIGHTS = "float32, float16, bfloat16 or integer numbers"
 _ASCENDING = "ascending numbers"
+_NUMBERS = "float32, float16, bfloat16 or FP8 numbers, or a QuarterArray"
 
 
 @op("popops.histogram", poplibs="popops::histogram", bound="popops.scan_bound:histogram_bound",
@@ -67,11 +68,11 @@ def histogram(x: Any, levels: Any, *, absolute_of_input: bool = False, update: b
     >>> popops.histogram([-1.0, 0.0, 0.5, 3.0], [0.0, 1.0])
     array([1, 2, 1], dtype=uint32)
     """
-    source, held = counted_source(x), array_argument("levels", levels, "an array of ascending numbers", np.float32)
+    source = counted_source(x, _NUMBERS)
+    held = array_argument("levels", levels, "an array of ascending numbers", np.float32)
     edges = _levels(held.array)
     if source.format is None:
-        allowed = "float32, float16, bfloat16 or FP8 numbers, or a QuarterArray"
-        raise bad_type("x", f"dtype {source.array.dtype}", allowed)
+        raise bad_type("x", f"dtype {source.array.dtype}", _NUMBERS)
     magnitudes, adds = flag("absolute_of_input", absolute_of_input), flag("update", update)
     if adds and out is None:
         raise bad_argument("update", update, "False without `out`, which it adds to")
@@ -111,11 +112,13 @@ def _checked(program: Executable, tell: Callable[[], Told], x: Array, counts: Ar
 
 def _levels(given: Array) -> Array:
     """Ascending levels in FP32."""
-    if given.ndim != 1 or not given.size or given.dtype.kind not in "biufV":
+    if given.dtype.kind not in "biufV":
+        raise bad_type("levels", f"dtype {given.dtype}", _ASCENDING)
+    if given.ndim != 1 or not given.size:
         raise bad_argument("levels", f"shape {given.shape}", "one axis, with a level or more")
     with np.errstate(all="ignore"):
         edges = np.ascontiguousarray(given.astype(np.float32))
-        if not np.array_equal(edges.astype(np.float64), given.astype(np.float64)):
+        if not np.array_equal(edges.astype(np.float64), given.astype(np.float64), equal_nan=True):
             raise bad_argument("levels", given, "numbers that float32 holds")
     if not (edges[1:] >= edges[:-1]).all() or np.isnan(edges).any():
         raise bad_argument("levels", given, _ASCENDING)

@@ -87,7 +87,7 @@ def embedding_bag(x: Any, indices: Any, offsets: Any = None, *, mode: str = "sum
     if not receiver.array.size:
         nothing = told("popops.embedding_bag", table.shape, fmt)
         return on_tiles(Request(check and check.alone(len(sources)), (*sources, RESULT), receiver, nothing,
-                                lacking=lacking), plan)
+                                lacking=lacking, checks=True), plan)
     tells = check is not None and out is None and begins is None  # then every index is of a bag
     program = lower_bags(params._replace(tells=tells), bags, receiver.array.strides[0], mode == "mean",
                          factors is not None, settings.num_threads)

@@ -252,6 +252,7 @@ def test_bad_input_is_refused_by_name():
         (lambda: popops.partition(x, 4), InvalidArgumentError, "kth: got 4"),
         (lambda: popops.partition(x[:0], 0, 0), InvalidArgumentError, "x: got no elements"),
         (lambda: popops.top_k(x, 5), InvalidArgumentError, "k: got 5"),
+        (lambda: popops.top_k(x, None), InvalidTypeError, "k: got None"),
         (lambda: popops.top_k(x, -1), InvalidArgumentError, "k: got -1"),
         (lambda: popops.top_k(x, 2, sort_order="up"), InvalidArgumentError, "sort_order: got up"),
         (lambda: popops.sort_key_value(x, x[:2]), InvalidArgumentError, "values: got shape"),

@@ -489,6 +489,21 @@ def test_what_cannot_be_is_refused_by_name(call, message):
         call(numbers(4, 3))
 
 
+@pytest.mark.parametrize("call", [
+    lambda x, i: popops.gather(x, i), lambda x, i: popops.multi_slice(x, i, out=np.empty((1, 1, 0), np.float32)),
+    lambda x, i: popops.multi_update(x, x[:1], i), lambda x, i: popops.multi_update_add(x, x[:1], i, out=x),
+    lambda x, i: popops.scatter(x, i, x[:1]), lambda x, i: popops.embedding_bag(x, [i]),
+    lambda x, i: popops.embedding_bag(x, i, [0]), lambda x, i: popops.dynamic_slice(x, i, 0, 1),
+    lambda x, i: popops.dynamic_slice(numbers(4, 2), i, 0, 0),
+])  # fmt: skip
+def test_indices_of_empty_slices_are_looked_at(call):
+    x = np.empty((4, 0), np.float32)
+    assert call(x, [3]).size == 0
+    for _ in range(2):
+        with pytest.raises(InvalidIndexError, match=r"^(indices|offsets): got 9"):
+            call(x, [9])
+
+
 def test_of_nothing():
     for target in (None, "gc200"):
         made = popops.embedding_gradient(numbers(3, 0), [1, 2, 1], 5, target=target)
