@@ -53,7 +53,7 @@ typedef struct pop_scan_type {
     int64_t bytes;
 } pop_scan_type;
 
-#define T(name) pop_scan_##name##_f64
+#define POP_SCAN(name) pop_scan_##name##_f64
 #define POP_ELEMENT float
 #define POP_HELD double
 #define POP_FOUR pop_scan_doubles
@@ -65,7 +65,7 @@ typedef struct pop_scan_type {
 #define POP_HIGHEST INFINITY
 #include "kernels/reduce/scan_rows.h"
 
-#define T(name) pop_scan_##name##_i64
+#define POP_SCAN(name) pop_scan_##name##_i64
 #define POP_COMPARED int64_t
 #define POP_LOWEST INT64_MIN
 #define POP_HIGHEST INT64_MAX
@@ -77,7 +77,7 @@ typedef struct pop_scan_type {
 #define POP_PLUS(a, b, one) ((void)(one), (a) + (b))
 #include "kernels/reduce/scan_rows.h"
 
-#define T(name) pop_scan_##name##_u64
+#define POP_SCAN(name) pop_scan_##name##_u64
 #define POP_COMPARED uint64_t
 #define POP_LOWEST 0
 #define POP_HIGHEST UINT64_MAX
