@@ -28,10 +28,6 @@ GATES = {"lstm": ("forget", "input", "candidate", "output"), "gru": ("reset", "u
 STATES = {"lstm": ("init_output", "init_cell_state"), "gru": ("init_output",), "rnn": ("init_output",)}
 """The states of each cell, by the arguments that they begin as."""
 
-_FEW_STEPS = 16
-"""Steps of one row for which packing weights takes longer than it saves: on Zen 4 a step with packed ones takes 0.8 of
-the time at 256 outputs and as long at 1,024, and packing as long as 3 and 10 steps."""
-
 _ALLOWED = "float32, float16 or bfloat16"
 
 
@@ -76,8 +72,6 @@ class RnnParams:
         For both weights, how they are stored where they are block-sparse.
     packed : tuple of tuple of GemmPlan
         For both weights and those of a projection, what they were packed under where they came so.
-    in_place : bool
-        Whether a forward pass multiplies states by weights where they lie, if kernels do, instead of packing them.
     """
 
     cell: str
@@ -107,7 +101,6 @@ class RnnParams:
     weights_projection: Format = FP32
     blocks: tuple[Blocks | None, Blocks | None] = (None, None)
     packed: tuple[tuple[GemmPlan, ...], ...] = ((), (), ())
-    in_place: bool = False
 
     @property
     def state_dtype(self) -> np.dtype[Any]:
@@ -289,10 +282,6 @@ def cell_params(cell: str, x: Operand, weights_input: Any, weights_output: Any, 
                    for v in (weights_input, weights_output))
     packed = tuple(v.plans if isinstance(v, PreparedWeights) else ()
                    for v in (weights_input, weights_output, projection))
-    whole = len(gates_at_once(cell, more["order"], bool(more.get("reset_after")))) == 1
-    lying = bool(columns[1]) and whole and not scales[1] and batch == 1
-    # FP16 would be widened as it is packed
-    more = {"in_place": lying and (steps <= _FEW_STEPS or weights_output.format == FP16)} | more
     more = {"by_columns": tuple(columns), "scales": tuple(scales), "blocks": blocks, "packed": packed, **more}
     if projection is not None:
         more |= {"projected": projection.shape[-1], "weights_projection": projection.format}

@@ -6,7 +6,6 @@ from functools import lru_cache
 
 from ...errors import UnsupportedError
 from ...formats import BF16, FORMATS
-from ...kernels import _cpu
 from ...kernels.registry import Kernel, Selection, select
 from ...program import threads_for
 from ...target import Target
@@ -37,7 +36,7 @@ _FAR_READS = 12
 _FARTHER_READS = 24
 _NARROW_READS = 6
 _FAR = 1 << 22
-_L2 = _cpu.cache_bytes(2) or 1 << 20
+_L2 = Target.host().bytes_per_tile
 
 
 def threads_of(multiplications: int, target: Target) -> int:
