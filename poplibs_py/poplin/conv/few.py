@@ -24,7 +24,7 @@ from ..gemm.model import rounded, threads_of
 from ..gemm.options import GemmOptions
 from ..gemm.plan import Epilogue
 from ..gemm.search import FEW, on_units
-from .boxes import Box, around, banded, cut, inside, span
+from ._boxes import Box, around, banded, cut, inside, span
 from .model import Part, PhasePlan
 from .params import ConvCall
 

@@ -22,7 +22,7 @@ from ..gemm.options import GemmOptions
 from ..gemm.plan import Epilogue
 from ..gemm.search import compute_format_of
 from ..gemm.search import parts as parts_of
-from .boxes import Box, cut
+from ._boxes import Box, cut
 from .few import LANES
 from .model import Part, PhasePlan, product
 from .params import ConvCall
