@@ -14,9 +14,8 @@ from ..ops import RESULT, Operand, Receiver, Request
 from ..ops.numpy_ops import BY_NUMPY, told
 from ..planner.explain import Composition
 from ..program import Executable, OnArrays, Room, Sequence, Views
+from ..program.operands import aligned_bytes
 from ._codes import copying, kernel_of_copies
-
-_ALIGNMENT = 64
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ class SequenceBuilder:
 
     def room(self, shape: tuple[int, ...], dtype: Any = np.float32, strides: tuple[int, ...] | None = None) -> Array:
         """Return an array that stands for room of a run, in C order or with strides that fill it."""
-        made = _aligned(prod(shape) * np.dtype(dtype).itemsize, 0)
+        made = aligned_bytes(max(1, prod(shape) * np.dtype(dtype).itemsize))
         self._memory.append(_Memory(made, *self._room.take(made.size)))
         return np.ndarray(shape, dtype, made, 0, strides)
 
@@ -116,7 +115,7 @@ class SequenceBuilder:
         """Memory for an operand that lies as an array does."""
         reach = [(n - 1) * step for n, step in zip(x.shape, x.strides, strict=True)] if x.size else []
         before = -sum(min(0, r) for r in reach)
-        held = _aligned(before + sum(max(0, r) for r in reach) + x.itemsize, x.ctypes.data - before)
+        held = aligned_bytes(before + sum(max(0, r) for r in reach) + x.itemsize, x.ctypes.data - before)
         self._memory.append(_Memory(held, operand, -before))
         return np.ndarray(x.shape, x.dtype, held, before, x.strides)
 
@@ -132,10 +131,3 @@ class SequenceBuilder:
         if x != RESULT or receiver.view is not None:
             raise ValueError(f"operands: got {x}; allowed: arrays as they lie, and a result")
         return receiver.array
-
-
-def _aligned(size: int, address: int) -> Array:
-    """Bytes that begin as far from a cache line's begin as an address does."""
-    held = np.empty(max(1, size) + _ALIGNMENT, np.uint8)
-    skipped = (address - held.ctypes.data) % _ALIGNMENT
-    return held[skipped:skipped + max(1, size)]

@@ -6,6 +6,21 @@ from typing import Any
 
 import numpy as np
 
+_LINE = 64
+
+
+def aligned_bytes(size: int, address: int = 0) -> np.ndarray[Any, Any]:
+    """Return bytes that begin as far from a cache line's begin as an address does; by default on one.
+
+    Examples
+    --------
+    >>> aligned_bytes(100).ctypes.data % 64, aligned_bytes(100, 3).ctypes.data % 64
+    (0, 3)
+    """
+    room = np.empty(size + _LINE, np.uint8)
+    skipped = (address - room.ctypes.data) % _LINE
+    return room[skipped:skipped + size]
+
 
 def overlaps_itself(array: np.ndarray[Any, Any]) -> bool:
     """Whether two elements of an array may share memory, as those of a broadcast one do.

@@ -11,6 +11,7 @@ import numpy as np
 from ...formats import Array
 from ...ops import Operand, run_told
 from ...program import Executable, Segment, host_program, result_array, spread
+from ...program.operands import aligned_bytes
 from ..gemm import _gemm
 from ..gemm.lower import prepare_items
 from ..gemm.plan import Epilogue, prepared_bytes
@@ -54,8 +55,7 @@ def prepared_weights(plan: HostConvPlan, weights: Operand) -> PreparedWeights:
     if not ready.prepared:
         return PreparedWeights(ready, whole)
     program, size = _packing(ready)
-    room = np.empty(size + 64, np.uint8)
-    packed = room[-room.ctypes.data % 64 :]
+    packed = aligned_bytes(size)
     run_told("poplin.prepare", lambda: (f"weights of {ready.problem}", *lower(ready).told()[1:]), program, whole, whole,
              packed, written=packed)
     return PreparedWeights(ready, packed, whole if ready.falls_back else None)

@@ -11,6 +11,7 @@ from ...formats import FP32, Array, Format
 from ...immutable import Constant, kind_of
 from ...ops import Operand, run_told
 from ...program import key_by_parts, result_array
+from ...program.operands import aligned_bytes
 from ...target import Target
 from .lower import Lowered, lower, lower_prepare
 from .options import GemmOptions
@@ -67,8 +68,7 @@ class PreparedMatrix(Constant):
         a, b = (layout_of(w), b) if is_left else (a, layout_of(w))
         params = GemmParams(m, n, k, a, b, contiguous(FP32, m, n))
         plan = plan_gemm(params, options, Epilogue(), target, packing=True, left=is_left)
-        room = np.empty(prepared_bytes(plan) + 64, np.uint8)
-        packed = room[-room.ctypes.data % 64 :]
+        packed = aligned_bytes(prepared_bytes(plan))
         made = lower_prepare(plan)
         scales = None if w.scales is None else w.scales.array
         arrays = made.arrange(w.array, w.array, packed, None, scales, scales)

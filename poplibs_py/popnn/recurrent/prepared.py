@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from ...errors import bad_argument, bad_type
 from ...formats import Format
 from ...immutable import Constant, kind_of
@@ -14,10 +12,11 @@ from ...poplin.gemm.params import contiguous
 from ...poplin.gemm.plan import GemmPlan
 from ...poplin.gemm.search import compute_format_of, parts
 from ...program import key_by_parts
+from ...program.operands import aligned_bytes
 from ...target import Target
 from .products import step_product
 
-_TYPICAL, _LINE = 1024, 64  # rows of what weights are multiplied with
+_TYPICAL = 1024  # rows of what weights are multiplied with
 
 
 class PreparedWeights(Constant):
@@ -59,8 +58,7 @@ class PreparedWeights(Constant):
         _, rows, columns = held.shape
         products = [step_product(_TYPICAL, rows, len(each) * columns, contiguous(partner, _TYPICAL, rows), w.format,
                                  by_columns, w.scale, target) for each in gates]
-        room = np.empty(sum(x.nbytes for x in products) + _LINE, np.uint8)
-        packed = room[-room.ctypes.data % _LINE :]
+        packed = aligned_bytes(sum(x.nbytes for x in products))
 
         def pack() -> None:
             begin = 0
