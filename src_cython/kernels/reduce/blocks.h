@@ -165,26 +165,25 @@ POP_INLINE void pop_ways_halved(pop_body body, pop_ways *w)
     (pop_v_i){POP_LOWER(0, half) + more, POP_LOWER(1, half) + more, POP_LOWER(2, half) + more, POP_LOWER(3, half) + more}
 #endif
 
-#define POP_HALVE(half)                                                                                               \
-    if (width >= 2 * (half)) {                                                                                    \
-        _Pragma("GCC unroll 8") for (int i = 0; i < half; i++) {                                                      \
-            pop_v_f low[2], high[2];                                                                                  \
-            for (int k = 0; k < body.planes; k++) {                                                                   \
-                low[k] = __builtin_shuffle(x[2 * i][k], x[2 * i + 1][k], POP_PLACES(half, 0));                        \
-                high[k] = __builtin_shuffle(x[2 * i][k], x[2 * i + 1][k], POP_PLACES(half, half));                    \
-            }                                                                                                         \
-            body.join(low, high);                                                                                     \
-            for (int k = 0; k < body.planes; k++) x[i][k] = low[k];                                                   \
+/* `pairs` of such vectors, each to one. */
+#define POP_HALVE(half, pairs)                                                                                        \
+    _Pragma("GCC unroll 8") for (int i = 0; i < pairs; i++) {                                                         \
+        pop_v_f low[2], high[2];                                                                                      \
+        for (int k = 0; k < body.planes; k++) {                                                                       \
+            low[k] = __builtin_shuffle(x[2 * i][k], x[2 * i + 1][k], POP_PLACES(half, 0));                            \
+            high[k] = __builtin_shuffle(x[2 * i][k], x[2 * i + 1][k], POP_PLACES(half, half));                        \
         }                                                                                                             \
+        body.join(low, high);                                                                                         \
+        for (int k = 0; k < body.planes; k++) x[i][k] = low[k];                                                       \
     }
 
 /* `width` vectors, each of as many lanes of several results: the lanes by halves, the results one after another in the first. */
 POP_INLINE void pop_halves(pop_body body, int width, pop_v_f x[POP_LANES][2])
 {
-    POP_HALVE(8)
-    POP_HALVE(4)
-    POP_HALVE(2)
-    POP_HALVE(1)
+    if (width >= 16) POP_HALVE(8, 8)
+    if (width >= 8) POP_HALVE(4, 4)
+    if (width >= 4) POP_HALVE(2, 2)
+    if (width >= 2) POP_HALVE(1, 1)
 }
 
 /* A row of POP_WAYS elements or fewer, as one vector. */
@@ -241,6 +240,31 @@ POP_INLINE void pop_rows_in_parts(pop_body body, const pop_format *f, const char
     }
 }
 
+/* POP_LANES whole blocks. Four of them are held in registers and join before they are stored: what passes through the first-level
+ * cache drives out all else that lies there. */
+POP_INLINE void pop_whole_blocks(pop_body body, const pop_format *f, const char *const *rows, const float *shift,
+                                 pop_v_f blocks[POP_LANES][2])
+{
+    for (int k = 0; k < POP_LANES; k += 4) {
+        pop_v_f x[4][2];
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) body.first(x[i]);
+#pragma GCC unroll 1
+        for (int i = k; i < k + 4; i++) {
+            pop_ways w = pop_whole_block(body, f, rows[i], pop_v_splat(shift ? shift[i] : 0.0f));
+            pop_ways_halved(body, &w);
+            for (int plane = 0; plane < body.planes; plane++) {
+                x[0][plane] = x[1][plane], x[1][plane] = x[2][plane], x[2][plane] = x[3][plane];
+                x[3][plane] = w.v[0][plane];
+            }
+        }
+        POP_HALVE(POP_LANES / 2, 2)
+        POP_HALVE(POP_LANES / 4, 1)
+        for (int plane = 0; plane < body.planes; plane++) blocks[k / 4][plane] = x[0][plane];
+    }
+    pop_halves(body, POP_LANES / 4, blocks);
+}
+
 /* POP_LANES rows, or the first `here` of them. */
 POP_INLINE void pop_rows_together(pop_body body, const pop_format *f, const char *const *rows, int here, int64_t n,
                                   const float *shift, pop_v_f x[POP_LANES][2])
@@ -251,6 +275,10 @@ POP_INLINE void pop_rows_together(pop_body body, const pop_format *f, const char
         else if (n == 4) pop_rows_abreast(body, f, rows[0], 4, x);
         else if (n == 8) pop_rows_abreast(body, f, rows[0], 8, x);
         else pop_rows_abreast(body, f, rows[0], POP_LANES, x);
+        return;
+    }
+    if (POP_FAST && here == POP_LANES && n == POP_BLOCK) {
+        pop_whole_blocks(body, f, rows, shift, x);
         return;
     }
     const int parts = POP_FAST && n > POP_WAYS && n <= POP_STRIDE ? (int)((n + POP_WAYS - 1) / POP_WAYS) : 0;

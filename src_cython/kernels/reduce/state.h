@@ -108,6 +108,21 @@ static void pop_state_merge_all(int state, pop_state *s, int64_t held, const pop
     }
 }
 
+/* The best of `best` and of numbers from i on. Comparisons that no branch waits for pass over NaN, which is looked for apart. */
+POP_INLINE double pop_best_of_run(double best, const double *x, int64_t i, int64_t end, int least)
+{
+    const double before = best;
+    int nan = 0;
+    for (int64_t k = i; k < end; k++) {
+        nan |= x[k] != x[k];
+        best = (least ? x[k] < best : x[k] > best) ? x[k] : best;
+    }
+    if (!nan) return best;
+    for (best = before; i < end; i++)
+        if (pop_is_better(x[i], best, least)) best = x[i];
+    return best;
+}
+
 /* Of one result, at `to` of s: the states of `count` blocks of n elements one after another, from i of `more` on. */
 static void pop_state_merge_run(int state, pop_state *s, int64_t to, int64_t held, const pop_state *more, int64_t i, int64_t n,
                                 int64_t count)
@@ -121,6 +136,11 @@ static void pop_state_merge_run(int state, pop_state *s, int64_t to, int64_t hel
         double sum = s->a[to];
         for (; i < count; i++) sum += more->a[i];
         s->a[to] = sum;
+        return;
+    }
+    if (state == POP_STATE_MAX || state == POP_STATE_MIN) {
+        const int least = state == POP_STATE_MIN;
+        s->a[to] = least ? pop_best_of_run(s->a[to], more->a, i, count, 1) : pop_best_of_run(s->a[to], more->a, i, count, 0);
         return;
     }
     for (; i < count; i++, held += n) pop_state_merge(state, s, to, (double)held, more, i, (double)n);
