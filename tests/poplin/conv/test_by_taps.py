@@ -114,5 +114,7 @@ def test_weights_are_packed_for_many_elements_of_a_long_line(which, fmt):
     p, names = layer([3000], [3], [1], [1], [1], (80, 384)), OPERANDS[which]
     a, b, out = (laid(np.zeros(shapes(p)[name]), "last", fmt.dtype) for name in names)
     (product,) = lowered(p, which, a, b, out).plan.dense
+    if product.compute_format != fmt or product.kernel.level.startswith("amx"):
+        pytest.skip("numbers are decoded first, or tiles take no windows")
     assert product.by_taps
     assert product.mc >= 256
