@@ -44,17 +44,19 @@ def fill_bound(shape: Any, value: Any, *, out: Any = None, dtype: Any = None, ta
     return _rounded(Ball.exact(np.full(shape, float(value))), element_of(dtype, out, FP32), out)
 
 
-def pad_bound(x: Any, pad_width: Any, mode: Any = "constant", *, constant_values: Any = 0, out: Any = None,
-              target: Any = None) -> Ball:
+def pad_bound(x: Any, pad_width: Any, mode: Any = "constant", *, out: Any = None, target: Any = None,
+              **how: Any) -> Ball:
     """Return the results of a `pad` call: NumPy's, rounded once where they are computed."""
     held = _numbers(x)
     integral = held.dtype.kind in "biu"
+    if isinstance(pad_width, dict):
+        named = {axis % held.ndim: np.broadcast_to(width, 2) for axis, width in pad_width.items()}
+        pad_width = [named.get(d, (0, 0)) for d in range(held.ndim)]
     wide = np.broadcast_to(np.asarray(pad_width, np.int64), (held.ndim, 2))
     inside = tuple(slice(max(0, -before), n - max(0, -after)) for n, (before, after) in
                    zip(held.shape, wide.tolist(), strict=True))
     with np.errstate(all="ignore"):
-        numbers = (held if integral else held.astype(np.float64))[inside]
-        how = {"constant_values": constant_values} if mode == "constant" else {}
+        numbers = (held if integral or callable(mode) else held.astype(np.float64))[inside]
         made = np.pad(numbers, np.maximum(wide, 0), "constant" if mode == "empty" else mode, **how)
         ball = Ball.exact(np.asarray(made).astype(np.float64))
         return ball if integral else ball.rounded(format_of(held))

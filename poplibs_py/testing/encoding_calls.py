@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from ..formats import FORMATS
+from ..formats import FORMATS, Array
 from .ordering_calls import numbers
 from .strategies import Call, arrays, options
 
@@ -53,12 +53,40 @@ def fill_calls(draw: st.DrawFn) -> Call:
     return (draw(st.lists(_extent, max_size=3).map(tuple)), value), {"dtype": kind}
 
 
+def with_ends(vector: Array, widths: tuple[int, int], axis: int, more: dict[str, Any]) -> None:
+    """A function that `pad` takes as its mode: writes the number of the axis, or what it is given, at both ends."""
+    vector[:widths[0]] = more.get("end", axis)
+    vector[vector.size - widths[1]:] = more.get("end", axis)
+
+
+def _in_forms(draw: st.DrawFn, numbers: st.SearchStrategy[Any], rank: int) -> Any:
+    """A number, a pair for before and after, or a pair for each axis."""
+    pair = st.tuples(numbers, numbers)
+    return draw(numbers | pair | st.lists(pair, min_size=rank, max_size=rank).map(tuple))
+
+
+def _pad_keywords(draw: st.DrawFn, mode: Any, x: Array) -> dict[str, Any]:
+    """What a mode takes besides, or nothing."""
+    if draw(st.booleans()):
+        return {}
+    if mode in ("reflect", "symmetric"):
+        return {"reflect_type": draw(st.sampled_from(["even", "odd"]))}
+    if mode in ("maximum", "minimum", "mean", "median"):
+        return {"stat_length": _in_forms(draw, st.integers(1, 6), x.ndim)}
+    if mode == "linear_ramp":
+        ends = st.sampled_from([0, 1] if x.dtype.kind == "b" else [0, 1, 7, 99.5])
+        return {"end_values": _in_forms(draw, ends, x.ndim)}
+    if mode == "constant":
+        return {"constant_values": _in_forms(draw, st.integers(0, 1 if x.dtype.kind == "b" else 9), x.ndim)}
+    return {"end": 1} if callable(mode) else {}
+
+
 @st.composite
 def pad_calls(draw: st.DrawFn) -> Call:
     """Calls of `pad`."""
     shape = draw(st.lists(_extent, min_size=1, max_size=3).map(tuple))
     mode = draw(st.sampled_from(["constant", "edge", "reflect", "symmetric", "wrap", "maximum", "minimum", "mean",
-                                 "median", "linear_ramp", "empty"]))
+                                 "median", "linear_ramp", "empty", with_ends]))
     widths = []
     for n in shape:
         before = draw(st.integers(-n, 7))
@@ -68,7 +96,8 @@ def pad_calls(draw: st.DrawFn) -> Call:
     x = draw(numbers(shape))
     if x.dtype.kind == "b" and mode in ("mean", "median", "linear_ramp"):
         mode = "wrap"
-    return (x, tuple(widths), mode), draw(options({"constant_values": [1]}))
+    pad_width = dict(enumerate(widths)) if draw(st.integers(0, 3)) == 0 else tuple(widths)
+    return (x, pad_width, mode), _pad_keywords(draw, mode, x)
 
 
 @st.composite

@@ -1,4 +1,4 @@
-"""One-hot rows, iota, fill, pad, images, splines, circular buffers: NumPy's results, special values, out, bad input."""
+"""One-hot rows, iota, fill, images, splines, circular buffers: NumPy's results, special values, out, bad input."""
 
 from __future__ import annotations
 
@@ -7,43 +7,10 @@ import pytest
 
 from poplibs_py import popops
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
-from poplibs_py.formats import BF16, F143, QuarterArray
-from poplibs_py.popops.padding import COMPUTED, PERIODS
-from poplibs_py.testing import as_format, assert_same_bits, check
+from poplibs_py.formats import F143, QuarterArray
+from poplibs_py.testing import assert_same_bits, check
 
 RNG = np.random.default_rng(20261122)
-CONSTANT = 2.5
-
-
-@pytest.mark.parametrize("mode", [*PERIODS, *COMPUTED, "constant", "edge"])
-def test_pad_is_numpys(mode):
-    how = {"constant_values": CONSTANT} if mode == "constant" else {}
-    for shape, widths in [((1,), 5), ((4,), (9, 3)), ((3, 5), ((1, 2), (9, 0))), ((2, 1, 3), ((0, 1), (4, 4), (2, 0)))]:
-        x = RNG.standard_normal(shape).astype(np.float32)
-        due = np.pad(x.astype(np.float64), widths, mode, **how).astype(np.float32)
-        assert_same_bits(popops.pad(x, widths, mode, **how), due)
-        assert_same_bits(popops.pad(np.asfortranarray(x), widths, mode, **how), due)
-        whole = RNG.integers(-50, 50, shape)
-        np.testing.assert_array_equal(popops.pad(whole, widths, mode), np.pad(whole, widths, mode))
-
-
-def test_pad_takes_away_before_it_adds():
-    x = np.arange(12, dtype=np.int16).reshape(3, 4)
-    np.testing.assert_array_equal(popops.pad(x, ((-1, 1), (2, -2)), "reflect"),
-                                  np.pad(x[1:, :2], ((0, 1), (2, 0)), "reflect"))
-    assert popops.pad(x, (-1, -2)).shape == (0, 1)
-    assert popops.pad(x, ((0, 0), (0, 1)), constant_values=((0, 0), (7, 9)))[:, 4].tolist() == [9, 9, 9]
-    for fmt in (BF16, F143):
-        y = as_format([[1, np.nan, -2]], fmt)
-        made = popops.pad(y, ((0, 0), (1, 1)), constant_values=0.5)
-        assert_same_bits(made, as_format([[0.5, 1, np.nan, -2, 0.5]], fmt))
-    assert not popops.pad(x, 2, "empty")[:2].any()
-    out = np.empty((5, 6), np.int16)
-    assert popops.pad(x, 1, out=out) is out
-    held = np.zeros((4, 6), np.int16)
-    held[:3, :4] = x
-    popops.pad(held[:3, :4], ((1, 0), (1, 1)), "edge", out=held)  # what it overlaps is read first
-    np.testing.assert_array_equal(held, np.pad(x, ((1, 0), (1, 1)), "edge"))
 
 
 def test_one_hot_rows_have_any_type():
