@@ -124,7 +124,8 @@ def pad(x: Any, pad_width: int | Sequence[Any] | Mapping[int, Any], mode: str | 
 
     steps = SequenceBuilder(source.array, receiver.array)
     array, result = steps.operands
-    array = array[(*(slice(*ends) for ends in kept), ...)]
+    inside: list[Any] = [*(slice(*ends) for ends in kept), ...]
+    array = array[tuple(inside)]
     if computed:
         steps.run(lambda x, result: _compute(x, result, more, mode, element, given), array, result)
     else:
@@ -211,8 +212,8 @@ def _pairs(name: str, value: Any, rank: int) -> list[tuple[Any, Any]]:
 
 def _surround(steps: SequenceBuilder, x: Array, result: Array, more: Sides, mode: Any, codes: Any) -> None:
     """Copy the numbers, then what is around them, an axis after another."""
-    at = [slice(before, before + n) for n, (before, _) in zip(x.shape, more, strict=True)]
-    steps.copy(x, result[(*at, ...)])
+    at: list[Any] = [*(slice(before, before + n) for n, (before, _) in zip(x.shape, more, strict=True)), ...]
+    steps.copy(x, result[tuple(at)])
     for d, (n, (before, _)) in enumerate(zip(x.shape, more, strict=True)):
         at[d] = slice(None)
         rows = np.moveaxis(result[tuple(at)], d, 0)
