@@ -6,7 +6,7 @@ the depth of the block. Where an operand already lies as the kernel reads it, no
 modes; this module only follows it, so it is the same at every instruction-set level.
 """
 
-from libc.stdint cimport int64_t, uintptr_t
+from libc.stdint cimport int64_t
 from libc.string cimport memset
 
 from kernels.products cimport (

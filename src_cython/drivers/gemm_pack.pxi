@@ -1,6 +1,6 @@
 # How operands of dense products come into panels: decoded, gathered where they are fields, interleaved, transposed.
 
-from libc.stdint cimport uint16_t
+from libc.stdint cimport uint16_t, uintptr_t
 
 from kernels.products cimport pop_dot_decode, pop_dot_interleave, pop_dot_transpose, pop_prefetch, pop_scatter
 
@@ -48,7 +48,7 @@ cdef inline int64_t whole_depth(const pop_field *f, int64_t depth, int64_t *n) n
 
 cdef inline void gather(const Source *s, int64_t line, int64_t lines, int64_t step, int64_t n, char *to,
                         int64_t pitch, const pop_field_panels *panels=NULL) noexcept nogil:
-    """Copy n elements of each line of a field's matrix, zeros where it has none; lines of the depth go to panels if there are any."""
+    """Copy n elements of each line of a field's matrix, zeros where it has none; lines of the depth go to panels, if any."""
     cdef const pop_field *f = s.field
     cdef int64_t item = s.side.item, total = n if s.lines_are_positions else lines, part = total, at
     line, step = s.first_line + line, s.first_step + step

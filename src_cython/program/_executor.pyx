@@ -14,8 +14,6 @@ from libc.string cimport memset
 from program.program cimport pop_segment, pop_tile, pop_vertex
 
 import math
-import sys
-from traceback import clear_frames
 
 import numpy as np
 

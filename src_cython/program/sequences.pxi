@@ -1,6 +1,10 @@
 # Sequences: executables, and functions of arrays, one after another, in one run. What an op does that is made of others'
 # programs is one, so that a repeated call of it runs in compiled code alone.
 
+import sys
+from traceback import clear_frames
+
+
 cdef struct Source:
     int operand  # of the run, or -1: an address that is always the same
     int64_t offset  # bytes from where that begins, or the address
