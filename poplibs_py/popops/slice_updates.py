@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..ops.record import with_sections
 from ..planner import Memory
 from ..target import Target
 from .slices import row_update, slicing_op
@@ -41,10 +42,9 @@ _EXTREMES = "Exact. NaN where one of the numbers is NaN; in PopLibs one of an up
 def _changes(name: str, poplibs: str, numerics: str, scaled: bool = False) -> Callable[[Any], Any]:
     """Make a function an op: its docstring has a summary and examples, and the rest is the same for all."""
     def made(function: Any) -> Any:
-        head, _, examples = (function.__doc__ or "").partition("\n    Examples\n")
         shared = _PARAMETERS.format(front="groups, " if name.startswith("grouped") else "", numerics=numerics,
                                     scale=_SCALE if scaled else "")
-        function.__doc__ = head.rstrip() + "\n" + shared + "\n    Examples\n" + examples
+        function.__doc__ = with_sections(function.__doc__ or "", shared)
         return slicing_op(name, poplibs, writes=True, memory="rows" if numerics == _EXTREMES else "sorted")(function)
 
     return made
