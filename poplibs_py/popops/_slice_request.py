@@ -83,7 +83,7 @@ def indices_of(name: str, value: Any) -> Operand:
 
 
 @dataclass(frozen=True, eq=False)
-class _Check:
+class Check:
     """Refuses indices of which one is out of range: a program, and how many shares of them tell in an int64."""
 
     name: str
@@ -97,10 +97,24 @@ class _Check:
         if bad.any():
             raise self.error(indices)
 
-    def alone(self, sources: int = 2) -> Sequence:
-        """Return what looks at the indices of a call whose slices are empty: a table, indices, and perhaps more."""
-        return Sequence([(self.executable, (1, sources + 1))], sources + 1, 8 * self.shares, [(0, 0, 8 * self.shares)],
-                        lambda _, table, indices, *rest: self.error(indices))
+    def guards(self, operands: int, parts: SequenceOf[Any] = (), teller: int | None = None,
+               aside: int = 0) -> Sequence:
+        """Return what runs parts on operands, the second of which are indices, after a look at all of these.
+
+        `teller` is the part that tells of bad indices by itself, on its last operand, in place of the look; later parts
+        may have so many bytes aside, from `aside_at`.
+        """
+        if teller is None:
+            parts, shares = [(self.executable, (1, operands)), *parts], self.shares
+        else:
+            shares = parts[teller][0].threads
+        room = self.aside_at(shares) + aside if aside else 8 * shares
+        return Sequence(parts, operands, room, [(teller or 0, 0, 8 * shares)], lambda _, *arrays: self.error(arrays[1]))
+
+    @staticmethod
+    def aside_at(shares: int) -> int:
+        """Return where what is aside begins: on the line behind what so many shares tell."""
+        return -(-8 * shares // _LINE) * _LINE
 
     def error(self, indices: Array) -> InvalidIndexError:
         """Name the first bad index."""
@@ -119,7 +133,7 @@ class _Check:
                                  "another index_policy than 'raise'")
 
 
-def check_of(name: str, policy: str, layout: Layout, params: SliceParams) -> _Check | None:
+def check_of(name: str, policy: str, layout: Layout, params: SliceParams) -> Check | None:
     """What refuses bad indices; what has no place at all is refused here."""
     for _, limit in layout.components:
         if limit <= 0 and policy in _NEED_A_PLACE:
@@ -128,7 +142,7 @@ def check_of(name: str, policy: str, layout: Layout, params: SliceParams) -> _Ch
         raise bad_argument(name, f"{params.lookups} lookups", f"at most {_MOST_LOOKUPS}")
     if policy != "raise" or not layout.components:
         return None
-    return _Check(name, layout, *lower_check(params, settings.num_threads))
+    return Check(name, layout, *lower_check(params, settings.num_threads))
 
 
 def take_request(op: str, table: Operand, indices: Operand, layout: Layout, shape: tuple[int, ...], policy: str,
@@ -165,35 +179,28 @@ def take_request(op: str, table: Operand, indices: Operand, layout: Layout, shap
                            (elements, elements))
     check = check_of(name, policy, layout, params) if lookups else None
     if not receiver.array.size:
-        nothing = Request(check and check.alone(), (table, indices, RESULT), receiver,
+        nothing = Request(check and check.guards(3), (table, indices, RESULT), receiver,
                           told(op, table.shape, elements), lacking=lacking, checks=True)
         return on_tiles(nothing, tiles and tiles.plan)
     tells = check is not None and out is None
     program = lower(params._replace(tells=tells), settings.num_threads if host is None else host.tiles)
-    run = program.executable if check is None else _checked_take(check, program.executable, tells)
+    run: Executable | Sequence = program.executable
+    if check is not None:
+        part = (program.executable, (0, 1, 2, 3) if tells else (0, 1, 2))
+        run = check.guards(3, [part], 0 if tells else None)
     request = Request(run, (table, indices, RESULT), receiver, program.told, lacking=lacking)
     return on_tiles(request, tiles and tiles.plan)
 
 
-def _checked_take(check: _Check, program: Executable, tells: bool) -> Sequence:
-    """A checked read: before anything is written to an array of the caller's, along with it else."""
-    shares = 8 * (program.threads if tells else check.shares)
-    parts = [(program, (0, 1, 2, 3))] if tells else [(check.executable, (1, 3)), (program, (0, 1, 2))]
-    return Sequence(parts, 3, shares, [(0, 0, shares)], lambda _, table, indices, result: check.error(indices))
-
-
-def _put(check: _Check | None, copy: Executable | None,
+def _put(check: Check | None, copy: Executable | None,
          program: Executable | RowParts | SliceFunction | None) -> Callable[..., None]:
     """An update: the check, the copy of the table where the result is another array, the program."""
-    shares = 0 if check is None else 8 * check.shares
-    status = [(0, 0, shares)] if shares else []
-    parts: list[Any] = [] if check is None else [(check.executable, (1, 4))]
-    parts += [] if copy is None else [(copy, (0, 3))]
-    refusal = _refusal(check)
-    if not isinstance(program, RowParts | SliceFunction):
-        parts += [] if program is None else [(program, (1, 2, 3))]
-        return Sequence(parts, 4, shares, status, refusal)
-    first = Sequence(parts, 4, shares, status, refusal)
+    parts: list[Any] = [] if copy is None else [(copy, (0, 3))]
+    if isinstance(program, Executable):
+        parts.append((program, (1, 2, 3)))
+    first = Sequence(parts, 4) if check is None else check.guards(4, parts)
+    if program is None or isinstance(program, Executable):
+        return first
 
     def run(table: Array, indices: Array, updates: Array, result: Array) -> None:
         first(table, indices, updates, result)
@@ -202,26 +209,16 @@ def _put(check: _Check | None, copy: Executable | None,
     return run
 
 
-def _refusal(check: _Check | None) -> Callable[..., Exception]:
-    """What is raised of an update's bad index."""
-    def refusal(_: Array, table: Array, indices: Array, *rest: Array) -> Exception:
-        assert check is not None
-        return check.error(indices)
-
-    return refusal
-
-
-def _told_put(check: _Check, copy: Executable, program: Executable, back: Executable | None, aside: int) -> Sequence:
+def _told_put(check: Check, copy: Executable, program: Executable, back: Executable | None, aside: int
+              ) -> Sequence:
     """An update of a copy, which tells itself of bad indices: the copy is a new result, or so many bytes aside.
 
     Of a small table it takes longer to look at all indices beforehand than to copy it, and back where all were good.
     """
-    shares = 8 * program.threads
-    at = -(-shares // _LINE) * _LINE
     if back is None:
-        return Sequence([(copy, (0, 3)), (program, (1, 2, 3, 4))], 4, shares, [(1, 0, shares)], _refusal(check))
-    parts = [(copy, (0, (4, at))), (program, (1, 2, (4, at), 4)), (back, ((4, at), 3))]
-    return Sequence(parts, 4, at + aside, [(1, 0, shares)], _refusal(check))
+        return check.guards(4, [(copy, (0, 3)), (program, (1, 2, 3, 4))], 1)
+    there = 4, check.aside_at(program.threads)
+    return check.guards(4, [(copy, (0, there)), (program, (1, 2, there, 4)), (back, (there, 3))], 1, aside)
 
 
 def put_request(op: str, table: Operand, indices: Operand, updates: Operand, layout: Layout, policy: str, out: Any,
@@ -284,7 +281,7 @@ def put_request(op: str, table: Operand, indices: Operand, updates: Operand, lay
     return on_tiles(request, tiles and tiles.plan)
 
 
-def _updated(check: _Check | None, program: Any, table: Array, result: Array, aside: Array, in_place: bool,
+def _updated(check: Check | None, program: Any, table: Array, result: Array, aside: Array, in_place: bool,
              tells: bool) -> Callable[..., None]:
     """What updates a table, there or in a copy, perhaps aside."""
     if in_place and not tells:

@@ -16,7 +16,7 @@ from ..ops.parts import Part, results
 from ..program import Executable, Sequence
 from ..target import Target
 from ._slice_parts import rows_named
-from ._slice_request import check_of, checked_policy, elements_of, indices_of, parts_of, table_of
+from ._slice_request import Check, check_of, checked_policy, elements_of, indices_of, parts_of, table_of
 from ._slices import Layout, lower, lower_bags
 from .lookup_plans import bags_plan, gradient_plan
 from .slices import slicing_op
@@ -86,7 +86,7 @@ def embedding_bag(x: Any, indices: Any, offsets: Any = None, *, mode: str = "sum
     check = check_of("indices", policy, layout, params) if params.lookups else None
     if not receiver.array.size:
         nothing = told("popops.embedding_bag", table.shape, fmt)
-        return on_tiles(Request(check and check.alone(len(sources)), (*sources, RESULT), receiver, nothing,
+        return on_tiles(Request(check and check.guards(len(sources) + 1), (*sources, RESULT), receiver, nothing,
                                 lacking=lacking, checks=True), plan)
     tells = check is not None and out is None and begins is None  # then every index is of a bag
     program = lower_bags(params._replace(tells=tells), bags, receiver.array.strides[0], mode == "mean",
@@ -123,22 +123,20 @@ def _weights(weights: Any, places: Operand, mode: str) -> Operand | None:
     return factors
 
 
-def _equal_bags(check: Any, program: Executable, tells: bool, ends: Array, weighted: int) -> Sequence:
+def _equal_bags(check: Check | None, program: Executable, tells: bool, ends: Array, weighted: int) -> Sequence:
     """Bags that are the rows of an array: along with the check where the program itself tells that an index is bad."""
     operands = 3 + weighted
     run = (0, 1, ends, operands - 1, *range(2, 2 + weighted))
     if check is None:
         return Sequence([(program, run)], operands)
-    shares = 8 * (program.threads if tells else check.shares)
-    parts = [(program, (*run, operands))] if tells else [(check.executable, (1, operands)), (program, run)]
-    return Sequence(parts, operands, shares, [(0, 0, shares)], lambda _, table, indices, *rest: check.error(indices))
+    return check.guards(operands, [(program, (*run, operands) if tells else run)], 0 if tells else None)
 
 
 @dataclass(frozen=True, eq=False)
 class _Bags:
     """The check, and the program of bags that begin where the call says."""
 
-    check: Any
+    check: Check | None
     program: Executable
     lookups: int
 
