@@ -12,8 +12,7 @@ from poplibs_py import popnn, testing
 from poplibs_py.config import thread_limit
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
 from poplibs_py.formats import FORMATS
-from poplibs_py.kernels import Selection, kernels, registry
-from poplibs_py.popnn import _rows
+from poplibs_py.kernels import kernels
 from poplibs_py.testing.calls import calls
 
 RNG = np.random.default_rng(7)
@@ -77,49 +76,25 @@ def test_what_is_endless():
 
 @pytest.mark.parametrize("level", sorted({k.level for k in kernels("rows") if k.formats == "float32"} - {"portable"}))
 @pytest.mark.parametrize("name", OPS)
-def test_all_levels_give_the_same_bits(name, level, monkeypatch):
+def test_all_levels_give_the_same_bits(name, level, rows_at):
     """Whole calls whose kernels are of one level, of rows of any length."""
     def run(chosen, x):
-        def select(family, op, formats):
-            if family != "rows":
-                return registry.select(family, op, formats)
-            [kernel] = [k for k in kernels("rows") if (k.level, k.op, k.formats) == (chosen, op, formats)]
-            return Selection(kernel, ())
-
-        monkeypatch.setattr(_rows, "select", select)
-        _rows.lower.cache_clear()
-        request = getattr(popnn, name).function(*(x,) * (1 + name.endswith("grad")), scale=0.5)
-        request.run()
-        return request.receiver.array.tobytes()
+        return rows_at(chosen, "float32", name, *(x,) * (1 + name.endswith("grad")), scale=0.5)
 
     for n in (1, 31, 64, 100, 2100):
         x = RNG.standard_normal((3, n)).astype(np.float32)
         assert run("portable", x) == run(level, x)
-    _rows.lower.cache_clear()
 
 
 @pytest.mark.parametrize("level", sorted({k.level for k in kernels("rows") if k.formats == "bfloat16"} - {"avx2"}))
-def test_all_levels_round_bf16_alike(level, monkeypatch):
+def test_all_levels_round_bf16_alike(level, rows_at):
     """Subnormal results too, infinities and NaN."""
-    def run(chosen, name, operands):
-        def select(family, op, formats):
-            found = [k for k in kernels("rows") if (k.level, k.op, k.formats) == (chosen, op, formats)]
-            return Selection(found[0], ()) if found and family == "rows" else registry.select(family, op, formats)
-
-        monkeypatch.setattr(_rows, "select", select)
-        _rows.lower.cache_clear()
-        request = getattr(popnn, name).function(*operands)
-        request.run()
-        made = request.receiver.finish(request.wrap, None)
-        return [part.tobytes() for part in (made if isinstance(made, tuple) else (made,))]
-
     x = (40 * RNG.standard_normal((9, 300))).astype(ml_dtypes.bfloat16)
     gamma = (RNG.standard_normal(300) * 2.0 ** RNG.integers(-133, -120, 300)).astype(ml_dtypes.bfloat16)
     x[7, 3], x[8, 5] = np.nan, np.inf
     for name, operands in (("softmax", (x,)), ("log_softmax", (x,)), ("softmax_grad", (x, x)),
                            ("layer_norm", (x, gamma, gamma)), ("layer_norm_grad", (x[::-1], x, gamma))):
-        assert run("avx2", name, operands) == run(level, name, operands)
-    _rows.lower.cache_clear()
+        assert rows_at("avx2", "bfloat16", name, *operands) == rows_at(level, "bfloat16", name, *operands)
 
 
 @pytest.mark.parametrize(("call", "error", "words"), [

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from poplibs_py import popnn, testing
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
-from poplibs_py.kernels import Selection, kernels, registry
-from poplibs_py.popnn import _rows
+from poplibs_py.kernels import kernels
 from poplibs_py.testing import assert_same_bits
 from poplibs_py.testing.calls import calls
 
@@ -50,27 +49,14 @@ def test_the_gradient_is_the_derivative(smoothing, weights):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
 @pytest.mark.parametrize("shape", [(13, 70), (9, 300), (3, 2100)])
-def test_all_levels_and_strides_give_the_same_bits(shape, dtype, monkeypatch):
+def test_all_levels_and_strides_give_the_same_bits(shape, dtype, rows_at):
     x = RNG.standard_normal(shape).astype(dtype)
     labels = RNG.integers(-1, shape[1], shape[0])
     testing.check("popnn.cross_entropy", x, labels)
-
-    def run(given):
-        _rows.lower.cache_clear()
-        request = popnn.cross_entropy.function(given, labels)
-        request.run()
-        return [part.tobytes() for part in request.wrap(request.receiver.array, None)]
-
-    due = run(x)
-    assert run(np.asfortranarray(x)) == due  # whose rows are decoded first
+    due = rows_at(None, "", "cross_entropy", x, labels)
+    assert rows_at(None, "", "cross_entropy", np.asfortranarray(x), labels) == due  # whose rows are decoded first
     for level in {kernel.level for kernel in kernels("rows")}:
-        def select(family, op, formats, level=level):
-            found = [k for k in kernels("rows") if (k.level, k.op, k.formats) == (level, op, formats)]
-            return Selection(found[0], ()) if found else registry.select(family, op, formats)
-
-        monkeypatch.setattr(_rows, "select", select)
-        assert run(x) == due
-    _rows.lower.cache_clear()
+        assert rows_at(level, "", "cross_entropy", x, labels) == due
 
 
 def test_labels_that_are_none_leave_rows_out():

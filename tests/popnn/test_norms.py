@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from poplibs_py import popnn, testing
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
-from poplibs_py.kernels import Selection, kernels, registry
-from poplibs_py.popnn import _rows
+from poplibs_py.kernels import kernels
 from poplibs_py.testing.calls import calls
 
 RNG = np.random.default_rng(11)
@@ -91,21 +90,7 @@ def test_channels_last_give_the_same_bits(shape, dtype):
 
 
 @pytest.mark.parametrize("level", sorted({k.level for k in kernels("rows") if k.formats == "float32"} - {"portable"}))
-def test_all_levels_give_the_same_bits(level, monkeypatch):
-    def run(chosen, name, operands):
-        def select(family, op, formats):
-            if family != "rows":
-                return registry.select(family, op, formats)
-            [kernel] = [k for k in kernels("rows") if (k.level, k.op, k.formats) == (chosen, op, formats)]
-            return Selection(kernel, ())
-
-        monkeypatch.setattr(_rows, "select", select)
-        _rows.lower.cache_clear()
-        request = getattr(popnn, name).function(*operands)
-        request.run()
-        made = request.receiver.finish(request.wrap, None)
-        return [part.tobytes() for part in (made if isinstance(made, tuple) else (made,))]
-
+def test_all_levels_give_the_same_bits(level, rows_at):
     x, gamma = RNG.standard_normal((40, 300)).astype(np.float32), RNG.standard_normal(300).astype(np.float32)
     first = RNG.standard_normal((2, 24, 11, 13)).astype(np.float32)
     last, own = np.moveaxis(np.ascontiguousarray(np.moveaxis(first, 1, -1)), -1, 1), gamma[:24]
@@ -113,8 +98,7 @@ def test_all_levels_give_the_same_bits(level, monkeypatch):
                            ("batch_norm_grad", (x[::-1], x, gamma)), ("batch_norm", (last, own, own)),
                            ("group_norm", (first, 6, own, own)), ("group_norm_grad", (first, first, 6, own)),
                            ("group_norm", (last, 6, own, own)), ("group_norm_grad", (last, last, 6, own))):
-        assert run("portable", name, operands) == run(level, name, operands)
-    _rows.lower.cache_clear()
+        assert rows_at("portable", "float32", name, *operands) == rows_at(level, "float32", name, *operands)
 
 
 @pytest.mark.parametrize(("call", "error", "words"), [

@@ -1,0 +1,33 @@
+"""What tests of functions of rows share."""
+
+import pytest
+from result_bits import bits
+
+from poplibs_py import popnn
+from poplibs_py.kernels import Selection, kernels, registry
+from poplibs_py.popnn import _rows
+
+
+@pytest.fixture
+def rows_at(monkeypatch):
+    """Call a function of rows by kernels of one level, or as always without one; return the bits of what it returns.
+
+    Where a level has no kernel for some formats, another one's serves: never for the formats that a call names.
+    """
+    def run(level, own, name, *operands, **how):
+        def select(family, op, formats):
+            found = [k for k in kernels("rows") if (k.level, k.op, k.formats) == (level, op, formats)]
+            if family != "rows" or not found:
+                assert family != "rows" or formats != own or level is None
+                return registry.select(family, op, formats)
+            [kernel] = found
+            return Selection(kernel, ())
+
+        monkeypatch.setattr(_rows, "select", select)
+        _rows.lower.cache_clear()
+        request = getattr(popnn, name).function(*operands, **how)
+        request.run()
+        return bits(request.receiver.finish(request.wrap, None))
+
+    yield run
+    _rows.lower.cache_clear()
