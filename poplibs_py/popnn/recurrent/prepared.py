@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ...errors import bad_argument, bad_type
 from ...formats import Format
@@ -87,8 +88,7 @@ class PreparedWeights(Constant):
         for plan in self.plans:
             a = plan.product.a
             like = contiguous(partner, plan.product.m, plan.product.k)
-            params = type(plan.product)(plan.product.m, plan.product.n, plan.product.k, like, plan.product.b,
-                                        plan.product.out)
+            params = replace(plan.product, a=like)
             compute = compute_format_of(params, plan.options, any_shape=True)
             if plan.compute_format.bits != 32 and (compute != plan.compute_format
                                                    or parts(params, plan.options) != (1, 1)):

@@ -112,17 +112,21 @@ POP_INLINE pop_v_f pop_row_else(pop_v_f x, float other, int part) /* in the lane
 #define POP_ROW_UNROLL _Pragma("GCC unroll 1")
 #endif
 
+/* Groups of vectors from element `i` on, which comes to lie behind them. */
+#define POP_ROW_WHOLE(end, ...)                                                           \
+    for (int64_t base = i; base + POP_ROW_LANES <= (end); base += POP_ROW_LANES, i = base) \
+        POP_ROW_UNROLL for (int k = 0; k < POP_ROW_VECTORS; k++)                          \
+        {                                                                                 \
+            const int part = POP_LANES;                                                   \
+            i = base + k * POP_LANES;                                                     \
+            __VA_ARGS__                                                                   \
+        }
+
 /* For elements from `begin` to `end` of a row: `k` is the vector of lanes, `i` the first element, `part` how many. */
 #define POP_ROW_EACH(begin, end, ...)                                                     \
     do {                                                                                  \
         int64_t i = (begin);                                                              \
-        for (int64_t base = i; base + POP_ROW_LANES <= (end); base += POP_ROW_LANES, i = base) \
-            POP_ROW_UNROLL for (int k = 0; k < POP_ROW_VECTORS; k++)                      \
-            {                                                                             \
-                const int part = POP_LANES;                                               \
-                i = base + k * POP_LANES;                                                 \
-                __VA_ARGS__                                                               \
-            }                                                                             \
+        POP_ROW_WHOLE(end, __VA_ARGS__)                                                   \
         POP_ROW_UNROLL for (int k = 0; k < POP_ROW_VECTORS; k++, i += POP_LANES)          \
         {                                                                                 \
             if (i >= (end)) break;                                                        \
@@ -159,13 +163,7 @@ POP_INLINE int64_t pop_row_lead(const pop_format *f, const void *to, int64_t n)
             __VA_ARGS__                                                                   \
         }                                                                                 \
         int64_t i = lead;                                                                 \
-        for (int64_t base = i; base + POP_ROW_LANES <= (n); base += POP_ROW_LANES, i = base) \
-            POP_ROW_UNROLL for (int k = 0; k < POP_ROW_VECTORS; k++)                      \
-            {                                                                             \
-                const int part = POP_LANES;                                               \
-                i = base + k * POP_LANES;                                                 \
-                __VA_ARGS__                                                               \
-            }                                                                             \
+        POP_ROW_WHOLE(n, __VA_ARGS__)                                                     \
         _Pragma("GCC unroll 1") for (int k = 0; i < (n); k++, i += POP_LANES)             \
         {                                                                                 \
             const int part = (n) - i < POP_LANES ? (int)((n) - i) : POP_LANES;            \
