@@ -121,7 +121,6 @@ def convolution_bias_update(deltas: Any, bias: Any, scale: float, *, layout: str
 
 def _channel_sums(deltas: FieldLayout, batch: int, channels: int, field: tuple[int, ...], out: Operand) -> GemmParams:
     """Sums over images and their field as a product: a row of ones, with a column for each channel."""
-    assert out.format is not None
     extents = (batch, deltas.row), *zip(field, deltas.field, strict=True)
     taps = tuple(FieldDim.depth(n, stride) for n, stride in extents if n != 1)
     gathered = Field((*taps, FieldDim.rows(channels, deltas.channel)), 1, 0)
@@ -132,7 +131,6 @@ def _channel_sums(deltas: FieldLayout, batch: int, channels: int, field: tuple[i
 
 def _bias_sum(acts: FieldLayout, batch: int, channels: int, field: tuple[int, ...], bias: Operand) -> GemmParams:
     """The addition of a bias to images as a product of no depth."""
-    assert bias.format is not None
     axes = (batch, acts.row), *zip(field, acts.field, strict=True)
     made = Field.of_results(axes)
     out = MatrixLayout(acts.format, made.dims[-1].out_stride, acts.channel, (), acts.aligned, acts.scale,

@@ -87,7 +87,6 @@ def norm_statistics(acts: Any, eps: float, *, unbiased_var_estimate: bool = Fals
     x = _activations("acts", acts)
     eps = finite("eps", eps, 0.0, 3e38)
     unbiased, stable = flag("unbiased_var_estimate", unbiased_var_estimate), flag("stable_algo", stable_algo)
-    assert x.format is not None
     part = Part((x.shape[1],), asked_dtype(out_dtype, x.format))
     made = results(out, (part, part), NormStatistics)
     plan, lacking = norm_on("norm_statistics", target, (x,), part.format, stable=stable)
@@ -227,8 +226,6 @@ def norm_param_gradients(grad: Any, whitened: Any, *, out: Any = None, out_dtype
     array([11.], dtype=float32)
     """
     g, y = _alike(("grad", grad), ("whitened", whitened))
-    assert g.format is not None
-    assert y.format is not None
     part = Part((g.shape[1],), asked_dtype(out_dtype, result_format(g.format, y.format)))
     made = results(out, (part, part), NormParamGradients)
     plan, lacking = norm_on("norm_param_gradients", target, (g, y), part.format)

@@ -315,7 +315,6 @@ def batch_normalise(x: Any, multiplicand: Any, addend: Any, *, out: Any = None, 
     for name, own in (("multiplicand", by), ("addend", more)):
         if own.shape != shape[1:2]:
             raise bad_argument(name, f"shape {own.shape}", f"shape {shape[1:2]}, one number for each channel")
-    assert read.format is not None
     receiver = receive("out", out, shape, out_dtype, result_format(read.format), (read, by, more), like=read.array)
     _, lacking = modelled_target(target, "popnn.batch_normalise", lambda _: "in one pass")
     strides = receiver.array.strides
@@ -450,7 +449,6 @@ def fold_batch_norm(weights: Any, mean: Any, variance: Any, gamma: Any = None, b
     at = whole("axis", axis, -len(w.shape), len(w.shape) - 1) % len(w.shape)
     count = w.shape[at]
     scale, shift = _combined(*_statistics(mean, variance, gamma, beta, count), finite("eps", eps, 0.0, 3e38))
-    assert w.format is not None
     made = result_format(w.format) if out_dtype is None else out_dtype
     with np.errstate(all="ignore"):
         added = (_channels("bias", bias, count, 0.0) * scale + shift).astype(np.float32)

@@ -104,7 +104,6 @@ def _factor(name: str, value: Any) -> float:
 def _forward(name: str, body: str, x: Any, axis: Any, mask: Any, scale: Any, factor: float, out: Any, out_dtype: object,
              target: Any) -> Request:
     read = numbers("x", x)
-    assert read.format is not None
     shape, axes = read.shape, axes_of(axis, len(read.shape), "axis")
     by = _factor("scale", scale)
     kept = None if mask is None else truths("mask", mask, shape)

@@ -84,7 +84,6 @@ def histogram(x: Any, levels: Any, *, absolute_of_input: bool = False, update: b
     receiver = receive("out", out, (bins,), None, _COUNTS, (source, held), reads=adds, contiguous=True)
 
     def made(read: Operand) -> OneKernel:
-        assert read.format is not None
         params = ReduceParams(Way("histogram", "sum", "plain"), read.format, read.scale, read.shape, read.array.strides,
                               tuple(range(len(read.shape))), _COUNTS, 0, 1.0, adds)
         return lower_histogram(params, bins, magnitudes, settings.num_threads)

@@ -167,7 +167,6 @@ def _dropout(name: str, x: Any, keep_prob: object, scale: object, out: Any, wher
 
 def _dropping(source: Operand, chance: float, factor: float) -> Law:
     """The law of a dropout: which are kept, and the factor of those."""
-    assert source.format is not None
     bound, one = _kept(chance)
     return law_of("dropout", source.format.name, source.array.dtype, scale=factor, bound=bound, one=one)
 

@@ -208,7 +208,6 @@ def receive_result(out: object, shape: tuple[int, ...], out_dtype: object, defau
 def layout_of(x: Operand) -> DenseLayout:
     """Return what a program must know of a dense operand, seen as rows and columns, perhaps with groups in front."""
     array = x.array
-    assert x.format is not None
     group = array.strides[0] if array.ndim == 3 else 0
     column = array.strides[-1] if array.shape[-1] > 1 else array.itemsize
     aligned = bool(array.flags.aligned) and array.strides[-2] % array.itemsize == 0
@@ -234,7 +233,6 @@ def planned_operand(name: str, value: object, layout: DenseLayout, form: Form, g
                     columns: int) -> Operand:
     """Return a dense operand of a planned format and of a form's shape, in C order, as matrices; or raise."""
     taken, shape = dense_operand(name, value), shape_of(form, groups, rows, columns)
-    assert taken.format is not None
     if taken.shape != shape or taken.format.name != layout.format or taken.scale != layout.scale:
         raise bad_argument(name, f"{taken.format} of shape {taken.shape}",
                            f"{layout.format} of shape {shape} without a scale")

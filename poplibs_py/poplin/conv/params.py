@@ -222,7 +222,6 @@ def images_of(x: Operand, name: str, how: Described, groups: int) -> tuple[Field
     channels, step = shape.pop(channel), strides.pop(channel)
     if channels % groups:
         raise bad_argument(name, f"{channels} channels", f"a multiple of the {groups} groups")
-    assert x.format is not None
     layout = FieldLayout(x.format, strides[0], channels // groups * step, step, tuple(strides[1:]),
                          aligned=x.array.flags.aligned, scale=x.scale)
     return layout, shape[0], channels, tuple(shape[1:])
@@ -255,7 +254,6 @@ def kernels_of(w: Operand, name: str, how: Described, ndim: int) -> tuple[FieldL
             raise bad_argument(name, f"{made} output channels", f"a multiple of the {groups} groups")
         made //= groups
         group_step = made * strides[0]
-    assert w.format is not None
     layout = FieldLayout(w.format, strides[0], group_step, strides[1], tuple(strides[2:]),
                          aligned=array.flags.aligned, scale=w.scale)
     return layout, (groups, made, taken), tuple(shape[2:])

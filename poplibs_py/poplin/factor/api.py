@@ -81,7 +81,6 @@ def cholesky(a: Any, *, lower: bool = True, out: Any = None, out_dtype: object =
            [1., 3.]], dtype=float32)
     """
     x, lower = matrices("a", a, square=True), flag("lower", lower)
-    assert x.format is not None
     receiver = result(out, out_dtype, x.format, x.shape, (x,))
     chosen = block_options("cholesky", options, block_size, Memory(available_memory_proportion, strict_memory))
     machine, lacking = modelled_target(target, "poplin.cholesky", lambda _: lacks(receiver.format, x))
@@ -169,8 +168,6 @@ def triangular_solve(a: Any, b: Any, *, left_side: bool = True, lower: bool = Tr
     if shape[:-2] != x.shape[:-2] or shape[-2 if left_side else -1] != n:
         allowed = f"[..., {n}, k]" if left_side else f"[..., k, {n}]"
         raise bad_argument("b", f"shape {shape}", f"{allowed} with the batch of a, {x.shape[:-2]}")
-    assert x.format is not None
-    assert y.format is not None
     receiver = result(out, out_dtype, result_format(x.format, y.format), shape, (x, y))
     chosen = block_options("solve", options, block_size, Memory(available_memory_proportion, strict_memory))
     machine, lacking = modelled_target(target, "poplin.triangular_solve", lambda _: lacks(receiver.format, x, y))

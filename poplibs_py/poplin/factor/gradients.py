@@ -74,8 +74,6 @@ def cholesky_grad(grad: Any, factor: Any, *, lower: bool = True, out: Any = None
     g, l, lower = matrices("grad", grad, square=True), matrices("factor", factor, square=True), flag("lower", lower)  # noqa: E741
     if g.shape != l.shape:
         raise bad_argument("factor", f"shape {l.shape}", f"that of grad, {g.shape}")
-    assert g.format is not None
-    assert l.format is not None
     receiver = result(out, out_dtype, result_format(g.format, l.format), g.shape, (g, l))
     _, lacking = modelled_target(target, "poplin.cholesky_grad", lambda _: "of gradients")
 

@@ -208,7 +208,6 @@ def layout_of(x: Operand, batch: tuple[int, ...] | None = None) -> MatrixLayout:
         spread = np.broadcast_to(held, batch + held.shape[-2:])
         rows, columns = x.block_shape[-2:]
         scales = Scales(spread.strides[-2], spread.strides[-1], rows, columns, spread.strides[:-2])
-    assert x.format is not None
     return MatrixLayout(x.format, strides[-2], strides[-1], strides[:-2], array.flags.aligned, x.scale, scales)
 
 

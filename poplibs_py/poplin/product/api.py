@@ -375,7 +375,6 @@ def prepare(
         raise bad_argument(
             unused, dtypes[unused], f"None for side={side!r}: w has its own format, {other} is the other's"
         )
-    assert matrix.format is not None
     fmt = matrix.format if dtypes[other] is None else format_of(dtypes[other], other)
     return PreparedMatrix(matrix, fmt, _from_keywords(prepare, keywords), host_target(target, "preparing"), side)
 

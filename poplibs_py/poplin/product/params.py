@@ -78,8 +78,6 @@ def product_of(a: Operand, b: Operand, out_dtype: object) -> Product:
 
 def default_result(a: Operand, b: Operand) -> Format:
     """Return the result's format where none is asked for: see `poplibs_py.ops.result_format`."""
-    assert a.format is not None
-    assert b.format is not None
     return result_format(a.format, b.format)
 
 

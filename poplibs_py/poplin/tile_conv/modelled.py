@@ -73,7 +73,6 @@ the weights' gradient."""
 def _layout(name: str, x: Operand, view: Callable[[int, Array], Array], groups: int, shape: tuple[int, ...], *,
             flip: bool = False) -> ArrayLayout:
     """How an operand lies as one of a plan's; its extents are checked."""
-    assert x.format is not None
     seen = view(groups, x.array)
     head, added = seen.shape[:3], len(shape) - seen.ndim
     if (*head, *(1,) * added, *seen.shape[3:]) != shape:
@@ -288,5 +287,4 @@ def convolution_bound(plan: ConvPlan, x: Any, w: Any, *, pass_: str = "forward",
 
 def values_of(x: Operand) -> Array:
     """An operand's numbers in FP32."""
-    assert x.format is not None
     return decode(x.array.view(x.format.code_dtype), x.format, x.scale).astype(np.float32)

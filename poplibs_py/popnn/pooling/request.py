@@ -187,7 +187,6 @@ def pooled(kind: str, op: str, shape: Images, windows: tuple[Window, ...], inclu
 
 def _reduced(op: str, shape: Images, x: Operand, receiver: Receiver, lacking: str) -> Request:
     """A window that is the whole field is a reduction."""
-    assert x.format is not None
     axes = tuple(range(1, x.array.ndim - 1)) if shape.channels_last else tuple(range(2, x.array.ndim))
     way = Way("max", "max", "plain") if op == "max" else Way("sum", "sum", "plain")
     params = ReduceParams(way, x.format, x.scale, x.shape, x.array.strides, axes, receiver.format, receiver.scale,

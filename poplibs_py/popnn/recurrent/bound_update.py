@@ -47,7 +47,6 @@ def _update(call: CalledUpdate) -> tuple[Ball, ...]:
     of_states = ordered(product(states, call.output.format), call.planes["state"])
     if call.reset is not None:
         reset = Ball.exact(np.asarray(call.reset.array)[:, :, 0].astype(np.float64).reshape(rows, outputs))
-        assert call.output.format is not None
         scaled = (states * reset).rounded(FP32).rounded(call.output.format)
         made, candidate = product(scaled, call.output.format), call.order[2]
         for part in ("centre", "radius"):

@@ -54,7 +54,6 @@ class PreparedWeights(Constant):
         if not isinstance(w, Operand):
             raise bad_type("w", type(w).__name__, "what popnn.prepare_layers makes them from")
         held = w.array if w.array.ndim == 3 else w.array[None]
-        assert w.format is not None
         held = held if w.format.bits > 8 else held.view(w.format.dtype)
         _, rows, columns = held.shape
         products = [step_product(_TYPICAL, rows, len(each) * columns, contiguous(partner, _TYPICAL, rows), w.format,

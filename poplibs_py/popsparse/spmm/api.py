@@ -208,7 +208,6 @@ def _turned(array: Array) -> Array:
 
 def _dense(name: str, value: Any, form: Form, groups: int, depth: int) -> _Dense:
     taken = value if isinstance(value, Operand) else dense_operand(name, value)
-    assert taken.format is not None
     fmt = taken.format if isinstance(value, Operand) else format_in(value, taken)
     vector = taken.array.ndim == 1 and groups == 1 and form != "layer"
     if vector:
@@ -265,7 +264,6 @@ def _bias(bias: object, rows: int, groups: int, form: Form) -> tuple[Operand | N
             raise bad_argument("bias", f"shape {found.shape}", f"shape ({rows},) or ({groups}, {rows}){also}")
         found = found.seen(lambda array: array.squeeze(axis))
     array = found.array
-    assert found.format is not None
     step = array.strides[-1] if rows > 1 else array.itemsize
     group = array.strides[0] if array.ndim == 2 and groups > 1 else 0
     return found, BiasLayout(found.format.name, group, step, bool(array.flags.aligned))

@@ -159,7 +159,6 @@ def prepare_dense(x: object, w_dtype: object = None, *, side: str = "right") -> 
     operand = dense_operand("x", x)
     if operand.array.ndim not in (2, 3):
         raise bad_argument("x", f"shape {operand.array.shape}", "two axes, or three with groups")
-    assert operand.format is not None
     w = operand.format if w_dtype is None else format_of(w_dtype, "w_dtype")
     compute_format = compute_format_of(w.name, operand.format.name)
     numbers = operand.array
