@@ -118,8 +118,8 @@ def operand(name: str, value: object, allowed: str = _ALLOWED) -> Operand:
     return Operand(codes, value.format, 0, scales, value.block_shape, (name, 0))
 
 
-def result_format(*formats: Format) -> Format:
-    """Return the result's format where none is asked for: one rule for all ops.
+def result_format(*given: Format | Operand | None) -> Format:
+    """Return the result's format where none is asked for, of formats or operands: one rule for all ops.
 
     float32 where an operand is float32 or FP16 meets BF16; else the 16-bit format that is there; float16 for FP8 alone.
 
@@ -129,7 +129,8 @@ def result_format(*formats: Format) -> Format:
     >>> print(result_format(F143, BF16), result_format(F143, F143), result_format(FP16, BF16))
     bfloat16 float16 float32
     """
-    wide = {f for f in formats if f.bits > 8}
+    formats = (x.format if isinstance(x, Operand) else x for x in given)
+    wide: set[Format] = {f for f in formats if f is not None and f.bits > 8}
     if len(wide) > 1 or FP32 in wide:
         return FP32
     return next(iter(wide)) if wide else FP16

@@ -226,7 +226,7 @@ def norm_param_gradients(grad: Any, whitened: Any, *, out: Any = None, out_dtype
     array([11.], dtype=float32)
     """
     g, y = _alike(("grad", grad), ("whitened", whitened))
-    part = Part((g.shape[1],), asked_dtype(out_dtype, result_format(g.format, y.format)))
+    part = Part((g.shape[1],), asked_dtype(out_dtype, result_format(g, y)))
     made = results(out, (part, part), NormParamGradients)
     plan, lacking = norm_on("norm_param_gradients", target, (g, y), part.format)
     steps = _Steps(g.array, y.array, made.receiver.array)
@@ -300,8 +300,7 @@ def _elementwise(name: str, operands: tuple[Operand, ...], describe: Callable[..
     """Describe a call whose result has the shape of the first operand; what describes its steps is given them, what
     stands for the result, and for the operands."""
     shape = operands[0].shape
-    formats: list[Format] = [operand.format for operand in operands if operand.format is not None]
-    receiver = receive("out", out, shape, out_dtype, result_format(*formats), operands)
+    receiver = receive("out", out, shape, out_dtype, result_format(*operands), operands)
     checked_dtype("out_dtype" if out is None else "out", receiver.format)
     assert isinstance(receiver.format, Format)
     plan, lacking = norm_on(name, target, operands, receiver.format)

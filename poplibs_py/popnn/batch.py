@@ -315,7 +315,7 @@ def batch_normalise(x: Any, multiplicand: Any, addend: Any, *, out: Any = None, 
     for name, own in (("multiplicand", by), ("addend", more)):
         if own.shape != shape[1:2]:
             raise bad_argument(name, f"shape {own.shape}", f"shape {shape[1:2]}, one number for each channel")
-    receiver = receive("out", out, shape, out_dtype, result_format(read.format), (read, by, more), like=read.array)
+    receiver = receive("out", out, shape, out_dtype, result_format(read), (read, by, more), like=read.array)
     _, lacking = modelled_target(target, "popnn.batch_normalise", lambda _: "in one pass")
     strides = receiver.array.strides
     beside = len(shape) == 2 or abs(strides[1]) < min(abs(step) for step in strides[2:])
@@ -381,8 +381,7 @@ def distributed_batch_norm_grad(grad: Any, x: Any, statistics: BatchStatistics, 
     if g.shape != shape:
         raise bad_argument("grad", f"shape {g.shape}", f"that of x, {shape}")
     read, reduce = numbers("x", x), _callback(all_reduce)
-    formats = [one.format for one in (g, read) if one.format is not None]
-    made = result_format(*formats) if out_dtype is None else out_dtype
+    made = result_format(g, read) if out_dtype is None else out_dtype
     scale = _channels("gamma", gamma, shape[1], 1.0)
     small = finite("eps", eps, 0.0, 3e38)
     count = max(1, whole("elements", statistics.elements, 0))
@@ -449,7 +448,7 @@ def fold_batch_norm(weights: Any, mean: Any, variance: Any, gamma: Any = None, b
     at = whole("axis", axis, -len(w.shape), len(w.shape) - 1) % len(w.shape)
     count = w.shape[at]
     scale, shift = _combined(*_statistics(mean, variance, gamma, beta, count), finite("eps", eps, 0.0, 3e38))
-    made = result_format(w.format) if out_dtype is None else out_dtype
+    made = result_format(w) if out_dtype is None else out_dtype
     with np.errstate(all="ignore"):
         added = (_channels("bias", bias, count, 0.0) * scale + shift).astype(np.float32)
         by = scale.astype(np.float32).reshape([count if d == at else 1 for d in range(len(w.shape))])

@@ -70,8 +70,7 @@ def _request(name: str, body: str, x: Operand, labels: Operand | None, more: Ope
 
 def loss_format(out_dtype: object, *operands: Operand | None) -> Format:
     """Return the format of a loss and its deltas."""
-    formats = [x.format for x in operands if x is not None and x.format is not None]
-    made = result_format(*formats) if out_dtype is None else format_of(out_dtype, "out_dtype")
+    made = result_format(*operands) if out_dtype is None else format_of(out_dtype, "out_dtype")
     if made.dtype is None:
         raise bad_argument("out_dtype", made, "formats with a dtype")
     return made

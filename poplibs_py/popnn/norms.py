@@ -220,15 +220,11 @@ def _checked(value: Any, least: int = 2) -> Operand:
     return x
 
 
-def _format(*operands: Operand | None) -> Format:
-    return result_format(*(x.format for x in operands if x is not None and x.format is not None))
-
-
 def _forward(name: str, x: Operand, gamma: Any, beta: Any, layout: Layout, eps: Any, out: Any, out_dtype: object,
              target: Any, unbiased: Any = False, centred: bool = True) -> Request:
     scale, shift, small = _param("gamma", gamma, layout), _param("beta", beta, layout), finite("eps", eps, 0.0, 3e38)
     operands = [p for p in (x, scale, shift) if p is not None]
-    receiver = receive("out", out, x.shape, out_dtype, _format(*operands), tuple(operands), like=x.array)
+    receiver = receive("out", out, x.shape, out_dtype, result_format(*operands), tuple(operands), like=x.array)
     assert isinstance(receiver.format, Format)
     plan, lacking = norm_on(name, target, operands, receiver.format, layout.shape, layout.axes, layout.params)
     written = receiver.array.reshape(layout.shape)
@@ -262,7 +258,7 @@ def _backward(name: str, grad: Any, x: Operand, gamma: Any, layout: Layout, eps:
 
 def _asked(out_dtype: object, *operands: Operand) -> Format:
     """The format of gradients."""
-    made = _format(*operands) if out_dtype is None else format_of(out_dtype, "out_dtype")
+    made = result_format(*operands) if out_dtype is None else format_of(out_dtype, "out_dtype")
     if made.dtype is None:
         raise bad_argument("out_dtype", made, "formats with a dtype")
     return made

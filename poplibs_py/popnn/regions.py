@@ -11,7 +11,7 @@ import numpy as np
 
 from ..config import settings
 from ..errors import all_of, bad_argument, bad_type, finite, flag, whole
-from ..formats import Array, Format
+from ..formats import Array
 from ..kernels import select
 from ..kernels.records import dtype_of
 from ..log import tell
@@ -252,7 +252,7 @@ def roi_align(data: Any, rois: Any, batch_index: Any, aligned_height: int, align
     bins, how = _asked(aligned_height, aligned_width, sampling_ratio, spatial_scale, aligned, drop_outside)
     regions = _regions(rois, batch_index, shape.batch)
     due = Images(len(regions[0]), shape.channels, bins, shape.channels_last).shape
-    receiver = receive("out", out, due, out_dtype, _default(source), (source,), contiguous=True)
+    receiver = receive("out", out, due, out_dtype, result_format(source), (source,), contiguous=True)
     return _request(False, source, shape, regions, bins, receiver, how, lacking)
 
 
@@ -304,10 +304,5 @@ def roi_align_input_gradient(grad: Any, rois: Any, batch_index: Any, x_shape: Se
     if (given.batch, given.channels) != (len(regions[0]), shape.channels):
         allowed = f"{len(regions[0])} regions, {shape.channels} channels"
         raise bad_argument("grad", f"shape {source.shape}", allowed)
-    receiver = receive("out", out, shape.shape, out_dtype, _default(source), (source,), contiguous=True)
+    receiver = receive("out", out, shape.shape, out_dtype, result_format(source), (source,), contiguous=True)
     return _request(True, source, shape, regions, bins, receiver, how, lacking)
-
-
-def _default(x: Operand) -> Format:
-    made: Format = result_format(x.format)
-    return made

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from ..errors import bad_argument, bad_type, finite
-from ..formats import Format
 from ..ops import Operand, Request, argument, on_tiles, op, operand, receive, result_format
 from ..ops.record import Function
 from ..popops._reductions import axes_of
@@ -107,7 +106,7 @@ def _forward(name: str, body: str, x: Any, axis: Any, mask: Any, scale: Any, fac
     shape, axes = read.shape, axes_of(axis, len(read.shape), "axis")
     by = _factor("scale", scale)
     kept = None if mask is None else truths("mask", mask, shape)
-    receiver = receive("out", out, shape, out_dtype, result_format(read.format),
+    receiver = receive("out", out, shape, out_dtype, result_format(read),
                        (read,) if kept is None else (read, kept), in_place=kept is None, like=read.array)
     plan, lacking = softmax_on(name, target, [read], receiver, axes, plain=kept is None and by == 1)
     operands: list[Operand] = [read, *([] if kept is None else [kept])]
@@ -121,9 +120,8 @@ def _backward(name: str, grad: Any, y: Any, axis: Any, scale: Any, out: Any, out
     g, made = numbers("grad", grad), numbers("y", y)
     if made.shape != g.shape:
         raise bad_argument("y", f"shape {made.shape}", f"that of grad, {g.shape}")
-    formats: list[Format] = [x.format for x in (g, made) if x.format is not None]
     shape, axes, by = g.shape, axes_of(axis, len(g.shape), "axis"), _factor("scale", scale)
-    receiver = receive("out", out, shape, out_dtype, result_format(*formats), (g, made), in_place=True, like=g.array)
+    receiver = receive("out", out, shape, out_dtype, result_format(g, made), (g, made), in_place=True, like=g.array)
     plan, lacking = softmax_on(name, target, [g, made], receiver, axes, plain=by == 1)
     rows = row_of(g, 0, shape), row_of(made, 1, shape), row_of(receiver, 2, shape)
     params = RowsParams(name, shape, axes, rows, 3, scale=by)

@@ -134,7 +134,7 @@ def reduction_request(name: str, x: Any, axes: Any, made: Callable[[int], Reduct
 def _result(x: Operand, reduction: Reduction) -> Format | np.dtype[Any]:
     """What results are: running sums and products of integers have 64 bits, extremes are elements."""
     if x.format is not None:
-        return result_format(x.format)
+        return result_format(x)
     dtype = x.array.dtype
     return dtype if reduction.way.state in ("max", "min") else np.dtype(np.uint64 if dtype.kind == "u" else np.int64)
 

@@ -277,7 +277,7 @@ def spline_weighting(x: Any, weight: Any, basis: Any, weight_index: Any, *, out:
         last = nodes_of.shape[0] - 1
         raise bad_argument("weight_index", f"numbers from {held.min()} to {held.max()}", f"0 to {last}")
     shape = (edges.shape[0], nodes_of.shape[2])
-    receiver = receive("out", out, shape, out_dtype, result_format(*(o.format for o in given)), (*given, index),
+    receiver = receive("out", out, shape, out_dtype, result_format(*given), (*given, index),
                        contiguous=True)
     formats = (*(o.format for o in given), receiver.format)
     plan, lacking = planned_on("popops.spline_weighting", target, lambda machine: weighting_plan(

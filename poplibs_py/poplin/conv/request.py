@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument, bad_type, flag
-from ...formats import Format, format_of
+from ...formats import format_of
 from ...ops import (
     RESULT,
     Operand,
@@ -84,7 +84,7 @@ class Place:
             if out_dtype is not None:
                 made = format_of(out_dtype, "out_dtype")
             else:
-                made = result_format(*map(_format, operands)) if out is None else _format(operand("out", out))
+                made = result_format(*operands) if out is None else operand("out", out).format
             transforms = "by Winograd's transforms" if settled.winograd else ""
             added = None if bias is None else operand("bias", bias)
             return lacking or transforms or lacks(operands, made, added, updates)
@@ -198,7 +198,7 @@ def weight_pass(how: Described, settled: Settings, place: Place, deltas: Operand
     written = operand(name, written) if kernels is None and out is not None else written
     p = stated_weights(how, deltas, x, kernel, written, name)
     shape = weights_shape(how, p, written is not None and written.array.ndim == p.ndim + 3)
-    fmt = result_format(_format(deltas), _format(x))
+    fmt = result_format(deltas, x)
     receiver = receive(name, out, shape, out_dtype, fmt, (deltas, x), reads=kernels is not None)
     how = replace(how, groups=p.groups, params=None)
     w_lies, _, _ = kernels_of(receiver, name, how, p.ndim)
@@ -228,15 +228,10 @@ def receive_result(out: Any, out_dtype: Any, shape: tuple[int, ...], operands: t
     x, weights, *_ = operands
     assert x is not None
     assert weights is not None
-    fmt = result_format(_format(x), _format(weights))
+    fmt = result_format(x, weights)
     if out is None and like is not None:
         return new_images(shape, fmt if out_dtype is None else format_of(out_dtype, "out_dtype"), like)
     return receive("out", out, shape, out_dtype, fmt, operands)
-
-
-def _format(x: Operand) -> Format:
-    assert isinstance(x.format, Format)
-    return x.format
 
 
 def lies(x: Operand, name: str, how: Described, groups: int) -> FieldLayout:
@@ -249,7 +244,7 @@ def bias_layout(bias: Operand | None, groups: int) -> MatrixLayout | None:
     if bias is None:
         return None
     step = bias.array.strides[0]
-    return MatrixLayout(_format(bias), 0, step, (bias.shape[0] // groups * step,))
+    return MatrixLayout(bias.format, 0, step, (bias.shape[0] // groups * step,))
 
 
 def as_result(residual: Operand, receiver: Receiver) -> Operand:

@@ -24,7 +24,6 @@ def decoded(x: Operand) -> Operand:
 
 def _format(x: Operand) -> Format:
     """Numbers of 8 bits at their scales are BF16's; others are as `matmul` takes them, FP32's."""
-    assert isinstance(x.format, Format)
     return BF16 if x.format.bits <= 8 else FP32
 
 

@@ -168,7 +168,7 @@ def triangular_solve(a: Any, b: Any, *, left_side: bool = True, lower: bool = Tr
     if shape[:-2] != x.shape[:-2] or shape[-2 if left_side else -1] != n:
         allowed = f"[..., {n}, k]" if left_side else f"[..., k, {n}]"
         raise bad_argument("b", f"shape {shape}", f"{allowed} with the batch of a, {x.shape[:-2]}")
-    receiver = result(out, out_dtype, result_format(x.format, y.format), shape, (x, y))
+    receiver = result(out, out_dtype, result_format(x, y), shape, (x, y))
     chosen = block_options("solve", options, block_size, Memory(available_memory_proportion, strict_memory))
     machine, lacking = modelled_target(target, "poplin.triangular_solve", lambda _: lacks(receiver.format, x, y))
     # x a = b is a' x' = b'

@@ -74,7 +74,7 @@ def cholesky_grad(grad: Any, factor: Any, *, lower: bool = True, out: Any = None
     g, l, lower = matrices("grad", grad, square=True), matrices("factor", factor, square=True), flag("lower", lower)  # noqa: E741
     if g.shape != l.shape:
         raise bad_argument("factor", f"shape {l.shape}", f"that of grad, {g.shape}")
-    receiver = result(out, out_dtype, result_format(g.format, l.format), g.shape, (g, l))
+    receiver = result(out, out_dtype, result_format(g, l), g.shape, (g, l))
     _, lacking = modelled_target(target, "poplin.cholesky_grad", lambda _: "of gradients")
 
     steps = _Steps((g, l), receiver)
@@ -145,8 +145,7 @@ def triangular_solve_grad(grad: Any, a: Any, x: Any, *, left_side: bool = True, 
         raise bad_argument("x", f"shape {y.shape}", f"that of grad, {g.shape}")
     if t.shape[:-2] != g.shape[:-2] or t.shape[-1] != g.shape[-2 if left_side else -1]:
         raise bad_argument("a", f"shape {t.shape}", f"square matrices that fit grad, {g.shape}")
-    formats = [operand.format for operand in (g, t, y) if operand.format is not None]
-    fmt = asked_dtype(out_dtype, result_format(*formats))
+    fmt = asked_dtype(out_dtype, result_format(g, t, y))
     made = results(out, (Part(t.shape, fmt), Part(g.shape, fmt)), SolveGradients)
     _, lacking = modelled_target(target, "poplin.triangular_solve_grad", lambda _: "of gradients")
 
@@ -212,8 +211,7 @@ def lu_grad(l_grad: Any, u_grad: Any, perm: Any, l: Any, u: Any, *, out: Any = N
     got, allowed = f"{order.array.dtype}, shape {order.shape}", f"whole numbers, shape {low.shape[:-1]}"
     if order.array.dtype.kind not in "iu" or order.shape != low.shape[:-1]:
         raise bad_argument("perm", got, allowed)
-    formats = [x.format for x in (gl, gu, low, up) if x.format is not None]
-    receiver = result(out, out_dtype, result_format(*formats), (*low.shape[:-1], n), (gl, gu, low, up))
+    receiver = result(out, out_dtype, result_format(gl, gu, low, up), (*low.shape[:-1], n), (gl, gu, low, up))
     _, lacking = modelled_target(target, "poplin.lu_grad", lambda _: "of gradients")
 
     steps = _Steps((gl, gu, order, low, up), receiver)
@@ -281,8 +279,7 @@ def qr_grad(q_grad: Any, r_grad: Any, q: Any, r: Any, *, out: Any = None, out_dt
     (m, k), n = t.shape[-2:], v.shape[-1]
     if v.shape[:-1] != (*t.shape[:-2], k) or k != min(m, n):
         raise bad_argument("r", f"shape {v.shape}", f"the one that qr returns beside q, {t.shape}, in its reduced form")
-    formats = [x.format for x in (gq, gr, t, v) if x.format is not None]
-    receiver = result(out, out_dtype, result_format(*formats), (*t.shape[:-1], n), (gq, gr, t, v))
+    receiver = result(out, out_dtype, result_format(gq, gr, t, v), (*t.shape[:-1], n), (gq, gr, t, v))
     _, lacking = modelled_target(target, "poplin.qr_grad", lambda _: "of gradients")
 
     steps = _Steps((gq, gr, t, v), receiver)

@@ -36,7 +36,7 @@ def gemm_request(a: Any, b: Any, out: Any, out_dtype: Any, epilogue: Epilogue, b
         raise bad_type("bias", "a QuarterArray", "an array")
     left, right = gemm_operand(a, "a"), gemm_operand(b, "b")
     batch, shape, sizes = result_shape(left, right)
-    receiver = receive(out_name, out, shape, out_dtype, result_format(left.format, right.format), (left, right, row),
+    receiver = receive(out_name, out, shape, out_dtype, result_format(left, right), (left, right, row),
                        reads=epilogue.beta != 0)
     params = params_of(left, right, receiver, row, batch, sizes)
     prepared = _prepared(a, b)

@@ -78,7 +78,7 @@ def product_of(a: Operand, b: Operand, out_dtype: object) -> Product:
 
 def default_result(a: Operand, b: Operand) -> Format:
     """Return the result's format where none is asked for: see `poplibs_py.ops.result_format`."""
-    return result_format(a.format, b.format)
+    return result_format(a, b)
 
 
 def stated(a_shape: Sequence[int], b_shape: Sequence[int], dtype: object, out_dtype: object) -> ConvParams:

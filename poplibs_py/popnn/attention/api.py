@@ -107,7 +107,7 @@ def scaled_dot_product_attention(q: Any, k: Any, v: Any, mask: Any = None, *, sc
     how = asked(h, scale, causal, query_offset, pattern, Memory(available_memory_proportion, strict_memory), target)
     masked = None if mask is None else taken_mask(mask, h)
     sources = (*reads.values(), *((masked.operand,) if masked else ()))
-    default, shape = result_format(*(x.format for x in reads.values())), h.shape(h.value_width)
+    default, shape = result_format(*reads.values()), h.shape(h.value_width)
     if flag("return_lse", return_lse):
         form = _of_parts("return_lse", out_dtype, default)
         made, makes = _request.parts_of(h, out, [("y", shape, form), ("lse", h.shape(), FP32)], Attention)
@@ -174,7 +174,7 @@ def scaled_dot_product_attention_grad(grad: Any, q: Any, k: Any, v: Any, y: Any,
     how = asked(h, scale, causal, query_offset, pattern, Memory(available_memory_proportion, strict_memory), target)
     shape = h.shape(h.value_width)
     masked = None if mask is None else taken_mask(mask, h)
-    formats = [(f"{name}_grad", x.shape, _of_parts(f"the gradient of {name}", out_dtype, result_format(x.format)))
+    formats = [(f"{name}_grad", x.shape, _of_parts(f"the gradient of {name}", out_dtype, result_format(x)))
                for name, x in reads.items()]
     reads |= {"grad": taken_like("grad", grad, shape), "y": taken_like("y", y, shape),
               "lse": logarithms(lse, h.shape())}

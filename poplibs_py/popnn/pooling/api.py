@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import UnsupportedError, all_of, bad_argument, bad_type, flag, one_of, whole
-from ...formats import Format, format_of
+from ...formats import format_of
 from ...ops import machine_to_plan, on_tiles, op, receive, result_format
 from ...ops.parts import Part, results
 from ...popops.model import vector_of
@@ -119,7 +119,7 @@ def pool(x: Any, kernel: int | Sequence[int] | None = None, op: str = "max", *, 
     windows = windows_asked(shape.field, kernel, output_size, stride=stride, padding=padding, dilation=dilation,
                             ceil_mode=ceil_mode)
     include = flag("count_include_pad", count_include_pad)
-    receiver = receive("out", out, shape.of(windows).shape, out_dtype, result_format(_format(source)), (source,),
+    receiver = receive("out", out, shape.of(windows).shape, out_dtype, result_format(source), (source,),
                        contiguous=True)
     plan, lacking = pooled_on("pool", target, op, shape, windows, include, [source], receiver)
     return on_tiles(pooled("pool", op, shape, windows, include, [source], receiver, lacking), plan)
@@ -169,7 +169,7 @@ def max_pool_with_indices(x: Any, kernel: int | Sequence[int] | None = None, *, 
     shape = images("x", source.shape, layout)
     windows = windows_asked(shape.field, kernel, output_size, stride=stride, padding=padding, dilation=dilation,
                             ceil_mode=ceil_mode)
-    lacking, default = lacking_of(target, "max_pool_with_indices"), result_format(_format(source))
+    lacking, default = lacking_of(target, "max_pool_with_indices"), result_format(source)
     form = default if out_dtype is None else format_of(out_dtype, "out_dtype")
     if form.dtype is None:
         raise bad_argument("out_dtype", out_dtype, "a format that has a dtype")
@@ -244,7 +244,7 @@ def pool_input_gradient(grad: Any, x_shape: Sequence[int], kernel: int | Sequenc
             operands.append(taken(name, value, due.shape))
     if scaled and op != "max":
         raise bad_argument("use_scaled_gradient", scaled, "False but for op='max'")
-    receiver = receive("out", out, shape.shape, out_dtype, result_format(_format(operands[0])), tuple(operands),
+    receiver = receive("out", out, shape.shape, out_dtype, result_format(operands[0]), tuple(operands),
                        contiguous=True)
     kind = "max_gradient" if op == "max" else "gradient"
     plan, lacking = pooled_on("pool_input_gradient", target, op, shape, windows, include, operands, receiver,
@@ -294,13 +294,8 @@ def pool_indices_gradient(grad: Any, indices: Any, x_shape: Sequence[int], *, la
     if (due.batch, due.channels, len(due.field)) != (shape.batch, shape.channels, len(shape.field)):
         raise bad_argument("x_shape", shape.shape, f"samples and channels of `grad`, whose shape is {source.shape}")
     places = checked_places(indices, source.shape, shape.elements)
-    receiver = receive("out", out, shape.shape, out_dtype, result_format(_format(source)), (source,), contiguous=True)
+    receiver = receive("out", out, shape.shape, out_dtype, result_format(source), (source,), contiguous=True)
     return placed(shape, due, source, places, receiver, lacking)
-
-
-def _format(x: Any) -> Format:
-    made: Format = x.format
-    return made
 
 
 def _shape(name: str, shape: Any) -> tuple[int, ...]:

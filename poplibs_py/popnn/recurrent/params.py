@@ -237,7 +237,7 @@ def gates_at_once(cell: str, order: tuple[int, ...], reset_after: bool) -> tuple
 def state_format(out_dtype: object, *operands: Any) -> Format:
     """Return the format of states and results: the one asked for, else what the operands' give."""
     if out_dtype is None:
-        return result_format(*(x.format for x in operands if x is not None and x.format is not None))
+        return result_format(*operands)
     return format_named("out_dtype", out_dtype)
 
 
