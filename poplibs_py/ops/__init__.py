@@ -1,7 +1,17 @@
 """What every op shares: its record, operands in and results out, options, and the road that each call takes."""
 
 from .machine import host_target, machine_to_plan, modelled_target, planned_on, target_of
-from .operands import Operand, Receiver, argument, array_operand, new_result, operand, receive, result_format
+from .operands import (
+    Operand,
+    Receiver,
+    argument,
+    array_operand,
+    new_result,
+    one_scale_operand,
+    operand,
+    receive,
+    result_format,
+)
 from .options import check_mapping, number, parsed
 from .plans import changed_plan, check_fields, compiled, unchanged
 from .record import Op, catalogue, located, op
@@ -30,6 +40,7 @@ __all__ = [
     "new_result",
     "number",
     "on_tiles",
+    "one_scale_operand",
     "op",
     "operand",
     "parsed",

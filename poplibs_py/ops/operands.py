@@ -118,6 +118,20 @@ def operand(name: str, value: object, allowed: str = _ALLOWED) -> Operand:
     return Operand(codes, value.format, 0, scales, value.block_shape, (name, 0))
 
 
+def one_scale_operand(name: str, value: object, shape: tuple[int, ...] | None = None) -> Operand:
+    """Take an operand whose elements share a scale, perhaps of a known shape."""
+    x = operand(name, value)
+    _with_one_scale(name, x)
+    if shape is not None and x.shape != shape:
+        raise bad_argument(name, f"shape {x.shape}", f"shape {shape}")
+    return x
+
+
+def _with_one_scale(name: str, x: Operand) -> None:
+    if x.scales is not None:
+        raise bad_argument(name, f"a QuarterArray with scales of blocks {x.block_shape}", "one with one scale")
+
+
 def result_format(*given: Format | Operand | None) -> Format:
     """Return the result's format where none is asked for, of formats or operands: one rule for all ops.
 
@@ -255,8 +269,8 @@ def _writable(name: str, out: Any, blocks: bool) -> Operand:
     """Return `out` as an operand."""
     if isinstance(out, QuarterArray):
         given = operand(name, out)
-        if given.scales is not None and not blocks:
-            raise bad_argument(name, f"a QuarterArray with scales of blocks {out.block_shape}", "one with one scale")
+        if not blocks:
+            _with_one_scale(name, given)
         return given
     if not isinstance(out, np.ndarray) and not hasattr(out, "__dlpack__"):
         raise bad_type(name, type(out).__name__, "an array, a tensor or a QuarterArray")

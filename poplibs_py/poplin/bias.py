@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import bad_argument, bad_type
+from ..errors import bad_type
 from ..formats import FP32
-from ..ops import RESULT, Operand, Request, host_target, op, operand, receive
+from ..ops import RESULT, Operand, Request, host_target, one_scale_operand, op, operand, receive
 from ..target import Target
 from .conv.params import Described, FieldLayout, images_of, take_bias
 from .gemm.field import Field, FieldDim
@@ -107,9 +107,7 @@ def convolution_bias_update(deltas: Any, bias: Any, scale: float, *, layout: str
     array([-4.], dtype=float32)
     """
     how = Described.of(layout=layout)
-    machine, given = host_target(target, "updating a bias"), operand("deltas", deltas)
-    if given.scales is not None:
-        raise bad_argument("deltas", "a QuarterArray with scales of blocks", "one scale for all of it")
+    machine, given = host_target(target, "updating a bias"), one_scale_operand("deltas", deltas)
     lies, batch, channels, field = images_of(given, "deltas", how, 1)
     if bias is None:
         raise bad_type("bias", "None", "an array, which receives the result")

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import bad_argument, bad_type, finite, flag, whole
 from ..formats import Floats, QuarterArray
-from ..ops import modelled_target, op, receive, result_format
+from ..ops import modelled_target, one_scale_operand, op, receive, result_format
 from ..poplin.norms import bessel
 from ..popops import add, cast, mul, square_sum
 from ..popops import sum as total
@@ -22,7 +22,6 @@ from ..popops import variance as spread
 from ..target import Target
 from ._rows import NO_STATISTICS, RowOperand, RowsParams, row_of, rows_request
 from .norms import NormGradients
-from .softmax import numbers
 
 
 class BatchStatistics(NamedTuple):
@@ -51,7 +50,7 @@ class FoldedWeights(NamedTuple):
 
 def _activations(name: str, value: Any) -> tuple[int, ...]:
     """The shape of activations."""
-    x = numbers(name, value)
+    x = one_scale_operand(name, value)
     if len(x.shape) < 2:
         raise bad_argument(name, f"shape {x.shape}", "activations [N, C, ...]")
     return x.shape
@@ -61,7 +60,7 @@ def _channels(name: str, value: Any, count: int, default: float | None = None) -
     """One number for each channel."""
     if value is None and default is not None:
         return np.full(count, default)
-    x = numbers(name, value)
+    x = one_scale_operand(name, value)
     if x.shape != (count,):
         raise bad_argument(name, f"shape {x.shape}", f"shape {(count,)}, one number for each channel")
     if isinstance(value, QuarterArray):
@@ -310,8 +309,8 @@ def batch_normalise(x: Any, multiplicand: Any, addend: Any, *, out: Any = None, 
     >>> popnn.batch_normalise([[1.0, 4.0]], [0.5, 1.0], [0.0, -2.0])
     array([[0.5, 2. ]], dtype=float32)
     """
-    shape, read = _activations("x", x), numbers("x", x)
-    by, more = numbers("multiplicand", multiplicand), numbers("addend", addend)
+    shape, read = _activations("x", x), one_scale_operand("x", x)
+    by, more = one_scale_operand("multiplicand", multiplicand), one_scale_operand("addend", addend)
     for name, own in (("multiplicand", by), ("addend", more)):
         if own.shape != shape[1:2]:
             raise bad_argument(name, f"shape {own.shape}", f"shape {shape[1:2]}, one number for each channel")
@@ -377,10 +376,10 @@ def distributed_batch_norm_grad(grad: Any, x: Any, statistics: BatchStatistics, 
     shape = _activations("x", x)
     if not isinstance(statistics, BatchStatistics):
         raise bad_type("statistics", type(statistics).__name__, "a BatchStatistics")
-    g = numbers("grad", grad)
+    g = one_scale_operand("grad", grad)
     if g.shape != shape:
         raise bad_argument("grad", f"shape {g.shape}", f"that of x, {shape}")
-    read, reduce = numbers("x", x), _callback(all_reduce)
+    read, reduce = one_scale_operand("x", x), _callback(all_reduce)
     made = result_format(g, read) if out_dtype is None else out_dtype
     scale = _channels("gamma", gamma, shape[1], 1.0)
     small = finite("eps", eps, 0.0, 3e38)
@@ -442,7 +441,7 @@ def fold_batch_norm(weights: Any, mean: Any, variance: Any, gamma: Any = None, b
     >>> folded.weights, folded.bias
     (array([[0.5, 1. ]], dtype=float32), array([1.], dtype=float32))
     """
-    w = numbers("weights", weights)
+    w = one_scale_operand("weights", weights)
     if not w.shape:
         raise bad_argument("weights", "shape ()", "an axis of channels")
     at = whole("axis", axis, -len(w.shape), len(w.shape) - 1) % len(w.shape)

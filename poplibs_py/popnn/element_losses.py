@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from ..errors import bad_argument, finite, one_of
-from ..ops import Operand, Request, modelled_target, op
+from ..ops import Operand, Request, modelled_target, one_scale_operand, op
 from ..ops.parts import Part, results
 from ..ops.record import Function
 from ..popops._reductions import axes_of
 from ..target import Target
 from ._rows import RowOperand, RowsParams, c_strides, repeated, row_of, rows_request
 from .losses import Loss, loss_format
-from .softmax import numbers, truths
+from .softmax import truths
 
 _FIRST = """
     Parameters
@@ -68,7 +68,7 @@ def _documented(what: str, wanted: str, own: str = "") -> Callable[[Function], F
 def _broadcast(name: str, value: Any, shape: tuple[int, ...]) -> Operand | None:
     if value is None:
         return None
-    x = numbers(name, value)
+    x = one_scale_operand(name, value)
     try:
         fits = np.broadcast_shapes(x.shape, shape) == shape
     except ValueError:
@@ -82,7 +82,7 @@ def _request(name: str, body: str, x: Any, expected: Any, weights: Any, axis: An
              deltas_scale: Any, out: Any, out_dtype: object, target: Any, positive: Any = None,
              straight: float = 0.0) -> Request:
     """A loss for each row of elements, and deltas."""
-    read, wanted = numbers("x", x), numbers("expected", expected)
+    read, wanted = one_scale_operand("x", x), one_scale_operand("expected", expected)
     shape = read.shape
     if wanted.shape != shape:
         raise bad_argument("expected", f"shape {wanted.shape}", f"that of x, {shape}")

@@ -12,14 +12,13 @@ import numpy as np
 
 from ..errors import bad_argument, bad_type, finite, one_of, whole
 from ..formats import FP16, Format, QuarterArray, format_of
-from ..ops import Operand, Request, argument, on_tiles, op, result_format
+from ..ops import Operand, Request, argument, on_tiles, one_scale_operand, op, result_format
 from ..ops.parts import Part, results
 from ..popops import argmax, eq
 from ..popops import sum as total
 from ..target import Target
 from ._rows import RowOperand, RowsParams, row_of, rows_request
 from .row_plans import loss_on
-from .softmax import numbers
 
 MASKED_LABEL_CODE = 0xFFFFFFFF
 """PopLibs' label of what is left out."""
@@ -36,7 +35,7 @@ class Loss(NamedTuple):
 
 
 def _classes(name: str, value: Any) -> Operand:
-    x = numbers(name, value)
+    x = one_scale_operand(name, value)
     if len(x.shape) != 2:
         raise bad_argument(name, f"shape {x.shape}", "one number for each class, [N, C]")
     return x
@@ -124,7 +123,7 @@ def calc_loss(model_outputs: Any, expected: Any, loss_type: str, *, deltas_scale
     if seen is not None and seen.array.dtype.kind in "iu" and seen.shape != x.shape:
         labels = _labels("expected", seen, x.shape[0])
     else:
-        given = numbers("expected", expected)
+        given = one_scale_operand("expected", expected)
         if given.shape != x.shape:
             raise bad_argument("expected", f"shape {given.shape}", f"labels [N], or that of model_outputs, {x.shape}")
     by, scaling = (finite(name, value, 1e-30, 1e30) for name, value in (
@@ -185,7 +184,7 @@ def cross_entropy(logits: Any, labels: Any, weights: Any = None, *, label_smooth
     """
     x = _classes("logits", logits)
     given = _labels("labels", argument("labels", labels, _LABELS), x.shape[0])
-    of_classes = None if weights is None else numbers("weights", weights)
+    of_classes = None if weights is None else one_scale_operand("weights", weights)
     if of_classes is not None and of_classes.shape != x.shape[1:]:
         raise bad_argument("weights", f"shape {of_classes.shape}", f"one number for each of {x.shape[1]} classes")
     smoothing = finite("label_smoothing", label_smoothing, 0.0, 1.0)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from ..errors import bad_argument, finite, flag, whole
 from ..formats import FP32, Format, format_of
-from ..ops import Operand, Request, on_tiles, op, receive, result_format
+from ..ops import Operand, Request, on_tiles, one_scale_operand, op, receive, result_format
 from ..ops.parts import Part, results
 from ..ops.record import Function
 from ..poplin.norms import bessel
@@ -23,7 +23,6 @@ from ..popops._reductions import axes_of
 from ..target import Target
 from ._rows import EACH_SEGMENT, RowOperand, RowsParams, repeated, row_of, rows_request
 from .row_plans import norm_on
-from .softmax import numbers
 
 
 class NormGradients(NamedTuple):
@@ -199,7 +198,7 @@ def _seen(x: Operand, layout: Layout) -> Operand:
 def _param(name: str, value: Any, layout: Layout) -> Operand | None:
     if value is None:
         return None
-    x = numbers(name, value)
+    x = one_scale_operand(name, value)
     if x.shape != layout.own:
         raise bad_argument(name, f"shape {x.shape}", f"shape {layout.own}")
     return x
@@ -214,7 +213,7 @@ def _row_of_param(x: Operand | None, number: int, layout: Layout) -> RowOperand 
 
 
 def _checked(value: Any, least: int = 2) -> Operand:
-    x = numbers("x", value)
+    x = one_scale_operand("x", value)
     if len(x.shape) < least:
         raise bad_argument("x", f"shape {x.shape}", "activations [N, C, ...]")
     return x
@@ -239,7 +238,7 @@ def _forward(name: str, x: Operand, gamma: Any, beta: Any, layout: Layout, eps: 
 
 def _backward(name: str, grad: Any, x: Operand, gamma: Any, layout: Layout, eps: Any, out: Any, out_dtype: object,
               target: Any, unbiased: Any = False, poplibs_exact: Any = False, centred: bool = True) -> Request:
-    g, scale, small = numbers("grad", grad), _param("gamma", gamma, layout), finite("eps", eps, 0.0, 3e38)
+    g, scale, small = one_scale_operand("grad", grad), _param("gamma", gamma, layout), finite("eps", eps, 0.0, 3e38)
     if g.shape != x.shape:
         raise bad_argument("grad", f"shape {g.shape}", f"that of x, {x.shape}")
     operands = [p for p in (g, x, scale) if p is not None]

@@ -15,12 +15,23 @@ from ..formats import Array
 from ..kernels import select
 from ..kernels.records import dtype_of
 from ..log import tell
-from ..ops import RESULT, Operand, Receiver, Request, argument, array_operand, op, receive, result_format
+from ..ops import (
+    RESULT,
+    Operand,
+    Receiver,
+    Request,
+    argument,
+    array_operand,
+    one_scale_operand,
+    op,
+    receive,
+    result_format,
+)
 from ..ops.one_kernel import OneKernel, shared
 from ..program import Program, threads_for
 from ..target import Target
 from .pooling.lower import Lies, fill_operand
-from .pooling.request import Images, images, lacking_of, taken
+from .pooling.request import Images, images, lacking_of
 
 _SPEC, _ITEM, _REGION = (dtype_of(name) for name in ("pop_regions", "pop_regions_item", "pop_region"))
 _MOST_BINS, _MOST_SAMPLES, _LANES, _SLACK = 1 << 12, 1 << 24, 256, 16
@@ -247,7 +258,7 @@ def roi_align(data: Any, rois: Any, batch_index: Any, aligned_height: int, align
     array([[0., 1.],
            [4., 5.]], dtype=float32)
     """
-    source = taken("data", data)
+    source = one_scale_operand("data", data)
     shape, lacking = _images("data", source.shape, layout), lacking_of(target, "roi_align")
     bins, how = _asked(aligned_height, aligned_width, sampling_ratio, spatial_scale, aligned, drop_outside)
     regions = _regions(rois, batch_index, shape.batch)
@@ -295,7 +306,7 @@ def roi_align_input_gradient(grad: Any, rois: Any, batch_index: Any, x_shape: Se
     array([[1., 1.],
            [1., 1.]], dtype=float32)
     """
-    source = taken("grad", grad)
+    source = one_scale_operand("grad", grad)
     numbers = all_of("x_shape", x_shape, (int, np.integer), "a sequence of integers")
     shape = _images("x_shape", tuple(whole("x_shape", n, 0, 1 << 31) for n in numbers), layout)
     lacking, given = lacking_of(target, "roi_align_input_gradient"), _images("grad", source.shape, layout)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import bad_argument, bad_type, finite
-from ..ops import Operand, Request, argument, on_tiles, op, operand, receive, result_format
+from ..ops import Operand, Request, argument, on_tiles, one_scale_operand, op, receive, result_format
 from ..ops.record import Function
 from ..popops._reductions import axes_of
 from ..target import Target
@@ -73,14 +73,6 @@ def _documented(poplibs: str, first: str) -> Callable[[Function], Function]:
     return make
 
 
-def numbers(name: str, value: Any) -> Operand:
-    """Take an operand of numbers whose elements share a scale."""
-    x = operand(name, value)
-    if x.scales is not None:
-        raise bad_argument(name, f"a QuarterArray with scales of blocks {x.block_shape}", "one with one scale")
-    return x
-
-
 def truths(name: str, value: Any, shape: tuple[int, ...]) -> Operand:
     """Take an operand of truth values that broadcasts to a shape."""
     x = argument(name, value, "an array of truth values")
@@ -102,7 +94,7 @@ def _factor(name: str, value: Any) -> float:
 
 def _forward(name: str, body: str, x: Any, axis: Any, mask: Any, scale: Any, factor: float, out: Any, out_dtype: object,
              target: Any) -> Request:
-    read = numbers("x", x)
+    read = one_scale_operand("x", x)
     shape, axes = read.shape, axes_of(axis, len(read.shape), "axis")
     by = _factor("scale", scale)
     kept = None if mask is None else truths("mask", mask, shape)
@@ -117,7 +109,7 @@ def _forward(name: str, body: str, x: Any, axis: Any, mask: Any, scale: Any, fac
 
 
 def _backward(name: str, grad: Any, y: Any, axis: Any, scale: Any, out: Any, out_dtype: object, target: Any) -> Request:
-    g, made = numbers("grad", grad), numbers("y", y)
+    g, made = one_scale_operand("grad", grad), one_scale_operand("y", y)
     if made.shape != g.shape:
         raise bad_argument("y", f"shape {made.shape}", f"that of grad, {g.shape}")
     shape, axes, by = g.shape, axes_of(axis, len(g.shape), "axis"), _factor("scale", scale)

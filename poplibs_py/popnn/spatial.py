@@ -8,10 +8,11 @@ import numpy as np
 
 from ..errors import bad_argument, finite, flag
 from ..formats import Array, QuarterArray
+from ..ops import one_scale_operand
 from ..poplin.product.api import matmul
 from ..popops import mul
 from ..popops import sum as total
-from .softmax import numbers, softmax, softmax_grad
+from .softmax import softmax, softmax_grad
 
 
 class SpatialGradients(NamedTuple):
@@ -23,7 +24,7 @@ class SpatialGradients(NamedTuple):
 
 def _maps(x: Any) -> tuple[Any, tuple[int, ...]]:
     """Maps with their places in a row, and their shape."""
-    read = numbers("x", x)
+    read = one_scale_operand("x", x)
     if len(read.shape) != 3:
         raise bad_argument("x", f"shape {read.shape}", "maps [F, H, W]")
     array = x.to_array(np.float16) if isinstance(x, QuarterArray) else read.array
@@ -114,7 +115,7 @@ def spatial_softmax_2d_grad(grad: Any, x: Any, temperature: float = 1.0, *,
             [ 0.25,  0.25]]], dtype=float32)
     """
     maps, shape = _maps(x)
-    g = numbers("grad", grad)
+    g = one_scale_operand("grad", grad)
     if g.shape != (shape[0], 2):
         raise bad_argument("grad", f"shape {g.shape}", f"shape {(shape[0], 2)}")
     by = 1 / finite("temperature", temperature, 1e-30, 1e30)

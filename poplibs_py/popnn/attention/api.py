@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 from ...errors import bad_argument, flag
 from ...formats import FP32, Format, format_of
-from ...ops import op, receive, result_format
+from ...ops import one_scale_operand, op, receive, result_format
 from ...planner import Memory
 from ...target import Target
 from . import request as _request
-from .request import asked, heads_of, logarithms, taken, taken_like, taken_mask
+from .request import asked, heads_of, logarithms, taken, taken_mask
 
 _BOUND, _DRAWS = "popnn.attention.bound:", "testing.attention_calls:"
 
@@ -176,7 +176,7 @@ def scaled_dot_product_attention_grad(grad: Any, q: Any, k: Any, v: Any, y: Any,
     masked = None if mask is None else taken_mask(mask, h)
     formats = [(f"{name}_grad", x.shape, _of_parts(f"the gradient of {name}", out_dtype, result_format(x)))
                for name, x in reads.items()]
-    reads |= {"grad": taken_like("grad", grad, shape), "y": taken_like("y", y, shape),
+    reads |= {"grad": one_scale_operand("grad", grad, shape), "y": one_scale_operand("y", y, shape),
               "lse": logarithms(lse, h.shape())}
     made, makes = _request.parts_of(h, out, formats, AttentionGradients)
     return _request.request("scaled_dot_product_attention_grad", h, how, reads, masked, makes, made.receiver, made.wrap)

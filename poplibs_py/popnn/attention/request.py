@@ -12,7 +12,7 @@ import numpy as np
 from ...config import settings
 from ...errors import bad_argument, bad_type, finite, flag, instance, whole
 from ...formats import FP32, Array, Format
-from ...ops import RESULT, Operand, Receiver, Request, argument, host_target, on_tiles, operand
+from ...ops import RESULT, Operand, Receiver, Request, argument, host_target, on_tiles, one_scale_operand, operand
 from ...ops.one_kernel import OneKernel
 from ...ops.parts import Part, results
 from ...planner.ladder import Memory, within
@@ -22,7 +22,6 @@ from .lower import lower, several_strips
 from .modelled import attention_on
 from .params import AttentionParams, Lies
 
-_ALLOWED = "float32, float16, bfloat16 or FP8 numbers, or a QuarterArray"
 _MASKS = "truth values, or float32, float16 or bfloat16 numbers to add"
 _FAR = 1 << 40
 
@@ -73,19 +72,9 @@ class Taken:
 
 def taken(name: str, value: Any) -> Operand:
     """Take numbers that share a scale, at least tokens by elements."""
-    x = operand(name, value, _ALLOWED)
-    if x.scales is not None:
-        raise bad_argument(name, "a QuarterArray with scales of blocks", "one scale for all of it")
+    x = one_scale_operand(name, value)
     if len(x.shape) < 2:
         raise bad_argument(name, f"shape {x.shape}", "[..., heads, tokens, elements], or [tokens, elements]")
-    return x
-
-
-def taken_like(name: str, value: Any, shape: tuple[int, ...]) -> Operand:
-    """Take numbers of a known shape."""
-    x = taken(name, value)
-    if x.shape != shape:
-        raise bad_argument(name, f"shape {x.shape}", f"shape {shape}")
     return x
 
 

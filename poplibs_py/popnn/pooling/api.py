@@ -9,7 +9,7 @@ import numpy as np
 
 from ...errors import UnsupportedError, all_of, bad_argument, bad_type, flag, one_of, whole
 from ...formats import format_of
-from ...ops import machine_to_plan, on_tiles, op, receive, result_format
+from ...ops import machine_to_plan, on_tiles, one_scale_operand, op, receive, result_format
 from ...ops.parts import Part, results
 from ...popops.model import vector_of
 from ...target import Target
@@ -17,7 +17,7 @@ from ...target.types import data_type
 from .modelled import pooled_on
 from .params import PoolParams
 from .plan import PoolPlan, planned
-from .request import OPS, checked_places, images, lacking_of, placed, pooled, taken, windows_asked
+from .request import OPS, checked_places, images, lacking_of, placed, pooled, windows_asked
 
 _BOUND, _DRAWS = "popnn.pooling.bound:", "testing.pool_calls:"
 
@@ -114,7 +114,7 @@ def pool(x: Any, kernel: int | Sequence[int] | None = None, op: str = "max", *, 
     (120.0, [[13.0, 15.0]])
     """
     one_of("op", op, OPS)
-    source = taken("x", x)
+    source = one_scale_operand("x", x)
     shape = images("x", source.shape, layout)
     windows = windows_asked(shape.field, kernel, output_size, stride=stride, padding=padding, dilation=dilation,
                             ceil_mode=ceil_mode)
@@ -165,7 +165,7 @@ def max_pool_with_indices(x: Any, kernel: int | Sequence[int] | None = None, *, 
     >>> values.tolist(), indices.tolist()
     ([[[3.0, 3.0]]], [[[1, 2]]])
     """
-    source = taken("x", x)
+    source = one_scale_operand("x", x)
     shape = images("x", source.shape, layout)
     windows = windows_asked(shape.field, kernel, output_size, stride=stride, padding=padding, dilation=dilation,
                             ceil_mode=ceil_mode)
@@ -236,12 +236,12 @@ def pool_input_gradient(grad: Any, x_shape: Sequence[int], kernel: int | Sequenc
     windows = windows_asked(shape.field, kernel, output_size, stride=stride, padding=padding, dilation=dilation,
                             ceil_mode=ceil_mode)
     include = flag("count_include_pad", count_include_pad)
-    operands = [taken("grad", grad, shape.of(windows).shape)]
+    operands = [one_scale_operand("grad", grad, shape.of(windows).shape)]
     for name, value, due in (("x", x, shape), ("pooled_x", pooled_x, shape.of(windows))):
         if (value is None) == (op == "max"):
             raise bad_argument(name, value if value is None else "an array", "an array for op='max', else None")
         if value is not None:
-            operands.append(taken(name, value, due.shape))
+            operands.append(one_scale_operand(name, value, due.shape))
     if scaled and op != "max":
         raise bad_argument("use_scaled_gradient", scaled, "False but for op='max'")
     receiver = receive("out", out, shape.shape, out_dtype, result_format(operands[0]), tuple(operands),
@@ -289,7 +289,7 @@ def pool_indices_gradient(grad: Any, indices: Any, x_shape: Sequence[int], *, la
     [[[0.0, 11.0, 0.0]]]
     """
     shape, lacking = images("x_shape", _shape("x_shape", x_shape), layout), lacking_of(target, "pool_indices_gradient")
-    source = taken("grad", grad)
+    source = one_scale_operand("grad", grad)
     due = images("grad", source.shape, layout)
     if (due.batch, due.channels, len(due.field)) != (shape.batch, shape.channels, len(shape.field)):
         raise bad_argument("x_shape", shape.shape, f"samples and channels of `grad`, whose shape is {source.shape}")

@@ -12,7 +12,7 @@ import numpy as np
 from ...config import settings
 from ...errors import bad_argument, bad_type, one_of
 from ...formats import Array, Format
-from ...ops import RESULT, Operand, Receiver, Request, argument, modelled_target, operand
+from ...ops import RESULT, Operand, Receiver, Request, argument, modelled_target
 from ...popops._reduce import ReduceParams, Way
 from ...popops._reduce import lower as lower_reduction
 from ...target import Target
@@ -24,8 +24,6 @@ LAYOUTS = ("NCHW", "NHWC")
 
 OPS = ("max", "avg", "sum")
 """What becomes of a window."""
-
-_ALLOWED = "float32, float16, bfloat16 or FP8 numbers, or a QuarterArray"
 
 
 @dataclass(frozen=True)
@@ -94,16 +92,6 @@ def images(name: str, shape: Any, layout: str) -> Images:
     if layout == "NHWC":
         return Images(shape[0], shape[-1], tuple(shape[1:-1]), True)
     return Images(shape[0], shape[1], tuple(shape[2:]), False)
-
-
-def taken(name: str, value: Any, shape: tuple[int, ...] | None = None) -> Operand:
-    """Take an operand of numbers that share a scale, perhaps of a known shape."""
-    x = operand(name, value, _ALLOWED)
-    if x.scales is not None:
-        raise bad_argument(name, "a QuarterArray with scales of blocks", "one scale for all of it")
-    if shape is not None and x.shape != shape:
-        raise bad_argument(name, f"shape {x.shape}", f"shape {shape}")
-    return x
 
 
 def windows_asked(field: tuple[int, ...], kernel: Any, output_size: Any, **how: Any) -> tuple[Window, ...]:
