@@ -15,7 +15,7 @@ import shlex
 import sys
 import warnings
 from collections.abc import Iterable, Sized
-from numbers import Real
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ __all__ = [
     "bad_argument",
     "bad_option",
     "bad_type",
+    "checked_shape",
     "described",
     "finite",
     "flag",
@@ -321,6 +322,26 @@ def all_of(name: str, values: object, kind: type | tuple[type, ...], allowed: st
     return listed
 
 
+def checked_shape(name: str, shape: object, least: int = 0, most: int = 1 << 48) -> tuple[int, ...]:
+    """Return a shape as a tuple, that of a whole number as of one axis, or raise.
+
+    It has `least` axes or more, and at most `most` numbers, empty axes left out, as NumPy counts: no memory has more
+    than 2^48.
+
+    Examples
+    --------
+    >>> checked_shape("shape", 3), checked_shape("shape", [2, 0])
+    ((3,), (2, 0))
+    """
+    listed = [shape] if isinstance(shape, Integral) else all_of(name, shape, Integral, "whole numbers")
+    if not least <= len(listed) <= _MOST_AXES:
+        raise bad_argument(name, shape, f"{least} to {_MOST_AXES} extents")
+    made = tuple([whole(name, extent, 0, most) for extent in listed])
+    if math.prod(filter(None, made)) > most:
+        raise bad_argument(name, shape, f"extents of at most {most} numbers in all")
+    return made
+
+
 def warn(message: str, category: type[PoplibsWarning]) -> None:
     """Issue a warning that points to the line outside this package that led to it, and put it in the log."""
     logging.getLogger(WARNINGS).warning("%s: %s", category.__name__, message)
@@ -357,6 +378,7 @@ WARNINGS = f"{_PACKAGE}.warnings"
 
 _NO_NUMBERS = ("bool", "bool_", "complex64", "complex128", "clongdouble", "complex256")
 _LONGEST = 200
+_MOST_AXES = 64  # NumPy has no more
 _MOST_LISTED = 1 << 20
 _BRIEF = reprlib.Repr()
 _BRIEF.maxlist = _BRIEF.maxtuple = _BRIEF.maxset = _BRIEF.maxfrozenset = _BRIEF.maxdict = _BRIEF.maxarray = 4

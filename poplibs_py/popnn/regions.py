@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..config import settings
-from ..errors import all_of, bad_argument, bad_type, finite, flag, whole
+from ..errors import bad_argument, bad_type, checked_shape, finite, flag, whole
 from ..formats import Array
 from ..kernels import select
 from ..kernels.records import dtype_of
@@ -307,8 +307,7 @@ def roi_align_input_gradient(grad: Any, rois: Any, batch_index: Any, x_shape: Se
            [1., 1.]], dtype=float32)
     """
     source = one_scale_operand("grad", grad)
-    numbers = all_of("x_shape", x_shape, (int, np.integer), "a sequence of integers")
-    shape = _images("x_shape", tuple(whole("x_shape", n, 0, 1 << 31) for n in numbers), layout)
+    shape = _images("x_shape", checked_shape("x_shape", x_shape), layout)
     lacking, given = lacking_of(target, "roi_align_input_gradient"), _images("grad", source.shape, layout)
     bins, how = _asked(given.field[0], given.field[1], sampling_ratio, spatial_scale, aligned, drop_outside)
     regions = _regions(rois, batch_index, shape.batch)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UnsupportedError, all_of, bad_argument, bad_type, flag, one_of, whole
+from ..errors import UnsupportedError, all_of, bad_argument, checked_shape, flag, one_of
 from ..formats import FP32, Format
 from ..formats.bounds import Ball
 from ..formats.reference import default_overflow
@@ -17,7 +17,6 @@ from ..ops import Operand, Receiver, Request, modelled_target, op, receive
 from ..ops.record import Function, described_by
 from ..target import Target, resolve_target
 from ..target.types import type_of
-from ._made import shape_of
 from ._promotion import BOOL, Element, Taken, allowed_for, element_of, taken
 from ._request import has_scale, in_place, strided_request
 from ._steps import Chain, Step
@@ -28,8 +27,6 @@ from .cast import cast
 from .cast_model import cast_lacks
 from .nonlinearity_model import nonlinearity_op
 from .plan import ElementwisePlan, planned
-
-_MOST_ELEMENTS = 1 << 62
 
 Numbers = np.ndarray[Any, Any]
 
@@ -339,11 +336,7 @@ def plan_elementwise(op: str, shape: Sequence[int], *, dtype: object = "float16"
     'BroadcastVectorInner1D'
     """
     one_of("op", op, (*ELEMENTWISE, "cast"))
-    if isinstance(shape, (str, bytes)) or not isinstance(shape, Sequence):
-        raise bad_type("shape", shape, "a sequence of integers")
-    extents = tuple(whole("shape", extent, 0, _MOST_ELEMENTS) for extent in shape)
-    if prod(extents) > _MOST_ELEMENTS:
-        raise bad_argument("shape", extents, f"at most {_MOST_ELEMENTS} elements")
+    extents = checked_shape("shape", shape)
     row = ELEMENTWISE.get(op)
     source = element_of("dtype", dtype)
     result = BOOL if row is not None and row.tells else source
@@ -382,7 +375,7 @@ def _operands_of_plan(extents: tuple[int, ...], count: int, numbers: Sequence[bo
         return tuple((1,) * len(extents) if one else extents for one in beside), beside
     if numbers is not None:
         raise bad_argument("numbers", numbers, "None where `shapes` are given")
-    own = tuple(shape_of(shape) for shape in all_of("shapes", shapes, object, "shapes"))
+    own = tuple(checked_shape("shapes", shape) for shape in all_of("shapes", shapes, object, "shapes"))
     try:
         met = np.broadcast_shapes(*own) if len(own) == count else None
     except ValueError:

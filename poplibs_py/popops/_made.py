@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ..errors import all_of, bad_argument, real, whole
+from ..errors import real, whole
 from ..formats import FP32, Array, Format, QuarterArray, format_of
 from ..formats.format import preset_of
 from ..formats.reference import encode
@@ -16,7 +15,6 @@ from ..ops import RESULT, Receiver, Request
 from ..ops.numpy_ops import told
 from ._codes import copying, kernel_of_copies
 
-_MOST = 1 << 62  # bytes
 _MOST_KEPT_BYTES = 1 << 14
 
 
@@ -37,16 +35,6 @@ def element_of(dtype: Any, out: Any, default: Any) -> Any:
         if asked.kind in "biu" and asked.isnative:
             return asked
     return format_of(dtype)
-
-
-def shape_of(shape: Any) -> tuple[int, ...]:
-    """Return a shape, checked."""
-    if isinstance(shape, (int, np.integer)):
-        return (whole("shape", shape, 0, _MOST),)
-    sizes = tuple(whole("shape", n, 0, _MOST) for n in all_of("shape", shape, (int, np.integer), "whole numbers"))
-    if len(sizes) > 32 or math.prod(sizes) > _MOST:
-        raise bad_argument("shape", shape, "up to 32 sizes, and an array that memory may hold")
-    return sizes
 
 
 def code_of(name: str, value: Any, element: Any) -> Array:

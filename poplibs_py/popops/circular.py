@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import bad_argument, whole
+from ..errors import bad_argument, checked_shape, whole
 from ..formats import FP32, Format
 from ..formats.format import preset_of
 from ..ops import Operand, new_result, receive
 from ..ops import argument as array_argument
-from ._made import element_of, shape_of
+from ._made import element_of
 
 _MOST = 1 << 48
 
@@ -56,7 +56,7 @@ class CircBuf:
     """
 
     def __init__(self, size: int, shape: Any, *, dtype: object = None) -> None:
-        self.size, self.shape = whole("size", size, 1, _MOST), shape_of(shape)
+        self.size, self.shape = whole("size", size, 1, _MOST), checked_shape("shape", shape)
         self._element = element_of(dtype, None, FP32)
         own = self._element.dtype if isinstance(self._element, Format) else self._element
         if own is None:

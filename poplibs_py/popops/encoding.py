@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import bad_argument, bad_type, whole
+from ..errors import bad_argument, bad_type, checked_shape, whole
 from ..formats import FP32, Array, Format
 from ..ops import RESULT, Request, on_tiles, op, planned_on, receive
 from ..ops import argument as array_argument
 from ..ops.numpy_ops import told
 from ..target import Target
-from ._made import code_of, element_of, made_request, shape_of
+from ._made import code_of, element_of, made_request
 from .making_steps import fill_plan, iota_plan, one_hot_plan
 
 _BOUND = "popops.encoding_bound:"
@@ -149,7 +149,7 @@ def fill(shape: Any, value: float, *, out: Any = None, dtype: object = None,
     array([[0.5, 0.5],
            [0.5, 0.5]], dtype=float16)
     """
-    sizes, element = shape_of(shape), element_of(dtype, out, FP32)
+    sizes, element = checked_shape("shape", shape), element_of(dtype, out, FP32)
     receiver = receive("out", out, sizes, None, element)
     scaled = value * 2.0**-receiver.scale if receiver.scale and isinstance(value, (int, float)) else value
     code = code_of("value", scaled, element)

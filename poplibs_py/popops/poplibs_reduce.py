@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UnsupportedError, all_of, bad_argument, finite, flag, one_of
+from ..errors import UnsupportedError, all_of, bad_argument, checked_shape, finite, flag, one_of
 from ..ops import machine_to_plan, op
 from ..ops.options import parsed
 from ..target import Target
 from ..target.types import type_of
-from ._made import shape_of
 from ._promotion import element_of
 from ._reduce import Way
 from ._reductions import Reduction, axes_of, reduction_request
@@ -199,7 +198,7 @@ def plan_reduce(shape: Sequence[int], axes: Axes = None, op: str = "ADD", *, dty
     >>> plan.phases
     {'exchange': 624, 'reduce on tiles': 2172, 'reduce between tiles': 900, 'reduce to the result': 492}
     """
-    extents = shape_of(shape)
+    extents = checked_shape("shape", shape)
     over = axes_of(axes, len(extents))
     one_of("op", op, tuple(_OPERATIONS))
     source = element_of("dtype", dtype)

@@ -11,11 +11,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ..errors import InvalidTypeError, bad_argument, bad_type, finite, whole
+from ..errors import InvalidTypeError, bad_argument, bad_type, checked_shape, finite
 from ..formats import FORMATS, Array, Format, format_of
 from ..ops import Operand, Receiver, receive
 from ..target import Target
-from ._stream import LAST
 
 __all__ = ["Array", "DType", "Machine", "Seed", "Shape", "Stream", "TileMapping"]
 
@@ -31,7 +30,6 @@ BOOL = np.dtype(np.bool_)
 LARGEST = 3.4028234663852886e38
 """The largest float32."""
 
-_MOST_AXES = 64
 
 
 def dtype_of(dtype: DType, also: tuple[np.dtype[Any], ...] = ()) -> np.dtype[Any]:
@@ -53,27 +51,16 @@ def dtype_of(dtype: DType, also: tuple[np.dtype[Any], ...] = ()) -> np.dtype[Any
                    "one of " + ", ".join(str(each) for each in (*FORMATS, *also)))
 
 
-def shape_of(shape: object, itemsize: int = 1, name: str = "shape") -> tuple[int, ...]:
-    """Return a shape as a tuple: what NumPy can count the bytes of."""
-    listed = shape if isinstance(shape, (tuple, list)) else (shape,)
-    if len(listed) > _MOST_AXES:
-        raise bad_argument(name, shape, f"at most {_MOST_AXES} dimensions")
-    extents = tuple([whole(name, extent, 0, LAST) for extent in listed])
-    if math.prod(filter(None, extents)) * itemsize > LAST:
-        raise bad_argument(name, shape, f"at most {LAST} bytes in all")
-    return extents
-
-
 def result(shape: object, dtype: np.dtype[Any], out: object, operands: tuple[Operand, ...] = (),
            contiguous: bool = True) -> Receiver:
     """Return what receives the elements: `out`, checked, or a new array. A shape of None is that of `out`."""
     if shape is not None:
-        extents = shape_of(shape, dtype.itemsize)
+        sizes = checked_shape("shape", shape)
     elif out is None:
         raise bad_argument("shape", None, "a shape, or None together with out")
     else:
-        extents = None
-    return receive("out", out, extents, None, dtype, operands, in_place=True, contiguous=contiguous)
+        sizes = None
+    return receive("out", out, sizes, None, dtype, operands, in_place=True, contiguous=contiguous)
 
 
 def positive(name: str, value: object) -> float:

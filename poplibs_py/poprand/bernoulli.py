@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..config import settings
-from ..errors import bad_argument, finite
+from ..errors import bad_argument, checked_shape, finite
 from ..formats import Array
 from ..ops import RESULT, VALUES, Operand, Receiver, Request, array_operand
 from ..popops._steps import Chain, Step
@@ -28,7 +28,6 @@ from .arguments import (
     TileMapping,
     dtype_of,
     result,
-    shape_of,
 )
 from .law import Law, Place, law_of
 from .where import Where, random_op
@@ -257,7 +256,7 @@ def _masking(source: Operand, extents: tuple[int, ...], factor: float, receiver:
 
 
 def _mask_shape(mask_shape: Shape, shape: tuple[int, ...]) -> tuple[int, ...]:
-    extents = shape_of(mask_shape, name="mask_shape")
+    extents = checked_shape("mask_shape", mask_shape)
     ends = zip(reversed(extents), reversed(shape), strict=False)
     if len(extents) > len(shape) or any(mine not in (1, full) for mine, full in ends):
         raise bad_argument("mask_shape", mask_shape, f"a shape that broadcasts to {shape}")

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..config import settings
-from ..errors import bad_argument, bad_type, whole
+from ..errors import bad_argument, bad_type, checked_shape, whole
 from ..formats import FORMATS, Array
 from ..ops import RESULT, VALUES, Operand, Request, argument, new_result
 from ..popops._order import OrderParams, lower
 from ..program import Executable, Room, Segment, Sequence, host_program, shares_of, threads_for, value_words
 from ._stream import LOOK_UP
-from .arguments import Seed, Shape, Stream, result, shape_of
+from .arguments import Seed, Shape, Stream, result
 from .law import ELEMENTS_PER_THREAD, Place
 from .uniform import bits_law
 from .where import PLACE, counter_only, random_op
@@ -138,7 +138,7 @@ def permutation(x: int | Array, *, axis: int = 0, seed: Seed = None, seed_modifi
         sources = (source,)
     else:
         along, count = whole("axis", axis, 0, 0), whole("x", x, 0, 1 << 40)
-        receiver = new_result(shape_of(count, 8, "x"), np.dtype(np.int64))
+        receiver = new_result(checked_shape("x", count), np.dtype(np.int64))
     law, place = bits_law(np.uint64), Place.of(seed, seed_modifier, 0)
     room = Room(operands=2)
     drawn = room.take(8 * count)

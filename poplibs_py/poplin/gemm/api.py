@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from ...errors import bad_argument, bad_type, instance
+from ...errors import bad_argument, bad_type, checked_shape, instance
 from ...formats import format_of
 from ...ops import RESULT, Operand, Request, catalogue, compiled, operand, receive, result_format, unchanged
 from ...target import Target
@@ -68,7 +66,7 @@ def _prepared(a: Any, b: Any) -> PreparedMatrix | None:
 def stated(a_shape: tuple[int, ...], b_shape: tuple[int, ...], dtype: Any, b_dtype: Any, out_dtype: Any,
            bias_dtype: Any) -> GemmParams:
     """Check shapes and formats, and state the product of C-contiguous arrays."""
-    shapes = [_checked_shape(s, name) for s, name in ((a_shape, "a_shape"), (b_shape, "b_shape"))]
+    shapes = [checked_shape(name, s, 2) for s, name in ((a_shape, "a_shape"), (b_shape, "b_shape"))]
     (*batch, m, k), (*b_batch, b_rows, n) = shapes
     if batch != b_batch or b_rows != k:
         raise bad_argument("b_shape", tuple(b_shape), f"batch axes {tuple(batch)} and {k} rows, as a_shape has")
@@ -80,14 +78,6 @@ def stated(a_shape: tuple[int, ...], b_shape: tuple[int, ...], dtype: Any, b_dty
     bias = None if bias_dtype is None else row_bias(format_of(bias_dtype, "bias_dtype"), axes)
     params = GemmParams(m, n, k, a, b, out, axes, bias)
     return checked_size(params, tuple(shapes[0]), tuple(shapes[1]))
-
-
-def _checked_shape(shape: Any, name: str) -> list[int]:
-    if not isinstance(shape, (tuple, list)) or not all(isinstance(x, (int, np.integer)) for x in shape):
-        raise bad_type(name, shape, "a tuple of whole numbers")
-    if len(shape) < 2 or min(shape) < 0:
-        raise bad_argument(name, tuple(shape), "at least two extents, none negative")
-    return [int(x) for x in shape]
 
 
 def compile_gemm(plan: GemmPlan) -> Callable[..., Any]:

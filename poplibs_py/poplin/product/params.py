@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument, bad_type, whole
+from ...errors import bad_argument, checked_shape
 from ...formats import Format, format_of
 from ...ops import Operand, result_format
 from ...target import Target
@@ -83,14 +83,7 @@ def default_result(a: Operand, b: Operand) -> Format:
 
 def stated(a_shape: Sequence[int], b_shape: Sequence[int], dtype: object, out_dtype: object) -> ConvParams:
     """Check shapes and types, and state the product as a convolution."""
-    for name, shape in (("a_shape", a_shape), ("b_shape", b_shape)):
-        if isinstance(shape, (str, bytes)) or not isinstance(shape, Sequence):
-            raise bad_type(name, shape, "a sequence of integers")
-        for extent in shape:
-            whole(name, extent, 0, 2**31 - 1)
-        if len(shape) < 2:
-            raise bad_argument(name, tuple(shape), "two dimensions, after those of groups")
-    a, b = tuple(a_shape), tuple(b_shape)
+    a, b = (checked_shape(name, shape, 2, VOLUME_LIMIT) for name, shape in (("a_shape", a_shape), ("b_shape", b_shape)))
     if len(a) != len(b) or a[:-2] != b[:-2]:
         raise bad_argument("b_shape", b, f"as many dimensions and the same groups as a_shape {a}")
     if a[-1] != b[-2]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...errors import UnsupportedError, all_of, bad_argument, bad_type, flag, one_of, whole
+from ...errors import UnsupportedError, bad_argument, bad_type, checked_shape, flag, one_of, whole
 from ...formats import format_of
 from ...ops import machine_to_plan, on_tiles, one_scale_operand, op, receive, result_format
 from ...ops.parts import Part, results
@@ -232,7 +232,7 @@ def pool_input_gradient(grad: Any, x_shape: Sequence[int], kernel: int | Sequenc
     """
     one_of("op", op, OPS)
     scaled = flag("use_scaled_gradient", use_scaled_gradient)
-    shape = images("x_shape", _shape("x_shape", x_shape), layout)
+    shape = images("x_shape", checked_shape("x_shape", x_shape), layout)
     windows = windows_asked(shape.field, kernel, output_size, stride=stride, padding=padding, dilation=dilation,
                             ceil_mode=ceil_mode)
     include = flag("count_include_pad", count_include_pad)
@@ -288,7 +288,8 @@ def pool_indices_gradient(grad: Any, indices: Any, x_shape: Sequence[int], *, la
     >>> popnn.pool_indices_gradient([[[5.0, 6.0]]], [[[1, 1]]], (1, 1, 3)).tolist()
     [[[0.0, 11.0, 0.0]]]
     """
-    shape, lacking = images("x_shape", _shape("x_shape", x_shape), layout), lacking_of(target, "pool_indices_gradient")
+    shape = images("x_shape", checked_shape("x_shape", x_shape), layout)
+    lacking = lacking_of(target, "pool_indices_gradient")
     source = one_scale_operand("grad", grad)
     due = images("grad", source.shape, layout)
     if (due.batch, due.channels, len(due.field)) != (shape.batch, shape.channels, len(shape.field)):
@@ -296,10 +297,6 @@ def pool_indices_gradient(grad: Any, indices: Any, x_shape: Sequence[int], *, la
     places = checked_places(indices, source.shape, shape.elements)
     receiver = receive("out", out, shape.shape, out_dtype, result_format(source), (source,), contiguous=True)
     return placed(shape, due, source, places, receiver, lacking)
-
-
-def _shape(name: str, shape: Any) -> tuple[int, ...]:
-    return tuple(whole(name, n, 0, 1 << 31) for n in all_of(name, shape, (int, np.integer), "a sequence of integers"))
 
 
 def plan_pooling(op: str, shape: Sequence[int], kernel: int | Sequence[int], *,
