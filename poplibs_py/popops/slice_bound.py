@@ -17,8 +17,7 @@ import numpy as np
 from ..formats import FP32, Array, Format, format_of
 from ..formats.bounds import Ball, gamma, sum_ball
 from ..formats.format import preset_of
-from ..ops import result_format
-from ..target import resolve_target
+from ..ops import result_format, target_of
 from ._map import expressions_of
 from .map_bound import Known, applied
 
@@ -211,7 +210,7 @@ def grouped_multi_slice_bound(x: Any, indices: Any, *, axis: int = 1, index_poli
 def _row_update(groups: bool, update: str) -> Callable[..., Ball]:
     def bound(x: Any, updates: Any, indices: Any, scale: float = 1.0, *, axis: int = int(groups),
               index_policy: str = "raise", target: Any = None, **how: Any) -> Ball:
-        cut = target is not None and resolve_target(target).kind != "host"
+        cut = target_of(target).kind != "host"
         slots, _ = _rows(values(x).shape, indices, axis, groups, index_policy)
         given = values(updates).reshape(len(slots.starts), *slots.sizes)
         return slots.updated(x, given, update, scale, cut, cut)

@@ -16,8 +16,7 @@ import numpy as np
 from ...formats import FP16, FP32, Floats, Format, format_of
 from ...formats.bounds import Ball, rounding_error, sum_ball
 from ...formats.reference import values
-from ...ops import host_target, operand, result_format
-from ...target import resolve_target
+from ...ops import host_target, operand, result_format, target_of
 from ..gemm.options import GemmOptions
 from ..gemm.plan import HALF_PARTIALS_DEPTH
 from ..gemm.search import may_flush, passes
@@ -238,14 +237,14 @@ def _spread(bias: Any, how: Described, ball: Ball) -> Any:
 
 def _modelled(given: dict[str, Any]) -> bool:
     """Whether a call names a modelled machine."""
-    return given.get("target") is not None and resolve_target(given["target"]).kind != "host"
+    return target_of(given.get("target")).kind != "host"
 
 
 def _on_tiles(pass_: str, arranged: Arranged, params: ConvParams, formats: tuple[Format, Format], made: Format,
               given: dict[str, Any]) -> Ball:
     """Bound a pass on a modelled machine, from the plan that it follows."""
     keywords = {name: given[name] for name in OF_EVERY_MACHINE if name in given}
-    asked = Asked(resolve_target(given["target"]), given.get("options"), keywords)
+    asked = Asked(target_of(given.get("target")), given.get("options"), keywords)
     if 0 in (params.batch, params.out_channels, params.groups, *params.output_shape):
         return Ball.exact(arranged.back(_REFERENCES[pass_](arranged.first, arranged.second, arranged.params)))
     plan = asked.plan(params, formats[0], made)

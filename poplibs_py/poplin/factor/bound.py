@@ -14,9 +14,8 @@ import numpy as np
 
 from ...formats import FP32, Floats, Format, format_of
 from ...formats.bounds import Ball, gamma
-from ...ops import result_format
+from ...ops import result_format, target_of
 from ...planner import Memory
-from ...target import resolve_target
 from .balls import SLACK, TINY, at_rest
 from .modelled_bound import tile_cholesky_bound, tile_solve_bound
 from .reference import cholesky, inverse, lu, qr, triangle, triangular_solve
@@ -33,9 +32,10 @@ def cholesky_bound(a: Any, *, lower: bool = True, out: Any = None, out_dtype: An
     ``F = L0^-1 E L0'^-1``: X is the lower triangle, half its diagonal, of ``F - X X'``.
     """
     values = numbers(a)
-    if target is not None and resolve_target(target).kind != "host":
+    machine = target_of(target)
+    if machine.kind != "host":
         how = options, block_size, Memory(available_memory_proportion)
-        return tile_cholesky_bound(values, lower, _dtype(a, out, out_dtype), target, how)
+        return tile_cholesky_bound(values, lower, _dtype(a, out, out_dtype), machine, how)
     exact = cholesky(values, lower=True) if lower else np.swapaxes(cholesky(values, lower=False), -1, -2)
     n = exact.shape[-1]
     with np.errstate(all="ignore"):
@@ -65,10 +65,11 @@ def triangular_solve_bound(a: Any, b: Any, *, left_side: bool = True, lower: boo
         t, lower = np.swapaxes(t, -1, -2), not lower
     made = _dtype(b, out, out_dtype) if out is not None or out_dtype is not None else result_format(
         *(format_of(np.float32 if isinstance(v, (list, tuple)) else v) for v in (a, b)))
-    if target is not None and resolve_target(target).kind != "host":
+    machine = target_of(target)
+    if machine.kind != "host":
         sides = numbers(b) if left_side else np.swapaxes(numbers(b), -1, -2)
         how = options, block_size, Memory(available_memory_proportion)
-        ball = tile_solve_bound(t, sides, x, lower, unit_diagonal, made, target, how)
+        ball = tile_solve_bound(t, sides, x, lower, unit_diagonal, made, machine, how)
     else:
         ball = solved(t, lower, Ball.exact(x), unit_diagonal).rounded(made)
     return ball if left_side else Ball(np.swapaxes(ball.centre, -1, -2), np.swapaxes(ball.radius, -1, -2))

@@ -15,8 +15,8 @@ import numpy as np
 from ...formats import FP16, FP32, Format, QuarterArray, format_of
 from ...formats.bounds import Ball, magnitude_product, matmul_ball, rounding_error, sum_ball
 from ...formats.reference import values
-from ...ops import operand, result_format
-from ...target import Target, resolve_target
+from ...ops import operand, result_format, target_of
+from ...target import Target
 from ..gemm.options import GemmOptions, parse_options
 from ..gemm.plan import HALF_PARTIALS_DEPTH
 from ..gemm.search import may_flush, passes
@@ -55,19 +55,14 @@ def matmul_bound(
     Ball
         In the shape of the result.
     """
-    target, seed = how.get("target"), how.get("seed")
-    if target is not None and resolve_target(target).kind != "host":
+    machine, seed = target_of(how.get("target")), how.get("seed")
+    if machine.kind != "host":
         planned = {name: how[name] for name in _PLANNED if name in how}
-        return matmul_modelled_bound(a, b, target=target, out=out, out_dtype=out_dtype, bias=bias,
+        return matmul_modelled_bound(a, b, target=machine, out=out, out_dtype=out_dtype, bias=bias,
                                      activation=activation, seed=seed, options=options, **planned)
     fa, fb = _format(a), _format(b)
-    out_format = (
-        format_of(out_dtype)
-        if out_dtype is not None
-        else _format(out)
-        if out is not None
-        else (result_format(fa, fb))
-    )
+    out_format = (format_of(out_dtype) if out_dtype is not None else
+                  _format(out) if out is not None else result_format(fa, fb))
     sums, added = _sums(a, b, _options(options, how))
     return _without(finished_ball(_scaled(sums, alpha), bias, activation, out_format, scale_of(out)), added)
 

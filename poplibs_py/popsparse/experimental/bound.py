@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...formats.bounds import Ball
-from ...target import resolve_target
+from ...ops import target_of
 from ..matrix import BlockSparseMatrix
 from ..reference import sampled, transposed
 from ..sddmm.bound import stored_grad_w_bound
@@ -23,7 +23,7 @@ def bs_matmul_bound(x: Any, w: BlockSparseMatrix, *, out: Any = None, out_dtype:
                     options: Mapping[str, Any] | None = None, target: Any = None) -> Ball:
     """Return exact results and radii of a `bs_matmul` call."""
     partials = _partials(w, options)
-    if target is None or resolve_target(target).kind == "host":
+    if target_of(target).kind == "host":
         return dense_sparse_matmul_bound(x, w, out=out, out_dtype=out_dtype)
     ball = modelled_ball(w.T, transposed(x), partials, w.block_shape[0])
     return Ball(transposed(ball.centre), transposed(ball.radius))
@@ -35,7 +35,7 @@ def bs_matmul_sampled_bound(w: BlockSparseMatrix, a: Any, b: Any, *, mask: str |
     """Return exact results and radii of a `bs_matmul_sampled` call, shaped like the result's blocks."""
     place, partials = w.copy() if w.is_transposed else w, _partials(w, options)
     p = place.pattern
-    if target is None or resolve_target(target).kind == "host":
+    if target_of(target).kind == "host":
         ball = stored_grad_w_bound(place, a, transposed(b), out=out, out_dtype=out_dtype)
     else:
         parts = -(-np.shape(a)[-1] // GRAIN["half"])

@@ -7,8 +7,8 @@ from typing import Any
 from ...formats import Array, format_of
 from ...formats.bounds import Ball, matmul_ball
 from ...formats.reference import values
+from ...ops import target_of
 from ...poplin.product.bound import finished_ball, scale_of
-from ...target import resolve_target
 from ..fully_connected.bound import gradient_ball
 from ..matrix import BlockSparseMatrix
 from ..reference import by_group, sampled
@@ -20,8 +20,8 @@ def fully_connected_sparse_grad_w_bound(w: BlockSparseMatrix, grads: Array, acts
                                         target: Any = None, **keywords: Any) -> Ball:
     """Return exact results and radii of a `dynamic.fully_connected_sparse_grad_w` call, shaped like the blocks."""
     left, right = by_group(grads, w.groups), by_group(acts, w.groups)
-    if target is not None and resolve_target(target).kind != "host":
-        return _sampled(w, gradient_ball(w, left, right, resolve_target(target), keywords.get("options")))
+    if target_of(target).kind != "host":
+        return _sampled(w, gradient_ball(w, left, right, target_of(target), keywords.get("options")))
     return stored_grad_w_bound(w, left, right, **keywords)
 
 

@@ -18,8 +18,8 @@ from ...errors import bad_option
 from ...formats import Array, Format, format_of
 from ...formats.bounds import Ball, matmul_ball
 from ...formats.reference import values
+from ...ops import target_of
 from ...poplin.product.bound import finished_ball, scale_of
-from ...target import resolve_target
 from ..fully_connected.bound import dynamic_ball
 from ..matrix import BlockSparseMatrix
 from ..operands import product_format
@@ -54,8 +54,8 @@ def sparse_dense_matmul_bound(w: BlockSparseMatrix, x: Any, *, out: Any = None, 
     (1.0, True)
     """
     check_memory(memory)
-    if target is not None and resolve_target(target).kind != "host":
-        return static_ball(w, x, resolve_target(target), memory.get("options"),
+    if target_of(target).kind != "host":
+        return static_ball(w, x, target_of(target), memory.get("options"),
                            memory.get("available_memory_proportion"))
     x_format = format_of(getattr(x, "format", x))
     wanted = out_format_of(out, out_dtype, w.format, x_format)
@@ -89,7 +89,7 @@ def dynamic_sparse_dense_matmul_bound(w: BlockSparseMatrix, x: Any, *, transpose
     """Return exact results and radii of a `dynamic.sparse_dense_matmul` call."""
     right = transposed(x) if transpose_rhs else x
     left = w.T if transpose_lhs else w
-    if target is not None and resolve_target(target).kind != "host":
+    if target_of(target).kind != "host":
         return dynamic_ball(left, right, keywords.get("options"))
     return sparse_dense_matmul_bound(left, right, **keywords)
 
@@ -99,7 +99,7 @@ def dynamic_dense_sparse_matmul_bound(x: Any, w: BlockSparseMatrix, *, transpose
                                       **keywords: Any) -> Ball:
     """Return exact results and radii of a `dynamic.dense_sparse_matmul` call."""
     left, right = transposed(x) if transpose_lhs else x, w.T if transpose_rhs else w
-    if target is not None and resolve_target(target).kind != "host":
+    if target_of(target).kind != "host":
         ball = dynamic_ball(right.T, transposed(left), keywords.get("options"))
         return Ball(transposed(ball.centre), transposed(ball.radius))
     return dense_sparse_matmul_bound(left, right, **keywords)
@@ -109,7 +109,7 @@ def fully_connected_fwd_bound(w: BlockSparseMatrix, acts: Array, *, capacity: ob
                               **keywords: Any) -> Ball:
     """Return exact results and radii of a `dynamic.fully_connected_fwd` call."""
     x = by_group(acts, w.groups)
-    if target is not None and resolve_target(target).kind != "host":
+    if target_of(target).kind != "host":
         ball = dynamic_ball(w, x, keywords.get("options"))
     else:
         ball = sparse_dense_matmul_bound(w, x, **keywords)
