@@ -1,6 +1,6 @@
 """Attention beside torch's and zentorch's, and of blocks beside the best dense one.
 
-Rates count the products that a mask leaves. ``python bench/bench_classes.py attention`` prints ratios.
+``python bench/bench_classes.py attention`` prints ratios.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import ml_dtypes
@@ -74,28 +74,33 @@ def rows() -> Iterator[tuple[str, str, Callable[[], Calls]]]:
         for kind in KINDS:
             for shape in SHAPES:
                 if kind != "gradient" or shape[1] < 4096:
-                    yield f"attention {short}, {kind}", str(shape), lambda given=(kind, shape, dtype): {
-                        "ours": ours(*given), **peers(*given)}
+                    yield f"attention {short}, {kind}", str(shape), partial(row, kind, shape, dtype)
         for kind, density in ((kind, density) for kind in ("dense", "gradient") for density in DENSITIES):
             if dtype != "float16":
                 yield (f"attention of blocks, density {density}", f"{short}{', gradient' * (kind == 'gradient')}",
                        partial(blocks, kind, dtype, density))
 
 
+def row(kind: str, shape: tuple[int, int, int], dtype: str) -> Calls:
+    """Ours and others'."""
+    checked(kind, dtype)
+    return {"ours": ours(kind, shape, dtype), **peers(kind, shape, dtype)}
+
+
+@cache
+def checked(kind: str, dtype: str, **how: Any) -> None:
+    """Check a small call before it is timed."""
+    *small, grad = operands(kind, (2, 64, 32), dtype)
+    testing.check("popnn.scaled_dot_product_attention", *small, causal=kind == "causal", **how)
+    if kind == "gradient":
+        y, lse = popnn.scaled_dot_product_attention(*small, return_lse=True, **how)
+        testing.check("popnn.scaled_dot_product_attention_grad", grad, *small, y, lse, **how)
+
+
 def blocks(kind: str, dtype: str, density: str) -> Calls:
     """Of blocks of 32 x 32, and dense ones."""
     pattern = random_pattern(BLOCKS[1], BLOCKS[1], 32, float(Fraction(density)))
-    dense = {"ours, dense": ours(kind, BLOCKS, dtype), **peers(kind, BLOCKS, dtype)}
+    checked(kind, dtype, pattern=random_pattern(64, 64, 32, 0.5))
+    dense = {"dense, ours": ours(kind, BLOCKS, dtype), **peers(kind, BLOCKS, dtype)}
     return {"ours": ours(kind, BLOCKS, dtype, pattern), **dense}
 
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("dtype", DTYPES)
-def bench_attention(kind, shape, dtype, measure, benchmark):
-    benchmark.group = f"attention {kind} {shape} {dtype}"
-    small = operands(kind, (2, 64, 32), dtype)[:3]
-    testing.check("popnn.scaled_dot_product_attention", *small, causal=kind == "causal")
-    heads, tokens, width = shape
-    queries = {"one query": 1, "causal": tokens / 2, "gradient": 3.5 * tokens}.get(kind, tokens)
-    measure(ours(kind, shape, dtype), flops=4.0 * heads * queries * tokens * width, format_name=dtype)

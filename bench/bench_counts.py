@@ -2,36 +2,29 @@
 
 A million FP32 numbers between 255 levels that are equally far apart, or lie anyhow; a million int64 below 256 and
 65,536, without weights and with FP32 ones. Numba and torch's `histc` know that levels are equally far apart; ours and
-torch's `histogram` take any.
+torch's `histogram` take any. ``python bench/bench_classes.py histogram bincount`` prints ratios.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-import pytest
 
 from poplibs_py import popops, testing
-from poplibs_py.kernels import available_levels
 
 N, BINS = 1 << 20, 256
 LEVELS = {"even": np.linspace(0, 1, BINS + 1)[1:-1], "any": np.sort(np.random.default_rng(2).random(BINS - 1))}
 WHOLE = {"256": 256, "65536": 65536, "256 weighted": 256, "65536 weighted": 65536}
-
-
-def timed(benchmark: Any, call: Callable[[], object], library: str) -> None:
-    """Time a call and store its rate."""
-    benchmark(call)
-    benchmark.extra_info.update(library=library, level=available_levels()[-1])
-    if benchmark.stats is not None:
-        benchmark.extra_info["rate"] = N / benchmark.stats.stats.median
+Calls = dict[str, Callable[[], object]]
 
 
 def numba_histogram() -> Callable[..., None]:
     """The loop that numba makes of bins of equal width."""
-    numba = pytest.importorskip("numba")
+    import numba
 
     def count(x: Any, counts: Any) -> None:
         counts[:] = 0
@@ -42,42 +35,40 @@ def numba_histogram() -> Callable[..., None]:
     return made
 
 
-@pytest.mark.parametrize("library", ["poplibs_py", "numpy", "torch", "numba"])
-@pytest.mark.parametrize("kind", LEVELS)
-def bench_histogram(benchmark: Any, library: str, kind: str) -> None:
-    """Counts between levels; ours are checked."""
+def rows() -> Iterator[tuple[str, str, Callable[[], Calls]]]:
+    """Classes, rows, and what makes a row's calls."""
+    for kind in LEVELS:
+        yield "histogram", kind, partial(histogram, kind)
+    for kind in WHOLE:
+        yield "bincount", kind, partial(bincount, kind)
+
+
+def histogram(kind: str) -> Calls:
+    """Counts between levels."""
     x, levels = np.random.default_rng(1).random(N, np.float32), LEVELS[kind].astype(np.float32)
     edges, counts, even = np.r_[0, levels, 1].astype(np.float32), np.empty(BINS, np.uint32), kind == "even"
-    calls = {"poplibs_py": lambda: popops.histogram(x, levels, out=counts),
-             "numpy": lambda: np.histogram(x, BINS, (0, 1)) if even else np.histogram(x, edges)}
-    if library == "poplibs_py":
-        testing.check("histogram", x, levels)
-    elif library == "torch":
-        torch = pytest.importorskip("torch")
+    testing.check("histogram", x, levels)
+    found: Calls = {"ours": lambda: popops.histogram(x, levels, out=counts),
+                    "numpy": lambda: np.histogram(x, BINS, (0, 1)) if even else np.histogram(x, edges)}
+    if find_spec("torch"):
+        import torch
+
         numbers, between = torch.from_numpy(x), torch.from_numpy(edges)
-        calls["torch"] = lambda: torch.histc(numbers, BINS, 0, 1) if even else torch.histogram(numbers, between)
-    elif library == "numba":
-        if not even:
-            pytest.skip("its loop knows how far apart levels are")
-        counting, wide = numba_histogram(), np.empty(BINS, np.int64)
-        counting(x, wide)
-        calls["numba"] = lambda: counting(x, wide)
-    timed(benchmark, calls[library], library)
+        found["torch"] = lambda: torch.histc(numbers, BINS, 0, 1) if even else torch.histogram(numbers, between)
+    if find_spec("numba") and even:
+        found["numba"] = partial(numba_histogram(), x, np.empty(BINS, np.int64))
+    return found
 
 
-@pytest.mark.parametrize("library", ["poplibs_py", "numpy", "torch"])
-@pytest.mark.parametrize("kind", WHOLE)
-def bench_bincount(benchmark: Any, library: str, kind: str) -> None:
-    """Counts of whole numbers; ours are checked."""
+def bincount(kind: str) -> Calls:
+    """Counts of whole numbers."""
     rng = np.random.default_rng(1)
-    x = rng.integers(0, WHOLE[kind], N)
-    weights = (rng.random(N, np.float32),) if "weighted" in kind else ()
-    calls: dict[str, Callable[[], object]] = {"poplibs_py": lambda: popops.bincount(x, *weights),
-                                              "numpy": lambda: np.bincount(x, *weights)}
-    if library == "poplibs_py":
-        testing.check("bincount", x, *weights)
-    elif library == "torch":
-        torch = pytest.importorskip("torch")
-        tensors = [torch.from_numpy(array) for array in (x, *weights)]
-        calls["torch"] = lambda: torch.bincount(*tensors)
-    timed(benchmark, calls[library], library)
+    given = (rng.integers(0, WHOLE[kind], N), *((rng.random(N, np.float32),) if "weighted" in kind else ()))
+    testing.check("bincount", *given)
+    found: Calls = {"ours": lambda: popops.bincount(*given), "numpy": lambda: np.bincount(*given)}
+    if find_spec("torch"):
+        import torch
+
+        tensors = [torch.from_numpy(array) for array in given]
+        found["torch"] = lambda: torch.bincount(*tensors)
+    return found

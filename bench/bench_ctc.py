@@ -1,7 +1,6 @@
 """CTC losses of random sequences, with their gradients: this library and torch, in FP32; and this library's decoders.
 
-One process, one thread (``POPLIBS_BENCH_THREADS``), each call made in turn, so that a noisy machine is as noisy for
-all: compare medians of a group. ``python bench/bench_classes.py CTC beam`` prints ratios, of searches to others' too.
+``python bench/bench_classes.py CTC beam`` prints ratios, of searches to others' too.
 """
 
 from __future__ import annotations
@@ -19,10 +18,7 @@ from poplibs_py import popnn, testing
 
 SHAPES = [(50, 32, 64, 10), (150, 16, 32, 30), (500, 8, 32, 100), (500, 8, 1024, 100), (1000, 4, 29, 200)]
 KINDS = ("loss", "gradient")
-BEAMS = (0, 1, 16, 100, 500)
 Calls = dict[str, Callable[[], object]]
-kinds = pytest.mark.parametrize("kind", KINDS)
-shapes = pytest.mark.parametrize("shape", SHAPES, ids=str)
 
 
 def operands(shape: tuple[int, int, int, int]) -> tuple[Any, Any]:
@@ -59,22 +55,6 @@ def peer(kind: str, logs: Any, labels: Any) -> Callable[[], object]:
     return both
 
 
-@kinds
-@shapes
-def bench_ours(kind, shape, benchmark):
-    benchmark.group = f"ctc {kind} {shape}"
-    given = operands(shape)
-    testing.check("ctc_loss_and_gradient", given[0][:60, :1], given[1][:1, :10])
-    benchmark(ours(kind, *given))
-
-
-@kinds
-@shapes
-def bench_torch(kind, shape, benchmark):
-    benchmark.group = f"ctc {kind} {shape}"
-    benchmark(peer(kind, *operands(shape)))
-
-
 def frames(certain: bool) -> Any:
     """Logits of 200 steps of 32 classes, of which one is certain at each step or none is."""
     rng = np.random.default_rng(1)
@@ -86,10 +66,9 @@ def frames(certain: bool) -> Any:
 
 
 def decoder(beams: int, certain: bool) -> Callable[[], object]:
-    """A search, or the best path where there are no beams."""
+    """A search, which is checked on a few frames."""
     logits = frames(certain)
-    if not beams:
-        return lambda: popnn.ctc_greedy_decoder(logits, logits=True)
+    testing.check("ctc_beam_search_decoder", logits[:20], beams=beams, logits=True)
     return lambda: popnn.ctc_beam_search_decoder(logits, beams=beams, logits=True)
 
 
@@ -130,11 +109,6 @@ def rows() -> Iterator[tuple[str, str, Callable[[], Calls]]]:
 def row(kind: str, shape: tuple[int, int, int, int]) -> Calls:
     """Ours and torch's."""
     given = operands(shape)
+    testing.check("ctc_loss_and_gradient", given[0][:60, :1], given[1][:1, :10])
     return {"ours": ours(kind, *given), "torch": peer(kind, *given)}
 
-
-@pytest.mark.parametrize("certain", [True, False])
-@pytest.mark.parametrize("beams", BEAMS)
-def bench_decoder(beams, certain, benchmark):
-    benchmark.group = "ctc decoders"
-    benchmark(decoder(beams, certain))

@@ -1,35 +1,31 @@
 """Elementwise operations: this library, NumPy, torch, onnxruntime and numba, every function in FP32, FP16 and BF16.
 
-256 elements show the call, 16 Ki lie in the second-level cache, 1 Mi in the third, 16 Mi in memory. ``extra_info``
-holds elements and bytes per second, nanoseconds an element, and for large arrays the share of what a copy of the same
-bytes reaches.
+16 Ki elements lie in the second-level cache, 1 Mi in the third, 16 Mi in memory. ``python bench/bench_classes.py
+elementwise`` prints ratios; ``bench_calls.py`` has what a call costs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache, partial
+from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.util import find_spec
-from time import perf_counter
+from itertools import product
 from typing import Any
 
 import numpy as np
-import pytest
 from bench_map import numba_loop
-from bench_math import onnxruntime_call as session_call
-from bench_math import to_torch
+from bench_math import FORMATS, FUNCTIONS, SIZES, to_torch
+from onnx_node import onnxruntime_node
 
 from poplibs_py import popops, testing
-from poplibs_py.formats import BF16, FP16, FP32, Format
-from poplibs_py.kernels import available_levels
+from poplibs_py.formats import BF16, FP32, Format
 from poplibs_py.popops._elementwise import ELEMENTWISE
 
-SIZES = [256, 1 << 14, 1 << 20, 1 << 24]
-FORMATS = (FP32, FP16, BF16)
+SIMPLE = ("relu", "abs", "neg", "square", "sqrt", "add", "sub", "mul", "div", "maximum", "clamp", "gt", "select")
 NUMPY: dict[str, str] = {
     "abs": "abs", "neg": "negative", "square": "square", "sqrt": "sqrt", "inv": "reciprocal", "cbrt": "cbrt",
-    "exp": "exp", "exp2": "exp2", "expm1": "expm1", "log": "log", "log2": "log2", "log1p": "log1p", "sin": "sin",
-    "cos": "cos", "tan": "tan", "asin": "arcsin", "tanh": "tanh", "ceil": "ceil", "floor": "floor", "nearbyint": "rint",
+    "exp2": "exp2", "expm1": "expm1", "log2": "log2", "log1p": "log1p", "cos": "cos", "tan": "tan", "asin": "arcsin",
+    "ceil": "ceil", "floor": "floor", "nearbyint": "rint",
     "trunc": "trunc", "is_finite": "isfinite", "is_inf": "isinf", "is_nan": "isnan", "bitwise_not": "invert",
     "logical_not": "logical_not", "add": "add", "sub": "subtract", "mul": "multiply", "div": "divide", "rem": "fmod",
     "floor_divide": "floor_divide", "remainder": "remainder", "pow": "power", "atan2": "arctan2", "maximum": "maximum",
@@ -40,11 +36,11 @@ NUMPY: dict[str, str] = {
     "shift_right": "right_shift", "clamp": "clip",
 }  # fmt: skip
 TORCH: dict[str, str] = {
-    **{name: name for name in ("abs", "neg", "square", "sqrt", "rsqrt", "exp", "exp2", "expm1", "log", "log2", "log1p",
-                               "sin", "cos", "tan", "asin", "tanh", "erf", "sigmoid", "ceil", "floor", "trunc", "add",
-                               "sub", "mul", "div", "floor_divide", "remainder", "pow", "atan2", "maximum", "minimum",
-                               "fmax", "fmin", "eq", "gt", "lt", "bitwise_not", "bitwise_and", "bitwise_or",
-                               "bitwise_xor", "logical_not", "logical_and", "logical_or", "clamp")},
+    **{name: name for name in ("abs", "neg", "square", "sqrt", "exp2", "expm1", "log2", "log1p", "cos", "tan", "asin",
+                               "ceil", "floor", "trunc", "add", "sub", "mul", "div", "floor_divide", "remainder", "pow",
+                               "atan2", "maximum", "minimum", "fmax", "fmin", "eq", "gt", "lt", "bitwise_not",
+                               "bitwise_and", "bitwise_or", "bitwise_xor", "logical_not", "logical_and", "logical_or",
+                               "clamp")},
     "inv": "reciprocal", "rem": "fmod", "nearbyint": "round", "neq": "ne", "gteq": "ge", "lteq": "le",
 }  # fmt: skip
 ONNX = {"relu": "Relu", "abs": "Abs", "neg": "Neg", "sqrt": "Sqrt", "add": "Add", "sub": "Sub", "mul": "Mul",
@@ -53,9 +49,6 @@ NUMBA = {"relu": "max(a[i], f(0))", "abs": "abs(a[i])", "neg": "-a[i]", "square"
          "add": "a[i] + b[i]", "sub": "a[i] - b[i]", "mul": "a[i]*b[i]", "div": "a[i]/b[i]", "gt": "a[i] > b[i]",
          "clamp": "min(max(a[i], b[i]), c[i])", "select": "a[i] if c[i] else b[i]"}  # fmt: skip
 Call = Callable[[], object]
-names = pytest.mark.parametrize("name", ELEMENTWISE)
-formats = pytest.mark.parametrize("fmt", FORMATS, ids=str)
-sizes = pytest.mark.parametrize("count", SIZES)
 
 
 def operands(name: str, fmt: Format, count: int) -> tuple[Any, ...]:
@@ -78,37 +71,6 @@ def result(name: str, given: tuple[Any, ...]) -> Any:
     return np.empty(given[0].shape, bool if ELEMENTWISE[name].tells else given[0].dtype)
 
 
-def skip_repeats(name: str, fmt: Format) -> None:
-    """Integers and truth values have no format: they are timed once."""
-    if "f" not in ELEMENTWISE[name].kinds and fmt is not FP32:
-        pytest.skip("no numbers of a format")
-
-
-@cache
-def copy_rate(nbytes: int) -> float:
-    """Bytes per second, read and written, of a copy of so many."""
-    source, target = (np.ones(nbytes // 4, np.float32) for _ in range(2))
-    times = []
-    for _ in range(9):
-        began = perf_counter()
-        np.copyto(target, source)
-        times.append(perf_counter() - began)
-    return 2 * nbytes / float(np.median(times))
-
-
-def timed(benchmark: Any, call: Callable[[], object], given: tuple[Any, ...], nbytes: int, **facts: Any) -> None:
-    """Time a call and store its rates."""
-    benchmark(call)
-    count = given[0].size
-    benchmark.extra_info.update(facts, level=available_levels()[-1], elements=count)
-    if benchmark.stats is not None:
-        seconds = benchmark.stats.stats.median
-        benchmark.extra_info.update(element_rate=count / seconds, ns_per_element=1e9 * seconds / count,
-                                    byte_rate=nbytes / seconds)
-        if nbytes >= 2 << 20:
-            benchmark.extra_info.update(of_copy=nbytes / seconds / copy_rate(nbytes // 2))
-
-
 def numpy_call(name: str, given: tuple[Any, ...], out: Any) -> Call | None:
     """NumPy's function, whose BF16 is ml_dtypes'."""
     return partial(getattr(np, NUMPY[name]), *given, out=out) if name in NUMPY else None
@@ -122,7 +84,6 @@ def torch_call(name: str, given: tuple[Any, ...], out: Any) -> Call | None:
 
     xs, y = [to_torch(x) for x in given], to_torch(out)
     calls = {"relu": lambda: torch.clamp_min(xs[0], 0, out=y),
-             "gelu_erf": lambda: torch.ops.aten.gelu.out(xs[0], out=y),
              "select": lambda: torch.where(xs[2], xs[0], xs[1], out=y)}
     if name in TORCH:
         return partial(getattr(torch, TORCH[name]), *xs, out=y)
@@ -133,7 +94,7 @@ def onnxruntime_call(name: str, given: tuple[Any, ...], out: Any) -> Call | None
     """A session of onnxruntime, in FP32."""
     if name not in ONNX or given[0].dtype != np.float32 or not (find_spec("onnx") and find_spec("onnxruntime")):
         return None
-    return session_call(ONNX[name], list(given), out)
+    return onnxruntime_node(ONNX[name], given, out=out)
 
 
 def numba_call(name: str, given: tuple[Any, ...], out: Any) -> Call | None:
@@ -146,43 +107,33 @@ def numba_call(name: str, given: tuple[Any, ...], out: Any) -> Call | None:
 LIBRARIES = {"numpy": numpy_call, "torch": torch_call, "onnxruntime": onnxruntime_call, "numba": numba_call}
 
 
-@names
-@formats
-@sizes
-def bench_ours(name, fmt, count, benchmark):
-    skip_repeats(name, fmt)
-    benchmark.group = f"{name} {fmt} {count}"
-    given, function = operands(name, fmt, count), getattr(popops, name)
-    out = result(name, given)
-    testing.check(name, *(x[:4096] for x in given), out=out[:4096])
-    nbytes = sum(x.nbytes for x in given) + out.nbytes
-    timed(benchmark, lambda: function(*given, out=out), given, nbytes, library="poplibs_py")
+def rows() -> Iterator[tuple[str, str, Callable[[], dict[str, Call]]]]:
+    """Classes, rows, and what makes a row's calls; integers and truth values have no format and come once."""
+    for name, fmt, count in product(ELEMENTWISE, FORMATS, SIZES):
+        if name not in FUNCTIONS and ("f" in ELEMENTWISE[name].kinds or fmt is FP32):
+            of = f"elementwise {FORMATS[fmt]}{'' if name in SIMPLE else ', others'}"
+            if name == "pow" and fmt is not FP32:
+                of = "tanh, pow BF16" if fmt is BF16 else "functions FP16"
+            yield of, f"{name} {FORMATS[fmt]}, {SIZES[count]}", partial(row, name, fmt, count)
+    for name in SIMPLE:
+        yield "elementwise FP32, of a copy's bandwidth", f"{name} FP32, 16 Mi", partial(beside_copy, name)
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
-@names
-@formats
-@sizes
-def bench_peer(library, name, fmt, count, benchmark):
-    skip_repeats(name, fmt)
-    benchmark.group = f"{name} {fmt} {count}"
+def row(name: str, fmt: Format, count: int) -> dict[str, Call]:
+    """Ours and the peers' calls; ml_dtypes' BF16 is left out, which has no vectors."""
     given = operands(name, fmt, count)
     out = result(name, given)
-    call = LIBRARIES[library](name, given, out)
-    if call is None:
-        pytest.skip(f"{library} has none")
-    timed(benchmark, call, given, sum(x.nbytes for x in (*given, out)), library=library)
+    testing.check(name, *(x[:4096] for x in given), out=out[:4096])
+    found = {library: made(name, given, out) for library, made in LIBRARIES.items()
+             if fmt is not BF16 or library != "numpy"}
+    ours = partial(getattr(popops, name), *given, out=out)
+    return {"ours": ours} | {library: call for library, call in found.items() if call is not None}
 
 
-@names
-def bench_call_overhead(name, benchmark):
-    """A repeated call for 256 elements with a new result, beside `numpy.add` on as many."""
-    benchmark.group = "call 256"
-    given, function = operands(name, FP32, 256), getattr(popops, name)
-    timed(benchmark, lambda: function(*given), given, 0, library="poplibs_py")
-
-
-def bench_call_overhead_numpy(benchmark):
-    benchmark.group = "call 256"
-    x, y = operands("add", FP32, 256)
-    timed(benchmark, lambda: np.add(x, y), (x, y), 0, library="numpy")
+def beside_copy(name: str) -> dict[str, Call]:
+    """An operation of 16 Mi FP32 numbers and NumPy's copy that moves as many bytes."""
+    ours = row(name, FP32, 1 << 24)["ours"]
+    given = operands(name, FP32, 1 << 24)
+    moved = sum(x.nbytes for x in given) + result(name, given).nbytes
+    source = np.ones(moved // 8, np.float32)
+    return {"ours": ours, "copy": partial(np.copyto, np.empty_like(source), source)}

@@ -1,27 +1,24 @@
 """Batches of factorisations and triangular systems: this library, NumPy, SciPy and torch, in FP32.
 
-One process, one thread (``POPLIBS_BENCH_THREADS``), each call made in turn, so that a noisy machine is as noisy for
-all: compare medians of a group. Flops are the customary ones: Cholesky n^3 / 3, LU 2 n^3 / 3, QR with Q 8 n^3 / 3, a
-solve with n right-hand sides n^3.
+``python bench/bench_classes.py cholesky triangular lu qr`` prints ratios.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from statistics import median
-from time import perf_counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
-import pytest
 import scipy.linalg
 
 from poplibs_py import poplin, testing
 
 SHAPES = [(4096, 8), (2048, 16), (1024, 32), (256, 64), (1, 512)]
-FLOPS = {"cholesky": 1 / 3, "triangular_solve": 1.0, "lu": 2 / 3, "qr": 8 / 3}
-ops = pytest.mark.parametrize("op", FLOPS)
-shapes = pytest.mark.parametrize(("batch", "n"), SHAPES)
+OPS = ("cholesky", "triangular_solve", "lu", "qr")
+Calls = dict[str, Callable[[], object]]
 
 
 def operands(op: str, batch: int, n: int) -> tuple[Any, ...]:
@@ -32,10 +29,10 @@ def operands(op: str, batch: int, n: int) -> tuple[Any, ...]:
     return {"cholesky": (definite,), "triangular_solve": (np.tril(definite), b)}.get(op, (general,))
 
 
-def peers(op: str, given: tuple[Any, ...]) -> dict[str, Callable[[], object]]:
+def peers(op: str, given: tuple[Any, ...]) -> Calls:
     """The same by the libraries that are installed."""
     a = given[0]
-    found: dict[str, Callable[[], object]] = {
+    found: Calls = {
         "cholesky": {"numpy": lambda: np.linalg.cholesky(a), "scipy": lambda: scipy.linalg.cholesky(a, lower=True)},
         "triangular_solve": {"numpy": lambda: np.linalg.solve(*given),
                              "scipy": lambda: scipy.linalg.solve_triangular(*given, lower=True)},
@@ -55,53 +52,19 @@ def peers(op: str, given: tuple[Any, ...]) -> dict[str, Callable[[], object]]:
     }[op]}
 
 
-@ops
-@shapes
-def bench_ours(op, batch, n, measure, benchmark):
-    benchmark.group = f"{op} {batch} x {n}"
+def rows() -> Iterator[tuple[str, str, Callable[[], Calls]]]:
+    """Classes, rows, and what makes a row's calls."""
+    for op, (batch, n) in product(OPS, SHAPES):
+        yield f"{op.replace('_', ' ')} of {n}", f"{batch} of {n} x {n}", partial(row, op, batch, n)
+
+
+def row(op: str, batch: int, n: int) -> Calls:
+    """Ours and others', without SciPy's older functions, which take one matrix."""
     given = operands(op, batch, n)
     testing.check(op, *(x[:20] for x in given))
-    face = getattr(poplin, op)
-    measure(lambda: face(*given), flops=FLOPS[op] * batch * n**3, library="poplibs_py")
-
-
-@ops
-@shapes
-@pytest.mark.parametrize("library", ["numpy", "scipy", "torch"])
-def bench_peer(op, batch, n, library, measure, benchmark):
-    benchmark.group = f"{op} {batch} x {n}"
-    call = peers(op, operands(op, batch, n)).get(library)
-    if call is None:
-        pytest.skip(f"{library} has none, or is not installed")
-    try:
-        call()
-    except ValueError as error:  # SciPy's older functions take one matrix
-        pytest.skip(str(error))
-    measure(call, flops=FLOPS[op] * batch * n**3, library=library)
-
-
-def main() -> None:
-    """Print rates and the ratio to the best peer, all calls in turn, medians of 15."""
-    from poplibs_py.report.peers import limited_threads
-
-    with limited_threads(1):
-        for op, flops in FLOPS.items():
-            for batch, n in SHAPES:
-                given = operands(op, batch, n)
-                face = getattr(poplin, op)
-                calls = {"ours": lambda face=face, given=given: face(*given)} | peers(op, given)
-                times: dict[str, list[float]] = {name: [] for name in calls}
-                for _ in range(15):
-                    for name, call in calls.items():
-                        call()  # as warm as its own data make it
-                        began = perf_counter()
-                        call()
-                        times[name].append(perf_counter() - began)
-                mid = {name: median(taken) for name, taken in times.items()}
-                rates = ", ".join(f"{name} {flops * batch * n**3 / taken / 1e9:.2f}" for name, taken in mid.items())
-                best = min(taken for name, taken in mid.items() if name != "ours")
-                print(f"{op} {batch} x {n}: GFLOP/s {rates}; ratio {best / mid['ours']:.1f}", flush=True)
-
-
-if __name__ == "__main__":
-    main()
+    found: Calls = {"ours": partial(getattr(poplin, op), *given)}
+    for library, call in peers(op, given).items():
+        with suppress(ValueError):
+            call()
+            found[library] = call
+    return found

@@ -1,33 +1,25 @@
 """Expressions in one pass beside numba, numexpr and torch, on FP32 numbers and one thread.
 
-``python bench/bench_map.py`` prints billions of elements a second of each, by the process's own time, and our speed
-over the fastest peer's.
-Arrays of 16 Ki lie in the second-level cache, of 1 Mi in the third, of 16 Mi in memory; ``new`` has no ``out``, and
-every library makes an array for its result. Libraries take turns; their results are compared before they are timed.
+Arrays of 16 Ki lie in the second-level cache, of 1 Mi in the third, of 16 Mi in memory; new results have no ``out``,
+and every library makes an array for them. Results are compared before they are timed. ``python bench/bench_classes.py
+maps`` prints ratios.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from time import process_time
 from typing import Any
 
 import numpy as np
-import pytest
-from bench_sparse import print_table
+from bench_math import SIZES
 
 from poplibs_py import popops
 from poplibs_py.popops.expr import _1, _2, _3, _4
-from poplibs_py.report.peers import limited_threads
-from poplibs_py.report.timing import take_turns
 
 Array = np.ndarray[Any, Any]
-PEERS = ("numba", "numexpr", "torch", "torch.compile")
-SIZES = (1 << 14, 1 << 20, 1 << 24)
 
 
 @dataclass(frozen=True)
@@ -122,38 +114,11 @@ def checked_calls(name: str, count: int, new: bool) -> dict[str, Callable[[], An
     return calls
 
 
-def measure(name: str, count: int, new: bool, seconds: float) -> list[str]:
-    """One row of the table."""
-    calls = checked_calls(name, count, new)
-    timings = take_turns(list(calls.values()), seconds=seconds, clock=process_time)
-    rates = {library: count / timing.seconds / 1e9 for library, timing in zip(calls, timings, strict=True)}
-    best = max((rate for library, rate in rates.items() if library != "ours"), default=math.nan)
-    cells = [f"{rates[library]:.2f}" if library in rates else "" for library in ("ours", *PEERS)]
-    return [name, f"{count:,}{' new' if new else ''}", *cells, f"{rates['ours'] / best:.2f} x"]
-
-
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("count", SIZES)
-def bench_map(name: str, count: int, benchmark: Any) -> None:
-    """An expression of float32 arrays."""
-    xs = operands(CASES[name], count)
-    out = np.empty_like(xs[0])
-    benchmark.extra_info.update(elements=count, bytes=(len(xs) + 1) * 4 * count)
-    benchmark(popops.map, CASES[name].expression, *xs, out=out)
-
-
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=1.0, help="for each row (default: 1)")
-    parser.add_argument("names", nargs="*", help="which expressions (default: all)")
-    chosen = parser.parse_args()
-    with limited_threads(1):
-        rows = [measure(name, count, new, chosen.seconds)
-                for name in CASES if not chosen.names or name in chosen.names
-                for count, new in (*((count, False) for count in SIZES), (SIZES[-1], True))]
-    print_table(("expression", "elements", "ours, G/s", *PEERS, "over the best"), rows)
-
-
-if __name__ == "__main__":
-    main()
+def rows() -> Iterator[tuple[str, str, Callable[[], dict[str, Callable[[], Any]]]]]:
+    """Classes, rows, and what makes a row's calls."""
+    for name, count, new in [*((name, count, False) for name in CASES for count in SIZES),
+                             *((name, 1 << 24, True) for name in CASES)]:
+        plain = count == 1 << 14 and "exp" not in name and "tanh" not in name
+        of = "arithmetic in the second-level cache" if plain else "a function, or larger"
+        yield (f"maps, {'a new result of 64 MiB' if new else of}", f"{name}, {SIZES[count]}",
+               partial(checked_calls, name, count, new))

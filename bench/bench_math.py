@@ -6,23 +6,27 @@ whose results are within 1 ulp. Cycles are counted in multiply-adds: the unit do
 how many of them, or of divisions in their place, the best known body has. The libraries and a probe of the unit take
 turns, on one thread, and all write to arrays that are there.
 
-Our results are checked against float64 before the timing, and peers are judged by the same arguments.
+Our results are checked against float64 before the timing, and peers are judged by the same arguments. ``python
+bench/bench_classes.py FP32 BF16 FP16`` prints ratios for longer arrays and other formats.
 """
 
 from __future__ import annotations
 
 import argparse
 import ctypes
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from importlib.util import find_spec
+from itertools import product
 from typing import Any
 
 import numpy as np
-import pytest
 from bench_sparse import print_table
+from onnx_node import onnxruntime_node
 from scipy import special
 
+from poplibs_py import popops, testing
+from poplibs_py.formats import BF16, FP16, FP32, Format
 from poplibs_py.kernels import Kernel, kernels
 from poplibs_py.kernels.peak import peak_probes
 from poplibs_py.report.peers import limited_threads, routes
@@ -30,9 +34,13 @@ from poplibs_py.report.timing import take_turns
 from poplibs_py.testing import ulp_error
 
 Array = np.ndarray[Any, Any]
+Calls = dict[str, Callable[[], object]]
 Bind = Callable[[Array, Array], Callable[[], object]]  # makes the call on two arrays, its arguments ready
 
 COUNT = 4096
+SIZES = {1 << 14: "16 Ki", 1 << 20: "1 Mi", 1 << 24: "16 Mi"}
+FORMATS = {FP32: "FP32", FP16: "FP16", BF16: "BF16"}
+FUNCTIONS = ("exp", "log", "sin", "tanh", "erf", "rsqrt", "sigmoid", "silu", "gelu_erf", "gelu_tanh")
 PEERS = ("numpy", "torch", "onnxruntime")
 FUNCTION = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_void_p), ctypes.c_int64)
 BOUNDS = {"exp": 11, "log": 13, "sin": 15, "sigmoid": 15, "erf": 16, "silu": 16, "tanh": 17, "gelu_tanh": 20,
@@ -82,26 +90,6 @@ def ours(kernel: Kernel) -> Bind:
     return lambda x, y: partial(FUNCTION(kernel.address), pointer(x.ctypes.data), pointer(y.ctypes.data), x.size)
 
 
-def onnxruntime_call(op: str, xs: list[Array], y: Array, **attributes: Any) -> Callable[[], object]:
-    """A session of one operation, which takes arrays and writes to another."""
-    import onnx
-    import onnxruntime
-
-    make, kinds = onnx.helper, [onnx.helper.np_dtype_to_tensor_dtype(x.dtype) for x in (*xs, y)]
-    *given, result = [make.make_tensor_value_info(f"t{i}", kind, ["n"]) for i, kind in enumerate(kinds)]
-    node = make.make_node(op, [one.name for one in given], [result.name], **attributes)
-    model = make.make_model(make.make_graph([node], "function", given, [result]),
-                            opset_imports=[make.make_opsetid("", 20)], ir_version=9)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    binding = session.io_binding()
-    for one, x in zip((*given, result), (*xs, y), strict=True):
-        bind = binding.bind_output if one is result else binding.bind_input
-        bind(one.name, "cpu", 0, x.dtype, x.shape, x.ctypes.data)
-    return partial(session.run_with_iobinding, binding)
-
-
 def peers(name: str) -> dict[str, Bind]:
     """What NumPy, torch and onnxruntime have under a name."""
     found: dict[str, Bind] = {}
@@ -109,7 +97,7 @@ def peers(name: str) -> dict[str, Bind]:
         found["numpy"] = lambda x, y: partial(of_numpy, x, out=y)
     if name in ONNX and find_spec("onnx") and find_spec("onnxruntime"):
         op, attributes = ONNX[name]
-        found["onnxruntime"] = lambda x, y: onnxruntime_call(op, [x], y, **attributes)
+        found["onnxruntime"] = lambda x, y: onnxruntime_node(op, [x], out=y, **attributes)
     if find_spec("torch"):
         import torch
 
@@ -163,14 +151,39 @@ def measure(name: str, kernel: Kernel, seconds: float) -> list[Any]:
             f"{bound / cycles:.2f}" if bound else "", f"{min(fair) / times['ours']:.1f} x" if fair else ""]  # fmt: skip
 
 
-@pytest.mark.parametrize("kernel", best_kernels().values(), ids=lambda kernel: kernel.op)
-def bench_function(kernel: Kernel, benchmark: Any) -> None:
-    """One function on numbers in cache."""
-    x = arguments(kernel.op, COUNT)
+def rows() -> Iterator[tuple[str, str, Callable[[], Calls]]]:
+    """Classes, rows, and what makes a row's calls."""
+    classes = {"tanh": "tanh", "sin": "sin", "log": "log, rsqrt", "rsqrt": "log, rsqrt", "erf": "erf"}
+    for name, fmt, count in product(FUNCTIONS, FORMATS, SIZES):
+        gate = name in FUNCTIONS[-4:]
+        of = f"{'sigmoid, silu, gelu' if gate else classes.get(name, 'functions')} FP32"
+        if fmt is BF16:
+            busy = name in ("exp", "log", "sigmoid", "gelu_erf", "gelu_tanh")
+            of = "exp, log, sigmoid, gelu BF16" if busy else "tanh, pow BF16" if name == "tanh" else "functions BF16"
+        yield (of if fmt is not FP16 else "functions FP16", f"{name} {FORMATS[fmt]}, {SIZES[count]}",
+               partial(row, name, fmt, count, fair=not gate))
+
+
+def row(name: str, fmt: Format, count: int, fair: bool) -> Calls:
+    """Ours and others'; in FP32 those alone that are within 1 ulp if `fair`."""
+    x: Any = popops.cast(arguments(name, count), fmt)
+    testing.check(name, x[:4096])
     y = np.empty_like(x)
-    assert worst(kernel.op, ours(kernel)) <= 1
-    benchmark.extra_info.update(level=kernel.level, elements=COUNT)
-    benchmark(ours(kernel)(x, y))
+    found = {library: bind(x, y) for library, bind in peers(name).items()
+             if (fmt is not BF16 or library == "torch") and (fmt is FP32 or library != "onnxruntime")
+             and not (fair and fmt is FP32 and not keeps_an_ulp(name, library))}  # fmt: skip
+    return {"ours": partial(getattr(popops, name), x, out=y)} | found
+
+
+@cache
+def keeps_an_ulp(name: str, library: str) -> bool:
+    """Whether a peer's FP32 function is within 1 ulp where it is busy."""
+    return worst(name, peers(name)[library]) <= 1
+
+
+def share_of_bound(name: str, seconds: float) -> float:
+    """Our speed in the first-level cache over that of the best known body."""
+    return float(measure(name, best_kernels()[name], seconds)[-2])
 
 
 def main() -> None:

@@ -1,32 +1,29 @@
-"""Orders of rows: this library, NumPy and torch, one long row, rows and columns of 1,000, and the best of rows.
+"""Orders of rows, one long one, rows and columns of 1,000, and the best of rows: beside NumPy, torch and onnxruntime.
 
-Keys are normal numbers, or integers of 31 bits. ``extra_info`` holds elements per second. Then partitions,
-transpositions, padding, one-hot rows and images beside NumPy's.
+Keys are normal numbers, or integers of 31 bits. Then partitions, transpositions, padding, one-hot rows and images
+beside NumPy's. ``python bench/bench_classes.py sort top-k`` prints ratios.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib.util import find_spec
+from itertools import product
 from typing import Any
 
 import numpy as np
-import pytest
+from onnx_node import onnxruntime_node
 
 from poplibs_py import popops, testing
-from poplibs_py.kernels import available_levels
 
+Calls = dict[str, Callable[[], Any]]
 SHAPES: dict[str, tuple[tuple[int, ...], int]] = {
     **{f"{n}": ((n,), -1) for n in (16, 100, 1000, 10**4, 10**5, 10**6, 10**7)},
     "last 1024x1000": ((1024, 1000), -1), "first 1000x1024": ((1000, 1024), 0),
 }  # fmt: skip
 DTYPES = ("float32", "float16", "int32", "int64")
 BEST = {f"{k} of {rows}x{n}": (rows, n, k) for rows, n in ((1024, 1000), (16, 100000)) for k in (1, 5, 10, 100, 1000)}
-NAMES = ("sort", "argsort")
-KINDS = {"sort": (None,), "argsort": (None, "stable")}
-names = pytest.mark.parametrize("name", NAMES)
-dtypes = pytest.mark.parametrize("dtype", DTYPES)
-shapes = pytest.mark.parametrize("shape", SHAPES)
-best = pytest.mark.parametrize("size", BEST)
 
 
 def operand(dtype: str, shape: tuple[int, ...]) -> Any:
@@ -37,81 +34,47 @@ def operand(dtype: str, shape: tuple[int, ...]) -> Any:
     return rng.standard_normal(shape).astype(dtype)
 
 
-def timed(benchmark: Any, call: Callable[[], object], x: Any, **facts: Any) -> None:
-    """Time a call and store its rate."""
-    benchmark(call)
-    benchmark.extra_info.update(facts, level=available_levels()[-1], elements=x.size)
-    if benchmark.stats is not None:
-        benchmark.extra_info["element_rate"] = x.size / benchmark.stats.stats.median
+def rows() -> Iterator[tuple[str, str, Callable[[], Calls]]]:
+    """Classes, rows, and what makes a row's calls."""
+    for name, dtype, shape in product(("sort", "argsort", "stable argsort"), DTYPES, SHAPES):
+        (extents, axis) = SHAPES[shape]
+        many = "from 10,000 keys" if extents[axis] >= 10**4 else "of fewer than 10,000 keys"
+        yield f"{name} {many}", f"{shape} {dtype}", partial(order, name, dtype, shape)
+    for size, dtype in product(BEST, DTYPES[:2]):
+        yield "top-k", f"{size} {dtype}", partial(best, dtype, size)
+    for name in MADE:
+        yield "rearranged", name, partial(rearranged, name)
 
 
-def one_thread() -> Any:
-    """Torch, on one thread."""
-    torch = pytest.importorskip("torch")
-    torch.set_num_threads(1)
-    return torch
+def order(name: str, dtype: str, shape: str) -> Calls:
+    """An order of NumPy and torch; ours is stable anyway."""
+    (extents, axis), stable, op = SHAPES[shape], name.startswith("stable"), name.removeprefix("stable ")
+    x, face, kind = operand(dtype, extents), getattr(popops, op), "stable" if stable else None
+    testing.check(f"popops.{op}", x[:300], axis)
+    found = {"ours": lambda: face(x, axis), "numpy": lambda: getattr(np, op)(x, axis=axis, kind=kind)}
+    if find_spec("torch"):
+        import torch
+
+        tensor = torch.from_numpy(x)
+        found["torch"] = lambda: getattr(torch, op)(tensor, dim=axis, stable=stable)
+    return found
 
 
-@names
-@dtypes
-@shapes
-def bench_poplibs_py(benchmark: Any, name: str, dtype: str, shape: str) -> None:
-    """This library; the answer is checked on a part."""
-    extents, axis = SHAPES[shape]
-    x = operand(dtype, extents)
-    testing.check(f"popops.{name}", x[:300], axis)
-    face = getattr(popops, name)
-    timed(benchmark, lambda: face(x, axis), x, library="poplibs_py")
-
-
-@pytest.mark.parametrize(("name", "kind"), [(name, kind) for name in NAMES for kind in KINDS[name]])
-@dtypes
-@shapes
-def bench_numpy(benchmark: Any, name: str, kind: Any, dtype: str, shape: str) -> None:
-    """NumPy, stable or not."""
-    extents, axis = SHAPES[shape]
-    x = operand(dtype, extents)
-    timed(benchmark, lambda: getattr(np, name)(x, axis=axis, kind=kind), x, library="numpy")
-
-
-@names
-@dtypes
-@shapes
-def bench_torch(benchmark: Any, name: str, dtype: str, shape: str) -> None:
-    """Torch, which is stable for integers alone."""
-    torch, (extents, axis) = one_thread(), SHAPES[shape]
-    x = operand(dtype, extents)
-    tensor = torch.from_numpy(x)
-    timed(benchmark, lambda: getattr(torch, name)(tensor, dim=axis), x, library="torch")
-
-
-@best
-@pytest.mark.parametrize("dtype", DTYPES[:2])
-def bench_best_poplibs_py(benchmark: Any, dtype: str, size: str) -> None:
-    """The greatest of rows, and where they are."""
+def best(dtype: str, size: str) -> Calls:
+    """The greatest of rows, and where they are; NumPy's and torch's in no order."""
     rows, n, k = BEST[size]
     x = operand(dtype, (rows, n))
     testing.check("top_k_with_permutation", x[:2], k)
-    timed(benchmark, lambda: popops.top_k_with_permutation(x, k), x, library="poplibs_py")
+    found = {"ours": lambda: popops.top_k_with_permutation(x, k),
+             "numpy": lambda: np.argpartition(x, n - k, axis=-1)[:, n - k:]}
+    if find_spec("torch"):
+        import torch
 
-
-@best
-@pytest.mark.parametrize("dtype", DTYPES[:2])
-def bench_best_torch(benchmark: Any, dtype: str, size: str) -> None:
-    """Torch's, in no order."""
-    torch, (rows, n, k) = one_thread(), BEST[size]
-    x = operand(dtype, (rows, n))
-    tensor = torch.from_numpy(x)
-    timed(benchmark, lambda: torch.topk(tensor, k, sorted=False), x, library="torch")
-
-
-@best
-@pytest.mark.parametrize("dtype", DTYPES[:2])
-def bench_best_numpy(benchmark: Any, dtype: str, size: str) -> None:
-    """NumPy's, in no order."""
-    rows, n, k = BEST[size]
-    x = operand(dtype, (rows, n))
-    timed(benchmark, lambda: np.argpartition(x, n - k, axis=-1)[:, n - k:], x, library="numpy")
+        tensor = torch.from_numpy(x)
+        found["torch"] = lambda: torch.topk(tensor, k, sorted=False)
+    if dtype == "float32" and find_spec("onnx") and find_spec("onnxruntime"):
+        found["onnxruntime"] = onnxruntime_node("TopK", [x], {"k": np.array([k])}, results=2)
+    return found
 
 
 IMAGE = (8, 224, 224, 3)
@@ -141,11 +104,9 @@ MADE: dict[str, tuple[Callable[[], Any], Callable[[Any], Any], Callable[[Any], A
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("library", ["poplibs_py", "numpy"])
-@pytest.mark.parametrize("name", MADE)
-def bench_made(benchmark: Any, name: str, library: str) -> None:
+def rearranged(name: str) -> Calls:
     """What is made or rearranged, and the same by NumPy."""
     make, ours, theirs = MADE[name]
     x = make()
     np.testing.assert_array_equal(ours(x), theirs(x))
-    timed(benchmark, lambda: (ours if library == "poplibs_py" else theirs)(x), x, library=library)
+    return {"ours": partial(ours, x), "numpy": partial(theirs, x)}

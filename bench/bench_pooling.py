@@ -1,8 +1,8 @@
-"""Pooling and its gradients: this library and torch, one thread (``POPLIBS_BENCH_THREADS``), results into warm memory.
+"""Pooling and its gradients: this library, torch and onnxruntime, one thread, results into warm memory.
 
 Windows of 3 x 3 by 2 and 2 x 2, and of the whole field, of 8 x 256 x 28 x 28 in both orders of axes. Torch's gradients
-of maxima are by places, which its forward pass left, as ours `by places` are.
-Rates count the elements of the field. ``python bench/bench_classes.py pool field`` prints ratios.
+of maxima are by places, which its forward pass left, as ours `by places` are. ``python bench/bench_classes.py pool
+field`` prints ratios.
 """
 
 from __future__ import annotations
@@ -26,10 +26,6 @@ WINDOWS: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "average 3x3 by 2": ("avg", 3, {"stride": 2, "padding": 1}), "average, whole": ("avg", None, {}),
 }  # fmt: skip
 Calls = dict[str, Callable[[], object]]
-
-windows = pytest.mark.parametrize("window", WINDOWS)
-dtypes = pytest.mark.parametrize("dtype", DTYPES)
-layouts = pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 
 
 def field(dtype: str, layout: str) -> Any:
@@ -96,27 +92,14 @@ def rows() -> Iterator[tuple[str, str, Callable[[], Calls]]]:
 
 
 def row(window: str, dtype: str, layout: str, part: str) -> Calls:
-    """One part of ours and torch's."""
+    """One part of ours, whose forward one is checked, and of others'."""
+    op, kernel, how = WINDOWS[window]
+    testing.check("popnn.pool", field(dtype, "NCHW")[:1, :3], kernel, op, **how)
     found = {"ours": ours(window, dtype, layout)[part], "torch": peers(window, dtype, layout)[part]}
     if part == "forward" and dtype == "float32" and layout == "NCHW":
-        op, kernel, how = WINDOWS[window]
         kind = {"max": "MaxPool", "avg": "AveragePool"}[op] if kernel else "GlobalAveragePool"
         facts = {"kernel_shape": [kernel] * 2, "strides": [how.get("stride", kernel)] * 2,
                  "pads": [how.get("padding", 0)] * 4}
-        found["onnxruntime"] = onnxruntime_node(kind, field(dtype, layout), {}, **(facts if kernel else {}))
+        found["onnxruntime"] = onnxruntime_node(kind, [field(dtype, layout)], **(facts if kernel else {}))
     return found
 
-
-@windows
-@dtypes
-@layouts
-@pytest.mark.parametrize("part", ["forward", "backward", "by places"])
-@pytest.mark.parametrize("library", ["poplibs_py", "torch"])
-def bench_pooling(window, dtype, layout, part, library, measure, benchmark):
-    benchmark.group = f"{window} {dtype} {layout} {part}"
-    op, kernel, how = WINDOWS[window]
-    if part == "by places" and op != "max":
-        pytest.skip("of maxima alone")
-    testing.check("popnn.pool", field(dtype, "NCHW")[:1, :3], kernel, op, **how)
-    call = (ours if library == "poplibs_py" else peers)(window, dtype, layout)[part]
-    measure(call, flops=float(np.prod(SHAPE)), library=library)

@@ -1,21 +1,18 @@
 """Recurrent layers, plain and prepared, beside torch's, and in FP32 onnxruntime's: forward, and with all gradients.
 
-One process, one thread (``POPLIBS_BENCH_THREADS``), each call made in turn, so that a noisy machine is as noisy for
-both: compare medians of a group. Flops are those of the products, three times as many with gradients.
-``python bench/bench_classes.py recurrent GRU LSTM`` prints ratios.
+``python bench/bench_classes.py recurrent GRU`` prints ratios.
 """
 
 from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from itertools import product
 from typing import Any
 
 import ml_dtypes
 import numpy as np
-import pytest
 from onnx_node import onnxruntime_node
 
 from poplibs_py import popnn, testing
@@ -25,13 +22,6 @@ SHAPES = [(256, 1), (256, 32), (1024, 1), (1024, 32)]
 CELLS = {"lstm": 4, "gru": 3}
 DTYPES = {"float32": np.float32, "bfloat16": ml_dtypes.bfloat16}
 Calls = dict[str, Callable[[], object]]
-every = [pytest.mark.parametrize("cell", CELLS), pytest.mark.parametrize(("size", "batch"), SHAPES),
-         pytest.mark.parametrize("dtype", DTYPES), pytest.mark.parametrize("gradients", [False, True])]
-
-
-def flops_of(cell: str, size: int, batch: int, gradients: bool, steps: int = STEPS) -> float:
-    """Operations of the products."""
-    return (3 if gradients else 1) * 4.0 * steps * batch * CELLS[cell] * size**2
 
 
 def state_of(cell: str, size: int, dtype: str) -> dict[str, Any]:
@@ -88,7 +78,7 @@ def onnxruntimes(cell: str, size: int, batch: int, steps: int = STEPS) -> Callab
                "B": np.concatenate([held["bias_ih_l0"], held["bias_hh_l0"]])}
     how = {"hidden_size": size} | ({"linear_before_reset": 1} if cell == "gru" else {})
     x = np.random.default_rng(2).standard_normal((steps, batch, size)).astype(np.float32)
-    return onnxruntime_node(cell.upper(), x, {name: w[None] for name, w in weights.items()}, **how)
+    return onnxruntime_node(cell.upper(), [x], {name: w[None] for name, w in weights.items()}, **how)
 
 
 def rows() -> Iterator[tuple[str, str, Callable[[], Calls]]]:
@@ -102,16 +92,18 @@ def rows() -> Iterator[tuple[str, str, Callable[[], Calls]]]:
 
 
 def row(cell: str, size: int, batch: int, dtype: str, gradients: bool, steps: int) -> Calls:
-    """Ours, prepared where weights can be, and others'."""
+    """Ours, prepared too where weights can be, and others'."""
+    checked(cell, dtype)
     given = cell, size, batch, dtype, gradients, steps
-    calls = {"ours": ours(*given, prepared=not gradients), "torch": torchs(*given)}
+    calls = {"ours": ours(*given), "torch": torchs(*given)}
     if not gradients:
-        calls["ours, plain"] = ours(*given)
+        calls["ours, prepared"] = ours(*given, prepared=True)
         if dtype == "float32" and importlib.util.find_spec("onnxruntime"):
             calls["onnxruntime"] = onnxruntimes(cell, size, batch, steps)
     return calls
 
 
+@cache
 def checked(cell: str, dtype: str) -> None:
     """Check a short sequence before it is timed."""
     [(layer,)] = popnn.from_torch(state_of(cell, 64, dtype), cell)
@@ -120,41 +112,3 @@ def checked(cell: str, dtype: str) -> None:
     testing.check(f"popnn.{cell}_fwd", x, *layer[:3], **how)
     testing.check(f"popnn.{cell}_bwd", x, x, *layer[:3], **how)
 
-
-@every[0]
-@every[1]
-@every[2]
-@every[3]
-def bench_ours(cell, size, batch, dtype, gradients, measure, benchmark):
-    benchmark.group = f"{cell} {size} x {batch} {dtype}{', gradients' if gradients else ''}"
-    checked(cell, dtype)
-    measure(ours(cell, size, batch, dtype, gradients), flops=flops_of(cell, size, batch, gradients), format_name=dtype,
-            library="poplibs_py")
-
-
-@every[0]
-@every[1]
-@every[2]
-def bench_prepared(cell, size, batch, dtype, measure, benchmark):
-    benchmark.group = f"{cell} {size} x {batch} {dtype}"
-    measure(ours(cell, size, batch, dtype, False, prepared=True), flops=flops_of(cell, size, batch, False),
-            format_name=dtype, library="poplibs_py, prepared")
-
-
-@every[0]
-@every[1]
-@every[2]
-@every[3]
-def bench_torch(cell, size, batch, dtype, gradients, measure, benchmark):
-    pytest.importorskip("torch")
-    benchmark.group = f"{cell} {size} x {batch} {dtype}{', gradients' if gradients else ''}"
-    measure(torchs(cell, size, batch, dtype, gradients), flops=flops_of(cell, size, batch, gradients),
-            format_name=dtype, library="torch")
-
-
-@every[0]
-@every[1]
-def bench_onnxruntime(cell, size, batch, measure, benchmark):
-    benchmark.group = f"{cell} {size} x {batch} float32"
-    measure(onnxruntimes(cell, size, batch), flops=flops_of(cell, size, batch, False), format_name="float32",
-            library="onnxruntime")

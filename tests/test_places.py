@@ -120,7 +120,7 @@ def halve(x: object, *, out: Any = None, out_dtype: object = None, target: Targe
         ),
         "elementwise_*", "amx", (*INFO, r"popops\.halve \(popops::halve\)\n +halve_f32 \["),
         ("tests/kernels/test_elementwise_kernels.py", "tests/popops", "tests/testing", "tests/ops",
-         "tests/stress/test_hostile_ops.py", "poplibs_py/popops/elementwise.py", "bench/bench_elementwise.py",
+         "tests/stress/test_hostile_ops.py", "poplibs_py/popops/elementwise.py", "bench/bench_classes.py",
          "bench/bench_calls.py"),
         "halve", 30, ("tests/bench/test_calls.py", "tests/cli/test_info.py", "tests/test_names.py",
                          "docs/reference/popops.md"),

@@ -1,0 +1,47 @@
+"""The table of classes has rows for every floor, and its figures are what its calls took."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from poplibs_py.popops._elementwise import ELEMENTWISE
+
+BENCH = Path(__file__).parents[2] / "bench"
+
+
+@pytest.fixture
+def classes(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCH))
+    return importlib.import_module("bench_classes")
+
+
+def test_every_floor_is_that_of_a_class(classes):
+    assert set(classes.FLOORS) - {name for name, _, _ in classes.rows()} == {"exp FP32, of its bound"}
+
+
+def test_rows_differ_and_every_elementwise_op_has_some(classes):
+    rows = Counter((name, label) for name, label, _ in classes.rows())
+    assert set(rows.values()) == {1}
+    assert {label.split()[0] for _, label in rows} >= set(ELEMENTWISE)
+
+
+def test_a_median_is_of_the_best_peers_and_held_to_its_floor(classes, monkeypatch):
+    monkeypatch.setitem(classes.FLOORS, "a", {"": 2, "torch": 2.5})
+    found = [{"torch": 2.0, "numpy": 1.5}, {"torch, packed": 3.0}, {}, {"numpy": 9.0}]
+    assert list(classes.summary("a", found)) == [["a", "best", "3", "3.00", "2", "1.50", "9.00"],
+                                                 ["a", "torch", "2", "2.50", "2.5", "2.00", "3.00"]]
+    assert list(classes.summary("none", [{"numpy": 1.0}])) == [["none", "best", "1", "1.00", "", "1.00", "1.00"]]
+
+
+def test_rows_are_printed_before_their_class():
+    done = subprocess.run([sys.executable, str(BENCH / "bench_classes.py"), "rearranged", "--only", "pad small",
+                           "--seconds", "0.01"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("rearranged: pad small: ours ")
+    [line] = [line for line in done.stdout.splitlines() if line.startswith("| rearranged")]
+    assert float(line.split("|")[4]) > 0
