@@ -1,82 +1,94 @@
-"""Two threads over one: elementwise operations, maps and reductions of arrays in the third-level cache.
+"""Two threads over one: elementwise operations, maps and reductions of arrays in the third-level cache; convolutions.
 
-``python bench/bench_threads.py`` prints GB/s of operands and results by one thread and by two. Each is that of the
-fastest call, since other processes may want the second core; calls take turns.
+``python bench/bench_threads.py`` prints microseconds by one thread and by two, and GB/s of operands and results where
+they are so many; words choose rows. Answers are checked before they are timed. Each time is that of the fastest call,
+since other processes may want the second core; one thread and two take turns.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from functools import partial
+from itertools import product
 from time import perf_counter
 from typing import Any
 
+import bench_conv
 import numpy as np
 import pytest
 from bench_sparse import print_table
 
-from poplibs_py import popops
+from poplibs_py import popops, testing
 from poplibs_py.config import thread_limit
 from poplibs_py.popops.expr import _1, _2
 
-Array = np.ndarray[Any, Any]
-_IN_A_ROW = 200
+Call = Callable[[], Any]
+TURN, NBYTES = 0.02, 12 << 20  # seconds, in which threads wake up once; of operands and results
 
 
-def made(values: Callable[..., Any], arrays: int, nbytes: int) -> Callable[[], Any]:
+def of_arrays(name: str, arrays: int, *first: Any, reduces: bool = False, nbytes: int = NBYTES) -> Call:
     """A call on arrays of so many bytes, the result among them unless it is one number."""
-    reduces = values in (popops.sum, popops.max, popops.variance)
     count = nbytes // 4 // (arrays + (not reduces))
     xs = [np.random.default_rng(seed).uniform(0.1, 3, count).astype(np.float32) for seed in range(arrays)]
-    if reduces:
-        return lambda: values(xs[0], 0)
-    out = np.empty_like(xs[0])
-    return lambda: values(*xs, out=out)
+    testing.check(name, *first, *(x[:10000] for x in xs))
+    values = getattr(popops, name)
+    return partial(values, xs[0], 0) if reduces else partial(values, *first, *xs, out=np.empty_like(xs[0]))
 
 
-CASES: dict[str, tuple[Callable[..., Any], int]] = {
-    "relu": (popops.relu, 1), "add": (popops.add, 2), "exp": (popops.exp, 1), "gelu_erf": (popops.gelu_erf, 1),
-    "pow": (popops.pow, 2),
-    "map a*2 + b": (lambda a, b, out: popops.map(_1 * 2 + _2, a, b, out=out), 2),
-    "map a*exp(-a*a) + b": (lambda a, b, out: popops.map(_1 * popops.exp(-(_1 * _1)) + _2, a, b, out=out), 2),
-    "sum": (popops.sum, 1), "max": (popops.max, 1), "variance": (popops.variance, 1),
-}  # fmt: skip
+def of_layer(layer: str, fmt: str, pass_: str) -> Call:
+    """A convolution's pass, batch 1, with channels last."""
+    bench_conv.checked(bench_conv.LAYERS[layer], fmt, pass_)
+    return bench_conv.ours(bench_conv.LAYERS[layer], 1, fmt)[pass_]["NHWC"]
 
 
-def fastest(call: Callable[[], Any], rounds: int) -> tuple[float, float]:
-    """Seconds of the fastest call by one thread and by two, which take turns of several calls: threads wake up once."""
-    best = [np.inf, np.inf]
-    for turn in range(2 * rounds):
+CASES: dict[str, Callable[..., Call]] = {
+    **{name: partial(of_arrays, name, 1) for name in ("relu", "exp", "gelu_erf")},
+    **{name: partial(of_arrays, name, 2) for name in ("add", "pow")},
+    "map a*2 + b": partial(of_arrays, "map", 2, _1 * 2 + _2),
+    "map a*exp(-a*a) + b": partial(of_arrays, "map", 2, _1 * popops.exp(-(_1 * _1)) + _2),
+    **{name: partial(of_arrays, name, 1, reduces=True) for name in ("sum", "max", "variance")},
+    **{f"conv {layer} {bench_conv.FORMATS[fmt]}, {pass_}": partial(of_layer, layer, fmt, pass_)
+       for layer, fmt, pass_ in product(bench_conv.LAYERS, ("float32", "bfloat16"), bench_conv.PASSES)},
+}
+
+
+def fastest(call: Call, seconds: float) -> tuple[float, float]:
+    """Seconds of the fastest call by one thread and by two."""
+    best, turn, ends = [np.inf, np.inf], 0, perf_counter() + seconds
+    while turn < 4 or perf_counter() < ends:
         with thread_limit(turn % 2 + 1):
-            for _ in range(_IN_A_ROW):
-                began = perf_counter()
+            until = perf_counter() + TURN
+            while (began := perf_counter()) < until:
                 call()
                 best[turn % 2] = min(best[turn % 2], perf_counter() - began)
+        turn += 1
     return best[0], best[1]
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", CASES)
 def bench_threads(name: str, threads: int, benchmark: Any) -> None:
-    """One case of 12 MiB."""
+    """One case."""
     with thread_limit(threads):
-        benchmark(made(*CASES[name], 12 << 20))
+        benchmark(CASES[name]())
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--megabytes", type=int, default=12, help="of operands and results (default: 12)")
-    parser.add_argument("--rounds", type=int, default=5, help="turns of 200 calls (default: 5)")
-    parser.add_argument("names", nargs="*", help="which operations (default: all)")
+    parser.add_argument("--seconds", type=float, default=1.0, help="for each row (default: 1)")
+    parser.add_argument("words", nargs="*", help="of the names of rows (default: all)")
     chosen = parser.parse_args()
     rows = []
-    for name in chosen.names or CASES:
-        values, arrays = CASES[name]
-        one, two = fastest(made(values, arrays, chosen.megabytes << 20), chosen.rounds)
-        billions = (chosen.megabytes << 20) / 4 / 1e9
-        rows.append([name, f"{4 * billions / one:.1f}", f"{4 * billions / two:.1f}", f"{one / two:.2f} x"])
-    print_table(("operation", "one thread, GB/s", "two", "two over one"), rows)
+    for name, made in CASES.items():
+        if not chosen.words or any(word in name for word in chosen.words):
+            size = None if name.startswith("conv") else chosen.megabytes << 20
+            one, two = fastest(made() if size is None else made(nbytes=size), chosen.seconds)
+            rates = ["", ""] if size is None else [f"{size / one / 1e9:.1f}", f"{size / two / 1e9:.1f}"]
+            rows.append([name, f"{one * 1e6:.4g}", f"{two * 1e6:.4g}", *rates, f"{one / two:.2f} x"])
+    print_table(("operation", "one thread, us", "two", "one, GB/s", "two", "two over one"), rows)
 
 
 if __name__ == "__main__":
