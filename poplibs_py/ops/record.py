@@ -119,7 +119,7 @@ def op(name: str, *, poplibs: str = "", bound: str, draws: str, written: str | N
     """Make a function that describes a call the face of an op, and put its record in the catalogue.
 
     The function documents the op, but for what is the same for many: some parameters, the errors that all ops raise,
-    the import that examples begin with. Given a call's arguments it returns a
+    the imports that examples begin with. Given a call's arguments it returns a
     `Request`; the road does the rest. `shared` are sections that several ops have alike, before a docstring's notes.
     """
     record = Op(name, poplibs, bound, draws, written, values, reference)
@@ -187,6 +187,8 @@ def _completed(doc: str, library: str, names: Any) -> str:
     missing = "".join(f"\n{text}" for name, text in _PARAMETERS.items() if begun and name in names and name not in told)
     doc = head + begun + own + missing + rest[len(own):]
     doc, begun, examples = doc.partition(_EXAMPLES)
+    if "np." in examples and "import numpy" not in examples:
+        begun += "    >>> import numpy as np\n"
     if f"{library}." in examples and not re.search(rf"import .*\b{library}\b", examples):
         begun += f"    >>> from {_PACKAGE} import {library}\n"
     doc += begun + examples

@@ -73,7 +73,6 @@ def quantise(
 
     Examples
     --------
-    >>> import numpy as np
     >>> from poplibs_py.popfloat import quantise
     >>> quantise(np.float32([0.3, 2.6, -9, np.inf]), "e2m1")
     array([ 0.5,  3. , -6. ,  inf], dtype=float32)

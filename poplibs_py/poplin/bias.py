@@ -51,7 +51,6 @@ def add_bias(acts: Any, bias: Any, *, layout: str = "NCHW", target: Target | str
 
     Examples
     --------
-    >>> import numpy as np
     >>> poplin.add_bias(np.zeros((1, 2, 3), np.float32), [1, 2])
     array([[[1., 1., 1.],
             [2., 2., 2.]]], dtype=float32)
@@ -102,7 +101,6 @@ def convolution_bias_update(deltas: Any, bias: Any, scale: float, *, layout: str
 
     Examples
     --------
-    >>> import numpy as np
     >>> poplin.convolution_bias_update(np.ones((2, 1, 5), np.float32), np.ones(1, np.float32), -0.5)
     array([-4.], dtype=float32)
     """

@@ -112,7 +112,6 @@ def calc_loss(model_outputs: Any, expected: Any, loss_type: str, *, deltas_scale
 
     Examples
     --------
-    >>> import numpy as np
     >>> popnn.calc_loss([[0.25, 0.75]], np.int32([1]), "SUM_SQUARED_LOSS")
     Loss(loss=array([0.0625], dtype=float32), deltas=array([[ 0.25, -0.25]], dtype=float32))
     """
@@ -178,7 +177,6 @@ def cross_entropy(logits: Any, labels: Any, weights: Any = None, *, label_smooth
 
     Examples
     --------
-    >>> import numpy as np
     >>> popnn.cross_entropy([[0.0, 0.0]], np.int32([1]))
     Loss(loss=array([0.6931472], dtype=float32), deltas=array([[ 0.5, -0.5]], dtype=float32))
     """

@@ -252,7 +252,6 @@ def roi_align(data: Any, rois: Any, batch_index: Any, aligned_height: int, align
 
     Examples
     --------
-    >>> import numpy as np
     >>> image = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
     >>> popnn.roi_align(image, [[0.0, 0.0, 2.0, 2.0]], [0], 2, 2, aligned=True)[0, 0]
     array([[0., 1.],
@@ -300,7 +299,6 @@ def roi_align_input_gradient(grad: Any, rois: Any, batch_index: Any, x_shape: Se
 
     Examples
     --------
-    >>> import numpy as np
     >>> grad = np.full((1, 1, 1, 1), 4, np.float32)
     >>> popnn.roi_align_input_gradient(grad, [[0.0, 0.0, 2.0, 2.0]], [0], (1, 1, 2, 2), aligned=True)[0, 0]
     array([[1., 1.],

@@ -116,7 +116,6 @@ def cast(
 
     Examples
     --------
-    >>> import numpy as np
     >>> from poplibs_py import cast
     >>> cast(np.float32([0.3, 250, -1e-9]), "f143", overflow="saturate")
     array([0.3125, 240, 0], dtype='float8_e4m3fnuz')

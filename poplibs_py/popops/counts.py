@@ -151,7 +151,6 @@ def bincount(x: Any, weights: Any = None, *, minlength: int = 0, target: Target 
 
     Examples
     --------
-    >>> import numpy as np
     >>> popops.bincount(np.array([0, 2, 2])), popops.bincount(np.array([0, 2, 2]), [1.0, 0.5, 0.25])
     (array([1, 0, 2]), array([1.  , 0.  , 0.75], dtype=float32))
     """

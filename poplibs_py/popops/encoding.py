@@ -47,7 +47,6 @@ def encode_one_hot(indices: Any, length: int, *, on: float = 1, off: float = 0, 
 
     Examples
     --------
-    >>> import numpy as np
     >>> popops.encode_one_hot(np.array([2, 0, 7]), 3)
     array([[0., 0., 1.],
            [1., 0., 0.],

@@ -68,7 +68,6 @@ def gather(x: Any, indices: Any, axis: int = 0, *, index_vector_dim: int | None 
 
     Examples
     --------
-    >>> import numpy as np
     >>> x = np.arange(6, dtype=np.int32).reshape(2, 3)
     >>> popops.gather(x, [[2, 0]], 1).tolist()
     [[[2, 0]], [[5, 3]]]

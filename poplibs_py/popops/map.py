@@ -73,7 +73,6 @@ def map(expression: Mappable, *arrays: object, out: Any = None, out_dtype: objec
 
     Examples
     --------
-    >>> import numpy as np
     >>> a, b = np.float32([1, -2, 3]), np.float32([0.5, 0.5, -9])
     >>> popops.map(lambda x, y: popops.relu(x * 2 + y), a, b)
     array([2.5, 0. , 0. ], dtype=float32)

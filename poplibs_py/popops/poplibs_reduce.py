@@ -83,7 +83,6 @@ def reduce(x: Any, axes: Axes = None, op: str = "ADD", *, scale: float | None = 
 
     Examples
     --------
-    >>> import numpy as np
     >>> x = np.float32([[1, 2], [3, 4]])
     >>> popops.reduce(x, 0, "ADD", scale=2.0, update=True, out=np.float32([10, 10]))
     array([18., 22.], dtype=float32)

@@ -140,7 +140,6 @@ def sum(x: Any, axes: Axes = None, *, keepdims: bool = False, compensated: bool 
 
     Examples
     --------
-    >>> import numpy as np
     >>> popops.sum(np.ones((2, 3), np.float32), axes=0)
     array([2., 2., 2.], dtype=float32)
     >>> float(popops.sum([1e8, 1.0, -1e8], compensated=True))

@@ -185,7 +185,6 @@ def select_scalar_from_rows(x: Any, indices: Any, *, index_policy: str = "poplib
 
     Examples
     --------
-    >>> import numpy as np
     >>> popops.select_scalar_from_rows([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], np.uint32([1, 2, 2**32 - 1]))
     array([ 2., nan,  0.], dtype=float32)
     """
@@ -214,7 +213,6 @@ def update_scalar_in_rows(x: Any, indices: Any, *, index_policy: str = "poplibs"
 
     Examples
     --------
-    >>> import numpy as np
     >>> popops.update_scalar_in_rows([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], np.uint32([1, 2, 2**32 - 1]))
     array([[ 1.,  1.],
            [nan, nan],

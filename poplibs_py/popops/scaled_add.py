@@ -126,7 +126,6 @@ def scaled_add(a: object, b: object, scale: object = 1, *, scale_a: object = Non
 
     Examples
     --------
-    >>> import numpy as np
     >>> weights, gradient = np.float16([1, 2]), np.float32([0.5, -8])
     >>> popops.scaled_add(weights, gradient, -0.25, out=weights)
     array([0.875, 4.   ], dtype=float16)

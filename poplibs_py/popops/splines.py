@@ -252,7 +252,6 @@ def spline_weighting(x: Any, weight: Any, basis: Any, weight_index: Any, *, out:
 
     Examples
     --------
-    >>> import numpy as np
     >>> popops.spline_weighting([[2.0]], [[[1.0]], [[10.0]]], [[0.5, 0.25]], np.array([[0, 1]]))
     array([[6.]], dtype=float32)
     """

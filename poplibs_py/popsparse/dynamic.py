@@ -56,7 +56,6 @@ def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, trans
 
     Examples
     --------
-    >>> import numpy as np
     >>> from poplibs_py.popsparse import BlockSparseMatrix, dynamic
     >>> w = BlockSparseMatrix.from_dense(np.eye(4, dtype=np.float32), 2)
     >>> dynamic.sparse_dense_matmul(w, np.full((4, 1), 2, np.float32)).T
@@ -90,7 +89,6 @@ def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix, *, trans
 
     Examples
     --------
-    >>> import numpy as np
     >>> from poplibs_py.popsparse import BlockSparseMatrix, dynamic
     >>> w = BlockSparseMatrix.from_dense(np.eye(4, dtype=np.float32), 2)
     >>> dynamic.dense_sparse_matmul(np.full((1, 4), 2, np.float32), w)
@@ -125,7 +123,6 @@ def fully_connected_fwd(w: BlockSparseMatrix, acts: Array, *, capacity: Capacity
 
     Examples
     --------
-    >>> import numpy as np
     >>> from poplibs_py.popsparse import BlockSparseMatrix, dynamic
     >>> w = BlockSparseMatrix.from_dense(np.array([[1, 0], [0, 0], [3, 0]], np.float32), 1)
     >>> dynamic.fully_connected_fwd(w, np.array([[2, 5]], np.float32))
@@ -240,7 +237,6 @@ def embedding_slice(w: BlockSparseMatrix, indices: Any, *, out: Any = None, out_
 
     Examples
     --------
-    >>> import numpy as np
     >>> from poplibs_py.popsparse import BlockSparseMatrix, dynamic
     >>> w = BlockSparseMatrix.from_dense(np.diag([1.0, 2.0, 4.0]), 1)
     >>> dynamic.embedding_slice(w, [2, 0])
@@ -286,7 +282,6 @@ def embedding_update_add(w: BlockSparseMatrix, slices: Array, indices: Any, scal
 
     Examples
     --------
-    >>> import numpy as np
     >>> from poplibs_py.popsparse import BlockSparseMatrix, dynamic
     >>> w = BlockSparseMatrix.from_dense(np.eye(3), 1)
     >>> dynamic.embedding_update_add(w, np.ones((2, 3), np.float32), [1, 1], 0.5).to_dense().diagonal().tolist()

@@ -61,7 +61,6 @@ def sparse_dense_matmul(w: BlockSparseMatrix | PreparedSparse, x: Array | Prepar
 
     Examples
     --------
-    >>> import numpy as np
     >>> from poplibs_py.popsparse import BlockSparseMatrix, static
     >>> w = BlockSparseMatrix.from_dense(np.eye(4, dtype=np.float32) * 3, 2)
     >>> static.sparse_dense_matmul(w, np.ones((4, 2), np.float32), bias=[0, 1, 2, -4], activation="relu")[:, 0]
@@ -135,7 +134,6 @@ def sparse_grad_w(w: BlockSparseMatrix, grads: Array, x: Array, *, out: Any = No
 
     Examples
     --------
-    >>> import numpy as np
     >>> from poplibs_py.popsparse import BlockSparseMatrix, static
     >>> w = BlockSparseMatrix.from_mask(np.eye(2, dtype=bool), 1)
     >>> static.sparse_grad_w(w, np.ones((2, 3), np.float32), np.float32([[1, 2, 3], [4, 5, 6]])).ravel()
@@ -171,7 +169,6 @@ def sparse_sparse_matmul(w: BlockSparseMatrix, v: BlockSparseMatrix, *, out_dtyp
 
     Examples
     --------
-    >>> import numpy as np
     >>> from poplibs_py.popsparse import BlockSparseMatrix, static
     >>> w = BlockSparseMatrix.from_dense(np.diag([1.0, 2.0, 3.0, 4.0]), 2)
     >>> static.sparse_sparse_matmul(w, w).to_dense().diagonal().tolist()

@@ -134,8 +134,6 @@ def convolution(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from poplibs_py import poplin
     >>> x = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
     >>> poplin.convolution(x, np.ones((1, 1, 3, 3), np.float32), padding=1, stride=2)[0, 0]
     array([[10., 24.],
@@ -207,8 +205,6 @@ def convolution_input_gradient(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from poplibs_py import poplin
     >>> deltas, weights = np.ones((1, 1, 2), np.float32), np.array([[[1, 2, 3]]], np.float32)
     >>> poplin.convolution_input_gradient(deltas, weights, stride=2, field_shape=6)
     array([[[1., 2., 4., 2., 3., 0.]]], dtype=float32)
@@ -276,8 +272,6 @@ def calculate_weight_deltas(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from poplibs_py import poplin
     >>> x = np.arange(5, dtype=np.float32).reshape(1, 1, 5)
     >>> poplin.calculate_weight_deltas(np.ones((1, 1, 3), np.float32), x)
     array([[[3., 6., 9.]]], dtype=float32)
@@ -339,8 +333,6 @@ def convolution_weight_update(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from poplibs_py import poplin
     >>> x, w = np.arange(5, dtype=np.float32).reshape(1, 1, 5), np.zeros((1, 1, 3), np.float32)
     >>> poplin.convolution_weight_update(np.ones((1, 1, 3), np.float32), w, x, -0.5)
     array([[[-1.5, -3. , -4.5]]], dtype=float32)

@@ -115,7 +115,6 @@ def matmul(
 
     Examples
     --------
-    >>> import numpy as np
     >>> a = np.arange(6, dtype=np.float32).reshape(2, 3)
     >>> poplin.matmul(a, a.T, bias=[-10.0, 0.0], activation="relu")
     array([[ 0., 14.],
@@ -178,7 +177,6 @@ def matmul_acc(
 
     Examples
     --------
-    >>> import numpy as np
     >>> c = np.ones((2, 2), np.float32)
     >>> poplin.matmul_acc(c, 2 * np.eye(2, dtype=np.float32), np.eye(2, dtype=np.float32), alpha=0.5)
     array([[2., 1.],
@@ -211,7 +209,6 @@ def matmul_grouped(a: Any, b: Any, **keywords: Any) -> Any:
 
     Examples
     --------
-    >>> import numpy as np
     >>> poplin.matmul_grouped(np.ones((2, 1, 3), np.float32), np.ones((2, 3, 1), np.float32)).ravel()
     array([3., 3.], dtype=float32)
     """

@@ -96,7 +96,6 @@ def scaled_dot_product_attention(q: Any, k: Any, v: Any, mask: Any = None, *, sc
 
     Examples
     --------
-    >>> import numpy as np
     >>> q, k = np.zeros((2, 1), np.float32), np.ones((2, 1), np.float32)
     >>> popnn.scaled_dot_product_attention(q, k, np.array([[1.0], [3.0]], np.float32), causal=True)
     array([[1.],
@@ -161,7 +160,6 @@ def scaled_dot_product_attention_grad(grad: Any, q: Any, k: Any, v: Any, y: Any,
 
     Examples
     --------
-    >>> import numpy as np
     >>> q, k = np.zeros((1, 1), np.float32), np.ones((2, 1), np.float32)
     >>> v = np.array([[1.0], [3.0]], np.float32)
     >>> y, lse = popnn.scaled_dot_product_attention(q, k, v, return_lse=True)

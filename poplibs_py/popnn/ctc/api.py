@@ -77,7 +77,6 @@ def ctc_loss(data: Any, labels: Any, data_lengths: Any = None, label_lengths: An
 
     Examples
     --------
-    >>> import numpy as np
     >>> even = np.full((2, 1, 2), np.log(0.5), np.float32)
     >>> popnn.ctc_loss(even, [[1]])                     # of four paths three
     array([0.2876821], dtype=float32)
@@ -125,7 +124,6 @@ def ctc_loss_and_gradient(data: Any, labels: Any, data_lengths: Any = None, labe
 
     Examples
     --------
-    >>> import numpy as np
     >>> even = np.full((2, 1, 2), np.log(0.5), np.float32)
     >>> popnn.ctc_loss_and_gradient(even, [[1]]).grad[0, 0]     # half of the paths less a third and two
     array([ 0.16666666, -0.16666669], dtype=float32)

@@ -119,7 +119,6 @@ def ctc_beam_search_decoder(data: Any, data_lengths: Any = None, *, beams: int =
 
     Examples
     --------
-    >>> import numpy as np
     >>> logs = np.log(np.float32([[[0.6, 0.4]], [[0.6, 0.4]]]))     # the best path is of blanks; most paths are not
     >>> found = popnn.ctc_beam_search_decoder(logs)
     >>> found.labels[0, 0], np.exp(found.log_probs[0]).round(4)

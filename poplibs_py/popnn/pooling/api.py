@@ -106,7 +106,6 @@ def pool(x: Any, kernel: int | Sequence[int] | None = None, op: str = "max", *, 
 
     Examples
     --------
-    >>> import numpy as np
     >>> x = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
     >>> popnn.pool(x, 2)[0, 0].tolist(), popnn.pool(x, 3, "avg", stride=2, padding=1)[0, 0].tolist()
     ([[5.0, 7.0], [13.0, 15.0]], [[2.5, 4.0], [8.5, 10.0]])

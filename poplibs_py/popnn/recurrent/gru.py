@@ -96,7 +96,6 @@ def gru_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None,
 
     Examples
     --------
-    >>> import numpy as np
     >>> x, w, u = np.ones((3, 1, 2), np.float32), np.ones((3, 2, 1), np.float32), np.zeros((3, 1, 1), np.float32)
     >>> popnn.gru_fwd(x, w, u).output.ravel().round(3)
     array([0.115, 0.216, 0.305], dtype=float32)
@@ -154,7 +153,6 @@ def gru_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: 
 
     Examples
     --------
-    >>> import numpy as np
     >>> x, w, u = np.ones((3, 1, 2), np.float32), np.ones((3, 2, 1), np.float32), np.zeros((3, 1, 1), np.float32)
     >>> popnn.gru_bwd(np.ones((3, 1, 1), np.float32), x, w, u).init_output_grad.round(3)
     array([[2.34]], dtype=float32)

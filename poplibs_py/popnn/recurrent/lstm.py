@@ -116,7 +116,6 @@ def lstm_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None
 
     Examples
     --------
-    >>> import numpy as np
     >>> x, w, u = np.ones((3, 1, 2), np.float32), np.ones((4, 2, 1), np.float32), np.zeros((4, 1, 1), np.float32)
     >>> popnn.lstm_fwd(x, w, u).output.ravel().round(3)
     array([0.608, 0.811, 0.862], dtype=float32)
@@ -187,7 +186,6 @@ def lstm_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases:
 
     Examples
     --------
-    >>> import numpy as np
     >>> x, w, u = np.ones((3, 1, 2), np.float32), np.ones((4, 2, 1), np.float32), np.zeros((4, 1, 1), np.float32)
     >>> made = popnn.lstm_fwd(x, w, u)
     >>> popnn.lstm_bwd(np.ones((3, 1, 1)).astype("float32"), x, w, u, intermediates=made.intermediates).input_grad.shape

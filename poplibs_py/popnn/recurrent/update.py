@@ -134,7 +134,6 @@ def lstm_wu(gate_grads: Any, x: Any, output: Any, *, weights_input: Any = None, 
 
     Examples
     --------
-    >>> import numpy as np
     >>> popnn.lstm_wu(*(np.ones(shape, np.float32) for shape in ((3, 2, 4, 1), (3, 2, 5), (3, 2, 1)))).biases_grad[0]
     array([6.], dtype=float32)
     """
@@ -180,7 +179,6 @@ def gru_wu(gate_grads: Any, x: Any, output: Any, intermediates: Any = None, *, w
 
     Examples
     --------
-    >>> import numpy as np
     >>> operands = (np.ones(shape, np.float32) for shape in ((3, 2, 4, 1), (3, 2, 5), (3, 2, 1)))
     >>> popnn.gru_wu(*operands, reset_after=True).weights_output_grad.ravel()
     array([4., 4., 4.], dtype=float32)
@@ -219,7 +217,6 @@ def rnn_wu(step_grads: Any, x: Any, output: Any, *, weights_input: Any = None, w
 
     Examples
     --------
-    >>> import numpy as np
     >>> popnn.rnn_wu(*(np.ones((3, 2, 1), np.float32) for _ in range(3))).weights_output_grad
     array([[4.]], dtype=float32)
     """

@@ -69,7 +69,6 @@ def rnn_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None,
 
     Examples
     --------
-    >>> import numpy as np
     >>> popnn.rnn_fwd(np.ones((3, 1, 1), np.float32), [[1.0]], [[1.0]], activation="relu").output.ravel()
     array([1., 2., 3.], dtype=float32)
     """
@@ -115,7 +114,6 @@ def rnn_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: 
 
     Examples
     --------
-    >>> import numpy as np
     >>> x, grad = np.ones((3, 1, 1), np.float32), np.ones((3, 1, 1), np.float32)
     >>> popnn.rnn_bwd(grad, x, [[1.0]], [[2.0]], activation="relu").input_grad.ravel()
     array([7., 3., 1.], dtype=float32)

@@ -55,7 +55,6 @@ def bs_matmul(x: Array, w: BlockSparseMatrix, *, out: Any = None, out_dtype: obj
 
     Examples
     --------
-    >>> import numpy as np
     >>> from poplibs_py.popsparse import BlockSparseMatrix, experimental
     >>> w = BlockSparseMatrix.from_dense(np.eye(16, dtype=np.float32) * 3, 8)
     >>> experimental.bs_matmul(np.ones((8, 16), np.float32), w, target="gc200").max()
@@ -107,7 +106,6 @@ def bs_matmul_sampled(w: BlockSparseMatrix, a: Array, b: Array, *, mask: str | S
 
     Examples
     --------
-    >>> import numpy as np
     >>> from poplibs_py.popsparse import BlockSparseMatrix, experimental
     >>> place = BlockSparseMatrix.from_mask([[True, False], [True, True]], 2)
     >>> a = np.ones((4, 3), np.float32)
