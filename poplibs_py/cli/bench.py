@@ -197,13 +197,9 @@ def _sweep(arguments: argparse.Namespace, types: str) -> sparsity.Sweep:
         raise bad_argument("--seconds", arguments.seconds, "more than 0")
     if not 1 <= arguments.threads <= settings.num_threads:
         raise bad_argument("--threads", arguments.threads, f"from 1 to {settings.num_threads}, as many as may be used")
-    return sparsity.Sweep(
-        types=_names("--type", arguments.type or types, sparsity.TYPES),
-        methods=_names("--method", arguments.method, sparsity.METHODS),
-        peers=peers,
-        threads=arguments.threads,
-        seconds=arguments.seconds or (1.0 if arguments.quick else 2.0),
-    )
+    return sparsity.Sweep(types=_names("--type", arguments.type or types, sparsity.TYPES),
+                          methods=_names("--method", arguments.method, sparsity.METHODS), peers=peers,
+                          threads=arguments.threads, seconds=arguments.seconds or (1.0 if arguments.quick else 2.0))
 
 
 def _cases(arguments: argparse.Namespace) -> list[sparsity.Case]:

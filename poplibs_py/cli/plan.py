@@ -140,10 +140,9 @@ _TYPED = {
 }  # fmt: skip
 """The planner's arguments as this command spells them."""
 
-_OF_CONVOLUTIONS = {
-    "batch": "--batch", "field": "--field", "kernel": "--kernel", "in_channels": "--ci", "out_channels": "--co",
-    "input_transform": "--pad", "kernel_transform": "--dilation", "output_transform": "--stride",
-}
+_OF_CONVOLUTIONS = {"batch": "--batch", "field": "--field", "kernel": "--kernel", "in_channels": "--ci",
+                    "out_channels": "--co", "input_transform": "--pad", "kernel_transform": "--dilation",
+                    "output_transform": "--stride"}
 
 
 @named_as_typed(_TYPED, "--option ")
@@ -155,20 +154,11 @@ def _run_matmul(a: argparse.Namespace) -> int:
 def _run_conv(a: argparse.Namespace) -> int:
     ndim = len(a.field)
     params = ConvParams.create(
-        input_type=a.dtype,
-        output_type=_out_type(a),
-        batch=a.batch,
-        field=a.field,
-        kernel=_per_dim("--kernel", a.kernel, ndim, 1),
-        in_channels=a.ci,
-        out_channels=a.co,
-        groups=a.groups,
-        input_transform=[
-            FieldTransform(padding_lower=n, padding_upper=n) for n in _per_dim("--pad", a.pad, ndim, 0)
-        ],
+        input_type=a.dtype, output_type=_out_type(a), batch=a.batch, field=a.field,
+        kernel=_per_dim("--kernel", a.kernel, ndim, 1), in_channels=a.ci, out_channels=a.co, groups=a.groups,
+        input_transform=[FieldTransform(padding_lower=n, padding_upper=n) for n in _per_dim("--pad", a.pad, ndim, 0)],
         kernel_transform=[FieldTransform(dilation=n) for n in _per_dim("--dilation", a.dilation, ndim, 1)],
-        output_transform=[OutputTransform(stride=n) for n in _per_dim("--stride", a.stride, ndim, 1)],
-    )
+        output_transform=[OutputTransform(stride=n) for n in _per_dim("--stride", a.stride, ndim, 1)])
     return _show(a, params.gradient() if a.grad else params.weight_update() if a.wu else params)
 
 

@@ -66,8 +66,7 @@ def blocks(source: str, seed: int) -> Iterator[bytes]:
 def _command(arguments: argparse.Namespace) -> list[str]:
     tools = {
         "practrand": ["RNG_test", "stdin64", "-tlmax", arguments.bytes],
-        "dieharder": ["dieharder", "-g", "200", *(["-a"] if arguments.test is None else ["-d", str(arguments.test)])],
-    }
+        "dieharder": ["dieharder", "-g", "200", *(["-a"] if arguments.test is None else ["-d", str(arguments.test)])]}
     wanted = [arguments.tool] if arguments.tool else list(tools)
     for name in wanted:
         if shutil.which(tools[name][0]):

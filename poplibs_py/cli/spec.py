@@ -122,11 +122,8 @@ def _problem(words: dict[str, str], options: dict[str, Any]) -> ConvProblem:
         params = params.weight_update()
     tiles = whole_word("tiles", words["tiles"]) if "tiles" in words else None
     target = modelled_machine(words.get("target", "gc200"), tiles=tiles, fp8=_flag(words, "fp8"))
-    given = {
-        "availableMemoryProportion": words.get("amp", "0.6"),
-        "partialsType": words.get("partials", "float"),
-        "pass": words.get("pass", "NONE_MATMUL" if is_matmul else "NONE"),
-    }
+    given = {"availableMemoryProportion": words.get("amp", "0.6"), "partialsType": words.get("partials", "float"),
+             "pass": words.get("pass", "NONE_MATMUL" if is_matmul else "NONE")}
     return ConvProblem(target, params.canonical(), ConvOptions.parse({**given, **options}))
 
 
@@ -211,17 +208,9 @@ def _convolution(words: dict[str, str]) -> ConvParams:
     ones, zeros = [1] * len(field), [0] * len(field)
     given, made = _types(words)
     return ConvParams.create(
-        input_type=given,
-        output_type=made,
-        batch=whole_word("batch", words.get("batch", "1")),
-        field=field,
-        kernel=_integers(words, "kernel"),
-        in_channels=_required(words, "ci"),
-        out_channels=_required(words, "co"),
+        input_type=given, output_type=made, batch=whole_word("batch", words.get("batch", "1")), field=field,
+        kernel=_integers(words, "kernel"), in_channels=_required(words, "ci"), out_channels=_required(words, "co"),
         groups=whole_word("g", words.get("g", "1")),
-        input_transform=[
-            FieldTransform(padding_lower=n, padding_upper=n) for n in _integers(words, "pad", zeros)
-        ],
+        input_transform=[FieldTransform(padding_lower=n, padding_upper=n) for n in _integers(words, "pad", zeros)],
         kernel_transform=[FieldTransform(dilation=n) for n in _integers(words, "dil", ones)],
-        output_transform=[OutputTransform(stride=n) for n in _integers(words, "stride", ones)],
-    )
+        output_transform=[OutputTransform(stride=n) for n in _integers(words, "stride", ones)])

@@ -13,22 +13,8 @@ from .scales import auto_scale
 _PRESETS = {name: value for name, value in vars(_format).items() if isinstance(value, Format)}
 globals().update(_PRESETS)
 
-__all__ = [
-    "BF16",
-    "E4M3",
-    "E5M2",
-    "F143",
-    "F152",
-    "FORMATS",
-    "FP16",
-    "FP32",
-    "Format",
-    "QuarterArray",
-    "auto_scale",
-    "format_of",
-    "pack_metadata",
-    "unpack_metadata",
-]
+__all__ = ["BF16", "E4M3", "E5M2", "F143", "F152", "FORMATS", "FP16", "FP32", "Format", "QuarterArray", "auto_scale",
+           "format_of", "pack_metadata", "unpack_metadata"]
 
 __all__ += sorted(_PRESETS.keys() - {*__all__})
 

@@ -73,9 +73,8 @@ class QuarterArray(Immutable):
     _scale: Array
 
     @holding
-    def __init__(
-        self, codes: Array, dtype: object, scale: object = 0, block_shape: Sequence[int] | None = None
-    ) -> None:
+    def __init__(self, codes: Array, dtype: object, scale: object = 0,
+                 block_shape: Sequence[int] | None = None) -> None:
         fmt = format_of(dtype)
         held = _checked_codes(codes, _narrow(fmt))
         blocks = checked_block_shape(block_shape, held.shape)
@@ -98,16 +97,9 @@ class QuarterArray(Immutable):
 
     @classmethod
     @holding
-    def from_array(
-        cls,
-        values: object,
-        dtype: object = F143,
-        scale: object = 0,
-        block_shape: Sequence[int] | None = None,
-        *,
-        rounding: Rounding = "nearest-even",
-        overflow: Overflow | None = None,
-    ) -> QuarterArray:
+    def from_array(cls, values: object, dtype: object = F143, scale: object = 0,
+                   block_shape: Sequence[int] | None = None, *, rounding: Rounding = "nearest-even",
+                   overflow: Overflow | None = None) -> QuarterArray:
         """Round real numbers to a format, in plain NumPy.
 
         `poplibs_py.popops.cast` gives the same codes, much faster, and rounds stochastically too.
@@ -304,10 +296,8 @@ class QuarterArray(Immutable):
         """Write codes, scales and format to a ``.npz`` file, exactly at this path, once all of it is written."""
         layout = {key: getattr(self.format, key) for key in LAYOUT}
         with replacing(path) as file:
-            np.savez(
-                file, codes=self._codes.view(self.format.code_dtype), scale=self._scale,
-                block_shape=np.array(self.block_shape or (), np.int64), format=np.array(json.dumps(layout)),
-            )
+            np.savez(file, codes=self._codes.view(self.format.code_dtype), scale=self._scale,
+                     block_shape=np.array(self.block_shape or (), np.int64), format=np.array(json.dumps(layout)))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> QuarterArray:

@@ -83,16 +83,8 @@ def allowed_overflows(dtype: Format, rounding: str) -> tuple[Overflow, ...]:
     return tuple(word for word, allowed in may.items() if allowed)
 
 
-def encode(
-    values: Array,
-    dtype: Format,
-    *,
-    scale: int | Array = 0,
-    rounding: Rounding = "nearest-even",
-    overflow: Overflow | None = None,
-    words: Array | None = None,
-    random_bits: int = 31,
-) -> Array:
+def encode(values: Array, dtype: Format, *, scale: int | Array = 0, rounding: Rounding = "nearest-even",
+           overflow: Overflow | None = None, words: Array | None = None, random_bits: int = 31) -> Array:
     """Return the codes of values, rounded once.
 
     Parameters

@@ -17,27 +17,8 @@ from .preplan import preplan
 from .summary import PlanSummary
 from .sweep import Sweep, SweepPoint, sweep
 
-__all__ = [
-    "POPLIBS_PROPORTION",
-    "UNLIMITED",
-    "Considered",
-    "Explanation",
-    "Fit",
-    "Memory",
-    "Objective",
-    "PlanCache",
-    "PlanConstraints",
-    "PlanFacts",
-    "PlanSummary",
-    "Sweep",
-    "SweepPoint",
-    "climb",
-    "facts_of",
-    "fit",
-    "preplan",
-    "sweep",
-    "time_limit",
-    "within",
-]
+__all__ = ["POPLIBS_PROPORTION", "UNLIMITED", "Considered", "Explanation", "Fit", "Memory", "Objective", "PlanCache",
+           "PlanConstraints", "PlanFacts", "PlanSummary", "Sweep", "SweepPoint", "climb", "facts_of", "fit", "preplan",
+           "sweep", "time_limit", "within"]
 
 __getattr__, __dir__ = submodules_on_demand(__name__)

@@ -41,13 +41,8 @@ class PlanCache(Generic[P]):
     ('plan', 1)
     """
 
-    def __init__(
-        self,
-        directory: str | os.PathLike[str] | None = None,
-        *,
-        write: Callable[[P], str] | None = None,
-        read: Callable[[str], P] | None = None,
-    ) -> None:
+    def __init__(self, directory: str | os.PathLike[str] | None = None, *, write: Callable[[P], str] | None = None,
+                 read: Callable[[str], P] | None = None) -> None:
         self._plans: dict[Hashable, P] = {}
         self._lock = threading.Lock()
         for name, function in (("write", write), ("read", read)):
@@ -75,9 +70,7 @@ class PlanCache(Generic[P]):
         """The plan in memory, or None."""
         return self._plans.get(_hashable(key))
 
-    def get_or_plan(
-        self, key: Hashable, make: Callable[[], P], text_key: Callable[[], str] | None = None
-    ) -> P:
+    def get_or_plan(self, key: Hashable, make: Callable[[], P], text_key: Callable[[], str] | None = None) -> P:
         """The plan of `key`: from memory, from the directory, or made by `make` and kept.
 
         Threads that ask at once may all plan; all get the one that was kept.

@@ -218,11 +218,10 @@ def facts_of_summary(said: PlanSummary, target: Target, **more: Any) -> PlanFact
         "problem": said.problem, "machine": target.name, "settings": dict(said.options),
         "decisions": dict(said.decisions), "phases": phases,
         "live": tuple(said.temp_bytes if alone else p.bytes for p in phases), "cycles": said.cycles,
-        "exchange_cycles": said.exchange_cycles, "clock_hz": target.clock_hz,
-        "peak_flops": said.peak_teraflops * 1e12, "temporary_bytes": said.temp_bytes, "limit": said.limit or None,
-        "tiles": target.tiles, "tile_bytes": target.bytes_per_tile,
-        "tables": (Table("How the axes are cut", ("axis", "size", "across tiles", "in a loop", "of a tile"), axes),),
-    }
+        "exchange_cycles": said.exchange_cycles, "clock_hz": target.clock_hz, "peak_flops": said.peak_teraflops * 1e12,
+        "temporary_bytes": said.temp_bytes, "limit": said.limit or None, "tiles": target.tiles,
+        "tile_bytes": target.bytes_per_tile,
+        "tables": (Table("How the axes are cut", ("axis", "size", "across tiles", "in a loop", "of a tile"), axes),)}
     return PlanFacts(**fields | more)
 
 

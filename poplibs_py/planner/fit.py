@@ -45,13 +45,8 @@ class Fit:
         return "\n".join(lines)
 
 
-def fit(
-    problems: Sequence[Any],
-    memory: int,
-    *,
-    proportions: Iterable[float] = PROPORTIONS,
-    shared: bool = False,
-) -> Fit:
+def fit(problems: Sequence[Any], memory: int, *, proportions: Iterable[float] = PROPORTIONS,
+        shared: bool = False) -> Fit:
     """Pick a proportion per layer so that the stage's temporary bytes fit and its cycles are fewest.
 
     Parameters

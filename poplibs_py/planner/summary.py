@@ -141,15 +141,12 @@ class PlanSummary:
         over = ": MORE THAN ALLOWED" if self.limit and self.temp_bytes > self.limit else ""
         room = "fits" if self.memory_bytes <= self.tile_bytes else "DOES NOT FIT"
         least = self.least_macs / self.most_macs if self.most_macs else 1.0
-        return {
-            "cycles": f"{self.cycles:,}",
-            "time": f"{self.seconds * 1e6:,.1f} us",
-            "rate": f"{self.teraflops:,.1f} of {self.peak_teraflops:,.1f} TFLOP/s, {self.share_of_peak:.1%}",
-            "exchange": f"{self.exchange_cycles:,} cycles, {exchange:.1%}",
-            "temporary": f"{self.temp_bytes:,} bytes on a tile, {limit}{over}",
-            "memory": f"{self.memory_bytes:,} bytes on a tile of {self.tile_bytes:,}: {room}",
-            "load": f"emptiest tile {least:.1%} of the fullest",
-        }
+        return {"cycles": f"{self.cycles:,}", "time": f"{self.seconds * 1e6:,.1f} us",
+                "rate": f"{self.teraflops:,.1f} of {self.peak_teraflops:,.1f} TFLOP/s, {self.share_of_peak:.1%}",
+                "exchange": f"{self.exchange_cycles:,} cycles, {exchange:.1%}",
+                "temporary": f"{self.temp_bytes:,} bytes on a tile, {limit}{over}",
+                "memory": f"{self.memory_bytes:,} bytes on a tile of {self.tile_bytes:,}: {room}",
+                "load": f"emptiest tile {least:.1%} of the fullest"}
 
     def lines(self) -> Iterator[str]:
         """The table that `print` shows."""

@@ -13,23 +13,6 @@ from .quantile import exponential, gumbel, normal, truncated_normal
 from .uniform import bits, log_uniform, uniform
 from .where import set_seed
 
-__all__ = [
-    "Xoroshiro128aox",
-    "bernoulli",
-    "bits",
-    "categorical",
-    "dropout",
-    "dropout_gradient",
-    "exponential",
-    "get_hw_seeds",
-    "gumbel",
-    "log_uniform",
-    "normal",
-    "permutation",
-    "set_hw_seeds",
-    "set_seed",
-    "shaped_dropout",
-    "shaped_dropout_gradient",
-    "truncated_normal",
-    "uniform",
-]
+__all__ = ["Xoroshiro128aox", "bernoulli", "bits", "categorical", "dropout", "dropout_gradient", "exponential",
+           "get_hw_seeds", "gumbel", "log_uniform", "normal", "permutation", "set_hw_seeds", "set_seed",
+           "shaped_dropout", "shaped_dropout_gradient", "truncated_normal", "uniform"]

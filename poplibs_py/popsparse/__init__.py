@@ -19,29 +19,9 @@ from .softmax.api import (
 from .softmax.bound import bs_softmax_bound, bs_softmax_grad_bound
 from .softmax.plan import SoftmaxPlan
 
-__all__ = [
-    "Advice",
-    "BlockPattern",
-    "BlockSparseMatrix",
-    "COOMatrix",
-    "CSCMatrix",
-    "CSRMatrix",
-    "SoftmaxPlan",
-    "advise",
-    "balanced_pattern",
-    "banded_pattern",
-    "bs_softmax",
-    "bs_softmax_bound",
-    "bs_softmax_grad",
-    "bs_softmax_grad_bound",
-    "bs_softmax_in_place",
-    "compile_bs_softmax",
-    "compile_bs_softmax_grad",
-    "plan_bs_softmax",
-    "plan_bs_softmax_grad",
-    "random_matrix",
-    "random_pattern",
-    "static",
-]
+__all__ = ["Advice", "BlockPattern", "BlockSparseMatrix", "COOMatrix", "CSCMatrix", "CSRMatrix", "SoftmaxPlan",
+           "advise", "balanced_pattern", "banded_pattern", "bs_softmax", "bs_softmax_bound", "bs_softmax_grad",
+           "bs_softmax_grad_bound", "bs_softmax_in_place", "compile_bs_softmax", "compile_bs_softmax_grad",
+           "plan_bs_softmax", "plan_bs_softmax_grad", "random_matrix", "random_pattern", "static"]
 
 __getattr__, __dir__ = submodules_on_demand(__name__)

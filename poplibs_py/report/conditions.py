@@ -140,17 +140,14 @@ class Conditions:
         threads = f"{self.threads} thread{'s' * (self.threads > 1)}"
         bandwidth = f"memory {self.bandwidth / 1e9:.1f} GB/s, read and written by copies"
         cluster = [f"{count} of {kind}" for kind, count in Counter(self.workers).items()]
-        return [
-            *([("workers", "; ".join(cluster))] if cluster else []),
-            ("version", f"poplibs_py {__version__}{f', commit {self.commit}' * bool(self.commit)}"),
-            ("date", self.date),
-            ("command", self.command),
-            ("machine", machine() + f", {self.load}" * bool(self.load)),
-            ("instructions", f"{available_levels()[-1]}; every method and peer on {threads}"),
-            ("peaks", f"{', '.join(rates)} in registers; {bandwidth}"),
-            ("libraries", ", ".join(peers) + f"; not installed: {absent}" * bool(absent)),
-            ("environment", ", ".join(self.environment) or "no setting of BLAS libraries, threads or this library"),
-        ]
+        return [*([("workers", "; ".join(cluster))] if cluster else []),
+                ("version", f"poplibs_py {__version__}{f', commit {self.commit}' * bool(self.commit)}"),
+                ("date", self.date), ("command", self.command),
+                ("machine", machine() + f", {self.load}" * bool(self.load)),
+                ("instructions", f"{available_levels()[-1]}; every method and peer on {threads}"),
+                ("peaks", f"{', '.join(rates)} in registers; {bandwidth}"),
+                ("libraries", ", ".join(peers) + f"; not installed: {absent}" * bool(absent)),
+                ("environment", ", ".join(self.environment) or "no setting of BLAS libraries, threads or this library")]
 
 
 def machine() -> str:

@@ -222,13 +222,10 @@ class Report:
         """Return the report as JSON; plans and operations are written once each."""
         plans = list(dict.fromkeys(_Same(op.plan) for op in self.operations))
         places = {plan: i for i, plan in enumerate(plans)}
-        return json.dumps({
-            "poplibs_report": VERSION,
-            **{name: getattr(self, name) for name in _HEADS},
-            "plans": [dataclasses.asdict(plan.value) for plan in plans],
-            "operations": [_written(op) | {"plan": places[_Same(op.plan)]} for op in self.operations],
-            "calls": [dataclasses.astuple(call) for call in self.calls],
-        }, separators=(",", ":"))
+        return json.dumps({"poplibs_report": VERSION, **{name: getattr(self, name) for name in _HEADS},
+                           "plans": [dataclasses.asdict(plan.value) for plan in plans],
+                           "operations": [_written(op) | {"plan": places[_Same(op.plan)]} for op in self.operations],
+                           "calls": [dataclasses.astuple(call) for call in self.calls]}, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Report:

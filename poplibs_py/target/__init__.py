@@ -11,20 +11,7 @@ from .mapping import LinearMapping, linear_mapping
 from .memory import TileBytes, memory_limit
 from .workers import cast_cycles, vector_width, worker_cycles
 
-__all__ = [
-    "PRESETS",
-    "TYPE_SIZES",
-    "LinearMapping",
-    "Target",
-    "TileBytes",
-    "cast_cycles",
-    "exchange_cycles",
-    "linear_mapping",
-    "memory_limit",
-    "resolve_target",
-    "scaled_exchange_rate",
-    "vector_width",
-    "worker_cycles",
-]
+__all__ = ["PRESETS", "TYPE_SIZES", "LinearMapping", "Target", "TileBytes", "cast_cycles", "exchange_cycles",
+           "linear_mapping", "memory_limit", "resolve_target", "scaled_exchange_rate", "vector_width", "worker_cycles"]
 
 __getattr__, __dir__ = submodules_on_demand(__name__)

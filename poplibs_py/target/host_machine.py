@@ -18,20 +18,9 @@ def describe(threads: int | None) -> dict[str, Any]:
     if threads is None:
         threads = available
     threads = whole("threads", threads, 1, 2**31 - 1)
-    return {
-        "name": "host",
-        "kind": "host",
-        "tiles": threads,
-        "bytes_per_tile": _second_level_cache(),
-        "workers": 1,
-        "tiles_per_exchange_bus": 1,
-        "exchange_bus_sharing": False,
-        "exchange_bytes_per_cycle": 8.0,
-        "data_path_bits": 256,
-        "memcpy_bytes_per_cycle": 16,
-        "clock_hz": 3e9,
-        "grain": (6, 16, 1),
-    }
+    return {"name": "host", "kind": "host", "tiles": threads, "bytes_per_tile": _second_level_cache(), "workers": 1,
+            "tiles_per_exchange_bus": 1, "exchange_bus_sharing": False, "exchange_bytes_per_cycle": 8.0,
+            "data_path_bits": 256, "memcpy_bytes_per_cycle": 16, "clock_hz": 3e9, "grain": (6, 16, 1)}
 
 
 def _second_level_cache() -> int:

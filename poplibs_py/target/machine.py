@@ -15,25 +15,12 @@ TYPE_SIZES = {"float": 4, "half": 2, "quarter": 1}
 
 ConvUnits = tuple[tuple[str, str, int], ...]
 
-_IPU2_UNITS: ConvUnits = (
-    ("float", "float", 16),
-    ("half", "float", 8),
-    ("half", "half", 16),
-)
+_IPU2_UNITS: ConvUnits = (("float", "float", 16), ("half", "float", 8), ("half", "half", 16))
 _RATE = "a finite positive number below 2**62"
-_MOST = {
-    "tiles": 2**20,
-    "bytes_per_tile": 2**62 - 1,
-    "workers": 256,
-    "tiles_per_exchange_bus": 2**31 - 1,
-    "data_path_bits": 2**12,
-    "memcpy_bytes_per_cycle": 2**31 - 1,
-    "conv_pipeline_depth": 256,
-    "conv_coeff_load_bytes": 2**31 - 1,
-    "repeat_count_max": 2**62 - 1,
-    "atomic_store_bytes": 2**31 - 1,
-    "memory_element_bytes": 2**62 - 1,
-}
+_MOST = {"tiles": 2**20, "bytes_per_tile": 2**62 - 1, "workers": 256, "tiles_per_exchange_bus": 2**31 - 1,
+         "data_path_bits": 2**12, "memcpy_bytes_per_cycle": 2**31 - 1, "conv_pipeline_depth": 256,
+         "conv_coeff_load_bytes": 2**31 - 1, "repeat_count_max": 2**62 - 1, "atomic_store_bytes": 2**31 - 1,
+         "memory_element_bytes": 2**62 - 1}
 """The most that a field may be: plans go through workers and stages one by one, profiles through tiles."""
 
 _MOST_UNITS = 4096
@@ -238,13 +225,8 @@ class Target:
         return cls(**host_machine.describe(threads)).replace(**fields)
 
 
-PRESETS: dict[str, Callable[[], Target]] = {
-    "gc2": Target.gc2,
-    "gc200": Target.gc200,
-    "bow": Target.bow,
-    "c600": Target.c600,
-    "host": Target.host,
-}
+PRESETS: dict[str, Callable[[], Target]] = {"gc2": Target.gc2, "gc200": Target.gc200, "bow": Target.bow,
+                                            "c600": Target.c600, "host": Target.host}
 
 
 def resolve_target(target: Target | str) -> Target:

@@ -51,9 +51,5 @@ class TileBytes:
         return self.inputs + self.weights + self.partials + self.other
 
     def __add__(self, more: TileBytes) -> TileBytes:
-        return TileBytes(
-            self.inputs + more.inputs,
-            self.weights + more.weights,
-            self.partials + more.partials,
-            self.other + more.other,
-        )
+        return TileBytes(self.inputs + more.inputs, self.weights + more.weights, self.partials + more.partials,
+                         self.other + more.other)

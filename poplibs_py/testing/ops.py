@@ -212,7 +212,6 @@ PREPARED: dict[str, Op] = {
         ("matmul_prepared", "poplin.matmul", "matmul_prepared_calls"),
         ("matmul_prepared_left", "poplin.matmul", "matmul_prepared_calls"),
         ("sparse_dense_matmul_prepared", "popsparse.static.sparse_dense_matmul", "prepared_sparse_dense_matmul_calls"),
-        ("dense_sparse_matmul_prepared", "popsparse.static.dense_sparse_matmul", "prepared_dense_sparse_matmul_calls"),
-    )
+        ("dense_sparse_matmul_prepared", "popsparse.static.dense_sparse_matmul", "prepared_dense_sparse_matmul_calls"))
 }
 """Ops with an operand that is prepared just before, under the op's own record."""

@@ -24,21 +24,8 @@ from .data import random_operand
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 """Operands and keywords of a call of an op."""
 
-__all__ = [
-    "arrays",
-    "block_masks",
-    "block_patterns",
-    "codes",
-    "custom_formats",
-    "extents",
-    "formats",
-    "grains",
-    "layouts",
-    "options",
-    "relaid",
-    "scaled",
-    "shapes",
-]
+__all__ = ["arrays", "block_masks", "block_patterns", "codes", "custom_formats", "extents", "formats", "grains",
+           "layouts", "options", "relaid", "scaled", "shapes"]
 
 
 def formats(*, at_most_bits: int = 32, custom: bool = False) -> SearchStrategy[Format]:

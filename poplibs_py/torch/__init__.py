@@ -21,16 +21,7 @@ from .products import dense_sparse_matmul, sampled_matmul, sparse_dense_matmul
 from .softmax import bs_softmax
 from .tensors import BlockSparseTensor
 
-__all__ = [
-    "BlockSparseLinear",
-    "BlockSparseTensor",
-    "bs_softmax",
-    "cast",
-    "dense_sparse_matmul",
-    "matmul",
-    "round_to",
-    "sampled_matmul",
-    "sparse_dense_matmul",
-]
+__all__ = ["BlockSparseLinear", "BlockSparseTensor", "bs_softmax", "cast", "dense_sparse_matmul", "matmul", "round_to",
+           "sampled_matmul", "sparse_dense_matmul"]
 
 del _torch

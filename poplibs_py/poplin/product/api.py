@@ -27,24 +27,11 @@ _REFERENCE, _BOUND = "poplin.product.reference:", "poplin.product.bound:"
 
 @op("poplin.matmul", poplibs="poplin::matMul", reference=_REFERENCE + "matmul", bound=_BOUND + "matmul_bound",
     draws="testing.calls:matmul_calls", values=("seed",))
-def matmul(
-    a: Any,
-    b: Any,
-    *,
-    out: Any = None,
-    out_dtype: Any = None,
-    alpha: float = 1.0,
-    bias: Any = None,
-    activation: str | None = None,
-    partials_type: str = "float",
-    available_memory_proportion: float | None = None,
-    reproducible: bool = False,
-    strict_memory: bool = False,
-    half_passes: int = 4,
-    target: Target | str | None = None,
-    seed: Any = None,
-    options: Mapping[str, Any] | None = None,
-) -> Any:
+def matmul(a: Any, b: Any, *, out: Any = None, out_dtype: Any = None, alpha: float = 1.0, bias: Any = None,
+           activation: str | None = None, partials_type: str = "float",
+           available_memory_proportion: float | None = None, reproducible: bool = False, strict_memory: bool = False,
+           half_passes: int = 4, target: Target | str | None = None, seed: Any = None,
+           options: Mapping[str, Any] | None = None) -> Any:
     """Multiply matrices: ``activation(alpha * a @ b + bias)``.
 
     Corresponds to PopLibs' ``poplin::matMul`` and ``matMulWithOutput``.
@@ -138,19 +125,9 @@ def matmul(
 
 @op("poplin.matmul_acc", poplibs="poplin::matMulAcc", reference=_REFERENCE + "matmul_acc",
     bound=_BOUND + "matmul_acc_bound", draws="testing.calls:matmul_acc_calls", written="c")
-def matmul_acc(
-    c: Any,
-    a: Any,
-    b: Any,
-    *,
-    alpha: float = 1.0,
-    beta: float = 1.0,
-    bias: Any = None,
-    activation: str | None = None,
-    target: Target | str | None = None,
-    options: Mapping[str, Any] | None = None,
-    **keywords: Any,
-) -> Any:
+def matmul_acc(c: Any, a: Any, b: Any, *, alpha: float = 1.0, beta: float = 1.0, bias: Any = None,
+               activation: str | None = None, target: Target | str | None = None,
+               options: Mapping[str, Any] | None = None, **keywords: Any) -> Any:
     """Accumulate a product in place: ``c[...] = activation(alpha * a @ b + beta * c + bias)``.
 
     Corresponds to PopLibs' ``poplin::matMulAcc``, which has no beta.
@@ -234,21 +211,10 @@ _MATMUL_KEYWORDS = _keywords_of(matmul)
 _ACC_KEYWORDS = tuple(dict.fromkeys((*_keywords_of(matmul_acc), *GemmOptions.__dataclass_fields__)))
 
 
-def plan_matmul(
-    a_shape: tuple[int, ...],
-    b_shape: tuple[int, ...],
-    *,
-    dtype: Any = "float32",
-    b_dtype: Any = None,
-    out_dtype: Any = None,
-    alpha: float = 1.0,
-    beta: float = 0.0,
-    bias_dtype: Any = None,
-    activation: str | None = None,
-    target: Target | str | None = None,
-    options: Mapping[str, Any] | None = None,
-    **keywords: Any,
-) -> GemmPlan | ConvPlan:
+def plan_matmul(a_shape: tuple[int, ...], b_shape: tuple[int, ...], *, dtype: Any = "float32", b_dtype: Any = None,
+                out_dtype: Any = None, alpha: float = 1.0, beta: float = 0.0, bias_dtype: Any = None,
+                activation: str | None = None, target: Target | str | None = None,
+                options: Mapping[str, Any] | None = None, **keywords: Any) -> GemmPlan | ConvPlan:
     """Plan a product of C-contiguous arrays without running it.
 
     Corresponds to PopLibs' ``poplin::matMulReportPlan``. For a modelled machine the plan is PopLibs' own; it takes
@@ -323,15 +289,8 @@ def compile_matmul(plan: GemmPlan | ConvPlan) -> Callable[..., Any]:
     return compile_modelled(plan) if isinstance(plan, ConvPlan) else compile_gemm(plan)
 
 
-def prepare(
-    w: Any,
-    *,
-    side: str = "right",
-    a_dtype: Any = None,
-    b_dtype: Any = None,
-    target: Target | str | None = None,
-    **keywords: Any,
-) -> PreparedMatrix:
+def prepare(w: Any, *, side: str = "right", a_dtype: Any = None, b_dtype: Any = None,
+            target: Target | str | None = None, **keywords: Any) -> PreparedMatrix:
     """Pack an operand once, for many products.
 
     Corresponds to PopLibs' ``poplin::preArrangeMatMulInputRHS``, and to the same for the left side.
@@ -369,9 +328,8 @@ def prepare(
     other, unused = ("a_dtype", "b_dtype") if side == "right" else ("b_dtype", "a_dtype")
     dtypes = {"a_dtype": a_dtype, "b_dtype": b_dtype}
     if dtypes[unused] is not None:
-        raise bad_argument(
-            unused, dtypes[unused], f"None for side={side!r}: w has its own format, {other} is the other's"
-        )
+        raise bad_argument(unused, dtypes[unused],
+                           f"None for side={side!r}: w has its own format, {other} is the other's")
     fmt = matrix.format if dtypes[other] is None else format_of(dtypes[other], other)
     return PreparedMatrix(matrix, fmt, _from_keywords(prepare, keywords), host_target(target, "preparing"), side)
 

@@ -31,18 +31,8 @@ _PLANNED = ("partials_type", "available_memory_proportion", "strict_memory")
 _HOW = ("partials_type", "available_memory_proportion", "reproducible", "strict_memory", "half_passes")
 
 
-def matmul_bound(
-    a: Any,
-    b: Any,
-    *,
-    out: Any = None,
-    out_dtype: Any = None,
-    alpha: float = 1.0,
-    bias: Any = None,
-    activation: str | None = None,
-    options: Any = None,
-    **how: Any,
-) -> Ball:
+def matmul_bound(a: Any, b: Any, *, out: Any = None, out_dtype: Any = None, alpha: float = 1.0, bias: Any = None,
+                 activation: str | None = None, options: Any = None, **how: Any) -> Ball:
     """Return exact results and radii of a `matmul` call.
 
     Parameters
@@ -108,18 +98,8 @@ def planned_ball(work: TileWork, a: Any, b: Any, out: Format | None = None, seed
     return Ball(ball.centre.swapaxes(0, 1), ball.radius.swapaxes(0, 1))
 
 
-def matmul_acc_bound(
-    c: Any,
-    a: Any,
-    b: Any,
-    *,
-    alpha: float = 1.0,
-    beta: float = 1.0,
-    bias: Any = None,
-    activation: str | None = None,
-    options: Any = None,
-    **how: Any,
-) -> Ball:
+def matmul_acc_bound(c: Any, a: Any, b: Any, *, alpha: float = 1.0, beta: float = 1.0, bias: Any = None,
+                     activation: str | None = None, options: Any = None, **how: Any) -> Ball:
     """Return exact results and radii of a `matmul_acc` call, given c as it was before."""
     sums, added = _sums(a, b, _options(options, how))
     ball = _scaled(sums, alpha).rounded(FP32)
@@ -141,8 +121,7 @@ def _without(ball: Ball, axes: tuple[int, ...]) -> Ball:
 
 def _format(operand: Any) -> Format:
     return format_of(
-        getattr(operand, "format", operand if hasattr(operand, "dtype") else np.asarray(operand, np.float32))
-    )
+        getattr(operand, "format", operand if hasattr(operand, "dtype") else np.asarray(operand, np.float32)))
 
 
 def _options(options: Any, how: dict[str, Any]) -> GemmOptions:

@@ -32,17 +32,9 @@ from .options import conv_options
 from .params import Product, default_result, product_of, stated
 
 
-def plan_modelled(
-    a_shape: Sequence[int],
-    b_shape: Sequence[int],
-    *,
-    dtype: object = "half",
-    out_dtype: object = None,
-    target: Target | str = "gc200",
-    options: Mapping[str, Any] | None = None,
-    cache: PlanCache[ConvPlan] | None = None,
-    **more: Any,
-) -> ConvPlan:
+def plan_modelled(a_shape: Sequence[int], b_shape: Sequence[int], *, dtype: object = "half", out_dtype: object = None,
+                  target: Target | str = "gc200", options: Mapping[str, Any] | None = None,
+                  cache: PlanCache[ConvPlan] | None = None, **more: Any) -> ConvPlan:
     """Plan ``a @ b`` for a modelled machine.
 
     Corresponds to PopLibs' ``matMul`` and ``matMulGrouped``: A holds the activations, B the weights, batch is

@@ -26,13 +26,8 @@ PRODUCT_OPTIONS: dict[str, str] = {
 }
 """The field of `ConvOptions` that each of PopLibs' matmul options sets, or what becomes of it here."""
 _SHARE = "available_memory_proportion"
-_PASSES = {
-    "NONE": "NONE_MATMUL",
-    "INFERENCE_FWD": "FC_INFERENCE_FWD",
-    "TRAINING_FWD": "FC_TRAINING_FWD",
-    "TRAINING_BWD": "FC_TRAINING_BWD",
-    "TRAINING_WU": "FC_TRAINING_WU",
-}
+_PASSES = {"NONE": "NONE_MATMUL", "INFERENCE_FWD": "FC_INFERENCE_FWD", "TRAINING_FWD": "FC_TRAINING_FWD",
+           "TRAINING_BWD": "FC_TRAINING_BWD", "TRAINING_WU": "FC_TRAINING_WU"}
 
 
 def conv_options(options: Mapping[str, Any] | None, more: Mapping[str, Any]) -> ConvOptions:

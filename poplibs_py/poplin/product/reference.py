@@ -33,17 +33,8 @@ def matmul(a: Any, b: Any, **how: Any) -> Floats:
     return matmul_acc(None, a, b, **how, beta=0.0)
 
 
-def matmul_acc(
-    c: Any,
-    a: Any,
-    b: Any,
-    *,
-    alpha: float = 1.0,
-    beta: float = 1.0,
-    bias: Any = None,
-    activation: str | None = None,
-    **how: Any,
-) -> Floats:
+def matmul_acc(c: Any, a: Any, b: Any, *, alpha: float = 1.0, beta: float = 1.0, bias: Any = None,
+               activation: str | None = None, **how: Any) -> Floats:
     """Return ``activation(alpha * a @ b + beta * c + bias)``; with a beta of zero, c is not read."""
     with np.errstate(all="ignore"):
         left, right, added = as_matrices(values(a), values(b))

@@ -11,23 +11,6 @@ from .params import ConvParams, matmul_params
 from .plan import ConvPlan, Partition, Split, tile_ranges
 from .problem import ConvProblem
 
-__all__ = [
-    "Axis",
-    "ConvConstraints",
-    "ConvOptions",
-    "ConvParams",
-    "ConvPlan",
-    "ConvProblem",
-    "FieldTransform",
-    "MultiPlan",
-    "OutputTransform",
-    "Partition",
-    "Split",
-    "conv_cache",
-    "explain_plan",
-    "matmul_params",
-    "plan_convolution",
-    "plan_convolutions",
-    "plan_facts",
-    "tile_ranges",
-]
+__all__ = ["Axis", "ConvConstraints", "ConvOptions", "ConvParams", "ConvPlan", "ConvProblem", "FieldTransform",
+           "MultiPlan", "OutputTransform", "Partition", "Split", "conv_cache", "explain_plan", "matmul_params",
+           "plan_convolution", "plan_convolutions", "plan_facts", "tile_ranges"]

@@ -57,15 +57,9 @@ def _default_cache() -> PlanCache[ConvPlan]:
 _DEFAULT_CACHE = _default_cache()
 
 
-def plan_convolution(
-    params: ConvParams,
-    *,
-    target: Target | str = "gc200",
-    options: Mapping[str, Any] | ConvOptions | None = None,
-    cache: PlanCache[ConvPlan] | None = None,
-    time_limit: float | None = None,
-    **more: Any,
-) -> ConvPlan:
+def plan_convolution(params: ConvParams, *, target: Target | str = "gc200",
+                     options: Mapping[str, Any] | ConvOptions | None = None, cache: PlanCache[ConvPlan] | None = None,
+                     time_limit: float | None = None, **more: Any) -> ConvPlan:
     """Plan a convolution for a modelled machine.
 
     Corresponds to PopLibs' ``getPlan``: the same plan, cycles and bytes, field by field.
@@ -125,12 +119,8 @@ def plan_convolution(
         return plan_problem(problem, _DEFAULT_CACHE if cache is None else cache)
 
 
-def _check(
-    params: ConvParams,
-    target: Target | str,
-    options: Mapping[str, Any] | ConvOptions | None,
-    more: Mapping[str, Any],
-) -> ConvProblem:
+def _check(params: ConvParams, target: Target | str, options: Mapping[str, Any] | ConvOptions | None,
+           more: Mapping[str, Any]) -> ConvProblem:
     if not isinstance(params, ConvParams):
         raise bad_type("params", params, "a ConvParams")
     checked = ConvOptions.parse(options, **more)
@@ -151,9 +141,8 @@ def thawed(items: Items) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=4096)
-def _checked_problem(
-    params: ConvParams, target: Target | str, options: Items | ConvOptions | None, more: Items
-) -> ConvProblem:
+def _checked_problem(params: ConvParams, target: Target | str, options: Items | ConvOptions | None,
+                     more: Items) -> ConvProblem:
     """`_check`, remembered: asking again for a plan costs microseconds."""
     return _check(params, target, thawed(options) if isinstance(options, tuple) else options, thawed(more))
 
@@ -234,14 +223,8 @@ def _sibling(problem: ConvProblem, pass_: str) -> ConvProblem:
     return dataclasses.replace(problem, params=params, options=problem.options.with_pass(pass_))
 
 
-def run_planner(
-    problem: ConvProblem,
-    *,
-    reference: Reference | None = None,
-    tiles_secondary: bool = False,
-    cycle_limit: int | None = None,
-    start_tile: int = 0,
-) -> ConvPlan:
+def run_planner(problem: ConvProblem, *, reference: Reference | None = None, tiles_secondary: bool = False,
+                cycle_limit: int | None = None, start_tile: int = 0) -> ConvPlan:
     """Plan one problem. Corresponds to PopLibs' ``runPlanner``."""
     target, params = problem.target, problem.params
     options = problem.options.for_params(params)
@@ -277,16 +260,8 @@ def run_planner(
     return plan
 
 
-def _plan_pass(
-    target: Target,
-    params: ConvParams,
-    options: ConvOptions,
-    objective: Objective,
-    *,
-    joint_plan: bool = False,
-    reference: Reference | None = None,
-    tried: bool = False,
-) -> ConvPlan | None:
+def _plan_pass(target: Target, params: ConvParams, options: ConvOptions, objective: Objective, *,
+               joint_plan: bool = False, reference: Reference | None = None, tried: bool = False) -> ConvPlan | None:
     """One pass, or one joint plan, with the ladder."""
 
     def once(limit: int | None) -> ConvPlan | None:
@@ -297,9 +272,7 @@ def _plan_pass(
     return climb(once, objective.temp_limit if objective.limited else None, target.bytes_per_tile, tried=tried)
 
 
-def _plan_layer(
-    target: Target, params: ConvParams, options: ConvOptions, objective: Objective
-) -> ConvPlan | None:
+def _plan_layer(target: Target, params: ConvParams, options: ConvOptions, objective: Objective) -> ConvPlan | None:
     """A fully connected layer in training: one joint plan, or three apart if they cost less."""
     jobs = [(params, options, True)]
     jobs += [

@@ -73,9 +73,8 @@ class OutputTransform(NamedTuple):
 
     def reversed(self) -> FieldTransform:
         """The same read backwards: from the final output to the raw one it is a field transform."""
-        return FieldTransform(
-            self.padding_lower, self.padding_upper, self.stride, self.truncation_lower, self.truncation_upper
-        )
+        return FieldTransform(self.padding_lower, self.padding_upper, self.stride, self.truncation_lower,
+                              self.truncation_upper)
 
 
 class Axis(NamedTuple):
@@ -138,11 +137,8 @@ class Axis(NamedTuple):
     def swapped(self) -> Axis:
         """Input and kernel swapped: the same products, the kernel now slid the other way."""
         extra = self.transformed_input - self.transformed_kernel
-        grown = self.weights._replace(
-            flip=not self.weights.flip,
-            padding_lower=self.weights.padding_lower + extra,
-            padding_upper=self.weights.padding_upper + extra,
-        )
+        grown = self.weights._replace(flip=not self.weights.flip, padding_lower=self.weights.padding_lower + extra,
+                                      padding_upper=self.weights.padding_upper + extra)
         return Axis(self.kernel, self.field, grown, self.input._replace(flip=not self.input.flip), self.output)
 
     def expanded(self) -> Axis:
@@ -240,12 +236,8 @@ def _input_bound(axis: Axis, outputs: Range, kernels: Range, within: Range) -> _
     weights = _image(_span(*kernels), axis.kernel, axis.weights)
     if raw.begin == raw.end or weights.begin == weights.end:
         return _EMPTY
-    given = _span(
-        raw.begin + weights.begin,
-        raw.end + weights.end - 1,
-        raw.exact and weights.exact,
-        raw.gaps or weights.gaps,
-    )
+    given = _span(raw.begin + weights.begin, raw.end + weights.end - 1, raw.exact and weights.exact,
+                  raw.gaps or weights.gaps)
     return _preimage(given, axis.field, axis.input).cut(*within)
 
 
@@ -316,8 +308,7 @@ def _meetings(axis: Axis, outputs: Range, elements: Range, of_kernel: bool) -> I
         place, first, last = place[used], first[used], last[used]
         if place.size:
             met_first, met_last = (
-                (place + sign * o.stride * at) // other.dilation + other.truncation_lower for at in (first, last)
-            )
+                (place + sign * o.stride * at) // other.dilation + other.truncation_lower for at in (first, last))
             yield _Meetings(first, last, met_first, met_last, step)
 
 
@@ -387,9 +378,8 @@ def _canonical(axis: Axis) -> Axis | None:
     used = kernel_range(axis, (0, out), (0, axis.field))
     axis = axis._replace(weights=_trim_field(axis.weights, axis.kernel, used))
     axis = _cancel_padding(axis)
-    return axis._replace(
-        input=_simplify_single(axis.input, axis.field), weights=_simplify_single(axis.weights, axis.kernel)
-    )
+    return axis._replace(input=_simplify_single(axis.input, axis.field),
+                         weights=_simplify_single(axis.weights, axis.kernel))
 
 
 def _trim_output(axis: Axis, nonzero: Range, out: int) -> OutputTransform:
@@ -397,13 +387,9 @@ def _trim_output(axis: Axis, nonzero: Range, out: int) -> OutputTransform:
     o = axis.output
     lower, upper = nonzero[0], out - nonzero[1]
     if lower > o.padding_lower:
-        o = o._replace(
-            truncation_lower=o.truncation_lower + (lower - o.padding_lower) * o.stride, padding_lower=lower
-        )
+        o = o._replace(truncation_lower=o.truncation_lower + (lower - o.padding_lower) * o.stride, padding_lower=lower)
     if upper > o.padding_upper:
-        o = o._replace(
-            truncation_upper=o.truncation_upper + (upper - o.padding_upper) * o.stride, padding_upper=upper
-        )
+        o = o._replace(truncation_upper=o.truncation_upper + (upper - o.padding_upper) * o.stride, padding_upper=upper)
     kept = axis.raw_output - o.truncation_lower - o.truncation_upper
     ignored = (kept - 1) % o.stride
     o = o._replace(truncation_upper=o.truncation_upper + ignored)
@@ -414,13 +400,11 @@ def _trim_field(t: FieldTransform, size: int, used: Range) -> FieldTransform:
     """Truncate the elements that are never used; zeros take their place."""
     lower, upper = used[0], size - used[1]
     if lower > t.truncation_lower:
-        t = t._replace(
-            padding_lower=t.padding_lower + (lower - t.truncation_lower) * t.dilation, truncation_lower=lower
-        )
+        t = t._replace(padding_lower=t.padding_lower + (lower - t.truncation_lower) * t.dilation,
+                       truncation_lower=lower)
     if upper > t.truncation_upper:
-        t = t._replace(
-            padding_upper=t.padding_upper + (upper - t.truncation_upper) * t.dilation, truncation_upper=upper
-        )
+        t = t._replace(padding_upper=t.padding_upper + (upper - t.truncation_upper) * t.dilation,
+                       truncation_upper=upper)
     return t
 
 

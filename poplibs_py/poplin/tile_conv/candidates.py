@@ -31,18 +31,15 @@ class Candidate(NamedTuple):
     vertex: VertexType
 
 
-def candidates(
-    target: Target, params: ConvParams, options: ConvOptions, joint: bool
-) -> Iterator[Candidate]:
+def candidates(target: Target, params: ConvParams, options: ConvOptions, joint: bool) -> Iterator[Candidate]:
     """Candidates in the order in which PopLibs tries them; among equals the first wins."""
     for way, vertices in candidates_by_way(target, params, options, joint):
         for _, vertex in vertices:
             yield Candidate(way, vertex)
 
 
-def candidates_by_way(
-    target: Target, params: ConvParams, options: ConvOptions, joint: bool
-) -> Iterator[tuple[Transformed, list[tuple[float, VertexType]]]]:
+def candidates_by_way(target: Target, params: ConvParams, options: ConvOptions,
+                      joint: bool) -> Iterator[tuple[Transformed, list[tuple[float, VertexType]]]]:
     """Every way to transform a problem, with the rated vertices for each."""
     check_constraints(params, options)
     extra = max(0, 2 - params.ndim)
@@ -62,14 +59,8 @@ def candidates_by_way(
                     yield from _on_tile(target, swapped, grouped, system, options, joint)
 
 
-def _on_tile(
-    target: Target,
-    view: ConvParams,
-    params: ConvParams,
-    system: ConvTransform,
-    options: ConvOptions,
-    joint: bool,
-) -> Iterator[tuple[Transformed, list[tuple[float, VertexType]]]]:
+def _on_tile(target: Target, view: ConvParams, params: ConvParams, system: ConvTransform, options: ConvOptions,
+             joint: bool) -> Iterator[tuple[Transformed, list[tuple[float, VertexType]]]]:
     """Expansion on the tile, and the vertices for each."""
     choices: list[tuple[int, ...]] = [()]
     if not system.expand_dims and _can_expand_on_tile(params):
@@ -93,14 +84,11 @@ def check_constraints(params: ConvParams, options: ConvOptions) -> None:
             for dim in constraints.get(f"{level}.{path}") or ():
                 if int(dim) >= params.ndim:
                     raise PlanError(
-                        f"planConstraints.{level}.{path}: got {dim}; allowed: a dimension below {params.ndim}"
-                    )
+                        f"planConstraints.{level}.{path}: got {dim}; allowed: a dimension below {params.ndim}")
         for path in ("partition.fieldSplit", "partition.kernelSplit"):
             for dim in constraints.get(f"{level}.{path}") or ():
                 if int(dim) >= max(2, params.ndim):
-                    raise PlanError(
-                        f"planConstraints.{level}.{path}: got {dim}; allowed: below {max(2, params.ndim)}"
-                    )
+                    raise PlanError(f"planConstraints.{level}.{path}: got {dim}; allowed: below {max(2, params.ndim)}")
 
 
 def _swaps(options: ConvOptions, joint: bool) -> list[bool]:
@@ -127,9 +115,7 @@ def _constrained_dims(options: ConvOptions, path: str) -> tuple[int, ...] | None
 
 def _subsets(dims: list[int]) -> list[tuple[int, ...]]:
     """Every subset, counted in binary, innermost dimension first in each."""
-    return [
-        tuple(d for i, d in reversed(list(enumerate(dims))) if mask >> i & 1) for mask in range(1 << len(dims))
-    ]
+    return [tuple(d for i, d in reversed(list(enumerate(dims))) if mask >> i & 1) for mask in range(1 << len(dims))]
 
 
 def _expansions(level: int, params: ConvParams, options: ConvOptions) -> list[tuple[int, ...]]:

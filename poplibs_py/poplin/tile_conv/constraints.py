@@ -34,32 +34,17 @@ class ConvConstraints(PlanConstraints):
     """
 
     schema: ClassVar[Mapping[str, Any]] = {
-        "method": {
-            "type": one_word("AMP", "SLIC", "HMAC", "VMAC", "OUTER_PRODUCT"),
-            "useLimitedVersion": boolean,
-            "convUnits": unsigned,
-            "convInputLoadElems": unsigned,
-            "convUnitChainsRequired": unsigned,
-            "windowWidth": unsigned,
-        },
+        "method": {"type": one_word("AMP", "SLIC", "HMAC", "VMAC", "OUTER_PRODUCT"), "useLimitedVersion": boolean,
+                   "convUnits": unsigned, "convInputLoadElems": unsigned, "convUnitChainsRequired": unsigned,
+                   "windowWidth": unsigned},
         "convGroupsPerGroup": unsigned,
         "inChansPerGroup": unsigned,
         "partialChansPerGroup": unsigned,
         INDEX: {
-            "transform": {
-                "swapOperands": boolean,
-                "expandDims": unsigned_list,
-                "outChanFlattenDims": unsigned_list,
-                "combineConvGroupsFactor": unsigned_list,
-            },
-            "partition": {
-                "convGroupSplit": unsigned,
-                "batchSplit": unsigned,
-                "fieldSplit": {INDEX: unsigned},
-                "kernelSplit": {INDEX: unsigned},
-                "inChanSplit": _SPLIT,
-                "outChanSplit": _SPLIT,
-            },
+            "transform": {"swapOperands": boolean, "expandDims": unsigned_list, "outChanFlattenDims": unsigned_list,
+                          "combineConvGroupsFactor": unsigned_list},
+            "partition": {"convGroupSplit": unsigned, "batchSplit": unsigned, "fieldSplit": {INDEX: unsigned},
+                          "kernelSplit": {INDEX: unsigned}, "inChanSplit": _SPLIT, "outChanSplit": _SPLIT},
         },
     }
 

@@ -80,8 +80,7 @@ def memory_of(work: TileWork) -> TileMemory:
     return TileMemory.of(**{kind: work.on_tiles(on_tile) for kind, on_tile in {
         "operands": size * (_dealt(images, inputs) + _dealt(kernels, weights)),
         "results": TYPE_SIZES[p.output_type] * _dealt(made, sums),
-        "temporaries": held * work.plan.temp_bytes // max(1, int(held.max(initial=0))),
-    }.items()})
+        "temporaries": held * work.plan.temp_bytes // max(1, int(held.max(initial=0)))}.items()})
 
 
 def _live(phases: Sequence[Phase]) -> Iterator[int]:

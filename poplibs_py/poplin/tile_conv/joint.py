@@ -42,35 +42,20 @@ def _backward_setup(target: Target, params: ConvParams, f: PassSetup) -> PassSet
     vertex = backward_vertex(target, f.vertex.method, in_grain, out_grain, params, f.options)
     options = f.options.for_gradient()
     stages = TransformedParams(*(_with_field_and_inputs_swapped(s) for s in _stages(f)))
-    return f._replace(
-        stages=stages,
-        vertex=vertex,
-        types=conv_types(vertex.partial_type, params.output_type, options),
-        options=options,
-        field_grain=(*f.field_grain[:-1], f.vertex.in_chans),
-        grains=(f.grains[0], in_grain, out_grain),
-        derived=True,
-    )
+    return f._replace(stages=stages, vertex=vertex, types=conv_types(vertex.partial_type, params.output_type, options),
+                      options=options, field_grain=(*f.field_grain[:-1], f.vertex.in_chans),
+                      grains=(f.grains[0], in_grain, out_grain), derived=True)
 
 
 def _update_setup(target: Target, params: ConvParams, f: PassSetup) -> PassSetup | None:
     if f.stages.padded.in_channels == 0 or f.stages.padded.axes[-1].field == 0:
         return None
-    vertex = weight_update_vertex(
-        target, f.vertex.method, f.vertex.partial_chans, f.vertex.in_chans, params, f.options
-    )
+    vertex = weight_update_vertex(target, f.vertex.method, f.vertex.partial_chans, f.vertex.in_chans, params, f.options)
     options = f.options.for_weight_update()
-    swapped = (
-        s.derived(in_channels=s.out_channels, out_channels=s.in_channels) for s in _stages(f)
-    )
-    return f._replace(
-        stages=TransformedParams(*swapped),
-        vertex=vertex,
-        types=conv_types(vertex.partial_type, params.output_type, options),
-        options=options,
-        grains=(f.grains[0], f.grains[2], f.grains[1]),
-        derived=True,
-    )
+    swapped = (s.derived(in_channels=s.out_channels, out_channels=s.in_channels) for s in _stages(f))
+    return f._replace(stages=TransformedParams(*swapped), vertex=vertex,
+                      types=conv_types(vertex.partial_type, params.output_type, options), options=options,
+                      grains=(f.grains[0], f.grains[2], f.grains[1]), derived=True)
 
 
 def _stages(f: PassSetup) -> tuple[ConvParams, ConvParams, ConvParams]:
@@ -79,17 +64,14 @@ def _stages(f: PassSetup) -> tuple[ConvParams, ConvParams, ConvParams]:
 
 def _with_field_and_inputs_swapped(p: ConvParams) -> ConvParams:
     last = p.axes[-1]
-    return p.derived(
-        in_channels=last.field, axes=(*p.axes[:-1], last._replace(field=p.in_channels))
-    )
+    return p.derived(in_channels=last.field, axes=(*p.axes[:-1], last._replace(field=p.in_channels)))
 
 
 # Vertices of the derived passes --------------------------------------------------------------------
 
 
-def backward_vertex(
-    target: Target, forward: Method, in_chans: int, out_chans: int, params: ConvParams, options: ConvOptions
-) -> VertexType:
+def backward_vertex(target: Target, forward: Method, in_chans: int, out_chans: int, params: ConvParams,
+                    options: ConvOptions) -> VertexType:
     """What the backward pass computes with: as forward, or HMAC for an outer product."""
     swapped = params.gradient().swapped()
     options = options.for_gradient()
@@ -98,9 +80,8 @@ def backward_vertex(
     return _derived_vertex(target, method, swapped, options, in_chans, out_chans, grouped)
 
 
-def weight_update_vertex(
-    target: Target, forward: Method, in_chans: int, out_chans: int, params: ConvParams, options: ConvOptions
-) -> VertexType:
+def weight_update_vertex(target: Target, forward: Method, in_chans: int, out_chans: int, params: ConvParams,
+                         options: ConvOptions) -> VertexType:
     """What the weight update computes with; its groupings are forward's, swapped."""
     swapped = params.weight_update().swapped()
     options = options.for_weight_update()
@@ -114,15 +95,8 @@ def weight_update_vertex(
     return _derived_vertex(target, method, swapped, options, in_chans, out_chans, grouped)
 
 
-def _derived_vertex(
-    target: Target,
-    method: Method,
-    params: ConvParams,
-    options: ConvOptions,
-    in_chans: int,
-    out_chans: int,
-    grouped: bool,
-) -> VertexType:
+def _derived_vertex(target: Target, method: Method, params: ConvParams, options: ConvOptions, in_chans: int,
+                    out_chans: int, grouped: bool) -> VertexType:
     if method.type in ("HMAC", "VMAC"):
         return VertexType(method, params.input_type, options.partials_type, 1, in_chans, out_chans)
     constraints = options.plan_constraints.merged({"method.type": method.type})
@@ -141,60 +115,31 @@ def _derived_vertex(
 def backward_plan(target: Target, params: ConvParams, options: ConvOptions, plan: ConvPlan) -> ConvPlan:
     """The backward pass' plan from a joint forward plan."""
     p = plan.partition
-    partition = dataclasses.replace(
-        p,
-        field_split=(*p.field_split[:-1], p.in_chan_split.parallel),
-        in_chan_split=Split(p.in_chan_split.serial, p.field_split[-1]),
-        field_grain=(*p.field_grain[:-1], p.in_chan_grain),
-        in_chan_grain=p.field_grain[-1],
-    )
-    vertex = backward_vertex(
-        target, plan.method, partition.in_chan_grain, plan.partial_chans_per_group, params, options
-    )
+    partition = dataclasses.replace(p, field_split=(*p.field_split[:-1], p.in_chan_split.parallel),
+                                    in_chan_split=Split(p.in_chan_split.serial, p.field_split[-1]),
+                                    field_grain=(*p.field_grain[:-1], p.in_chan_grain), in_chan_grain=p.field_grain[-1])
+    vertex = backward_vertex(target, plan.method, partition.in_chan_grain, plan.partial_chans_per_group, params,
+                             options)
     return dataclasses.replace(
         _derived_plan(plan, partition, vertex, params, options.for_gradient(), plan.backward_costs),
-        in_chans_per_group=partition.in_chan_grain,
-        order="FC_BWD_AS_CONV",
-    )
+        in_chans_per_group=partition.in_chan_grain, order="FC_BWD_AS_CONV")
 
 
 def weight_update_plan(target: Target, params: ConvParams, options: ConvOptions, plan: ConvPlan) -> ConvPlan:
     """The weight update's plan from a joint forward plan."""
     p = plan.partition
-    vertex = weight_update_vertex(
-        target, plan.method, plan.partial_chans_per_group, plan.in_chans_per_group, params, options
-    )
-    partition = dataclasses.replace(
-        p,
-        in_chan_split=p.out_chan_split,
-        out_chan_split=p.in_chan_split,
-        in_chan_grain=vertex.in_chans,
-        out_chan_grain=vertex.partial_chans,
-    )
+    vertex = weight_update_vertex(target, plan.method, plan.partial_chans_per_group, plan.in_chans_per_group, params,
+                                  options)
+    partition = dataclasses.replace(p, in_chan_split=p.out_chan_split, out_chan_split=p.in_chan_split,
+                                    in_chan_grain=vertex.in_chans, out_chan_grain=vertex.partial_chans)
     derived = _derived_plan(plan, partition, vertex, params, options.for_weight_update(), plan.weight_update_costs)
     return dataclasses.replace(
-        derived,
-        conv_groups_per_group=1 if vertex.method.type == "OUTER_PRODUCT" else plan.conv_groups_per_group,
-        in_chans_per_group=vertex.in_chans,
-        partial_chans_per_group=vertex.partial_chans,
-        order="FC_WU",
-    )
+        derived, conv_groups_per_group=1 if vertex.method.type == "OUTER_PRODUCT" else plan.conv_groups_per_group,
+        in_chans_per_group=vertex.in_chans, partial_chans_per_group=vertex.partial_chans, order="FC_WU")
 
 
-def _derived_plan(
-    plan: ConvPlan,
-    partition: Partition,
-    vertex: VertexType,
-    params: ConvParams,
-    options: ConvOptions,
-    costs: dict[str, int] | None,
-) -> ConvPlan:
-    return dataclasses.replace(
-        plan,
-        method=vertex.method,
-        partitions=(partition,),
-        types=conv_types(vertex.partial_type, params.output_type, options),
-        costs=costs or {},
-        backward_costs=None,
-        weight_update_costs=None,
-    )
+def _derived_plan(plan: ConvPlan, partition: Partition, vertex: VertexType, params: ConvParams, options: ConvOptions,
+                  costs: dict[str, int] | None) -> ConvPlan:
+    return dataclasses.replace(plan, method=vertex.method, partitions=(partition,),
+                               types=conv_types(vertex.partial_type, params.output_type, options), costs=costs or {},
+                               backward_costs=None, weight_update_costs=None)

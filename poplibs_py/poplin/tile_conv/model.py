@@ -56,20 +56,13 @@ class PassSetup(NamedTuple):
 def machine_fields(target: Target, options: ConvOptions) -> dict[str, Any]:
     """What the cost model reads of a target."""
     load = target.conv_coeff_load_bytes
-    return {
-        "tiles": target.tiles,
-        "workers": target.workers,
-        "exchange_rate": scaled_exchange_rate(target),
-        "exchange_bytes": max(1, int(target.exchange_bytes_per_cycle)),
-        "tiles_per_bus": target.tiles_per_exchange_bus,
-        "data_path_bits": target.data_path_bits,
-        "memcpy_bytes": target.memcpy_bytes_per_cycle,
-        "coeff_load_bytes": load if options.use_128_bit_conv_unit_load else max(1, load // 2),
-        "repeat_count_max": target.repeat_count_max,
-        "memory_element": target.memory_element_bytes,
-        "tile_bytes": target.bytes_per_tile,
-        "bus_sharing": target.exchange_bus_sharing,
-    }
+    return {"tiles": target.tiles, "workers": target.workers, "exchange_rate": scaled_exchange_rate(target),
+            "exchange_bytes": max(1, int(target.exchange_bytes_per_cycle)),
+            "tiles_per_bus": target.tiles_per_exchange_bus, "data_path_bits": target.data_path_bits,
+            "memcpy_bytes": target.memcpy_bytes_per_cycle,
+            "coeff_load_bytes": load if options.use_128_bit_conv_unit_load else max(1, load // 2),
+            "repeat_count_max": target.repeat_count_max, "memory_element": target.memory_element_bytes,
+            "tile_bytes": target.bytes_per_tile, "bus_sharing": target.exchange_bus_sharing}
 
 
 def _grains(size: int, grain: int) -> int:
@@ -89,26 +82,17 @@ def pass_fields(target: Target, setup: PassSetup) -> dict[str, Any]:
     """Everything the compiled model needs to know of one pass."""
     p, vertex, options = setup.stages.padded, setup.vertex, setup.options
     fields: dict[str, Any] = {
-        "machine": machine_fields(target, options),
-        "dims": _dims(setup),
-        "kernel0": [max(1, a.kernel) for a in p.axes],
-        "grains": setup.grains,
-        "sizes": (vertex.conv_groups, vertex.in_chans, vertex.partial_chans),
-        "input": TYPE_SIZES[p.input_type],
-        "output": TYPE_SIZES[p.output_type],
-        "partial": TYPE_SIZES[setup.types[1].partial],
-        "tile_result": TYPE_SIZES[setup.types[1].result],
-        "result": TYPE_SIZES[setup.types[0].result],
-        "fast_reduce": options.enable_fast_reduce,
-        "multi_stage": options.enable_multi_stage_reduce,
-        "standard_order": not setup.derived,
+        "machine": machine_fields(target, options), "dims": _dims(setup), "kernel0": [max(1, a.kernel) for a in p.axes],
+        "grains": setup.grains, "sizes": (vertex.conv_groups, vertex.in_chans, vertex.partial_chans),
+        "input": TYPE_SIZES[p.input_type], "output": TYPE_SIZES[p.output_type],
+        "partial": TYPE_SIZES[setup.types[1].partial], "tile_result": TYPE_SIZES[setup.types[1].result],
+        "result": TYPE_SIZES[setup.types[0].result], "fast_reduce": options.enable_fast_reduce,
+        "multi_stage": options.enable_multi_stage_reduce, "standard_order": not setup.derived,
         "macs_over_rate": p.macs() // max_macs_per_cycle(target, vertex),
         "inputs_total": prod(p.field_shape) * p.batch * p.in_channels * p.groups,
         "weights_total": prod(p.kernel_shape) * p.in_channels * p.out_channels * p.groups,
-        "slices_rearranged": options.pass_ in FC_PASSES and not setup.joint,
-        "absent": False,
-        "corrected": options.fidelity == "corrected",
-    }
+        "slices_rearranged": options.pass_ in FC_PASSES and not setup.joint, "absent": False,
+        "corrected": options.fidelity == "corrected"}
     return fields | _vertex_fields(target, setup) | _transform_fields(target, setup)
 
 
@@ -121,33 +105,18 @@ def _dims(setup: PassSetup) -> list[dict[str, Any]]:
 
 
 @lru_cache(maxsize=1024)
-def _dims_of(
-    axes: tuple[Axis, ...],
-    grains: tuple[int, ...],
-    moved: frozenset[int],
-    on_tile: frozenset[int],
-    casts: bool,
-    corrected: bool,
-) -> list[dict[str, Any]]:
+def _dims_of(axes: tuple[Axis, ...], grains: tuple[int, ...], moved: frozenset[int], on_tile: frozenset[int],
+             casts: bool, corrected: bool) -> list[dict[str, Any]]:
     dims = []
     for d, axis in enumerate(axes):
         transformed = d in moved or d in on_tile
         dims.append(
-            {
-                "grain": grains[d],
-                "out": axis.out,
-                "whole_input": _extent(axis, axis.out, axis.kernel),
-                "kernel": axis.kernel,
-                "stride": axis.output.stride,
-                "dilation": axis.input.dilation,
-                "kernel_dilation": axis.weights.dilation,
-                "padding": axis.input.padding_lower + axis.input.padding_upper,
-                "compute_dilation": 1 if transformed else axis.input.dilation,
-                "compute_stride": 1 if transformed else axis.output.stride,
-                "moved": d in moved,
-                "expanded_on_tile": d in on_tile,
-                "cast_end": _cast_ends(axis, grains[d], corrected) if casts else None,
-            }
+            {"grain": grains[d], "out": axis.out, "whole_input": _extent(axis, axis.out, axis.kernel),
+             "kernel": axis.kernel, "stride": axis.output.stride, "dilation": axis.input.dilation,
+             "kernel_dilation": axis.weights.dilation, "padding": axis.input.padding_lower + axis.input.padding_upper,
+             "compute_dilation": 1 if transformed else axis.input.dilation,
+             "compute_stride": 1 if transformed else axis.output.stride, "moved": d in moved,
+             "expanded_on_tile": d in on_tile, "cast_end": _cast_ends(axis, grains[d], corrected) if casts else None}
         )
     return dims
 
@@ -186,18 +155,12 @@ def _vertex_fields(target: Target, setup: PassSetup) -> dict[str, Any]:
         for d, a in enumerate(p.axes)
     )
     unpadded = all(a.output.padding_lower == a.output.padding_upper == 0 for a in p.axes)
-    return {
-        "method": method.type,
-        "conv_units": method.conv_units,
-        "chains": method.chains,
-        "window": method.window_width,
-        "unit_weights": target.weights_per_unit(acts),
-        "loaded_weights": target.conv_pipeline_depth * method.input_load_elems,
-        "tile_pad_multiple": _tile_pad_multiple(target, setup),
-        "acts": TYPE_SIZES[acts],
-        "casts_inputs": p.input_type != vertex.input_type,
-        "plain_1x1": p.in_channels != 0 and p.batch == 1 and same_steps and unpadded,
-    }
+    return {"method": method.type, "conv_units": method.conv_units, "chains": method.chains,
+            "window": method.window_width, "unit_weights": target.weights_per_unit(acts),
+            "loaded_weights": target.conv_pipeline_depth * method.input_load_elems,
+            "tile_pad_multiple": _tile_pad_multiple(target, setup), "acts": TYPE_SIZES[acts],
+            "casts_inputs": p.input_type != vertex.input_type,
+            "plain_1x1": p.in_channels != 0 and p.batch == 1 and same_steps and unpadded}
 
 
 def _dims_moved(setup: PassSetup) -> frozenset[int]:
@@ -239,11 +202,8 @@ def _transform_fields(target: Target, setup: PassSetup) -> dict[str, Any]:
         "rearrange": flags[:3],
         "regroup": flags[3:],
         "regressed": regressed and setup.transforms[0].extra_field_dims == 0,
-        "transform_elements": (
-            prod(ins) * batch * in_chans * groups,
-            kernel * in_chans * out_chans * groups,
-            prod(outs) * batch * out_chans * groups,
-        ),
+        "transform_elements": (prod(ins) * batch * in_chans * groups, kernel * in_chans * out_chans * groups,
+                               prod(outs) * batch * out_chans * groups),
         "in_factor": _factor(unpadded.input_type, unpadded.in_channels * unpadded.out_channels),
         "regroup_factor": _factor(unpadded.input_type, unpadded.out_channels),
         "out_factor": _factor(unpadded.output_type, unpadded.out_channels),
@@ -293,9 +253,7 @@ def method_allows(setup: PassSetup) -> bool:
         )
         return plain and axes[-1].output.stride <= 2
     if method == "OUTER_PRODUCT":
-        return all(
-            a.output == (0, 0, 1, 0, 0) and a.input.dilation == 1 and not a.input.flip for a in axes
-        )
+        return all(a.output == (0, 0, 1, 0, 0) and a.input.dilation == 1 and not a.input.flip for a in axes)
     return True
 
 
@@ -320,10 +278,8 @@ def forward_bounds(target: Target, setup: PassSetup, reference: dict[str, int] |
         one_row = outer and d != last
         axes.append((_grains(a.out, setup.field_grain[d]), *domain(f"fieldSplit.{d}", tiles), int(one_row)))
     bounds: dict[str, Any] = {"axes": axes, "broadcast": -1}
-    for side, size, chans, grain in (
-        ("out", p.out_channels, view.out_channels, setup.grains[2]),
-        ("in", p.in_channels, view.in_channels, setup.grains[1]),
-    ):
+    for side, size, chans, grain in (("out", p.out_channels, view.out_channels, setup.grains[2]),
+                                     ("in", p.in_channels, view.in_channels, setup.grains[1])):
         whole = setup.joint and side == "out"
         parallel = domain(f"{side}ChanSplit.parallel", 1 if whole else tiles)
         most = 1 if setup.joint and side == "in" else min(tiles, _grains(chans, grain))
@@ -341,12 +297,8 @@ def forward_bounds(target: Target, setup: PassSetup, reference: dict[str, int] |
     return bounds
 
 
-def make_model(
-    target: Target,
-    setups: list[PassSetup | None],
-    bounds: dict[str, Any],
-    reference: list[dict[str, int]] | None = None,
-) -> Model:
+def make_model(target: Target, setups: list[PassSetup | None], bounds: dict[str, Any],
+               reference: list[dict[str, int]] | None = None) -> Model:
     """The compiled model of one candidate; a pass that is None costs nothing."""
     first = pass_fields(target, setups[0])  # type: ignore[arg-type]
     passes = [first] + [pass_fields(target, s) if s else {**first, "absent": True} for s in setups[1:]]

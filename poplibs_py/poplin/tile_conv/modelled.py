@@ -166,8 +166,7 @@ class TileConvolution:
         operands = x, w, RESULT, *(() if bias is None else (bias,)), *(VALUES,) * len(words)
         return Request(run, operands, receiver, self.told, words, lacking="", measure=lambda: {
             "tile_bytes": self.work.tile_bytes(), "tile_macs": self.work.tile_macs(),
-            "exchanged_bytes": program.program.exchanged_bytes,
-        })
+            "exchanged_bytes": program.program.exchanged_bytes})
 
 
 def tile_kernel() -> str:

@@ -11,18 +11,8 @@ from ...target import TYPE_SIZES
 from .constraints import UNCONSTRAINED, ConvConstraints
 from .params import ConvParams
 
-PASSES = (
-    "NONE",
-    "NONE_MATMUL",
-    "INFERENCE_FWD",
-    "TRAINING_FWD",
-    "TRAINING_BWD",
-    "TRAINING_WU",
-    "FC_INFERENCE_FWD",
-    "FC_TRAINING_FWD",
-    "FC_TRAINING_BWD",
-    "FC_TRAINING_WU",
-)
+PASSES = ("NONE", "NONE_MATMUL", "INFERENCE_FWD", "TRAINING_FWD", "TRAINING_BWD", "TRAINING_WU", "FC_INFERENCE_FWD",
+          "FC_TRAINING_FWD", "FC_TRAINING_BWD", "FC_TRAINING_WU")
 FC_PASSES = frozenset(p for p in PASSES if p.startswith("FC_"))
 
 
@@ -111,8 +101,7 @@ class ConvOptions(PlannerOptions):
         given: dict[str, Any] = {name: getattr(self, name) for name in names}
         if params.input_type == "quarter" and params.output_type != "half":
             raise InvalidOptionError(
-                f"output_type: got {params.output_type!r}; allowed: 'half' where the input is 'quarter'"
-            )
+                f"output_type: got {params.output_type!r}; allowed: 'half' where the input is 'quarter'")
         if params.output_type == "quarter":
             raise InvalidOptionError("output_type: got 'quarter'; allowed: 'half' or 'float'")
         least = TYPE_SIZES[params.output_type]

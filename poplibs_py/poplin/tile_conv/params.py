@@ -57,21 +57,11 @@ class ConvParams:
         self._check_volumes()
 
     @classmethod
-    def create(
-        cls,
-        *,
-        input_type: object = "float",
-        output_type: object = None,
-        batch: int = 1,
-        field: Sequence[int],
-        kernel: Sequence[int],
-        in_channels: int,
-        out_channels: int,
-        groups: int = 1,
-        input_transform: Sequence[FieldTransform] | None = None,
-        kernel_transform: Sequence[FieldTransform] | None = None,
-        output_transform: Sequence[OutputTransform] | None = None,
-    ) -> ConvParams:
+    def create(cls, *, input_type: object = "float", output_type: object = None, batch: int = 1, field: Sequence[int],
+               kernel: Sequence[int], in_channels: int, out_channels: int, groups: int = 1,
+               input_transform: Sequence[FieldTransform] | None = None,
+               kernel_transform: Sequence[FieldTransform] | None = None,
+               output_transform: Sequence[OutputTransform] | None = None) -> ConvParams:
         """Check sizes and transforms and build the params.
 
         Parameters
@@ -116,11 +106,7 @@ class ConvParams:
         for name, volume in (
             ("in_channels", channels * prod(a.field for a in self.axes) * self.in_channels),
             ("out_channels", channels * prod(a.out for a in self.axes) * self.out_channels),
-            (
-                "kernel",
-                self.groups * prod(a.kernel for a in self.axes) * self.in_channels * self.out_channels,
-            ),
-        ):
+            ("kernel", self.groups * prod(a.kernel for a in self.axes) * self.in_channels * self.out_channels)):
             if volume >= VOLUME_LIMIT:
                 raise bad_argument(name, volume, f"a tensor of fewer than {VOLUME_LIMIT} elements")
         bound = self.groups * self.batch * self.in_channels * self.out_channels
@@ -188,9 +174,8 @@ class ConvParams:
 
     def swapped(self) -> ConvParams:
         """Input and weights swapped: batch becomes output channels. PopLibs' ``swapOperands``."""
-        return self.derived(
-            batch=self.out_channels, out_channels=self.batch, axes=tuple(a.swapped() for a in self.axes)
-        ).canonical()
+        return self.derived(batch=self.out_channels, out_channels=self.batch,
+                            axes=tuple(a.swapped() for a in self.axes)).canonical()
 
     def gradient(self) -> ConvParams:
         """Params of the backward pass (gradient of the input), canonical.
@@ -221,55 +206,31 @@ def _canonical(params: ConvParams) -> ConvParams:
 
 def _zero_axis(axis: Axis) -> Axis:
     one = FieldTransform(padding_lower=1)
-    return Axis(
-        axis.field,
-        axis.kernel,
-        one._replace(truncation_upper=axis.field),
-        one._replace(truncation_upper=axis.kernel),
-        OutputTransform(truncation_upper=1, padding_upper=axis.out),
-    )
+    return Axis(axis.field, axis.kernel, one._replace(truncation_upper=axis.field),
+                one._replace(truncation_upper=axis.kernel), OutputTransform(truncation_upper=1, padding_upper=axis.out))
 
 
 def _gradient_axis(a: Axis) -> Axis:
     reach = a.transformed_kernel - 1
-    given = FieldTransform(
-        a.output.padding_lower,
-        a.output.padding_upper,
-        a.output.stride,
-        a.output.truncation_lower + reach,
-        a.output.truncation_upper + reach,
-        a.input.flip,
-    )
+    given = FieldTransform(a.output.padding_lower, a.output.padding_upper, a.output.stride,
+                           a.output.truncation_lower + reach, a.output.truncation_upper + reach, a.input.flip)
     w = a.weights
-    weights = FieldTransform(
-        w.truncation_upper,
-        w.truncation_lower,
-        w.dilation,
-        w.padding_upper,
-        w.padding_lower,
-        w.flip != a.input.flip,
-    )
+    weights = FieldTransform(w.truncation_upper, w.truncation_lower, w.dilation, w.padding_upper, w.padding_lower,
+                             w.flip != a.input.flip)
     i = a.input
-    output = OutputTransform(
-        i.padding_lower, i.padding_upper, i.dilation, i.truncation_lower, i.truncation_upper
-    )
+    output = OutputTransform(i.padding_lower, i.padding_upper, i.dilation, i.truncation_lower, i.truncation_upper)
     return Axis(a.out, a.kernel, given, weights, output)
 
 
 def _weight_update_axis(a: Axis) -> Axis:
     o, w = a.output, a.weights
-    weights = FieldTransform(
-        o.padding_lower, o.padding_upper, o.stride, o.truncation_lower, o.truncation_upper, w.flip
-    )
-    output = OutputTransform(
-        w.padding_lower, w.padding_upper, w.dilation, w.truncation_lower, w.truncation_upper
-    )
+    weights = FieldTransform(o.padding_lower, o.padding_upper, o.stride, o.truncation_lower, o.truncation_upper, w.flip)
+    output = OutputTransform(w.padding_lower, w.padding_upper, w.dilation, w.truncation_lower, w.truncation_upper)
     return Axis(a.field, a.out, a.input._replace(flip=a.input.flip != w.flip), weights, output)
 
 
-def matmul_params(
-    groups: int, rows: int, inner: int, columns: int, input_type: object, output_type: object = None
-) -> ConvParams:
+def matmul_params(groups: int, rows: int, inner: int, columns: int, input_type: object,
+                  output_type: object = None) -> ConvParams:
     """``[G, M, K] @ [G, K, N]`` as a 1-D convolution with a field and a kernel of one element.
 
     Batch is M (`rows`), input channels are K (`inner`), output channels N (`columns`); A holds the activations, B the
@@ -283,16 +244,8 @@ def matmul_params(
     """
     for name, size in (("groups", groups), ("rows", rows), ("inner", inner), ("columns", columns)):
         _size(name, size)
-    return ConvParams.create(
-        input_type=input_type,
-        output_type=output_type,
-        batch=rows,
-        field=[1],
-        kernel=[1],
-        in_channels=inner,
-        out_channels=columns,
-        groups=groups,
-    )
+    return ConvParams.create(input_type=input_type, output_type=output_type, batch=rows, field=[1], kernel=[1],
+                             in_channels=inner, out_channels=columns, groups=groups)
 
 
 def _own_result(data_type: str) -> str:

@@ -31,11 +31,9 @@ DIRECTIONS = ("ASCENDING", "DESCENDING")
 
 #: Phases of one pass in the order they run: label, cycles, bytes. Names are keys of `Costs`.
 PHASES = (
-    (
-        "broadcast input before the loop",
-        ("broadcastInputBeforeLoopCopyCycles", "broadcastInputBeforeLoopExchangeCycles"),
-        "broadcastInputBeforeLoopTempBytes",
-    ),
+    ("broadcast input before the loop",
+     ("broadcastInputBeforeLoopCopyCycles", "broadcastInputBeforeLoopExchangeCycles"),
+     "broadcastInputBeforeLoopTempBytes"),
     ("rearrange weights before slicing", ("rearrangeBeforeSliceCycles",), "rearrangeBeforeSliceTempBytes"),
     ("dynamic slice", ("dynamicSliceCycles",), None),
     ("transform", ("totalTransformCopyCycles", "totalTransformExchangeCycles"), "totalTransformTempBytes"),
@@ -99,12 +97,8 @@ class Partition:
             "kernel": list(self.kernel_split),
             "ic": {"s": self.in_chan_split.serial, "p": self.in_chan_split.parallel},
             "g": self.conv_group_split,
-            "grain": {
-                "field": list(self.field_grain),
-                "g": self.conv_group_grain,
-                "ic": self.in_chan_grain,
-                "oc": self.out_chan_grain,
-            },
+            "grain": {"field": list(self.field_grain), "g": self.conv_group_grain, "ic": self.in_chan_grain,
+                      "oc": self.out_chan_grain},
         }
 
     @classmethod
@@ -112,18 +106,9 @@ class Partition:
         """Read what `to_dict` wrote."""
         try:
             f, grain = fields, fields["grain"]
-            return cls(
-                tuple(f["field"]),
-                f["batch"],
-                Split(f["oc"]["s"], f["oc"]["p"]),
-                tuple(f["kernel"]),
-                Split(f["ic"]["s"], f["ic"]["p"]),
-                f["g"],
-                tuple(grain["field"]),
-                grain["g"],
-                grain["ic"],
-                grain["oc"],
-            )
+            return cls(tuple(f["field"]), f["batch"], Split(f["oc"]["s"], f["oc"]["p"]), tuple(f["kernel"]),
+                       Split(f["ic"]["s"], f["ic"]["p"]), f["g"], tuple(grain["field"]), grain["g"], grain["ic"],
+                       grain["oc"])
         except Exception:  # a mapping of somebody else's raises what it likes
             raise bad_type("fields", fields, "what to_dict returned") from None
 
@@ -207,13 +192,11 @@ class ConvPlan:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        for name, fits, allowed in (
-            ("direction", self.direction in DIRECTIONS, ", ".join(DIRECTIONS)),
-            ("order", self.order in ORDERS, ", ".join(ORDERS)),
-            ("partitions", len(self.partitions) > 0, "one at least"),
-            ("peak_macs_per_cycle", self.peak_macs_per_cycle > 0, "one at least"),
-            ("total_macs", 0 <= self.total_macs <= _MOST, f"from 0 to {_MOST}"),
-        ):
+        for name, fits, allowed in (("direction", self.direction in DIRECTIONS, ", ".join(DIRECTIONS)),
+                                    ("order", self.order in ORDERS, ", ".join(ORDERS)),
+                                    ("partitions", len(self.partitions) > 0, "one at least"),
+                                    ("peak_macs_per_cycle", self.peak_macs_per_cycle > 0, "one at least"),
+                                    ("total_macs", 0 <= self.total_macs <= _MOST, f"from 0 to {_MOST}")):
             if not fits:
                 raise changed_plan(name, getattr(self, name), allowed)
 
@@ -305,21 +288,15 @@ class ConvPlan:
         tree: dict[str, Any] = {}
         for level, t in enumerate(self.transforms):
             tree[str(level)] = {
-                "transform": {
-                    "swapOperands": t.swap_operands,
-                    "expandDims": list(t.expand_dims),
-                    "outChanFlattenDims": list(t.out_chan_flatten_dims),
-                    "combineConvGroupsFactor": [t.combine_conv_groups_factor],
-                }
+                "transform": {"swapOperands": t.swap_operands, "expandDims": list(t.expand_dims),
+                              "outChanFlattenDims": list(t.out_chan_flatten_dims),
+                              "combineConvGroupsFactor": [t.combine_conv_groups_factor]}
             }
-        tree["0"]["partition"] = {
-            "fieldSplit": {str(i): n for i, n in enumerate(p.field_split)},
-            "batchSplit": p.batch_split,
-            "outChanSplit": dataclasses.asdict(p.out_chan_split),
-            "kernelSplit": {str(i): n for i, n in enumerate(p.kernel_split)},
-            "inChanSplit": dataclasses.asdict(p.in_chan_split),
-            "convGroupSplit": p.conv_group_split,
-        }
+        tree["0"]["partition"] = {"fieldSplit": {str(i): n for i, n in enumerate(p.field_split)},
+                                  "batchSplit": p.batch_split, "outChanSplit": dataclasses.asdict(p.out_chan_split),
+                                  "kernelSplit": {str(i): n for i, n in enumerate(p.kernel_split)},
+                                  "inChanSplit": dataclasses.asdict(p.in_chan_split),
+                                  "convGroupSplit": p.conv_group_split}
         method: dict[str, Any] = self.method.to_dict()
         for key, value in method.items():
             method[key] = value == "true" if value in ("true", "false") else value
@@ -335,19 +312,11 @@ class ConvPlan:
     def golden(self) -> dict[str, Any]:
         """This plan with the field names of the golden outputs."""
         m, p = self.method, self.partition
-        fields: dict[str, Any] = {
-            "method": m.to_dict(),
-            "G": self.conv_groups_per_group,
-            "Ci": self.in_chans_per_group,
-            "Co": self.partial_chans_per_group,
-            "joint": int(self.joint),
-            "bcast": int(self.broadcast_input_before_loop),
-            "order": ORDERS.index(self.order),
-            "startTile": self.start_tile,
-            "dir": self.direction,
-            "par": p.total_parallel,
-            "ser": p.total_serial,
-        }
+        fields: dict[str, Any] = {"method": m.to_dict(), "G": self.conv_groups_per_group, "Ci": self.in_chans_per_group,
+                                  "Co": self.partial_chans_per_group, "joint": int(self.joint),
+                                  "bcast": int(self.broadcast_input_before_loop), "order": ORDERS.index(self.order),
+                                  "startTile": self.start_tile, "dir": self.direction, "par": p.total_parallel,
+                                  "ser": p.total_serial}
         if m.type == "AMP":
             fields |= {"convUnits": m.conv_units, "loadElems": m.input_load_elems}
         elif m.type == "SLIC":
@@ -413,29 +382,12 @@ class ConvPlan:
     def _from_dict(cls, f: dict[str, Any]) -> ConvPlan:
         system, tile = (ConvTransform.from_dict(t) for t in f["transforms"])
         types = [ConvTypes(*t.split("/")) for t in f["types"]]
-        return cls(
-            Method.from_dict(f["method"]),
-            f["G"],
-            f["Ci"],
-            f["Co"],
-            (system, tile),
-            tuple(Partition.from_dict(p) for p in f["partitions"]),
-            (types[0], types[1]),
-            f["cost"],
-            f["limit"],
-            f["total_macs"],
-            f["peak_macs_per_cycle"],
-            f["target_tiles"],
-            f["startTile"],
-            f["dir"],
-            ORDERS[f["order"]],
-            bool(f["joint"]),
-            bool(f["bcast"]),
-            f.get("bwd"),
-            f.get("wu"),
-            tuple(cls._from_dict(a) for a in f["additional"]),
-            None if f["problem"] is None else ConvProblem.from_dict(f["problem"]),
-        )
+        return cls(Method.from_dict(f["method"]), f["G"], f["Ci"], f["Co"], (system, tile),
+                   tuple(Partition.from_dict(p) for p in f["partitions"]), (types[0], types[1]), f["cost"], f["limit"],
+                   f["total_macs"], f["peak_macs_per_cycle"], f["target_tiles"], f["startTile"], f["dir"],
+                   ORDERS[f["order"]], bool(f["joint"]), bool(f["bcast"]), f.get("bwd"), f.get("wu"),
+                   tuple(cls._from_dict(a) for a in f["additional"]),
+                   None if f["problem"] is None else ConvProblem.from_dict(f["problem"]))
 
     def __str__(self) -> str:
         return str(self.summary)

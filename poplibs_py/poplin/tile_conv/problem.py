@@ -53,11 +53,8 @@ class ConvProblem:
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         axes = [[*axis[:2], *map(list, axis[2:])] for axis in self.params.axes]
-        return {
-            "target": json.loads(self.target.to_json()),
-            "params": {**dataclasses.asdict(self.params), "axes": axes},
-            "options": self.options.to_dict(),
-        }
+        return {"target": json.loads(self.target.to_json()),
+                "params": {**dataclasses.asdict(self.params), "axes": axes}, "options": self.options.to_dict()}
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> ConvProblem:
@@ -67,11 +64,8 @@ class ConvProblem:
                 Axis(f, k, FieldTransform(*i), FieldTransform(*w), OutputTransform(*o))
                 for f, k, i, w, o in fields["params"]["axes"]
             )
-            return cls(
-                Target.from_json(json.dumps(fields["target"])),
-                ConvParams(**{**fields["params"], "axes": axes}),
-                ConvOptions.parse(fields["options"]),
-            )
+            return cls(Target.from_json(json.dumps(fields["target"])), ConvParams(**{**fields["params"], "axes": axes}),
+                       ConvOptions.parse(fields["options"]))
         except PoplibsError:
             raise
         except Exception:  # a mapping of somebody else's raises what it likes

@@ -35,11 +35,8 @@ class Reference:
     def splits(self) -> dict[str, int]:
         """What must be equal."""
         p = self.plan.partition
-        return {
-            "in": p.in_chan_split.serial,
-            "out": p.out_chan_split.serial,
-            "broadcast": int(self.plan.broadcast_input_before_loop),
-        }
+        return {"in": p.in_chan_split.serial, "out": p.out_chan_split.serial,
+                "broadcast": int(self.plan.broadcast_input_before_loop)}
 
 
 def setup_of(params: ConvParams, options: ConvOptions, joint: bool, c: Candidate) -> PassSetup:
@@ -63,14 +60,8 @@ def model_of(target: Target, params: ConvParams, setup: PassSetup, reference: Re
     return make_model(target, setups, bounds, reference.costs if reference else None)
 
 
-def search_candidate(
-    target: Target,
-    params: ConvParams,
-    options: ConvOptions,
-    joint: bool,
-    c: Candidate,
-    objective: Objective,
-) -> ConvPlan | None:
+def search_candidate(target: Target, params: ConvParams, options: ConvOptions, joint: bool, c: Candidate,
+                     objective: Objective) -> ConvPlan | None:
     """The best plan of one candidate."""
     setup = setup_of(params, options, joint, c)
     if not method_allows(setup):
@@ -80,51 +71,23 @@ def search_candidate(
     return None if found is None else _make_plan(target, params, options, setup, model, found[1])
 
 
-def _make_plan(
-    target: Target,
-    params: ConvParams,
-    options: ConvOptions,
-    setup: PassSetup,
-    model: Model,
-    splits: tuple[Any, ...],
-) -> ConvPlan:
+def _make_plan(target: Target, params: ConvParams, options: ConvOptions, setup: PassSetup, model: Model,
+               splits: tuple[Any, ...]) -> ConvPlan:
     v = setup.vertex
     costs = model.costs(splits)
     assert costs is not None
     batch, group, *fields, out, inner, broadcast = splits
     ndim = len(fields) // 2
-    partition = Partition(
-        tuple(parallel for parallel, _ in fields[ndim:]),
-        batch[0],
-        Split(parallel=out[0], serial=out[1]),
-        tuple(parallel for parallel, _ in fields[:ndim]),
-        Split(parallel=inner[0], serial=inner[1]),
-        group[0],
-        setup.field_grain,
-        *setup.grains,
-    )
+    partition = Partition(tuple(parallel for parallel, _ in fields[ndim:]), batch[0],
+                          Split(parallel=out[0], serial=out[1]), tuple(parallel for parallel, _ in fields[:ndim]),
+                          Split(parallel=inner[0], serial=inner[1]), group[0], setup.field_grain, *setup.grains)
     itemised = [{name: n for name, n in c.items() if n} for c in costs]
     start, direction = start_tile(target, params, options)
-    return ConvPlan(
-        v.method,
-        v.conv_groups,
-        v.in_chans,
-        v.partial_chans,
-        setup.transforms,
-        (partition,),
-        setup.types,
-        itemised[0],
-        0,
-        params.macs(),
-        max_macs_per_cycle(target, v),
-        target.tiles,
-        start,
-        direction,
-        joint=setup.joint,
-        broadcast_input_before_loop=bool(broadcast),
-        backward_costs=itemised[1] if setup.joint else None,
-        weight_update_costs=itemised[2] if setup.joint else None,
-    )
+    return ConvPlan(v.method, v.conv_groups, v.in_chans, v.partial_chans, setup.transforms, (partition,), setup.types,
+                    itemised[0], 0, params.macs(), max_macs_per_cycle(target, v), target.tiles, start, direction,
+                    joint=setup.joint, broadcast_input_before_loop=bool(broadcast),
+                    backward_costs=itemised[1] if setup.joint else None,
+                    weight_update_costs=itemised[2] if setup.joint else None)
 
 
 class Grains(NamedTuple):
@@ -241,15 +204,8 @@ def _least_of_family(target: Target, params: ConvParams, options: ConvOptions, s
             for (cycles, temp), other in zip(least, family.grains, strict=True)]
 
 
-def best_plan(
-    target: Target,
-    params: ConvParams,
-    options: ConvOptions,
-    objective: Objective,
-    *,
-    joint: bool = False,
-    reference: Reference | None = None,
-) -> ConvPlan | None:
+def best_plan(target: Target, params: ConvParams, options: ConvOptions, objective: Objective, *, joint: bool = False,
+              reference: Reference | None = None) -> ConvPlan | None:
     """The best plan over all candidates, the first among equals; None if there is none."""
     if joint and params.input_type != params.output_type:
         return None

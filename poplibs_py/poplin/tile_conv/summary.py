@@ -147,8 +147,7 @@ def _axes(plan: ConvPlan, params: ConvParams) -> tuple[list[AxisShare], int, int
     cuts += [
         ("input channels", whole.in_channels, p.in_chan_split.parallel, p.in_chan_split.serial, p.in_chan_grain),
         ("output channels", whole.out_channels, p.out_chan_split.parallel, p.out_chan_split.serial, p.out_chan_grain),
-        ("groups", whole.groups, p.conv_group_split, 1, p.conv_group_grain),
-    ]
+        ("groups", whole.groups, p.conv_group_split, 1, p.conv_group_grain)]
     if is_product(params):
         field = f"field {len(whole.axes) - 1}"
         rows, columns = _rows_and_columns(t)

@@ -51,28 +51,16 @@ class ConvTransform:
 
     def to_dict(self) -> dict[str, Any]:
         """Short names, as the golden plans spell them."""
-        return {
-            "extra": self.extra_field_dims,
-            "dilatePost": list(self.dilate_post_conv),
-            "swap": int(self.swap_operands),
-            "expand": list(self.expand_dims),
-            "ocFlat": list(self.out_chan_flatten_dims),
-            "flat": list(self.flatten_dims),
-            "combine": self.combine_conv_groups_factor,
-        }
+        return {"extra": self.extra_field_dims, "dilatePost": list(self.dilate_post_conv),
+                "swap": int(self.swap_operands), "expand": list(self.expand_dims),
+                "ocFlat": list(self.out_chan_flatten_dims), "flat": list(self.flatten_dims),
+                "combine": self.combine_conv_groups_factor}
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> ConvTransform:
         """Read what `to_dict` wrote."""
-        return cls(
-            fields["extra"],
-            tuple(fields["dilatePost"]),
-            bool(fields["swap"]),
-            tuple(fields["expand"]),
-            tuple(fields["ocFlat"]),
-            tuple(fields["flat"]),
-            fields["combine"],
-        )
+        return cls(fields["extra"], tuple(fields["dilatePost"]), bool(fields["swap"]), tuple(fields["expand"]),
+                   tuple(fields["ocFlat"]), tuple(fields["flat"]), fields["combine"])
 
     def __str__(self) -> str:
         parts = []
@@ -175,20 +163,15 @@ def combine_groups(params: ConvParams, factor: int) -> ConvParams:
     """Merge `factor` groups into one."""
     if factor == 1:
         return params
-    return params.derived(
-        groups=-(-params.groups // factor),
-        in_channels=params.in_channels * factor,
-        out_channels=params.out_channels * factor,
-    )
+    return params.derived(groups=-(-params.groups // factor), in_channels=params.in_channels * factor,
+                          out_channels=params.out_channels * factor)
 
 
 def pad_channels(params: ConvParams, group: int, in_chan: int, out_chan: int) -> ConvParams:
     """Round groups and channels up to grains."""
-    return params.derived(
-        groups=-(-params.groups // group) * group,
-        in_channels=-(-params.in_channels // in_chan) * in_chan,
-        out_channels=-(-params.out_channels // out_chan) * out_chan,
-    )
+    return params.derived(groups=-(-params.groups // group) * group,
+                          in_channels=-(-params.in_channels // in_chan) * in_chan,
+                          out_channels=-(-params.out_channels // out_chan) * out_chan)
 
 
 

@@ -44,14 +44,9 @@ class Method(NamedTuple):
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Method:
         """Read what `to_dict` wrote."""
-        return cls(
-            fields["type"],
-            int(fields.get("convUnits", 0)),
-            int(fields.get("convInputLoadElems", 0)),
-            int(fields.get("convUnitChainsRequired", 0)),
-            int(fields.get("windowWidth", 0)),
-            fields.get("useLimitedVersion") in (True, "true"),
-        )
+        return cls(fields["type"], int(fields.get("convUnits", 0)), int(fields.get("convInputLoadElems", 0)),
+                   int(fields.get("convUnitChainsRequired", 0)), int(fields.get("windowWidth", 0)),
+                   fields.get("useLimitedVersion") in (True, "true"))
 
     def __str__(self) -> str:
         if self.type == "AMP":
@@ -83,14 +78,8 @@ def max_macs_per_cycle(target: Target, vertex: VertexType) -> int:
     return width
 
 
-def vertex_candidates(
-    target: Target,
-    params: ConvParams,
-    options: ConvOptions,
-    *,
-    joint: bool = False,
-    tile_expand: bool = False,
-) -> list[tuple[float, VertexType]]:
+def vertex_candidates(target: Target, params: ConvParams, options: ConvOptions, *, joint: bool = False,
+                      tile_expand: bool = False) -> list[tuple[float, VertexType]]:
     """Vertices that fit `params` (already transformed), most promising first, each behind its useful rate.
 
     The rate is that of multiply-accumulates per cycle which are not of padding. Corresponds to PopLibs'
@@ -156,9 +145,7 @@ def _amp(target: Target, params: ConvParams, options: ConvOptions, joint: bool) 
     return found + _amp_of_type(target, params.input_type, partials, options, joint)
 
 
-def _amp_of_type(
-    target: Target, input_type: str, partials: str, options: ConvOptions, joint: bool
-) -> list[VertexType]:
+def _amp_of_type(target: Target, input_type: str, partials: str, options: ConvOptions, joint: bool) -> list[VertexType]:
     if input_type == "float":
         partials = "float"
     vertex_in = _unit_input_type(target, input_type, partials)
@@ -187,24 +174,13 @@ def _amp_of_type(
                     continue
                 for chans in groupings:
                     wanted = _allows(_constrained(options, "partialChansPerGroup"), chans)
-                    if wanted and _amp_fits(
-                        inputs, chans, units, load, wpc, available, vertex_in, options, joint
-                    ):
+                    if wanted and _amp_fits(inputs, chans, units, load, wpc, available, vertex_in, options, joint):
                         found.append(VertexType(method, vertex_in, partials, 1, inputs, chans))
     return found
 
 
-def _amp_fits(
-    inputs: int,
-    chans: int,
-    units: int,
-    load: int,
-    wpc: int,
-    available: int,
-    vertex_in: str,
-    options: ConvOptions,
-    joint: bool,
-) -> bool:
+def _amp_fits(inputs: int, chans: int, units: int, load: int, wpc: int, available: int, vertex_in: str,
+              options: ConvOptions, joint: bool) -> bool:
     """PopLibs' rules for one AMP grouping, in its order."""
     if (chans > units and units < available) or chans not in (units, wpc):
         return False

@@ -183,11 +183,9 @@ class TileWork:
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Of the operands and the result, groups along an axis of their own."""
         p = self.params
-        return {
-            "x": (p.batch, p.groups, p.in_channels, *p.field_shape),
-            "w": (p.groups, p.out_channels, p.in_channels, *p.kernel_shape),
-            "out": (p.batch, p.groups, p.out_channels, *self.output_shape),
-        }
+        return {"x": (p.batch, p.groups, p.in_channels, *p.field_shape),
+                "w": (p.groups, p.out_channels, p.in_channels, *p.kernel_shape),
+                "out": (p.batch, p.groups, p.out_channels, *self.output_shape)}
 
     @property
     def output_shape(self) -> tuple[int, ...]:

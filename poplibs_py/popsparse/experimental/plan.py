@@ -92,13 +92,11 @@ class BsMatmulPlan(Explained):
         (held, done), (balance, empty) = self.tile_loads(), self.balance
         return Explanation(f"{'bs_matmul_sampled' if self.params.samples else 'bs_matmul'} {self.params}", {
             "partition": self.options.partition_method,
-            "types": f"{self.params.data_type}, partial sums {self.partials_type}",
-            "passes": str(self.passes),
+            "types": f"{self.params.data_type}, partial sums {self.partials_type}", "passes": str(self.passes),
             "tiles": f"{self.target.tiles - empty:,} of {self.target.tiles:,}",
             "balance": f"{balance:.3f}, the fullest tile has {int(done.max(initial=0)):,} multiply-accumulates",
             "memory": f"{int(held.max(initial=0)):,} of {self.target.bytes_per_tile:,} bytes on the fullest tile",
-            "exchange": f"{self.exchanged_bytes:,} bytes",
-        })
+            "exchange": f"{self.exchanged_bytes:,} bytes"})
 
 
 def plan_product(params: BsMatmulParams, options: BsMatmulOptions, target: Target) -> BsMatmulPlan:

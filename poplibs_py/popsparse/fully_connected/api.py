@@ -31,14 +31,9 @@ class NoLayerPlanError(PlanError):
     """No plan of a layer meets its constraints."""
 
 
-def plan_fully_connected(
-    params: FullyConnectedParams,
-    *,
-    target: Target | str = "gc200",
-    options: Mapping[str, Any] | FullyConnectedOptions | None = None,
-    time_limit: float | None = None,
-    **more: Any,
-) -> FullyConnectedPlan:
+def plan_fully_connected(params: FullyConnectedParams, *, target: Target | str = "gc200",
+                         options: Mapping[str, Any] | FullyConnectedOptions | None = None,
+                         time_limit: float | None = None, **more: Any) -> FullyConnectedPlan:
     """Plan a layer with sparse weights whose pattern may change, for a modelled machine.
 
     Corresponds to PopLibs' ``popsparse::fullyconnected::getPlan``, which ``dynamic::fullyConnectedFwd`` and

@@ -70,15 +70,10 @@ def make_model(params: FullyConnectedParams, options: FullyConnectedOptions, tar
     kind, partials = params.data_type, options.partials_type
     vertex = {name: i for i, name in enumerate(_VERTICES)}
     fields: dict[str, Any] = {
-        "machine": {
-            "tiles": target.tiles,
-            "workers": target.workers,
-            "exchange_rate": scaled_exchange_rate(target),
-            "exchange_atom": max(1, int(target.exchange_bytes_per_cycle)),
-            "data_path_bits": target.data_path_bits,
-            "units": target.units(kind, partials),
-            "bus_sharing": target.exchange_bus_sharing and target.tiles_per_exchange_bus == 2,
-        },
+        "machine": {"tiles": target.tiles, "workers": target.workers, "exchange_rate": scaled_exchange_rate(target),
+                    "exchange_atom": max(1, int(target.exchange_bytes_per_cycle)),
+                    "data_path_bits": target.data_path_bits, "units": target.units(kind, partials),
+                    "bus_sharing": target.exchange_bus_sharing and target.tiles_per_exchange_bus == 2},
         "groups": params.groups,
         "x": params.outputs // candidate.side,
         "y": params.inputs // candidate.side,

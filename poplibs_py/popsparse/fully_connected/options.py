@@ -24,11 +24,8 @@ class FullyConnectedConstraints(PlanConstraints):
     4
     """
 
-    schema: ClassVar[Mapping[str, Any]] = {
-        "partition": {"x": unsigned, "y": unsigned, "z": unsigned},
-        "exchange": {"gradWExchangeBuckets": boolean},
-        "useDense": boolean,
-    }
+    schema: ClassVar[Mapping[str, Any]] = {"partition": {"x": unsigned, "y": unsigned, "z": unsigned},
+                                           "exchange": {"gradWExchangeBuckets": boolean}, "useDense": boolean}
 
 
 UNCONSTRAINED = FullyConnectedConstraints()

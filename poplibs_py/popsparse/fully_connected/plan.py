@@ -144,13 +144,11 @@ class FullyConnectedPlan:
             planned.append(f"gradient of activations {c.grad_a}")
         if "GradW" in self.phases:
             planned.append(f"of weights {c.grad_w}, {'buckets' if c.exchanges_buckets else 'operands'} exchanged")
-        return {
-            "vertices": ", ".join(planned),
-            "groupings": f"blocks of {c.side} x {c.side}, {c.z_grouping} of the batch",
-            "types": f"{self.params.data_type}, partial sums {self.partials_type}",
-            "buckets": f"{self.bucket_values:,} values and {self.bucket_meta:,} words of meta-information each",
-            "tiles": f"{self.tiles_used:,} of {self.target.tiles:,}",
-        }
+        return {"vertices": ", ".join(planned),
+                "groupings": f"blocks of {c.side} x {c.side}, {c.z_grouping} of the batch",
+                "types": f"{self.params.data_type}, partial sums {self.partials_type}",
+                "buckets": f"{self.bucket_values:,} values and {self.bucket_meta:,} words of meta-information each",
+                "tiles": f"{self.tiles_used:,} of {self.target.tiles:,}"}
 
 
 def _most(size: int, grain: int, parts: int) -> int:

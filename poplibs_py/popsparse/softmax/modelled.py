@@ -66,10 +66,8 @@ class SoftmaxTiles(Explained):
         load, p = Load.of(self.tile_blocks()), self.pattern
         name = "bs_softmax" if self.matrices == 2 else "bs_softmax_grad"
         problem = f"{name} of {p.n_blocks} blocks of {p.block_shape[0]} x {p.block_shape[1]}, {self.data_type}"
-        return Explanation(problem, {
-            "tiles": f"{load.used:,} of {self.target.tiles:,}, whole rows of blocks each",
-            "balance": f"{load.balance:.3f}, the fullest tile has {load.most:,} blocks",
-        })
+        return Explanation(problem, {"tiles": f"{load.used:,} of {self.target.tiles:,}, whole rows of blocks each",
+                                     "balance": f"{load.balance:.3f}, the fullest tile has {load.most:,} blocks"})
 
 
 def wholly_masked(pattern: BlockPattern, masks: tuple[str, ...]) -> bool:

@@ -51,8 +51,7 @@ class SoftmaxPlan(KernelPlan):
         return self._explained(problem, "", {
             "masks": ", ".join(dict.fromkeys(p.masks)),
             "rows": f"up to {p.row_blocks} blocks kept in float32" if p.row_blocks else "kept in the result",
-            "sums": f"{self.lanes} side by side",
-        }, self.scratch_bytes, 0)
+            "sums": f"{self.lanes} side by side"}, self.scratch_bytes, 0)
 
 
 @lru_cache(maxsize=1024)

@@ -22,15 +22,9 @@ NO_PLAN = "Could not find valid partition (try increasing memory proprtion)"
 """What PopLibs says where no plan fits."""
 
 
-def plan_static_matmul(
-    w: BlockSparseMatrix | BlockPattern,
-    n: int,
-    *,
-    dtype: object = None,
-    target: Target | str = "gc200",
-    options: Mapping[str, Any] | StaticOptions | None = None,
-    **more: Any,
-) -> StaticPlan:
+def plan_static_matmul(w: BlockSparseMatrix | BlockPattern, n: int, *, dtype: object = None,
+                       target: Target | str = "gc200", options: Mapping[str, Any] | StaticOptions | None = None,
+                       **more: Any) -> StaticPlan:
     """Plan ``Y = W X`` for a modelled machine, the pattern of W being known.
 
     Corresponds to PopLibs' ``popsparse::static_::getPartition``: the same plan, cycles and bytes, field by field.

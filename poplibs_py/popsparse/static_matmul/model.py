@@ -64,22 +64,12 @@ class StaticModel:
         n_most = min(_MOST_N_SPLIT, -(-params.n // width))
         k_most = min(_MOST_K_SPLIT, -(-k_plan // k_grain), MOST_BANDS)
         self.search = StaticSearch(np.ascontiguousarray(columns[self.column_order]), {
-            "tiles": target.tiles,
-            "tile_grain": 1 if target.tiles < bus else bus,
-            "workers": target.workers,
-            "exchange_bytes": max(1, int(target.exchange_bytes_per_cycle)),
-            "data_path_bits": target.data_path_bits,
-            "m": pattern.shape[0],
-            "n_padded": -(-params.n // width) * width,
-            "n_grain": width,
-            "m_plan": m_plan,
-            "k_plan": k_plan,
-            "density": min(pattern.n_blocks / (m_plan * k_plan), 1.0),
-            "blocks": pattern.n_blocks,
-            "side": params.side,
-            "size": TYPE_SIZES[params.data_type],
+            "tiles": target.tiles, "tile_grain": 1 if target.tiles < bus else bus, "workers": target.workers,
+            "exchange_bytes": max(1, int(target.exchange_bytes_per_cycle)), "data_path_bits": target.data_path_bits,
+            "m": pattern.shape[0], "n_padded": -(-params.n // width) * width, "n_grain": width, "m_plan": m_plan,
+            "k_plan": k_plan, "density": min(pattern.n_blocks / (m_plan * k_plan), 1.0), "blocks": pattern.n_blocks,
+            "side": params.side, "size": TYPE_SIZES[params.data_type],
             "partial_size": TYPE_SIZES[options.partials_type or params.data_type],
             "limit": memory_limit(target, options.available_memory_proportion) or 0,
             "n_splits": (options.n_split or 1, options.n_split or n_most),
-            "bands": (options.num_bands or 1, options.num_bands or k_most),
-        })
+            "bands": (options.num_bands or 1, options.num_bands or k_most)})

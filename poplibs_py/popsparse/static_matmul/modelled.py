@@ -70,8 +70,7 @@ def static_request(w: BlockSparseMatrix, x: Any, out: Any, out_dtype: Any, targe
 
     return Request(program, (operand.values, taken, RESULT), receiver, told, lacking="", keep=False, measure=lambda: {
         **operand.measured(columns), "tile_bytes": work.tile_bytes(), "tile_macs": work.tile_macs(),
-        "exchanged_bytes": program.program.exchanged_bytes,
-    })
+        "exchanged_bytes": program.program.exchanged_bytes})
 
 
 def interpret_static(plan: StaticPlan, w: BlockSparseMatrix, x: Array) -> Array:

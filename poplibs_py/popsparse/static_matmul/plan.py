@@ -130,18 +130,10 @@ class StaticPlan:
 
     def golden(self) -> dict[str, Any]:
         """Return the fields of PopLibs' plan by the names that test data have for them."""
-        return {
-            "nnzBlocks": self.params.pattern.n_blocks,
-            "nSplit": self.n_split,
-            "bands": len(self.blocks_per_band),
-            "maxBand": self.most_columns,
-            "cycles": self.cycles,
-            "memory": self.temp_bytes,
-            "boundaries": list(self.boundaries),
-            "nzPerBand": list(self.blocks_per_band),
-            "rowPerm8": self.row_order[:8].tolist(),
-            "colPerm8": self.column_order[:8].tolist(),
-        }
+        return {"nnzBlocks": self.params.pattern.n_blocks, "nSplit": self.n_split, "bands": len(self.blocks_per_band),
+                "maxBand": self.most_columns, "cycles": self.cycles, "memory": self.temp_bytes,
+                "boundaries": list(self.boundaries), "nzPerBand": list(self.blocks_per_band),
+                "rowPerm8": self.row_order[:8].tolist(), "colPerm8": self.column_order[:8].tolist()}
 
     def __str__(self) -> str:
         return str(self.summary)

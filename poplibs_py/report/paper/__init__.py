@@ -11,29 +11,6 @@ from .products import Cell, ModelledProducts, Rate
 from .runs import MachineRuns
 from .tables import csv_text, summary
 
-__all__ = [
-    "CALIBRATION",
-    "LAW",
-    "PUBLISHED",
-    "BreakEven",
-    "Calibration",
-    "Cell",
-    "Compared",
-    "Figure",
-    "MachineRuns",
-    "ModelledProducts",
-    "PlanFigures",
-    "Rate",
-    "Verdict",
-    "break_evens",
-    "cells_of",
-    "cells_of_axes",
-    "compare",
-    "comparison_page",
-    "csv_text",
-    "figures_of_plan",
-    "law_of_speed_up",
-    "read_figures",
-    "summary",
-    "verdict_of",
-]
+__all__ = ["CALIBRATION", "LAW", "PUBLISHED", "BreakEven", "Calibration", "Cell", "Compared", "Figure", "MachineRuns",
+           "ModelledProducts", "PlanFigures", "Rate", "Verdict", "break_evens", "cells_of", "cells_of_axes", "compare",
+           "comparison_page", "csv_text", "figures_of_plan", "law_of_speed_up", "read_figures", "summary", "verdict_of"]

@@ -12,16 +12,5 @@ from .routes import Route, dense_routes, sparse_routes
 from .threads import limited_threads
 from .versions import LIBRARIES, installed, restraints
 
-__all__ = [
-    "LIBRARIES",
-    "PASSES",
-    "Mkl",
-    "Route",
-    "convolution_routes",
-    "dense_routes",
-    "installed",
-    "limited_threads",
-    "load_mkl",
-    "restraints",
-    "sparse_routes",
-]
+__all__ = ["LIBRARIES", "PASSES", "Mkl", "Route", "convolution_routes", "dense_routes", "installed", "limited_threads",
+           "load_mkl", "restraints", "sparse_routes"]

@@ -24,13 +24,8 @@ _SPARSE_NO_TRANSPOSE, _SPARSE_TRANSPOSE = 10, 11
 _GENERAL = 20
 _SEQUENTIAL, _GNU_THREADS = 1, 3
 _EXPECTED_CALLS = 1000
-_GEMMS = {
-    "float32": "cblas_sgemm",
-    "bfloat16": "cblas_gemm_bf16bf16f32",
-    "float16": "cblas_gemm_f16f16f32",
-    "e4m3": "cblas_gemm_e4m3e4m3f32",
-    "e5m2": "cblas_gemm_e5m2e5m2f32",
-}
+_GEMMS = {"float32": "cblas_sgemm", "bfloat16": "cblas_gemm_bf16bf16f32", "float16": "cblas_gemm_f16f16f32",
+          "e4m3": "cblas_gemm_e4m3e4m3f32", "e5m2": "cblas_gemm_e5m2e5m2f32"}
 
 
 class _Description(ctypes.Structure):
@@ -80,10 +75,8 @@ class Mkl:
         m, k, n = a.shape[0], a.shape[1], b.shape[1]
         out = _output(out, m, n)
         one, zero = ctypes.c_float(1), ctypes.c_float(0)
-        getattr(self._library, _GEMMS[name])(
-            _ROW_MAJOR, _NO_TRANSPOSE, _NO_TRANSPOSE, m, n, k,
-            one, _address(a), max(1, k), _address(b), max(1, n), zero, _address(out), max(1, n),
-        )
+        getattr(self._library, _GEMMS[name])(_ROW_MAJOR, _NO_TRANSPOSE, _NO_TRANSPOSE, m, n, k, one, _address(a),
+                                             max(1, k), _address(b), max(1, n), zero, _address(out), max(1, n))
         return out
 
     def sparse(self, matrix: Any, *, columns: int) -> MklSparse:

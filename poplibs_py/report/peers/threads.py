@@ -12,12 +12,8 @@ from ...errors import whole
 from .mkl import load_mkl
 from .versions import installed
 
-_OPENBLAS_NAMES = (
-    "scipy_openblas_{verb}_num_threads64_",
-    "scipy_openblas_{verb}_num_threads",
-    "openblas_{verb}_num_threads64_",
-    "openblas_{verb}_num_threads",
-)
+_OPENBLAS_NAMES = ("scipy_openblas_{verb}_num_threads64_", "scipy_openblas_{verb}_num_threads",
+                   "openblas_{verb}_num_threads64_", "openblas_{verb}_num_threads")
 
 _Control = tuple[Callable[[], int], Callable[[int], None]]
 

@@ -12,21 +12,5 @@ from .results import results_page
 from .summary import summary
 from .sweep import Sweep
 
-__all__ = [
-    "COLUMNS",
-    "METHODS",
-    "PAPER_COLUMNS",
-    "TYPES",
-    "Axes",
-    "Case",
-    "PatternFile",
-    "Record",
-    "Sweep",
-    "axes_of",
-    "csv_text",
-    "paper_axes",
-    "quick_cases",
-    "quick_file_cases",
-    "results_page",
-    "summary",
-]
+__all__ = ["COLUMNS", "METHODS", "PAPER_COLUMNS", "TYPES", "Axes", "Case", "PatternFile", "Record", "Sweep", "axes_of",
+           "csv_text", "paper_axes", "quick_cases", "quick_file_cases", "results_page", "summary"]

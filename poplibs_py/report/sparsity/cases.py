@@ -206,10 +206,8 @@ class Axes:
                     yield Case(m, k, n, density, block, seed_of(seed))
 
     def __str__(self) -> str:
-        parts = {
-            "sizes": [f"{m}x{k}" for m, k in self.sizes], "n": self.n, "blocks": self.blocks,
-            "densities": [reciprocal(density) for density in self.densities],
-        }
+        parts = {"sizes": [f"{m}x{k}" for m, k in self.sizes], "n": self.n, "blocks": self.blocks,
+                 "densities": [reciprocal(density) for density in self.densities]}
         return "; ".join(f"{name} {', '.join(map(str, values))}" for name, values in parts.items())
 
     def meet(self, case: Case) -> bool:
@@ -234,12 +232,10 @@ def axes_of(cases: Sequence[Case]) -> Axes:
     [1, 4, 16]
     """
     cases = all_of("cases", cases, Case, "cases")
-    return Axes(
-        sizes=list(dict.fromkeys((case.m, case.k) for case in cases)),
-        n=list(dict.fromkeys(case.n for case in cases)),
-        densities=list(dict.fromkeys(case.density for case in cases)),
-        blocks=list(dict.fromkeys(case.block for case in cases)),
-    )
+    return Axes(sizes=list(dict.fromkeys((case.m, case.k) for case in cases)),
+                n=list(dict.fromkeys(case.n for case in cases)),
+                densities=list(dict.fromkeys(case.density for case in cases)),
+                blocks=list(dict.fromkeys(case.block for case in cases)))
 
 
 def paper_axes() -> Axes:
@@ -250,12 +246,8 @@ def paper_axes() -> Axes:
     >>> sum(1 for case in paper_axes().cases())
     600
     """
-    return Axes(
-        sizes=[(size, size) for size in (256, 512, 1024, 2048, 4096, 8192)],
-        n=(4, 16, 64, 256, 1024),
-        densities=(1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64),
-        blocks=(1, 4, 8, 16),
-    )
+    return Axes(sizes=[(size, size) for size in (256, 512, 1024, 2048, 4096, 8192)], n=(4, 16, 64, 256, 1024),
+                densities=(1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64), blocks=(1, 4, 8, 16))
 
 
 def quick_cases(seed: Seed = 123) -> list[Case]:

@@ -222,15 +222,9 @@ def _type_of(format_name: str) -> str:
     return "FP8" if kind.bits == 8 else next(name for name, known in TYPES.items() if known == kind)
 
 
-METHODS = {
-    "dense": "dense",
-    "static": "static_sparse",
-    "dynamic": "dynamic_sparse",
-    "static_grad_a": "static_sparse_grad_a",
-    "static_grad_w": "static_sparse_grad_w",
-    "dynamic_grad_a": "dynamic_sparse_grad_a",
-    "dynamic_grad_w": "dynamic_sparse_grad_w",
-}
+METHODS = {"dense": "dense", "static": "static_sparse", "dynamic": "dynamic_sparse",
+           "static_grad_a": "static_sparse_grad_a", "static_grad_w": "static_sparse_grad_w",
+           "dynamic_grad_a": "dynamic_sparse_grad_a", "dynamic_grad_w": "dynamic_sparse_grad_w"}
 """Methods as they are asked for, and as the records spell them."""
 
 _CHECKS: dict[str, Callable[..., Check]] = {

@@ -15,14 +15,10 @@ from .machine import machine_heads, machine_rows, measured_here, run_on_machine
 from .record import COLUMNS, OURS, Record, csv_text
 from .summary import Spread, commonest_n, headline, how_it_was_run, percent, spread_of, static_rows, times
 
-_VERSUS = {
-    "x_dense": "our own dense product",
-    "of_ideal": "of the ideal speed-up over our dense product, which is one over the density",
-    "x_numpy": "NumPy's dense product",
-    "x_scipy": "SciPy's fastest route, CSR or BSR",
-    "x_mkl": "MKL's fastest route, dense or sparse",
-    "x_torch": "torch's fastest route, dense or sparse",
-}
+_VERSUS = {"x_dense": "our own dense product",
+           "of_ideal": "of the ideal speed-up over our dense product, which is one over the density",
+           "x_numpy": "NumPy's dense product", "x_scipy": "SciPy's fastest route, CSR or BSR",
+           "x_mkl": "MKL's fastest route, dense or sparse", "x_torch": "torch's fastest route, dense or sparse"}
 _MANY_ROWS = 24
 
 

@@ -106,15 +106,13 @@ class Sweep:
         peak = None
         if contestant.library == OURS:
             peak = peak_of(TYPES[contestant.type].name, self.rates)
-        return Record(
-            case.m, case.k, case.n, 1.0 if is_dense else case.density, None if is_dense else case.block,
-            contestant.type, "CPU", contestant.method, share is not None and share <= 1, flops, flops / seconds,
-            library=contestant.library, source=case.source.name if case.source else "", case=self._count,
-            time_s=seconds, rounds=timing.rounds if timing else 0, threads=self.threads, seed=case.seed, err=error,
-            err_over_bound=float("nan") if share is None else share,
-            kernel=contestant.kernel, isa=contestant.isa, plan=contestant.plan, bytes=contestant.bytes,
-            peak_flop_rate=peak, of_peak=flops / seconds / peak if peak else None,
-        )
+        return Record(case.m, case.k, case.n, 1.0 if is_dense else case.density, None if is_dense else case.block,
+                      contestant.type, "CPU", contestant.method, share is not None and share <= 1, flops,
+                      flops / seconds, library=contestant.library, source=case.source.name if case.source else "",
+                      case=self._count, time_s=seconds, rounds=timing.rounds if timing else 0, threads=self.threads,
+                      seed=case.seed, err=error, err_over_bound=float("nan") if share is None else share,
+                      kernel=contestant.kernel, isa=contestant.isa, plan=contestant.plan, bytes=contestant.bytes,
+                      peak_flop_rate=peak, of_peak=flops / seconds / peak if peak else None)
 
 
 def _rivals(contestant: Contestant) -> tuple[str, str] | None:
