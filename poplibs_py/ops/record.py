@@ -45,6 +45,8 @@ class Op:
         The parameter that the result is written to.
     values : tuple of str
         Parameters whose values make no other program: seeds.
+    numbers : tuple of str
+        Those whose numbers make none, but powers of two: scales.
     reference : str
         Where what it computes is written more plainly than as the centre of its bound.
     """
@@ -56,6 +58,7 @@ class Op:
     written: str | None = "out"
     values: tuple[str, ...] = ()
     reference: str = ""
+    numbers: tuple[str, ...] = ()
 
     @property
     def face(self) -> Any:
@@ -115,21 +118,22 @@ catalogue = Catalogue()
 
 
 def op(name: str, *, poplibs: str = "", bound: str, draws: str, written: str | None = "out",
-       values: tuple[str, ...] = (), reference: str = "", shared: str = "") -> Callable[[Function], Function]:
+       values: tuple[str, ...] = (), reference: str = "", shared: str = "",
+       numbers: tuple[str, ...] = ()) -> Callable[[Function], Function]:
     """Make a function that describes a call the face of an op, and put its record in the catalogue.
 
     The function documents the op, but for what is the same for many: some parameters, the errors that all ops raise,
     the imports that examples begin with. Given a call's arguments it returns a
     `Request`; the road does the rest. `shared` are sections that several ops have alike, before a docstring's notes.
     """
-    record = Op(name, poplibs, bound, draws, written, values, reference)
+    record = Op(name, poplibs, bound, draws, written, values, reference, numbers)
 
     def face_of(function: Function) -> Function:
         catalogue.add(record)
         library = name.partition(".")[0]
         doc = with_sections(function.__doc__ or "", shared) if shared else function.__doc__ or ""
         function.__doc__ = _completed(doc, library, function.__annotations__)
-        return cast(Function, Face(function, travel, record, written, values))
+        return cast(Function, Face(function, travel, record, written, values, numbers))
 
     return face_of
 

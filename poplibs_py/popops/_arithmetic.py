@@ -113,7 +113,7 @@ def joined(steps: Sequence[Step], lanes: Sequence[str], operands: int, constants
     operands : int
         Values before this are arrays of the call.
     constants : mapping
-        Values that are numbers, and their bits.
+        Values that are numbers, and which of the chain's.
     """
     work, made, gone = _Joining(steps, lanes, operands, constants), [], set[int]()
     for step in steps:

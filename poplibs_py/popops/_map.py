@@ -9,19 +9,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..config import settings
-from ..errors import bad_argument, bad_type
+from ..errors import PoplibsError, bad_argument, bad_type
 from ..formats import FORMATS, Array, Format, QuarterArray
 from ..formats.format import preset_of
 from ..formats.reference import default_overflow
-from ..ops import RESULT, Operand, Receiver, Request, argument, modelled_target, on_tiles, operand, receive
+from ..ops import RESULT, VALUES, Operand, Receiver, Request, argument, modelled_target, on_tiles, operand, receive
 from ..ops.parts import Part, results
 from ..program import Executable
 from ..target import Target
-from ._map_lower import lowered, postorder
+from ._map_lower import lowered
 from ._promotion import Element, element_of
 from ._request import has_scale, in_place
 from ._strided import StridedOperand, StridedParams, StridedProgram, lower
-from .expr import MOST_PLACEHOLDERS, Expression, const, made, placeholder
+from .expr import MOST_PLACEHOLDERS, Expression, const, number, placeholder, rebuilt, with_words
 from .map_plan import Mapped, MapPlan, ScaledSum, map_lacks, plan_map, plan_scaled, scaled_lacks
 
 _ALLOWED = "an array of " + ", ".join(f.name for f in FORMATS) + ", integers or truth values, or a number"
@@ -30,12 +30,28 @@ _MOST_OUTPUTS = 4
 Outputs = tuple[Expression, ...]
 
 
+class Worded(NamedTuple):
+    """Expressions with words in the place of numbers, where these words are, and those that are the call's own.
+
+    These are arrays that are numbers, if the call does not say others.
+    """
+
+    outputs: Outputs
+    words: Operand | Array
+    values: tuple[int, ...] | None = None
+
+
 class Settled(NamedTuple):
     """What a call maps: the expressions, numbers put in for their placeholders, and the arrays of those that stay."""
 
     outputs: Outputs
     arrays: tuple[Operand, ...]
     shape: tuple[int, ...]
+    worded: Worded
+
+    def blocks(self, count: int) -> tuple[Any, ...]:
+        """What holds so many blocks of words."""
+        return (self.worded.words, VALUES)[:count]
 
 
 def _arity_of(function: Callable[..., Any]) -> int:
@@ -74,28 +90,44 @@ def expressions_of(expression: Any, arrays: int | None) -> tuple[Outputs, bool]:
     return tuple(part if isinstance(part, Expression) else const(part) for part in given), several
 
 
-def settled_operands(outputs: Outputs, arrays: Sequence[Any], names: Sequence[str] = ()) -> Settled:
-    """Take the arrays of a `map`, under the names of the caller's parameters; numbers become constants."""
+def worded(expression: Any, outputs: Outputs) -> Worded:
+    """Take the numbers out of the expressions of an argument, which keys know by their parts where it is one."""
+    if isinstance(expression, Expression):
+        plain, *words = expression._parts
+        return Worded((plain,), Operand(words[0], None, place=("expression", 0)) if words else np.zeros(1, np.uint64))
+    return Worded(*with_words(outputs))
+
+
+def settled_operands(outputs: Outputs, arrays: Sequence[Any], names: Sequence[str] = (),
+                     worded: Worded | None = None) -> Settled:
+    """Take the arrays of a `map`, under the names of the caller's parameters; numbers become constants, or words."""
     names = names or [f"arrays[{i}]" for i in range(len(arrays))]
     if len(arrays) > MOST_PLACEHOLDERS:
         raise bad_argument("arrays", len(arrays), f"at most {MOST_PLACEHOLDERS}")
     taken: list[Operand] = []
     put: dict[Expression, Expression] = {}
+    numbers: dict[Expression, Expression] = {}
+    plain, words = worded or Worded(outputs, np.empty(0, np.uint64), ()), [0] * len(arrays)
     for i, value in enumerate(arrays):
         if _is_number(value):
             put[placeholder(i + 1)] = const(value)
+            if plain.values is None:
+                numbers[placeholder(i + 1)], words[i] = number(1, i, value)
         else:
             taken.append(array_operand(names[i], value))
             put[placeholder(i + 1)] = placeholder(len(taken))
     if len(taken) < len(arrays):
-        outputs = _substituted(outputs, put)
+        outputs = rebuilt(outputs, put.get)
+        plain = plain._replace(outputs=rebuilt(plain.outputs, (put | numbers).get))
+    if plain.values is None:
+        plain = plain._replace(values=tuple(words) if numbers else ())
     shape: tuple[int, ...] = ()
     for name, x in zip((n for n, v in zip(names, arrays, strict=True) if not _is_number(v)), taken, strict=True):
         try:
             shape = np.broadcast_shapes(shape, x.shape)
         except ValueError:
             raise bad_argument(name, f"shape {x.shape}", f"one that broadcasts with {shape}") from None
-    return Settled(outputs, tuple(taken), shape)
+    return Settled(outputs, tuple(taken), shape, plain)
 
 
 def _is_number(value: Any) -> bool:
@@ -116,15 +148,6 @@ def array_operand(name: str, value: Any) -> Operand:
     return x
 
 
-def _substituted(outputs: Outputs, put: dict[Expression, Expression]) -> Outputs:
-    """Expressions with others in the place of placeholders."""
-    new = dict(put)
-    for node in postorder(outputs):
-        if node not in new:
-            new[node] = made(node.op, tuple(new[arg] for arg in node.args), node.value) if node.args else node
-    return tuple(new[node] for node in outputs)
-
-
 def _lies(x: Operand, shape: tuple[int, ...], offset: int = 0) -> StridedOperand:
     """How an operand lies in a common shape: it is repeated along axes that it has not, and so are its scales."""
     array, blocks = x.array, x.block_shape or None
@@ -140,11 +163,14 @@ def _lies(x: Operand, shape: tuple[int, ...], offset: int = 0) -> StridedOperand
 
 def mapped(outputs: Outputs, several: bool, arrays: Sequence[Any], out: Any, out_dtype: Any, rounded: bool,
            relaxed: bool, target: Target | str | None, op: str = "map", names: Sequence[str] = (),
-           scaled: ScaledSum | None = None) -> Request:
-    """Describe a call of a `map`, or of a sum of scaled arrays, which is one."""
-    settled = settled_operands(outputs, arrays, names)
+           scaled: ScaledSum | None = None, plain: Worded | None = None) -> Request:
+    """Describe a call of a `map`, or of a sum of scaled arrays, which is one; `plain` is as `worded` has it."""
+    settled = settled_operands(outputs, arrays, names, plain or worded(None, outputs))
     elements = tuple(x.format for x in settled.arrays)
-    found = lowered(settled.outputs, elements, (None,) * len(outputs), rounded, relaxed)
+    try:
+        found = lowered(settled.worded.outputs, elements, (None,) * len(outputs), rounded, relaxed)
+    except PoplibsError:  # which is to name the numbers themselves
+        found = lowered(settled.outputs, elements, (None,) * len(outputs), rounded, relaxed)
     asked = _asked(out_dtype, found.elements, several)
     if several:
         return _many(settled, asked, out, rounded, relaxed, op, target)
@@ -157,7 +183,8 @@ def mapped(outputs: Outputs, several: bool, arrays: Sequence[Any], out: Any, out
     rounded = rounded or (plan is not None and scaled is None)  # as PopLibs' generated vertices do
     program = _program(settled, (_lies(receiver, settled.shape),), rounded, relaxed, op, plan)
     exponents = [x.scales for x in (*settled.arrays, receiver) if x.scales is not None]
-    return on_tiles(Request(program.executable, (*settled.arrays, RESULT, *exponents), receiver, _teller(program),
+    operands = *settled.arrays, RESULT, *exponents, *settled.blocks(program.params.blocks)
+    return on_tiles(Request(program.executable, operands, receiver, _teller(program), settled.worded.values or (),
                             lacking=lacking), plan)
 
 
@@ -210,7 +237,7 @@ def _program(settled: Settled, written: tuple[StridedOperand, ...], rounded: boo
              op: str, plan: MapPlan | None = None) -> StridedProgram:
     elements = tuple(x.format for x in settled.arrays)
     out = tuple(w.format for w in written)
-    chain = lowered(settled.outputs, elements, out, rounded, relaxed).chain
+    chain = lowered(settled.worded.outputs, elements, out, rounded, relaxed).chain
     overflow = tuple(default_overflow(e, "nearest-even") if isinstance(e, Format) else "inf" for e in out)
     read = tuple(_lies(x, settled.shape) for x in settled.arrays)
     alone = len(chain.steps) == 1 and chain.steps[0].kind == "compute" and not chain.constants
@@ -248,8 +275,9 @@ def _many(settled: Settled, asked: Sequence[Element], out: Any, rounded: bool, r
                     for element, offset in zip(asked, whole.offsets, strict=True))
     plan, lacking = _plan(op, settled, [Receiver(whole.receiver.array, element) for element in asked], target)
     program = _program(settled, written, rounded or plan is not None, relaxed, op, plan)
-    return on_tiles(Request(program.executable, (*settled.arrays, *[RESULT] * len(asked), *exponents), whole.receiver,
-                            _teller(program), wrap=whole.wrap, lacking=lacking), plan)
+    operands = *settled.arrays, *[RESULT] * len(asked), *exponents, *settled.blocks(program.params.blocks)
+    return on_tiles(Request(program.executable, operands, whole.receiver, _teller(program), settled.worded.values or (),
+                            wrap=whole.wrap, lacking=lacking), plan)
 
 
 def _into(settled: Settled, asked: Sequence[Element], out: Any, rounded: bool, relaxed: bool, op: str,
@@ -277,6 +305,7 @@ def _into(settled: Settled, asked: Sequence[Element], out: Any, rounded: bool, r
             one.finish(None, None)
         return tuple(out)
 
-    return on_tiles(Request(program.executable, (*settled.arrays, *receivers, *exponents), receiver, _teller(program),
+    operands = *settled.arrays, *receivers, *exponents, *settled.blocks(program.params.blocks)
+    return on_tiles(Request(program.executable, operands, receiver, _teller(program), settled.worded.values or (),
                             wrap=finish, lacking=lacking, keep=False), plan)
 

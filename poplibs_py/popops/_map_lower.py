@@ -19,8 +19,8 @@ from ..kernels import kernels
 from ._arithmetic import joined
 from ._elementwise import ELEMENTWISE, ElementwiseOp
 from ._promotion import BOOL, Element, allowed_for, meeting, typed
-from ._steps import MOST_VALUES, Chain, Step, kernel_name
-from .expr import Expression, const
+from ._steps import MOST_VALUES, Chain, Number, Step, kernel_name
+from .expr import Expression, const, postorder
 
 _HALVES = (FP16, BF16)  # kernels take and give them as they lie
 
@@ -47,20 +47,6 @@ class Value(NamedTuple):
     element: Element
 
 
-def postorder(outputs: Sequence[Expression]) -> list[Expression]:
-    """Every expression that outputs need, once, operands first."""
-    order: dict[Expression, None] = {}
-    waiting = [(node, False) for node in reversed(outputs)]
-    while waiting:
-        node, ready = waiting.pop()
-        if ready:
-            order[node] = None
-        elif node not in order:
-            waiting.append((node, True))
-            waiting += [(arg, False) for arg in reversed(node.args) if arg not in order]
-    return list(dict.fromkeys(order))
-
-
 def typed_op(node: Expression, elements: Sequence[Element | None]) -> tuple[ElementwiseOp, Element]:
     """The operation of an expression, and the type that its operands meet in.
 
@@ -79,7 +65,7 @@ def typed_op(node: Expression, elements: Sequence[Element | None]) -> tuple[Elem
             if element not in (BOOL, None) or (element is None and type(arg.value) is not bool):
                 raise bad_type(label, f"numbers of {element}" if element else arg.value, "truth values")
         elif element is None:
-            numbers[label] = np.asarray(arg.value)
+            numbers[label] = np.asarray(_value_of(arg))
         else:
             arrays[label] = element
     return row, meeting(arrays, numbers, row.kinds, allowed_for(row.kinds))
@@ -99,6 +85,11 @@ def _operation(op: str, elements: Sequence[Element | None]) -> str:
     return names[op][truths] if op in names else op
 
 
+def _value_of(node: Expression) -> Any:
+    """A constant's value, or one that is taken as it is."""
+    return node.value[2] if node.op == "number" else node.value
+
+
 @cache
 def _served(op: str) -> frozenset[str]:
     """The formats that an operation has kernels for."""
@@ -114,7 +105,8 @@ class _Lowering:
         self.operands = [Value(i, self.lanes[i], element) for i, element in enumerate(elements)]
         self.outputs = range(len(elements), len(elements) + outputs)
         self.steps: list[Step] = []
-        self.constants: dict[tuple[str, bytes], int] = {}
+        self.constants: dict[Number, int] = {}
+        self.numbers: dict[int, Number] = {}
         self.converted: dict[tuple[int, str], Value] = {}
         self.values: dict[Expression, Value | None] = {}
 
@@ -133,17 +125,21 @@ class _Lowering:
         self.steps.append(Step(op, tuple(reads), (number,), form))
         return Value(number, lane, element)
 
-    def constant(self, number: Any, element: Element, lane: str) -> Value:
-        array = typed("a constant of the expression", np.asarray(number), FP32 if lane == "float32" else element)
-        key = lane, array.tobytes()
-        if key not in self.constants:
-            self.constants[key] = self.new(lane)
-        return Value(self.constants[key], lane, element)
+    def constant(self, node: Expression, element: Element, lane: str) -> Value:
+        value = np.asarray(_value_of(node))
+        array = typed("a constant of the expression", value, FP32 if lane == "float32" else element)
+        number = Number(lane, int.from_bytes(array.tobytes(), sys.byteorder))
+        if node.op == "number":
+            number = Number(lane, 0, node.value[:2], value.dtype.kind == "i")
+        if number not in self.constants:
+            self.constants[number] = self.new(lane)
+            self.numbers[self.constants[number]] = number
+        return Value(self.constants[number], lane, element)
 
     def read(self, node: Expression, lane: str, element: Element) -> Value:
         """An operand of a step, in the lane that the step takes."""
         value = self.values.get(node)  # of a rewrite's constants there is none
-        return self.constant(node.value, element, lane) if value is None else self.convert(value, lane)
+        return self.constant(node, element, lane) if value is None else self.convert(value, lane)
 
     def convert(self, value: Value, lane: str) -> Value:
         key = value.number, lane
@@ -168,7 +164,7 @@ class _Lowering:
                 raise bad_argument("arrays", f"{len(self.operands)} arrays", f"more, as {node!r} is in the expression")
             place: int = node.value - 1
             return self.operands[place]
-        if node.op == "const":
+        if node.op in ("const", "number"):
             return None
         if node.op == "cast":
             return self.cast(node)
@@ -211,7 +207,7 @@ class _Lowering:
         value = self.values[arg]
         if isinstance(target, Format):
             if value is None:
-                value = self.constant(arg.value, FP32, "float32")
+                value = self.constant(arg, FP32, "float32")
             if value.element == target and value.lane in ("float32", self.own_lane(target)):
                 return value
             number = self.convert(value, "float32")
@@ -237,7 +233,7 @@ class _Lowering:
     def chain(self, results: Sequence[Value], lanes: Sequence[str]) -> Chain:
         """The steps with results written where they go, and values numbered one after another."""
         renamed: dict[int, int] = {}
-        taken = {*range(self.outputs.start), *self.constants.values()}
+        taken, which = {*range(self.outputs.start), *self.numbers}, {i: k for k, i in enumerate(self.numbers)}
         for out, result, lane in zip(self.outputs, results, lanes, strict=True):
             value = self.convert(result, lane).number
             self.lanes[out] = lane
@@ -252,17 +248,16 @@ class _Lowering:
             if live.intersection(writes):
                 live.update(reads)
                 steps.append(step._replace(reads=reads, writes=writes))
-        numbers_of = {i: int.from_bytes(bits, sys.byteorder) for (_, bits), i in self.constants.items()}
-        steps = joined(steps[::-1], self.lanes, self.outputs.stop, numbers_of)
+        steps = joined(steps[::-1], self.lanes, self.outputs.stop, which)
         used = {i for step in steps for i in step.reads}
-        fixed = [*range(self.outputs.stop), *(i for i in self.constants.values() if i in used)]
+        fixed = [*range(self.outputs.stop), *(i for i in which if i in used)]
         numbers, kept = _numbered(steps, self.lanes, fixed)
         if len(kept) > MOST_VALUES:
             raise bad_argument("expression", f"one that keeps {len(kept)} values", f"at most {MOST_VALUES}")
-        constants = sorted((numbers[i], bits) for (_, bits), i in self.constants.items() if i in used)
+        constants = sorted((numbers[i], k) for i, k in which.items() if i in used)
         settled = (step._replace(reads=tuple(numbers[i] for i in step.reads),
                                  writes=tuple(numbers[i] for i in step.writes)) for step in steps)
-        return Chain(tuple(settled), tuple(kept), tuple(constants))
+        return Chain(tuple(settled), tuple(kept), tuple(constants), tuple(self.numbers.values()))
 
 
 def _numbered(steps: Sequence[Step], lanes: Sequence[str], fixed: Sequence[int]) -> tuple[dict[int, int], list[str]]:
@@ -374,5 +369,5 @@ def lowered(outputs: tuple[Expression, ...], elements: tuple[Element, ...], out:
 
 def _alone(work: _Lowering, node: Expression) -> Value:
     """A constant that is a result."""
-    element = meeting({}, {"expression": np.asarray(node.value)}, "fiub", "numbers")
-    return work.constant(node.value, element, "float32" if isinstance(element, Format) else element.name)
+    element = meeting({}, {"expression": np.asarray(_value_of(node))}, "fiub", "numbers")
+    return work.constant(node, element, "float32" if isinstance(element, Format) else element.name)

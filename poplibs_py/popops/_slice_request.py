@@ -18,12 +18,12 @@ from ..config import settings
 from ..errors import InvalidIndexError, bad_argument, bad_type, one_of, real, whole
 from ..formats import FP32, Array, Format, QuarterArray
 from ..formats.arrays import as_array
-from ..ops import RESULT, Operand, Receiver, Request, on_tiles, planned_on, receive
+from ..ops import RESULT, VALUES, Operand, Receiver, Request, on_tiles, planned_on, receive
 from ..ops import argument as array_argument
 from ..ops.numpy_ops import BY_NUMPY, told
 from ..ops.one_kernel import OneKernel
 from ..planner import Memory
-from ..program import Executable, Sequence
+from ..program import Executable, Sequence, number_word
 from ..target import Target
 from ._codes import copying, kernel_of_copies
 from ._map import Outputs
@@ -193,12 +193,15 @@ def take_request(op: str, table: Operand, indices: Operand, layout: Layout, shap
 
 
 def _put(check: Check | None, copy: Executable | None,
-         program: Executable | RowParts | SliceFunction | None) -> Callable[..., None]:
-    """An update: the check, the copy of the table where the result is another array, the program."""
+         program: Executable | RowParts | SliceFunction | None, scaled: bool) -> Callable[..., None]:
+    """An update: the check, the copy of the table where the result is another array, the program.
+
+    Its operands are the table, indices, updates, the result, and perhaps the words of the call.
+    """
     parts: list[Any] = [] if copy is None else [(copy, (0, 3))]
     if isinstance(program, Executable):
-        parts.append((program, (1, 2, 3)))
-    first = Sequence(parts, 4) if check is None else check.guards(4, parts)
+        parts.append((program, (1, 2, 3, *(4,) * scaled)))
+    first = Sequence(parts, 4 + scaled) if check is None else check.guards(4 + scaled, parts)
     if program is None or isinstance(program, Executable):
         return first
 
@@ -209,16 +212,18 @@ def _put(check: Check | None, copy: Executable | None,
     return run
 
 
-def _told_put(check: Check, copy: Executable, program: Executable, back: Executable | None, aside: int
+def _told_put(check: Check, copy: Executable, program: Executable, back: Executable | None, aside: int, scaled: bool
               ) -> Sequence:
     """An update of a copy, which tells itself of bad indices: the copy is a new result, or so many bytes aside.
 
     Of a small table it takes longer to look at all indices beforehand than to copy it, and back where all were good.
     """
+    room, words = 4 + scaled, (4,) * scaled
     if back is None:
-        return check.guards(4, [(copy, (0, 3)), (program, (1, 2, 3, 4))], 1)
-    there = 4, check.aside_at(program.threads)
-    return check.guards(4, [(copy, (0, there)), (program, (1, 2, there, 4)), (back, (there, 3))], 1, aside)
+        return check.guards(room, [(copy, (0, 3)), (program, (1, 2, 3, *words, room))], 1)
+    there = room, check.aside_at(program.threads)
+    parts = (copy, (0, there)), (program, (1, 2, there, *words, room)), (back, (there, 3))
+    return check.guards(room, parts, 1, aside)
 
 
 def put_request(op: str, table: Operand, indices: Operand, updates: Operand, layout: Layout, policy: str, out: Any,
@@ -246,8 +251,12 @@ def put_request(op: str, table: Operand, indices: Operand, updates: Operand, lay
     receiver = receiver_of(out, table.shape, elements, (table,), False, in_place=True)
     indices, updates = (x.copied() if np.may_share_memory(receiver.array, x.array) else x for x in (indices, updates))
     in_place = receiver.view is None and same_memory(receiver.array, table.array)
+    number = number_word(scale)  # which a call may have of its own
+    how: dict[str, Any] = {"update": word, "scale": factor}
+    if number is not None and update == "add" and (number[1] or isinstance(elements, Format)):
+        how = {"update": word, "scale_word": 0, "scale_whole": number[1] > 0}
     params = layout.params("put", policy, indices.array, receiver.array, updates.array,
-                           (elements, elements_of(updates)), update=word, scale=factor)
+                           (elements, elements_of(updates)), **how)
     check, fits = None, True
     made: OneKernel | SliceFunction | None = None
     program: Executable | RowParts | SliceFunction | None = None
@@ -264,33 +273,35 @@ def put_request(op: str, table: Operand, indices: Operand, updates: Operand, lay
             if tells and in_place:
                 aside = np.empty(table.shape, table.array.dtype)
                 params = layout.params("put", policy, indices.array, aside, updates.array,
-                                       (elements, elements_of(updates)), update=word, scale=factor)
+                                       (elements, elements_of(updates)), **how)
             params = params._replace(tells=tells)
             made, fits = within_memory(op, params, limit, host)
             program = _program(made, tiles, layout, elements, policy, update, factor)
         else:
             made, fits = program, _ = within_limit(op, update, layout, params, limit, host)
-    run = _updated(check, program, table.array, receiver.array, aside, in_place, tells)
+    words = params.scale_word >= 0 and isinstance(program, Executable)
+    run = _updated(check, program, table.array, receiver.array, aside, in_place, tells, words)
 
     def tell() -> tuple[str, str, Any]:
         return copied() if made is None else made.told()
 
     copied = told(op, table.shape, elements, BY_NUMPY if in_place else kernel_of_copies())
-    request = Request(run, (table, indices, updates, RESULT), receiver, tell, lacking=lacking, steady=True,
-                      keep=fits, checks=check is not None)
+    request = Request(run, (table, indices, updates, RESULT, *(VALUES,) * words), receiver, tell,
+                      number[:1] if number else (), lacking=lacking, steady=True,
+                      keep=fits and (words or number is None), checks=check is not None)
     return on_tiles(request, tiles and tiles.plan)
 
 
 def _updated(check: Check | None, program: Any, table: Array, result: Array, aside: Array, in_place: bool,
-             tells: bool) -> Callable[..., None]:
+             tells: bool, scaled: bool) -> Callable[..., None]:
     """What updates a table, there or in a copy, perhaps aside."""
     if in_place and not tells:
-        return _put(check, None, program)
+        return _put(check, None, program, scaled)
     copy = copying(table.shape, table.itemsize, table.strides, aside.strides)
     if not tells or check is None:
-        return _put(check, copy, program)
+        return _put(check, copy, program, scaled)
     back = copying(table.shape, table.itemsize, aside.strides, result.strides) if in_place else None
-    return _told_put(check, copy, program, back, aside.nbytes)
+    return _told_put(check, copy, program, back, aside.nbytes, scaled)
 
 
 def _program(made: OneKernel, tiles: TiledRun | None, layout: Layout, elements: Any, policy: str, update: str,

@@ -85,6 +85,10 @@ class SliceParams(NamedTuple):
         What an update does.
     scale : float
         Of updates that are added.
+    scale_word : int
+        Which word of a further operand holds that, or -1.
+    scale_whole : bool
+        Whether that is an int64, else a double.
     overlaps : bool
         Whether slices of two places may share elements.
     room : int
@@ -103,6 +107,8 @@ class SliceParams(NamedTuple):
     other: Any
     update: str = "set"
     scale: float = 1.0
+    scale_word: int = -1
+    scale_whole: bool = False
     overlaps: bool = False
     room: int = 0
     tells: bool = False
@@ -205,8 +211,8 @@ def _arena_bytes(room: int) -> int:
 def lower(params: SliceParams, threads: int) -> OneKernel:
     """Return the program of a call of one lookup or more, on at most so many threads.
 
-    Operands of ``"take"`` are the table, the indices and the result, of ``"put"`` the indices, the updates and the
-    table.
+    Operands of ``"take"`` are the table, the indices and the result, of ``"put"`` the indices, the updates, the table
+    and perhaps the words of the call.
     """
     p = params
     selection = select("slices", p.kernel, "any")
@@ -217,7 +223,7 @@ def lower(params: SliceParams, threads: int) -> OneKernel:
     threads = 1 if p.overlaps else threads_for(most, 1, min(threads, units))
     step = shared(selection.kernel, _ITEM, spec, units, threads)
     arena = _arena_bytes(room) if p.kernel == "put" else 0
-    program = Program((step,), 3 + p.tells, threads, arena, tables=(spec, *tables))
+    program = Program((step,), 3 + (p.scale_word >= 0) + p.tells, threads, arena, tables=(spec, *tables))
     way = "one after another" if not p.grouped else f"those of a place together, {room:,} sorted at a time"
     made = _program(p, program.executable(threads), selection, lower, (p, threads), way)
     tell("popops", made)
@@ -330,6 +336,7 @@ def _fill(p: SliceParams, room: int) -> tuple[Array, list[Array]]:
     spec["grouped"], spec["room"], spec["tells"] = p.grouped, room, p.tells
     whole = not isinstance(p.table, Format)
     spec["scale" if whole else "factor"] = p.scale
+    spec["scale_word"], spec["scale_whole"] = p.scale_word, p.scale_whole
     if p.policy == "nan":
         spec["nan"] = encode(np.array(np.nan), p.table)
     if p.kernel == "bag" or (p.kernel == "put" and p.update != "set"):

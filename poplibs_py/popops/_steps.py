@@ -6,13 +6,12 @@ cache.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..formats import FP32, Array, Format
+from ..formats import BF16, FP16, FP32, Array, Format
 from ..kernels import Kernel, select
 from ..kernels.records import dtype_of, format_facts, infinite_overflow, kernel_format
 
@@ -20,7 +19,8 @@ MOST_VALUES = 64
 """Operands and buffers of one operation: POP_STRIDED_SLOTS."""
 
 _KINDS = {"compute": 0, "decode": 1, "encode": 2, "copy": 3, "arithmetic": 4}
-_STEP, _BUFFER, _CAST = dtype_of("pop_strided_step"), dtype_of("pop_strided_buffer"), dtype_of("pop_cast")
+_STEP, _BUFFER, _NUMBER = (dtype_of(f"pop_strided_{name}") for name in ("step", "buffer", "number"))
+_CAST, _REALS = dtype_of("pop_cast"), {kernel_format(fmt): fmt for fmt in (FP32, FP16, BF16)}
 
 
 class Step(NamedTuple):
@@ -56,6 +56,27 @@ class Step(NamedTuple):
         return self.kind in ("compute", "arithmetic")
 
 
+class Number(NamedTuple):
+    """A number that is the same in all elements.
+
+    Attributes
+    ----------
+    lane : str
+        What it is to kernels.
+    bits : int
+        There.
+    word : (int, int) or None
+        In place of bits: which block of words holds the number, and where.
+    whole : bool
+        Whether that word is an int64, else a double.
+    """
+
+    lane: str
+    bits: int = 0
+    word: tuple[int, int] | None = None
+    whole: bool = False
+
+
 class Chain(NamedTuple):
     """Steps, and the values that they take to each other.
 
@@ -65,13 +86,21 @@ class Chain(NamedTuple):
         None of them for the identity, of one input and one output.
     lanes : tuple of str
         What the elements of each value are to kernels: ``"float32"``, ``"bool"``, ``"int32"`` ...
-    constants : tuple of (int, bytes)
-        Values that are one number in all elements, and its bytes.
+    constants : tuple of (int, int)
+        Values that are one number in all elements, and which of the numbers.
+    numbers : tuple of Number
+        Of the constants, and of arithmetic.
     """
 
     steps: tuple[Step, ...]
     lanes: tuple[str, ...]
-    constants: tuple[tuple[int, bytes], ...] = ()
+    constants: tuple[tuple[int, int], ...] = ()
+    numbers: tuple[Number, ...] = ()
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of words that the numbers are in."""
+        return 1 + max((n.word[0] for n in self.numbers if n.word), default=-1)
 
 
 class Places(NamedTuple):
@@ -166,6 +195,21 @@ def placed(chain: Chain, buffered: Sequence[bool], lasting: Sequence[bool], inpu
     return Places(tuple(offsets), end)
 
 
+def number_records(numbers: Sequence[Number], first: int) -> tuple[Array, Array]:
+    """Return the driver's records of numbers, of which the first block of words is that operand, and their codecs."""
+    records, casts = np.zeros(len(numbers), _NUMBER), np.zeros(len(numbers), _CAST)
+    for record, cast, number in zip(records, casts, numbers, strict=True):
+        block, record["word"] = number.word or (0, 0)
+        record["operand"], record["bits"] = first + block if number.word else -1, number.bits
+        record["whole"], fmt = number.whole, _REALS.get(number.lane)
+        record["real"] = fmt is not None
+        if fmt not in (None, FP32):
+            cast["from"], cast["to"], cast["overflow"] = format_facts(FP32), format_facts(fmt), infinite_overflow(fmt)
+            record["encode"] = getattr(codec("encode", fmt), "address", 0)
+    records["cast"] = casts.ctypes.data + np.arange(len(numbers)) * _CAST.itemsize
+    return records, casts
+
+
 def step_records(chain: Chain, kernels: Sequence[Kernel | None], offsets: Sequence[int],
                  operands: int) -> tuple[Array, Array, list[Array]]:
     """Return the driver's records of the steps and of the values that are no operands, and what they point to.
@@ -195,8 +239,8 @@ def step_records(chain: Chain, kernels: Sequence[Kernel | None], offsets: Sequen
         record["slots"] = 0 if straight else slots.ctypes.data
         record["cast"] = cast.ctypes.data
         tables += [slots, cast]
-    buffers["offset"] = offsets[operands:]
+    buffers["offset"], buffers["number"] = offsets[operands:], -1
+    buffers["bytes"] = [lane_bytes(lane) for lane in chain.lanes[operands:]]
     for value, number in chain.constants:
-        buffers[value - operands]["bytes"] = len(number)
-        buffers[value - operands]["value"] = int.from_bytes(number, sys.byteorder)
+        buffers[value - operands]["number"] = number
     return steps, buffers, tables

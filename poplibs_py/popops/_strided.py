@@ -1,8 +1,9 @@
 """How an elementwise operation is lowered: params to a program of the strided driver.
 
 What an operation asks for, formats, shape, strides, rounding, is a `StridedParams`, and nothing else decides. The
-program's operands are the inputs, the outputs, the exponents of those whose scales vary, in the same order, and the
-seed where rounding is stochastic; all else is in records that the program holds.
+program's operands are the inputs, the outputs, the exponents of those whose scales vary, in the same order, the seed
+where rounding is stochastic, and blocks of words that numbers of the chain are made of; all else is in records that the
+program holds.
 """
 
 from __future__ import annotations
@@ -24,7 +25,18 @@ from ..planner.explain import Explained, considered_kernels
 from ..program import ComputeSet, Executable, Program, Segment, threads_for
 from ..target import LinearMapping
 from ._axes import Axis, Blocks, walked
-from ._steps import Chain, Places, Step, codec, kernel_name, lane_bytes, placed, step_kernel, step_records
+from ._steps import (
+    Chain,
+    Places,
+    Step,
+    codec,
+    kernel_name,
+    lane_bytes,
+    number_records,
+    placed,
+    step_kernel,
+    step_records,
+)
 
 ROUNDINGS, OVERFLOWS = numbers_of("rounding"), numbers_of("overflow")
 
@@ -35,7 +47,7 @@ THREAD_ELEMENTS = 1 << 16
 _SHARE_UNIT = 1 << 12  # shares begin at a multiple of this: a cache line of any format, a row of the random stream
 _CHUNK = 1 << 10
 _SCRATCH_BYTES = 24 << 10  # buffers that leave room for the operands in a first-level cache
-_STACK_BYTES = 4096  # POP_STRIDED_STACK: a vertex has so much without asking
+_STACK_BYTES = 4608  # POP_STRIDED_STACK: a vertex has so much without asking
 _SHORT_ROW = 256  # shorter rows are taken together
 _STREAM_CHUNK = 2 << 10  # bytes of an output: with longer bursts memory is a third slower
 _WHOLE = np.iinfo(np.int64).max
@@ -109,6 +121,17 @@ class StridedParams(NamedTuple):
         """Inputs, then outputs."""
         return self.inputs + self.outputs
 
+    @property
+    def arrays(self) -> int:
+        """Operands of its program before the blocks of words."""
+        varying = sum(o.blocks is not None for o in self.operands)
+        return len(self.operands) + varying + (self.rounding == "stochastic")
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of words that numbers of the chain are in."""
+        return 0 if self.chain is None else self.chain.blocks
+
     def __str__(self) -> str:
         formats = [", ".join(str(o.format or "float64") for o in side) for side in (self.inputs, self.outputs)]
         return f"{self.shape} {formats[0]} to {formats[1]}"
@@ -170,7 +193,7 @@ def lower(params: StridedParams, threads: int, mapping: LinearMapping | None = N
         spec["stream"] = select("cast", "stream", "any").kernel.address
     scratch_bytes, offsets = _lay_out(spec[0], params, modes, codecs, chain, count)
     tables = _fill(spec[0], params, axes, firsts, codecs)
-    tables += _point_to_steps(spec[0], chain, steps, offsets, len(sizes))
+    tables += _point_to_steps(spec[0], params, chain, steps, offsets)
     if stochastic:
         spec["draw"] = select("cast", "draw", "uint32").kernel.address
     executable = _executable(spec, tables, params, count, threads, scratch_bytes, mapping)
@@ -255,10 +278,10 @@ def _lay_out(spec: Any, params: StridedParams, modes: list[int], codecs: list[Ke
     packed = max((o.itemsize for o, mode, codec, far in zip(params.operands, modes, codecs, streams, strict=True)
                   if codec and (mode != _DIRECT or far)), default=0)
     words = 4 if params.rounding == "stochastic" else 0
-    per_element = places.width + packed + words
+    per_element, numbers = places.width + packed + words, 8 * len(chain.numbers)
     if not per_element:
         spec["chunk"] = _WHOLE
-        return 0, [0] * len(places.offsets)
+        return (0 if numbers <= _STACK_BYTES else numbers), [0] * len(places.offsets)
     chunk = _CHUNK
     far = max((o.itemsize for o, one in zip(params.operands, streams, strict=True) if one), default=0)
     while chunk * per_element > _SCRATCH_BYTES or chunk * far > _STREAM_CHUNK:
@@ -269,7 +292,9 @@ def _lay_out(spec: Any, params: StridedParams, modes: list[int], codecs: list[Ke
     records["lanes"][:operands] = offsets[:operands]
     at = places.width * room
     records["packed"], spec["words"], spec["chunk"] = at, at + packed * room, chunk
-    return (0 if room * per_element <= _STACK_BYTES else room * per_element), offsets
+    spec["numbers_at"] = room * per_element
+    total = room * per_element + numbers
+    return (0 if total <= _STACK_BYTES else total), offsets
 
 
 def _held(chain: Chain, needs: list[bool], inputs: int) -> list[bool]:
@@ -280,13 +305,14 @@ def _held(chain: Chain, needs: list[bool], inputs: int) -> list[bool]:
     return [not needs[i] and written[i] < reads for i in range(inputs, len(needs))]
 
 
-def _point_to_steps(spec: Any, chain: Chain, kernels: list[Kernel | None], offsets: list[int],
-                    operands: int) -> list[Array]:
+def _point_to_steps(spec: Any, params: StridedParams, chain: Chain, kernels: list[Kernel | None],
+                    offsets: list[int]) -> list[Array]:
     """Write where the steps are; return the tables that the record points to."""
-    steps, buffers, tables = step_records(chain, kernels, offsets, operands)
-    spec["steps_count"], spec["buffers_count"] = len(steps), len(buffers)
-    spec["steps"], spec["buffers"] = steps.ctypes.data, buffers.ctypes.data
-    return [steps, buffers, *tables]
+    steps, buffers, tables = step_records(chain, kernels, offsets, len(params.operands))
+    numbers, casts = number_records(chain.numbers, params.arrays)
+    for name, table in (("steps", steps), ("buffers", buffers), ("numbers", numbers)):
+        spec[f"{name}_count"], spec[name] = len(table), table.ctypes.data
+    return [steps, buffers, numbers, casts, *tables]
 
 
 def _identity_needs_lanes(read: int, write: int, decodes: bool, encodes: bool, straddles: bool) -> bool:
@@ -345,8 +371,6 @@ def _executable(spec: Array, tables: list[Array], params: StridedParams, count: 
     items = np.zeros(tiles, _ITEM)
     items["spec"], items["first"], items["count"] = spec.ctypes.data, edges[:-1], np.diff(edges)
     vertex = select("strided", "walk", "any").kernel.address
-    varying = sum(o.blocks is not None for o in params.operands)
-    operands = len(params.operands) + varying + (params.rounding == "stochastic")
     step = ComputeSet(phase, (Segment(vertex, items, np.arange(tiles)),))
-    program = Program((step,), operands, max(1, tiles), scratch_bytes, tables=(spec, *tables))
+    program = Program((step,), params.arrays + params.blocks, max(1, tiles), scratch_bytes, tables=(spec, *tables))
     return program.executable(threads)

@@ -18,14 +18,15 @@ from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from ..errors import UnsupportedError, bad_argument, bad_type, whole
-from ..program import key_by_identity
+from ..program import key_by_identity, key_by_parts, number_word
 from ._elementwise import ELEMENTWISE
 from ._promotion import element_of
 
@@ -62,13 +63,15 @@ class Expression:
     ----------
     op : str
         The operation's name in `poplibs_py.popops`, ``"cast"``, ``"placeholder"`` or ``"const"``; of Python's operators
-        whose meaning depends on types, theirs: ``"/"``, ``">>"``, ``"&"``, ``"|"``, ``"^"``, ``"~"``.
+        whose meaning depends on types, theirs: ``"/"``, ``">>"``, ``"&"``, ``"|"``, ``"^"``, ``"~"``. ``"number"`` is a
+        constant whose value a word of the call says.
     args : tuple of Expression
     value : object
-        A placeholder's number, a constant's value, what a cast casts to.
+        A placeholder's number, a constant's value, what a cast casts to; of a number which block of words, which word
+        of it, and a value that is taken as it is.
     """
 
-    __slots__ = ("__weakref__", "args", "op", "value")
+    __slots__ = ("__weakref__", "_parts", "args", "op", "value")
 
     op: str
     args: tuple[Expression, ...]
@@ -95,6 +98,13 @@ class Expression:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return made, (self.op, self.args, self.value)
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "_parts":  # what keys know it by, made where a key asks first
+            raise AttributeError(name)
+        (plain,), words = with_words((self,))
+        self._parts = (plain, words) if len(words) else (plain,)
+        return self._parts
 
     def __copy__(self) -> Expression:
         return self
@@ -163,6 +173,64 @@ def made(op: str, args: tuple[Expression, ...], value: Any = None) -> Expression
         return found
 
 
+def postorder(outputs: Sequence[Expression]) -> list[Expression]:
+    """Every expression that outputs need, once, operands first."""
+    order: dict[Expression, None] = {}
+    waiting = [(node, False) for node in reversed(outputs)]
+    while waiting:
+        node, ready = waiting.pop()
+        if ready:
+            order[node] = None
+        elif node not in order:
+            waiting.append((node, True))
+            waiting += [(arg, False) for arg in reversed(node.args) if arg not in order]
+    return list(dict.fromkeys(order))
+
+
+def rebuilt(outputs: Sequence[Expression], put: Callable[[Expression], Expression | None]) -> tuple[Expression, ...]:
+    """Expressions with others in the place of their placeholders and constants, each taken once, in order."""
+    new: dict[Expression, Expression] = {}
+    waiting = list(reversed(outputs))
+    while waiting:
+        node = waiting[-1]
+        missing = [arg for arg in node.args if arg not in new]
+        waiting += reversed(missing)
+        if missing:
+            continue
+        if waiting.pop() not in new:
+            args = tuple([new[arg] for arg in node.args])
+            found = None if args else put(node)
+            if any(arg is not own for arg, own in zip(args, node.args, strict=True)):
+                found = made(node.op, args, node.value)
+            new[node] = node if found is None else found
+    return tuple([new[node] for node in outputs])
+
+
+def number(block: int, at: int, value: Any) -> tuple[Expression, int]:
+    """Return a constant, and the word of a call that it is, or 0 where programs differ by its value."""
+    found = number_word(value)
+    if found is None:
+        return const(value), 0
+    word, kind = found
+    size = (1 << (kind >> 1)) - 1
+    return made("number", (), (block, at, 1.5 if not kind else -size if kind & 1 else size)), word
+
+
+@lru_cache(maxsize=1024)
+def with_words(outputs: tuple[Expression, ...]) -> tuple[tuple[Expression, ...], Any]:
+    """Return expressions with words in the place of constants, but where programs differ by these; and the words."""
+    words: list[int] = []
+
+    def put(node: Expression) -> Expression | None:
+        if node.op != "const":
+            return None
+        found, word = number(0, len(words), node.value)
+        words.extend([word] if found.op == "number" else [])
+        return found
+
+    return rebuilt(outputs, put), np.array(words, np.uint64)
+
+
 def placeholder(number: int) -> Expression:
     """Return what stands for one of the arrays of a `map`, counted from 1: ``_1`` is ``placeholder(1)``.
 
@@ -219,6 +287,7 @@ def _ufunc(self: Expression, ufunc: Any, method: str, *args: Any, **named: Any) 
 
 
 Expression.__array_ufunc__ = _ufunc
-key_by_identity(Expression)  # equal ones are one
+key_by_parts(Expression)
+key_by_identity(Expression)  # those in a tuple: equal ones are one
 _1, _2, _3, _4, _5, _6, _7, _8, _9, _10 = map(placeholder, range(1, 11))
 _11, _12, _13, _14, _15, _16, _17, _18, _19, _20 = map(placeholder, range(11, 21))

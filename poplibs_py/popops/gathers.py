@@ -100,7 +100,7 @@ def gather(x: Any, indices: Any, axis: int = 0, *, index_vector_dim: int | None 
                         plan_on=_loop_on("popops.gather", table, table, layout, sizes, ""))
 
 
-@slicing_op("scatter", "scatter", writes=True, memory="sorted")
+@slicing_op("scatter", "scatter", writes=True, memory="sorted", numbers=("scale",))
 def scatter(x: Any, indices: Any, updates: Any, axis: int = 0, *,
             operation: str | Expression | Callable[..., Any] = "set", scale: float = 1.0,
             index_vector_dim: int | None = None, update_window_dims: Sequence[int] | None = None,

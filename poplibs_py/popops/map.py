@@ -9,13 +9,14 @@ from ..errors import flag, whole
 from ..ops import op, travel
 from ..program import Face
 from ..target import Target
-from ._map import expressions_of, mapped
+from ._map import expressions_of, mapped, worded
 from .expr import MOST_PLACEHOLDERS, Expression
 
 Mappable = Expression | Sequence[Expression] | Callable[..., Any]
 
 
-@op("popops.map", poplibs="popops::map", bound="popops.map_bound:map_bound", draws="testing.map_calls:map_calls")
+@op("popops.map", poplibs="popops::map", bound="popops.map_bound:map_bound", draws="testing.map_calls:map_calls",
+    numbers=tuple([f"arrays[{i}]" for i in range(MOST_PLACEHOLDERS)]))
 def map(expression: Mappable, *arrays: object, out: Any = None, out_dtype: object = None, round_each: bool = False,
         relaxed: bool = False, target: Target | str | None = None) -> Any:
     """Evaluate an expression of arrays in one pass (``popops::map``, ``mapInPlace``, ``mapWithOutput``).
@@ -81,7 +82,7 @@ def map(expression: Mappable, *arrays: object, out: Any = None, out_dtype: objec
     """
     outputs, several = expressions_of(expression, len(arrays))
     return mapped(outputs, several, arrays, out, out_dtype, flag("round_each", round_each), flag("relaxed", relaxed),
-                  target)
+                  target, plain=worded(expression, outputs))
 
 
 def compile_map(expression: Mappable, *, arrays: int | None = None, out_dtype: object = None,
@@ -116,11 +117,12 @@ def compile_map(expression: Mappable, *, arrays: int | None = None, out_dtype: o
     """
     count = None if arrays is None else whole("arrays", arrays, 0, MOST_PLACEHOLDERS)
     outputs, several = expressions_of(expression, count)
-    rounded, loose = flag("round_each", round_each), flag("relaxed", relaxed)
+    rounded, loose, plain = flag("round_each", round_each), flag("relaxed", relaxed), worded(None, outputs)
+    record = cast(Any, map).op
 
     def call(*arrays: object, out: Any = None) -> Any:
-        return mapped(outputs, several, arrays, out, out_dtype, rounded, loose, None)
+        return mapped(outputs, several, arrays, out, out_dtype, rounded, loose, None, plain=plain)
 
-    face = Face(call, travel, cast(Any, map).op, "out")
+    face = Face(call, travel, record, "out", numbers=record.numbers)
     vars(face).update(expression=outputs if several else outputs[0], what=", ".join([repr(part) for part in outputs]))
     return face

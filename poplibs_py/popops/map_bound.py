@@ -21,10 +21,10 @@ from ..formats.format import preset_of
 from ..ops import target_of
 from ._elementwise import ELEMENTWISE, ElementwiseOp
 from ._map import expressions_of, settled_operands, vertices_round
-from ._map_lower import postorder, typed_op
+from ._map_lower import typed_op
 from ._promotion import BOOL, Element, element_of, typed
 from .bound import fp32_ball
-from .expr import Expression
+from .expr import Expression, postorder
 
 Numbers = np.ndarray[Any, Any]
 

@@ -17,11 +17,11 @@ import numpy as np
 from ..target import LinearMapping, Target, linear_mapping
 from ..target.mapping import split_between_workers
 from ..target.types import type_of
-from ._map_lower import postorder, typed_op
+from ._map_lower import typed_op
 from ._promotion import BOOL, Element
 from .broadcast_plan import planned_broadcast
 from .cast_model import cast_vertices, is_copy
-from .expr import Expression
+from .expr import Expression, postorder
 from .model import TYPE_BYTES, Vertex, element_grain, vector_of
 from .nonlinearity_model import nonlinearity_op
 from .plan import planned

@@ -11,43 +11,55 @@ from ..formats import Format
 from ..formats.bounds import Ball
 from ..ops import Request, op, result_format
 from ..target import Target
-from ._map import array_operand, mapped
-from .expr import Expression, const, placeholder
+from ._map import Worded, array_operand, mapped
+from .expr import Expression, const, number, placeholder
 from .map_bound import map_bound
 from .map_plan import ScaledSum
 
 
 class _Sum(NamedTuple):
-    """The expression of a sum, its arrays and what the caller calls them, and its result's type."""
+    """The expression of a sum, of numbers and of words, its arrays and their names, the words, the result's type."""
 
     expression: Expression
+    plain: Expression
     arrays: tuple[Any, ...]
     names: tuple[str, ...]
+    words: tuple[int, ...]
     dtype: Any
 
 
-def _sum(form: str, a: Any, b: Any, scale: Any, scale_a: Any) -> _Sum:
-    arrays, names = [a, b], ["a", "b"]
+_SCALES = "scale", "scale_a"
 
-    def number(name: str, value: Any) -> Expression:
+
+def _sum(form: str, a: Any, b: Any, scale: Any, scale_a: Any) -> _Sum:
+    arrays, names, words = [a, b], ["a", "b"], [0, 0]
+
+    def factors(name: str, value: Any) -> tuple[Expression, Expression]:
+        at = _SCALES.index(name)
         if isinstance(value, (bool, int, float, np.generic)):
-            return const(value)
+            plain, words[at] = number(1, at, value)
+            return const(value), plain
         arrays.append(value)
         names.append(name)
-        return placeholder(len(arrays))
+        return (placeholder(len(arrays)),) * 2
 
-    x, y = placeholder(1), number("scale", scale) * placeholder(2)
-    if form == "x_minus_ax_plus_by":
-        x = x - number("scale_a", scale_a) * x
-    elif scale_a is not None:
-        x = number("scale_a", scale_a) * x
+    def summed(scale: Expression, scale_a: Expression | None) -> Expression:
+        x, y = placeholder(1), scale * placeholder(2)
+        if scale_a is not None:
+            x = x - scale_a * x if form == "x_minus_ax_plus_by" else scale_a * x
+        made: Expression = x - y if form == "scaled_subtract" else x + y
+        return made
+
+    of_b = factors("scale", scale)
+    of_a = (None, None) if scale_a is None and form != "x_minus_ax_plus_by" else factors("scale_a", scale_a)
     element = array_operand("a", a).format
     if not isinstance(element, Format):
         for name, value in (("scale", scale), ("scale_a", scale_a)):
             if isinstance(value, (float, np.floating)):
                 raise bad_type(name, value, f"a whole number, as a is of {element}")
     dtype = result_format(element) if isinstance(element, Format) else element
-    return _Sum(x - y if form == "scaled_subtract" else x + y, tuple(arrays), tuple(names), dtype)
+    sums = summed(of_b[0], of_a[0]), summed(of_b[1], of_a[1])
+    return _Sum(*sums, tuple(arrays), tuple(names), tuple(words), dtype)
 
 
 def _constant(scale: Any) -> float | None:
@@ -59,8 +71,9 @@ def _request(form: str, a: Any, b: Any, scale: Any, scale_a: Any, out: Any, out_
     made = _sum(form, a, b, scale, scale_a)
     dtype = out_dtype if out_dtype is not None or out is not None else made.dtype
     scaled = ScaledSum(form, _constant(scale), _constant(scale_a), scale_a is not None, False)
+    plain = Worded((made.plain,), np.empty(0, np.uint64), made.words)
     return mapped((made.expression,), False, made.arrays, out, dtype, False, False, target, form, made.names,
-                  scaled)
+                  scaled, plain)
 
 
 def _bound(form: str, a: Any, b: Any, scale: Any, scale_a: Any, out: Any, out_dtype: Any) -> Ball:
@@ -95,8 +108,7 @@ _PARAMETERS = """
     a, b : array_like or QuarterArray
         Of any formats, or of integers; of any shapes and strides, which broadcast as in NumPy. Lists become float32.
     scale, scale_a : number or array_like
-        Of `b` and of `a`. A number is part of the program: another one makes another. The number in an array of one
-        element may change from call to call; any array that broadcasts will do.{default} Integers take whole numbers.
+        Of `b` and of `a`: numbers, or any arrays that broadcast.{default} Integers take whole numbers.
     out : array or QuarterArray, optional
         Where the result goes; `a` itself for PopLibs' in-place form.
     out_dtype : Format, dtype or str, optional
@@ -119,7 +131,8 @@ _PARAMETERS = """
 
 
 @op("popops.scaled_add", poplibs="popops::scaledAddTo", bound="popops.scaled_add:scaled_add_bound",
-    draws="testing.map_calls:scaled_add_calls", shared=_PARAMETERS.format(default=" By default 1 and none."))
+    draws="testing.map_calls:scaled_add_calls", numbers=_SCALES,
+    shared=_PARAMETERS.format(default=" By default 1 and none."))
 def scaled_add(a: object, b: object, scale: object = 1, *, scale_a: object = None, out: Any = None,
                out_dtype: object = None, target: Target | str | None = None) -> Any:
     """``a + scale * b``, or ``scale_a * a + scale * b`` (``popops::scaledAddTo``).
@@ -134,7 +147,8 @@ def scaled_add(a: object, b: object, scale: object = 1, *, scale_a: object = Non
 
 
 @op("popops.scaled_subtract", poplibs="popops::scaledSubtractFrom", bound="popops.scaled_add:scaled_subtract_bound",
-    draws="testing.map_calls:scaled_add_calls", shared=_PARAMETERS.format(default=" By default 1 and none."))
+    draws="testing.map_calls:scaled_add_calls", numbers=_SCALES,
+    shared=_PARAMETERS.format(default=" By default 1 and none."))
 def scaled_subtract(a: object, b: object, scale: object = 1, *, scale_a: object = None, out: Any = None,
                     out_dtype: object = None, target: Target | str | None = None) -> Any:
     """``a - scale * b``, or ``scale_a * a - scale * b`` (``popops::scaledSubtractFrom``).
@@ -148,7 +162,8 @@ def scaled_subtract(a: object, b: object, scale: object = 1, *, scale_a: object 
 
 
 @op("popops.x_minus_ax_plus_by", poplibs="popops::scaledAddTo", bound="popops.scaled_add:x_minus_ax_plus_by_bound",
-    draws="testing.map_calls:x_minus_ax_plus_by_calls", shared=_PARAMETERS.format(default=""))
+    draws="testing.map_calls:x_minus_ax_plus_by_calls", numbers=_SCALES,
+    shared=_PARAMETERS.format(default=""))
 def x_minus_ax_plus_by(a: object, b: object, scale_a: object, scale: object, *, out: Any = None,
                        out_dtype: object = None, target: Target | str | None = None) -> Any:
     """``a - scale_a * a + scale * b`` (``popops::scaledAddTo`` with ``ScaledAddSpecialisation::X_MINUS_AX_PLUS_BY``).

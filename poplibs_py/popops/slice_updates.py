@@ -30,7 +30,7 @@ _PARAMETERS = """
     {numerics} The bits depend neither on the number of threads nor on the instruction-set level.
 """
 _SCALE = """    scale : float, optional
-        What updates are multiplied by; a whole number for integers. Another one makes another program.
+        What updates are multiplied by; a whole number for integers.
 """
 _SUMS = """In FP32, in the order of the indices: each product with the scale is rounded, and each sum. Numbers of other
     formats are rounded to theirs once, at the end (PopLibs: after each update). Integers wrap."""
@@ -45,7 +45,8 @@ def _changes(name: str, poplibs: str, numerics: str, scaled: bool = False) -> Ca
         shared = _PARAMETERS.format(front="groups, " if name.startswith("grouped") else "", numerics=numerics,
                                     scale=_SCALE if scaled else "")
         function.__doc__ = with_sections(function.__doc__ or "", shared)
-        return slicing_op(name, poplibs, writes=True, memory="rows" if numerics == _EXTREMES else "sorted")(function)
+        return slicing_op(name, poplibs, writes=True, memory="rows" if numerics == _EXTREMES else "sorted",
+                          numbers=("scale",) * scaled)(function)
 
     return made
 

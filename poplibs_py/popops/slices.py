@@ -67,12 +67,14 @@ Axes = int | Sequence[int]
 Function = Callable[..., Any]
 
 
-def slicing_op(name: str, poplibs: str, writes: bool = False, memory: str = "") -> Callable[[Function], Function]:
+def slicing_op(name: str, poplibs: str, writes: bool = False, memory: str = "", numbers: tuple[str, ...] = ()
+               ) -> Callable[[Function], Function]:
     """Make a function an op of slices: its record, and what all of them say of their arguments."""
     said = (_MEMORY.replace("{host}", _HOST[memory]) if memory else "") + _COMMON
     said = said.replace("{in_place}", _IN_PLACE if writes else "").replace("{machines}", _MODELLED)
     return op(f"popops.{name}", poplibs=f"popops::{poplibs}" if poplibs else "", shared=said,
-              bound=f"popops.slice_bound:{name}_bound", draws=f"testing.slice_calls:{name}_calls")
+              bound=f"popops.slice_bound:{name}_bound", draws=f"testing.slice_calls:{name}_calls",
+              numbers=numbers)
 
 
 # Windows ---------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from ..config import settings
 from ..errors import bad_argument, checked_shape, finite
 from ..formats import Array
 from ..ops import RESULT, VALUES, Operand, Receiver, Request, array_operand
-from ..popops._steps import Chain, Step
+from ..popops._steps import Chain, Number, Step
 from ..popops._strided import StridedOperand, StridedParams, lower
 from ..program import Executable, Room, Sequence
 from . import hardware
@@ -247,7 +247,7 @@ def _masking(source: Operand, extents: tuple[int, ...], factor: float, receiver:
     """Return what scales elements where a mask of these extents holds, as `dropout` does, and writes +0 elsewhere."""
     mask = np.broadcast_to(np.empty(extents, np.bool_), source.shape)
     chain = Chain((Step("mul", (0, 3), (4,)), Step("select", (4, 5, 1), (2,))), ("float32", "bool", *["float32"] * 4),
-                  tuple((value, np.float32(number).tobytes()) for value, number in ((3, factor), (5, 0.0))))
+                  ((3, 0), (5, 1)), (Number("float32", int(np.float32(factor).view(np.uint32))), Number("float32")))
     read = StridedOperand(source.format, source.array.strides), StridedOperand(BOOL, mask.strides)
     written = StridedOperand(source.format, receiver.array.strides)
     params = StridedParams("shaped dropout", source.shape, read, (written,), "nearest-even",

@@ -1,8 +1,8 @@
 /* The records of the strided driver: what a program of an elementwise operation tells it. They are made once, by
  * poplibs_py.popops._strided, and held by the program; a call brings addresses alone.
  *
- * The operands of a call are the inputs, the outputs, then the exponents of those whose scales vary and the seed of
- * stochastic rounding. Strides and offsets are in bytes; axes run from the outermost to the innermost. */
+ * The operands of a call are the inputs, the outputs, then the exponents of those whose scales vary, the seed of stochastic
+ * rounding, and the words that numbers are made of. Strides and offsets are in bytes; axes run from the outermost to the innermost. */
 #ifndef POP_DRIVERS_STRIDED_H
 #define POP_DRIVERS_STRIDED_H
 #include "kernels/cast/cast.h"
@@ -11,7 +11,7 @@
 #define POP_STRIDED_OPERANDS 24 /* inputs and outputs together */
 #define POP_STRIDED_SLOTS 64    /* and buffers */
 #define POP_STRIDED_AXES 64
-#define POP_STRIDED_STACK 4096 /* bytes of buffers that a vertex has on its stack: small arrays take no scratch */
+#define POP_STRIDED_STACK 4608 /* bytes of buffers that a vertex has on its stack: small arrays take no scratch */
 
 /* How the elements of a chunk lie in memory. */
 #define POP_DIRECT 0   /* one after another: read and written where they are */

@@ -17,6 +17,7 @@ typedef struct pop_strided_walk {
     char *const *operands;
     char *buffers;
     const uint32_t *words; /* random words of the chunk */
+    const uint64_t *numbers;
     int in_place; /* an output lies where an input does: its lines are in the cache, and nothing streams */
     char *at[POP_STRIDED_OPERANDS];             /* the next element of each operand */
     const char *spread[POP_STRIDED_OPERANDS];   /* the repeated value that fills the lanes of each input */
@@ -167,11 +168,12 @@ static void pop_strided_copy(pop_strided_walk *w, int64_t n)
         pop_copy_row(o->code_bytes, w->at[1], inner->strides[1], w->at[0], inner->strides[0], n);
 }
 
-static void pop_strided_step_on(const pop_strided_step *t, void *const *in, void *const *out, int64_t n)
+static void pop_strided_step_on(const pop_strided_step *t, const uint64_t *numbers, void *const *in, void *const *out,
+                                int64_t n)
 {
     if (t->kind == POP_STEP_COMPUTE) ((pop_elementwise)t->run)((const void *const *)in, out, n);
     else if (t->kind == POP_STEP_ARITHMETIC)
-        ((pop_arithmetic_kernel)t->run)(t->slots + t->inputs + t->outputs, (const void *const *)in, out, n);
+        ((pop_arithmetic_kernel)t->run)(t->slots + t->inputs + t->outputs, numbers, (const void *const *)in, out, n);
     else if (t->kind == POP_STEP_DECODE) ((pop_decoder)t->run)(t->cast, in[0], out[0], n);
     else if (t->kind == POP_STEP_ENCODE) ((pop_encoder)t->run)(t->cast, in[0], out[0], n, NULL);
     else if (in[0] != out[0]) memcpy(out[0], in[0], (size_t)(n * t->bytes));
@@ -188,24 +190,49 @@ static void pop_strided_chunk(pop_strided_walk *w, int64_t n)
         void *chosen[POP_STRIDED_SLOTS];
         if (t->slots) {
             for (int i = 0; i < t->inputs + t->outputs; i++) chosen[i] = slots[t->slots[i]];
-            pop_strided_step_on(t, chosen, chosen + t->inputs, n);
+            pop_strided_step_on(t, w->numbers, chosen, chosen + t->inputs, n);
         } else {
-            pop_strided_step_on(t, slots, slots + t->inputs, n);
+            pop_strided_step_on(t, w->numbers, slots, slots + t->inputs, n);
         }
     }
     for (int i = inputs; i < inputs + outputs; i++) pop_strided_write(w, i, slots[i], n);
 }
 
-/* The places of the buffers, and constants in as many elements as any chunk takes. */
+/* The bits of a number. What is encoded is rounded to FP32 to odd before: as if it were rounded once. */
+static uint64_t pop_strided_bits(const pop_strided_number *t, char *const *operands)
+{
+    if (t->operand < 0) return t->bits;
+    uint64_t bits = 0;
+    int64_t word;
+    double x, back;
+    memcpy(&word, operands[t->operand] + 8 * (int64_t)t->word, sizeof word);
+    if (!t->real) return (uint64_t)word;
+    if (t->whole) x = (double)word;
+    else memcpy(&x, &word, sizeof x);
+    float nearest = (float)x;
+    memcpy(&bits, &nearest, sizeof nearest);
+    if (!t->encode) return bits;
+    back = nearest;
+    bits = (bits - (__builtin_fabs(back) > __builtin_fabs(x))) | (back != x);
+    memcpy(&nearest, &bits, sizeof nearest);
+    bits = 0;
+    ((pop_encoder)t->encode)(t->cast, &nearest, &bits, 1, NULL);
+    return bits;
+}
+
+/* The numbers, the places of the buffers, and those that numbers fill in as many elements as any chunk takes. */
 static void pop_strided_prepare(pop_strided_walk *w, int64_t n)
 {
     const pop_strided *s = w->spec;
+    uint64_t *numbers = (uint64_t *)(void *)(w->buffers + s->numbers_at);
+    w->numbers = numbers;
+    for (int64_t i = 0; i < s->numbers_count; i++) numbers[i] = pop_strided_bits(s->numbers + i, w->operands);
     for (int i = 0; i < s->buffers_count; i++) {
         const pop_strided_buffer *b = s->buffers + i;
         char *lanes = w->buffers + b->offset;
         w->slots[s->inputs + s->outputs + i] = lanes;
-        if (!b->bytes) continue;
-        memcpy(lanes + (n - 1) * b->bytes, &b->value, (size_t)b->bytes);
+        if (b->number < 0) continue;
+        memcpy(lanes + (n - 1) * b->bytes, numbers + b->number, (size_t)b->bytes);
         pop_spread(b->bytes, lanes, 1, n, n, n);
     }
 }
@@ -231,7 +258,7 @@ static void pop_strided_vertex(const void *work, const pop_tile *tile)
     w.spec = s;
     w.operands = tile->operands;
     w.buffers = tile->scratch_bytes ? tile->scratch : stack;
-    w.words = NULL;
+    w.words = NULL, w.numbers = NULL;
     w.in_place = 0;
     for (int i = 0; i < s->inputs; i++)
         for (int j = s->inputs; j < s->inputs + s->outputs; j++) w.in_place |= w.operands[i] == w.operands[j];
@@ -240,7 +267,7 @@ static void pop_strided_vertex(const void *work, const pop_tile *tile)
         w.spread[i] = NULL;
         w.casts[i] = &s->operands[i].cast;
     }
-    if (s->buffers_count) pop_strided_prepare(&w, pop_least(s->chunk, item->count));
+    if (s->buffers_count || s->numbers_count) pop_strided_prepare(&w, pop_least(s->chunk, item->count));
     pop_strided_place(&w);
     if (item->first) pop_strided_advance(&w, item->first);
     if (s->seed >= 0) {

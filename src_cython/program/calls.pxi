@@ -261,8 +261,9 @@ cdef class Face:
         The op's record.
     written : str or None
         The parameter that is written to.
-    values : tuple of str
-        Parameters whose value is no part of the key, at most 6.
+    values, numbers : tuple of str
+        Parameters whose value is no part of the key: those that are whole numbers, and those that may be numbers of any
+        kind, as far as `number_kind` says. At most 24; the attribute `values` is all of them.
     """
 
     cdef vectorcallfunc vectorcall
@@ -273,10 +274,13 @@ cdef class Face:
     cdef object written
     cdef list slots
     cdef Py_ssize_t count
+    cdef int first_number
+    cdef int value_at[MOST_ARGUMENTS]  # for each parameter in order which of `values` it is, or -1
     cdef dict __dict__
     cdef object __weakref__
 
-    def __init__(self, function, road, op=None, written="out", tuple values=()):
+    def __init__(self, function, road, op=None, written="out", tuple values=(), tuple numbers=()):
+        cdef int i
         code = getattr(function, "__wrapped__", function).__code__
         self.function, self.road, self.op = function, road, op
         self.names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
@@ -284,9 +288,12 @@ cdef class Face:
             rest = code.co_varnames[len(self.names)]
             self.names = self.names[:code.co_argcount] + tuple(
                 [sys.intern(f"{rest}[{i}]") for i in range(MOST_ARGUMENTS - code.co_argcount)])
-        self.written, self.values = written, tuple([sys.intern(name) for name in values])
-        if len(self.names) > MOST_ARGUMENTS or len(values) > MOST_VALUES:
+        self.written, self.values = written, tuple([sys.intern(name) for name in values + numbers])
+        self.first_number = <int>len(values)
+        if len(self.names) > MOST_ARGUMENTS or len(self.values) > MOST_VALUES:
             raise bad_argument("function", function.__qualname__, f"at most {MOST_ARGUMENTS} parameters, {MOST_VALUES} values")
+        for i, name in enumerate(self.names):
+            self.value_at[i] = self.value_of(<PyObject *>name)
         self.slots = [None] * FEWEST_SLOTS
         self.count = 0
         self.vectorcall = <vectorcallfunc>call_face
@@ -366,6 +373,7 @@ cdef class Face:
         cdef Py_ssize_t i, more = 0 if keywords == NULL else PyTuple_GET_SIZE(<object>keywords)
         cdef PyObject *name
         cdef int value
+        cdef int64_t kind
         if n + more > MOST_ARGUMENTS or n > PyTuple_GET_SIZE(self.names):
             return False
         put(r, n, <int64_t><object>pop_get_slot(SETTINGS, THREADS))
@@ -373,18 +381,23 @@ cdef class Face:
         for i in range(n + more):
             if i < n:
                 name = PyTuple_GET_ITEM(self.names, i)
+                value = self.value_at[i]
             else:
                 name = PyTuple_GET_ITEM(<object>keywords, i - n)
                 if not read_text(r, name):
                     return False
                 name = r.held[r.n_held - 1]  # interned
+                value = self.value_of(name)
             r.first_array[i] = r.n_arrays
-            value = self.value_of(name)
-            if value >= 0:
+            if value >= self.first_number:
+                kind = number_kind(args[i], &r.values[value])
+                if kind >= 0 and put(r, NUMBER, kind):
+                    continue
+            elif value >= 0:
                 if not read_value(r, args[i], &r.values[value]):
                     return False
                 continue
-            if not read_argument(r, args[i]):
+            if not read_argument(r, args[i], True):
                 return False
             if name == <PyObject *>self.written and r.n_arrays > r.first_array[i]:
                 r.receiver, r.written = args[i], r.first_array[i] + BY_PARTS.get(type(<object>args[i]), 0)

@@ -54,7 +54,7 @@ cdef enum:
     MOST_WORDS = 192
     MOST_HELD = 48
     MOST_ARGUMENTS = 32
-    MOST_VALUES = 6
+    MOST_VALUES = 24
     LONGEST_TEXT = 64
     VARARGS = 4  # CO_VARARGS
     FLAGS = cnp.NPY_ARRAY_ALIGNED | cnp.NPY_ARRAY_WRITEABLE
@@ -64,7 +64,7 @@ cdef enum:
 ctypedef int (*values_function)(int64_t *) except -1
 
 cdef enum:  # what a word stands for
-    NOTHING = 1, ARRAY, SAME, WHOLE, REAL, ROW, MAPPING, OBJECT, WORD, PAIR, SCALAR
+    NOTHING = 1, ARRAY, SAME, WHOLE, REAL, ROW, MAPPING, OBJECT, WORD, PAIR, SCALAR, NUMBER
 
 cdef enum:  # where an operand of a program comes from, where it is no array of the call
     RESULT = -1, VALUES = -2, CONSTANT = -3
@@ -81,6 +81,7 @@ cdef dict WHOLE_NUMBERS = {kind: True for kind in np.sctypeDict.values()  # type
                            if issubclass(kind, np.integer) and not issubclass(kind, np.timedelta64)}
 cdef dict BY_IDENTITY = {type(None): True, bool: True, type: True}
 cdef dict BY_PARTS = {}
+cdef PyObject *DOUBLE = <PyObject *>np.float64
 
 
 cdef int64_t generation = 0
@@ -216,8 +217,8 @@ cdef bint read_text(Reading *r, PyObject *x) noexcept:
     return put_same(r, SAME, x)
 
 
-cdef bint read_argument(Reading *r, PyObject *x) noexcept:
-    """Write an argument's words; False where it has none."""
+cdef bint read_argument(Reading *r, PyObject *x, bint alone) noexcept:
+    """Write an argument's words; False where it has none. What is not alone, and may, counts by identity rather than parts."""
     cdef PyTypeObject *kind = Py_TYPE(<object>x)
     cdef int overflow
     cdef double number
@@ -238,7 +239,7 @@ cdef bint read_argument(Reading *r, PyObject *x) noexcept:
         return not overflow and put(r, WHOLE, word)
     if kind == &PyUnicode_Type:
         return read_text(r, x)
-    if PyDict_GetItem(BY_PARTS, <object>kind) != NULL:
+    if PyDict_GetItem(BY_PARTS, <object>kind) != NULL and (alone or PyDict_GetItem(BY_IDENTITY, <object>kind) == NULL):
         return read_parts(r, x)
     if PyDict_GetItem(BY_IDENTITY, <object>kind) != NULL:
         return put_same(r, SAME, x)
@@ -247,7 +248,7 @@ cdef bint read_argument(Reading *r, PyObject *x) noexcept:
         if not put(r, ROW, n):
             return False
         for i in range(n):
-            if not read_argument(r, PyTuple_GET_ITEM(<object>x, i)):
+            if not read_argument(r, PyTuple_GET_ITEM(<object>x, i), False):
                 return False
         return True
     if kind == &PyList_Type:
@@ -255,14 +256,14 @@ cdef bint read_argument(Reading *r, PyObject *x) noexcept:
         if n > 8 or not put(r, ROW, -1 - n):  # long ones hold numbers, not options
             return False
         for i in range(n):
-            if not read_argument(r, PyList_GET_ITEM(<object>x, i)):
+            if not read_argument(r, PyList_GET_ITEM(<object>x, i), False):
                 return False
         return True
     if kind == &PyDict_Type:
         if not put(r, MAPPING, len(<dict>x)):
             return False
         while PyDict_Next(x, &i, &key, &value):
-            if not read_argument(r, key) or not read_argument(r, value):
+            if not read_argument(r, key, False) or not read_argument(r, value, False):
                 return False
         return True
     return PyObject_TypeCheck(x, &PyGenericArrType_Type) and read_scalar(r, x)
@@ -286,6 +287,38 @@ cdef bint read_value(Reading *r, PyObject *x, int64_t *to) noexcept:
         return False
     to[0] = <int64_t>words[0]
     return put(r, kind, 0)
+
+
+cdef int64_t number_kind(PyObject *x, int64_t *to) noexcept:
+    """Take a number whose value each call has of its own; return which others one program serves as well.
+
+    That is 0 for real numbers; for whole ones how many bits they have, and their sign. It is -1 for what programs differ
+    by, which stays part of the key: powers of two, zero, what float32 or float64 does not hold, what is no number.
+    """
+    cdef PyObject *kind = <PyObject *>Py_TYPE(<object>x)
+    cdef double number
+    cdef int overflow
+    cdef uint64_t size
+    cdef int64_t bits = 0
+    if kind == <PyObject *>&PyFloat_Type or kind == DOUBLE:
+        number = PyFloat_AS_DOUBLE(x)
+        memcpy(to, &number, sizeof(number))
+        return 0 if <uint64_t>to[0] << 12 and -3.4e38 <= number <= 3.4e38 else -1
+    if kind != <PyObject *>&PyLong_Type:
+        return -1
+    to[0] = PyLong_AsLongLongAndOverflow(<object>x, &overflow)
+    size = <uint64_t>(-to[0] if to[0] < 0 else to[0])
+    if overflow or size & (size - 1) == 0 or size >> 53:
+        return -1
+    while size >> bits:
+        bits += 1
+    return bits << 1 | (to[0] < 0)
+
+
+def number_word(value):
+    """Return a number as a word that each call has of its own, and `number_kind`; or None."""
+    cdef int64_t word, kind = number_kind(<PyObject *>value, &word)
+    return None if kind < 0 else (<uint64_t>word, kind)
 
 
 cdef bint whole_word(PyObject *x, uint64_t *to) noexcept:

@@ -11,8 +11,8 @@ from poplibs_py.kernels import kernels
 from poplibs_py.kernels.records import numbers_of
 
 F = np.float32
-CALL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_void_p),
-                        ctypes.c_int64)
+CALL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p),
+                        ctypes.POINTER(ctypes.c_void_p), ctypes.c_int64)
 KERNELS = [k for k in kernels("elementwise") if k.op == "arithmetic"]
 ARRAYS, CONSTANTS = 3, (F(0.0), F(-3.5), F(0.3), F(np.nan))
 WORDS = numbers_of("arithmetic")
@@ -53,11 +53,11 @@ def test_every_step_rounds_as_numpy_does_and_nothing_is_written_around(kernel, p
                 places = [max(place, 0) for place in places]
             words += [step, *places]
             due = STEPS[step](due, *map(value, places)).astype(F)
-    plan = np.array([*words, *(int(c.view(np.int32)) for c in CONSTANTS)], np.int32)
+    plan, numbers = np.int32([*words, *range(len(CONSTANTS))]), F(CONSTANTS).view(np.uint32).astype(np.uint64)
     room = np.full(count + misaligned + 40, 77, F)
     made = room[misaligned:misaligned + count]
-    pointers = (ctypes.c_void_p * ARRAYS)(*(x.ctypes.data for x in held))
-    CALL(kernel.address)(plan.ctypes.data, pointers, (ctypes.c_void_p * 1)(made.ctypes.data), count)
+    pointers, out = (ctypes.c_void_p * ARRAYS)(*(x.ctypes.data for x in held)), (ctypes.c_void_p * 1)(made.ctypes.data)
+    CALL(kernel.address)(plan.ctypes.data, numbers.ctypes.data, pointers, out, count)
     nan = np.isnan(due)
     np.testing.assert_array_equal(np.isnan(made), nan)
     np.testing.assert_array_equal(made.view(np.int32)[~nan], due.view(np.int32)[~nan])

@@ -1,7 +1,8 @@
 /* Arithmetic of FP32 numbers in one pass: a number goes from step to step in registers, and each step rounds by itself.
  *
  * A plan is words: how many steps and constants, the first operand, then of each step what it does and its operands, three
- * always, then the bits of the constants. An operand is an array's place among the inputs, or ~k, the constant k. */
+ * always, then which of the call's numbers the constants are: bits of FP32 in the lower halves of these. An operand is an
+ * array's place among the inputs, or ~k, the constant k. */
 #ifndef POP_ELEMENTWISE_ARITHMETIC_H
 #define POP_ELEMENTWISE_ARITHMETIC_H
 #include "kernels/elementwise/loops.h"
@@ -122,13 +123,17 @@ POP_INLINE void pop_arithmetic_block(const pop_arithmetic_run *r, char *out, int
 #undef POP_TIMES_OF_PRODUCT
 #undef POP_CHOICE
 
-static void pop_arithmetic(const int32_t *plan, const void *const *in, void *const *out, int64_t n)
+static void pop_arithmetic(const int32_t *plan, const uint64_t *numbers, const void *const *in, void *const *out, int64_t n)
 {
     pop_arithmetic_step steps[POP_ARITHMETIC_STEPS];
     pop_v_f constants[POP_ARITHMETIC_STEPS];
     const int count = plan[0];
-    const int32_t *word = plan + 3, *bits = word + 4 * count;
-    for (int k = 0; k < plan[1]; k++) constants[k] = pop_v_float(pop_v_set(bits[k]));
+    const int32_t *word = plan + 3, *which = word + 4 * count;
+    int32_t bits[POP_ARITHMETIC_STEPS];
+    for (int k = 0; k < plan[1]; k++) {
+        bits[k] = (int32_t)numbers[which[k]];
+        constants[k] = pop_v_float(pop_v_set(bits[k]));
+    }
 #define POP_OPERAND(word)                                                                                           \
     ((pop_arithmetic_operand){(word) < 0 ? (const char *)(constants + ~(word)) : (const char *)in[word], (word) < 0 ? 0 : -1})
     for (int s = 0; s < count; s++, word += 4) {

@@ -329,13 +329,30 @@ static void pop_update_grouped(pop_updating *u, char *table, const char *indices
     }
 }
 
-/* Operands: the indices, the updates, the table, and, where shares tell, an int64 for each. */
+/* What is done, with the scale that a word of the call says. */
+static pop_slices pop_slices_scaled(const pop_slices *s, const char *words)
+{
+    pop_slices scaled = *s;
+    double scale;
+    memcpy(&scaled.scale, words + 8 * (int64_t)s->scale_word, sizeof scaled.scale);
+    memcpy(&scale, &scaled.scale, sizeof scale);
+    scaled.factor = s->scale_whole ? (float)scaled.scale : (float)scale;
+    return scaled;
+}
+
+/* Operands: the indices, the updates, the table, where the scale is one of them the call's words, and, where shares tell, an
+ * int64 for each. */
 static void pop_slices_put(const void *work, const pop_tile *tile)
 {
     const pop_slices_item *item = (const pop_slices_item *)work;
     const pop_slices *s = item->spec;
+    pop_slices scaled;
+    if (s->scale_word >= 0) {
+        scaled = pop_slices_scaled(s, tile->operands[3]);
+        s = &scaled;
+    }
     pop_updating u = {s, (pop_slices_room *)(void *)tile->scratch, tile->operands[1], NULL, 0, 0,
-                      s->tells ? (int64_t *)(void *)tile->operands[3] + item->share : NULL};
+                      s->tells ? (int64_t *)(void *)tile->operands[3 + (s->scale_word >= 0)] + item->share : NULL};
     const int64_t end = item->first + item->count;
     if (u.bad) *u.bad = 0;
     if (s->grouped) pop_update_grouped(&u, tile->operands[2], tile->operands[0], item->first, end);
