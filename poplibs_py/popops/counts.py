@@ -167,9 +167,9 @@ def bincount(x: Any, weights: Any = None, *, minlength: int = 0, target: Target 
     made = _COUNTED if added is None else np.dtype(np.float32)
     params = ReduceParams(_BINCOUNT, dtype, 0, numbers.shape, numbers.array.strides, (0,), made, 0, 1.0, False)
     bins = max(least, _greatest(numbers.array, params) + 1)
-    program = lower_bincount(params, max(1, bins), None if added is None else added.format or added.array.dtype,
-                             settings.num_threads)
-    operands = (numbers, RESULT) if added is None else (numbers, RESULT, added)
+    program = lower_bincount(params, 1 << max(0, bins - 1).bit_length(),
+                             None if added is None else added.format or added.array.dtype, settings.num_threads)
+    operands = numbers, RESULT, np.array([bins]), *(() if added is None else (added,))
     return Request(program.executable, operands, new_result((bins,), made), program.told, keep=False)
 
 

@@ -135,6 +135,18 @@ def test_running_reductions_and_counts_are_the_same_at_each_level(level, monkeyp
     forget_calls()
 
 
+def test_counts_of_other_data_are_the_same_program():
+    made = lower_bincount.cache_info().misses
+    weights = np.ones(5000, np.int8)
+    for most in range(513, 1024, 37):
+        x = np.arange(5000) % most
+        for counts, due in ((popops.bincount(x), np.bincount(x)),
+                            (popops.bincount(x, weights), np.bincount(x, weights)),
+                            (popops.bincount(x & 511, minlength=most), np.bincount(x & 511, minlength=most))):
+            np.testing.assert_array_equal(counts, due)
+    assert lower_bincount.cache_info().misses - made == 2  # with weights and without
+
+
 @pytest.mark.parametrize("name", ["sum", "max", "variance", "argmax"])
 @pytest.mark.parametrize("fmt", [FP32, BF16], ids=str)
 @pytest.mark.parametrize("shape", [(300, 2), (77, 4), (130, 8), (100, 16), (3, 40 * 8192 + 700), (1, 17 * 8192)],

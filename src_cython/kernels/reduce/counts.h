@@ -7,6 +7,9 @@
 #define POP_REDUCE_COUNTS_H
 #include "kernels/reduce/walk.h"
 
+#define POP_RECORDS "records/counts.def"
+#include "records/structs.h"
+
 #define POP_COUNT_TABLES 4
 #define POP_COUNT_NEAR 4096     /* bins up to which there are so many tables */
 #define POP_COUNT_ELEMENTS 1024 /* at a time */
@@ -29,7 +32,7 @@ static const char *pop_count_read(const pop_reduce *s, pop_count_room *room, con
     return room->numbers;
 }
 
-POP_INLINE int64_t pop_count_tables(const pop_reduce *s) { return s->outputs <= POP_COUNT_NEAR ? POP_COUNT_TABLES : 1; }
+POP_INLINE int64_t pop_count_tables(const pop_counts *s) { return s->bins <= POP_COUNT_NEAR ? POP_COUNT_TABLES : 1; }
 
 /* Raise the counters of n places, of tables of `size` counters. */
 static void pop_count_places(uint32_t *restrict counters, int64_t tables, int64_t size, const uint32_t *restrict places, int64_t n)
@@ -118,24 +121,24 @@ static void pop_count_cells(const pop_cells *c, uint32_t *restrict counters, uin
     for (; i < n; i++) POP_CELL_COUNT(0)
 }
 
-/* Operands: x, the counts, the levels in FP32; `outputs` is the number of bins. Counts of each share go to the workspace. */
+/* Operands: x, the counts, the levels in FP32; one fewer than bins. Counts of each share go to the workspace. */
 static void pop_histogram_vertex(const void *work, const pop_tile *tile)
 {
-    const pop_reduce_item *item = (const pop_reduce_item *)work;
-    const pop_reduce *s = item->spec;
+    const pop_counts_item *item = (const pop_counts_item *)work;
+    const pop_counts *s = item->spec;
     pop_count_room *room = (pop_count_room *)(void *)tile->scratch;
     const float *levels = (const float *)(const void *)tile->operands[2];
-    uint32_t *counts = (uint32_t *)(void *)tile->operands[s->workspace] + item->share * s->room, *halves = counts + s->outputs;
+    uint32_t *counts = (uint32_t *)(void *)tile->operands[s->workspace] + item->share * s->room, *halves = counts + s->bins;
     float *of_cells = (float *)(void *)(halves + 2 * POP_COUNT_TABLES * s->cells);
     pop_cells cells = {0, 0, s->cells, of_cells, (uint32_t *)(void *)(of_cells + s->cells)};
-    const int by_cells = s->cells && item->count >= s->cells && pop_cells_begin(&cells, levels, s->outputs - 1);
+    const int by_cells = s->cells && item->count >= s->cells && pop_cells_begin(&cells, levels, s->bins - 1);
     const int64_t tables = by_cells ? 1 : pop_count_tables(s);
     int64_t half = 1;
-    while (2 * half <= s->outputs - 1) half *= 2;
-    memset(counts, 0, (size_t)(tables * s->outputs + (by_cells ? 2 * POP_COUNT_TABLES * s->cells : 0)) * sizeof *counts);
+    while (2 * half <= s->bins - 1) half *= 2;
+    memset(counts, 0, (size_t)(tables * s->bins + (by_cells ? 2 * POP_COUNT_TABLES * s->cells : 0)) * sizeof *counts);
     for (int64_t r = item->first, end = r + item->count, n; r < end; r += n) {
         n = pop_least(POP_COUNT_ELEMENTS, end - r);
-        const float *x = (const float *)(const void *)pop_count_read(s, room, tile->operands[0], r, n);
+        const float *x = (const float *)(const void *)pop_count_read(&s->row, room, tile->operands[0], r, n);
         float *sizes = (float *)(void *)room->numbers;
         for (int64_t i = 0; s->magnitudes && i < n; i++) sizes[i] = __builtin_fabsf(x[i]);
         if (s->magnitudes) x = sizes;
@@ -146,30 +149,37 @@ static void pop_histogram_vertex(const void *work, const pop_tile *tile)
         for (int64_t i = 0; i < n; i += POP_SIDES) {
             float some[POP_SIDES] = {0};
             memcpy(some, x + i, (size_t)pop_least(POP_SIDES, n - i) * sizeof *some);
-            pop_histogram_bins(levels, s->outputs - 1, half, some, room->places + i);
+            pop_histogram_bins(levels, s->bins - 1, half, some, room->places + i);
         }
-        pop_count_places(counts, tables, s->outputs, room->places, n);
+        pop_count_places(counts, tables, s->bins, room->places, n);
     }
     if (by_cells) pop_count_fold(halves, POP_COUNT_TABLES, 2 * cells.count);
-    else pop_count_fold(counts, tables, s->outputs);
+    else pop_count_fold(counts, tables, s->bins);
     for (int64_t k = 0; by_cells && k < cells.count; k++) {
         counts[cells.first[k]] += halves[2 * k];
         counts[cells.first[k] + (cells.level[k] < INFINITY)] += halves[2 * k + 1];
     }
 }
 
+/* The end of an item's bins that the result has. */
+POP_INLINE int64_t pop_count_end(const pop_counts_item *item, const pop_tile *tile)
+{
+    const int64_t end = item->first + item->count, bound = item->spec->bound;
+    return bound < 0 ? end : pop_least(end, *(const int64_t *)(const void *)tile->operands[bound]);
+}
+
 /* The shares' counts to the result, for each bin of a range. */
 static void pop_count_merge(const void *work, const pop_tile *tile)
 {
-    const pop_reduce_item *item = (const pop_reduce_item *)work;
-    const pop_reduce *s = item->spec;
+    const pop_counts_item *item = (const pop_counts_item *)work;
+    const pop_counts *s = item->spec;
     const uint32_t *counts = (const uint32_t *)(const void *)tile->operands[s->workspace];
     uint32_t *narrow = (uint32_t *)(void *)tile->operands[1];
     int64_t *wide = (int64_t *)(void *)tile->operands[1];
-    for (int64_t i = item->first; i < item->first + item->count; i++) {
-        int64_t sum = s->update ? narrow[i] : 0;
-        for (int64_t share = 0; share < s->segments; share++) sum += counts[share * s->room + i];
-        if (s->out_bytes == 8) wide[i] = sum;
+    for (int64_t i = item->first, end = pop_count_end(item, tile); i < end; i++) {
+        int64_t sum = s->row.update ? narrow[i] : 0;
+        for (int64_t share = 0; share < s->shares; share++) sum += counts[share * s->room + i];
+        if (s->row.out_bytes == 8) wide[i] = sum;
         else narrow[i] = (uint32_t)sum;
     }
 }
@@ -178,13 +188,13 @@ static void pop_count_merge(const void *work, const pop_tile *tile)
  * share. */
 static void pop_greatest_vertex(const void *work, const pop_tile *tile)
 {
-    const pop_reduce_item *item = (const pop_reduce_item *)work;
-    const pop_reduce *s = item->spec;
+    const pop_counts_item *item = (const pop_counts_item *)work;
+    const pop_counts *s = item->spec;
     pop_count_room *room = (pop_count_room *)(void *)tile->scratch;
     int64_t all = 0, most = 0;
     for (int64_t r = item->first, end = r + item->count, n; r < end; r += n) {
         n = pop_least(POP_COUNT_ELEMENTS, end - r);
-        const int64_t *x = (const int64_t *)(const void *)pop_count_read(s, room, tile->operands[0], r, n);
+        const int64_t *x = (const int64_t *)(const void *)pop_count_read(&s->row, room, tile->operands[0], r, n);
         for (int64_t i = 0; i < n; i++) {
             all |= x[i];
             most = x[i] > most ? x[i] : most;
@@ -194,53 +204,54 @@ static void pop_greatest_vertex(const void *work, const pop_tile *tile)
 }
 
 /* Places of n whole numbers from `begin` on. Where one has become too great since it was looked at, it is taken for another. */
-static void pop_whole_places(const pop_reduce *s, pop_count_room *room, const char *x, int64_t begin, int64_t n)
+static void pop_whole_places(const pop_counts *s, pop_count_room *room, const char *x, int64_t begin, int64_t n)
 {
-    const int64_t *numbers = (const int64_t *)(const void *)pop_count_read(s, room, x, begin, n);
-    const uint32_t last = (uint32_t)s->outputs - 1;
+    const int64_t *numbers = (const int64_t *)(const void *)pop_count_read(&s->row, room, x, begin, n);
+    const uint32_t last = (uint32_t)s->bins - 1;
     for (int64_t i = 0; i < n; i++) room->places[i] = (uint32_t)numbers[i] < last ? (uint32_t)numbers[i] : last;
 }
 
-/* Operands: x, whole numbers below `outputs`, and the counts; those of each share go to the workspace. */
+/* Operands: x, whole numbers below `bins`, the counts, how many of these; counts of each share go to the workspace. */
 static void pop_bincount_vertex(const void *work, const pop_tile *tile)
 {
-    const pop_reduce_item *item = (const pop_reduce_item *)work;
-    const pop_reduce *s = item->spec;
+    const pop_counts_item *item = (const pop_counts_item *)work;
+    const pop_counts *s = item->spec;
     pop_count_room *room = (pop_count_room *)(void *)tile->scratch;
     uint32_t *counts = (uint32_t *)(void *)tile->operands[s->workspace] + item->share * s->room;
     const int64_t tables = pop_count_tables(s);
-    memset(counts, 0, (size_t)(tables * s->outputs) * sizeof *counts);
+    memset(counts, 0, (size_t)(tables * s->bins) * sizeof *counts);
     for (int64_t r = item->first, end = r + item->count, n; r < end; r += n) {
         n = pop_least(POP_COUNT_ELEMENTS, end - r);
         pop_whole_places(s, room, tile->operands[0], r, n);
-        pop_count_places(counts, tables, s->outputs, room->places, n);
+        pop_count_places(counts, tables, s->bins, room->places, n);
     }
-    pop_count_fold(counts, tables, s->outputs);
+    pop_count_fold(counts, tables, s->bins);
 }
 
-/* Sums of weights. Operands: x as above, the sums in FP32, the weights one after another. A share owns bins, and goes through all
+/* Sums of weights. Operands: x, the sums in FP32, how many of these, the weights one after another. A share owns bins, and goes through all
  * numbers for its own. */
 #define POP_WEIGHTED_VERTEX(type)                                                                                     \
     static void pop_weighted_##type##_vertex(const void *work, const pop_tile *tile)                                  \
     {                                                                                                                 \
-        const pop_reduce_item *item = (const pop_reduce_item *)work;                                                  \
-        const pop_reduce *s = item->spec;                                                                             \
+        const pop_counts_item *item = (const pop_counts_item *)work;                                                  \
+        const pop_counts *s = item->spec;                                                                             \
         pop_count_room *room = (pop_count_room *)(void *)tile->scratch;                                               \
         double *sums = (double *)(void *)tile->operands[s->workspace] + item->first;                                  \
         float *out = (float *)(void *)tile->operands[1] + item->first;                                                \
         memset(sums, 0, (size_t)item->count * sizeof *sums);                                                          \
-        for (int64_t r = 0, n; r < s->n; r += n) {                                                                    \
-            n = pop_least(POP_COUNT_ELEMENTS, s->n - r);                                                              \
+        for (int64_t r = 0, n; r < s->row.n; r += n) {                                                                \
+            n = pop_least(POP_COUNT_ELEMENTS, s->row.n - r);                                                          \
             pop_whole_places(s, room, tile->operands[0], r, n);                                                       \
-            const char *codes = tile->operands[2] + r * s->weight_bytes;                                              \
-            if (s->decode_before) ((pop_decoder)s->decode_before)(&s->before, codes, (float *)(void *)room->numbers, n); \
-            const type *weights = (const type *)(const void *)(s->decode_before ? room->numbers : codes);             \
+            const char *codes = tile->operands[3] + r * s->weight_bytes;                                              \
+            if (s->decode_weights) ((pop_decoder)s->decode_weights)(&s->weights, codes, (float *)(void *)room->numbers, n); \
+            const type *weights = (const type *)(const void *)(s->decode_weights ? room->numbers : codes);            \
             for (int64_t i = 0; i < n; i++) {                                                                         \
                 const int64_t at = (int64_t)room->places[i] - item->first;                                            \
                 if ((uint64_t)at < (uint64_t)item->count) sums[at] += (double)weights[i];                             \
             }                                                                                                         \
         }                                                                                                             \
-        for (int64_t i = 0; i < item->count; i++) out[i] = (float)sums[i];                                            \
+        const int64_t end = pop_count_end(item, tile) - item->first;                                                  \
+        for (int64_t i = 0; i < end; i++) out[i] = (float)sums[i];                                                    \
     }
 POP_WEIGHTED_VERTEX(float)
 POP_WEIGHTED_VERTEX(int64_t)
