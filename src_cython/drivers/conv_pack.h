@@ -73,46 +73,78 @@ static void pop_conv_pack_dots(const pop_conv_walk *w)
     }
 }
 
-/* The panels of the item's blocks: for each vector of each block, 16 weights for every number of the depth. */
+/* Words of two BF16 numbers of each of 16 lanes: those at `low`, and those at `high`. */
+static void pop_conv_interleave(const char *low, const char *high, char *to)
+{
+    uint16_t first[POP_CONV_WIDE], second[POP_CONV_WIDE];
+    uint32_t words[POP_CONV_WIDE];
+    memcpy(first, low, sizeof first);
+    memcpy(second, high, sizeof second);
+    for (int64_t lane = 0; lane < POP_CONV_WIDE; lane++) words[lane] = first[lane] | (uint32_t)second[lane] << 16;
+    memcpy(to, words, sizeof words);
+}
+
+/* The panel of a vector whose lanes lie one after another: those of each group, or of groups of one channel all. */
+static void pop_conv_pack_lanes(const pop_conv_walk *w, int64_t group, int64_t channel, const int64_t *taps, char *to)
+{
+    const pop_conv_spec *p = w->p;
+    const int one = p->together == POP_CONV_WIDE;
+    const int64_t inner = p->x.inner << p->pairs, cell = 4 >> p->pairs, wide = POP_CONV_WIDE / p->together;
+    const int64_t there = pop_conv_least(p->together, w->groups - group), pieces = one ? 1 : there;
+    const int64_t lanes = one ? there : pop_conv_least(wide, p->channels - channel);
+    const char *from = w->tile->operands[1] + w->item->w + group * p->w.group + channel * p->w_lane;
+    char *room = w->tile->scratch + p->room_at;
+    for (int64_t tap = 0; tap < p->taps; tap++)
+        for (int64_t i = 0; i < inner; i++) {
+            char *panel = to + 16 * cell * (tap * inner + i), *row = p->pairs ? room + 64 * (i & 1) : panel;
+            if (pieces * lanes < POP_CONV_WIDE) memset(row, 0, 64);
+            for (int64_t g = 0; g < pieces; g++)
+                POP_CALL(pop_conv_decode, p->w.decode)((const pop_format *)(uintptr_t)p->w.format,
+                                                       from + g * p->w.group + taps[tap] + i * p->w_inner,
+                                                       row + g * wide * cell, NULL, lanes);
+            if (p->pairs && i & 1) pop_conv_interleave(room, room + 64, panel - 16 * cell);
+        }
+}
+
+/* The panel of a vector by lines of its lanes' depth, 64 numbers at a time, transposed; words of two BF16 numbers stay so. */
+static void pop_conv_pack_depth(const pop_conv_walk *w, int64_t group, int64_t channel, const int64_t *taps, char *to)
+{
+    const pop_conv_spec *p = w->p;
+    const int64_t depth = p->taps * (p->x.inner << p->pairs), wide = POP_CONV_WIDE / p->together;
+    const int in_order = p->slide && p->pairs; /* lanes as results lie, or groups run fastest */
+    char *room = w->tile->scratch + p->room_at, *codes = room + 4 * POP_CONV_WIDE * POP_CONV_LINE;
+    for (int64_t i = 0; i < depth; i += POP_CONV_LINE) {
+        const int64_t part = pop_conv_least(depth - i, POP_CONV_LINE);
+        for (int64_t lane = 0; lane < POP_CONV_WIDE; lane++) {
+            const int64_t g = group + (in_order ? lane / wide : lane % p->together);
+            const int64_t c = channel + (in_order ? lane % wide : lane / p->together);
+            char *row = room + lane * 4 * POP_CONV_LINE;
+            const char *line = w->tile->operands[1] + w->item->w + g * p->w.group + c * p->w_lane;
+            if (g >= w->groups || c >= p->channels) {
+                memset(row, 0, (size_t)(4 * part));
+                continue;
+            }
+            if (p->w_lines == POP_CONV_DEPTH_IN_LINE) line += i * p->w.item;
+            else pop_conv_gather(p, line, taps, i, part, codes), line = codes;
+            POP_CALL(pop_conv_decode, p->w.decode)((const pop_format *)(uintptr_t)p->w.format, line, row, NULL, part);
+        }
+        POP_CALL(pop_conv_turn, p->transpose)(room, 4 * POP_CONV_LINE, POP_CONV_WIDE, part >> p->pairs,
+                                              to + (64 * i >> p->pairs), 64);
+    }
+}
+
+/* The panels of the item's blocks: for each vector of each block, 16 weights, or words of two, for every one of the depth. */
 static void pop_conv_pack(const pop_conv_walk *w)
 {
     const pop_conv_spec *p = w->p;
-    const int64_t inner = p->x.inner << p->pairs, depth = p->taps * inner, wide = POP_CONV_WIDE / p->together;
-    const char *from = w->tile->operands[1] + w->item->w;
-    char *to = w->tile->scratch + p->w.at, *room = w->tile->scratch + p->room_at;
-    int64_t *taps = pop_conv_taps_at(w);
+    const int64_t depth = p->taps * p->x.inner, wide = POP_CONV_WIDE / p->together;
+    const int64_t *taps = pop_conv_taps_at(w);
+    char *to = w->tile->scratch + p->w.at;
     for (int64_t k = 0; k < w->item->blocks * p->vectors; k++) {
         const int64_t group = k / p->vectors * p->together, channel = k % p->vectors * wide;
-        if (p->w_lines == POP_CONV_LANES_IN_LINE) {
-            const char *first = from + group * p->w.group + channel * p->w_lane;
-            const int64_t left = p->together == 1 ? p->channels - channel : w->groups - group;
-            const int64_t lanes = pop_conv_least(POP_CONV_WIDE, left);
-            for (int64_t tap = 0; tap < p->taps; tap++)
-                for (int64_t i = 0; i < inner; i++) {
-                    char *row = to + 64 * (tap * inner + i);
-                    if (lanes < POP_CONV_WIDE) memset(row, 0, 64);
-                    POP_CALL(pop_conv_decode, p->w.decode)((const pop_format *)(uintptr_t)p->w.format,
-                                                           first + taps[tap] + i * p->w_inner, row, NULL, lanes);
-                }
-        }
-        for (int64_t i = 0; p->w_lines != POP_CONV_LANES_IN_LINE && i < depth; i += POP_CONV_LINE) {
-            const int64_t part = pop_conv_least(depth - i, POP_CONV_LINE);
-            for (int64_t lane = 0; lane < POP_CONV_WIDE; lane++) {
-                const int64_t g = group + lane % p->together, c = channel + lane / p->together;
-                char *row = room + lane * 4 * POP_CONV_LINE, *codes = room + 4 * POP_CONV_WIDE * POP_CONV_LINE;
-                const char *line = from + g * p->w.group + c * p->w_lane;
-                if (g >= w->groups || c >= p->channels) {
-                    memset(row, 0, (size_t)(4 * part));
-                    continue;
-                }
-                if (p->w_lines == POP_CONV_DEPTH_IN_LINE) line += i * p->w.item;
-                else pop_conv_gather(p, line, taps, i, part, codes), line = codes;
-                POP_CALL(pop_conv_decode, p->w.decode)((const pop_format *)(uintptr_t)p->w.format, line, row, NULL, part);
-            }
-            POP_CALL(pop_conv_turn, p->transpose)(room, 4 * POP_CONV_LINE, POP_CONV_WIDE, part, to + 64 * i, 64);
-        }
-        if (p->pairs) to = pop_conv_pair(to, depth, 1, 2);
-        else if (p->row_pairs) to = pop_conv_pair(to, depth, p->dims[p->rank - 1].taps, p->dims[p->rank - 2].taps);
+        if (p->w_lines == POP_CONV_LANES_IN_LINE) pop_conv_pack_lanes(w, group, channel, taps, to);
+        else pop_conv_pack_depth(w, group, channel, taps, to);
+        if (p->row_pairs) to = pop_conv_pair(to, depth, p->dims[p->rank - 1].taps, p->dims[p->rank - 2].taps);
         else to += 64 * depth;
     }
 }

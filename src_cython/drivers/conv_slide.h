@@ -1,4 +1,4 @@
-/* Depthwise convolutions whose taps are neighbours: tiles of results (kernels/conv/slide.h). */
+/* Convolutions whose taps are neighbours, depthwise or of words of two channels: tiles of results (kernels/conv/slide.h). */
 #ifndef POP_DRIVERS_CONV_SLIDE_H
 #define POP_DRIVERS_CONV_SLIDE_H
 #include "kernels/stream.h"
@@ -49,7 +49,7 @@ static void pop_slide_planes(const pop_conv_walk *w, int64_t outer, const int64_
             inside &= !w->box->in_place || (place >= 0 && place < dim->end);
             x[n] += (place - w->low[d]) * w->stride[d];
         }
-        weights[n] = 64 * (p->row_pairs ? (tile->tap_rows + 1) / 2 : tile->tap_rows) * tile->tap_cols * plane++;
+        weights[n] = 64 * p->x.inner * (p->row_pairs ? (tile->tap_rows + 1) / 2 : tile->tap_rows) * tile->tap_cols * plane++;
         tile->planes += inside;
     } while (pop_conv_next(tap, zero, taps, outer));
 }
@@ -110,7 +110,7 @@ static void pop_conv_slide_box(pop_conv_walk *w, char *out)
     const int64_t rank = p->rank, outer = rank > 2 ? rank - 2 : 0;
     const pop_slide_dim one = {.count = 1, .taps = 1, .step = 1, .high = 1};
     const pop_slide_dim col = pop_slide_dim_of(w, rank - 1), row = rank > 1 ? pop_slide_dim_of(w, rank - 2) : one;
-    const int64_t weights = 64 * (p->row_pairs ? p->taps / row.taps * ((row.taps + 1) / 2) : p->taps);
+    const int64_t weights = 64 * p->x.inner * (p->row_pairs ? p->taps / row.taps * ((row.taps + 1) / 2) : p->taps);
     const int64_t some = pop_conv_least(w->item->blocks, weights < POP_SLIDE_WEIGHTS ? POP_SLIDE_WEIGHTS / weights : 1);
     int64_t *tables = (int64_t *)(void *)(w->tile->scratch + p->tables_at), *plane_x = tables + 3 * p->capacity;
     int64_t *plane_w = plane_x + p->taps, at[POP_CONV_DIMS];
@@ -118,13 +118,14 @@ static void pop_conv_slide_box(pop_conv_walk *w, char *out)
     pop_conv_slide tile = {.x_row = row.x, .x_col = col.x, .row_step = row.step, .step = col.step, .tap_rows = row.taps,
                            .tap_cols = col.taps, .plane_x = plane_x, .plane_w = plane_w, .narrow = p->narrow,
                            .x_block = w->block.x_block, .w_block = weights,
-                           .sums_block = p->direct ? p->together * p->out_group : 64, .ahead = p->look_ahead && p->direct};
+                           .sums_block = p->direct ? p->together * p->out_group : 64, .ahead = p->look_ahead && p->direct,
+                           .together = p->together, .words = p->x.inner, .order = w->block.order};
     for (int64_t block = 0; block < w->item->blocks; block += some) {
         pop_epilogue e = pop_conv_epilogue(p);
         const int64_t groups = block * p->together;
         tile.blocks = pop_conv_least(some, w->item->blocks - block);
         tile.w = w->tile->scratch + p->w.at + block * weights;
-        if (p->bias_decode) e.bias = (const float *)(const void *)(w->tile->scratch + p->bias_at) + groups;
+        if (p->bias_decode) e.bias = (const float *)(const void *)(w->tile->scratch + p->bias_at) + POP_CONV_WIDE * block;
         memcpy(at, w->box->first, sizeof at);
         do {
             const char *x = w->x + block * tile.x_block + row.from + col.from;
@@ -135,7 +136,7 @@ static void pop_conv_slide_box(pop_conv_walk *w, char *out)
                 tile.rows = pop_conv_least(2, row.count - r);
                 tile.row_low = row.low - r * row.step, tile.row_high = row.high - r * row.step;
                 pop_slide_columns(w, &tile, &row, &col, x + r * row.step * row.x, to + r * row.out, &e,
-                                  pop_conv_least(w->groups - groups, tile.blocks * p->together));
+                                  p->channels * pop_conv_least(w->groups - groups, tile.blocks * p->together));
             }
         } while (pop_conv_next(at, w->box->first, w->box->count, outer));
     }

@@ -94,45 +94,86 @@ def test_sums_are_one_chain_in_order(kernel, data):
     assert np.array_equal(sums, want)
 
 
+def tile_of(data):
+    """Fields of a tile, and which elements that it meets are there."""
+    step, row_step, rows = data.draw(st.integers(1, 2)), data.draw(st.integers(1, 3)), data.draw(st.integers(1, 2))
+    cols, blocks = data.draw(st.sampled_from([1, 2, 4, 7])), data.draw(st.integers(1, 3))
+    planes, tap_rows, tap_cols = data.draw(st.tuples(st.integers(0, 2), st.integers(1, 4), st.integers(1, 9)))
+    high, wide = (rows - 1) * row_step + tap_rows, (cols - 1) * step + tap_cols
+    row_low, col_low = data.draw(st.integers(-1, 2)), data.draw(st.integers(-1, 3))
+    row_high, col_high = (max(low, n - data.draw(st.integers(-1, 2))) for low, n in ((row_low, high), (col_low, wide)))
+    there = np.zeros((high, wide), bool)
+    there[max(0, row_low) : max(0, row_high), max(0, col_low) : max(0, col_high)] = True
+    fields = {"step": step, "row_step": row_step, "rows": rows, "cols": cols, "blocks": blocks, "planes": planes,
+              "tap_rows": tap_rows, "tap_cols": tap_cols, "row_low": row_low, "row_high": row_high, "col_low": col_low,
+              "col_high": col_high, "narrow": data.draw(st.booleans()), "ahead": data.draw(st.booleans()),
+              "x_ahead": 64, "sums_ahead": 64}
+    return fields, there
+
+
+def run_tile(kernel, tile, codes, weights, fmt, **more):
+    """Results of x (planes, rows, columns, blocks, ...) and weights (blocks, planes, ...); others stay as they are."""
+    out = np.full((tile["rows"], tile["cols"] + 1, tile["blocks"], LANES), -77,
+                  fmt.dtype if tile["narrow"] else np.float32)
+    plane_x, plane_w = np.arange(2) * codes[0].nbytes, np.arange(2) * weights[0, 0].nbytes
+    record = record_of(
+        "pop_conv_slide", x=codes.ctypes.data, w=weights.ctypes.data, sums=out.ctypes.data, x_row=codes[0, 0].nbytes,
+        x_col=codes[0, 0, 0].nbytes, plane_x=plane_x.ctypes.data, plane_w=plane_w.ctypes.data, sums_row=out[0].nbytes,
+        sums_col=out[0, 0].nbytes, x_block=codes[0, 0, 0, 0].nbytes, w_block=weights[0].nbytes,
+        sums_block=LANES * out.itemsize, **tile, **more,
+    )  # fmt: skip
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(kernel.address)(record.ctypes.data)
+    assert (out[:, tile["cols"]] == np.full((), -77, out.dtype)).all()
+    return out
+
+
+def windows(tile, x):
+    """Of each result, x at its taps: (planes, rows, columns, ...)."""
+    for r, c in np.ndindex(tile["rows"], tile["cols"]):
+        row, column = r * tile["row_step"], c * tile["step"]
+        yield (r, c), x[: tile["planes"], row : row + tile["tap_rows"], column : column + tile["tap_cols"]]
+
+
 @these("slide", "slide_pairs")
 @given(st.data())
 def test_tiles_read_zeros_outside_and_sum_in_order(kernel, data):
     fmt = next(f for f in FORMATS if kernel.formats == str(f))
-    step, row_step, rows = data.draw(st.integers(1, 2)), data.draw(st.integers(1, 3)), data.draw(st.integers(1, 2))
-    cols, blocks = data.draw(st.sampled_from([1, 2, 4, 7])), data.draw(st.integers(1, 3))
-    taps = planes, tap_rows, tap_cols = data.draw(st.tuples(st.integers(0, 2), st.integers(1, 4), st.integers(1, 9)))
-    high, wide = (rows - 1) * row_step + tap_rows, (cols - 1) * step + tap_cols
-    row_low, col_low = data.draw(st.integers(-1, 2)), data.draw(st.integers(-1, 3))
-    row_high, col_high = (max(low, n - data.draw(st.integers(-1, 2))) for low, n in ((row_low, high), (col_low, wide)))
-    narrow = data.draw(st.booleans())
+    tile, there = tile_of(data)
+    planes, blocks = tile["planes"], tile["blocks"]
     rng = np.random.default_rng(data.draw(st.integers(0, 2**16)))
-    x = rng.integers(-15, 16, (max(1, planes), high, wide, blocks, LANES)).astype(np.float32)
-    w = rng.integers(-15, 16, (blocks, max(1, planes), tap_rows, tap_cols, LANES)).astype(np.float32) / 4096
-    there = np.zeros((high, wide), bool)
-    there[max(0, row_low) : max(0, row_high), max(0, col_low) : max(0, col_high)] = True
+    x = rng.integers(-15, 16, (max(1, planes), *there.shape, blocks, LANES)).astype(np.float32)
+    taps = max(1, planes), tile["tap_rows"], tile["tap_cols"]
+    w = rng.integers(-15, 16, (blocks, *taps, LANES)).astype(np.float32) / 4096
     codes = np.where(there[:, :, None, None], x, np.nan).astype(fmt.dtype)  # what is not there is not read
-    out = np.full((rows, cols + 1, blocks, LANES), -77, fmt.dtype if narrow else np.float32)
-    before = out.copy()
-    words = rows_in_words(w) if kernel.op == "slide_pairs" else w  # sums are exact in any order
-    plane_x, plane_w = np.arange(planes) * codes[0].nbytes, np.arange(planes) * words[0, 0].nbytes
-    record = record_of(
-        "pop_conv_slide", x=codes.ctypes.data, w=words.ctypes.data, sums=out.ctypes.data, x_row=codes[0, 0].nbytes,
-        x_col=codes[0, 0, 0].nbytes, row_step=row_step, step=step, rows=rows, cols=cols, tap_rows=tap_rows,
-        tap_cols=tap_cols, row_low=row_low, row_high=row_high, col_low=col_low, col_high=col_high, planes=planes,
-        plane_x=plane_x.ctypes.data, plane_w=plane_w.ctypes.data, sums_row=out[0].nbytes, sums_col=out[0, 0].nbytes,
-        narrow=narrow, blocks=blocks, x_block=LANES * fmt.itemsize, w_block=words[0].nbytes,
-        sums_block=LANES * out.itemsize, ahead=data.draw(st.booleans()), x_ahead=64, sums_ahead=64,
-    )  # fmt: skip
-    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(kernel.address)(record.ctypes.data)
-    x = np.where(there[:, :, None, None], x, 0)
-    for r, c in np.ndindex(rows, cols):
-        window = x[:planes, r * row_step : r * row_step + tap_rows, c * step : c * step + tap_cols]
+    weights = rows_in_words(w) if kernel.op == "slide_pairs" else w  # sums are exact in any order
+    out = run_tile(kernel, tile, codes, weights, fmt)
+    for at, window in windows(tile, np.where(there[:, :, None, None], x, 0)):
         met = window.reshape(-1, blocks * LANES)
         by = np.moveaxis(w[:, :planes], 0, -2).reshape(-1, blocks * LANES)
-        assert len(met) == len(by) == np.prod(taps)
+        assert len(met) == len(by) == planes * tile["tap_rows"] * tile["tap_cols"]
         made = chain(met.T, by, np.zeros(blocks * LANES, np.float32)).reshape(blocks, LANES)
-        assert_same_bits(out[r, c], made.astype(out.dtype))
-    assert_same_bits(out[:, cols], before[:, cols])
+        assert_same_bits(out[at], made.astype(out.dtype))
+
+
+@these("slide_words")
+@given(st.data())
+def test_tiles_of_groups_repeat_words_over_their_lanes(kernel, data):
+    fmt = next(f for f in FORMATS if kernel.formats == str(f))
+    tile, there = tile_of(data)
+    planes, blocks, together = tile["planes"], tile["blocks"], data.draw(st.sampled_from([1, 2, 4, 8]))
+    count = data.draw(st.integers(1, LANES // together))
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**16)))
+    x = rng.integers(-15, 16, (max(1, planes), *there.shape, blocks, together, count, 2)).astype(np.float32)
+    w = rng.integers(-15, 16, (blocks, max(1, planes), tile["tap_rows"], tile["tap_cols"], count, LANES, 2)) / 4096
+    inside = there.reshape(*there.shape, 1, 1, 1, 1)
+    codes = np.where(inside, x, np.nan).astype(fmt.dtype)
+    order = np.repeat(np.arange(together, dtype=np.int32) * count, LANES // together)
+    out = run_tile(kernel, tile, codes, w.astype(fmt.dtype), fmt, together=together, words=count,
+                   order=order.ctypes.data)
+    for at, window in windows(tile, np.where(inside, x, 0)):
+        met = np.repeat(window, LANES // together, axis=4)
+        made = np.einsum("psqblkh,bpsqklh->bl", met, w[:, :planes])
+        assert_same_bits(out[at], made.astype(np.float32).astype(out.dtype))
 
 
 @these("reorder")

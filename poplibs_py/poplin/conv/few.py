@@ -64,6 +64,8 @@ class Side(NamedTuple):
         What numbers are decoded to.
     joined
         How many of the format are one number here: two in words of BF16.
+    as_they_lie
+        Whether a block's numbers stay in their order.
     """
 
     format: Format
@@ -75,6 +77,7 @@ class Side(NamedTuple):
     together: int
     compute: Format = FP32
     joined: int = 1
+    as_they_lie: bool = False
 
     @property
     def item(self) -> int:
@@ -89,7 +92,7 @@ class Side(NamedTuple):
     @property
     def ordered(self) -> bool:
         """Whether the numbers of a block change places in scratch: groups run fastest there."""
-        return self.inner > 1 and self.together > 1
+        return self.inner > 1 and self.together > 1 and not self.as_they_lie
 
     @property
     def in_line(self) -> bool:
@@ -185,8 +188,8 @@ class FewPlan(PhasePlan):
         """The images as they are decoded."""
         x, p = self.call.x, self.call.params
         if self.pairs and not self.over_taps:  # words of two channels
-            words = p.in_channels // 2
-            return Side(x.format, x.scale, x.group, 2 * x.format.itemsize, words, words, self.together, BF16, 2)
+            words, step = p.in_channels // 2, 2 * x.format.itemsize
+            return Side(x.format, x.scale, x.group, step, words, words, self.together, BF16, 2, self.slides)
         if self.row_pairs:
             return Side(x.format, x.scale, x.group, 0, 1, 1, self.together, BF16)
         if self.dots:
@@ -199,7 +202,7 @@ class FewPlan(PhasePlan):
     def pairs(self) -> bool:
         """Whether BF16 numbers are multiplied as such, two at once: of neighbouring taps where those are many, else of
         two input channels."""
-        return (self.kernel.op, self.kernel.formats) == ("convolve", BF16.name)
+        return self.kernel.op in ("convolve", "slide_words") and self.kernel.formats == BF16.name
 
     @property
     def row_pairs(self) -> bool:
@@ -229,7 +232,8 @@ class FewPlan(PhasePlan):
         w, n = self.call.weights, self.call.params.out_channels
         if self.dots:
             return Side(w.format, w.scale, w.group, w.row, n, n, 1, self._dotted)
-        return Side(w.format, w.scale, w.group, w.row, n, self.wide * self.vectors, self.together)
+        compute = BF16 if self.pairs and not self.over_taps else FP32
+        return Side(w.format, w.scale, w.group, w.row, n, self.wide * self.vectors, self.together, compute)
 
     @property
     def out_channel(self) -> int:
@@ -250,18 +254,27 @@ class FewPlan(PhasePlan):
 
     @property
     def slides(self) -> bool:
-        """Whether tiles of results share what they read: depthwise, with taps that are neighbours where results are."""
-        if self.over_taps or self.call.params.in_channels > 1 or self.together < LANES or not self.taps:
+        """Whether tiles of results share what they read: depthwise, or of words of two channels of groups that a vector
+        has, with taps that are neighbours where results are."""
+        depthwise = self.call.params.in_channels == 1 and self.together == LANES
+        if self.over_taps or not self.taps or not (depthwise or self.in_words):
             return False
         rows, columns = ([1] + [_steps(dim) for dim in self.dims])[-2:]
         return rows > 0 and 0 < columns <= _MOST_STEPS
 
     @property
+    def in_words(self) -> bool:
+        """Whether tiles may multiply BF16 words of two channels, of a block's groups side by side."""
+        x, n = self.call.x, self.call.params.in_channels
+        beside = x.group == n * x.format.itemsize and self.together * n <= 2 * LANES
+        return beside and self.vectors == 1 and self.compact and _in_pairs(self.call, self.options)
+
+    @property
     def slides_in_place(self) -> bool:
         """Whether tiles read x where it lies, whatever leaves it."""
-        x = self.call.x
-        lies_so = x.scale == 0 and x.aligned and x.group == x.format.itemsize and self.full
-        return self.slides and x.format in (FP32, FP16, BF16) and lies_so
+        x, n = self.call.x, self.call.params.in_channels
+        lies_so = x.scale == 0 and x.aligned and x.group == n * x.format.itemsize and self.full
+        return self.slides and x.format in ((FP32, FP16, BF16) if n == 1 else (BF16,)) and lies_so
 
     @property
     def narrow(self) -> bool:
@@ -304,7 +317,8 @@ class FewPlan(PhasePlan):
     def weights_in_line(self) -> int:
         """Whether weights lie one after another: 1 along the depth of an output channel, 2 along lanes, 0 neither."""
         w, p, size = self.call.weights, self.call.params, self.call.weights.format.itemsize
-        if (w.row == size and self.together == 1) or (p.out_channels == 1 and w.group == size):
+        lanes = w.row == size and (self.together == 1 or (self.slides and p.out_channels > 1))
+        if lanes or (p.out_channels == 1 and w.group == size):
             return 2
         along = p.in_channels == 1 or w.channel == size
         step = p.in_channels * size
@@ -335,7 +349,7 @@ class FewPlan(PhasePlan):
                 fixed = max((box.size for box in self.boxes), default=0) * w.pitch(self.blocks) + 64
         else:
             number = x.cell * self.call.params.out_channels if self.dots else 64
-            tables, fixed = 3 * self.capacity + 2 * self.taps, number * (lanes + self.pairs) * self.taps * x.inner
+            tables, fixed = 3 * self.capacity + 2 * self.taps, number * lanes * self.taps * x.inner
             sums = 0 if self.direct and not self.streams else self.capacity * 64 * lanes
         room = 4 * LANES * _LINE + 4 * _LINE
         for side in (x, w):
@@ -408,9 +422,9 @@ def plan_few(call: ConvCall, parts: tuple[Part, ...], options: GemmOptions, epil
     if dots:
         draft = replace(draft, selection=dots)
     elif draft.slides:
-        op = "slide_pairs" if _in_row_pairs(draft, options) else "slide"
+        op = "slide_words" if draft.in_words else "slide_pairs" if _in_row_pairs(draft, options) else "slide"
         taken = call.x.format if draft.slides_in_place else FP32
-        draft = replace(draft, selection=select("conv", op, BF16.name if op == "slide_pairs" else str(taken)))
+        draft = replace(draft, selection=select("conv", op, str(taken) if op == "slide" else BF16.name))
     elif not over_taps and _in_pairs(call, options):
         draft = replace(draft, selection=select("conv", "convolve", BF16.name))
     if p.groups == 1 and not dots:

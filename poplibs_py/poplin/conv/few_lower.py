@@ -95,7 +95,7 @@ def _spec(plan: FewPlan) -> tuple[Array, list[Array]]:
     if plan.dots:
         s["convolve"], s["dots"] = plan.kernel.address, True
     if plan.slides:
-        staged = plan.kernel if plan.row_pairs else select("conv", "slide", "float32").kernel
+        staged = plan.kernel if plan.row_pairs or plan.pairs else select("conv", "slide", "float32").kernel
         s["slide"], s["slide_staged"], s["row_pairs"] = plan.kernel.address, staged.address, plan.row_pairs
     s["transpose"] = select("dot", "transpose", "cells").kernel.address
     tables = [_side(s["x"], plan.x, plan, "images"), _side(s["w"], plan.deltas, plan, "weights")]
@@ -116,7 +116,11 @@ def _spec(plan: FewPlan) -> tuple[Array, list[Array]]:
     s["w_lines"], s["look_ahead"] = plan.weights_in_line, plan.looks_ahead
     s["out_group"], s["out_channel"] = call.out.group, plan.out_channel
     s["compact"], s["direct"], s["narrow"], s["streams"] = plan.compact, plan.direct, plan.narrow, plan.streams
-    if 1 < plan.together < LANES:
+    if plan.slides and plan.pairs:  # lanes of a group meet its first word
+        order = np.arange(LANES, dtype=np.int32) // plan.wide * plan.x.inner
+        s["order"] = order.ctypes.data
+        tables.append(order)
+    elif 1 < plan.together < LANES:
         order = _order(plan.wide, plan.together)
         s["order"] = order.ctypes.data
         tables.append(order)

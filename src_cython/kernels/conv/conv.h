@@ -28,6 +28,7 @@
 #include "kernels/conv/slide.h"
 #if POP_LEVEL >= POP_LEVEL_AVX512_BF16
 #include "kernels/conv/slide_pairs.h"
+#include "kernels/conv/slide_words.h"
 #endif
 #include "kernels/conv/winograd.h"
 
@@ -252,6 +253,7 @@ POP_FORMATS(POP_CONV_FINISH)
 static const pop_kernel POP_CONV_KERNELS[] = {
 #if POP_LEVEL >= POP_LEVEL_AVX512_BF16 /* all else is a level below */
     POP_SLIDE_PAIRS_KERNELS
+    POP_SLIDE_WORDS_KERNELS
     {"convolve", "bfloat16", "convolve_pairs", POP_FUNCTION(pop_conv_convolve), {1, 16, 2}, {14, 16, 2}, 0},
     {"dots", "bfloat16", "dots_pairs", POP_FUNCTION(pop_conv_dots), {1, 1, 32}, {8, POP_DOTS_CHANNELS, 32}, 0},
 #else
