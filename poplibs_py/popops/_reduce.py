@@ -1,7 +1,7 @@
 """How a reduction is lowered: params to a program of the reduce family.
 
 What a reduction asks for, formats, shape, strides, axes, is a `ReduceParams`, and nothing else decides. The program's
-operands are the operand and the result; where a row is reduced in several parts their states go through the
+operands are the operand and the result; where threads share a row the states of its parts go through the
 workspace.
 """
 
@@ -33,6 +33,7 @@ ITEM = dtype_of("pop_reduce_item")
 _AXIS, _SPEC = dtype_of("pop_reduce_axis"), dtype_of("pop_reduce")
 _STATES, _FINISHES = numbers_of("state"), numbers_of("finish")
 _NARROW = 8  # columns: fewer are gathered
+_STATE_BYTES = 16  # of a segment, in the workspace
 _NEAREST = numbers_of("rounding")["nearest-even"]
 
 
@@ -207,19 +208,14 @@ def filled_rows(p: ReduceParams) -> tuple[Array, list[Array]]:
 def _executable(p: ReduceParams, spec: Array, tables: list[Array], kernel: Kernel, merge: Kernel, kept: list[_Axis],
                 by_columns: bool, threads: int) -> Executable:
     segments, outputs = int(spec["segments"][0]), int(spec["outputs"][0])
-    units = outputs * segments
-    if by_columns:
-        units = units // kept[-1].extent * -(-kept[-1].extent // merge.block[1])
-    threads = threads_for(p.row * outputs, THREAD_ELEMENTS, min(threads, units))
-    steps = [shared(kernel, ITEM, spec, units, threads)]
-    if segments > 1:
+    rows = outputs // kept[-1].extent * -(-kept[-1].extent // merge.block[1]) if by_columns else outputs
+    threads = threads_for(p.row * outputs, THREAD_ELEMENTS, min(threads, rows * segments))
+    whole = segments == 1 or rows % threads == 0
+    spec["whole_rows"] = whole
+    steps = [shared(kernel, ITEM, spec, rows if whole else rows * segments, threads)]
+    if not whole:
         steps.append(shared(merge, ITEM, spec, outputs, min(threads, outputs)))
     buffered = by_columns or spec["decode"][0] or spec["run"][0] < p.row
     program = Program(tuple(steps), 2, threads, merge.block[2] if buffered else 0,
-                      16 * units_of_state(segments, outputs), tables=(spec, *tables))
+                      0 if whole else _STATE_BYTES * segments * outputs, tables=(spec, *tables))
     return program.executable(threads)
-
-
-def units_of_state(segments: int, outputs: int) -> int:
-    """Return how many states of segments lie in the workspace."""
-    return segments * outputs if segments > 1 else 0

@@ -60,13 +60,21 @@ def test_the_order_is_the_rows_alone(name, fmt):
 @each
 def test_threads_change_nothing(name):
     scale = 1e-4 if name == "prod" else 1
-    for shape, axes in (((1 << 18,), None), ((700, 512), 1), ((700, 512), 0), ((20000, 24), 0)):
+    for shape, axes in (((1 << 18,), None), ((6, 70000), 1), ((700, 512), 1), ((700, 512), 0), ((20000, 24), 0)):
         x = numbers(shape) * np.float32(scale) + np.float32(name == "prod")
         results = []
         for threads in (1, 2, 5):
             with thread_limit(threads):
                 results.append(bits(getattr(popops, name)(x, axes)))
         assert len(set(results)) == 1
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_the_order_says_which_of_two_zeros(name):
+    x = np.copysign(np.float32(0), numbers((1500, 40)))
+    due = bits(getattr(popops, name)(x, 0))
+    assert due == bits(getattr(popops, name)(np.asfortranarray(x), 0))
+    assert due == bits(getattr(popops, name)(np.repeat(x, 2, axis=1)[:, ::2], 0))
 
 
 STATES = {"moments": ("moments", "spread"), "logsumexp": ("log", "log"), "argmax": ("argmax", "index"),

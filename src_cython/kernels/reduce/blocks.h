@@ -101,13 +101,14 @@ POP_INLINE pop_v_f pop_block_read(const pop_format *f, const char *p)
 }
 
 /* The lanes of a whole block. Each load meets elements at even distances, from block to block too, and they ascend: then the CPU
- * asks ahead for them. Parts that lie one after another, or steps that are unrolled, are thrice as slow beyond the caches. */
+ * asks ahead for them. Parts that lie one after another are thrice as slow beyond the caches; two steps to a turn are a tenth
+ * faster than one in the third-level cache where rows begin within a line, and eight slower. */
 POP_INLINE pop_ways pop_whole_block(pop_body body, const pop_format *f, const char *p, pop_v_f c)
 {
     pop_ways w[POP_PARTS];
 #pragma GCC unroll 4
     for (int i = 0; i < POP_PARTS; i++) pop_ways_first(body, &w[i]);
-#pragma GCC unroll 1
+#pragma GCC unroll 2
     for (int step = 0; step < POP_STEPS; step++, p += POP_STRIDE * pop_bytes(f)) {
 #pragma GCC unroll 4
         for (int i = 0; i < POP_PARTS; i++)

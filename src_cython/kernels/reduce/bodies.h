@@ -7,9 +7,14 @@
 #include "formats/codec.h"
 #include "simd/math.h"
 
-/* NaN where either is, and b where they are equal. */
+/* NaN where either is, and b where they are equal. An element is `a`, so that b waits for one or two instructions alone. */
+#if POP_LANES == 16
+POP_INLINE pop_v_f pop_reduce_greater(pop_v_f a, pop_v_f b) { return _mm512_mask_max_ps(a, pop_v_eq_f(a, a), a, b); }
+POP_INLINE pop_v_f pop_reduce_less(pop_v_f a, pop_v_f b) { return _mm512_mask_min_ps(a, pop_v_eq_f(a, a), a, b); }
+#else
 POP_INLINE pop_v_f pop_reduce_greater(pop_v_f a, pop_v_f b) { return pop_v_select_f(pop_v_eq_f(a, a), a, pop_v_max_f(a, b)); }
 POP_INLINE pop_v_f pop_reduce_less(pop_v_f a, pop_v_f b) { return pop_v_select_f(pop_v_eq_f(a, a), a, pop_v_min_f(a, b)); }
+#endif
 
 /* What the rounding of the sum t = a + b takes away (Knuth). */
 POP_INLINE pop_v_f pop_reduce_lost(pop_v_f a, pop_v_f b, pop_v_f t)
@@ -37,9 +42,9 @@ POP_INLINE void pop_reduce_join_square(pop_v_f *s, pop_v_f x)
     X(square_sum, -0.0f, pop_v_fma(x, x, s), s + t)                                                                   \
     X(abs_sum, -0.0f, s + pop_v_abs(x), s + t)                                                                        \
     X(prod, 1.0f, s *x, s *t)                                                                                         \
-    X(max, -INFINITY, pop_reduce_greater(s, x), pop_reduce_greater(s, t))                                             \
-    X(min, INFINITY, pop_reduce_less(s, x), pop_reduce_less(s, t))                                                    \
-    X(abs_max, 0.0f, pop_reduce_greater(s, pop_v_abs(x)), pop_reduce_greater(s, t))                                   \
+    X(max, -INFINITY, pop_reduce_greater(x, s), pop_reduce_greater(s, t))                                             \
+    X(min, INFINITY, pop_reduce_less(x, s), pop_reduce_less(s, t))                                                    \
+    X(abs_max, 0.0f, pop_reduce_greater(pop_v_abs(x), s), pop_reduce_greater(s, t))                                   \
     X(any, 0.0f, pop_v_select_f(pop_v_eq_f(x, pop_v_splat(0.0f)), pop_v_splat(1.0f), s), pop_v_max_f(s, t))           \
     X(all, 0.0f, pop_v_select_f(pop_v_eq_f(x, pop_v_splat(0.0f)), s, pop_v_splat(1.0f)), pop_v_max_f(s, t))           \
     X(nan, 0.0f, pop_v_select_f(pop_v_eq_f(x, x), pop_v_splat(1.0f), s), pop_v_max_f(s, t))                           \

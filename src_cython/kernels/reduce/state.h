@@ -13,6 +13,8 @@
 #define POP_RECORDS "records/reduce.def"
 #include "records/structs.h"
 
+#define POP_ABREAST 4 /* results that are merged side by side */
+
 typedef struct pop_state {
     double a[POP_STRIP], b[POP_STRIP];
 } pop_state;
@@ -144,6 +146,22 @@ static void pop_state_merge_run(int state, pop_state *s, int64_t to, int64_t hel
         return;
     }
     for (; i < count; i++, held += n) pop_state_merge(state, s, to, (double)held, more, i, (double)n);
+}
+
+/* Of each of `count` results, the states of `blocks` blocks of n elements: those of a result one after another in `more`. */
+static void pop_state_merge_runs(int state, pop_state *s, const pop_state *more, int64_t n, int64_t blocks, int64_t count)
+{
+    int64_t i = 0;
+    if (state == POP_STATE_SUM || state == POP_STATE_COMPENSATED) /* sums side by side: each waits for the addition before */
+        for (; i + POP_ABREAST <= count; i += POP_ABREAST) {
+            double sum[POP_ABREAST];
+            const double *a = more->a + i * blocks;
+            for (int r = 0; r < POP_ABREAST; r++) sum[r] = a[r * blocks];
+            for (int64_t k = 1; k < blocks; k++)
+                for (int r = 0; r < POP_ABREAST; r++) sum[r] += a[r * blocks + k];
+            memcpy(s->a + i, sum, sizeof sum);
+        }
+    for (; i < count; i++) pop_state_merge_run(state, s, i, 0, more, i * blocks, n, blocks);
 }
 
 /* Natural logarithms of numbers from 1 on; of 0, infinity and NaN too. Whole vectors: there is room for them. */

@@ -1,7 +1,7 @@
 /* How a reduction goes through its operand: rows of elements, or columns side by side, block by block.
  *
- * Units are shared out to threads: a row's segments of 16 blocks, or those of a strip of columns. Where a row is one segment its
- * result is written at once; else the states of segments go to the workspace, and a second vertex merges them. */
+ * Units are shared out to threads: rows, or strips of columns, whose segments of 16 blocks a thread merges as it comes to them. Where
+ * those cannot be shared out evenly units are segments: their states go to the workspace, and a second vertex merges them. */
 #ifndef POP_REDUCE_WALK_H
 #define POP_REDUCE_WALK_H
 #include "drivers/strided_rows.h"
@@ -29,7 +29,7 @@ typedef struct pop_reduce_walk {
     const pop_reduction *does;
     const pop_tile *tile;
     pop_block_results results;
-    pop_state held, more;
+    pop_state row, held, more; /* of a row's segments so far, of a segment's blocks so far, of what comes next */
     const char *rows[POP_BLOCK];
 } pop_reduce_walk;
 
@@ -160,6 +160,19 @@ static void pop_reduce_put(const pop_reduce_walk *w, int64_t segment, int64_t fi
     for (int64_t i = 0; i < count; i++) a[i * step] = w->held.a[from + i], b[i * step] = w->held.b[from + i];
 }
 
+/* What `count` segments of a row from `segment` on came to: to its state, which is a result after the last, or to the workspace. */
+static void pop_reduce_settle(pop_reduce_walk *w, int64_t output, int64_t segment, int64_t count)
+{
+    const pop_reduce *s = w->spec;
+    const int64_t begin = segment * POP_SEGMENT;
+    if (!s->whole_rows) {
+        for (int64_t i = 0; i < count; i++) pop_reduce_put(w, segment + i, output, 1, i, 1);
+        return;
+    }
+    pop_state_merge_run(s->state, &w->row, 0, begin, &w->held, 0, pop_least(POP_SEGMENT, s->n - begin), count);
+    if (segment + count == s->segments) pop_reduce_write(w, &w->row, output, 1, 1);
+}
+
 /* Elements of a row as the kernels read them: where they lie, or in the arena. */
 static const char *pop_reduce_read(const pop_reduce_walk *w, const char *row, int64_t begin, int64_t n, int64_t at, int direct)
 {
@@ -253,13 +266,12 @@ static void pop_reduce_short_rows(pop_reduce_walk *w, int64_t first, int64_t cou
         const int64_t here = pop_least(count, most);
         at = pop_reduce_next_rows(w, at, index, here, rows);
         if (blocks) {
-            for (int64_t i = 0; i < here; i++)
-                for (int64_t k = 0; k < blocks; k++) w->rows[i * blocks + k] = rows[i] + k * POP_BLOCK * bytes;
+            for (int64_t k = 0; k < blocks; k++)
+                for (int64_t i = 0; i < here; i++) w->rows[i * blocks + k] = rows[i] + k * POP_BLOCK * bytes;
             pop_reduce_blocks(w, POP_BLOCK, 0, here * blocks);
             if (w->does->find)
                 for (int64_t i = 0; i < here * blocks; i++) w->more.b[i] += (double)(i % blocks * POP_BLOCK);
-            for (int64_t i = 0; i < here; i++)
-                pop_state_merge_run(s->state, &w->held, i, 0, &w->more, i * blocks, POP_BLOCK, blocks);
+            pop_state_merge_runs(s->state, &w->held, &w->more, POP_BLOCK, blocks, here);
         }
         if (rest) {
             for (int64_t i = 0; i < here; i++) w->rows[i] = rows[i] + whole * bytes;
@@ -281,8 +293,7 @@ static void pop_reduce_long_row(pop_reduce_walk *w, int64_t unit)
     int64_t index[POP_REDUCE_AXES];
     const char *row = w->tile->operands[0] + pop_reduce_offset(s->kept, s->kept_count, output, index);
     pop_reduce_segment(w, row, segment);
-    if (s->segments > 1) pop_reduce_put(w, segment, output, 1, 0, 1);
-    else pop_reduce_write(w, &w->held, output, 1, 1);
+    pop_reduce_settle(w, output, segment, 1);
 }
 
 /* Whole segments of one row that lies as kernels read it: between blocks the CPU stops asking for what comes next. */
@@ -296,11 +307,10 @@ static void pop_reduce_segments(pop_reduce_walk *w, int64_t output, int64_t segm
     pop_reduce_blocks(w, POP_BLOCK, begin, count * blocks);
     if (w->does->find)
         for (int64_t i = 0; i < count * blocks; i++) w->more.b[i] += (double)(i * POP_BLOCK);
-    for (int64_t i = 0; i < count; i++) {
-        pop_state_merge_run(s->state, &w->held, i, 0, &w->more, i * blocks, POP_BLOCK, blocks);
-        if (w->does->find) pop_reduce_find_within(w, i, p, begin, begin + count * POP_SEGMENT);
-        pop_reduce_put(w, segment + i, output, 1, i, 1);
-    }
+    pop_state_merge_runs(s->state, &w->held, &w->more, POP_BLOCK, blocks, count);
+    if (w->does->find)
+        for (int64_t i = 0; i < count; i++) pop_reduce_find_within(w, i, p, begin, begin + count * POP_SEGMENT);
+    pop_reduce_settle(w, output, segment, count);
 }
 
 static void pop_reduce_long_rows(pop_reduce_walk *w, int64_t unit, int64_t count)
@@ -423,8 +433,12 @@ static void pop_reduce_columns(pop_reduce_walk *w, int64_t unit)
         pop_reduce_column_block(w, n, r, column, width);
         pop_state_merge_all(s->state, &w->held, r - begin, &w->more, n, width);
     }
-    if (s->segments > 1) pop_reduce_put(w, segment, output, inner->out, 0, width);
-    else pop_reduce_write(w, &w->held, output, inner->out, width);
+    if (!s->whole_rows) {
+        pop_reduce_put(w, segment, output, inner->out, 0, width);
+        return;
+    }
+    pop_state_merge_all(s->state, &w->row, begin, &w->held, end - begin, width);
+    if (end == s->n) pop_reduce_write(w, &w->row, output, inner->out, width);
 }
 
 static __attribute__((noinline)) void pop_reduce_vertex(const void *work, const pop_tile *tile, const pop_reduction *does)
@@ -432,12 +446,13 @@ static __attribute__((noinline)) void pop_reduce_vertex(const void *work, const 
     const pop_reduce_item *item = (const pop_reduce_item *)work;
     pop_reduce_walk w;
     w.spec = item->spec, w.does = does, w.tile = tile;
+    const int64_t each = w.spec->whole_rows ? w.spec->segments : 1, first = item->first * each, count = item->count * each;
     if (w.spec->by_columns) {
-        for (int64_t i = 0; i < item->count; i++) pop_reduce_columns(&w, item->first + i);
+        for (int64_t i = 0; i < count; i++) pop_reduce_columns(&w, first + i);
     } else if (pop_reduce_rows_together(w.spec)) {
-        pop_reduce_short_rows(&w, item->first, item->count);
+        pop_reduce_short_rows(&w, first, count);
     } else {
-        pop_reduce_long_rows(&w, item->first, item->count);
+        pop_reduce_long_rows(&w, first, count);
     }
 }
 
