@@ -16,7 +16,8 @@ from poplibs_py.kernels import FAMILIES, kernels
 from poplibs_py.ops import catalogue
 from poplibs_py.testing.calls import calls
 
-HEADS = ("op", "PopLibs", "formats", "what, and how exactly", "kernels: their levels", "vertices of a GC200")
+HEADS = ("op", "PopLibs", "formats", "what, and how exactly", "kernels: their levels", "vertices of a GC200",
+         "its cycles for the dearest calls drawn")
 NAMES = [f.name for f in FORMATS]
 KINDS = {"b": "bool", "i": "integers", "u": "integers"}
 MOST = 6  # names in a cell
@@ -30,11 +31,12 @@ _CODECS = {kernel.name for kernel in kernels("cast")}
 
 
 class Seen(NamedTuple):
-    """What an op's calls told: formats of first operands, kernels, vertices."""
+    """What calls of an op told: formats of first operands, kernels, vertices, and the most cycles of each format."""
 
     formats: set
     kernels: set
     vertices: set
+    costs: dict
 
 
 def format_name(value):
@@ -76,13 +78,16 @@ def look(name, seen, operands, keywords):
         seen.kernels.update(kernel for kernel, _ in re.findall(r"([\w.]+) \((\w+)\)", run.kernel) if kernel in _LEVELS)
         if run.op != name or run.lacking:
             continue
+        cycles = getattr(run.plan, "cycles", 0)
+        if cycles and first:
+            seen.costs[first] = max(seen.costs.get(first, (0, "")), (cycles, run.what))
         for step in getattr(run.plan, "steps", ()):
             seen.vertices.update(v.name for w in step.work for v in w.vertices)
 
 
 def seen_of(name, examples):
     """Run drawn calls of an op, each with its numbers in every preset's format too."""
-    seen = Seen(set(), set(), set())
+    seen = Seen(set(), set(), set(), {})
 
     @settings(max_examples=examples, derandomize=True, database=None, phases=[Phase.generate], deadline=None,
               suppress_health_check=list(HealthCheck))
@@ -111,6 +116,11 @@ def levels_of(names):
     return "; ".join(f"{listed(group)}: {levels}" for levels, group in sorted(groups.items()))
 
 
+def costs_of(costs):
+    """The cycles of each format's dearest call, and what it was."""
+    return "; ".join(f"{fmt} {cycles:,} ({what})" for fmt, (cycles, what) in sorted(costs.items())).replace("|", "\\|")
+
+
 def contract(face):
     """The first lines of a function's docstring, what is told behind them, and the first of its notes."""
     text = inspect.getdoc(face) or ""
@@ -125,7 +135,7 @@ def row(record, examples):
     order = [*NAMES, "user formats", "integers", "bool"]
     formats = ", ".join(sorted(seen.formats, key=order.index))
     return (f"`{record.name}`", f"`{record.poplibs}`" if record.poplibs else "", formats, contract(record.face),
-            levels_of(seen.kernels), listed(seen.vertices))
+            levels_of(seen.kernels), listed(seen.vertices), costs_of(seen.costs))
 
 
 def rows(names=None, examples=4):
