@@ -10,10 +10,8 @@ import numpy as np
 
 from ..errors import bad_argument, bad_type
 from ..formats import Array, Format
-from ..program import Views
+from ..program import Views, whole_lines
 from .operands import Receiver, new_result, receive
-
-_ALIGNMENT = 64
 
 
 @dataclass(frozen=True)
@@ -41,8 +39,7 @@ class Part:
     @property
     def nbytes(self) -> int:
         """Bytes, up to the next cache line."""
-        size = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
-        return -(-size // _ALIGNMENT) * _ALIGNMENT
+        return whole_lines(int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize)
 
 
 @dataclass(frozen=True)

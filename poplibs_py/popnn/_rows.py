@@ -19,7 +19,7 @@ from ..kernels import Selection, kernels, select
 from ..kernels.records import ROWS, dtype_of, format_facts, infinite_overflow, kernel_format, numbers_of
 from ..ops import RESULT, Operand, Receiver, Request
 from ..ops.one_kernel import OneKernel, shared
-from ..program import ComputeSet, Program, threads_for
+from ..program import ComputeSet, Program, threads_for, whole_lines
 
 Axes = list[tuple[int, tuple[int, ...]]]
 """Extents, and each operand's strides."""
@@ -27,7 +27,6 @@ _SPEC, _ITEM = dtype_of("pop_rows"), dtype_of("pop_rows_item")
 _NEAREST = numbers_of("rounding")["nearest-even"]
 _AXES, _OPERANDS = 32, 8
 _THREAD_ELEMENTS = 1 << 15  # that are worth a thread
-_CACHE_LINE = 64
 _TOGETHER_BYTES = 1 << 20  # of rows that are taken together
 _POWERS = "softmax", "log_softmax", "cross_entropy"
 _COLUMNS_LEAST = 16  # rows side by side that are taken as columns
@@ -178,11 +177,11 @@ def _lowered(p: RowsParams, threads: int) -> tuple[ComputeSet, int, int, Any, Se
     taken = columns.element if columns else _taken(p, reduced[len(outer):])
     selection = select("rows", p.body + "_columns" * (columns is not None), taken.name)
     spec = np.zeros(1, _SPEC)
-    arena = 0 if taken == FP32 else _line(4 * n * next((rows for most, rows in ROWS["at once"] if n <= most), 1))
+    arena = 0 if taken == FP32 else whole_lines(4 * n * next((rows for most, rows in ROWS["at once"] if n <= most), 1))
     spec["n"], spec["segments"] = n, max(1, outer[0][0]) if outer else 1
     if columns:
         kept, reduced = columns.kept, columns.reduced
-        arena = _line((columns.unit + selection.kernel.block[0]) * selection.kernel.grain[2])
+        arena = whole_lines((columns.unit + selection.kernel.block[0]) * selection.kernel.grain[2])
         spec["unit"], spec["sharing"], spec["interval"] = columns.unit, columns.sharing, columns.interval
     spec["kept_count"], spec["reduced_count"] = len(kept), len(reduced)
     spec["scale"], spec["factor"], spec["epsilon"], spec["centred"] = p.scale, p.factor, p.epsilon, p.centred
@@ -208,7 +207,7 @@ def _lowered(p: RowsParams, threads: int) -> tuple[ComputeSet, int, int, Any, Se
         slot["direct"] = 1 if direct else together if beside else 0
         slot["room"] = arena
         singles = int(spec["segments"][0]) if x.single == EACH_SEGMENT else 1
-        arena += 0 if direct else _line(4 * singles if x.single else 4 * n * max(1, int(slot["direct"])))
+        arena += 0 if direct else whole_lines(4 * singles if x.single else 4 * n * max(1, int(slot["direct"])))
     spec["codes"] = arena
     units = -(-rows // selection.kernel.block[1])
     if columns:  # whose units do not pass the end of what lies side by side
@@ -221,10 +220,6 @@ def _lowered(p: RowsParams, threads: int) -> tuple[ComputeSet, int, int, Any, Se
 def _together(n: int, side_by_side: int) -> int:
     """How many rows that lie side by side are taken together: a square's, or what there is room for."""
     return 0 if n < 2 or side_by_side < 4 else next((rows for rows in (16, 8, 4) if 4 * n * rows <= _TOGETHER_BYTES), 0)
-
-
-def _line(size: int) -> int:
-    return -(-size // _CACHE_LINE) * _CACHE_LINE
 
 
 class _Columns(NamedTuple):

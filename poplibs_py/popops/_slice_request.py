@@ -23,7 +23,7 @@ from ..ops import argument as array_argument
 from ..ops.numpy_ops import BY_NUMPY, told
 from ..ops.one_kernel import OneKernel
 from ..planner import Memory
-from ..program import Executable, Sequence, number_word
+from ..program import Executable, Sequence, number_word, whole_lines
 from ..target import Target
 from ._codes import copying, kernel_of_copies
 from ._map import Outputs
@@ -38,7 +38,7 @@ POLICIES = ("raise", "clip", "skip", "wrap", "zero", "poplibs")
 """What may become of an index that is out of range: the words of `index_policy`."""
 
 _MOST_LOOKUPS, _MOST_AXES = 1 << 31, 64
-_LINE, _COPIED = 64, 4  # bytes; what a copy and its way back move, in tables
+_COPIED = 4  # what a copy and its way back move, in tables
 _WHOLE = "an array of whole numbers"
 _NUMBERS = "float32, float16, bfloat16 or FP8 numbers, integers or truth values"
 _NEED_A_PLACE = ("raise", "clip", "wrap", "poplibs")
@@ -114,7 +114,7 @@ class Check:
     @staticmethod
     def aside_at(shares: int) -> int:
         """Return where what is aside begins: on the line behind what so many shares tell."""
-        return -(-8 * shares // _LINE) * _LINE
+        return whole_lines(8 * shares)
 
     def error(self, indices: Array) -> InvalidIndexError:
         """Name the first bad index."""

@@ -21,7 +21,7 @@ from ..ops import host_target
 from ..ops.one_kernel import OneKernel, shared
 from ..planner import Memory
 from ..planner.ladder import within
-from ..program import Executable, Program, threads_for
+from ..program import Executable, Program, threads_for, whole_lines
 from ..target import Target
 
 LEAST_ROOM = 256
@@ -303,7 +303,7 @@ def lower_check(params: SliceParams, threads: int) -> tuple[Executable, int]:
 
 def check_bytes(params: SliceParams, threads: int) -> int:
     """Return the temporary bytes in which a check tells what it found."""
-    return -(-8 * lower_check(params, threads)[1] // _LINE) * _LINE
+    return whole_lines(8 * lower_check(params, threads)[1])
 
 
 def _fill(p: SliceParams, room: int) -> tuple[Array, list[Array]]:

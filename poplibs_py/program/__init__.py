@@ -30,7 +30,7 @@ from ._executor import (
 from .operands import overlaps_itself
 from .program import ComputeSet, Exchange, Loop, Program, Segment, host_program
 from .results import ResultPool, clear_result_pool, result_pool, result_pool_limit
-from .room import Room
+from .room import Room, whole_lines
 from .shares import items_of_threads, shares_of, spread, threads_for
 
 _DTYPES = {type(f.dtype) for f in FORMATS} | {type(np.dtype(code)) for code in np.typecodes["All"]}
@@ -75,4 +75,5 @@ __all__ = [
     "temporary",
     "threads_for",
     "value_words",
+    "whole_lines",
 ]

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-_ALIGNMENT = 64
+_LINE = 64
+
+
+def whole_lines(size: int) -> int:
+    """Return bytes, up to the next cache line.
+
+    Examples
+    --------
+    >>> whole_lines(100)
+    128
+    """
+    return -(-size // _LINE) * _LINE
 
 
 class Room:
@@ -28,5 +39,5 @@ class Room:
     def take(self, size: int) -> tuple[int, int]:
         """Return a new place of so many bytes, as a part of a sequence names it."""
         begin = self.bytes
-        self.bytes += -(-size // _ALIGNMENT) * _ALIGNMENT
+        self.bytes += whole_lines(size)
         return self._operand, begin

@@ -90,7 +90,7 @@ def convolution(
         [kernel..., Ci, G * Co], with groups of their own in front. Strides decide what is fast, not the order of axes:
         images whose channels lie side by side are, in either layout.
     transpose_and_flip_weights : bool, optional
-        Take weights with input and output channels exchanged, and every kernel dimension backwards: the weights of the
+        Take weights with input and output channels swapped, and every kernel dimension backwards: the weights of the
         forward pass in a backward one. Default False.
     bias : array_like [G * Co], optional
         Added to each output channel, output padding included.
@@ -492,7 +492,7 @@ def compile_convolution(plan: HostConvPlan, weights: Any = None) -> Callable[...
 
 
 def weights_transpose_chans_flip_xy(weights: Any, *, field_dims: int = 2) -> Array:
-    """Return weights as a backward pass convolves with them: channels exchanged, kernels backwards; a view.
+    """Return weights as a backward pass convolves with them: channels swapped, kernels backwards; a view.
 
     Corresponds to PopLibs' ``poplin::weightsTransposeChansFlipXY``. `convolution` does the same with
     ``transpose_and_flip_weights=True``.

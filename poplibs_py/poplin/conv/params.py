@@ -53,8 +53,8 @@ class FieldLayout:
     scale: int = 0
 
     @property
-    def exchanged(self) -> FieldLayout:
-        """The same memory with rows and channels exchanged."""
+    def swapped(self) -> FieldLayout:
+        """The same memory with rows and channels swapped."""
         return replace(self, row=self.channel, channel=self.row)
 
     def flipped(self, extents: tuple[int, ...]) -> FieldLayout:
@@ -87,13 +87,13 @@ class ConvCall:
     def input_gradient(cls, params: ConvParams, deltas: FieldLayout, weights: FieldLayout,
                        out: FieldLayout) -> ConvCall:
         """The backward pass of a convolution of these params: deltas convolved with the transposed, flipped weights."""
-        turned = weights.exchanged.flipped(params.kernel_shape)
+        turned = weights.swapped.flipped(params.kernel_shape)
         return cls(params.gradient(), deltas, turned, out)
 
     @classmethod
     def weight_gradient(cls, params: ConvParams, deltas: FieldLayout, x: FieldLayout, out: FieldLayout) -> ConvCall:
         """The weight update pass: images convolved with deltas, the batch as channels; `out` lies as weights."""
-        return cls(params.weight_update(), x.exchanged, deltas.exchanged, out.exchanged)
+        return cls(params.weight_update(), x.swapped, deltas.swapped, out.swapped)
 
 
 # From arguments ------------------------------------------------------------------------------------

@@ -172,7 +172,7 @@ def forward_pass(how: Described, settled: Settings, x: Any, weights: Any, transp
     place = Place.of("poplin.convolution", settled, target, seed, (images, kernels), out, out_dtype, bias, lacking)
     w_lies, (g, made, taken), kernel = kernels_of(kernels, "weights", how, field_dims(images, "x", how))
     if transposed:
-        w_lies, made, taken = w_lies.exchanged.flipped(kernel), taken, made
+        w_lies, made, taken = w_lies.swapped.flipped(kernel), taken, made
     x_lies, batch, channels, field = images_of(images, "x", how, g)
     if channels != g * taken:
         raise bad_argument("x", f"{channels} channels", f"the {g * taken} input channels of weights {kernels.shape}")

@@ -15,9 +15,6 @@ import numpy as np
 
 from ...kernels.records import record_of
 
-MAX_RANK = 10
-"""Dimensions of a field, at most: `pop_field` has so many."""
-
 
 class FieldDim(NamedTuple):
     """One dimension of a field: which element position p and tap t meet, and where it lies.

@@ -15,7 +15,7 @@ from ...kernels import Kernel, Selection, kernels, select
 from ...kernels.records import dtype_of, format_facts, infinite_overflow, kernel_format, numbers_of
 from ...log import tell
 from ...ops.one_kernel import OneKernel, shared
-from ...program import Program, threads_for
+from ...program import Program, threads_for, whole_lines
 from .params import AttentionParams, Lies
 
 _SPEC, _ITEM = dtype_of("pop_attention"), dtype_of("pop_attention_item")
@@ -79,7 +79,7 @@ class _Arena:
 
     def room(self, size: int) -> int:
         """Return where a room of so many bytes begins."""
-        at, self.size = self.size, self.size + _up(size, _LINE)
+        at, self.size = self.size, self.size + whole_lines(size)
         return at
 
 

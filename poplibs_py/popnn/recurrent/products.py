@@ -17,7 +17,7 @@ from ...poplin.gemm.options import GemmOptions
 from ...poplin.gemm.params import GemmParams, MatrixLayout, contiguous
 from ...poplin.gemm.plan import Epilogue, GemmPlan, prepared_bytes
 from ...poplin.gemm.search import parts, plan_gemm
-from ...program import Executable, Segment, spread, temporary
+from ...program import Executable, Segment, spread, temporary, whole_lines
 from ...target import Target
 
 _LINE, _NOTHING = 64, np.empty(0, np.uint8)
@@ -243,4 +243,4 @@ def prepared_product(m: int, k: int, n: int, a: MatrixLayout, packed: tuple[Gemm
 
 def _bytes_of(packed: GemmPlan) -> int:
     """Bytes of packed weights, up to the start of a cache line."""
-    return -(-prepared_bytes(packed) // _LINE) * _LINE
+    return whole_lines(prepared_bytes(packed))
