@@ -12,7 +12,7 @@ from .operands import (
     receive,
     result_format,
 )
-from .options import check_mapping, number, parsed
+from .options import check_keywords, check_mapping, number, parsed
 from .plans import changed_plan, check_fields, compiled, unchanged
 from .record import Op, catalogue, located, op
 from .road import RESULT, VALUES, Request, on_tiles, run_told, travel
@@ -31,6 +31,7 @@ __all__ = [
     "catalogue",
     "changed_plan",
     "check_fields",
+    "check_keywords",
     "check_mapping",
     "compiled",
     "host_target",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ..errors import InvalidOptionError, bad_argument, bad_option, bad_type, described
@@ -15,6 +15,13 @@ def check_mapping(options: Any, allowed: str = "a mapping of option names to val
     """Raise unless `options` is a mapping, or None, which says nothing."""
     if not (options is None or isinstance(options, Mapping)):
         raise bad_type("options", options, allowed)
+
+
+def check_keywords(name: str, keywords: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse, in the name of what the caller wrote, keywords that it does not know."""
+    unknown = [keyword for keyword in keywords if keyword not in known]
+    if unknown:
+        raise bad_type(name, f"keyword {', '.join(unknown)}", ", ".join(known))
 
 
 def number(key: str, value: Any) -> Any:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from inspect import Parameter, signature, unwrap
 from typing import Any
 
-from ..errors import bad_argument, bad_type
-from ..ops import operand
+from ..errors import bad_type
+from ..ops import check_keywords, operand
 from ..target import Target
 from .conv import api
 from .conv.params import Described
@@ -167,9 +167,7 @@ def _calls(calls: Any, names: str, face: Any) -> list[tuple[Any, ...]]:
         keywords = call[count] if len(call) > count else {}
         if not isinstance(keywords, Mapping):
             raise bad_type(f"calls[{number}]", keywords, "a mapping of keywords after the operands")
-        unknown = [name for name in keywords if name not in known]
-        if unknown:
-            raise bad_argument(f"calls[{number}]", f"keyword {unknown[0]}", ", ".join(known))
+        check_keywords(f"calls[{number}]", keywords, known)
         found.append((*call[:count], known | dict(keywords)))
     return found
 

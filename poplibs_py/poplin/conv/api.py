@@ -11,7 +11,7 @@ import numpy as np
 
 from ...errors import bad_argument, bad_type, flag, instance, whole
 from ...formats import Array
-from ...ops import RESULT, Request, catalogue, compiled, op, operand, receive, unchanged
+from ...ops import RESULT, Request, catalogue, check_keywords, compiled, op, operand, receive, unchanged
 from ...target import Target, resolve_target
 from ..gemm.api import as_planned
 from ..gemm.options import GemmOptions
@@ -402,9 +402,7 @@ def plan_convolution(
         return plan_modelled(params, target=target, options=options, **more)
     instance("params", params, ConvParams, "a ConvParams")
     call = contiguous_call(params, Described.of(layout=layout), dtype, w_dtype, out_dtype, bias_dtype)
-    unknown = [name for name in more if name not in _KEYWORDS]
-    if unknown:
-        raise bad_type("plan_convolution()", f"keyword {', '.join(unknown)}", ", ".join(_KEYWORDS))
+    check_keywords("plan_convolution()", more, _KEYWORDS)
     transforms = flag("winograd", more.pop("winograd", False))
     chosen = parse_options(options, GemmOptions(**more))
     plan = plan_call(call, chosen, Epilogue.of(1.0, 0.0, activation), machine, winograd=transforms)
@@ -531,7 +529,5 @@ def _described(name: str, function: Any, keywords: Mapping[str, Any]) -> Any:
     """Return the function below a face, if it knows these keywords."""
     parameters = signature(function).parameters.values()
     known = [p.name for p in parameters if p.kind is Parameter.KEYWORD_ONLY and p.name != "out"]
-    unknown = [keyword for keyword in keywords if keyword not in known]
-    if unknown:
-        raise bad_type(f"{name}()", f"keyword {', '.join(unknown)}", ", ".join(known))
+    check_keywords(f"{name}()", keywords, known)
     return unwrap(function)

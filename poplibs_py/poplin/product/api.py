@@ -8,7 +8,7 @@ from typing import Any
 
 from ...errors import UnsupportedError, bad_argument, bad_type, one_of
 from ...formats import format_of
-from ...ops import host_target, modelled_target, op, operand, target_of
+from ...ops import check_keywords, host_target, modelled_target, op, operand, target_of
 from ...target import Target, resolve_target
 from ...target.types import data_type
 from ..gemm.api import compile_gemm, gemm_operand, gemm_request, stated
@@ -189,7 +189,7 @@ def matmul_grouped(a: Any, b: Any, **keywords: Any) -> Any:
     >>> poplin.matmul_grouped(np.ones((2, 1, 3), np.float32), np.ones((2, 3, 1), np.float32)).ravel()
     array([3., 3.], dtype=float32)
     """
-    _check_keywords("matmul_grouped", keywords, _MATMUL_KEYWORDS)
+    check_keywords("matmul_grouped()", keywords, _MATMUL_KEYWORDS)
     _check_groups(a, b)
     return unwrap(matmul)(a, b, **keywords)
 
@@ -198,7 +198,7 @@ def matmul_grouped(a: Any, b: Any, **keywords: Any) -> Any:
     bound=_BOUND + "matmul_acc_bound", draws="testing.calls:matmul_grouped_acc_calls", written="c")
 def matmul_grouped_acc(c: Any, a: Any, b: Any, **keywords: Any) -> Any:
     """Accumulate products group by group, as `matmul_acc` does: PopLibs' ``poplin::matMulGroupedAcc``."""
-    _check_keywords("matmul_grouped_acc", keywords, _ACC_KEYWORDS)
+    check_keywords("matmul_grouped_acc()", keywords, _ACC_KEYWORDS)
     _check_groups(a, b)
     return unwrap(matmul_acc)(c, a, b, **keywords)
 
@@ -338,15 +338,8 @@ def _from_keywords(function: Callable[..., Any], keywords: Mapping[str, Any]) ->
     """Return the options that a function was called with beside its own keywords."""
     options = GemmOptions.__dataclass_fields__
     if not keywords.keys() <= options.keys():
-        _check_keywords(function.__name__, keywords, (*_keywords_of(function), *options))
+        check_keywords(f"{function.__name__}()", keywords, (*_keywords_of(function), *options))
     return GemmOptions(**keywords)
-
-
-def _check_keywords(name: str, keywords: Mapping[str, Any], known: tuple[str, ...]) -> None:
-    """Refuse, in the name of the function that was called, what it does not know."""
-    unknown = [keyword for keyword in keywords if keyword not in known]
-    if unknown:
-        raise bad_type(f"{name}()", f"keyword {', '.join(unknown)}", ", ".join(known))
 
 
 def _check_groups(a: Any, b: Any) -> None:
