@@ -132,8 +132,8 @@ def _with_one_scale(name: str, x: Operand) -> None:
         raise bad_argument(name, f"a QuarterArray with scales of blocks {x.block_shape}", "one with one scale")
 
 
-def result_format(*given: Format | Operand | None) -> Format:
-    """Return the result's format where none is asked for, of formats or operands: one rule for all ops.
+def result_format(*given: Any) -> Format:
+    """Return the result's format where none is asked for, of formats and of what has one: one rule for all ops.
 
     float32 where an operand is float32 or FP16 meets BF16; else the 16-bit format that is there; float16 for FP8 alone.
 
@@ -143,7 +143,7 @@ def result_format(*given: Format | Operand | None) -> Format:
     >>> print(result_format(F143, BF16), result_format(F143, F143), result_format(FP16, BF16))
     bfloat16 float16 float32
     """
-    formats = (x.format if isinstance(x, Operand) else x for x in given)
+    formats = (getattr(x, "format", x) for x in given)
     wide: set[Format] = {f for f in formats if f is not None and f.bits > 8}
     if len(wide) > 1 or FP32 in wide:
         return FP32
