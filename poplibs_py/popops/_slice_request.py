@@ -137,7 +137,7 @@ def check_of(name: str, policy: str, layout: Layout, params: SliceParams) -> Che
     """What refuses bad indices; what has no place at all is refused here."""
     for _, limit in layout.components:
         if limit <= 0 and policy in _NEED_A_PLACE:
-            raise bad_argument(name, f"{params.lookups} lookups", "none where the array has no place for them")
+            raise InvalidIndexError(f"{name}: got {params.lookups} lookups; allowed: none where the array has no place")
     if params.lookups > _MOST_LOOKUPS:
         raise bad_argument(name, f"{params.lookups} lookups", f"at most {_MOST_LOOKUPS}")
     if policy != "raise" or not layout.components:

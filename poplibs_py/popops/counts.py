@@ -21,6 +21,7 @@ from ._counting import lower_bincount, lower_greatest, lower_histogram
 from ._reduce import ReduceParams, Way
 from ._reductions import counted_source, program_request, source_of
 from ._request import has_scale
+from ._slice_request import indices_of
 from .binary import gt, neq
 from .reduce_plan import plan_histogram
 from .sequence import SequenceBuilder
@@ -134,7 +135,7 @@ def bincount(x: Any, weights: Any = None, *, minlength: int = 0, target: Target 
     x : array_like of int [n]
         Whole numbers from 0 on.
     weights : array_like [n], optional
-        float32, float16 or bfloat16 numbers, or integers: what each counts.
+        float32, float16 or bfloat16 numbers, or integers: what each counts; no truth values. Lists become float32.
     minlength : int, optional
         The least number of bins.
     target : Target or str, optional
@@ -156,11 +157,10 @@ def bincount(x: Any, weights: Any = None, *, minlength: int = 0, target: Target 
     """
     host_target(target, "popops.bincount")
     least = whole("minlength", minlength, 0, _MOST_BINS)
-    numbers = array_argument("x", x, "an array of whole numbers")
+    numbers = indices_of("x", x)
     dtype = numbers.array.dtype
-    if numbers.array.ndim != 1 or dtype.kind not in "iu" or not dtype.isnative:
-        told = dtype if dtype.isnative else dtype.str
-        raise bad_type("x", f"{told} of shape {numbers.shape}", "an array of whole numbers, of one axis")
+    if numbers.array.ndim != 1:
+        raise bad_argument("x", f"shape {numbers.shape}", "an array of whole numbers, of one axis")
     added = None if weights is None else _weights(weights).in_c_order()
     if added is not None and added.shape != numbers.shape:
         raise bad_argument("weights", f"shape {added.shape}", f"shape {numbers.shape}, that of x")

@@ -129,8 +129,9 @@ class Expression:
             return _cast(*args, **named)
         row = ELEMENTWISE.get(name)
         if row is None:
+            hint = f"; of two arrays see popops.{_OF_TWO[name]}" if name in _OF_TWO else ""
             raise UnsupportedError(f"popops.map: {face.op.name} cannot be traced; allowed: popops.cast and elementwise "
-                                   "operations")
+                                   f"operations{hint}")
         if len(args) > len(row.operands):
             raise bad_argument("expression", f"{len(args)} arguments of popops.{name}", f"{len(row.operands)}")
         given = dict(zip(row.operands, args, strict=False)) | named
@@ -269,6 +270,7 @@ def _cast(x: Any, dtype: Any, **named: Any) -> Expression:
     return made("cast", (_taken(x),), element_of("dtype", dtype))
 
 
+_OF_TWO = {"max": "maximum", "min": "minimum", "sum": "add", "prod": "mul", "any": "logical_or", "all": "logical_and"}
 _NAMES = {"/": "div", ">>": "shift_right", "&": "and", "|": "or", "^": "xor", "~": "not"}
 _UFUNCS = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "/", "floor_divide": "floor_divide",
            "remainder": "remainder", "power": "pow", "negative": "neg", "absolute": "abs", "bitwise_and": "&",

@@ -59,8 +59,8 @@ def sort(x: Any, axis: int | None = -1, *, descending: bool = False, out: Any = 
     Notes
     -----
     The codes themselves, in one order that is the same at every instruction-set level: minus zero is before zero, NaNs
-    are last, those of positive sign first, each by its other bits. In `argsort` and in the best of rows zeros are
-    equal, and so are NaNs.
+    are last: those of positive sign, by their other bits, then those of negative sign, the greatest bits first. In
+    `argsort` and in the best of rows zeros are equal, and so are NaNs.
 
     Examples
     --------

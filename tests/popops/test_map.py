@@ -308,6 +308,7 @@ def test_deep_and_wide_expressions():
     (lambda x: popops.cast(x, "float16", rounding="stochastic", seed=1), "of popops.cast"),
     (lambda x: popops.exp(x, out=A), "out= of popops.exp"),
     (lambda x: poplin.matmul(x, x), "poplin.matmul cannot be traced"),
+    (lambda x: popops.max(x), r"popops.max cannot be traced.* see popops\.maximum"),
     (lambda x: popops.exp(x > 0), "x of exp in the expression"),
     (lambda x: popops.select(x, x, x), "condition of select in the expression"),
     (lambda x: x & 1, "bitwise_and in the expression"),

@@ -457,10 +457,18 @@ def test_weights_are_added():
             np.testing.assert_array_equal(popops.bincount(many, weights), due[1])
 
 
+def test_nothing_is_counted_as_nothing():
+    for least in (0, 3):
+        for x, weights in (([], None), ((), []), (np.zeros(0, np.uint8), np.zeros(0, np.float16))):
+            counts = popops.bincount(x, weights, minlength=least)
+            due = np.zeros(least, np.int64 if weights is None else np.float32)
+            np.testing.assert_array_equal(counts, due, strict=True)
+
+
 def test_what_cannot_be_counted():
-    for wrong, message in (([-1, 2], "x: got numbers from -1"), (np.float32([1]), "x: got float32 of shape"),
+    for wrong, message in (([-1, 2], "x: got numbers from -1"), (np.float32([1]), "x: got dtype float32"),
                            (np.array([1, 2**64 - 1], "Q"), "x: got numbers from 1 to 18446744073709551615"),
-                           (np.array([2**28]), "x: got numbers from"), (np.array([1], ">i4"), "x: got >i4 of shape")):
+                           (np.array([2**28]), "x: got numbers from"), (np.array([1], ">i4"), "x: got dtype >i4")):
         with pytest.raises((InvalidArgumentError, InvalidTypeError), match="^" + message):
             popops.bincount(wrong)
     with pytest.raises(InvalidArgumentError, match=r"^weights: got shape"):

@@ -95,6 +95,13 @@ def test_a_million_drawn_indices_never_lead_out_of_the_arrays():
         one_bad_call(rng, 500)
 
 
+def test_an_index_into_nothing_is_out_of_range():
+    for call in (popops.gather, popops.multi_slice):
+        for policy in ("raise", "clip", "wrap", "poplibs"):
+            with pytest.raises(InvalidIndexError, match=r"^indices: got 1 lookups; allowed: none"):
+                call(np.zeros((0, 5), np.float32), [0], index_policy=policy)
+
+
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
 def test_the_first_bad_index_is_named_and_nothing_is_written(dtype):
     bad = -1 if dtype.kind == "i" else 100
