@@ -24,8 +24,6 @@ LONGEST = (1 << 32) - 1
 
 _AXIS, _SPEC, _ITEM = dtype_of("pop_sort_axis"), dtype_of("pop_sort"), dtype_of("pop_sort_item")
 _THREAD_ELEMENTS = 1 << 14  # that are worth a thread
-_CHUNK, _SPARE, _COUNTED = 512, 64, 1 << 17  # POP_CHUNK, POP_SPARE, POP_COUNTED_WORDS
-_BLOCK_BYTES, _BLOCK_BYTES_EACH = 8 * 128 + 64, 16  # POP_BLOCK_BYTES
 _ALL = (1 << 32) - 1
 
 
@@ -102,33 +100,17 @@ def lower(params: OrderParams, threads: int) -> OneKernel:
     threads = threads_for(rows * n, _THREAD_ELEMENTS, min(threads, max(1, rows)))
     selection = select("sort", p.kernel, "any")
     executable = Program((shared(selection.kernel, _ITEM, spec, rows, threads),), 2 if p.other is None else 3, threads,
-                         arena_bytes(p), tables=(spec, kept, ranks, codes)).executable(threads)
+                         arena_bytes(p.kernel, spec), tables=(spec, kept, ranks, codes)).executable(threads)
     program = OneKernel(params, executable, selection, (lower, (params, threads)), way=params.kernel)
     tell("popops", program)
     return program
 
 
-def arena_bytes(p: OrderParams) -> int:
-    """Return the bytes that a row takes while it is put in order, as the kernels lay them out."""
-    n, size = p.shape[p.axis], p.code_bytes
-    apart = _kept(p)[1] != 1  # words cannot be put in order where results will be
-    if p.kernel == "sort":
-        if size == 1:
-            return 0
-        if size == 2 and n >= _COUNTED:
-            return 4 * 65536
-        return max(size, 4) * n * (1 + (apart or size == 2)) + 64
-    if p.kernel == "partition":
-        return n * (8 + 3 * max(4, size))
-    room = 2 * p.k + _SPARE
-    held = n if size == 8 or room >= n else room + _CHUNK
-    there = p.k == n and p.indices >= 0 and not apart
-    if size == 8 or p.k == n:
-        return 8 * (held + 8) * (2 - there) + 8 * n * (size == 8)
-    beside = 0 if room >= n else _BLOCK_BYTES + _BLOCK_BYTES_EACH * p.k
-    if size == 1 or p.strides[p.axis] != size:
-        beside += n * max(2, size)
-    return 16 * (held + 8) + beside
+def arena_bytes(kernel: str, spec: Array) -> int:
+    """Return the bytes that a row takes while it is put in order, as the kernel lays them out."""
+    found, asked = np.zeros(1, np.int64), select("sort", f"{kernel}_arena", "any").kernel
+    Program((shared(asked, _ITEM, spec, 1, 1),), 1, 1).executable(1)(found)
+    return int(found[0])
 
 
 def _kept(p: OrderParams) -> tuple[Array, int]:

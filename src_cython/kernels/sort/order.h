@@ -101,14 +101,31 @@ static void pop_order_row(const pop_sort *s, const char *from, uint64_t *words, 
     else pop_all_64(&(pop_long){.s = s, .from = from, .make = pop_words, .end = places ? pop_places : NULL}, s->n, words, tmp, 32);
 }
 
+/* Whether words are put in order where places of results will be; how many words there is room for. */
+POP_INLINE int pop_order_there(const pop_sort *s) { return s->indices >= 0 && s->out_step == 1 && s->k == s->n; }
+POP_INLINE int64_t pop_order_held(const pop_sort *s)
+{
+    const int64_t room = 2 * s->k + POP_SPARE;
+    return s->code_bytes == 8 || room >= s->n ? s->n : room + POP_CHUNK;
+}
+
+static int64_t pop_order_bytes(const pop_sort *s)
+{
+    const int64_t words = 8 * (pop_order_held(s) + 8);
+    if (s->code_bytes == 8 || s->k == s->n) return words * (pop_order_there(s) ? 1 : 2) + (s->code_bytes == 8 ? 8 * s->n : 0);
+    const int64_t blocks = 2 * s->k + POP_SPARE >= s->n ? 0 : POP_BLOCK_BYTES(s->k);
+    const int64_t row = s->code_bytes == 1 || s->stride != s->code_bytes ? s->n * (s->code_bytes == 4 ? 4 : 2) : 0;
+    return 2 * words + blocks + row;
+}
+
 /* Operands: the numbers, the results, and what else is put in their order. Words of a whole row are put in order where its places
  * will be, if these lie one after another. */
 static void pop_order_vertex(const void *work, const pop_tile *tile)
 {
     const pop_sort_item *item = (const pop_sort_item *)work;
     const pop_sort *s = item->spec;
-    const int64_t room = 2 * s->k + POP_SPARE, held = s->code_bytes == 8 || room >= s->n ? s->n : room + POP_CHUNK;
-    const int there = s->indices >= 0 && s->out_step == 1 && s->k == s->n;
+    const int64_t held = pop_order_held(s);
+    const int there = pop_order_there(s);
     const int places = there && s->values < 0 && s->others < 0 && !s->backwards && s->code_bytes < 8; /* alone */
     uint64_t *scratch = (uint64_t *)(void *)tile->scratch, *tmp = there ? scratch : scratch + held + 8, *wide = tmp + held + 8;
     for (int64_t i = item->first; i < item->first + item->count; i++) {

@@ -25,6 +25,8 @@ POP_INLINE void pop_take(const char *restrict from, int64_t stride, const int64_
     for (int64_t i = 0; i < n; i++) memcpy(to + i * step * bytes, from + places[i] * stride, (size_t)bytes);
 }
 
+static int64_t pop_partition_bytes(const pop_sort *s) { return s->n * (8 + 3 * (s->code_bytes == 8 ? 8 : 4)); }
+
 /* Operands: the numbers, the result. Scratch: places, keys, and what the middle one is found in. */
 static void pop_partition_vertex(const void *work, const pop_tile *tile)
 {

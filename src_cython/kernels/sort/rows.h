@@ -76,6 +76,13 @@ static void pop_row_codes(const pop_sort *s, void *keys, int64_t n)
 POP_PLACE_CODES(32)
 POP_PLACE_CODES(64)
 
+static int64_t pop_sort_bytes(const pop_sort *s)
+{
+    if (s->code_bytes == 1) return 0;
+    if (s->code_bytes == 2 && s->n >= POP_COUNTED_WORDS) return 4 * 65536;
+    return (s->code_bytes == 8 ? 8 : 4) * s->n * (s->out_step != 1 || s->code_bytes == 2 ? 2 : 1) + 64;
+}
+
 /* Operands: the numbers, the result, in which keys are put in order where they are as long as codes and lie one after another. */
 static void pop_sort_vertex(const void *work, const pop_tile *tile)
 {

@@ -10,7 +10,19 @@
 #include "kernels/sort/partition.h"
 #include "kernels/sort/rows.h"
 
-#define POP_SORT_ROW(op) {#op, "any", #op, POP_FUNCTION(pop_##op##_vertex), {1, 1, 1}, {1, 1, 1}, POP_CONSISTENT}
+/* The operand: the bytes that a row takes in an arena while it is put in order. */
+#define POP_SORT_ARENA(op)                                                                                            \
+    static void pop_##op##_arena(const void *work, const pop_tile *tile)                                              \
+    {                                                                                                                 \
+        *(int64_t *)(void *)tile->operands[0] = pop_##op##_bytes(((const pop_sort_item *)work)->spec);                \
+    }
+POP_SORT_ARENA(sort)
+POP_SORT_ARENA(order)
+POP_SORT_ARENA(partition)
+
+#define POP_SORT_ROW(op)                                                                                              \
+    {#op, "any", #op, POP_FUNCTION(pop_##op##_vertex), {1, 1, 1}, {1, 1, 1}, POP_CONSISTENT},                         \
+    {#op "_arena", "any", #op "_arena", POP_FUNCTION(pop_##op##_arena), {1, 1, 1}, {1, 1, 1}, POP_CONSISTENT}
 static const pop_kernel POP_SORT_KERNELS[] = {
     POP_SORT_ROW(sort),
     POP_SORT_ROW(order),
