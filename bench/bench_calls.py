@@ -15,19 +15,21 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Any, cast
 
 import numpy as np
 import pytest
 
-from poplibs_py import poplin, poprand, popsparse, testing
+from poplibs_py import poplin, popops, poprand, popsparse, testing
 from poplibs_py.ops import catalogue
+from poplibs_py.popops.expr import _1, _2
 from poplibs_py.popsparse import BlockSparseMatrix, static
 from poplibs_py.report.peers import limited_threads
 from poplibs_py.report.timing import take_turns
 from poplibs_py.testing import assert_same_bits, check, random_operand
 
-PLAIN, KEYWORDS, ELEMENTWISE, MODELLED = 2.5, 4.0, 1.0, 30.0  # how many np.add a call may cost
+PLAIN, KEYWORDS, ELEMENTWISE, MODELLED, REMADE = 2.5, 4.0, 1.0, 30.0, 60.0  # how many np.add a call may cost
 SAME = 1.05  # a compiled call's share of the plain one's time, up to which the two cost the same
 
 Call = Callable[[], Any]
@@ -217,7 +219,36 @@ def random_cases() -> list[Case]:
                                        ("truncated_normal", -2, 2))]
 
 
-CASES = [*(case for name in catalogue for case in cases_of(name)), *dense_cases(), *sparse_cases(), *random_cases()]
+def number_cases() -> list[Case]:
+    """Calls with another scale or constant each time."""
+    x, y, table, updates = numbers(256), numbers(256, seed=2), numbers(8, 8), numbers(4, 8, seed=3)
+    rows, swish = np.arange(4), popops.compile_map(lambda a, b, scale: a + scale * b)
+
+    def case(name: str, call: Callable[[float], Any], due: Callable[[np.float32], Any], most: float) -> Case:
+        scales = cycle(np.linspace(0.1, 0.9, 9999).tolist())
+
+        def verify() -> None:
+            for _ in range(9):
+                scale = next(scales)
+                assert_same_bits(call(scale), due(np.float32(scale)))
+
+        return Case(f"{name}: another number each time", most, lambda: Trial(lambda: call(next(scales)), verify))
+
+    def added(scale: np.float32) -> Any:
+        return np.concatenate([table[:4] + scale * updates, table[4:]])
+
+    return [
+        case("popops.scaled_add", lambda s: popops.scaled_add(x, y, s), lambda s: x + s * y, KEYWORDS),
+        case("popops.multi_update_add", lambda s: popops.multi_update_add(table, updates, rows, s), added, KEYWORDS),
+        case("popops.scatter", lambda s: popops.scatter(table, rows, updates, operation="add", scale=s), added,
+             KEYWORDS),
+        case("popops.compile_map", lambda s: swish(x, y, s), lambda s: x + s * y, KEYWORDS),
+        case("popops.map", lambda s: popops.map(_1 + _2 * s, x, y), lambda s: x + y * s, REMADE),
+    ]
+
+
+CASES = [*(case for name in catalogue for case in cases_of(name)), *dense_cases(), *sparse_cases(), *random_cases(),
+         *number_cases()]
 
 
 def measure(case: Case, seconds: float) -> Cost:

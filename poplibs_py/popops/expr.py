@@ -199,10 +199,11 @@ def rebuilt(outputs: Sequence[Expression], put: Callable[[Expression], Expressio
         if missing:
             continue
         if waiting.pop() not in new:
-            args = tuple([new[arg] for arg in node.args])
-            found = None if args else put(node)
-            if any(arg is not own for arg, own in zip(args, node.args, strict=True)):
-                found = made(node.op, args, node.value)
+            found = None if node.args else put(node)
+            for arg in node.args:
+                if new[arg] is not arg:
+                    found = made(node.op, tuple([new[arg] for arg in node.args]), node.value)
+                    break
             new[node] = node if found is None else found
     return tuple([new[node] for node in outputs])
 
