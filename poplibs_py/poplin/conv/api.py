@@ -31,7 +31,7 @@ from .params import (
     weights_shape,
 )
 from .plan import HostConvPlan, plan_call
-from .prepared import prepared_weights
+from .prepared import packed_weights
 from .request import Place, Settings, forward_pass, lies, pass_request, receive_result, update_pass, weight_pass
 
 _BOUND, _DRAWS = "poplin.conv.bound:", "testing.conv_calls:"
@@ -461,7 +461,7 @@ def compile_convolution(plan: HostConvPlan, weights: Any = None) -> Callable[...
 
     held = None
     if weights is not None:
-        held = prepared_weights(plan, as_planned("weights", weights, call.weights.format, shapes["weights"]))
+        held = packed_weights(plan, as_planned("weights", weights, call.weights.format, shapes["weights"]))
     made = lower(held.plan if held else plan)
 
     def request(x: Any, weights: Any, out: Any, bias: Any) -> Request:

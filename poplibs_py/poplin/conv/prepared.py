@@ -22,7 +22,7 @@ from .winograd_lower import prepare_segment
 
 
 @dataclass(frozen=True, eq=False)
-class PreparedWeights:
+class PackedWeights:
     """Weights ready for a plan's program.
 
     Attributes
@@ -45,7 +45,7 @@ class PreparedWeights:
         return some if self.whole is None else (*some, *(x,) * (WHOLE - len(some)), self.whole)
 
 
-def prepared_weights(plan: HostConvPlan, weights: Operand) -> PreparedWeights:
+def packed_weights(plan: HostConvPlan, weights: Operand) -> PackedWeights:
     """Pack weights that lie as a plan has them; where packing is no part of its work, keep a copy as they lie."""
     ready = plan_call(plan.call, plan.options, plan.epilogue, plan.target, winograd=plan.winograd is not None,
                       prepared=True)
@@ -53,12 +53,12 @@ def prepared_weights(plan: HostConvPlan, weights: Operand) -> PreparedWeights:
     whole = result_array(weights.shape, weights.array.dtype)
     whole[...] = weights.array
     if not ready.prepared:
-        return PreparedWeights(ready, whole)
+        return PackedWeights(ready, whole)
     program, size = _packing(ready)
     packed = aligned_bytes(size)
     run_told("poplin.prepare", lambda: (f"weights of {ready.problem}", *lower(ready).told()[1:]), program, whole, whole,
              packed, written=packed)
-    return PreparedWeights(ready, packed, whole if ready.falls_back else None)
+    return PackedWeights(ready, packed, whole if ready.falls_back else None)
 
 
 @lru_cache(maxsize=256)

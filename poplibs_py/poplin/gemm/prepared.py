@@ -17,7 +17,7 @@ from .lower import Lowered, lower, lower_prepare
 from .options import GemmOptions
 from .params import GemmParams, contiguous, layout_of
 from .plan import Epilogue, GemmPlan, prepared_bytes
-from .search import FEW, compute_format_of, parts, plan_gemm
+from .search import FEW, meets_packed, plan_gemm
 
 SIDES = ("right", "left")
 """Sides of a product that an operand is prepared for."""
@@ -118,7 +118,7 @@ class PreparedMatrix(Constant):
         else:
             lies = layout_of(whole, params.batch)
         params = replace(params, a=lies) if left else replace(params, b=lies)
-        takes = self._takes(params, options)
+        takes = meets_packed(self._plan, params, options, left=left, whole=whole is not None)
         if whole is not None and (not self._gains(params) if left else not takes and not other.plain):
             return lower(plan_gemm(params, options, epilogue, target)), whole, None
         if not takes:
@@ -150,18 +150,6 @@ class PreparedMatrix(Constant):
     @property
     def _name(self) -> str:
         return "a" if self.side == "left" else "b"
-
-    def _takes(self, params: GemmParams, options: GemmOptions) -> bool:
-        """Whether operands like the other become panels that this one's multiply with.
-
-        Numbers in parts need the operand whole, for a call that is not finite.
-        """
-        split = parts(params, options)
-        mine = split[0 if self.side == "left" else 1]
-        return self._plan.compute_format == FP32 or (
-            compute_format_of(params, options, any_shape=True) == self._plan.compute_format
-            and mine == self._plan.parts[1] and (split == (1, 1) or self._whole is not None)
-        )
 
 
 def _copied(w: Operand) -> Operand:

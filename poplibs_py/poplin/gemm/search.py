@@ -195,6 +195,18 @@ def parts(params: GemmParams, options: GemmOptions) -> tuple[int, int]:
     return a, b
 
 
+def meets_packed(plan: GemmPlan, params: GemmParams, options: GemmOptions, *, left: bool = False,
+                 whole: bool = False) -> bool:
+    """Return whether the other operand of a product becomes panels that one packed under a plan multiplies with.
+
+    That is the left one if `left` says so. Numbers in parts need it `whole` too, for a call that is not finite.
+    """
+    split = parts(params, options)
+    return plan.compute_format == FP32 or (
+        compute_format_of(params, options, any_shape=True) == plan.compute_format
+        and split[0 if left else 1] == plan.parts[1] and (split == (1, 1) or whole))
+
+
 def _units(a: Format, b: Format, options: GemmOptions) -> str:
     """Return the kernels' op that takes these formats as BF16 here; empty if none does."""
     if options.reproducible:

@@ -22,7 +22,7 @@ from ...target import Target
 from .cells import FORWARD, SCRATCH, Side, Strided, cells
 from .params import RnnParams, checked_limits, gates_at_once
 from .products import (
-    PreparedProduct,
+    StepProduct,
     in_order,
     lying,
     lying_product,
@@ -73,14 +73,14 @@ class Loops:
     Attributes
     ----------
     executable : Executable
-    products : tuple of PreparedProduct or SparseStep
+    products : tuple of StepProduct or SparseStep
         Whose weights are packed before.
     selection : Selection
         The kernel between them.
     """
 
     executable: Executable
-    products: tuple[PreparedProduct | SparseStep, ...]
+    products: tuple[StepProduct | SparseStep, ...]
     selection: Selection
 
     def pack(self, p: RnnParams, arrays: LayerArrays, gates: Sequence[Sequence[int]],
@@ -332,7 +332,7 @@ def slots(number: int, first: int = _PACKED) -> range:
 
 
 def state_product(p: RnnParams, k: int, n: int, a: MatrixLayout, which: int, target: Target,
-                  back: bool = False, number: int = 0) -> PreparedProduct | SparseStep:
+                  back: bool = False, number: int = 0) -> StepProduct | SparseStep:
     """Return a product of each step with the weights of states, 1, or of a projection, 2; `back` transposed.
 
     `number` counts the products of a step with those weights.
@@ -353,7 +353,7 @@ def _in_place_pays(p: RnnParams) -> bool:
     return lies and p.batch == 1 and (p.steps <= _FEW_STEPS or p.weights_output == FP16)
 
 
-def looped(p: RnnParams, sets: list[ComputeSet], products: list[PreparedProduct | SparseStep], tables: list[Any],
+def looped(p: RnnParams, sets: list[ComputeSet], products: list[StepProduct | SparseStep], tables: list[Any],
            selection: Selection, first: int) -> Loops:
     """Return the loop of these compute sets over the steps, on as many threads as the one that takes most."""
     threads = 1 + max(int(segment.tiles.max(initial=0)) for step in sets for segment in step.segments)

@@ -11,7 +11,7 @@ from ...immutable import Constant, kind_of
 from ...ops import Operand, run_told
 from ...poplin.gemm.params import contiguous
 from ...poplin.gemm.plan import GemmPlan
-from ...poplin.gemm.search import compute_format_of, parts
+from ...poplin.gemm.search import meets_packed
 from ...program import key_by_parts
 from ...program.operands import aligned_bytes
 from ...target import Target
@@ -85,13 +85,9 @@ class PreparedWeights(Constant):
     def checked(self, partner: Format, gates: Sequence[Sequence[int]] | None = None) -> None:
         """Raise where a pass multiplies them with a `partner` or `gates` at once that they were not packed for."""
         for plan in self.plans:
-            a = plan.product.a
-            like = contiguous(partner, plan.product.m, plan.product.k)
-            params = replace(plan.product, a=like)
-            compute = compute_format_of(params, plan.options, any_shape=True)
-            if plan.compute_format.bits != 32 and (compute != plan.compute_format
-                                                   or parts(params, plan.options) != (1, 1)):
-                raise bad_type(self.name, f"weights prepared for {a.format}, which meet {partner}",
+            p = plan.product
+            if not meets_packed(plan, replace(p, a=contiguous(partner, p.m, p.k)), plan.options):
+                raise bad_type(self.name, f"weights prepared for {p.a.format}, which meet {partner}",
                                "the formats that they were prepared for: prepare_layers(..., x_dtype=, out_dtype=)")
         if gates is not None and tuple(map(tuple, gates)) != self.gates:
             raise bad_argument(self.name, "weights prepared for another cell",

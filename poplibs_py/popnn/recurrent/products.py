@@ -74,7 +74,7 @@ def multiply(m: int, k: int, n: int, a: MatrixLayout, b: MatrixLayout, out: Matr
 
 
 @dataclass(frozen=True, eq=False)
-class PreparedProduct:
+class StepProduct:
     """A product of every step with weights that came packed.
 
     Attributes
@@ -99,7 +99,7 @@ class PreparedProduct:
         return 0
 
     def pack(self, weights: Array, gates: Sequence[int], by_columns: bool, back: bool) -> tuple[Array, ...]:
-        """Return the packed weights; see `StepProduct.pack`."""
+        """Return the packed weights; see `PackingProduct.pack`."""
         return weights[self.begin :], _NOTHING, _NOTHING, _NOTHING
 
     @property
@@ -143,7 +143,7 @@ class PreparedProduct:
 
 
 @dataclass(frozen=True, eq=False)
-class LyingProduct(PreparedProduct):
+class LyingProduct(StepProduct):
     """A product of a row with weights whose columns are read where they lie: dot products, as the planner swaps it."""
 
     def pack(self, weights: Array, gates: Sequence[int], by_columns: bool, back: bool) -> tuple[Array, ...]:
@@ -155,7 +155,7 @@ class LyingProduct(PreparedProduct):
 
 
 @dataclass(frozen=True, eq=False)
-class StepProduct(PreparedProduct):
+class PackingProduct(StepProduct):
     """A product of every step with weights that are packed before the first one.
 
     Attributes
@@ -212,7 +212,7 @@ class StepProduct(PreparedProduct):
 
 @lru_cache(maxsize=256)
 def step_product(m: int, k: int, n: int, a: MatrixLayout, b: Format, transposed: bool, scale: int,
-                 target: Target) -> StepProduct:
+                 target: Target) -> PackingProduct:
     """Plan a step's product, of m rows that lie like `a`, with a matrix that is packed beforehand; results are FP32."""
     options, out, apart, given = GemmOptions(), contiguous(FP32, m, n), 0, b
     params = GemmParams(m, n, k, a, lying(b, k, n, transposed, scale), out)
@@ -221,7 +221,7 @@ def step_product(m: int, k: int, n: int, a: MatrixLayout, b: Format, transposed:
         params = GemmParams(m, n, k, a, lying(b, k, n, transposed), out)
     packed = plan_gemm(params, options, Epilogue(), target, packing=True)
     plan = plan_gemm(params, options, Epilogue(), target, fixed=packed)
-    return StepProduct(plan, 0, lower_prepare(packed).executable, _bytes_of(packed), b, given, apart)
+    return PackingProduct(plan, 0, lower_prepare(packed).executable, _bytes_of(packed), b, given, apart)
 
 
 @lru_cache(maxsize=256)
@@ -234,11 +234,11 @@ def lying_product(m: int, k: int, n: int, a: MatrixLayout, b: Format, target: Ta
 
 @lru_cache(maxsize=256)
 def prepared_product(m: int, k: int, n: int, a: MatrixLayout, packed: tuple[GemmPlan, ...], number: int,
-                     target: Target) -> PreparedProduct:
+                     target: Target) -> StepProduct:
     """Plan a step's product with the weights of this number that came packed together; results are FP32."""
     params = GemmParams(m, n, k, a, packed[number].product.b, contiguous(FP32, m, n))
     plan = plan_gemm(params, GemmOptions(), Epilogue(), target, fixed=packed[number])
-    return PreparedProduct(plan, sum(map(_bytes_of, packed[:number])))
+    return StepProduct(plan, sum(map(_bytes_of, packed[:number])))
 
 
 def _bytes_of(packed: GemmPlan) -> int:
