@@ -90,11 +90,11 @@ def expressions_of(expression: Any, arrays: int | None) -> tuple[Outputs, bool]:
     return tuple(part if isinstance(part, Expression) else const(part) for part in given), several
 
 
-def worded(expression: Any, outputs: Outputs) -> Worded:
+def worded(expression: Any, outputs: Outputs, name: str = "expression") -> Worded:
     """Take the numbers out of the expressions of an argument, which keys know by their parts where it is one."""
     if isinstance(expression, Expression):
         plain, *words = expression._parts
-        return Worded((plain,), Operand(words[0], None, place=("expression", 0)) if words else np.zeros(1, np.uint64))
+        return Worded((plain,), Operand(words[0], None, place=(name, 0)) if words else np.zeros(1, np.uint64))
     return Worded(*with_words(outputs))
 
 

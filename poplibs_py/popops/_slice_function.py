@@ -21,7 +21,7 @@ from ..planner.explain import Composition
 from ..planner.ladder import within
 from ..program import Executable
 from ..target import Target
-from ._map import Outputs, expressions_of, map_program
+from ._map import Outputs, Worded, expressions_of, map_program, worded
 from ._map_lower import lowered
 from ._slice_parts import rows_named
 from ._slices import Axis, Component, Layout, SliceParams, Window, lower
@@ -31,8 +31,8 @@ _INDEX = np.dtype(np.int64)
 _KEY_BYTES = 9 * _INDEX.itemsize  # of a look-up whose turn is looked for
 
 
-def function_of(operation: Any, table: Operand, updates: Operand, scale: Any) -> Outputs:
-    """Return the expression of an update function, or raise where it does not give the table's elements."""
+def function_of(operation: Any, table: Operand, updates: Operand, scale: Any) -> Worded:
+    """Return the expression of an update function, with its words, or raise where it gives other elements."""
     outputs, several = expressions_of(operation, 2)
     if several:
         raise bad_argument("operation", f"a function of {len(outputs)} results", "a function of one")
@@ -43,7 +43,7 @@ def function_of(operation: Any, table: Operand, updates: Operand, scale: Any) ->
     if made != elements[0] and not (isinstance(made, Format) and isinstance(elements[0], Format)):
         raise bad_argument("operation", f"a function whose result is {made}",
                            f"one of {elements[0]}, as x has" if table.format is None else "one of numbers of a format")
-    return outputs
+    return worded(operation, outputs, "operation")
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class SliceFunction:
     Attributes
     ----------
     outputs : tuple of Expression
-        The function of old and new.
+        The function of old and new, words in the place of numbers.
     layout : Layout
         Of the call; the other array is the updates.
     params : SliceParams
@@ -67,7 +67,7 @@ class SliceFunction:
     params: SliceParams
     room: int
 
-    def __call__(self, indices: Array, updates: Array, result: Array) -> None:
+    def __call__(self, indices: Array, updates: Array, result: Array, words: Array) -> None:
         given, vectors = self._by_lookup(indices, updates)
         front = vectors.shape[:-1]
         lookups = prod(front)
@@ -83,7 +83,7 @@ class SliceFunction:
                     len(some), self._programs(old, new, result))
                 at = places[some]
                 take(result, at, old)
-                function(old, new, old)
+                function(old, new, old, *(words,)[:function.operands - 3])
                 put(at, old, result)
 
     def _by_lookup(self, indices: Array, updates: Array) -> tuple[Array, Array]:

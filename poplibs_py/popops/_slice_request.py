@@ -26,7 +26,7 @@ from ..planner import Memory
 from ..program import Executable, Sequence, number_word, whole_lines
 from ..target import Target
 from ._codes import copying, kernel_of_copies
-from ._map import Outputs
+from ._map import Worded
 from ._modelled import PlanOn, TiledRun
 from ._promotion import typed
 from ._reductions import source_of
@@ -205,9 +205,9 @@ def _put(check: Check | None, copy: Executable | None,
     if program is None or isinstance(program, Executable):
         return first
 
-    def run(table: Array, indices: Array, updates: Array, result: Array) -> None:
+    def run(table: Array, indices: Array, updates: Array, result: Array, *words: Array) -> None:
         first(table, indices, updates, result)
-        program(indices, updates, result)
+        program(indices, updates, result, *words)
 
     return run
 
@@ -227,7 +227,7 @@ def _told_put(check: Check, copy: Executable, program: Executable, back: Executa
 
 
 def put_request(op: str, table: Operand, indices: Operand, updates: Operand, layout: Layout, policy: str, out: Any,
-                target: Target | str | None, *, plan_on: PlanOn | None = None, update: str | Outputs = "set",
+                target: Target | str | None, *, plan_on: PlanOn | None = None, update: str | Worded = "set",
                 scale: Any = 1.0, memory: Memory | None = None, name: str = "indices",
                 host: Target | None = None) -> Request:
     """Describe a call that updates slices.
@@ -237,7 +237,7 @@ def put_request(op: str, table: Operand, indices: Operand, updates: Operand, lay
     op, table, indices, layout, policy, out, target, plan_on, name, host
         As for `take_request`; the other array is the updates.
     updates : Operand
-    update : str or tuple of Expression, optional
+    update : str or Worded, optional
         What they do: a word, or an expression that `function_of` checked.
     scale : number, optional
         What updates are multiplied by that are added.
@@ -278,17 +278,17 @@ def put_request(op: str, table: Operand, indices: Operand, updates: Operand, lay
             made, fits = within_memory(op, params, limit, host)
             program = _program(made, tiles, layout, elements, policy, update, factor)
         else:
-            made, fits = program, _ = within_limit(op, update, layout, params, limit, host)
-    words = params.scale_word >= 0 and isinstance(program, Executable)
-    run = _updated(check, program, table.array, receiver.array, aside, in_place, tells, words)
+            made, fits = program, _ = within_limit(op, update.outputs, layout, params, limit, host)
+    scaled = params.scale_word >= 0 and isinstance(program, Executable)
+    words = (VALUES,) if scaled else () if program is None or isinstance(update, str) else (update.words,)
+    run = _updated(check, program, table.array, receiver.array, aside, in_place, tells, scaled)
 
     def tell() -> tuple[str, str, Any]:
         return copied() if made is None else made.told()
 
     copied = told(op, table.shape, elements, BY_NUMPY if in_place else kernel_of_copies())
-    request = Request(run, (table, indices, updates, RESULT, *(VALUES,) * words), receiver, tell,
-                      number[:1] if number else (), lacking=lacking, steady=True,
-                      keep=fits and (words or number is None), checks=check is not None)
+    request = Request(run, (table, indices, updates, RESULT, *words), receiver, tell, number[:1] if number else (),
+                      lacking=lacking, steady=True, keep=fits and (scaled or number is None), checks=check is not None)
     return on_tiles(request, tiles and tiles.plan)
 
 

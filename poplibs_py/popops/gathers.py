@@ -12,7 +12,7 @@ from ..errors import all_of, bad_argument, bad_type, one_of, whole
 from ..ops import Operand
 from ..planner import Memory
 from ..target import Target
-from ._map import Outputs
+from ._map import Worded
 from ._modelled import PlanOn, rows_on, windows_on
 from ._slice_function import function_of
 from ._slice_request import (
@@ -152,7 +152,7 @@ def scatter(x: Any, indices: Any, updates: Any, axis: int = 0, *,
     table, places = table_of("x", x), indices_of("indices", indices)
     given = updates_of(updates, table)
     policy = checked_policy(index_policy)
-    update: str | Outputs
+    update: str | Worded
     if callable(operation) or isinstance(operation, Expression):
         update = function_of(operation, table, given, scale)
     else:
@@ -241,7 +241,7 @@ def _by_vectors(table: Operand, places: Operand, vector: int | None, front: list
 
 
 def _loop_on(op: str, table: Operand, other: Operand, layout: Layout, sizes: Sequence[int],
-             update: str | Outputs) -> PlanOn:
+             update: str | Worded) -> PlanOn:
     """A window for each of the vectors of indices; a function has no vertex."""
     if not isinstance(update, str):
         return lambda _: "with a function"

@@ -58,6 +58,16 @@ def test_a_number_is_as_exact_as_a_constant_and_no_other_kind_of_call(name):
     assert face.kept == kept
 
 
+def test_functions_of_slices_have_numbers_of_their_own():
+    table, indices, updates = X[:8].copy(), np.array([2, 0, 2]), Y[:3]
+    for scale in (0.3, 0.7, 0.3, 2.0):
+        due = table.copy()
+        for i, u in zip(indices, updates, strict=True):
+            due[i] = due[i] * np.float32(scale) + u
+        for operation in (_1 * scale + _2, lambda old, new, scale=scale: old * scale + new):
+            assert_same_bits(popops.scatter(table, indices, updates, operation=operation), due)
+
+
 def test_whole_numbers_are_the_same_program_by_how_many_bits_they_have():
     for scale in (3, -3, 7, 100, -12345, 77):
         np.testing.assert_array_equal(popops.scaled_add(WHOLE, WHOLE, scale), WHOLE + np.int32(scale) * WHOLE)
