@@ -238,7 +238,7 @@ static void pop_conv_multiply(pop_conv_walk *w, int across, int64_t n, const int
                               const char *weights, int64_t w_vector, int64_t sums_vector)
 {
     pop_conv_block *b = &w->block;
-    const int64_t at_once = w->p->dots ? POP_CONV_DOTS_AT_ONCE : POP_CONV_AT_ONCE;
+    const int64_t at_once = w->p->quads ? n : w->p->dots ? POP_CONV_DOTS_AT_ONCE : POP_CONV_AT_ONCE;
     const int64_t parts = (n + at_once - 1) / at_once, vectors = w->p->vectors, blocks = w->item->blocks;
     b->blocks = across ? blocks : 1;
     for (int64_t k = 0; k < blocks; k += b->blocks)
@@ -362,7 +362,7 @@ static const char *pop_conv_take_deltas(pop_conv_walk *w, const char *image, int
 static void pop_conv_sums_at(const pop_conv_walk *w, int64_t *x, int64_t *out)
 {
     const pop_conv_spec *p = w->p;
-    const int64_t inner = w->box->in_place ? p->x.inner_step : 4 * p->together;
+    const int64_t inner = w->box->in_place ? p->x.inner_step : p->quads ? 4 : 4 * p->together;
     pop_conv_walk whole = *w;
     pop_conv_box all = {0};
     for (int64_t d = 0; d < p->rank; d++) all.count[d] = p->dims[d].positions;
@@ -409,8 +409,9 @@ static void pop_conv_taps(pop_conv_walk *w, const char *x_image, const char *w_i
         b->w_ahead = w_at[1] - w_at[0];
     }
     b->sums_block = 64 * n * p->vectors;
+    b->words = p->x.inner, b->sums_word = 64 * p->positions;
     for (int64_t i = 0; i < n; i++) row[i] = 64 * i;
-    pop_conv_multiply(w, 0, n, x, row, w->tile->scratch + p->sums_at, deltas, 64, 64 * n);
+    pop_conv_multiply(w, 0, p->quads ? p->positions : n, x, row, w->tile->scratch + p->sums_at, deltas, 64, 64 * n);
 }
 
 /* The weight gradient of some blocks. */

@@ -176,6 +176,43 @@ def test_tiles_of_groups_repeat_words_over_their_lanes(kernel, data):
         assert_same_bits(out[at], made.astype(np.float32).astype(out.dtype))
 
 
+@these("quads")
+@given(st.data())
+def test_sums_over_taps_repeat_four_numbers_of_a_group(kernel, data):
+    together, blocks = data.draw(st.sampled_from([1, 2, 4])), data.draw(st.integers(1, 3))
+    count, positions = data.draw(st.integers(1, LANES // together)), data.draw(st.integers(1, 10))
+    runs, steps = data.draw(st.integers(0, 4)), data.draw(st.integers(1, 5))
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**16)))
+    beside, pairs = data.draw(st.booleans()), kernel.formats == "bfloat16"
+    apart = 2 if beside and pairs else 1  # elements from a step to the next
+    elements = 20 + 3 * runs + apart * steps
+    x, w = (words(rng, shape) if pairs else rng.integers(-4095, 4096, shape).astype(np.float32) for shape in (
+        (elements + 16, blocks, together, count), (max(1, runs * steps), blocks, LANES)))
+    places = np.arange(positions) if beside else rng.permutation(20)[:positions]
+    sums = np.full((blocks, count + 1, positions, LANES), CANARY)
+    sums[:, :count] = rng.integers(-4095, 4096, (blocks, count, positions, LANES))
+    start, element, line = sums.copy(), x[0].nbytes, w[0].nbytes
+    x_at, w_at = np.arange(runs) * 3 * element, np.arange(runs) * steps * line
+    at, to = places * element, np.arange(positions) * 64
+    record = record_of(
+        "pop_conv_block", x=x.ctypes.data, w=w.ctypes.data, sums=sums.ctypes.data, x_at=x_at.ctypes.data,
+        w_at=w_at.ctypes.data, runs=runs, steps=steps, x_step=apart * element, w_step=line, positions=positions,
+        at=at.ctypes.data, to=to.ctypes.data, together=together, accumulate=True, blocks=blocks, words=count,
+        sums_word=sums[0, 0].nbytes, x_block=x[0, 0].nbytes, w_block=w[0, 0].nbytes, sums_block=sums[0].nbytes,
+    )  # fmt: skip
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(kernel.address)(record.ctypes.data)
+    ways = np.array([3 * run + apart * step for run in range(runs) for step in range(steps)], int)
+    for block, c, p in np.ndindex(blocks, count, positions):
+        met = np.repeat(x[places[p] + ways, block, :, c], LANES // together, axis=1)
+        by = w[: len(ways), block]
+        if pairs:
+            made = start[block, c, p] + sum((numbers_of(met, half) * numbers_of(by, half)).sum(0) for half in (0, 1))
+        else:
+            made = chain(met.T, by, start[block, c, p])
+        assert np.array_equal(sums[block, c, p], made)
+    assert (sums[:, count] == CANARY).all()
+
+
 @these("reorder")
 @given(st.data())
 def test_numbers_change_places(kernel, data):

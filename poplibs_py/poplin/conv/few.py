@@ -106,7 +106,8 @@ class Side(NamedTuple):
         Where a line is all, elements lie one after another, and each overwrites what the one before left beyond itself.
         """
         numbers = blocks * self.padded * self.together
-        return self.cell * numbers + (64 if numbers > LANES and (self.ordered or not self.in_line) else 0)
+        apart = self.ordered or self.as_they_lie or not self.in_line
+        return self.cell * numbers + (64 if numbers > LANES and apart else 0)
 
 
 @dataclass(frozen=True)
@@ -196,13 +197,14 @@ class FewPlan(PhasePlan):
             n = p.in_channels
             return Side(x.format, x.scale, x.group, x.format.itemsize, n, n, 1, self._dotted)
         inner, step = (p.batch, x.row) if self.over_taps else (p.in_channels, x.channel)
-        return Side(x.format, x.scale, x.group, step, inner, inner, self.together)
+        lie_so = self.quads
+        return Side(x.format, x.scale, x.group, step, inner, inner, self.together, as_they_lie=lie_so)
 
     @property
     def pairs(self) -> bool:
         """Whether BF16 numbers are multiplied as such, two at once: of neighbouring taps where those are many, else of
         two input channels."""
-        return self.kernel.op in ("convolve", "slide_words") and self.kernel.formats == BF16.name
+        return self.kernel.op in ("convolve", "slide_words", "quads") and self.kernel.formats == BF16.name
 
     @property
     def row_pairs(self) -> bool:
@@ -233,7 +235,8 @@ class FewPlan(PhasePlan):
         if self.dots:
             return Side(w.format, w.scale, w.group, w.row, n, n, 1, self._dotted)
         compute = BF16 if self.pairs and not self.over_taps else FP32
-        return Side(w.format, w.scale, w.group, w.row, n, self.wide * self.vectors, self.together, compute)
+        return Side(w.format, w.scale, w.group, w.row, n, self.wide * self.vectors, self.together, compute,
+                    as_they_lie=self.quads)
 
     @property
     def out_channel(self) -> int:
@@ -268,6 +271,14 @@ class FewPlan(PhasePlan):
         x, n = self.call.x, self.call.params.in_channels
         beside = x.group == n * x.format.itemsize and self.together * n <= 2 * LANES
         return beside and self.vectors == 1 and self.compact and _in_pairs(self.call, self.options)
+
+    @property
+    def quads(self) -> bool:
+        """Whether sums over taps are of four numbers of a group at once, lanes channels in their order."""
+        x, w, n, out = self.call.x, self.call.weights, self.call.params.batch, self.call.params.out_channels
+        beside = (x.row, x.group) == (x.format.itemsize, n * x.format.itemsize)
+        beside = beside and (w.row, w.group) == (w.format.itemsize, out * w.format.itemsize)
+        return self.over_taps and beside and out == self.wide >= 4 and self.together * n <= LANES
 
     @property
     def slides_in_place(self) -> bool:
@@ -310,7 +321,7 @@ class FewPlan(PhasePlan):
     def deltas_in_place(self) -> bool:
         """Whether deltas are read where they lie: lanes side by side."""
         w, n = self.call.weights, self.call.params.out_channels
-        along = w.group == 4 if n == 1 else w.row == 4 and self.together == 1
+        along = w.group == 4 if n == 1 else w.row == 4 and (self.together == 1 or self.quads)
         return self.over_taps and _readable(w.format, w.scale, w.aligned) and along and self.full
 
     @property
@@ -443,8 +454,9 @@ def plan_few(call: ConvCall, parts: tuple[Part, ...], options: GemmOptions, epil
         cost = sum(plan.window(box) for box in plan.boxes if not box.in_place) * _pieces(plan)
         if cost < least:
             best, least = plan, cost
-    if best and _in_tap_pairs(best):
-        best = replace(best, selection=select("conv", "convolve", BF16.name))
+    if best and best.over_taps:
+        op, taken = "quads" if best.quads else "convolve", BF16 if _in_tap_pairs(best) else FP32
+        best = replace(best, selection=select("conv", op, taken.name))
     return best and _shared(best)
 
 
@@ -558,6 +570,7 @@ def _regions(plan: FewPlan) -> list[Box]:
     x = plan.call.x
     side_by_side = plan.together == 1 or (x.group == 4 and plan.call.params.groups % plan.together == 0)
     in_place = _readable(x.format, x.scale, x.aligned) and side_by_side and share >= _INSIDE and steps < _LONG
+    in_place = in_place and not plan.quads
     if plan.dots:
         in_place = x.format == plan.x.compute and x.scale == 0 and x.aligned and share >= _INSIDE
     found = []

@@ -90,8 +90,8 @@ def _spec(plan: FewPlan) -> tuple[Array, list[Array]]:
     s = spec[0]
     for op in ("convolve", "reorder"):
         s[op] = select("conv", op, "float32").kernel.address
-    if plan.pairs:
-        s["convolve"], s["pairs"] = plan.kernel.address, True
+    if plan.pairs or plan.over_taps:
+        s["convolve"], s["pairs"], s["quads"] = plan.kernel.address, plan.pairs, plan.quads
     if plan.dots:
         s["convolve"], s["dots"] = plan.kernel.address, True
     if plan.slides:
@@ -120,7 +120,7 @@ def _spec(plan: FewPlan) -> tuple[Array, list[Array]]:
         order = np.arange(LANES, dtype=np.int32) // plan.wide * plan.x.inner
         s["order"] = order.ctypes.data
         tables.append(order)
-    elif 1 < plan.together < LANES:
+    elif 1 < plan.together < LANES and not plan.quads:
         order = _order(plan.wide, plan.together)
         s["order"] = order.ctypes.data
         tables.append(order)

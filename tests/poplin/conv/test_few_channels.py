@@ -371,7 +371,8 @@ def test_the_plan_says_which_method_and_why():
 
 @pytest.mark.skipif(not on_units(BF16, BF16, GemmOptions()), reason="no kernels of BF16 products here")
 @pytest.mark.parametrize(("shape", "which", "field"), [
-    ((8, 8, 4, 8, 3, 1, 1), "weight gradient", "pairs"), ((8, 8, 4, 8, 3, 1, 1), "forward", "pairs"),
+    ((8, 8, 4, 8, 3, 1, 1), "weight gradient", "pairs"), ((8, 8, 4, 17, 3, 2, 1), "weight gradient", "quads"),
+    ((8, 8, 4, 8, 3, 1, 1), "forward", "pairs"),
     ((8, 8, 4, 8, 3, 1, 1), "input gradient", "in_words"), ((4, 4, 8, 8, 3, 2, 1), "forward", "slides"),
     ((1, 1, 16, 9, 3, 1, 1), "forward", "row_pairs"), ((1, 1, 16, 8, 3, 2, 1), "input gradient", "row_pairs"),
 ])  # fmt: skip
