@@ -19,6 +19,8 @@ SCALED = 62000.0
 _U, _TINY, _ULP = FP32.unit_roundoff, FP32.smallest_subnormal, 2 * FP32.unit_roundoff
 _BRIEF = 2.0**-18
 """How far powers may be of numbers that are FP16 or BF16."""
+_BRIEF_EXPONENTS = 1.25
+"""Units of FP32's rounding by which their exponents may be off besides, as shares: a product by a rounded factor."""
 _SLACK = 1 + 2.0**-20
 """For float64's own errors, and products of errors."""
 
@@ -44,7 +46,8 @@ class Exponentials:
 
     def __init__(self, x: Any, axis: Any, mask: Any, scale: Any) -> None:
         z, by = held(x), float(np.float32(scale))
-        power = _BRIEF if format_of_operand(x) in (FP16, BF16) else _ULP
+        brief = format_of_operand(x) in (FP16, BF16)
+        power, more = (_BRIEF, _BRIEF_EXPONENTS) if brief else (_ULP, 0.0)
         self.axes = axes_of(axis, z.ndim, "axis")
         with np.errstate(all="ignore"):
             self.lost = (np.isfinite(z) & (np.abs(z * by) > FP32.max)).any(self.axes, keepdims=True)
@@ -56,10 +59,10 @@ class Exponentials:
             top = np.where(top == -np.inf, 0.0, top)
             of_top = 0.0 if by == 1 else np.where(np.isfinite(top), np.abs(top) * _U + _TINY, 0.0)
             self.apart = z - top
-            wrong = wrong + of_top + np.where(np.isfinite(self.apart), np.abs(self.apart), 0.0) * _U
-            self.wrong = wrong * _SLACK
+            unit = np.where(np.isfinite(self.apart), np.abs(self.apart), 0.0) * _U
+            self.wrong = (wrong + of_top + unit) * _SLACK
             self.powers = np.exp(self.apart)
-            relative = np.expm1(np.minimum(self.wrong, 700)) * (1 + power) + power
+            relative = np.expm1(np.minimum(self.wrong + more * unit, 700)) * (1 + power) + power
             of_powers = np.where(self.powers > 0, self.powers * relative, 0.0) * _SLACK + 2 * _TINY
             self.of_powers = np.where(self.apart == -np.inf, 0.0, of_powers)
             self.sum = self.powers.sum(self.axes, keepdims=True)

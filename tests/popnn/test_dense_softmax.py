@@ -74,6 +74,21 @@ def test_what_is_endless():
     np.testing.assert_array_equal(popnn.softmax([3e38, -3e38]), [1, 0])
 
 
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_half_types_of_every_size(dtype):
+    """However far from zero the greatest is, those that are less by a unit of its last place have their share."""
+    info = ml_dtypes.finfo(dtype)
+    for top in (info.max, info.max / 4, 2.0**15, 1.0, info.tiny):
+        x = np.full(70, -np.inf, np.float32)
+        x[:3], x[40], x[69] = top, -top, np.nextafter(dtype(top), dtype(-np.inf))
+        for row in (x, np.where(np.isinf(x), x, np.minimum(-x, -top))):
+            row = row.astype(dtype)
+            testing.check("popnn.softmax", row)
+            most = row == row.max()
+            if top >= 2.0**15 and dtype != np.float16:
+                np.testing.assert_array_equal(popnn.softmax(row).astype(np.float32), (most / most.sum()).astype(dtype))
+
+
 @pytest.mark.parametrize("level", sorted({k.level for k in kernels("rows") if k.formats == "float32"} - {"portable"}))
 @pytest.mark.parametrize("name", OPS)
 def test_all_levels_give_the_same_bits(name, level, rows_at):
@@ -91,6 +106,7 @@ def test_all_levels_round_bf16_alike(level, rows_at):
     """Subnormal results too, infinities and NaN."""
     x = (40 * RNG.standard_normal((9, 300))).astype(ml_dtypes.bfloat16)
     gamma = (RNG.standard_normal(300) * 2.0 ** RNG.integers(-133, -120, 300)).astype(ml_dtypes.bfloat16)
+    x[5], x[6] = -abs(x[5]), (1e36 * x[6].astype(np.float32)).astype(x.dtype)
     x[7, 3], x[8, 5] = np.nan, np.inf
     for name, operands in (("softmax", (x,)), ("log_softmax", (x,)), ("softmax_grad", (x, x)),
                            ("layer_norm", (x, gamma, gamma)), ("layer_norm_grad", (x[::-1], x, gamma))):

@@ -73,7 +73,8 @@ POP_INLINE void pop_row_cross_entropy(pop_row *row, const pop_format *f)
     double sums[POP_ROWS_MOST];
     const int64_t line = pop_is_f32(f) ? row->step[3] / (int64_t)sizeof *room : s->n;
     POP_ROWS_OF(pop_rows_tops, f)(xs, row->step[0], row->rows, s->n, top);
-    POP_ROWS_OF(pop_rows_exponentials, f)(xs, row->step[0], row->rows, s->n, top, room, line, 0, s->centred == POP_BRIEF, sums);
+    POP_ROWS_OF(pop_rows_exponentials, f)(xs, row->step[0], row->rows, s->n, top, room, line, 0,
+                                      s->centred == POP_BRIEF ? POP_POWERS_BRIEF : POP_POWERS, sums);
     pop_rows_logs(sums, row->rows, logs);
     for (int q = 0; q < row->rows; q++) {
         const int64_t label = row->label[q];

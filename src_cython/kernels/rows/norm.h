@@ -93,8 +93,6 @@ POP_INLINE float *pop_row_near(const pop_row *row, const pop_format *f)
     return !pop_is_f32(f) && s->centred == 1 && s->segments == 1 && s->n <= POP_ROWS_SHORT ? row->room : NULL;
 }
 
-#define POP_LINES 2 /* that are made at once, of equal gammas and betas where each place has its own */
-
 /* A line from x to `to`, or POP_LINES: what it is apart from the mean, times the inverse deviation and gamma, or their product where
  * that is one number, plus beta. */
 POP_INLINE void pop_row_normed(const pop_row *row, const pop_format *f, const float *near, int64_t line, const int lines,
@@ -120,7 +118,7 @@ POP_INLINE void pop_row_normed(const pop_row *row, const pop_format *f, const fl
                         pop_v_f y = near ? pop_row_load(near + (line + q) * n, i, part) : pop_row_read(f, x[q], i, part);
                         y = y - less[q];
                         if (gamma) y = y * by[q];
-                        pop_row_write(f, to[q], i, pop_v_fma(y, times, plus), part);
+                        POP_ROW_PUT(f, q, to[q], pop_v_fma(y, times, plus));
                     });
 }
 POP_INLINE void pop_row_norm_of(const pop_row *row, const pop_format *f, const float *near, const pop_moments *m)
@@ -286,7 +284,7 @@ POP_INLINE void pop_lines_back(const pop_format *f, const pop_format *of_x, cons
                         made[q] = pop_v_fma(d, scale[q], pop_v_fma(y, share[q], mean[q]));
                         product = pop_v_fma(g, y, product), total = total + g;
                     }
-                    for (int q = 0; q < lines; q++) pop_row_write(f, of[q].to, i, made[q], part);
+                    for (int q = 0; q < lines; q++) POP_ROW_PUT(f, q, of[q].to, made[q]);
                     if (blocks) pop_row_store(blocks, i, product, part), pop_row_store(blocks + n, i, total, part););
 }
 

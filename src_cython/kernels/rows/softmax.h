@@ -12,14 +12,33 @@ POP_INLINE pop_v_f pop_row_exp(pop_v_f x)
     return pop_v_scale(pop_v_fma(pop_v_fma(pop_v_exp_curve(r), r, pop_v_splat(1.0f)), r, pop_v_splat(1.0f)), n);
 }
 
-/* The same for numbers that were FP16 or BF16: within 2^-18 of the power, by the polynomial of four coefficients whose greatest
- * relative error is least. */
-POP_INLINE pop_v_f pop_row_brief_exp(pop_v_f x)
+/* 2^t of what is hardly above zero, within 2^-18 of itself: t's floor is an exponent, and the rest has the polynomial whose
+ * greatest relative error is least. */
+POP_INLINE pop_v_f pop_row_brief_power(pop_v_f t)
 {
-    static const float curve[] = {0x1.fffb9ep-1f, 0x1.000424p-1f, 0x1.57d0f2p-3f, 0x1.53ff50p-5f};
-    x = pop_v_max_f(pop_v_splat(-105.0f), x);
-    const pop_v_f n = pop_v_exp_whole(x), r = pop_v_fma(n, -POP_LN2_HIGH, x);
-    return pop_v_scale(pop_v_fma(pop_v_horner(curve, POP_LENGTH(curve), r), r, pop_v_splat(1.0f)), n);
+    static const float curve[] = {0x1.00002cp+0f, 0x1.62d16ap-1f, 0x1.ee788ap-3f, 0x1.aa1cf2p-5f, 0x1.bb6734p-7f};
+#if POP_LANES == 16 /* the rest is rounded down as well, of minus infinity it is zero; scaling takes the floor */
+    const pop_v_f rest = (pop_v_f)_mm512_reduce_ps((__m512)t, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC), whole = t;
+#else
+    t = pop_v_max_f(pop_v_splat(-160.0f), t);
+    const pop_v_f near = (t + POP_ROUNDER) - POP_ROUNDER;
+    const pop_v_f whole = pop_v_select_f(pop_v_gt_f(near, t), near, near - 1.0f), part = t - whole;
+    const pop_v_f rest = pop_v_float(pop_v_bits(part) - pop_v_keep(pop_v_gt_f(part + whole, t), pop_v_set(1)));
+#endif
+    return pop_v_scale(pop_v_horner(curve, POP_LENGTH(curve), rest), whole);
+}
+
+/* Exponents of powers of numbers that were FP16 or BF16: 2^(x by + less) is e^(x - top), but for a factor near one that all of
+ * a row have. Where top is so large that others are equal or 256 below it, `by` is a power of two that leaves them so. */
+#define POP_LOG2_E 0x1.715476p0f
+POP_INLINE void pop_row_exponents(float top, float *by, float *less)
+{
+    uint32_t bits;
+    memcpy(&bits, &top, sizeof bits);
+    const uint32_t exponent = bits >> 23 & 0xff, power = (16 + 2 * 127 - exponent) << 23; /* brings top to 2^16 */
+    memcpy(by, &power, sizeof *by);
+    if (exponent < 16 + 127) *by = POP_LOG2_E;
+    *less = -(top * *by);
 }
 
 /* Lanes of a row's greatest number. */
@@ -30,17 +49,33 @@ POP_INLINE pop_v_f pop_row_lanes_most(const pop_format *f, const void *x, int64_
     return pop_lanes_most(lanes);
 }
 #if POP_LANES == 16
-/* The same of codes of 16 bits, as words of the same order. NaN may be above all or below. */
+/* The same of codes of 16 bits: words, of which those that are not negative have the order of their numbers, and the others
+ * turned round. NaN may be above all or below. */
+POP_INLINE __m512i pop_row_word(const void *x, int64_t i, __mmask32 part, int turned)
+{
+    const __m512i magnitude = _mm512_set1_epi16(0x7fff);
+    const __m512i word = _mm512_mask_loadu_epi16(_mm512_set1_epi16(INT16_MIN), part, (const char *)x + 2 * i);
+    return turned ? _mm512_ternarylogic_epi32(word, _mm512_srai_epi16(word, 15), magnitude, 0x78) : word;
+}
+POP_INLINE __m512i pop_row_words(const void *x, int64_t n, int turned)
+{
+    __m512i even = _mm512_set1_epi16(INT16_MIN), odd = even;
+    int64_t i = 0;
+    for (; i + 64 <= n; i += 64) {
+        even = _mm512_max_epi16(even, pop_row_word(x, i, (__mmask32)-1, turned));
+        odd = _mm512_max_epi16(odd, pop_row_word(x, i + 32, (__mmask32)-1, turned));
+    }
+    for (; i < n; i += 32) {
+        const __mmask32 part = pop_columns_left(n - i);
+        even = _mm512_mask_max_epi16(even, part, even, pop_row_word(x, i, part, turned));
+    }
+    return _mm512_max_epi16(even, odd);
+}
 POP_INLINE pop_v_f pop_row_lanes_code(const pop_format *f, const void *x, int64_t n)
 {
-    const __m512i magnitude = _mm512_set1_epi16(0x7fff), least = _mm512_set1_epi16(INT16_MIN);
-    __m512i most = least;
-    for (int64_t i = 0; i < n; i += 32) {
-        const __mmask32 part = n - i < 32 ? (__mmask32)((1u << (n - i)) - 1) : (__mmask32)-1;
-        const __m512i code = _mm512_mask_loadu_epi16(least, part, (const char *)x + 2 * i), sign = _mm512_srai_epi16(code, 15);
-        const __m512i word = _mm512_ternarylogic_epi32(code, sign, magnitude, 0x78); /* code ^ (sign & magnitude) */
-        most = _mm512_mask_max_epi16(most, part, most, word);
-    }
+    __m512i most = pop_row_words(x, n, 0);
+    if (_mm512_movepi16_mask(most) == (__mmask32)-1) most = pop_row_words(x, n, 1);
+    else most = _mm512_max_epi16(most, _mm512_setzero_si512());
     const __m256i half = _mm256_max_epi16(_mm512_castsi512_si256(most), _mm512_extracti64x4_epi64(most, 1));
     const __m256i codes = _mm256_xor_si256(half, _mm256_srli_epi16(_mm256_srai_epi16(half, 15), 1));
     return pop_v_decode(f, &codes);
@@ -50,8 +85,9 @@ POP_INLINE pop_v_f pop_row_lanes_code(const pop_format *f, const void *x, int64_
 /* The greatest of some rows each, `step` bytes from one to the next, or 0 where that is minus infinity. */
 POP_INLINE void pop_rows_tops_in(const pop_format *f, const char *x, int64_t step, int rows, int64_t n, float *top)
 {
-    pop_v_f lanes[POP_ROWS_MOST] = {0};
+    pop_v_f lanes[POP_ROWS_MOST];
     int plain = pop_is_f32(f) || POP_LANES < 16;
+    for (int q = rows; q % POP_FOUR; q++) lanes[q] = pop_v_splat(0.0f);
 #if POP_LANES == 16
     if (!plain) {
         for (int q = 0; q < rows; q++) lanes[q] = pop_row_lanes_code(f, x + q * step, n);
@@ -66,20 +102,28 @@ POP_INLINE void pop_rows_tops_in(const pop_format *f, const char *x, int64_t ste
     for (int q = 0; q < rows; q++) top[q] = top[q] == -INFINITY ? 0.0f : top[q];
 }
 
+/* Powers to make: as FP32 has them, or briefly, also of numbers that are not FP16 or BF16 themselves. */
+enum { POP_POWERS, POP_POWERS_BRIEF, POP_POWERS_BRIEF_OF_ANY };
+
 /* Sums of some rows' exponentials; these, or with `apart` what they are of, go to `room`, `line` numbers from row
  * to row. */
 POP_INLINE void pop_rows_exponentials_in(const pop_format *f, const char *x, int64_t step, int rows, int64_t n, const float *top,
-                                      float *room, int64_t line, int apart, int brief, double *sums)
+                                      float *room, int64_t line, int apart, int powers, double *sums)
 {
-#define POP_ROWS_POWERS(exp)                                                                                           \
+    float by[POP_ROWS_MOST], less[POP_ROWS_MOST];
+#define POP_ROWS_POWERS(power, stored)                                                                                 \
     POP_ROWS_SUMS(sums, rows, n, ({                                                                                    \
                       pop_row_ask(f, pop_beyond(x, (rows + q) * step), i, k, 0);                                       \
-                      const pop_v_f d = pop_row_read(f, x + q * step, i, part) - pop_v_splat(top[q]), e = exp(d);      \
-                      pop_row_store(room + q * line, i, apart ? d : e, part);                                \
+                      const pop_v_f own = pop_row_read(f, x + q * step, i, part), d = own - pop_v_splat(top[q]), e = power; \
+                      (void)own, (void)d;                                                                              \
+                      pop_row_store(room + q * line, i, stored, part);                                                 \
                       pop_row_else(e, 0.0f, part);                                                                     \
                   }))
-    if (brief) POP_ROWS_POWERS(pop_row_brief_exp);
-    else POP_ROWS_POWERS(pop_row_exp);
+    for (int q = 0; q < rows; q++) pop_row_exponents(top[q], by + q, less + q);
+    if (powers == POP_POWERS_BRIEF && !apart)
+        POP_ROWS_POWERS(pop_row_brief_power(pop_v_fma(own, pop_v_splat(by[q]), pop_v_splat(less[q]))), e);
+    else if (powers) POP_ROWS_POWERS(pop_row_brief_power(d * POP_LOG2_E), apart ? d : e);
+    else POP_ROWS_POWERS(pop_row_exp(d), apart ? d : e);
 }
 #define POP_ROWS_POWERS_OF(suffix, format)                                                                             \
     POP_ROWS_SHARED void pop_rows_tops_##suffix(const char *x, int64_t step, int rows, int64_t n, float *top)          \
@@ -87,10 +131,10 @@ POP_INLINE void pop_rows_exponentials_in(const pop_format *f, const char *x, int
         pop_rows_tops_in(&POP_##format, x, step, rows, n, top);                                                        \
     }                                                                                                                  \
     POP_ROWS_SHARED void pop_rows_exponentials_##suffix(const char *x, int64_t step, int rows, int64_t n, const float *top, \
-                                                        float *room, int64_t line, int apart, int brief, double *sums) \
+                                                        float *room, int64_t line, int apart, int powers, double *sums) \
     {                                                                                                                  \
         pop_rows_exponentials_in(&POP_##format, x, step, rows, n, top, room, line, apart,                              \
-                                 brief || !pop_is_f32(&POP_##format), sums);                                           \
+                                 pop_is_f32(&POP_##format) ? powers : POP_POWERS_BRIEF, sums);                         \
     }
 POP_ROWS_FORMATS(POP_ROWS_POWERS_OF)
 
@@ -120,10 +164,11 @@ POP_INLINE float *pop_rows_powers(const pop_row *row, const pop_format *f, int a
     if (pop_row_plain(s)) {
         POP_ROWS_OF(pop_rows_tops, f)((const char *)row->at[0], row->step[0], row->rows, s->n, top);
         POP_ROWS_OF(pop_rows_exponentials, f)((const char *)row->at[0], row->step[0], row->rows, s->n, top, room, *line, apart,
-                                              s->centred == POP_BRIEF, sums);
+                                              s->centred == POP_BRIEF ? POP_POWERS_BRIEF : POP_POWERS, sums);
     } else {
         pop_row_scaled(row, f, room, top);
-        pop_rows_exponentials_f32((const char *)room, 0, 1, s->n, top, room, 0, apart, s->centred == POP_BRIEF, sums);
+        pop_rows_exponentials_f32((const char *)room, 0, 1, s->n, top, room, 0, apart,
+                                  s->centred == POP_BRIEF ? POP_POWERS_BRIEF_OF_ANY : POP_POWERS, sums);
     }
     return room;
 }
@@ -140,7 +185,7 @@ POP_INLINE void pop_row_softmax(pop_row *row, const pop_format *f)
         const uintptr_t next = pop_beyond(to, row->rows * row->step[2]);
         POP_ROW_WRITTEN(f, to, row->spec->n,
                         pop_row_ask(f, next, i, k, 1);
-                        pop_row_write(f, to, i, pop_row_load(from, i, part) * by, part););
+                        POP_ROW_PUT(f, 0, to, pop_row_load(from, i, part) * by););
     }
 }
 #define POP_ROWS_LOGS 16 /* whole vectors of every level */
@@ -166,7 +211,7 @@ POP_INLINE void pop_row_log_softmax(pop_row *row, const pop_format *f)
         const uintptr_t next = pop_beyond(to, row->rows * row->step[2]);
         POP_ROW_WRITTEN(f, to, row->spec->n,
                         pop_row_ask(f, next, i, k, 1);
-                        pop_row_write(f, to, i, pop_row_load(from, i, part) - log, part););
+                        POP_ROW_PUT(f, 0, to, pop_row_load(from, i, part) - log););
     }
 }
 
@@ -187,7 +232,7 @@ POP_INLINE void pop_row_softmax_grad(pop_row *row, const pop_format *f)
         const uintptr_t next = pop_beyond(to, row->rows * row->step[2]);
         POP_ROW_WRITTEN(f, to, s->n,
                         pop_row_ask(f, next_g, i, k, 0), pop_row_ask(f, next_y, i, k, 0), pop_row_ask(f, next, i, k, 1);
-                        pop_row_write(f, to, i, (pop_row_read(f, g, i, part) - mean) * pop_row_read(f, y, i, part) * by, part););
+                        POP_ROW_PUT(f, 0, to, (pop_row_read(f, g, i, part) - mean) * pop_row_read(f, y, i, part) * by););
     }
 }
 
@@ -208,7 +253,7 @@ POP_INLINE void pop_row_log_softmax_grad(pop_row *row, const pop_format *f)
         POP_ROW_WRITTEN(f, to, s->n,
                         pop_row_ask(f, next_g, i, k, 0), pop_row_ask(f, next_y, i, k, 0), pop_row_ask(f, next, i, k, 1);
                         const pop_v_f share = pop_v_exp(pop_row_read(f, y, i, part)) * all;
-                        pop_row_write(f, to, i, (pop_row_read(f, g, i, part) - share) * by, part););
+                        POP_ROW_PUT(f, 0, to, (pop_row_read(f, g, i, part) - share) * by););
     }
 }
 #endif

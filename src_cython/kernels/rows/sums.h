@@ -92,6 +92,27 @@ POP_INLINE void pop_row_write(const pop_format *f, void *p, int64_t i, pop_v_f x
 #endif
     pop_v_encode_part(f, POP_OVERFLOW_INFINITY, (char *)p + i * pop_bytes(f), x, part);
 }
+/* Vector k of elements side by side, of which so many are written: where one instruction rounds two to BF16, an even one of whole groups
+ * awaits the next, `even`. */
+POP_INLINE void pop_row_put(const pop_format *f, void *p, int64_t i, int k, int whole, pop_v_f *even, pop_v_f x, int part)
+{
+#if POP_LEVEL >= POP_LEVEL_AVX512_BF16
+    if (pop_is_short_f32(f) && f->mantissa_bits == 7 && whole) {
+        const __m512 first = (__m512)*even, second = (__m512)x;
+        __m512i codes = (__m512i)_mm512_cvtne2ps_pbh(second, first);
+        if (k % 2 == 0) {
+            *even = x;
+            return;
+        }
+        if (__builtin_expect(_mm512_fpclass_ps_mask(first, 0x20) | _mm512_fpclass_ps_mask(second, 0x20), 0))
+            codes = _mm512_inserti64x4(_mm512_castsi256_si512(pop_v_bf16(*even)), pop_v_bf16(x), 1);
+        _mm512_storeu_si512((uint16_t *)p + i - POP_LANES, codes);
+        return;
+    }
+#endif
+    (void)k, (void)whole, (void)even;
+    pop_row_write(f, p, i, x, part);
+}
 POP_INLINE pop_v_f pop_row_load(const float *p, int64_t i, int part) { return pop_row_read(&POP_F32, p, i, part); }
 POP_INLINE void pop_row_store(float *p, int64_t i, pop_v_f x, int part) { pop_row_write(&POP_F32, p, i, x, part); }
 /* What is one for the row, is spread. */
@@ -117,7 +138,8 @@ POP_INLINE pop_v_f pop_row_else(pop_v_f x, float other, int part) /* in the lane
     for (int64_t base = i; base + POP_ROW_LANES <= (end); base += POP_ROW_LANES, i = base) \
         POP_ROW_UNROLL for (int k = 0; k < POP_ROW_VECTORS; k++)                          \
         {                                                                                 \
-            const int part = POP_LANES;                                                   \
+            const int part = POP_LANES, whole = 1;                                        \
+            (void)whole;                                                                  \
             i = base + k * POP_LANES;                                                     \
             __VA_ARGS__                                                                   \
         }
@@ -152,21 +174,23 @@ POP_INLINE int64_t pop_row_lead(const pop_format *f, const void *to, int64_t n)
     const int64_t lead = past % pop_bytes(f) ? 0 : (bytes - past) % bytes / pop_bytes(f);
     return pop_is_f32(f) && n >= POP_ROW_LEAST ? lead : 0;
 }
-/* For all elements of a row that are written to `to`, in the format f, where nothing is added up. */
+#define POP_LINES 2 /* that may be written at once */
+/* For all elements of a row that are written to `to`, in the format f, where nothing is added up; POP_ROW_PUT writes line q's. */
+#define POP_ROW_PUT(f, q, to, x) pop_row_put(f, to, i, k, whole, even + (q), x, part)
 #define POP_ROW_WRITTEN(f, to, n, ...)                                                    \
     do {                                                                                  \
         const int64_t lead = pop_row_lead(f, to, n);                                      \
+        pop_v_f even[POP_LINES] = {{0}};                                                  \
         if (lead) {                                                                       \
             const int64_t i = 0;                                                          \
-            const int part = (int)lead, k = 0;                                            \
-            (void)k;                                                                      \
+            const int part = (int)lead, k = 0, whole = 0;                                 \
             __VA_ARGS__                                                                   \
         }                                                                                 \
         int64_t i = lead;                                                                 \
         POP_ROW_WHOLE(n, __VA_ARGS__)                                                     \
         _Pragma("GCC unroll 1") for (int k = 0; i < (n); k++, i += POP_LANES)             \
         {                                                                                 \
-            const int part = (n) - i < POP_LANES ? (int)((n) - i) : POP_LANES;            \
+            const int part = (n) - i < POP_LANES ? (int)((n) - i) : POP_LANES, whole = 0; \
             __VA_ARGS__                                                                   \
         }                                                                                 \
     } while (0)
