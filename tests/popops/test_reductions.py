@@ -57,6 +57,16 @@ def test_the_order_is_the_rows_alone(name, fmt):
         assert bits(face(x.reshape(n, 1, 11), (0, 1))) == bits(due)
 
 
+@pytest.mark.parametrize("n", [520, 528, 784, 1041, 7000])
+@pytest.mark.parametrize("fmt", [FP32, FP16], ids=str)
+def test_many_rows_of_blocks_and_more_are_as_columns(n, fmt):
+    """More rows than are taken together, whose ends are read with their beginnings."""
+    x = numbers((300, n), fmt)
+    for name in ("sum", "max", "square_sum", "variance"):
+        face = getattr(popops, name)
+        assert bits(face(x, 1)) == bits(face(np.ascontiguousarray(np.asarray(x).T), 0))
+
+
 @each
 def test_threads_change_nothing(name):
     scale = 1e-4 if name == "prod" else 1

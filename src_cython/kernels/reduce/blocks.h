@@ -21,7 +21,8 @@
 #define POP_FAST (POP_LANES > 4) /* the portable level, of which no speed is asked, has the general loops alone */
 #define POP_VECTORS (POP_WAYS / POP_LANES) /* that hold the lanes */
 
-/* `count` blocks of n elements, from rows[i] on; results of both accumulators, with room for whole vectors. */
+/* `count` blocks of n elements, from rows[i] on; results of both accumulators, with room for whole vectors. Where vectors are a gain
+ * and there is no shift, rows may be longer and no whole number of blocks, as pop_long_rows_of has them. */
 typedef void (*pop_reduce_rows)(const char *const *rows, int64_t count, int64_t n, const float *shift, float *const *out);
 
 /* The steps of a lane: up to 8 rows of memory, `width` columns of each; `joins`: to what `out` holds. Results have room for
@@ -75,21 +76,7 @@ POP_INLINE void pop_ways_some(pop_body body, const pop_format *f, pop_ways *w, c
     }
 }
 
-POP_INLINE void pop_ways_whole(pop_body body, const pop_format *f, pop_ways *w, const char *p, pop_v_f c)
-{
-#pragma GCC unroll 4
-    for (int v = 0; v < POP_VECTORS; v++) body.step(w->v[v], pop_v_decode(f, p + v * POP_LANES * pop_bytes(f)), c);
-}
-
-/* Parts to the first of them; one that is not there changes nothing. */
-POP_INLINE void pop_parts_join(pop_body body, pop_ways *w)
-{
-    pop_ways_join(body, &w[0], &w[1]);
-    pop_ways_join(body, &w[2], &w[3]);
-    pop_ways_join(body, &w[0], &w[2]);
-}
-
-/* A vector of a whole block. FP32 by loads of 32 bytes, which of most addresses cross lines half as often as those of 64, and
+/* A vector of a block. FP32 by loads of 32 bytes, which of most addresses cross lines half as often as those of 64, and
  * for which the CPU asks ahead better: a tenth faster beyond the second-level cache, wherever numbers lie. */
 POP_INLINE pop_v_f pop_block_read(const pop_format *f, const char *p)
 {
@@ -98,6 +85,20 @@ POP_INLINE pop_v_f pop_block_read(const pop_format *f, const char *p)
     if (pop_is_f32(f)) return _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(at)), _mm256_loadu_ps(at + 8), 1);
 #endif
     return pop_v_decode(f, p);
+}
+
+POP_INLINE void pop_ways_whole(pop_body body, const pop_format *f, pop_ways *w, const char *p, pop_v_f c)
+{
+#pragma GCC unroll 4
+    for (int v = 0; v < POP_VECTORS; v++) body.step(w->v[v], pop_block_read(f, p + v * POP_LANES * pop_bytes(f)), c);
+}
+
+/* Parts to the first of them; one that is not there changes nothing. */
+POP_INLINE void pop_parts_join(pop_body body, pop_ways *w)
+{
+    pop_ways_join(body, &w[0], &w[1]);
+    pop_ways_join(body, &w[2], &w[3]);
+    pop_ways_join(body, &w[0], &w[2]);
 }
 
 /* The lanes of a whole block. Each load meets elements at even distances, from block to block too, and they ascend: then the CPU
@@ -302,9 +303,53 @@ POP_INLINE void pop_rows_together(pop_body body, const pop_format *f, const char
     pop_halves(body, POP_LANES, x);
 }
 
+/* Result `number` of several, as one vector: they are written when a vector of them is full, or it is the last. */
+POP_INLINE void pop_result_put(pop_body body, pop_v_f x[POP_LANES][2], int64_t number, int last, const pop_v_f *made, float *const *out)
+{
+    int k = (int)(number % POP_LANES);
+    for (int plane = 0; plane < body.planes; plane++) x[k][plane] = made[plane];
+    if (k < POP_LANES - 1 && !last) return;
+    while (++k < POP_LANES) body.first(x[k]);
+    pop_halves(body, POP_LANES, x);
+    for (int plane = 0; plane < body.planes; plane++) pop_v_store_f(out[plane] + number / POP_LANES * POP_LANES, x[0][plane]);
+}
+
+/* Where what rows longer than blocks leave over has its results: behind those of all blocks. */
+POP_INLINE int64_t pop_rests_begin(int64_t count, int64_t n) { return (count * (n / POP_BLOCK) + POP_LANES - 1) / POP_LANES * POP_LANES; }
+
+/* Rows longer than a block, each from its first element to its last, so that the CPU asks ahead: the results of their blocks, then of
+ * what these leave over. */
+POP_INLINE void pop_long_rows_of(pop_body body, const pop_format *f, const char *const *rows, int64_t count, int64_t n, float *const *out)
+{
+    const int64_t blocks = n / POP_BLOCK, rest = n % POP_BLOCK, begin = pop_rests_begin(count, n);
+    float *const rests[2] = {out[0] + begin, out[1] + begin};
+    const pop_v_f none = pop_v_splat(0.0f);
+    pop_v_f x[POP_LANES][2], y[POP_LANES][2], made[2];
+    for (int64_t i = 0; i < count; i++) {
+        const char *p = rows[i];
+        for (int64_t k = 0; k < blocks; k++, p += POP_BLOCK * pop_bytes(f)) {
+            pop_ways w = pop_whole_block(body, f, p, none);
+            pop_ways_halved(body, &w);
+            pop_result_put(body, x, i * blocks + k, (i + 1) * (k + 1) == count * blocks, w.v[0], out);
+        }
+        if (rest <= POP_WAYS) {
+            pop_short_row(body, f, p, rest, NULL, made);
+        } else {
+            pop_ways w = pop_block_of(body, f, p, rest, none);
+            pop_ways_halved(body, &w);
+            for (int plane = 0; plane < body.planes; plane++) made[plane] = w.v[0][plane];
+        }
+        pop_result_put(body, y, i, i + 1 == count, made, rests);
+    }
+}
+
 POP_INLINE void pop_rows_of(pop_body body, const pop_format *f, const char *const *rows, int64_t count, int64_t n,
                             const float *shift, float *const *out)
 {
+    if (POP_FAST && n > POP_BLOCK) {
+        pop_long_rows_of(body, f, rows, count, n, out);
+        return;
+    }
     for (int64_t i = 0; i < count; i += POP_LANES) {
         pop_v_f x[POP_LANES][2];
         const int here = count - i < POP_LANES ? (int)(count - i) : POP_LANES;

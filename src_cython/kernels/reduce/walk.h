@@ -125,6 +125,22 @@ static void pop_reduce_blocks(pop_reduce_walk *w, int64_t n, int64_t begin, int6
     pop_state_begin(w->spec->state, &w->more, r, n, begin, count);
 }
 
+/* Rows that are blocks and more, to `held`, each read to its end before the next. */
+static void pop_reduce_rows_to_their_ends(pop_reduce_walk *w, const char *const *rows, int64_t count)
+{
+    const pop_reduce *s = w->spec;
+    pop_block_results *r = &w->results;
+    const int64_t blocks = s->n / POP_BLOCK, whole = blocks * POP_BLOCK, begin = pop_rests_begin(count, s->n);
+    float *out[2] = {r->first, r->second};
+    w->does->rows(rows, count, s->n, NULL, out);
+    pop_state_begin(s->state, &w->more, r, POP_BLOCK, 0, count * blocks);
+    pop_state_merge_runs(s->state, &w->held, &w->more, POP_BLOCK, blocks, count);
+    memmove(r->first, r->first + begin, (size_t)count * sizeof *r->first);
+    memmove(r->second, r->second + begin, (size_t)count * sizeof *r->second);
+    pop_state_begin(s->state, &w->more, r, s->n - whole, whole, count);
+    pop_state_merge_all(s->state, &w->held, whole, &w->more, s->n - whole, count);
+}
+
 /* Results of `count` states, `step` elements apart, from element `first` of the result on. */
 static void pop_reduce_write(const pop_reduce_walk *w, pop_state *state, int64_t first, int64_t step, int64_t count)
 {
@@ -258,14 +274,16 @@ static void pop_reduce_short_rows(pop_reduce_walk *w, int64_t first, int64_t cou
     const pop_reduce *s = w->spec;
     const int64_t blocks = s->n / POP_BLOCK, whole = blocks * POP_BLOCK, rest = s->n - whole, bytes = pop_reduce_read_bytes(s);
     const int64_t fit = s->run >= s->n && !s->decode ? POP_STRIP : POP_GATHERED_ELEMENTS / s->n;
-    const int64_t most = pop_least(fit, blocks ? POP_STRIP / blocks : POP_STRIP);
+    const int to_ends = POP_FAST && blocks && rest && !w->does->rows_after && !w->does->find && blocks < POP_STRIP / POP_LANES;
+    const int64_t most = pop_least(fit, to_ends ? (POP_STRIP - POP_LANES) / (blocks + 1) : blocks ? POP_STRIP / blocks : POP_STRIP);
     const char *rows[POP_STRIP];
     int64_t index[POP_REDUCE_AXES];
     const char *at = w->tile->operands[0] + pop_reduce_offset(s->kept, s->kept_count, first, index);
     while (count > 0) {
         const int64_t here = pop_least(count, most);
         at = pop_reduce_next_rows(w, at, index, here, rows);
-        if (blocks) {
+        if (to_ends) pop_reduce_rows_to_their_ends(w, rows, here);
+        if (blocks && !to_ends) {
             for (int64_t k = 0; k < blocks; k++)
                 for (int64_t i = 0; i < here; i++) w->rows[i * blocks + k] = rows[i] + k * POP_BLOCK * bytes;
             pop_reduce_blocks(w, POP_BLOCK, 0, here * blocks);
@@ -273,7 +291,7 @@ static void pop_reduce_short_rows(pop_reduce_walk *w, int64_t first, int64_t cou
                 for (int64_t i = 0; i < here * blocks; i++) w->more.b[i] += (double)(i % blocks * POP_BLOCK);
             pop_state_merge_runs(s->state, &w->held, &w->more, POP_BLOCK, blocks, here);
         }
-        if (rest) {
+        if (rest && !to_ends) {
             for (int64_t i = 0; i < here; i++) w->rows[i] = rows[i] + whole * bytes;
             pop_reduce_blocks(w, rest, whole, here);
             pop_state_merge_all(s->state, &w->held, whole, &w->more, rest, here);
