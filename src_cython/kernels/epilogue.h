@@ -6,6 +6,7 @@
 #ifndef POP_EPILOGUE_H
 #define POP_EPILOGUE_H
 #include "formats/codec.h"
+#include "formats/codec_bytes.h"
 #include "kernels/transpose.h"
 #include "simd/math.h"
 
@@ -50,6 +51,12 @@ POP_INLINE void pop_decode_line(const pop_format *f, const char *from, float *to
 POP_INLINE void pop_encode_line(const pop_format *f, int64_t overflow, const float *from, char *to, int64_t n)
 {
     int64_t j = 0;
+#if POP_LEVEL >= POP_LEVEL_AVX512
+    for (int part; pop_takes_bytes(f) && j + POP_LANES <= n; j += part) {
+        part = n - j < 2 * POP_LANES ? POP_LANES : 2 * POP_LANES;
+        pop_encode_bytes(f, (int)overflow, to + j, _mm512_loadu_ps(from + j), _mm512_loadu_ps(from + j + part - POP_LANES), part);
+    }
+#endif
     for (; j + POP_LANES <= n; j += POP_LANES) {
         pop_v_f x;
         memcpy(&x, from + j, sizeof x);

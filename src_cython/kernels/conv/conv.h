@@ -218,6 +218,7 @@ POP_INLINE pop_v_f pop_conv_biased(const pop_epilogue *e, const float *sums, int
 POP_INLINE void pop_conv_finish(const pop_format *f, const pop_epilogue *e, const float *sums, int64_t sums_row, int64_t rows,
                                 int64_t cols)
 {
+    if (!e->bias && sums_row == cols && e->out_row == cols * pop_bytes(f)) cols *= rows, rows = 1; /* side by side */
     const int rest = (int)(cols % POP_LANES);
     const int64_t whole = cols - rest;
     for (int64_t row = 0; row < rows; row++, sums += sums_row) {
@@ -238,21 +239,33 @@ POP_INLINE void pop_conv_finish(const pop_format *f, const pop_epilogue *e, cons
     }
 }
 
-#define POP_CONV_FINISH(bytes, constant, function, ...)                                                                  \
+#define POP_CONV_FINISH_1(function, layout)                                                                              \
     static void pop_conv_finish_##function(const pop_epilogue *e, const float *sums, int64_t sums_row, int64_t rows,     \
                                            int64_t cols)                                                                 \
     {                                                                                                                    \
-        pop_format f = POP_##constant;                                                                                   \
-        if (bytes == 1) f.bias = e->format->bias;                                                                        \
+        pop_format f = layout;                                                                                           \
+        if (pop_bytes(&layout) == 1) f.bias = e->format->bias;                                                           \
         pop_conv_finish(&f, e, sums, sums_row, rows, cols);                                                              \
     }
-POP_FORMATS(POP_CONV_FINISH)
-#define POP_CONV_FINISH_ROW(bytes, constant, function, format, ...) \
+#define POP_CONV_FINISH_ROW_1(function, format)                                                              \
     {"finish", "float32->" format, "finish_" #function, POP_FUNCTION(pop_conv_finish_##function), {1, 1, 1}, \
      {1, POP_LANES, 1}, POP_CONSISTENT},
+#if POP_LEVEL >= POP_LEVEL_AVX512_BF16 /* results of a byte alone are encoded otherwise there */
+#define POP_CONV_FINISH_2(function, layout)
+#define POP_CONV_FINISH_ROW_2(function, format)
+#else
+#define POP_CONV_FINISH_2 POP_CONV_FINISH_1
+#define POP_CONV_FINISH_ROW_2 POP_CONV_FINISH_ROW_1
+#endif
+#define POP_CONV_FINISH_4 POP_CONV_FINISH_2
+#define POP_CONV_FINISH_ROW_4 POP_CONV_FINISH_ROW_2
+#define POP_CONV_FINISH(bytes, constant, function, ...) POP_CONV_FINISH_##bytes(function, POP_##constant)
+#define POP_CONV_FINISH_ROW(bytes, constant, function, format, ...) POP_CONV_FINISH_ROW_##bytes(function, format)
+POP_FORMATS(POP_CONV_FINISH)
 
 static const pop_kernel POP_CONV_KERNELS[] = {
 #if POP_LEVEL >= POP_LEVEL_AVX512_BF16 /* all else is a level below */
+    POP_FORMATS(POP_CONV_FINISH_ROW)
     POP_SLIDE_PAIRS_KERNELS
     POP_SLIDE_WORDS_KERNELS
     {"convolve", "bfloat16", "convolve_pairs", POP_FUNCTION(pop_conv_convolve), {1, 16, 2}, {14, 16, 2}, 0},

@@ -13,20 +13,56 @@ POP_INLINE void pop_decode_run(const pop_format *f, const char *from, float *to,
     if (j < n) pop_v_store_f_some(to + j, pop_v_decode_part(f, from + j * pop_bytes(f), (int)(n - j)), pop_v_first(n - j));
 }
 
-#define POP_DECODE(name, layout, scaled) \
+#if POP_LEVEL >= POP_LEVEL_AVX512_BF16
+/* The table of a format at one bias, kept by each thread: lines are short and their scale seldom changes. */
+typedef struct pop_kept_table {
+    pop_byte_table table;
+    int made, bias;
+} pop_kept_table;
+
+POP_INLINE pop_byte_table pop_table_of(pop_kept_table *kept, const pop_format *f)
+{
+    if (!kept->made || kept->bias != f->bias) {
+        kept->table = pop_byte_table_make(f);
+        kept->made = 1;
+        kept->bias = f->bias;
+    }
+    return kept->table;
+}
+
+POP_INLINE void pop_decode_table(pop_kept_table *kept, const pop_format *f, const char *from, float *to, int64_t n)
+{
+    const pop_byte_table table = pop_table_of(kept, f);
+    int64_t j = 0;
+    for (; j + 64 <= n; j += 64) {
+        __m512 x[4];
+        pop_byte_to_f32(&table, _mm512_loadu_si512(from + j), x);
+        for (int u = 0; u < 4; u++) _mm512_storeu_ps(to + j + 16 * u, x[u]);
+    }
+    pop_decode_run(f, from + j, to + j, n - j);
+}
+#define POP_DECODE_BODY_1 \
+    static __thread pop_kept_table kept; \
+    pop_decode_table(&kept, &g, (const char *)from, (float *)to, n)
+#else
+#define POP_DECODE_BODY_1 POP_DECODE_BODY
+#endif
+#define POP_DECODE_BODY pop_decode_run(&g, (const char *)from, (float *)to, n)
+
+#define POP_DECODE(name, layout, scaled, body) \
     static void pop_decode_##name(const pop_format *f, const void *from, void *to, void *low, int64_t n) \
     { \
         pop_format g = layout; \
         (void)low; \
         if (scaled) g.bias = f->bias; \
-        pop_decode_run(&g, (const char *)from, (float *)to, n); \
+        body; \
     }
 #define POP_DECODE_4(function, layout) /* copied, see below */
-#define POP_DECODE_2(function, layout) POP_DECODE(function, layout, 0)
-#define POP_DECODE_1(function, layout) POP_DECODE(function, layout, 1)
+#define POP_DECODE_2(function, layout) POP_DECODE(function, layout, 0, POP_DECODE_BODY)
+#define POP_DECODE_1(function, layout) POP_DECODE(function, layout, 1, POP_DECODE_BODY_1)
 #define POP_DECODE_FORMAT(bytes, constant, function, ...) POP_DECODE_##bytes(function, POP_##constant)
 POP_FORMATS(POP_DECODE_FORMAT)
-POP_DECODE(any, *f, 0)
+POP_DECODE(any, *f, 0, POP_DECODE_BODY)
 
 static void pop_decode_f32(const pop_format *f, const void *from, void *to, void *low, int64_t n)
 {
@@ -46,20 +82,9 @@ POP_INLINE void pop_decode_line_bf16(const pop_format *f, const char *from, uint
 }
 
 #if POP_LEVEL >= POP_LEVEL_AVX512_BF16
-/* The table of a format at one bias, kept by each thread: lines are short and their scale seldom changes. */
-typedef struct pop_kept_table {
-    pop_byte_table table;
-    int made, bias;
-} pop_kept_table;
-
 POP_INLINE void pop_decode_table_bf16(pop_kept_table *kept, const pop_format *f, const char *from, uint16_t *to, int64_t n)
 {
-    if (!kept->made || kept->bias != f->bias) {
-        kept->table = pop_byte_table_make(f);
-        kept->made = 1;
-        kept->bias = f->bias;
-    }
-    const pop_byte_table table = kept->table;
+    const pop_byte_table table = pop_table_of(kept, f);
     int64_t j = 0;
     for (; j + 64 <= n; j += 64) {
         __m512i x[2];
