@@ -9,17 +9,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..errors import bad_argument
+from ..errors import PoplibsError, bad_argument
 from ..planner import preplan
 from .spec import spec_lines
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
-Answer = tuple[str | None, str | None]
-"""What is printed of a plan, or None and why there is none."""
-
-Planner = Callable[[str], Answer]
+Planner = Callable[[str], str]
 
 
 def add_specs(kinds: _SubParsersAction[argparse.ArgumentParser], name: str, what: str, example: str, fields: Planner,
@@ -33,7 +30,8 @@ def add_specs(kinds: _SubParsersAction[argparse.ArgumentParser], name: str, what
     name, what, example : str
         The command, its help, and a line for example.
     fields, table : callable
-        Plan a line, and return its JSON object, or its table; functions of a module, so that other processes find them.
+        Plan a line, and return its JSON object, or its table, or raise why there is none; functions of a module, so
+        that other processes find them.
     """
     specs = kinds.add_parser(name, help=what)
     specs.add_argument("--spec-file", required=True,
@@ -54,7 +52,8 @@ def _run(fields: Planner, table: Planner, arguments: argparse.Namespace) -> int:
                 specs = list(spec_lines(file))
         except (OSError, UnicodeDecodeError) as error:
             raise bad_argument("--spec-file", arguments.spec_file, f"a text file that can be read ({error})") from error
-    answers = preplan([spec for _, spec in specs], fields if arguments.jsonl else table, jobs=arguments.jobs)
+    planner = partial(_answer, fields if arguments.jsonl else table)
+    answers = preplan([spec for _, spec in specs], planner, jobs=arguments.jobs)
     source = "standard input" if arguments.spec_file == "-" else arguments.spec_file
     failures = 0
     for (number, spec), (planned, why) in zip(specs, answers, strict=True):
@@ -65,3 +64,11 @@ def _run(fields: Planner, table: Planner, arguments: argparse.Namespace) -> int:
         else:
             print(f"{spec}\n\n{planned or said}\n")
     return 1 if specs and failures == len(specs) else 0
+
+
+def _answer(planner: Planner, spec: str) -> tuple[str | None, str]:
+    """What is printed of a plan, or None and why there is none."""
+    try:
+        return planner(spec), ""
+    except PoplibsError as error:
+        return None, str(error)

@@ -9,7 +9,7 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from ..errors import MemoryLimitWarning, PoplibsError, bad_argument
+from ..errors import MemoryLimitWarning, PlanError, PoplibsError, bad_argument
 from ..planner import Sweep, sweep
 from ..poplin.tile_conv import (
     ConvOptions,
@@ -24,7 +24,7 @@ from ..poplin.tile_conv.api import NoPlanError, planned_quietly, run_planner
 from ..report import text
 from ..report.chart import Axis, LineChart, Series
 from . import plan_sparse
-from .many import Answer, add_specs
+from .many import add_specs
 from .spec import modelled_machine, named_as_typed, parse_spec, spec_names
 
 if TYPE_CHECKING:
@@ -99,8 +99,10 @@ def _sizes(word: str) -> list[int]:
 
 def plan_spec(spec: str) -> str:
     """Plan one spec and return its JSON line."""
-    planned, error = _fields_of(spec)
-    return planned or json.dumps({"spec": spec, "error": error}, separators=(",", ":"))
+    try:
+        return _fields_of(spec)
+    except PoplibsError as error:
+        return json.dumps({"spec": spec, "error": str(error)}, separators=(",", ":"))
 
 
 def _plan(spec: str) -> ConvPlan:
@@ -108,25 +110,20 @@ def _plan(spec: str) -> ConvPlan:
         return run_planner(parse_spec(spec))
 
 
-def _fields_of(spec: str) -> Answer:
-    """Plan one spec: its JSON line."""
+def _fields_of(spec: str) -> str:
+    """Plan one spec: its JSON line, or PopLibs' own error."""
     try:
         plan = _plan(spec)
     except NoPlanError as error:
-        return None, error.ORIGINAL
-    except PoplibsError as error:
-        return None, str(error)
+        raise PlanError(error.ORIGINAL) from None
     fields: dict[str, Any] = {"spec": spec, **plan.golden(), "limit": plan.limit}
     fields["additional"] = [other.golden() for other in plan.additional]
-    return json.dumps(fields, separators=(",", ":")), None
+    return json.dumps(fields, separators=(",", ":"))
 
 
-def _table_of(spec: str) -> Answer:
+def _table_of(spec: str) -> str:
     """Plan one spec: its table."""
-    try:
-        return str(_plan(spec)), None
-    except PoplibsError as error:
-        return None, str(error)
+    return str(_plan(spec))
 
 
 # One problem ---------------------------------------------------------------------------------------
@@ -269,10 +266,6 @@ def _swept(problem: ConvProblem, proportions: tuple[float, ...], asked: float) -
 def _chart(swept: Sweep) -> LineChart:
     marked = [(label, [p for p in swept.points if p.fits == fits])
               for label, fits in (("fits", True), ("does not fit", False))]
-    return LineChart(
-        "Cycles against available memory proportion",
-        Axis("proportion", scale="log10"),
-        Axis("cycles"),
-        [Series(label, [p.proportion for p in points], [p.cycles for p in points])
-         for label, points in marked if points],
-    )
+    return LineChart("Cycles against available memory proportion", Axis("proportion", scale="log10"), Axis("cycles"),
+                     [Series(label, [p.proportion for p in points], [p.cycles for p in points])
+                      for label, points in marked if points])

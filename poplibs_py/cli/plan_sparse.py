@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import MemoryLimitError, PoplibsError
+from ..errors import MemoryLimitError
 from ..popsparse import BlockSparseMatrix
 from ..popsparse.fully_connected import FullyConnectedPlan, plan_fully_connected
 from ..popsparse.partitioner import Partitioner
 from ..popsparse.partitioner.api import BucketOverflowError
 from ..popsparse.static_matmul import StaticPlan, plan_static_matmul
 from ..popsparse.static_matmul.api import NO_PLAN
-from .many import Answer, add_specs
+from .many import add_specs
 from .sparse_spec import dynamic_problem, partition_problem, static_problem
 from .spec import named_as_typed
 
@@ -42,21 +42,16 @@ def _said(spec: str, fields: dict[str, Any]) -> str:
     return json.dumps({"spec": spec, **fields}, separators=(",", ":"))
 
 
-def static_fields(spec: str) -> Answer:
+def static_fields(spec: str) -> str:
     """Plan the spec of a static product: its JSON line, PopLibs' own error in it where no plan fits."""
     try:
-        return _said(spec, _static(spec).golden()), None
+        return _said(spec, _static(spec).golden())
     except MemoryLimitError:
-        return _said(spec, {"nnzBlocks": static_problem(spec)[0].n_blocks, "error": NO_PLAN}), None
-    except PoplibsError as error:
-        return None, str(error)
+        return _said(spec, {"nnzBlocks": static_problem(spec)[0].n_blocks, "error": NO_PLAN})
 
 
-def _static_table(spec: str) -> Answer:
-    try:
-        return str(_static(spec)), None
-    except PoplibsError as error:
-        return None, str(error)
+def _static_table(spec: str) -> str:
+    return str(_static(spec))
 
 
 def _static(spec: str) -> StaticPlan:
@@ -65,19 +60,13 @@ def _static(spec: str) -> StaticPlan:
         return plan_static_matmul(pattern, n, dtype=kind, target=target, options=options)
 
 
-def dynamic_fields(spec: str) -> Answer:
+def dynamic_fields(spec: str) -> str:
     """Plan the spec of a layer whose pattern may change: its JSON line."""
-    try:
-        return _said(spec, _dynamic(spec).golden()), None
-    except PoplibsError as error:
-        return None, str(error)
+    return _said(spec, _dynamic(spec).golden())
 
 
-def _dynamic_table(spec: str) -> Answer:
-    try:
-        return str(_dynamic(spec)), None
-    except PoplibsError as error:
-        return None, str(error)
+def _dynamic_table(spec: str) -> str:
+    return str(_dynamic(spec))
 
 
 def _dynamic(spec: str) -> FullyConnectedPlan:
@@ -86,14 +75,12 @@ def _dynamic(spec: str) -> FullyConnectedPlan:
         return plan_fully_connected(params, target=target, options=options)
 
 
-def partition_fields(spec: str) -> Answer:
+def partition_fields(spec: str) -> str:
     """Put the pattern of a spec into buckets: its JSON line, PopLibs' own error in it where it does not fit."""
     try:
-        return _said(spec, _partition(spec)), None
+        return _said(spec, _partition(spec))
     except BucketOverflowError as error:
-        return _said(spec, {"error": error.original}), None
-    except PoplibsError as error:
-        return None, str(error)
+        return _said(spec, {"error": error.original})
 
 
 def _partition(spec: str) -> dict[str, Any]:
@@ -121,13 +108,10 @@ def _written(bucket: list[int]) -> list[int]:
     return bucket[: at + 1]
 
 
-def _partition_table(spec: str) -> Answer:
-    try:
-        fields = _partition(spec)
-    except PoplibsError as error:
-        return None, str(error)
+def _partition_table(spec: str) -> str:
+    fields = _partition(spec)
     heads = f"{'bucket':>6}{'sub-groups':>12}{'blocks':>8}{'words':>8}"
     sizes = zip(fields["subGroups"], fields["nnz"], map(len, fields["fwdBuckets"]), strict=True)
     rows = [f"{i:>6}{groups:>12}{blocks:>8}{words:>8}" for i, (groups, blocks, words) in enumerate(sizes)]
     x, y, z = fields["header"][:3]
-    return "\n".join([heads, *rows, f"buckets travel {x} x {y} x {z} steps along x, y and z"]), None
+    return "\n".join([heads, *rows, f"buckets travel {x} x {y} x {z} steps along x, y and z"])
