@@ -10,13 +10,13 @@ from ..formats import Array
 from ..ops import Request, modelled_target, target_of
 from ..target import Target
 from .matrix import OPERATORS, BlockSparseMatrix
-from .operands import Form, check_matrix
+from .operands import check_matrix
 from .options import memory_of
 from .sddmm.api import RUN_SAMPLED, plan_sampled, run_sampled, sddmm_request
 from .sddmm.plan import SddmmPlan
 from .sparse_product import sparse_sparse_request
 from .spmm.api import RUN_PRODUCT, Epilogue, plan_product, run_product, spmm_request
-from .spmm.params import SWAPPED
+from .spmm.params import PLAIN, SWAPPED, Forms
 from .spmm.plan import SparsePlan
 from .spmm.prepared import PreparedDense, PreparedSparse, prepare, prepare_dense, product_operand
 from .verbs import PRODUCT, planned, sparse_op
@@ -66,14 +66,8 @@ def sparse_dense_matmul(w: BlockSparseMatrix | PreparedSparse, x: Array | Prepar
     >>> static.sparse_dense_matmul(w, np.ones((4, 2), np.float32), bias=[0, 1, 2, -4], activation="relu")[:, 0]
     array([3., 4., 5., 0.], dtype=float32)
     """
-    how = Epilogue(out, out_dtype, bias, activation)
-    modelled, lacking = _modelled("sparse_dense_matmul", w, x, how, target, available_memory_proportion, options)
-    if modelled is not None:
-        return modelled
-    request = spmm_request(product_operand(w, "left"), x, how,
-                           memory_of(available_memory_proportion, strict_memory, options))
-    request.lacking = lacking
-    return request
+    return _product(PLAIN, w, x, Epilogue(out, out_dtype, bias, activation), target, available_memory_proportion,
+                    strict_memory, options)
 
 
 @sparse_op("static.dense_sparse_matmul", "popsparse::static_::denseSparseMatMul",
@@ -98,14 +92,8 @@ def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix | Prepare
     It corresponds to PopLibs' ``popsparse::static_::denseSparseMatMul`` and is computed as that is, as the transpose of
     ``W' X'``; the contract is that of `sparse_dense_matmul`.
     """
-    how = Epilogue(out, out_dtype, bias, activation)
-    modelled, lacking = _modelled("dense_sparse_matmul", w, x, how, target, available_memory_proportion, options)
-    if modelled is not None:
-        return modelled
-    request = spmm_request(product_operand(w, "right"), x, how,
-                           memory_of(available_memory_proportion, strict_memory, options), SWAPPED)
-    request.lacking = lacking
-    return request
+    return _product(SWAPPED, w, x, Epilogue(out, out_dtype, bias, activation), target, available_memory_proportion,
+                    strict_memory, options)
 
 
 @sparse_op("static.sparse_grad_w", "", "sddmm.bound:stored_grad_w_bound", "sparse_grad_w_calls")
@@ -177,19 +165,21 @@ def sparse_sparse_matmul(w: BlockSparseMatrix, v: BlockSparseMatrix, *, out_dtyp
     return sparse_sparse_request(w, v, out_dtype)
 
 
-def _modelled(name: str, w: Any, x: Any, how: Epilogue, target: Target | str | None, proportion: float | None,
-              options: Mapping[str, Any] | None) -> tuple[Request | None, str]:
-    """Describe a product on the modelled machine that a call names, if it names one; and what that machine lacks."""
-    if target_of(target).kind == "host":
-        return None, ""
-    from .static_matmul.modelled import lacks, static_request  # only here: to import it takes its time
+def _product(forms: Forms, w: Any, x: Any, how: Epilogue, target: Target | str | None, proportion: float | None,
+             strict: bool, options: Mapping[str, Any] | None) -> Request:
+    """Describe a product on the machine that a call names: a modelled one, or this CPU."""
+    name, side, lacking = ("sparse_dense", "left", "") if forms is PLAIN else ("dense_sparse", "right", "")
+    if target_of(target).kind != "host":
+        from .static_matmul.modelled import lacks, static_request  # only here: to import it takes its time
 
-    machine, lacking = modelled_target(target, f"popsparse.static.{name}",
-                                       lambda _: lacks(w, x, how.out, how.out_dtype, how.bias, how.activation))
-    if machine is None:
-        return None, lacking
-    form: Form = "plain" if name == "sparse_dense_matmul" else "swapped"
-    return static_request(check_matrix("w", w), x, how.out, how.out_dtype, machine, options, proportion, form), ""
+        machine, lacking = modelled_target(target, f"popsparse.static.{name}_matmul",
+                                           lambda _: lacks(w, x, how.out, how.out_dtype, how.bias, how.activation))
+        if machine is not None:
+            return static_request(check_matrix("w", w), x, how.out, how.out_dtype, machine, options, proportion,
+                                  forms[0])
+    request = spmm_request(product_operand(w, side), x, how, memory_of(proportion, strict, options), forms)
+    request.lacking = lacking
+    return request
 
 
 plan_sparse_dense_matmul, compile_sparse_dense_matmul = planned(
