@@ -14,12 +14,12 @@ from ..config import settings
 from ..formats import FP16, FP32, Array, Format
 from ..kernels import select
 from ..poplin.tile_conv import _partials
-from ..poplin.tile_conv.interpreter import fused_multiply_add
+from ..poplin.tile_conv.interpreter import fused_multiply_add, rounded_to
 from ..program import ComputeSet, Exchange, Executable, Program, Segment, spread, threads_for
 from ._tiles import BLOCKS, BLOCKS_VERTEX
 from .operands import DenseLayout
 from .plans import lines
-from .tiles import decoding, finishing, multiply_kernel, rounded
+from .tiles import decoding, finishing, multiply_kernel
 
 _LEFT, _RIGHT, _, _WORK = range(4)  # a program's operands, its workspace last
 _CLEARED = 1 << 16
@@ -168,8 +168,8 @@ def interpret_samples(work: TileSamples, left: Array, right: Array, swapped: boo
             part = (int(work.first[piece]) + step) % parts
             for cell in range(work.edges[part], work.edges[part + 1]):
                 total = fused_multiply_add(left[row:row + side, cell, None], right[column:column + side, cell], total)
-            total = rounded(total, work.partial)
-        found[place] = rounded(total.T if swapped else total, work.kind)
+            total = rounded_to(total, work.partial)
+        found[place] = rounded_to(total.T if swapped else total, work.kind)
     each = wide // side
     whole = found.reshape(blocks, each, each, side, side).swapaxes(2, 3).reshape(blocks, wide, wide)
     made: Array = whole.astype(work.kind.dtype)

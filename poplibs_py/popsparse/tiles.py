@@ -169,15 +169,6 @@ def multiply_kernel() -> Kernel:
     return select("dot", "multiply", "float32", consistent=True).kernel
 
 
-def rounded(sums: Array, to: Format) -> Array:
-    """Return FP32 sums rounded to a format, in NumPy; to FP32 they are as they are."""
-    if to != FP16:
-        return sums
-    with np.errstate(over="ignore"):
-        half: Array = sums.astype(np.float16).astype(np.float32)
-    return half
-
-
 def product_lacks(w: Any, operands: tuple[Any, ...], out: Any, out_dtype: Any, bias: Any, activation: Any,
                   sides: Callable[[int], bool], named: str, groups: bool = False) -> str:
     """Return what of a sparse product no vertex of PopLibs does, in words; an empty string if they do it all.

@@ -49,11 +49,6 @@ class Product:
     kind: str
     out: Format
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to multiply."""
-        return 0 in (*self.batch, self.m, self.n, self.k)
-
     def planned(self, target: Target | str, options: Mapping[str, Any] | None, more: Mapping[str, Any]) -> ConvPlan:
         """Return the plan that a machine follows."""
         params = matmul_params(math.prod(self.batch), self.m, self.k, self.n, self.kind, self.out)

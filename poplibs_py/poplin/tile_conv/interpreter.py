@@ -33,7 +33,8 @@ def fused_multiply_add(x: Array, y: Array, z: Array) -> Array:
         return odd.view(np.float64).astype(np.float32)
 
 
-def _rounded(sums: Array, f: Format) -> Array:
+def rounded_to(sums: Array, f: Format) -> Array:
+    """Return FP32 sums rounded to a format, in NumPy; to FP32 they are as they are."""
     if f != FP16:
         return sums
     with np.errstate(over="ignore"):
@@ -63,7 +64,7 @@ def interpret(work: TileWork, x: Array, w: Array, seed: int | None = None, bias:
 
     def rounded(sums: Array, draw: int) -> Array:
         if seed is None or out != FP16:
-            return _rounded(sums, out)
+            return rounded_to(sums, out)
         round_at_random(sums, seed, draw)
         return sums
 
@@ -131,9 +132,9 @@ def _multiply(work: TileWork, piece: Any, group: int, x: Array, w: Array, partia
             sums = np.where(left_out, sums, fused_multiply_add(given, weights, sums))
             at = at % lap + 1
             if at % work.chunk == 0 or at == lap:
-                sums = _rounded(sums, work.partial)
+                sums = rounded_to(sums, work.partial)
     if seed is None:
-        sums = _rounded(sums, work.between)
+        sums = rounded_to(sums, work.between)
     places = [dim.first + dim.step * out for dim, out in zip(work.dims, outputs, strict=True)]
     partials[(batch, *places, channel)] = sums
 
@@ -165,7 +166,7 @@ def _reduce(work: TileWork, partials: Array, reduced: Array, accumulate: bool, s
     def travelling(sums: Array) -> Array:
         nonlocal rounds
         if seed is None or work.between != FP16:
-            return _rounded(sums, work.between)
+            return rounded_to(sums, work.between)
         rounds += 1
         round_at_random(sums, seed, rounds)
         return sums
@@ -178,7 +179,7 @@ def _reduce(work: TileWork, partials: Array, reduced: Array, accumulate: bool, s
             runs = [partials[j : j + fan_in] for j in range(0, len(partials), fan_in)]
             sums = np.stack([_added(run) for run in runs])
             if i == len(stages) - 1 and accumulate:
-                sums = reduced + (_rounded(sums, work.between) if seed is None else sums)
+                sums = reduced + (rounded_to(sums, work.between) if seed is None else sums)
             partials = travelling(sums)
     reduced[...] = partials[0]
     return rounds

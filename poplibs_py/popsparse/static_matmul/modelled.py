@@ -11,12 +11,12 @@ import numpy as np
 from ...errors import bad_argument
 from ...formats import FP16, FP32, Array
 from ...ops import RESULT, Request
-from ...poplin.tile_conv.interpreter import fused_multiply_add
+from ...poplin.tile_conv.interpreter import fused_multiply_add, rounded_to
 from ...target import Target
 from ...target.types import type_of
 from ..matrix import BlockSparseMatrix
 from ..operands import Form, dense_operand, layout_of, receive_result, seen, shape_of, sparse_operand
-from ..tiles import TileBlocks, multiply_kernel, product_lacks, rounded
+from ..tiles import TileBlocks, multiply_kernel, product_lacks
 from .api import planned
 from .lower import lower, tile_blocks
 from .options import StaticOptions
@@ -104,10 +104,10 @@ def interpret(work: TileBlocks, blocks: Array, x: Array) -> Array:
                 total = sums.get(row, np.zeros((side, part.columns), np.float32))
                 for cell in range(side):
                     total = fused_multiply_add(block[:, cell, None], x[depth + cell, None, columns], total)
-                sums[row] = rounded(total, work.partial)
+                sums[row] = rounded_to(total, work.partial)
             for row, total in sums.items():
                 totals[row] = totals[row] + total if row in totals else total
         for row, total in totals.items():
-            result[row * side:(row + 1) * side, columns] = rounded(total, work.partial)
-    made: Array = rounded(result, kind).astype(kind.dtype)
+            result[row * side:(row + 1) * side, columns] = rounded_to(total, work.partial)
+    made: Array = rounded_to(result, kind).astype(kind.dtype)
     return made
