@@ -7,7 +7,7 @@ how many of them, or of divisions in their place, the best known body has. The l
 turns, on one thread, and all write to arrays that are there.
 
 Our results are checked against float64 before the timing, and peers are judged by the same arguments. ``python
-bench/bench_classes.py FP32 BF16 FP16`` prints ratios for longer arrays and other formats.
+bench/bench_classes.py functions gelu tanh`` prints ratios for longer arrays and other formats.
 """
 
 from __future__ import annotations

@@ -68,14 +68,9 @@ class Row:
     def facts(self) -> dict[str, float | None]:
         """The row's figures. MKL gives FP32 results, so ours with an FP32 result meets it."""
         wide = "float32" if "float32" in self.timings else "own"
-        return {
-            "GFLOP/s": self.rate / 1e9,
-            "of peak": self.rate / self.peak,
-            "x NumPy": self.ratio("numpy"),
-            "x MKL": self.ratio("mkl", wide),
-            "x torch": self.ratio("torch"),
-            "x our FP32": self.ratio("our float32"),
-        }
+        return {"GFLOP/s": self.rate / 1e9, "of peak": self.rate / self.peak, "x NumPy": self.ratio("numpy"),
+                "x MKL": self.ratio("mkl", wide), "x torch": self.ratio("torch"),
+                "x our FP32": self.ratio("our float32")}
 
 
 @cache
@@ -178,12 +173,10 @@ def measure_prepared(shape: tuple[int, int, int], fmt: Format, seconds: float = 
     turned = np.ascontiguousarray(x.T)
     left, right = poplin.prepare(w, side="left"), poplin.prepare(w)
     calls: list[Call] = []
-    for a, b, ball in (
-        (w, x, bound("matmul", w[:CHECKED_ROWS], x, out_dtype="float32")),
-        (left, x, bound("matmul", w[:CHECKED_ROWS], x, out_dtype="float32")),
-        (turned, w, bound("matmul", turned[:CHECKED_ROWS], w, out_dtype="float32")),
-        (turned, right, bound("matmul", turned[:CHECKED_ROWS], w, out_dtype="float32")),
-    ):
+    for a, b, ball in ((w, x, bound("matmul", w[:CHECKED_ROWS], x, out_dtype="float32")),
+                       (left, x, bound("matmul", w[:CHECKED_ROWS], x, out_dtype="float32")),
+                       (turned, w, bound("matmul", turned[:CHECKED_ROWS], w, out_dtype="float32")),
+                       (turned, right, bound("matmul", turned[:CHECKED_ROWS], w, out_dtype="float32"))):
         out = np.empty((a.shape[0], b.shape[1]), np.float32)
         calls.append(partial(poplin.matmul, a, b, out=out))
         calls[-1]()

@@ -21,17 +21,11 @@ from poplibs_py.report.timing import take_turns
 
 PROPORTIONS = (0, 0.6, 0.2)
 SIZE = 4096
-CASES = [
-    ("float32", "float32", 16, 1 / 8, 256, False),
-    ("float32", "float32", 16, 1 / 32, 1024, False),
-    ("float32", "float32", 16, 1 / 128, 1024, False),
-    ("float32", "float32", 1, 1 / 8, 256, False),
-    ("float16", "float32", 16, 1 / 8, 256, False),
-    ("float16", "float32", 16, 1 / 32, 1024, True),
-    ("bfloat16", "bfloat16", 16, 1 / 8, 256, False),
-    ("f143", "f143", 16, 1 / 8, 256, False),
-    ("f143", "f143", 16, 1 / 128, 1024, False),
-]
+CASES = [("float32", "float32", 16, 1 / 8, 256, False), ("float32", "float32", 16, 1 / 32, 1024, False),
+         ("float32", "float32", 16, 1 / 128, 1024, False), ("float32", "float32", 1, 1 / 8, 256, False),
+         ("float16", "float32", 16, 1 / 8, 256, False), ("float16", "float32", 16, 1 / 32, 1024, True),
+         ("bfloat16", "bfloat16", 16, 1 / 8, 256, False), ("f143", "f143", 16, 1 / 8, 256, False),
+         ("f143", "f143", 16, 1 / 128, 1024, False)]
 
 
 def operands(names: tuple[str, str], block: int, density: float, columns: int, transposed: bool) -> tuple[Any, Any]:

@@ -23,20 +23,14 @@ from poplibs_py.poplin.tile_conv import conv_cache, plan_convolution
 from poplibs_py.poplin.tile_conv.api import run_planner
 
 BUILT_IN = [
-    "mm=1,1024,1024,1024 type=half partials=half",
-    "mm=1,4096,4096,4096 type=half partials=half amp=0.6",
+    "mm=1,1024,1024,1024 type=half partials=half", "mm=1,4096,4096,4096 type=half partials=half amp=0.6",
     "mm=1,4096,4096,4096 type=half partials=half amp=0.01",
     "mm=1,8,1024,1024 type=half partials=float pass=FC_TRAINING_FWD",
     "batch=16 field=56,56 ci=64 co=64 kernel=3,3 pad=1,1 type=half partials=half pass=INFERENCE_FWD",
-    "batch=16 field=224,224 ci=3 co=64 kernel=7,7 pad=3,3 stride=2,2 type=half partials=half pass=INFERENCE_FWD",
-]
+    "batch=16 field=224,224 ci=3 co=64 kernel=7,7 pad=3,3 stride=2,2 type=half partials=half pass=INFERENCE_FWD"]
 
-SLOW_ONCE = [
-    "batch=16 field=480000 kernel=10 ci=1 co=512",
-    "mm=1,2048,4096,128256 type=half pass=FC_TRAINING_FWD",
-    "mm=1,7,16777213,1000",
-    "mm=1,7,16777213,1000 type=half pass=FC_TRAINING_FWD",
-]
+SLOW_ONCE = ["batch=16 field=480000 kernel=10 ci=1 co=512", "mm=1,2048,4096,128256 type=half pass=FC_TRAINING_FWD",
+             "mm=1,7,16777213,1000", "mm=1,7,16777213,1000 type=half pass=FC_TRAINING_FWD"]
 """Long axes, many channels, a prime one: they took 3 to 50 seconds."""
 
 
@@ -93,13 +87,11 @@ def bench_preplan(jobs: int, benchmark: Any) -> None:
     benchmark.extra_info.update(problems=len(specs), jobs=jobs)
 
 
-DRAWN = [
-    "batch=1 field=13,3 kernel=13,3 ci=91092 co=815 type=quarter out=half pass=TRAINING_WU",
-    "batch=1 field=2,26 kernel=2,26 ci=57077 co=197 type=quarter out=half pass=TRAINING_FWD",
-    "batch=2 field=21889 kernel=21889 ci=1274 co=4 type=quarter out=half pass=TRAINING_FWD",
-    "batch=4 field=366,58 kernel=366,5 ci=49419 co=783 type=half amp=0.1 pass=TRAINING_FWD",
-    "batch=1 field=4746 kernel=2741 ci=69415 co=1 type=half amp=0.02",
-]
+DRAWN = ["batch=1 field=13,3 kernel=13,3 ci=91092 co=815 type=quarter out=half pass=TRAINING_WU",
+         "batch=1 field=2,26 kernel=2,26 ci=57077 co=197 type=quarter out=half pass=TRAINING_FWD",
+         "batch=2 field=21889 kernel=21889 ci=1274 co=4 type=quarter out=half pass=TRAINING_FWD",
+         "batch=4 field=366,58 kernel=366,5 ci=49419 co=783 type=half amp=0.1 pass=TRAINING_FWD",
+         "batch=1 field=4746 kernel=2741 ci=69415 co=1 type=half amp=0.02"]
 
 
 @pytest.mark.parametrize("spec", DRAWN)

@@ -25,11 +25,8 @@ from poplibs_py.report.paper import (
     verdict_of,
 )
 
-GRIDS = {
-    "step_cycles": [25.0 * i for i in range(25)],
-    "regroup_cycles_per_byte": [0.1 * i for i in range(21)],
-    "memory_factor": [1 + 0.1 * i for i in range(41)],
-}
+GRIDS = {"step_cycles": [25.0 * i for i in range(25)], "regroup_cycles_per_byte": [0.1 * i for i in range(21)],
+         "memory_factor": [1 + 0.1 * i for i in range(41)]}
 
 
 def misfit(figures: list[Figure], products: ModelledProducts, calibration: Calibration) -> float:

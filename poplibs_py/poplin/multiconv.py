@@ -20,13 +20,8 @@ _OF_ALL = ("target", "seed")
 _HOW = ("stride", "padding", "dilation", "groups", "params", "layout")
 
 
-def convolution(
-    calls: Sequence[Any],
-    *,
-    target: Target | str | None = None,
-    seed: Any = None,
-    multi_options: Mapping[str, Any] | None = None,
-) -> list[Any]:
+def convolution(calls: Sequence[Any], *, target: Target | str | None = None, seed: Any = None,
+                multi_options: Mapping[str, Any] | None = None) -> list[Any]:
     """Convolve several arrays of images, each with weights of its own, in one program.
 
     Corresponds to PopLibs' ``poplin::multiconv::convolution``. Results are those of `poplibs_py.poplin.convolution`,
@@ -70,13 +65,8 @@ def convolution(
     return run_passes("poplin.multiconv.convolution", passes, multi_options)
 
 
-def calculate_weight_deltas(
-    calls: Sequence[Any],
-    *,
-    target: Target | str | None = None,
-    seed: Any = None,
-    multi_options: Mapping[str, Any] | None = None,
-) -> list[Any]:
+def calculate_weight_deltas(calls: Sequence[Any], *, target: Target | str | None = None, seed: Any = None,
+                            multi_options: Mapping[str, Any] | None = None) -> list[Any]:
     """Return the gradients of several convolutions' weights, in one program.
 
     Corresponds to PopLibs' ``poplin::multiconv::calculateWeightDeltas``.
@@ -113,12 +103,8 @@ def calculate_weight_deltas(
     return run_passes("poplin.multiconv.calculate_weight_deltas", passes, multi_options)
 
 
-def convolution_weight_update(
-    calls: Sequence[Any],
-    *,
-    target: Target | str | None = None,
-    multi_options: Mapping[str, Any] | None = None,
-) -> list[Any]:
+def convolution_weight_update(calls: Sequence[Any], *, target: Target | str | None = None,
+                              multi_options: Mapping[str, Any] | None = None) -> list[Any]:
     """Update the weights of several convolutions in place by their gradients, in one program.
 
     Corresponds to PopLibs' ``poplin::multiconv::convolutionWeightUpdate``. Results are those of

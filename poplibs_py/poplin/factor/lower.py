@@ -23,10 +23,8 @@ from .params import FactorParams, Lies
 _ITEM = dtype_of("pop_factor_item")
 _BLOCK, _PANEL = 4, 16  # rows that registers hold (LU: steps), and right-hand sides of a panel: kernels/factor/solve.h
 
-REFUSALS = {
-    "cholesky": ("not positive definite, or not finite", "symmetric positive definite matrices"),
-    "solve": ("singular: there is a zero on its diagonal", "triangles without a zero on the diagonal"),
-}
+REFUSALS = {"cholesky": ("not positive definite, or not finite", "symmetric positive definite matrices"),
+            "solve": ("singular: there is a zero on its diagonal", "triangles without a zero on the diagonal")}
 """What a marked status means, and what is allowed."""
 
 

@@ -147,28 +147,15 @@ class GemmParams:
                 row_a, row_out = p.a.row, p.out.row
             else:
                 break
-            p = replace(
-                p,
-                m=p.m * size,
-                batch=p.batch[:-1],
-                bias=p.bias and replace(p.bias, batch=p.bias.batch[:-1]),
-                a=replace(p.a, row=row_a, batch=p.a.batch[:-1]),
-                b=replace(p.b, batch=p.b.batch[:-1]),
-                out=replace(p.out, row=row_out, batch=p.out.batch[:-1]),
-            )
+            p = replace(p, m=p.m * size, batch=p.batch[:-1], bias=p.bias and replace(p.bias, batch=p.bias.batch[:-1]),
+                        a=replace(p.a, row=row_a, batch=p.a.batch[:-1]), b=replace(p.b, batch=p.b.batch[:-1]),
+                        out=replace(p.out, row=row_out, batch=p.out.batch[:-1]))
         return p
 
     def swapped(self) -> GemmParams:
         """Return the transposed product, C' = B' A'."""
-        return replace(
-            self,
-            m=self.n,
-            n=self.m,
-            a=self.b.transposed,
-            b=self.a.transposed,
-            out=self.out.transposed,
-            bias=self.bias and self.bias.transposed,
-        )
+        return replace(self, m=self.n, n=self.m, a=self.b.transposed, b=self.a.transposed, out=self.out.transposed,
+                       bias=self.bias and self.bias.transposed)
 
 
 def as_matrix(x: Operand, name: str, row: bool) -> Operand:

@@ -32,13 +32,8 @@ TRANSPOSED_PIECES = 32
 """The same where A lies across its rows: lines to pack are then as long as the block is high."""
 
 _LARGEST = FP32.max
-_MODE_NAMES = {
-    Mode.DIRECT: "as it lies",
-    Mode.LINES: "packed",
-    Mode.TRANSPOSED: "packed, transposed",
-    Mode.PREPARED: "prepared",
-    Mode.ALONG: "packed along the depth",
-}
+_MODE_NAMES = {Mode.DIRECT: "as it lies", Mode.LINES: "packed", Mode.TRANSPOSED: "packed, transposed",
+               Mode.PREPARED: "prepared", Mode.ALONG: "packed along the depth"}
 _SUM_NAMES = {Sums.IN_PLACE: "in the output", Sums.TILE: "in registers' tile", Sums.BLOCK: "in a block of scratch"}
 
 
@@ -232,13 +227,10 @@ class GemmPlan(Scratched):
         batch = f"{p.entries} x " if p.batch else ""
         limit = "none" if self.memory_limit is None else f"{self.memory_limit:,}"
         parts = ", ".join(f"{name} {size:,}" for name, size in self.layout if size) or "none"
-        decisions = {
-            "kernel": f"{self.kernel.label}, compute format {self.compute_format}",
-            "A, B": f"{_MODE_NAMES[self.a_mode]}; {_MODE_NAMES[self.b_mode]}",
-            "sums": _SUM_NAMES[self.sums],
-            "blocks": f"{self.mc} rows, {self.nc} columns, {self.kc} deep",
-            "threads": f"{self.threads}, {self.grid[0]} x {self.grid[1]} rectangles of each product",
-        }
+        decisions = {"kernel": f"{self.kernel.label}, compute format {self.compute_format}",
+                     "A, B": f"{_MODE_NAMES[self.a_mode]}; {_MODE_NAMES[self.b_mode]}", "sums": _SUM_NAMES[self.sums],
+                     "blocks": f"{self.mc} rows, {self.nc} columns, {self.kc} deep",
+                     "threads": f"{self.threads}, {self.grid[0]} x {self.grid[1]} rectangles of each product"}
         if self.fallback:
             decisions["not finite"] = f"{self.fallback.kernel.name}, compute format {self.fallback.compute_format}"
         decisions["scratch"] = f"{self.scratch_bytes:,} bytes a thread (limit {limit}): {parts}"
