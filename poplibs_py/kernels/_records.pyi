@@ -1,6 +1,7 @@
 from typing import Any
 
 CONSISTENT: int
+LONG: int
 STREAM_BYTES: dict[str, int]
 ROWS: dict[str, Any]
 

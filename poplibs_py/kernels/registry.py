@@ -31,6 +31,9 @@ FAMILIES = ("attention", "cast", "cells", "conv", "ctc", "dot", "elementwise", "
 CONSISTENT = _records.CONSISTENT
 """Flag: the kernel gives the same bits as the portable kernel of the same op and formats."""
 
+LONG = _records.LONG
+"""Flag: the kernel takes longer than memory does, or wants many elements to a call."""
+
 _log = log.get("kernels")
 
 
@@ -48,7 +51,7 @@ class Kernel:
     grain, block : tuple of int
         Rows, columns and depth of the least and of the unrolled unit.
     flags : int
-        `CONSISTENT` or 0.
+        `CONSISTENT`, `LONG`, both or 0.
     """
 
     family: str
@@ -70,6 +73,11 @@ class Kernel:
     def consistent(self) -> bool:
         """Whether its bits equal the portable kernel's."""
         return bool(self.flags & CONSISTENT)
+
+    @property
+    def long(self) -> bool:
+        """Whether memory is not what its time is spent on."""
+        return bool(self.flags & LONG)
 
     @property
     def served(self) -> tuple[str, ...]:

@@ -217,5 +217,6 @@ def _executable(p: ReduceParams, spec: Array, tables: list[Array], kernel: Kerne
         steps.append(shared(merge, ITEM, spec, outputs, min(threads, outputs)))
     buffered = by_columns or spec["decode"][0] or spec["run"][0] < p.row
     program = Program(tuple(steps), 2, threads, merge.block[2] if buffered else 0,
-                      0 if whole else _STATE_BYTES * segments * outputs, tables=(spec, *tables))
+                      0 if whole else _STATE_BYTES * segments * outputs, tables=(spec, *tables),
+                      light=p.way.state != "log")
     return program.executable(threads)

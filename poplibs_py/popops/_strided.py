@@ -196,8 +196,8 @@ def lower(params: StridedParams, threads: int, mapping: LinearMapping | None = N
     tables += _point_to_steps(spec[0], params, chain, steps, offsets)
     if stochastic:
         spec["draw"] = select("cast", "draw", "uint32").kernel.address
-    executable = _executable(spec, tables, params, count, threads, scratch_bytes, mapping)
     used = tuple(dict.fromkeys(k for k in (*codecs[:inputs], *steps, *codecs[inputs:]) if k))
+    executable = _executable(spec, tables, params, used, count, threads, scratch_bytes, mapping)
     program = StridedProgram(params, executable, used, len(axes), mapping)
     tell("popops", program)
     return program
@@ -242,14 +242,15 @@ def _streaming(params: StridedParams, modes: Sequence[int], axes: Sequence[Axis]
                used: Sequence[Kernel | None]) -> list[bool]:
     """For each operand whether it is a result that goes past the caches.
 
-    So go rows of whole cache lines, where all operands together are larger than the caches and every kernel is at its
-    best on the elements of so small a chunk.
+    So go rows of whole cache lines, where all operands together are larger than the caches and memory is what every
+    kernel waits for.
     """
     row, operands = axes[-1].extent, params.operands
     large = math.prod(params.shape) * sum(o.itemsize for o, mode in zip(operands, modes, strict=True)
                                           if mode != _REPEATED) >= STREAM_BYTES["arrays"]
-    block = max((k.block[0] for k in used if k), default=_WHOLE)  # a copy has no kernel, nor use for this
-    return [i >= len(params.inputs) and large and modes[i] == _DIRECT and block * o.itemsize <= _STREAM_CHUNK
+    kernels_used = [k for k in used if k]  # none of a copy, which is streamed by itself
+    bound = bool(kernels_used) and not any(k.long for k in kernels_used)
+    return [i >= len(params.inputs) and large and bound and modes[i] == _DIRECT
             and (len(axes) == 1 or (row >= _CHUNK and row * o.itemsize % 64 == 0)) for i, o in enumerate(operands)]
 
 
@@ -362,8 +363,8 @@ def _numbers(x: StridedOperand) -> Format:
     return x.format if isinstance(x.format, Format) else FP32
 
 
-def _executable(spec: Array, tables: list[Array], params: StridedParams, count: int, threads: int,
-                scratch_bytes: int, mapping: LinearMapping | None) -> Executable:
+def _executable(spec: Array, tables: list[Array], params: StridedParams, used: Sequence[Kernel], count: int,
+                threads: int, scratch_bytes: int, mapping: LinearMapping | None) -> Executable:
     threads, phase = threads_for(count, THREAD_ELEMENTS, threads), "compute"
     if mapping is None:
         mapping, phase = LinearMapping(count, _SHARE_UNIT, threads), ""
@@ -372,5 +373,6 @@ def _executable(spec: Array, tables: list[Array], params: StridedParams, count: 
     items["spec"], items["first"], items["count"] = spec.ctypes.data, edges[:-1], np.diff(edges)
     vertex = select("strided", "walk", "any").kernel.address
     step = ComputeSet(phase, (Segment(vertex, items, np.arange(tiles)),))
-    program = Program((step,), params.arrays + params.blocks, max(1, tiles), scratch_bytes, tables=(spec, *tables))
+    program = Program((step,), params.arrays + params.blocks, max(1, tiles), scratch_bytes, tables=(spec, *tables),
+                      light=not any(k.long for k in used))
     return program.executable(threads)

@@ -99,6 +99,9 @@ class Program:
         Temporary bytes that all tiles see, as the operand after the last: what they exchange.
     tables : tuple
         What items point to.
+    light : bool
+        Whether it takes no longer than memory does: then it keeps Python's lock for more bytes, since to let go of
+        that and to take it again costs as much as many of them.
     """
 
     steps: tuple[ComputeSet | Exchange | Loop, ...]
@@ -107,6 +110,7 @@ class Program:
     arena_bytes: int = 0
     workspace_bytes: int = 0
     tables: tuple[Any, ...] = ()
+    light: bool = False
 
     @property
     def loops(self) -> Iterator[Loop]:

@@ -11,8 +11,8 @@
 
 #define POP_INLINE static inline __attribute__((always_inline))
 
-/* Flags of a kernel. */
-#define POP_CONSISTENT 1u /* same bits as the portable kernel of the same op and formats */
+#define POP_CONSISTENT 1u /* flags of a kernel: same bits as the portable kernel of the same op and formats */
+#define POP_LONG 2u       /* takes longer than memory does, or wants many elements to a call: no result of it is streamed */
 
 typedef void (*pop_function)(void);
 

@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t, uint32_t
 
 cdef extern from "kernels/abi.h" nogil:
     int POP_LEVEL
-    uint32_t POP_CONSISTENT
+    uint32_t POP_CONSISTENT, POP_LONG
     ctypedef void (*pop_function)() noexcept nogil
     ctypedef struct pop_kernel:
         const char *op

@@ -12,12 +12,12 @@
 #endif
 
 /* How many bytes make streaming pay: all who decide it ask here, Python's planners by way of kernels/records.py.
- *   BYTES   input and output together, each read or written once: what was just written pushes what will be read out of a
- *           cache of 32 MiB. Where nothing is read three times as many: until then much is still in the cache
+ *   BYTES   of input and output, each once: what is written pushes what will be read out of the cache; thrice if nothing is read
  *   TILES   the same where a tile of results reads inputs that neighbours read again: these lose the cache at half as many
  *   ROWS    of results whose inputs are read many times meanwhile: more than a core's own cache holds beside them */
-#define POP_STREAM_BYTES(has_input) ((has_input) ? 32ll << 20 : 96ll << 20)
-#define POP_STREAM_TILES (16ll << 20)
+#define POP_CACHE (32ll << 20) /* the last level: what is larger lies in memory, which is no question of streaming alone */
+#define POP_STREAM_BYTES(has_input) ((has_input) ? POP_CACHE : 3 * POP_CACHE)
+#define POP_STREAM_TILES (POP_CACHE / 2)
 #define POP_STREAM_ROWS (1ll << 20)
 
 /* Copy `bytes` to memory that nothing reads soon. The thread calls `pop_stream_end` before others may read it. */

@@ -156,6 +156,7 @@ cdef bint guards_stand(const char *arena, int64_t bytes) noexcept nogil:
 cdef enum:
     MOST_OPERANDS = 32
     BRIEF = 32768  # bytes of all operands that are worked through sooner than the lock of Python would change hands
+    BRIEF_IF_LIGHT = 262144  # and of programs that take no longer than memory does: some microseconds
 
 
 cdef struct Steps:
@@ -263,6 +264,7 @@ cdef class Executable:
     cdef readonly int threads
     cdef readonly int64_t scratch_bytes
     cdef readonly int64_t workspace_bytes
+    cdef int64_t brief_bytes
 
     def __cinit__(self, program, int threads):
         cdef int64_t i = 0, s = 0, n = 0
@@ -274,6 +276,7 @@ cdef class Executable:
         self.program, self.threads, self.n_operands = program, threads, program.operands
         self.scratch_bytes = (program.arena_bytes + 63) // 64 * 64
         self.workspace_bytes = program.workspace_bytes
+        self.brief_bytes = BRIEF_IF_LIGHT if program.light else BRIEF
         self.n_sets, self.n_loops = len(sets), len(loops)
         self.phases = tuple([step.phase for step in sets])
         self.segments = <pop_segment *>calloc(max(1, sum([len(step.segments) for step in sets])), sizeof(pop_segment))
@@ -334,7 +337,7 @@ cdef class Executable:
         """Run on as many arrays as there are operands."""
         cdef char *operands[MOST_OPERANDS]
         cdef int64_t bytes = addresses_of(arrays, self.n_operands, operands)
-        return self.run(operands, self.threads == 1 and bytes <= BRIEF, seconds)
+        return self.run(operands, self.threads == 1 and bytes <= self.brief_bytes, seconds)
 
     def __call__(self, *arrays):
         """Run on these arrays, in the operands' order."""

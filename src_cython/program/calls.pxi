@@ -104,7 +104,8 @@ cdef class BoundCall:
             else:
                 self.sources[i] = source
         self.brief = (self.function is None and program is not None and program.threads == 1
-                      and bytes + program.workspace_bytes <= BRIEF)
+                      and bytes + program.workspace_bytes
+                      <= (BRIEF if self.executable is None else self.executable.brief_bytes))
         self.anchored = not self.brief or any([self.sources[i] >= COPY_OF for i in range(self.n_sources)])
         self.prepare_values = <values_function><void *>values
         self.copied, self.first_fixed, self.n_fixed = copied, own, <int>len(words)

@@ -3,7 +3,7 @@
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 
-from kernels.abi cimport POP_CONSISTENT
+from kernels.abi cimport POP_CONSISTENT, POP_LONG
 from pop_records cimport pop_format
 
 cdef extern from "records/rows.h":
@@ -34,7 +34,7 @@ cdef extern from "kernels/rows/constants.h":
     const int POP_EACH_SEGMENT, POP_NO_STATISTICS, POP_BRIEF
     const int POP_FOUR, POP_ROWS_MOST, POP_ROWS_EIGHTS, POP_ROWS_SHORT
 
-CONSISTENT = POP_CONSISTENT
+CONSISTENT, LONG = POP_CONSISTENT, POP_LONG
 STREAM_BYTES = {"arrays": POP_STREAM_BYTES(1), "tiles": POP_STREAM_TILES, "rows": POP_STREAM_ROWS}
 ROWS = {"each segment": POP_EACH_SEGMENT, "no statistics": POP_NO_STATISTICS, "brief": POP_BRIEF,
         "at once": ((POP_ROWS_EIGHTS, POP_ROWS_MOST), (POP_ROWS_SHORT, POP_FOUR))}

@@ -120,9 +120,9 @@ POP_ELEMENTWISE_TERNARY(POP_TERNARY_KERNELS)
 
 #define POP_ELEMENTWISE_ROW(op, formats, name, function)                                                            \
     {op, formats, name, POP_FUNCTION(function), {1, 1, 1}, {4 * POP_LANES, 1, 1}, POP_CONSISTENT},
-/* What takes longer than memory does, or looks much BF16 up: many elements to a call, so that no result is streamed. */
+/* What takes longer than memory does, or looks much BF16 up (code_table.h). */
 #define POP_LONG_ROW(op, formats, name, function)                                                                   \
-    {op, formats, name, POP_FUNCTION(function), {1, 1, 1}, {POP_TABLE_LEAST, 1, 1}, POP_CONSISTENT},
+    {op, formats, name, POP_FUNCTION(function), {1, 1, 1}, {4 * POP_LANES, 1, 1}, POP_CONSISTENT | POP_LONG},
 #define POP_ELEMENTARY_ROW(op, suffix, constant, name)                                                              \
     POP_LONG_ROW(#op, name "->" name, #op "_" #suffix, pop_##op##_##suffix)
 #define POP_LONG_BINARY_ROW(op, suffix, constant, name)                                                             \

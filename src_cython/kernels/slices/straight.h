@@ -106,7 +106,7 @@ POP_INLINE int64_t pop_take_gathered(const pop_slices *s, const char *p, const c
 {
     const uint64_t limit = (uint64_t)s->components->limit;
     if (s->row != 4 || s->components->step != 4 || s->axes->other != 4 || limit > INT32_MAX) return 0;
-    const int near = limit * 4 <= POP_STREAM_BYTES(1), asked = near && ahead;
+    const int near = limit * 4 <= POP_CACHE, asked = near && ahead;
     const int64_t head = pop_least(n, (int64_t)(-(uintptr_t)out % 64) / 4);
     int64_t i = pop_take_straight_of(s, p, table, out, head, 0, 4, 0, kind);
     if (i < head) return i;

@@ -64,7 +64,7 @@ POP_INLINE int64_t pop_slices_table(const pop_slices *s)
 {
     int64_t bytes = s->row;
     for (int d = 0; d < s->axes_count; d++) bytes *= s->axes[d].table ? s->axes[d].extent : 1;
-    for (int k = 0; k < s->components_count && bytes <= POP_STREAM_BYTES(1); k++) bytes *= s->components[k].limit;
+    for (int k = 0; k < s->components_count && bytes <= POP_CACHE; k++) bytes *= s->components[k].limit;
     return bytes;
 }
 
@@ -82,7 +82,7 @@ POP_INLINE int pop_slices_streams(const pop_slices *s, const char *table)
     for (int d = 0; d < s->axes_count; d++) places |= (uint64_t)s->axes[d].table;
     for (int k = 0; k < s->components_count; k++) places |= (uint64_t)s->components[k].step;
     return places % 64 == 0 && s->row >= 128 && s->lookups >= POP_STREAM_ROWS / s->row &&
-           pop_slices_table(s) >= POP_STREAM_BYTES(1);
+           pop_slices_table(s) >= POP_CACHE;
 }
 
 /* Of lookups that are resolved, how many are taken before more are: so many that the next ones were asked for. */
