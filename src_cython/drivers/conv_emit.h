@@ -35,6 +35,21 @@ static void pop_conv_emit(const pop_conv_walk *w, pop_epilogue *e, const char *s
     }
 }
 
+/* Sums of a gradient of weights, input channel by input channel of `pitch` bytes a kernel element, to lines of input channels. */
+static void pop_conv_emit_turned(const pop_conv_walk *w, pop_epilogue *e, const char *sums, int64_t pitch, const int64_t *at,
+                                 char *out, int64_t lanes)
+{
+    const pop_conv_spec *p = w->p;
+    char *room = w->tile->scratch + p->room_at;
+    e->out_col = p->out_inner;
+    e->out_row = p->out_channel;
+    for (int64_t i = 0; i < p->positions; i++) {
+        POP_CALL(pop_conv_turn, p->transpose)(sums + i * pitch, p->positions * pitch, p->x.inner, POP_CONV_WIDE, room, 64);
+        e->out = out + at[i];
+        POP_CALL(pop_epilogue_kernel, p->epilogue)(e, (const float *)(const void *)room, 16, lanes, p->x.inner);
+    }
+}
+
 POP_INLINE pop_epilogue pop_conv_epilogue(const pop_conv_spec *p)
 {
     return (pop_epilogue){.format = (const pop_format *)(uintptr_t)p->out_format, .overflow = p->overflow,
@@ -55,6 +70,10 @@ static void pop_conv_emit_vector(const pop_conv_walk *w, int64_t k, const char *
     pop_epilogue e = pop_conv_epilogue(p);
     out += group * p->out_group + channel * p->out_channel;
     e.bias = bias;
+    if (p->turned) {
+        pop_conv_emit_turned(w, &e, sums, pitch, at, out, groups * channels);
+        return;
+    }
     if (p->compact) {
         pop_conv_emit(w, &e, sums, pitch, at, n, out, groups * channels);
         return;

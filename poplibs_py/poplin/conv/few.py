@@ -250,6 +250,12 @@ class FewPlan(PhasePlan):
         return groups == 1 or (n == self.wide * self.vectors and self.call.out.group == n * self.out_channel)
 
     @property
+    def turned(self) -> bool:
+        """Whether a gradient of weights has input channels one after another: sums of all lanes are lines of them."""
+        out, n = self.call.out, self.call.params.batch
+        return self.over_taps and n > 1 and self.vectors == 1 and self.compact and out.row == out.format.itemsize
+
+    @property
     def full(self) -> bool:
         """Whether every lane of every block is an output channel."""
         p = self.call.params

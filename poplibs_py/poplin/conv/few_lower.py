@@ -116,6 +116,7 @@ def _spec(plan: FewPlan) -> tuple[Array, list[Array]]:
     s["w_lines"], s["look_ahead"] = plan.weights_in_line, plan.looks_ahead
     s["out_group"], s["out_channel"] = call.out.group, plan.out_channel
     s["compact"], s["direct"], s["narrow"], s["streams"] = plan.compact, plan.direct, plan.narrow, plan.streams
+    s["turned"] = plan.turned
     if plan.slides and plan.pairs:  # lanes of a group meet its first word
         order = np.arange(LANES, dtype=np.int32) // plan.wide * plan.x.inner
         s["order"] = order.ctypes.data
@@ -155,7 +156,8 @@ def _finish(s: Any, plan: FewPlan) -> None:
     out, bias = plan.call.out, plan.call.bias
     fill_finish(s, out.format, out.scale, plan.epilogue, bias)
     name, plain = kernel_format(out.format, out.scale != 0), plan.epilogue.activation in (None, "relu")
-    if name != "any" and plain and plan.epilogue.plain and plan.out_channel == out.format.itemsize:
+    beside = plan.turned or plan.out_channel == out.format.itemsize
+    if name != "any" and plain and plan.epilogue.plain and beside:
         s["epilogue"] = select("conv", "finish", f"{FP32}->{name}").kernel.address
     if bias is not None:
         s["bias_group"], s["bias_channel"] = bias.batch[-1], bias.column
