@@ -104,9 +104,10 @@ class Side(NamedTuple):
         """Bytes of an element of so many blocks, and room for what a transposed line has beyond them.
 
         Where a line is all, elements lie one after another, and each overwrites what the one before left beyond itself.
+        Those that sums over taps read again and again are a line of the cache further apart, in all of its sets.
         """
         numbers = blocks * self.padded * self.together
-        apart = self.ordered or self.as_they_lie or not self.in_line
+        apart = self.ordered or (self.as_they_lie and self.joined == 1) or not self.in_line
         return self.cell * numbers + (64 if numbers > LANES and apart else 0)
 
 
