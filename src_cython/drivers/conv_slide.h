@@ -82,6 +82,7 @@ static void pop_slide_columns(const pop_conv_walk *w, pop_conv_slide *tile, cons
         for (int64_t in = 0; in < n; in += tile->cols) {
             const int64_t c = first + in, left = n - in;
             tile->cols = left >= 7 ? 7 : left >= 4 ? 4 : left >= 2 ? 2 : 1; /* the kernels' tiles */
+            if (p->rank == 1 && !tile->order && left >= 14) tile->cols = 14; /* of depthwise ones */
             tile->x = x + c * col->step * col->x;
             tile->col_low = col->low - c * col->step, tile->col_high = col->high - c * col->step;
             tile->sums = in_place ? out + c * col->out : sums + in * pitch;
@@ -116,7 +117,7 @@ static void pop_conv_slide_box(pop_conv_walk *w, char *out)
     int64_t *plane_w = plane_x + p->taps, at[POP_CONV_DIMS];
     if (w->box->empty) w->x = w->tile->scratch;
     pop_conv_slide tile = {.x_row = row.x, .x_col = col.x, .row_step = row.step, .step = col.step, .tap_rows = row.taps,
-                           .tap_cols = col.taps, .plane_x = plane_x, .plane_w = plane_w, .narrow = p->narrow,
+                           .tap_cols = col.taps, .plane_x = plane_x, .plane_w = plane_w, .out = p->tile_out,
                            .x_block = w->block.x_block, .w_block = weights,
                            .sums_block = p->direct ? p->together * p->out_group : 64, .ahead = p->look_ahead && p->direct,
                            .together = p->together, .words = p->x.inner, .order = w->block.order};

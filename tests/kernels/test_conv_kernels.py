@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poplibs_py.formats import FORMATS
+from poplibs_py.formats import BF16, FORMATS, FP16, FP32
 from poplibs_py.formats.bounds import gamma
 from poplibs_py.kernels import kernels, select
-from poplibs_py.kernels.records import ACTIVATIONS, infinite_overflow, record_of
+from poplibs_py.kernels.records import ACTIVATIONS, FORMAT_NUMBERS, infinite_overflow, record_of
 from poplibs_py.poplin.conv.winograd_bound import IMAGES, KERNELS, RESULTS, ROUNDINGS
 from poplibs_py.poplin.gemm.lower import format_record
 from poplibs_py.testing import assert_same_bits
@@ -94,10 +94,11 @@ def test_sums_are_one_chain_in_order(kernel, data):
     assert np.array_equal(sums, want)
 
 
-def tile_of(data):
-    """Fields of a tile, and which elements that it meets are there."""
+def tile_of(data, known, neighbours=False):
+    """Fields of a tile, perhaps of 14 columns where they are `neighbours`, and which elements that it meets are there."""
     step, row_step, rows = data.draw(st.integers(1, 2)), data.draw(st.integers(1, 3)), data.draw(st.integers(1, 2))
-    cols, blocks = data.draw(st.sampled_from([1, 2, 4, 7])), data.draw(st.integers(1, 3))
+    widths = [1, 2, 4, 7, 14] if neighbours and rows == 1 else [1, 2, 4, 7]
+    cols, blocks = data.draw(st.sampled_from(widths)), data.draw(st.integers(1, 3))
     planes, tap_rows, tap_cols = data.draw(st.tuples(st.integers(0, 2), st.integers(1, 4), st.integers(1, 9)))
     high, wide = (rows - 1) * row_step + tap_rows, (cols - 1) * step + tap_cols
     row_low, col_low = data.draw(st.integers(-1, 2)), data.draw(st.integers(-1, 3))
@@ -106,21 +107,20 @@ def tile_of(data):
     there[max(0, row_low) : max(0, row_high), max(0, col_low) : max(0, col_high)] = True
     fields = {"step": step, "row_step": row_step, "rows": rows, "cols": cols, "blocks": blocks, "planes": planes,
               "tap_rows": tap_rows, "tap_cols": tap_cols, "row_low": row_low, "row_high": row_high, "col_low": col_low,
-              "col_high": col_high, "narrow": data.draw(st.booleans()), "ahead": data.draw(st.booleans()),
-              "x_ahead": 64, "sums_ahead": 64}
+              "col_high": col_high, "out": data.draw(st.sampled_from([FP32, *known])),
+              "ahead": data.draw(st.booleans()), "x_ahead": 64, "sums_ahead": 64}
     return fields, there
 
 
-def run_tile(kernel, tile, codes, weights, fmt, **more):
+def run_tile(kernel, tile, codes, weights, **more):
     """Results of x (planes, rows, columns, blocks, ...) and weights (blocks, planes, ...); others stay as they are."""
-    out = np.full((tile["rows"], tile["cols"] + 1, tile["blocks"], LANES), -77,
-                  fmt.dtype if tile["narrow"] else np.float32)
+    out = np.full((tile["rows"], tile["cols"] + 1, tile["blocks"], LANES), -77, tile["out"].dtype)
     plane_x, plane_w = np.arange(2) * codes[0].nbytes, np.arange(2) * weights[0, 0].nbytes
     record = record_of(
         "pop_conv_slide", x=codes.ctypes.data, w=weights.ctypes.data, sums=out.ctypes.data, x_row=codes[0, 0].nbytes,
         x_col=codes[0, 0, 0].nbytes, plane_x=plane_x.ctypes.data, plane_w=plane_w.ctypes.data, sums_row=out[0].nbytes,
         sums_col=out[0, 0].nbytes, x_block=codes[0, 0, 0, 0].nbytes, w_block=weights[0].nbytes,
-        sums_block=LANES * out.itemsize, **tile, **more,
+        sums_block=LANES * out.itemsize, **tile | {"out": FORMAT_NUMBERS[tile["out"].name]}, **more,
     )  # fmt: skip
     ctypes.CFUNCTYPE(None, ctypes.c_void_p)(kernel.address)(record.ctypes.data)
     assert (out[:, tile["cols"]] == np.full((), -77, out.dtype)).all()
@@ -138,7 +138,8 @@ def windows(tile, x):
 @given(st.data())
 def test_tiles_read_zeros_outside_and_sum_in_order(kernel, data):
     fmt = next(f for f in FORMATS if kernel.formats == str(f))
-    tile, there = tile_of(data)
+    known = [BF16, FP16] if kernel.op == "slide_pairs" else [fmt]
+    tile, there = tile_of(data, known, neighbours=kernel.op == "slide")
     planes, blocks = tile["planes"], tile["blocks"]
     rng = np.random.default_rng(data.draw(st.integers(0, 2**16)))
     x = rng.integers(-15, 16, (max(1, planes), *there.shape, blocks, LANES)).astype(np.float32)
@@ -146,7 +147,7 @@ def test_tiles_read_zeros_outside_and_sum_in_order(kernel, data):
     w = rng.integers(-15, 16, (blocks, *taps, LANES)).astype(np.float32) / 4096
     codes = np.where(there[:, :, None, None], x, np.nan).astype(fmt.dtype)  # what is not there is not read
     weights = rows_in_words(w) if kernel.op == "slide_pairs" else w  # sums are exact in any order
-    out = run_tile(kernel, tile, codes, weights, fmt)
+    out = run_tile(kernel, tile, codes, weights)
     for at, window in windows(tile, np.where(there[:, :, None, None], x, 0)):
         met = window.reshape(-1, blocks * LANES)
         by = np.moveaxis(w[:, :planes], 0, -2).reshape(-1, blocks * LANES)
@@ -159,7 +160,7 @@ def test_tiles_read_zeros_outside_and_sum_in_order(kernel, data):
 @given(st.data())
 def test_tiles_of_groups_repeat_words_over_their_lanes(kernel, data):
     fmt = next(f for f in FORMATS if kernel.formats == str(f))
-    tile, there = tile_of(data)
+    tile, there = tile_of(data, [fmt])
     planes, blocks, together = tile["planes"], tile["blocks"], data.draw(st.sampled_from([1, 2, 4, 8]))
     count = data.draw(st.integers(1, LANES // together))
     rng = np.random.default_rng(data.draw(st.integers(0, 2**16)))
@@ -168,7 +169,7 @@ def test_tiles_of_groups_repeat_words_over_their_lanes(kernel, data):
     inside = there.reshape(*there.shape, 1, 1, 1, 1)
     codes = np.where(inside, x, np.nan).astype(fmt.dtype)
     order = np.repeat(np.arange(together, dtype=np.int32) * count, LANES // together)
-    out = run_tile(kernel, tile, codes, w.astype(fmt.dtype), fmt, together=together, words=count,
+    out = run_tile(kernel, tile, codes, w.astype(fmt.dtype), together=together, words=count,
                    order=order.ctypes.data)
     for at, window in windows(tile, np.where(inside, x, 0)):
         met = np.repeat(window, LANES // together, axis=4)

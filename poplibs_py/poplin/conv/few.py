@@ -296,10 +296,11 @@ class FewPlan(PhasePlan):
 
     @property
     def narrow(self) -> bool:
-        """Whether tiles write results in the 16-bit format of x."""
+        """Whether tiles write results of 16 bits: in the format of x, or where they multiply BF16 in either."""
         out = self.call.out
-        alike = out.format == self.call.x.format != FP32 and out.scale == 0 and self.out_channel == out.format.itemsize
-        return self.slides_in_place and alike and self._plain
+        known = self.row_pairs or (self.slides_in_place and out.format == self.call.x.format)
+        along = out.scale == 0 and self.out_channel == out.format.itemsize
+        return known and out.format in (FP16, BF16) and along and self._plain
 
     @property
     def _plain(self) -> bool:
@@ -519,8 +520,9 @@ def _in_tap_pairs(plan: FewPlan) -> bool:
 
 def _in_row_pairs(draft: FewPlan, options: GemmOptions) -> bool:
     """Whether numbers of two rows of taps may be multiplied as BF16 at once here."""
-    x, rows = draft.call.x, draft.dims[-2].taps if len(draft.dims) > 1 else 1
-    return rows > 1 and x.group == x.format.itemsize and on_units(x.format, draft.call.weights.format, options)
+    x, rows = draft.call.x, draft.dims[-2].taps if len(draft.dims) > 1 else 0
+    least = 1 if x.format.itemsize == 1 else 2  # what is decoded anyway takes half the room as BF16
+    return rows >= least and x.group == x.format.itemsize and on_units(x.format, draft.call.weights.format, options)
 
 
 def _steps(dim: FieldDim) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...formats import FP32, Array
 from ...kernels import select
-from ...kernels.records import kernel_format
+from ...kernels.records import FORMAT_NUMBERS, kernel_format
 from ...program import Segment, spread
 from ..gemm.lower import fill_decoding, fill_finish
 from ._conv import BOX, ITEM, SPEC, VERTEX
@@ -115,8 +115,8 @@ def _spec(plan: FewPlan) -> tuple[Array, list[Array]]:
     s["w_lane"], s["w_inner"] = call.weights.row, call.weights.channel
     s["w_lines"], s["look_ahead"] = plan.weights_in_line, plan.looks_ahead
     s["out_group"], s["out_channel"] = call.out.group, plan.out_channel
-    s["compact"], s["direct"], s["narrow"], s["streams"] = plan.compact, plan.direct, plan.narrow, plan.streams
-    s["turned"] = plan.turned
+    s["compact"], s["direct"], s["streams"] = plan.compact, plan.direct, plan.streams
+    s["turned"], s["tile_out"] = plan.turned, FORMAT_NUMBERS[call.out.format.name if plan.narrow else FP32.name]
     if plan.slides and plan.pairs:  # lanes of a group meet its first word
         order = np.arange(LANES, dtype=np.int32) // plan.wide * plan.x.inner
         s["order"] = order.ctypes.data

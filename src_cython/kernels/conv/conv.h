@@ -213,6 +213,8 @@ POP_INLINE pop_v_f pop_conv_biased(const pop_epilogue *e, const float *sums, int
     return e->activation == POP_ACTIVATION_RELU ? pop_v_select_f(pop_v_lt_f(v, pop_v_splat(0.0f)), v, pop_v_splat(0.0f)) : v;
 }
 
+enum { POP_CONV_AHEAD = 1024 }; /* bytes to the results that memory is asked for */
+
 /* The epilogue of sums that stay as they are, save for a bias and relu, to results that lie side by side: the bits of
  * kernels/epilogue.h, in one walk over registers. */
 POP_INLINE void pop_conv_finish(const pop_format *f, const pop_epilogue *e, const float *sums, int64_t sums_row, int64_t rows,
@@ -225,6 +227,13 @@ POP_INLINE void pop_conv_finish(const pop_format *f, const pop_epilogue *e, cons
         char *out = e->out + row * e->out_row;
         int64_t col = 0;
 #if POP_LEVEL >= POP_LEVEL_AVX512
+        const int64_t ahead = cols < POP_CONV_AHEAD ? 8 * e->out_row : POP_CONV_AHEAD;
+        const int plain = !e->bias && e->activation != POP_ACTIVATION_RELU;
+        for (; pop_bytes(f) == 1 && plain && col + 2 * POP_LANES <= whole; col += 2 * POP_LANES) {
+            if (col % 64 == 0) pop_conv_ask_to_write(out + col, ahead);
+            pop_encode_bytes(f, (int)e->overflow, out + col, _mm512_loadu_ps(sums + col), _mm512_loadu_ps(sums + col + POP_LANES),
+                             2 * POP_LANES);
+        }
         for (int n; pop_bytes(f) == 1 && col < whole; col += n) {
             const __m512 v = (__m512)pop_conv_biased(e, sums, col, POP_LANES);
             n = col + 2 * POP_LANES <= whole ? 2 * POP_LANES : POP_LANES;

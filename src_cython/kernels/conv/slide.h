@@ -1,4 +1,4 @@
-/* Depthwise convolution: sums of 16 channels, one or two rows and 7, 4, 2 or 1 columns of results at once.
+/* Depthwise convolution: sums of 16 channels, one or two rows and 7, 4, 2 or 1 columns of results at once, or 14 of one.
  *
  * A number of x is read, and decoded, once for all the sums of a tile that it is part of: row by row of x, some columns of
  * taps at a time, so that x and sums are in registers (two rows of results where there are 32). What lies outside of x is
@@ -18,7 +18,7 @@ POP_INLINE void pop_conv_ask_to_write(const char *at, int64_t ahead)
     __builtin_prefetch((const void *)((uintptr_t)at + (uintptr_t)ahead), 1, 3);
 }
 
-enum { POP_SLIDE_ROWS = POP_LANES == 16 ? 2 : 1 };
+enum { POP_SLIDE_ROWS = POP_LANES == 16 ? 2 : 1, POP_SLIDE_COLS = 7 * POP_SLIDE_ROWS };
 
 /* A row of x as a tile meets it: column j of the tile is at `at` + j * col, if it is in [low, high). */
 typedef struct pop_slide_line {
@@ -37,7 +37,7 @@ POP_INLINE pop_v_f pop_slide_read(const pop_format *f, const pop_slide_line *lin
 
 /* A row of x times `taps` columns of taps, from number `tap` on, for the rows of results that `which` has a bit for. */
 POP_INLINE void pop_slide_taps(const pop_format *f, const pop_slide_line *line, int64_t tap, int taps, const char *first,
-                               const char *second, int which, int cols, int step, int inside, pop_v_f sums[2][7])
+                               const char *second, int which, int cols, int step, int inside, pop_v_f sums[2][POP_SLIDE_COLS])
 {
     pop_v_f x[16];
 #pragma GCC unroll 16
@@ -51,12 +51,12 @@ POP_INLINE void pop_slide_taps(const pop_format *f, const pop_slide_line *line, 
     for (int t = 0; t < taps; t++) {
         if (which & 1) {
             const pop_v_f weights = pop_v_load_f((const float *)(const void *)(first + 64 * t));
-#pragma GCC unroll 7
+#pragma GCC unroll 14
             for (int c = 0; c < cols; c++) sums[0][c] = pop_v_fma(x[c * step + t], weights, sums[0][c]);
         }
         if (which & 2) {
             const pop_v_f weights = pop_v_load_f((const float *)(const void *)(second + 64 * t));
-#pragma GCC unroll 7
+#pragma GCC unroll 14
             for (int c = 0; c < cols; c++) sums[1][c] = pop_v_fma(x[c * step + t], weights, sums[1][c]);
         }
     }
@@ -65,7 +65,7 @@ POP_INLINE void pop_slide_taps(const pop_format *f, const pop_slide_line *line, 
 /* A row of x times a row of taps: `known` of them, so that sums stay in the same registers from row to row, or three and then
  * one at a time. */
 POP_INLINE void pop_slide_row(const pop_conv_slide *b, const pop_format *f, const pop_slide_line *line, const char *first,
-                              const char *second, int which, int cols, int step, int inside, int known, pop_v_f sums[2][7])
+                              const char *second, int which, int cols, int step, int inside, int known, pop_v_f sums[2][POP_SLIDE_COLS])
 {
 #define POP_SLIDE_TAPS(tap, taps) \
     pop_slide_taps(f, line, tap, taps, first + 64 * (tap), second + 64 * (tap), which, cols, step, inside, sums)
@@ -90,11 +90,11 @@ POP_INLINE void pop_slide_ahead(const pop_conv_slide *b, const char *x, const ch
 {
     const int64_t reach = b->tap_rows + (rows - 1) * b->row_step;
     for (int64_t i = reach - rows * b->row_step; i < reach; i++)
-#pragma GCC unroll 7
+#pragma GCC unroll 14
         for (int c = 0; c < cols; c++)
             for (int s = 0; s < step; s++) pop_conv_ask(x, i * b->x_row + (c * step + s) * b->x_col + b->x_ahead);
     for (int r = 0; b->sums_ahead && r < rows; r++)
-#pragma GCC unroll 7
+#pragma GCC unroll 14
         for (int c = 0; c < cols; c++) pop_conv_ask_to_write(to, r * b->sums_row + c * b->sums_col + b->sums_ahead);
 }
 
@@ -104,10 +104,10 @@ POP_INLINE void pop_slide_tile(const pop_conv_slide *b, const pop_format *f, con
 {
     const int64_t size = pop_bytes(f), row_taps = 64 * b->tap_cols, down = b->row_step, reach = b->tap_rows + (rows - 1) * down;
     const int64_t low = b->row_low > 0 ? b->row_low : 0, high = b->row_high < reach ? b->row_high : reach;
-    pop_v_f sums[2][7];
+    pop_v_f sums[2][POP_SLIDE_COLS];
 #pragma GCC unroll 2
     for (int r = 0; r < rows; r++)
-#pragma GCC unroll 7
+#pragma GCC unroll 14
         for (int c = 0; c < cols; c++) sums[r][c] = pop_v_splat(0.0f);
     if (b->ahead && lane == 0) pop_slide_ahead(b, x + b->plane_x[0], to, rows, cols, step);
     for (int64_t plane = 0; plane < b->planes; plane++) {
@@ -132,11 +132,11 @@ POP_INLINE void pop_slide_tile(const pop_conv_slide *b, const pop_format *f, con
     }
 #pragma GCC unroll 2
     for (int r = 0; r < rows; r++)
-#pragma GCC unroll 7
+#pragma GCC unroll 14
         for (int c = 0; c < cols; c++) {
             char *at = to + r * b->sums_row + c * b->sums_col;
-            if (b->narrow) pop_v_encode(f, POP_OVERFLOW_INFINITY, at + size * lane, sums[r][c]);
-            else pop_v_store_f((float *)(void *)at + lane, sums[r][c]);
+            if (b->out == POP_IS_F32) pop_v_store_f((float *)(void *)at + lane, sums[r][c]);
+            else pop_v_encode(f, POP_OVERFLOW_INFINITY, at + size * lane, sums[r][c]);
         }
 }
 
@@ -157,7 +157,7 @@ POP_INLINE void pop_slide_blocks(const pop_conv_slide *given, const pop_format *
     }
 }
 
-/* Tiles of 7, 4, 2 or 1 columns. Of 7 there are more: for kernels of 3, 5 and 7 columns, of two rows of results at once where
+/* Tiles of 7, 4, 2 or 1 columns, or of 14 neighbours where registers hold their sums. Of 7 there are more: for kernels of 3, 5 and 7 columns, of two rows of results at once where
  * registers are enough, and for tiles that nothing outside of x is part of. */
 POP_INLINE void pop_slide(const pop_conv_slide *b, const pop_format *f, int step)
 {
@@ -174,6 +174,11 @@ POP_INLINE void pop_slide(const pop_conv_slide *b, const pop_format *f, int step
         if (b->tap_cols == 7) POP_SLIDE_BOTH(7)
     }
 #undef POP_SLIDE_BOTH
+    if (POP_SLIDE_COLS == 14 && step == 1 && b->cols == 14) {
+        if (inside) pop_slide_blocks(b, f, 1, POP_SLIDE_COLS, 1, 1, 0);
+        else pop_slide_blocks(b, f, 1, POP_SLIDE_COLS, 1, 0, 0);
+        return;
+    }
     if (b->cols == 7 && inside) pop_slide_blocks(b, f, 1, 7, step, 1, 0);
     else if (b->cols == 7) pop_slide_blocks(b, f, 1, 7, step, 0, 0);
     else if (b->cols == 4) pop_slide_blocks(b, f, 1, 4, step, 0, 0);
@@ -181,16 +186,28 @@ POP_INLINE void pop_slide(const pop_conv_slide *b, const pop_format *f, int step
     else pop_slide_blocks(b, f, 1, 1, step, 0, 0);
 }
 
+/* 14 columns, one half after the other. */
+static void pop_slide_halves(const pop_conv_slide *given, void (*slide)(const pop_conv_slide *b))
+{
+    pop_conv_slide b = *given;
+    const int64_t on = 7 * b.step;
+    b.cols = 7;
+    slide(&b);
+    b.x += on * b.x_col, b.sums += 7 * b.sums_col, b.col_low -= on, b.col_high -= on;
+    slide(&b);
+}
+
 #define POP_SLIDE(name, constant)                                                                            \
     static __attribute__((noinline)) void pop_slide_##name##_1(const pop_conv_slide *b) { pop_slide(b, &constant, 1); } \
     static __attribute__((noinline)) void pop_slide_##name##_2(const pop_conv_slide *b) { pop_slide(b, &constant, 2); } \
     static void pop_slide_##name(const pop_conv_slide *b)                                                    \
     {                                                                                                        \
-        if (b->step == 1) pop_slide_##name##_1(b);                                                           \
-        else pop_slide_##name##_2(b);                                                                        \
+        void (*const slide)(const pop_conv_slide *) = b->step == 1 ? pop_slide_##name##_1 : pop_slide_##name##_2; \
+        if (b->cols == 14 && (POP_SLIDE_COLS < 14 || b->step == 2)) pop_slide_halves(b, slide);              \
+        else slide(b);                                                                                       \
     }
 #define POP_SLIDE_ROW(name, format) \
-    {"slide", format, "slide_" #name, POP_FUNCTION(pop_slide_##name), {1, 16, 1}, {POP_SLIDE_ROWS, 7, 16}, POP_CONSISTENT},
+    {"slide", format, "slide_" #name, POP_FUNCTION(pop_slide_##name), {1, 16, 1}, {POP_SLIDE_ROWS, POP_SLIDE_COLS, 16}, POP_CONSISTENT},
 POP_SLIDE(f32, POP_F32)
 POP_SLIDE(f16, POP_F16)
 POP_SLIDE(bf16, POP_BF16)

@@ -86,8 +86,8 @@ POP_INLINE void pop_words_tile(const pop_conv_slide *b, const char *x, const cha
 #pragma GCC unroll 7
     for (int c = 0; c < cols; c++) {
         char *at = to + c * b->sums_col;
-        if (b->narrow) _mm256_storeu_si256((__m256i *)(void *)at, (__m256i)_mm512_cvtneps_pbh(sums[c]));
-        else _mm512_storeu_ps(at, sums[c]);
+        if (b->out == POP_IS_F32) _mm512_storeu_ps(at, sums[c]);
+        else _mm256_storeu_si256((__m256i *)(void *)at, (__m256i)_mm512_cvtneps_pbh(sums[c]));
     }
 }
 

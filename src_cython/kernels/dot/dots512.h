@@ -11,7 +11,7 @@
 
 #define POP_NAME(name) POP_JOIN(POP_JOIN(name, _), POP_KIND)
 #define POP_AHEAD 4096
-#define POP_LONG 2048 /* cells of a long row */
+#define POP_DOTS_LONG 2048 /* cells of a long row */
 
 /* Multiply-adds of `run` vectors along the depth, the last one masked. */
 POP_INLINE void POP_NAME(pop_dots_step)(const int rows, const int cols, const int run, const pop_dot_block *t,
@@ -95,7 +95,7 @@ static void POP_NAME(pop_dots_long)(const pop_dot_block *t)
 
 static void POP_NAME(pop_multiply_dots)(const pop_dot_block *t)
 {
-    if (t->cols == 1 && t->cells >= POP_LONG) POP_NAME(pop_dots_long)(t);
+    if (t->cols == 1 && t->cells >= POP_DOTS_LONG) POP_NAME(pop_dots_long)(t);
     else if (t->cols == 1) POP_NAME(pop_dots_1)(t, 0);
     else if (t->cols == 2) POP_NAME(pop_dots_2)(t, 0);
     else if (t->cols == 3) POP_NAME(pop_dots_3)(t, 0);
@@ -103,7 +103,7 @@ static void POP_NAME(pop_multiply_dots)(const pop_dot_block *t)
 }
 
 #undef POP_DOTS
-#undef POP_LONG
+#undef POP_DOTS_LONG
 #undef POP_AHEAD
 #undef POP_NAME
 #undef POP_LOAD_A
