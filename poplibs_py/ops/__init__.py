@@ -1,6 +1,6 @@
 """What every op shares: its record, operands in and results out, options, and the road that each call takes."""
 
-from .machine import host_target, machine_to_plan, modelled_target, planned_on, target_of
+from .machine import AS_ASKED, Placed, host_target, machine_to_plan, own_host, planned_on, target_of
 from .operands import (
     Operand,
     Receiver,
@@ -15,14 +15,16 @@ from .operands import (
 from .options import check_keywords, check_mapping, number, parsed
 from .plans import changed_plan, check_fields, compiled, unchanged
 from .record import Op, catalogue, located, op
-from .road import RESULT, VALUES, Request, on_tiles, run_told, travel
+from .road import RESULT, VALUES, Request, request_on, run_told, travel
 from .seeds import Seed, seed_of
 
 __all__ = [
+    "AS_ASKED",
     "RESULT",
     "VALUES",
     "Op",
     "Operand",
+    "Placed",
     "Receiver",
     "Request",
     "Seed",
@@ -37,16 +39,16 @@ __all__ = [
     "host_target",
     "located",
     "machine_to_plan",
-    "modelled_target",
     "new_result",
     "number",
-    "on_tiles",
     "one_scale_operand",
     "op",
     "operand",
+    "own_host",
     "parsed",
     "planned_on",
     "receive",
+    "request_on",
     "result_format",
     "run_told",
     "seed_of",

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 from ..config import settings
 from ..errors import UnsupportedError
 from ..program.record import asked_target
 from ..target import Target, resolve_target
 
-T = TypeVar("T")
+T = TypeVar("T", covariant=True)
 
 _MOST_TILES = 4096  # whose partitions are looked at one by one
 
@@ -20,55 +21,56 @@ def target_of(target: Target | str | None) -> Target:
     """Return the machine that a call names; by default that of the innermost `profile` that has one, else this CPU."""
     if target is None:
         target = asked_target()
-    return _own_host(settings.num_threads) if target is None else resolve_target(target)
+    return own_host() if target is None else resolve_target(target)
 
 
-def modelled_target(target: Target | str | None, what: str,
-                    missing: Callable[[Target], str]) -> tuple[Target | None, str]:
-    """Return the modelled machine that a call runs on, or None for this CPU; and what that machine lacks.
+@dataclass(frozen=True, slots=True)
+class Placed(Generic[T]):
+    """Where a call runs: by a plan on a modelled machine, or on this CPU.
 
-    Parameters
+    Attributes
     ----------
-    target : Target or str or None
-        What the call names. Where that machine lacks something the call is refused; where a `profile` names it the call
-        runs on this CPU.
-    what : str
-        The op's public name.
-    missing : callable
-        What a machine has no vertex for, in words; an empty string where there is nothing.
+    plan : object or None
+        On a modelled machine; None on this CPU.
+    lacking : str
+        What the machine that a `profile` names lacks, so that the call runs on this CPU; an empty string where the call
+        runs where it should.
+    host : Target or None
+        This CPU, as the call names it or the settings have it, where it runs here.
     """
-    machine = target_of(target)
-    if machine.kind == "host":
-        return None, ""
-    lacking = missing(machine)
-    if lacking and target is not None:
-        raise UnsupportedError(f"target: {machine.name} has no vertex for {what} {lacking}")
-    return (None, f"no vertex for {what} {lacking}") if lacking else (machine, "")
+
+    plan: T | None = None
+    lacking: str = ""
+    host: Target | None = None
 
 
-def planned_on(op: str, target: Target | str | None, plan_on: Callable[[Target], T | str]) -> tuple[T | None, str]:
-    """Return a call's plan on the modelled machine that it is for, or None for this CPU; and what the machine lacks.
+AS_ASKED: Placed[Any] = Placed()
+"""Where a call runs that runs where it should, and whose request itself tells how."""
+
+
+def planned_on(op: str, target: Target | str | None, plan_on: Callable[[Target], T | str]) -> Placed[T]:
+    """Return where a call runs: by its plan on the modelled machine that it is for, or on this CPU.
 
     Parameters
     ----------
     op : str
         The op's public name.
     target : Target or str or None
-        As the call names it.
+        What the call names. Where that machine lacks something the call is refused; where a `profile` names it the call
+        runs on this CPU.
     plan_on : callable
-        Plans the call on a machine, or tells in words what that has no vertex for.
+        Plans the call on a machine, or tells in words what that has no vertex for. No other than a modelled machine is
+        asked for.
     """
-    found: list[T] = []
-
-    def missing(machine: Target) -> str:
-        made = plan_on(machine)
-        if isinstance(made, str):
-            return made
-        found.append(made)
-        return ""
-
-    _, lacking = modelled_target(target, op, missing)
-    return (found[0] if found else None), lacking
+    machine = target_of(target)
+    if machine.kind == "host":
+        return Placed(host=machine)
+    made = plan_on(machine)
+    if not isinstance(made, str):
+        return Placed(made)
+    if target is not None:
+        raise UnsupportedError(f"target: {machine.name} has no vertex for {op} {made}")
+    return Placed(None, f"no vertex for {op} {made}", own_host())
 
 
 def machine_to_plan(target: Target | str) -> Target:
@@ -83,11 +85,16 @@ def machine_to_plan(target: Target | str) -> Target:
 def host_target(target: Target | str | None, what: str) -> Target:
     """Return this CPU, or raise where a call names another machine for what only this one does."""
     if target is None:
-        return _own_host(settings.num_threads)
+        return own_host()
     machine = resolve_target(target)
     if machine.kind != "host":
         raise UnsupportedError(f"target: got {machine.name}; allowed: the host, for {what}")
     return machine
+
+
+def own_host() -> Target:
+    """Return this CPU, with the threads of the settings."""
+    return _own_host(settings.num_threads)
 
 
 @cache

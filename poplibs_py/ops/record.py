@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 
 from ..errors import UnsupportedError, bad_argument, bad_type, described
 from ..program import Face
+from .machine import Placed, planned_on
 from .road import travel
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -119,12 +120,13 @@ catalogue = Catalogue()
 
 def op(name: str, *, poplibs: str = "", bound: str, draws: str, written: str | None = "out",
        values: tuple[str, ...] = (), reference: str = "", shared: str = "",
-       numbers: tuple[str, ...] = ()) -> Callable[[Function], Function]:
+       numbers: tuple[str, ...] = (), lacks: str = "") -> Callable[[Function], Function]:
     """Make a function that describes a call the face of an op, and put its record in the catalogue.
 
     The function documents the op, but for what is the same for many: some parameters, the errors that all ops raise,
     the imports that examples begin with. Given a call's arguments it returns a
     `Request`; the road does the rest. `shared` are sections that several ops have alike, before a docstring's notes.
+    `lacks` is what no modelled machine has vertices for, in words: this CPU alone does the call, and is its `target`.
     """
     record = Op(name, poplibs, bound, draws, written, values, reference, numbers)
 
@@ -132,18 +134,21 @@ def op(name: str, *, poplibs: str = "", bound: str, draws: str, written: str | N
         catalogue.add(record)
         library = name.partition(".")[0]
         doc = with_sections(function.__doc__ or "", shared) if shared else function.__doc__ or ""
-        function.__doc__ = _completed(doc, library, function.__annotations__)
-        return cast(Function, Face(function, travel, record, written, values, numbers))
+        function.__doc__ = _completed(doc, library, function.__annotations__, _ALONE if lacks else _ENTRIES)
+        describe = _on_host(function, name, lacks) if lacks else function
+        return cast(Function, Face(describe, travel, record, written, values, numbers))
 
     return face_of
 
 
 _BEGIN = "    Parameters\n    ----------\n"
-_PARAMETERS = {"strict_memory": """    strict_memory : bool, optional
+_ENTRIES = {"strict_memory": """    strict_memory : bool, optional
         Raise `MemoryLimitError` where no plan keeps to the limit; otherwise the limit is raised with a
         `MemoryLimitWarning`.""", "target": """    target : Target or str, optional
         The machine; by default this CPU. On a modelled one, such as ``"gc200"``, the numbers are the same, where it has
         vertices for the call."""}
+_ALONE = _ENTRIES | {"target": """    target : Target or str, optional
+        The machine; by default this CPU, which alone does it."""}
 _RAISES = """
     Raises
     ------
@@ -154,6 +159,18 @@ _EXAMPLES = "    Examples\n    --------\n"
 _UNSUPPORTED = """    UnsupportedError
         If `target` names a machine that has no vertex for it.
 """
+
+
+def _on_host(function: Function, name: str, lacks: str) -> Function:
+    """Return what describes a call as a function does, on this CPU alone."""
+    @wraps(function)
+    def describe(*args: Any, target: Any = None, **named: Any) -> Any:
+        placed: Placed[Any] = planned_on(name, target, lambda _: lacks)
+        request = function(*args, target=placed.host, **named)
+        request.placed = placed
+        return request
+
+    return cast(Function, describe)
 
 
 def described_by(function: Function, describe: Callable[..., Any]) -> Function:
@@ -183,12 +200,12 @@ def documented(section: str) -> set[str]:
     return set(re.findall(r"\w+", " ".join(re.findall(r"^    (\w[\w, ]*)(?: :.*)?$", section, re.MULTILINE))))
 
 
-def _completed(doc: str, library: str, names: Any) -> str:
+def _completed(doc: str, library: str, names: Any, entries: Mapping[str, str]) -> str:
     """Return a docstring with what it leaves out of parameters, examples' import, and the errors that all ops raise."""
     head, begun, rest = doc.partition(_BEGIN)
     own, _, _ = rest.partition("\n\n")
     told = documented(own)
-    missing = "".join(f"\n{text}" for name, text in _PARAMETERS.items() if begun and name in names and name not in told)
+    missing = "".join(f"\n{text}" for name, text in entries.items() if begun and name in names and name not in told)
     doc = head + begun + own + missing + rest[len(own):]
     doc, begun, examples = doc.partition(_EXAMPLES)
     if "np." in examples and "import numpy" not in examples:

@@ -8,7 +8,8 @@ runs it, records it, and keeps it as a bound call for the next call of its kind,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from math import prod
 from threading import current_thread
 from time import perf_counter
@@ -20,6 +21,8 @@ from ..formats import Array
 from ..planner.facts import Load
 from ..program import BoundCall, Executable, Face, Key, Sequence, copy_of, items_of_threads, value_words
 from ..program.record import Run, asked_target, listening, record
+from ..target import Target
+from .machine import AS_ASKED, Placed, planned_on
 from .operands import Operand, Receiver
 from .parts import Given
 
@@ -30,6 +33,21 @@ VALUES: Literal[-2] = -2
 """In a request's operands: the block of words that each call has of its own, such as a seed."""
 
 Told = tuple[str, str, Any]
+
+
+class TilePlanned(Protocol):
+    """A plan of a modelled machine, as a record tells it."""
+
+    @property
+    def exchanged_bytes(self) -> int:
+        """Bytes that all tiles receive."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether it keeps to its limits: else each call of its kind says that it does not."""
+
+    def tile_bytes(self) -> Array:
+        """Return the bytes of operands and results on each tile."""
 
 
 @dataclass(eq=False, slots=True)
@@ -59,9 +77,10 @@ class Request:
         An operand that a new result has its shape of, where other calls of the kind have other shapes.
     measure : callable, optional
         Returns what else a `Run` tells, by the names of its attributes.
-    lacking : str, optional
-        What the machine that a `profile` names lacks, so that the call runs on this CPU; an empty string where the call
-        runs where it should. None for an op that runs on this CPU alone.
+    placed : Placed, optional
+        Where the call runs. This CPU's kernels compute the numbers of its plan, by the op's contract; the plan, what it
+        has on tiles and whether it keeps to its limits is told in place of this CPU's. None for an op that runs on this
+        CPU alone.
     steady : bool, optional
         Whether a program that is no `Executable` knows nothing of its call but what every call of the kind has, so that
         it too is kept for the next one.
@@ -81,7 +100,7 @@ class Request:
     first: Any = None
     like: Operand | None = None
     measure: Callable[[], dict[str, Any]] | None = None
-    lacking: str | None = None
+    placed: Placed[TilePlanned] | None = None
     steady: bool = False
     keep: bool = True
     checks: bool = False
@@ -116,7 +135,7 @@ class _Packing:
     arrays: tuple[Array, ...]
     written: tuple[Array, ...]
     tell: Callable[[], Told]
-    lacking: str | None = None
+    placed: Placed[TilePlanned] | None = None
     measure: Callable[[], dict[str, Any]] | None = None
 
     def run(self) -> dict[str, float]:
@@ -131,21 +150,30 @@ class _Packing:
 def travel(face: Face, request: Request, key: Key | None) -> Any:
     """Run what a face described, tell whoever listens, and keep it for the next call with this key."""
     heard = _told(face.op.name, request)
-    if request.keep and key is not None and not heard:
+    plan = None if request.placed is None else request.placed.plan
+    if request.keep and key is not None and not heard and (plan is None or plan.fits):
         bound = _bound(face, request, key)
         if bound is not None:
             face.keep(key, bound)
     return request.receiver.finish(request.wrap, request.first)
 
 
+def request_on(op: str, target: Target | str | None, there: Callable[[Target], Request | str],
+               here: Callable[[Placed[Any]], Request]) -> Request:
+    """Return a call's request where the numbers of a modelled machine are its own: as `there` describes it on one, or
+    tells in words what that has no vertex for, or as `here` does on this CPU."""
+    placed = planned_on(op, target, there)
+    return here(placed) if placed.plan is None else placed.plan
+
+
 def run_told(op: str, tell: Callable[[], Told], program: Callable[..., Any], *arrays: Array,
-             written: Array | tuple[Array, ...], lacking: str | None = None,
+             written: Array | tuple[Array, ...], placed: Placed[TilePlanned] | None = None,
              measure: Callable[[], dict[str, Any]] | None = None) -> None:
     """Run a program that is no call of one op, such as the packing of an operand, and tell whoever listens.
 
-    `written` are those of the arrays that it writes; `lacking` and `measure` are as a `Request` has them.
+    `written` are those of the arrays that it writes; `placed` and `measure` are as a `Request` has them.
     """
-    _told(op, _Packing(program, arrays, written if isinstance(written, tuple) else (written,), tell, lacking, measure))
+    _told(op, _Packing(program, arrays, written if isinstance(written, tuple) else (written,), tell, placed, measure))
 
 
 def _told(op: str, job: Request | _Packing) -> bool:
@@ -156,12 +184,14 @@ def _told(op: str, job: Request | _Packing) -> bool:
         return False
     ended = perf_counter()
     what, kernel, plan = job.tell()
-    lacking = job.lacking
-    if lacking is None:
+    placed, measure = job.placed, job.measure
+    if placed is None:
         target = asked_target()
-        lacking = "" if target is None or target.kind == "host" else f"no program for {op}"
+        placed = AS_ASKED if target is None or target.kind == "host" else Placed(lacking=f"no program for {op}")
+    if placed.plan is not None:
+        plan, measure = placed.plan, partial(_on_tiles, placed.plan)
     read, written = job.moved()
-    more: dict[str, Any] = {"flops": getattr(plan, "flops", None)} | ({} if job.measure is None else job.measure())
+    more: dict[str, Any] = {"flops": getattr(plan, "flops", None)} | ({} if measure is None else measure())
     threads, temporary, program = getattr(plan, "threads", 1), None, job.program
     if isinstance(program, Executable | Sequence):
         threads, temporary = program.threads, program.temporary_bytes
@@ -169,8 +199,12 @@ def _told(op: str, job: Request | _Packing) -> bool:
             more["loads"] = more.get("loads", {}) | {
                 "work items of a thread": Load.of(items_of_threads(threads, *_programs(program)))}
     record(Run(op, what, kernel, sum(phases.values()) if phases else ended - began, plan, phases, began, ended,
-               current_thread().name, threads, temporary, read, written, lacking=lacking, **more))
+               current_thread().name, threads, temporary, read, written, lacking=placed.lacking, **more))
     return True
+
+
+def _on_tiles(plan: TilePlanned) -> dict[str, Any]:
+    return {"tile_bytes": plan.tile_bytes(), "exchanged_bytes": plan.exchanged_bytes}
 
 
 def _programs(program: Executable | Sequence) -> tuple[Any, ...]:
@@ -235,41 +269,3 @@ def _bound(face: Face, request: Request, key: Key) -> BoundCall | None:
     fixed, copied = request.values[own:], receiver.view is not None
     return BoundCall(program, sources if program else [], array.shape, array.dtype, strides, wrap, request.ready, size,
                      own, fixed, copied, like, given)
-
-
-class TilePlanned(Protocol):
-    """A plan of a modelled machine, as a record tells it."""
-
-    @property
-    def exchanged_bytes(self) -> int:
-        """Bytes that all tiles receive."""
-
-    @property
-    def fits(self) -> bool:
-        """Whether it keeps to its limits: else each call of its kind says that it does not."""
-
-    def tile_bytes(self) -> Array:
-        """Return the bytes of operands and results on each tile."""
-
-
-def on_tiles(request: Request, plan: TilePlanned | None) -> Request:
-    """Return the request of a run on a modelled machine that this CPU's kernels compute; itself where there is no plan.
-
-    Parameters
-    ----------
-    request : Request
-        Whose numbers are those of the plan by the op's contract.
-    plan : TilePlanned or None
-    """
-    if plan is None:
-        return request
-    tell = request.tell
-
-    def told() -> Told:
-        what, kernel, _ = tell()
-        return what, kernel, plan
-
-    def measured() -> dict[str, Any]:
-        return {"tile_bytes": plan.tile_bytes(), "exchanged_bytes": plan.exchanged_bytes}
-
-    return replace(request, tell=told, measure=measured, keep=request.keep and plan.fits)

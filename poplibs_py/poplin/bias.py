@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import bad_type
 from ..formats import FP32
-from ..ops import RESULT, Operand, Request, host_target, one_scale_operand, op, operand, receive
+from ..ops import RESULT, Operand, Request, one_scale_operand, op, operand, receive, target_of
 from ..target import Target
 from .conv.params import Described, FieldLayout, images_of, take_bias
 from .gemm.field import Field, FieldDim
@@ -24,7 +24,7 @@ _ONE = np.ones(1, np.float32)
 
 
 @op("poplin.add_bias", poplibs="poplin::addBias", bound=_BOUND + "add_bias_bound", draws=_DRAWS + "add_bias_calls",
-    written="acts")
+    written="acts", lacks="alone: it is part of a convolution")
 def add_bias(acts: Any, bias: Any, *, layout: str = "NCHW", target: Target | str | None = None) -> Any:
     """Add a bias to each channel, in place.
 
@@ -37,8 +37,6 @@ def add_bias(acts: Any, bias: Any, *, layout: str = "NCHW", target: Target | str
     bias : array_like [C]
     layout : {"NCHW", "NHWC"}, optional
         Order of the axes.
-    target : Target or str, optional
-        The machine; by default this CPU, which alone does it.
 
     Returns
     -------
@@ -56,7 +54,6 @@ def add_bias(acts: Any, bias: Any, *, layout: str = "NCHW", target: Target | str
             [2., 2., 2.]]], dtype=float32)
     """
     how = Described.of(layout=layout)
-    machine = host_target(target, "adding a bias")
     if acts is None:
         raise bad_type("acts", "None", "an array or a QuarterArray, which receives the result")
     _, _, channels, _ = images_of(operand("acts", acts), "acts", how, 1)
@@ -64,12 +61,12 @@ def add_bias(acts: Any, bias: Any, *, layout: str = "NCHW", target: Target | str
     receiver = receive("acts", acts, None, None, FP32, (added,), reads=True)
     lies, batch, _, field = images_of(receiver, "acts", how, 1)
     params = _bias_sum(lies, batch, channels, field, added)
-    made = lower(plan_gemm(params, GemmOptions(), Epilogue(1.0, 1.0), machine))
+    made = lower(plan_gemm(params, GemmOptions(), Epilogue(1.0, 1.0), target_of(target)))
     return Request(made.executable, made.arrange(added, added, RESULT, added), receiver, made.told)
 
 
 @op("poplin.convolution_bias_update", poplibs="poplin::convolutionBiasUpdate", bound=_BOUND + "bias_update_bound",
-    draws=_DRAWS + "bias_update_calls", written="bias")
+    draws=_DRAWS + "bias_update_calls", written="bias", lacks="in any form")
 def convolution_bias_update(deltas: Any, bias: Any, scale: float, *, layout: str = "NCHW",
                             target: Target | str | None = None) -> Any:
     """Update a bias in place by its gradient: ``bias += scale * deltas.sum(over images and field)``.
@@ -86,8 +83,6 @@ def convolution_bias_update(deltas: Any, bias: Any, scale: float, *, layout: str
         Multiplies the gradient: minus the learning rate.
     layout : {"NCHW", "NHWC"}, optional
         Order of the axes of `deltas`.
-    target : Target or str, optional
-        The machine; by default this CPU, which alone does it.
 
     Returns
     -------
@@ -105,13 +100,13 @@ def convolution_bias_update(deltas: Any, bias: Any, scale: float, *, layout: str
     array([-4.], dtype=float32)
     """
     how = Described.of(layout=layout)
-    machine, given = host_target(target, "updating a bias"), one_scale_operand("deltas", deltas)
+    given = one_scale_operand("deltas", deltas)
     lies, batch, channels, field = images_of(given, "deltas", how, 1)
     if bias is None:
         raise bad_type("bias", "None", "an array, which receives the result")
     receiver = receive("bias", bias, (channels,), None, FP32, (given,), reads=True)
     params = _channel_sums(lies, batch, channels, field, receiver)
-    made = lower(plan_gemm(params, GemmOptions(), Epilogue.of(scale, 1.0, None), machine))
+    made = lower(plan_gemm(params, GemmOptions(), Epilogue.of(scale, 1.0, None), target_of(target)))
     return Request(made.executable, made.arrange(_ONE, given, RESULT), receiver, made.told)
 
 

@@ -10,7 +10,7 @@ from ..errors import bad_argument, finite, whole
 from ..formats import Array, Format, format_of
 from ..formats.bounds import Ball
 from ..formats.reference import values
-from ..ops import RESULT, Request, array_operand, modelled_target, op, operand, receive
+from ..ops import RESULT, Request, array_operand, op, operand, receive
 from ..ops.parts import Part, results
 from ..popops._made import made_request
 from ..popops.sequence import SequenceBuilder
@@ -28,7 +28,7 @@ class Grid(NamedTuple):
 
 
 @op("poplin.linspace", poplibs="poplin::linspace", bound="poplin.grids:linspace_bound",
-    draws="testing.norm_calls:linspace_calls")
+    draws="testing.norm_calls:linspace_calls", lacks="of grids")
 def linspace(left: float, right: float, count: int, *, dtype: object = None, out: Any = None,
              target: Target | str | None = None) -> Any:
     """Return evenly spaced numbers, both ends among them (``poplin::linspace``).
@@ -43,8 +43,6 @@ def linspace(left: float, right: float, count: int, *, dtype: object = None, out
         float32 (default), float16 or bfloat16. Beside an `out` it must be the format of that.
     out : array [count], optional
         Where they go.
-    target : Target or str, optional
-        The machine; by default this CPU, which alone does it.
 
     Returns
     -------
@@ -63,13 +61,12 @@ def linspace(left: float, right: float, count: int, *, dtype: object = None, out
     left, right, count = finite("left", left), finite("right", right), whole("count", count, 0, _MOST)
     receiver = receive("out", out, (count,), dtype, format_of("float32"))
     checked_dtype("dtype" if out is None else "out", receiver.format)
-    _, lacking = modelled_target(target, "poplin.linspace", lambda _: "of grids")
 
     def make(result: Array) -> None:
         with np.errstate(over="ignore"):
             result[...] = _spaced(left, right, count)
 
-    return made_request(make, receiver, "linspace", (count,), lacking)
+    return made_request(make, receiver, "linspace", (count,))
 
 
 def _spaced(left: float, right: float, count: int) -> Array:
@@ -86,7 +83,7 @@ def linspace_bound(left: float, right: float, count: int, *, dtype: Any = None, 
 
 
 @op("poplin.meshgrid2d", poplibs="poplin::meshgrid2d", bound="poplin.grids:meshgrid2d_bound",
-    draws="testing.norm_calls:meshgrid2d_calls", written=None)
+    draws="testing.norm_calls:meshgrid2d_calls", written=None, lacks="of grids")
 def meshgrid2d(x: Any, y: Any, *, out: Any = None, target: Target | str | None = None) -> Any:
     """Return the coordinates of a grid's points (``poplin::meshgrid2d``).
 
@@ -96,8 +93,6 @@ def meshgrid2d(x: Any, y: Any, *, out: Any = None, target: Target | str | None =
         Of any of this library's formats; lists become float32.
     out : tuple of two arrays [ny, nx], optional
         Where they go, in the formats of `x` and `y`.
-    target : Target or str, optional
-        The machine; by default this CPU, which alone does it.
 
     Returns
     -------
@@ -117,14 +112,13 @@ def meshgrid2d(x: Any, y: Any, *, out: Any = None, target: Target | str | None =
             raise bad_argument(name, f"shape {vector.shape}", "a vector")
     shape = (given[1].shape[0], given[0].shape[0])
     made = results(out, tuple(Part(shape, x.format) for x in given), Grid)
-    _, lacking = modelled_target(target, "poplin.meshgrid2d", lambda _: "of grids")
 
     steps = SequenceBuilder(*(vector.array for vector in given), made.receiver.array)
     across, down, buffer = steps.operands
     for line, grid in zip((across, down[:, np.newaxis]), made.views(buffer), strict=True):
         steps.copy(np.broadcast_to(line, shape), grid)
     return Request(steps.made(), (*given, RESULT), made.receiver, steps.told("meshgrid2d", shape, given[0].format),
-                   wrap=made.wrap, lacking=lacking)
+                   wrap=made.wrap)
 
 
 def meshgrid2d_bound(x: Any, y: Any, *, out: Any = None, target: Any = None) -> tuple[Ball, Ball]:

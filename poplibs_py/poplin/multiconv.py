@@ -11,7 +11,7 @@ from ..ops import check_keywords, operand
 from ..target import Target
 from .conv import api
 from .conv.params import Described
-from .conv.request import Pass, Place, Settings, forward_pass, update_pass, weight_pass
+from .conv.request import Pass, Settings, conv_on, forward_pass, update_pass, weight_pass
 from .conv.several import run_passes
 
 __all__ = ["calculate_weight_deltas", "convolution", "convolution_weight_update"]
@@ -96,9 +96,9 @@ def calculate_weight_deltas(calls: Sequence[Any], *, target: Target | str | None
         settled = Settings.of(k["options"], k["partials_type"], k["available_memory_proportion"], k["reproducible"],
                               k["strict_memory"])
         given, images = operand("deltas", deltas), operand("x", x)
-        place = Place.of("poplin.calculate_weight_deltas", settled, target, seed, (images, given), k["out"],
+        placed = conv_on("poplin.calculate_weight_deltas", settled, target, seed, (images, given), k["out"],
                          k["out_dtype"])
-        passes.append(weight_pass(_described(k), settled, place, given, images, k["kernel_shape"], None, k["out"],
+        passes.append(weight_pass(_described(k), settled, placed, given, images, k["kernel_shape"], None, k["out"],
                                   k["out_dtype"]))
     return run_passes("poplin.multiconv.calculate_weight_deltas", passes, multi_options)
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from math import prod
 
 from ..formats import Format
-from ..ops import Operand, planned_on
+from ..ops import Operand, Placed, planned_on
 from ..popops.compose import Composition, type_of_all
 from ..popops.model import Vertex, vector_of
 from ..popops.scaled_model import scaled_vertices
@@ -67,8 +67,8 @@ def add_gradients(made: Composition, shape: Shape, axes: Shape) -> None:
 
 
 def norm_on(op: str, target: Target | str | None, operands: Sequence[Operand], made: Format, *,
-            stable: bool = False) -> tuple[TilePlan | None, str]:
-    """Return the plan of a function of `poplin.norms` on the machine that a call is for, and what that lacks.
+            stable: bool = False) -> Placed[TilePlan]:
+    """Return where a function of `poplin.norms` runs.
 
     Parameters
     ----------

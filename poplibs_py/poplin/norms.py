@@ -17,7 +17,7 @@ import numpy as np
 from .. import popops
 from ..errors import bad_argument, finite, flag
 from ..formats import Array, Format
-from ..ops import RESULT, Operand, Request, array_operand, on_tiles, op, receive, result_format
+from ..ops import RESULT, Operand, Request, array_operand, op, receive, result_format
 from ..ops.parts import Part, results
 from ..popops._codes import adding, kernel_of_copies
 from ..popops.sequence import SequenceBuilder
@@ -89,7 +89,7 @@ def norm_statistics(acts: Any, eps: float, *, unbiased_var_estimate: bool = Fals
     unbiased, stable = flag("unbiased_var_estimate", unbiased_var_estimate), flag("stable_algo", stable_algo)
     part = Part((x.shape[1],), asked_dtype(out_dtype, x.format))
     made = results(out, (part, part), NormStatistics)
-    plan, lacking = norm_on("norm_statistics", target, (x,), part.format, stable=stable)
+    placed = norm_on("norm_statistics", target, (x,), part.format, stable=stable)
     steps = _Steps(x.array, made.receiver.array)
     values, buffer = steps.operands
     mean, inverse = made.views(buffer)
@@ -102,8 +102,8 @@ def norm_statistics(acts: Any, eps: float, *, unbiased_var_estimate: bool = Fals
         steps.write(inverse, lambda v, m: 1 / popops.sqrt((popops.maximum(v - m * m, 0) + eps) * scale), squares,
                     average)
     steps.write(mean, lambda m: m, average)
-    return on_tiles(Request(steps.made(), (x, RESULT), made.receiver, steps.told("norm_statistics", x.shape, x.format),
-                            wrap=made.wrap, lacking=lacking), plan)
+    return Request(steps.made(), (x, RESULT), made.receiver, steps.told("norm_statistics", x.shape, x.format),
+                   wrap=made.wrap, placed=placed)
 
 
 def bessel(count: int, unbiased: bool) -> float:
@@ -228,15 +228,14 @@ def norm_param_gradients(grad: Any, whitened: Any, *, out: Any = None, out_dtype
     g, y = _alike(("grad", grad), ("whitened", whitened))
     part = Part((g.shape[1],), asked_dtype(out_dtype, result_format(g, y)))
     made = results(out, (part, part), NormParamGradients)
-    plan, lacking = norm_on("norm_param_gradients", target, (g, y), part.format)
+    placed = norm_on("norm_param_gradients", target, (g, y), part.format)
     steps = _Steps(g.array, y.array, made.receiver.array)
     grads, acts, buffer = steps.operands
     gamma_grad, beta_grad = made.views(buffer)
     steps.write(gamma_grad, lambda s: s, steps.sum(lambda a, b: a * b, acts, grads))
     steps.write(beta_grad, lambda s: s, steps.sum(lambda a: a, grads))
-    return on_tiles(
-        Request(steps.made(), (g, y, RESULT), made.receiver, steps.told("norm_param_gradients", g.shape, g.format),
-                wrap=made.wrap, lacking=lacking), plan)
+    return Request(steps.made(), (g, y, RESULT), made.receiver, steps.told("norm_param_gradients", g.shape, g.format),
+                   wrap=made.wrap, placed=placed)
 
 
 @op("poplin.norm_statistics_gradients", poplibs="poplin::normStatisticsGradients",
@@ -303,12 +302,12 @@ def _elementwise(name: str, operands: tuple[Operand, ...], describe: Callable[..
     receiver = receive("out", out, shape, out_dtype, result_format(*operands), operands)
     checked_dtype("out_dtype" if out is None else "out", receiver.format)
     assert isinstance(receiver.format, Format)
-    plan, lacking = norm_on(name, target, operands, receiver.format)
+    placed = norm_on(name, target, operands, receiver.format)
     steps = _Steps(*(operand.array for operand in operands), receiver.array)
     *given, made = steps.operands
     describe(steps, made, *given)
-    return on_tiles(Request(steps.made(), (*operands, RESULT), receiver, steps.told(name, shape, operands[0].format),
-                            lacking=lacking), plan)
+    return Request(steps.made(), (*operands, RESULT), receiver, steps.told(name, shape, operands[0].format),
+                   placed=placed)
 
 
 def _activations(name: str, value: Any) -> Operand:

@@ -17,7 +17,7 @@ from ..config import settings
 from ..formats import BF16, FP16, FP32, Format
 from ..kernels import Selection, kernels, select
 from ..kernels.records import ROWS, dtype_of, format_facts, infinite_overflow, kernel_format, numbers_of
-from ..ops import RESULT, Operand, Receiver, Request
+from ..ops import RESULT, Operand, Placed, Receiver, Request
 from ..ops.one_kernel import OneKernel, shared
 from ..program import ComputeSet, Program, threads_for, whole_lines
 
@@ -122,10 +122,10 @@ def repeated(own: Sequence[int], itemsize: int) -> tuple[int, ...]:
 
 
 def rows_request(steps: tuple[RowsParams, ...], operands: tuple[Any, ...], receiver: Receiver,
-                 lacking: str, workspace: int = 0, **more: Any) -> Request:
+                 placed: Placed[Any] | None = None, workspace: int = 0, **more: Any) -> Request:
     """Describe a call of a program of rows, of one function or of several one after another."""
     program = lower(steps, settings.num_threads, workspace)
-    return Request(program.executable, (*operands, RESULT), receiver, program.told, lacking=lacking, **more)
+    return Request(program.executable, (*operands, RESULT), receiver, program.told, placed=placed, **more)
 
 
 def _merged(axes: list[int], p: RowsParams, inside: bool) -> list[tuple[int, tuple[int, ...]]]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import bad_argument, bad_type, finite, flag, whole
 from ..formats import Floats, QuarterArray
-from ..ops import modelled_target, one_scale_operand, op, receive, result_format
+from ..ops import one_scale_operand, op, receive, result_format
 from ..poplin.norms import bessel
 from ..popops import add, cast, mul, square_sum
 from ..popops import sum as total
@@ -277,7 +277,7 @@ def _statistics(mean: Any, variance: Any, gamma: Any, beta: Any, count: int) -> 
 
 
 @op("popnn.batch_normalise", poplibs="popnn::bn::batchNormalise", bound="popnn.norm_bound:batch_normalise_bound",
-    draws="testing.row_calls:batch_normalise_calls")
+    draws="testing.row_calls:batch_normalise_calls", lacks="in one pass")
 def batch_normalise(x: Any, multiplicand: Any, addend: Any, *, out: Any = None, out_dtype: object = None,
                     target: Target | str | None = None) -> Any:
     """``x multiplicand + addend``, channel by channel (``popnn::bn::batchNormalise``'s form for inference).
@@ -292,8 +292,6 @@ def batch_normalise(x: Any, multiplicand: Any, addend: Any, *, out: Any = None, 
         Where the result goes, of any strides; it may overlap the operands.
     out_dtype : Format, dtype or str, optional
         The result's format; by default that of `out`. Without one: what the format of `x` gives.
-    target : Target or str, optional
-        The machine; by default this CPU, which alone does it.
 
     Returns
     -------
@@ -315,7 +313,6 @@ def batch_normalise(x: Any, multiplicand: Any, addend: Any, *, out: Any = None, 
         if own.shape != shape[1:2]:
             raise bad_argument(name, f"shape {own.shape}", f"shape {shape[1:2]}, one number for each channel")
     receiver = receive("out", out, shape, out_dtype, result_format(read), (read, by, more), like=read.array)
-    _, lacking = modelled_target(target, "popnn.batch_normalise", lambda _: "in one pass")
     strides = receiver.array.strides
     beside = len(shape) == 2 or abs(strides[1]) < min(abs(step) for step in strides[2:])
     axes = (1,) if beside else tuple(range(2, len(shape)))
@@ -325,7 +322,7 @@ def batch_normalise(x: Any, multiplicand: Any, addend: Any, *, out: Any = None, 
               for number, own in ((1, by), (2, more))),
             RowOperand(3, receiver.format, strides, receiver.scale, written=True))
     params = RowsParams("norm", shape, axes, rows, 4, centred=NO_STATISTICS)
-    return rows_request((params,), (read, by, more), receiver, lacking)
+    return rows_request((params,), (read, by, more), receiver)
 
 
 def distributed_batch_norm_grad(grad: Any, x: Any, statistics: BatchStatistics, gamma: Any = None, *,

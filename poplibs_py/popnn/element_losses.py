@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import bad_argument, finite, one_of
-from ..ops import Operand, Request, modelled_target, one_scale_operand, op
+from ..ops import Operand, Request, one_scale_operand, op
 from ..ops.parts import Part, results
 from ..ops.record import Function
 from ..popops._reductions import axes_of
@@ -59,7 +59,7 @@ def _documented(what: str, wanted: str, own: str = "") -> Callable[[Function], F
     def make(function: Function) -> Function:
         name = function.__name__
         return op(f"popnn.{name}", bound=f"popnn.element_loss_bound:{name}_bound",
-                  draws=f"testing.row_calls:{name}_calls", written=None,
+                  draws=f"testing.row_calls:{name}_calls", written=None, lacks="in one pass",
                   shared=_FIRST.format(what=what, wanted=wanted) + own + _LAST)(function)
 
     return make
@@ -95,7 +95,6 @@ def _request(name: str, body: str, x: Any, expected: Any, weights: Any, axis: An
     fmt = loss_format(out_dtype, read, wanted)
     own = [1 if d in axes else n for d, n in enumerate(shape)]
     made = results(out, (Part(tuple(n for d, n in enumerate(shape) if d not in axes), fmt), Part(shape, fmt)), Loss)
-    _, lacking = modelled_target(target, f"popnn.{name}", lambda _: "in one pass")
     operands: list[Operand] = []
     rows: list[RowOperand | None] = []
     for operand in (read, wanted, of_elements, kept, of_ones):
@@ -106,7 +105,7 @@ def _request(name: str, body: str, x: Any, expected: Any, weights: Any, axis: An
     share = 1 / max(1, prod(shape[d] for d in axes)) if reduction == "mean" else 1.0
     params = RowsParams(body, shape, axes, tuple(rows), len(operands) + 1, scale=by * share, factor=share,
                         epsilon=straight)
-    return rows_request((params,), tuple(operands), made.receiver, lacking, wrap=made.wrap)
+    return rows_request((params,), tuple(operands), made.receiver, wrap=made.wrap)
 
 
 @_documented("Numbers", "What they should be")

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import bad_argument, bad_type, finite, one_of, whole
 from ..formats import FP16, Format, QuarterArray, format_of
-from ..ops import Operand, Request, argument, on_tiles, one_scale_operand, op, result_format
+from ..ops import Operand, Request, argument, one_scale_operand, op, result_format
 from ..ops.parts import Part, results
 from ..popops import argmax, eq
 from ..popops import sum as total
@@ -54,8 +54,8 @@ def _request(name: str, body: str, x: Operand, labels: Operand | None, more: Ope
     """A loss for each row, and deltas."""
     shape, operands = x.shape, tuple(p for p in (x, labels, more) if p is not None)
     made = results(out, (Part(shape[:1], fmt), Part(shape, fmt)), Loss)
-    plan, lacking = loss_on(name, target, [p for p in (x, more) if p is not None], fmt, shape,
-                            cross_entropy=bool(how.get("centred")), labels=labels is not None)
+    placed = loss_on(name, target, [p for p in (x, more) if p is not None], fmt, shape,
+                     cross_entropy=bool(how.get("centred")), labels=labels is not None)
     last, each = len(operands), fmt.itemsize
     label = None if labels is None else row_of(labels.seen(lambda array: array[:, None]), 1, shape, single=True)
     beside = None if more is None else row_of(more, last - 1, shape)
@@ -63,8 +63,7 @@ def _request(name: str, body: str, x: Operand, labels: Operand | None, more: Ope
     loss = RowOperand(last, fmt, (each, 0), single=True, written=True)
     rows = row_of(x, 0, shape), label, beside, deltas, loss
     params = RowsParams(body, shape, (1,), rows, last + 1, **how)
-    request = rows_request((params,), operands, made.receiver, lacking, wrap=made.wrap)
-    return on_tiles(request, plan)
+    return rows_request((params,), operands, made.receiver, placed, wrap=made.wrap)
 
 
 def loss_format(out_dtype: object, *operands: Operand | None) -> Format:

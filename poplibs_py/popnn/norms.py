@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from ..errors import bad_argument, finite, flag, whole
 from ..formats import FP32, Format, format_of
-from ..ops import Operand, Request, on_tiles, one_scale_operand, op, receive, result_format
+from ..ops import Operand, Request, one_scale_operand, op, receive, result_format
 from ..ops.parts import Part, results
 from ..ops.record import Function
 from ..poplin.norms import bessel
@@ -225,7 +225,7 @@ def _forward(name: str, x: Operand, gamma: Any, beta: Any, layout: Layout, eps: 
     operands = [p for p in (x, scale, shift) if p is not None]
     receiver = receive("out", out, x.shape, out_dtype, result_format(*operands), tuple(operands), like=x.array)
     assert isinstance(receiver.format, Format)
-    plan, lacking = norm_on(name, target, operands, receiver.format, layout.shape, layout.axes, layout.params)
+    placed = norm_on(name, target, operands, receiver.format, layout.shape, layout.axes, layout.params)
     written = receiver.array.reshape(layout.shape)
     rows = (row_of(_seen(x, layout), 0, layout.shape), _row_of_param(scale, 1, layout),
             _row_of_param(shift, len(operands) - 1, layout),
@@ -233,7 +233,7 @@ def _forward(name: str, x: Operand, gamma: Any, beta: Any, layout: Layout, eps: 
     count = prod(layout.shape[d] for d in layout.axes)
     params = RowsParams("norm", layout.shape, layout.axes, rows, len(operands) + 1, epsilon=small, centred=centred,
                         factor=bessel(count, flag("unbiased_var_estimate", unbiased)), segments=layout.segments)
-    return on_tiles(rows_request((params,), tuple(operands), receiver, lacking), plan)
+    return rows_request((params,), tuple(operands), receiver, placed)
 
 
 def _backward(name: str, grad: Any, x: Operand, gamma: Any, layout: Layout, eps: Any, out: Any, out_dtype: object,
@@ -246,13 +246,12 @@ def _backward(name: str, grad: Any, x: Operand, gamma: Any, layout: Layout, eps:
     made = results(out, [Part(x.shape, fmt, x.array), Part(layout.own, fmt), Part(layout.own, fmt)], NormGradients)
     steps = made.views(made.receiver.array)[0].reshape(layout.shape).strides
     result = RowOperand(2 if scale is None else 3, fmt, steps, written=True)
-    plan, lacking = norm_on(name, target, operands, fmt, layout.shape, layout.axes, layout.params)
+    placed = norm_on(name, target, operands, fmt, layout.shape, layout.axes, layout.params)
     count = prod(layout.shape[d] for d in layout.axes)
     factor, exact = bessel(count, flag("unbiased_var_estimate", unbiased)), flag("poplibs_exact", poplibs_exact)
     program, workspace = _gradients(g, x, scale, result, layout, made.offsets, {
         "epsilon": small, "centred": centred, "factor": factor, "scale": 1.0 if exact else factor})
-    request = rows_request(program, tuple(operands), made.receiver, lacking, workspace, wrap=made.wrap)
-    return on_tiles(request, plan)
+    return rows_request(program, tuple(operands), made.receiver, placed, workspace, wrap=made.wrap)
 
 
 def _asked(out_dtype: object, *operands: Operand) -> Format:

@@ -31,7 +31,7 @@ from ..ops.one_kernel import OneKernel, shared
 from ..program import Program, threads_for
 from ..target import Target
 from .pooling.lower import Lies, fill_operand
-from .pooling.request import Images, images, lacking_of
+from .pooling.request import Images, images
 
 _SPEC, _ITEM, _REGION = (dtype_of(name) for name in ("pop_regions", "pop_regions_item", "pop_region"))
 _MOST_BINS, _MOST_SAMPLES, _LANES, _SLACK = 1 << 12, 1 << 24, 256, 16
@@ -175,7 +175,7 @@ def _tables(boxes: Array, index: Array, shape: Images, bins: tuple[int, int], ho
 
 
 def _request(backward: bool, source: Operand, shape: Images, regions: tuple[Array, Array], bins: tuple[int, int],
-             receiver: Receiver, how: dict[str, Any], lacking: str) -> Request:
+             receiver: Receiver, how: dict[str, Any]) -> Request:
     tables = _tables(*regions, shape, bins, how)
     heads = tables[0]
     binned = Images(len(heads), shape.channels, bins, shape.channels_last)
@@ -185,7 +185,7 @@ def _request(backward: bool, source: Operand, shape: Images, regions: tuple[Arra
                  made.in_c_order(receiver.format, receiver.scale))
     program = _lower(call, settings.num_threads)
     return Request(program.executable, (source.in_c_order(), *tables, RESULT), receiver,
-                   program.told, lacking=lacking, keep=False)
+                   program.told, keep=False)
 
 
 def _images(name: str, shape: tuple[int, ...], layout: str) -> Images:
@@ -204,7 +204,7 @@ def _asked(aligned_height: Any, aligned_width: Any, sampling_ratio: Any, spatial
 
 
 @op("popnn.roi_align", poplibs="popnn::experimental::roiAlignFwd", bound=_BOUND + "roi_align_bound",
-    draws=_DRAWS + "roi_align_calls")
+    draws=_DRAWS + "roi_align_calls", lacks="by places")
 def roi_align(data: Any, rois: Any, batch_index: Any, aligned_height: int, aligned_width: int, *,
               sampling_ratio: int = 0, spatial_scale: float = 1.0, aligned: bool = False, drop_outside: bool = False,
               layout: str = "NCHW", out: Any = None, out_dtype: object = None,
@@ -237,8 +237,6 @@ def roi_align(data: Any, rois: Any, batch_index: Any, aligned_height: int, align
         Where the result goes, of any strides; it may overlap `data`.
     out_dtype : Format, dtype or str, optional
         The result's format; by default that of `out`, or that of `data`, or float16 where that is FP8.
-    target : Target or str, optional
-        The machine; by default this CPU, which alone does it.
 
     Returns
     -------
@@ -258,16 +256,17 @@ def roi_align(data: Any, rois: Any, batch_index: Any, aligned_height: int, align
            [4., 5.]], dtype=float32)
     """
     source = one_scale_operand("data", data)
-    shape, lacking = _images("data", source.shape, layout), lacking_of(target, "roi_align")
+    shape = _images("data", source.shape, layout)
     bins, how = _asked(aligned_height, aligned_width, sampling_ratio, spatial_scale, aligned, drop_outside)
     regions = _regions(rois, batch_index, shape.batch)
     due = Images(len(regions[0]), shape.channels, bins, shape.channels_last).shape
     receiver = receive("out", out, due, out_dtype, result_format(source), (source,), contiguous=True)
-    return _request(False, source, shape, regions, bins, receiver, how, lacking)
+    return _request(False, source, shape, regions, bins, receiver, how)
 
 
 @op("popnn.roi_align_input_gradient", poplibs="popnn::experimental::roiAlignInputGradient",
-    bound=_BOUND + "roi_align_input_gradient_bound", draws=_DRAWS + "roi_align_input_gradient_calls")
+    bound=_BOUND + "roi_align_input_gradient_bound", draws=_DRAWS + "roi_align_input_gradient_calls",
+    lacks="by places")
 def roi_align_input_gradient(grad: Any, rois: Any, batch_index: Any, x_shape: Sequence[int], *,
                              sampling_ratio: int = 0, spatial_scale: float = 1.0, aligned: bool = False,
                              drop_outside: bool = False, layout: str = "NCHW", out: Any = None,
@@ -286,8 +285,6 @@ def roi_align_input_gradient(grad: Any, rois: Any, batch_index: Any, x_shape: Se
         Where the result goes, of any strides; it may overlap `grad`.
     out_dtype : Format, dtype or str, optional
         The result's format; by default that of `out`, or that of `grad`, or float16 where that is FP8.
-    target : Target or str, optional
-        The machine; by default this CPU, which alone does it.
 
     Returns
     -------
@@ -306,11 +303,11 @@ def roi_align_input_gradient(grad: Any, rois: Any, batch_index: Any, x_shape: Se
     """
     source = one_scale_operand("grad", grad)
     shape = _images("x_shape", checked_shape("x_shape", x_shape), layout)
-    lacking, given = lacking_of(target, "roi_align_input_gradient"), _images("grad", source.shape, layout)
+    given = _images("grad", source.shape, layout)
     bins, how = _asked(given.field[0], given.field[1], sampling_ratio, spatial_scale, aligned, drop_outside)
     regions = _regions(rois, batch_index, shape.batch)
     if (given.batch, given.channels) != (len(regions[0]), shape.channels):
         allowed = f"{len(regions[0])} regions, {shape.channels} channels"
         raise bad_argument("grad", f"shape {source.shape}", allowed)
     receiver = receive("out", out, shape.shape, out_dtype, result_format(source), (source,), contiguous=True)
-    return _request(True, source, shape, regions, bins, receiver, how, lacking)
+    return _request(True, source, shape, regions, bins, receiver, how)

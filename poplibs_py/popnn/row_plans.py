@@ -10,7 +10,7 @@ from functools import lru_cache
 from math import prod
 
 from ..formats import Format
-from ..ops import Operand, Receiver, planned_on
+from ..ops import Operand, Placed, Receiver, planned_on
 from ..poplin.norm_plans import add_gradients, add_param_gradients, add_statistics, add_whitening
 from ..popops.compose import Composition, type_of_all
 from ..popops.model import TYPE_BYTES, Vertex
@@ -28,8 +28,8 @@ def _kept(shape: Shape, axes: Shape) -> Shape:
 
 
 def softmax_on(op: str, target: Target | str | None, operands: Sequence[Operand], receiver: Receiver, axes: Shape, *,
-               plain: bool) -> tuple[TilePlan | None, str]:
-    """Return the plan of a softmax, its logarithm or a gradient on the machine that a call is for, and what that lacks.
+               plain: bool) -> Placed[TilePlan]:
+    """Return where a softmax, its logarithm or a gradient runs.
 
     Parameters
     ----------
@@ -101,8 +101,8 @@ def softmax_steps(op: str, shape: Shape, axes: Shape, word: str, target: Target)
 
 
 def norm_on(op: str, target: Target | str | None, operands: Sequence[Operand], made: Format, shape: Shape, axes: Shape,
-            params: Shape) -> tuple[TilePlan | None, str]:
-    """Return the plan of a norm or its gradients on the machine that a call is for, and what that lacks.
+            params: Shape) -> Placed[TilePlan]:
+    """Return where a norm or its gradients runs.
 
     Parameters
     ----------
@@ -146,8 +146,8 @@ def _norm(op: str, shape: Shape, axes: Shape, params: Shape, word: str, target: 
 
 
 def loss_on(op: str, target: Target | str | None, operands: Sequence[Operand], made: Format, shape: Shape, *,
-            cross_entropy: bool, labels: bool) -> tuple[TilePlan | None, str]:
-    """Return the plan of a loss of probabilities on the machine that a call is for, and what that lacks.
+            cross_entropy: bool, labels: bool) -> Placed[TilePlan]:
+    """Return where a loss of probabilities runs.
 
     Parameters
     ----------

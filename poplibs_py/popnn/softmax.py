@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import bad_argument, bad_type, finite
-from ..ops import Operand, Request, argument, on_tiles, one_scale_operand, op, receive, result_format
+from ..ops import Operand, Request, argument, one_scale_operand, op, receive, result_format
 from ..ops.record import Function
 from ..popops._reductions import axes_of
 from ..target import Target
@@ -100,12 +100,12 @@ def _forward(name: str, body: str, x: Any, axis: Any, mask: Any, scale: Any, fac
     kept = None if mask is None else truths("mask", mask, shape)
     receiver = receive("out", out, shape, out_dtype, result_format(read),
                        (read,) if kept is None else (read, kept), in_place=kept is None, like=read.array)
-    plan, lacking = softmax_on(name, target, [read], receiver, axes, plain=kept is None and by == 1)
+    placed = softmax_on(name, target, [read], receiver, axes, plain=kept is None and by == 1)
     operands: list[Operand] = [read, *([] if kept is None else [kept])]
     left = None if kept is None else row_of(kept, 1, shape)
     rows = row_of(read, 0, shape), left, row_of(receiver, len(operands), shape)
     params = RowsParams(body, shape, axes, rows, len(operands) + 1, scale=by, factor=factor)
-    return on_tiles(rows_request((params,), tuple(operands), receiver, lacking), plan)
+    return rows_request((params,), tuple(operands), receiver, placed)
 
 
 def _backward(name: str, grad: Any, y: Any, axis: Any, scale: Any, out: Any, out_dtype: object, target: Any) -> Request:
@@ -114,10 +114,10 @@ def _backward(name: str, grad: Any, y: Any, axis: Any, scale: Any, out: Any, out
         raise bad_argument("y", f"shape {made.shape}", f"that of grad, {g.shape}")
     shape, axes, by = g.shape, axes_of(axis, len(g.shape), "axis"), _factor("scale", scale)
     receiver = receive("out", out, shape, out_dtype, result_format(g, made), (g, made), in_place=True, like=g.array)
-    plan, lacking = softmax_on(name, target, [g, made], receiver, axes, plain=by == 1)
+    placed = softmax_on(name, target, [g, made], receiver, axes, plain=by == 1)
     rows = row_of(g, 0, shape), row_of(made, 1, shape), row_of(receiver, 2, shape)
     params = RowsParams(name, shape, axes, rows, 3, scale=by)
-    return on_tiles(rows_request((params,), (g, made), receiver, lacking), plan)
+    return rows_request((params,), (g, made), receiver, placed)
 
 
 @_documented("popnn::softmaxStable", _FORWARD)

@@ -13,7 +13,7 @@ from ..errors import UnsupportedError, all_of, bad_argument, checked_shape, flag
 from ..formats import FP32, Format
 from ..formats.bounds import Ball
 from ..formats.reference import default_overflow
-from ..ops import Operand, Receiver, Request, modelled_target, op, receive
+from ..ops import Operand, Receiver, Request, op, planned_on, receive
 from ..ops.record import Function, described_by
 from ..target import Target, resolve_target
 from ..target.types import type_of
@@ -97,12 +97,12 @@ class ElementwiseOp:
         like = next((x.array for x in found.operands if x.shape == shape), None)
         receiver = receive("out", out, shape, out_dtype, element, operands, in_place=True, blocks=True, like=like)
         numbers, takes_place = _numbers(found.operands, shape), in_place(operands[0], receiver)
-        machine, lacking = modelled_target(
-            target, f"popops.{self.name}", lambda _: self.lacks_call(found, receiver, shape, takes_place, numbers))
-        plan = None if machine is None else self._plan(found, receiver, shape, takes_place, numbers, machine)
+        call = found, receiver, shape, takes_place, numbers
+        placed = planned_on(f"popops.{self.name}", target,
+                            lambda machine: self.lacks_call(*call) or self._plan(*call, machine))
         overflow = default_overflow(receiver.format, "nearest-even") if isinstance(element, Format) else "inf"
-        return strided_request(self.name, operands, receiver, overflow, plan=plan, lacking=lacking,
-                               chain=self._chain(found), constant=found.constant)
+        return strided_request(self.name, operands, receiver, overflow, placed=placed, chain=self._chain(found),
+                               constant=found.constant)
 
     def _plan(self, found: Taken, receiver: Receiver, shape: tuple[int, ...], takes_place: bool,
               numbers: tuple[bool, ...], machine: Target) -> ElementwisePlan:

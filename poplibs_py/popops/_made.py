@@ -11,7 +11,7 @@ from ..errors import real, whole
 from ..formats import FP32, Array, Format, QuarterArray, format_of
 from ..formats.format import preset_of
 from ..formats.reference import encode
-from ..ops import RESULT, Receiver, Request
+from ..ops import RESULT, Placed, Receiver, Request
 from ..ops.numpy_ops import told
 from ._codes import copying, kernel_of_copies
 
@@ -56,16 +56,16 @@ def coded(values: Array, element: Format) -> Array:
 
 
 def made_request(make: Callable[[Array], None], receiver: Receiver, op: str, shape: tuple[int, ...],
-                 lacking: str) -> Request:
+                 placed: Placed[Any] | None = None) -> Request:
     """Return the request of numbers that a function writes, the same in each call: a few are kept with the call."""
     array = receiver.array
     if array.nbytes > _MOST_KEPT_BYTES:
-        return Request(make, (RESULT,), receiver, told(op, shape, receiver.format), lacking=lacking, steady=True)
+        return Request(make, (RESULT,), receiver, told(op, shape, receiver.format), placed=placed, steady=True)
     numbers = np.empty(array.shape, array.dtype)
     make(numbers)
     program = copying(array.shape, array.itemsize, numbers.strides, array.strides)
     return Request(program, (numbers, RESULT), receiver, told(op, shape, receiver.format, kernel_of_copies()),
-                   lacking=lacking)
+                   placed=placed)
 
 
 def write(result: Array, codes: Any) -> None:

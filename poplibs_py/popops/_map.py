@@ -13,7 +13,7 @@ from ..errors import PoplibsError, bad_argument, bad_type
 from ..formats import FORMATS, Array, Format, QuarterArray
 from ..formats.format import preset_of
 from ..formats.reference import default_overflow
-from ..ops import RESULT, VALUES, Operand, Receiver, Request, argument, modelled_target, on_tiles, operand, receive
+from ..ops import RESULT, VALUES, Operand, Placed, Receiver, Request, argument, operand, planned_on, receive
 from ..ops.parts import Part, results
 from ..program import Executable
 from ..target import Target
@@ -179,13 +179,12 @@ def mapped(outputs: Outputs, several: bool, arrays: Sequence[Any], out: Any, out
     receiver = receive("out", out, settled.shape, None, element, settled.arrays, in_place=True, blocks=True, like=like)
     if out is not None and out_dtype is not None and receiver.format != element:
         raise bad_argument("out", f"dtype {receiver.format}", f"out_dtype, which is {out_dtype}")
-    plan, lacking = _plan(op, settled, (receiver,), target, scaled)
-    rounded = rounded or (plan is not None and scaled is None)  # as PopLibs' generated vertices do
-    program = _program(settled, (_lies(receiver, settled.shape),), rounded, relaxed, op, plan)
+    placed = _plan(op, settled, (receiver,), target, scaled)
+    rounded = rounded or (placed.plan is not None and scaled is None)  # as PopLibs' generated vertices do
+    program = _program(settled, (_lies(receiver, settled.shape),), rounded, relaxed, op, placed.plan)
     exponents = [x.scales for x in (*settled.arrays, receiver) if x.scales is not None]
     operands = *settled.arrays, RESULT, *exponents, *settled.blocks(program.params.blocks)
-    return on_tiles(Request(program.executable, operands, receiver, _teller(program), settled.worded.values or (),
-                            lacking=lacking), plan)
+    return Request(program.executable, operands, receiver, _teller(program), settled.worded.values or (), placed=placed)
 
 
 def _mapped(settled: Settled, results: Sequence[Element]) -> Mapped:
@@ -199,23 +198,21 @@ def vertices_round(settled: Settled, results: Sequence[Element]) -> bool:
 
 
 def _plan(op: str, settled: Settled, receivers: Sequence[Receiver], target: Target | str | None,
-          scaled: ScaledSum | None = None) -> tuple[MapPlan | None, str]:
-    """The plan of a modelled machine, None for this CPU; and what the machine lacks."""
+          scaled: ScaledSum | None = None) -> Placed[MapPlan]:
+    """Where a call runs."""
     mapped = _mapped(settled, [receiver.format for receiver in receivers])
 
-    def missing(_: Target) -> str:
+    def plan_on(machine: Target) -> MapPlan | str:
         if any(map(has_scale, settled.arrays)) or any(map(has_scale, receivers)):
             return "of numbers with a scale"
         if scaled is not None:
-            return scaled_lacks(scaled, mapped)
-        return map_lacks(mapped) if op == "map" else "alone: it is several of PopLibs' operations"
+            return scaled_lacks(scaled, mapped) or plan_scaled(
+                scaled._replace(in_place=in_place(settled.arrays[0], receivers[0])), mapped, machine)
+        if op != "map":
+            return "alone: it is several of PopLibs' operations"
+        return map_lacks(mapped) or plan_map(op, mapped, machine)
 
-    machine, lacking = modelled_target(target, f"popops.{op}", missing)
-    if machine is None:
-        return None, lacking
-    if scaled is None:
-        return plan_map(op, mapped, machine), ""
-    return plan_scaled(scaled._replace(in_place=in_place(settled.arrays[0], receivers[0])), mapped, machine), ""
+    return planned_on(f"popops.{op}", target, plan_on)
 
 
 def _asked(out_dtype: Any, elements: Sequence[Element], several: bool) -> list[Element]:
@@ -273,11 +270,11 @@ def _many(settled: Settled, asked: Sequence[Element], out: Any, rounded: bool, r
     laid = np.empty(settled.shape, np.uint8).strides
     written = tuple(StridedOperand(element, tuple(s * element.itemsize for s in laid), offset=offset)
                     for element, offset in zip(asked, whole.offsets, strict=True))
-    plan, lacking = _plan(op, settled, [Receiver(whole.receiver.array, element) for element in asked], target)
-    program = _program(settled, written, rounded or plan is not None, relaxed, op, plan)
+    placed = _plan(op, settled, [Receiver(whole.receiver.array, element) for element in asked], target)
+    program = _program(settled, written, rounded or placed.plan is not None, relaxed, op, placed.plan)
     operands = *settled.arrays, *[RESULT] * len(asked), *exponents, *settled.blocks(program.params.blocks)
-    return on_tiles(Request(program.executable, operands, whole.receiver, _teller(program), settled.worded.values or (),
-                            wrap=whole.wrap, lacking=lacking), plan)
+    return Request(program.executable, operands, whole.receiver, _teller(program), settled.worded.values or (),
+                   wrap=whole.wrap, placed=placed)
 
 
 def _into(settled: Settled, asked: Sequence[Element], out: Any, rounded: bool, relaxed: bool, op: str,
@@ -294,9 +291,9 @@ def _into(settled: Settled, asked: Sequence[Element], out: Any, rounded: bool, r
         if any(np.may_share_memory(own, other.array if other.view is None else other.view) for other in receivers[:i]):
             raise bad_argument(f"out[{i}]", "an array that may share memory with another", "arrays apart")
     exponents += [x.scales for x in receivers if x.scales is not None]
-    plan, lacking = _plan(op, settled, receivers, target)
-    program = _program(settled, tuple(_lies(x, settled.shape) for x in receivers), rounded or plan is not None, relaxed,
-                       op, plan)
+    placed = _plan(op, settled, receivers, target)
+    program = _program(settled, tuple(_lies(x, settled.shape) for x in receivers),
+                       rounded or placed.plan is not None, relaxed, op, placed.plan)
     first = receivers[0]
     receiver = Receiver(first.array, first.format)
 
@@ -306,6 +303,6 @@ def _into(settled: Settled, asked: Sequence[Element], out: Any, rounded: bool, r
         return tuple(out)
 
     operands = *settled.arrays, *receivers, *exponents, *settled.blocks(program.params.blocks)
-    return on_tiles(Request(program.executable, operands, receiver, _teller(program), settled.worded.values or (),
-                            wrap=finish, lacking=lacking, keep=False), plan)
+    return Request(program.executable, operands, receiver, _teller(program), settled.worded.values or (), wrap=finish,
+                   placed=placed, keep=False)
 

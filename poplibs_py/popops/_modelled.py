@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import UnsupportedError
-from ..ops import machine_to_plan
+from ..ops import Placed, machine_to_plan, planned_on
 from ..planner import Memory
-from ..planner.ladder import complain
 from ..target import Target
 from ..target.types import type_of
 from .embedding.modelled import tiled
@@ -47,6 +46,12 @@ class TiledRun(NamedTuple):
 
 PlanOn = Callable[[Target], TiledRun | str]
 """Plans a call on a machine, or tells in words what that has no vertex for."""
+
+
+def tiled_on(op: str, target: Target | str | None, plan_on: PlanOn) -> tuple[TiledRun | None, Placed[TilePlan]]:
+    """Return how a call is cut on the modelled machine that it is for, None on this CPU; and where it runs."""
+    found = planned_on(op, target, plan_on)
+    return found.plan, Placed(found.plan and found.plan.plan, found.lacking, found.host)
 
 
 def rows_on(op: str, elements: Any, others: Any, sizes: tuple[int, int, int, int], update: str, memory: Memory | None,
@@ -91,21 +96,12 @@ def rows_on(op: str, elements: Any, others: Any, sizes: tuple[int, int, int, int
                 made = planned(params, options, machine_to_plan(machine))
             except (UnsupportedError, ValueError) as error:
                 return f"({error})"
-            _tell(op, made)
+            made = made.checked(op)
         at = made.partition
         sums = made.options.partial_type if made.options.operation_for_update == "add" else ""
         return TiledRun(tiled(op, made, lookups, update=bool(update)), at.serial, at.parallel, sums or kind)
 
     return plan_on
-
-
-
-
-def _tell(op: str, plan: EmbeddingPlan) -> None:
-    """Warn where no plan keeps to the limit."""
-    limit = plan.options.memory.limit(plan.target)
-    if not plan.within_limit and limit is not None:
-        complain(op, plan.options.memory, limit, f"the fastest plan takes {plan.temp_bytes:,}")
 
 
 def windows_on(op: str, elements: Any, others: Any, sliced: Sliced, update: str) -> PlanOn:

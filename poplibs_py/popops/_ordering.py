@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 from ..config import settings
 from ..errors import bad_argument, bad_type, whole
 from ..formats import QuarterArray
-from ..ops import RESULT, Operand, Request, on_tiles, planned_on, receive
+from ..ops import RESULT, Operand, Placed, Request, planned_on, receive
 from ..ops.parts import Part, results
 from ..target import Target
 from ..target.types import type_of
@@ -90,7 +89,7 @@ def ordering_request(name: str, x: Any, axis: Any, *, k: Any = _NOTHING, descend
     rows = prod(n for d, n in enumerate(shape) if d != along)
     order = Order(type_of(element), _values(second, places), most, count, rows, descending, in_order,
                   descending == backwards, places, kind is not None or not places)
-    plan, lacking = planned_on(f"popops.{name}", target, lambda machine: _plan(f"popops.{name}", machine, order, kth))
+    placed = planned_on(f"popops.{name}", target, lambda machine: _plan(f"popops.{name}", machine, order, kth))
     made = (*shape[:along], count, *shape[along + 1:])
     params = OrderParams("order", element, shape, strides, along, count, descending, backwards)
     operands: tuple[Any, ...] = (read, RESULT)
@@ -114,7 +113,7 @@ def ordering_request(name: str, x: Any, axis: Any, *, k: Any = _NOTHING, descend
             params = params._replace(kernel="sort")
         else:
             params = params._replace(values=0)
-        return on_tiles(_request(params, operands, receiver, lacking), plan)
+        return _request(params, operands, receiver, placed)
     parts = {"values": Part(made, element)}
     if places:
         parts["indices"] = Part(made, INDEX)
@@ -123,8 +122,7 @@ def ordering_request(name: str, x: Any, axis: Any, *, k: Any = _NOTHING, descend
     several = results(out, tuple(parts.values()), kind)
     at = dict(zip(parts, several.offsets, strict=True))
     params = params._replace(values=0, indices=at.get("indices", -1), others=at.get("others", -1))
-    request = _request(params, operands, several.receiver, lacking)
-    return on_tiles(replace(request, wrap=several.wrap), plan)
+    return _request(params, operands, several.receiver, placed, several.wrap)
 
 
 def _values(second: Any, places: bool) -> str:
@@ -148,6 +146,7 @@ def _companion(other: Any, x: Operand) -> tuple[Operand, Any]:
     return values, element
 
 
-def _request(params: OrderParams, operands: tuple[Any, ...], receiver: Any, lacking: str) -> Request:
+def _request(params: OrderParams, operands: tuple[Any, ...], receiver: Any, placed: Placed[Any],
+             wrap: Any = None) -> Request:
     program = lower(params, settings.num_threads)
-    return Request(program.executable, operands, receiver, program.told, lacking=lacking)
+    return Request(program.executable, operands, receiver, program.told, wrap=wrap, placed=placed)

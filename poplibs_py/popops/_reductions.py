@@ -14,7 +14,7 @@ from ..errors import all_of, bad_argument, bad_type, flag, whole
 from ..formats import FP32, Array, Format, QuarterArray
 from ..formats.format import preset_of
 from ..formats.reference import encode
-from ..ops import RESULT, Operand, Receiver, Request, modelled_target, on_tiles, operand, receive, result_format
+from ..ops import RESULT, Operand, Placed, Receiver, Request, operand, planned_on, receive, result_format
 from ..ops import argument as array_argument
 from ..ops.numpy_ops import told
 from ..ops.one_kernel import OneKernel
@@ -123,12 +123,13 @@ def reduction_request(name: str, x: Any, axes: Any, made: Callable[[int], Reduct
         raise bad_argument("out_dtype", out_dtype, f"None: results are {reduction.result}")
     receiver = receive("out", out, shape, out_dtype, reduction.result or _result(source, reduction), (source,),
                        reads=reduction.update, contiguous=True)
-    plan, lacking = _plan(name, source, over, receiver, reduction, target, accum)
+    placed = _plan(name, source, over, receiver, reduction, target, accum)
     if count == 0:
-        return on_tiles(_of_nothing(name, source, receiver, reduction, lacking), plan)
+        return _of_nothing(name, source, receiver, reduction, placed)
+    plan = placed.plan
     if isinstance(plan, ReducePlan) and plan.order and plan.vertex_op in CHAINED:
-        return _in_order(source, over, receiver, reduction, plan)
-    return on_tiles(_request(source, over, receiver, reduction, lacking), plan)
+        return _in_order(source, over, receiver, reduction, Placed(plan))
+    return _request(source, over, receiver, reduction, placed)
 
 
 def _result(x: Operand, reduction: Reduction) -> Format | np.dtype[Any]:
@@ -149,15 +150,15 @@ _OF_PLACES = ("float", "half", "int", "unsigned int")
 
 
 def _plan(name: str, x: Operand, axes: tuple[int, ...], receiver: Receiver, reduction: Reduction,
-          target: Target | str | None, accum: tuple[str, str] = ("", "")) -> tuple[TilePlan | None, str]:
-    """The plan of a modelled machine, None for this CPU; and what the machine lacks."""
+          target: Target | str | None, accum: tuple[str, str] = ("", "")) -> Placed[TilePlan]:
+    """Where a call runs."""
     element, way = x.array.dtype if x.format is None else x.format, reduction.way
     types = type_of(element), type_of(receiver.format)
     vertex_op = "" if reduction.scans else _VERTEX_OPS.get((way.kernel, way.finish), "")
     composed = "" if reduction.scans else COMPOSED.get((way.kernel, way.finish), "")
     scaled = reduction.update or reduction.scale != (0.0 if vertex_op == "LOG_ADD" else 1.0)
 
-    def missing(_: Target) -> str:
+    def missing() -> str:
         if has_scale(x) or has_scale(receiver):
             return "of numbers with a scale"
         if way.kernel in _NAN:
@@ -172,21 +173,25 @@ def _plan(name: str, x: Operand, axes: tuple[int, ...], receiver: Receiver, redu
         lacks = reduction_lacks(vertex_op or composed, *types)
         return (f"from {element} to {receiver.format}" if types[0] else f"of {element}") if lacks else ""
 
-    machine, lacking = modelled_target(target, f"popops.{name}", missing)
-    if machine is None:
-        return None, lacking
-    if way.kernel in _NAN:
-        return plan_nan(name, x.shape, types[0], machine), ""
-    if way.kernel in _PLACES:
-        return plan_argmax(name, x.shape, axes, types[0], machine), ""
-    if composed:
-        return plan_composed(name, way.kernel, way.finish, x.shape, axes, types, machine), ""
-    return plan_reduction(name, vertex_op, x.shape, axes, types, machine, scaled=scaled, accum=accum), ""
+    def plan_on(machine: Target) -> TilePlan | str:
+        if lacking := missing():
+            return lacking
+        if way.kernel in _NAN:
+            return plan_nan(name, x.shape, types[0], machine)
+        if way.kernel in _PLACES:
+            return plan_argmax(name, x.shape, axes, types[0], machine)
+        if composed:
+            return plan_composed(name, way.kernel, way.finish, x.shape, axes, types, machine)
+        return plan_reduction(name, vertex_op, x.shape, axes, types, machine, scaled=scaled, accum=accum)
+
+    return planned_on(f"popops.{name}", target, plan_on)
 
 
-def _in_order(x: Operand, axes: tuple[int, ...], receiver: Receiver, reduction: Reduction, plan: ReducePlan) -> Request:
+def _in_order(x: Operand, axes: tuple[int, ...], receiver: Receiver, reduction: Reduction,
+              placed: Placed[ReducePlan]) -> Request:
     """A reduction in the order of its plan. Columns and rows that are not so many bytes apart each are copied first."""
-    kept = tuple(d for d in range(x.array.ndim) if d not in axes)
+    kept, plan = tuple(d for d in range(x.array.ndim) if d not in axes), placed.plan
+    assert plan is not None
     steps = [merged_axes([(x.shape[d], x.array.strides[d]) for d in some]) for some in (kept, axes)]
     item, form = x.array.itemsize, receiver.format
     assert isinstance(x.format, Format)
@@ -207,8 +212,7 @@ def _in_order(x: Operand, axes: tuple[int, ...], receiver: Receiver, reduction: 
     def tell() -> tuple[str, str, Any]:
         return plan.problem, "chains in the plan's order", plan
 
-    request = Request(tiled.executable if straight else copied, (x, RESULT), receiver, tell, lacking="", steady=True)
-    return on_tiles(request, plan)
+    return Request(tiled.executable if straight else copied, (x, RESULT), receiver, tell, placed=placed, steady=True)
 
 
 _MOST_ELEMENTS = 1 << 36  # more take minutes, and no call is interrupted
@@ -244,7 +248,7 @@ def _of_integers(name: str, x: Operand, axes: tuple[int, ...], shape: tuple[int,
     with np.errstate(all="ignore"):
         like = function(np.ones((1,) * x.array.ndim, x.array.dtype), axes)
     receiver = receive("out", out, shape, None, np.dtype(like.dtype), (x,), reads=update)
-    plan, lacking = _plan(name, x, axes, receiver, reduction, target)
+    placed = _plan(name, x, axes, receiver, reduction, target)
     count, dtype = math.prod(x.shape[d] for d in axes), receiver.array.dtype
 
     def run(array: Array, result: Array) -> None:
@@ -256,8 +260,7 @@ def _of_integers(name: str, x: Operand, axes: tuple[int, ...], shape: tuple[int,
             made = np.asarray(function(array, axes)).reshape(result.shape)
             result[...] = result + made if update else made
 
-    return on_tiles(Request(run, (x, RESULT), receiver, told(name, x.shape, x.array.dtype), steady=True,
-                            lacking=lacking), plan)
+    return Request(run, (x, RESULT), receiver, told(name, x.shape, x.array.dtype), steady=True, placed=placed)
 
 
 def _least_or_greatest(value: float, dtype: np.dtype[Any]) -> Any:
@@ -270,7 +273,7 @@ def _least_or_greatest(value: float, dtype: np.dtype[Any]) -> Any:
     return limits.max if value > 0 else limits.min
 
 
-def _of_nothing(name: str, x: Operand, receiver: Receiver, reduction: Reduction, lacking: str) -> Request:
+def _of_nothing(name: str, x: Operand, receiver: Receiver, reduction: Reduction, placed: Placed[Any]) -> Request:
     """What no elements are reduced to: the identity, or what is there already."""
     form, value = receiver.format, 0.0 if reduction.empty is None else reduction.empty  # there may be no result
     with np.errstate(all="ignore"):
@@ -284,20 +287,21 @@ def _of_nothing(name: str, x: Operand, receiver: Receiver, reduction: Reduction,
         else:
             result.view(code.dtype)[...] = code
 
-    return Request(run, (x, RESULT), receiver, told(name, x.shape, x.format), steady=True, lacking=lacking)
+    return Request(run, (x, RESULT), receiver, told(name, x.shape, x.format), steady=True, placed=placed)
 
 
-def _request(x: Operand, axes: tuple[int, ...], receiver: Receiver, reduction: Reduction, lacking: str) -> Request:
+def _request(x: Operand, axes: tuple[int, ...], receiver: Receiver, reduction: Reduction,
+             placed: Placed[Any]) -> Request:
     def made(read: Operand) -> OneKernel:
         params = ReduceParams(reduction.way, read.format or read.array.dtype, read.scale, read.shape,
                               read.array.strides, axes, receiver.format, receiver.scale, reduction.scale,
                               reduction.update)
         return (lower_scan if reduction.scans else lower)(params, settings.num_threads)
 
-    return program_request(x, made, receiver, lacking)
+    return program_request(x, made, receiver, placed)
 
 
-def program_request(x: Operand, made: Callable[[Operand], OneKernel], receiver: Receiver, lacking: str,
+def program_request(x: Operand, made: Callable[[Operand], OneKernel], receiver: Receiver, placed: Placed[Any],
                     *more: Array) -> Request:
     """Describe a call of a program.
 
@@ -307,7 +311,7 @@ def program_request(x: Operand, made: Callable[[Operand], OneKernel], receiver: 
     made : callable
         The program that reads an operand, which has one scale at most.
     receiver : Receiver
-    lacking : str
+    placed : Placed
         As a `Request` has it.
     *more : array
         What the program reads besides.
@@ -315,7 +319,7 @@ def program_request(x: Operand, made: Callable[[Operand], OneKernel], receiver: 
     wide = x if x.scales is None else Operand(temporary(x.shape), FP32)  # blocks of scales lie across rows
     program = made(wide)
     if x.scales is None:
-        return Request(program.executable, (x, RESULT, *more), receiver, program.told, lacking=lacking)
+        return Request(program.executable, (x, RESULT, *more), receiver, program.told, placed=placed)
     decode, shape = strided_request(None, (x,), Receiver(wide.array, FP32), "inf").program, x.shape
     assert decode is not None
 
@@ -324,4 +328,4 @@ def program_request(x: Operand, made: Callable[[Operand], OneKernel], receiver: 
         decode(codes, numbers, exponents)
         program.executable(numbers, result, *rest)
 
-    return Request(run, (x, RESULT, x.scales, *more), receiver, program.told, lacking=lacking, steady=True)
+    return Request(run, (x, RESULT, x.scales, *more), receiver, program.told, placed=placed, steady=True)

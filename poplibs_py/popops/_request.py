@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from ..config import settings
 from ..formats import Array
-from ..ops import RESULT, VALUES, Operand, Receiver, Request, on_tiles
+from ..ops import AS_ASKED, RESULT, VALUES, Operand, Placed, Receiver, Request
 from ._steps import Chain
 from ._strided import StridedOperand, StridedParams, lower
-from .plan import ElementwisePlan
 
 
 def strided_request(op: str | None, xs: Sequence[Operand], receiver: Receiver, overflow: str,
                     rounding: str = "nearest-even", random_bits: int = 31, seed: int | None = None,
-                    plan: ElementwisePlan | None = None, lacking: str = "", chain: Chain | None = None,
+                    placed: Placed[Any] = AS_ASKED, chain: Chain | None = None,
                     constant: Sequence[bool] = ()) -> Request:
     """Describe an elementwise operation; None is the identity, of one operand.
 
@@ -31,10 +31,8 @@ def strided_request(op: str | None, xs: Sequence[Operand], receiver: Receiver, o
         How results become codes.
     seed : int, optional
         Of stochastic rounding.
-    plan : ElementwisePlan, optional
-        That of a modelled machine; by default it runs on this CPU.
-    lacking : str, optional
-        Why it does, where a profile names another machine.
+    placed : Placed, optional
+        By an `ElementwisePlan` or a `MapPlan` on a modelled machine.
     chain : Chain, optional
         The steps, where the operands' types do not say what they are computed in.
     constant : sequence of bool, optional
@@ -42,7 +40,7 @@ def strided_request(op: str | None, xs: Sequence[Operand], receiver: Receiver, o
     """
     params = StridedParams(op, receiver.shape, tuple(map(_lies, xs)), (_lies(receiver),), rounding, overflow,
                            random_bits, chain)
-    program = lower(params, settings.num_threads, plan and plan.mapping)
+    program = lower(params, settings.num_threads, placed.plan and placed.plan.mapping)
     exponents: list[Operand | Array] = [x.scales for x in xs if x.scales is not None]
     if receiver.scales is not None:  # those of a new result are the same in every call
         exponents.append(receiver.scales if receiver.given is not None else receiver.scales.array)
@@ -50,9 +48,8 @@ def strided_request(op: str | None, xs: Sequence[Operand], receiver: Receiver, o
     read = [x.array if fixed else x for x, fixed in zip(xs, constant or (False,) * len(xs), strict=True)]
     operands = (*read, RESULT, *exponents, *(VALUES,) * len(words))
 
-    request = Request(program.executable, operands, receiver, lambda: (str(params), program.kernel, program), words,
-                      lacking=lacking)
-    return on_tiles(request, plan)
+    return Request(program.executable, operands, receiver, lambda: (str(params), program.kernel, program), words,
+                   placed=placed)
 
 
 def in_place(x: Operand, receiver: Receiver) -> bool:

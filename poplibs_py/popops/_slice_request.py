@@ -18,7 +18,7 @@ from ..config import settings
 from ..errors import InvalidIndexError, bad_argument, bad_type, one_of, real, whole
 from ..formats import FP32, Array, Format, QuarterArray
 from ..formats.arrays import as_array
-from ..ops import RESULT, VALUES, Operand, Receiver, Request, on_tiles, planned_on, receive
+from ..ops import RESULT, VALUES, Operand, Receiver, Request, receive
 from ..ops import argument as array_argument
 from ..ops.numpy_ops import BY_NUMPY, told
 from ..ops.one_kernel import OneKernel
@@ -27,7 +27,7 @@ from ..program import Executable, Sequence, number_word, whole_lines
 from ..target import Target
 from ._codes import copying, kernel_of_copies
 from ._map import Worded
-from ._modelled import PlanOn, TiledRun
+from ._modelled import PlanOn, TiledRun, tiled_on
 from ._promotion import typed
 from ._reductions import source_of
 from ._slice_function import SliceFunction, within_limit
@@ -170,7 +170,7 @@ def take_request(op: str, table: Operand, indices: Operand, layout: Layout, shap
     host : Target, optional
         This CPU with the threads that the call takes there; by default those of the settings.
     """
-    tiles, lacking = planned_on(op, target, plan_on or _no_vertex)
+    _, placed = tiled_on(op, target, plan_on or _no_vertex)
     elements = elements_of(table)
     receiver = receiver_of(out, shape, elements, (table, indices), policy == "skip")
     fresh = out is None and policy == "skip"  # there is nothing to leave as it is
@@ -179,17 +179,15 @@ def take_request(op: str, table: Operand, indices: Operand, layout: Layout, shap
                            (elements, elements))
     check = check_of(name, policy, layout, params) if lookups else None
     if not receiver.array.size:
-        nothing = Request(check and check.guards(3), (table, indices, RESULT), receiver,
-                          told(op, table.shape, elements), lacking=lacking, checks=True)
-        return on_tiles(nothing, tiles and tiles.plan)
+        return Request(check and check.guards(3), (table, indices, RESULT), receiver,
+                       told(op, table.shape, elements), placed=placed, checks=True)
     tells = check is not None and out is None
     program = lower(params._replace(tells=tells), settings.num_threads if host is None else host.tiles)
     run: Executable | Sequence = program.executable
     if check is not None:
         part = (program.executable, (0, 1, 2, 3) if tells else (0, 1, 2))
         run = check.guards(3, [part], 0 if tells else None)
-    request = Request(run, (table, indices, RESULT), receiver, program.told, lacking=lacking)
-    return on_tiles(request, tiles and tiles.plan)
+    return Request(run, (table, indices, RESULT), receiver, program.told, placed=placed)
 
 
 def _put(check: Check | None, copy: Executable | None,
@@ -247,7 +245,7 @@ def put_request(op: str, table: Operand, indices: Operand, updates: Operand, lay
     elements = elements_of(table)
     word = update if isinstance(update, str) else "set"
     factor = _check_elements(table, updates, word, scale) if isinstance(update, str) else 1.0
-    tiles, lacking = planned_on(op, target, plan_on or _no_vertex)
+    tiles, placed = tiled_on(op, target, plan_on or _no_vertex)
     receiver = receiver_of(out, table.shape, elements, (table,), False, in_place=True)
     indices, updates = (x.copied() if np.may_share_memory(receiver.array, x.array) else x for x in (indices, updates))
     in_place = receiver.view is None and same_memory(receiver.array, table.array)
@@ -287,9 +285,8 @@ def put_request(op: str, table: Operand, indices: Operand, updates: Operand, lay
         return copied() if made is None else made.told()
 
     copied = told(op, table.shape, elements, BY_NUMPY if in_place else kernel_of_copies())
-    request = Request(run, (table, indices, updates, RESULT, *words), receiver, tell, number[:1] if number else (),
-                      lacking=lacking, steady=True, keep=fits and (scaled or number is None), checks=check is not None)
-    return on_tiles(request, tiles and tiles.plan)
+    return Request(run, (table, indices, updates, RESULT, *words), receiver, tell, number[:1] if number else (),
+                   placed=placed, steady=True, keep=fits and (scaled or number is None), checks=check is not None)
 
 
 def _updated(check: Check | None, program: Any, table: Array, result: Array, aside: Array, in_place: bool,

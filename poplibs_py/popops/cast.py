@@ -17,13 +17,14 @@ from ..immutable import frozen
 from ..ops import (
     RESULT,
     Operand,
+    Placed,
     Receiver,
     Request,
     argument,
-    modelled_target,
     new_result,
     op,
     operand,
+    planned_on,
     receive,
     seed_of,
 )
@@ -123,8 +124,8 @@ def cast(
     array([  3, -19], dtype=int8)
     """
     if (integer := integer_dtype(dtype)) is not None:
-        _, lacking = modelled_target(target, "popops.cast", lambda _: f"to {integer}")
-        return _to_integers(_source(x), integer, scale, block_shape, rounding, overflow, seed, out, lacking)
+        placed: Placed[Any] = planned_on("popops.cast", target, lambda _: f"to {integer}")
+        return _to_integers(_source(x), integer, scale, block_shape, rounding, overflow, seed, out, placed)
     fmt = format_of(dtype, "dtype", "int8, uint8")
     how = checked_how(fmt, rounding, overflow, seed, random_bits)
     rounding, source = how.rounding, _source(x)
@@ -133,12 +134,10 @@ def cast(
         raise bad_argument("rounding", rounding, "any but 'stochastic' from float64; cast to float32 first")
     receiver, wrap = _receiver(x, given, fmt, scale, block_shape, out)
     auto = isinstance(scale, str)
-    machine, lacking = modelled_target(target, "popops.cast",
-                                       lambda machine: _missing(machine, source, receiver, rounding, auto))
-    plan = None if machine is None else planned("cast", "", given.shape, type_of(given.format),
-                                                type_of(fmt), in_place(given, receiver), machine)
-    request = strided_request(None, (given,), receiver, how.overflow, rounding, how.random_bits, how.seed, plan,
-                              lacking)
+    placed = planned_on("popops.cast", target, lambda machine: _missing(
+        machine, source, receiver, rounding, auto) or planned(
+            "cast", "", given.shape, type_of(given.format), type_of(fmt), in_place(given, receiver), machine))
+    request = strided_request(None, (given,), receiver, how.overflow, rounding, how.random_bits, how.seed, placed)
     request.keep = not auto  # such a scale is of these numbers alone
     if source.integers is not None:
         request.program, request.steady = _widening(request.program, given.array), True
@@ -206,7 +205,7 @@ def lying(array: Array, shape: tuple[int, ...], strides: tuple[int, ...]) -> Arr
 
 
 def _to_integers(source: _Source, dtype: np.dtype[Any], scale: object, block_shape: object, rounding: str | None,
-                 overflow: object, seed: object, out: Any, lacking: str) -> Request:
+                 overflow: object, seed: object, out: Any, placed: Placed[Any]) -> Request:
     """`cast` to int8 or uint8: by way of numbers that hold every value, so that it is rounded once."""
     for name, value in (("scale", scale), ("block_shape", block_shape)):
         if value is not None:
@@ -239,7 +238,7 @@ def _to_integers(source: _Source, dtype: np.dtype[Any], scale: object, block_sha
         write_integers(numbers, rounding, result)
 
     return Request(write, operands, receiver, lambda: (f"{shape} to {dtype}", "NumPy", None), steady=True,
-                   lacking=lacking)
+                   placed=placed)
 
 
 class _Source(NamedTuple):

@@ -10,7 +10,7 @@ import numpy as np
 from ..config import settings
 from ..errors import bad_argument, bad_type, flag, whole
 from ..formats import BF16, FP16, FP32, Array
-from ..ops import RESULT, Operand, Request, host_target, modelled_target, new_result, on_tiles, op, receive, run_told
+from ..ops import AS_ASKED, RESULT, Operand, Request, new_result, op, planned_on, receive, run_told
 from ..ops import argument as array_argument
 from ..ops.one_kernel import OneKernel
 from ..ops.road import Told
@@ -80,8 +80,8 @@ def histogram(x: Any, levels: Any, *, absolute_of_input: bool = False, update: b
     bins, form = edges.size + 1, source.format
     lacks = "" if type_of(form) in ("float", "half") and not has_scale(source) else f"of {form}" + " with a scale" * (
         has_scale(source))
-    machine, lacking = modelled_target(target, "popops.histogram", lambda _: lacks)
-    plan = None if machine is None else plan_histogram(source.shape, edges.size, magnitudes, type_of(form), machine)
+    placed = planned_on("popops.histogram", target, lambda machine: lacks or plan_histogram(
+        source.shape, edges.size, magnitudes, type_of(form), machine))
     receiver = receive("out", out, (bins,), None, _COUNTS, (source, held), reads=adds, contiguous=True)
 
     def made(read: Operand) -> OneKernel:
@@ -89,7 +89,7 @@ def histogram(x: Any, levels: Any, *, absolute_of_input: bool = False, update: b
                               tuple(range(len(read.shape))), _COUNTS, 0, 1.0, adds)
         return lower_histogram(params, bins, magnitudes, settings.num_threads)
 
-    request = on_tiles(program_request(source, made, receiver, lacking, edges), plan)
+    request = program_request(source, made, receiver, placed, edges)
     if isinstance(request.program, Executable) and held.array.dtype == np.float32:
         held = held.in_c_order()
         request.program = _checked(request.program, request.tell, source.array, receiver.array, edges)
@@ -126,7 +126,7 @@ def _levels(given: Array) -> Array:
 
 
 @op("popops.bincount", bound="popops.scan_bound:bincount_bound", draws="testing.reduce_calls:bincount_calls",
-    written=None)
+    written=None, lacks="in any form")
 def bincount(x: Any, weights: Any = None, *, minlength: int = 0, target: Target | str | None = None) -> Any:
     """Count how often each whole number is there, or add weights (NumPy's ``bincount``; PopLibs has none).
 
@@ -138,8 +138,6 @@ def bincount(x: Any, weights: Any = None, *, minlength: int = 0, target: Target 
         float32, float16 or bfloat16 numbers, or integers: what each counts; no truth values. Lists become float32.
     minlength : int, optional
         The least number of bins.
-    target : Target or str, optional
-        The machine; by default this CPU, which alone does it.
 
     Returns
     -------
@@ -155,7 +153,6 @@ def bincount(x: Any, weights: Any = None, *, minlength: int = 0, target: Target 
     >>> popops.bincount(np.array([0, 2, 2])), popops.bincount(np.array([0, 2, 2]), [1.0, 0.5, 0.25])
     (array([1, 0, 2]), array([1.  , 0.  , 0.75], dtype=float32))
     """
-    host_target(target, "popops.bincount")
     least = whole("minlength", minlength, 0, _MOST_BINS)
     numbers = indices_of("x", x)
     dtype = numbers.array.dtype
@@ -179,7 +176,7 @@ def _greatest(numbers: Array, params: ReduceParams) -> int:
         return -1
     program = lower_greatest(params, settings.num_threads)
     found = np.zeros(program.threads, np.int64)
-    run_told("popops.bincount", program.told, program.executable, numbers, found, written=found, lacking="")
+    run_told("popops.bincount", program.told, program.executable, numbers, found, written=found, placed=AS_ASKED)
     if found.min() < 0 or found.max() >= _MOST_BINS:
         raise bad_argument("x", f"numbers from {numbers.min()} to {numbers.max()}", f"0 to {_MOST_BINS - 1}")
     return int(found.max())

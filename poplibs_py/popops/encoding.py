@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import bad_argument, bad_type, checked_shape, whole
 from ..formats import FP32, Array, Format
-from ..ops import RESULT, Request, on_tiles, op, planned_on, receive
+from ..ops import RESULT, Request, op, planned_on, receive
 from ..ops import argument as array_argument
 from ..ops.numpy_ops import told
 from ..target import Target
@@ -60,7 +60,7 @@ def encode_one_hot(indices: Any, length: int, *, on: float = 1, off: float = 0, 
     shape = (*x.shape, wide)
     receiver = receive("out", out, shape, None, element, (x,), contiguous=True)
     plain, signed = (on, off) == (1, 0), x.array.dtype.kind == "i"
-    plan, lacking = planned_on("popops.encode_one_hot", target, lambda machine: one_hot_plan(
+    placed = planned_on("popops.encode_one_hot", target, lambda machine: one_hot_plan(
         "popops.encode_one_hot", machine, element, signed, x.array.size, wide, plain))
 
     def run(places: Array, result: Array) -> None:
@@ -73,8 +73,7 @@ def encode_one_hot(indices: Any, length: int, *, on: float = 1, off: float = 0, 
             at = at[(flat >= 0) & (flat < wide)]
         rows[at] = one
 
-    request = Request(run, (x, RESULT), receiver, told("encode_one_hot", shape, element), lacking=lacking, steady=True)
-    return on_tiles(request, plan)
+    return Request(run, (x, RESULT), receiver, told("encode_one_hot", shape, element), placed=placed, steady=True)
 
 
 @op("popops.iota", poplibs="popops::iota", bound=_BOUND + "iota_bound", draws=_DRAWS + "iota_calls")
@@ -111,14 +110,14 @@ def iota(n: int, start: int = 0, *, out: Any = None, dtype: object = None,
     if count and first + count - 1 > limits.max:
         raise bad_argument("n", count, f"at most {limits.max - first + 1} from {first} on, which {element} holds")
     receiver = receive("out", out, (count,), None, element)
-    plan, lacking = planned_on("popops.iota", target, lambda machine: iota_plan("popops.iota", machine, element, count))
+    placed = planned_on("popops.iota", target, lambda machine: iota_plan("popops.iota", machine, element, count))
 
     def make(result: Array) -> None:
         result[...] = np.arange(count, dtype=element)
         if first:
             result += np.asarray(first, element)
 
-    return on_tiles(made_request(make, receiver, "iota", (count,), lacking), plan)
+    return made_request(make, receiver, "iota", (count,), placed)
 
 
 @op("popops.fill", poplibs="popops::fill", bound=_BOUND + "fill_bound", draws=_DRAWS + "fill_calls")
@@ -152,11 +151,11 @@ def fill(shape: Any, value: float, *, out: Any = None, dtype: object = None,
     receiver = receive("out", out, sizes, None, element)
     scaled = value * 2.0**-receiver.scale if receiver.scale and isinstance(value, (int, float)) else value
     code = code_of("value", scaled, element)
-    plan, lacking = planned_on("popops.fill", target, lambda machine: fill_plan("popops.fill", machine, element, sizes))
+    placed = planned_on("popops.fill", target, lambda machine: fill_plan("popops.fill", machine, element, sizes))
 
     kind, number = code.dtype, code[()]
 
     def make(result: Array) -> None:
         result.view(kind).fill(number)
 
-    return on_tiles(made_request(make, receiver, "fill", sizes, lacking), plan)
+    return made_request(make, receiver, "fill", sizes, placed)

@@ -10,11 +10,12 @@ import numpy as np
 from ..config import settings
 from ..errors import bad_argument, bad_type, one_of, whole
 from ..formats import FP32, Array, Format
-from ..ops import RESULT, Operand, Request, on_tiles, planned_on, receive, result_format
+from ..ops import RESULT, Operand, Request, planned_on, receive, result_format
 from ..ops.numpy_ops import told
 from ..ops.parts import Part, results
 from ..program import Executable, Sequence
 from ..target import Target
+from ._modelled import tiled_on
 from ._slice_parts import rows_named
 from ._slice_request import Check, check_of, checked_policy, elements_of, indices_of, parts_of, table_of
 from ._slices import Layout, lower, lower_bags
@@ -76,7 +77,7 @@ def embedding_bag(x: Any, indices: Any, offsets: Any = None, *, mode: str = "sum
     if not isinstance(receiver.format, Format) or receiver.scale:
         raise bad_type("out", out, "an array of a format")
     sizes = (*table.shape, bags, places.shape[1] if begins is None else -1)
-    plan, lacking = planned_on("popops.embedding_bag", target, lambda machine: bags_plan(
+    placed = planned_on("popops.embedding_bag", target, lambda machine: bags_plan(
         "popops.embedding_bag", machine, (fmt, receiver.format), sizes, mode, weighted=factors is not None,
         skips=policy == "skip"))
     axes = tuple((n, d, None, None) for d, n in enumerate(places.shape))
@@ -86,16 +87,15 @@ def embedding_bag(x: Any, indices: Any, offsets: Any = None, *, mode: str = "sum
     check = check_of("indices", policy, layout, params) if params.lookups else None
     if not receiver.array.size:
         nothing = told("popops.embedding_bag", table.shape, fmt)
-        return on_tiles(Request(check and check.guards(len(sources) + 1), (*sources, RESULT), receiver, nothing,
-                                lacking=lacking, checks=True), plan)
+        return Request(check and check.guards(len(sources) + 1), (*sources, RESULT), receiver, nothing,
+                       placed=placed, checks=True)
     tells = check is not None and out is None and begins is None  # then every index is of a bag
     program = lower_bags(params._replace(tells=tells), bags, receiver.array.strides[0], mode == "mean",
                          factors is not None, settings.num_threads)
     extra = () if factors is None else (factors if begins is not None else factors.in_c_order(),)
     run = _Bags(check, program.executable, params.lookups) if begins is not None else _equal_bags(
         check, program.executable, tells, np.arange(bags + 1) * (params.lookups // max(1, bags)), len(extra))
-    request = Request(run, (*sources, *extra, RESULT), receiver, program.told, lacking=lacking, steady=True)
-    return on_tiles(request, plan)
+    return Request(run, (*sources, *extra, RESULT), receiver, program.told, placed=placed, steady=True)
 
 
 def _bags(places: Operand, offsets: Any) -> tuple[int, Operand | None]:
@@ -205,7 +205,7 @@ def embedding_gradient(updates: Any, indices: Any, entries: int, *, index_policy
     if out is not None:
         raise bad_argument("out", out, "None: how many rows there are depends on the indices")
     width = grad.shape[-1]
-    tiles, lacking = planned_on("popops.embedding_gradient", target, lambda machine: gradient_plan(
+    tiles, placed = tiled_on("popops.embedding_gradient", target, lambda machine: gradient_plan(
         "popops.embedding_gradient", machine, fmt, (count, width, places.array.size)))
     kept, named = rows_named(places.array.ravel(), count, policy)
     distinct, inverse = np.unique(named, return_inverse=True)
@@ -228,9 +228,8 @@ def embedding_gradient(updates: Any, indices: Any, entries: int, *, index_policy
             (cut or program.executable)(every, values, view.rows)
 
     nothing = told("popops.embedding_gradient", grad.shape, fmt)
-    request = Request(run, (RESULT,), made.receiver, nothing if program is None else program.told, wrap=made.wrap,
-                      lacking=lacking, keep=False)
-    return on_tiles(request, tiles and tiles.plan)
+    return Request(run, (RESULT,), made.receiver, nothing if program is None else program.told, wrap=made.wrap,
+                   placed=placed, keep=False)
 
 
 # What indices are like -------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import all_of, bad_argument, bad_type, finite, one_of, real, whole
 from ..formats import Array, Format
-from ..ops import RESULT, Request, on_tiles, op, planned_on, receive
+from ..ops import RESULT, Request, op, planned_on, receive
 from ..target import Target
 from ._made import code_of, coded, write
 from ._ordering import numbers
@@ -119,8 +119,8 @@ def pad(x: Any, pad_width: int | Sequence[Any] | Mapping[int, Any], mode: str | 
     if receiver.format != element:
         raise bad_argument("out", f"dtype {receiver.format}", f"{element}, that of x")
     made, problem = prod(shape), f"pad {list(source.shape)} to {list(shape)} {element}"
-    plan, lacking = planned_on("popops.pad", target, lambda machine: _lacks(mode, computed) or
-                               copy_plan("popops.pad", machine, element, source.array.size, made, problem))
+    placed = planned_on("popops.pad", target, lambda machine: _lacks(mode, computed) or copy_plan(
+        "popops.pad", machine, element, source.array.size, made, problem))
 
     steps = SequenceBuilder(source.array, receiver.array)
     array, result = steps.operands
@@ -131,8 +131,7 @@ def pad(x: Any, pad_width: int | Sequence[Any] | Mapping[int, Any], mode: str | 
     else:
         _surround(steps, array, result, more, mode, given.get("constant_values"))
     tell = steps.told("pad", source.shape, element)
-    request = Request(steps.made(), (source, RESULT), receiver, tell, lacking=lacking, keep=not callable(mode))
-    return on_tiles(request, plan)
+    return Request(steps.made(), (source, RESULT), receiver, tell, placed=placed, keep=not callable(mode))
 
 
 def _keyword(mode: str, given: Mapping[str, Any], element: Any, rank: int) -> dict[str, Any]:

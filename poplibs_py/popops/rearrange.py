@@ -15,7 +15,7 @@ from ..formats.bounds import Ball
 from ..formats.reference import values
 from ..kernels import select
 from ..kernels.records import dtype_of
-from ..ops import RESULT, Request, on_tiles, op, planned_on, receive
+from ..ops import RESULT, Request, op, planned_on, receive
 from ..ops.numpy_ops import told
 from ..ops.one_kernel import OneKernel, shared
 from ..program import Program, threads_for
@@ -74,20 +74,18 @@ def transpose(x: Any, axes: Axes = None, *, out: Any = None,
     receiver = receive("out", out, shape, None, element, (source,), contiguous=True)
     if receiver.format != element:
         raise bad_argument("out", f"dtype {receiver.format}", f"{element}, that of x")
-    plan, lacking = planned_on("popops.transpose", target, lambda machine: transpose_plan(
+    placed = planned_on("popops.transpose", target, lambda machine: transpose_plan(
         "popops.transpose", machine, element, *_matrices(source.shape, order)))
     walk = _walk(shape, tuple(source.array.strides[d] for d in order), element.itemsize)
     if walk is None:
         def run(array: Array, result: Array) -> None:
             result[...] = array.transpose(order)
 
-        copied = Request(run, (source, RESULT), receiver, told("transpose", source.shape, element), lacking=lacking,
-                         steady=True)
-        return on_tiles(copied, plan)
+        return Request(run, (source, RESULT), receiver, told("transpose", source.shape, element), placed=placed,
+                       steady=True)
     made = _lower(walk, element.itemsize, settings.num_threads)
-    request = Request(made.executable, (source, RESULT), receiver, lambda: (str(made), made.kernel, made),
-                      lacking=lacking)
-    return on_tiles(request, plan)
+    return Request(made.executable, (source, RESULT), receiver, lambda: (str(made), made.kernel, made),
+                   placed=placed)
 
 
 def _matrices(shape: tuple[int, ...], order: tuple[int, ...]) -> tuple[int, int, int]:

@@ -11,7 +11,7 @@ import numpy as np
 from ..config import settings
 from ..errors import bad_argument, bad_type, flag
 from ..formats import FP32, Array, Format
-from ..ops import RESULT, Operand, Request, on_tiles, planned_on
+from ..ops import RESULT, Operand, Request, planned_on
 from ..ops.numpy_ops import told
 from ..target import Target
 from ._modelled import PlanOn, TiledRun
@@ -77,7 +77,7 @@ def sequence_slice(x: Any, y: Any, lengths: Any, x_offsets: Any, y_offsets: Any,
         if count.shape != (n,):
             raise bad_argument(name, f"shape {count.shape}", "[n], the same for lengths and both offsets")
     zeroes, width = flag("zero_unused", zero_unused), prod(into.shape[1:])
-    plan, lacking = planned_on("popops.sequence_slice", target, lambda machine: sequences_plan(
+    placed = planned_on("popops.sequence_slice", target, lambda machine: sequences_plan(
         "popops.sequence_slice", machine, elements, n, (into.shape[0], table.shape[0]), width))
     receiver = receiver_of(out, into.shape, elements, (into,), False, in_place=True)
     table = table.copied() if np.may_share_memory(receiver.array, table.array) else table
@@ -101,8 +101,7 @@ def sequence_slice(x: Any, y: Any, lengths: Any, x_offsets: Any, y_offsets: Any,
             return str(params), program.kernel, program
 
     run = _Sequences(None if program is None else program.executable, policy, a.shape[0], in_place, zeroes)
-    request = Request(run, (table, into, *counts, RESULT), receiver, tell, lacking=lacking, steady=True)
-    return on_tiles(request, plan)
+    return Request(run, (table, into, *counts, RESULT), receiver, tell, placed=placed, steady=True)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import bad_argument, bad_type, finite, whole
 from ..formats import BF16, FP16, FP32, Array
-from ..ops import RESULT, Operand, Request, array_operand, on_tiles, op, planned_on, receive, result_format
+from ..ops import RESULT, Operand, Request, array_operand, op, planned_on, receive, result_format
 from ..ops import argument as array_argument
 from ..ops.numpy_ops import told
 from ..ops.parts import Part, results
@@ -83,13 +83,12 @@ def normalise_image(x: Any, offsets: Any, scales: Any, in_scale: float = 1.0, *,
     if receiver.format != form:
         raise bad_argument("out", f"dtype {receiver.format}", f"{form}, the result's")
     pixels = prod(source.shape[:-1])
-    plan, lacking = planned_on("popops.normalise_image", target, lambda machine: image_plan(
+    placed = planned_on("popops.normalise_image", target, lambda machine: image_plan(
         "popops.normalise_image", machine, dtype, pixels))
 
     steps = _normalising(source.array, constants[0].array, constants[1].array, receiver.array, factor)
-    request = Request(steps.made(), (source, *constants, RESULT), receiver,
-                      steps.told("normalise_image", source.shape, dtype), lacking=lacking)
-    return on_tiles(request, plan)
+    return Request(steps.made(), (source, *constants, RESULT), receiver,
+                   steps.told("normalise_image", source.shape, dtype), placed=placed)
 
 
 def _normalising(x: Array, offsets: Array, scales: Array, result: Array, factor: float) -> SequenceBuilder:
@@ -153,7 +152,7 @@ def spline_basis(pseudo: Any, kernel_size: Any, is_open: Any, degree: int = 1, *
         raise bad_argument("pseudo", f"{dimensions} dimensions", f"as many as give at most {1 << 20} values at a point")
     shape = (count, steps**dimensions)
     made = results(out, (Part(shape, points.format), Part(shape, np.dtype(np.int32))), SplineBasis)
-    plan, lacking = planned_on("popops.spline_basis", target, lambda machine: basis_plan(
+    placed = planned_on("popops.spline_basis", target, lambda machine: basis_plan(
         "popops.spline_basis", machine, points.format, count, dimensions, shape[1], degree))
 
     def run(coordinates: Array, buffer: Array) -> None:
@@ -163,9 +162,8 @@ def spline_basis(pseudo: Any, kernel_size: Any, is_open: Any, degree: int = 1, *
             write(basis, coded(product, points.format))
         index[...] = place
 
-    request = Request(run, (points, RESULT), made.receiver, told("spline_basis", points.shape, points.format),
-                      wrap=made.wrap, lacking=lacking, keep=False)  # sizes belong to one call
-    return on_tiles(request, plan)
+    return Request(run, (points, RESULT), made.receiver, told("spline_basis", points.shape, points.format),
+                   wrap=made.wrap, placed=placed, keep=False)  # sizes belong to one call
 
 
 def evaluate(coordinates: Array, sizes: list[int], opens: list[int], degree: int) -> tuple[Array, Array]:
@@ -279,11 +277,11 @@ def spline_weighting(x: Any, weight: Any, basis: Any, weight_index: Any, *, out:
     receiver = receive("out", out, shape, out_dtype, result_format(*given), (*given, index),
                        contiguous=True)
     formats = (*(o.format for o in given), receiver.format)
-    plan, lacking = planned_on("popops.spline_weighting", target, lambda machine: weighting_plan(
+    placed = planned_on("popops.spline_weighting", target, lambda machine: weighting_plan(
         "popops.spline_weighting", machine, formats,
         (edges.shape[0], edges.shape[1], coefficients.shape[1], shape[1])))
 
-    weigh = _weighted if plan is None else _weighted_in_order
+    weigh = _weighted if placed.plan is None else _weighted_in_order
 
     def run(held: Array, matrices: Array, splines: Array, nodes: Array, result: Array) -> None:
         with np.errstate(all="ignore"):
@@ -294,9 +292,8 @@ def spline_weighting(x: Any, weight: Any, basis: Any, weight_index: Any, *, out:
             else:
                 write(result, coded(made, receiver.format))
 
-    request = Request(run, (*given, index, RESULT), receiver, told("spline_weighting", edges.shape, edges.format),
-                      lacking=lacking, keep=False)  # the indices were looked at
-    return on_tiles(request, plan)
+    return Request(run, (*given, index, RESULT), receiver, told("spline_weighting", edges.shape, edges.format),
+                   placed=placed, keep=False)  # the indices were looked at
 
 
 def _weighted(x: Array, weight: Array, basis: Array, nodes: Array) -> Array:

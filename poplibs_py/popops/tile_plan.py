@@ -1,8 +1,8 @@
 """What an operation does on the tiles of a modelled machine, step by step: vertices, what they receive, and the cost.
 
 A planner says its steps (`TileWork`, `Step`) and where arrays lie, and `TilePlan` has the rest: phases, cycles, bytes,
-words for a reader, what a report keeps. Where this CPU's kernels compute what the vertices would, `on_tiles` makes the
-request of such a run that of the plan.
+words for a reader, what a report keeps. Where this CPU's kernels compute what the vertices would, a request's
+`placed` has the plan.
 """
 
 from __future__ import annotations

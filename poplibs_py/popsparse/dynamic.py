@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from ..errors import bad_argument, bad_type, flag, whole
 from ..formats import Array
-from ..ops import Operand, Request, modelled_target, target_of
-from ..planner import Memory
+from ..ops import Operand, Placed, Request, planned_on, request_on
 from ..target import Target
 from .capacity import Capacity
 from .embedding import slice_request, update_request
@@ -188,17 +188,23 @@ def fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Arra
     partial sums, one for each lane of the instruction set's vectors, which are added pairwise at the end. The bits are
     the same for any number of threads. On a modelled machine the sums are those of the layer's buckets.
     """
-    machine, lacking = _machine("fully_connected_sparse_grad_w", w, (grads, acts), Epilogue(out, out_dtype), target)
-    if machine is None:
+    op = "popsparse.dynamic.fully_connected_sparse_grad_w"
+
+    def there(machine: Target) -> Request | str:
+        from .fully_connected.gradient import gradient_request  # only here: to import it takes its time
+        from .fully_connected.modelled import lacks
+
+        if lacking := lacks(w, (grads, acts), out, out_dtype):
+            return lacking
+        room, more = _planning(w, capacity, available_memory_proportion, strict_memory, "do_grad_w_pass")
+        return gradient_request(w, grads, acts, out, out_dtype, machine, options, more, room)
+
+    def here(placed: Placed[Any]) -> Request:
         memory = memory_of(available_memory_proportion, strict_memory, options)
         _room(check_matrix("w", w), capacity)
-        request = sddmm_request(w, grads, acts, out, out_dtype, memory, x_name="acts", form="layer")
-        request.lacking = lacking
-    else:
-        from .fully_connected.gradient import gradient_request  # only here: to import it takes its time
+        return sddmm_request(op, w, grads, acts, out, out_dtype, memory, x_name="acts", form="layer", placed=placed)
 
-        room, more = _planning(w, capacity, available_memory_proportion, strict_memory, "do_grad_w_pass")
-        request = gradient_request(w, grads, acts, out, out_dtype, machine, options, more, room)
+    request = request_on(op, target, there, here)
     _grow(w, capacity)
     return request
 
@@ -296,20 +302,23 @@ def _by_index(name: str, request: Request, w: BlockSparseMatrix, slices: tuple[A
               batch: int | None, how: tuple[Any, Any, Any], target: Target | str | None) -> Request:
     """Make a request that of the machine that a call names, if that is a modelled one."""
     size = None if batch is None else whole("batch", batch, 1, 2**24)
-    if target_of(target).kind == "host":
-        memory_of(*how)
-        return request
-    from .embedding_tiles import embedding_lacks, on_layer  # only here: to import it takes its time
-
-    machine, request.lacking = modelled_target(target, f"popsparse.dynamic.{name}",
-                                               lambda _: embedding_lacks(w, slices, *result))
-    if machine is None:
-        return request
+    proportion, strict, options = how
     rows = request.operands[-2]
     assert isinstance(rows, Operand)
-    proportion, strict, options = how
-    _, more = _planning(w, None, proportion, strict, *(["do_grad_w_pass"] if slices else []))
-    return on_layer(request, w, (rows.array.size, size), machine, options, more)
+    wanted = rows.array.size
+
+    def plan_on(machine: Target) -> Any:
+        from .embedding_tiles import embedding_lacks, tiles_of  # only here: to import it takes its time
+
+        if lacking := embedding_lacks(w, slices, *result):
+            return lacking
+        _, more = _planning(w, None, proportion, strict, *(["do_grad_w_pass"] if slices else []))
+        return tiles_of(w, wanted, size, machine, options, more)
+
+    placed = planned_on(f"popsparse.dynamic.{name}", target, plan_on)
+    if placed.host is not None:
+        memory_of(*how)
+    return replace(request, placed=placed)
 
 
 def _turned(forms: Forms, w_name: str, w_transposed: object, x_name: str, x_transposed: object,
@@ -320,17 +329,6 @@ def _turned(forms: Forms, w_name: str, w_transposed: object, x_name: str, x_tran
         raise bad_argument(x_name, True, "False where x is a PreparedDense")
     other: dict[Form, Form] = {"plain": "swapped", "swapped": "plain"}
     return other[forms[0]] if turn_w else forms[0], other[forms[1]] if turn_x else forms[1], forms[2]
-
-
-def _machine(name: str, w: Any, operands: tuple[Any, ...], how: Epilogue,
-             target: Target | str | None) -> tuple[Target | None, str]:
-    """Return the modelled machine that a call runs on, None for this CPU; and what a machine lacks for it."""
-    if target_of(target).kind == "host":
-        return None, ""
-    from .fully_connected.modelled import lacks  # only here: to import it takes its time
-
-    return modelled_target(target, f"popsparse.dynamic.{name}",
-                           lambda _: lacks(w, operands, how.out, how.out_dtype, how.bias, how.activation))
 
 
 def _planning(w: Any, capacity: Capacity | None, proportion: float | None, strict: bool,
@@ -347,29 +345,27 @@ def _on_machine(name: str, w: Any, x: Any, how: Epilogue, capacity: Capacity | N
                 target: Target | str | None, proportion: float | None, strict: bool, options: Mapping[str, Any] | None,
                 x_name: str = "x") -> Request:
     """Describe a product on the machine that it names: a modelled one, or this CPU."""
-    machine, lacking = _machine(name, w, (x,), how, target)
-    if machine is None:
-        request = _product(w, x, how, capacity, memory_of(proportion, strict, options), forms, x_name)
-        request.lacking = lacking
-        return request
-    from .fully_connected.modelled import dynamic_request
+    op = f"popsparse.dynamic.{name}"
 
-    backward = forms is BACKWARD
-    room, more = _planning(w, capacity, proportion, strict, *(["do_grad_a_pass"] if backward else []))
-    request = dynamic_request(w, x, how.out, how.out_dtype, machine, options, more, forms, room, x_name, backward)
+    def there(machine: Target) -> Request | str:
+        from .fully_connected.modelled import dynamic_request, lacks  # only here: to import it takes its time
+
+        if lacking := lacks(w, (x,), how.out, how.out_dtype, how.bias, how.activation):
+            return lacking
+        backward = forms is BACKWARD
+        room, more = _planning(w, capacity, proportion, strict, *(["do_grad_a_pass"] if backward else []))
+        return dynamic_request(w, x, how.out, how.out_dtype, machine, options, more, forms, room, x_name, backward)
+
+    def here(placed: Placed[Any]) -> Request:
+        matrix = check_matrix("w", w)
+        room = _room(matrix, capacity)
+        # A call is found again by about how many blocks there are: one that does not fit may follow one that does.
+        return spmm_request(op, sparse_operand("w", matrix, forms[0] == "swapped"), x, how,
+                            memory_of(proportion, strict, options), forms, x_name=x_name, room=room,
+                            keep=room >= room_for(matrix.n_blocks), placed=placed)
+
+    request = request_on(op, target, there, here)
     _grow(w, capacity)
-    return request
-
-
-def _product(w: Any, x: Any, how: Epilogue, capacity: Capacity | None, memory: Memory, forms: Forms,
-             x_name: str = "x") -> Request:
-    matrix = check_matrix("w", w)
-    room = _room(matrix, capacity)
-    # A call is found again by about how many blocks there are: one that fits may then be followed by one that does not.
-    keep = room >= room_for(matrix.n_blocks)
-    request = spmm_request(sparse_operand("w", matrix, forms[0] == "swapped"), x, how, memory, forms, x_name=x_name,
-                           room=room, keep=keep)
-    _grow(matrix, capacity)
     return request
 
 
@@ -388,16 +384,16 @@ def _grow(w: BlockSparseMatrix, capacity: Capacity | None) -> None:
         capacity.hold(w.n_blocks)
 
 
-def _plan(forms: Forms, w: Any, n: Any, *, capacity: Capacity | None = None, transpose_lhs: object = False,
+def _plan(forms: Forms, op: str, w: Any, n: Any, *, capacity: Capacity | None = None, transpose_lhs: object = False,
           transpose_rhs: object = False, **how: Any) -> SparsePlan:
     first, second = ("transpose_lhs", transpose_lhs), ("transpose_rhs", transpose_rhs)
     turned = _turned(forms, *(*second, *first) if forms is SWAPPED else (*first, *second))
-    return plan_product(w, n, turned, _room(check_matrix("w", w), capacity), **how)
+    return plan_product(op, w, n, turned, _room(check_matrix("w", w), capacity), **how)
 
 
-def _plan_sampled(w: Any, n: Any, *, capacity: Capacity | None = None, **how: Any) -> SddmmPlan:
+def _plan_sampled(op: str, w: Any, n: Any, *, capacity: Capacity | None = None, **how: Any) -> SddmmPlan:
     _room(check_matrix("w", w), capacity)
-    return plan_sampled(w, n, "layer", **how)
+    return plan_sampled(op, w, n, "layer", **how)
 
 
 plan_sparse_dense_matmul, compile_sparse_dense_matmul = planned(

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from ..formats import Array
-from ..ops import Request
 from ..planner import Explanation
 from ..planner.explain import Explained
 from ..planner.facts import PlanFacts, TileMemory, facts_of
@@ -60,6 +59,11 @@ class EmbeddingTiles(Explained):
         q = self.data.layout
         return q.value_room * TYPE_SIZES[q.data_type] + 2 * q.meta_room
 
+    @property
+    def fits(self) -> bool:
+        """Whether the layer's plan keeps to its limit."""
+        return self.layer.fits
+
     def tile_bytes(self) -> Array:
         """Return the bytes of buckets and indices on each tile."""
         held = np.zeros(self.layer.target.tiles, np.int64)
@@ -81,22 +85,13 @@ def embedding_lacks(w: Any, slices: tuple[Any, ...], out: Any, out_dtype: Any) -
     return lacks(w, slices, out if not isinstance(out, BlockSparseMatrix) else None, out_dtype)
 
 
-def on_layer(request: Request, w: BlockSparseMatrix, sizes: tuple[int, int | None], target: Target,
-             options: Mapping[str, Any] | None, more: Mapping[str, Any]) -> Request:
-    """Make a request that of a modelled machine, which has W in a layer's buckets.
-
-    `sizes` are the indices, and the layer's batch where it is not as many.
-    """
-    rows, batch = sizes
+def tiles_of(w: BlockSparseMatrix, rows: int, batch: int | None, target: Target, options: Mapping[str, Any] | None,
+             more: Mapping[str, Any]) -> EmbeddingTiles | None:
+    """Return what tiles have of a layer's weights and so many indices, where that is anything."""
     if not rows or 0 in w.shape:
-        request.lacking = ""
-        return request
+        return None
     data, = partitioned(w, plan_of_call(w, rows if batch is None else batch, w.n_blocks, target, options, more))
-    plan, tell = EmbeddingTiles(data.plan, data, rows, "do_grad_w_pass" in more), request.tell
-    request.tell = lambda: (*tell()[:2], plan)
-    request.measure = lambda: {"tile_bytes": plan.tile_bytes(), "exchanged_bytes": plan.exchanged_bytes}
-    request.lacking = ""
-    return request
+    return EmbeddingTiles(data.plan, data, rows, "do_grad_w_pass" in more)
 
 
 @facts_of.register

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from ..formats import Array
-from ..ops import Request, modelled_target, target_of
+from ..ops import Placed, Request, request_on
 from ..target import Target
 from .matrix import OPERATORS, BlockSparseMatrix
 from .operands import check_matrix
@@ -96,10 +96,11 @@ def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix | Prepare
                     strict_memory, options)
 
 
-@sparse_op("static.sparse_grad_w", "", "sddmm.bound:stored_grad_w_bound", "sparse_grad_w_calls")
+@sparse_op("static.sparse_grad_w", "", "sddmm.bound:stored_grad_w_bound", "sparse_grad_w_calls",
+           lacks="but as a pass of a dynamic layer")
 def sparse_grad_w(w: BlockSparseMatrix, grads: Array, x: Array, *, out: Any = None, out_dtype: object = None,
                   available_memory_proportion: float | None = None, strict_memory: bool = False,
-                  options: Mapping[str, Any] | None = None) -> Any:
+                  options: Mapping[str, Any] | None = None, target: Target | str | None = None) -> Any:
     """Return the gradient of the stored values for ``Y = W X``: ``dY X'`` at the pattern of `w`.
 
     Parameters
@@ -127,13 +128,14 @@ def sparse_grad_w(w: BlockSparseMatrix, grads: Array, x: Array, *, out: Any = No
     >>> static.sparse_grad_w(w, np.ones((2, 3), np.float32), np.float32([[1, 2, 3], [4, 5, 6]])).ravel()
     array([ 6., 15.], dtype=float32)
     """
-    return sddmm_request(check_matrix("w", w), grads, x, out, out_dtype,
+    return sddmm_request("popsparse.static.sparse_grad_w", check_matrix("w", w), grads, x, out, out_dtype,
                          memory_of(available_memory_proportion, strict_memory, options))
 
 
 @sparse_op("static.sparse_sparse_matmul", "", "sparse_bound:sparse_sparse_matmul_bound", "sparse_sparse_matmul_calls",
-           written=None)
-def sparse_sparse_matmul(w: BlockSparseMatrix, v: BlockSparseMatrix, *, out_dtype: object = None) -> Any:
+           written=None, lacks="in PopLibs")
+def sparse_sparse_matmul(w: BlockSparseMatrix, v: BlockSparseMatrix, *, out_dtype: object = None,
+                         target: Target | str | None = None) -> Any:
     """Multiply two block-sparse matrices: ``W V``, block-sparse too.
 
     Parameters
@@ -168,18 +170,20 @@ def sparse_sparse_matmul(w: BlockSparseMatrix, v: BlockSparseMatrix, *, out_dtyp
 def _product(forms: Forms, w: Any, x: Any, how: Epilogue, target: Target | str | None, proportion: float | None,
              strict: bool, options: Mapping[str, Any] | None) -> Request:
     """Describe a product on the machine that a call names: a modelled one, or this CPU."""
-    name, side, lacking = ("sparse_dense", "left", "") if forms is PLAIN else ("dense_sparse", "right", "")
-    if target_of(target).kind != "host":
+    name, side = ("sparse_dense", "left") if forms is PLAIN else ("dense_sparse", "right")
+    op = f"popsparse.static.{name}_matmul"
+
+    def there(machine: Target) -> Request | str:
         from .static_matmul.modelled import lacks, static_request  # only here: to import it takes its time
 
-        machine, lacking = modelled_target(target, f"popsparse.static.{name}_matmul",
-                                           lambda _: lacks(w, x, how.out, how.out_dtype, how.bias, how.activation))
-        if machine is not None:
-            return static_request(check_matrix("w", w), x, how.out, how.out_dtype, machine, options, proportion,
-                                  forms[0])
-    request = spmm_request(product_operand(w, side), x, how, memory_of(proportion, strict, options), forms)
-    request.lacking = lacking
-    return request
+        return lacks(w, x, how.out, how.out_dtype, how.bias, how.activation) or static_request(
+            check_matrix("w", w), x, how.out, how.out_dtype, machine, options, proportion, forms[0])
+
+    def here(placed: Placed[Any]) -> Request:
+        return spmm_request(op, product_operand(w, side), x, how, memory_of(proportion, strict, options), forms,
+                            placed=placed)
+
+    return request_on(op, target, there, here)
 
 
 plan_sparse_dense_matmul, compile_sparse_dense_matmul = planned(

@@ -142,18 +142,18 @@ def _completed(doc: str, names: Any, told: Mapping[str, str]) -> str:
 
 
 def sparse_op(name: str, poplibs: str, bound: str, draws: str,
-              written: str | None = "out") -> Callable[[Function], Function]:
+              written: str | None = "out", lacks: str = "") -> Callable[[Function], Function]:
     """Make a function that describes a call the face of an op, as `ops.op` does, its docstring completed.
 
     Parameters
     ----------
-    name, poplibs, draws, written
-        As `Op` has them; `name` below this package, `draws` in ``testing.calls``.
+    name, poplibs, draws, written, lacks
+        As `ops.op` takes them; `name` below this package, `draws` in ``testing.calls``.
     bound : str
         As `Op` has it, its place below this package.
     """
     record = op(f"popsparse.{name}", poplibs=poplibs, bound=f"popsparse.{bound}", draws=f"testing.calls:{draws}",
-                written=written)
+                written=written, lacks=lacks)
 
     def face_of(function: Function) -> Function:
         if function.__doc__:
@@ -196,7 +196,7 @@ def planned(face: Any, kind: type[Plan], plan_it: Callable[..., Plan], run_of: C
             given = takes.bind(*args, **named)
         except TypeError as error:
             raise InvalidTypeError(f"plan_{name}(): {error}; allowed: {takes}") from None
-        made = replace(plan_it(*given.args, **given.kwargs), op=name)
+        made = replace(plan_it(f"plan_{name}", *given.args, **given.kwargs), op=name)
         tell("popsparse", made)
         return made
 

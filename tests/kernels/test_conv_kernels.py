@@ -95,7 +95,7 @@ def test_sums_are_one_chain_in_order(kernel, data):
 
 
 def tile_of(data, known, neighbours=False):
-    """Fields of a tile, perhaps of 14 columns where they are `neighbours`, and which elements that it meets are there."""
+    """Fields of a tile, perhaps of 14 columns if `neighbours`, and which elements that it meets are there."""
     step, row_step, rows = data.draw(st.integers(1, 2)), data.draw(st.integers(1, 3)), data.draw(st.integers(1, 2))
     widths = [1, 2, 4, 7, 14] if neighbours and rows == 1 else [1, 2, 4, 7]
     cols, blocks = data.draw(st.sampled_from(widths)), data.draw(st.integers(1, 3))

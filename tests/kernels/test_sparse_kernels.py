@@ -67,7 +67,7 @@ def planned(w: BlockSparseMatrix, x: np.ndarray, x_name: str, y: np.ndarray) -> 
     blocks = max(1, w.n_blocks)
     params = SpmmParams(w.shape, w.pattern.block_shape, 1, x.shape[1], blocks, blocks, w.is_transposed, w.format.name,
                         0, layout_of(Operand(x, format_of(x_name))), layout_of(Operand(y, FP32)))
-    return plan_spmm(params, Memory(), Target.host(1), lambda: 0)
+    return plan_spmm("planned", params, Memory(), Target.host(1), lambda: 0)
 
 
 def run_multiply(kernel: Kernel, w: BlockSparseMatrix, x_name: str, x: np.ndarray, pack: bool,

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...errors import bad_argument, bad_type, flag, instance, whole
 from ...formats import Array
-from ...ops import RESULT, Request, catalogue, check_keywords, compiled, op, operand, receive, unchanged
+from ...ops import AS_ASKED, RESULT, Request, catalogue, check_keywords, compiled, op, operand, receive, unchanged
 from ...target import Target, resolve_target
 from ..gemm.api import as_planned
 from ..gemm.options import GemmOptions
@@ -32,7 +32,7 @@ from .params import (
 )
 from .plan import HostConvPlan, plan_call
 from .prepared import packed_weights
-from .request import Place, Settings, forward_pass, lies, pass_request, receive_result, update_pass, weight_pass
+from .request import Settings, conv_on, forward_pass, lies, pass_request, receive_result, update_pass, weight_pass
 
 _BOUND, _DRAWS = "poplin.conv.bound:", "testing.conv_calls:"
 
@@ -213,16 +213,16 @@ def convolution_input_gradient(
     settled = Settings.of(options, partials_type, available_memory_proportion, reproducible, strict_memory,
                           winograd=winograd)
     given, kernels = operand("deltas", deltas), operand("weights", weights)
-    place = Place.of("poplin.convolution_input_gradient", settled, target, seed, (given, kernels), out, out_dtype)
+    placed = conv_on("poplin.convolution_input_gradient", settled, target, seed, (given, kernels), out, out_dtype)
     p = stated_input_gradient(how, given, kernels, field_shape, out)
     shape = images_shape(how, p.batch, p.groups * p.in_channels, p.field_shape)
     receiver = receive_result(out, out_dtype, shape, (given, kernels), None if how.channels_last else given)
-    if place.asked:
+    if placed.plan:
         how = replace(how, groups=p.groups)
-        return modelled_request(place.asked, p.gradient(), how, "input_gradient", given, kernels, receiver)
+        return modelled_request(placed.plan, p.gradient(), how, "input_gradient", given, kernels, receiver)
     d_lies, w_lies = lies(given, "deltas", how, p.groups), kernels_of(kernels, "weights", how, p.ndim)[0]
     call = ConvCall.input_gradient(p, d_lies, w_lies, lies(receiver, "out", how, p.groups))
-    return pass_request(call, settled, place, given, kernels, receiver)
+    return pass_request(call, settled, placed, given, kernels, receiver)
 
 
 @op("poplin.calculate_weight_deltas", poplibs="poplin::calculateWeightDeltas", bound=_BOUND + "weight_deltas_bound",
@@ -279,8 +279,8 @@ def calculate_weight_deltas(
     how = Described.of(stride=stride, padding=padding, dilation=dilation, groups=groups, params=params, layout=layout)
     settled = Settings.of(options, partials_type, available_memory_proportion, reproducible, strict_memory)
     given, images = operand("deltas", deltas), operand("x", x)
-    place = Place.of("poplin.calculate_weight_deltas", settled, target, seed, (images, given), out, out_dtype)
-    return weight_pass(how, settled, place, given, images, kernel_shape, None, out, out_dtype).request()
+    placed = conv_on("poplin.calculate_weight_deltas", settled, target, seed, (images, given), out, out_dtype)
+    return weight_pass(how, settled, placed, given, images, kernel_shape, None, out, out_dtype).request()
 
 
 @op("poplin.convolution_weight_update", poplibs="poplin::convolutionWeightUpdate",
@@ -476,7 +476,7 @@ def compile_convolution(plan: HostConvPlan, weights: Any = None) -> Callable[...
         images, added = given["x"], given.get("bias")
         operands = held.arrange(images, RESULT, added) if held else (
             images, given["weights"], RESULT, *(() if added is None else (added,)))
-        return Request(made.executable, operands, receiver, made.told, lacking="")
+        return Request(made.executable, operands, receiver, made.told, placed=AS_ASKED)
 
     def run(x: Any, weights: Any, *, out: Any = None, bias: Any = None) -> Any:
         """Run a planned convolution: see `compile_convolution`."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...formats import Array, Format
-from ...ops import Operand, Receiver, Request
+from ...ops import AS_ASKED, Operand, Receiver, Request
 from ...popops.map_plan import Mapped, ScaledSum, plan_scaled
 from ...target import Target
 from ...target.types import data_type
@@ -88,7 +88,7 @@ def modelled_request(asked: Asked, params: ConvParams, how: Described, pass_: st
         What the result is multiplied by before it is added to what its receiver holds.
     """
     if not receiver.array.size:
-        return Request(None, (), receiver, lambda: ("an empty convolution", "none", None), lacking="")
+        return Request(None, (), receiver, lambda: ("an empty convolution", "none", None), placed=AS_ASKED)
     plan = asked.plan(params, images.format, receiver.format)
     call = pass_call(params, how, pass_, images, second, receiver, bias, activation, update)
     if update is None:

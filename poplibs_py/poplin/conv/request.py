@@ -13,14 +13,13 @@ from ...formats import format_of
 from ...ops import (
     RESULT,
     Operand,
+    Placed,
     Receiver,
     Request,
-    host_target,
-    modelled_target,
     operand,
+    planned_on,
     receive,
     result_format,
-    target_of,
 )
 from ...target import Target
 from ..gemm.options import GemmOptions, options_of
@@ -67,50 +66,41 @@ class Settings:
                    flag("winograd", winograd))
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where a call runs: on a modelled machine, or on this CPU, because another lacks something or by its own wish."""
+def conv_on(name: str, settled: Settings, target: Any, seed: Any, operands: tuple[Operand, ...], out: Any,
+            out_dtype: Any, bias: Any = None, lacking: str = "", updates: bool = False) -> Placed[Any]:
+    """Return where a call runs: as `Asked` of a modelled machine, or on this CPU.
 
-    asked: Asked | None
-    host: Target | None
-    lacking: str
+    `lacking` is what no machine does, in words. Where the call `updates` weights, `out` are these.
+    """
 
-    @classmethod
-    def of(cls, name: str, settled: Settings, target: Any, seed: Any, operands: tuple[Operand, ...], out: Any,
-           out_dtype: Any, bias: Any = None, lacking: str = "", updates: bool = False) -> Place:
-        """Decide; `lacking` is what no machine does, in words. Where the call `updates` weights, `out` are these."""
+    def plan_on(machine: Target) -> Asked | str:
+        if out_dtype is not None:
+            made = format_of(out_dtype, "out_dtype")
+        else:
+            made = result_format(*operands) if out is None else operand("out", out).format
+        transforms = "by Winograd's transforms" if settled.winograd else ""
+        added = None if bias is None else operand("bias", bias)
+        said = {k: v for k, v in settled.keywords.said().items() if k in OF_EVERY_MACHINE}
+        return lacking or transforms or lacks(operands, made, added, updates) or Asked(
+            machine, settled.given, said, seed)
 
-        def missing(_: Target) -> str:
-            if out_dtype is not None:
-                made = format_of(out_dtype, "out_dtype")
-            else:
-                made = result_format(*operands) if out is None else operand("out", out).format
-            transforms = "by Winograd's transforms" if settled.winograd else ""
-            added = None if bias is None else operand("bias", bias)
-            return lacking or transforms or lacks(operands, made, added, updates)
-
-        machine, words = modelled_target(target, name, missing)
-        if machine is not None:
-            said = settled.keywords.said()
-            return cls(Asked(machine, settled.given, {k: v for k, v in said.items() if k in OF_EVERY_MACHINE}, seed),
-                       None, "")
-        if seed is not None:
-            raise bad_argument("seed", seed, "None on this CPU: cast a float32 result stochastically")
-        return cls(None, host_target(None if words else target_of(target), "convolutions"), words)
+    placed = planned_on(name, target, plan_on)
+    if placed.plan is None and seed is not None:
+        raise bad_argument("seed", seed, "None on this CPU: cast a float32 result stochastically")
+    return placed
 
 
-def pass_request(call: ConvCall, settled: Settings, place: Place, x: Operand, weights: Operand, receiver: Receiver,
-             bias: Operand | None = None, residual: Operand | None = None) -> Request:
+def pass_request(call: ConvCall, settled: Settings, placed: Placed[Any], x: Operand, weights: Operand,
+                 receiver: Receiver, bias: Operand | None = None, residual: Operand | None = None) -> Request:
     """Describe a pass on this CPU."""
     epilogue = settled.epilogue if residual is None else replace(settled.epilogue, beta=1.0)
-    assert place.host is not None
-    made = lower(plan_call(call, settled.options, epilogue, place.host, residual is not None,
-                           settled.winograd))
+    assert placed.host is not None
+    made = lower(plan_call(call, settled.options, epilogue, placed.host, residual is not None, settled.winograd))
     operands = x, weights, RESULT, *(() if bias is None else (bias,)), *(() if residual is None else (residual,))
     if x.scales is None and weights.scales is None:
-        return Request(made.executable, operands, receiver, made.told, lacking=place.lacking, keep=made.plan.fits)
+        return Request(made.executable, operands, receiver, made.told, placed=placed, keep=made.plan.fits)
     program, operands = decoding(made.executable, operands)
-    return Request(program, operands, receiver, made.told, lacking=place.lacking, keep=made.plan.fits, steady=True)
+    return Request(program, operands, receiver, made.told, placed=placed, keep=made.plan.fits, steady=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +109,7 @@ class Pass:
 
     Attributes
     ----------
-    place : Place
+    placed : Placed
     settled : Settings
     how : Described
         The order of axes, and the groups.
@@ -135,7 +125,7 @@ class Pass:
         How arrays lie; None on a modelled machine.
     """
 
-    place: Place
+    placed: Placed[Any]
     settled: Settings
     how: Described
     kind: str
@@ -155,12 +145,12 @@ class Pass:
 
     def request(self) -> Request:
         """Describe it for the road."""
-        if self.place.asked:
-            return modelled_request(self.place.asked, self.params, self.how, self.kind, self.x, self.second,
+        if self.placed.plan:
+            return modelled_request(self.placed.plan, self.params, self.how, self.kind, self.x, self.second,
                                     self.receiver, bias=self.bias, activation=self.settled.epilogue.activation,
                                     update=self.update)
         assert self.call is not None
-        return pass_request(self.call, self.settled, self.place, self.x, self.second, self.receiver, self.bias,
+        return pass_request(self.call, self.settled, self.placed, self.x, self.second, self.receiver, self.bias,
                             self.residual)
 
 
@@ -169,7 +159,7 @@ def forward_pass(how: Described, settled: Settings, x: Any, weights: Any, transp
     """Describe a convolution from the arguments of its face."""
     images, kernels = operand("x", x), operand("weights", weights)
     lacking = "with a residual" if residual is not None else ""
-    place = Place.of("poplin.convolution", settled, target, seed, (images, kernels), out, out_dtype, bias, lacking)
+    placed = conv_on("poplin.convolution", settled, target, seed, (images, kernels), out, out_dtype, bias, lacking)
     w_lies, (g, made, taken), kernel = kernels_of(kernels, "weights", how, field_dims(images, "x", how))
     if transposed:
         w_lies, made, taken = w_lies.swapped.flipped(kernel), taken, made
@@ -183,15 +173,15 @@ def forward_pass(how: Described, settled: Settings, x: Any, weights: Any, transp
     like = None if how.channels_last else images
     receiver = receive_result(out, out_dtype, shape, (images, kernels, added, rest), like)
     kind = "input_gradient" if transposed else "forward"
-    made_pass = Pass(place, settled, replace(how, groups=g), kind, p, images, kernels, receiver, added)
-    if place.asked:
+    made_pass = Pass(placed, settled, replace(how, groups=g), kind, p, images, kernels, receiver, added)
+    if placed.plan:
         return made_pass
     rest = None if rest is None else as_result(rest, receiver)
     call = ConvCall(p, x_lies, w_lies, lies(receiver, "out", how, g), bias_layout(added, g))
     return replace(made_pass, residual=rest, call=call)
 
 
-def weight_pass(how: Described, settled: Settings, place: Place, deltas: Operand, x: Operand, kernel: Any,
+def weight_pass(how: Described, settled: Settings, placed: Placed[Any], deltas: Operand, x: Operand, kernel: Any,
                 kernels: Operand | None, out: Any, out_dtype: Any) -> Pass:
     """Describe the gradient of weights: new ones, or on top of those that are there."""
     name, written = ("out", out) if kernels is None else ("weights", kernels)
@@ -202,8 +192,8 @@ def weight_pass(how: Described, settled: Settings, place: Place, deltas: Operand
     receiver = receive(name, out, shape, out_dtype, fmt, (deltas, x), reads=kernels is not None)
     how = replace(how, groups=p.groups, params=None)
     w_lies, _, _ = kernels_of(receiver, name, how, p.ndim)
-    made = Pass(place, settled, how, "weight_gradient", p.weight_update(), x, deltas, receiver)
-    if place.asked:
+    made = Pass(placed, settled, how, "weight_gradient", p.weight_update(), x, deltas, receiver)
+    if placed.plan:
         return made
     call = ConvCall.weight_gradient(p, lies(deltas, "deltas", how, p.groups), lies(x, "x", how, p.groups), w_lies)
     return replace(made, call=call)
@@ -217,9 +207,9 @@ def update_pass(how: Described, settled: Settings, deltas: Any, weights: Any, x:
     if weights is None:
         raise bad_type("weights", "None", "an array or a QuarterArray, which receives the result")
     kernels = operand("weights", weights)
-    place = Place.of("poplin.convolution_weight_update", settled, target, None, (images, given), weights, None,
+    placed = conv_on("poplin.convolution_weight_update", settled, target, None, (images, given), weights, None,
                      updates=True)
-    return weight_pass(how, settled, place, given, images, None, kernels, weights, None)
+    return weight_pass(how, settled, placed, given, images, None, kernels, weights, None)
 
 
 def receive_result(out: Any, out_dtype: Any, shape: tuple[int, ...], operands: tuple[Operand | None, ...],

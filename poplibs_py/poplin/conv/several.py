@@ -13,7 +13,7 @@ import numpy as np
 from ...errors import bad_argument
 from ...formats import Array
 from ...kernels.records import dtype_of
-from ...ops import Operand, Request, run_told
+from ...ops import AS_ASKED, Operand, Placed, Request, run_told
 from ...planner.explain import Explained, Explanation
 from ...program import ComputeSet, Executable, Program, Segment, spread
 from ..gemm.model import threads_of
@@ -64,10 +64,10 @@ def run_passes(name: str, passes: Sequence[Pass], multi_options: Mapping[str, An
             raise bad_argument(f"calls[{number}]", "an out that may share memory with what another call has",
                                "arrays apart from those of other calls")
     some = [one for one in passes if one.receiver.array.size]
-    asked = [one for one in some if one.place.asked]
+    asked = [one for one in some if one.placed.plan]
     if asked:
         _run_modelled(name, asked, multi_options)
-    _run_here(name, [one for one in some if not one.place.asked])
+    _run_here(name, [one for one in some if not one.placed.plan])
     return [receiver.finish(None, None) for receiver in results]
 
 
@@ -80,7 +80,7 @@ def _meets(out: Array, other: Pass) -> bool:
 
 
 def _run_modelled(name: str, passes: Sequence[Pass], multi_options: Mapping[str, Any] | None) -> None:
-    asked: list[Asked] = [one.place.asked for one in passes if one.place.asked]
+    asked: list[Asked] = [one.placed.plan for one in passes if one.placed.plan]
     taken = sum(3 + (one.bias is not None) for one in passes) + (asked[0].seed is not None)
     if taken > MOST_OPERANDS:
         raise bad_argument("calls", f"{len(passes)} convolutions of {taken} arrays",
@@ -96,7 +96,7 @@ def _run_modelled(name: str, passes: Sequence[Pass], multi_options: Mapping[str,
     program, arrays = modelled_convolutions(plan, calls, seed=asked[0].seed)
     how = "at once" if plan.parallel else "in turn"
     run_told(name, lambda: (f"{len(passes)} convolutions {how}", tile_kernel(), plan), program, *arrays,
-             written=tuple(one.receiver.array for one in passes), lacking="",
+             written=tuple(one.receiver.array for one in passes), placed=AS_ASKED,
              measure=lambda: {"exchanged_bytes": program.program.exchanged_bytes})
 
 
@@ -110,12 +110,12 @@ def _spelled(keywords: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _run_here(name: str, passes: Sequence[Pass]) -> None:
-    lacking = "; ".join(dict.fromkeys(one.place.lacking for one in passes if one.place.lacking))
+    placed: Placed[Any] = Placed(None, "; ".join(dict.fromkeys(x.placed.lacking for x in passes if x.placed.lacking)))
     requests = [one.request() for one in passes]
     for one in requests:
         if one.program and not isinstance(one.program, Executable):  # operands are decoded first
             arrays = [_array(x, one) for x in one.operands]
-            run_told(name, one.tell, one.program, *arrays, written=(one.receiver.array,), lacking=lacking)
+            run_told(name, one.tell, one.program, *arrays, written=(one.receiver.array,), placed=placed)
     for some in _portions([one for one in requests if isinstance(one.program, Executable)]):
         plans = HostConvPlans(tuple(one.tell()[2] for one in some), 0)
         threads = threads_of(plans.flops, plans.plans[0].target)
@@ -123,7 +123,7 @@ def _run_here(name: str, passes: Sequence[Pass]) -> None:
         programs: list[Any] = [one.program for one in some]
         arrays = [_array(x, one) for one in some for x in one.operands]
         run_told(name, _told(plans), _together(tuple(programs), tuple(plan.flops for plan in plans.plans), threads),
-                 *arrays, written=tuple(one.receiver.array for one in some), lacking=lacking)
+                 *arrays, written=tuple(one.receiver.array for one in some), placed=placed)
 
 
 def _told(plans: HostConvPlans) -> Callable[[], tuple[str, str, HostConvPlans]]:

@@ -9,7 +9,7 @@ from typing import Any
 from ...config import settings
 from ...errors import bad_argument, flag
 from ...formats import Format
-from ...ops import RESULT, Operand, Receiver, Request, modelled_target, op, receive, result_format
+from ...ops import RESULT, Operand, Placed, Receiver, Request, op, planned_on, receive, result_format
 from ...planner import Memory
 from ...program import temporary
 from ...target import Target
@@ -83,13 +83,13 @@ def cholesky(a: Any, *, lower: bool = True, out: Any = None, out_dtype: object =
     x, lower = matrices("a", a, square=True), flag("lower", lower)
     receiver = result(out, out_dtype, x.format, x.shape, (x,))
     chosen = block_options("cholesky", options, block_size, Memory(available_memory_proportion, strict_memory))
-    machine, lacking = modelled_target(target, "poplin.cholesky", lambda _: lacks(receiver.format, x))
+    placed = planned_on("poplin.cholesky", target, lambda machine: lacks(receiver.format, x) or machine)
     x, lies = laid(x, 0)
     n = x.shape[-1]
     params = FactorParams("cholesky", x.shape[:-2], n, n, (lies, written(receiver, 1)), upper=not lower)
-    if machine is not None:
-        return modelled_request(params, "a", (x,), receiver, machine, *chosen)
-    return request(params, "a", (x,), receiver, lacking)
+    if placed.plan is not None:
+        return modelled_request(params, "a", (x,), receiver, placed.plan, *chosen)
+    return request(params, "a", (x,), receiver, placed)
 
 
 @op("poplin.triangular_solve", poplibs="poplin::triangularSolve", bound=_BOUND + "triangular_solve_bound",
@@ -170,7 +170,7 @@ def triangular_solve(a: Any, b: Any, *, left_side: bool = True, lower: bool = Tr
         raise bad_argument("b", f"shape {shape}", f"{allowed} with the batch of a, {x.shape[:-2]}")
     receiver = result(out, out_dtype, result_format(x, y), shape, (x, y))
     chosen = block_options("solve", options, block_size, Memory(available_memory_proportion, strict_memory))
-    machine, lacking = modelled_target(target, "poplin.triangular_solve", lambda _: lacks(receiver.format, x, y))
+    placed = planned_on("poplin.triangular_solve", target, lambda machine: lacks(receiver.format, x, y) or machine)
     # x a = b is a' x' = b'
     swapped = not left_side
     first, a_lies = laid(x, 0, transpose != swapped)
@@ -179,9 +179,9 @@ def triangular_solve(a: Any, b: Any, *, left_side: bool = True, lower: bool = Tr
     upper = lower == (transpose != swapped)
     sides = shape[-1 if left_side else -2]
     params = FactorParams("solve", shape[:-2], n, sides, operands, upper=upper, unit=unit_diagonal)
-    if machine is not None:
-        return modelled_request(params, "a", (first, second), receiver, machine, *chosen)
-    return request(params, "a", (first, second), receiver, lacking)
+    if placed.plan is not None:
+        return modelled_request(params, "a", (first, second), receiver, placed.plan, *chosen)
+    return request(params, "a", (first, second), receiver, placed)
 
 
 def result(out: Any, out_dtype: object, default: Format, shape: tuple[int, ...],
@@ -201,8 +201,8 @@ def written(receiver: Receiver, operand: int, transposed: bool = False) -> Lies:
 
 
 def request(params: FactorParams, name: str, operands: tuple[Operand, ...], receiver: Receiver,
-            lacking: str) -> Request:
+            placed: Placed[Any]) -> Request:
     """Describe a call that may find a matrix of the operand of this name that it refuses."""
     made = lower(params, settings.num_threads)
     return Request(checked(made, name), (*operands, RESULT), receiver, lambda: (str(params), made.kernel, made),
-                   lacking=lacking, steady=True)
+                   placed=placed, steady=True)

@@ -11,7 +11,7 @@ from ... import popops
 from ...config import settings
 from ...errors import bad_argument, flag
 from ...formats import Array, format_of
-from ...ops import RESULT, Operand, Receiver, Request, argument, modelled_target, op, result_format
+from ...ops import RESULT, Operand, Receiver, Request, argument, op, result_format
 from ...ops.parts import Part, results
 from ...planner.explain import Composition
 from ...popops.sequence import SequenceBuilder
@@ -34,7 +34,8 @@ class SolveGradients(NamedTuple):
     b_grad: Any
 
 
-@op("poplin.cholesky_grad", bound=_BOUND + "cholesky_grad_bound", draws="testing.factor_calls:cholesky_grad_calls")
+@op("poplin.cholesky_grad", bound=_BOUND + "cholesky_grad_bound", draws="testing.factor_calls:cholesky_grad_calls",
+    lacks="of gradients")
 def cholesky_grad(grad: Any, factor: Any, *, lower: bool = True, out: Any = None, out_dtype: object = None,
                   target: Target | str | None = None) -> Any:
     """Return the gradient with respect to what `cholesky` factored.
@@ -75,7 +76,6 @@ def cholesky_grad(grad: Any, factor: Any, *, lower: bool = True, out: Any = None
     if g.shape != l.shape:
         raise bad_argument("factor", f"shape {l.shape}", f"that of grad, {g.shape}")
     receiver = result(out, out_dtype, result_format(g, l), g.shape, (g, l))
-    _, lacking = modelled_target(target, "poplin.cholesky_grad", lambda _: "of gradients")
 
     steps = _Steps((g, l), receiver)
     grads, factors, made = steps.operands
@@ -87,7 +87,7 @@ def cholesky_grad(grad: Any, factor: Any, *, lower: bool = True, out: Any = None
                 1 - np.eye(half.shape[-1], dtype=np.float32) / 2, _triangle(half))
     s = steps.solve("factor", t, steps.solve("factor", t, half, transpose=True), left_side=False)
     steps.write(made, lambda a, b: (a + b) / 2, s, _transposed(s))
-    return steps.request("cholesky_grad", lacking)
+    return steps.request("cholesky_grad")
 
 
 @op("poplin.triangular_solve_grad", bound=_BOUND + "triangular_solve_grad_bound",
@@ -111,8 +111,6 @@ def triangular_solve_grad(grad: Any, a: Any, x: Any, *, left_side: bool = True, 
         Where the gradients go; they may overlap the operands.
     out_dtype : dtype, Format or str, optional
         float32, float16 or bfloat16; by default what the operands' formats give.
-    target : Target or str, optional
-        The machine; by default this CPU, which alone does it.
 
     Returns
     -------
@@ -147,7 +145,6 @@ def triangular_solve_grad(grad: Any, a: Any, x: Any, *, left_side: bool = True, 
         raise bad_argument("a", f"shape {t.shape}", f"square matrices that fit grad, {g.shape}")
     fmt = asked_dtype(out_dtype, result_format(g, t, y))
     made = results(out, (Part(t.shape, fmt), Part(g.shape, fmt)), SolveGradients)
-    _, lacking = modelled_target(target, "poplin.triangular_solve_grad", lambda _: "of gradients")
 
     steps = _Steps((g, t, y), made.receiver)
     grads, triangles, solutions, buffer = steps.operands
@@ -159,10 +156,11 @@ def triangular_solve_grad(grad: Any, a: Any, x: Any, *, left_side: bool = True, 
     steps.write(a_grad, lambda p, kept: popops.select(-p, 0.0, kept), _transposed(product) if transpose else product,
                 _triangle(a_grad, lower, int(unit_diagonal)))
     steps.write(b_grad, lambda x: x, found)
-    return steps.request("triangular_solve_grad", lacking, made.wrap)
+    return steps.request("triangular_solve_grad", made.wrap)
 
 
-@op("poplin.lu_grad", bound=_BOUND + "lu_grad_bound", draws="testing.factor_calls:lu_grad_calls")
+@op("poplin.lu_grad", bound=_BOUND + "lu_grad_bound", draws="testing.factor_calls:lu_grad_calls",
+    lacks="of gradients")
 def lu_grad(l_grad: Any, u_grad: Any, perm: Any, l: Any, u: Any, *, out: Any = None,  # noqa: E741
             out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Return the gradient with respect to what `lu` factored, where small changes leave the pivots as they are.
@@ -212,7 +210,6 @@ def lu_grad(l_grad: Any, u_grad: Any, perm: Any, l: Any, u: Any, *, out: Any = N
     if order.array.dtype.kind not in "iu" or order.shape != low.shape[:-1]:
         raise bad_argument("perm", got, allowed)
     receiver = result(out, out_dtype, result_format(gl, gu, low, up), (*low.shape[:-1], n), (gl, gu, low, up))
-    _, lacking = modelled_target(target, "poplin.lu_grad", lambda _: "of gradients")
 
     steps = _Steps((gl, gu, order, low, up), receiver)
     l_grads, u_grads, rows, lowers, uppers, made = steps.operands
@@ -233,10 +230,11 @@ def lu_grad(l_grad: Any, u_grad: Any, perm: Any, l: Any, u: Any, *, out: Any = N
         steps.write(high[..., :k, :], lambda x: x, wide)
         wide = high
     steps.take_rows(made, wide, sources)
-    return steps.request("lu_grad", lacking, perm=2)
+    return steps.request("lu_grad", perm=2)
 
 
-@op("poplin.qr_grad", bound=_BOUND + "qr_grad_bound", draws="testing.factor_calls:qr_grad_calls")
+@op("poplin.qr_grad", bound=_BOUND + "qr_grad_bound", draws="testing.factor_calls:qr_grad_calls",
+    lacks="of gradients")
 def qr_grad(q_grad: Any, r_grad: Any, q: Any, r: Any, *, out: Any = None, out_dtype: object = None,
             target: Target | str | None = None) -> Any:
     """Return the gradient with respect to what `qr` factored, in its reduced form.
@@ -280,7 +278,6 @@ def qr_grad(q_grad: Any, r_grad: Any, q: Any, r: Any, *, out: Any = None, out_dt
     if v.shape[:-1] != (*t.shape[:-2], k) or k != min(m, n):
         raise bad_argument("r", f"shape {v.shape}", f"the one that qr returns beside q, {t.shape}, in its reduced form")
     receiver = result(out, out_dtype, result_format(gq, gr, t, v), (*t.shape[:-1], n), (gq, gr, t, v))
-    _, lacking = modelled_target(target, "poplin.qr_grad", lambda _: "of gradients")
 
     steps = _Steps((gq, gr, t, v), receiver)
     q_grads, r_grads, orthogonal, triangles, made = steps.operands
@@ -297,7 +294,7 @@ def qr_grad(q_grad: Any, r_grad: Any, q: Any, r: Any, *, out: Any = None, out_dt
     steps.write(mirrored, lambda a, b, kept: popops.select(a, b, kept), middle, _transposed(middle), _triangle(middle))
     steps.add(b, steps.product(x, mirrored))
     steps.write(made[..., :k], lambda a: a, steps.solve("r", lead, b, left_side=False, lower=False, transpose=True))
-    return steps.request("qr_grad", lacking)
+    return steps.request("qr_grad")
 
 
 class _Steps(SequenceBuilder):
@@ -376,7 +373,7 @@ class _Steps(SequenceBuilder):
             rows = self.call(popops.multi_slice, table, indices, index_policy="poplibs")
             self.write(result, lambda a: a, rows.reshape(x.shape))
 
-    def request(self, name: str, lacking: str, wrap: Any = None, perm: int | None = None) -> Request:
+    def request(self, name: str, wrap: Any = None, perm: int | None = None) -> Request:
         """Return the request of the call, one of whose operands may be a permutation."""
         what, solves = f"{name} {list(self.operands[0].shape)}", self._solves
         kernels = ", ".join(dict.fromkeys(factoring.kernel for _, factoring in solves))
@@ -389,7 +386,7 @@ class _Steps(SequenceBuilder):
             return refusal_of(solving.params, word, failed)
 
         return Request(self.made(refusal), (*self._given, RESULT), self._receiver,
-                       Composition(what, kernels).told, wrap=wrap, lacking=lacking)
+                       Composition(what, kernels).told, wrap=wrap)
 
 
 def _same_shape(name: str, x: Operand, other: str, grad: Operand) -> None:

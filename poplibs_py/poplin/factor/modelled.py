@@ -16,7 +16,7 @@ import numpy as np
 from ...config import settings
 from ...formats import FP16, FP32, Array, Format
 from ...kernels.registry import select
-from ...ops import RESULT, Operand, Receiver, Request
+from ...ops import RESULT, Operand, Placed, Receiver, Request
 from ...planner import Memory
 from ...program import temporary
 from ...target import Target
@@ -46,9 +46,8 @@ def modelled_request(params: FactorParams, name: str, operands: tuple[Operand, .
     problem = TileProblem.of(params, type_of(params.operands[0].format), block, options, target)
     plan = plan_factoring(problem).checked(Memory(options.available_memory_proportion, options.strict_memory))
     made = _factoring(params, problem, settings.num_threads)
-    return Request(checked(made, name), (*operands, RESULT), receiver, lambda: (str(params), made.kernel, plan),
-                   lacking="", steady=True, keep=plan.fits, measure=lambda: {
-                       "tile_bytes": plan.tile_bytes(), "exchanged_bytes": plan.exchanged_bytes})
+    return Request(checked(made, name), (*operands, RESULT), receiver, lambda: (str(params), made.kernel, made),
+                   placed=Placed(plan), steady=True)
 
 
 @dataclass(frozen=True, eq=False)

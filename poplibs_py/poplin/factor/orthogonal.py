@@ -9,7 +9,7 @@ import numpy as np
 from ...config import settings
 from ...errors import one_of
 from ...formats import FP32
-from ...ops import RESULT, Operand, Request, modelled_target, op
+from ...ops import RESULT, Operand, Request, op
 from ...ops.parts import Part, Results, results
 from ...target import Target
 from .lower import lower
@@ -34,7 +34,7 @@ class QRFactors(NamedTuple):
 
 
 @op("poplin.lu", poplibs="poplin::experimental::LUFactorization", bound=_BOUND + "lu_bound",
-    draws="testing.factor_calls:lu_calls", written=None)
+    draws="testing.factor_calls:lu_calls", written=None, lacks="that pivots")
 def lu(a: Any, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Factor matrices with partial pivoting: ``a[perm] = l @ u`` (``poplin::experimental::LUFactorization``).
 
@@ -76,18 +76,17 @@ def lu(a: Any, *, out: Any = None, out_dtype: object = None, target: Target | st
     x = matrices("a", a)
     m, n = x.shape[-2:]
     k, front, fmt = min(m, n), x.shape[:-2], asked_dtype(out_dtype, FP32)
-    _, lacking = modelled_target(target, "poplin.lu", lambda _: "that pivots")
     parts = Part((*front, m), np.dtype(np.int32)), Part((*front, m, k), fmt), Part((*front, k, n), fmt)
     made = results(out, parts, LUFactors)
     x, lies = laid(x, 0)
     at = made.offsets
     operands = (lies, Lies(fmt, m, k, operand=1, offset=at[1]), Lies(fmt, k, n, operand=1, offset=at[2]),
                 Lies(FP32, 1, m, operand=1, offset=at[0]))
-    return _request(FactorParams("lu", front, m, n, operands), x, made, lacking)
+    return _request(FactorParams("lu", front, m, n, operands), x, made)
 
 
 @op("poplin.qr", poplibs="poplin::experimental::QRFactorization", bound=_BOUND + "qr_bound",
-    draws="testing.factor_calls:qr_calls", written=None)
+    draws="testing.factor_calls:qr_calls", written=None, lacks="whose cycles are known")
 def qr(a: Any, *, mode: str = "reduced", out: Any = None, out_dtype: object = None,
        target: Target | str | None = None) -> Any:
     """Factor matrices into orthogonal and triangular ones: ``a = q @ r`` (``poplin::experimental::QRFactorization``).
@@ -131,15 +130,14 @@ def qr(a: Any, *, mode: str = "reduced", out: Any = None, out_dtype: object = No
     m, n = x.shape[-2:]
     front, fmt = x.shape[:-2], asked_dtype(out_dtype, FP32)
     width = m if mode == "complete" else min(m, n)
-    _, lacking = modelled_target(target, "poplin.qr", lambda _: "whose cycles are known")
     made = results(out, (Part((*front, m, width), fmt), Part((*front, width, n), fmt)), QRFactors)
     x, lies = laid(x, 0)
     at = made.offsets
     operands = (lies, Lies(fmt, m, width, operand=1, offset=at[0]), Lies(fmt, width, n, operand=1, offset=at[1]))
-    return _request(FactorParams("qr", front, m, n, operands, width), x, made, lacking)
+    return _request(FactorParams("qr", front, m, n, operands, width), x, made)
 
 
-def _request(params: FactorParams, x: Operand, made: Results, lacking: str) -> Request:
+def _request(params: FactorParams, x: Operand, made: Results) -> Request:
     factoring = lower(params, settings.num_threads)
     return Request(factoring.run, (x, RESULT), made.receiver, lambda: (str(params), factoring.kernel, factoring),
-                   wrap=made.wrap, lacking=lacking, steady=True)
+                   wrap=made.wrap, steady=True)

@@ -7,7 +7,19 @@ from typing import Any
 
 from ...errors import bad_argument, bad_type, checked_shape, instance
 from ...formats import format_of
-from ...ops import RESULT, Operand, Request, catalogue, compiled, operand, receive, result_format, unchanged
+from ...ops import (
+    AS_ASKED,
+    RESULT,
+    Operand,
+    Placed,
+    Request,
+    catalogue,
+    compiled,
+    operand,
+    receive,
+    result_format,
+    unchanged,
+)
 from ...target import Target
 from .lower import lower
 from .options import GemmOptions
@@ -27,8 +39,9 @@ from .search import plan_gemm
 
 
 def gemm_request(a: Any, b: Any, out: Any, out_dtype: Any, epilogue: Epilogue, bias: Any, options: GemmOptions,
-                 machine: Target, out_name: str = "out") -> Request:
+                 placed: Placed[Any], out_name: str = "out") -> Request:
     """Describe a product on this CPU."""
+    assert placed.host is not None
     row = None if bias is None else operand("bias", bias)
     if row is not None and (row.scale or row.scales):
         raise bad_type("bias", "a QuarterArray", "an array")
@@ -40,12 +53,12 @@ def gemm_request(a: Any, b: Any, out: Any, out_dtype: Any, epilogue: Epilogue, b
     prepared = _prepared(a, b)
     whole = None
     if prepared is None:
-        made = lower(plan_gemm(params, options, epilogue, machine))
+        made = lower(plan_gemm(params, options, epilogue, placed.host))
     else:
-        made, packed, whole = prepared.lowered(params, options, epilogue, machine)
+        made, packed, whole = prepared.lowered(params, options, epilogue, placed.host)
         left, right = (packed, right) if prepared is a else (left, packed)
     return Request(made.executable, made.arrange(left, right, RESULT, row, left.scales, right.scales, whole), receiver,
-                   made.told, keep=made.plan.fits)
+                   made.told, placed=placed, keep=made.plan.fits)
 
 
 def gemm_operand(value: Any, name: str) -> Operand:
@@ -98,7 +111,7 @@ def compile_gemm(plan: GemmPlan) -> Callable[..., Any]:
         receiver = receive("out", out, shape, None, fmt, (left, right, row), contiguous=True)
         if receiver.format != fmt or receiver.scale:
             raise bad_argument("out", f"format {receiver.format}", f"the planned format, {fmt}")
-        return Request(made.executable, made.arrange(left, right, RESULT, row), receiver, made.told, lacking="")
+        return Request(made.executable, made.arrange(left, right, RESULT, row), receiver, made.told, placed=AS_ASKED)
 
     return compiled(plan, catalogue["poplin.matmul"], run, made.told()[0])
 

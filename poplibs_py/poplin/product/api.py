@@ -8,7 +8,7 @@ from typing import Any
 
 from ...errors import UnsupportedError, bad_argument, bad_type, one_of
 from ...formats import format_of
-from ...ops import check_keywords, host_target, modelled_target, op, operand, target_of
+from ...ops import Placed, Request, check_keywords, host_target, op, operand, request_on, target_of
 from ...target import Target, resolve_target
 from ...target.types import data_type
 from ..gemm.api import compile_gemm, gemm_operand, gemm_request, stated
@@ -110,21 +110,24 @@ def matmul(a: Any, b: Any, *, out: Any = None, out_dtype: Any = None, alpha: flo
     dtype('float16')
     """
     keywords = options_of(available_memory_proportion, partials_type, reproducible, strict_memory, half_passes)
-    machine, lacking = modelled_target(target, "poplin.matmul", lambda _: lacks(a, b, out, out_dtype, alpha, bias))
-    if machine is not None:
+
+    def there(machine: Target) -> Request | str:
         planned = {name: value for name, value in keywords.said().items() if name in _OF_EVERY_MACHINE}
-        return modelled_request(a, b, out, out_dtype, bias, activation, machine, seed, options, planned)
-    if seed is not None:
-        raise bad_argument("seed", seed, "None on this CPU: cast a float32 result stochastically")
-    chosen, epilogue = parse_options(options, keywords), Epilogue.of(alpha, 0.0, activation)
-    host = host_target(None if lacking else target_of(target), "products")
-    request = gemm_request(a, b, out, out_dtype, epilogue, bias, chosen, host)
-    request.lacking = lacking
-    return request
+        return lacks(a, b, out, out_dtype, alpha, bias) or modelled_request(
+            a, b, out, out_dtype, bias, activation, machine, seed, options, planned)
+
+    def here(placed: Placed[Any]) -> Request:
+        if seed is not None:
+            raise bad_argument("seed", seed, "None on this CPU: cast a float32 result stochastically")
+        chosen, epilogue = parse_options(options, keywords), Epilogue.of(alpha, 0.0, activation)
+        return gemm_request(a, b, out, out_dtype, epilogue, bias, chosen, placed)
+
+    return request_on("poplin.matmul", target, there, here)
 
 
 @op("poplin.matmul_acc", poplibs="poplin::matMulAcc", reference=_REFERENCE + "matmul_acc",
-    bound=_BOUND + "matmul_acc_bound", draws="testing.calls:matmul_acc_calls", written="c")
+    bound=_BOUND + "matmul_acc_bound", draws="testing.calls:matmul_acc_calls", written="c",
+    lacks="that accumulates")
 def matmul_acc(c: Any, a: Any, b: Any, *, alpha: float = 1.0, beta: float = 1.0, bias: Any = None,
                activation: str | None = None, target: Target | str | None = None,
                options: Mapping[str, Any] | None = None, **keywords: Any) -> Any:
@@ -162,8 +165,8 @@ def matmul_acc(c: Any, a: Any, b: Any, *, alpha: float = 1.0, beta: float = 1.0,
     if c is None:
         raise bad_type("c", "None", "an array or a QuarterArray, which receives the result")
     chosen = parse_options(options, _from_keywords(matmul_acc, keywords), keywords)
-    machine = host_target(target, "products that accumulate")
-    return gemm_request(a, b, c, None, Epilogue.of(alpha, beta, activation), bias, chosen, machine, "c")
+    placed: Placed[Any] = Placed(host=target_of(target))
+    return gemm_request(a, b, c, None, Epilogue.of(alpha, beta, activation), bias, chosen, placed, "c")
 
 
 @op("poplin.matmul_grouped", poplibs="poplin::matMulGrouped", reference=_REFERENCE + "matmul",

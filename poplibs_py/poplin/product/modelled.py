@@ -12,7 +12,19 @@ from ...errors import bad_argument, bad_type, one_of
 from ...formats import FP16, FP32, Array, format_of
 from ...formats.metadata import METADATA_SCALES
 from ...kernels.records import ACTIVATIONS
-from ...ops import Operand, Receiver, Request, array_operand, catalogue, compiled, operand, receive, seed_of, unchanged
+from ...ops import (
+    AS_ASKED,
+    Operand,
+    Receiver,
+    Request,
+    array_operand,
+    catalogue,
+    compiled,
+    operand,
+    receive,
+    seed_of,
+    unchanged,
+)
 from ...planner.cache import PlanCache
 from ...program import Executable
 from ...target import Target
@@ -190,7 +202,7 @@ def modelled_request(a: Any, b: Any, out: Any, out_dtype: Any, bias: Any, activa
     product = replace(product, out=receiver.format)
     row = _epilogue(product, added, activation)
     if 0 in product.shape:
-        return Request(None, (), receiver, lambda: ("an empty product", "none", None), lacking="")
+        return Request(None, (), receiver, lambda: ("an empty product", "none", None), placed=AS_ASKED)
     made = _TileProduct(work_of(product.planned(target, options, more)))
     left, right = as_matrix(left, "a", True), as_matrix(right, "b", False)
     request = made.request(product.grouped(left), product.grouped(right), row, activation, receiver, seed)

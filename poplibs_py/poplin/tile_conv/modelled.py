@@ -15,7 +15,7 @@ from ...formats.bounds import Ball
 from ...formats.metadata import METADATA_SCALES
 from ...formats.reference import decode, values
 from ...kernels import select
-from ...ops import RESULT, VALUES, Operand, Receiver, Request, seed_of
+from ...ops import AS_ASKED, RESULT, VALUES, Operand, Receiver, Request, seed_of
 from ...program import Executable
 from ...target import TYPE_SIZES
 from ...target.types import data_type
@@ -164,7 +164,7 @@ class TileConvolution:
         """Describe what runs a program, with what a record tells of it."""
         words = () if seed is None else (seed_of(seed),)
         operands = x, w, RESULT, *(() if bias is None else (bias,)), *(VALUES,) * len(words)
-        return Request(run, operands, receiver, self.told, words, lacking="", measure=lambda: {
+        return Request(run, operands, receiver, self.told, words, placed=AS_ASKED, measure=lambda: {
             "tile_bytes": self.work.tile_bytes(), "tile_macs": self.work.tile_macs(),
             "exchanged_bytes": program.program.exchanged_bytes})
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from math import prod
 
-from ...ops import planned_on
+from ...ops import Placed, planned_on
 from ...planner import Memory
 from ...poplin._steps import product_steps
 from ...popops.compose import Composition
@@ -20,9 +20,8 @@ from ..row_plans import softmax_steps
 from .params import AttentionParams
 
 
-def attention_on(op: str, target: Target | str | None, p: AttentionParams, memory: Memory
-                 ) -> tuple[TilePlan | None, str]:
-    """Return the plan of a call on the modelled machine that it is for, None for this CPU; and what that lacks.
+def attention_on(op: str, target: Target | str | None, p: AttentionParams, memory: Memory) -> Placed[TilePlan]:
+    """Return where a call runs.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ import numpy as np
 from ...config import settings
 from ...errors import bad_argument, bad_type, finite, flag, instance, whole
 from ...formats import FP32, Array, Format
-from ...ops import RESULT, Operand, Receiver, Request, argument, host_target, on_tiles, one_scale_operand, operand
+from ...ops import RESULT, Operand, Receiver, Request, argument, one_scale_operand, operand, own_host
 from ...ops.one_kernel import OneKernel
 from ...ops.parts import Part, results
 from ...planner.ladder import Memory, within
@@ -234,11 +234,10 @@ def request(op: str, h: Heads, how: How, reads: dict[str, Any], mask: Taken | No
         "grad" in reads, h.batch, h.heads, h.shares, h.queries, h.keys, how.scale, how.causal, how.query_offset,
         None if pattern is None else pattern.block_shape, 1 if pattern is None else pattern.groups,
         0 if pattern is None else pattern.n_blocks, number + 1, tuple(lies))
-    plan, lacking = attention_on(op, how.target, params, how.memory)
-    program, fits = _within_memory(op, params, Memory() if plan else how.memory)
-    made = Request(program.executable, (*operands, RESULT), receiver, program.told, wrap=wrap, lacking=lacking,
+    placed = attention_on(op, how.target, params, how.memory)
+    program, fits = _within_memory(op, params, Memory() if placed.plan else how.memory)
+    return Request(program.executable, (*operands, RESULT), receiver, program.told, wrap=wrap, placed=placed,
                    keep=pattern is None and fits)
-    return on_tiles(made, plan)
 
 
 def _within_memory(op: str, params: AttentionParams, memory: Memory) -> tuple[OneKernel, bool]:
@@ -246,7 +245,7 @@ def _within_memory(op: str, params: AttentionParams, memory: Memory) -> tuple[On
     several = several_strips(params)
     if memory.proportion is None:
         return lower(params, settings.num_threads, several), True
-    host = host_target(None, op)
+    host = own_host()
 
     def planned(limit: int | None) -> OneKernel | None:
         for kept in (True, False) if several else (False,):

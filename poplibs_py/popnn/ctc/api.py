@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ...errors import MemoryLimitError
-from ...ops import RESULT, Request, machine_to_plan, on_tiles, op, planned_on, receive
+from ...ops import RESULT, Request, machine_to_plan, op, planned_on, receive
 from ...ops.parts import Part, results
 from ...planner import POPLIBS_PROPORTION, Memory
 from ...popops.compose import Composition
@@ -166,10 +166,9 @@ def _request(asked: Taken, program: Checked, receiver: Any, target: Any) -> Requ
             made.broadcast("share", "MULTIPLY", (own.time, own.batch, own.classes), (own.batch, 1), in_place=True)
         return plan.with_steps(made.steps)
 
-    plan, lacking = planned_on(name, target, plan_on)
-    request = Request(program, (*asked.operands, RESULT), receiver, lambda: (str(p.params), p.kernel, p),
-                      lacking=lacking, steady=True)
-    return on_tiles(request, plan)
+    placed = planned_on(name, target, plan_on)
+    return Request(program, (*asked.operands, RESULT), receiver, lambda: (str(p.params), p.kernel, p),
+                   placed=placed, steady=True)
 
 
 def plan_ctc_loss(batch: int, time: int, labels: int, classes: int, *, dtype: object = "float16",

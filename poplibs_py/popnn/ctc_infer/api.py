@@ -9,7 +9,7 @@ import numpy as np
 
 from ...config import settings
 from ...errors import bad_argument, bad_type, finite, flag, whole
-from ...ops import RESULT, Operand, Request, on_tiles, op, planned_on
+from ...ops import RESULT, Operand, Request, op, planned_on
 from ...ops.parts import Part, results
 from ...target import Target
 from ...target.host_memory import check_memory
@@ -158,8 +158,7 @@ def _request(data: Any, data_lengths: Any, blank: Any, logits: Any, search: tupl
             return "of nothing"
         return planned_inference(InferenceParams(batch, classes, beams), machine).over(steps)
 
-    plan, lacking = planned_on(f"popnn.{name}", target, plan_on)
+    placed = planned_on(f"popnn.{name}", target, plan_on)
     alone = scorer is None
-    request = Request(Decoding(program, made.views, scorer), (x, ends, RESULT), made.receiver,
-                      program.told, wrap=made.wrap, lacking=lacking, steady=alone, keep=alone)
-    return on_tiles(request, plan)
+    return Request(Decoding(program, made.views, scorer), (x, ends, RESULT), made.receiver,
+                   program.told, wrap=made.wrap, placed=placed, steady=alone, keep=alone)

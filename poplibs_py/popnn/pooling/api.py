@@ -9,7 +9,7 @@ import numpy as np
 
 from ...errors import UnsupportedError, bad_argument, bad_type, checked_shape, flag, one_of, whole
 from ...formats import format_of
-from ...ops import machine_to_plan, on_tiles, one_scale_operand, op, receive, result_format
+from ...ops import machine_to_plan, one_scale_operand, op, receive, result_format
 from ...ops.parts import Part, results
 from ...popops.model import vector_of
 from ...target import Target
@@ -17,7 +17,7 @@ from ...target.types import data_type
 from .modelled import pooled_on
 from .params import PoolParams
 from .plan import PoolPlan, planned
-from .request import OPS, checked_places, images, lacking_of, placed, pooled, windows_asked
+from .request import OPS, checked_places, images, pooled, to_places, windows_asked
 
 _BOUND, _DRAWS = "popnn.pooling.bound:", "testing.pool_calls:"
 
@@ -120,12 +120,12 @@ def pool(x: Any, kernel: int | Sequence[int] | None = None, op: str = "max", *, 
     include = flag("count_include_pad", count_include_pad)
     receiver = receive("out", out, shape.of(windows).shape, out_dtype, result_format(source), (source,),
                        contiguous=True)
-    plan, lacking = pooled_on("pool", target, op, shape, windows, include, [source], receiver)
-    return on_tiles(pooled("pool", op, shape, windows, include, [source], receiver, lacking), plan)
+    placed = pooled_on("pool", target, op, shape, windows, include, [source], receiver)
+    return pooled("pool", op, shape, windows, include, [source], receiver, placed)
 
 
 @op("popnn.max_pool_with_indices", poplibs="popnn::pooling::pool", bound=_BOUND + "max_pool_with_indices_bound",
-    draws=_DRAWS + "max_pool_with_indices_calls", written=None)
+    draws=_DRAWS + "max_pool_with_indices_calls", written=None, lacks="by places")
 @_documented
 def max_pool_with_indices(x: Any, kernel: int | Sequence[int] | None = None, *, stride: Any = None, padding: Any = 0,
                           dilation: Any = 1, ceil_mode: bool = False, output_size: Any = None, layout: str = "NCHW",
@@ -143,8 +143,6 @@ def max_pool_with_indices(x: Any, kernel: int | Sequence[int] | None = None, *, 
         Where the maxima and their places go.
     out_dtype : Format, dtype or str, optional
         The maxima's format; by default that of `x`, or float16 where that is FP8.
-    target : Target or str, optional
-        The machine; by default this CPU, which alone does it.
 
     Returns
     -------
@@ -168,13 +166,12 @@ def max_pool_with_indices(x: Any, kernel: int | Sequence[int] | None = None, *, 
     shape = images("x", source.shape, layout)
     windows = windows_asked(shape.field, kernel, output_size, stride=stride, padding=padding, dilation=dilation,
                             ceil_mode=ceil_mode)
-    lacking, default = lacking_of(target, "max_pool_with_indices"), result_format(source)
-    form = default if out_dtype is None else format_of(out_dtype, "out_dtype")
+    form = result_format(source) if out_dtype is None else format_of(out_dtype, "out_dtype")
     if form.dtype is None:
         raise bad_argument("out_dtype", out_dtype, "a format that has a dtype")
     made = shape.of(windows).shape
     both = results(out, (Part(made, form), Part(made, np.dtype(np.int64))), MaxPlaces)
-    return pooled("max_places", "max", shape, windows, False, [source], both.receiver, lacking, form=form,
+    return pooled("max_places", "max", shape, windows, False, [source], both.receiver, form=form,
                   offset=both.offsets[1], wrap=both.wrap)
 
 
@@ -246,13 +243,13 @@ def pool_input_gradient(grad: Any, x_shape: Sequence[int], kernel: int | Sequenc
     receiver = receive("out", out, shape.shape, out_dtype, result_format(operands[0]), tuple(operands),
                        contiguous=True)
     kind = "max_gradient" if op == "max" else "gradient"
-    plan, lacking = pooled_on("pool_input_gradient", target, op, shape, windows, include, operands, receiver,
-                              scaled=scaled)
-    return on_tiles(pooled(kind, op, shape, windows, include, operands, receiver, lacking, scaled=scaled), plan)
+    placed = pooled_on("pool_input_gradient", target, op, shape, windows, include, operands, receiver,
+                       scaled=scaled)
+    return pooled(kind, op, shape, windows, include, operands, receiver, placed, scaled=scaled)
 
 
 @op("popnn.pool_indices_gradient", bound=_BOUND + "pool_indices_gradient_bound",
-    draws=_DRAWS + "pool_indices_gradient_calls")
+    draws=_DRAWS + "pool_indices_gradient_calls", lacks="by places")
 def pool_indices_gradient(grad: Any, indices: Any, x_shape: Sequence[int], *, layout: str = "NCHW", out: Any = None,
                           out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Return the gradient of what was pooled by maxima, given where these were (PopLibs has none).
@@ -271,8 +268,6 @@ def pool_indices_gradient(grad: Any, indices: Any, x_shape: Sequence[int], *, la
         Where the result goes, of any strides; it may overlap operands.
     out_dtype : Format, dtype or str, optional
         The result's format; by default that of `out`, or that of `grad`, or float16 where that is FP8.
-    target : Target or str, optional
-        The machine; by default this CPU, which alone does it.
 
     Returns
     -------
@@ -287,15 +282,13 @@ def pool_indices_gradient(grad: Any, indices: Any, x_shape: Sequence[int], *, la
     >>> popnn.pool_indices_gradient([[[5.0, 6.0]]], [[[1, 1]]], (1, 1, 3)).tolist()
     [[[0.0, 11.0, 0.0]]]
     """
-    shape = images("x_shape", checked_shape("x_shape", x_shape), layout)
-    lacking = lacking_of(target, "pool_indices_gradient")
-    source = one_scale_operand("grad", grad)
+    shape, source = images("x_shape", checked_shape("x_shape", x_shape), layout), one_scale_operand("grad", grad)
     due = images("grad", source.shape, layout)
     if (due.batch, due.channels, len(due.field)) != (shape.batch, shape.channels, len(shape.field)):
         raise bad_argument("x_shape", shape.shape, f"samples and channels of `grad`, whose shape is {source.shape}")
     places = checked_places(indices, source.shape, shape.elements)
     receiver = receive("out", out, shape.shape, out_dtype, result_format(source), (source,), contiguous=True)
-    return placed(shape, due, source, places, receiver, lacking)
+    return to_places(shape, due, source, places, receiver)
 
 
 def plan_pooling(op: str, shape: Sequence[int], kernel: int | Sequence[int], *,

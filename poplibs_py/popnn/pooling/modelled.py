@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from ...formats import Format
-from ...ops import Operand, Receiver, planned_on
+from ...ops import Operand, Placed, Receiver, planned_on
 from ...popops.compose import Composition
 from ...popops.model import vector_of
 from ...popops.reduce_plan import plan_reduction
@@ -22,8 +22,8 @@ from .request import Images
 
 def pooled_on(op: str, target: Target | str | None, kind: str, shape: Images, windows: tuple[Window, ...],
               include: bool, operands: Sequence[Operand], receiver: Receiver, *,
-              scaled: bool = False) -> tuple[TilePlan | None, str]:
-    """Return the plan on the modelled machine that a call is for, None for this CPU; and what that machine lacks.
+              scaled: bool = False) -> Placed[TilePlan]:
+    """Return where a call runs.
 
     Parameters
     ----------

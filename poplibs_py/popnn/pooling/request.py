@@ -12,10 +12,9 @@ import numpy as np
 from ...config import settings
 from ...errors import bad_argument, bad_type, one_of
 from ...formats import Array, Format
-from ...ops import RESULT, Operand, Receiver, Request, argument, modelled_target
+from ...ops import RESULT, Operand, Placed, Receiver, Request, argument
 from ...popops._reduce import ReduceParams, Way
 from ...popops._reduce import lower as lower_reduction
-from ...target import Target
 from .field import Window, adaptive_windows, is_whole, whole_field, windows_of
 from .lower import Lies, PoolCall, lower
 
@@ -107,11 +106,6 @@ def windows_asked(field: tuple[int, ...], kernel: Any, output_size: Any, **how: 
     return whole_field(field) if output_size is None else adaptive_windows(field, output_size)
 
 
-def lacking_of(target: Target | str | None, op: str) -> str:
-    """Return what a machine lacks that a `profile` names, or raise where the call does: no vertex knows places."""
-    return modelled_target(target, f"popnn.{op}", lambda _: "by places")[1]
-
-
 def _readable(x: Operand, shape: Images) -> tuple[Operand, Lies]:
     """An operand as kernels read it, and how it lies: its lanes one after another."""
     array, bytes_each = x.array, x.array.itemsize
@@ -128,15 +122,15 @@ def _in_c_order(x: Operand, shape: Images) -> tuple[Operand, Lies]:
     return x.in_c_order(), shape.in_c_order(x.format, x.scale)
 
 
-def request(call: PoolCall, operands: tuple[Any, ...], receiver: Receiver, lacking: str, **more: Any) -> Request:
+def request(call: PoolCall, operands: tuple[Any, ...], receiver: Receiver, **more: Any) -> Request:
     """Describe a call of a program of the pool family."""
     program = lower(call, settings.num_threads)
-    return Request(program.executable, (*operands, RESULT), receiver, program.told, lacking=lacking, **more)
+    return Request(program.executable, (*operands, RESULT), receiver, program.told, **more)
 
 
 def pooled(kind: str, op: str, shape: Images, windows: tuple[Window, ...], include: bool, operands: Sequence[Operand],
-           receiver: Receiver, lacking: str, *, form: Format | None = None, offset: int = 0, scaled: bool = False,
-           wrap: Any = None, keep: bool = True) -> Request:
+           receiver: Receiver, placed: Placed[Any] | None = None, *, form: Format | None = None, offset: int = 0,
+           scaled: bool = False, wrap: Any = None, keep: bool = True) -> Request:
     """Describe a pooling or a gradient of one.
 
     Parameters
@@ -151,7 +145,8 @@ def pooled(kind: str, op: str, shape: Images, windows: tuple[Window, ...], inclu
     operands : sequence of Operand
         What is read: fields of a pooling, else gradients, fields, maxima.
     receiver : Receiver
-    lacking : str
+    placed : Placed, optional
+        As a `Request` has it.
     form : Format, optional
         Of the result, where it is a part of what the receiver takes.
     wrap, keep
@@ -159,7 +154,7 @@ def pooled(kind: str, op: str, shape: Images, windows: tuple[Window, ...], inclu
     """
     outputs = shape.of(windows)
     if kind == "pool" and is_whole(windows) and shape.elements:
-        return _reduced(op, shape, operands[0], receiver, lacking)
+        return _reduced(op, shape, operands[0], receiver, placed)
     if kind == "gradient" and is_whole(windows) and shape.elements:
         kind = "spread"
     forward = kind in ("pool", "max_places")
@@ -170,17 +165,18 @@ def pooled(kind: str, op: str, shape: Images, windows: tuple[Window, ...], inclu
     made = (outputs if forward else shape).in_c_order(form or receiver.format, receiver.scale)
     call = PoolCall(kind, op, shape.batch, shape.channels, windows, include, shape.by_channel,
                     (*(lies for _, lies in laid), made), offset, scaled)
-    return request(call, tuple(x for x, _ in laid), receiver, lacking, wrap=wrap, keep=keep)
+    return request(call, tuple(x for x, _ in laid), receiver, placed=placed, wrap=wrap, keep=keep)
 
 
-def _reduced(op: str, shape: Images, x: Operand, receiver: Receiver, lacking: str) -> Request:
+def _reduced(op: str, shape: Images, x: Operand, receiver: Receiver,
+             placed: Placed[Any] | None) -> Request:
     """A window that is the whole field is a reduction."""
     axes = tuple(range(1, x.array.ndim - 1)) if shape.channels_last else tuple(range(2, x.array.ndim))
     way = Way("max", "max", "plain") if op == "max" else Way("sum", "sum", "plain")
     params = ReduceParams(way, x.format, x.scale, x.shape, x.array.strides, axes, receiver.format, receiver.scale,
                           1 / shape.elements if op == "avg" else 1.0, False)
     program = lower_reduction(params, settings.num_threads)
-    return Request(program.executable, (x, RESULT), receiver, program.told, lacking=lacking)
+    return Request(program.executable, (x, RESULT), receiver, program.told, placed=placed)
 
 
 def checked_places(indices: Any, shape: tuple[int, ...], elements: int) -> Array:
@@ -197,10 +193,10 @@ def checked_places(indices: Any, shape: tuple[int, ...], elements: int) -> Array
     return np.ascontiguousarray(array, np.int64)
 
 
-def placed(shape: Images, due: Images, grad: Operand, places: Array, receiver: Receiver, lacking: str) -> Request:
+def to_places(shape: Images, due: Images, grad: Operand, places: Array, receiver: Receiver) -> Request:
     """Describe a gradient that goes to places: `shape` is that of the field, `due` that of `grad` and the places."""
     windows = tuple(Window(n, m, 0) for n, m in zip(shape.field, due.field, strict=True))
     source, lies = _in_c_order(grad, due)
     call = PoolCall("place_gradient", "max", shape.batch, shape.channels, windows, False, shape.by_channel,
                     (lies, due.in_c_order(None), shape.in_c_order(receiver.format, receiver.scale)))
-    return request(call, (source, places), receiver, lacking, keep=False)  # the places are this call's own
+    return request(call, (source, places), receiver, keep=False)  # the places are this call's own

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...errors import bad_argument, bad_type, flag
 from ...formats import Array
-from ...ops import Operand, Request, host_target, on_tiles
+from ...ops import Operand, Request, own_host
 from ...ops.parts import Part, results
 from ...target import Target
 from .backward import BackArrays, Backward, Grads
@@ -94,8 +94,8 @@ def backward_request(cell: str, kind: Any, out: Any, target: Target | str | None
     """Describe a backward pass as its face was called; `kind` is the named tuple of its results."""
     op, call = f"popnn.{cell}_bwd", backward_call(cell, *operands, **more)
     p, layer = call.layer.params, call.layer
-    plan, lacking = modelled_backward(target, op, p, (*layer.operands, call.grad, call.intermediates), layer.memory)
-    machine = host_target(None, op)
+    placed = modelled_backward(target, op, p, (*layer.operands, call.grad, call.intermediates), layer.memory)
+    machine = own_host()
     sequence = p.steps, p.batch
     states = [Part((p.batch, columns), p.state) for columns in (p.states, p.outputs)[: len(layer.init)]]
     planes = () if p.cell == "rnn" else (p.grads,)
@@ -105,7 +105,7 @@ def backward_request(cell: str, kind: Any, out: Any, target: Target | str | None
              *([Part((p.outputs, p.projected), p.state)] if p.projected else [])]
     made = results(out, parts, kind)
     ready = Backward.of(p, machine)
-    how = stretches(op, ready, layer.memory, lambda steps: ready.bytes_taken(steps, call.again), machine, plan)
+    how = stretches(op, ready, layer.memory, lambda steps: ready.bytes_taken(steps, call.again), machine, placed.plan)
     operands = (*layer.operands, call.grad, *call.last, call.intermediates, call.output)
     slots = [x is not None for x in operands]
 
@@ -119,5 +119,4 @@ def backward_request(cell: str, kind: Any, out: Any, target: Target | str | None
         back = BackArrays(grad, last, intermediates, output, call.again)
         ready.run(layer_arrays(p, given[:count], layer.matrices), back, grads, how.at_once)
 
-    return on_tiles(request(run, [x for x in operands if x is not None], made, how, lacking,
-                            any(p.blocks)), plan)
+    return request(run, [x for x in operands if x is not None], made, how, placed, any(p.blocks))

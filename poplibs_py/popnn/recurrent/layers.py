@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import bad_argument, bad_type, flag, instance, one_of
 from ...formats import FP16, Array, Format
-from ...ops import Operand, host_target, result_format
+from ...ops import Operand, own_host, result_format
 from ...popsparse.matrix import BlockSparseMatrix
 from .gru import gru_bwd, gru_fwd
 from .lstm import lstm_bwd, lstm_fwd
@@ -317,7 +317,7 @@ def prepare_layers(layers: Any, cell: str = "lstm", *, x_dtype: object = None,
 def _prepared(cell: str, layer: LayerWeights, x: Format | None, out: Format | None) -> tuple[LayerWeights, Format]:
     """Return a layer prepared for sequences of a format, and the format of its states."""
     order = gate_order(cell, GATES[cell] if layer.cell_order is None or cell == "rnn" else layer.cell_order)
-    every, machine = tuple(range(len(order))), host_target(None, "preparing")
+    every, machine = tuple(range(len(order))), own_host()
     axes: dict[str, tuple[int | str, ...]] = dict.fromkeys(_WEIGHTS, ("rows", "outputs"))
     if cell != "rnn":
         axes |= dict.fromkeys(_WEIGHTS[:2], (len(order), "rows", "outputs"))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from ...ops import Operand, planned_on
+from ...ops import Operand, Placed, planned_on
 from ...planner import Memory
 from ...poplin._steps import product_steps
 from ...popops.compose import Composition
@@ -83,7 +83,7 @@ def _missing(p: RnnParams, operands: Sequence[Operand | None]) -> str:
 
 def _planned(target: Any, op: str, p: RnnParams, operands: Sequence[Operand | None],
              memory: Memory, planned: Callable[[str, Target, RnnParams, float | None], TilePlan]
-             ) -> tuple[TilePlan | None, str]:
+             ) -> Placed[TilePlan]:
     def plan_on(machine: Target) -> TilePlan | str:
         return _missing(p, operands) or planned(op, machine, p, memory.proportion).checked(memory)
 
@@ -91,8 +91,8 @@ def _planned(target: Any, op: str, p: RnnParams, operands: Sequence[Operand | No
 
 
 def modelled_forward(target: Any, op: str, p: RnnParams,
-                     operands: Sequence[Operand | None], memory: Memory) -> tuple[TilePlan | None, str]:
-    """Return the plan of a forward pass on the machine that a call names, None on this CPU; and what it lacks.
+                     operands: Sequence[Operand | None], memory: Memory) -> Placed[TilePlan]:
+    """Return where a forward pass runs.
 
     Parameters
     ----------
@@ -108,14 +108,14 @@ def modelled_forward(target: Any, op: str, p: RnnParams,
 
 
 def modelled_backward(target: Any, op: str, p: RnnParams,
-                      operands: Sequence[Operand | None], memory: Memory) -> tuple[TilePlan | None, str]:
-    """Return the plan of a backward pass, as `modelled_forward` that of a forward one."""
+                      operands: Sequence[Operand | None], memory: Memory) -> Placed[TilePlan]:
+    """Return where a backward pass runs, as `modelled_forward` where a forward one does."""
     return _planned(target, op, p, operands, memory, _backward)
 
 
 def modelled_update(target: Any, op: str, p: RnnParams,
-                    operands: Sequence[Operand | None], memory: Memory) -> tuple[TilePlan | None, str]:
-    """Return the plan of a weight update, as `modelled_forward` that of a forward pass."""
+                    operands: Sequence[Operand | None], memory: Memory) -> Placed[TilePlan]:
+    """Return where a weight update runs, as `modelled_forward` where a forward pass does."""
     return _planned(target, op, p, operands, memory, _update)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import bad_argument, bad_type, flag, one_of
 from ...formats import Array
-from ...ops import RESULT, Operand, Request, host_target, on_tiles, result_format
+from ...ops import RESULT, Operand, Placed, Request, own_host, result_format
 from ...ops.parts import Part, results
 from ...planner import Explanation, Memory, within
 from ...planner.explain import Explained
@@ -228,15 +228,15 @@ def forward_request(cell: str, kind: Any, out: Any, target: Target | str | None,
     """Describe a forward pass as its face was called; `kind` is the named tuple of its results."""
     op, call = f"popnn.{cell}_fwd", forward_call(cell, *operands, **more)
     p = call.params
-    plan, lacking = modelled_forward(target, op, p, call.operands, call.memory)
+    placed = modelled_forward(target, op, p, call.operands, call.memory)
     sequence = p.steps, p.batch
     states = [Part((p.batch, columns), p.state) for columns in (p.states, p.outputs)[: len(call.init)]]
     output = Part((*sequence, p.states), p.state) if p.full else states[0]
     kept = () if p.cell == "rnn" else (Part((*sequence, p.saved, p.outputs), p.state),)
     made = results(out, (output, *states, *kept), kind)
-    machine = host_target(None, op)
+    machine = own_host()
     layer = Forward.of(p, machine)
-    how = stretches(op, layer, call.memory, layer.bytes_taken, machine, plan)
+    how = stretches(op, layer, call.memory, layer.bytes_taken, machine, placed.plan)
     present = [x for x in call.operands if x is not None]
     slots = [x is not None for x in call.operands]
 
@@ -251,14 +251,14 @@ def forward_request(cell: str, kind: Any, out: Any, target: Target | str | None,
         if not p.full:
             first[...] = last
 
-    return on_tiles(request(run, present, made, how, lacking, any(p.blocks)), plan)
+    return request(run, present, made, how, placed, any(p.blocks))
 
 
-def request(run: Any, operands: Sequence[Operand], made: Any, how: Any, lacking: str,
+def request(run: Any, operands: Sequence[Operand], made: Any, how: Any, placed: Placed[Any],
             own: bool = False) -> Request:
     """Describe a call that a function of the operands and of the bytes of its results makes, and perhaps of what is its
     `own`."""
-    return Request(run, (*operands, RESULT), made.receiver, how.told, wrap=made.wrap, lacking=lacking,
+    return Request(run, (*operands, RESULT), made.receiver, how.told, wrap=made.wrap, placed=placed,
                    steady=not own, keep=how.fits and not own)
 
 

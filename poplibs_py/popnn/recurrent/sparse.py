@@ -165,7 +165,7 @@ def _alone(step: SparseStep) -> Executable:
 
 
 def _plan(params: SpmmParams, target: Target) -> SparsePlan:
-    return plan_spmm(params, Memory(), target, lambda: 0)
+    return plan_spmm("popnn.recurrent", params, Memory(), target, lambda: 0)
 
 
 @lru_cache(maxsize=256)
@@ -196,6 +196,6 @@ def stored_gradients(w: BlockSparseMatrix, left: Array, grads: Array, to: Array)
         As the matrix's blocks, FP32.
     """
     first, second = (x.swapaxes(1, 2) if w.groups > 1 else x[0].T for x in (left, grads))
-    made = sddmm_request(w, first, second, to, None, Memory())
+    made = sddmm_request("popnn.recurrent", w, first, second, to, None, Memory())
     if made.program is not None:
         made.program(*(x.array if isinstance(x, Operand) else made.receiver.array for x in made.operands))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ...errors import bad_argument, flag
 from ...formats import Array, Format
-from ...ops import Operand, Request, host_target, on_tiles, op
+from ...ops import Operand, Request, op, own_host
 from ...ops.parts import Part, results
 from ...planner import Memory
 from ...popsparse.matrix import BlockSparseMatrix
@@ -277,8 +277,8 @@ def _request(take: Callable[..., CalledUpdate], out: Any, target: Target | str |
     """Describe a weight update as its face was called, whose arguments `take` takes."""
     call = take(*operands, **more)
     name = f"popnn.{call.cell}_wu"
-    plan, lacking = modelled_update(target, name, call.params, call.operands, call.memory)
-    machine = host_target(None, name)
+    placed = modelled_update(target, name, call.params, call.operands, call.memory)
+    machine = own_host()
     inputs, outputs, gates = call.x.shape[2], call.grads.shape[3], len(call.order)
     front = () if call.cell == "rnn" else (gates,)
     shapes = [(*front, rows, outputs) if w is None else w.blocks.shape
@@ -292,7 +292,7 @@ def _request(take: Callable[..., CalledUpdate], out: Any, target: Target | str |
     choices = [(steps, planes) for planes in dict.fromkeys((sizes.planes, 1)) for steps in shorter(sizes.steps)]
     ready = Update(f"{call} weight update", sizes, machine)
     (steps, planes), ready.fits = within_memory(name, choices, ready.bytes_taken, ready.threads, call.memory,
-                                                machine, plan)
+                                                machine, placed.plan)
     ready.at_once = steps, planes
     slots = [x is not None for x in call.operands]
 
@@ -302,10 +302,10 @@ def _request(take: Callable[..., CalledUpdate], out: Any, target: Target | str |
         given = UpdateArrays(grads, read, output, init, reset, call.matrices)
         ready.run(call.planes, call.order, given, made.views(arrays[-1]))
 
-    found = request(run, [x for x in call.operands if x is not None], made, ready, lacking, own)
+    found = request(run, [x for x in call.operands if x is not None], made, ready, placed, own)
     if own:
         found.wrap = lambda buffer, _: _wrapped(call, made.views(buffer))
-    return on_tiles(found, plan)
+    return found
 
 
 def _wrapped(call: CalledUpdate, made: Any) -> WeightGradients:

@@ -8,7 +8,6 @@ from typing import Any
 from ...errors import bad_argument, bad_type, whole
 from ...formats import Format
 from ...ops import check_mapping, host_target, machine_to_plan
-from ...planner.ladder import complain
 from ...target import Target, resolve_target
 from ...target.types import INTEGER_WORDS, data_type
 from .._made import element_of
@@ -96,12 +95,7 @@ def plan_embedding(entries: int, width: int, lookups: int | Sequence[int] = (), 
         return plan_host(params, checked, host_target(None if target == "host" else target, "plan_embedding"))
     machine = machine_to_plan(target)
     _check_types(params.data_type, checked)
-    plan = planned(params, checked, machine)
-    if not plan.within_limit:
-        limit = checked.memory.limit(machine)
-        assert limit is not None
-        complain("plan_embedding", checked.memory, limit, f"the fastest plan takes {plan.temp_bytes:,}")
-    return plan
+    return planned(params, checked, machine).checked("plan_embedding")
 
 
 def _check_types(kind: str, options: EmbeddingOptions) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Self
 
 from ...errors import PlanError
 from ...planner import Explanation
 from ...planner.hashing import hashed
+from ...planner.ladder import complain
 from ...target import Target
 from .model import EmbeddingModel, Partition
 from .options import EmbeddingOptions
@@ -51,6 +53,13 @@ class EmbeddingPlan:
     start_tile: int
     within_limit: bool
     costs: tuple[tuple[str, int], ...]
+
+    def checked(self, op: str) -> Self:
+        """Return the plan; warn, or raise, where it does not keep to its limit."""
+        limit = self.options.memory.limit(self.target)
+        if not self.within_limit and limit is not None:
+            complain(op, self.options.memory, limit, f"the fastest plan takes {self.temp_bytes:,}")
+        return self
 
     @property
     def cycles(self) -> int:

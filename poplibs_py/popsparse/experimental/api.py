@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import bad_argument, instance
 from ...formats import Array
-from ...ops import Request, modelled_target, target_of
+from ...ops import Request, request_on
 from ...planner import Memory
 from ...target import Target, resolve_target
 from ...target.types import data_type
@@ -61,12 +61,16 @@ def bs_matmul(x: Array, w: BlockSparseMatrix, *, out: Any = None, out_dtype: obj
     np.float32(3.0)
     """
     (checked, memory), how = _read(options, available_memory_proportion, strict_memory), Epilogue(out, out_dtype)
-    machine, lacking = _machine("bs_matmul", w, (x,), how, ("none",) * getattr(w, "groups", 1), target)
-    if machine is None:
-        request = spmm_request(sparse_operand("w", w, True), x, how, memory, SWAPPED)
-        request.lacking = lacking
-        return request
-    return _product(w, x, how, checked, machine)
+
+    def there(machine: Target) -> Request | str:
+        from .modelled import lacks, product_request  # only here: to import it takes its time
+
+        return lacks(w, (x,), how, ("none",) * getattr(w, "groups", 1)) or product_request(
+            w, _logical(w), x, how, checked, machine)
+
+    op = "popsparse.experimental.bs_matmul"
+    return request_on(op, target, there, lambda placed: spmm_request(
+        op, sparse_operand("w", w, True), x, how, memory, SWAPPED, placed=placed))
 
 
 @sparse_op("experimental.bs_matmul_sampled", "popsparse::experimental::bsMatMul",
@@ -120,14 +124,17 @@ def bs_matmul_sampled(w: BlockSparseMatrix, a: Array, b: Array, *, mask: str | S
     masks = check_masks(mask, place.groups)
     given = None if out is None else _result("out", out, place)
     how = Epilogue(out if given is None else given._blocks, out_dtype)
-    machine, lacking = _machine("bs_matmul_sampled", w, (a, b), how, masks, target)
     place = place.copy() if place.is_transposed else place
-    if machine is None:
-        stored = None if given is None else given._parts[1 + BLOCKS]
-        request = sddmm_request(place, a, b, stored, out_dtype, memory, y_name="a", x_name="b", x_form="swapped")
-        request.lacking = lacking
-    else:
-        request = _samples(place, a, b, how, checked, machine)
+
+    def there(machine: Target) -> Request | str:
+        from .modelled import lacks, samples_request  # only here: to import it takes its time
+
+        return lacks(w, (a, b), how, masks) or samples_request(place, a, b, how, checked, machine)
+
+    stored = None if given is None else given._parts[1 + BLOCKS]
+    op = "popsparse.experimental.bs_matmul_sampled"
+    request = request_on(op, target, there, lambda placed: sddmm_request(
+        op, place, a, b, stored, out_dtype, memory, y_name="a", x_name="b", x_form="swapped", placed=placed))
     if given is None:
         made = request.receiver
         request.wrap, request.first = wrapping(place.pattern, made.format, made.scale), place
@@ -202,28 +209,6 @@ def _plan(w: Any, extent: Any, dtype: object, target: Any, options: Any, samples
 
 def _logical(w: BlockSparseMatrix) -> BlockPattern:
     return w.pattern.transposed()[0] if w.is_transposed else w.pattern
-
-
-def _machine(name: str, w: Any, operands: tuple[Any, ...], how: Epilogue, masks: tuple[str, ...],
-             target: Target | str | None) -> tuple[Target | None, str]:
-    """Return the modelled machine that a call runs on, None for this CPU; and what a machine lacks for it."""
-    if target_of(target).kind == "host":
-        return None, ""
-    from .modelled import lacks  # only here: to import it takes its time
-
-    return modelled_target(target, f"popsparse.experimental.{name}", lambda _: lacks(w, operands, how, masks))
-
-
-def _product(w: BlockSparseMatrix, x: Any, how: Epilogue, options: BsMatmulOptions, target: Target) -> Request:
-    from .modelled import product_request
-
-    return product_request(w, _logical(w), x, how, options, target)
-
-
-def _samples(w: BlockSparseMatrix, a: Any, b: Any, how: Epilogue, options: BsMatmulOptions, target: Target) -> Request:
-    from .modelled import samples_request
-
-    return samples_request(w, a, b, how, options, target)
 
 
 def _result(name: str, out: Any, w: BlockSparseMatrix) -> BlockSparseMatrix:

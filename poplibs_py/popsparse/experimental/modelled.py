@@ -9,7 +9,7 @@ import numpy as np
 
 from ...errors import bad_argument
 from ...formats import Array
-from ...ops import RESULT, Operand, Request
+from ...ops import AS_ASKED, RESULT, Operand, Request
 from ...target import Target
 from ...target.types import type_of
 from ..matrix import BlockSparseMatrix
@@ -91,8 +91,8 @@ def _request(plan: BsMatmulPlan, operands: tuple[Any, ...], receiver: Any, laid:
         held, done = plan.tile_loads()
         return {**measured, "tile_bytes": held, "tile_macs": done, "exchanged_bytes": plan.exchanged_bytes}
 
-    return Request(program, operands, receiver, lambda: (str(plan.params), multiply_kernel().label, plan), lacking="",
-                   keep=False, measure=measure)
+    return Request(program, operands, receiver, lambda: (str(plan.params), multiply_kernel().label, plan),
+                   placed=AS_ASKED, keep=False, measure=measure)
 
 
 def interpret_product(plan: BsMatmulPlan, w: BlockSparseMatrix, x: Array) -> Array:

@@ -88,7 +88,7 @@ def plan_fully_connected(params: FullyConnectedParams, *, target: Target | str =
         plan = plan_quietly(params, checked, machine)
     if not plan.fits:
         memory = Memory(checked.available_memory_proportion, checked.strict_memory)
-        complain("fully_connected", memory, limit, f"the plan takes {plan.temp_bytes:,} on a tile")
+        complain("plan_fully_connected", memory, limit, f"the plan takes {plan.temp_bytes:,} on a tile")
     return plan
 
 

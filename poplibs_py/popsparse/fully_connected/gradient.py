@@ -12,7 +12,7 @@ import numpy as np
 
 from ...errors import bad_argument
 from ...formats import Array
-from ...ops import RESULT, Request
+from ...ops import AS_ASKED, RESULT, Request
 from ...target import TYPE_SIZES, Target
 from ..matrix import BlockSparseMatrix
 from ..operands import dense_operand, layout_of, receive_result, sparse_operand
@@ -135,7 +135,7 @@ def gradient_request(w: BlockSparseMatrix, grads: Any, acts: Any, out: Any, out_
     if not receiver.array.size or 0 in (rows, depth, columns):
         if receiver.array.size:
             receiver.array[...] = 0
-        return Request(None, (), receiver, lambda: ("an empty product", "none", None), lacking="", keep=False)
+        return Request(None, (), receiver, lambda: ("an empty product", "none", None), placed=AS_ASKED, keep=False)
     data = partitioned(w, plan_of_call(w, columns, blocks, target, options, more))
     work, plan = tile_samples(data, w.pattern, w.is_transposed), data[0].plan
     program = lower_samples(work, layout_of(left), layout_of(right), w.is_transposed)
@@ -148,7 +148,7 @@ def gradient_request(w: BlockSparseMatrix, grads: Any, acts: Any, out: Any, out_
         return {**sparse_operand("w", w, False).measured(columns), "tile_bytes": held, "tile_macs": done,
                 "exchanged_bytes": program.program.exchanged_bytes}
 
-    return Request(program, (left, right, RESULT), receiver, told, lacking="", keep=False, measure=measured)
+    return Request(program, (left, right, RESULT), receiver, told, placed=AS_ASKED, keep=False, measure=measured)
 
 
 def interpret_gradient(groups: Sequence[SparsityData], pattern: BlockPattern, grads: Array, acts: Array,

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...errors import bad_argument
 from ...formats import Array
-from ...ops import RESULT, Operand, Request
+from ...ops import AS_ASKED, RESULT, Operand, Request
 from ...target import Target
 from ...target.types import type_of
 from ..matrix import BlockSparseMatrix
@@ -83,7 +83,7 @@ def dynamic_request(w: BlockSparseMatrix, x: Any, out: Any, out_dtype: Any, targ
     if 0 in (rows, depth, columns):
         if receiver.array.size:
             receiver.array[...] = 0
-        return Request(None, (), receiver, lambda: ("an empty product", "none", None), lacking="", keep=False)
+        return Request(None, (), receiver, lambda: ("an empty product", "none", None), placed=AS_ASKED, keep=False)
     data = partitioned(matrix, plan_of_call(matrix, columns, blocks, target, options, more))
     work, values = tile_blocks(data, backward)
     program, plan = lower(work, layout_of(taken), layout_of(y)), data[0].plan
@@ -91,7 +91,7 @@ def dynamic_request(w: BlockSparseMatrix, x: Any, out: Any, out_dtype: Any, targ
     def told() -> tuple[str, str, FullyConnectedPlan]:
         return str(plan.params), multiply_kernel().label, plan.of_pass("GradA" if backward else "Fwd")
 
-    return Request(program, (Operand(values, w.format), taken, RESULT), receiver, told, lacking="", keep=False,
+    return Request(program, (Operand(values, w.format), taken, RESULT), receiver, told, placed=AS_ASKED, keep=False,
                    measure=lambda: {**sparse_operand("w", matrix, False).measured(columns),
                                     "tile_bytes": work.tile_bytes(), "tile_macs": work.tile_macs(),
                                     "exchanged_bytes": program.program.exchanged_bytes})

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...errors import bad_argument
-from ...ops import RESULT, Operand, Receiver, Request, host_target
+from ...ops import RESULT, Operand, Placed, Receiver, Request, own_host
 from ...planner import Memory
 from ..matrix import BlockSparseMatrix
 from ..operands import (
@@ -37,9 +37,9 @@ from .plan import SddmmPlan, plan_sddmm
 RUN_SAMPLED = "run(w, grads, x, *, out=None)"
 
 
-def sddmm_request(w: BlockSparseMatrix, dy: Any, x: Any, out: Any, out_dtype: Any, memory: Memory, *,
+def sddmm_request(op: str, w: BlockSparseMatrix, dy: Any, x: Any, out: Any, out_dtype: Any, memory: Memory, *,
                   y_name: str = "grads", x_name: str = "x", form: Form = "plain",
-                  x_form: Form | None = None) -> Request:
+                  x_form: Form | None = None, placed: Placed[Any] | None = None) -> Request:
     """Describe ``dY X'`` at the pattern of a matrix; X may be in a form of its own."""
     grads = matrices(y_name, dense_operand(y_name, dy), form, w.groups, w.shape[0])
     acts = matrices(x_name, dense_operand(x_name, x), x_form or form, w.groups, w.shape[1])
@@ -55,14 +55,12 @@ def sddmm_request(w: BlockSparseMatrix, dy: Any, x: Any, out: Any, out_dtype: An
     p = stored.pattern
     params = SddmmParams(p.shape, p.block_shape, p.groups, columns, room_for(p.n_blocks), layout_of(left),
                          layout_of(right), receiver.format.name, receiver.scale, form, swapped)
-    plan = plan_sddmm(params, memory, host_target(None, "sparse products"))
-    request = _request(plan, stored, left, right, receiver)
-    request.keep = plan.fits
-    return request
+    plan = plan_sddmm(op, params, memory, own_host())
+    return _request(plan, stored, left, right, receiver, keep=plan.fits, placed=placed)
 
 
-def plan_sampled(w: Any, n: Any, form: Form = "plain", *, dtype: Any = None, x_dtype: Any = None, out_dtype: Any = None,
-                 **memory: Any) -> SddmmPlan:
+def plan_sampled(op: str, w: Any, n: Any, form: Form = "plain", *, dtype: Any = None, x_dtype: Any = None,
+                 out_dtype: Any = None, **memory: Any) -> SddmmPlan:
     """Return the plan of a sampled product whose operands are C-contiguous."""
     limit = memory_of(**memory)
     matrix, columns = check_matrix("w", w), as_extent("n", n, 0)
@@ -73,7 +71,7 @@ def plan_sampled(w: Any, n: Any, form: Form = "plain", *, dtype: Any = None, x_d
     left, right = (acts, grads) if swapped else (grads, acts)
     params = contiguous_params(p.shape, p.block_shape, p.groups, columns, room_for(p.n_blocks), left, right, made, form,
                                swapped)
-    return plan_sddmm(params, limit, host_target(None, "sparse products"))
+    return plan_sddmm(op, params, limit, own_host())
 
 
 def run_sampled(planned: SddmmPlan) -> Callable[..., Request]:
@@ -103,7 +101,8 @@ def _stored(w: BlockSparseMatrix) -> SparseOperand:
     return sparse_operand("w", w, w.is_transposed)
 
 
-def _request(plan: SddmmPlan, w: SparseOperand, left: Operand, right: Operand, receiver: Receiver) -> Request:
+def _request(plan: SddmmPlan, w: SparseOperand, left: Operand, right: Operand, receiver: Receiver,
+             **more: Any) -> Request:
     """Return the request of a planned product; the operands are as what is stored has them."""
     p = plan.params
 
@@ -113,4 +112,4 @@ def _request(plan: SddmmPlan, w: SparseOperand, left: Operand, right: Operand, r
         return what, plan.kernel.label, plan
 
     return Request(lower(plan) if receiver.array.size else None, (w.offsets, w.columns, left, right, RESULT),
-                   receiver, told, like=w.values, measure=lambda: w.measured(p.columns))
+                   receiver, told, like=w.values, measure=lambda: w.measured(p.columns), **more)

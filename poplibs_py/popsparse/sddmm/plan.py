@@ -62,7 +62,7 @@ class SddmmPlan(KernelPlan):
 
     def again(self) -> SddmmPlan:
         """Plan the plan's own problem, or raise where it is none."""
-        return plan_sddmm(checked_params(self.params), self.memory, self.target)
+        return plan_sddmm(self.op, checked_params(self.params), self.memory, self.target)
 
     def explain(self) -> Explanation:
         """Return what was decided, and the kernels that were considered."""
@@ -78,7 +78,7 @@ class SddmmPlan(KernelPlan):
                               self.workspace_bytes)
 
 
-def plan_sddmm(params: SddmmParams, memory: Memory, target: Target) -> SddmmPlan:
+def plan_sddmm(op: str, params: SddmmParams, memory: Memory, target: Target) -> SddmmPlan:
     """Return the fastest plan within the limit, or complain and return one with the limit raised."""
 
     def plan_once(limit: int | None) -> SddmmPlan | None:
@@ -86,7 +86,7 @@ def plan_sddmm(params: SddmmParams, memory: Memory, target: Target) -> SddmmPlan
         return plan if limit is None or plan.temporary_bytes <= limit * plan.threads else None
 
     least = _decided(params, memory, target, 1)
-    return within("sparse_grad_w", plan_once, memory, target, lambda: least.temporary_bytes, least.threads)[0]
+    return within(op, plan_once, memory, target, lambda: least.temporary_bytes, least.threads)[0]
 
 
 @lru_cache(maxsize=1024)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import bad_argument
 from ...formats import FP32, Array, Format
-from ...ops import RESULT, Operand, Receiver, Request, host_target, modelled_target, on_tiles, receive, target_of
+from ...ops import RESULT, Operand, Placed, Receiver, Request, own_host, planned_on, receive
 from ...planner.facts import Load
 from ...target import Target
 from ...target.types import type_of
@@ -211,16 +211,16 @@ def _plan(masks: tuple[str, ...], made: tuple[Format, int], *operands: _Stored) 
     p = operands[-1].w.pattern
     formats = (*(stored.formatted for stored in operands), made)
     params = SoftmaxParams.of(p, masks, formats)
-    return plan_softmax(params, host_target(None, "softmax over blocks"))
+    return plan_softmax(params, own_host())
 
 
-def _plan_softmax(x: Any, *, mask: Any = "none", out_dtype: Any = None, scale: Any = None) -> SoftmaxPlan:
+def _plan_softmax(_: str, x: Any, *, mask: Any = "none", out_dtype: Any = None, scale: Any = None) -> SoftmaxPlan:
     source = _stored("x", x)
     masks = check_masks(mask, source.w.groups)
     return _plan(masks, new_format(source.w.format, out_dtype, scale), source)
 
 
-def _plan_gradient(y: Any, grad: Any, *, out_dtype: Any = None, scale: Any = None) -> SoftmaxPlan:
+def _plan_gradient(_: str, y: Any, grad: Any, *, out_dtype: Any = None, scale: Any = None) -> SoftmaxPlan:
     outputs, grads, kept = _gradient(y, grad, None, out_dtype, scale)
     return _plan(("none",) * grads.w.groups, new_format(grads.w.format, out_dtype, kept), outputs, grads)
 
@@ -266,19 +266,19 @@ def _run(planned: SoftmaxPlan, out: Any, *operands: _Stored) -> Request:
 def _on_machine(name: str, plan: SoftmaxPlan, result: _Result, target: Target | str | None,
                 *operands: _Stored) -> Request:
     """Describe a call on the machine that it names: a modelled one, or this CPU."""
-    request = _request(plan, result, *operands)
-    if target_of(target).kind == "host":
-        return request
-    from .modelled import SoftmaxTiles, lacks  # only here: to import it takes its time
-
     p, pattern = plan.params, operands[0].w.pattern
-    machine, request.lacking = modelled_target(target, f"popsparse.{name}",
-                                               lambda _: lacks(pattern, p.masks, p.formats))
-    kind, matrices = type_of(p.formats[0][0]), len(p.formats)
-    return on_tiles(request, None if machine is None else SoftmaxTiles(pattern, kind, matrices, machine))
+
+    def plan_on(machine: Target) -> Any:
+        from .modelled import SoftmaxTiles, lacks  # only here: to import it takes its time
+
+        return lacks(pattern, p.masks, p.formats) or SoftmaxTiles(
+            pattern, type_of(p.formats[0][0]), len(p.formats), machine)
+
+    return _request(plan, result, *operands, placed=planned_on(f"popsparse.{name}", target, plan_on))
 
 
-def _request(plan: SoftmaxPlan, result: _Result, first: _Stored, *more: _Stored) -> Request:
+def _request(plan: SoftmaxPlan, result: _Result, first: _Stored, *more: _Stored,
+             placed: Placed[Any] | None = None) -> Request:
     values, given = [stored.part(BLOCKS) for stored in (first, *more)], result.receiver.given
     rows = first.part(ROW_OFFSETS)
     operands: list[Operand | int] = [rows, first.part(COLUMN_INDICES), *values, RESULT]
@@ -292,7 +292,7 @@ def _request(plan: SoftmaxPlan, result: _Result, first: _Stored, *more: _Stored)
         return f"{first.w.n_blocks} blocks {first.w.block_shape} {formats}", plan.kernel.label, plan
 
     return Request(lower(plan) if first.w.n_blocks else None, tuple(operands), result.receiver, told,
-                   wrap=result.wrap, first=first.w, like=like, keep=shared,
+                   wrap=result.wrap, first=first.w, like=like, keep=shared, placed=placed,
                    measure=lambda: {"loads": {"stored blocks of a block row": Load.of(np.diff(rows.array))}})
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...errors import bad_argument, bad_type, flag
 from ...formats import FP32, Array, Format
-from ...ops import RESULT, Operand, Receiver, Request, array_operand, host_target
+from ...ops import RESULT, Operand, Placed, Receiver, Request, array_operand, own_host
 from ...planner import Memory
 from ..operands import (
     DenseLayout,
@@ -70,12 +70,15 @@ class _Dense:
     batch: tuple[int, ...] = ()
 
 
-def spmm_request(w: SparseOperand, x: Any, how: Epilogue, memory: Memory, forms: Forms = PLAIN, *, x_name: str = "x",
-                 room: int | None = None, keep: bool = True) -> Request:
+def spmm_request(op: str, w: SparseOperand, x: Any, how: Epilogue, memory: Memory, forms: Forms = PLAIN, *,
+                 x_name: str = "x", room: int | None = None, keep: bool = True,
+                 placed: Placed[Any] | None = None) -> Request:
     """Describe a product.
 
     Parameters
     ----------
+    op : str
+        The op's public name.
     w : SparseOperand
         op(W).
     x : object
@@ -89,6 +92,8 @@ def spmm_request(w: SparseOperand, x: Any, how: Epilogue, memory: Memory, forms:
         The most blocks that there may be; by default about as many as there are.
     keep : bool, optional
         Whether the call may be kept for the next of its kind.
+    placed : Placed, optional
+        As a `Request` has it.
     """
     p, (rows, depth), y_form = w.pattern, w.shape, forms[2]
     dense = _prepared(w, x, y_form) if isinstance(x, PreparedDense) else _dense(x_name, x, forms[1], p.groups, depth)
@@ -110,13 +115,11 @@ def spmm_request(w: SparseOperand, x: Any, how: Epilogue, memory: Memory, forms:
     scale = 0 if w.prepared else w.scale
     params = SpmmParams(w.shape, p.block_shape, p.groups, dense.shape[-1], blocks, room or blocks, w.transposed,
                         w.format.name, scale, dense.layout, y_layout, bias_layout, activation, w.prepared, forms)
-    plan = plan_spmm(params, memory, host_target(None, "sparse products"), lambda: w.longest_row)
-    request = _request(plan, w, dense.operand, bias, receiver, y, batch)
-    request.keep = keep and plan.fits
-    return request
+    plan = plan_spmm(op, params, memory, own_host(), lambda: w.longest_row)
+    return _request(plan, w, dense.operand, bias, receiver, y, batch, keep=keep and plan.fits, placed=placed)
 
 
-def plan_product(w: Any, n: Any, forms: Forms = PLAIN, room: int | None = None, *, dtype: Any = None,
+def plan_product(op: str, w: Any, n: Any, forms: Forms = PLAIN, room: int | None = None, *, dtype: Any = None,
                  out_dtype: Any = None, has_bias: Any = False, activation: Any = None, **memory: Any) -> SparsePlan:
     """Return the plan of a product whose dense operands are C-contiguous."""
     limit = memory_of(**memory)
@@ -128,7 +131,7 @@ def plan_product(w: Any, n: Any, forms: Forms = PLAIN, room: int | None = None, 
     params = contiguous_params(operand.shape, p.block_shape, p.groups, columns, room, operand.transposed,
                                matrix.format.name, operand.scale, x_format, y_format, flag("has_bias", has_bias),
                                check_activation(activation), forms)
-    return plan_spmm(params, limit, host_target(None, "sparse products"), lambda: operand.longest_row)
+    return plan_spmm(op, params, limit, own_host(), lambda: operand.longest_row)
 
 
 def run_product(planned: SparsePlan) -> Callable[..., Request]:
@@ -145,7 +148,7 @@ def run_product(planned: SparsePlan) -> Callable[..., Request]:
                                   (dense, operand.values, added))
         runs = planned
         if planned.slice_blocks and operand.longest_row > planned.slice_blocks:  # another pattern's
-            runs = plan_spmm(p, planned.memory, planned.target, lambda: operand.longest_row)
+            runs = plan_spmm(planned.op, p, planned.memory, planned.target, lambda: operand.longest_row)
         if receiver.scale:
             runs = replace(runs, params=replace(p, y=replace(p.y, scale=receiver.scale)))
         return _request(runs, operand, dense, added, receiver, seen(receiver.array, y_form, p.groups))
@@ -154,10 +157,10 @@ def run_product(planned: SparsePlan) -> Callable[..., Request]:
 
 
 def _request(plan: SparsePlan, w: SparseOperand, x: Operand, bias: Operand | None, receiver: Receiver,
-             y: Array, batch: tuple[int, ...] = ()) -> Request:
+             y: Array, batch: tuple[int, ...] = (), **more: Any) -> Request:
     """Return the request of a planned product; `x` and `y` are as op(W) X has them, the axes of a batch in front."""
     p = plan.params
-    more = (o for o in (w.order, bias, w.scales) if o is not None)
+    others = (o for o in (w.order, bias, w.scales) if o is not None)
     run: Callable[..., Any] | None = None
     if plan.slice_blocks:
         added = None if bias is None else np.broadcast_to(bias.array, (p.groups, p.shape[0]))
@@ -174,8 +177,8 @@ def _request(plan: SparsePlan, w: SparseOperand, x: Operand, bias: Operand | Non
                 f"{p.x.format}" + f", for each of {batch}" * bool(batch))
         return what, plan.kernel.label, plan
 
-    return Request(run, (w.offsets, w.columns, w.values, x, RESULT, *more), receiver, told,
-                   measure=lambda: w.measured(p.columns * prod(batch)))
+    return Request(run, (w.offsets, w.columns, w.values, x, RESULT, *others), receiver, told,
+                   measure=lambda: w.measured(p.columns * prod(batch)), **more)
 
 
 def _each(run: Callable[..., Any], batch: tuple[int, ...]) -> Callable[..., Any]:

@@ -111,7 +111,7 @@ class SparsePlan(KernelPlan):
         """Plan the plan's own problem, or raise where it is none."""
         if type(self.longest) is not int or self.longest < 0:
             raise bad_argument("plan.longest", self.longest, "a number of blocks")
-        return plan_spmm(checked_params(self.params), self.memory, self.target, lambda: self.longest)
+        return plan_spmm(self.op, checked_params(self.params), self.memory, self.target, lambda: self.longest)
 
     def explain(self) -> Explanation:
         """Return what was decided, and the kernels that were considered."""
@@ -130,11 +130,13 @@ class SparsePlan(KernelPlan):
         }, self.scratch_bytes, self.workspace_bytes + self.gathered_bytes)
 
 
-def plan_spmm(params: SpmmParams, memory: Memory, target: Target, longest: Callable[[], int]) -> SparsePlan:
+def plan_spmm(op: str, params: SpmmParams, memory: Memory, target: Target, longest: Callable[[], int]) -> SparsePlan:
     """Return the fastest plan within the limit, or complain and return one with the limit raised.
 
     Parameters
     ----------
+    op : str
+        The op's public name, for the complaint.
     params : SpmmParams
     memory : Memory
     target : Target
@@ -147,7 +149,7 @@ def plan_spmm(params: SpmmParams, memory: Memory, target: Target, longest: Calla
     if fastest.fits:
         return fastest
     most = longest() if fastest.decodes else 0
-    return within("sparse_dense_matmul", lambda limit: _fitted(fastest, limit, most), memory, target,
+    return within(op, lambda limit: _fitted(fastest, limit, most), memory, target,
                   lambda: list(_choices(fastest, 0, most))[-1].temporary_bytes, fastest.threads)[0]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from ...errors import bad_argument, bad_type, one_of
 from ...formats import BF16, FP32, Array, Format, format_of
 from ...immutable import Constant, Immutable, anchored, kind_of
-from ...ops import Operand, host_target, run_told
+from ...ops import Operand, own_host, run_told
 from ...planner import Memory
 from ...program import key_by_parts, result_array
 from ..matrix import OPERATORS, BlockSparseMatrix
@@ -278,7 +278,7 @@ def _plan_of(w: SparseOperand, x_format: str) -> SparsePlan:
     x, y = DenseLayout(x_format, (0, 0, format_of(x_format).itemsize)), DenseLayout("float32", (0, 0, 4))
     params = SpmmParams(w.shape, p.block_shape, p.groups, _READS, p.n_blocks, p.n_blocks, w.transposed, w.format.name,
                         w.scale, x, y)
-    return plan_spmm(params, Memory(), host_target(None, "preparing"), lambda: 0)
+    return plan_spmm("prepare", params, Memory(), own_host(), lambda: 0)
 
 
 def prepare(w: BlockSparseMatrix, *, side: str = "left", x_dtype: object = None) -> PreparedSparse:

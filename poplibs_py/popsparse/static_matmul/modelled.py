@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import bad_argument
 from ...formats import FP16, FP32, Array
-from ...ops import RESULT, Request
+from ...ops import AS_ASKED, RESULT, Request
 from ...poplin.tile_conv.interpreter import fused_multiply_add, rounded_to
 from ...target import Target
 from ...target.types import type_of
@@ -60,7 +60,7 @@ def static_request(w: BlockSparseMatrix, x: Any, out: Any, out_dtype: Any, targe
     if 0 in (rows, depth, columns):
         if receiver.array.size:
             receiver.array[...] = 0
-        return Request(None, (), receiver, lambda: ("an empty product", "none", None), lacking="", keep=False)
+        return Request(None, (), receiver, lambda: ("an empty product", "none", None), placed=AS_ASKED, keep=False)
     plan = plan_of_call(w, columns, target, options, proportion, form == "swapped")
     work = tile_blocks(plan)
     program = lower(plan, operand.transposed, layout_of(taken), layout_of(y))
@@ -68,9 +68,10 @@ def static_request(w: BlockSparseMatrix, x: Any, out: Any, out_dtype: Any, targe
     def told() -> tuple[str, str, StaticPlan]:
         return str(plan.params), multiply_kernel().label, plan
 
-    return Request(program, (operand.values, taken, RESULT), receiver, told, lacking="", keep=False, measure=lambda: {
-        **operand.measured(columns), "tile_bytes": work.tile_bytes(), "tile_macs": work.tile_macs(),
-        "exchanged_bytes": program.program.exchanged_bytes})
+    return Request(program, (operand.values, taken, RESULT), receiver, told, placed=AS_ASKED, keep=False,
+                   measure=lambda: {**operand.measured(columns), "tile_bytes": work.tile_bytes(),
+                                    "tile_macs": work.tile_macs(),
+                                    "exchanged_bytes": program.program.exchanged_bytes})
 
 
 def interpret_static(plan: StaticPlan, w: BlockSparseMatrix, x: Array) -> Array:
