@@ -136,7 +136,7 @@ def calc_loss(model_outputs: Any, expected: Any, loss_type: str, *, deltas_scale
 
 
 @op("popnn.cross_entropy", bound="popnn.loss_bound:cross_entropy_bound",
-    draws="testing.row_calls:cross_entropy_calls", written=None)
+    draws="testing.row_calls:cross_entropy_calls", written=None, lacks="whose loss takes probabilities")
 def cross_entropy(logits: Any, labels: Any, weights: Any = None, *, label_smoothing: float = 0.0,
                   ignored_index: int | None = None, deltas_scale: float = 1.0, out: Any = None,
                   out_dtype: object = None, target: Target | str | None = None) -> Any:
@@ -160,8 +160,6 @@ def cross_entropy(logits: Any, labels: Any, weights: Any = None, *, label_smooth
         Where the results go.
     out_dtype : Format, dtype or str, optional
         Of both results; by default what the operands' formats give.
-    target : Target or str, optional
-        The machine; by default this CPU, which alone does it.
 
     Returns
     -------

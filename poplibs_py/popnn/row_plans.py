@@ -20,8 +20,6 @@ from .loss_model import loss_cycles
 
 Shape = tuple[int, ...]
 
-_LOGITS = "whose loss takes probabilities"
-
 
 def _kept(shape: Shape, axes: Shape) -> Shape:
     return tuple(1 if d in axes else n for d, n in enumerate(shape))
@@ -166,8 +164,6 @@ def loss_on(op: str, target: Target | str | None, operands: Sequence[Operand], m
     """
 
     def plan_on(machine: Target) -> TilePlan | str:
-        if op != "calc_loss":
-            return _LOGITS
         word, lacking = type_of_all(operands, made, shape)
         return lacking or _loss(shape, word, cross_entropy, labels, machine)
 

@@ -157,7 +157,8 @@ def sparse_op(name: str, poplibs: str, bound: str, draws: str,
 
     def face_of(function: Function) -> Function:
         if function.__doc__:
-            function.__doc__ = _completed(function.__doc__, signature(function).parameters, _PARAMETERS)
+            told = {name: text for name, text in _PARAMETERS.items() if not lacks or name != "target"}
+            function.__doc__ = _completed(function.__doc__, signature(function).parameters, told)
         return record(function)
 
     return face_of
