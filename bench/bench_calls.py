@@ -243,7 +243,7 @@ def number_cases() -> list[Case]:
         case("popops.scatter", lambda s: popops.scatter(table, rows, updates, operation="add", scale=s), added,
              KEYWORDS),
         case("popops.compile_map", lambda s: swish(x, y, s), lambda s: x + s * y, KEYWORDS),
-        case("popops.map", lambda s: popops.map(_1 + _2 * s, x, y), lambda s: x + y * s, REMADE),
+        case("popops.map of a lambda", lambda s: popops.map(_1 + _2 * s, x, y), lambda s: x + y * s, REMADE),
     ]
 
 
