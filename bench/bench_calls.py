@@ -232,7 +232,7 @@ def number_cases() -> list[Case]:
                 scale = next(scales)
                 assert_same_bits(call(scale), due(np.float32(scale)))
 
-        return Case(f"{name}: another number each time", most, lambda: Trial(lambda: call(next(scales)), verify))
+        return Case(f"another number each time: {name}", most, lambda: Trial(lambda: call(next(scales)), verify))
 
     def added(scale: np.float32) -> Any:
         return np.concatenate([table[:4] + scale * updates, table[4:]])
@@ -243,7 +243,7 @@ def number_cases() -> list[Case]:
         case("popops.scatter", lambda s: popops.scatter(table, rows, updates, operation="add", scale=s), added,
              KEYWORDS),
         case("popops.compile_map", lambda s: swish(x, y, s), lambda s: x + s * y, KEYWORDS),
-        case("popops.map of a lambda", lambda s: popops.map(_1 + _2 * s, x, y), lambda s: x + y * s, REMADE),
+        case("popops.map", lambda s: popops.map(_1 + _2 * s, x, y), lambda s: x + y * s, REMADE),
     ]
 
 
