@@ -322,11 +322,11 @@ def all_of(name: str, values: object, kind: type | tuple[type, ...], allowed: st
     return listed
 
 
-def checked_shape(name: str, shape: object, least: int = 0, most: int = 1 << 48) -> tuple[int, ...]:
+def checked_shape(name: str, shape: object, least: int = 0, most: int = 1 << 58) -> tuple[int, ...]:
     """Return a shape as a tuple, that of a whole number as of one axis, or raise.
 
-    It has `least` axes or more, and at most `most` numbers, empty axes left out, as NumPy counts: no memory has more
-    than 2^48.
+    It has `least` axes or more, and at most `most` numbers, empty axes left out, as NumPy counts: their bytes can be
+    counted.
 
     Examples
     --------

@@ -23,6 +23,7 @@ POP_INLINE __m512i pop_bytes_sum(const pop_format *f, __m512 x, int at)
     const int zero = (0x8000 - ((128 - f->bias + hidden) << 7)) >> shift; /* makes zero's code 0 */
     const __m512 least = _mm512_castsi512_ps(_mm512_set1_epi32((128 - f->bias) << 23));
     const __m512 above = _mm512_castsi512_ps(_mm512_set1_epi32(pop_power_bits(hidden) + zero));
+    x = _mm512_min_ps(x, _mm512_set1_ps(INFINITY)); /* the second where x is NaN, of which no bit may pass for a code */
     const __m512 power = _mm512_and_ps(_mm512_range_ps(x, least, 3), _mm512_castsi512_ps(_mm512_set1_epi32((int32_t)0xff800000)));
     const __m512i halves = _mm512_set1_epi32((1 << (at - shift)) << 16 | 1 << at);
     return _mm512_madd_epi16(_mm512_castps_si512(_mm512_fmadd_ps(power, above, x)), halves);

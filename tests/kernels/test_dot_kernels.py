@@ -262,3 +262,16 @@ def test_epilogues_give_the_same_bits_at_every_level(fmt, data):
         assert_same_bits(out[untouched], before[untouched], kernel_name=kernel.name)
         first = out if first is None else first
         assert_same_bits(out, first, kernel_name=f"{kernel.level} {kernel.name}")
+
+
+@pytest.mark.parametrize("fmt", [fmt for fmt in FORMATS if fmt.bits == 8], ids=str)
+def test_epilogues_take_no_bit_of_a_nan_for_a_code(fmt):
+    bits = np.random.default_rng(0).integers(0, 2**32, (64, 1024), dtype=np.uint32) | np.uint32(0x7F800001)
+    sums = bits.view(np.float32)
+    for kernel in (k for k in kernels("dot") if k.op == "epilogue" and k.formats == f"float32->{fmt}"):
+        out = np.zeros(sums.shape, fmt.code_dtype)
+        e = record_of("pop_epilogue", format=format_record(fmt).ctypes.data, overflow=infinite_overflow(fmt), alpha=1.0,
+                      out=out.ctypes.data, out_row=out.strides[0], out_col=1)  # fmt: skip
+        call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 3)
+        call(kernel.address)(e.ctypes.data, sums.ctypes.data, sums.shape[1], *sums.shape)
+        assert np.isnan(decode(out, fmt)).all(), kernel.name

@@ -160,7 +160,7 @@ BAD: list[tuple[Any, type[Exception], str]] = [
     (3, InvalidTypeError, r"^calls: got 3; allowed: a list of \(x, weights\)"),
     ([X], InvalidTypeError, r"^calls\[0\]: got .*; allowed: \(x, weights\) or"),
     ([(X, W, 3)], InvalidTypeError, r"^calls\[0\]: got 3; allowed: a mapping"),
-    ([(X, W), (X, W, {"target": "gc200"})], InvalidArgumentError, r"^calls\[1\]: got keyword target; allowed: stride"),
+    ([(X, W), (X, W, {"target": "gc200"})], InvalidTypeError, r"^calls\[1\]: got keyword target; allowed: stride"),
     ([(X, W), (X, W[:, :1])], InvalidArgumentError, r"^x: got 2 channels"),
     ([(X, W, {"out": Y}), (X, W, {"out": Y})], InvalidArgumentError, r"^calls\[0\]: got an out that may share memory"),
     ([(Y, np.ones((3, 3, 2), np.float32)), (X, W, {"out": Y})], InvalidArgumentError, r"^calls\[1\]: got an out that"),

@@ -122,7 +122,7 @@ def test_a_limit_that_is_raised_is_told_each_time():
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             static.sparse_grad_w(w, DY, X.astype(np.float16), available_memory_proportion=1e-6)
-        assert [str(w.message).split(":")[0] for w in caught] == ["sparse_grad_w"]
+        assert [str(w.message).split(":")[0] for w in caught] == ["popsparse.static.sparse_grad_w"]
 
 
 @pytest.mark.parametrize("swapped", [False, True])
