@@ -162,12 +162,10 @@ class _Inner(NamedTuple):
 
 
 _ALIGNED, _BY_SIX = (0, 2), (6, 3)
-_INNER = {
-    "ADD": _Inner(_add_core, 13, (17, 19), 7, (_BY_SIX, _ALIGNED), 4, (9, 15), (3, 2)),
-    "SUBTRACT": _Inner(_add_core, 13, (17, 19), 7, (_BY_SIX, _BY_SIX), 4, (9, 15), (4, 4)),
-    "DIVIDE": _Inner(_divide_core, 14, (19, 24), 0, ((4, 0), (2, 0)), 7, (9, 15), (3, 2)),
-    "MULTIPLY": _Inner(_multiply_core, 13, (34, 43), 7, (_ALIGNED, _BY_SIX), 4, (9, 13), (2, 3)),
-}
+_INNER = {"ADD": _Inner(_add_core, 13, (17, 19), 7, (_BY_SIX, _ALIGNED), 4, (9, 15), (3, 2)),
+          "SUBTRACT": _Inner(_add_core, 13, (17, 19), 7, (_BY_SIX, _BY_SIX), 4, (9, 15), (4, 4)),
+          "DIVIDE": _Inner(_divide_core, 14, (19, 24), 0, ((4, 0), (2, 0)), 7, (9, 15), (3, 2)),
+          "MULTIPLY": _Inner(_multiply_core, 13, (34, 43), 7, (_ALIGNED, _BY_SIX), 4, (9, 13), (2, 3))}
 
 
 def inner_1d_cycles(target: Target, op: str, data_type: str, length: int, slices: int, factor: int, *,

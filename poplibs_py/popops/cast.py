@@ -43,19 +43,9 @@ _SOURCES = "float32, float16, bfloat16, FP8, float64, int8 or uint8 numbers, or 
 
 @op("popops.cast", poplibs="popops::cast", bound="popops.bound:cast_bound",
     draws="testing.calls:cast_calls", values=("seed",))
-def cast(
-    x: object,
-    dtype: object,
-    *,
-    scale: object = None,
-    block_shape: Sequence[int] | None = None,
-    rounding: Rounding | None = None,
-    overflow: Overflow | None = None,
-    seed: object = None,
-    random_bits: int = 31,
-    out: Any = None,
-    target: Target | str | None = None,
-) -> Any:
+def cast(x: object, dtype: object, *, scale: object = None, block_shape: Sequence[int] | None = None,
+         rounding: Rounding | None = None, overflow: Overflow | None = None, seed: object = None, random_bits: int = 31,
+         out: Any = None, target: Target | str | None = None) -> Any:
     """Cast an array to another number format (``popops::cast``).
 
     Parameters

@@ -125,12 +125,10 @@ def plan_reduction(op: str, vertex_op: str, shape: tuple[int, ...], axes: tuple[
     if prod(shape):
         steps, order = _stages(target, vertex_op, types, dims, partials, scaled)
     outputs = factor_of(dims, False) if prod(shape) else 0
-    decisions = (
-        ("mapping", mapping_words(target, mapping)),
-        ("columns", f"{outputs:,} of {factor_of(dims):,} numbers each"),
-        ("stages", ", ".join(step.name for step in steps) or "none"),
-        ("partials", " between tiles, ".join(dict.fromkeys(partials)) + " inside" * (len(set(partials)) > 1)),
-    )
+    decisions = (("mapping", mapping_words(target, mapping)),
+                 ("columns", f"{outputs:,} of {factor_of(dims):,} numbers each"),
+                 ("stages", ", ".join(step.name for step in steps) or "none"),
+                 ("partials", " between tiles, ".join(dict.fromkeys(partials)) + " inside" * (len(set(partials)) > 1)))
     words = f"{op} {shape} over {axes}, {types[0]} to {types[1]}"
     return ReducePlan(
         op=op, problem=words, target=target, steps=steps, decisions=decisions,

@@ -34,12 +34,8 @@ def _select_array(target: Target, data_type: str, elements: int) -> int:
 
 
 _REGION: dict[str, tuple[int, Callable[[Target, str, int], int]]] = {
-    "Clamp": (5, _clamp),
-    "BroadcastClamp": (5, _clamp),
-    "Select": (5, _select),
-    "BroadcastSelect": (10, _select_numbers),
-    "BroadcastSelectorSelect": (12, _select_array),
-}
+    "Clamp": (5, _clamp), "BroadcastClamp": (5, _clamp), "Select": (5, _select),
+    "BroadcastSelect": (10, _select_numbers), "BroadcastSelectorSelect": (12, _select_array)}
 """Cycles to begin, and those of a region."""
 
 

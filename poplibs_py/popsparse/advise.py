@@ -138,11 +138,9 @@ def _advice(w: BlockSparseMatrix, n: int, rates: Rates, calls: int | None) -> Ad
     rows, depth = w.shape
     fixed = rates.static_call + rates.static_row * w.groups * (rows + depth) * n
     product = fixed + rates.static_element * w.nnz * n
-    times = {
-        "static": product + (0.0 if calls is None else rates.static_pattern * w.n_blocks / calls),
-        "dynamic": product + rates.dynamic_block * w.n_blocks,
-        "dense": rates.dense_call + rates.dense_element * w.groups * rows * depth * n,
-    }
+    times = {"static": product + (0.0 if calls is None else rates.static_pattern * w.n_blocks / calls),
+             "dynamic": product + rates.dynamic_block * w.n_blocks,
+             "dense": rates.dense_call + rates.dense_element * w.groups * rows * depth * n}
     high, wide = w.block_shape
     everything = w.groups * (-(-rows // high)) * (-(-depth // wide))
     per_density = everything * high * wide * n * rates.static_element

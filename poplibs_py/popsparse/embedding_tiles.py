@@ -76,8 +76,7 @@ class EmbeddingTiles(Explained):
         return Explanation(f"{name} of {self.rows} rows of {self.layer.params}", {
             "layer": f"{x} x {y} x {z} parts of outputs, inputs and batch, on {self.layer.tiles_used:,} tiles",
             "buckets": f"{self.layer.bucket_values:,} values and {self.layer.bucket_meta:,} words of meta-information",
-            "exchange": f"{self.exchanged_bytes:,} bytes",
-        })
+            "exchange": f"{self.exchanged_bytes:,} bytes"})
 
 
 def embedding_lacks(w: Any, slices: tuple[Any, ...], out: Any, out_dtype: Any) -> str:

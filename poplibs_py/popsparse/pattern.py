@@ -21,13 +21,10 @@ MAX_EXTENT = 2**31 - 1
 MAX_BLOCK_SIDE = 2**15
 
 _FAULTS = {
-    "start": ("row_offsets", "offsets that begin at 0"),
-    "descent": ("row_offsets", "offsets that do not descend"),
+    "start": ("row_offsets", "offsets that begin at 0"), "descent": ("row_offsets", "offsets that do not descend"),
     "end": ("row_offsets", "offsets that end at the number of blocks"),
-    "range": ("column_indices", "block numbers from 0 to {last}"),
-    "duplicate": ("column_indices", "each block once"),
-    "order": ("column_indices", "indices that ascend within each block row"),
-}
+    "range": ("column_indices", "block numbers from 0 to {last}"), "duplicate": ("column_indices", "each block once"),
+    "order": ("column_indices", "indices that ascend within each block row")}
 
 
 class BlockPattern(Immutable):

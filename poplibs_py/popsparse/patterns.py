@@ -102,9 +102,8 @@ def banded_pattern(rows: int, columns: int, block_shape: Sides, below: int, abov
     return BlockPattern(shape, sides, offsets, np.repeat(first, last - first) + within)
 
 
-def random_matrix(
-    pattern: BlockPattern, dtype: object = "float32", seed: Seed = 0, scale: int = 0
-) -> BlockSparseMatrix:
+def random_matrix(pattern: BlockPattern, dtype: object = "float32", seed: Seed = 0,
+                  scale: int = 0) -> BlockSparseMatrix:
     """Fill a pattern with random values.
 
     Parameters

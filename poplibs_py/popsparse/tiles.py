@@ -225,14 +225,8 @@ def lower_tiles(work: TileBlocks, w_dtype: Format, x: DenseLayout, y: DenseLayou
     lowering = _Lowering(work)
     operands, sums = work.exchanged()
     every: tuple[ComputeSet | Exchange, ...] = (
-        Exchange("exchange of dense rows and values", operands),
-        lowering.decode(w_dtype, x),
-        lowering.clear(),
-        lowering.multiply(),
-        Exchange("exchange of partials", sums),
-        lowering.reduce(),
-        lowering.finish(y, y_format),
-    )
+        Exchange("exchange of dense rows and values", operands), lowering.decode(w_dtype, x), lowering.clear(),
+        lowering.multiply(), Exchange("exchange of partials", sums), lowering.reduce(), lowering.finish(y, y_format))
     steps = tuple(step for step in every if isinstance(step, Exchange) or any(s.items.size for s in step.segments))
     program = Program(steps, 3, work.machine_tiles, 0, lowering.workspace, tuple(lowering.tables.values()))
     flops = 2 * int(work.tile_macs().sum())

@@ -70,13 +70,10 @@ def _keyword_by_keyword(what: str, operands: tuple[Any, ...], everything: dict[s
 def _matmul() -> list[Case]:
     halves, quarters = ((_numbers(8, 8, fmt=fmt), _numbers(8, 8, fmt=fmt, seed=2)) for fmt in ("float16", "e4m3"))
     finished = {"bias": _numbers(8), "activation": "gelu", "out_dtype": "e5m2"}
-    return [
-        *_keyword_by_keyword("8 x 8", (_numbers(8, 8), _numbers(8, 8, seed=2)), _epilogue()),
-        Case("FP16", halves, {}),
-        Case("FP8", quarters, {}),
-        Case("FP8, bias, activation, out_dtype", quarters, finished),
-        Case("batch of 4", (_numbers(4, 8, 8), _numbers(4, 8, 8, seed=2)), {}),
-    ]
+    return [*_keyword_by_keyword("8 x 8", (_numbers(8, 8), _numbers(8, 8, seed=2)), _epilogue()),
+            Case("FP16", halves, {}), Case("FP8", quarters, {}),
+            Case("FP8, bias, activation, out_dtype", quarters, finished),
+            Case("batch of 4", (_numbers(4, 8, 8), _numbers(4, 8, 8, seed=2)), {})]
 
 
 def _matmul_acc() -> list[Case]:
@@ -128,11 +125,9 @@ def _biased(*operands: tuple[int, ...], scale: tuple[float, ...] = ()) -> Callab
 
 
 def _sparse_dense_matmul() -> list[Case]:
-    return [
-        *_keyword_by_keyword("8 x 8", (_matrix(), _numbers(8, 8)), _epilogue()),
-        Case("FP16", (_matrix("float16"), _numbers(8, 8, fmt="float16")), {}),
-        Case("FP8", (_matrix("e4m3"), _numbers(8, 8, fmt="e4m3")), {}),
-    ]
+    return [*_keyword_by_keyword("8 x 8", (_matrix(), _numbers(8, 8)), _epilogue()),
+            Case("FP16", (_matrix("float16"), _numbers(8, 8, fmt="float16")), {}),
+            Case("FP8", (_matrix("e4m3"), _numbers(8, 8, fmt="e4m3")), {})]
 
 
 def _dense_sparse_matmul() -> list[Case]:
@@ -178,16 +173,13 @@ def _bs_softmax_grad() -> list[Case]:
 
 def _cast() -> list[Case]:
     x = _numbers(256)
-    return [
-        Case("FP32 to FP16", (x, "float16"), {}),
-        Case("FP16 to FP32", (x.astype(np.float16), "float32"), {}),
-        Case("FP8 to FP32", (_numbers(256, fmt="f143"), "float32"), {}),
-        Case("out", (x, "float16"), {"out": np.empty(256, np.float16)}),
-        Case("rounding", (x, "float16"), {"rounding": "toward-zero"}),
-        Case("stochastic rounding", (x, "float16"), {"rounding": "stochastic", "seed": 1}),
-        Case("FP8, scale", (x, "f143"), {"scale": 2}),
-        Case("FP8, overflow, rounding", (x, "f143"), {"overflow": "saturate", "rounding": "toward-zero"}),
-    ]
+    return [Case("FP32 to FP16", (x, "float16"), {}), Case("FP16 to FP32", (x.astype(np.float16), "float32"), {}),
+            Case("FP8 to FP32", (_numbers(256, fmt="f143"), "float32"), {}),
+            Case("out", (x, "float16"), {"out": np.empty(256, np.float16)}),
+            Case("rounding", (x, "float16"), {"rounding": "toward-zero"}),
+            Case("stochastic rounding", (x, "float16"), {"rounding": "stochastic", "seed": 1}),
+            Case("FP8, scale", (x, "f143"), {"scale": 2}),
+            Case("FP8, overflow, rounding", (x, "f143"), {"overflow": "saturate", "rounding": "toward-zero"})]
 
 
 def _elementwise(row: ElementwiseOp) -> list[Case]:
@@ -246,12 +238,9 @@ def _reduce() -> list[Case]:
 
 def _quantise() -> list[Case]:
     x = _numbers(256)
-    return [
-        Case("FP32 to E2M1", (x, "e2m1"), {}),
-        Case("out", (x, "f143"), {"out": np.empty(256, np.float32)}),
-        Case("BF16, up", (_numbers(256, fmt="bfloat16"), "e3m2"), {"rounding": "up"}),
-        Case("stochastic rounding", (x, "float16"), {"rounding": "stochastic", "seed": 1}),
-    ]
+    return [Case("FP32 to E2M1", (x, "e2m1"), {}), Case("out", (x, "f143"), {"out": np.empty(256, np.float32)}),
+            Case("BF16, up", (_numbers(256, fmt="bfloat16"), "e3m2"), {"rounding": "up"}),
+            Case("stochastic rounding", (x, "float16"), {"rounding": "stochastic", "seed": 1})]
 
 
 def _drawn(*numbers: Any, fmt: str = "float32") -> Callable[[], list[Case]]:

@@ -114,12 +114,8 @@ def _bias_update(deltas: Any, bias: Any, scale: float, *, layout: str = "NCHW", 
 
 
 CONVOLUTIONS: dict[str, Callable[..., Array]] = {
-    "poplin.convolution": _convolution,
-    "poplin.convolution_with_output": _with_output,
-    "poplin.convolution_input_gradient": _input_gradient,
-    "poplin.calculate_weight_deltas": _weight_deltas,
-    "poplin.convolution_weight_update": _weight_update,
-    "poplin.add_bias": _add_bias,
-    "poplin.convolution_bias_update": _bias_update,
-}
+    "poplin.convolution": _convolution, "poplin.convolution_with_output": _with_output,
+    "poplin.convolution_input_gradient": _input_gradient, "poplin.calculate_weight_deltas": _weight_deltas,
+    "poplin.convolution_weight_update": _weight_update, "poplin.add_bias": _add_bias,
+    "poplin.convolution_bias_update": _bias_update}
 """The ops of convolutions in fractions, by their names in the catalogue."""

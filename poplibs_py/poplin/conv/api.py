@@ -39,31 +39,13 @@ _BOUND, _DRAWS = "poplin.conv.bound:", "testing.conv_calls:"
 
 @op("poplin.convolution", poplibs="poplin::convolution", bound=_BOUND + "convolution_bound",
     draws=_DRAWS + "convolution_calls", values=("seed",))
-def convolution(
-    x: Any,
-    weights: Any,
-    *,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int | None = None,
-    params: ConvParams | None = None,
-    layout: str = "NCHW",
-    transpose_and_flip_weights: bool = False,
-    bias: Any = None,
-    residual: Any = None,
-    activation: str | None = None,
-    out: Any = None,
-    out_dtype: Any = None,
-    partials_type: str = "float",
-    available_memory_proportion: float | None = None,
-    reproducible: bool = False,
-    strict_memory: bool = False,
-    winograd: bool = False,
-    target: Target | str | None = None,
-    seed: Any = None,
-    options: Mapping[str, Any] | None = None,
-) -> Any:
+def convolution(x: Any, weights: Any, *, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+                groups: int | None = None, params: ConvParams | None = None, layout: str = "NCHW",
+                transpose_and_flip_weights: bool = False, bias: Any = None, residual: Any = None,
+                activation: str | None = None, out: Any = None, out_dtype: Any = None, partials_type: str = "float",
+                available_memory_proportion: float | None = None, reproducible: bool = False,
+                strict_memory: bool = False, winograd: bool = False, target: Target | str | None = None,
+                seed: Any = None, options: Mapping[str, Any] | None = None) -> Any:
     """Convolve images with weights: ``activation(conv(x, weights) + residual + bias)``.
 
     Corresponds to PopLibs' ``poplin::convolution``: a cross-correlation over any number of field dimensions, with
@@ -157,28 +139,13 @@ def convolution_with_output(x: Any, weights: Any, out: Any, **keywords: Any) -> 
 
 @op("poplin.convolution_input_gradient", poplibs="poplin::convolution", bound=_BOUND + "input_gradient_bound",
     draws=_DRAWS + "input_gradient_calls", values=("seed",))
-def convolution_input_gradient(
-    deltas: Any,
-    weights: Any,
-    *,
-    field_shape: Any = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int | None = None,
-    params: ConvParams | None = None,
-    layout: str = "NCHW",
-    out: Any = None,
-    out_dtype: Any = None,
-    partials_type: str = "float",
-    available_memory_proportion: float | None = None,
-    reproducible: bool = False,
-    strict_memory: bool = False,
-    winograd: bool = False,
-    target: Target | str | None = None,
-    seed: Any = None,
-    options: Mapping[str, Any] | None = None,
-) -> Any:
+def convolution_input_gradient(deltas: Any, weights: Any, *, field_shape: Any = None, stride: Any = 1, padding: Any = 0,
+                               dilation: Any = 1, groups: int | None = None, params: ConvParams | None = None,
+                               layout: str = "NCHW", out: Any = None, out_dtype: Any = None,
+                               partials_type: str = "float", available_memory_proportion: float | None = None,
+                               reproducible: bool = False, strict_memory: bool = False, winograd: bool = False,
+                               target: Target | str | None = None, seed: Any = None,
+                               options: Mapping[str, Any] | None = None) -> Any:
     """Return the gradient of a convolution's images, given that of its result.
 
     Corresponds to PopLibs' ``poplin::convolution`` with ``getGradientParams`` and weights transposed and flipped.
@@ -227,27 +194,12 @@ def convolution_input_gradient(
 
 @op("poplin.calculate_weight_deltas", poplibs="poplin::calculateWeightDeltas", bound=_BOUND + "weight_deltas_bound",
     draws=_DRAWS + "weight_deltas_calls", values=("seed",))
-def calculate_weight_deltas(
-    deltas: Any,
-    x: Any,
-    *,
-    kernel_shape: Any = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int | None = None,
-    params: ConvParams | None = None,
-    layout: str = "NCHW",
-    out: Any = None,
-    out_dtype: Any = None,
-    partials_type: str = "float",
-    available_memory_proportion: float | None = None,
-    reproducible: bool = False,
-    strict_memory: bool = False,
-    target: Target | str | None = None,
-    seed: Any = None,
-    options: Mapping[str, Any] | None = None,
-) -> Any:
+def calculate_weight_deltas(deltas: Any, x: Any, *, kernel_shape: Any = None, stride: Any = 1, padding: Any = 0,
+                            dilation: Any = 1, groups: int | None = None, params: ConvParams | None = None,
+                            layout: str = "NCHW", out: Any = None, out_dtype: Any = None, partials_type: str = "float",
+                            available_memory_proportion: float | None = None, reproducible: bool = False,
+                            strict_memory: bool = False, target: Target | str | None = None, seed: Any = None,
+                            options: Mapping[str, Any] | None = None) -> Any:
     """Return the gradient of a convolution's weights, given that of its result.
 
     Corresponds to PopLibs' ``poplin::calculateWeightDeltas``.
@@ -285,25 +237,12 @@ def calculate_weight_deltas(
 
 @op("poplin.convolution_weight_update", poplibs="poplin::convolutionWeightUpdate",
     bound=_BOUND + "weight_update_bound", draws=_DRAWS + "weight_update_calls", written="weights")
-def convolution_weight_update(
-    deltas: Any,
-    weights: Any,
-    x: Any,
-    scale: float,
-    *,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int | None = None,
-    params: ConvParams | None = None,
-    layout: str = "NCHW",
-    partials_type: str = "float",
-    available_memory_proportion: float | None = None,
-    reproducible: bool = False,
-    strict_memory: bool = False,
-    target: Target | str | None = None,
-    options: Mapping[str, Any] | None = None,
-) -> Any:
+def convolution_weight_update(deltas: Any, weights: Any, x: Any, scale: float, *, stride: Any = 1, padding: Any = 0,
+                              dilation: Any = 1, groups: int | None = None, params: ConvParams | None = None,
+                              layout: str = "NCHW", partials_type: str = "float",
+                              available_memory_proportion: float | None = None, reproducible: bool = False,
+                              strict_memory: bool = False, target: Target | str | None = None,
+                              options: Mapping[str, Any] | None = None) -> Any:
     """Update weights in place by their gradient: ``weights += scale * calculate_weight_deltas(deltas, x)``.
 
     Corresponds to PopLibs' ``poplin::convolutionWeightUpdate``.
@@ -342,19 +281,9 @@ def convolution_weight_update(
     return update_pass(how, settled, deltas, weights, x, scale, target).request()
 
 
-def plan_convolution(
-    params: ConvParams,
-    *,
-    target: Target | str = "gc200",
-    options: Any = None,
-    dtype: Any = None,
-    w_dtype: Any = None,
-    out_dtype: Any = None,
-    bias_dtype: Any = None,
-    activation: str | None = None,
-    layout: str = "NCHW",
-    **more: Any,
-) -> HostConvPlan | ConvPlan:
+def plan_convolution(params: ConvParams, *, target: Target | str = "gc200", options: Any = None, dtype: Any = None,
+                     w_dtype: Any = None, out_dtype: Any = None, bias_dtype: Any = None, activation: str | None = None,
+                     layout: str = "NCHW", **more: Any) -> HostConvPlan | ConvPlan:
     """Plan a convolution without running it: for a modelled machine as PopLibs plans it, or for this CPU.
 
     Corresponds to PopLibs' ``getPlan``. For the other passes hand in ``params.gradient()``, with weights transposed

@@ -32,8 +32,7 @@ def kernel_cycles(kernel: Kernel, m: int, n: int) -> float:
     rows, cols, _ = kernel.block
     if kernel.grain[0] > 1:
         return (
-            _TILE * (rounded(m, kernel.grain[0]) // kernel.grain[0]) * (rounded(n, kernel.grain[1]) // kernel.grain[1])
-        )
+            _TILE * (rounded(m, kernel.grain[0]) // kernel.grain[0]) * (rounded(n, kernel.grain[1]) // kernel.grain[1]))
     lanes = kernel.grain[1]
     pieces = -(-m // rows)
     height = m / pieces

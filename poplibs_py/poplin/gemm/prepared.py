@@ -98,10 +98,8 @@ class PreparedMatrix(Constant):
         one_of("name", name, ("a", "b"))
         if name != self._name:
             raise bad_type(
-                name,
-                f"a matrix prepared for the {self.side}",
-                f"an array, or one prepared for this side: prepare(w, side={'left' if name == 'a' else 'right'!r})",
-            )
+                name, f"a matrix prepared for the {self.side}",
+                f"an array, or one prepared for this side: prepare(w, side={'left' if name == 'a' else 'right'!r})")
         dtype = self.format.dtype or self.format.code_dtype
         return Operand(np.broadcast_to(np.zeros((), dtype), self.shape), self.format)
 
@@ -128,11 +126,8 @@ class PreparedMatrix(Constant):
             if mode != self._plan.options.reproducible and other.format == planned.format:
                 allowed = f"{not mode}, as {its} was prepared: prepare(w, reproducible={mode})"
                 raise bad_argument("reproducible", mode, allowed)
-            raise bad_type(
-                name,
-                f"{other.format}, where {its} was prepared for {planned.format}",
-                f"the format that {its} was prepared for: prepare(w, {name}_dtype=...)",
-            )
+            raise bad_type(name, f"{other.format}, where {its} was prepared for {planned.format}",
+                           f"the format that {its} was prepared for: prepare(w, {name}_dtype=...)")
         made = lower(plan_gemm(params, options, epilogue, target, self._plan, left=left))
         packed = self._packed if whole is None else replace(self._packed, scales=whole.scales)
         return made, packed, whole if made.plan.fallback else None

@@ -31,16 +31,8 @@ FEW = 4
 _MANY = 64  # rows for which such columns are copied to the start of a cache line: loads elsewhere take two
 
 
-def plan_gemm(
-    params: GemmParams,
-    options: GemmOptions,
-    epilogue: Epilogue,
-    target: Target,
-    fixed: GemmPlan | None = None,
-    packing: bool = False,
-    left: bool = False,
-    op: str = "matmul",
-) -> GemmPlan:
+def plan_gemm(params: GemmParams, options: GemmOptions, epilogue: Epilogue, target: Target,
+              fixed: GemmPlan | None = None, packing: bool = False, left: bool = False, op: str = "matmul") -> GemmPlan:
     """Plan a product on the host.
 
     Parameters
@@ -130,27 +122,8 @@ def _plan_within(problem: _Problem, limit: int | None, least: bool = False) -> G
     b_mode = int(Mode.PREPARED) if fixed else _mode_of_b(params, compute, kernel, m, n)
     if problem.packing and b_mode == Mode.DIRECT:
         b_mode = int(Mode.LINES)
-    draft = GemmPlan(
-        problem.product,
-        params,
-        options,
-        problem.epilogue,
-        problem.target,
-        compute,
-        selection,
-        a_mode,
-        b_mode,
-        int(Sums.IN_PLACE),
-        m,
-        n,
-        params.k,
-        grid,
-        threads,
-        (),
-        limit,
-        problem.swapped,
-        split,
-    )
+    draft = GemmPlan(problem.product, params, options, problem.epilogue, problem.target, compute, selection, a_mode,
+                     b_mode, int(Sums.IN_PLACE), m, n, params.k, grid, threads, (), limit, problem.swapped, split)
     plan = _blocked(draft, m, n, least, problem.packing)
     if plan is None or split == (1, 1) or problem.packing:
         return plan

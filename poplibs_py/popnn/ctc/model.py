@@ -84,16 +84,11 @@ def loss_cycles(target: Target, params: LossParams, at: LossSplit) -> dict[str, 
     steps = _cdiv(params.time, at.time) * (at.time + at.time % 2) // 2
     apart, late = at.labels > 1, at.time > 2
     sent = late * labels + 2 * apart + 2 * (apart & late)
-    found = {
-        "alphaBetaCompute": workers * (_FORWARD * labels + blank),
-        "alphaBetaExchange": EXCHANGE + sent * size // 4,
-        "alphaBetaSteps": steps,
-        "gradCompute": workers * (_GRADIENT * labels + 2 * blank),
-        "gradExchange": EXCHANGE + (2 + 4 * labels) * size // 4,
-        "gradSteps": steps,
-        "sync": _SYNC,
-        "serialVertexExecutions": turns,
-    }
+    found = {"alphaBetaCompute": workers * (_FORWARD * labels + blank),
+             "alphaBetaExchange": EXCHANGE + sent * size // 4, "alphaBetaSteps": steps,
+             "gradCompute": workers * (_GRADIENT * labels + 2 * blank),
+             "gradExchange": EXCHANGE + (2 + 4 * labels) * size // 4, "gradSteps": steps, "sync": _SYNC,
+             "serialVertexExecutions": turns}
     step = sum(found[name] for name in ("alphaBetaCompute", "alphaBetaExchange", "gradCompute", "gradExchange"))
     return found | {"total": turns * steps * (step + 2 * _SYNC)}
 
@@ -105,12 +100,7 @@ def loss_bytes(params: LossParams, at: LossSplit) -> dict[str, Any]:
     classes = params.labels + 1 if params.reduced_classes else params.classes
     gradient = batch * time * classes * size
     states = batch * (2 * labels + (labels * at.labels == params.labels)) * size
-    found = {
-        "data": batch * time * classes * TYPE_BYTES[params.data_type],
-        "labels": 2 * batch * labels,
-        "gradient": gradient,
-        "reducedGradient": gradient * (at.labels + at.last > 1),
-        "alphaBetaTemp": states,
-        "dependencies": 3 * states,
-    }
+    found = {"data": batch * time * classes * TYPE_BYTES[params.data_type], "labels": 2 * batch * labels,
+             "gradient": gradient, "reducedGradient": gradient * (at.labels + at.last > 1), "alphaBetaTemp": states,
+             "dependencies": 3 * states}
     return found | {"total": sum(found.values())}

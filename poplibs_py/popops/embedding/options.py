@@ -10,19 +10,12 @@ from ...errors import bad_argument, bad_option, bad_type, flag, one_of, whole
 from ...ops import parsed
 from ...planner import Memory
 
-_KEYS: dict[str, str | None] = {
-    "availableMemoryProportion": "available_memory_proportion",
-    "usedForSlice": "used_for_slice",
-    "usedForUpdate": "used_for_update",
-    "operationForUpdate": "operation_for_update",
-    "partialType": "partial_type",
-    "indicesDistribution": "indices_distribution",
-    "indicesAreSorted": "indices_are_sorted",
-    "validateIndices": "validate_indices",
-    "planConstraints": "plan_constraints",
-    "remapOutOfBoundIndices": None,
-    "paddingIndexUsed": None,
-}
+_KEYS: dict[str, str | None] = {"availableMemoryProportion": "available_memory_proportion",
+                                "usedForSlice": "used_for_slice", "usedForUpdate": "used_for_update",
+                                "operationForUpdate": "operation_for_update", "partialType": "partial_type",
+                                "indicesDistribution": "indices_distribution", "indicesAreSorted": "indices_are_sorted",
+                                "validateIndices": "validate_indices", "planConstraints": "plan_constraints",
+                                "remapOutOfBoundIndices": None, "paddingIndexUsed": None}
 _CONSTRAINTS = ("precopyBaseWhenSerialSlice", "lookupSerialSplit", "lookupParallelSplit", "slicedDimSplit",
                 "unslicedDimSplit", "groupSplit", "useOrderingInfo")
 _OF_TRUTH = ("precopyBaseWhenSerialSlice", "useOrderingInfo")
