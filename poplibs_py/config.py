@@ -25,7 +25,13 @@ from .errors import bad_argument, bad_option, bad_type, instance, whole
 
 __all__ = ["LEVELS", "LOG_LEVELS", "MOST_RESULT_POOL", "Settings", "read_settings", "settings", "thread_limit"]
 
-LEVELS = ("portable", "avx2", "avx512", "avx512_bf16", "amx")
+LEVELS = (
+    "portable",
+    "avx2",
+    "avx512",
+    "avx512_bf16",
+    "amx",
+)
 """Instruction-set levels, lowest first, as ``src_cython/cpu/levels.def`` has them."""
 
 LOG_LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERR", "OFF")
