@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import bad_type
+from ..errors import bad_argument, bad_type
 from ..formats import Format
 from ..formats.bounds import Ball
 from ..ops import Request, op, result_format
@@ -62,15 +62,22 @@ def _sum(form: str, a: Any, b: Any, scale: Any, scale_a: Any) -> _Sum:
     return _Sum(*sums, tuple(arrays), tuple(names), tuple(words), dtype)
 
 
-def _constant(scale: Any) -> float | None:
-    """A scale that is part of the program."""
-    return float(scale) if isinstance(scale, (bool, int, float, np.generic)) else None
+def _constant(name: str, scale: Any) -> float | None:
+    """A scale that is one number, or None where it is an array."""
+    if not isinstance(scale, (bool, int, float, np.generic)):
+        return None
+    if isinstance(scale, np.generic) and scale.dtype.kind in "cmMSU":
+        raise bad_type(name, scale, "a real number or an array")
+    try:
+        return float(scale)
+    except OverflowError:
+        raise bad_argument(name, scale, "a number that float64 holds") from None
 
 
 def _request(form: str, a: Any, b: Any, scale: Any, scale_a: Any, out: Any, out_dtype: Any, target: Any) -> Request:
+    scaled = ScaledSum(form, _constant("scale", scale), _constant("scale_a", scale_a), scale_a is not None, False)
     made = _sum(form, a, b, scale, scale_a)
     dtype = out_dtype if out_dtype is not None or out is not None else made.dtype
-    scaled = ScaledSum(form, _constant(scale), _constant(scale_a), scale_a is not None, False)
     plain = Worded((made.plain,), np.empty(0, np.uint64), made.words)
     return mapped((made.expression,), False, made.arrays, out, dtype, False, False, target, form, made.names,
                   scaled, plain)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from poplibs_py import popops, testing
-from poplibs_py.errors import InvalidTypeError
+from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
 from poplibs_py.testing import assert_same_bits
 from poplibs_py.testing.calls import calls
 
@@ -58,3 +58,12 @@ def test_integers_wrap_and_take_whole_scales():
     assert popops.scaled_subtract(x, y, 3, scale_a=2).tolist() == [-5, -11]
     with pytest.raises(InvalidTypeError, match=r"scale: got 0\.5"):
         popops.scaled_add(x, y, 0.5)
+
+
+@pytest.mark.parametrize("name", ["scale", "scale_a"])
+@pytest.mark.parametrize(("bad", "error"), [pytest.param(10**400, InvalidArgumentError, id="huge"),
+                                            (np.complex64(1), InvalidTypeError), (np.str_("1"), InvalidTypeError)])
+def test_a_scale_that_is_no_number_is_named(name, bad, error):
+    x = np.ones(4, np.float32)
+    with pytest.raises(error, match=f"^{name}: got"):
+        popops.scaled_add(x, x, **{"scale": 1.0, name: bad})
