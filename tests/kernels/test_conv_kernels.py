@@ -99,7 +99,8 @@ def tile_of(data, known, neighbours=False):
     step, row_step, rows = data.draw(st.integers(1, 2)), data.draw(st.integers(1, 3)), data.draw(st.integers(1, 2))
     widths = [1, 2, 4, 7, 14] if neighbours and rows == 1 else [1, 2, 4, 7]
     cols, blocks = data.draw(st.sampled_from(widths)), data.draw(st.integers(1, 3))
-    planes, tap_rows, tap_cols = data.draw(st.tuples(st.integers(0, 2), st.integers(1, 4), st.integers(1, 9)))
+    planes, tap_rows = data.draw(st.tuples(st.integers(0, 2), st.integers(1, 4)))
+    tap_cols = data.draw(st.one_of(st.integers(1, 9), st.sampled_from([62, 64, 70])))
     high, wide = (rows - 1) * row_step + tap_rows, (cols - 1) * step + tap_cols
     row_low, col_low = data.draw(st.integers(-1, 2)), data.draw(st.integers(-1, 3))
     row_high, col_high = (max(low, n - data.draw(st.integers(-1, 2))) for low, n in ((row_low, high), (col_low, wide)))

@@ -85,6 +85,13 @@ POP_INLINE void pop_slide_row(const pop_conv_slide *b, const pop_format *f, cons
 #undef POP_SLIDE_TAPS
 }
 
+/* Columns in [low, high): bit j is column j, of the first 63. */
+POP_INLINE uint64_t pop_slide_there(int64_t low, int64_t high)
+{
+    const uint64_t before = low <= 0 ? 0 : low < 63 ? (1ull << low) - 1 : ~0ull;
+    return (high <= 0 ? 0 : high < 63 ? (1ull << high) - 1 : ~0ull) & ~before;
+}
+
 /* Ask for what the tile below this one reads that this one does not, and for its results. */
 POP_INLINE void pop_slide_ahead(const pop_conv_slide *b, const char *x, const char *to, int rows, int cols, int step)
 {

@@ -50,9 +50,7 @@ POP_INLINE void pop_pairs_rows(const pop_conv_slide *b, const char *first, const
         return;
     }
     for (int64_t tap = 0; tap < b->tap_cols; tap++, first += b->x_col, second += b->x_col, w += 64) {
-        const int64_t low = b->col_low - tap, high = b->col_high - tap; /* of this tap's columns */
-        const uint64_t before = low <= 0 ? 0 : low < 63 ? (1ull << low) - 1 : ~0ull;
-        columns = (high <= 0 ? 0 : high < 63 ? (1ull << high) - 1 : ~0ull) & ~before;
+        columns = pop_slide_there(b->col_low - tap, b->col_high - tap); /* of this tap's */
         pop_pairs_taps(first, second, b->x_col, columns, w, 1, cols, step, 0, there, sums);
     }
 }
@@ -62,8 +60,7 @@ POP_INLINE void pop_pairs_tile(const pop_conv_slide *b, const char *x, const cha
                                int step, int inside, int known)
 {
     const int64_t row = b->x_row, line = 64 * b->tap_cols, low = b->row_low - down, high = b->row_high - down;
-    const uint64_t before = b->col_low <= 0 ? 0 : b->col_low < 63 ? (1ull << b->col_low) - 1 : ~0ull;
-    const uint64_t columns = (b->col_high <= 0 ? 0 : b->col_high < 63 ? (1ull << b->col_high) - 1 : ~0ull) & ~before;
+    const uint64_t columns = pop_slide_there(b->col_low, b->col_high);
     __m512 sums[7];
 #pragma GCC unroll 7
     for (int c = 0; c < cols; c++) sums[c] = _mm512_setzero_ps();

@@ -65,24 +65,22 @@ POP_INLINE void pop_words_tile(const pop_conv_slide *b, const char *x, const cha
     const int64_t number = 64 * b->words, line = number * b->tap_cols;
     const int64_t low = b->row_low > down ? b->row_low - down : 0;
     const int64_t high = b->row_high - down < b->tap_rows ? b->row_high - down : b->tap_rows;
-    const uint64_t before = b->col_low <= 0 ? 0 : b->col_low < 63 ? (1ull << b->col_low) - 1 : ~0ull;
-    const uint64_t columns = (b->col_high <= 0 ? 0 : b->col_high < 63 ? (1ull << b->col_high) - 1 : ~0ull) & ~before;
     const __m512i order = _mm512_loadu_si512(b->order);
     __m512 sums[7];
 #pragma GCC unroll 7
     for (int c = 0; c < cols; c++) sums[c] = _mm512_setzero_ps();
+#define POP_WORDS_TAPS_FROM(tap, taps)                                                                                \
+    pop_words_taps(b, first + (tap) * b->x_col, inside ? 0 : pop_slide_there(b->col_low - (tap), b->col_high - (tap)), \
+                   weights + (tap) * number, order, kind, taps, cols, step, inside, sums)
     for (int64_t plane = 0; plane < b->planes; plane++) {
         const char *first = x + b->plane_x[plane] + (down + low) * b->x_row, *weights = w + b->plane_w[plane] + low * line;
         for (int64_t i = low; i < high; i++, first += b->x_row, weights += line) {
             int64_t tap = 0;
-            for (; tap + POP_WORDS_TAPS <= b->tap_cols; tap += POP_WORDS_TAPS)
-                pop_words_taps(b, first + tap * b->x_col, columns >> tap, weights + tap * number, order, kind, POP_WORDS_TAPS,
-                               cols, step, inside, sums);
-            for (; tap < b->tap_cols; tap++)
-                pop_words_taps(b, first + tap * b->x_col, columns >> tap, weights + tap * number, order, kind, 1, cols, step,
-                               inside, sums);
+            for (; tap + POP_WORDS_TAPS <= b->tap_cols; tap += POP_WORDS_TAPS) POP_WORDS_TAPS_FROM(tap, POP_WORDS_TAPS);
+            for (; tap < b->tap_cols; tap++) POP_WORDS_TAPS_FROM(tap, 1);
         }
     }
+#undef POP_WORDS_TAPS_FROM
 #pragma GCC unroll 7
     for (int c = 0; c < cols; c++) {
         char *at = to + c * b->sums_col;
