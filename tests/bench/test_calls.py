@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -15,12 +14,6 @@ from poplibs_py.popops._elementwise import ELEMENTWISE
 from poplibs_py.testing.cases import cases
 
 BENCH = Path(__file__).parents[2] / "bench"
-
-
-@pytest.fixture
-def bench(monkeypatch):
-    monkeypatch.syspath_prepend(str(BENCH))
-    return importlib.import_module
 
 
 def test_every_op_has_rows_in_the_table_of_calls(bench):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import subprocess
 import sys
 from collections import Counter
@@ -16,9 +15,8 @@ BENCH = Path(__file__).parents[2] / "bench"
 
 
 @pytest.fixture
-def classes(monkeypatch):
-    monkeypatch.syspath_prepend(str(BENCH))
-    return importlib.import_module("bench_classes")
+def classes(bench):
+    return bench("bench_classes")
 
 
 def test_every_floor_is_that_of_a_class(classes):

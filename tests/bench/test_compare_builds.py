@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import subprocess
 import sys
@@ -47,9 +46,8 @@ def bench_{name}(benchmark):
 
 
 @pytest.fixture
-def compare(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(BENCH)
-    return importlib.import_module("compare_builds")
+def compare(bench: Any) -> Any:
+    return bench("compare_builds")
 
 
 @pytest.fixture

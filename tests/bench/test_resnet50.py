@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
-from pathlib import Path
 
 import pytest
 
 from poplibs_py import Profile
 
-BENCH = Path(__file__).parents[2] / "bench"
-
 
 @pytest.fixture
-def resnet50(monkeypatch):
-    monkeypatch.syspath_prepend(str(BENCH))
-    return importlib.import_module("resnet50")
+def resnet50(bench):
+    return bench("resnet50")
 
 
 def test_the_network_has_53_convolutions(resnet50):

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 
 @pytest.fixture
-def network(monkeypatch):
-    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "bench")
-    made = importlib.import_module("resnet50_step")
+def network(bench, monkeypatch):
+    made = bench("resnet50_step")
     for name, value in (("STAGES", ((4, 1), (8, 2))), ("SIDE", 32), ("CLASSES", 10), ("RATE", 0.3)):
         monkeypatch.setattr(made, name, value)
     return made
 
 
-def test_the_whole_network_has_53_convolutions(monkeypatch):
-    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "bench")
-    made = importlib.import_module("resnet50_step")
+def test_the_whole_network_has_53_convolutions(bench):
+    made = bench("resnet50_step")
     assert sum(len(block.inside) + (block.past is not None) for block in made.blocks()) == 52  # and the first
 
 
