@@ -238,6 +238,7 @@ def number_cases() -> list[Case]:
         return np.concatenate([table[:4] + scale * updates, table[4:]])
 
     return [
+        case("popops.add", lambda s: popops.add(x, s), lambda s: x + s, KEYWORDS),
         case("popops.scaled_add", lambda s: popops.scaled_add(x, y, s), lambda s: x + s * y, KEYWORDS),
         case("popops.multi_update_add", lambda s: popops.multi_update_add(table, updates, rows, s), added, KEYWORDS),
         case("popops.scatter", lambda s: popops.scatter(table, rows, updates, operation="add", scale=s), added,

@@ -102,7 +102,7 @@ class ElementwiseOp:
                             lambda machine: self.lacks_call(*call) or self._plan(*call, machine))
         overflow = default_overflow(receiver.format, "nearest-even") if isinstance(element, Format) else "inf"
         return strided_request(self.name, operands, receiver, overflow, placed=placed, chain=self._chain(found),
-                               constant=found.constant)
+                               constant=found.constant, words=found.words)
 
     def _plan(self, found: Taken, receiver: Receiver, shape: tuple[int, ...], takes_place: bool,
               numbers: tuple[bool, ...], machine: Target) -> ElementwisePlan:
@@ -272,7 +272,8 @@ def elementwise(poplibs: str, vertex_op: str, reference: Callable[..., Any], ulp
         function.__globals__[f"{name}_bound"] = row.bound
         module = function.__module__.partition(".")[2]
         record = op(f"popops.{name}", poplibs=poplibs, bound=f"{module}:{name}_bound",
-                    draws=f"testing.elementwise_calls:{name}", shared=_described(row))
+                    draws=f"testing.elementwise_calls:{name}", shared=_described(row),
+                    numbers=operands if len(operands) > 1 else ())
 
         def describe(out: Any, out_dtype: object, target: Target | str | None, poplibs_exact: object = False,
                      **operands: Any) -> Any:

@@ -13,11 +13,14 @@ from ..ops import AS_ASKED, RESULT, VALUES, Operand, Placed, Receiver, Request
 from ._steps import Chain
 from ._strided import StridedOperand, StridedParams, lower
 
+Words = Sequence[tuple[int, bool] | None]
+"""For each operand the word that a call has of its own in its place, and whether that is an int64; else None."""
+
 
 def strided_request(op: str | None, xs: Sequence[Operand], receiver: Receiver, overflow: str,
                     rounding: str = "nearest-even", random_bits: int = 31, seed: int | None = None,
                     placed: Placed[Any] = AS_ASKED, chain: Chain | None = None,
-                    constant: Sequence[bool] = ()) -> Request:
+                    constant: Sequence[bool] = (), words: Words = ()) -> Request:
     """Describe an elementwise operation; None is the identity, of one operand.
 
     Parameters
@@ -37,18 +40,21 @@ def strided_request(op: str | None, xs: Sequence[Operand], receiver: Receiver, o
         The steps, where the operands' types do not say what they are computed in.
     constant : sequence of bool, optional
         Which operands are the same in every call of the kind.
+    words : sequence of (int, bool) or None, optional
+        Of operands that each call has a number of its own for the word, and whether that is an int64.
     """
-    params = StridedParams(op, receiver.shape, tuple(map(_lies, xs)), (_lies(receiver),), rounding, overflow,
-                           random_bits, chain)
+    each = words or (None,) * len(xs)
+    lies = tuple(_lies(x)._replace(word=word and (i, word[1])) for i, (x, word) in enumerate(zip(xs, each, strict=True)))
+    params = StridedParams(op, receiver.shape, lies, (_lies(receiver),), rounding, overflow, random_bits, chain)
     program = lower(params, settings.num_threads, placed.plan and placed.plan.mapping)
     exponents: list[Operand | Array] = [x.scales for x in xs if x.scales is not None]
     if receiver.scales is not None:  # those of a new result are the same in every call
         exponents.append(receiver.scales if receiver.given is not None else receiver.scales.array)
-    words = () if seed is None else (seed,)
-    read = [x.array if fixed else x for x, fixed in zip(xs, constant or (False,) * len(xs), strict=True)]
-    operands = (*read, RESULT, *exponents, *(VALUES,) * len(words))
-
-    return Request(program.executable, operands, receiver, lambda: (str(params), program.kernel, program), words,
+    fixed = constant or (False,) * len(xs)
+    read = [VALUES if word else x.array if same else x for x, same, word in zip(xs, fixed, each, strict=True)]
+    operands = (*read, RESULT, *exponents, *(VALUES,) * (seed is not None))
+    values = tuple(word[0] if word else 0 for word in words) if seed is None else (seed,)
+    return Request(program.executable, operands, receiver, lambda: (str(params), program.kernel, program), values,
                    placed=placed)
 
 

@@ -66,7 +66,8 @@ class Number(NamedTuple):
     bits : int
         There.
     word : (int, int) or None
-        In place of bits: which block of words holds the number, and where.
+        In place of bits: which block of words holds the number, and where. Negative ones are the program's operands
+        before these blocks, from the last one back.
     whole : bool
         Whether that word is an int64, else a double.
     """

@@ -27,6 +27,7 @@ from ..target import LinearMapping
 from ._axes import Axis, Blocks, walked
 from ._steps import (
     Chain,
+    Number,
     Places,
     Step,
     codec,
@@ -74,6 +75,8 @@ class StridedOperand(NamedTuple):
         Extents of the blocks that share a scale, where scales vary.
     offset : int
         Bytes from the array's start to its first element: of results that are parts of one array.
+    word : (int, bool) or None
+        Of one number that each call has of its own: which of the call's words it is, and whether that is an int64.
     """
 
     format: Format | np.dtype[Any] | None
@@ -81,6 +84,7 @@ class StridedOperand(NamedTuple):
     scale: int = 0
     blocks: Blocks = None
     offset: int = 0
+    word: tuple[int, bool] | None = None
 
     @property
     def itemsize(self) -> int:
@@ -185,6 +189,7 @@ def lower(params: StridedParams, threads: int, mapping: LinearMapping | None = N
               for i, (x, lane) in enumerate(zip(params.operands, chain.lanes, strict=False))]
     count = int(np.prod(params.shape, dtype=np.int64))
     spec = np.zeros(1, _SPEC)
+    chain = _with_words(spec[0]["operands"], params, chain)
     straddles = len(axes) > 1 and axes[-1].extent < _SHORT_ROW and not any(o.blocks for o in params.operands)
     spec["straddles"] = straddles
     modes = [_mode(i, params, axes, straddles) for i in range(len(sizes))]
@@ -214,6 +219,17 @@ def _chain(params: StridedParams) -> tuple[Chain, list[Kernel | None]]:
         own = tuple(kernel_name(o.format) for o in params.operands)
         chain = Chain(steps, own if params.op and _takes_codes(params.op, params, own) else lanes)
     return chain, [step_kernel(step, chain.lanes) for step in chain.steps]
+
+
+def _with_words(records: Any, params: StridedParams, chain: Chain) -> Chain:
+    """Return the chain with the operands that are words of the call behind its numbers."""
+    records["number"], numbers = -1, list(chain.numbers)
+    for i, operand in enumerate(params.inputs):
+        if operand.word is not None:
+            records["number"][i] = len(numbers)
+            at, whole = operand.word
+            numbers.append(Number(kernel_name(operand.format), word=(i - params.arrays, at), whole=whole))
+    return chain._replace(numbers=tuple(numbers))
 
 
 def _takes_codes(op: str, params: StridedParams, lanes: tuple[str, ...]) -> bool:

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from ..formats import Array
-from ..ops import RESULT, Operand, Receiver, Request
+from ..ops import RESULT, VALUES, Operand, Receiver, Request
 from ..ops.numpy_ops import BY_NUMPY, told
 from ..planner.explain import Composition
-from ..program import Executable, OnArrays, Room, Sequence, Views
+from ..program import Executable, OnArrays, Room, Sequence, Views, value_words
 from ..program.operands import aligned_bytes
 from ._codes import copying, kernel_of_copies
 
@@ -71,8 +71,8 @@ class SequenceBuilder:
             array = self.room(receiver.array.shape, receiver.array.dtype, receiver.array.strides)
             request.receiver = Receiver(array, receiver.format)
         if request.program is not None and request.receiver.array.size:
-            tell = request.tell
-            self.run(request.program, *(self._array(x, request.receiver) for x in request.operands),
+            tell, words = request.tell, None if face.op.values else value_words(request.ready, request.values)
+            self.run(request.program, *(self._array(x, request.receiver, words) for x in request.operands),
                      kernel=lambda: tell()[1])
         made = request.receiver.array
         return request.wrap(made, None) if isinstance(request.wrap, Views) else made
@@ -123,11 +123,13 @@ class SequenceBuilder:
         return next((place for memory in self._memory if (place := memory.place(array)) is not None), array)
 
     @staticmethod
-    def _array(x: Any, receiver: Receiver) -> Array:
+    def _array(x: Any, receiver: Receiver, words: Array | None) -> Array:
         if isinstance(x, Operand) and not x.gathered:
             return x.array
         if isinstance(x, np.ndarray):
             return x
+        if x == VALUES and words is not None:  # numbers, which are the same in every run
+            return words
         if x != RESULT or receiver.view is not None:
             raise ValueError(f"operands: got {x}; allowed: arrays as they lie, and a result")
         return receiver.array

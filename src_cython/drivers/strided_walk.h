@@ -17,7 +17,7 @@ typedef struct pop_strided_walk {
     char *const *operands;
     char *buffers;
     const uint32_t *words; /* random words of the chunk */
-    const uint64_t *numbers;
+    uint64_t *numbers;
     int in_place; /* an output lies where an input does: its lines are in the cache, and nothing streams */
     char *at[POP_STRIDED_OPERANDS];             /* the next element of each operand */
     const char *spread[POP_STRIDED_OPERANDS];   /* the repeated value that fills the lanes of each input */
@@ -31,9 +31,10 @@ static void pop_strided_place(pop_strided_walk *w)
 {
     const pop_strided *s = w->spec;
     for (int i = 0; i < s->inputs + s->outputs; i++) {
-        int64_t offset = s->operands[i].first;
+        const pop_strided_operand *o = s->operands + i;
+        int64_t offset = o->first;
         for (int d = 0; d < s->axes_count; d++) offset += w->index[d] * s->axes[d].strides[i];
-        w->at[i] = w->operands[i] + offset;
+        w->at[i] = (o->number < 0 ? w->operands[i] : (char *)w->numbers + 8 * (int64_t)o->number) + offset;
     }
 }
 

@@ -36,13 +36,16 @@ ROWS = {
                            lambda s: X - np.float32(s) * X + np.float32(0.7) * Y),
     "map": (lambda s: popops.map(_1 * _2 + 0.7, X, s), lambda s: X * np.float32(s) + np.float32(0.7)),
     "compiled map": (lambda s: swish(X, Y, s), lambda s: X * np.float32(0.3) - Y * np.float32(s)),
+    "add": (lambda s: popops.add(X, s), lambda s: X + np.float32(s)),
+    "sub of a number": (lambda s: popops.sub(s, X), lambda s: np.float32(s) - X),
+    "maximum": (lambda s: popops.maximum(X, s), lambda s: np.maximum(X, np.float32(s))),
     "expression": (lambda s: popops.map((_1 + s) * _2 + s, X, Y), lambda s: (X + np.float32(s)) * Y + np.float32(s)),
     "multi_update_add": (lambda s: popops.multi_update_add(TABLE, UPDATES, INDICES, s),
                          lambda s: added(TABLE, UPDATES, s)),
     "scatter": (lambda s: popops.scatter(TABLE, INDICES, UPDATES, operation="add", scale=s),
                 lambda s: added(TABLE, UPDATES, s)),
 }
-FACES = {"scaled_add of both": "scaled_add", "expression": "map"}
+FACES = {"scaled_add of both": "scaled_add", "sub of a number": "sub", "expression": "map"}
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -72,6 +75,9 @@ def test_whole_numbers_are_the_same_program_by_how_many_bits_they_have():
     for scale in (3, -3, 7, 100, -12345, 77):
         np.testing.assert_array_equal(popops.scaled_add(WHOLE, WHOLE, scale), WHOLE + np.int32(scale) * WHOLE)
         np.testing.assert_array_equal(popops.map(_1 * scale - _2, WHOLE, 9), WHOLE * np.int32(scale) - np.int32(9))
+        np.testing.assert_array_equal(popops.mul(WHOLE, scale), WHOLE * np.int32(scale))
+        assert_same_bits(popops.mul(X, scale), X * np.float32(scale))
+        assert_same_bits(popops.add(1.5, scale), np.float32(1.5 + scale))
         table, updates = WHOLE[:64].reshape(16, 4), WHOLE[64:96].reshape(8, 4)
         got = popops.multi_update_add(table, updates, INDICES, scale)
         np.testing.assert_array_equal(got, added(table, updates, scale))
@@ -88,6 +94,10 @@ def test_numbers_are_rounded_once_where_each_step_is(dtype):
             due = (x * np.float64(scale).astype(dtype)).astype(dtype) + y
         assert_same_bits(popops.map(_1 * scale + _2, x, y, round_each=True), due)
         assert_same_bits(popops.map(_1 * _2 + _3, x, scale, y, round_each=True), due)
+        with np.errstate(all="ignore"):
+            assert_same_bits(popops.mul(x, scale), (x * np.float64(scale).astype(dtype)).astype(dtype))
+            few = x[:3].reshape(3, 1)
+            assert_same_bits(popops.sub(scale, few), (np.float64(scale).astype(dtype) - few).astype(dtype))
 
 
 def test_one_number_is_of_several_types():
@@ -122,9 +132,11 @@ def test_whole_numbers_that_a_type_does_not_hold_are_named():
     small = np.arange(5, dtype=np.uint8)
     for number in (100, 200, 255):
         np.testing.assert_array_equal(popops.map(_1 + number, small), small + np.uint8(number))
+        np.testing.assert_array_equal(popops.add(small, number), small + np.uint8(number))
         for wrong in (300, -3, 257):
-            with pytest.raises(PoplibsError, match=str(wrong)):
-                popops.map(_1 + wrong, small)
+            for call in (popops.add, lambda x, n: popops.map(_1 + n, x)):
+                with pytest.raises(PoplibsError, match=str(wrong)):
+                    call(small, wrong)
     table = np.zeros((16, 4), np.int32)
     for _ in range(2):
         popops.multi_update_add(table, np.ones((8, 4), np.int32), INDICES, 3.0)
