@@ -44,7 +44,8 @@ def strided_request(op: str | None, xs: Sequence[Operand], receiver: Receiver, o
         Of operands that each call has a number of its own for the word, and whether that is an int64.
     """
     each = words or (None,) * len(xs)
-    lies = tuple(_lies(x)._replace(word=word and (i, word[1])) for i, (x, word) in enumerate(zip(xs, each, strict=True)))
+    at = [word and (i, word[1]) for i, word in enumerate(each)]
+    lies = tuple(_lies(x)._replace(word=word) for x, word in zip(xs, at, strict=True))
     params = StridedParams(op, receiver.shape, lies, (_lies(receiver),), rounding, overflow, random_bits, chain)
     program = lower(params, settings.num_threads, placed.plan and placed.plan.mapping)
     exponents: list[Operand | Array] = [x.scales for x in xs if x.scales is not None]

@@ -370,4 +370,5 @@ def _check_elements(table: Operand, updates: Operand, update: str, scale: Any) -
         return real("scale", scale, "a finite number that float32 holds", -3.4e38, 3.4e38)
     if isinstance(scale, float) and scale.is_integer():
         scale = int(scale)
-    return whole("scale", scale, -(1 << 53), 1 << 53, ", for integers")
+    limits = np.iinfo(elements)
+    return whole("scale", scale, max(-(1 << 53), limits.min), min(1 << 53, limits.max), f", as x is of {elements}")

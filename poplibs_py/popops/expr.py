@@ -256,6 +256,8 @@ def const(value: Any) -> Expression:
         value = value.item() if value.dtype.kind in "biuf" else value
     if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "biuf":
         value = value.item()
+    if isinstance(value, (int, float)) and type(value) is not bool:  # of a subclass too
+        value = int(value) if isinstance(value, int) else float(value)
     if type(value) not in (bool, int, float):
         raise bad_type("expression", value, "numbers, and expressions of placeholders; arrays are operands of map")
     return made("const", (), value)

@@ -12,6 +12,7 @@ from ..formats.bounds import Ball
 from ..ops import Request, op, result_format
 from ..target import Target
 from ._map import Worded, array_operand, mapped
+from ._promotion import typed
 from .expr import Expression, const, number, placeholder
 from .map_bound import map_bound
 from .map_plan import ScaledSum
@@ -57,6 +58,8 @@ def _sum(form: str, a: Any, b: Any, scale: Any, scale_a: Any) -> _Sum:
         for name, value in (("scale", scale), ("scale_a", scale_a)):
             if isinstance(value, (float, np.floating)):
                 raise bad_type(name, value, f"a whole number, as a is of {element}")
+            if isinstance(value, (int, np.integer)):
+                typed(name, np.asarray(value), element)
     dtype = result_format(element) if isinstance(element, Format) else element
     sums = summed(of_b[0], of_a[0]), summed(of_b[1], of_a[1])
     return _Sum(*sums, tuple(arrays), tuple(names), tuple(words), dtype)

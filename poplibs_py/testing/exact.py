@@ -95,7 +95,8 @@ def round_exact(value: Number, dtype: object, rounding: str = "nearest-even", ov
             return dtype.nan_code
         else:
             code = dtype.max_code + 1
-    if code == 0 and not dtype.has_minus_zero:
+    negative = negative or str(value) == "-0.0"
+    if code == 0 and not (dtype.signed and dtype.has_minus_zero):
         return 0
     return code | (1 << dtype.sign_shift if negative else 0)
 

@@ -155,3 +155,13 @@ def test_modelled_machines_give_the_same():
                                           target="gc200")
             np.testing.assert_allclose(got.astype(np.float32), due.astype(np.float32), rtol=2e-3, atol=1e-3)
             assert_same_bits(popops.scaled_add(X, Y, scale, target="gc200"), popops.scaled_add(X, Y, scale))
+
+
+@pytest.mark.parametrize("scale", [300, -1])
+def test_scales_that_integers_do_not_hold_are_refused_by_name(scale):
+    table, updates = np.zeros((16, 4), np.uint8), np.ones((8, 4), np.uint8)
+    for call in (lambda: popops.multi_update_add(table, updates, INDICES, scale),
+                 lambda: popops.scatter(table, INDICES, updates, operation="add", scale=scale),
+                 lambda: popops.scaled_add(updates, updates, scale)):
+        with pytest.raises(PoplibsError, match=f"^scale: got {scale}; .*uint8"):
+            call()

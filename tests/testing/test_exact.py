@@ -108,6 +108,11 @@ def test_rounding_is_the_reference_codecs(fmt):
         assert ours == encode(x, fmt, rounding=rounding).tolist()
 
 
+@pytest.mark.parametrize("fmt", PRESETS, ids=str)
+def test_a_float_of_minus_zero_keeps_its_sign_where_the_format_has_one(fmt):
+    assert round_exact(-0.0, fmt) == encode(np.array([-0.0]), fmt)[0]
+
+
 @given(st.data())
 def test_exact_values_hold_the_array(data):
     fmt = data.draw(strategies.formats())
