@@ -118,27 +118,38 @@ class Catalogue(Mapping[str, Op]):
 catalogue = Catalogue()
 
 
-def op(name: str, *, poplibs: str = "", bound: str, draws: str, written: str | None = "out",
-       values: tuple[str, ...] = (), reference: str = "", shared: str = "",
-       numbers: tuple[str, ...] = (), lacks: str = "") -> Callable[[Function], Function]:
+def op(poplibs: str = "", *, bound: str, draws: str, written: str | None = "out", values: tuple[str, ...] = (),
+       reference: str = "", shared: str = "", numbers: tuple[str, ...] = (), lacks: str = "",
+       by: Callable[..., Any] | None = None) -> Callable[[Function], Function]:
     """Make a function that describes a call the face of an op, and put its record in the catalogue.
 
-    The function documents the op, but for what is the same for many: some parameters, the errors that all ops raise,
-    the imports that examples begin with. Given a call's arguments it returns a
-    `Request`; the road does the rest. `shared` are sections that several ops have alike, before a docstring's notes.
+    The op has the function's name, in the library that the function's module is of; so have its bound,
+    ``<name>_bound``, its draws, ``<name>_calls``, and its reference where modules alone are named. The function
+    documents the op, but for what is the same for many: some parameters, the errors that all ops raise, the imports
+    that examples begin with. Given a call's arguments it returns a `Request`; the road does the rest. Where it has a
+    docstring alone `by` does so, given the function's name and all its arguments by name.
+    `shared` are sections that several ops have alike, before a docstring's notes.
     `lacks` is what no modelled machine has vertices for, in words: this CPU alone does the call, and is its `target`.
     """
-    record = Op(name, poplibs, bound, draws, written, values, reference, numbers)
-
     def face_of(function: Function) -> Function:
+        own, module = function.__name__, f"{function.__module__}."
+        library = max((of for of in LIBRARIES if module.startswith(f"{_PACKAGE}.{of}.")), key=len)
+        record = Op(f"{library}.{own}", poplibs, _place(bound, f"{own}_bound"), _place(draws, f"{own}_calls"), written,
+                    values, _place(reference, own), numbers)
         catalogue.add(record)
-        library = name.partition(".")[0]
         doc = with_sections(function.__doc__ or "", shared) if shared else function.__doc__ or ""
-        function.__doc__ = _completed(doc, library, function.__annotations__, _ALONE if lacks else _ENTRIES)
-        describe = _on_host(function, name, lacks) if lacks else function
+        entries = _ALONE if lacks else _ENTRIES
+        function.__doc__ = _completed(doc, library.partition(".")[0], function.__annotations__, entries)
+        describe = function if by is None else _described_by(function, by)
+        describe = _on_host(describe, record.name, lacks) if lacks else describe
         return cast(Function, Face(describe, travel, record, written, values, numbers))
 
     return face_of
+
+
+def _place(place: str, name: str) -> str:
+    """A place as a record has it, of one that may be a module alone."""
+    return place if ":" in place or not place else f"{place}:{name}"
 
 
 _BEGIN = "    Parameters\n    ----------\n"
@@ -173,7 +184,7 @@ def _on_host(function: Function, name: str, lacks: str) -> Function:
     return cast(Function, describe)
 
 
-def described_by(function: Function, describe: Callable[..., Any]) -> Function:
+def _described_by(function: Function, describe: Callable[..., Any]) -> Function:
     """Return a function like one that has a docstring alone: it describes a call as another does of its arguments."""
     taken = signature(function)
 
@@ -184,7 +195,7 @@ def described_by(function: Function, describe: Callable[..., Any]) -> Function:
         except TypeError as error:
             raise TypeError(f"{function.__name__}() {error}") from None
         said.apply_defaults()
-        return describe(**said.arguments)
+        return describe(function.__name__, **said.arguments)
 
     return cast(Function, call)
 

@@ -24,8 +24,7 @@ _NATIVE = (FP32, FP16, BF16)
 _ALLOWED = "an array of float32, float16 or bfloat16"
 
 
-@op("popfloat.quantise", poplibs="popfloat::experimental::castNativeToGfloat", bound="popfloat.quantise:quantise_bound",
-    draws="testing.calls:quantise_calls", values=("seed",))
+@op("popfloat::experimental::castNativeToGfloat", bound="popfloat.quantise", draws="testing.calls", values=("seed",))
 def quantise(x: object, dtype: object, *, rounding: Rounding | None = None, overflow: Overflow | None = None,
              seed: object = None, random_bits: int = 31, out: Any = None) -> Any:
     """Round an array to the values of a format, in its own dtype (``popfloat::experimental::castNativeToGfloat``).

@@ -19,12 +19,11 @@ from .gemm.params import GemmParams, MatrixLayout
 from .gemm.plan import Epilogue
 from .gemm.search import plan_gemm
 
-_BOUND, _DRAWS = "poplin.conv.bound:", "testing.conv_calls:"
 _ONE = np.ones(1, np.float32)
 
 
-@op("poplin.add_bias", poplibs="poplin::addBias", bound=_BOUND + "add_bias_bound", draws=_DRAWS + "add_bias_calls",
-    written="acts", lacks="alone: it is part of a convolution")
+@op("poplin::addBias", bound="poplin.conv.bound", draws="testing.conv_calls", written="acts",
+    lacks="alone: it is part of a convolution")
 def add_bias(acts: Any, bias: Any, *, layout: str = "NCHW", target: Target | str | None = None) -> Any:
     """Add a bias to each channel, in place.
 
@@ -65,8 +64,8 @@ def add_bias(acts: Any, bias: Any, *, layout: str = "NCHW", target: Target | str
     return Request(made.executable, made.arrange(added, added, RESULT, added), receiver, made.told)
 
 
-@op("poplin.convolution_bias_update", poplibs="poplin::convolutionBiasUpdate", bound=_BOUND + "bias_update_bound",
-    draws=_DRAWS + "bias_update_calls", written="bias", lacks="in any form")
+@op("poplin::convolutionBiasUpdate", bound="poplin.conv.bound",
+    draws="testing.conv_calls", written="bias", lacks="in any form")
 def convolution_bias_update(deltas: Any, bias: Any, scale: float, *, layout: str = "NCHW",
                             target: Target | str | None = None) -> Any:
     """Update a bias in place by its gradient: ``bias += scale * deltas.sum(over images and field)``.

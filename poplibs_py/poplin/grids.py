@@ -27,8 +27,7 @@ class Grid(NamedTuple):
     ys: Any
 
 
-@op("poplin.linspace", poplibs="poplin::linspace", bound="poplin.grids:linspace_bound",
-    draws="testing.norm_calls:linspace_calls", lacks="of grids")
+@op("poplin::linspace", bound="poplin.grids", draws="testing.norm_calls", lacks="of grids")
 def linspace(left: float, right: float, count: int, *, dtype: object = None, out: Any = None,
              target: Target | str | None = None) -> Any:
     """Return evenly spaced numbers, both ends among them (``poplin::linspace``).
@@ -82,8 +81,7 @@ def linspace_bound(left: float, right: float, count: int, *, dtype: Any = None, 
     return Ball(_spaced(left, right, count), np.full(count, size * 2.0**-50)).rounded(made)
 
 
-@op("poplin.meshgrid2d", poplibs="poplin::meshgrid2d", bound="poplin.grids:meshgrid2d_bound",
-    draws="testing.norm_calls:meshgrid2d_calls", written=None, lacks="of grids")
+@op("poplin::meshgrid2d", bound="poplin.grids", draws="testing.norm_calls", written=None, lacks="of grids")
 def meshgrid2d(x: Any, y: Any, *, out: Any = None, target: Target | str | None = None) -> Any:
     """Return the coordinates of a grid's points (``poplin::meshgrid2d``).
 

@@ -25,7 +25,6 @@ from ..target import Target
 from .factor.params import FORMATS, asked_dtype, checked_dtype
 from .norm_plans import norm_on
 
-_BOUND, _DRAWS = "poplin.norm_bound:", "testing.norm_calls:"
 _ALLOWED = "float32, float16 or bfloat16 numbers"
 
 
@@ -43,8 +42,7 @@ class NormParamGradients(NamedTuple):
     beta_grad: Any
 
 
-@op("poplin.norm_statistics", poplibs="poplin::normStatistics", bound=_BOUND + "norm_statistics_bound",
-    draws=_DRAWS + "norm_statistics_calls", written=None)
+@op("poplin::normStatistics", bound="poplin.norm_bound", draws="testing.norm_calls", written=None)
 def norm_statistics(acts: Any, eps: float, *, unbiased_var_estimate: bool = False, stable_algo: bool = False,
                     out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Return the mean and the inverse standard deviation of each channel (``poplin::normStatistics``).
@@ -111,8 +109,7 @@ def bessel(count: int, unbiased: bool) -> float:
     return count / (count - 1) if unbiased and count > 1 else 1.0
 
 
-@op("poplin.norm_whiten", poplibs="poplin::normWhiten", bound=_BOUND + "norm_whiten_bound",
-    draws=_DRAWS + "norm_whiten_calls")
+@op("poplin::normWhiten", bound="poplin.norm_bound", draws="testing.norm_calls")
 def norm_whiten(acts: Any, mean: Any, inv_std_dev: Any, *, out: Any = None, out_dtype: object = None,
                 target: Target | str | None = None) -> Any:
     """Return ``(acts - mean) * inv_std_dev``, channel by channel (``poplin::normWhiten``).
@@ -139,7 +136,7 @@ def norm_whiten(acts: Any, mean: Any, inv_std_dev: Any, *, out: Any = None, out_
     return _by_channel("norm_whiten", ("acts", acts), channels, lambda x, m, i: (x - m) * i, out, out_dtype, target)
 
 
-@op("poplin.normalise", poplibs="poplin::normalise", bound=_BOUND + "normalise_bound", draws=_DRAWS + "normalise_calls")
+@op("poplin::normalise", bound="poplin.norm_bound", draws="testing.norm_calls")
 def normalise(whitened: Any, gamma: Any, beta: Any, *, out: Any = None, out_dtype: object = None,
               target: Target | str | None = None) -> Any:
     """Return ``whitened * gamma + beta``, channel by channel (``poplin::normalise``).
@@ -170,8 +167,7 @@ def normalise(whitened: Any, gamma: Any, beta: Any, *, out: Any = None, out_dtyp
     return _by_channel("normalise", ("whitened", whitened), channels, lambda x, g, b: x * g + b, out, out_dtype, target)
 
 
-@op("poplin.norm_gradients", poplibs="poplin::normGradients", bound=_BOUND + "norm_gradients_bound",
-    draws=_DRAWS + "norm_gradients_calls")
+@op("poplin::normGradients", bound="poplin.norm_bound", draws="testing.norm_calls")
 def norm_gradients(grad: Any, gamma: Any, *, out: Any = None, out_dtype: object = None,
                    target: Target | str | None = None) -> Any:
     """Return the gradient with respect to what `normalise` was given: ``grad * gamma`` (``poplin::normGradients``).
@@ -196,8 +192,7 @@ def norm_gradients(grad: Any, gamma: Any, *, out: Any = None, out_dtype: object 
     return _by_channel("norm_gradients", ("grad", grad), {"gamma": gamma}, lambda x, g: x * g, out, out_dtype, target)
 
 
-@op("poplin.norm_param_gradients", poplibs="poplin::normParamGradients", bound=_BOUND + "norm_param_gradients_bound",
-    draws=_DRAWS + "norm_param_gradients_calls", written=None)
+@op("poplin::normParamGradients", bound="poplin.norm_bound", draws="testing.norm_calls", written=None)
 def norm_param_gradients(grad: Any, whitened: Any, *, out: Any = None, out_dtype: object = None,
                          target: Target | str | None = None) -> Any:
     """Return the gradients with respect to scale and shift (``poplin::normParamGradients``).
@@ -238,8 +233,7 @@ def norm_param_gradients(grad: Any, whitened: Any, *, out: Any = None, out_dtype
                    wrap=made.wrap, placed=placed)
 
 
-@op("poplin.norm_statistics_gradients", poplibs="poplin::normStatisticsGradients",
-    bound=_BOUND + "norm_statistics_gradients_bound", draws=_DRAWS + "norm_statistics_gradients_calls")
+@op("poplin::normStatisticsGradients", bound="poplin.norm_bound", draws="testing.norm_calls")
 def norm_statistics_gradients(grad: Any, whitened: Any, inv_std_dev: Any, *, unbiased_var_estimate: bool = False,
                               poplibs_exact: bool = False, out: Any = None, out_dtype: object = None,
                               target: Target | str | None = None) -> Any:

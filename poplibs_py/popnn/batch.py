@@ -276,8 +276,7 @@ def _statistics(mean: Any, variance: Any, gamma: Any, beta: Any, count: int) -> 
             _channels("beta", beta, count, 0.0))
 
 
-@op("popnn.batch_normalise", poplibs="popnn::bn::batchNormalise", bound="popnn.norm_bound:batch_normalise_bound",
-    draws="testing.row_calls:batch_normalise_calls", lacks="in one pass")
+@op("popnn::bn::batchNormalise", bound="popnn.norm_bound", draws="testing.row_calls", lacks="in one pass")
 def batch_normalise(x: Any, multiplicand: Any, addend: Any, *, out: Any = None, out_dtype: object = None,
                     target: Target | str | None = None) -> Any:
     """``x multiplicand + addend``, channel by channel (``popnn::bn::batchNormalise``'s form for inference).

@@ -56,13 +56,8 @@ _LAST = """    reduction : {"sum", "mean"}, optional
 
 def _documented(what: str, wanted: str, own: str = "") -> Callable[[Function], Function]:
     """Make a function the face of an op. What several share goes into its docstring."""
-    def make(function: Function) -> Function:
-        name = function.__name__
-        return op(f"popnn.{name}", bound=f"popnn.element_loss_bound:{name}_bound",
-                  draws=f"testing.row_calls:{name}_calls", written=None, lacks="in one pass",
-                  shared=_FIRST.format(what=what, wanted=wanted) + own + _LAST)(function)
-
-    return make
+    return op(bound="popnn.element_loss_bound", draws="testing.row_calls", written=None, lacks="in one pass",
+              shared=_FIRST.format(what=what, wanted=wanted) + own + _LAST)
 
 
 def _broadcast(name: str, value: Any, shape: tuple[int, ...]) -> Operand | None:

@@ -74,8 +74,7 @@ def loss_format(out_dtype: object, *operands: Operand | None) -> Format:
     return made
 
 
-@op("popnn.calc_loss", poplibs="popnn::calcLoss", bound="popnn.loss_bound:calc_loss_bound",
-    draws="testing.row_calls:calc_loss_calls", written=None)
+@op("popnn::calcLoss", bound="popnn.loss_bound", draws="testing.row_calls", written=None)
 def calc_loss(model_outputs: Any, expected: Any, loss_type: str, *, deltas_scale: float = 1.0,
               model_output_scaling: float = 1.0, out: Any = None, out_dtype: object = None,
               target: Target | str | None = None) -> Any:
@@ -135,8 +134,7 @@ def calc_loss(model_outputs: Any, expected: Any, loss_type: str, *, deltas_scale
                     epsilon=epsilon, centred=loss_type == _KINDS[1])
 
 
-@op("popnn.cross_entropy", bound="popnn.loss_bound:cross_entropy_bound",
-    draws="testing.row_calls:cross_entropy_calls", written=None, lacks="whose loss takes probabilities")
+@op(bound="popnn.loss_bound", draws="testing.row_calls", written=None, lacks="whose loss takes probabilities")
 def cross_entropy(logits: Any, labels: Any, weights: Any = None, *, label_smoothing: float = 0.0,
                   ignored_index: int | None = None, deltas_scale: float = 1.0, out: Any = None,
                   out_dtype: object = None, target: Target | str | None = None) -> Any:

@@ -107,15 +107,13 @@ def _norm_op(poplibs: str, shape: str, of_params: str, *own: str, what: str = "v
              unbiased: bool = True) -> Callable[[Function], Function]:
     """Make a function the face of an op. What several share goes into its docstring."""
     def make(function: Function) -> Function:
-        name = function.__name__
-        back = name.endswith("_grad")
+        back = function.__name__.endswith("_grad")
         middle = _X.format(shape=shape) + "".join(own[:1])
         params = _GAMMA if back else _PARAMS if unbiased or what == "variance" else _GAMMA
         middle = (_GRAD if back else "") + middle + params.format(shape=of_params) + "".join(own[1:])
         middle += _EPS.format(what=what) + _UNBIASED * unbiased + _EXACT * (unbiased and back)
         last = (_OUTS if back else _OUT) + _TARGET + (_GRADS if back else _Y) + _RAISES
-        return op(f"popnn.{name}", poplibs=poplibs, bound=f"popnn.norm_bound:{name}_bound",
-                  draws=f"testing.row_calls:{name}_calls", written=None if back else "out",
+        return op(poplibs, bound="popnn.norm_bound", draws="testing.row_calls", written=None if back else "out",
                   shared=_HEAD + middle + last)(function)
 
     return make
@@ -446,9 +444,8 @@ def instance_norm_grad(grad: Any, x: Any, gamma: Any = None, *, eps: float = 1e-
 
 
 @_norm_op("popnn::bn::batchNormalise", "[N, C, ...]", "[C]", "")
-def batch_norm(x: Any, gamma: Any = None, beta: Any = None, *, eps: float = 1e-5,
-               unbiased_var_estimate: bool = False, out: Any = None, out_dtype: object = None,
-               target: Target | str | None = None) -> Any:
+def batch_norm(x: Any, gamma: Any = None, beta: Any = None, *, eps: float = 1e-5, unbiased_var_estimate: bool = False,
+               out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Batch norm: statistics of each channel over the batch and the field (``popnn::bn::batchNormalise``).
 
     It keeps no running statistics.

@@ -36,7 +36,6 @@ from .pooling.request import Images, images
 _SPEC, _ITEM, _REGION = (dtype_of(name) for name in ("pop_regions", "pop_regions_item", "pop_region"))
 _MOST_BINS, _MOST_SAMPLES, _LANES, _SLACK = 1 << 12, 1 << 24, 256, 16
 _THREAD_ELEMENTS = 1 << 15
-_BOUND, _DRAWS = "popnn.regions_bound:", "testing.pool_calls:"
 
 
 class Samples(NamedTuple):
@@ -203,8 +202,7 @@ def _asked(aligned_height: Any, aligned_width: Any, sampling_ratio: Any, spatial
                   "aligned": flag("aligned", aligned), "drop_outside": flag("drop_outside", drop_outside)}
 
 
-@op("popnn.roi_align", poplibs="popnn::experimental::roiAlignFwd", bound=_BOUND + "roi_align_bound",
-    draws=_DRAWS + "roi_align_calls", lacks="by places")
+@op("popnn::experimental::roiAlignFwd", bound="popnn.regions_bound", draws="testing.pool_calls", lacks="by places")
 def roi_align(data: Any, rois: Any, batch_index: Any, aligned_height: int, aligned_width: int, *,
               sampling_ratio: int = 0, spatial_scale: float = 1.0, aligned: bool = False, drop_outside: bool = False,
               layout: str = "NCHW", out: Any = None, out_dtype: object = None,
@@ -264,8 +262,7 @@ def roi_align(data: Any, rois: Any, batch_index: Any, aligned_height: int, align
     return _request(False, source, shape, regions, bins, receiver, how)
 
 
-@op("popnn.roi_align_input_gradient", poplibs="popnn::experimental::roiAlignInputGradient",
-    bound=_BOUND + "roi_align_input_gradient_bound", draws=_DRAWS + "roi_align_input_gradient_calls",
+@op("popnn::experimental::roiAlignInputGradient", bound="popnn.regions_bound", draws="testing.pool_calls",
     lacks="by places")
 def roi_align_input_gradient(grad: Any, rois: Any, batch_index: Any, x_shape: Sequence[int], *,
                              sampling_ratio: int = 0, spatial_scale: float = 1.0, aligned: bool = False,

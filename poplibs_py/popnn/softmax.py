@@ -65,12 +65,7 @@ _BACKWARD = f"""
 
 def _documented(poplibs: str, first: str) -> Callable[[Function], Function]:
     """Make a function the face of an op. What several share goes into its docstring."""
-    def make(function: Function) -> Function:
-        name = function.__name__
-        return op(f"popnn.{name}", poplibs=poplibs, bound=f"popnn.softmax_bound:{name}_bound",
-                  draws=f"testing.row_calls:{name}_calls", shared=first + _LAST)(function)
-
-    return make
+    return op(poplibs, bound="popnn.softmax_bound", draws="testing.row_calls", shared=first + _LAST)
 
 
 def truths(name: str, value: Any, shape: tuple[int, ...]) -> Operand:

@@ -14,7 +14,7 @@ from ..formats import FP32, Format
 from ..formats.bounds import Ball
 from ..formats.reference import default_overflow
 from ..ops import Operand, Receiver, Request, op, planned_on, receive
-from ..ops.record import Function, described_by
+from ..ops.record import Function
 from ..target import Target, resolve_target
 from ..target.types import type_of
 from ._promotion import BOOL, Element, Taken, allowed_for, element_of, taken
@@ -249,8 +249,7 @@ def _folded(words: str) -> list[str]:
 
 
 def elementwise(poplibs: str, vertex_op: str, reference: Callable[..., Any], ulp: float = 0, kinds: str = "f",
-                tells: bool = False, conditions: tuple[str, ...] = (),
-                more: Callable[..., Any] | None = None,
+                tells: bool = False, conditions: tuple[str, ...] = (), more: Callable[..., Any] | None = None,
                 exact: Callable[..., Any] | None = None) -> Callable[[Function], Function]:
     """Make a function that has a docstring alone the operation of its name, and beside it ``<name>_bound``.
 
@@ -270,16 +269,14 @@ def elementwise(poplibs: str, vertex_op: str, reference: Callable[..., Any], ulp
                             exact, function.__defaults__ or ())
         ELEMENTWISE[name] = row
         function.__globals__[f"{name}_bound"] = row.bound
-        module = function.__module__.partition(".")[2]
-        record = op(f"popops.{name}", poplibs=poplibs, bound=f"{module}:{name}_bound",
-                    draws=f"testing.elementwise_calls:{name}", shared=_described(row),
-                    numbers=operands if len(operands) > 1 else ())
 
-        def describe(out: Any, out_dtype: object, target: Target | str | None, poplibs_exact: object = False,
-                     **operands: Any) -> Any:
+        def describe(_: str, /, out: Any, out_dtype: object, target: Target | str | None,
+                     poplibs_exact: object = False, **operands: Any) -> Any:
             return row.chosen(poplibs_exact).request(operands, out, out_dtype, target)
 
-        return record(described_by(function, describe))
+        return op(poplibs, bound=function.__module__.partition(".")[2], draws=f"testing.elementwise_calls:{name}",
+                  shared=_described(row), by=describe,
+                  numbers=operands if len(operands) > 1 else ())(function)
 
     return make
 

@@ -97,8 +97,7 @@ class Check:
         if bad.any():
             raise self.error(indices)
 
-    def guards(self, operands: int, parts: SequenceOf[Any] = (), teller: int | None = None,
-               aside: int = 0) -> Sequence:
+    def guards(self, operands: int, parts: SequenceOf[Any] = (), teller: int | None = None, aside: int = 0) -> Sequence:
         """Return what runs parts on operands, the second of which are indices, after a look at all of these.
 
         `teller` is the part that tells of bad indices by itself, on its last operand, in place of the look; later parts

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from ..ops import Request, argument, op
-from ..ops.record import Function, described_by
+from ..ops.record import Function
 from ..target import Target
 from ._map import expressions_of, mapped
 from .binary import fmax, fmin, gt, lt, maximum, minimum, pow
@@ -122,14 +122,13 @@ def _gradient(expressions: Callable[..., Any], of: str, notes: str = "",
         numbers = ", ".join(operand for operand in operands if operand != "condition")
         words = _PARAMETERS.format(names=numbers, condition=condition, of=of, notes=notes + " " * bool(notes))
         function.__globals__[f"{name}_bound"] = bound
-        record = op(f"popops.{name}", bound=f"popops.binary_gradients:{name}_bound",
-                    draws=f"testing.map_calls:{draws}", shared=words)
 
-        def describe(out: Any, out_dtype: object, target: Target | str | None, **given: Any) -> Request:
+        def describe(name: str, /, out: Any, out_dtype: object, target: Target | str | None, **given: Any) -> Request:
             return mapped(_outputs(name, len(operands)), True, _arrays(given), out, out_dtype, False, False, target,
                           name, operands)
 
-        return record(described_by(function, describe))
+        return op(bound="popops.binary_gradients", draws=f"testing.map_calls:{draws}", shared=words,
+                  by=describe)(function)
 
     return make
 

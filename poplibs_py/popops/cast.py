@@ -41,8 +41,7 @@ _FLOAT32 = np.dtype(np.float32)
 _SOURCES = "float32, float16, bfloat16, FP8, float64, int8 or uint8 numbers, or a QuarterArray"
 
 
-@op("popops.cast", poplibs="popops::cast", bound="popops.bound:cast_bound",
-    draws="testing.calls:cast_calls", values=("seed",))
+@op("popops::cast", bound="popops.bound", draws="testing.calls", values=("seed",))
 def cast(x: object, dtype: object, *, scale: object = None, block_shape: Sequence[int] | None = None,
          rounding: Rounding | None = None, overflow: Overflow | None = None, seed: object = None, random_bits: int = 31,
          out: Any = None, target: Target | str | None = None) -> Any:

@@ -34,8 +34,7 @@ _ASCENDING = "ascending numbers"
 _NUMBERS = "float32, float16, bfloat16 or FP8 numbers, or a QuarterArray"
 
 
-@op("popops.histogram", poplibs="popops::histogram", bound="popops.scan_bound:histogram_bound",
-    draws="testing.reduce_calls:histogram_calls")
+@op("popops::histogram", bound="popops.scan_bound", draws="testing.reduce_calls")
 def histogram(x: Any, levels: Any, *, absolute_of_input: bool = False, update: bool = False, out: Any = None,
               target: Target | str | None = None) -> Any:
     """Count how many numbers fall between levels (``popops::histogram``).
@@ -125,8 +124,7 @@ def _levels(given: Array) -> Array:
     return edges
 
 
-@op("popops.bincount", bound="popops.scan_bound:bincount_bound", draws="testing.reduce_calls:bincount_calls",
-    written=None, lacks="in any form")
+@op(bound="popops.scan_bound", draws="testing.reduce_calls", written=None, lacks="in any form")
 def bincount(x: Any, weights: Any = None, *, minlength: int = 0, target: Target | str | None = None) -> Any:
     """Count how often each whole number is there, or add weights (NumPy's ``bincount``; PopLibs has none).
 

@@ -15,13 +15,10 @@ from ..target import Target
 from ._made import code_of, element_of, made_request
 from .making_steps import fill_plan, iota_plan, one_hot_plan
 
-_BOUND = "popops.encoding_bound:"
-_DRAWS = "testing.encoding_calls:"
 _MOST = 1 << 48
 
 
-@op("popops.encode_one_hot", poplibs="popops::encodeOneHot", bound=_BOUND + "encode_one_hot_bound",
-    draws=_DRAWS + "encode_one_hot_calls")
+@op("popops::encodeOneHot", bound="popops.encoding_bound", draws="testing.encoding_calls")
 def encode_one_hot(indices: Any, length: int, *, on: float = 1, off: float = 0, out: Any = None,
                    dtype: object = None, target: Target | str | None = None) -> Any:
     """Rows that have one number at an index, and another elsewhere (``popops::encodeOneHot``).
@@ -76,9 +73,8 @@ def encode_one_hot(indices: Any, length: int, *, on: float = 1, off: float = 0, 
     return Request(run, (x, RESULT), receiver, told("encode_one_hot", shape, element), placed=placed, steady=True)
 
 
-@op("popops.iota", poplibs="popops::iota", bound=_BOUND + "iota_bound", draws=_DRAWS + "iota_calls")
-def iota(n: int, start: int = 0, *, out: Any = None, dtype: object = None,
-         target: Target | str | None = None) -> Any:
+@op("popops::iota", bound="popops.encoding_bound", draws="testing.encoding_calls")
+def iota(n: int, start: int = 0, *, out: Any = None, dtype: object = None, target: Target | str | None = None) -> Any:
     """Whole numbers one after another (``popops::iota``).
 
     Parameters
@@ -120,9 +116,8 @@ def iota(n: int, start: int = 0, *, out: Any = None, dtype: object = None,
     return made_request(make, receiver, "iota", (count,), placed)
 
 
-@op("popops.fill", poplibs="popops::fill", bound=_BOUND + "fill_bound", draws=_DRAWS + "fill_calls")
-def fill(shape: Any, value: float, *, out: Any = None, dtype: object = None,
-         target: Target | str | None = None) -> Any:
+@op("popops::fill", bound="popops.encoding_bound", draws="testing.encoding_calls")
+def fill(shape: Any, value: float, *, out: Any = None, dtype: object = None, target: Target | str | None = None) -> Any:
     """One number everywhere (``popops::fill``, NumPy's ``full``).
 
     Parameters

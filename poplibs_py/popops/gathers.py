@@ -35,7 +35,7 @@ _UPDATES = ("set", "add", "mul", "max", "min")
 Axes = tuple[int, ...]
 
 
-@slicing_op("gather", "gather")
+@slicing_op("gather")
 def gather(x: Any, indices: Any, axis: int = 0, *, index_vector_dim: int | None = None,
            offset_dims: Sequence[int] | None = None, slice_sizes: Sequence[int] | None = None,
            collapsed_slice_dims: Sequence[int] | None = None, start_index_map: Sequence[int] | None = None,
@@ -100,7 +100,7 @@ def gather(x: Any, indices: Any, axis: int = 0, *, index_vector_dim: int | None 
                         plan_on=_loop_on("popops.gather", table, table, layout, sizes, ""))
 
 
-@slicing_op("scatter", "scatter", writes=True, memory="sorted", numbers=("scale",))
+@slicing_op("scatter", writes=True, memory="sorted", numbers=("scale",))
 def scatter(x: Any, indices: Any, updates: Any, axis: int = 0, *,
             operation: str | Expression | Callable[..., Any] = "set", scale: float = 1.0,
             index_vector_dim: int | None = None, update_window_dims: Sequence[int] | None = None,

@@ -30,7 +30,7 @@ _MOST_ENTRIES = 1 << 40
 # Bags ------------------------------------------------------------------------------------------------
 
 
-@slicing_op("embedding_bag", "")
+@slicing_op()
 def embedding_bag(x: Any, indices: Any, offsets: Any = None, *, mode: str = "sum", weights: Any = None,
                   index_policy: str = "raise", out: Any = None, out_dtype: object = None,
                   target: Target | str | None = None) -> Any:
@@ -169,7 +169,7 @@ class SparseGradient(NamedTuple):
     rows: Array
 
 
-@slicing_op("embedding_gradient", "")
+@slicing_op()
 def embedding_gradient(updates: Any, indices: Any, entries: int, *, index_policy: str = "raise", out: Any = None,
                        target: Target | str | None = None) -> Any:
     """Return the gradient of look-ups as rows with their indices (torch's sparse gradient; PopLibs has none).

@@ -15,7 +15,7 @@ from .expr import MOST_PLACEHOLDERS, Expression
 Mappable = Expression | Sequence[Expression] | Callable[..., Any]
 
 
-@op("popops.map", poplibs="popops::map", bound="popops.map_bound:map_bound", draws="testing.map_calls:map_calls",
+@op("popops::map", bound="popops.map_bound", draws="testing.map_calls",
     numbers=tuple([f"arrays[{i}]" for i in range(MOST_PLACEHOLDERS)]))
 def map(expression: Mappable, *arrays: object, out: Any = None, out_dtype: object = None, round_each: bool = False,
         relaxed: bool = False, target: Target | str | None = None) -> Any:

@@ -12,8 +12,6 @@ from ._ordering import ordering_request
 __all__ = ["KeysAndValues", "ValuesAndIndices", "argpartition", "argsort", "partition", "sort", "sort_key_value",
            "top_k", "top_k_key_value", "top_k_with_permutation"]
 
-_BOUND = "popops.ordering_bound:"
-_DRAWS = "testing.ordering_calls:"
 _ORDERS = ("none", "ascending", "descending")
 
 
@@ -31,7 +29,7 @@ class ValuesAndIndices(NamedTuple):
     indices: Any
 
 
-@op("popops.sort", poplibs="popops::sort", bound=_BOUND + "sort_bound", draws=_DRAWS + "sort_calls")
+@op("popops::sort", bound="popops.ordering_bound", draws="testing.ordering_calls")
 def sort(x: Any, axis: int | None = -1, *, descending: bool = False, out: Any = None,
          target: Target | str | None = None) -> Any:
     """Sort rows (``popops::sort``, NumPy's ``sort``).
@@ -70,7 +68,7 @@ def sort(x: Any, axis: int | None = -1, *, descending: bool = False, out: Any = 
     return ordering_request("sort", x, axis, descending=flag("descending", descending), out=out, target=target)
 
 
-@op("popops.argsort", bound=_BOUND + "argsort_bound", draws=_DRAWS + "sort_calls")
+@op(bound="popops.ordering_bound", draws="testing.ordering_calls:sort_calls")
 def argsort(x: Any, axis: int | None = -1, *, descending: bool = False, out: Any = None,
             target: Target | str | None = None) -> Any:
     """Places of rows' elements in order, stable (NumPy's ``argsort``; PopLibs has none).
@@ -102,7 +100,7 @@ def argsort(x: Any, axis: int | None = -1, *, descending: bool = False, out: Any
                             target=target)
 
 
-@op("popops.partition", bound=_BOUND + "partition_bound", draws=_DRAWS + "partition_calls")
+@op(bound="popops.ordering_bound", draws="testing.ordering_calls")
 def partition(x: Any, kth: int, axis: int | None = -1, *, out: Any = None, target: Target | str | None = None) -> Any:
     """Put rows' elements before and behind the one that sorting puts at a place (NumPy's ``partition``).
 
@@ -131,7 +129,7 @@ def partition(x: Any, kth: int, axis: int | None = -1, *, out: Any = None, targe
     return ordering_request("partition", x, axis, descending=False, kth=kth, out=out, target=target)
 
 
-@op("popops.argpartition", bound=_BOUND + "argpartition_bound", draws=_DRAWS + "partition_calls")
+@op(bound="popops.ordering_bound", draws="testing.ordering_calls:partition_calls")
 def argpartition(x: Any, kth: int, axis: int | None = -1, *, out: Any = None,
                  target: Target | str | None = None) -> Any:
     """Places of rows' elements in the order of `partition` (NumPy's ``argpartition``).
@@ -156,8 +154,7 @@ def argpartition(x: Any, kth: int, axis: int | None = -1, *, out: Any = None,
     return ordering_request("argpartition", x, axis, descending=False, places=True, kth=kth, out=out, target=target)
 
 
-@op("popops.sort_key_value", poplibs="popops::sortKeyValue", bound=_BOUND + "sort_key_value_bound",
-    draws=_DRAWS + "sort_key_value_calls", written=None)
+@op("popops::sortKeyValue", bound="popops.ordering_bound", draws="testing.ordering_calls", written=None)
 def sort_key_value(keys: Any, values: Any, axis: int | None = -1, *, descending: bool = False, out: Any = None,
                    target: Target | str | None = None) -> Any:
     """Sort rows of keys, and values along with them, stable (``popops::sortKeyValue``).
@@ -191,7 +188,7 @@ def sort_key_value(keys: Any, values: Any, axis: int | None = -1, *, descending:
                             kind=KeysAndValues, out=out, target=target, argument="keys")
 
 
-@op("popops.top_k", poplibs="popops::topK", bound=_BOUND + "top_k_bound", draws=_DRAWS + "top_k_calls")
+@op("popops::topK", bound="popops.ordering_bound", draws="testing.ordering_calls")
 def top_k(x: Any, k: int, axis: int | None = -1, *, largest: bool = True, sort_order: str = "none", out: Any = None,
           target: Target | str | None = None) -> Any:
     """Greatest or least elements of rows (``popops::topK``).
@@ -229,8 +226,8 @@ def top_k(x: Any, k: int, axis: int | None = -1, *, largest: bool = True, sort_o
                             in_order=sort_order != "none", out=out, target=target)
 
 
-@op("popops.top_k_with_permutation", poplibs="popops::topKWithPermutation", draws=_DRAWS + "top_k_calls",
-    bound=_BOUND + "top_k_with_permutation_bound", written=None)
+@op("popops::topKWithPermutation", draws="testing.ordering_calls:top_k_calls", bound="popops.ordering_bound",
+    written=None)
 def top_k_with_permutation(x: Any, k: int, axis: int | None = -1, *, largest: bool = True, sort_order: str = "none",
                            out: Any = None, target: Target | str | None = None) -> Any:
     """Greatest or least elements of rows, and their places (``popops::topKWithPermutation``).
@@ -257,8 +254,7 @@ def top_k_with_permutation(x: Any, k: int, axis: int | None = -1, *, largest: bo
                             in_order=sort_order != "none", places=True, kind=ValuesAndIndices, out=out, target=target)
 
 
-@op("popops.top_k_key_value", poplibs="popops::topKKeyValue", bound=_BOUND + "top_k_key_value_bound",
-    draws=_DRAWS + "top_k_key_value_calls", written=None)
+@op("popops::topKKeyValue", bound="popops.ordering_bound", draws="testing.ordering_calls", written=None)
 def top_k_key_value(keys: Any, values: Any, k: int, axis: int | None = -1, *, largest: bool = True,
                     sort_order: str = "none", out: Any = None, target: Target | str | None = None) -> Any:
     """Greatest or least keys of rows, and the values along with them (``popops::topKKeyValue``).

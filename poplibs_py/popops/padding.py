@@ -36,8 +36,7 @@ _NOT_COPIED = ("wrap", "symmetric", *COMPUTED)  # on a modelled machine
 _MODES = ("constant", "empty", "edge", *PERIODS, *COMPUTED)
 
 
-@op("popops.pad", poplibs="popops::pad", bound="popops.encoding_bound:pad_bound",
-    draws="testing.encoding_calls:pad_calls")
+@op("popops::pad", bound="popops.encoding_bound", draws="testing.encoding_calls")
 def pad(x: Any, pad_width: int | Sequence[Any] | Mapping[int, Any], mode: str | Callable[..., Any] = "constant", *,
         constant_values: Any = None, end_values: Any = None, stat_length: Any = None, reflect_type: str | None = None,
         out: Any = None, target: Target | str | None = None, **kwargs: Any) -> Any:

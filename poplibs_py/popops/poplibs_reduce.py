@@ -38,8 +38,7 @@ _OPERATIONS: dict[str, tuple[Way, float, Callable[..., Any] | None, np.dtype[Any
 _SCALED = ("ADD", "SQUARE_ADD", "LOG_ADD")
 
 
-@op("popops.reduce", poplibs="popops::reduce", bound="popops.reduce_bound:reduce_bound",
-    draws="testing.reduce_calls:reduce_calls")
+@op("popops::reduce", bound="popops.reduce_bound", draws="testing.reduce_calls")
 def reduce(x: Any, axes: Axes = None, op: str = "ADD", *, scale: float | None = None, update: bool = False,
            keepdims: bool = False, out: Any = None, out_dtype: object = None, options: Mapping[str, Any] | None = None,
            target: Target | str | None = None) -> Any:

@@ -36,10 +36,8 @@ class _Axis(NamedTuple):
     out: int
 
 
-@op("popops.transpose", poplibs="popops::rearrange::partialTranspose", bound="popops.rearrange:transpose_bound",
-    draws="testing.ordering_calls:transpose_calls")
-def transpose(x: Any, axes: Axes = None, *, out: Any = None,
-              target: Target | str | None = None) -> Any:
+@op("popops::rearrange::partialTranspose", bound="popops.rearrange", draws="testing.ordering_calls")
+def transpose(x: Any, axes: Axes = None, *, out: Any = None, target: Target | str | None = None) -> Any:
     """Put an array's axes in another order, in memory too (``popops::rearrange::partialTranspose``).
 
     Parameters

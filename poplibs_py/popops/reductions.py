@@ -18,7 +18,7 @@ import numpy as np
 
 from ..errors import bad_argument, finite, flag, whole
 from ..ops import Request, op
-from ..ops.record import Function, described_by
+from ..ops.record import Function
 from ..target import Target
 from ._reduce import Way
 from ._reductions import Reduction, reduction_request
@@ -84,21 +84,14 @@ def _reduction(poplibs: str, made: Reduction | Callable[..., Reduction | OfCount
     compensated : bool
         Whether it may be compensated.
     """
-    def make(function: Function) -> Function:
-        name = function.__name__
+    def describe(name: str, /, x: Any, axes: Axes, **named: Any) -> Request:
+        values = {key: named.pop(key) for key in tuple(named) if key not in _COMMON}
+        of = made if isinstance(made, Reduction) else made(**values)
+        return reduction_request(name, x, axes, of if callable(of) else lambda _: of, **named)
 
-        def describe(x: Any, axes: Axes, **named: Any) -> Request:
-            values = {key: named.pop(key) for key in tuple(named) if key not in _COMMON}
-            of = made if isinstance(made, Reduction) else made(**values)
-            return reduction_request(name, x, axes, of if callable(of) else lambda _: of, **named)
-
-        last = _LAST.format(dtype=_OUT_DTYPE * form, shape=shape)
-        record = op(f"popops.{name}", poplibs=poplibs, bound=f"popops.reduce_bound:{name}_bound",
-                    draws=f"testing.reduce_calls:{name}_calls",
-                    shared=_FIRST.format(allowed=allowed) + "".join(own) + _COMPENSATED * compensated + last)
-        return record(described_by(function, describe))
-
-    return make
+    last = _LAST.format(dtype=_OUT_DTYPE * form, shape=shape)
+    return op(poplibs, bound="popops.reduce_bound", draws="testing.reduce_calls", by=describe,
+              shared=_FIRST.format(allowed=allowed) + "".join(own) + _COMPENSATED * compensated + last)
 
 
 def by_numpy(function: Any) -> Callable[..., Any]:

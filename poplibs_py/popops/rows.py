@@ -35,7 +35,7 @@ __all__ = ["select_scalar_from_rows", "sequence_slice", "update_scalar_in_rows"]
 # Sequences -------------------------------------------------------------------------------------------
 
 
-@slicing_op("sequence_slice", "sequenceSlice", writes=True)
+@slicing_op("sequenceSlice", writes=True)
 def sequence_slice(x: Any, y: Any, lengths: Any, x_offsets: Any, y_offsets: Any, *, zero_unused: bool = False,
                    index_policy: str = "raise", out: Any = None, target: Target | str | None = None) -> Any:
     """Copy sequences of rows from one array into another (``popops::sequenceSlice``).
@@ -165,7 +165,7 @@ def _scalars_on(op: str, table: Operand, *, update: bool) -> PlanOn:
     return plan_on
 
 
-@slicing_op("select_scalar_from_rows", "selectScalarFromRows")
+@slicing_op("selectScalarFromRows")
 def select_scalar_from_rows(x: Any, indices: Any, *, index_policy: str = "poplibs", out: Any = None,
                             target: Target | str | None = None) -> Any:
     """Return an element of each row (``popops::selectScalarFromRows``).
@@ -193,7 +193,7 @@ def select_scalar_from_rows(x: Any, indices: Any, *, index_policy: str = "poplib
                         plan_on=_scalars_on("popops.select_scalar_from_rows", table, update=False))
 
 
-@slicing_op("update_scalar_in_rows", "updateScalarInRows", writes=True)
+@slicing_op("updateScalarInRows", writes=True)
 def update_scalar_in_rows(x: Any, indices: Any, *, index_policy: str = "poplibs", out: Any = None,
                           target: Target | str | None = None) -> Any:
     """Take 1 away from an element of each row (``popops::updateScalarInRows``): the gradient of a cross entropy.

@@ -140,8 +140,7 @@ _PARAMETERS = """
 """
 
 
-@op("popops.scaled_add", poplibs="popops::scaledAddTo", bound="popops.scaled_add:scaled_add_bound",
-    draws="testing.map_calls:scaled_add_calls", numbers=_SCALES,
+@op("popops::scaledAddTo", bound="popops.scaled_add", draws="testing.map_calls", numbers=_SCALES,
     shared=_PARAMETERS.format(default=" By default 1 and none."))
 def scaled_add(a: object, b: object, scale: object = 1, *, scale_a: object = None, out: Any = None,
                out_dtype: object = None, target: Target | str | None = None) -> Any:
@@ -156,9 +155,8 @@ def scaled_add(a: object, b: object, scale: object = 1, *, scale_a: object = Non
     return _request("scaled_add", a, b, scale, scale_a, out, out_dtype, target)
 
 
-@op("popops.scaled_subtract", poplibs="popops::scaledSubtractFrom", bound="popops.scaled_add:scaled_subtract_bound",
-    draws="testing.map_calls:scaled_add_calls", numbers=_SCALES,
-    shared=_PARAMETERS.format(default=" By default 1 and none."))
+@op("popops::scaledSubtractFrom", bound="popops.scaled_add", draws="testing.map_calls:scaled_add_calls",
+    numbers=_SCALES, shared=_PARAMETERS.format(default=" By default 1 and none."))
 def scaled_subtract(a: object, b: object, scale: object = 1, *, scale_a: object = None, out: Any = None,
                     out_dtype: object = None, target: Target | str | None = None) -> Any:
     """``a - scale * b``, or ``scale_a * a - scale * b`` (``popops::scaledSubtractFrom``).
@@ -171,8 +169,7 @@ def scaled_subtract(a: object, b: object, scale: object = 1, *, scale_a: object 
     return _request("scaled_subtract", a, b, scale, scale_a, out, out_dtype, target)
 
 
-@op("popops.x_minus_ax_plus_by", poplibs="popops::scaledAddTo", bound="popops.scaled_add:x_minus_ax_plus_by_bound",
-    draws="testing.map_calls:x_minus_ax_plus_by_calls", numbers=_SCALES,
+@op("popops::scaledAddTo", bound="popops.scaled_add", draws="testing.map_calls", numbers=_SCALES,
     shared=_PARAMETERS.format(default=""))
 def x_minus_ax_plus_by(a: object, b: object, scale_a: object, scale: object, *, out: Any = None,
                        out_dtype: object = None, target: Target | str | None = None) -> Any:

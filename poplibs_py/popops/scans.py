@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import bad_type
 from ..ops import Request, op
-from ..ops.record import Function, described_by
+from ..ops.record import Function
 from ..target import Target
 from ._reduce import Way
 from ._reductions import Reduction, reduction_request
@@ -44,20 +44,15 @@ _PARAMETERS = """
 
 def _scan(state: str) -> Callable[[Function], Function]:
     """Make a function that has a docstring alone the running reduction of its name."""
-    def make(function: Function) -> Function:
-        name, scan = function.__name__, Reduction(Way("scan", state, "plain"), 0.0, None, scans=True)
+    scan = Reduction(Way("scan", state, "plain"), 0.0, None, scans=True)
 
-        def describe(x: Any, axis: Any, **named: Any) -> Request:
-            if axis is not None and (isinstance(axis, bool) or not isinstance(axis, (int, np.integer))):
-                raise bad_type("axis", axis, "a whole number, or None")
-            axes = None if axis is None else (axis,)
-            return reduction_request(name, x, axes, lambda _: scan, argument="axis", **named)
+    def describe(name: str, /, x: Any, axis: Any, **named: Any) -> Request:
+        if axis is not None and (isinstance(axis, bool) or not isinstance(axis, (int, np.integer))):
+            raise bad_type("axis", axis, "a whole number, or None")
+        axes = None if axis is None else (axis,)
+        return reduction_request(name, x, axes, lambda _: scan, argument="axis", **named)
 
-        record = op(f"popops.{name}", bound=f"popops.scan_bound:{name}_bound", draws="testing.reduce_calls:scan_calls",
-                    shared=_PARAMETERS)
-        return record(described_by(function, describe))
-
-    return make
+    return op(bound="popops.scan_bound", draws="testing.reduce_calls:scan_calls", shared=_PARAMETERS, by=describe)
 
 
 @_scan("sum")

@@ -39,23 +39,22 @@ _PRODUCTS = """In FP32, in the order of the indices, each product rounded. Numbe
 _EXTREMES = "Exact. NaN where one of the numbers is NaN; in PopLibs one of an update alone."
 
 
-def _changes(name: str, poplibs: str, numerics: str, scaled: bool = False) -> Callable[[Any], Any]:
+def _changes(poplibs: str, numerics: str, scaled: bool = False) -> Callable[[Any], Any]:
     """Make a function an op: its docstring has a summary and examples, and the rest is the same for all."""
     def made(function: Any) -> Any:
-        shared = _PARAMETERS.format(front="groups, " if name.startswith("grouped") else "", numerics=numerics,
+        shared = _PARAMETERS.format(front="groups, " if poplibs.startswith("grouped") else "", numerics=numerics,
                                     scale=_SCALE if scaled else "")
         function.__doc__ = with_sections(function.__doc__ or "", shared)
-        return slicing_op(name, poplibs, writes=True, memory="rows" if numerics == _EXTREMES else "sorted",
+        return slicing_op(poplibs, writes=True, memory="rows" if numerics == _EXTREMES else "sorted",
                           numbers=("scale",) * scaled)(function)
 
     return made
 
 
-@_changes("multi_update_add", "multiUpdateAdd", _SUMS, scaled=True)
+@_changes("multiUpdateAdd", _SUMS, scaled=True)
 def multi_update_add(x: Any, updates: Any, indices: Any, scale: float = 1.0, *, axis: int = 0,
                      index_policy: str = "raise", out: Any = None, available_memory_proportion: float | None = None,
-                     strict_memory: bool = False,
-                     target: Target | str | None = None) -> Any:
+                     strict_memory: bool = False, target: Target | str | None = None) -> Any:
     """Add to the rows of an array at each of several indices (``popops::multiUpdateAdd``): the gradient of look-ups.
 
     Examples
@@ -67,7 +66,7 @@ def multi_update_add(x: Any, updates: Any, indices: Any, scale: float = 1.0, *, 
                       Memory(available_memory_proportion, strict_memory))
 
 
-@_changes("grouped_multi_update_add", "groupedMultiUpdateAdd", _SUMS, scaled=True)
+@_changes("groupedMultiUpdateAdd", _SUMS, scaled=True)
 def grouped_multi_update_add(x: Any, updates: Any, indices: Any, scale: float = 1.0, *, axis: int = 1,
                              index_policy: str = "raise", out: Any = None,
                              available_memory_proportion: float | None = None, strict_memory: bool = False,
@@ -83,7 +82,7 @@ def grouped_multi_update_add(x: Any, updates: Any, indices: Any, scale: float = 
                       Memory(available_memory_proportion, strict_memory))
 
 
-@_changes("multi_update_mul", "multiUpdateMul", _PRODUCTS)
+@_changes("multiUpdateMul", _PRODUCTS)
 def multi_update_mul(x: Any, updates: Any, indices: Any, *, axis: int = 0, index_policy: str = "raise",
                      out: Any = None, available_memory_proportion: float | None = None, strict_memory: bool = False,
                      target: Target | str | None = None) -> Any:
@@ -98,11 +97,10 @@ def multi_update_mul(x: Any, updates: Any, indices: Any, *, axis: int = 0, index
                       memory=Memory(available_memory_proportion, strict_memory))
 
 
-@_changes("grouped_multi_update_mul", "groupedMultiUpdateMul", _PRODUCTS)
+@_changes("groupedMultiUpdateMul", _PRODUCTS)
 def grouped_multi_update_mul(x: Any, updates: Any, indices: Any, *, axis: int = 1, index_policy: str = "raise",
                              out: Any = None, available_memory_proportion: float | None = None,
-                             strict_memory: bool = False,
-                             target: Target | str | None = None) -> Any:
+                             strict_memory: bool = False, target: Target | str | None = None) -> Any:
     """`multi_update_mul` of each of several arrays, with indices of its own (``popops::groupedMultiUpdateMul``).
 
     Examples
@@ -114,7 +112,7 @@ def grouped_multi_update_mul(x: Any, updates: Any, indices: Any, *, axis: int = 
                       memory=Memory(available_memory_proportion, strict_memory))
 
 
-@_changes("multi_update_max", "multiUpdateMax", _EXTREMES)
+@_changes("multiUpdateMax", _EXTREMES)
 def multi_update_max(x: Any, updates: Any, indices: Any, *, axis: int = 0, index_policy: str = "raise",
                      out: Any = None, available_memory_proportion: float | None = None, strict_memory: bool = False,
                      target: Target | str | None = None) -> Any:
@@ -129,11 +127,10 @@ def multi_update_max(x: Any, updates: Any, indices: Any, *, axis: int = 0, index
                       memory=Memory(available_memory_proportion, strict_memory))
 
 
-@_changes("grouped_multi_update_max", "groupedMultiUpdateMax", _EXTREMES)
+@_changes("groupedMultiUpdateMax", _EXTREMES)
 def grouped_multi_update_max(x: Any, updates: Any, indices: Any, *, axis: int = 1, index_policy: str = "raise",
                              out: Any = None, available_memory_proportion: float | None = None,
-                             strict_memory: bool = False,
-                             target: Target | str | None = None) -> Any:
+                             strict_memory: bool = False, target: Target | str | None = None) -> Any:
     """`multi_update_max` of each of several arrays, with indices of its own (``popops::groupedMultiUpdateMax``).
 
     Examples

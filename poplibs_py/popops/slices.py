@@ -67,20 +67,19 @@ Axes = int | Sequence[int]
 Function = Callable[..., Any]
 
 
-def slicing_op(name: str, poplibs: str, writes: bool = False, memory: str = "", numbers: tuple[str, ...] = ()
-               ) -> Callable[[Function], Function]:
+def slicing_op(poplibs: str = "", writes: bool = False, memory: str = "",
+               numbers: tuple[str, ...] = ()) -> Callable[[Function], Function]:
     """Make a function an op of slices: its record, and what all of them say of their arguments."""
     said = (_MEMORY.replace("{host}", _HOST[memory]) if memory else "") + _COMMON
     said = said.replace("{in_place}", _IN_PLACE if writes else "").replace("{machines}", _MODELLED)
-    return op(f"popops.{name}", poplibs=f"popops::{poplibs}" if poplibs else "", shared=said,
-              bound=f"popops.slice_bound:{name}_bound", draws=f"testing.slice_calls:{name}_calls",
-              numbers=numbers)
+    return op(f"popops::{poplibs}" if poplibs else "", shared=said, bound="popops.slice_bound",
+              draws="testing.slice_calls", numbers=numbers)
 
 
 # Windows ---------------------------------------------------------------------------------------------
 
 
-@slicing_op("dynamic_slice", "dynamicSlice")
+@slicing_op("dynamicSlice")
 def dynamic_slice(x: Any, offsets: Any, axes: Axes, sizes: Sequence[int] | int, *,
                   index_policy: str = "raise", out: Any = None, target: Target | str | None = None) -> Any:
     """Return the window of an array that begins at given offsets (``popops::dynamicSlice``).
@@ -119,7 +118,7 @@ def dynamic_slice(x: Any, offsets: Any, axes: Axes, sizes: Sequence[int] | int, 
                         plan_on=plan_on, name="offsets")
 
 
-@slicing_op("dynamic_update", "dynamicUpdate", writes=True)
+@slicing_op("dynamicUpdate", writes=True)
 def dynamic_update(x: Any, updates: Any, offsets: Any, axes: Axes, *, index_policy: str = "raise",
                    out: Any = None, target: Target | str | None = None) -> Any:
     """Write a window of an array that begins at given offsets (``popops::dynamicUpdate``).
@@ -274,7 +273,7 @@ def _check_planned(plan: EmbeddingPlan | HostEmbeddingPlan, table: Operand, look
         raise bad_argument("indices", f"{lookups} of them", f"at most {p.most_lookups}, as planned")
 
 
-@slicing_op("multi_slice", "multiSlice", memory="rows")
+@slicing_op("multiSlice", memory="rows")
 def multi_slice(x: Any, indices: Any, *, axis: int = 0, index_policy: str = "raise", out: Any = None,
                 available_memory_proportion: float | None = None, strict_memory: bool = False,
                 target: Target | str | None = None) -> Any:
@@ -305,7 +304,7 @@ def multi_slice(x: Any, indices: Any, *, axis: int = 0, index_policy: str = "rai
                      Memory(available_memory_proportion, strict_memory))
 
 
-@slicing_op("grouped_multi_slice", "groupedMultiSlice", memory="rows")
+@slicing_op("groupedMultiSlice", memory="rows")
 def grouped_multi_slice(x: Any, indices: Any, *, axis: int = 1, index_policy: str = "raise", out: Any = None,
                         available_memory_proportion: float | None = None, strict_memory: bool = False,
                         target: Target | str | None = None) -> Any:
@@ -333,7 +332,7 @@ def grouped_multi_slice(x: Any, indices: Any, *, axis: int = 1, index_policy: st
                      Memory(available_memory_proportion, strict_memory))
 
 
-@slicing_op("multi_update", "multiUpdate", writes=True, memory="rows")
+@slicing_op("multiUpdate", writes=True, memory="rows")
 def multi_update(x: Any, updates: Any, indices: Any, *, axis: int = 0, index_policy: str = "raise", out: Any = None,
                  available_memory_proportion: float | None = None, strict_memory: bool = False,
                  target: Target | str | None = None) -> Any:
@@ -363,7 +362,7 @@ def multi_update(x: Any, updates: Any, indices: Any, *, axis: int = 0, index_pol
                       memory=Memory(available_memory_proportion, strict_memory))
 
 
-@slicing_op("grouped_multi_update", "groupedMultiUpdate", writes=True, memory="rows")
+@slicing_op("groupedMultiUpdate", writes=True, memory="rows")
 def grouped_multi_update(x: Any, updates: Any, indices: Any, *, axis: int = 1, index_policy: str = "raise",
                          out: Any = None, available_memory_proportion: float | None = None, strict_memory: bool = False,
                          target: Target | str | None = None) -> Any:

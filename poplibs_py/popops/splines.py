@@ -20,8 +20,6 @@ from .making_steps import basis_plan, image_plan, weighting_plan
 from .map import map as fused
 from .sequence import SequenceBuilder
 
-_BOUND = "popops.encoding_bound:"
-_DRAWS = "testing.encoding_calls:"
 _FLOATS = "float32 or float16 numbers"
 
 
@@ -32,8 +30,7 @@ class SplineBasis(NamedTuple):
     weight_index: Any
 
 
-@op("popops.normalise_image", poplibs="popops::normaliseImage", bound=_BOUND + "normalise_image_bound",
-    draws=_DRAWS + "normalise_image_calls")
+@op("popops::normaliseImage", bound="popops.encoding_bound", draws="testing.encoding_calls")
 def normalise_image(x: Any, offsets: Any, scales: Any, in_scale: float = 1.0, *, out: Any = None,
                     target: Target | str | None = None) -> Any:
     """Normalise pixels of three channels, and add a channel of zeros (``popops::normaliseImage``).
@@ -103,8 +100,7 @@ def _normalising(x: Array, offsets: Array, scales: Array, result: Array, factor:
     return steps
 
 
-@op("popops.spline_basis", poplibs="popops::splineBasis", bound=_BOUND + "spline_basis_bound",
-    draws=_DRAWS + "spline_basis_calls", written=None)
+@op("popops::splineBasis", bound="popops.encoding_bound", draws="testing.encoding_calls", written=None)
 def spline_basis(pseudo: Any, kernel_size: Any, is_open: Any, degree: int = 1, *, out: Any = None,
                  target: Target | str | None = None) -> Any:
     """Values of the B-splines that are not zero at points, and where their weights are (``popops::splineBasis``).
@@ -208,8 +204,7 @@ def _vector(name: str, value: Any, count: int, low: int, high: int) -> list[int]
     return [whole(name, int(item), low, high) for item in held.tolist()]
 
 
-@op("popops.spline_weighting", poplibs="popops::splineWeighting", bound=_BOUND + "spline_weighting_bound",
-    draws=_DRAWS + "spline_weighting_calls")
+@op("popops::splineWeighting", bound="popops.encoding_bound", draws="testing.encoding_calls")
 def spline_weighting(x: Any, weight: Any, basis: Any, weight_index: Any, *, out: Any = None, out_dtype: object = None,
                      target: Target | str | None = None) -> Any:
     """Weight the channels of edges by values of splines (``popops::splineWeighting``).

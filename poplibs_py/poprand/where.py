@@ -24,12 +24,9 @@ def random_op(poplibs: str = "", *, like: str = "", written: str | None = "out",
               values: tuple[str, ...] = PLACE) -> Callable[[Function], Function]:
     """Make a function an op of this library, as `poplibs_py.ops.op` does: its bound and its draws have its name, or
     that of the op that it is `like`."""
-    def face_of(function: Function) -> Function:
-        name = like or function.__name__
-        return op(f"poprand.{function.__name__}", poplibs=poplibs, bound=f"poprand.bound:{name}_bound",
-                  draws=f"testing.random_calls:{name}_calls", written=written, values=values)(function)
-
-    return face_of
+    bound, draws = (f":{like}_bound", f":{like}_calls") if like else ("", "")
+    return op(poplibs, bound="poprand.bound" + bound, draws="testing.random_calls" + draws, written=written,
+              values=values)
 
 
 class Where(NamedTuple):

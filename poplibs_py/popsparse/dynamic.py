@@ -33,8 +33,8 @@ __all__ = ["Capacity", "SddmmPlan", "SparsePlan", "compile_dense_sparse_matmul",
            "plan_sparse_dense_matmul", "sparse_dense_matmul"]
 
 
-@sparse_op("dynamic.sparse_dense_matmul", "popsparse::dynamic::sparseDenseMatMul",
-           "spmm.bound:dynamic_sparse_dense_matmul_bound", "dynamic_sparse_dense_matmul_calls")
+@sparse_op("popsparse::dynamic::sparseDenseMatMul", bound="spmm.bound:dynamic_sparse_dense_matmul_bound",
+           draws="dynamic_sparse_dense_matmul_calls")
 def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, transpose_lhs: bool = False,
                         transpose_rhs: bool = False, capacity: Capacity | None = None, out: Any = None,
                         out_dtype: object = None, bias: object = None, activation: str | None = None,
@@ -66,8 +66,8 @@ def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, trans
                        available_memory_proportion, strict_memory, options)
 
 
-@sparse_op("dynamic.dense_sparse_matmul", "popsparse::dynamic::denseSparseMatMul",
-           "spmm.bound:dynamic_dense_sparse_matmul_bound", "dynamic_dense_sparse_matmul_calls")
+@sparse_op("popsparse::dynamic::denseSparseMatMul", bound="spmm.bound:dynamic_dense_sparse_matmul_bound",
+           draws="dynamic_dense_sparse_matmul_calls")
 def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix, *, transpose_lhs: bool = False,
                         transpose_rhs: bool = False, capacity: Capacity | None = None, out: Any = None,
                         out_dtype: object = None, bias: object = None, activation: str | None = None,
@@ -99,8 +99,7 @@ def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix, *, trans
                        available_memory_proportion, strict_memory, options)
 
 
-@sparse_op("dynamic.fully_connected_fwd", "popsparse::dynamic::fullyConnectedFwd",
-           "spmm.bound:fully_connected_fwd_bound", "fully_connected_fwd_calls")
+@sparse_op("popsparse::dynamic::fullyConnectedFwd", bound="spmm.bound")
 def fully_connected_fwd(w: BlockSparseMatrix, acts: Array, *, capacity: Capacity | None = None, out: Any = None,
                         out_dtype: object = None, bias: object = None, activation: str | None = None,
                         available_memory_proportion: float | None = None, strict_memory: bool = False,
@@ -132,8 +131,7 @@ def fully_connected_fwd(w: BlockSparseMatrix, acts: Array, *, capacity: Capacity
                        target, available_memory_proportion, strict_memory, options, "acts")
 
 
-@sparse_op("dynamic.fully_connected_grad_a", "popsparse::dynamic::fullyConnectedGradA",
-           "spmm.bound:fully_connected_grad_a_bound", "fully_connected_grad_a_calls")
+@sparse_op("popsparse::dynamic::fullyConnectedGradA", bound="spmm.bound")
 def fully_connected_grad_a(w: BlockSparseMatrix, grads: Array, *, capacity: Capacity | None = None, out: Any = None,
                            out_dtype: object = None, available_memory_proportion: float | None = None,
                            strict_memory: bool = False, options: Mapping[str, Any] | None = None,
@@ -157,13 +155,11 @@ def fully_connected_grad_a(w: BlockSparseMatrix, grads: Array, *, capacity: Capa
                        available_memory_proportion, strict_memory, options, "grads")
 
 
-@sparse_op("dynamic.fully_connected_sparse_grad_w", "popsparse::dynamic::fullyConnectedSparseGradW",
-           "sddmm.bound:fully_connected_sparse_grad_w_bound", "fully_connected_sparse_grad_w_calls")
+@sparse_op("popsparse::dynamic::fullyConnectedSparseGradW", bound="sddmm.bound")
 def fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Array, *, capacity: Capacity | None = None,
                                   out: Any = None, out_dtype: object = None,
                                   available_memory_proportion: float | None = None, strict_memory: bool = False,
-                                  options: Mapping[str, Any] | None = None,
-                                  target: Target | str | None = None) -> Any:
+                                  options: Mapping[str, Any] | None = None, target: Target | str | None = None) -> Any:
     """Return the gradient of a layer's stored weights: ``grads' acts`` at the pattern of `w`.
 
     Parameters
@@ -209,8 +205,7 @@ def fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Arra
     return request
 
 
-@sparse_op("dynamic.embedding_slice", "popsparse::dynamic::embeddingSlice", "embedding_bound:embedding_slice_bound",
-           "sparse_embedding_slice_calls")
+@sparse_op("popsparse::dynamic::embeddingSlice", bound="embedding_bound", draws="sparse_embedding_slice_calls")
 def embedding_slice(w: BlockSparseMatrix, indices: Any, *, out: Any = None, out_dtype: object = None,
                     batch: int | None = None, available_memory_proportion: float | None = None,
                     strict_memory: bool = False, options: Mapping[str, Any] | None = None,
@@ -254,8 +249,7 @@ def embedding_slice(w: BlockSparseMatrix, indices: Any, *, out: Any = None, out_
                      (available_memory_proportion, strict_memory, options), target)
 
 
-@sparse_op("dynamic.embedding_update_add", "popsparse::dynamic::embeddingUpdateAdd",
-           "embedding_bound:embedding_update_add_bound", "sparse_embedding_update_add_calls")
+@sparse_op("popsparse::dynamic::embeddingUpdateAdd", bound="embedding_bound", draws="sparse_embedding_update_add_calls")
 def embedding_update_add(w: BlockSparseMatrix, slices: Array, indices: Any, scale: float = 1.0, *,
                          out: BlockSparseMatrix | None = None, batch: int | None = None,
                          available_memory_proportion: float | None = None, strict_memory: bool = False,

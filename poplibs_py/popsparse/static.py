@@ -27,8 +27,7 @@ __all__ = ["PreparedDense", "PreparedSparse", "SddmmPlan", "SparsePlan", "compil
            "sparse_grad_w", "sparse_sparse_matmul"]
 
 
-@sparse_op("static.sparse_dense_matmul", "popsparse::static_::sparseDenseMatMul",
-           "spmm.bound:sparse_dense_matmul_bound", "sparse_dense_matmul_calls")
+@sparse_op("popsparse::static_::sparseDenseMatMul", bound="spmm.bound")
 def sparse_dense_matmul(w: BlockSparseMatrix | PreparedSparse, x: Array | PreparedDense, *, out: Any = None,
                         out_dtype: object = None, bias: object = None, activation: str | None = None,
                         available_memory_proportion: float | None = None, strict_memory: bool = False,
@@ -70,8 +69,7 @@ def sparse_dense_matmul(w: BlockSparseMatrix | PreparedSparse, x: Array | Prepar
                     strict_memory, options)
 
 
-@sparse_op("static.dense_sparse_matmul", "popsparse::static_::denseSparseMatMul",
-           "spmm.bound:dense_sparse_matmul_bound", "dense_sparse_matmul_calls")
+@sparse_op("popsparse::static_::denseSparseMatMul", bound="spmm.bound")
 def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix | PreparedSparse, *, out: Any = None,
                         out_dtype: object = None, bias: object = None, activation: str | None = None,
                         available_memory_proportion: float | None = None, strict_memory: bool = False,
@@ -96,8 +94,7 @@ def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix | Prepare
                     strict_memory, options)
 
 
-@sparse_op("static.sparse_grad_w", "", "sddmm.bound:stored_grad_w_bound", "sparse_grad_w_calls",
-           lacks="but as a pass of a dynamic layer")
+@sparse_op(bound="sddmm.bound:stored_grad_w_bound", lacks="but as a pass of a dynamic layer")
 def sparse_grad_w(w: BlockSparseMatrix, grads: Array, x: Array, *, out: Any = None, out_dtype: object = None,
                   available_memory_proportion: float | None = None, strict_memory: bool = False,
                   options: Mapping[str, Any] | None = None, target: Target | str | None = None) -> Any:
@@ -132,8 +129,7 @@ def sparse_grad_w(w: BlockSparseMatrix, grads: Array, x: Array, *, out: Any = No
                          memory_of(available_memory_proportion, strict_memory, options))
 
 
-@sparse_op("static.sparse_sparse_matmul", "", "sparse_bound:sparse_sparse_matmul_bound", "sparse_sparse_matmul_calls",
-           written=None, lacks="in PopLibs")
+@sparse_op(bound="sparse_bound", written=None, lacks="in PopLibs")
 def sparse_sparse_matmul(w: BlockSparseMatrix, v: BlockSparseMatrix, *, out_dtype: object = None,
                          target: Target | str | None = None) -> Any:
     """Multiply two block-sparse matrices: ``W V``, block-sparse too.

@@ -141,19 +141,19 @@ def _completed(doc: str, names: Any, told: Mapping[str, str]) -> str:
     return f"{head}{begun}{own}\n{missing}{returns}{errors}\n{after}"
 
 
-def sparse_op(name: str, poplibs: str, bound: str, draws: str,
-              written: str | None = "out", lacks: str = "") -> Callable[[Function], Function]:
+def sparse_op(poplibs: str = "", *, bound: str, draws: str = "", written: str | None = "out",
+              lacks: str = "") -> Callable[[Function], Function]:
     """Make a function that describes a call the face of an op, as `ops.op` does, its docstring completed.
 
     Parameters
     ----------
-    name, poplibs, draws, written, lacks
-        As `ops.op` takes them; `name` below this package, `draws` in ``testing.calls``.
-    bound : str
-        As `Op` has it, its place below this package.
+    poplibs, written, lacks
+        As `ops.op` takes them.
+    bound, draws : str
+        As it does, below this package and in ``testing.calls``.
     """
-    record = op(f"popsparse.{name}", poplibs=poplibs, bound=f"popsparse.{bound}", draws=f"testing.calls:{draws}",
-                written=written, lacks=lacks)
+    record = op(poplibs, bound=f"popsparse.{bound}", draws="testing.calls" + f":{draws}" * bool(draws), written=written,
+                lacks=lacks)
 
     def face_of(function: Function) -> Function:
         if function.__doc__:

@@ -33,7 +33,7 @@ def _patterns(draw: st.DrawFn, queries: int, keys: int, groups: int) -> BlockPat
 
 
 @st.composite
-def attention_calls(draw: st.DrawFn, gradient: bool = False) -> Call:
+def scaled_dot_product_attention_calls(draw: st.DrawFn, gradient: bool = False) -> Call:
     """Calls of `scaled_dot_product_attention`."""
     few = st.sampled_from([1, 1, 2, 3])
     lead = draw(st.sampled_from([(), (), (1,), (2,), (2, 1)]))
@@ -67,11 +67,11 @@ def attention_calls(draw: st.DrawFn, gradient: bool = False) -> Call:
 
 
 @st.composite
-def attention_grad_calls(draw: st.DrawFn) -> Call:
+def scaled_dot_product_attention_grad_calls(draw: st.DrawFn) -> Call:
     """Calls of `scaled_dot_product_attention_grad`, with what the forward pass returned."""
     from ..popnn import scaled_dot_product_attention
 
-    (q, k, v, grad), how = draw(attention_calls(gradient=True))
+    (q, k, v, grad), how = draw(scaled_dot_product_attention_calls(gradient=True))
     forward = {name: value for name, value in how.items() if name != "out_dtype"}
     y, lse = scaled_dot_product_attention(q, k, v, return_lse=True, **forward)
     return (grad, q, k, v, y, lse), how

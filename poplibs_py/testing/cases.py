@@ -423,10 +423,10 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
              {"operation": lambda old, new: old * 0.5 + new})],
     **{f"{'grouped_' * groups}multi_{name}_calls": _rows_by_index(name != "slice", groups)
        for name in ("slice", "update", "update_add", "update_max", "update_mul") for groups in (False, True)},
-    "attention_calls": _attention,
-    "attention_grad_calls": _attention_grad,
+    "scaled_dot_product_attention_calls": _attention,
+    "scaled_dot_product_attention_grad_calls": _attention_grad,
     "add_bias_calls": _biased(_DELTAS, (8,)),
-    "bias_update_calls": _biased(_DELTAS, (8,), scale=(-0.5,)),
+    "convolution_bias_update_calls": _biased(_DELTAS, (8,), scale=(-0.5,)),
     "bernoulli_calls": _drawn(),
     "binary_gradient_calls": _several(3),
     "bits_calls": _drawn(fmt="uint32"),
@@ -459,7 +459,7 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
         Case("capacity", (_matrix(), _numbers(8, 8), _numbers(8, 8)), _CAPACITY)],
     "gather_calls": _rows_by_index(False),
     "gumbel_calls": _drawn(),
-    "input_gradient_calls": _gradient(_DELTAS, _KERNELS),
+    "convolution_input_gradient_calls": _gradient(_DELTAS, _KERNELS),
     "log_uniform_calls": _drawn(1.0, 16.0),
     "linspace_calls": lambda: [
         Case("16", (0.0, 1.0, 16), {}), Case("out", (0.0, 1.0, 4), {"out": np.empty(4, np.float32)})],
@@ -529,7 +529,7 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "triangular_solve_grad_calls": lambda: [Case("8 x 8", (_numbers(8, 8), _definite(), _numbers(8, 8, seed=2)), {})],
     "truncated_normal_calls": _drawn(),
     "uniform_calls": _drawn(),
-    "weight_deltas_calls": _gradient(_DELTAS, _IMAGES),
-    "weight_update_calls": _gradient(_DELTAS, _KERNELS, _IMAGES, scale=(-0.5,)),
+    "calculate_weight_deltas_calls": _gradient(_DELTAS, _IMAGES),
+    "convolution_weight_update_calls": _gradient(_DELTAS, _KERNELS, _IMAGES, scale=(-0.5,)),
     "x_minus_ax_plus_by_calls": _scaled(0.25, 0.5),
 }

@@ -111,7 +111,7 @@ def convolution_calls(draw: st.DrawFn, *, given: bool = False) -> Call:
 
 
 @st.composite
-def input_gradient_calls(draw: st.DrawFn) -> Call:
+def convolution_input_gradient_calls(draw: st.DrawFn) -> Call:
     """Calls of `poplin.convolution_input_gradient`."""
     p, keywords = draw(_described())
     deltas, weights = draw(_images(p, keywords, True)), draw(_kernels(p, keywords))
@@ -121,7 +121,7 @@ def input_gradient_calls(draw: st.DrawFn) -> Call:
 
 
 @st.composite
-def weight_deltas_calls(draw: st.DrawFn) -> Call:
+def calculate_weight_deltas_calls(draw: st.DrawFn) -> Call:
     """Calls of `poplin.calculate_weight_deltas`."""
     p, keywords = draw(_described())
     deltas, x = draw(_images(p, keywords, True)), draw(_images(p, keywords, False))
@@ -131,7 +131,7 @@ def weight_deltas_calls(draw: st.DrawFn) -> Call:
 
 
 @st.composite
-def weight_update_calls(draw: st.DrawFn) -> Call:
+def convolution_weight_update_calls(draw: st.DrawFn) -> Call:
     """Calls of `poplin.convolution_weight_update`."""
     p, keywords = draw(_described())
     deltas, x = draw(_images(p, keywords, True)), draw(_images(p, keywords, False))
@@ -156,7 +156,7 @@ def add_bias_calls(draw: st.DrawFn) -> Call:
 
 
 @st.composite
-def bias_update_calls(draw: st.DrawFn) -> Call:
+def convolution_bias_update_calls(draw: st.DrawFn) -> Call:
     """Calls of `poplin.convolution_bias_update`."""
     deltas, bias, keywords = draw(_biased())
     return (deltas, np.array(bias), draw(st.sampled_from([0.0, 1.0, -0.125]))), keywords

@@ -34,11 +34,8 @@ from .plan import HostConvPlan, plan_call
 from .prepared import packed_weights
 from .request import Settings, conv_on, forward_pass, lies, pass_request, receive_result, update_pass, weight_pass
 
-_BOUND, _DRAWS = "poplin.conv.bound:", "testing.conv_calls:"
 
-
-@op("poplin.convolution", poplibs="poplin::convolution", bound=_BOUND + "convolution_bound",
-    draws=_DRAWS + "convolution_calls", values=("seed",))
+@op("poplin::convolution", bound="poplin.conv.bound", draws="testing.conv_calls", values=("seed",))
 def convolution(x: Any, weights: Any, *, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
                 groups: int | None = None, params: ConvParams | None = None, layout: str = "NCHW",
                 transpose_and_flip_weights: bool = False, bias: Any = None, residual: Any = None,
@@ -128,8 +125,7 @@ def convolution(x: Any, weights: Any, *, stride: Any = 1, padding: Any = 0, dila
                         seed).request()
 
 
-@op("poplin.convolution_with_output", poplibs="poplin::convolutionWithOutput",
-    bound=_BOUND + "convolution_with_output_bound", draws=_DRAWS + "convolution_with_output_calls")
+@op("poplin::convolutionWithOutput", bound="poplin.conv.bound", draws="testing.conv_calls")
 def convolution_with_output(x: Any, weights: Any, out: Any, **keywords: Any) -> Any:
     """Convolve into `out`, as `convolution` does with that keyword: PopLibs' ``poplin::convolutionWithOutput``."""
     if out is None:
@@ -137,8 +133,8 @@ def convolution_with_output(x: Any, weights: Any, out: Any, **keywords: Any) -> 
     return _described("convolution_with_output", convolution, keywords)(x, weights, out=out, **keywords)
 
 
-@op("poplin.convolution_input_gradient", poplibs="poplin::convolution", bound=_BOUND + "input_gradient_bound",
-    draws=_DRAWS + "input_gradient_calls", values=("seed",))
+@op("poplin::convolution", bound="poplin.conv.bound",
+    draws="testing.conv_calls", values=("seed",))
 def convolution_input_gradient(deltas: Any, weights: Any, *, field_shape: Any = None, stride: Any = 1, padding: Any = 0,
                                dilation: Any = 1, groups: int | None = None, params: ConvParams | None = None,
                                layout: str = "NCHW", out: Any = None, out_dtype: Any = None,
@@ -192,8 +188,8 @@ def convolution_input_gradient(deltas: Any, weights: Any, *, field_shape: Any = 
     return pass_request(call, settled, placed, given, kernels, receiver)
 
 
-@op("poplin.calculate_weight_deltas", poplibs="poplin::calculateWeightDeltas", bound=_BOUND + "weight_deltas_bound",
-    draws=_DRAWS + "weight_deltas_calls", values=("seed",))
+@op("poplin::calculateWeightDeltas", bound="poplin.conv.bound",
+    draws="testing.conv_calls", values=("seed",))
 def calculate_weight_deltas(deltas: Any, x: Any, *, kernel_shape: Any = None, stride: Any = 1, padding: Any = 0,
                             dilation: Any = 1, groups: int | None = None, params: ConvParams | None = None,
                             layout: str = "NCHW", out: Any = None, out_dtype: Any = None, partials_type: str = "float",
@@ -235,8 +231,8 @@ def calculate_weight_deltas(deltas: Any, x: Any, *, kernel_shape: Any = None, st
     return weight_pass(how, settled, placed, given, images, kernel_shape, None, out, out_dtype).request()
 
 
-@op("poplin.convolution_weight_update", poplibs="poplin::convolutionWeightUpdate",
-    bound=_BOUND + "weight_update_bound", draws=_DRAWS + "weight_update_calls", written="weights")
+@op("poplin::convolutionWeightUpdate", bound="poplin.conv.bound",
+    draws="testing.conv_calls", written="weights")
 def convolution_weight_update(deltas: Any, weights: Any, x: Any, scale: float, *, stride: Any = 1, padding: Any = 0,
                               dilation: Any = 1, groups: int | None = None, params: ConvParams | None = None,
                               layout: str = "NCHW", partials_type: str = "float",

@@ -148,8 +148,8 @@ def convolution_with_output_bound(x: Any, weights: Any, out: Any, **given: Any) 
     return convolution_bound(x, weights, out=out, **given)
 
 
-def input_gradient_bound(deltas: Any, weights: Any, *, field_shape: Any = None, out: Any = None, out_dtype: Any = None,
-                         **given: Any) -> Ball:
+def convolution_input_gradient_bound(deltas: Any, weights: Any, *, field_shape: Any = None, out: Any = None,
+                                     out_dtype: Any = None, **given: Any) -> Ball:
     """Return exact results and radii of a `convolution_input_gradient` call."""
     arranged = arranged_input_gradient(deltas, weights, field_shape=field_shape, out=out, **_known(given))
     made = _made(out, out_dtype, deltas, weights)
@@ -159,8 +159,8 @@ def input_gradient_bound(deltas: Any, weights: Any, *, field_shape: Any = None, 
     return finished_ball(ball, None, None, made, scale_of(out))
 
 
-def weight_deltas_bound(deltas: Any, x: Any, *, kernel_shape: Any = None, out: Any = None, out_dtype: Any = None,
-                        **given: Any) -> Ball:
+def calculate_weight_deltas_bound(deltas: Any, x: Any, *, kernel_shape: Any = None, out: Any = None,
+                                  out_dtype: Any = None, **given: Any) -> Ball:
     """Return exact results and radii of a `calculate_weight_deltas` call."""
     arranged = arranged_weight_deltas(deltas, x, kernel_shape=kernel_shape, weights=out, **_known(given))
     made = _made(out, out_dtype, deltas, x)
@@ -171,7 +171,7 @@ def weight_deltas_bound(deltas: Any, x: Any, *, kernel_shape: Any = None, out: A
     return finished_ball(ball, None, None, made, scale_of(out))
 
 
-def weight_update_bound(deltas: Any, weights: Any, x: Any, scale: float, **given: Any) -> Ball:
+def convolution_weight_update_bound(deltas: Any, weights: Any, x: Any, scale: float, **given: Any) -> Ball:
     """Return exact results and radii of a `convolution_weight_update` call, given the weights as they were."""
     arranged = arranged_weight_deltas(deltas, x, weights=weights, **_known(given))
     formats = _formats(x, deltas)
@@ -189,7 +189,7 @@ def add_bias_bound(acts: Any, bias: Any, **given: Any) -> Ball:
     return finished_ball(ball, _spread(bias, _how(given), ball), None, _format(acts), scale_of(acts))
 
 
-def bias_update_bound(deltas: Any, bias: Any, scale: float, **given: Any) -> Ball:
+def convolution_bias_update_bound(deltas: Any, bias: Any, scale: float, **given: Any) -> Ball:
     """Return exact results and radii of a `convolution_bias_update` call, given the bias as it was."""
     numbers = _images(values(deltas), _how(given))
     axes = (0, *range(2, numbers.ndim))

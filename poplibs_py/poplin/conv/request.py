@@ -199,8 +199,7 @@ def weight_pass(how: Described, settled: Settings, placed: Placed[Any], deltas: 
     return replace(made, call=call)
 
 
-def update_pass(how: Described, settled: Settings, deltas: Any, weights: Any, x: Any, scale: Any,
-                target: Any) -> Pass:
+def update_pass(how: Described, settled: Settings, deltas: Any, weights: Any, x: Any, scale: Any, target: Any) -> Pass:
     """Describe an update of weights by their gradient from the arguments of its face."""
     settled = replace(settled, epilogue=Epilogue.of(scale, 1.0, None))
     given, images = operand("deltas", deltas), operand("x", x)

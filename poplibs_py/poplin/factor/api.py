@@ -18,15 +18,11 @@ from .modelled import lacks, modelled_request
 from .params import FactorParams, Lies, checked_dtype, laid, matrices
 from .tile_plan import block_options
 
-_BOUND = "poplin.factor.bound:"
 
-
-@op("poplin.cholesky", poplibs="poplin::cholesky", bound=_BOUND + "cholesky_bound",
-    draws="testing.factor_calls:cholesky_calls", reference="poplin.factor.reference:cholesky")
-def cholesky(a: Any, *, lower: bool = True, out: Any = None, out_dtype: object = None,
-             block_size: int | None = None, available_memory_proportion: float | None = None,
-             strict_memory: bool = False, target: Target | str | None = None,
-             options: Mapping[str, Any] | None = None) -> Any:
+@op("poplin::cholesky", bound="poplin.factor.bound", draws="testing.factor_calls", reference="poplin.factor.reference")
+def cholesky(a: Any, *, lower: bool = True, out: Any = None, out_dtype: object = None, block_size: int | None = None,
+             available_memory_proportion: float | None = None, strict_memory: bool = False,
+             target: Target | str | None = None, options: Mapping[str, Any] | None = None) -> Any:
     """Factor symmetric positive definite matrices: ``a = l @ l.T``, or ``a = u.T @ u`` (``poplin::cholesky``).
 
     Parameters
@@ -92,13 +88,12 @@ def cholesky(a: Any, *, lower: bool = True, out: Any = None, out_dtype: object =
     return request(params, "a", (x,), receiver, placed)
 
 
-@op("poplin.triangular_solve", poplibs="poplin::triangularSolve", bound=_BOUND + "triangular_solve_bound",
-    draws="testing.factor_calls:triangular_solve_calls", reference="poplin.factor.reference:triangular_solve")
+@op("poplin::triangularSolve", bound="poplin.factor.bound", draws="testing.factor_calls",
+    reference="poplin.factor.reference")
 def triangular_solve(a: Any, b: Any, *, left_side: bool = True, lower: bool = True, unit_diagonal: bool = False,
-                     transpose: bool = False, out: Any = None, out_dtype: object = None,
-                     block_size: int | None = None, available_memory_proportion: float | None = None,
-                     strict_memory: bool = False, target: Target | str | None = None,
-                     options: Mapping[str, Any] | None = None) -> Any:
+                     transpose: bool = False, out: Any = None, out_dtype: object = None, block_size: int | None = None,
+                     available_memory_proportion: float | None = None, strict_memory: bool = False,
+                     target: Target | str | None = None, options: Mapping[str, Any] | None = None) -> Any:
     """Solve triangular systems: ``a @ x = b``, or ``x @ a = b`` (``poplin::triangularSolve``).
 
     Parameters

@@ -24,7 +24,6 @@ from .params import FactorParams, Lies, asked_dtype, matrices
 
 __all__ = ["SolveGradients", "cholesky_grad", "lu_grad", "qr_grad", "triangular_solve_grad"]
 
-_BOUND = "poplin.factor.bound_gradients:"
 
 
 class SolveGradients(NamedTuple):
@@ -34,8 +33,7 @@ class SolveGradients(NamedTuple):
     b_grad: Any
 
 
-@op("poplin.cholesky_grad", bound=_BOUND + "cholesky_grad_bound", draws="testing.factor_calls:cholesky_grad_calls",
-    lacks="of gradients")
+@op(bound="poplin.factor.bound_gradients", draws="testing.factor_calls", lacks="of gradients")
 def cholesky_grad(grad: Any, factor: Any, *, lower: bool = True, out: Any = None, out_dtype: object = None,
                   target: Target | str | None = None) -> Any:
     """Return the gradient with respect to what `cholesky` factored.
@@ -90,8 +88,7 @@ def cholesky_grad(grad: Any, factor: Any, *, lower: bool = True, out: Any = None
     return steps.request("cholesky_grad")
 
 
-@op("poplin.triangular_solve_grad", bound=_BOUND + "triangular_solve_grad_bound",
-    draws="testing.factor_calls:triangular_solve_grad_calls", written=None)
+@op(bound="poplin.factor.bound_gradients", draws="testing.factor_calls", written=None)
 def triangular_solve_grad(grad: Any, a: Any, x: Any, *, left_side: bool = True, lower: bool = True,
                           unit_diagonal: bool = False, transpose: bool = False, out: Any = None,
                           out_dtype: object = None, target: Target | str | None = None) -> Any:
@@ -159,8 +156,7 @@ def triangular_solve_grad(grad: Any, a: Any, x: Any, *, left_side: bool = True, 
     return steps.request("triangular_solve_grad", made.wrap)
 
 
-@op("poplin.lu_grad", bound=_BOUND + "lu_grad_bound", draws="testing.factor_calls:lu_grad_calls",
-    lacks="of gradients")
+@op(bound="poplin.factor.bound_gradients", draws="testing.factor_calls", lacks="of gradients")
 def lu_grad(l_grad: Any, u_grad: Any, perm: Any, l: Any, u: Any, *, out: Any = None,  # noqa: E741
             out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Return the gradient with respect to what `lu` factored, where small changes leave the pivots as they are.
@@ -233,8 +229,7 @@ def lu_grad(l_grad: Any, u_grad: Any, perm: Any, l: Any, u: Any, *, out: Any = N
     return steps.request("lu_grad", perm=2)
 
 
-@op("poplin.qr_grad", bound=_BOUND + "qr_grad_bound", draws="testing.factor_calls:qr_grad_calls",
-    lacks="of gradients")
+@op(bound="poplin.factor.bound_gradients", draws="testing.factor_calls", lacks="of gradients")
 def qr_grad(q_grad: Any, r_grad: Any, q: Any, r: Any, *, out: Any = None, out_dtype: object = None,
             target: Target | str | None = None) -> Any:
     """Return the gradient with respect to what `qr` factored, in its reduced form.

@@ -19,8 +19,7 @@ from .reference import cholesky, inverse
 from .tile_plan import TileProblem, block_options, cholesky_moves, padded_order, solve_moves
 
 
-def tile_cholesky_bound(a: Floats, lower: bool, dtype: Format, target: Any,
-                        options: tuple[Any, ...]) -> Ball:
+def tile_cholesky_bound(a: Floats, lower: bool, dtype: Format, target: Any, options: tuple[Any, ...]) -> Ball:
     """Return exact factors and radii of a `cholesky` call on a modelled machine."""
     exact = cholesky(a, lower=lower)
     front, n = a.shape[:-2], a.shape[-1]

@@ -15,8 +15,6 @@ from ...target import Target
 from .lower import lower
 from .params import FactorParams, Lies, asked_dtype, laid, matrices
 
-_BOUND = "poplin.factor.bound:"
-
 
 class LUFactors(NamedTuple):
     """What `lu` returns: ``a[perm] = l @ u``."""
@@ -33,8 +31,8 @@ class QRFactors(NamedTuple):
     r: Any
 
 
-@op("poplin.lu", poplibs="poplin::experimental::LUFactorization", bound=_BOUND + "lu_bound",
-    draws="testing.factor_calls:lu_calls", written=None, lacks="that pivots")
+@op("poplin::experimental::LUFactorization", bound="poplin.factor.bound", draws="testing.factor_calls", written=None,
+    lacks="that pivots")
 def lu(a: Any, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Factor matrices with partial pivoting: ``a[perm] = l @ u`` (``poplin::experimental::LUFactorization``).
 
@@ -85,8 +83,8 @@ def lu(a: Any, *, out: Any = None, out_dtype: object = None, target: Target | st
     return _request(FactorParams("lu", front, m, n, operands), x, made)
 
 
-@op("poplin.qr", poplibs="poplin::experimental::QRFactorization", bound=_BOUND + "qr_bound",
-    draws="testing.factor_calls:qr_calls", written=None, lacks="whose cycles are known")
+@op("poplin::experimental::QRFactorization", bound="poplin.factor.bound", draws="testing.factor_calls", written=None,
+    lacks="whose cycles are known")
 def qr(a: Any, *, mode: str = "reduced", out: Any = None, out_dtype: object = None,
        target: Target | str | None = None) -> Any:
     """Factor matrices into orthogonal and triangular ones: ``a = q @ r`` (``poplin::experimental::QRFactorization``).

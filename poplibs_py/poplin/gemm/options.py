@@ -82,8 +82,7 @@ _KEYS: dict[str, str | None] = {
 }  # fmt: skip
 
 
-def parse_options(options: Mapping[str, Any] | None, base: GemmOptions,
-                  named: Iterable[str] = ()) -> GemmOptions:
+def parse_options(options: Mapping[str, Any] | None, base: GemmOptions, named: Iterable[str] = ()) -> GemmOptions:
     """Apply PopLibs' option keys to `base`: see `poplibs_py.ops.parsed`.
 
     Keys that only steer a modelled tile array (for example ``enableFastReduce``) are known and change nothing here.

@@ -56,8 +56,7 @@ class PreparedMatrix(Constant):
     _whole: Operand | None
     _parts: tuple[object, ...]
 
-    def __init__(self, w: Operand, partner: Format, options: GemmOptions, target: Target,
-                 side: str = "right") -> None:
+    def __init__(self, w: Operand, partner: Format, options: GemmOptions, target: Target, side: str = "right") -> None:
         if not isinstance(w, Operand):
             raise bad_type("w", type(w).__name__, "what poplin.prepare makes one from")
         if len(w.shape) != 2:

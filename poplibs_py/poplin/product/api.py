@@ -22,11 +22,10 @@ from .params import TYPES
 
 _OF_EVERY_MACHINE = ("available_memory_proportion", "partials_type", "strict_memory")
 _OF_THE_HOST = ("reproducible", "half_passes")  # a modelled machine's results always are, and its products are exact
-_REFERENCE, _BOUND = "poplin.product.reference:", "poplin.product.bound:"
 
 
-@op("poplin.matmul", poplibs="poplin::matMul", reference=_REFERENCE + "matmul", bound=_BOUND + "matmul_bound",
-    draws="testing.calls:matmul_calls", values=("seed",))
+@op("poplin::matMul", reference="poplin.product.reference", bound="poplin.product.bound", draws="testing.calls",
+    values=("seed",))
 def matmul(a: Any, b: Any, *, out: Any = None, out_dtype: Any = None, alpha: float = 1.0, bias: Any = None,
            activation: str | None = None, partials_type: str = "float",
            available_memory_proportion: float | None = None, reproducible: bool = False, strict_memory: bool = False,
@@ -125,9 +124,8 @@ def matmul(a: Any, b: Any, *, out: Any = None, out_dtype: Any = None, alpha: flo
     return request_on("poplin.matmul", target, there, here)
 
 
-@op("poplin.matmul_acc", poplibs="poplin::matMulAcc", reference=_REFERENCE + "matmul_acc",
-    bound=_BOUND + "matmul_acc_bound", draws="testing.calls:matmul_acc_calls", written="c",
-    lacks="that accumulates")
+@op("poplin::matMulAcc", reference="poplin.product.reference", bound="poplin.product.bound", draws="testing.calls",
+    written="c", lacks="that accumulates")
 def matmul_acc(c: Any, a: Any, b: Any, *, alpha: float = 1.0, beta: float = 1.0, bias: Any = None,
                activation: str | None = None, target: Target | str | None = None,
                options: Mapping[str, Any] | None = None, **keywords: Any) -> Any:
@@ -169,8 +167,8 @@ def matmul_acc(c: Any, a: Any, b: Any, *, alpha: float = 1.0, beta: float = 1.0,
     return gemm_request(a, b, c, None, Epilogue.of(alpha, beta, activation), bias, chosen, placed, "c")
 
 
-@op("poplin.matmul_grouped", poplibs="poplin::matMulGrouped", reference=_REFERENCE + "matmul",
-    bound=_BOUND + "matmul_bound", draws="testing.calls:matmul_grouped_calls", values=("seed",))
+@op("poplin::matMulGrouped", reference="poplin.product.reference:matmul", bound="poplin.product.bound:matmul_bound",
+    draws="testing.calls", values=("seed",))
 def matmul_grouped(a: Any, b: Any, **keywords: Any) -> Any:
     """Multiply matrices group by group: [g, m, k] by [g, k, n].
 
@@ -197,8 +195,8 @@ def matmul_grouped(a: Any, b: Any, **keywords: Any) -> Any:
     return unwrap(matmul)(a, b, **keywords)
 
 
-@op("poplin.matmul_grouped_acc", poplibs="poplin::matMulGroupedAcc", reference=_REFERENCE + "matmul_acc",
-    bound=_BOUND + "matmul_acc_bound", draws="testing.calls:matmul_grouped_acc_calls", written="c")
+@op("poplin::matMulGroupedAcc", reference="poplin.product.reference:matmul_acc",
+    bound="poplin.product.bound:matmul_acc_bound", draws="testing.calls", written="c")
 def matmul_grouped_acc(c: Any, a: Any, b: Any, **keywords: Any) -> Any:
     """Accumulate products group by group, as `matmul_acc` does: PopLibs' ``poplin::matMulGroupedAcc``."""
     check_keywords("matmul_grouped_acc()", keywords, _ACC_KEYWORDS)

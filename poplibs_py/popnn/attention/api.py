@@ -12,8 +12,6 @@ from ...target import Target
 from . import request as _request
 from .request import asked, heads_of, logarithms, taken, taken_mask
 
-_BOUND, _DRAWS = "popnn.attention.bound:", "testing.attention_calls:"
-
 
 class Attention(NamedTuple):
     """What attention returns with ``return_lse``: its result, and the logarithms of sums of exponentials."""
@@ -37,7 +35,7 @@ def _of_parts(name: str, out_dtype: object, default: Format) -> Format:
     return made
 
 
-@op("popnn.scaled_dot_product_attention", bound=_BOUND + "attention_bound", draws=_DRAWS + "attention_calls")
+@op(bound="popnn.attention.bound", draws="testing.attention_calls")
 def scaled_dot_product_attention(q: Any, k: Any, v: Any, mask: Any = None, *, scale: float | None = None,
                                  causal: bool = False, query_offset: int = 0, pattern: Any = None,
                                  return_lse: bool = False, out: Any = None, out_dtype: object = None,
@@ -116,8 +114,7 @@ def scaled_dot_product_attention(q: Any, k: Any, v: Any, mask: Any = None, *, sc
     return _request.request("scaled_dot_product_attention", h, how, reads, masked, makes, receiver, None)
 
 
-@op("popnn.scaled_dot_product_attention_grad", bound=_BOUND + "attention_grad_bound",
-    draws=_DRAWS + "attention_grad_calls")
+@op(bound="popnn.attention.bound", draws="testing.attention_calls")
 def scaled_dot_product_attention_grad(grad: Any, q: Any, k: Any, v: Any, y: Any, lse: Any, mask: Any = None, *,
                                       scale: float | None = None, causal: bool = False, query_offset: int = 0,
                                       pattern: Any = None, out: Any = None, out_dtype: object = None,

@@ -126,10 +126,10 @@ def _powers(s: _Scores, below: Floats, wrong: Floats, steps: int) -> Ball:
     return Ball(powers, np.where(s.z.centre == -np.inf, 0.0, radius * _SLACK + (2 + steps) * 2 * _TINY))
 
 
-def attention_bound(q: Any, k: Any, v: Any, mask: Any = None, *, return_lse: bool = False, out: Any = None,
-                    out_dtype: Any = None, available_memory_proportion: Any = None, strict_memory: Any = False,
-                    target: Any = None,
-                    **how: Any) -> Ball | tuple[Ball, Ball]:
+def scaled_dot_product_attention_bound(q: Any, k: Any, v: Any, mask: Any = None, *, return_lse: bool = False,
+                                       out: Any = None, out_dtype: Any = None, available_memory_proportion: Any = None,
+                                       strict_memory: Any = False, target: Any = None,
+                                       **how: Any) -> Ball | tuple[Ball, Ball]:
     """Return exact results and radii of a `scaled_dot_product_attention` call."""
     s = _scores(q, k, v, mask, how)
     with np.errstate(all="ignore"):
@@ -186,10 +186,10 @@ def _turned(p: Ball) -> Ball:
     return Ball(p.centre.swapaxes(-1, -2), p.radius.swapaxes(-1, -2))
 
 
-def attention_grad_bound(grad: Any, q: Any, k: Any, v: Any, y: Any, lse: Any, mask: Any = None, *, out: Any = None,
-                         out_dtype: Any = None, available_memory_proportion: Any = None, strict_memory: Any = False,
-                         target: Any = None,
-                         **how: Any) -> tuple[Ball, Ball, Ball]:
+def scaled_dot_product_attention_grad_bound(grad: Any, q: Any, k: Any, v: Any, y: Any, lse: Any, mask: Any = None, *,
+                                            out: Any = None, out_dtype: Any = None,
+                                            available_memory_proportion: Any = None, strict_memory: Any = False,
+                                            target: Any = None, **how: Any) -> tuple[Ball, Ball, Ball]:
     """Return exact results and radii of a `scaled_dot_product_attention_grad` call, for the y and lse that it has."""
     s = _scores(q, k, v, mask, how, grad)
     heads, shares = s.q.shape[1:3]

@@ -204,8 +204,7 @@ def written(h: Heads, name: str, number: int, shape: tuple[int, ...], form: Form
 
 
 def request(op: str, h: Heads, how: How, reads: dict[str, Any], mask: Taken | None,
-            makes: list[tuple[str, tuple[int, ...], Format, int, int]], receiver: Receiver,
-            wrap: Any) -> Request:
+            makes: list[tuple[str, tuple[int, ...], Format, int, int]], receiver: Receiver, wrap: Any) -> Request:
     """Describe a call.
 
     Parameters

@@ -17,7 +17,6 @@ from .plan import InferencePlan, LossPlan, planned_inference, planned_loss
 from .request import Checked, Taken, result_dtype, taken
 
 _TYPES = ("float", "half")
-_BOUND, _DRAWS = "popnn.ctc.bound:", "testing.ctc_calls:"
 
 
 class CTCLoss(NamedTuple):
@@ -27,8 +26,7 @@ class CTCLoss(NamedTuple):
     grad: Any
 
 
-@op("popnn.ctc_loss", poplibs="popnn::ctc::calcCTCLossLogProbabilities", bound=_BOUND + "ctc_loss_bound",
-    draws=_DRAWS + "ctc_loss_calls")
+@op("popnn::ctc::calcCTCLossLogProbabilities", bound="popnn.ctc.bound", draws="testing.ctc_calls")
 def ctc_loss(data: Any, labels: Any, data_lengths: Any = None, label_lengths: Any = None, *, blank: int = 0,
              logits: bool = False, zero_infinity: bool = False, reduction: str = "none", out: Any = None,
              out_dtype: object = None, target: Target | str | None = None) -> Any:
@@ -88,8 +86,7 @@ def ctc_loss(data: Any, labels: Any, data_lengths: Any = None, label_lengths: An
     return _request(asked, Checked(asked), receiver, target)
 
 
-@op("popnn.ctc_loss_and_gradient", poplibs="popnn::ctc::calcLossAndGradientLogProbabilities",
-    bound=_BOUND + "ctc_loss_and_gradient_bound", draws=_DRAWS + "ctc_loss_and_gradient_calls", written=None)
+@op("popnn::ctc::calcLossAndGradientLogProbabilities", bound="popnn.ctc.bound", draws="testing.ctc_calls", written=None)
 def ctc_loss_and_gradient(data: Any, labels: Any, data_lengths: Any = None, label_lengths: Any = None, *,
                           blank: int = 0, logits: bool = False, zero_infinity: bool = False, reduction: str = "none",
                           include_softmax_gradient: bool = True, out: Any = None, out_dtype: object = None,

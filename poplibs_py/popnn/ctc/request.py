@@ -109,9 +109,8 @@ class Taken(NamedTuple):
         return (self.data.shape[1],) if self.reduction == "none" else ()
 
 
-def taken(data: Any, labels: Any, data_lengths: Any, label_lengths: Any, *, blank: Any, logits: Any,
-          zero_infinity: Any, reduction: Any, result: Format | None = None, out_dtype: object = None,
-          softmax: Any = None) -> Taken:
+def taken(data: Any, labels: Any, data_lengths: Any, label_lengths: Any, *, blank: Any, logits: Any, zero_infinity: Any,
+          reduction: Any, result: Format | None = None, out_dtype: object = None, softmax: Any = None) -> Taken:
     """Return what a call asks for, checked but for what labels and lengths say; a gradient where `softmax` is not None.
 
     Parameters

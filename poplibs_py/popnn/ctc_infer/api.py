@@ -20,7 +20,6 @@ from ..ctc.request import lengths, probabilities, result_dtype, row_strides
 from .lower import DecoderParams, lower, scratch_bytes, state_bytes
 from .search import Decoding
 
-_BOUND, _DRAWS = "popnn.ctc_infer.bound:", "testing.ctc_calls:"
 _MOST_BEAMS, _MOST_CANDIDATES = 1 << 16, 1 << 31
 
 
@@ -32,8 +31,7 @@ class CTCPaths(NamedTuple):
     labels: Any
 
 
-@op("popnn.ctc_greedy_decoder", bound=_BOUND + "ctc_greedy_decoder_bound", draws=_DRAWS + "ctc_greedy_decoder_calls",
-    written=None)
+@op(bound="popnn.ctc_infer.bound", draws="testing.ctc_calls", written=None)
 def ctc_greedy_decoder(data: Any, data_lengths: Any = None, *, blank: int = 0, logits: bool = False, out: Any = None,
                        out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Return the labels of the likeliest path: of each step the likeliest class (PopLibs has none).
@@ -69,8 +67,8 @@ def ctc_greedy_decoder(data: Any, data_lengths: Any = None, *, blank: int = 0, l
     return _request(data, data_lengths, blank, logits, (0, 1, np.inf), None, out, out_dtype, target)
 
 
-@op("popnn.ctc_beam_search_decoder", poplibs="popnn::ctc_infer::beamSearchDecoderLogProbabilities",
-    bound=_BOUND + "ctc_beam_search_decoder_bound", draws=_DRAWS + "ctc_beam_search_decoder_calls", written=None)
+@op("popnn::ctc_infer::beamSearchDecoderLogProbabilities", bound="popnn.ctc_infer.bound", draws="testing.ctc_calls",
+    written=None)
 def ctc_beam_search_decoder(data: Any, data_lengths: Any = None, *, beams: int = 16, top_paths: int = 1,
                             blank: int = 0, logits: bool = False, threshold: float | None = None,
                             scorer: Callable[[tuple[int, ...]], Any] | None = None, out: Any = None,

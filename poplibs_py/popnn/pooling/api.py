@@ -19,8 +19,6 @@ from .params import PoolParams
 from .plan import PoolPlan, planned
 from .request import OPS, checked_places, images, pooled, to_places, windows_asked
 
-_BOUND, _DRAWS = "popnn.pooling.bound:", "testing.pool_calls:"
-
 
 class MaxPlaces(NamedTuple):
     """What `max_pool_with_indices` returns."""
@@ -64,7 +62,7 @@ _RAISES = """InvalidTypeError, InvalidArgumentError
         If `target` names a machine that has no vertices for it."""
 
 
-@op("popnn.pool", poplibs="popnn::pooling::pool", bound=_BOUND + "pool_bound", draws=_DRAWS + "pool_calls")
+@op("popnn::pooling::pool", bound="popnn.pooling.bound", draws="testing.pool_calls")
 @_documented
 def pool(x: Any, kernel: int | Sequence[int] | None = None, op: str = "max", *, stride: Any = None, padding: Any = 0,
          dilation: Any = 1, ceil_mode: bool = False, count_include_pad: bool = False, output_size: Any = None,
@@ -124,8 +122,7 @@ def pool(x: Any, kernel: int | Sequence[int] | None = None, op: str = "max", *, 
     return pooled("pool", op, shape, windows, include, [source], receiver, placed)
 
 
-@op("popnn.max_pool_with_indices", poplibs="popnn::pooling::pool", bound=_BOUND + "max_pool_with_indices_bound",
-    draws=_DRAWS + "max_pool_with_indices_calls", written=None, lacks="by places")
+@op("popnn::pooling::pool", bound="popnn.pooling.bound", draws="testing.pool_calls", written=None, lacks="by places")
 @_documented
 def max_pool_with_indices(x: Any, kernel: int | Sequence[int] | None = None, *, stride: Any = None, padding: Any = 0,
                           dilation: Any = 1, ceil_mode: bool = False, output_size: Any = None, layout: str = "NCHW",
@@ -175,8 +172,7 @@ def max_pool_with_indices(x: Any, kernel: int | Sequence[int] | None = None, *, 
                   offset=both.offsets[1], wrap=both.wrap)
 
 
-@op("popnn.pool_input_gradient", poplibs="popnn::pooling::poolInputGradient",
-    bound=_BOUND + "pool_input_gradient_bound", draws=_DRAWS + "pool_input_gradient_calls")
+@op("popnn::pooling::poolInputGradient", bound="popnn.pooling.bound", draws="testing.pool_calls")
 @_documented
 def pool_input_gradient(grad: Any, x_shape: Sequence[int], kernel: int | Sequence[int] | None = None, op: str = "max",
                         *, x: Any = None, pooled_x: Any = None, use_scaled_gradient: bool = False, stride: Any = None,
@@ -248,8 +244,7 @@ def pool_input_gradient(grad: Any, x_shape: Sequence[int], kernel: int | Sequenc
     return pooled(kind, op, shape, windows, include, operands, receiver, placed, scaled=scaled)
 
 
-@op("popnn.pool_indices_gradient", bound=_BOUND + "pool_indices_gradient_bound",
-    draws=_DRAWS + "pool_indices_gradient_calls", lacks="by places")
+@op(bound="popnn.pooling.bound", draws="testing.pool_calls", lacks="by places")
 def pool_indices_gradient(grad: Any, indices: Any, x_shape: Sequence[int], *, layout: str = "NCHW", out: Any = None,
                           out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Return the gradient of what was pooled by maxima, given where these were (PopLibs has none).

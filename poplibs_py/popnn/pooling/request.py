@@ -168,8 +168,7 @@ def pooled(kind: str, op: str, shape: Images, windows: tuple[Window, ...], inclu
     return request(call, tuple(x for x, _ in laid), receiver, placed=placed, wrap=wrap, keep=keep)
 
 
-def _reduced(op: str, shape: Images, x: Operand, receiver: Receiver,
-             placed: Placed[Any] | None) -> Request:
+def _reduced(op: str, shape: Images, x: Operand, receiver: Receiver, placed: Placed[Any] | None) -> Request:
     """A window that is the whole field is a reduction."""
     axes = tuple(range(1, x.array.ndim - 1)) if shape.channels_last else tuple(range(2, x.array.ndim))
     way = Way("max", "max", "plain") if op == "max" else Way("sum", "sum", "plain")

@@ -10,10 +10,6 @@ from .gradients import backward_request
 from .params import GATES
 from .request import forward_request
 
-_BOUND = "popnn.recurrent.bound:"
-_BOUNDS = "popnn.recurrent.bound_gradients:"
-_CALLS = "testing.rnn_calls:"
-
 
 class GruForward(NamedTuple):
     """What `gru_fwd` returns."""
@@ -40,8 +36,7 @@ class AugruBackward(NamedTuple):
     gate_grads: Any
 
 
-@op("popnn.gru_fwd", poplibs="popnn::gru::gruFwd", bound=_BOUND + "gru_fwd_bound", draws=_CALLS + "gru_fwd_calls",
-    written=None)
+@op("popnn::gru::gruFwd", bound="popnn.recurrent.bound", draws="testing.rnn_calls", written=None)
 def gru_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *, init_output: Any = None,
             time_steps: Any = None, attention: Any = None, cell_order: Any = GATES["gru"], activation: str = "tanh",
             recurrent_activation: str = "sigmoid", reset_after: bool = False, output_full_sequence: bool = True,
@@ -108,8 +103,7 @@ def gru_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None,
                            available_memory_proportion=available_memory_proportion, strict_memory=strict_memory)
 
 
-@op("popnn.gru_bwd", poplibs="popnn::gru::gruBwd", bound=_BOUNDS + "gru_bwd_bound", draws=_CALLS + "gru_bwd_calls",
-    written=None)
+@op("popnn::gru::gruBwd", bound="popnn.recurrent.bound_gradients", draws="testing.rnn_calls", written=None)
 def gru_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *,
             intermediates: Any = None, output: Any = None, init_output: Any = None, last_output_grad: Any = None,
             time_steps: Any = None, attention: Any = None, cell_order: Any = GATES["gru"], activation: str = "tanh",

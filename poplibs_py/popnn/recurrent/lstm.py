@@ -10,10 +10,6 @@ from .gradients import backward_request
 from .params import GATES
 from .request import forward_request
 
-_BOUND = "popnn.recurrent.bound:"
-_BOUNDS = "popnn.recurrent.bound_gradients:"
-_CALLS = "testing.rnn_calls:"
-
 
 class LstmForward(NamedTuple):
     """What `lstm_fwd` returns."""
@@ -43,8 +39,7 @@ class ProjectedBackward(NamedTuple):
     weights_projection_grad: Any
 
 
-@op("popnn.lstm_fwd", poplibs="popnn::lstm::lstmFwd", bound=_BOUND + "lstm_fwd_bound", draws=_CALLS + "lstm_fwd_calls",
-    written=None)
+@op("popnn::lstm::lstmFwd", bound="popnn.recurrent.bound", draws="testing.rnn_calls", written=None)
 def lstm_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *,
              weights_projection: Any = None, init_output: Any = None, init_cell_state: Any = None,
              time_steps: Any = None, cell_order: Any = GATES["lstm"],
@@ -129,8 +124,7 @@ def lstm_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None
                            available_memory_proportion=available_memory_proportion, strict_memory=strict_memory)
 
 
-@op("popnn.lstm_bwd", poplibs="popnn::lstm::lstmBwd", bound=_BOUNDS + "lstm_bwd_bound",
-    draws=_CALLS + "lstm_bwd_calls", written=None)
+@op("popnn::lstm::lstmBwd", bound="popnn.recurrent.bound_gradients", draws="testing.rnn_calls", written=None)
 def lstm_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *,
              weights_projection: Any = None, intermediates: Any = None, init_output: Any = None,
              init_cell_state: Any = None,

@@ -19,9 +19,6 @@ from .request import request, shorter, spread, within_memory
 from .sparse import blocks_of, checked_blocks
 from .updating import Update, UpdateArrays, UpdateSizes
 
-_BOUNDS = "popnn.recurrent.bound_update:"
-_CALLS = "testing.rnn_calls:"
-
 
 class WeightGradients(NamedTuple):
     """What `lstm_wu` and its kin return."""
@@ -89,8 +86,7 @@ class CalledUpdate:
         return f"{self.cell} {' x '.join(map(str, self.x.shape[:2]))}, {self.x.shape[2]} to {self.output.shape[2]}"
 
 
-@op("popnn.lstm_wu", poplibs="popnn::lstm::lstmWU", bound=_BOUNDS + "lstm_wu_bound", draws=_CALLS + "lstm_wu_calls",
-    written=None)
+@op("popnn::lstm::lstmWU", bound="popnn.recurrent.bound_update", draws="testing.rnn_calls", written=None)
 def lstm_wu(gate_grads: Any, x: Any, output: Any, *, weights_input: Any = None, weights_output: Any = None,
             init_output: Any = None, cell_order: Any = GATES["lstm"], out: Any = None, out_dtype: object = None,
             available_memory_proportion: float | None = None, strict_memory: bool = False,
@@ -142,8 +138,7 @@ def lstm_wu(gate_grads: Any, x: Any, output: Any, *, weights_input: Any = None, 
                     available_memory_proportion=available_memory_proportion, strict_memory=strict_memory)
 
 
-@op("popnn.gru_wu", poplibs="popnn::gru::gruWU", bound=_BOUNDS + "gru_wu_bound", draws=_CALLS + "gru_wu_calls",
-    written=None)
+@op("popnn::gru::gruWU", bound="popnn.recurrent.bound_update", draws="testing.rnn_calls", written=None)
 def gru_wu(gate_grads: Any, x: Any, output: Any, intermediates: Any = None, *, weights_input: Any = None,
            weights_output: Any = None, init_output: Any = None, cell_order: Any = GATES["gru"],
            reset_after: bool = False, out: Any = None, out_dtype: object = None,
@@ -189,8 +184,7 @@ def gru_wu(gate_grads: Any, x: Any, output: Any, intermediates: Any = None, *, w
                     available_memory_proportion=available_memory_proportion, strict_memory=strict_memory)
 
 
-@op("popnn.rnn_wu", poplibs="popnn::rnn::paramDeltaUpdate", bound=_BOUNDS + "rnn_wu_bound",
-    draws=_CALLS + "rnn_wu_calls", written=None)
+@op("popnn::rnn::paramDeltaUpdate", bound="popnn.recurrent.bound_update", draws="testing.rnn_calls", written=None)
 def rnn_wu(step_grads: Any, x: Any, output: Any, *, weights_input: Any = None, weights_output: Any = None,
            init_output: Any = None, out: Any = None, out_dtype: object = None,
            available_memory_proportion: float | None = None, strict_memory: bool = False,

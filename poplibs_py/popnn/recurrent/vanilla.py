@@ -9,10 +9,6 @@ from ...target import Target
 from .gradients import backward_request
 from .request import forward_request
 
-_BOUND = "popnn.recurrent.bound:"
-_BOUNDS = "popnn.recurrent.bound_gradients:"
-_CALLS = "testing.rnn_calls:"
-
 
 class RnnForward(NamedTuple):
     """What `rnn_fwd` returns."""
@@ -29,8 +25,7 @@ class RnnBackward(NamedTuple):
     step_grads: Any
 
 
-@op("popnn.rnn_fwd", poplibs="popnn::rnn::rnnFwdSequence", bound=_BOUND + "rnn_fwd_bound",
-    draws=_CALLS + "rnn_fwd_calls", written=None)
+@op("popnn::rnn::rnnFwdSequence", bound="popnn.recurrent.bound", draws="testing.rnn_calls", written=None)
 def rnn_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *, init_output: Any = None,
             time_steps: Any = None, activation: str = "tanh", out: Any = None, out_dtype: object = None,
             available_memory_proportion: float | None = None, strict_memory: bool = False,
@@ -77,8 +72,7 @@ def rnn_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None,
                            available_memory_proportion=available_memory_proportion, strict_memory=strict_memory)
 
 
-@op("popnn.rnn_bwd", poplibs="popnn::rnn::rnnBwdSequence", bound=_BOUNDS + "rnn_bwd_bound",
-    draws=_CALLS + "rnn_bwd_calls", written=None)
+@op("popnn::rnn::rnnBwdSequence", bound="popnn.recurrent.bound_gradients", draws="testing.rnn_calls", written=None)
 def rnn_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *, output: Any = None,
             init_output: Any = None, last_output_grad: Any = None, time_steps: Any = None, activation: str = "tanh",
             calc_input_gradients: bool = True, poplibs_exact: bool = False, out: Any = None, out_dtype: object = None,

@@ -28,8 +28,7 @@ from .params import BsMatmulParams
 from .plan import BsMatmulPlan, plan_product
 
 
-@sparse_op("experimental.bs_matmul", "popsparse::experimental::bsMatMul", "experimental.bound:bs_matmul_bound",
-           "bs_matmul_calls")
+@sparse_op("popsparse::experimental::bsMatMul", bound="experimental.bound")
 def bs_matmul(x: Array, w: BlockSparseMatrix, *, out: Any = None, out_dtype: object = None,
               available_memory_proportion: float | None = None, strict_memory: bool = False,
               options: Mapping[str, Any] | None = None, target: Target | str | None = None) -> Any:
@@ -73,8 +72,7 @@ def bs_matmul(x: Array, w: BlockSparseMatrix, *, out: Any = None, out_dtype: obj
         op, sparse_operand("w", w, True), x, how, memory, SWAPPED, placed=placed))
 
 
-@sparse_op("experimental.bs_matmul_sampled", "popsparse::experimental::bsMatMul",
-           "experimental.bound:bs_matmul_sampled_bound", "bs_matmul_sampled_calls")
+@sparse_op("popsparse::experimental::bsMatMul", bound="experimental.bound")
 def bs_matmul_sampled(w: BlockSparseMatrix, a: Array, b: Array, *, mask: str | Sequence[str] = "none",
                       out: BlockSparseMatrix | None = None, out_dtype: object = None,
                       available_memory_proportion: float | None = None, strict_memory: bool = False,
@@ -189,8 +187,7 @@ def plan_bs_matmul_sampled(w: BlockSparseMatrix | BlockPattern, depth: int, *, d
     return _plan(w, depth, dtype, target, options, True)
 
 
-def _read(options: Mapping[str, Any] | None, proportion: float | None,
-          strict: bool) -> tuple[BsMatmulOptions, Memory]:
+def _read(options: Mapping[str, Any] | None, proportion: float | None, strict: bool) -> tuple[BsMatmulOptions, Memory]:
     """Return a call's options, and its limit on this CPU's memory."""
     more = {} if proportion is None else {"available_memory_proportion": proportion}
     checked = BsMatmulOptions.parse(options, **more)

@@ -39,8 +39,7 @@ def _sampled(w: BlockSparseMatrix, ball: Ball) -> Ball:
     return Ball(*(sampled(part, p.block_shape, p.row_offsets, p.column_indices) for part in parts))
 
 
-def sparse_grad_w_bound(w: BlockSparseMatrix, grads: Any, x: Any, *, out: Any = None,
-                        out_dtype: object = None) -> Ball:
+def sparse_grad_w_bound(w: BlockSparseMatrix, grads: Any, x: Any, *, out: Any = None, out_dtype: object = None) -> Ball:
     """Return exact results and radii of a `static.sparse_grad_w` call, each as a dense (groups, m, k) array.
 
     Values are promised at the stored elements only.

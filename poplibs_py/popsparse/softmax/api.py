@@ -23,7 +23,7 @@ from .params import SoftmaxParams, check_masks, new_format
 from .plan import SoftmaxPlan, plan_softmax
 
 
-@sparse_op("bs_softmax", "popsparse::experimental::bsSoftmax", "softmax.bound:softmax_call_bound", "bs_softmax_calls")
+@sparse_op("popsparse::experimental::bsSoftmax", bound="softmax.bound:softmax_call_bound")
 def bs_softmax(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "none", out_dtype: object = None,
                scale: int | None = None, out: BlockSparseMatrix | None = None,
                target: Target | str | None = None) -> Any:
@@ -96,8 +96,7 @@ def bs_softmax_in_place(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "no
     bs_softmax(x, mask=mask, out=x)
 
 
-@sparse_op("bs_softmax_grad", "popsparse::experimental::bsSoftmaxGrad", "softmax.bound:softmax_grad_call_bound",
-           "bs_softmax_grad_calls")
+@sparse_op("popsparse::experimental::bsSoftmaxGrad", bound="softmax.bound:softmax_grad_call_bound")
 def bs_softmax_grad(y: BlockSparseMatrix, grad: BlockSparseMatrix, *, out_dtype: object = None,
                     scale: int | None = None, out: BlockSparseMatrix | None = None,
                     target: Target | str | None = None) -> Any:
