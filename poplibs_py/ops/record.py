@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from importlib import import_module
-from inspect import signature
+from inspect import signature, unwrap
 from typing import Any, TypeVar, cast
 
 from ..errors import UnsupportedError, bad_argument, bad_type, described
@@ -174,7 +174,7 @@ _UNSUPPORTED = """    UnsupportedError
 
 def _on_host(function: Function, name: str, lacks: str) -> Function:
     """Return what describes a call as a function does, on this CPU alone."""
-    @wraps(function)
+    @wraps(unwrap(function))
     def describe(*args: Any, target: Any = None, **named: Any) -> Any:
         placed: Placed[Any] = planned_on(name, target, lambda _: lacks)
         request = function(*args, target=placed.host, **named)

@@ -28,6 +28,21 @@ from .norm_plans import norm_on
 _ALLOWED = "float32, float16 or bfloat16 numbers"
 
 
+def _each(step: Callable[..., Any]) -> Callable[..., Request]:
+    """What describes a call of an op that does a step with each of its first operand and the others' of its channel."""
+    def described(name: str, /, *, out: Any, out_dtype: object, target: Any, **operands: Any) -> Request:
+        first, *others = operands.items()
+        x = _activations(*first)
+
+        def describe(steps: _Steps, result: Array, first: Array, *vectors: Array) -> None:
+            steps.write(result, step, first, *map(steps.spread, vectors))
+
+        of_channels = (_of_channels(*other, x.shape) for other in others)
+        return _elementwise(name, (x, *of_channels), describe, out, out_dtype, target)
+
+    return described
+
+
 class NormStatistics(NamedTuple):
     """What `norm_statistics` returns."""
 
@@ -109,7 +124,7 @@ def bessel(count: int, unbiased: bool) -> float:
     return count / (count - 1) if unbiased and count > 1 else 1.0
 
 
-@op("poplin::normWhiten", bound="poplin.norm_bound", draws="testing.norm_calls")
+@op("poplin::normWhiten", bound="poplin.norm_bound", draws="testing.norm_calls", by=_each(lambda x, m, i: (x - m) * i))
 def norm_whiten(acts: Any, mean: Any, inv_std_dev: Any, *, out: Any = None, out_dtype: object = None,
                 target: Target | str | None = None) -> Any:
     """Return ``(acts - mean) * inv_std_dev``, channel by channel (``poplin::normWhiten``).
@@ -132,11 +147,9 @@ def norm_whiten(acts: Any, mean: Any, inv_std_dev: Any, *, out: Any = None, out_
     >>> poplin.norm_whiten([[1.0, 4.0]], [0.5, 0.0], [2.0, 1.0])
     array([[1., 4.]], dtype=float32)
     """
-    channels = {"mean": mean, "inv_std_dev": inv_std_dev}
-    return _by_channel("norm_whiten", ("acts", acts), channels, lambda x, m, i: (x - m) * i, out, out_dtype, target)
 
 
-@op("poplin::normalise", bound="poplin.norm_bound", draws="testing.norm_calls")
+@op("poplin::normalise", bound="poplin.norm_bound", draws="testing.norm_calls", by=_each(lambda x, g, b: x * g + b))
 def normalise(whitened: Any, gamma: Any, beta: Any, *, out: Any = None, out_dtype: object = None,
               target: Target | str | None = None) -> Any:
     """Return ``whitened * gamma + beta``, channel by channel (``poplin::normalise``).
@@ -163,11 +176,9 @@ def normalise(whitened: Any, gamma: Any, beta: Any, *, out: Any = None, out_dtyp
     >>> poplin.normalise([[1.0, 2.0]], [3.0, 4.0], [0.5, 0.0])
     array([[3.5, 8. ]], dtype=float32)
     """
-    channels = {"gamma": gamma, "beta": beta}
-    return _by_channel("normalise", ("whitened", whitened), channels, lambda x, g, b: x * g + b, out, out_dtype, target)
 
 
-@op("poplin::normGradients", bound="poplin.norm_bound", draws="testing.norm_calls")
+@op("poplin::normGradients", bound="poplin.norm_bound", draws="testing.norm_calls", by=_each(lambda x, g: x * g))
 def norm_gradients(grad: Any, gamma: Any, *, out: Any = None, out_dtype: object = None,
                    target: Target | str | None = None) -> Any:
     """Return the gradient with respect to what `normalise` was given: ``grad * gamma`` (``poplin::normGradients``).
@@ -189,7 +200,6 @@ def norm_gradients(grad: Any, gamma: Any, *, out: Any = None, out_dtype: object 
     >>> poplin.norm_gradients([[1.0, 2.0]], [3.0, 4.0])
     array([[3., 8.]], dtype=float32)
     """
-    return _by_channel("norm_gradients", ("grad", grad), {"gamma": gamma}, lambda x, g: x * g, out, out_dtype, target)
 
 
 @op("poplin::normParamGradients", bound="poplin.norm_bound", draws="testing.norm_calls", written=None)
@@ -275,17 +285,6 @@ def norm_statistics_gradients(grad: Any, whitened: Any, inv_std_dev: Any, *, unb
                     *map(steps.spread, (scale, mean, product)))
 
     return _elementwise("norm_statistics_gradients", (g, y, inverse), describe, out, out_dtype, target)
-
-
-def _by_channel(name: str, first: tuple[str, Any], channels: dict[str, Any], step: Any, out: Any, out_dtype: object,
-                target: Any) -> Request:
-    x = _activations(*first)
-    others = [_of_channels(key, value, x.shape) for key, value in channels.items()]
-
-    def describe(steps: _Steps, result: Array, first: Array, *vectors: Array) -> None:
-        steps.write(result, step, first, *map(steps.spread, vectors))
-
-    return _elementwise(name, (x, *others), describe, out, out_dtype, target)
 
 
 def _elementwise(name: str, operands: tuple[Operand, ...], describe: Callable[..., None], out: Any, out_dtype: object,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -88,13 +89,13 @@ def _divergence(x: Floats, e: Floats) -> Balls:
     return Ball(np.where(none, 0.0, loss.centre), np.where(none, 0.0, loss.radius)), Ball.exact(-e)
 
 
-def _bound(of: Callable[..., Balls], own: tuple[Any, ...], x: Any, expected: Any, weights: Any = None,
+def _bound(of: Callable[..., Balls], x: Any, expected: Any, weights: Any = None,
            axis: Any = -1, *, mask: Any = None, reduction: str = "sum", deltas_scale: float = 1.0, out: Any = None,
            out_dtype: Any = None, target: Any = None) -> Balls:
     numbers = held(x)
     axes = axes_of(axis, numbers.ndim, "axis")
     with np.errstate(all="ignore"):
-        loss, grad = of(numbers, held(expected), *own)
+        loss, grad = of(numbers, held(expected))
         if weights is not None:
             by = Ball.exact(np.broadcast_to(held(weights), numbers.shape))
             loss, grad = times(by, loss), times(by, grad)
@@ -111,27 +112,16 @@ def _bound(of: Callable[..., Balls], own: tuple[Any, ...], x: Any, expected: Any
     return finished(total, None, out_dtype, x, expected), finished(deltas, None, out_dtype, x, expected)
 
 
-def mse_loss_bound(*operands: Any, **how: Any) -> Balls:
-    """Return exact results and radii of a `mse_loss` call."""
-    return _bound(_squared, (), *operands, **how)
+def binary_cross_entropy_with_logits_bound(x: Any, *operands: Any, positive_weights: Any = None, **how: Any) -> Balls:
+    """Return exact results and radii of a `binary_cross_entropy_with_logits` call."""
+    positive = None if positive_weights is None else np.broadcast_to(held(positive_weights), held(x).shape)
+    return _bound(partial(_logits, positive=positive), x, *operands, **how)
 
 
 def huber_loss_bound(*operands: Any, delta: float = 1.0, **how: Any) -> Balls:
     """Return exact results and radii of a `huber_loss` call."""
-    return _bound(_huber, (delta,), *operands, **how)
+    return _bound(partial(_huber, delta=delta), *operands, **how)
 
 
-def binary_cross_entropy_bound(*operands: Any, **how: Any) -> Balls:
-    """Return exact results and radii of a `binary_cross_entropy` call."""
-    return _bound(_binary, (), *operands, **how)
-
-
-def binary_cross_entropy_with_logits_bound(x: Any, *operands: Any, positive_weights: Any = None, **how: Any) -> Balls:
-    """Return exact results and radii of a `binary_cross_entropy_with_logits` call."""
-    positive = None if positive_weights is None else np.broadcast_to(held(positive_weights), held(x).shape)
-    return _bound(_logits, (positive,), x, *operands, **how)
-
-
-def kl_divergence_bound(*operands: Any, **how: Any) -> Balls:
-    """Return exact results and radii of a `kl_divergence` call."""
-    return _bound(_divergence, (), *operands, **how)
+mse_loss_bound, binary_cross_entropy_bound, kl_divergence_bound = (
+    partial(_bound, of) for of in (_squared, _binary, _divergence))

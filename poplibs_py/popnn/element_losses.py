@@ -7,6 +7,7 @@ give the same bits. The bodies are in ``src_cython/kernels/rows/points.h``.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -54,10 +55,10 @@ _LAST = """    reduction : {"sum", "mean"}, optional
 """
 
 
-def _documented(what: str, wanted: str, own: str = "") -> Callable[[Function], Function]:
-    """Make a function the face of an op. What several share goes into its docstring."""
+def _loss(body: str, what: str, wanted: str, own: str = "") -> Callable[[Function], Function]:
+    """Make a function that has a docstring alone the loss that a kernel makes. What several share goes into that."""
     return op(bound="popnn.element_loss_bound", draws="testing.row_calls", written=None, lacks="in one pass",
-              shared=_FIRST.format(what=what, wanted=wanted) + own + _LAST)
+              shared=_FIRST.format(what=what, wanted=wanted) + own + _LAST, by=partial(_request, body))
 
 
 def _broadcast(name: str, value: Any, shape: tuple[int, ...]) -> Operand | None:
@@ -73,10 +74,11 @@ def _broadcast(name: str, value: Any, shape: tuple[int, ...]) -> Operand | None:
     return x
 
 
-def _request(name: str, body: str, x: Any, expected: Any, weights: Any, axis: Any, mask: Any, reduction: Any,
-             deltas_scale: Any, out: Any, out_dtype: object, target: Any, positive: Any = None,
-             straight: float = 0.0) -> Request:
+def _request(body: str, _: str, /, x: Any, expected: Any, weights: Any, axis: Any, mask: Any, reduction: Any,
+             deltas_scale: Any, out: Any, out_dtype: object, target: Any, positive_weights: Any = None,
+             **more: Any) -> Request:
     """A loss for each row of elements, and deltas."""
+    straight = float(np.float32(finite("delta", more["delta"], 1e-30, 1e30))) if more else 0.0
     read, wanted = one_scale_operand("x", x), one_scale_operand("expected", expected)
     shape = read.shape
     if wanted.shape != shape:
@@ -84,7 +86,7 @@ def _request(name: str, body: str, x: Any, expected: Any, weights: Any, axis: An
     axes = axes_of(axis, len(shape), "axis")
     of_elements = _broadcast("weights", weights, shape)
     kept = None if mask is None else truths("mask", mask, shape)
-    of_ones = _broadcast("positive_weights", positive, shape)
+    of_ones = _broadcast("positive_weights", positive_weights, shape)
     one_of("reduction", reduction, ("sum", "mean"))
     by = finite("deltas_scale", deltas_scale, -1e30, 1e30)
     fmt = loss_format(out_dtype, read, wanted)
@@ -103,7 +105,7 @@ def _request(name: str, body: str, x: Any, expected: Any, weights: Any, axis: An
     return rows_request((params,), tuple(operands), made.receiver, wrap=made.wrap)
 
 
-@_documented("Numbers", "What they should be")
+@_loss("squared", "Numbers", "What they should be")
 def mse_loss(x: Any, expected: Any, weights: Any = None, axis: int | tuple[int, ...] = -1, *, mask: Any = None,
              reduction: str = "sum", deltas_scale: float = 1.0, out: Any = None, out_dtype: object = None,
              target: Target | str | None = None) -> Any:
@@ -116,8 +118,6 @@ def mse_loss(x: Any, expected: Any, weights: Any = None, axis: int | tuple[int, 
     >>> popnn.mse_loss([[1.0, 2.0]], [[0.0, 4.0]], reduction="mean")
     Loss(loss=array([2.5], dtype=float32), deltas=array([[ 1., -2.]], dtype=float32))
     """
-    return _request("mse_loss", "squared", x, expected, weights, axis, mask, reduction, deltas_scale, out, out_dtype,
-                    target)
 
 
 _DELTA = """    delta : float, optional
@@ -125,7 +125,7 @@ _DELTA = """    delta : float, optional
 """
 
 
-@_documented("Numbers", "What they should be", _DELTA)
+@_loss("huber", "Numbers", "What they should be", _DELTA)
 def huber_loss(x: Any, expected: Any, weights: Any = None, axis: int | tuple[int, ...] = -1, *, mask: Any = None,
                delta: float = 1.0, reduction: str = "sum", deltas_scale: float = 1.0, out: Any = None,
                out_dtype: object = None, target: Target | str | None = None) -> Any:
@@ -138,12 +138,9 @@ def huber_loss(x: Any, expected: Any, weights: Any = None, axis: int | tuple[int
     >>> popnn.huber_loss([[0.5, 4.0]], [[0.0, 1.0]])
     Loss(loss=array([2.625], dtype=float32), deltas=array([[0.5, 1. ]], dtype=float32))
     """
-    straight = finite("delta", delta, 1e-30, 1e30)
-    return _request("huber_loss", "huber", x, expected, weights, axis, mask, reduction, deltas_scale, out, out_dtype,
-                    target, straight=float(np.float32(straight)))
 
 
-@_documented("Probabilities, from 0 to 1", "Truth values, or probabilities")
+@_loss("binary", "Probabilities, from 0 to 1", "Truth values, or probabilities")
 def binary_cross_entropy(x: Any, expected: Any, weights: Any = None, axis: int | tuple[int, ...] = -1, *,
                          mask: Any = None, reduction: str = "sum", deltas_scale: float = 1.0, out: Any = None,
                          out_dtype: object = None, target: Target | str | None = None) -> Any:
@@ -157,8 +154,6 @@ def binary_cross_entropy(x: Any, expected: Any, weights: Any = None, axis: int |
     >>> popnn.binary_cross_entropy([[0.5, 0.25]], [[1.0, 0.0]])
     Loss(loss=array([0.98082924], dtype=float32), deltas=array([[-2.       ,  1.3333334]], dtype=float32))
     """
-    return _request("binary_cross_entropy", "binary", x, expected, weights, axis, mask, reduction, deltas_scale, out,
-                    out_dtype, target)
 
 
 _POSITIVE = """    positive_weights : array_like, optional
@@ -166,7 +161,7 @@ _POSITIVE = """    positive_weights : array_like, optional
 """
 
 
-@_documented("Logits", "Truth values, or probabilities", _POSITIVE)
+@_loss("logits", "Logits", "Truth values, or probabilities", _POSITIVE)
 def binary_cross_entropy_with_logits(x: Any, expected: Any, weights: Any = None, axis: int | tuple[int, ...] = -1, *,
                                      mask: Any = None, positive_weights: Any = None, reduction: str = "sum",
                                      deltas_scale: float = 1.0, out: Any = None, out_dtype: object = None,
@@ -181,11 +176,9 @@ def binary_cross_entropy_with_logits(x: Any, expected: Any, weights: Any = None,
     >>> made.loss.round(4), made.deltas.round(4)
     (array([0.8201], dtype=float32), array([[-0.5   ,  0.1192]], dtype=float32))
     """
-    return _request("binary_cross_entropy_with_logits", "logits", x, expected, weights, axis, mask, reduction,
-                    deltas_scale, out, out_dtype, target, positive=positive_weights)
 
 
-@_documented("Logarithms of probabilities", "Probabilities")
+@_loss("divergence", "Logarithms of probabilities", "Probabilities")
 def kl_divergence(x: Any, expected: Any, weights: Any = None, axis: int | tuple[int, ...] = -1, *, mask: Any = None,
                   reduction: str = "sum", deltas_scale: float = 1.0, out: Any = None, out_dtype: object = None,
                   target: Target | str | None = None) -> Any:
@@ -198,5 +191,3 @@ def kl_divergence(x: Any, expected: Any, weights: Any = None, axis: int | tuple[
     >>> popnn.kl_divergence([[-1.0, -0.5]], [[1.0, 0.0]])
     Loss(loss=array([1.], dtype=float32), deltas=array([[-1., -0.]], dtype=float32))
     """
-    return _request("kl_divergence", "divergence", x, expected, weights, axis, mask, reduction, deltas_scale, out,
-                    out_dtype, target)

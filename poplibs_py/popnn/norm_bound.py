@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from inspect import signature
 from math import prod
 from typing import Any
 
@@ -12,7 +14,8 @@ from ..formats.bounds import Ball
 from ..poplin.norms import bessel
 from ..popops.bound import finished
 from ..popops.bound import numbers as held
-from .norms import Layout, along, batched, by_channel, grouped, of_gradients
+from . import norms
+from .norms import Layout, batched, of_gradients
 from .softmax_bound import row_sum, times
 
 Balls = tuple[Ball, Ball, Ball]
@@ -114,55 +117,22 @@ def _backward(layout: Layout, grad: Any, x: Any, gamma: Any = None, *, eps: floa
     return balls[0], balls[1], balls[2]
 
 
-def layer_norm_bound(x: Any, gamma: Any = None, beta: Any = None, axes: Any = -1, **how: Any) -> Ball:
-    """Return exact results and radii of a `layer_norm` call."""
-    return _forward(along(held(x).shape, axes), x, gamma, beta, **how)
+def _bound(name: str) -> Callable[..., Any]:
+    """What returns exact results and radii of a norm's calls, or of its gradients'."""
+    taken, way = signature(getattr(norms, name)), _backward if name.endswith("_grad") else _forward
+
+    def bound(*args: Any, **named: Any) -> Any:
+        given = taken.bind(*args, **named).arguments
+        layout, centred = norms.laid_out(name, held(given["x"]).shape, given)
+        return way(layout, centred=centred, **given)
+
+    return bound
 
 
-def layer_norm_grad_bound(grad: Any, x: Any, gamma: Any = None, axes: Any = -1, **how: Any) -> Balls:
-    """Return exact results and radii of a `layer_norm_grad` call."""
-    return _backward(along(held(x).shape, axes), grad, x, gamma, **how)
-
-
-def rms_norm_bound(x: Any, gamma: Any = None, axes: Any = -1, **how: Any) -> Ball:
-    """Return exact results and radii of a `rms_norm` call."""
-    return _forward(along(held(x).shape, axes), x, gamma, centred=False, **how)
-
-
-def rms_norm_grad_bound(grad: Any, x: Any, gamma: Any = None, axes: Any = -1, **how: Any) -> Balls:
-    """Return exact results and radii of a `rms_norm_grad` call."""
-    return _backward(along(held(x).shape, axes), grad, x, gamma, centred=False, **how)
-
-
-def group_norm_bound(x: Any, groups: int, *params: Any, strided_channel_grouping: bool = False, **how: Any) -> Ball:
-    """Return exact results and radii of a `group_norm` call."""
-    return _forward(grouped(held(x).shape, groups, strided_channel_grouping), x, *params, **how)
-
-
-def group_norm_grad_bound(grad: Any, x: Any, groups: int, *params: Any, strided_channel_grouping: bool = False,
-                          **how: Any) -> Balls:
-    """Return exact results and radii of a `group_norm_grad` call."""
-    return _backward(grouped(held(x).shape, groups, strided_channel_grouping), grad, x, *params, **how)
-
-
-def instance_norm_bound(x: Any, *params: Any, **how: Any) -> Ball:
-    """Return exact results and radii of an `instance_norm` call."""
-    return _forward(by_channel(held(x).shape), x, *params, **how)
-
-
-def instance_norm_grad_bound(grad: Any, x: Any, *params: Any, **how: Any) -> Balls:
-    """Return exact results and radii of an `instance_norm_grad` call."""
-    return _backward(by_channel(held(x).shape), grad, x, *params, **how)
-
-
-def batch_norm_bound(x: Any, *params: Any, **how: Any) -> Ball:
-    """Return exact results and radii of a `batch_norm` call."""
-    return _forward(batched(held(x).shape), x, *params, **how)
-
-
-def batch_norm_grad_bound(grad: Any, x: Any, *params: Any, **how: Any) -> Balls:
-    """Return exact results and radii of a `batch_norm_grad` call."""
-    return _backward(batched(held(x).shape), grad, x, *params, **how)
+layer_norm_bound, rms_norm_bound, group_norm_bound, instance_norm_bound, batch_norm_bound = (
+    _bound(f"{kind}_norm") for kind in ("layer", "rms", "group", "instance", "batch"))
+layer_norm_grad_bound, rms_norm_grad_bound, group_norm_grad_bound, instance_norm_grad_bound, batch_norm_grad_bound = (
+    _bound(f"{kind}_norm_grad") for kind in ("layer", "rms", "group", "instance", "batch"))
 
 
 def batch_normalise_bound(x: Any, multiplicand: Any, addend: Any, *, out: Any = None, out_dtype: Any = None,

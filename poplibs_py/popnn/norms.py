@@ -114,7 +114,7 @@ def _norm_op(poplibs: str, shape: str, of_params: str, *own: str, what: str = "v
         middle += _EPS.format(what=what) + _UNBIASED * unbiased + _EXACT * (unbiased and back)
         last = (_OUTS if back else _OUT) + _TARGET + (_GRADS if back else _Y) + _RAISES
         return op(poplibs, bound="popnn.norm_bound", draws="testing.row_calls", written=None if back else "out",
-                  shared=_HEAD + middle + last)(function)
+                  shared=_HEAD + middle + last, by=_described)(function)
 
     return make
 
@@ -144,17 +144,20 @@ class Layout:
     segments: int | None = None
 
 
-def along(shape: tuple[int, ...], axes: Any) -> Layout:
+def along(shape: tuple[int, ...], axes: Any = -1) -> Layout:
     """Layer and RMS norm: statistics along axes, and a gamma for each element there."""
     found = axes_of(axes, len(shape), "axes")
     params = tuple(n if d in found else 1 for d, n in enumerate(shape))
     return Layout(shape, found, params, tuple(shape[d] for d in found))
 
 
-def grouped(shape: tuple[int, ...], groups: int, strided: bool) -> Layout:
+def grouped(shape: tuple[int, ...], groups: Any, strided_channel_grouping: Any = False) -> Layout:
     """Group norm: statistics of a sample's group of channels, and a gamma for each channel."""
     batch, channels, *field = shape
-    each = channels // max(1, groups)
+    groups, strided = whole("groups", groups, 1, max(1, channels)), flag(_STRIDED, strided_channel_grouping)
+    if channels % groups:
+        raise bad_argument("groups", groups, f"a divisor of {channels}, the number of channels")
+    each = channels // groups
     split = (each, groups) if strided else (groups, each)
     own = 1 if strided else 2
     axes = (own, *range(3, 3 + len(field)))
@@ -164,13 +167,26 @@ def grouped(shape: tuple[int, ...], groups: int, strided: bool) -> Layout:
 
 def by_channel(shape: tuple[int, ...]) -> Layout:
     """Instance norm: statistics of a sample's channel."""
-    return grouped(shape, max(1, shape[1]), False)
+    return grouped(shape, max(1, shape[1]))
 
 
 def batched(shape: tuple[int, ...]) -> Layout:
     """Batch norm: statistics of a channel over the batch and the field."""
     params = (1, shape[1], *(1,) * (len(shape) - 2))
     return Layout(shape, (0, *range(2, len(shape))), params, shape[1:2], None if prod(shape[2:]) == 1 else 0)
+
+
+_LAYOUTS: dict[str, Callable[..., Layout]] = {
+    "layer": along, "rms": along, "group": grouped, "instance": by_channel, "batch": batched}
+_STRIDED = "strided_channel_grouping"
+
+
+def laid_out(name: str, shape: tuple[int, ...], given: dict[str, Any]) -> tuple[Layout, bool]:
+    """Return the layout of a call by its op's name and the arguments that say it, which are taken out of those given;
+    and whether a mean is taken away."""
+    kind = name.partition("_")[0]
+    said = {key: given.pop(key) for key in ("axes", "groups", _STRIDED) if key in given}
+    return _LAYOUTS[kind](shape, **said), kind != "rms"
 
 
 def one_for_row(layout: Layout) -> bool:
@@ -210,15 +226,18 @@ def _row_of_param(x: Operand | None, number: int, layout: Layout) -> RowOperand 
     return row_of(x.seen(lambda array: array.reshape(layout.params)), number, layout.shape, single)
 
 
-def _checked(value: Any, least: int = 2) -> Operand:
-    x = one_scale_operand("x", value)
-    if len(x.shape) < least:
-        raise bad_argument("x", f"shape {x.shape}", "activations [N, C, ...]")
-    return x
+def _described(name: str, /, x: Any, unbiased_var_estimate: Any = False, **given: Any) -> Request:
+    """Describe a call of a norm, or of its gradients, as its face was called."""
+    read = one_scale_operand("x", x)
+    if len(read.shape) < 1 + ("axes" not in given):
+        raise bad_argument("x", f"shape {read.shape}", "activations [N, C, ...]")
+    layout, centred = laid_out(name, read.shape, given)
+    factor = bessel(prod(layout.shape[d] for d in layout.axes), flag("unbiased_var_estimate", unbiased_var_estimate))
+    return (_backward if name.endswith("_grad") else _forward)(name, read, layout, centred, factor, **given)
 
 
-def _forward(name: str, x: Operand, gamma: Any, beta: Any, layout: Layout, eps: Any, out: Any, out_dtype: object,
-             target: Any, unbiased: Any = False, centred: bool = True) -> Request:
+def _forward(name: str, x: Operand, layout: Layout, centred: bool, factor: float, *, gamma: Any, beta: Any = None,
+             eps: Any, out: Any, out_dtype: object, target: Any) -> Request:
     scale, shift, small = _param("gamma", gamma, layout), _param("beta", beta, layout), finite("eps", eps, 0.0, 3e38)
     operands = [p for p in (x, scale, shift) if p is not None]
     receiver = receive("out", out, x.shape, out_dtype, result_format(*operands), tuple(operands), like=x.array)
@@ -228,14 +247,13 @@ def _forward(name: str, x: Operand, gamma: Any, beta: Any, layout: Layout, eps: 
     rows = (row_of(_seen(x, layout), 0, layout.shape), _row_of_param(scale, 1, layout),
             _row_of_param(shift, len(operands) - 1, layout),
             RowOperand(len(operands), receiver.format, written.strides, receiver.scale, written=True))
-    count = prod(layout.shape[d] for d in layout.axes)
     params = RowsParams("norm", layout.shape, layout.axes, rows, len(operands) + 1, epsilon=small, centred=centred,
-                        factor=bessel(count, flag("unbiased_var_estimate", unbiased)), segments=layout.segments)
+                        factor=factor, segments=layout.segments)
     return rows_request((params,), tuple(operands), receiver, placed)
 
 
-def _backward(name: str, grad: Any, x: Operand, gamma: Any, layout: Layout, eps: Any, out: Any, out_dtype: object,
-              target: Any, unbiased: Any = False, poplibs_exact: Any = False, centred: bool = True) -> Request:
+def _backward(name: str, x: Operand, layout: Layout, centred: bool, factor: float, *, grad: Any, gamma: Any, eps: Any,
+              out: Any, out_dtype: object, target: Any, poplibs_exact: Any = False) -> Request:
     g, scale, small = one_scale_operand("grad", grad), _param("gamma", gamma, layout), finite("eps", eps, 0.0, 3e38)
     if g.shape != x.shape:
         raise bad_argument("grad", f"shape {g.shape}", f"that of x, {x.shape}")
@@ -245,10 +263,9 @@ def _backward(name: str, grad: Any, x: Operand, gamma: Any, layout: Layout, eps:
     steps = made.views(made.receiver.array)[0].reshape(layout.shape).strides
     result = RowOperand(2 if scale is None else 3, fmt, steps, written=True)
     placed = norm_on(name, target, operands, fmt, layout.shape, layout.axes, layout.params)
-    count = prod(layout.shape[d] for d in layout.axes)
-    factor, exact = bessel(count, flag("unbiased_var_estimate", unbiased)), flag("poplibs_exact", poplibs_exact)
     program, workspace = _gradients(g, x, scale, result, layout, made.offsets, {
-        "epsilon": small, "centred": centred, "factor": factor, "scale": 1.0 if exact else factor})
+        "epsilon": small, "centred": centred, "factor": factor,
+        "scale": 1.0 if flag("poplibs_exact", poplibs_exact) else factor})
     return rows_request(program, tuple(operands), made.receiver, placed, workspace, wrap=made.wrap)
 
 
@@ -296,13 +313,6 @@ def _gradients(g: Operand, x: Operand, gamma: Operand | None, to: RowOperand, la
     return (step("norm_grad", parts), added(shape[0], n)), 8 * shape[0] * n
 
 
-def _groups(shape: tuple[int, ...], groups: Any, strided: Any) -> Layout:
-    count = whole("groups", groups, 1, max(1, shape[1]))
-    if shape[1] % count:
-        raise bad_argument("groups", count, f"a divisor of {shape[1]}, the number of channels")
-    return grouped(shape, count, flag("strided_channel_grouping", strided))
-
-
 @_norm_op("", "[...]", "[those of the axes]", "", _AXES, unbiased=False)
 def layer_norm(x: Any, gamma: Any = None, beta: Any = None, axes: Any = -1, *, eps: float = 1e-5, out: Any = None,
                out_dtype: object = None, target: Target | str | None = None) -> Any:
@@ -317,8 +327,6 @@ def layer_norm(x: Any, gamma: Any = None, beta: Any = None, axes: Any = -1, *, e
     array([[-0.999995,  0.999995],
            [ 0.      ,  0.      ]], dtype=float32)
     """
-    read = _checked(x, 1)
-    return _forward("layer_norm", read, gamma, beta, along(read.shape, axes), eps, out, out_dtype, target)
 
 
 @_norm_op("", "[...]", "[those of the axes]", "", _AXES, unbiased=False)
@@ -333,8 +341,6 @@ def layer_norm_grad(grad: Any, x: Any, gamma: Any = None, axes: Any = -1, *, eps
     >>> popnn.layer_norm_grad([[1.0, 0.0]], [[1.0, 3.0]]).beta_grad
     array([1., 0.], dtype=float32)
     """
-    read = _checked(x, 1)
-    return _backward("layer_norm_grad", grad, read, gamma, along(read.shape, axes), eps, out, out_dtype, target)
 
 
 @_norm_op("", "[...]", "[those of the axes]", "", _AXES, what="mean square", unbiased=False)
@@ -349,8 +355,6 @@ def rms_norm(x: Any, gamma: Any = None, axes: Any = -1, *, eps: float = 1e-5, ou
     >>> popnn.rms_norm([[1.0, 7.0]], eps=0.0)
     array([[0.2, 1.4]], dtype=float32)
     """
-    read = _checked(x, 1)
-    return _forward("rms_norm", read, gamma, None, along(read.shape, axes), eps, out, out_dtype, target, centred=False)
 
 
 @_norm_op("", "[...]", "[those of the axes]", "", _AXES, what="mean square", unbiased=False)
@@ -365,9 +369,6 @@ def rms_norm_grad(grad: Any, x: Any, gamma: Any = None, axes: Any = -1, *, eps: 
     >>> popnn.rms_norm_grad([[1.0, 0.0]], [[1.0, 7.0]]).gamma_grad
     array([0.19999996, 0.        ], dtype=float32)
     """
-    read = _checked(x, 1)
-    return _backward("rms_norm_grad", grad, read, gamma, along(read.shape, axes), eps, out, out_dtype, target,
-                     centred=False)
 
 
 @_norm_op("popnn::gn::groupNormalise", "[N, C, ...]", "[C]", _GROUPS, _ORDER)
@@ -383,9 +384,6 @@ def group_norm(x: Any, groups: int, gamma: Any = None, beta: Any = None, *, stri
     >>> popnn.group_norm([[1.0, 3.0, 2.0, 2.0]], 2)
     array([[-0.999995,  0.999995,  0.      ,  0.      ]], dtype=float32)
     """
-    read = _checked(x)
-    return _forward("group_norm", read, gamma, beta, _groups(read.shape, groups, strided_channel_grouping), eps, out,
-                    out_dtype, target, unbiased_var_estimate)
 
 
 @_norm_op("popnn::gn::groupNormGradients", "[N, C, ...]", "[C]", _GROUPS, _ORDER)
@@ -401,9 +399,6 @@ def group_norm_grad(grad: Any, x: Any, groups: int, gamma: Any = None, *, stride
     >>> popnn.group_norm_grad([[1.0, 0.0, 2.0, 0.0]], [[1.0, 3.0, 2.0, 2.0]], 2).beta_grad
     array([1., 0., 2., 0.], dtype=float32)
     """
-    read = _checked(x)
-    return _backward("group_norm_grad", grad, read, gamma, _groups(read.shape, groups, strided_channel_grouping), eps,
-                     out, out_dtype, target, unbiased_var_estimate, poplibs_exact)
 
 
 @_norm_op("popnn::in::instanceNormalise", "[N, C, ...]", "[C]", "")
@@ -420,9 +415,6 @@ def instance_norm(x: Any, gamma: Any = None, beta: Any = None, *, eps: float = 1
     array([[[-0.999995,  0.999995],
             [ 0.      ,  0.      ]]], dtype=float32)
     """
-    read = _checked(x)
-    return _forward("instance_norm", read, gamma, beta, by_channel(read.shape), eps, out, out_dtype, target,
-                    unbiased_var_estimate)
 
 
 @_norm_op("popnn::in::instanceNormGradients", "[N, C, ...]", "[C]", "")
@@ -438,9 +430,6 @@ def instance_norm_grad(grad: Any, x: Any, gamma: Any = None, *, eps: float = 1e-
     >>> popnn.instance_norm_grad([[[1.0, 0.0], [2.0, 0.0]]], [[[1.0, 3.0], [2.0, 2.0]]]).beta_grad
     array([1., 2.], dtype=float32)
     """
-    read = _checked(x)
-    return _backward("instance_norm_grad", grad, read, gamma, by_channel(read.shape), eps, out, out_dtype,
-                     target, unbiased_var_estimate, poplibs_exact)
 
 
 @_norm_op("popnn::bn::batchNormalise", "[N, C, ...]", "[C]", "")
@@ -456,9 +445,6 @@ def batch_norm(x: Any, gamma: Any = None, beta: Any = None, *, eps: float = 1e-5
     array([[[-0.999995,  0.999995],
             [ 0.      ,  0.      ]]], dtype=float32)
     """
-    read = _checked(x)
-    return _forward("batch_norm", read, gamma, beta, batched(read.shape), eps, out, out_dtype, target,
-                    unbiased_var_estimate)
 
 
 @_norm_op("popnn::bn::batchNormGradients", "[N, C, ...]", "[C]", "")
@@ -474,6 +460,3 @@ def batch_norm_grad(grad: Any, x: Any, gamma: Any = None, *, eps: float = 1e-5, 
     >>> popnn.batch_norm_grad([[[1.0, 0.0], [2.0, 0.0]]], [[[1.0, 3.0], [2.0, 2.0]]]).beta_grad
     array([1., 2.], dtype=float32)
     """
-    read = _checked(x)
-    return _backward("batch_norm_grad", grad, read, gamma, batched(read.shape), eps, out, out_dtype,
-                     target, unbiased_var_estimate, poplibs_exact)

@@ -9,6 +9,7 @@ lies. The bodies are in ``src_cython/kernels/rows/softmax.h``.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -63,9 +64,9 @@ _BACKWARD = f"""
 """
 
 
-def _documented(poplibs: str, first: str) -> Callable[[Function], Function]:
-    """Make a function the face of an op. What several share goes into its docstring."""
-    return op(poplibs, bound="popnn.softmax_bound", draws="testing.row_calls", shared=first + _LAST)
+def _documented(poplibs: str, first: str, by: Callable[..., Request]) -> Callable[[Function], Function]:
+    """Make a function that has a docstring alone the face of an op. What several share goes into that."""
+    return op(poplibs, bound="popnn.softmax_bound", draws="testing.row_calls", shared=first + _LAST, by=by)
 
 
 def truths(name: str, value: Any, shape: tuple[int, ...]) -> Operand:
@@ -87,8 +88,8 @@ def _factor(name: str, value: Any) -> float:
     return float(np.float32(finite(name, value, -3e38, 3e38)))
 
 
-def _forward(name: str, body: str, x: Any, axis: Any, mask: Any, scale: Any, factor: float, out: Any, out_dtype: object,
-             target: Any) -> Request:
+def _forward(body: str, factor: float, name: str, /, x: Any, axis: Any, mask: Any, scale: Any, out: Any,
+             out_dtype: object, target: Any) -> Request:
     read = one_scale_operand("x", x)
     shape, axes = read.shape, axes_of(axis, len(read.shape), "axis")
     by = _factor("scale", scale)
@@ -103,7 +104,8 @@ def _forward(name: str, body: str, x: Any, axis: Any, mask: Any, scale: Any, fac
     return rows_request((params,), tuple(operands), receiver, placed)
 
 
-def _backward(name: str, grad: Any, y: Any, axis: Any, scale: Any, out: Any, out_dtype: object, target: Any) -> Request:
+def _backward(name: str, /, grad: Any, y: Any, axis: Any, scale: Any, out: Any, out_dtype: object,
+              target: Any) -> Request:
     g, made = one_scale_operand("grad", grad), one_scale_operand("y", y)
     if made.shape != g.shape:
         raise bad_argument("y", f"shape {made.shape}", f"that of grad, {g.shape}")
@@ -115,7 +117,7 @@ def _backward(name: str, grad: Any, y: Any, axis: Any, scale: Any, out: Any, out
     return rows_request((params,), (g, made), receiver, placed)
 
 
-@_documented("popnn::softmaxStable", _FORWARD)
+@_documented("popnn::softmaxStable", _FORWARD, partial(_forward, "softmax", 1.0))
 def softmax(x: Any, axis: int | tuple[int, ...] = -1, *, mask: Any = None, scale: float = 1.0, out: Any = None,
             out_dtype: object = None, target: Target | str | None = None) -> Any:
     """e^x over the sum of e^x along axes (``popnn::softmax``, ``popnn::softmaxStable``).
@@ -131,10 +133,9 @@ def softmax(x: Any, axis: int | tuple[int, ...] = -1, *, mask: Any = None, scale
     >>> popnn.softmax([1.0, 2.0, 9.0], mask=[True, True, False])
     array([0.26894143, 0.7310586 , 0.        ], dtype=float32)
     """
-    return _forward("softmax", "softmax", x, axis, mask, scale, 1.0, out, out_dtype, target)
 
 
-@_documented("popnn::scaledSoftmaxStable", _FORWARD)
+@_documented("popnn::scaledSoftmaxStable", _FORWARD, partial(_forward, "softmax", SCALED))
 def scaled_softmax_stable(x: Any, axis: int | tuple[int, ...] = -1, *, mask: Any = None, scale: float = 1.0,
                           out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
     """62000 times `softmax`, which keeps FP16 from subnormal numbers (``popnn::scaledSoftmaxStable``).
@@ -146,10 +147,9 @@ def scaled_softmax_stable(x: Any, axis: int | tuple[int, ...] = -1, *, mask: Any
     >>> popnn.scaled_softmax_stable([0.0, 0.0])
     array([31000., 31000.], dtype=float32)
     """
-    return _forward("scaled_softmax_stable", "softmax", x, axis, mask, scale, SCALED, out, out_dtype, target)
 
 
-@_documented("popnn::logSoftmax", _FORWARD)
+@_documented("popnn::logSoftmax", _FORWARD, partial(_forward, "log_softmax", 1.0))
 def log_softmax(x: Any, axis: int | tuple[int, ...] = -1, *, mask: Any = None, scale: float = 1.0, out: Any = None,
                 out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Logarithm of `softmax`: x less the logarithm of the sum of e^x along axes (``popnn::logSoftmax``).
@@ -161,10 +161,9 @@ def log_softmax(x: Any, axis: int | tuple[int, ...] = -1, *, mask: Any = None, s
     >>> popnn.log_softmax([1.0, 2.0])
     array([-1.3132616 , -0.31326166], dtype=float32)
     """
-    return _forward("log_softmax", "log_softmax", x, axis, mask, scale, 1.0, out, out_dtype, target)
 
 
-@_documented("popnn::nonLinearityInputGradient", _BACKWARD)
+@_documented("popnn::nonLinearityInputGradient", _BACKWARD, _backward)
 def softmax_grad(grad: Any, y: Any, axis: int | tuple[int, ...] = -1, *, scale: float = 1.0, out: Any = None,
                  out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Gradient of `softmax` given its result: ``scale y (grad - sum(grad y))`` (``SOFTMAX``).
@@ -176,10 +175,9 @@ def softmax_grad(grad: Any, y: Any, axis: int | tuple[int, ...] = -1, *, scale: 
     >>> popnn.softmax_grad([1.0, 0.0], [0.25, 0.75])
     array([ 0.1875, -0.1875], dtype=float32)
     """
-    return _backward("softmax_grad", grad, y, axis, scale, out, out_dtype, target)
 
 
-@_documented("", _BACKWARD)
+@_documented("", _BACKWARD, _backward)
 def log_softmax_grad(grad: Any, y: Any, axis: int | tuple[int, ...] = -1, *, scale: float = 1.0, out: Any = None,
                      out_dtype: object = None, target: Target | str | None = None) -> Any:
     """Gradient of `log_softmax` given its result: ``scale (grad - e^y sum(grad))``.
@@ -191,4 +189,3 @@ def log_softmax_grad(grad: Any, y: Any, axis: int | tuple[int, ...] = -1, *, sca
     >>> popnn.log_softmax_grad([1.0, 0.0], [0.0, float("-inf")])
     array([0., 0.], dtype=float32)
     """
-    return _backward("log_softmax_grad", grad, y, axis, scale, out, out_dtype, target)

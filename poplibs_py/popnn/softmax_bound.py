@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -71,7 +72,7 @@ class Exponentials:
             self.nothing = self.sum == 0
 
 
-def _softmax(factor: float, x: Any, axis: Any, *, mask: Any = None, scale: float = 1.0, out: Any = None,
+def _softmax(factor: float, x: Any, axis: Any = -1, *, mask: Any = None, scale: float = 1.0, out: Any = None,
              out_dtype: Any = None, target: Any = None) -> Ball:
     e = Exponentials(x, axis, mask, scale)
     with np.errstate(all="ignore"):
@@ -83,14 +84,7 @@ def _softmax(factor: float, x: Any, axis: Any, *, mask: Any = None, scale: float
     return finished(Ball(centre, radius), out, out_dtype, x)
 
 
-def softmax_bound(x: Any, axis: Any = -1, **how: Any) -> Ball:
-    """Return exact results and radii of a `softmax` call."""
-    return _softmax(1.0, x, axis, **how)
-
-
-def scaled_softmax_stable_bound(x: Any, axis: Any = -1, **how: Any) -> Ball:
-    """Return exact results and radii of a `scaled_softmax_stable` call."""
-    return _softmax(SCALED, x, axis, **how)
+softmax_bound, scaled_softmax_stable_bound = partial(_softmax, 1.0), partial(_softmax, SCALED)
 
 
 def log_softmax_bound(x: Any, axis: Any = -1, *, mask: Any = None, scale: float = 1.0, out: Any = None,

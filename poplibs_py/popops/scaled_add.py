@@ -77,7 +77,7 @@ def _constant(name: str, scale: Any) -> float | None:
         raise bad_argument(name, scale, "a number that float64 holds") from None
 
 
-def _request(form: str, a: Any, b: Any, scale: Any, scale_a: Any, out: Any, out_dtype: Any, target: Any) -> Request:
+def _request(form: str, /, a: Any, b: Any, scale: Any, scale_a: Any, out: Any, out_dtype: Any, target: Any) -> Request:
     scaled = ScaledSum(form, _constant("scale", scale), _constant("scale_a", scale_a), scale_a is not None, False)
     made = _sum(form, a, b, scale, scale_a)
     dtype = out_dtype if out_dtype is not None or out is not None else made.dtype
@@ -141,7 +141,7 @@ _PARAMETERS = """
 
 
 @op("popops::scaledAddTo", bound="popops.scaled_add", draws="testing.map_calls", numbers=_SCALES,
-    shared=_PARAMETERS.format(default=" By default 1 and none."))
+    shared=_PARAMETERS.format(default=" By default 1 and none."), by=_request)
 def scaled_add(a: object, b: object, scale: object = 1, *, scale_a: object = None, out: Any = None,
                out_dtype: object = None, target: Target | str | None = None) -> Any:
     """``a + scale * b``, or ``scale_a * a + scale * b`` (``popops::scaledAddTo``).
@@ -152,11 +152,10 @@ def scaled_add(a: object, b: object, scale: object = 1, *, scale_a: object = Non
     >>> popops.scaled_add(weights, gradient, -0.25, out=weights)
     array([0.875, 4.   ], dtype=float16)
     """
-    return _request("scaled_add", a, b, scale, scale_a, out, out_dtype, target)
 
 
 @op("popops::scaledSubtractFrom", bound="popops.scaled_add", draws="testing.map_calls:scaled_add_calls",
-    numbers=_SCALES, shared=_PARAMETERS.format(default=" By default 1 and none."))
+    numbers=_SCALES, shared=_PARAMETERS.format(default=" By default 1 and none."), by=_request)
 def scaled_subtract(a: object, b: object, scale: object = 1, *, scale_a: object = None, out: Any = None,
                     out_dtype: object = None, target: Target | str | None = None) -> Any:
     """``a - scale * b``, or ``scale_a * a - scale * b`` (``popops::scaledSubtractFrom``).
@@ -166,11 +165,10 @@ def scaled_subtract(a: object, b: object, scale: object = 1, *, scale_a: object 
     >>> popops.scaled_subtract([1.0, 2.0], [4.0, 4.0], 0.5)
     array([-1.,  0.], dtype=float32)
     """
-    return _request("scaled_subtract", a, b, scale, scale_a, out, out_dtype, target)
 
 
 @op("popops::scaledAddTo", bound="popops.scaled_add", draws="testing.map_calls", numbers=_SCALES,
-    shared=_PARAMETERS.format(default=""))
+    shared=_PARAMETERS.format(default=""), by=_request)
 def x_minus_ax_plus_by(a: object, b: object, scale_a: object, scale: object, *, out: Any = None,
                        out_dtype: object = None, target: Target | str | None = None) -> Any:
     """``a - scale_a * a + scale * b`` (``popops::scaledAddTo`` with ``ScaledAddSpecialisation::X_MINUS_AX_PLUS_BY``).
@@ -180,4 +178,3 @@ def x_minus_ax_plus_by(a: object, b: object, scale_a: object, scale: object, *, 
     >>> popops.x_minus_ax_plus_by([1.0, 2.0], [4.0, 4.0], 0.25, 0.5)     # a moving average
     array([2.75, 3.5 ], dtype=float32)
     """
-    return _request("x_minus_ax_plus_by", a, b, scale, scale_a, out, out_dtype, target)

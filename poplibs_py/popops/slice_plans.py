@@ -87,8 +87,7 @@ def compile_multi_update(plan: EmbeddingPlan | HostEmbeddingPlan) -> Callable[..
     name = "grouped_" * grouped + "multi_update" + f"_{update}" * (update != "set")
 
     def request(x: Any, updates: Any, indices: Any, scale: Any, policy: Any, out: Any) -> Request:
-        return row_update(name, x, updates, indices, int(grouped), policy, out, checked.target, update, scale,
-                          plan=checked)
+        return row_update(name, x, updates, indices, int(grouped), policy, out, checked.target, scale, plan=checked)
 
     def add(x: Any, updates: Any, indices: Any, scale: float = 1.0, *, index_policy: str = "raise",
             out: Any = None) -> Request:

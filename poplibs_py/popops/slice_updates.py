@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from ..ops.record import with_sections
-from ..planner import Memory
 from ..target import Target
 from .slices import row_update, slicing_op
 
@@ -46,7 +45,7 @@ def _changes(poplibs: str, numerics: str, scaled: bool = False) -> Callable[[Any
                                     scale=_SCALE if scaled else "")
         function.__doc__ = with_sections(function.__doc__ or "", shared)
         return slicing_op(poplibs, writes=True, memory="rows" if numerics == _EXTREMES else "sorted",
-                          numbers=("scale",) * scaled)(function)
+                          numbers=("scale",) * scaled, by=row_update)(function)
 
     return made
 
@@ -62,8 +61,6 @@ def multi_update_add(x: Any, updates: Any, indices: Any, scale: float = 1.0, *, 
     >>> popops.multi_update_add([[1.0], [2.0], [3.0]], [[8.0], [4.0], [2.0]], [2, 0, 2], 0.5).ravel()
     array([3., 2., 8.], dtype=float32)
     """
-    return row_update("multi_update_add", x, updates, indices, axis, index_policy, out, target, "add", scale,
-                      Memory(available_memory_proportion, strict_memory))
 
 
 @_changes("groupedMultiUpdateAdd", _SUMS, scaled=True)
@@ -78,8 +75,6 @@ def grouped_multi_update_add(x: Any, updates: Any, indices: Any, scale: float = 
     >>> popops.grouped_multi_update_add([[[1.0], [2.0]]], [[[8.0], [4.0]]], [[1, 1]]).ravel()
     array([ 1., 14.], dtype=float32)
     """
-    return row_update("grouped_multi_update_add", x, updates, indices, axis, index_policy, out, target, "add", scale,
-                      Memory(available_memory_proportion, strict_memory))
 
 
 @_changes("multiUpdateMul", _PRODUCTS)
@@ -93,8 +88,6 @@ def multi_update_mul(x: Any, updates: Any, indices: Any, *, axis: int = 0, index
     >>> popops.multi_update_mul([[1.0], [2.0], [3.0]], [[8.0], [4.0], [2.0]], [2, 0, 2]).ravel()
     array([ 4.,  2., 48.], dtype=float32)
     """
-    return row_update("multi_update_mul", x, updates, indices, axis, index_policy, out, target, "mul",
-                      memory=Memory(available_memory_proportion, strict_memory))
 
 
 @_changes("groupedMultiUpdateMul", _PRODUCTS)
@@ -108,8 +101,6 @@ def grouped_multi_update_mul(x: Any, updates: Any, indices: Any, *, axis: int = 
     >>> popops.grouped_multi_update_mul([[[1.0], [2.0]]], [[[8.0], [4.0]]], [[1, 1]]).ravel()
     array([ 1., 64.], dtype=float32)
     """
-    return row_update("grouped_multi_update_mul", x, updates, indices, axis, index_policy, out, target, "mul",
-                      memory=Memory(available_memory_proportion, strict_memory))
 
 
 @_changes("multiUpdateMax", _EXTREMES)
@@ -123,8 +114,6 @@ def multi_update_max(x: Any, updates: Any, indices: Any, *, axis: int = 0, index
     >>> popops.multi_update_max([[1.0], [2.0], [3.0]], [[8.0], [-4.0], [2.0]], [2, 0, 2]).ravel()
     array([1., 2., 8.], dtype=float32)
     """
-    return row_update("multi_update_max", x, updates, indices, axis, index_policy, out, target, "max",
-                      memory=Memory(available_memory_proportion, strict_memory))
 
 
 @_changes("groupedMultiUpdateMax", _EXTREMES)
@@ -138,5 +127,3 @@ def grouped_multi_update_max(x: Any, updates: Any, indices: Any, *, axis: int = 
     >>> popops.grouped_multi_update_max([[[1.0], [2.0]]], [[[8.0], [4.0]]], [[1, 1]]).ravel()
     array([1., 8.], dtype=float32)
     """
-    return row_update("grouped_multi_update_max", x, updates, indices, axis, index_policy, out, target, "max",
-                      memory=Memory(available_memory_proportion, strict_memory))

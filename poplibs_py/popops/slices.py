@@ -67,13 +67,13 @@ Axes = int | Sequence[int]
 Function = Callable[..., Any]
 
 
-def slicing_op(poplibs: str = "", writes: bool = False, memory: str = "",
-               numbers: tuple[str, ...] = ()) -> Callable[[Function], Function]:
+def slicing_op(poplibs: str = "", writes: bool = False, memory: str = "", numbers: tuple[str, ...] = (),
+               by: Callable[..., Request] | None = None) -> Callable[[Function], Function]:
     """Make a function an op of slices: its record, and what all of them say of their arguments."""
     said = (_MEMORY.replace("{host}", _HOST[memory]) if memory else "") + _COMMON
     said = said.replace("{in_place}", _IN_PLACE if writes else "").replace("{machines}", _MODELLED)
     return op(f"popops::{poplibs}" if poplibs else "", shared=said, bound="popops.slice_bound",
-              draws="testing.slice_calls", numbers=numbers)
+              draws="testing.slice_calls", numbers=numbers, by=by)
 
 
 # Windows ---------------------------------------------------------------------------------------------
@@ -209,10 +209,11 @@ def _axis(table: Operand, axis: Any, groups: bool) -> int:
     return found
 
 
-def row_slice(name: str, x: Any, indices: Any, axis: Any, policy: Any, out: Any, target: Any,
-              memory: Memory | None = None, plan: EmbeddingPlan | HostEmbeddingPlan | None = None) -> Request:
-    groups = name.startswith("grouped")
-    table, places, checked = table_of("x", x), indices_of("indices", indices), checked_policy(policy)
+def row_slice(name: str, /, x: Any, indices: Any, axis: Any, index_policy: Any, out: Any, target: Any,
+              available_memory_proportion: Any = None, strict_memory: Any = False,
+              plan: EmbeddingPlan | HostEmbeddingPlan | None = None) -> Request:
+    groups, memory = name.startswith("grouped"), Memory(available_memory_proportion, strict_memory)
+    table, places, checked = table_of("x", x), indices_of("indices", indices), checked_policy(index_policy)
     along = _axis(table, axis, groups)
     layout = _rows_layout(table, places, along, groups)
     front = [n for n, *_ in layout.axes]
@@ -224,13 +225,14 @@ def row_slice(name: str, x: Any, indices: Any, axis: Any, policy: Any, out: Any,
                         host=_host_of(plan))
 
 
-def row_update(name: str, x: Any, updates: Any, indices: Any, axis: Any, policy: Any, out: Any, target: Any,
-               update: str = "set", scale: Any = 1.0, memory: Memory | None = None,
+def row_update(name: str, /, x: Any, updates: Any, indices: Any, axis: Any, index_policy: Any, out: Any, target: Any,
+               scale: Any = 1.0, available_memory_proportion: Any = None, strict_memory: Any = False,
                plan: EmbeddingPlan | HostEmbeddingPlan | None = None) -> Request:
-    groups = name.startswith("grouped")
+    groups, update = name.startswith("grouped"), name.partition("multi_update")[2].removeprefix("_") or "set"
+    memory: Memory | None = Memory(available_memory_proportion, strict_memory)
     table, places = table_of("x", x), indices_of("indices", indices)
     given = updates_of(updates, table)
-    checked, along = checked_policy(policy), _axis(table, axis, groups)
+    checked, along = checked_policy(index_policy), _axis(table, axis, groups)
     layout = _rows_layout(table, places, along, groups)
     front = [n for n, *_ in layout.axes]
     if plan is not None:
@@ -273,7 +275,7 @@ def _check_planned(plan: EmbeddingPlan | HostEmbeddingPlan, table: Operand, look
         raise bad_argument("indices", f"{lookups} of them", f"at most {p.most_lookups}, as planned")
 
 
-@slicing_op("multiSlice", memory="rows")
+@slicing_op("multiSlice", memory="rows", by=row_slice)
 def multi_slice(x: Any, indices: Any, *, axis: int = 0, index_policy: str = "raise", out: Any = None,
                 available_memory_proportion: float | None = None, strict_memory: bool = False,
                 target: Target | str | None = None) -> Any:
@@ -300,11 +302,9 @@ def multi_slice(x: Any, indices: Any, *, axis: int = 0, index_policy: str = "rai
            [1., 2.],
            [3., 4.]], dtype=float32)
     """
-    return row_slice("multi_slice", x, indices, axis, index_policy, out, target,
-                     Memory(available_memory_proportion, strict_memory))
 
 
-@slicing_op("groupedMultiSlice", memory="rows")
+@slicing_op("groupedMultiSlice", memory="rows", by=row_slice)
 def grouped_multi_slice(x: Any, indices: Any, *, axis: int = 1, index_policy: str = "raise", out: Any = None,
                         available_memory_proportion: float | None = None, strict_memory: bool = False,
                         target: Target | str | None = None) -> Any:
@@ -328,11 +328,9 @@ def grouped_multi_slice(x: Any, indices: Any, *, axis: int = 1, index_policy: st
     >>> popops.grouped_multi_slice([[[1.0], [2.0]], [[3.0], [4.0]]], [[1], [0]]).ravel()
     array([2., 3.], dtype=float32)
     """
-    return row_slice("grouped_multi_slice", x, indices, axis, index_policy, out, target,
-                     Memory(available_memory_proportion, strict_memory))
 
 
-@slicing_op("multiUpdate", writes=True, memory="rows")
+@slicing_op("multiUpdate", writes=True, memory="rows", by=row_update)
 def multi_update(x: Any, updates: Any, indices: Any, *, axis: int = 0, index_policy: str = "raise", out: Any = None,
                  available_memory_proportion: float | None = None, strict_memory: bool = False,
                  target: Target | str | None = None) -> Any:
@@ -358,11 +356,9 @@ def multi_update(x: Any, updates: Any, indices: Any, *, axis: int = 0, index_pol
     >>> popops.multi_update([[1.0], [2.0], [3.0]], [[8.0], [9.0]], [2, 0]).ravel()
     array([9., 2., 8.], dtype=float32)
     """
-    return row_update("multi_update", x, updates, indices, axis, index_policy, out, target,
-                      memory=Memory(available_memory_proportion, strict_memory))
 
 
-@slicing_op("groupedMultiUpdate", writes=True, memory="rows")
+@slicing_op("groupedMultiUpdate", writes=True, memory="rows", by=row_update)
 def grouped_multi_update(x: Any, updates: Any, indices: Any, *, axis: int = 1, index_policy: str = "raise",
                          out: Any = None, available_memory_proportion: float | None = None, strict_memory: bool = False,
                          target: Target | str | None = None) -> Any:
@@ -388,5 +384,3 @@ def grouped_multi_update(x: Any, updates: Any, indices: Any, *, axis: int = 1, i
     >>> popops.grouped_multi_update([[[1.0], [2.0]], [[3.0], [4.0]]], [[[8.0]], [[9.0]]], [[1], [0]]).ravel()
     array([1., 8., 9., 4.], dtype=float32)
     """
-    return row_update("grouped_multi_update", x, updates, indices, axis, index_policy, out, target,
-                      memory=Memory(available_memory_proportion, strict_memory))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -89,10 +90,11 @@ def kept(name: str, value: Any, p: RnnParams, shape: tuple[int | str, ...]) -> O
     return x
 
 
-def backward_request(cell: str, kind: Any, out: Any, target: Target | str | None, *operands: Any,
-                     **more: Any) -> Request:
-    """Describe a backward pass as its face was called; `kind` is the named tuple of its results."""
-    op, call = f"popnn.{cell}_bwd", backward_call(cell, *operands, **more)
+def backward_request(kinds: Sequence[Any], name: str, /, *, out: Any, target: Target | str | None,
+                     **given: Any) -> Request:
+    """Describe a backward pass as its face was called; `kinds` are the named tuples of its results, the second with
+    that of an attention or a projection."""
+    op, call = f"popnn.{name}", backward_call(name.removesuffix("_bwd"), **given)
     p, layer = call.layer.params, call.layer
     placed = modelled_backward(target, op, p, (*layer.operands, call.grad, call.intermediates), layer.memory)
     machine = own_host()
@@ -103,7 +105,7 @@ def backward_request(cell: str, kind: Any, out: Any, target: Target | str | None
              *([Part((p.batch, p.steps), p.state)] if p.cell == "gru" and p.attention else []),
              Part((*sequence, *planes, p.outputs), p.state),
              *([Part((p.outputs, p.projected), p.state)] if p.projected else [])]
-    made = results(out, parts, kind)
+    made = results(out, parts, kinds[p.attention or p.projected > 0])
     ready = Backward.of(p, machine)
     how = stretches(op, ready, layer.memory, lambda steps: ready.bytes_taken(steps, call.again), machine, placed.plan)
     operands = (*layer.operands, call.grad, *call.last, call.intermediates, call.output)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 from ...ops import op
@@ -36,7 +37,8 @@ class AugruBackward(NamedTuple):
     gate_grads: Any
 
 
-@op("popnn::gru::gruFwd", bound="popnn.recurrent.bound", draws="testing.rnn_calls", written=None)
+@op("popnn::gru::gruFwd", bound="popnn.recurrent.bound", draws="testing.rnn_calls", written=None,
+    by=partial(forward_request, GruForward))
 def gru_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *, init_output: Any = None,
             time_steps: Any = None, attention: Any = None, cell_order: Any = GATES["gru"], activation: str = "tanh",
             recurrent_activation: str = "sigmoid", reset_after: bool = False, output_full_sequence: bool = True,
@@ -95,15 +97,10 @@ def gru_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None,
     >>> popnn.gru_fwd(x, w, u).output.ravel().round(3)
     array([0.115, 0.216, 0.305], dtype=float32)
     """
-    return forward_request("gru", GruForward, out, target, x, weights_input, weights_output, biases,
-                           init_output=init_output, time_steps=time_steps, attention=attention, cell_order=cell_order,
-                           activation=activation, recurrent_activation=recurrent_activation, reset_after=reset_after,
-                           output_full_sequence=output_full_sequence, do_input_weight_calc=do_input_weight_calc,
-                           inference_only=inference_only, recomputation_mode=recomputation_mode, out_dtype=out_dtype,
-                           available_memory_proportion=available_memory_proportion, strict_memory=strict_memory)
 
 
-@op("popnn::gru::gruBwd", bound="popnn.recurrent.bound_gradients", draws="testing.rnn_calls", written=None)
+@op("popnn::gru::gruBwd", bound="popnn.recurrent.bound_gradients", draws="testing.rnn_calls", written=None,
+    by=partial(backward_request, (GruBackward, AugruBackward)))
 def gru_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *,
             intermediates: Any = None, output: Any = None, init_output: Any = None, last_output_grad: Any = None,
             time_steps: Any = None, attention: Any = None, cell_order: Any = GATES["gru"], activation: str = "tanh",
@@ -151,11 +148,3 @@ def gru_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: 
     >>> popnn.gru_bwd(np.ones((3, 1, 1), np.float32), x, w, u).init_output_grad.round(3)
     array([[2.34]], dtype=float32)
     """
-    return backward_request("gru", GruBackward if attention is None else AugruBackward, out, target, grad, x,
-                            weights_input, weights_output, biases, intermediates=intermediates, output=output,
-                            init_output=init_output, last_output_grad=last_output_grad, time_steps=time_steps,
-                            attention=attention, cell_order=cell_order, activation=activation,
-                            recurrent_activation=recurrent_activation, reset_after=reset_after,
-                            output_full_sequence=output_full_sequence, calc_input_gradients=calc_input_gradients,
-                            poplibs_exact=poplibs_exact, out_dtype=out_dtype,
-                            available_memory_proportion=available_memory_proportion, strict_memory=strict_memory)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 from ...ops import op
@@ -39,7 +40,8 @@ class ProjectedBackward(NamedTuple):
     weights_projection_grad: Any
 
 
-@op("popnn::lstm::lstmFwd", bound="popnn.recurrent.bound", draws="testing.rnn_calls", written=None)
+@op("popnn::lstm::lstmFwd", bound="popnn.recurrent.bound", draws="testing.rnn_calls", written=None,
+    by=partial(forward_request, LstmForward))
 def lstm_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *,
              weights_projection: Any = None, init_output: Any = None, init_cell_state: Any = None,
              time_steps: Any = None, cell_order: Any = GATES["lstm"],
@@ -115,16 +117,10 @@ def lstm_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None
     >>> popnn.lstm_fwd(x, w, u).output.ravel().round(3)
     array([0.608, 0.811, 0.862], dtype=float32)
     """
-    return forward_request("lstm", LstmForward, out, target, x, weights_input, weights_output, biases,
-                           weights_projection=weights_projection, init_output=init_output,
-                           init_cell_state=init_cell_state, time_steps=time_steps, cell_order=cell_order,
-                           activation=activation, recurrent_activation=recurrent_activation,
-                           output_full_sequence=output_full_sequence, do_input_weight_calc=do_input_weight_calc,
-                           inference_only=inference_only, recomputation_mode=recomputation_mode, out_dtype=out_dtype,
-                           available_memory_proportion=available_memory_proportion, strict_memory=strict_memory)
 
 
-@op("popnn::lstm::lstmBwd", bound="popnn.recurrent.bound_gradients", draws="testing.rnn_calls", written=None)
+@op("popnn::lstm::lstmBwd", bound="popnn.recurrent.bound_gradients", draws="testing.rnn_calls", written=None,
+    by=partial(backward_request, (LstmBackward, ProjectedBackward)))
 def lstm_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *,
              weights_projection: Any = None, intermediates: Any = None, init_output: Any = None,
              init_cell_state: Any = None,
@@ -185,11 +181,3 @@ def lstm_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases:
     >>> popnn.lstm_bwd(np.ones((3, 1, 1)).astype("float32"), x, w, u, intermediates=made.intermediates).input_grad.shape
     (3, 1, 2)
     """
-    return backward_request("lstm", LstmBackward if weights_projection is None else ProjectedBackward, out, target,
-                            grad, x, weights_input, weights_output, biases, weights_projection=weights_projection,
-                            intermediates=intermediates, init_output=init_output, init_cell_state=init_cell_state,
-                            last_output_grad=last_output_grad, last_cell_state_grad=last_cell_state_grad,
-                            time_steps=time_steps, cell_order=cell_order, activation=activation,
-                            recurrent_activation=recurrent_activation, output_full_sequence=output_full_sequence,
-                            calc_input_gradients=calc_input_gradients, poplibs_exact=poplibs_exact, out_dtype=out_dtype,
-                            available_memory_proportion=available_memory_proportion, strict_memory=strict_memory)

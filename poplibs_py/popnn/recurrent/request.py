@@ -223,10 +223,9 @@ def layer_arrays(p: RnnParams, arrays: Sequence[Any], matrices: Sequence[Any] = 
                        None if scores is None else np.ascontiguousarray(scores, np.float32), weights[2])
 
 
-def forward_request(cell: str, kind: Any, out: Any, target: Target | str | None, *operands: Any,
-                    **more: Any) -> Request:
+def forward_request(kind: Any, name: str, /, *, out: Any, target: Target | str | None, **given: Any) -> Request:
     """Describe a forward pass as its face was called; `kind` is the named tuple of its results."""
-    op, call = f"popnn.{cell}_fwd", forward_call(cell, *operands, **more)
+    op, call = f"popnn.{name}", forward_call(name.removesuffix("_fwd"), **given)
     p = call.params
     placed = modelled_forward(target, op, p, call.operands, call.memory)
     sequence = p.steps, p.batch

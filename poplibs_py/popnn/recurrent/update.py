@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from ...errors import bad_argument, flag
@@ -86,139 +87,6 @@ class CalledUpdate:
         return f"{self.cell} {' x '.join(map(str, self.x.shape[:2]))}, {self.x.shape[2]} to {self.output.shape[2]}"
 
 
-@op("popnn::lstm::lstmWU", bound="popnn.recurrent.bound_update", draws="testing.rnn_calls", written=None)
-def lstm_wu(gate_grads: Any, x: Any, output: Any, *, weights_input: Any = None, weights_output: Any = None,
-            init_output: Any = None, cell_order: Any = GATES["lstm"], out: Any = None, out_dtype: object = None,
-            available_memory_proportion: float | None = None, strict_memory: bool = False,
-            target: Target | str | None = None) -> Any:
-    """Return the gradients of an LSTM's weights and biases (``popnn::lstm::lstmWU``).
-
-    Parameters
-    ----------
-    gate_grads : array_like [steps, batch, 4, outputs]
-        As `lstm_bwd` returned them.
-    x : array_like [steps, batch, inputs]
-        The inputs; finite past a row's length too.
-    output : array_like [steps, batch, outputs]
-        The outputs of all steps, as `lstm_fwd` returned or saved them.
-    weights_input, weights_output : BlockSparseMatrix, optional
-        As `lstm_fwd` was given them: their gradients are block-sparse too, of the same pattern, and only what is stored
-        is computed. Dense weights are not read.
-    init_output : array_like [batch, outputs], optional
-        The output before the first step; by default zero.
-    cell_order : tuple of str, optional
-        How the results are ordered; as for `lstm_fwd`.
-    out : tuple of three arrays, optional
-        Where the results go.
-    out_dtype : dtype, Format or str, optional
-        float32, float16 or bfloat16; by default what the operands give.
-    available_memory_proportion : float, optional
-        The share of the cores' memory that temporaries may take: with less, products of some steps or of some gates are
-        summed. By default there is no limit; on a modelled machine PopLibs' 0.6.
-
-    Returns
-    -------
-    weights_input_grad : numpy.ndarray [4, inputs, outputs]
-    weights_output_grad : numpy.ndarray [4, outputs, outputs]
-        Or a BlockSparseMatrix, each.
-    biases_grad : numpy.ndarray [4, outputs]
-
-    Notes
-    -----
-    Sums over steps and batch in FP32, in any order, rounded once; PopLibs adds in the weights' type step by step
-    (``weightAccumulatorsType``).
-
-    Examples
-    --------
-    >>> popnn.lstm_wu(*(np.ones(shape, np.float32) for shape in ((3, 2, 4, 1), (3, 2, 5), (3, 2, 1)))).biases_grad[0]
-    array([6.], dtype=float32)
-    """
-    return _request(lstm_update, out, target, gate_grads, x, output, weights_input=weights_input,
-                    weights_output=weights_output, init_output=init_output, cell_order=cell_order, out_dtype=out_dtype,
-                    available_memory_proportion=available_memory_proportion, strict_memory=strict_memory)
-
-
-@op("popnn::gru::gruWU", bound="popnn.recurrent.bound_update", draws="testing.rnn_calls", written=None)
-def gru_wu(gate_grads: Any, x: Any, output: Any, intermediates: Any = None, *, weights_input: Any = None,
-           weights_output: Any = None, init_output: Any = None, cell_order: Any = GATES["gru"],
-           reset_after: bool = False, out: Any = None, out_dtype: object = None,
-           available_memory_proportion: float | None = None, strict_memory: bool = False,
-           target: Target | str | None = None) -> Any:
-    """Return the gradients of the weights and biases of a GRU or an AUGRU (``popnn::gru::gruWU``).
-
-    Parameters
-    ----------
-    gate_grads : array_like [steps, batch, 3, outputs], or four planes with `reset_after`
-        As `gru_bwd` returned them.
-    x, output
-        As for `lstm_wu`.
-    intermediates : array_like [steps, batch, planes, outputs], optional
-        What `gru_fwd` saved, of which the reset gates are read; without `reset_after` it must be there.
-    weights_input, weights_output, init_output, out, out_dtype, available_memory_proportion, strict_memory,
-    target
-        As for `lstm_wu`.
-    cell_order : tuple of str, optional
-        How the results are ordered; as for `gru_fwd`.
-    reset_after : bool, optional
-        As for `gru_fwd`.
-
-    Returns
-    -------
-    weights_input_grad : numpy.ndarray [3, inputs, outputs]
-    weights_output_grad : numpy.ndarray [3, outputs, outputs]
-    biases_grad : numpy.ndarray [3, outputs], or [3, 2, outputs] with `reset_after`
-
-    Notes
-    -----
-    As for `lstm_wu`; states that are multiplied by reset gates are rounded to their format, as in the forward pass.
-
-    Examples
-    --------
-    >>> operands = (np.ones(shape, np.float32) for shape in ((3, 2, 4, 1), (3, 2, 5), (3, 2, 1)))
-    >>> popnn.gru_wu(*operands, reset_after=True).weights_output_grad.ravel()
-    array([4., 4., 4.], dtype=float32)
-    """
-    return _request(gru_update, out, target, gate_grads, x, output, intermediates, weights_input=weights_input,
-                    weights_output=weights_output, init_output=init_output, cell_order=cell_order,
-                    reset_after=reset_after, out_dtype=out_dtype,
-                    available_memory_proportion=available_memory_proportion, strict_memory=strict_memory)
-
-
-@op("popnn::rnn::paramDeltaUpdate", bound="popnn.recurrent.bound_update", draws="testing.rnn_calls", written=None)
-def rnn_wu(step_grads: Any, x: Any, output: Any, *, weights_input: Any = None, weights_output: Any = None,
-           init_output: Any = None, out: Any = None, out_dtype: object = None,
-           available_memory_proportion: float | None = None, strict_memory: bool = False,
-           target: Target | str | None = None) -> Any:
-    """Return the gradients of a vanilla RNN's weights and biases (``popnn::rnn::paramDeltaUpdate``).
-
-    Parameters
-    ----------
-    step_grads : array_like [steps, batch, outputs]
-        As `rnn_bwd` returned them.
-    x, output, weights_input, weights_output, init_output, out, out_dtype, available_memory_proportion, strict_memory,
-    target
-        As for `lstm_wu`.
-
-    Returns
-    -------
-    weights_input_grad : numpy.ndarray [inputs, outputs]
-    weights_output_grad : numpy.ndarray [outputs, outputs]
-    biases_grad : numpy.ndarray [outputs]
-
-    Notes
-    -----
-    As for `lstm_wu`.
-
-    Examples
-    --------
-    >>> popnn.rnn_wu(*(np.ones((3, 2, 1), np.float32) for _ in range(3))).weights_output_grad
-    array([[4.]], dtype=float32)
-    """
-    return _request(rnn_update, out, target, step_grads, x, output, weights_input=weights_input,
-                    weights_output=weights_output, init_output=init_output, out_dtype=out_dtype,
-                    available_memory_proportion=available_memory_proportion, strict_memory=strict_memory)
-
-
 def lstm_update(gate_grads: Any, x: Any, output: Any, *, cell_order: Any = GATES["lstm"], **more: Any) -> CalledUpdate:
     """Take the arguments of `lstm_wu`, or raise."""
     grads = numbers("gate_grads", gate_grads, ("steps", "batch", 4, "outputs"))
@@ -266,11 +134,10 @@ def _called(cell: str, grads: Operand, x: Any, output: Any, order: tuple[int, ..
                         Memory(available_memory_proportion, strict_memory), (of_inputs, of_states))
 
 
-def _request(take: Callable[..., CalledUpdate], out: Any, target: Target | str | None, *operands: Any,
-             **more: Any) -> Request:
+def _request(take: Callable[..., CalledUpdate], own: str, /, *, out: Any, target: Target | str | None,
+             **given: Any) -> Request:
     """Describe a weight update as its face was called, whose arguments `take` takes."""
-    call = take(*operands, **more)
-    name = f"popnn.{call.cell}_wu"
+    call, name = take(**given), f"popnn.{own}"
     placed = modelled_update(target, name, call.params, call.operands, call.memory)
     machine = own_host()
     inputs, outputs, gates = call.x.shape[2], call.grads.shape[3], len(call.order)
@@ -307,3 +174,129 @@ def _wrapped(call: CalledUpdate, made: Any) -> WeightGradients:
     first, second = (array if w is None else w._with(array, format=call.result, scale=0)
                      for w, array in zip(call.matrices, made[:2], strict=True))
     return WeightGradients(first, second, made[2])
+
+
+@op("popnn::lstm::lstmWU", bound="popnn.recurrent.bound_update", draws="testing.rnn_calls", written=None,
+    by=partial(_request, lstm_update))
+def lstm_wu(gate_grads: Any, x: Any, output: Any, *, weights_input: Any = None, weights_output: Any = None,
+            init_output: Any = None, cell_order: Any = GATES["lstm"], out: Any = None, out_dtype: object = None,
+            available_memory_proportion: float | None = None, strict_memory: bool = False,
+            target: Target | str | None = None) -> Any:
+    """Return the gradients of an LSTM's weights and biases (``popnn::lstm::lstmWU``).
+
+    Parameters
+    ----------
+    gate_grads : array_like [steps, batch, 4, outputs]
+        As `lstm_bwd` returned them.
+    x : array_like [steps, batch, inputs]
+        The inputs; finite past a row's length too.
+    output : array_like [steps, batch, outputs]
+        The outputs of all steps, as `lstm_fwd` returned or saved them.
+    weights_input, weights_output : BlockSparseMatrix, optional
+        As `lstm_fwd` was given them: their gradients are block-sparse too, of the same pattern, and only what is stored
+        is computed. Dense weights are not read.
+    init_output : array_like [batch, outputs], optional
+        The output before the first step; by default zero.
+    cell_order : tuple of str, optional
+        How the results are ordered; as for `lstm_fwd`.
+    out : tuple of three arrays, optional
+        Where the results go.
+    out_dtype : dtype, Format or str, optional
+        float32, float16 or bfloat16; by default what the operands give.
+    available_memory_proportion : float, optional
+        The share of the cores' memory that temporaries may take: with less, products of some steps or of some gates are
+        summed. By default there is no limit; on a modelled machine PopLibs' 0.6.
+
+    Returns
+    -------
+    weights_input_grad : numpy.ndarray [4, inputs, outputs]
+    weights_output_grad : numpy.ndarray [4, outputs, outputs]
+        Or a BlockSparseMatrix, each.
+    biases_grad : numpy.ndarray [4, outputs]
+
+    Notes
+    -----
+    Sums over steps and batch in FP32, in any order, rounded once; PopLibs adds in the weights' type step by step
+    (``weightAccumulatorsType``).
+
+    Examples
+    --------
+    >>> popnn.lstm_wu(*(np.ones(shape, np.float32) for shape in ((3, 2, 4, 1), (3, 2, 5), (3, 2, 1)))).biases_grad[0]
+    array([6.], dtype=float32)
+    """
+
+
+@op("popnn::gru::gruWU", bound="popnn.recurrent.bound_update", draws="testing.rnn_calls", written=None,
+    by=partial(_request, gru_update))
+def gru_wu(gate_grads: Any, x: Any, output: Any, intermediates: Any = None, *, weights_input: Any = None,
+           weights_output: Any = None, init_output: Any = None, cell_order: Any = GATES["gru"],
+           reset_after: bool = False, out: Any = None, out_dtype: object = None,
+           available_memory_proportion: float | None = None, strict_memory: bool = False,
+           target: Target | str | None = None) -> Any:
+    """Return the gradients of the weights and biases of a GRU or an AUGRU (``popnn::gru::gruWU``).
+
+    Parameters
+    ----------
+    gate_grads : array_like [steps, batch, 3, outputs], or four planes with `reset_after`
+        As `gru_bwd` returned them.
+    x, output
+        As for `lstm_wu`.
+    intermediates : array_like [steps, batch, planes, outputs], optional
+        What `gru_fwd` saved, of which the reset gates are read; without `reset_after` it must be there.
+    weights_input, weights_output, init_output, out, out_dtype, available_memory_proportion, strict_memory,
+    target
+        As for `lstm_wu`.
+    cell_order : tuple of str, optional
+        How the results are ordered; as for `gru_fwd`.
+    reset_after : bool, optional
+        As for `gru_fwd`.
+
+    Returns
+    -------
+    weights_input_grad : numpy.ndarray [3, inputs, outputs]
+    weights_output_grad : numpy.ndarray [3, outputs, outputs]
+    biases_grad : numpy.ndarray [3, outputs], or [3, 2, outputs] with `reset_after`
+
+    Notes
+    -----
+    As for `lstm_wu`; states that are multiplied by reset gates are rounded to their format, as in the forward pass.
+
+    Examples
+    --------
+    >>> operands = (np.ones(shape, np.float32) for shape in ((3, 2, 4, 1), (3, 2, 5), (3, 2, 1)))
+    >>> popnn.gru_wu(*operands, reset_after=True).weights_output_grad.ravel()
+    array([4., 4., 4.], dtype=float32)
+    """
+
+
+@op("popnn::rnn::paramDeltaUpdate", bound="popnn.recurrent.bound_update", draws="testing.rnn_calls", written=None,
+    by=partial(_request, rnn_update))
+def rnn_wu(step_grads: Any, x: Any, output: Any, *, weights_input: Any = None, weights_output: Any = None,
+           init_output: Any = None, out: Any = None, out_dtype: object = None,
+           available_memory_proportion: float | None = None, strict_memory: bool = False,
+           target: Target | str | None = None) -> Any:
+    """Return the gradients of a vanilla RNN's weights and biases (``popnn::rnn::paramDeltaUpdate``).
+
+    Parameters
+    ----------
+    step_grads : array_like [steps, batch, outputs]
+        As `rnn_bwd` returned them.
+    x, output, weights_input, weights_output, init_output, out, out_dtype, available_memory_proportion, strict_memory,
+    target
+        As for `lstm_wu`.
+
+    Returns
+    -------
+    weights_input_grad : numpy.ndarray [inputs, outputs]
+    weights_output_grad : numpy.ndarray [outputs, outputs]
+    biases_grad : numpy.ndarray [outputs]
+
+    Notes
+    -----
+    As for `lstm_wu`.
+
+    Examples
+    --------
+    >>> popnn.rnn_wu(*(np.ones((3, 2, 1), np.float32) for _ in range(3))).weights_output_grad
+    array([[4.]], dtype=float32)
+    """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 from ...ops import op
@@ -25,7 +26,8 @@ class RnnBackward(NamedTuple):
     step_grads: Any
 
 
-@op("popnn::rnn::rnnFwdSequence", bound="popnn.recurrent.bound", draws="testing.rnn_calls", written=None)
+@op("popnn::rnn::rnnFwdSequence", bound="popnn.recurrent.bound", draws="testing.rnn_calls", written=None,
+    by=partial(forward_request, RnnForward))
 def rnn_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *, init_output: Any = None,
             time_steps: Any = None, activation: str = "tanh", out: Any = None, out_dtype: object = None,
             available_memory_proportion: float | None = None, strict_memory: bool = False,
@@ -67,12 +69,10 @@ def rnn_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None,
     >>> popnn.rnn_fwd(np.ones((3, 1, 1), np.float32), [[1.0]], [[1.0]], activation="relu").output.ravel()
     array([1., 2., 3.], dtype=float32)
     """
-    return forward_request("rnn", RnnForward, out, target, x, weights_input, weights_output, biases,
-                           init_output=init_output, time_steps=time_steps, activation=activation, out_dtype=out_dtype,
-                           available_memory_proportion=available_memory_proportion, strict_memory=strict_memory)
 
 
-@op("popnn::rnn::rnnBwdSequence", bound="popnn.recurrent.bound_gradients", draws="testing.rnn_calls", written=None)
+@op("popnn::rnn::rnnBwdSequence", bound="popnn.recurrent.bound_gradients", draws="testing.rnn_calls", written=None,
+    by=partial(backward_request, (RnnBackward,)))
 def rnn_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *, output: Any = None,
             init_output: Any = None, last_output_grad: Any = None, time_steps: Any = None, activation: str = "tanh",
             calc_input_gradients: bool = True, poplibs_exact: bool = False, out: Any = None, out_dtype: object = None,
@@ -112,8 +112,3 @@ def rnn_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: 
     >>> popnn.rnn_bwd(grad, x, [[1.0]], [[2.0]], activation="relu").input_grad.ravel()
     array([7., 3., 1.], dtype=float32)
     """
-    return backward_request("rnn", RnnBackward, out, target, grad, x, weights_input, weights_output, biases,
-                            output=output, init_output=init_output, last_output_grad=last_output_grad,
-                            time_steps=time_steps, activation=activation, calc_input_gradients=calc_input_gradients,
-                            poplibs_exact=poplibs_exact, out_dtype=out_dtype,
-                            available_memory_proportion=available_memory_proportion, strict_memory=strict_memory)
