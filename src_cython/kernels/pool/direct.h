@@ -25,36 +25,43 @@ typedef struct pop_pool_cell {
 
 #define POP_POOL_CELLS 4 /* vectors at a time */
 #define POP_POOL_DIRECT(op, suffix, layout)                                                                           \
-    POP_INLINE void pop_pool_cells_##op##_##suffix(const pop_pool_cell *s, int vectors, int64_t c, int part, char *to) \
+    POP_INLINE int pop_pool_cells_##op##_##suffix(const pop_pool_cell *s, int quick, int vectors, int64_t c, int part, char *to) \
     {                                                                                                                 \
         const int64_t bytes = pop_bytes(&layout);                                                                     \
-        pop_v_f made[POP_POOL_CELLS], column[POP_POOL_CELLS];                                                         \
+        pop_v_f made[POP_POOL_CELLS], column[POP_POOL_CELLS], x[POP_POOL_CELLS];                                      \
+        pop_v_m nan = {0};                                                                                            \
         for (int v = 0; v < vectors; v++) made[v] = pop_v_splat(POP_POOL_NONE_##op);                                  \
         for (int64_t t = 0; t < s->taps; t++) {                                                                       \
             const int64_t offset = s->at[t] * s->step + c * bytes;                                                    \
             for (int v = 0; v < vectors; v++) column[v] = pop_v_splat(POP_POOL_NONE_##op);                            \
-            for (int64_t j = 0; j < s->count; j++)                                                                    \
-                for (int v = 0; v < vectors; v++)                                                                     \
-                    column[v] = POP_POOL_STEP_##op(column[v], pop_v_decode_part(                                      \
-                        &layout, s->rows[j] + offset + v * POP_LANES * bytes, part), s->weights[j]);                  \
+            for (int64_t j = 0; j < s->count; j++) {                                                                  \
+                for (int v = 0; v < vectors; v++) {                                                                   \
+                    x[v] = pop_v_decode_part(&layout, s->rows[j] + offset + v * POP_LANES * bytes, part);             \
+                    column[v] = POP_POOL_STEP_##op(quick, column[v], x[v], s->weights[j]);                            \
+                }                                                                                                     \
+                for (int v = 0; quick && v < vectors; v += 2) POP_POOL_SEE_##op(nan, x[v], x[v + 1 < vectors ? v + 1 : v]); \
+            }                                                                                                         \
             for (int v = 0; v < vectors; v++) {                                                                       \
                 if (s->multipliers) column[v] = column[v] * pop_v_splat(s->multipliers[s->at[t]]);                    \
-                made[v] = t ? POP_POOL_JOIN_##op(made[v], column[v]) : column[v];                                     \
+                made[v] = t ? POP_POOL_JOIN_##op(quick, made[v], column[v]) : column[v];                              \
             }                                                                                                         \
         }                                                                                                             \
+        if (quick && pop_v_any(nan)) return 0;                                                                        \
         for (int v = 0; v < vectors; v++) {                                                                           \
-            made[v] = POP_POOL_END_##op(made[v]);                                                                     \
+            made[v] = POP_POOL_END_##op(quick, made[v]);                                                              \
             if (s->divisor != 0.0f) made[v] = made[v] / pop_v_splat(s->divisor);                                      \
             pop_pool_store(s->format, to, c + v * POP_LANES, made[v], part);                                          \
         }                                                                                                             \
+        return 1;                                                                                                     \
     }                                                                                                                 \
     static void pop_pool_cell_##op##_##suffix(const pop_pool_cell *s, int64_t n, char *to)                            \
     {                                                                                                                 \
         int64_t c = 0;                                                                                                \
         for (; c + POP_POOL_CELLS * POP_LANES <= n; c += POP_POOL_CELLS * POP_LANES)                                  \
-            pop_pool_cells_##op##_##suffix(s, POP_POOL_CELLS, c, POP_LANES, to);                                      \
+            if (!pop_pool_cells_##op##_##suffix(s, 1, POP_POOL_CELLS, c, POP_LANES, to))                              \
+                (void)pop_pool_cells_##op##_##suffix(s, 0, POP_POOL_CELLS, c, POP_LANES, to);                         \
         for (; c < n; c += POP_LANES)                                                                                 \
-            pop_pool_cells_##op##_##suffix(s, 1, c, n - c < POP_LANES ? (int)(n - c) : POP_LANES, to);                \
+            (void)pop_pool_cells_##op##_##suffix(s, 0, 1, c, n - c < POP_LANES ? (int)(n - c) : POP_LANES, to);       \
     }
 #define POP_POOL_DIRECTS(op)                                                                                          \
     POP_POOL_DIRECT(op, f32, POP_F32) POP_POOL_DIRECT(op, f16, POP_F16) POP_POOL_DIRECT(op, bf16, POP_BF16)

@@ -13,14 +13,32 @@ typedef uint32_t pop_pool_word __attribute__((may_alias));
 /* NaN where either is, and b where they are equal. */
 POP_INLINE pop_v_f pop_pool_greater(pop_v_f a, pop_v_f b) { return pop_v_select_f(pop_v_eq_f(a, a), a, pop_v_max_f(a, b)); }
 
-/* What joins two numbers, the first of a join, and a number times a row's weight joined to what was before. */
-#define POP_POOL_JOIN_max(a, b) pop_pool_greater(a, b)
-#define POP_POOL_JOIN_sum(a, b) ((a) + (b))
+/* Quick maxima are one instruction, and right where no number is NaN. */
+POP_INLINE pop_v_f pop_pool_maximum(int quick, pop_v_f a, pop_v_f b) { return quick ? pop_v_max_f(a, b) : pop_pool_greater(a, b); }
+POP_INLINE pop_v_m pop_pool_nan(pop_v_f a, pop_v_f b) /* whether either is */
+{
+#if POP_LANES == 16
+    return _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q);
+#else
+    return ~(pop_v_eq_f(a, a) & pop_v_eq_f(b, b));
+#endif
+}
 /* What a maximum ends as: zeros are +0 and NaN is one, whichever came first. */
-#define POP_POOL_END_max(a) pop_v_select_f(pop_v_eq_f(a, a), pop_v_float(pop_v_set(0x7fc00000)), (a) + pop_v_splat(0.0f))
-#define POP_POOL_END_sum(a) (a)
-#define POP_POOL_STEP_max(a, x, w) pop_pool_greater(a, x)
-#define POP_POOL_STEP_sum(a, x, w) pop_v_fma(x, pop_v_splat(w), a)
+POP_INLINE pop_v_f pop_pool_most(int quick, pop_v_f a)
+{
+    const pop_v_f zeros_one = a + pop_v_splat(0.0f);
+    return quick ? zeros_one : pop_v_select_f(pop_v_eq_f(a, a), pop_v_float(pop_v_set(0x7fc00000)), zeros_one);
+}
+
+/* What joins two numbers, a number times a row's weight joined to what was before, what is seen, and the end. */
+#define POP_POOL_JOIN_max(quick, a, b) pop_pool_maximum(quick, a, b)
+#define POP_POOL_JOIN_sum(quick, a, b) ((a) + (b))
+#define POP_POOL_STEP_max(quick, a, x, w) pop_pool_maximum(quick, a, x)
+#define POP_POOL_STEP_sum(quick, a, x, w) pop_v_fma(x, pop_v_splat(w), a)
+#define POP_POOL_SEE_max(nan, a, b) ((nan) |= pop_pool_nan(a, b))
+#define POP_POOL_SEE_sum(nan, a, b) ((void)(a), (void)(b))
+#define POP_POOL_END_max(quick, a) pop_pool_most(quick, a)
+#define POP_POOL_END_sum(quick, a) (a)
 
 /* `to`: rows joined, n elements from `offset` bytes on. There is one row at least. */
 #define POP_POOL_COMBINE(op, suffix, layout)                                                                          \
@@ -34,8 +52,8 @@ POP_INLINE pop_v_f pop_pool_greater(pop_v_f a, pop_v_f b) { return pop_v_select_
             pop_v_f a = none, b = none;                                                                               \
             for (int64_t j = 0; j < count; j++) {                                                                     \
                 const char *p = rows[j] + offset + i * bytes;                                                         \
-                a = POP_POOL_STEP_##op(a, pop_v_decode(&layout, p), weights[j]);                                      \
-                b = POP_POOL_STEP_##op(b, pop_v_decode(&layout, p + POP_LANES * bytes), weights[j]);                  \
+                a = POP_POOL_STEP_##op(0, a, pop_v_decode(&layout, p), weights[j]);                                   \
+                b = POP_POOL_STEP_##op(0, b, pop_v_decode(&layout, p + POP_LANES * bytes), weights[j]);               \
             }                                                                                                         \
             pop_v_store_f(to + i, a);                                                                                 \
             pop_v_store_f(to + i + POP_LANES, b);                                                                     \
@@ -44,7 +62,7 @@ POP_INLINE pop_v_f pop_pool_greater(pop_v_f a, pop_v_f b) { return pop_v_select_
             const int part = n - i < POP_LANES ? (int)(n - i) : POP_LANES;                                            \
             pop_v_f a = none;                                                                                         \
             for (int64_t j = 0; j < count; j++)                                                                       \
-                a = POP_POOL_STEP_##op(a, pop_v_decode_part(&layout, rows[j] + offset + i * bytes, part), weights[j]); \
+                a = POP_POOL_STEP_##op(0, a, pop_v_decode_part(&layout, rows[j] + offset + i * bytes, part), weights[j]); \
             pop_v_encode_part(&POP_F32, 0, to + i, a, part);                                                          \
         }                                                                                                             \
         (void)weights;                                                                                                \
@@ -67,8 +85,8 @@ typedef void (*pop_pool_combine)(const char *const *, const float *, int64_t, in
         for (int64_t k = 0; k < times; k++, line += advance, to += step)                                              \
             for (int64_t l = 0; l < lanes; l += POP_LANES) {                                                          \
                 pop_v_f a = count ? pop_v_load_f(line + taps[0] + l) : pop_v_splat(POP_POOL_NONE_##op);               \
-                for (int64_t t = 1; t < count; t++) a = POP_POOL_JOIN_##op(a, pop_v_load_f(line + taps[t] + l));      \
-                a = POP_POOL_END_##op(a);                                                                             \
+                for (int64_t t = 1; t < count; t++) a = POP_POOL_JOIN_##op(0, a, pop_v_load_f(line + taps[t] + l));   \
+                a = POP_POOL_END_##op(0, a);                                                                          \
                 if (l + POP_LANES <= lanes) pop_v_store_f(to + l, a);                                                 \
                 else pop_v_store_f_some(to + l, a, pop_v_first(lanes - l));                                           \
             }                                                                                                         \

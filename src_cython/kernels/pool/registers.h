@@ -104,49 +104,63 @@ POP_INLINE pop_pool_near pop_pool_near_rows(const pop_pool_unit *u, const pop_po
     return n;
 }
 
-/* The rows of a unit, so many results of each at a time. */
+/* The rows of a unit, so many results of each at a time: what one takes, then all. */
+typedef struct pop_pool_part {
+    const char *read;
+    __mmask16 low, high; /* lanes that there are of both registers */
+    pop_v_f by_low, by_high;
+} pop_pool_part;
+
 #define POP_POOL_REGISTER(op, suffix, layout)                                                                         \
+    POP_INLINE pop_v_f pop_pool_row_##op##_##suffix(const pop_pool_part *p, const pop_pool_reach *r, const pop_pool_near *n, int scaled, \
+                                                    int two, int taps, int quick, pop_v_m *nan)                       \
+    {                                                                                                                 \
+        const pop_v_f none = pop_v_splat(POP_POOL_NONE_##op);                                                         \
+        pop_v_f a = none, b = none;                                                                                   \
+        for (int64_t j = 0; j < n->count; j++) {                                                                      \
+            const char *row = p->read + n->at[j] * n->step;                                                           \
+            const float w = n->weights ? n->weights[j] : 1.0f;                                                        \
+            const pop_v_f x = pop_pool_some_##suffix(row, p->low);                                                    \
+            const pop_v_f y = two ? pop_pool_some_##suffix(row + 16 * pop_bytes(&layout), p->high) : x;               \
+            a = POP_POOL_STEP_##op(quick, a, x, w);                                                                   \
+            if (two) b = POP_POOL_STEP_##op(quick, b, y, w);                                                          \
+            if (quick) POP_POOL_SEE_##op(*nan, x, y);                                                                 \
+            (void)w;                                                                                                  \
+        }                                                                                                             \
+        a = POP_POOL_OUTSIDE_##op(a, p->low);                                                                         \
+        if (two) b = POP_POOL_OUTSIDE_##op(b, p->high);                                                               \
+        if (scaled) {                                                                                                 \
+            a = a * p->by_low;                                                                                        \
+            if (two) b = b * p->by_high;                                                                              \
+        }                                                                                                             \
+        pop_v_f x = taps ? pop_pool_tap(r, two, 0, a, b) : none;                                                      \
+        for (int t = 1; t < taps; t++) x = POP_POOL_JOIN_##op(quick, x, pop_pool_tap(r, two, t, a, b));               \
+        return POP_POOL_END_##op(quick, x);                                                                           \
+    }                                                                                                                 \
     POP_INLINE void pop_pool_lanes_##op##_##suffix(const pop_pool_unit *u, const pop_pool_reach *r, int two, int taps) \
     {                                                                                                                 \
         const pop_pool *s = u->spec;                                                                                  \
         const pop_pool_segment *g = u->segment;                                                                       \
         const pop_pool_operand *in = s->operands, *out = in + 3;                                                      \
-        const int64_t bytes = pop_bytes(&layout), extent = s->read_extent;                                            \
-        const int format = pop_pool_direct_format(out->format);                                                       \
-        const pop_v_f none = pop_v_splat(POP_POOL_NONE_##op);                                                         \
+        const int format = pop_pool_direct_format(out->format), scaled = s->multipliers != NULL;                      \
         const float *divisors = s->divisors ? s->divisors + g->made : NULL;                                           \
         int64_t q = g->origin;                                                                                        \
         for (int64_t m = -g->shift; m < g->makes; m += r->lanes, q += r->advance) {                                   \
-            const uint64_t there = pop_pool_lanes(-q, extent - q);                                                    \
-            const __mmask16 low = (__mmask16)there, high = (__mmask16)(there >> 16);                                  \
+            const uint64_t there = pop_pool_lanes(-q, s->read_extent - q);                                            \
             const __mmask16 made = (__mmask16)pop_pool_lanes(-m, pop_least(r->lanes, g->makes - m));                  \
-            const char *base = pop_pool_base(u, in) + q * bytes;                                                      \
+            pop_pool_part p = {.read = pop_pool_base(u, in) + q * pop_bytes(&layout), (__mmask16)there, (__mmask16)(there >> 16)}; \
             char *to = pop_pool_base(u, out) + (g->made + m) * out->bytes;                                            \
-            pop_v_f by_low = none, by_high = none, divide = none;                                                     \
-            if (s->multipliers) {                                                                                     \
-                by_low = (pop_v_f)_mm512_maskz_loadu_ps(low, s->multipliers + q);                                     \
-                by_high = (pop_v_f)_mm512_maskz_loadu_ps(high, s->multipliers + q + 16);                              \
+            pop_v_f divide = pop_v_splat(0.0f);                                                                       \
+            if (scaled) {                                                                                             \
+                p.by_low = (pop_v_f)_mm512_maskz_loadu_ps(p.low, s->multipliers + q);                                 \
+                p.by_high = (pop_v_f)_mm512_maskz_loadu_ps(p.high, s->multipliers + q + 16);                          \
             }                                                                                                         \
             if (divisors) divide = (pop_v_f)_mm512_maskz_loadu_ps(made, divisors + m);                                \
             for (int64_t row = u->row; row < u->row + u->rows; row++) {                                               \
                 const pop_pool_near n = pop_pool_near_rows(u, in, row);                                               \
-                pop_v_f a = none, b = none;                                                                           \
-                for (int64_t j = 0; j < n.count; j++) {                                                               \
-                    const char *p = base + n.at[j] * n.step;                                                          \
-                    const float w = n.weights ? n.weights[j] : 1.0f;                                                  \
-                    a = POP_POOL_STEP_##op(a, pop_pool_some_##suffix(p, low), w);                                     \
-                    if (two) b = POP_POOL_STEP_##op(b, pop_pool_some_##suffix(p + 16 * bytes, high), w);              \
-                    (void)w;                                                                                          \
-                }                                                                                                     \
-                a = POP_POOL_OUTSIDE_##op(a, low);                                                                    \
-                if (two) b = POP_POOL_OUTSIDE_##op(b, high);                                                          \
-                if (s->multipliers) {                                                                                 \
-                    a = a * by_low;                                                                                   \
-                    if (two) b = b * by_high;                                                                         \
-                }                                                                                                     \
-                pop_v_f x = taps ? pop_pool_tap(r, two, 0, a, b) : none;                                              \
-                for (int t = 1; t < taps; t++) x = POP_POOL_JOIN_##op(x, pop_pool_tap(r, two, t, a, b));              \
-                x = POP_POOL_END_##op(x);                                                                             \
+                pop_v_m nan = {0};                                                                                    \
+                pop_v_f x = pop_pool_row_##op##_##suffix(&p, r, &n, scaled, two, taps, 1, &nan);                      \
+                if (pop_v_any(nan)) x = pop_pool_row_##op##_##suffix(&p, r, &n, scaled, two, taps, 0, &nan);          \
                 if (divisors) x = x / (pop_v_splat(n.divisor) * divide);                                              \
                 pop_pool_store_lanes(format, to + n.made * out->bytes, 0, x, made);                                   \
             }                                                                                                         \
@@ -155,6 +169,7 @@ POP_INLINE pop_pool_near pop_pool_near_rows(const pop_pool_unit *u, const pop_po
     static void pop_pool_register_##op##_##suffix(const pop_pool_unit *u, const pop_pool_reach *r)                    \
     {                                                                                                                 \
         if (r->two && r->taps == 3) pop_pool_lanes_##op##_##suffix(u, r, 1, 3);                                       \
+        else if (r->two && r->taps == 2) pop_pool_lanes_##op##_##suffix(u, r, 1, 2);                                  \
         else if (r->two) pop_pool_lanes_##op##_##suffix(u, r, 1, r->taps);                                            \
         else if (r->taps == 2) pop_pool_lanes_##op##_##suffix(u, r, 0, 2);                                            \
         else pop_pool_lanes_##op##_##suffix(u, r, 0, r->taps);                                                        \
