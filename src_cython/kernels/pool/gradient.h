@@ -112,6 +112,7 @@ static int pop_pool_gradient_by_channel(const pop_pool_unit *u)
 POP_INLINE void pop_pool_gradient_lanes(const pop_pool_unit *u, const pop_pool_reach *r, int two, int taps, const int *format)
 {
     const pop_pool *s = u->spec;
+    const pop_pool_axis axis = pop_pool_only_axis(s);
     const pop_pool_segment *g = u->segment;
     const pop_pool_operand *in = s->operands, *field = in + 1, *maxima = in + 2, *out = in + 3;
     const pop_v_f nan = pop_v_splat(NAN);
@@ -124,7 +125,7 @@ POP_INLINE void pop_pool_gradient_lanes(const pop_pool_unit *u, const pop_pool_r
         char *to = pop_pool_base(u, out);
         const int64_t step = s->axis_count == 1 ? s->axes->read_stride : 1; /* of what names the rows, in elements */
         for (int64_t row = u->row; row < u->row + u->rows; row++) {
-            const pop_pool_near n = pop_pool_near_rows(u, in, row);
+            const pop_pool_near n = pop_pool_near_rows(u, &axis, in->bytes, row);
             const int64_t at = n.made + g->made + m;
             const pop_v_f own = pop_pool_load_lanes(format[1], xs, at, made);
             pop_v_f a = pop_v_splat(0.0f);
@@ -303,6 +304,7 @@ POP_INLINE __m256i pop_pool_half_codes(pop_v_f x, int bf16)
 POP_INLINE void pop_pool_gradient_codes(const pop_pool_unit *u, const pop_pool_code_taps *r, int taps, int bf16)
 {
     const pop_pool *s = u->spec;
+    const pop_pool_axis axis = pop_pool_only_axis(s);
     const pop_pool_segment *g = u->segment;
     const pop_pool_operand *in = s->operands, *field = in + 1, *maxima = in + 2, *out = in + 3;
     const char *grads = pop_pool_base(u, in), *tops = pop_pool_base(u, maxima), *xs = pop_pool_base(u, field);
@@ -315,7 +317,7 @@ POP_INLINE void pop_pool_gradient_codes(const pop_pool_unit *u, const pop_pool_c
         const __mmask32 there = (__mmask32)pop_pool_lanes(-q, s->read_extent - q);
         const __mmask32 made = (__mmask32)pop_pool_lanes(-m, pop_least(r->lanes, g->makes - m));
         for (int64_t row = u->row; row < u->row + u->rows; row++) {
-            const pop_pool_near n = pop_pool_near_rows(u, in, row);
+            const pop_pool_near n = pop_pool_near_rows(u, &axis, in->bytes, row);
             const int64_t at = n.made + g->made + m;
             const int single = taps == 1 && n.count == 1; /* nothing is added up */
             const __m512i own = pop_pool_one_zero(_mm512_maskz_loadu_epi16(made, xs + 2 * at));

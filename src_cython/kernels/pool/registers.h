@@ -87,22 +87,20 @@ typedef struct pop_pool_near {
     float divisor;
 } pop_pool_near;
 
-POP_INLINE pop_pool_near pop_pool_near_rows(const pop_pool_unit *u, const pop_pool_operand *in, int64_t row)
+/* `axis`: the only one, as a copy that nothing else points to, or all zeros. */
+POP_INLINE pop_pool_near pop_pool_near_rows(const pop_pool_unit *u, const pop_pool_axis *axis, int64_t bytes, int64_t row)
 {
-    const pop_pool *s = u->spec;
-    const pop_pool_axis *axis = s->axes;
-    pop_pool_near n = {u->offsets, u->weights, 0, in->bytes, 0, 1.0f};
-    if (s->axis_count != 1) {
-        n.count = pop_pool_rows(u, row, &n.divisor), n.made = pop_pool_made_offset(s, row);
+    if (axis->first == NULL) {
+        pop_pool_near n = {u->offsets, u->weights, 0, bytes, 0, 1.0f};
+        n.count = pop_pool_rows(u, row, &n.divisor), n.made = pop_pool_made_offset(u->spec, row);
         return n;
     }
     const int64_t first = axis->first[row];
-    n.at = axis->coordinates + first, n.count = axis->first[row + 1] - first;
-    n.weights = axis->weights ? axis->weights + first : NULL;
-    n.step = axis->read_stride * in->bytes, n.made = row * axis->made_stride;
-    if (axis->divisors) n.divisor = axis->divisors[row];
-    return n;
+    return (pop_pool_near){axis->coordinates + first, axis->weights ? axis->weights + first : NULL, axis->first[row + 1] - first,
+                           axis->read_stride * bytes, row * axis->made_stride, axis->divisors ? axis->divisors[row] : 1.0f};
 }
+
+POP_INLINE pop_pool_axis pop_pool_only_axis(const pop_pool *s) { return s->axis_count == 1 ? *s->axes : (pop_pool_axis){0}; }
 
 /* The rows of a unit, so many results of each at a time: what one takes, then all. */
 typedef struct pop_pool_part {
@@ -142,6 +140,9 @@ typedef struct pop_pool_part {
         const pop_pool *s = u->spec;                                                                                  \
         const pop_pool_segment *g = u->segment;                                                                       \
         const pop_pool_operand *in = s->operands, *out = in + 3;                                                      \
+        const pop_pool_axis axis = pop_pool_only_axis(s);                                                             \
+        const pop_pool_reach reach = *r; /* which nothing that is written may be */                                   \
+        const int64_t bytes = pop_bytes(&layout), made_bytes = out->bytes, end = u->row + u->rows;                    \
         const int format = pop_pool_direct_format(out->format), scaled = s->multipliers != NULL;                      \
         const float *divisors = s->divisors ? s->divisors + g->made : NULL;                                           \
         int64_t q = g->origin;                                                                                        \
@@ -156,13 +157,14 @@ typedef struct pop_pool_part {
                 p.by_high = (pop_v_f)_mm512_maskz_loadu_ps(p.high, s->multipliers + q + 16);                          \
             }                                                                                                         \
             if (divisors) divide = (pop_v_f)_mm512_maskz_loadu_ps(made, divisors + m);                                \
-            for (int64_t row = u->row; row < u->row + u->rows; row++) {                                               \
-                const pop_pool_near n = pop_pool_near_rows(u, in, row);                                               \
+            const pop_pool_part own = p;                                                                              \
+            for (int64_t row = u->row; row < end; row++) {                                                            \
+                const pop_pool_near n = pop_pool_near_rows(u, &axis, bytes, row);                                     \
                 pop_v_m nan = {0};                                                                                    \
-                pop_v_f x = pop_pool_row_##op##_##suffix(&p, r, &n, scaled, two, taps, 1, &nan);                      \
-                if (pop_v_any(nan)) x = pop_pool_row_##op##_##suffix(&p, r, &n, scaled, two, taps, 0, &nan);          \
+                pop_v_f x = pop_pool_row_##op##_##suffix(&own, &reach, &n, scaled, two, taps, 1, &nan);                      \
+                if (pop_v_any(nan)) x = pop_pool_row_##op##_##suffix(&own, &reach, &n, scaled, two, taps, 0, &nan);          \
                 if (divisors) x = x / (pop_v_splat(n.divisor) * divide);                                              \
-                pop_pool_store_lanes(format, to + n.made * out->bytes, 0, x, made);                                   \
+                pop_pool_store_lanes(format, to + n.made * made_bytes, 0, x, made);                                    \
             }                                                                                                         \
         }                                                                                                             \
     }                                                                                                                 \
@@ -285,6 +287,9 @@ POP_INLINE void pop_pool_code_rows(const pop_pool_unit *u, const pop_pool_code_r
 {
     const pop_pool_segment *g = u->segment;
     const pop_pool_operand *in = u->spec->operands, *out = in + 3;
+    const pop_pool_axis axis = pop_pool_only_axis(u->spec);
+    const pop_pool_code_reach reach = *r;
+    const int64_t end = u->row + u->rows;
     const __m512i infinity = _mm512_set1_epi16(bf16 ? 0x7f80 : 0x7c00);
     const __m512i none = pop_pool_turned(_mm512_set1_epi16((short)(bf16 ? 0xff80 : 0xfc00)));
     int64_t q = g->origin;
@@ -297,8 +302,8 @@ POP_INLINE void pop_pool_code_rows(const pop_pool_unit *u, const pop_pool_code_r
         const __mmask32 low = (__mmask32)there, last = (__mmask32)(there >> 32);
         const int64_t n = pop_least(r->lanes, g->makes - m);
         const __mmask32 made = n >= 32 ? 0xffffffffu : (1u << n) - 1;
-        for (int64_t row = u->row; row < u->row + u->rows; row++) {
-            const pop_pool_near rows = pop_pool_near_rows(u, in, row);
+        for (int64_t row = u->row; row < end; row++) {
+            const pop_pool_near rows = pop_pool_near_rows(u, &axis, 2, row);
             __m512i a = none, b = none;
             for (int64_t j = 0; j < rows.count; j++) {
                 const char *p = base + rows.at[j] * rows.step;
@@ -308,7 +313,7 @@ POP_INLINE void pop_pool_code_rows(const pop_pool_unit *u, const pop_pool_code_r
             a = _mm512_mask_mov_epi16(none, low, a);
             if (two) b = _mm512_mask_mov_epi16(none, last, b);
             __m512i x = none;
-            for (int t = 0; t < taps; t++) x = _mm512_max_epi16(x, _mm512_permutex2var_epi16(a, r->at[t], b));
+            for (int t = 0; t < taps; t++) x = _mm512_max_epi16(x, _mm512_permutex2var_epi16(a, reach.at[t], b));
             const __mmask32 nan = _mm512_cmpeq_epi16_mask(x, _mm512_set1_epi16(0x7fff));
             x = pop_pool_turned(_mm512_mask_mov_epi16(x, _mm512_cmpeq_epi16_mask(x, _mm512_set1_epi16(-1)), _mm512_setzero_si512()));
             x = _mm512_mask_mov_epi16(x, nan, _mm512_set1_epi16(bf16 ? 0x7fc0 : 0x7e00));
