@@ -332,7 +332,8 @@ cdef void start(Walk *w, const Spec *p, const Item *item, const pop_tile *tile) 
     open_sources(w, p, item, tile)
     w.block.a_low, w.block.b_low, w.block.skip_lows = p.a.low, p.b.low, p.skip_lows
     w.sums = <float *>(tile.scratch + p.sums_at)
-    w.block.c_row = p.out_row // 4 if p.sums == POP_SUMS_IN_PLACE else p.sums_row
+    w.block.narrow = p.narrow
+    w.block.c_row = p.out_row // (2 if p.narrow else 4) if p.sums == POP_SUMS_IN_PLACE else p.sums_row
     w.e.format = <const pop_format *>p.out_format
     w.e.overflow, w.e.activation = p.overflow, p.activation
     w.e.alpha, w.e.beta = p.alpha, p.beta

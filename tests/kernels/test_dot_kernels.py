@@ -116,6 +116,28 @@ def bf16_products():
 
 
 @bf16_products()
+@pytest.mark.parametrize("cols", [1, 47, 48])
+def test_lines_of_bf16_round_their_sums_where_asked(kernel, cols):
+    if kernel.grain[0] > 1:
+        pytest.skip("sums of tiles are rounded by their epilogue")
+    rng, rows, cols, depth = np.random.default_rng(3), kernel.block[0], min(cols, kernel.block[1]), 34
+    a, b = rng.standard_normal((rows, depth)), rng.standard_normal((cols, depth))
+    a[0, 0], a[-1, 1] = np.inf, 3e38
+    a_cells, b_cells = cells_of(a, 2), np.ascontiguousarray(cells_of(b, 2).T)
+    sums = np.full((rows, cols + 3), CANARY, np.float32)
+    results = sums.astype(ml_dtypes.bfloat16)
+    for c in (sums, results):
+        block = record_of(
+            "pop_dot_block",
+            a=a_cells.ctypes.data, b=b_cells.ctypes.data, c=c.ctypes.data, a_row=a_cells.strides[0], a_cell=4,
+            b_cell=4 * cols, c_row=cols + 3, rows=rows, cols=cols, cells=depth // 2, narrow=c is results,
+            c_next=c.ctypes.data, c_next_rows=3,
+        )  # fmt: skip
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(kernel.address)(block.ctypes.data)
+    assert_same_bits(results, sums.astype(ml_dtypes.bfloat16), kernel_name=kernel.name)
+
+
+@bf16_products()
 @pytest.mark.parametrize(
     ("a", "b", "old", "wanted"),
     [

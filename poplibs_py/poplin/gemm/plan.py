@@ -176,6 +176,11 @@ class GemmPlan(Scratched):
         return 4 // self.compute_format.itemsize
 
     @property
+    def narrow(self) -> bool:
+        """Whether the kernel rounds sums to BF16 results."""
+        return self.sums == Sums.IN_PLACE and self.params.out.format != FP32
+
+    @property
     def by_taps(self) -> bool:
         """Whether A is a field that is read where it lies, tap by tap."""
         return self.a_mode == Mode.DIRECT and self.params.a.field is not None
@@ -228,7 +233,8 @@ class GemmPlan(Scratched):
         limit = "none" if self.memory_limit is None else f"{self.memory_limit:,}"
         parts = ", ".join(f"{name} {size:,}" for name, size in self.layout if size) or "none"
         decisions = {"kernel": f"{self.kernel.label}, compute format {self.compute_format}",
-                     "A, B": f"{_MODE_NAMES[self.a_mode]}; {_MODE_NAMES[self.b_mode]}", "sums": _SUM_NAMES[self.sums],
+                     "A, B": f"{_MODE_NAMES[self.a_mode]}; {_MODE_NAMES[self.b_mode]}",
+                     "sums": _SUM_NAMES[self.sums] + ", rounded on their way" * self.narrow,
                      "blocks": f"{self.mc} rows, {self.nc} columns, {self.kc} deep",
                      "threads": f"{self.threads}, {self.grid[0]} x {self.grid[1]} rectangles of each product"}
         if self.fallback:

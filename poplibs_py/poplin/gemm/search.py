@@ -267,16 +267,23 @@ def _mode_of_b(p: GemmParams, compute: Format, kernel: Kernel, m: int, n: int) -
 
 
 def _in_place(plan: GemmPlan) -> bool:
-    out = plan.params.out
+    out, size = plan.params.out, plan.params.out.format.itemsize
     return (
         out.field is None
-        and out.format == FP32
+        and (out.format == FP32 or _narrow(plan))
         and out.aligned
-        and (out.column == 4 or plan.params.n == 1)
-        and out.row % 4 == 0
+        and (out.column == size or plan.params.n == 1)
+        and out.row % size == 0
         and plan.epilogue.plain
         and plan.options.partials_type == "float"
     )
+
+
+def _narrow(plan: GemmPlan) -> bool:
+    """Whether the kernel may round sums itself: of lines of BF16, with all of the depth and nothing to add."""
+    lines = plan.kernel.op == "multiply" and plan.kernel.formats == BF16.name and plan.kernel.grain[0] == 1
+    plain = plan.epilogue == Epilogue() and plan.params.bias is None and not plan.by_taps
+    return lines and plain and plan.params.out.format == BF16 and plan.kc >= plan.params.k
 
 
 def _blocked(plan: GemmPlan, m: int, n: int, least: bool, packing: bool) -> GemmPlan | None:
@@ -356,8 +363,9 @@ def _with_depth(plan: GemmPlan, depth: int) -> GemmPlan:
     k, half = plan.params.k, plan.options.partials_type == "half"
     kc = HALF_PARTIALS_DEPTH if half else _even_depth(k, depth, plan.kernel.grain[2])
     taps = plan.by_taps
+    plan = replace(plan, kc=kc)
     sums = Sums.IN_PLACE if _in_place(plan) else Sums.TILE if k <= kc and not (half or taps) else Sums.BLOCK
-    return replace(plan, kc=kc, sums=int(sums))
+    return replace(plan, sums=int(sums))
 
 
 def _overhead(plan: GemmPlan, m: int, n: int) -> float:
@@ -372,7 +380,7 @@ def _overhead(plan: GemmPlan, m: int, n: int) -> float:
         packs_a += packing * decoded / (plan.window_lines * plan.params.a.field.dims[-1].positions * whole)
     packs_b = 0.0 if plan.b_mode in (Mode.DIRECT, Mode.PREPARED) else packing
     again = plan.mc if plan.sums == Sums.BLOCK else m
-    moves = 0.0 if plan.sums == Sums.TILE else packing / 2 / min(plan.kc, max(1, plan.params.k))
+    moves = 0.0 if plan.sums == Sums.TILE or plan.narrow else packing / 2 / min(plan.kc, max(1, plan.params.k))
     return packs_a / min(plan.nc, n) + packs_b / min(again, m) + moves
 
 

@@ -8,7 +8,9 @@
 
 #define POP_KIND bf16
 #define POP_STEP(sum, a, b) _mm512_dpbf16_ps(sum, (__m512bh)_mm512_castps_si512(a), (__m512bh)_mm512_castps_si512(b))
+#define POP_NARROW(to, there, sum) _mm256_mask_storeu_epi16(to, there, (__m256i)_mm512_cvtneps_pbh(sum))
 #include "kernels/dot/blocks512.h"
+#undef POP_NARROW
 #define POP_A_CELL 4
 #define POP_LOAD_A(mask, p) _mm512_maskz_loadu_ps(mask, p)
 #include "kernels/dot/dots512.h"

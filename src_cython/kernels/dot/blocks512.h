@@ -24,9 +24,11 @@ POP_INLINE void POP_NAME(pop_lines_ahead)(const int vectors, const pop_dot_block
 {
     for (int64_t r = 0; r < t->a_next_rows; r++)
         __builtin_prefetch(t->a_next + r * t->a_next_row + k / 16 * t->a_next_step, 0, 2);
-    if (k / 16 < t->c_next_rows)
+    if (k / 16 >= t->c_next_rows) return;
+    const int64_t size = t->narrow ? 2 : 4;
+    const uintptr_t line = (uintptr_t)t->c_next + (uintptr_t)(size * (k / 16) * t->c_row);
 #pragma GCC unroll 8
-        for (int v = 0; v < vectors; v++) __builtin_prefetch(t->c_next + k / 16 * t->c_row + 16 * v, 1, 3);
+    for (int v = 0; v < vectors; v++) __builtin_prefetch((const void *)(line + (uintptr_t)(16 * size * v)), 1, 3);
 }
 
 POP_INLINE void POP_NAME(pop_lines)(const int rows, const int vectors, const pop_dot_block *t, __mmask16 last)
@@ -34,14 +36,16 @@ POP_INLINE void POP_NAME(pop_lines)(const int rows, const int vectors, const pop
     __m512 sum[14][8];
     const char *a[14], *b = t->b;
     const int64_t a_cell = t->a_cell, b_cell = t->b_cell;
-    const __mmask16 old = t->accumulate ? 0xffff : 0; /* lanes that a mask leaves out are not read */
+    static const float none[128];
+    const float *from = t->accumulate ? t->c : none;
+    const int64_t from_row = t->accumulate ? t->c_row : 0;
     float *c = t->c;
 #pragma GCC unroll 14
     for (int r = 0; r < rows; r++) {
         a[r] = t->a + r * t->a_row;
 #pragma GCC unroll 8
         for (int v = 0; v < vectors; v++)
-            sum[r][v] = _mm512_maskz_loadu_ps(v + 1 < vectors ? old : old & last, c + r * t->c_row + 16 * v);
+            sum[r][v] = _mm512_maskz_loadu_ps(v + 1 < vectors ? 0xffff : last, from + r * from_row + 16 * v);
     }
     const int64_t share = t->a_next_rows | t->c_next_rows ? 16 : t->cells;
     for (int64_t run = 0, at = 0;; run++) {
@@ -63,6 +67,16 @@ POP_INLINE void POP_NAME(pop_lines)(const int rows, const int vectors, const pop
         if (run >= t->more) break;
         at = t->a_at[run], b = t->b + t->b_at[run];
     }
+#ifdef POP_NARROW
+    if (t->narrow) {
+#pragma GCC unroll 14
+        for (int r = 0; r < rows; r++)
+#pragma GCC unroll 8
+            for (int v = 0; v < vectors; v++)
+                POP_NARROW((uint16_t *)(void *)c + r * t->c_row + 16 * v, v + 1 < vectors ? 0xffff : last, sum[r][v]);
+        return;
+    }
+#endif
 #pragma GCC unroll 14
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8
