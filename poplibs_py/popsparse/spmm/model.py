@@ -136,12 +136,14 @@ def panel_columns(size: int, columns: int, whole: int = TILE_COLUMNS) -> int:
 def panels_pay(p: SpmmParams) -> bool:
     """Whether X is copied to panels even where it could be read as it lies.
 
-    Rows off a cache line take two of them, rows far apart fall into few sets of the caches, and those of a large X are
-    met at random in memory: a copy is worth its while where each is read often enough. Measured for m = k = 1024 to
-    4096, densities 1/4 to 1/32, blocks of 8 to 64. FP32 in half of the L2 takes 0.85 to 1.0 times as long where it
-    lies, BF16, which becomes pairs on the way, 0.9 to 1.15 times in blocks of eights and up to 1.35 times in others; X
-    that exceeds the L2 up to 1.4 times. Where W leaves the L2 too, and is read for each panel, rows that are not far
-    apart take 0.75 to 1.0 times as long where they lie.
+    Rows off a cache line take two of them, rows far apart fall into few sets of the caches, and those of a large X
+    are met at random in memory: a copy is worth its while where each is read often enough. Measured for m = k = 1024
+    to 4096, densities 1/4 to 1/128, blocks of 8 to 64. FP32 in half of the L2 takes 0.85 to 1.0 times as long where
+    it lies, and so does more of it that is read 4 to 8 times, in rows of up to 2 KiB and up to 4 MiB in all; 16 reads
+    take 0.97 to 1.13 times as long, rows of 4 KiB 1.05 to 1.19. BF16, which becomes pairs on the way, takes 0.9 to
+    1.15 times as long in blocks of eights and up to 1.35 times in others; X that exceeds the L2 up to 1.4 times.
+    Where W leaves the L2 too, and is read for each panel, rows that are not far apart take 0.75 to 1.0 times as long
+    where they lie.
     """
     row_bytes = p.columns * itemsize_of(p.x.format)
     stored = p.blocks * p.block_shape[0] * p.block_shape[1]
@@ -155,6 +157,8 @@ def panels_pay(p: SpmmParams) -> bool:
     if _pairs_in_panels(p, depth) or p.x.format == "float32":
         if high > 8 and row_bytes <= _NEAR_ROW and stored * itemsize_of(p.x.format) >= _FAR:
             return False
+        if p.x.format == "float32" and row_bytes <= _PAGE // 2 and x_bytes < _FAR:
+            return x_bytes > _L2 // 2 and reads >= _READS_WORTH_A_COPY
         if x_bytes > _L2:
             return reads >= _FEW_READS
         if p.x.format == "float32":
