@@ -275,8 +275,7 @@ def elementwise(poplibs: str, vertex_op: str, reference: Callable[..., Any], ulp
             return row.chosen(poplibs_exact).request(operands, out, out_dtype, target)
 
         return op(poplibs, bound=function.__module__.partition(".")[2], draws=f"testing.elementwise_calls:{name}",
-                  shared=_described(row), by=describe,
-                  numbers=operands if len(operands) > 1 else ())(function)
+                  shared=_described(row), by=describe, numbers=operands if len(operands) > 1 else ())(function)
 
     return make
 
