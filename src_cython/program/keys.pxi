@@ -57,6 +57,7 @@ cdef enum:
     MOST_VALUES = 24
     LONGEST_TEXT = 64
     VARARGS = 4  # CO_VARARGS
+    OF_SINGLE = 1 << 16
     FLAGS = cnp.NPY_ARRAY_ALIGNED | cnp.NPY_ARRAY_WRITEABLE
     FEWEST_SLOTS = 16
     MOST_SLOTS = 8192
@@ -82,6 +83,7 @@ cdef dict WHOLE_NUMBERS = {kind: True for kind in np.sctypeDict.values()  # type
 cdef dict BY_IDENTITY = {type(None): True, bool: True, type: True}
 cdef dict BY_PARTS = {}
 cdef PyObject *DOUBLE = <PyObject *>np.float64
+cdef PyObject *SINGLE = <PyObject *>np.float32
 
 
 cdef int64_t generation = 0
@@ -292,18 +294,24 @@ cdef bint read_value(Reading *r, PyObject *x, int64_t *to) noexcept:
 cdef int64_t number_kind(PyObject *x, int64_t *to) noexcept:
     """Take a number whose value each call has of its own; return which others one program serves as well.
 
-    That is 0 for real numbers; for whole ones how many bits they have, and their sign. It is -1 for what programs differ
-    by, which stays part of the key: powers of two, zero, what float32 or float64 does not hold, what is no number.
+    That is 0 for real numbers, `OF_SINGLE` for NumPy's float32; for whole ones how many bits they have, and their sign. It
+    is -1 for what programs differ by, which stays part of the key: powers of two, zero, what float32 or float64 does not
+    hold, what is no number.
     """
     cdef PyObject *kind = <PyObject *>Py_TYPE(<object>x)
     cdef double number
+    cdef float single
     cdef int overflow
     cdef uint64_t size
     cdef int64_t bits = 0
-    if kind == <PyObject *>&PyFloat_Type or kind == DOUBLE:
-        number = PyFloat_AS_DOUBLE(x)
+    if kind == <PyObject *>&PyFloat_Type or kind == DOUBLE or kind == SINGLE:
+        if kind == SINGLE:
+            PyArray_ScalarAsCtype(<object>x, &single)
+            number = single
+        else:
+            number = PyFloat_AS_DOUBLE(x)
         memcpy(to, &number, sizeof(number))
-        return 0 if <uint64_t>to[0] << 12 and -3.4e38 <= number <= 3.4e38 else -1
+        return OF_SINGLE * (kind == SINGLE) if <uint64_t>to[0] << 12 and -3.4e38 <= number <= 3.4e38 else -1
     if kind != <PyObject *>&PyLong_Type:
         return -1
     to[0] = PyLong_AsLongLongAndOverflow(<object>x, &overflow)
@@ -318,7 +326,7 @@ cdef int64_t number_kind(PyObject *x, int64_t *to) noexcept:
 def number_word(value):
     """Return a number as a word that each call has of its own, and `number_kind`; or None."""
     cdef int64_t word, kind = number_kind(<PyObject *>value, &word)
-    return None if kind < 0 else (<uint64_t>word, kind)
+    return None if kind < 0 else (<uint64_t>word, kind & (OF_SINGLE - 1))
 
 
 cdef bint whole_word(PyObject *x, uint64_t *to) noexcept:
