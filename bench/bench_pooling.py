@@ -44,7 +44,7 @@ def ours(window: str, dtype: str, layout: str) -> Calls:
     calls: Calls = {"forward": partial(popnn.pool, x, kernel, op, **how, out=out)}
     if op == "max":
         places = popnn.max_pool_with_indices(x, kernel, **how).indices
-        calls["by places"] = partial(popnn.pool_indices_gradient, grad, places, x.shape, layout=layout, out=dx)
+        calls["by places"] = partial(popnn.pool_indices_gradient, grad, places, x.shape, kernel, **how, out=dx)
         how = {**how, "x": x, "pooled_x": y}
     calls["backward"] = partial(popnn.pool_input_gradient, grad, x.shape, kernel, op, **how, out=dx)
     return calls

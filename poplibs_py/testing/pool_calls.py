@@ -107,13 +107,20 @@ def pool_input_gradient_calls(draw: st.DrawFn) -> Call:
 
 @st.composite
 def pool_indices_gradient_calls(draw: st.DrawFn) -> Call:
-    """Calls of `pool_indices_gradient`."""
+    """Calls of `pool_indices_gradient`: any places, or those of windows, that are told."""
+    from ..popnn import max_pool_with_indices
+
     x, kernel, keywords = draw(_fields())
     shape, layout = _pooled_shape(x, kernel, keywords), keywords.get("layout", "NCHW")
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     indices = rng.integers(-1, images("x", x.shape, layout).elements, shape)
     how = {"layout": layout} if layout == "NHWC" else {}
-    return (draw(_numbers(shape)), indices, x.shape), how | draw(options({"out_dtype": _NAMES}))
+    told: tuple[Any, ...] = ()
+    if draw(st.booleans()):
+        found = max_pool_with_indices(x, kernel, **keywords).indices
+        indices = np.where(rng.random(shape) < 0.8, found, indices)
+        told, how = (kernel,), keywords
+    return (draw(_numbers(shape)), indices, x.shape, *told), how | draw(options({"out_dtype": _NAMES}))
 
 
 @st.composite

@@ -117,6 +117,20 @@ def test_gradients_by_places_are_those_by_maxima_where_none_are_equal(how, layou
                                                    use_scaled_gradient=scaled) + 0, by_places + 0)
 
 
+@pytest.mark.parametrize("how", [how for how in GEOMETRIES if how], ids=str)
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_windows_that_are_told_change_no_bit_of_gradients_by_places(how, layout):
+    for dtype, width in product((np.float32, np.float16, ml_dtypes.bfloat16), (11, 28, 33, 70)):
+        shape = (2, 18, 7, width) if layout == "NCHW" else (2, 7, width, 18)
+        y, places = popnn.max_pool_with_indices(RNG.normal(size=shape).astype(dtype), layout=layout, **how)
+        grad = RNG.normal(size=y.shape).astype(dtype)
+        grad.flat[:3] = np.nan, np.inf, -0.0
+        due = popnn.pool_indices_gradient(grad, places, shape, layout=layout)
+        assert_same_bits(popnn.pool_indices_gradient(grad, places, shape, layout=layout, **how), due)
+        nowhere = RNG.choice([-1, -5, 2**16, 2**16 + 3, 2**32, 2**32 + 1, 2**62, -(2**63)], y.shape)
+        assert not popnn.pool_indices_gradient(grad, nowhere, shape, layout=layout, **how).any()
+
+
 def test_gradients_of_averages_are_the_transposes_of_averages():
     for how, op in product(GEOMETRIES, ("avg", "sum")):
         y = popnn.pool(X, op=op, **how)

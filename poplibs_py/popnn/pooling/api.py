@@ -245,8 +245,11 @@ def pool_input_gradient(grad: Any, x_shape: Sequence[int], kernel: int | Sequenc
 
 
 @op(bound="popnn.pooling.bound", draws="testing.pool_calls", lacks="by places")
-def pool_indices_gradient(grad: Any, indices: Any, x_shape: Sequence[int], *, layout: str = "NCHW", out: Any = None,
-                          out_dtype: object = None, target: Target | str | None = None) -> Any:
+@_documented
+def pool_indices_gradient(grad: Any, indices: Any, x_shape: Sequence[int], kernel: int | Sequence[int] | None = None,
+                          *, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+                          output_size: Any = None, layout: str = "NCHW", out: Any = None, out_dtype: object = None,
+                          target: Target | str | None = None) -> Any:
     """Return the gradient of what was pooled by maxima, given where these were (PopLibs has none).
 
     Parameters
@@ -257,8 +260,10 @@ def pool_indices_gradient(grad: Any, indices: Any, x_shape: Sequence[int], *, la
         As `max_pool_with_indices` returned them; -1 for none.
     x_shape : sequence of int
         The shape of what was pooled.
-    layout : {"NCHW", "NHWC"}, optional
-        Where the channels are.
+    kernel : int or sequence of int, optional
+        As `max_pool_with_indices` took it. Where windows are told, by it or by `output_size`, the gradient is faster,
+        and a place that is not in its window has none.
+    {windows}
     out : array or QuarterArray, optional
         Where the result goes, of any strides; it may overlap operands.
     out_dtype : Format, dtype or str, optional
@@ -276,14 +281,21 @@ def pool_indices_gradient(grad: Any, indices: Any, x_shape: Sequence[int], *, la
     --------
     >>> popnn.pool_indices_gradient([[[5.0, 6.0]]], [[[1, 1]]], (1, 1, 3)).tolist()
     [[[0.0, 11.0, 0.0]]]
+    >>> popnn.pool_indices_gradient([[[5.0, 6.0]]], [[[1, 1]]], (1, 1, 3), 2, stride=1).tolist()
+    [[[0.0, 11.0, 0.0]]]
     """
     shape, source = images("x_shape", checked_shape("x_shape", x_shape), layout), one_scale_operand("grad", grad)
     due = images("grad", source.shape, layout)
+    windows = windows_asked(shape.field, kernel, output_size, stride=stride, padding=padding, dilation=dilation,
+                            ceil_mode=ceil_mode)
+    told = kernel is not None or output_size is not None
+    if told and source.shape != shape.of(windows).shape:
+        raise bad_argument("grad", f"shape {source.shape}", f"shape {shape.of(windows).shape}, that of the windows")
     if (due.batch, due.channels, len(due.field)) != (shape.batch, shape.channels, len(shape.field)):
         raise bad_argument("x_shape", shape.shape, f"samples and channels of `grad`, whose shape is {source.shape}")
-    places = checked_places(indices, source.shape, shape.elements)
+    places = checked_places(indices, source.shape, None if told else shape.elements)
     receiver = receive("out", out, shape.shape, out_dtype, result_format(source), (source,), contiguous=True)
-    return to_places(shape, due, source, places, receiver)
+    return to_places(shape, due, windows if told else None, source, places, receiver)
 
 
 def plan_pooling(op: str, shape: Sequence[int], kernel: int | Sequence[int], *,

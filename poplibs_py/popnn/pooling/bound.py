@@ -137,14 +137,20 @@ def pool_input_gradient_bound(grad: Any, x_shape: Any, kernel: Any = None, op: s
     return finished(f.ball(ball, f.shape), out, out_dtype, grad)
 
 
-def pool_indices_gradient_bound(grad: Any, indices: Any, x_shape: Any, *, layout: str = "NCHW", out: Any = None,
-                                out_dtype: Any = None, target: Any = None) -> Ball:
+def pool_indices_gradient_bound(grad: Any, indices: Any, x_shape: Any, kernel: Any = None, *, output_size: Any = None,
+                                layout: str = "NCHW", out: Any = None, out_dtype: Any = None, target: Any = None,
+                                **how: Any) -> Ball:
     """Return exact results and radii of a `pool_indices_gradient` call."""
     held = numbers(grad)
     shape = images("x_shape", tuple(x_shape), layout)
-    f = Fields(shape, tuple(Window(n, m, 0) for n, m in zip(shape.field, images("grad", held.shape, layout).field,
-                                                            strict=True)))
+    if kernel is None and output_size is None:
+        f = Fields(shape, tuple(Window(n, m, 0) for n, m in zip(shape.field, images("grad", held.shape, layout).field,
+                                                                strict=True)))
+    else:
+        f = _fields(tuple(x_shape), kernel, layout, output_size, how)
     grads, places = f.rows(held), f.rows(np.asarray(indices)).astype(np.int64)
+    if kernel is not None or output_size is not None:
+        places = np.where(((f.places == places[..., None]) & f.there).any(2), places, -1)
     made = [np.zeros((len(grads), shape.elements)) for _ in range(3)]
     rows, at = np.nonzero(places >= 0)
     with np.errstate(all="ignore"):

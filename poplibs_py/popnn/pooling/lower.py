@@ -56,7 +56,8 @@ class PoolCall:
 
     Attributes
     ----------
-    kind : {"pool", "max_places", "gradient", "max_gradient", "place_gradient", "spread"}
+    kind : {"pool", "max_places", "gradient", "max_gradient", "window_gradient", "place_gradient", "spread"}
+        A gradient by places knows its windows or not.
     op : {"max", "avg", "sum"}
     batch, channels : int
     windows : tuple of Window
@@ -251,7 +252,8 @@ def _fill(call: PoolCall, backward: bool, places: dict[int, tuple[int, Lies, int
         spec[name] = getattr(line, name)
     for name in ("stride", "kernel", "dilation"):
         spec[name] = getattr(last, name)
-    spec["backward"], spec["read_extent"] = backward, last.outputs if backward else last.inputs
+    spec["backward"], spec["by_place"] = backward, call.kind == "window_gradient"
+    spec["read_extent"], spec["made_extent"] = (last.outputs, last.inputs)[:: 1 if backward else -1]
     if call.channels_last:
         pairs = held(last, backward)
         spec["first"], spec["coordinates"] = pairs.first.ctypes.data, pairs.read.ctypes.data
@@ -316,7 +318,10 @@ def lower(call: PoolCall, threads: int) -> OneKernel:
         return _program(call, "max_places", spec, tables, threads, 2, 8 * _line_floats(spec))
     if call.kind in ("place_gradient", "spread"):
         return _field_program(call, threads)
-    grad, field, top = call.operands[:number]
+    grad, *others = call.operands[:number]
+    where = {_SECOND: (1, others[0], 0), _THIRD: (2, others[-1], 0)}
+    if call.kind == "window_gradient":
+        where = {_THIRD: (1, others[0], 0)}
     ties: list[ComputeSet] = []
     more, workspace = 0, 0
     shared = (0, grad, 0)
@@ -324,14 +329,13 @@ def lower(call: PoolCall, threads: int) -> OneKernel:
     if call.scaled:
         between = _c_order(call)
         shared = (number + 1, between, 0)
-        first, kept = _fill(call, False, {_READ: (1, field, 0), _SECOND: (0, grad, 0), _THIRD: (2, top, 0),
+        first, kept = _fill(call, False, {_READ: where[_SECOND], _SECOND: (0, grad, 0), _THIRD: where[_THIRD],
                                           _MADE: shared})
         workspace = 4 * call.batch * between.batch
         more = _arena(first) + 4 * (2 * int(first["result_room"][0]) + _line_floats(first))
         ties = [_set(select("pool", "ties", "any"), first, call, threads)]
         kept = [first, *kept]
-    spec, tables = _fill(call, True, {_READ: shared, _SECOND: (1, field, 0), _THIRD: (2, top, 0),
-                                      _MADE: (number, made, 0)})
+    spec, tables = _fill(call, True, {_READ: shared, **where, _MADE: (number, made, 0)})
     rows = prod(w.outputs for w in call.windows[:-1])
     spec["slots"] = slots = min(rows, 4 if len(call.windows) < 3 else 16)
     own = 8 * slots + 4 * (2 * slots * _line_floats(spec) + int(spec["places"][0] * spec["channels"][0])

@@ -4,6 +4,7 @@
 #define POP_POOL_REGISTERS_H
 
 #define POP_POOL_TAP_LIMIT 16
+#define POP_POOL_OF_PLACES 3 /* as formats are numbered where all is read as it lies */
 
 /* The permutations: results at a time, coordinates from the first that they take to the next ones' first. */
 typedef struct pop_pool_reach {
@@ -58,8 +59,17 @@ POP_INLINE pop_v_f pop_pool_some_f32(const char *p, __mmask16 m) { return (pop_v
 POP_INLINE pop_v_f pop_pool_some_f16(const char *p, __mmask16 m) { return pop_v_load_f16_some(p, m); }
 POP_INLINE pop_v_f pop_pool_some_bf16(const char *p, __mmask16 m) { return pop_v_float(pop_v_sll(pop_v_load_some(p, 2, m), 16)); }
 
+/* Places as words: those that no field has are -1. */
+POP_INLINE pop_v_f pop_pool_some_places(const char *p, __mmask16 m)
+{
+    const __m256i low = _mm512_cvtusepi64_epi32(_mm512_maskz_loadu_epi64((__mmask8)m, p));
+    const __m256i high = _mm512_cvtusepi64_epi32(_mm512_maskz_loadu_epi64((__mmask8)(m >> 8), p + 64));
+    return (pop_v_f)_mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+}
+
 POP_INLINE pop_v_f pop_pool_load_lanes(int format, const char *p, int64_t i, __mmask16 m)
 {
+    if (format == POP_POOL_OF_PLACES) return pop_pool_some_places(p + 8 * i, m);
     if (format == 0) return pop_pool_some_f32(p + 4 * i, m);
     return format == 1 ? pop_pool_some_f16(p + 2 * i, m) : pop_pool_some_bf16(p + 2 * i, m);
 }
