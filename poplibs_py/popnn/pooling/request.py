@@ -178,26 +178,32 @@ def _reduced(op: str, shape: Images, x: Operand, receiver: Receiver, placed: Pla
     return Request(program.executable, (x, RESULT), receiver, program.told, placed=placed)
 
 
-def checked_places(indices: Any, shape: tuple[int, ...], elements: int | None) -> Array:
-    """Return places as int64 in C order, each within a field of so many elements or -1, or any place at all."""
-    array = argument("indices", indices, "an array of int64 or int32 places", np.int64).array
+def checked_places(indices: Any, shape: tuple[int, ...], elements: int | None) -> Operand | Array:
+    """Return places as int64 in C order, each within a field of so many elements or -1, or any place at all.
+
+    Those that were looked at are an array of this call alone.
+    """
+    places = argument("indices", indices, "an array of int64 or int32 places", np.int64)
+    array = places.array
     if array.dtype.kind not in "iu" or array.dtype.itemsize < 4:
         raise bad_type("indices", f"dtype {array.dtype}", "int64 or int32")
     if array.shape != shape:
         raise bad_argument("indices", f"shape {array.shape}", f"shape {shape}, that of `grad`")
+    if elements is None:
+        return places.in_c_order() if array.dtype == np.int64 else np.ascontiguousarray(array, np.int64)
     unsigned = array.view(array.dtype.str.replace("i", "u"))  # where -1 and what is less are the greatest: one pass
-    if elements is not None and array.size and int(unsigned.max()) >= elements and (
+    if array.size and int(unsigned.max()) >= elements and (
             int(array.max()) >= elements or (array.dtype.kind == "i" and int(array.min()) < -1)):
         raise bad_argument("indices", f"places from {array.min()} to {array.max()}", f"from -1 to {elements - 1}")
     return np.ascontiguousarray(array, np.int64)
 
 
-def to_places(shape: Images, due: Images, windows: tuple[Window, ...] | None, grad: Operand, places: Array,
-              receiver: Receiver) -> Request:
+def to_places(shape: Images, due: Images, windows: tuple[Window, ...] | None, grad: Operand,
+              places: Operand | Array, receiver: Receiver) -> Request:
     """Describe a gradient that goes to places: `shape` is that of the field, `due` that of `grad` and the places."""
     kind = "place_gradient" if windows is None else "window_gradient"
     windows = windows or tuple(Window(n, m, 0) for n, m in zip(shape.field, due.field, strict=True))
     source, lies = _in_c_order(grad, due)
     call = PoolCall(kind, "max", shape.batch, shape.channels, windows, False, shape.by_channel,
                     (lies, due.in_c_order(None), shape.in_c_order(receiver.format, receiver.scale)))
-    return request(call, (source, places), receiver, keep=False)  # the places are this call's own
+    return request(call, (source, places), receiver, keep=isinstance(places, Operand))
