@@ -337,7 +337,7 @@ def lower(call: PoolCall, threads: int) -> OneKernel:
         kept = [first, *kept]
     spec, tables = _fill(call, True, {_READ: shared, **where, _MADE: (number, made, 0)})
     rows = prod(w.outputs for w in call.windows[:-1])
-    spec["slots"] = slots = min(rows, 4 if len(call.windows) < 3 else 16)
+    spec["slots"] = slots = max(min(rows, 4 if len(call.windows) < 3 else 16), int(spec["row_limit"][0]))
     own = 8 * slots + 4 * (2 * slots * _line_floats(spec) + int(spec["places"][0] * spec["channels"][0])
                            + int(spec["decoded_room"][0]))
     return _program(call, "max_gradient", spec, [*tables, *kept], threads, number + 1, own, ties, more, workspace)

@@ -1,0 +1,187 @@
+/* Gradients of maxima where lanes are channels: an element is made of the windows that it is in. */
+#ifndef POP_POOL_GRADIENT_CHANNELS_H
+#define POP_POOL_GRADIENT_CHANNELS_H
+#include "kernels/pool/places.h"
+
+POP_INLINE pop_v_m pop_pool_same(int by_place, pop_v_f a, pop_v_f b)
+{
+    return by_place ? pop_v_eq(pop_v_bits(a), pop_v_bits(b)) : pop_v_eq_f(a, b);
+}
+
+/* `to` and what windows of one phase bring it: the gradients of those whose maximum it is. */
+static void pop_pool_take_gradient(int by_place, const float *x, const float *maxima, const float *gradients, const int64_t *taps, int64_t count,
+                                   int64_t times, int64_t advance, int64_t lanes, float *to, int64_t x_step, int64_t step)
+{
+    for (int64_t k = 0; k < times; k++, x += x_step, maxima += advance, gradients += advance, to += step)
+        for (int64_t l = 0; l < lanes; l += POP_LANES) {
+            const int part = (int)pop_least(POP_LANES, lanes - l);
+            const pop_v_f own = pop_v_decode_part(&POP_F32, x + l, part);
+            pop_v_f a = pop_v_decode_part(&POP_F32, to + l, part);
+            for (int64_t t = 0; t < count; t++) {
+                const pop_v_m same = pop_pool_same(by_place, own, pop_v_load_f(maxima + taps[t] + l));
+                a = a + pop_v_float(pop_v_keep(same, pop_v_bits(pop_v_load_f(gradients + taps[t] + l))));
+            }
+            pop_v_encode_part(&POP_F32, 0, to + l, a, part);
+        }
+}
+
+/* The first of some rows, in FP32, at its place on a line. */
+static void pop_pool_one_row(const pop_pool_unit *u, const pop_pool_operand *o, int64_t offset, int64_t at, int64_t n, float *to)
+{
+    const char *row = pop_pool_base(u, o) + offset * o->bytes;
+    u->weights[0] = 1.0f;
+    pop_pool_positions(u, o, pop_pool_maxima, &row, 1, at, n, 0.0f, to);
+}
+
+/* -1 where no field has the place. */
+POP_INLINE int32_t pop_pool_place_word(int64_t place) { return place == (int32_t)place ? (int32_t)place : -1; }
+
+POP_INLINE pop_v_f pop_pool_words_of(const char *p, int n)
+{
+#if POP_LANES == 16
+    return pop_pool_some_places(p, pop_v_first(n));
+#else
+    pop_v_i words = pop_v_set(-1);
+    for (int l = 0; l < n; l++) words[l] = pop_pool_place_word(((const int64_t *)(const void *)p)[l]);
+    return pop_v_float(words);
+#endif
+}
+
+/* Places of the first of some windows, and an element's own, as words on a line. */
+static void pop_pool_places_row(const pop_pool_unit *u, const pop_pool_operand *o, int64_t offset, int64_t at, int64_t n, float *to)
+{
+    const int64_t channels = u->spec->channels;
+    const int whole = o->position == channels && u->lanes == channels;
+    const int64_t runs = whole ? 1 : n, lanes = whole ? n * channels : u->lanes;
+    const char *places = pop_pool_base(u, o) + (offset + at * o->position) * 8;
+    for (int64_t i = 0; i < runs; i++, places += 8 * o->position, to += channels)
+        for (int64_t c = 0; c < lanes; c += POP_LANES) {
+            const int64_t some = pop_least(POP_LANES, lanes - c);
+            pop_pool_store_some((pop_pool_word *)(void *)(to + c), pop_v_bits(pop_pool_words_of(places + 8 * c, (int)some)), some);
+        }
+}
+static void pop_pool_own_places(const pop_pool_unit *u, int64_t row, int64_t at, int64_t n, float *to)
+{
+    pop_pool_word *words = (pop_pool_word *)to, place = (pop_pool_word)(row * u->spec->made_extent + at);
+    for (int64_t i = 0; i < n; i++, place++, words += u->spec->channels)
+        for (int64_t c = 0; c < u->lanes; c++) words[c] = place;
+}
+
+typedef void (*pop_pool_row_reader)(const pop_pool_unit *, const pop_pool_operand *, int64_t, int64_t, int64_t, float *);
+
+POP_INLINE pop_v_f pop_pool_load(int format, const char *p, int64_t i, int n)
+{
+    if (format == 0) return pop_v_decode_part(&POP_F32, p + 4 * i, n);
+    return format == 1 ? pop_v_decode_part(&POP_F16, p + 2 * i, n) : pop_v_decode_part(&POP_BF16, p + 2 * i, n);
+}
+
+/* `vectors` of the channels of one element from c on: the gradients of those windows whose maximum it is. */
+POP_INLINE void pop_pool_gradient_cells(const int *format, const char *x, int64_t place, const char *const *rows, int64_t count,
+                                        const int64_t *at, int64_t taps, const int64_t *step, int vectors, int64_t c, int part, char *to)
+{
+    const int by_place = format[1] == POP_POOL_OF_PLACES;
+    pop_v_f own[POP_POOL_CELLS], made[POP_POOL_CELLS];
+    for (int v = 0; v < vectors; v++) {
+        own[v] = by_place ? pop_v_float(pop_v_set((int32_t)place)) : pop_pool_load(format[1], x, c + v * POP_LANES, part);
+        made[v] = pop_v_splat(0.0f);
+    }
+    for (int64_t j = 0; j < count; j++)
+        for (int64_t t = 0; t < taps; t++)
+            for (int v = 0; v < vectors; v++) {
+                const int64_t i = at[t] * step[0] + c + v * POP_LANES, k = at[t] * step[1] + c + v * POP_LANES;
+                const pop_v_m same = pop_pool_same(by_place, own[v], pop_pool_load(by_place ? 0 : format[2], rows[2 * j + 1], k, part));
+                made[v] = made[v] + pop_v_float(pop_v_keep(same, pop_v_bits(pop_pool_load(format[0], rows[2 * j], i, part))));
+            }
+    for (int v = 0; v < vectors; v++) pop_pool_store(format[3], to, c + v * POP_LANES, made[v], part);
+}
+
+/* Whether all operands of a unit are read and written as they lie; their formats' places in tables. */
+POP_INLINE int pop_pool_all_direct(const pop_pool *s, int *format)
+{
+    for (int i = 0; i < 4; i++) {
+        if (s->operands[i].format < 0) return 0;
+        format[i] = pop_pool_direct_format(s->operands[i].format);
+    }
+    if (s->by_place) format[1] = format[2] = POP_POOL_OF_PLACES;
+    return 1;
+}
+
+/* Lines that are kept for the next rows, two by two, and the rows of windows that they are of. */
+typedef struct pop_pool_kept {
+    int64_t *numbers;
+    float *lines;
+    int64_t line;
+} pop_pool_kept;
+
+/* The words of places of a row of windows on a line that none of the row's others is on: there are lines enough. */
+POP_INLINE float *pop_pool_words(const pop_pool_unit *u, const pop_pool_kept *kept, int64_t count, int64_t j)
+{
+    int64_t slot = 0;
+    while (slot < u->spec->slots && kept->numbers[slot] != u->numbers[j]) slot++;
+    if (slot == u->spec->slots) {
+        for (int64_t k = slot = 0; k < count; k++)
+            if (u->numbers[k] == kept->numbers[slot]) slot++, k = -1;
+        kept->numbers[slot] = u->numbers[j];
+        pop_pool_places_row(u, u->spec->operands + 2, u->offsets[j], u->segment->read, u->segment->reads, kept->lines + 2 * slot * kept->line);
+    }
+    return kept->lines + 2 * slot * kept->line;
+}
+
+/* Addresses of the rows of gradients and of maxima, or of words of places, one after the other. */
+POP_INLINE int64_t pop_pool_addresses(const pop_pool_unit *u, const pop_pool_kept *kept, int by_place, int64_t row)
+{
+    const pop_pool_operand *in = u->spec->operands, *maxima = in + 2;
+    const char *grads = pop_pool_base(u, in), *tops = pop_pool_base(u, maxima);
+    float divisor;
+    const int64_t count = pop_pool_rows(u, row, &divisor);
+    for (int64_t j = 0; j < count; j++) {
+        u->read[2 * j] = grads + u->offsets[j] * in->bytes;
+        if (by_place) u->read[2 * j + 1] = (const char *)pop_pool_words(u, kept, count, j) - u->segment->read * u->spec->channels * 4;
+        else u->read[2 * j + 1] = tops + u->offsets[j] * maxima->bytes;
+    }
+    return count;
+}
+
+/* A unit whose lanes are channels. */
+POP_INLINE void pop_pool_gradient_channels(const pop_pool_unit *u, const pop_pool_kept *kept, const int *format)
+{
+    const pop_pool *s = u->spec;
+    const pop_pool_operand *in = s->operands, *field = in + 1, *out = in + 3;
+    const pop_pool_segment *g = u->segment;
+    const int by_place = format[1] == POP_POOL_OF_PLACES;
+    const int64_t step[2] = {in->position, by_place ? s->channels : in[2].position};
+    for (int64_t k = 0; by_place && k < s->slots; k++) kept->numbers[k] = -1;
+    for (int64_t row = u->row; row < u->row + u->rows; row++) {
+        const int64_t count = pop_pool_addresses(u, kept, by_place, row), offset = pop_pool_made_offset(s, row) + g->made * out->position;
+        const char *x = pop_pool_base(u, field) + offset * field->bytes;
+        char *to = pop_pool_base(u, out) + offset * out->bytes;
+        int64_t place = row * s->made_extent + g->made;
+        for (int64_t m = g->made; m < g->made + g->makes; m++, place++, x += field->position * field->bytes, to += out->position * out->bytes) {
+            const int64_t *at = s->coordinates + s->first[m], taps = s->first[m + 1] - s->first[m];
+            int64_t c = 0;
+            for (; c + POP_POOL_CELLS * POP_LANES <= u->lanes; c += POP_POOL_CELLS * POP_LANES)
+                pop_pool_gradient_cells(format, x, place, u->read, count, at, taps, step, POP_POOL_CELLS, c, POP_LANES, to);
+            for (; c < u->lanes; c += POP_LANES)
+                pop_pool_gradient_cells(format, x, place, u->read, count, at, taps, step, 1, c, (int)pop_least(POP_LANES, u->lanes - c), to);
+        }
+    }
+}
+
+static int pop_pool_gradient_by_channel(const pop_pool_unit *u, const pop_pool_kept *kept)
+{
+    static const int known[6][4] = {{0, 0, 0, 0}, {1, 1, 1, 1}, {2, 2, 2, 2}, {0, 3, 3, 0}, {1, 3, 3, 1}, {2, 3, 3, 2}};
+    int format[4];
+    if (!u->spec->by_channel || !pop_pool_all_direct(u->spec, format)) return 0;
+    switch (format[0] == format[3] && format[1] == format[2] && (format[0] == format[1] || u->spec->by_place)
+                ? format[0] + 3 * u->spec->by_place : -1) { /* known where it is compiled */
+    case 0: pop_pool_gradient_channels(u, kept, known[0]); break;
+    case 1: pop_pool_gradient_channels(u, kept, known[1]); break;
+    case 2: pop_pool_gradient_channels(u, kept, known[2]); break;
+    case 3: pop_pool_gradient_channels(u, kept, known[3]); break;
+    case 4: pop_pool_gradient_channels(u, kept, known[4]); break;
+    case 5: pop_pool_gradient_channels(u, kept, known[5]); break;
+    default: pop_pool_gradient_channels(u, kept, format);
+    }
+    return 1;
+}
+#endif

@@ -1,0 +1,165 @@
+/* Gradients of maxima where lanes are positions and registers hold what windows bring. */
+#ifndef POP_POOL_GRADIENT_REGISTERS_H
+#define POP_POOL_GRADIENT_REGISTERS_H
+#include "kernels/pool/gradient_channels.h"
+
+#if POP_LANES == 16
+POP_INLINE pop_v_f pop_pool_own_lanes(int64_t place)
+{
+    return (pop_v_f)_mm512_add_epi32(_mm512_set1_epi32((int32_t)place), _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0));
+}
+
+POP_INLINE void pop_pool_gradient_lanes(const pop_pool_unit *u, const pop_pool_reach *r, int two, int taps, const int *format)
+{
+    const pop_pool *s = u->spec;
+    const pop_pool_axis axis = pop_pool_only_axis(s);
+    const pop_pool_segment *g = u->segment;
+    const pop_pool_operand *in = s->operands, *field = in + 1, *maxima = in + 2, *out = in + 3;
+    const pop_v_f none = pop_v_float(pop_v_set(-1));
+    const int by_place = format[1] == POP_POOL_OF_PLACES;
+    int64_t q = g->origin;
+    for (int64_t m = -g->shift; m < g->makes; m += r->lanes, q += r->advance) {
+        const uint64_t there = pop_pool_lanes(-q, s->read_extent - q);
+        const __mmask16 low = (__mmask16)there, high = (__mmask16)(there >> 16);
+        const __mmask16 made = (__mmask16)pop_pool_lanes(-m, pop_least(r->lanes, g->makes - m));
+        const char *grads = pop_pool_base(u, in), *tops = pop_pool_base(u, maxima), *xs = pop_pool_base(u, field);
+        char *to = pop_pool_base(u, out);
+        const int64_t step = s->axis_count == 1 ? s->axes->read_stride : 1; /* of what names the rows, in elements */
+        for (int64_t row = u->row; row < u->row + u->rows; row++) {
+            const pop_pool_near n = pop_pool_near_rows(u, &axis, in->bytes, row);
+            const int64_t at = n.made + g->made + m;
+            const pop_v_f own = by_place ? pop_pool_own_lanes(row * s->made_extent + g->made + m) : pop_pool_load_lanes(format[1], xs, at, made);
+            pop_v_f a = pop_v_splat(0.0f);
+            for (int64_t j = 0; j < n.count; j++) {
+                const int64_t from = n.at[j] * step + q;
+                const pop_v_f grad = pop_pool_load_lanes(format[0], grads, from, low);
+                const pop_v_f top = (pop_v_f)_mm512_mask_mov_ps(none, low, pop_pool_load_lanes(format[2], tops, from, low));
+                pop_v_f more = grad, higher = top;
+                if (two) {
+                    more = pop_pool_load_lanes(format[0], grads, from + 16, high);
+                    higher = (pop_v_f)_mm512_mask_mov_ps(none, high, pop_pool_load_lanes(format[2], tops, from + 16, high));
+                }
+                for (int t = 0; t < taps; t++) {
+                    const __mmask16 same = r->there[t] & pop_pool_same(by_place, own, pop_pool_tap(r, two, t, top, higher));
+                    a = (pop_v_f)_mm512_mask_add_ps(a, same, a, pop_pool_tap(r, two, t, grad, more));
+                }
+            }
+            pop_pool_store_lanes(format[3], to, at, a, made);
+        }
+    }
+}
+
+/* FP32 of two axes, windows of 2 and 3 by 2, of which at most two rows meet a row of the field: what a row of windows brings is
+ * put in order once for all rows that it meets, and kept in registers with the row before, for two registers side by side. */
+typedef struct pop_pool_rows_of {
+    const char *x, *grads, *tops; /* of row 0, and of coordinate 0 */
+    char *to;
+    int64_t step, read;           /* bytes to the next row and coordinate */
+    int64_t beside, beside_read;  /* to the next register */
+    int64_t place, width;         /* of the first element of row 0, and from row to row */
+    __mmask16 low[2], made[2], there[2];
+    __m512i at[2];
+} pop_pool_rows_of;
+
+typedef struct pop_pool_brought {
+    int64_t number;
+    __m512 most[2][2], grads[2][2];
+} pop_pool_brought;
+
+POP_INLINE void pop_pool_bring(const int by_place, const int registers, const int taps, const pop_pool_rows_of *p, int64_t number, pop_pool_brought *b)
+{
+    b->number = number;
+    for (int i = 0; i < registers; i++) {
+        const int64_t from = number * p->read + i * p->beside_read;
+        const pop_v_f read = pop_pool_load_lanes(by_place ? POP_POOL_OF_PLACES : 0, p->tops + (by_place ? 2 * from : from), 0, p->low[i]);
+        const __m512 top = _mm512_mask_mov_ps((__m512)pop_v_set(-1), p->low[i], (__m512)read);
+        const __m512 grad = _mm512_maskz_loadu_ps(p->low[i], p->grads + from);
+        for (int t = 0; t < taps; t++) {
+            b->most[i][t] = _mm512_permutexvar_ps(p->at[t], top);
+            b->grads[i][t] = _mm512_permutexvar_ps(p->at[t], grad);
+        }
+    }
+}
+
+POP_INLINE __m512 pop_pool_with(const int by_place, const int taps, const pop_pool_rows_of *p, __m512 own, __m512 a, const __m512 *most, const __m512 *grads)
+{
+    for (int t = 0; t < taps; t++)
+        a = _mm512_mask_add_ps(a, p->there[t] & pop_pool_same(by_place, (pop_v_f)own, (pop_v_f)most[t]), a, grads[t]);
+    return a;
+}
+
+POP_INLINE void pop_pool_gradient_rows(const int by_place, const int registers, const int taps, const pop_pool_rows_of p,
+                                       const pop_pool_axis *axis, int64_t row, int64_t rows)
+{
+    pop_pool_brought before = {.number = -1}, last = {.number = -1};
+    const char *x = p.x + row * p.step;
+    char *to = p.to + row * p.step;
+    const int64_t *first = axis->first + row, *const end = first + rows, *const all = axis->coordinates;
+    int64_t place = p.place + row * p.width;
+    for (; first < end; first++, x += p.step, to += p.step, place += p.width) {
+        const int64_t *near = all + first[0], count = first[1] - first[0];
+        if (count && near[count - 1] != last.number) {
+            before = last;
+            pop_pool_bring(by_place, registers, taps, &p, near[count - 1], &last);
+        }
+        if (count == 2 && near[0] != before.number) pop_pool_bring(by_place, registers, taps, &p, near[0], &before);
+        for (int i = 0; i < registers; i++) {
+            const __m512 own = by_place ? (__m512)pop_pool_own_lanes(place + i * p.beside / 4) : _mm512_maskz_loadu_ps(p.made[i], x + i * p.beside);
+            __m512 a = _mm512_setzero_ps();
+            if (count == 2) a = pop_pool_with(by_place, taps, &p, own, a, before.most[i], before.grads[i]);
+            if (count) a = pop_pool_with(by_place, taps, &p, own, a, last.most[i], last.grads[i]);
+            _mm512_mask_storeu_ps(to + i * p.beside, p.made[i], a);
+        }
+    }
+}
+
+#define POP_POOL_GRADIENT_ROWS(by_place, two, taps, p, u)                                                             \
+    ((taps) == 1 ? (two) ? pop_pool_gradient_rows(by_place, 2, 1, p, (u)->spec->axes, (u)->row, (u)->rows)            \
+                         : pop_pool_gradient_rows(by_place, 1, 1, p, (u)->spec->axes, (u)->row, (u)->rows)            \
+     : (two)     ? pop_pool_gradient_rows(by_place, 2, 2, p, (u)->spec->axes, (u)->row, (u)->rows)                    \
+                 : pop_pool_gradient_rows(by_place, 1, 2, p, (u)->spec->axes, (u)->row, (u)->rows))
+
+static __attribute__((noinline)) void pop_pool_gradient_of_rows(const pop_pool_unit *u, const pop_pool_reach *r)
+{
+    const pop_pool *s = u->spec;
+    const pop_pool_segment *g = u->segment;
+    const pop_pool_operand *in = s->operands, *field = in + 1, *maxima = in + 2, *out = in + 3;
+    int64_t q = g->origin;
+    for (int64_t m = -g->shift, next; m < g->makes; m = next) {
+        pop_pool_rows_of p = {
+            pop_pool_base(u, field) + 4 * (g->made + m), pop_pool_base(u, in) + 4 * q, pop_pool_base(u, maxima) + maxima->bytes * q,
+            pop_pool_base(u, out) + 4 * (g->made + m), s->axes->made_stride * 4, s->axes->read_stride * 4,
+            4 * r->lanes, 4 * r->advance, g->made + m, s->made_extent,
+            .there = {r->there[0], r->there[r->taps - 1]}, .at = {r->at[0], r->at[r->taps - 1]}};
+        next = m;
+        for (int i = 0; i < 2; i++, next += r->lanes, q += r->advance) {
+            p.low[i] = (__mmask16)pop_pool_lanes(-q, s->read_extent - q);
+            p.made[i] = (__mmask16)pop_pool_lanes(-next, pop_least(r->lanes, g->makes - next));
+        }
+        const int two = m + r->lanes < g->makes;
+        if (s->by_place) POP_POOL_GRADIENT_ROWS(1, two, r->taps, p, u);
+        else POP_POOL_GRADIENT_ROWS(0, two, r->taps, p, u);
+    }
+}
+
+static int pop_pool_by_rows(const pop_pool *s, const pop_pool_reach *r)
+{
+    static const int wide[4] = {0, 0, 0, 0};
+    int format[4];
+    return r->lanes && (r->taps == 1 || r->taps == 2) && !r->two && s->axis_count == 1 && s->row_limit <= 2 &&
+           pop_pool_all_direct(s, format) && format[0] == 0 && format[3] == 0 && (s->by_place || memcmp(format, wide, sizeof wide) == 0);
+}
+
+static int pop_pool_gradient_by_registers(const pop_pool_unit *u, const pop_pool_reach *r)
+{
+    int format[4];
+    if (r->lanes == 0 || !pop_pool_all_direct(u->spec, format)) return 0;
+    pop_pool_gradient_lanes(u, r, r->two, r->taps, format);
+    return 1;
+}
+#else
+static int pop_pool_by_rows(const pop_pool *s, const pop_pool_reach *r) { return (void)s, (void)r, 0; }
+static void pop_pool_gradient_of_rows(const pop_pool_unit *u, const pop_pool_reach *r) { (void)u, (void)r; }
+static int pop_pool_gradient_by_registers(const pop_pool_unit *u, const pop_pool_reach *r) { return (void)u, (void)r, 0; }
+#endif
+#endif
