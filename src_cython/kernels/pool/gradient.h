@@ -16,7 +16,8 @@ static void pop_pool_gradient_windows(const pop_pool_unit *u, const float *x, co
     for (const pop_pool_phase *p = s->phases; p < s->phases + s->phase_count; p++) {
         const int64_t results = p->count ? p->count : g->count, taps = p->last - p->first;
         if (!s->by_channel) {
-            pop_pool_take_gradient(s->by_place, x + p->made, top, grad, s->taps + p->first, taps, 1, 0, results, made + p->made, 0, 0);
+            pop_pool_take_gradient(s->by_place, x + p->made, top, grad, s->taps + p->first, taps, 1, 0, results, made + p->made,
+                                   0, 0);
             continue;
         }
         int64_t from = 0;
@@ -53,11 +54,12 @@ static void pop_pool_max_gradient(const void *work, const pop_tile *tile)
             pop_pool_gradient_of_rows(&u, &reach);
             continue;
         }
-        if (pop_pool_gradient_by_codes(&u, &codes) || pop_pool_gradient_by_registers(&u, &reach) || pop_pool_gradient_by_channel(&u, &words)) continue;
+        if (pop_pool_gradient_by_codes(&u, &codes) || pop_pool_gradient_by_registers(&u, &reach)) continue;
+        if (pop_pool_gradient_by_channel(&u, &words)) continue;
         const pop_pool_segment *g = u.segment;
         for (int64_t k = 0; k < s->slots; k++) {
             kept[k] = -1;
-            memset(lines + 2 * k * line, 0xff, (size_t)(s->places * s->channels) * sizeof *lines); /* no number, and nobody's place */
+            memset(lines + 2 * k * line, 0xff, (size_t)(s->places * s->channels) * 4); /* NaN, and the place of none */
             pop_pool_fill(lines + (2 * k + 1) * line, 0.0f, s->places * s->channels);
         }
         const int by_channel = s->by_channel;
@@ -122,7 +124,8 @@ static void pop_pool_ties(const void *work, const pop_tile *tile)
                 for (const pop_pool_phase *p = s->phases; p < s->phases + s->phase_count; p++)
                     for (int64_t t = p->first; t < p->last; t++) { /* here the line is what is compared, and ones are counted */
                         const int64_t results = p->count ? p->count : g->count, none = 0;
-                        pop_pool_take_gradient(0, top + p->made * s->channels, u.line + s->taps[t], ones, &none, 1, s->by_channel ? results : 1,
+                        pop_pool_take_gradient(0, top + p->made * s->channels, u.line + s->taps[t], ones, &none, 1,
+                                               s->by_channel ? results : 1,
                                                s->advance * s->channels, s->by_channel ? u.lanes : results,
                                                to + p->made * s->channels, s->channels, s->channels);
                     }

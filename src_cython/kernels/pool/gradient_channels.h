@@ -9,8 +9,9 @@ POP_INLINE pop_v_m pop_pool_same(int by_place, pop_v_f a, pop_v_f b)
 }
 
 /* `to` and what windows of one phase bring it: the gradients of those whose maximum it is. */
-static void pop_pool_take_gradient(int by_place, const float *x, const float *maxima, const float *gradients, const int64_t *taps, int64_t count,
-                                   int64_t times, int64_t advance, int64_t lanes, float *to, int64_t x_step, int64_t step)
+static void pop_pool_take_gradient(int by_place, const float *x, const float *maxima, const float *gradients, const int64_t *taps,
+                                   int64_t count, int64_t times, int64_t advance, int64_t lanes, float *to, int64_t x_step,
+                                   int64_t step)
 {
     for (int64_t k = 0; k < times; k++, x += x_step, maxima += advance, gradients += advance, to += step)
         for (int64_t l = 0; l < lanes; l += POP_LANES) {
@@ -77,7 +78,8 @@ POP_INLINE pop_v_f pop_pool_load(int format, const char *p, int64_t i, int n)
 
 /* `vectors` of the channels of one element from c on: the gradients of those windows whose maximum it is. */
 POP_INLINE void pop_pool_gradient_cells(const int *format, const char *x, int64_t place, const char *const *rows, int64_t count,
-                                        const int64_t *at, int64_t taps, const int64_t *step, int vectors, int64_t c, int part, char *to)
+                                        const int64_t *at, int64_t taps, const int64_t *step, int vectors, int64_t c, int part,
+                                        char *to)
 {
     const int by_place = format[1] == POP_POOL_OF_PLACES;
     pop_v_f own[POP_POOL_CELLS], made[POP_POOL_CELLS];
@@ -89,7 +91,8 @@ POP_INLINE void pop_pool_gradient_cells(const int *format, const char *x, int64_
         for (int64_t t = 0; t < taps; t++)
             for (int v = 0; v < vectors; v++) {
                 const int64_t i = at[t] * step[0] + c + v * POP_LANES, k = at[t] * step[1] + c + v * POP_LANES;
-                const pop_v_m same = pop_pool_same(by_place, own[v], pop_pool_load(by_place ? 0 : format[2], rows[2 * j + 1], k, part));
+                const pop_v_f top = pop_pool_load(by_place ? 0 : format[2], rows[2 * j + 1], k, part);
+                const pop_v_m same = pop_pool_same(by_place, own[v], top);
                 made[v] = made[v] + pop_v_float(pop_v_keep(same, pop_v_bits(pop_pool_load(format[0], rows[2 * j], i, part))));
             }
     for (int v = 0; v < vectors; v++) pop_pool_store(format[3], to, c + v * POP_LANES, made[v], part);
@@ -122,7 +125,8 @@ POP_INLINE float *pop_pool_words(const pop_pool_unit *u, const pop_pool_kept *ke
         for (int64_t k = slot = 0; k < count; k++)
             if (u->numbers[k] == kept->numbers[slot]) slot++, k = -1;
         kept->numbers[slot] = u->numbers[j];
-        pop_pool_places_row(u, u->spec->operands + 2, u->offsets[j], u->segment->read, u->segment->reads, kept->lines + 2 * slot * kept->line);
+        pop_pool_places_row(u, u->spec->operands + 2, u->offsets[j], u->segment->read, u->segment->reads,
+                            kept->lines + 2 * slot * kept->line);
     }
     return kept->lines + 2 * slot * kept->line;
 }
@@ -132,11 +136,12 @@ POP_INLINE int64_t pop_pool_addresses(const pop_pool_unit *u, const pop_pool_kep
 {
     const pop_pool_operand *in = u->spec->operands, *maxima = in + 2;
     const char *grads = pop_pool_base(u, in), *tops = pop_pool_base(u, maxima);
+    const int64_t before = u->segment->read * u->spec->channels;
     float divisor;
     const int64_t count = pop_pool_rows(u, row, &divisor);
     for (int64_t j = 0; j < count; j++) {
         u->read[2 * j] = grads + u->offsets[j] * in->bytes;
-        if (by_place) u->read[2 * j + 1] = (const char *)pop_pool_words(u, kept, count, j) - u->segment->read * u->spec->channels * 4;
+        if (by_place) u->read[2 * j + 1] = (const char *)(pop_pool_words(u, kept, count, j) - before);
         else u->read[2 * j + 1] = tops + u->offsets[j] * maxima->bytes;
     }
     return count;
@@ -152,17 +157,18 @@ POP_INLINE void pop_pool_gradient_channels(const pop_pool_unit *u, const pop_poo
     const int64_t step[2] = {in->position, by_place ? s->channels : in[2].position};
     for (int64_t k = 0; by_place && k < s->slots; k++) kept->numbers[k] = -1;
     for (int64_t row = u->row; row < u->row + u->rows; row++) {
-        const int64_t count = pop_pool_addresses(u, kept, by_place, row), offset = pop_pool_made_offset(s, row) + g->made * out->position;
+        const int64_t count = pop_pool_addresses(u, kept, by_place, row);
+        const int64_t offset = pop_pool_made_offset(s, row) + g->made * out->position;
         const char *x = pop_pool_base(u, field) + offset * field->bytes;
         char *to = pop_pool_base(u, out) + offset * out->bytes;
-        int64_t place = row * s->made_extent + g->made;
-        for (int64_t m = g->made; m < g->made + g->makes; m++, place++, x += field->position * field->bytes, to += out->position * out->bytes) {
-            const int64_t *at = s->coordinates + s->first[m], taps = s->first[m + 1] - s->first[m];
+        for (int64_t m = g->made; m < g->made + g->makes; m++, x += field->position * field->bytes, to += out->position * out->bytes) {
+            const int64_t place = row * s->made_extent + m, *at = s->coordinates + s->first[m], taps = s->first[m + 1] - s->first[m];
             int64_t c = 0;
             for (; c + POP_POOL_CELLS * POP_LANES <= u->lanes; c += POP_POOL_CELLS * POP_LANES)
                 pop_pool_gradient_cells(format, x, place, u->read, count, at, taps, step, POP_POOL_CELLS, c, POP_LANES, to);
             for (; c < u->lanes; c += POP_LANES)
-                pop_pool_gradient_cells(format, x, place, u->read, count, at, taps, step, 1, c, (int)pop_least(POP_LANES, u->lanes - c), to);
+                pop_pool_gradient_cells(format, x, place, u->read, count, at, taps, step, 1, c,
+                                        (int)pop_least(POP_LANES, u->lanes - c), to);
         }
     }
 }

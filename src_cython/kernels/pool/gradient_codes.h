@@ -101,8 +101,8 @@ POP_INLINE void pop_pool_gradient_codes(const pop_pool_unit *u, const pop_pool_c
     }
 }
 
-/* Of two taps and two rows at most, as rows of FP32 are: what a row of windows brings is put in order once. No element is -0 here, nor
- * has the place 65535, which stand for what nothing is equal to. `words`: windows that do not overlap, so that nothing is added up. */
+/* Of two taps and two rows at most, as rows of FP32 are: what a row of windows brings is put in order once. No element is -0 here,
+ * nor has the place 65535, which stand for what nothing is equal to. `words`: windows that do not overlap: nothing is added up. */
 typedef struct pop_pool_codes_brought {
     int64_t number;
     __m512i most[2], words;
@@ -123,8 +123,8 @@ POP_INLINE __m512i pop_pool_place_codes(const char *p, __mmask32 m)
     return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
 }
 
-POP_INLINE void pop_pool_bring_codes(const pop_pool_code_taps *r, const char *tops, const char *grads, __mmask32 there, int by_place,
-                                     int words, int bf16, int64_t number, pop_pool_codes_brought *b)
+POP_INLINE void pop_pool_bring_codes(const pop_pool_code_taps *r, const char *tops, const char *grads, __mmask32 there,
+                                     int by_place, int words, int bf16, int64_t number, pop_pool_codes_brought *b)
 {
     const __m512i none = _mm512_set1_epi16(by_place ? -1 : INT16_MIN), magnitude = _mm512_set1_epi16(0x7fff);
     const __m512i infinity = _mm512_set1_epi16(bf16 ? 0x7f80 : 0x7c00), quiet = _mm512_set1_epi16(bf16 ? 0x0040 : 0x0200);
@@ -172,7 +172,8 @@ POP_INLINE void pop_pool_gradient_code_rows(const pop_pool_unit *u, const pop_po
         const __mmask32 there = (__mmask32)pop_pool_lanes(-q, s->read_extent - q);
         const __mmask32 made = (__mmask32)pop_pool_lanes(-m, pop_least(r->lanes, g->makes - m));
         const int64_t at = u->row * step + 2 * (g->made + m), *first = axis->first + u->row, *const end = first + u->rows;
-        const char *tops = pop_pool_base(u, maxima) + apart * q, *grads = pop_pool_base(u, in) + 2 * q, *x = pop_pool_base(u, field) + at;
+        const char *tops = pop_pool_base(u, maxima) + apart * q, *grads = pop_pool_base(u, in) + 2 * q;
+        const char *x = pop_pool_base(u, field) + at;
         char *to = pop_pool_base(u, out) + at;
         __m512i own = pop_pool_own_codes(u->row * s->made_extent + g->made + m);
         pop_pool_codes_brought before = {.number = -1}, last = {.number = -1};
@@ -195,7 +196,8 @@ POP_INLINE void pop_pool_gradient_code_rows(const pop_pool_unit *u, const pop_po
                 pop_v_f low = pop_v_splat(0.0f), high = low;
                 if (count == 2) pop_pool_with_codes(own, &before, &low, &high);
                 if (count) pop_pool_with_codes(own, &last, &low, &high);
-                codes = _mm512_inserti64x4(_mm512_castsi256_si512(pop_pool_half_codes(low, bf16)), pop_pool_half_codes(high, bf16), 1);
+                codes = _mm512_castsi256_si512(pop_pool_half_codes(low, bf16));
+                codes = _mm512_inserti64x4(codes, pop_pool_half_codes(high, bf16), 1);
             }
             if (by_place) own = _mm512_add_epi16(own, width);
             _mm512_mask_storeu_epi16(to, made, codes);

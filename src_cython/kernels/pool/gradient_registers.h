@@ -6,7 +6,8 @@
 #if POP_LANES == 16
 POP_INLINE pop_v_f pop_pool_own_lanes(int64_t place)
 {
-    return (pop_v_f)_mm512_add_epi32(_mm512_set1_epi32((int32_t)place), _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0));
+    const __m512i lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    return (pop_v_f)_mm512_add_epi32(_mm512_set1_epi32((int32_t)place), lanes);
 }
 
 POP_INLINE void pop_pool_gradient_lanes(const pop_pool_unit *u, const pop_pool_reach *r, int two, int taps, const int *format)
@@ -28,7 +29,8 @@ POP_INLINE void pop_pool_gradient_lanes(const pop_pool_unit *u, const pop_pool_r
         for (int64_t row = u->row; row < u->row + u->rows; row++) {
             const pop_pool_near n = pop_pool_near_rows(u, &axis, in->bytes, row);
             const int64_t at = n.made + g->made + m;
-            const pop_v_f own = by_place ? pop_pool_own_lanes(row * s->made_extent + g->made + m) : pop_pool_load_lanes(format[1], xs, at, made);
+            const pop_v_f own = by_place ? pop_pool_own_lanes(row * s->made_extent + g->made + m)
+                                         : pop_pool_load_lanes(format[1], xs, at, made);
             pop_v_f a = pop_v_splat(0.0f);
             for (int64_t j = 0; j < n.count; j++) {
                 const int64_t from = n.at[j] * step + q;
@@ -66,12 +68,14 @@ typedef struct pop_pool_brought {
     __m512 most[2][2], grads[2][2];
 } pop_pool_brought;
 
-POP_INLINE void pop_pool_bring(const int by_place, const int registers, const int taps, const pop_pool_rows_of *p, int64_t number, pop_pool_brought *b)
+POP_INLINE void pop_pool_bring(const int by_place, const int registers, const int taps, const pop_pool_rows_of *p, int64_t number,
+                               pop_pool_brought *b)
 {
     b->number = number;
     for (int i = 0; i < registers; i++) {
         const int64_t from = number * p->read + i * p->beside_read;
-        const pop_v_f read = pop_pool_load_lanes(by_place ? POP_POOL_OF_PLACES : 0, p->tops + (by_place ? 2 * from : from), 0, p->low[i]);
+        const char *tops = p->tops + (by_place ? 2 * from : from);
+        const pop_v_f read = pop_pool_load_lanes(by_place ? POP_POOL_OF_PLACES : 0, tops, 0, p->low[i]);
         const __m512 top = _mm512_mask_mov_ps((__m512)pop_v_set(-1), p->low[i], (__m512)read);
         const __m512 grad = _mm512_maskz_loadu_ps(p->low[i], p->grads + from);
         for (int t = 0; t < taps; t++) {
@@ -81,7 +85,8 @@ POP_INLINE void pop_pool_bring(const int by_place, const int registers, const in
     }
 }
 
-POP_INLINE __m512 pop_pool_with(const int by_place, const int taps, const pop_pool_rows_of *p, __m512 own, __m512 a, const __m512 *most, const __m512 *grads)
+POP_INLINE __m512 pop_pool_with(const int by_place, const int taps, const pop_pool_rows_of *p, __m512 own, __m512 a,
+                                const __m512 *most, const __m512 *grads)
 {
     for (int t = 0; t < taps; t++)
         a = _mm512_mask_add_ps(a, p->there[t] & pop_pool_same(by_place, (pop_v_f)own, (pop_v_f)most[t]), a, grads[t]);
@@ -104,7 +109,8 @@ POP_INLINE void pop_pool_gradient_rows(const int by_place, const int registers, 
         }
         if (count == 2 && near[0] != before.number) pop_pool_bring(by_place, registers, taps, &p, near[0], &before);
         for (int i = 0; i < registers; i++) {
-            const __m512 own = by_place ? (__m512)pop_pool_own_lanes(place + i * p.beside / 4) : _mm512_maskz_loadu_ps(p.made[i], x + i * p.beside);
+            const __m512 own = by_place ? (__m512)pop_pool_own_lanes(place + i * p.beside / 4)
+                                        : _mm512_maskz_loadu_ps(p.made[i], x + i * p.beside);
             __m512 a = _mm512_setzero_ps();
             if (count == 2) a = pop_pool_with(by_place, taps, &p, own, a, before.most[i], before.grads[i]);
             if (count) a = pop_pool_with(by_place, taps, &p, own, a, last.most[i], last.grads[i]);
@@ -147,7 +153,8 @@ static int pop_pool_by_rows(const pop_pool *s, const pop_pool_reach *r)
     static const int wide[4] = {0, 0, 0, 0};
     int format[4];
     return r->lanes && (r->taps == 1 || r->taps == 2) && !r->two && s->axis_count == 1 && s->row_limit <= 2 &&
-           pop_pool_all_direct(s, format) && format[0] == 0 && format[3] == 0 && (s->by_place || memcmp(format, wide, sizeof wide) == 0);
+           pop_pool_all_direct(s, format) && format[0] == 0 && format[3] == 0 &&
+           (s->by_place || memcmp(format, wide, sizeof wide) == 0);
 }
 
 static int pop_pool_gradient_by_registers(const pop_pool_unit *u, const pop_pool_reach *r)

@@ -120,8 +120,8 @@ typedef struct pop_pool_part {
 } pop_pool_part;
 
 #define POP_POOL_REGISTER(op, suffix, layout)                                                                         \
-    POP_INLINE pop_v_f pop_pool_row_##op##_##suffix(const pop_pool_part *p, const pop_pool_reach *r, const pop_pool_near *n, int scaled, \
-                                                    int two, int taps, int quick, pop_v_m *nan)                       \
+    POP_INLINE pop_v_f pop_pool_row_##op##_##suffix(const pop_pool_part *p, const pop_pool_reach *r, const pop_pool_near *n, \
+                                                    int scaled, int two, int taps, int quick, pop_v_m *nan)           \
     {                                                                                                                 \
         const pop_v_f none = pop_v_splat(POP_POOL_NONE_##op);                                                         \
         pop_v_f a = none, b = none;                                                                                   \
@@ -228,7 +228,11 @@ POP_INLINE void pop_pool_sums_of_rows(int registers, int taps, int format, const
     }
 }
 
-#define POP_POOL_SUMS_OF_ROWS(format, p, two, taps, u)                                                                     ((taps) == 1 ? (two) ? pop_pool_sums_of_rows(2, 1, format, p, (u)->spec->axes, (u)->row, (u)->rows)                                         : pop_pool_sums_of_rows(1, 1, format, p, (u)->spec->axes, (u)->row, (u)->rows)                     : (two)     ? pop_pool_sums_of_rows(2, 2, format, p, (u)->spec->axes, (u)->row, (u)->rows)                                         : pop_pool_sums_of_rows(1, 2, format, p, (u)->spec->axes, (u)->row, (u)->rows))
+#define POP_POOL_SUMS_OF_ROWS(format, p, two, taps, u)                                                                \
+    ((taps) == 1 ? (two) ? pop_pool_sums_of_rows(2, 1, format, p, (u)->spec->axes, (u)->row, (u)->rows)               \
+                         : pop_pool_sums_of_rows(1, 1, format, p, (u)->spec->axes, (u)->row, (u)->rows)               \
+     : (two)     ? pop_pool_sums_of_rows(2, 2, format, p, (u)->spec->axes, (u)->row, (u)->rows)                       \
+                 : pop_pool_sums_of_rows(1, 2, format, p, (u)->spec->axes, (u)->row, (u)->rows))
 
 static int pop_pool_sums_by_rows(const pop_pool_unit *u, const pop_pool_reach *r)
 {
