@@ -138,13 +138,14 @@ static void pop_conv_pack(const pop_conv_walk *w)
 {
     const pop_conv_spec *p = w->p;
     const int64_t depth = p->taps * p->x.inner, wide = POP_CONV_WIDE / p->together;
+    const int64_t apart = p->rank > 1 ? p->dims[p->rank - 1].taps : 1; /* from a tap to the one it is joined with */
     const int64_t *taps = pop_conv_taps_at(w);
     char *to = w->tile->scratch + p->w.at;
     for (int64_t k = 0; k < w->item->blocks * p->vectors; k++) {
         const int64_t group = k / p->vectors * p->together, channel = k % p->vectors * wide;
         if (p->w_lines == POP_CONV_LANES_IN_LINE) pop_conv_pack_lanes(w, group, channel, taps, to);
         else pop_conv_pack_depth(w, group, channel, taps, to);
-        if (p->row_pairs) to = pop_conv_pair(to, depth, p->dims[p->rank - 1].taps, p->dims[p->rank - 2].taps);
+        if (p->row_pairs) to = pop_conv_pair(to, depth, apart, p->dims[p->rank > 1 ? p->rank - 2 : 0].taps);
         else to += 64 * depth;
     }
 }

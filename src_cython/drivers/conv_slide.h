@@ -111,7 +111,8 @@ static void pop_conv_slide_box(pop_conv_walk *w, char *out)
     const int64_t rank = p->rank, outer = rank > 2 ? rank - 2 : 0;
     const pop_slide_dim one = {.count = 1, .taps = 1, .step = 1, .high = 1};
     const pop_slide_dim col = pop_slide_dim_of(w, rank - 1), row = rank > 1 ? pop_slide_dim_of(w, rank - 2) : one;
-    const int64_t weights = 64 * p->x.inner * (p->row_pairs ? p->taps / row.taps * ((row.taps + 1) / 2) : p->taps);
+    const int64_t joined = rank > 1 ? row.taps : col.taps; /* two at a time */
+    const int64_t weights = 64 * p->x.inner * (p->row_pairs ? p->taps / joined * ((joined + 1) / 2) : p->taps);
     const int64_t some = pop_conv_least(w->item->blocks, weights < POP_SLIDE_WEIGHTS ? POP_SLIDE_WEIGHTS / weights : 1);
     int64_t *tables = (int64_t *)(void *)(w->tile->scratch + p->tables_at), *plane_x = tables + 3 * p->capacity;
     int64_t *plane_w = plane_x + p->taps, at[POP_CONV_DIMS];

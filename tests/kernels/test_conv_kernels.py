@@ -94,16 +94,19 @@ def test_sums_are_one_chain_in_order(kernel, data):
     assert np.array_equal(sums, want)
 
 
-def tile_of(data, known, neighbours=False):
-    """Fields of a tile, perhaps of 14 columns if `neighbours`, and which elements that it meets are there."""
-    step, row_step, rows = data.draw(st.integers(1, 2)), data.draw(st.integers(1, 3)), data.draw(st.integers(1, 2))
+def tile_of(data, known, neighbours=False, line=False):
+    """Fields of a tile, perhaps of 14 columns if `neighbours`, of one row if a `line`, and which elements are there."""
+    step, most = data.draw(st.integers(1, 2)), 1 if line else 4
+    row_step, rows = (data.draw(st.integers(1, min(n, most))) for n in (3, 2))
     widths = [1, 2, 4, 7, 14] if neighbours and rows == 1 else [1, 2, 4, 7]
     cols, blocks = data.draw(st.sampled_from(widths)), data.draw(st.integers(1, 3))
-    planes, tap_rows = data.draw(st.tuples(st.integers(0, 2), st.integers(1, 4)))
+    planes, tap_rows = data.draw(st.tuples(st.integers(0, 2), st.integers(1, most)))
     tap_cols = data.draw(st.one_of(st.integers(1, 9), st.sampled_from([62, 64, 70])))
     high, wide = (rows - 1) * row_step + tap_rows, (cols - 1) * step + tap_cols
     row_low, col_low = data.draw(st.integers(-1, 2)), data.draw(st.integers(-1, 3))
+    row_low = 0 if line else row_low
     row_high, col_high = (max(low, n - data.draw(st.integers(-1, 2))) for low, n in ((row_low, high), (col_low, wide)))
+    row_high = 1 if line else row_high
     there = np.zeros((high, wide), bool)
     there[max(0, row_low) : max(0, row_high), max(0, col_low) : max(0, col_high)] = True
     fields = {"step": step, "row_step": row_step, "rows": rows, "cols": cols, "blocks": blocks, "planes": planes,
@@ -135,19 +138,19 @@ def windows(tile, x):
         yield (r, c), x[: tile["planes"], row : row + tile["tap_rows"], column : column + tile["tap_cols"]]
 
 
-@these("slide", "slide_pairs")
+@these("slide", "slide_pairs", "slide_line")
 @given(st.data())
 def test_tiles_read_zeros_outside_and_sum_in_order(kernel, data):
     fmt = next(f for f in FORMATS if kernel.formats == str(f))
-    known = [BF16, FP16] if kernel.op == "slide_pairs" else [fmt]
-    tile, there = tile_of(data, known, neighbours=kernel.op == "slide")
+    joined, line = kernel.op != "slide", kernel.op == "slide_line"
+    tile, there = tile_of(data, [BF16, FP16] if joined else [fmt], kernel.op != "slide_pairs", line)
     planes, blocks = tile["planes"], tile["blocks"]
     rng = np.random.default_rng(data.draw(st.integers(0, 2**16)))
     x = rng.integers(-15, 16, (max(1, planes), *there.shape, blocks, LANES)).astype(np.float32)
     taps = max(1, planes), tile["tap_rows"], tile["tap_cols"]
     w = rng.integers(-15, 16, (blocks, *taps, LANES)).astype(np.float32) / 4096
     codes = np.where(there[:, :, None, None], x, np.nan).astype(fmt.dtype)  # what is not there is not read
-    weights = rows_in_words(w) if kernel.op == "slide_pairs" else w  # sums are exact in any order
+    weights = rows_in_words(w.swapaxes(2, 3) if line else w) if joined else w  # sums are exact in any order
     out = run_tile(kernel, tile, codes, weights)
     for at, window in windows(tile, np.where(there[:, :, None, None], x, 0)):
         met = window.reshape(-1, blocks * LANES)

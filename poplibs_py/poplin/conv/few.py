@@ -209,8 +209,8 @@ class FewPlan(PhasePlan):
 
     @property
     def row_pairs(self) -> bool:
-        """Whether tiles multiply BF16 numbers of two rows of taps at once."""
-        return self.kernel.op == "slide_pairs"
+        """Whether tiles multiply BF16 numbers of two rows of taps at once, or of two neighbours along one dimension."""
+        return self.kernel.op in ("slide_pairs", "slide_line")
 
     @property
     def dots(self) -> bool:
@@ -441,7 +441,8 @@ def plan_few(call: ConvCall, parts: tuple[Part, ...], options: GemmOptions, epil
     if dots:
         draft = replace(draft, selection=dots)
     elif draft.slides:
-        op = "slide_words" if draft.in_words else "slide_pairs" if _in_row_pairs(draft, options) else "slide"
+        joined = "slide_pairs" if len(draft.dims) > 1 else "slide_line"
+        op = "slide_words" if draft.in_words else joined if _in_row_pairs(draft, options) else "slide"
         taken = call.x.format if draft.slides_in_place else FP32
         draft = replace(draft, selection=select("conv", op, str(taken) if op == "slide" else BF16.name))
     elif not over_taps and _in_pairs(call, options):
@@ -519,8 +520,8 @@ def _in_tap_pairs(plan: FewPlan) -> bool:
 
 
 def _in_row_pairs(draft: FewPlan, options: GemmOptions) -> bool:
-    """Whether numbers of two rows of taps may be multiplied as BF16 at once here."""
-    x, rows = draft.call.x, draft.dims[-2].taps if len(draft.dims) > 1 else 0
+    """Whether numbers of two rows of taps, or two neighbours along one dimension, may be multiplied as BF16 here."""
+    x, rows = draft.call.x, draft.dims[-2:][0].taps
     least = 1 if x.format.itemsize == 1 else 2  # what is decoded anyway takes half the room as BF16
     return rows >= least and x.group == x.format.itemsize and on_units(x.format, draft.call.weights.format, options)
 

@@ -27,6 +27,7 @@
 #include "records/structs.h"
 #include "kernels/conv/slide.h"
 #if POP_LEVEL >= POP_LEVEL_AVX512_BF16
+#include "kernels/conv/slide_line.h"
 #include "kernels/conv/slide_pairs.h"
 #include "kernels/conv/slide_words.h"
 #endif
@@ -276,6 +277,7 @@ static const pop_kernel POP_CONV_KERNELS[] = {
 #if POP_LEVEL >= POP_LEVEL_AVX512_BF16 /* all else is a level below */
     POP_FORMATS(POP_CONV_FINISH_ROW)
     POP_SLIDE_PAIRS_KERNELS
+    POP_SLIDE_LINE_KERNELS
     POP_SLIDE_WORDS_KERNELS
     {"convolve", "bfloat16", "convolve_pairs", POP_FUNCTION(pop_conv_convolve), {1, 16, 2}, {14, 16, 2}, 0},
     {"quads", "bfloat16", "quads_pairs", POP_FUNCTION(pop_conv_quads), {1, 16, 2}, {12, 16, 2}, 0},

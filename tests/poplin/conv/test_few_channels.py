@@ -375,6 +375,8 @@ def test_the_plan_says_which_method_and_why():
     ((8, 8, 4, 8, 3, 1, 1), "forward", "pairs"),
     ((8, 8, 4, 8, 3, 1, 1), "input gradient", "in_words"), ((4, 4, 8, 8, 3, 2, 1), "forward", "slides"),
     ((1, 1, 16, 9, 3, 1, 1), "forward", "row_pairs"), ((1, 1, 16, 8, 3, 2, 1), "input gradient", "row_pairs"),
+    ((1, 1, 16, 40, 5, 1, 2, 1, 1), "forward", "row_pairs"),
+    ((1, 1, 16, 40, 6, 1, 2, 1, 1), "input gradient", "row_pairs"),
 ])  # fmt: skip
 @pytest.mark.parametrize("fmt", [BF16, F143], ids=str)
 def test_numbers_are_multiplied_as_bf16_two_at_once(shape, which, field, fmt):
