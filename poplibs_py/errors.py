@@ -19,39 +19,11 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
-__all__ = [
-    "CapacityError",
-    "CapacityWarning",
-    "InvalidArgumentError",
-    "InvalidIndexError",
-    "InvalidOptionError",
-    "InvalidTypeError",
-    "MemoryLimitError",
-    "MemoryLimitWarning",
-    "MissingPackageError",
-    "NotBuiltError",
-    "PlanError",
-    "PoplibsError",
-    "PoplibsWarning",
-    "RangeWarning",
-    "ReadOnlyError",
-    "TimeLimitError",
-    "UnsupportedError",
-    "all_of",
-    "bad_argument",
-    "bad_option",
-    "bad_type",
-    "checked_shape",
-    "described",
-    "finite",
-    "flag",
-    "instance",
-    "not_built",
-    "one_of",
-    "real",
-    "warn",
-    "whole",
-]
+__all__ = ["CapacityError", "CapacityWarning", "InvalidArgumentError", "InvalidIndexError", "InvalidOptionError",
+           "InvalidTypeError", "MemoryLimitError", "MemoryLimitWarning", "MissingPackageError", "NotBuiltError",
+           "PlanError", "PoplibsError", "PoplibsWarning", "RangeWarning", "ReadOnlyError", "TimeLimitError",
+           "UnsupportedError", "all_of", "bad_argument", "bad_option", "bad_type", "checked_shape", "described",
+           "finite", "flag", "instance", "not_built", "one_of", "real", "warn", "whole"]
 
 
 class PoplibsError(Exception):
@@ -202,6 +174,17 @@ def one_of(name: str, got: object, allowed: tuple[str | None, ...]) -> None:
     """
     if not ((got is None or isinstance(got, str)) and got in allowed):
         raise bad_argument(name, got, ", ".join(map(repr, allowed)))
+
+
+def check_shape(name: str, shape: object, fits: object, allowed: str) -> None:
+    """Raise unless a shape fits.
+
+    Examples
+    --------
+    >>> check_shape("x", (2, 3), True, "a matrix")
+    """
+    if not fits:
+        raise bad_argument(name, f"shape {shape}", allowed)
 
 
 def flag(name: str, value: object) -> bool:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import bad_argument, finite, whole
+from ..errors import check_shape, finite, whole
 from ..formats import Array, Format, format_of
 from ..formats.bounds import Ball
 from ..formats.reference import values
@@ -106,8 +106,7 @@ def meshgrid2d(x: Any, y: Any, *, out: Any = None, target: Target | str | None =
     """
     given = tuple(array_operand(name, value) for name, value in (("x", x), ("y", y)))
     for name, vector in zip("xy", given, strict=True):
-        if len(vector.shape) != 1:
-            raise bad_argument(name, f"shape {vector.shape}", "a vector")
+        check_shape(name, vector.shape, len(vector.shape) == 1, "a vector")
     shape = (given[1].shape[0], given[0].shape[0])
     made = results(out, tuple(Part(shape, x.format) for x in given), Grid)
 

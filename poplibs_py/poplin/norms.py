@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import popops
-from ..errors import bad_argument, finite, flag
+from ..errors import bad_argument, check_shape, finite, flag
 from ..formats import Array, Format
 from ..ops import RESULT, Operand, Request, array_operand, op, receive, result_format
 from ..ops.parts import Part, results
@@ -307,8 +307,7 @@ def _activations(name: str, value: Any) -> Operand:
     x = array_operand(name, value, _ALLOWED)
     if x.format not in FORMATS:
         raise bad_argument(name, f"dtype {x.array.dtype}", _ALLOWED)
-    if len(x.shape) < 2:
-        raise bad_argument(name, f"shape {x.shape}", "activations [N, C, ...]")
+    check_shape(name, x.shape, len(x.shape) >= 2, "activations [N, C, ...]")
     return x
 
 
@@ -316,15 +315,13 @@ def _of_channels(name: str, value: Any, shape: tuple[int, ...]) -> Operand:
     x = array_operand(name, value, _ALLOWED)
     if x.format not in FORMATS:
         raise bad_argument(name, f"dtype {x.array.dtype}", _ALLOWED)
-    if x.shape != (shape[1],):
-        raise bad_argument(name, f"shape {x.shape}", f"one number for each of the {shape[1]} channels")
+    check_shape(name, x.shape, x.shape == (shape[1],), f"one number for each of the {shape[1]} channels")
     return x
 
 
 def _alike(first: tuple[str, Any], second: tuple[str, Any]) -> tuple[Operand, Operand]:
     x, y = _activations(*first), _activations(*second)
-    if x.shape != y.shape:
-        raise bad_argument(second[0], f"shape {y.shape}", f"that of {first[0]}, {x.shape}")
+    check_shape(second[0], y.shape, x.shape == y.shape, f"that of {first[0]}, {x.shape}")
     return x, y
 
 

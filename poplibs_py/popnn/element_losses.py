@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import bad_argument, finite, one_of
+from ..errors import check_shape, finite, one_of
 from ..ops import Operand, Request, one_scale_operand, op
 from ..ops.parts import Part, results
 from ..ops.record import Function
@@ -21,7 +21,7 @@ from ..popops._reductions import axes_of
 from ..target import Target
 from ._rows import RowOperand, RowsParams, c_strides, repeated, row_of, rows_request
 from .losses import Loss, loss_format
-from .softmax import truths
+from .softmax import broadcasting, truths
 
 _FIRST = """
     Parameters
@@ -62,16 +62,7 @@ def _loss(body: str, what: str, wanted: str, own: str = "") -> Callable[[Functio
 
 
 def _broadcast(name: str, value: Any, shape: tuple[int, ...]) -> Operand | None:
-    if value is None:
-        return None
-    x = one_scale_operand(name, value)
-    try:
-        fits = np.broadcast_shapes(x.shape, shape) == shape
-    except ValueError:
-        fits = False
-    if not fits:
-        raise bad_argument(name, f"shape {x.shape}", f"one that broadcasts to {shape}")
-    return x
+    return None if value is None else broadcasting(name, one_scale_operand(name, value), shape)
 
 
 def _request(body: str, _: str, /, x: Any, expected: Any, weights: Any, axis: Any, mask: Any, reduction: Any,
@@ -81,8 +72,7 @@ def _request(body: str, _: str, /, x: Any, expected: Any, weights: Any, axis: An
     straight = float(np.float32(finite("delta", more["delta"], 1e-30, 1e30))) if more else 0.0
     read, wanted = one_scale_operand("x", x), one_scale_operand("expected", expected)
     shape = read.shape
-    if wanted.shape != shape:
-        raise bad_argument("expected", f"shape {wanted.shape}", f"that of x, {shape}")
+    check_shape("expected", wanted.shape, wanted.shape == shape, f"that of x, {shape}")
     axes = axes_of(axis, len(shape), "axis")
     of_elements = _broadcast("weights", weights, shape)
     kept = None if mask is None else truths("mask", mask, shape)

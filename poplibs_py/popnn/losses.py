@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import bad_argument, bad_type, finite, one_of, whole
+from ..errors import bad_argument, bad_type, check_shape, finite, one_of, whole
 from ..formats import FP16, Format, QuarterArray, format_of
 from ..ops import Operand, Request, argument, one_scale_operand, op, result_format
 from ..ops.parts import Part, results
@@ -36,16 +36,14 @@ class Loss(NamedTuple):
 
 def _classes(name: str, value: Any) -> Operand:
     x = one_scale_operand(name, value)
-    if len(x.shape) != 2:
-        raise bad_argument(name, f"shape {x.shape}", "one number for each class, [N, C]")
+    check_shape(name, x.shape, len(x.shape) == 2, "one number for each class, [N, C]")
     return x
 
 
 def _labels(name: str, x: Operand, rows: int) -> Operand:
     if x.array.dtype not in (np.int32, np.uint32, np.int64) or not x.array.dtype.isnative:
         raise bad_type(name, f"dtype {x.array.dtype}", _LABELS)
-    if x.shape != (rows,):
-        raise bad_argument(name, f"shape {x.shape}", f"one label for each of {rows} rows")
+    check_shape(name, x.shape, x.shape == (rows,), f"one label for each of {rows} rows")
     return x
 
 
@@ -121,8 +119,7 @@ def calc_loss(model_outputs: Any, expected: Any, loss_type: str, *, deltas_scale
         labels = _labels("expected", seen, x.shape[0])
     else:
         given = one_scale_operand("expected", expected)
-        if given.shape != x.shape:
-            raise bad_argument("expected", f"shape {given.shape}", f"labels [N], or that of model_outputs, {x.shape}")
+        check_shape("expected", given.shape, given.shape == x.shape, f"labels [N], or that of model_outputs, {x.shape}")
     by, scaling = (finite(name, value, 1e-30, 1e30) for name, value in (
         ("deltas_scale", deltas_scale), ("model_output_scaling", model_output_scaling)))
     if loss_type == _KINDS[0] and (by, scaling) != (1.0, 1.0):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, NamedTuple
 
-from ..errors import bad_argument, finite, flag, whole
+from ..errors import bad_argument, check_shape, finite, flag, whole
 from ..formats import FP32, Format, format_of
 from ..ops import Operand, Request, one_scale_operand, op, receive, result_format
 from ..ops.parts import Part, results
@@ -213,8 +213,7 @@ def _param(name: str, value: Any, layout: Layout) -> Operand | None:
     if value is None:
         return None
     x = one_scale_operand(name, value)
-    if x.shape != layout.own:
-        raise bad_argument(name, f"shape {x.shape}", f"shape {layout.own}")
+    check_shape(name, x.shape, x.shape == layout.own, f"shape {layout.own}")
     return x
 
 
@@ -229,8 +228,7 @@ def _row_of_param(x: Operand | None, number: int, layout: Layout) -> RowOperand 
 def _described(name: str, /, x: Any, unbiased_var_estimate: Any = False, **given: Any) -> Request:
     """Describe a call of a norm, or of its gradients, as its face was called."""
     read = one_scale_operand("x", x)
-    if len(read.shape) < 1 + ("axes" not in given):
-        raise bad_argument("x", f"shape {read.shape}", "activations [N, C, ...]")
+    check_shape("x", read.shape, len(read.shape) >= 1 + ("axes" not in given), "activations [N, C, ...]")
     layout, centred = laid_out(name, read.shape, given)
     factor = bessel(prod(layout.shape[d] for d in layout.axes), flag("unbiased_var_estimate", unbiased_var_estimate))
     return (_backward if name.endswith("_grad") else _forward)(name, read, layout, centred, factor, **given)
@@ -255,8 +253,7 @@ def _forward(name: str, x: Operand, layout: Layout, centred: bool, factor: float
 def _backward(name: str, x: Operand, layout: Layout, centred: bool, factor: float, *, grad: Any, gamma: Any, eps: Any,
               out: Any, out_dtype: object, target: Any, poplibs_exact: Any = False) -> Request:
     g, scale, small = one_scale_operand("grad", grad), _param("gamma", gamma, layout), finite("eps", eps, 0.0, 3e38)
-    if g.shape != x.shape:
-        raise bad_argument("grad", f"shape {g.shape}", f"that of x, {x.shape}")
+    check_shape("grad", g.shape, g.shape == x.shape, f"that of x, {x.shape}")
     operands = [p for p in (g, x, scale) if p is not None]
     fmt = _asked(out_dtype, *operands)
     made = results(out, [Part(x.shape, fmt, x.array), Part(layout.own, fmt), Part(layout.own, fmt)], NormGradients)

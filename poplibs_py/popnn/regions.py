@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..config import settings
-from ..errors import bad_argument, bad_type, checked_shape, finite, flag, whole
+from ..errors import bad_argument, bad_type, check_shape, checked_shape, finite, flag, whole
 from ..formats import Array
 from ..kernels import select
 from ..kernels.records import dtype_of
@@ -141,8 +141,7 @@ def _lower(call: _Call, threads: int) -> OneKernel:
 def _regions(rois: Any, batch_index: Any, batch: int) -> tuple[Array, Array]:
     """Boxes in float64, and the sample of each."""
     boxes = array_operand("rois", rois, "float32, float16, bfloat16 or FP8 numbers [R, 4]").array
-    if boxes.ndim != 2 or boxes.shape[1] != 4:
-        raise bad_argument("rois", f"shape {boxes.shape}", "[R, 4]: x1, y1, x2, y2")
+    check_shape("rois", boxes.shape, boxes.ndim == 2 and boxes.shape[1] == 4, "[R, 4]: x1, y1, x2, y2")
     with np.errstate(invalid="ignore"):
         numbers = boxes.astype(np.float64)
     if not np.isfinite(numbers).all():

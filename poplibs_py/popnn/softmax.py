@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import bad_argument, bad_type, finite
+from ..errors import bad_type, check_shape, finite
 from ..ops import Operand, Request, argument, one_scale_operand, op, receive, result_format
 from ..ops.record import Function
 from ..popops._reductions import axes_of
@@ -74,12 +74,16 @@ def truths(name: str, value: Any, shape: tuple[int, ...]) -> Operand:
     x = argument(name, value, "an array of truth values")
     if x.array.dtype != np.bool_:
         raise bad_type(name, f"dtype {x.array.dtype}", "truth values")
+    return broadcasting(name, x, shape)
+
+
+def broadcasting(name: str, x: Operand, shape: tuple[int, ...]) -> Operand:
+    """Return an operand that broadcasts to a shape, or raise."""
     try:
         fits = np.broadcast_shapes(x.shape, shape) == shape
     except ValueError:
         fits = False
-    if not fits:
-        raise bad_argument(name, f"shape {x.shape}", f"one that broadcasts to {shape}")
+    check_shape(name, x.shape, fits, f"one that broadcasts to {shape}")
     return x
 
 
@@ -107,8 +111,7 @@ def _forward(body: str, factor: float, name: str, /, x: Any, axis: Any, mask: An
 def _backward(name: str, /, grad: Any, y: Any, axis: Any, scale: Any, out: Any, out_dtype: object,
               target: Any) -> Request:
     g, made = one_scale_operand("grad", grad), one_scale_operand("y", y)
-    if made.shape != g.shape:
-        raise bad_argument("y", f"shape {made.shape}", f"that of grad, {g.shape}")
+    check_shape("y", made.shape, made.shape == g.shape, f"that of grad, {g.shape}")
     shape, axes, by = g.shape, axes_of(axis, len(g.shape), "axis"), _factor("scale", scale)
     receiver = receive("out", out, shape, out_dtype, result_format(g, made), (g, made), in_place=True, like=g.array)
     placed = softmax_on(name, target, [g, made], receiver, axes, plain=by == 1)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..config import settings
-from ..errors import bad_argument, bad_type, whole
+from ..errors import bad_argument, bad_type, check_shape, whole
 from ..formats import QuarterArray
 from ..ops import RESULT, Operand, Placed, Request, planned_on, receive
 from ..ops.parts import Part, results
@@ -141,8 +141,7 @@ def _plan(op: str, machine: Target, order: Order, kth: Any) -> TilePlan | str:
 def _companion(other: Any, x: Operand) -> tuple[Operand, Any]:
     """Take what is put in the order of another array."""
     values, element = numbers("values", other)
-    if values.shape != x.shape:
-        raise bad_argument("values", f"shape {values.shape}", f"shape {x.shape}, that of the keys")
+    check_shape("values", values.shape, values.shape == x.shape, f"shape {x.shape}, that of the keys")
     return values, element
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..config import settings
-from ..errors import bad_argument, bad_type, flag, whole
+from ..errors import bad_argument, bad_type, check_shape, flag, whole
 from ..formats import BF16, FP16, FP32, Array
 from ..ops import AS_ASKED, RESULT, Operand, Request, new_result, op, planned_on, receive, run_told
 from ..ops import argument as array_argument
@@ -113,8 +113,7 @@ def _levels(given: Array) -> Array:
     """Ascending levels in FP32."""
     if given.dtype.kind not in "biufV":
         raise bad_type("levels", f"dtype {given.dtype}", _ASCENDING)
-    if given.ndim != 1 or not given.size:
-        raise bad_argument("levels", f"shape {given.shape}", "one axis, with a level or more")
+    check_shape("levels", given.shape, given.ndim == 1 and given.size, "one axis, with a level or more")
     with np.errstate(all="ignore"):
         edges = np.ascontiguousarray(given.astype(np.float32))
         if not np.array_equal(edges.astype(np.float64), given.astype(np.float64), equal_nan=True):
@@ -154,8 +153,7 @@ def bincount(x: Any, weights: Any = None, *, minlength: int = 0, target: Target 
     least = whole("minlength", minlength, 0, _MOST_BINS)
     numbers = indices_of("x", x)
     dtype = numbers.array.dtype
-    if numbers.array.ndim != 1:
-        raise bad_argument("x", f"shape {numbers.shape}", "an array of whole numbers, of one axis")
+    check_shape("x", numbers.shape, numbers.array.ndim == 1, "an array of whole numbers, of one axis")
     added = None if weights is None else _weights(weights).in_c_order()
     if added is not None and added.shape != numbers.shape:
         raise bad_argument("weights", f"shape {added.shape}", f"shape {numbers.shape}, that of x")

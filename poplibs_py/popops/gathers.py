@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import all_of, bad_argument, bad_type, one_of, whole
+from ..errors import all_of, bad_argument, bad_type, check_shape, one_of, whole
 from ..ops import Operand
 from ..planner import Memory
 from ..target import Target
@@ -178,8 +178,7 @@ def scatter(x: Any, indices: Any, updates: Any, axis: int = 0, *,
             raise bad_argument("updates", f"shape {given.shape}", f"slices within shape {table.shape}, that of x")
         layout = _by_vectors(table, places, vector, front, named, windows, sizes)
         shape = _shape_of(layout)
-    if given.shape != shape:
-        raise bad_argument("updates", f"shape {given.shape}", f"shape {shape}")
+    check_shape("updates", given.shape, given.shape == shape, f"shape {shape}")
     return put_request("popops.scatter", table, places, given, layout, policy, out, target,
                        plan_on=_loop_on("popops.scatter", table, given, layout, sizes, update), update=update,
                        scale=scale, memory=Memory(available_memory_proportion, strict_memory))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..config import settings
-from ..errors import bad_argument, bad_type, one_of, whole
+from ..errors import bad_argument, bad_type, check_shape, one_of, whole
 from ..formats import FP32, Array, Format
 from ..ops import RESULT, Operand, Request, planned_on, receive, result_format
 from ..ops.numpy_ops import told
@@ -68,15 +68,14 @@ def embedding_bag(x: Any, indices: Any, offsets: Any = None, *, mode: str = "sum
     fmt = elements_of(table)
     if not isinstance(fmt, Format):
         raise bad_type("x", f"dtype {fmt}", "numbers of a format")
-    if len(table.shape) != 2:
-        raise bad_argument("x", f"shape {table.shape}", "two axes: entries, width")
+    check_shape("x", table.shape, len(table.shape) == 2, "two axes: entries, width")
     bags, begins = _bags(places, offsets)
     factors = _weights(weights, places, mode)
     sources = (table, places) if begins is None else (table, places, begins)
     receiver = receive("out", out, (bags, table.shape[1]), out_dtype, result_format(fmt), sources)
     if not isinstance(receiver.format, Format) or receiver.scale:
         raise bad_type("out", out, "an array of a format")
-    sizes = (*table.shape, bags, places.shape[1] if begins is None else -1)
+    sizes = (table.shape[0], table.shape[1], bags, places.shape[1] if begins is None else -1)
     placed = planned_on("popops.embedding_bag", target, lambda machine: bags_plan(
         "popops.embedding_bag", machine, (fmt, receiver.format), sizes, mode, weighted=factors is not None,
         skips=policy == "skip"))
@@ -101,12 +100,10 @@ def embedding_bag(x: Any, indices: Any, offsets: Any = None, *, mode: str = "sum
 def _bags(places: Operand, offsets: Any) -> tuple[int, Operand | None]:
     """How many bags there are, and where they begin, or None where they are the rows of an array."""
     if offsets is None:
-        if len(places.shape) != 2:
-            raise bad_argument("indices", f"shape {places.shape}", "[bags, n], or [n] with offsets")
+        check_shape("indices", places.shape, len(places.shape) == 2, "[bags, n], or [n] with offsets")
         return places.shape[0], None
     begins = indices_of("offsets", offsets)
-    if len(places.shape) != 1 or len(begins.shape) != 1:
-        raise bad_argument("offsets", f"shape {begins.shape}", "[bags], with indices [n]")
+    check_shape("offsets", begins.shape, len(places.shape) == 1 and len(begins.shape) == 1, "[bags], with indices [n]")
     return begins.shape[0], begins
 
 
@@ -116,8 +113,7 @@ def _weights(weights: Any, places: Operand, mode: str) -> Operand | None:
     factors = table_of("weights", weights)
     if elements_of(factors) != FP32:
         raise bad_type("weights", f"dtype {factors.array.dtype}", "float32")
-    if factors.shape != places.shape:
-        raise bad_argument("weights", f"shape {factors.shape}", f"shape {places.shape}, that of indices")
+    check_shape("weights", factors.shape, factors.shape == places.shape, f"shape {places.shape}, that of indices")
     if mode != "sum":
         raise bad_argument("mode", mode, "'sum' where there are weights")
     return factors

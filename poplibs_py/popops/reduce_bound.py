@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -105,67 +106,59 @@ def _sums(rows: Rows, terms: Floats, magnitudes: Floats, compensated: bool, scal
     return ball.rounded(FP32) if count > 512 or compensated or scale != 1 else ball
 
 
-def sum_bound(x: Any, axes: Any = None, *, keepdims: bool = False, compensated: bool = False, out: Any = None,
-              out_dtype: Any = None, target: Any = None) -> Ball:
+def _of_rows(integers: Callable[..., Any] | None) -> Callable[[Callable[..., Ball]], Callable[..., Ball]]:
+    """Make what gives FP32 results of rows the bound of an op's calls; of integers NumPy's function does, if there is
+    one, else what it gives is rounded no more."""
+    def made(function: Callable[..., Ball]) -> Callable[..., Ball]:
+        @wraps(function)
+        def bound(x: Any, axes: Any = None, *, keepdims: bool = False, out: Any = None, out_dtype: Any = None,
+                  target: Any = None, **own: Any) -> Ball:
+            rows = Rows(x, axes, keepdims)
+            if rows.integral and integers is not None:
+                return rows.integers(integers)
+            with np.errstate(all="ignore"):
+                ball = function(rows, target, **own)
+                return ball.reshape(*rows.shape) if rows.integral else rows.finished(ball, out, out_dtype)
+
+        return bound
+
+    return made
+
+
+@_of_rows(np.sum)
+def sum_bound(rows: Rows, target: Any, compensated: bool = False) -> Ball:
     """Return exact results and radii of a `sum` call."""
-    rows = Rows(x, axes, keepdims)
-    if rows.integral:
-        return rows.integers(np.sum)
-    return rows.finished(_sums(rows, rows.values, rows.magnitudes, compensated, target=target), out, out_dtype)
+    return _sums(rows, rows.values, rows.magnitudes, compensated, target=target)
 
 
-def square_sum_bound(x: Any, axes: Any = None, *, keepdims: bool = False, compensated: bool = False, out: Any = None,
-                     out_dtype: Any = None, target: Any = None) -> Ball:
+@_of_rows(None)
+def square_sum_bound(rows: Rows, target: Any, compensated: bool = False) -> Ball:
     """Return exact results and radii of a `square_sum` call."""
-    rows = Rows(x, axes, keepdims)
-    with np.errstate(all="ignore"):
-        squares, sizes = rows.values**2, rows.magnitudes**2
-    return rows.finished(_sums(rows, squares, sizes, compensated, target=target), out, out_dtype)
+    return _sums(rows, rows.values**2, rows.magnitudes**2, compensated, target=target)
 
 
-def mean_bound(x: Any, axes: Any = None, *, keepdims: bool = False, compensated: bool = False, out: Any = None,
-               out_dtype: Any = None, target: Any = None) -> Ball:
+@_of_rows(None)
+def mean_bound(rows: Rows, target: Any, compensated: bool = False) -> Ball:
     """Return exact results and radii of a `mean` call."""
-    rows = Rows(x, axes, keepdims)
     if rows.integral:
-        with np.errstate(all="ignore"):
-            return Ball.exact((rows.values.sum(1) / np.float64(rows.count)).reshape(rows.shape)).rounded(FP32)
+        return Ball.exact(rows.values.sum(1) / np.float64(rows.count)).rounded(FP32)
     scale = 1 / rows.count if rows.count else math.nan
-    return rows.finished(_sums(rows, rows.values, rows.magnitudes, compensated, scale, target), out, out_dtype)
+    return _sums(rows, rows.values, rows.magnitudes, compensated, scale, target)
 
 
-def prod_bound(x: Any, axes: Any = None, *, keepdims: bool = False, out: Any = None, out_dtype: Any = None,
-               target: Any = None) -> Ball:
+@_of_rows(np.prod)
+def prod_bound(rows: Rows, _: Any) -> Ball:
     """Return exact results and radii of a `prod` call: nothing is promised where a part may overflow or underflow."""
-    rows = Rows(x, axes, keepdims)
-    if rows.integral:
-        return rows.integers(np.prod)
-    with np.errstate(all="ignore"):
-        centre = rows.values.prod(1)
-        powers = np.where(rows.magnitudes > 0, np.log2(np.where(rows.magnitudes > 0, rows.magnitudes, 1.0)), 0.0)
-        high, low = np.maximum(powers, 0).sum(1), np.minimum(powers, 0).sum(1)
-        risky = (high > FP32.max_exponent) | (low < -126)
-        radius = gamma(rows.count, _U) * np.abs(np.where(np.isfinite(centre), centre, 0.0))
-    return rows.finished(Ball(centre, np.where(risky, np.inf, radius)), out, out_dtype)
+    centre = rows.values.prod(1)
+    powers = np.where(rows.magnitudes > 0, np.log2(np.where(rows.magnitudes > 0, rows.magnitudes, 1.0)), 0.0)
+    high, low = np.maximum(powers, 0).sum(1), np.minimum(powers, 0).sum(1)
+    risky = (high > FP32.max_exponent) | (low < -126)
+    radius = gamma(rows.count, _U) * np.abs(np.where(np.isfinite(centre), centre, 0.0))
+    return Ball(centre, np.where(risky, np.inf, radius))
 
 
-def _extreme_bound(function: Callable[..., Any], x: Any, axes: Any = None, *, keepdims: bool = False, out: Any = None,
-                   out_dtype: Any = None, target: Any = None) -> Ball:
-    rows = Rows(x, axes, keepdims)
-    if rows.integral:
-        return rows.integers(function)
-    with np.errstate(invalid="ignore"):
-        return rows.finished(Ball.exact(function(rows.values, axis=1)), out, out_dtype)
-
-
-def max_bound(x: Any, axes: Any = None, **how: Any) -> Ball:
-    """Return exact results of a `max` call, and the radii of their one rounding."""
-    return _extreme_bound(np.max, x, axes, **how)
-
-
-def min_bound(x: Any, axes: Any = None, **how: Any) -> Ball:
-    """Return exact results of a `min` call, and the radii of their one rounding."""
-    return _extreme_bound(np.min, x, axes, **how)
+max_bound, min_bound = (
+    _of_rows(of)(lambda rows, _, of=of: Ball.exact(of(rows.values, axis=1))) for of in (np.max, np.min))
 
 
 def _known(function: Callable[[Floats], Any]) -> Callable[..., Ball]:
@@ -204,12 +197,10 @@ def _spread_ball(rows: Rows, ddof: int) -> Ball:
         return Ball(moment * scale, np.where(over & np.isfinite(moment), np.inf, radius * scale))
 
 
-def variance_bound(x: Any, axes: Any = None, *, ddof: int = 0, keepdims: bool = False, out: Any = None,
-                   out_dtype: Any = None, target: Any = None) -> Ball:
+@_of_rows(None)
+def variance_bound(rows: Rows, _: Any, ddof: int = 0) -> Ball:
     """Return exact results and radii of a `variance` call."""
-    rows = Rows(x, axes, keepdims)
-    ball = _spread_ball(rows, ddof).rounded(FP32)
-    return ball.reshape(*rows.shape) if rows.integral else rows.finished(ball, out, out_dtype)
+    return _spread_ball(rows, ddof).rounded(FP32)
 
 
 def _root(ball: Ball) -> Ball:
@@ -221,26 +212,20 @@ def _root(ball: Ball) -> Ball:
         return Ball(centre, np.where(ball.centre == 0, np.sqrt(ball.radius), radius))
 
 
-def standard_deviation_bound(x: Any, axes: Any = None, *, ddof: int = 0, keepdims: bool = False, out: Any = None,
-                             out_dtype: Any = None, target: Any = None) -> Ball:
+@_of_rows(None)
+def standard_deviation_bound(rows: Rows, _: Any, ddof: int = 0) -> Ball:
     """Return exact results and radii of a `standard_deviation` call."""
-    rows = Rows(x, axes, keepdims)
-    ball = _root(_spread_ball(rows, ddof)).rounded(FP32)
-    return ball.reshape(*rows.shape) if rows.integral else rows.finished(ball, out, out_dtype)
+    return _root(_spread_ball(rows, ddof)).rounded(FP32)
 
 
-def norm_bound(x: Any, axes: Any = None, *, ord: float = 2, keepdims: bool = False, compensated: bool = False,
-               out: Any = None, out_dtype: Any = None, target: Any = None) -> Ball:
+@_of_rows(None)
+def norm_bound(rows: Rows, _: Any, ord: float = 2, compensated: bool = False) -> Ball:
     """Return exact results and radii of a `norm` call."""
-    rows = Rows(x, axes, keepdims)
-    with np.errstate(all="ignore"):
-        if ord == 1:
-            ball = _sums(rows, np.abs(rows.values), rows.magnitudes, False)
-        elif ord == 2:
-            ball = _root(_sums(rows, rows.values**2, rows.magnitudes**2, compensated)).rounded(FP32)
-        else:
-            ball = Ball.exact(np.abs(rows.values).max(1, initial=0.0))
-    return rows.finished(ball, out, out_dtype)
+    if ord == 1:
+        return _sums(rows, np.abs(rows.values), rows.magnitudes, False)
+    if ord == 2:
+        return _root(_sums(rows, rows.values**2, rows.magnitudes**2, compensated)).rounded(FP32)
+    return Ball.exact(np.abs(rows.values).max(1, initial=0.0))
 
 
 def _logs(rows: Rows) -> Ball:
@@ -260,11 +245,10 @@ def _logs(rows: Rows) -> Ball:
         return Ball(centre, np.where(np.isfinite(centre), 1.01 * relative + own, 0.0))
 
 
-def logsumexp_bound(x: Any, axes: Any = None, *, keepdims: bool = False, out: Any = None, out_dtype: Any = None,
-                    target: Any = None) -> Ball:
+@_of_rows(None)
+def logsumexp_bound(rows: Rows, _: Any) -> Ball:
     """Return exact results and radii of a `logsumexp` call."""
-    rows = Rows(x, axes, keepdims)
-    return rows.finished(_logs(rows).rounded(FP32), out, out_dtype)
+    return _logs(rows).rounded(FP32)
 
 
 _PLAIN: dict[str, Callable[..., Ball]] = {

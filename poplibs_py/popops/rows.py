@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..config import settings
-from ..errors import bad_argument, bad_type, flag
+from ..errors import bad_argument, bad_type, check_shape, flag
 from ..formats import FP32, Array, Format
 from ..ops import RESULT, Operand, Request, planned_on
 from ..ops.numpy_ops import told
@@ -74,8 +74,7 @@ def sequence_slice(x: Any, y: Any, lengths: Any, x_offsets: Any, y_offsets: Any,
               (("lengths", lengths), ("x_offsets", x_offsets), ("y_offsets", y_offsets))]
     n = counts[0].shape[0] if len(counts[0].shape) == 1 else -1
     for name, count in zip(("lengths", "x_offsets", "y_offsets"), counts, strict=True):
-        if count.shape != (n,):
-            raise bad_argument(name, f"shape {count.shape}", "[n], the same for lengths and both offsets")
+        check_shape(name, count.shape, count.shape == (n,), "[n], the same for lengths and both offsets")
     zeroes, width = flag("zero_unused", zero_unused), prod(into.shape[1:])
     placed = planned_on("popops.sequence_slice", target, lambda machine: sequences_plan(
         "popops.sequence_slice", machine, elements, n, (into.shape[0], table.shape[0]), width))
@@ -149,10 +148,8 @@ def _labels(x: Any, indices: Any, policy: Any) -> tuple[Operand, Operand, Layout
     table, labels, checked = table_of("x", x), indices_of("indices", indices), checked_policy(policy)
     if not isinstance(elements_of(table), Format):
         raise bad_type("x", f"dtype {table.array.dtype}", "numbers of a format")
-    if len(table.shape) != 2:
-        raise bad_argument("x", f"shape {table.shape}", "two axes: rows, columns")
-    if labels.shape != table.shape[:1]:
-        raise bad_argument("indices", f"shape {labels.shape}", f"({table.shape[0]},): one for each row")
+    check_shape("x", table.shape, len(table.shape) == 2, "two axes: rows, columns")
+    check_shape("indices", labels.shape, labels.shape == table.shape[:1], f"({table.shape[0]},): one for each row")
     layout = Layout(((table.shape[0], 0, 0, 0),), ((1, table.shape[1]),), ())
     return table, labels, layout, checked
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import all_of, bad_argument, whole
+from ..errors import all_of, bad_argument, check_shape, whole
 from ..ops import Operand, Request, op
 from ..planner import Memory
 from ..target import Target
@@ -149,8 +149,7 @@ def dynamic_update(x: Any, updates: Any, offsets: Any, axes: Axes, *, index_poli
     named = _axes(table, axes)
     fits = len(given.shape) == len(table.shape) and all(
         m <= n if d in named else m == n for d, (m, n) in enumerate(zip(given.shape, table.shape, strict=True)))
-    if not fits:
-        raise bad_argument("updates", f"shape {given.shape}", f"that of x, {table.shape}, or less along axes {named}")
+    check_shape("updates", given.shape, fits, f"that of x, {table.shape}, or less along axes {named}")
     layout = _window_layout(table, places, named, given.shape)
     plan_on = _window_on("popops.dynamic_update", table, given, named, given.shape, "set")
     return put_request("popops.dynamic_update", table, places, given, layout, policy, out, target, plan_on=plan_on,
@@ -174,8 +173,7 @@ def _axes(table: Operand, axes: Any) -> tuple[int, ...]:
 
 
 def _window_layout(table: Operand, offsets: Operand, named: tuple[int, ...], shape: tuple[int, ...]) -> Layout:
-    if offsets.shape != (len(named),):
-        raise bad_argument("offsets", f"shape {offsets.shape}", f"({len(named)},): one for each of the axes")
+    check_shape("offsets", offsets.shape, offsets.shape == (len(named),), f"({len(named)},): one for each of the axes")
     windows = tuple((n, d, d, named.index(d) if d in named and n > 1 else -1) for d, n in enumerate(shape))
     return Layout((), tuple((axis, table.shape[axis]) for axis in named), windows, 0)
 
@@ -201,8 +199,7 @@ def _rows_layout(table: Operand, indices: Operand, axis: int, groups: bool) -> L
 
 def _axis(table: Operand, axis: Any, groups: bool) -> int:
     rank, least = len(table.shape), 2 if groups else 1
-    if rank < least:
-        raise bad_argument("x", f"shape {table.shape}", f"{least} axes or more")
+    check_shape("x", table.shape, rank >= least, f"{least} axes or more")
     found = whole("axis", axis, -rank, rank - 1) % rank
     if groups and found == 0:
         raise bad_argument("axis", axis, "another axis than that of the groups, 0")
@@ -243,8 +240,7 @@ def row_update(name: str, /, x: Any, updates: Any, indices: Any, axis: Any, inde
     if given.shape == flat and flat != shape:
         at = len(front) + along - groups
         given = given.seen(lambda array: np.expand_dims(array, at))
-    if given.shape != shape:
-        raise bad_argument("updates", f"shape {given.shape}", f"{shape}, or without the axis of the rows, {flat}")
+    check_shape("updates", given.shape, given.shape == shape, f"{shape}, or without the axis of the rows, {flat}")
     plan_on = _rows_on(f"popops.{name}", table, given, layout, update, memory, plan)
     return put_request(f"popops.{name}", table, places, given, layout, checked, out, target, plan_on=plan_on,
                        update=update, scale=scale, memory=memory, host=_host_of(plan))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InvalidIndexError, bad_argument, finite
+from ..errors import InvalidIndexError, bad_argument, check_shape, finite
 from ..formats import FP16, FP32, Array, Format
 from ..ops import RESULT, Operand, Request, receive
 from ..ops.numpy_ops import told
@@ -39,8 +39,7 @@ def update_request(w: Any, slices: Any, indices: Any, scale: Any, out: Any) -> R
     factor = np.float32(finite("scale", scale, -FP32.max, FP32.max))
     rows = dense_operand("slices", slices)
     shape = (*wanted.shape, matrix.shape[1])
-    if rows.shape != shape:
-        raise bad_argument("slices", f"shape {rows.shape}", f"shape {shape}, a row for each index")
+    check_shape("slices", rows.shape, rows.shape == shape, f"shape {shape}, a row for each index")
     if out is not None:
         into = check_matrix("out", out)
         same = (into.pattern, into.format, into.is_transposed) == (matrix.pattern, matrix.format, matrix.is_transposed)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from ..errors import InvalidIndexError, bad_argument, bad_type, described, finite, whole
+from ..errors import InvalidIndexError, bad_argument, bad_type, check_shape, described, finite, whole
 from ..formats import FP32, Array, Format, QuarterArray
 from ..formats.arrays import as_array
 from ..immutable import Immutable, holding
@@ -165,8 +165,7 @@ class MatrixFace(Immutable):
         if array.ndim == 0:
             return other
         shape = ((self.groups,) if self.groups > 1 else ()) + self.shape
-        if array.shape != shape:
-            raise bad_argument("others", f"shape {array.shape}", f"shape {shape}, a number or a matrix")
+        check_shape("others", array.shape, array.shape == shape, f"shape {shape}, a number or a matrix")
         stack, p = array.reshape(-1, *self.shape), self.pattern
         turned = stack.swapaxes(1, 2) if self.is_transposed else stack
         return sampled(turned, p.block_shape, p.row_offsets, p.column_indices)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import bad_argument, bad_type, one_of
+from ..errors import bad_argument, bad_type, check_shape, one_of
 from ..formats import Array
 from ..formats.arrays import as_array
 from ..poplin import matmul
@@ -69,8 +69,7 @@ def movement_scores(w: BlockSparseMatrix, gradient: object) -> Array:
     numpy.ndarray of float64, shape (n_blocks,)
     """
     values, slopes = _values(w), numeric_array("gradient", gradient).astype(np.float64)
-    if slopes.shape != values.shape:
-        raise bad_argument("gradient", f"shape {slopes.shape}", f"that of the blocks, {values.shape}")
+    check_shape("gradient", slopes.shape, slopes.shape == values.shape, f"that of the blocks, {values.shape}")
     found: Array = -(values * slopes).sum(axis=(1, 2))
     return found
 
@@ -283,8 +282,7 @@ def _dense(name: str, value: object) -> Array:
 def _scores(scores: object, shapes: tuple[tuple[int, ...], ...]) -> Array:
     """Return scores as float64 of one of these shapes, or raise."""
     wanted = numeric_array("scores", scores).astype(np.float64)
-    if wanted.shape not in shapes:
-        raise bad_argument("scores", f"shape {wanted.shape}", " or ".join(map(str, shapes)))
+    check_shape("scores", wanted.shape, wanted.shape in shapes, " or ".join(map(str, shapes)))
     return wanted
 
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..errors import RangeWarning, bad_argument, bad_type, warn
+from ..errors import RangeWarning, bad_argument, bad_type, check_shape, warn
 from ..formats import FORMATS, FP32, Array, Format, QuarterArray, auto_scale, format_of
 from ..formats.arrays import as_array
 from ..immutable import frozen
@@ -56,8 +56,7 @@ def as_scale(scale: object, dtype: Format, n_blocks: int, values: Array | None =
         if number and dtype.bits > 8:
             raise bad_argument("scale", number, f"0 for {dtype.name}: only 8-bit formats carry a scale")
         return number
-    if given.shape != (n_blocks,):
-        raise bad_argument("scale", f"shape {given.shape}", f"{allowed}: shape ({n_blocks},)")
+    check_shape("scale", given.shape, given.shape == (n_blocks,), f"{allowed}: shape ({n_blocks},)")
     if given.size and (given.min() < low or given.max() > high):
         raise bad_argument("scale", f"numbers from {given.min()} to {given.max()}", allowed)
     if dtype.bits > 8 and given.any():

@@ -10,8 +10,7 @@ import numpy as np
 
 from .records import KINDS, Operation, Report
 
-__all__ = ["Fullest", "amount", "bought", "duration", "fullest", "headline", "rates", "traded", "trades",
-           "why"]
+__all__ = ["Fullest", "amount", "bought", "duration", "fullest", "headline", "rates", "traded", "trades", "why"]
 
 _MOST_OF = 0.5  # of a peak or of bandwidth: what reaches so much is bound by it
 _MEMORY_NOTE = "operands, results and temporaries are counted; code and vertices' state are not"

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import bad_argument, bad_type
+from ..errors import bad_argument, bad_type, check_shape
 from ..formats import Array, format_of
 from ..popsparse.makers import maker
 from ..popsparse.matrix import BlockSparseMatrix
@@ -62,8 +62,7 @@ class KeptPattern:
 
     def matrix(self, blocks: Array, transposed: bool) -> BlockSparseMatrix:
         """Return blocks, which are shared, as a matrix, or as its transposed view."""
-        if blocks.shape != self.blocks_shape:
-            raise bad_argument("blocks", f"shape {blocks.shape}", f"shape {self.blocks_shape}")
+        check_shape("blocks", blocks.shape, blocks.shape == self.blocks_shape, f"shape {self.blocks_shape}")
         made = self._makers.get((blocks.dtype, transposed))
         if made is None:
             made = self._makers[blocks.dtype, transposed] = maker(self.pattern, format_of(blocks.dtype), transposed)

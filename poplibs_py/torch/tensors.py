@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import bad_argument, bad_type, one_of, whole
+from ..errors import bad_argument, bad_type, check_shape, one_of, whole
 from ..popsparse.matrix import BlockSparseMatrix
 from ..popsparse.pattern import BlockPattern
 from ._library import array_of, check_tensor, tensor_of
@@ -102,8 +102,7 @@ class BlockSparseTensor(NamedTuple):
             raise bad_type("pattern", type(pattern).__name__, "a BlockPattern")
         check_tensor("blocks", blocks)
         wanted = (pattern.n_blocks, *pattern.block_shape)
-        if tuple(blocks.shape) != wanted:
-            raise bad_argument("blocks", f"shape {tuple(blocks.shape)}", f"shape {wanted}")
+        check_shape("blocks", tuple(blocks.shape), tuple(blocks.shape) == wanted, f"shape {wanted}")
         return cls(blocks, *index_tensors(pattern), *pattern.shape)
 
     @property

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument, bad_type, one_of, whole
+from ...errors import bad_argument, bad_type, check_shape, one_of, whole
 from ...formats import Format, format_of
 from ...ops import Operand, Receiver, new_result, operand, result_format
 from ...target.types import format_of_type
@@ -344,8 +344,7 @@ def stated_weights(how: Described, deltas: Operand, x: Operand, kernel: Any, wei
         _, (groups, _, _), extents = kernels_of(weights, name, how, ndim)
     _, batch, channels, field = images_of(x, "x", how, groups)
     _, count, made, outputs = images_of(deltas, "deltas", how, groups)
-    if len(outputs) != ndim:
-        raise bad_argument("deltas", f"shape {deltas.shape}", f"as many axes as x has, {ndim + 2}")
+    check_shape("deltas", deltas.shape, len(outputs) == ndim, f"as many axes as x has, {ndim + 2}")
     if count != batch:
         raise bad_argument("deltas", f"{count} images", f"as many as x has, {batch}")
     if kernel is not None:
@@ -371,6 +370,5 @@ def take_bias(bias: Any, channels: int) -> Operand:
     added = operand("bias", bias)
     if added.scale or added.scales:
         raise bad_type("bias", "a QuarterArray", "an array")
-    if added.shape != (channels,):
-        raise bad_argument("bias", f"shape {added.shape}", f"one number for each channel, ({channels},)")
+    check_shape("bias", added.shape, added.shape == (channels,), f"one number for each channel, ({channels},)")
     return added

@@ -9,7 +9,7 @@ import numpy as np
 
 from ... import popops
 from ...config import settings
-from ...errors import bad_argument, flag
+from ...errors import bad_argument, check_shape, flag
 from ...formats import Array, format_of
 from ...ops import RESULT, Operand, Receiver, Request, argument, op, result_format
 from ...ops.parts import Part, results
@@ -71,8 +71,7 @@ def cholesky_grad(grad: Any, factor: Any, *, lower: bool = True, out: Any = None
     array([[0.25]], dtype=float32)
     """
     g, l, lower = matrices("grad", grad, square=True), matrices("factor", factor, square=True), flag("lower", lower)  # noqa: E741
-    if g.shape != l.shape:
-        raise bad_argument("factor", f"shape {l.shape}", f"that of grad, {g.shape}")
+    check_shape("factor", l.shape, g.shape == l.shape, f"that of grad, {g.shape}")
     receiver = result(out, out_dtype, result_format(g, l), g.shape, (g, l))
 
     steps = _Steps((g, l), receiver)
@@ -136,8 +135,7 @@ def triangular_solve_grad(grad: Any, a: Any, x: Any, *, left_side: bool = True, 
     left_side, lower, unit_diagonal, transpose = (
         flag(name, value) for name, value in (("left_side", left_side), ("lower", lower),
                                               ("unit_diagonal", unit_diagonal), ("transpose", transpose)))
-    if y.shape != g.shape:
-        raise bad_argument("x", f"shape {y.shape}", f"that of grad, {g.shape}")
+    check_shape("x", y.shape, y.shape == g.shape, f"that of grad, {g.shape}")
     if t.shape[:-2] != g.shape[:-2] or t.shape[-1] != g.shape[-2 if left_side else -1]:
         raise bad_argument("a", f"shape {t.shape}", f"square matrices that fit grad, {g.shape}")
     fmt = asked_dtype(out_dtype, result_format(g, t, y))
@@ -385,8 +383,7 @@ class _Steps(SequenceBuilder):
 
 
 def _same_shape(name: str, x: Operand, other: str, grad: Operand) -> None:
-    if x.shape != grad.shape:
-        raise bad_argument(name, f"shape {x.shape}", f"that of {other}, {grad.shape}")
+    check_shape(name, x.shape, x.shape == grad.shape, f"that of {other}, {grad.shape}")
 
 
 def _transposed(x: Array) -> Array:

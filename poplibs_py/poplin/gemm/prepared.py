@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...errors import bad_argument, bad_type, instance, one_of
+from ...errors import bad_argument, bad_type, check_shape, instance, one_of
 from ...formats import FP32, Array, Format
 from ...immutable import Constant, kind_of
 from ...ops import Operand, run_told
@@ -59,8 +59,7 @@ class PreparedMatrix(Constant):
     def __init__(self, w: Operand, partner: Format, options: GemmOptions, target: Target, side: str = "right") -> None:
         if not isinstance(w, Operand):
             raise bad_type("w", type(w).__name__, "what poplin.prepare makes one from")
-        if len(w.shape) != 2:
-            raise bad_argument("w", f"shape {w.shape}", "a matrix")
+        check_shape("w", w.shape, len(w.shape) == 2, "a matrix")
         is_left, typical = side == "left", _TYPICAL
         m, k, n = (*w.shape, typical) if is_left else (typical, *w.shape)
         a, b = contiguous(partner, m, k), contiguous(partner, k, n)

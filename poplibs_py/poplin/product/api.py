@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from inspect import Parameter, signature, unwrap
 from typing import Any
 
-from ...errors import UnsupportedError, bad_argument, bad_type, one_of
+from ...errors import UnsupportedError, bad_argument, bad_type, check_shape, one_of
 from ...formats import format_of
 from ...ops import Placed, Request, check_keywords, host_target, op, operand, request_on, target_of
 from ...target import Target, resolve_target
@@ -348,8 +348,7 @@ def _check_groups(a: Any, b: Any) -> None:
     for name, shape, x in zip("ab", shapes, (a, b), strict=True):
         if isinstance(x, PreparedMatrix):
             raise bad_type(name, "PreparedMatrix", "an array [groups, rows, columns]: what was prepared is one matrix")
-        if len(shape) != 3:
-            raise bad_argument(name, f"shape {shape}", "three axes: groups, rows, columns")
+        check_shape(name, shape, len(shape) == 3, "three axes: groups, rows, columns")
     if shapes[0][0] != shapes[1][0]:
         raise bad_argument("b", f"{shapes[1][0]} groups", f"as many groups as a has, {shapes[0][0]}")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument, bad_type, one_of
+from ...errors import bad_argument, bad_type, check_shape, one_of
 from ...formats import FP16, FP32, Array, format_of
 from ...formats.metadata import METADATA_SCALES
 from ...kernels.records import ACTIVATIONS
@@ -101,8 +101,7 @@ class _TileProduct(TileConvolution):
         shape = {"a": (*p.batch, p.m, p.k), "b": (*p.batch, p.k, p.n)}[name]
         if value.array.ndim == 2 and shape[0] == 1:
             value = value.seen(lambda array: array[None])
-        if value.shape != shape:
-            raise bad_argument(name, f"shape {value.shape}", f"the planned shape {shape}")
+        check_shape(name, value.shape, value.shape == shape, f"the planned shape {shape}")
         return value
 
     @property

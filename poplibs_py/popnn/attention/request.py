@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...config import settings
-from ...errors import bad_argument, bad_type, finite, flag, instance, whole
+from ...errors import bad_argument, bad_type, check_shape, finite, flag, instance, whole
 from ...formats import FP32, Array, Format
 from ...ops import RESULT, Operand, Receiver, Request, argument, one_scale_operand, operand, own_host
 from ...ops.one_kernel import OneKernel
@@ -73,8 +73,7 @@ class Taken:
 def taken(name: str, value: Any) -> Operand:
     """Take numbers that share a scale, at least tokens by elements."""
     x = one_scale_operand(name, value)
-    if len(x.shape) < 2:
-        raise bad_argument(name, f"shape {x.shape}", "[..., heads, tokens, elements], or [tokens, elements]")
+    check_shape(name, x.shape, len(x.shape) >= 2, "[..., heads, tokens, elements], or [tokens, elements]")
     return x
 
 
@@ -83,19 +82,16 @@ def logarithms(value: Any, shape: tuple[int, ...]) -> Operand:
     x = operand("lse", value, "float32 numbers")
     if x.format != FP32:
         raise bad_type("lse", f"dtype {x.format}", "float32 numbers")
-    if x.shape != shape:
-        raise bad_argument("lse", f"shape {x.shape}", f"shape {shape}")
+    check_shape("lse", x.shape, x.shape == shape, f"shape {shape}")
     return x
 
 
 def heads_of(q: Operand, k: Operand, v: Operand) -> Heads:
     """Return what operands are together, or refuse what does not fit."""
     for name, x in (("k", k), ("v", v)):
-        if len(x.shape) != len(q.shape) or x.shape[:-3] != q.shape[:-3]:
-            raise bad_argument(name, f"shape {x.shape}", f"{len(q.shape)} axes, those before the heads as q has them, "
-                                                         f"which has shape {q.shape}")
-    if k.shape[-1] != q.shape[-1]:
-        raise bad_argument("k", f"shape {k.shape}", f"{q.shape[-1]} elements of a token, as q has")
+        check_shape(name, x.shape, len(x.shape) == len(q.shape) and x.shape[:-3] == q.shape[:-3],
+                    f"{len(q.shape)} axes, those before the heads as q has them, " f"which has shape {q.shape}")
+    check_shape("k", k.shape, k.shape[-1] == q.shape[-1], f"{q.shape[-1]} elements of a token, as q has")
     if v.shape[:-1] != k.shape[:-1]:
         raise bad_argument("v", f"shape {v.shape}", f"heads and tokens as k has them, which has shape {k.shape}")
     of_q, of_k = (x.shape[-3] if len(x.shape) > 2 else 1 for x in (q, k))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...config import settings
-from ...errors import bad_argument, bad_type, flag, one_of, whole
+from ...errors import bad_argument, bad_type, check_shape, flag, one_of, whole
 from ...formats import BF16, FP16, FP32, Array, Format, QuarterArray, format_of
 from ...ops import Operand, argument, array_operand
 from ...ops.one_kernel import OneKernel
@@ -28,8 +28,7 @@ def probabilities(name: str, value: Any) -> Operand:
     x = array_operand(name, value, _ALLOWED)
     if x.format not in FORMATS:
         raise bad_type(name, f"dtype {x.array.dtype}", _ALLOWED)
-    if len(x.shape) != 3 or not x.shape[2]:
-        raise bad_argument(name, f"shape {x.shape}", "[T, N, C]: steps, sequences, one class or more")
+    check_shape(name, x.shape, len(x.shape) == 3 and x.shape[2], "[T, N, C]: steps, sequences, one class or more")
     for what, extent, most in zip(("steps", "classes"), x.shape[::2], (_MOST_STEPS, _MOST_CLASSES), strict=True):
         if extent > most:
             raise bad_argument(name, f"{extent} {what}", f"at most {most}")
@@ -59,8 +58,7 @@ def lengths(name: str, value: Any, batch: int, longest: int) -> Operand | Array:
     x = argument(name, value, "an array of whole numbers", None)
     if x.array.dtype.kind not in "iu" and x.array.size:
         raise bad_type(name, f"dtype {x.array.dtype}", "an array of whole numbers")
-    if x.shape != (batch,):
-        raise bad_argument(name, f"shape {x.shape}", f"[N] with N = {batch}")
+    check_shape(name, x.shape, x.shape == (batch,), f"[N] with N = {batch}")
     return x
 
 
@@ -77,8 +75,7 @@ def _labels(value: Any, batch: int) -> Operand:
     x = argument("labels", value, "an array of whole numbers [N, L]", None)
     if x.array.dtype.kind not in "iu" and x.array.size:
         raise bad_type("labels", f"dtype {x.array.dtype}", "an array of whole numbers [N, L]")
-    if len(x.shape) != 2 or x.shape[0] != batch:
-        raise bad_argument("labels", f"shape {x.shape}", f"[N, L] with N = {batch}")
+    check_shape("labels", x.shape, len(x.shape) == 2 and x.shape[0] == batch, f"[N, L] with N = {batch}")
     if x.shape[1] > _MOST_LABELS:
         raise bad_argument("labels", f"{x.shape[1]} labels", f"at most {_MOST_LABELS}")
     return x

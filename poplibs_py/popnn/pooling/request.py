@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...config import settings
-from ...errors import bad_argument, bad_type, one_of
+from ...errors import bad_argument, bad_type, check_shape, one_of
 from ...formats import Array, Format
 from ...ops import RESULT, Operand, Placed, Receiver, Request, argument
 from ...popops._reduce import ReduceParams, Way
@@ -187,8 +187,7 @@ def checked_places(indices: Any, shape: tuple[int, ...], elements: int | None) -
     array = places.array
     if array.dtype.kind not in "iu" or array.dtype.itemsize < 4:
         raise bad_type("indices", f"dtype {array.dtype}", "int64 or int32")
-    if array.shape != shape:
-        raise bad_argument("indices", f"shape {array.shape}", f"shape {shape}, that of `grad`")
+    check_shape("indices", array.shape, array.shape == shape, f"shape {shape}, that of `grad`")
     if elements is None:
         return places.in_c_order() if array.dtype == np.int64 else np.ascontiguousarray(array, np.int64)
     unsigned = array.view(array.dtype.str.replace("i", "u"))  # where -1 and what is less are the greatest: one pass

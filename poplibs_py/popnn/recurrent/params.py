@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument, bad_type, one_of
+from ...errors import bad_argument, bad_type, check_shape, one_of
 from ...formats import BF16, FP16, FP32, Array, Format, QuarterArray, format_of
 from ...ops import Operand, argument, array_operand, result_format
 from ...poplin.gemm.plan import GemmPlan
@@ -206,8 +206,7 @@ def limits(value: Any, batch: int, steps: int) -> Operand | None:
     given = argument("time_steps", np.array(value) if isinstance(value, (int, np.integer)) else value, allowed)
     if given.array.dtype.kind not in "iu":
         raise bad_type("time_steps", f"an array of {given.array.dtype}", allowed)
-    if given.shape not in ((), (1,), (batch,)):
-        raise bad_argument("time_steps", f"shape {given.shape}", allowed)
+    check_shape("time_steps", given.shape, given.shape in ((), (1,), (batch,)), allowed)
     checked_limits(given.array, steps)
     return given
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
-from ...errors import bad_argument, flag
+from ...errors import bad_argument, check_shape, flag
 from ...formats import Array, Format
 from ...ops import Operand, Request, op, own_host
 from ...ops.parts import Part, results
@@ -120,8 +120,7 @@ def _called(cell: str, grads: Operand, x: Any, output: Any, order: tuple[int, ..
     steps, batch, _, outputs = grads.shape
     inputs = numbers("x", x, (steps, batch, "inputs"))
     states = numbers("output", output, (steps, batch, "states" if cell == "lstm" else outputs))
-    if states.shape[2] > outputs:
-        raise bad_argument("output", f"shape {states.shape}", f"at most {outputs} elements, as a projection has")
+    check_shape("output", states.shape, states.shape[2] <= outputs, f"at most {outputs} elements, as a projection has")
     init = optional("init_output", init_output, (batch, states.shape[2]))
     result = state_format(out_dtype, grads, inputs, states)
     front = (len(order),) if cell != "rnn" else ()
@@ -134,10 +133,10 @@ def _called(cell: str, grads: Operand, x: Any, output: Any, order: tuple[int, ..
                         Memory(available_memory_proportion, strict_memory), (of_inputs, of_states))
 
 
-def _request(take: Callable[..., CalledUpdate], own: str, /, *, out: Any, target: Target | str | None,
+def _request(take: Callable[..., CalledUpdate], short: str, /, *, out: Any, target: Target | str | None,
              **given: Any) -> Request:
     """Describe a weight update as its face was called, whose arguments `take` takes."""
-    call, name = take(**given), f"popnn.{own}"
+    call, name = take(**given), f"popnn.{short}"
     placed = modelled_update(target, name, call.params, call.operands, call.memory)
     machine = own_host()
     inputs, outputs, gates = call.x.shape[2], call.grads.shape[3], len(call.order)

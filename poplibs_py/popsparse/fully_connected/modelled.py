@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument
+from ...errors import check_shape
 from ...formats import Array
 from ...ops import AS_ASKED, RESULT, Operand, Request
 from ...target import Target
@@ -71,8 +71,7 @@ def dynamic_request(w: BlockSparseMatrix, x: Any, out: Any, out_dtype: Any, targ
     matrix = w.T if forms[0] == "swapped" and not backward else w
     taken, (rows, depth) = dense_operand(x_name, x), matrix.shape[:: -1 if backward else 1]
     vector = taken.array.ndim == 1 and forms[1] != "layer" and w.groups == 1
-    if vector and taken.shape[0] != depth:
-        raise bad_argument(x_name, f"shape {np.shape(x)}", f"{depth} along the depth")
+    check_shape(x_name, np.shape(x), not vector or taken.shape[0] == depth, f"{depth} along the depth")
     taken = (taken.seen(lambda array: array[None, :, None]) if vector else
              grouped(x_name, taken, forms[1], w.groups, depth))
     columns = taken.shape[2]

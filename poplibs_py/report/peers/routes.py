@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument, bad_type, instance
+from ...errors import bad_argument, bad_type, check_shape, instance
 from ...formats import Array, Format, format_of
 from .mkl import load_mkl
 from .versions import installed
@@ -60,8 +60,7 @@ def dense_routes(w: Array, x: Array) -> list[Route]:
     """
     for operand, what in ((w, "w"), (x, "x")):
         instance(what, operand, np.ndarray, "a matrix")
-        if operand.ndim != 2:
-            raise bad_argument(what, f"shape {operand.shape}", "a matrix")
+        check_shape(what, operand.shape, operand.ndim == 2, "a matrix")
     if (x.dtype, x.shape[0]) != (w.dtype, w.shape[1]):
         raise bad_argument("x", x, f"{w.shape[1]} rows of {w.dtype}, to be multiplied by w")
     name = format_of(w, "w").name
