@@ -10,14 +10,14 @@ from typing import Any, Generic, TypeVar
 from ..config import settings
 from ..errors import UnsupportedError
 from ..program.record import asked_target
-from ..target import Target, resolve_target
+from ..target import Machine, Target, resolve_target
 
 T = TypeVar("T", covariant=True)
 
 _MOST_TILES = 4096  # whose partitions are looked at one by one
 
 
-def target_of(target: Target | str | None) -> Target:
+def target_of(target: Machine) -> Target:
     """Return the machine that a call names; by default that of the innermost `profile` that has one, else this CPU."""
     if target is None:
         target = asked_target()
@@ -48,7 +48,7 @@ AS_ASKED: Placed[Any] = Placed()
 """Where a call runs that runs where it should, and whose request itself tells how."""
 
 
-def planned_on(op: str, target: Target | str | None, plan_on: Callable[[Target], T | str]) -> Placed[T]:
+def planned_on(op: str, target: Machine, plan_on: Callable[[Target], T | str]) -> Placed[T]:
     """Return where a call runs: by its plan on the modelled machine that it is for, or on this CPU.
 
     Parameters
@@ -82,7 +82,7 @@ def machine_to_plan(target: Target | str) -> Target:
     return machine
 
 
-def host_target(target: Target | str | None, what: str) -> Target:
+def host_target(target: Machine, what: str) -> Target:
     """Return this CPU, or raise where a call names another machine for what only this one does."""
     if target is None:
         return own_host()

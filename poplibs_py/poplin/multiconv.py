@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import bad_type
 from ..ops import check_keywords, operand
-from ..target import Target
+from ..target import Machine
 from .conv import api
 from .conv.params import Described
 from .conv.request import Pass, Settings, conv_on, forward_pass, update_pass, weight_pass
@@ -20,7 +20,7 @@ _OF_ALL = ("target", "seed")
 _HOW = ("stride", "padding", "dilation", "groups", "params", "layout")
 
 
-def convolution(calls: Sequence[Any], *, target: Target | str | None = None, seed: Any = None,
+def convolution(calls: Sequence[Any], *, target: Machine = None, seed: Any = None,
                 multi_options: Mapping[str, Any] | None = None) -> list[Any]:
     """Convolve several arrays of images, each with weights of its own, in one program.
 
@@ -65,7 +65,7 @@ def convolution(calls: Sequence[Any], *, target: Target | str | None = None, see
     return run_passes("poplin.multiconv.convolution", passes, multi_options)
 
 
-def calculate_weight_deltas(calls: Sequence[Any], *, target: Target | str | None = None, seed: Any = None,
+def calculate_weight_deltas(calls: Sequence[Any], *, target: Machine = None, seed: Any = None,
                             multi_options: Mapping[str, Any] | None = None) -> list[Any]:
     """Return the gradients of several convolutions' weights, in one program.
 
@@ -103,7 +103,7 @@ def calculate_weight_deltas(calls: Sequence[Any], *, target: Target | str | None
     return run_passes("poplin.multiconv.calculate_weight_deltas", passes, multi_options)
 
 
-def convolution_weight_update(calls: Sequence[Any], *, target: Target | str | None = None,
+def convolution_weight_update(calls: Sequence[Any], *, target: Machine = None,
                               multi_options: Mapping[str, Any] | None = None) -> list[Any]:
     """Update the weights of several convolutions in place by their gradients, in one program.
 

@@ -15,7 +15,7 @@ from ..popops.compose import Composition, type_of_all
 from ..popops.model import Vertex, vector_of
 from ..popops.scaled_model import scaled_vertices
 from ..popops.tile_plan import TilePlan
-from ..target import Target
+from ..target import Machine, Target
 from ..target.mapping import split_between_workers
 
 Shape = tuple[int, ...]
@@ -66,7 +66,7 @@ def add_gradients(made: Composition, shape: Shape, axes: Shape) -> None:
     made.broadcast("gradient", "MULTIPLY", shape, rows, in_place=True)
 
 
-def norm_on(op: str, target: Target | str | None, operands: Sequence[Operand], made: Format, *,
+def norm_on(op: str, target: Machine, operands: Sequence[Operand], made: Format, *,
             stable: bool = False) -> Placed[TilePlan]:
     """Return where a function of `poplin.norms` runs.
 

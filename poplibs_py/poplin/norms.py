@@ -21,7 +21,7 @@ from ..ops import RESULT, Operand, Request, array_operand, op, receive, result_f
 from ..ops.parts import Part, results
 from ..popops._codes import adding, kernel_of_copies
 from ..popops.sequence import SequenceBuilder
-from ..target import Target
+from ..target import Machine
 from .factor.params import FORMATS, asked_dtype, checked_dtype
 from .norm_plans import norm_on
 
@@ -59,7 +59,7 @@ class NormParamGradients(NamedTuple):
 
 @op("poplin::normStatistics", bound="poplin.norm_bound", draws="testing.norm_calls", written=None)
 def norm_statistics(acts: Any, eps: float, *, unbiased_var_estimate: bool = False, stable_algo: bool = False,
-                    out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+                    out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
     """Return the mean and the inverse standard deviation of each channel (``poplin::normStatistics``).
 
     Parameters
@@ -126,7 +126,7 @@ def bessel(count: int, unbiased: bool) -> float:
 
 @op("poplin::normWhiten", bound="poplin.norm_bound", draws="testing.norm_calls", by=_each(lambda x, m, i: (x - m) * i))
 def norm_whiten(acts: Any, mean: Any, inv_std_dev: Any, *, out: Any = None, out_dtype: object = None,
-                target: Target | str | None = None) -> Any:
+                target: Machine = None) -> Any:
     """Return ``(acts - mean) * inv_std_dev``, channel by channel (``poplin::normWhiten``).
 
     Parameters
@@ -151,7 +151,7 @@ def norm_whiten(acts: Any, mean: Any, inv_std_dev: Any, *, out: Any = None, out_
 
 @op("poplin::normalise", bound="poplin.norm_bound", draws="testing.norm_calls", by=_each(lambda x, g, b: x * g + b))
 def normalise(whitened: Any, gamma: Any, beta: Any, *, out: Any = None, out_dtype: object = None,
-              target: Target | str | None = None) -> Any:
+              target: Machine = None) -> Any:
     """Return ``whitened * gamma + beta``, channel by channel (``poplin::normalise``).
 
     Parameters
@@ -179,8 +179,7 @@ def normalise(whitened: Any, gamma: Any, beta: Any, *, out: Any = None, out_dtyp
 
 
 @op("poplin::normGradients", bound="poplin.norm_bound", draws="testing.norm_calls", by=_each(lambda x, g: x * g))
-def norm_gradients(grad: Any, gamma: Any, *, out: Any = None, out_dtype: object = None,
-                   target: Target | str | None = None) -> Any:
+def norm_gradients(grad: Any, gamma: Any, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
     """Return the gradient with respect to what `normalise` was given: ``grad * gamma`` (``poplin::normGradients``).
 
     Parameters
@@ -204,7 +203,7 @@ def norm_gradients(grad: Any, gamma: Any, *, out: Any = None, out_dtype: object 
 
 @op("poplin::normParamGradients", bound="poplin.norm_bound", draws="testing.norm_calls", written=None)
 def norm_param_gradients(grad: Any, whitened: Any, *, out: Any = None, out_dtype: object = None,
-                         target: Target | str | None = None) -> Any:
+                         target: Machine = None) -> Any:
     """Return the gradients with respect to scale and shift (``poplin::normParamGradients``).
 
     Parameters
@@ -246,7 +245,7 @@ def norm_param_gradients(grad: Any, whitened: Any, *, out: Any = None, out_dtype
 @op("poplin::normStatisticsGradients", bound="poplin.norm_bound", draws="testing.norm_calls")
 def norm_statistics_gradients(grad: Any, whitened: Any, inv_std_dev: Any, *, unbiased_var_estimate: bool = False,
                               poplibs_exact: bool = False, out: Any = None, out_dtype: object = None,
-                              target: Target | str | None = None) -> Any:
+                              target: Machine = None) -> Any:
     """Return the gradient with respect to the activations (``poplin::normStatisticsGradients``).
 
     Parameters

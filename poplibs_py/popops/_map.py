@@ -16,7 +16,7 @@ from ..formats.reference import default_overflow
 from ..ops import RESULT, VALUES, Operand, Placed, Receiver, Request, argument, operand, planned_on, receive
 from ..ops.parts import Part, results
 from ..program import Executable
-from ..target import Target
+from ..target import Machine, Target
 from ._map_lower import lowered
 from ._promotion import Element, element_of
 from ._request import has_scale, in_place
@@ -162,7 +162,7 @@ def _lies(x: Operand, shape: tuple[int, ...], offset: int = 0) -> StridedOperand
 
 
 def mapped(outputs: Outputs, several: bool, arrays: Sequence[Any], out: Any, out_dtype: Any, rounded: bool,
-           relaxed: bool, target: Target | str | None, op: str = "map", names: Sequence[str] = (),
+           relaxed: bool, target: Machine, op: str = "map", names: Sequence[str] = (),
            scaled: ScaledSum | None = None, plain: Worded | None = None) -> Request:
     """Describe a call of a `map`, or of a sum of scaled arrays, which is one; `plain` is as `worded` has it."""
     settled = settled_operands(outputs, arrays, names, plain or worded(None, outputs))
@@ -197,7 +197,7 @@ def vertices_round(settled: Settled, results: Sequence[Element]) -> bool:
     return not any(map(has_scale, settled.arrays)) and not map_lacks(_mapped(settled, results))
 
 
-def _plan(op: str, settled: Settled, receivers: Sequence[Receiver], target: Target | str | None,
+def _plan(op: str, settled: Settled, receivers: Sequence[Receiver], target: Machine,
           scaled: ScaledSum | None = None) -> Placed[MapPlan]:
     """Where a call runs."""
     mapped = _mapped(settled, [receiver.format for receiver in receivers])
@@ -258,7 +258,7 @@ def _teller(program: StridedProgram) -> Callable[[], tuple[str, str, Any]]:
 
 
 def _many(settled: Settled, asked: Sequence[Element], out: Any, rounded: bool, relaxed: bool, op: str,
-          target: Target | str | None) -> Request:
+          target: Machine) -> Request:
     """Several results: parts of one new array, or arrays that the caller gave."""
     exponents: list[Any] = [x.scales for x in settled.arrays if x.scales is not None]
     if out is not None:
@@ -278,7 +278,7 @@ def _many(settled: Settled, asked: Sequence[Element], out: Any, rounded: bool, r
 
 
 def _into(settled: Settled, asked: Sequence[Element], out: Any, rounded: bool, relaxed: bool, op: str,
-          target: Target | str | None, exponents: list[Any]) -> Request:
+          target: Machine, exponents: list[Any]) -> Request:
     """Several results in the caller's arrays, copies of which are written where they overlap an operand."""
     if not isinstance(out, (tuple, list)):
         raise bad_type("out", out, f"a tuple of {len(asked)} arrays")

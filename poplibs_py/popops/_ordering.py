@@ -12,7 +12,7 @@ from ..errors import bad_argument, bad_type, check_shape, whole
 from ..formats import QuarterArray
 from ..ops import RESULT, Operand, Placed, Request, planned_on, receive
 from ..ops.parts import Part, results
-from ..target import Target
+from ..target import Machine, Target
 from ..target.types import type_of
 from ._order import LONGEST, OrderParams, lower
 from ._reductions import source_of
@@ -52,8 +52,7 @@ def axis_of(axis: Any, x: Operand, name: str = "x") -> tuple[Operand, int, tuple
 
 def ordering_request(name: str, x: Any, axis: Any, *, k: Any = _NOTHING, descending: bool, backwards: bool = False,
                      other: Any = _NOTHING, kind: Any = None, places: bool = False, kth: Any = None,
-                     in_order: bool = True, out: Any = None, target: Target | str | None = None,
-                     argument: str = "x") -> Request:
+                     in_order: bool = True, out: Any = None, target: Machine = None, argument: str = "x") -> Request:
     """Describe a call that puts rows in order.
 
     Parameters

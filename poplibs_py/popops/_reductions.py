@@ -19,7 +19,7 @@ from ..ops import argument as array_argument
 from ..ops.numpy_ops import told
 from ..ops.one_kernel import OneKernel
 from ..program import temporary
-from ..target import Target
+from ..target import Machine, Target
 from ..target.types import type_of
 from ._reduce import ReduceParams, Way, lower, lower_scan, merged_axes
 from ._reduce_tiles import CHAINED, lower_tiled
@@ -89,7 +89,7 @@ def reduced_shape(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool)
 
 
 def reduction_request(name: str, x: Any, axes: Any, made: Callable[[int], Reduction], *, keepdims: Any = False,
-                      out: Any = None, out_dtype: object = None, target: Target | str | None = None,
+                      out: Any = None, out_dtype: object = None, target: Machine = None,
                       argument: str = "axes", accum: tuple[str, str] = ("", "")) -> Request:
     """Describe a reduction.
 
@@ -150,7 +150,7 @@ _OF_PLACES = ("float", "half", "int", "unsigned int")
 
 
 def _plan(name: str, x: Operand, axes: tuple[int, ...], receiver: Receiver, reduction: Reduction,
-          target: Target | str | None, accum: tuple[str, str] = ("", "")) -> Placed[TilePlan]:
+          target: Machine, accum: tuple[str, str] = ("", "")) -> Placed[TilePlan]:
     """Where a call runs."""
     element, way = x.array.dtype if x.format is None else x.format, reduction.way
     types = type_of(element), type_of(receiver.format)
@@ -240,7 +240,7 @@ def source_of(x: Any, name: str = "x", allowed: str = _ALLOWED) -> Operand:
 
 
 def _of_integers(name: str, x: Operand, axes: tuple[int, ...], shape: tuple[int, ...], reduction: Reduction, out: Any,
-                 target: Target | str | None) -> Request:
+                 target: Machine) -> Request:
     """Integers and truth values by NumPy: exact, whatever the order."""
     function, update = reduction.integers, reduction.update
     if function is None:

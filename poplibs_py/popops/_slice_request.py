@@ -24,7 +24,7 @@ from ..ops.numpy_ops import BY_NUMPY, told
 from ..ops.one_kernel import OneKernel
 from ..planner import Memory
 from ..program import Executable, Sequence, number_word, whole_lines
-from ..target import Target
+from ..target import Machine, Target
 from ._codes import copying, kernel_of_copies
 from ._map import Worded
 from ._modelled import PlanOn, TiledRun, tiled_on
@@ -145,7 +145,7 @@ def check_of(name: str, policy: str, layout: Layout, params: SliceParams) -> Che
 
 
 def take_request(op: str, table: Operand, indices: Operand, layout: Layout, shape: tuple[int, ...], policy: str,
-                 out: Any, target: Target | str | None, *, plan_on: PlanOn | None = None,
+                 out: Any, target: Machine, *, plan_on: PlanOn | None = None,
                  name: str = "indices", host: Target | None = None) -> Request:
     """Describe a call that reads slices.
 
@@ -224,9 +224,8 @@ def _told_put(check: Check, copy: Executable, program: Executable, back: Executa
 
 
 def put_request(op: str, table: Operand, indices: Operand, updates: Operand, layout: Layout, policy: str, out: Any,
-                target: Target | str | None, *, plan_on: PlanOn | None = None, update: str | Worded = "set",
-                scale: Any = 1.0, memory: Memory | None = None, name: str = "indices",
-                host: Target | None = None) -> Request:
+                target: Machine, *, plan_on: PlanOn | None = None, update: str | Worded = "set", scale: Any = 1.0,
+                memory: Memory | None = None, name: str = "indices", host: Target | None = None) -> Request:
     """Describe a call that updates slices.
 
     Parameters

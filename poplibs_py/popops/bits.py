@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..target import Target
+from ..target import Machine
 from ._elementwise import ELEMENTWISE, elementwise
 from .reference import (
     count_leading_zeros_reference,
@@ -21,7 +21,7 @@ from .reference import (
 
 
 @elementwise("popops::bitwiseNot", "BITWISE_NOT", np.invert, kinds="iu")
-def bitwise_not(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+def bitwise_not(x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
     """All bits of an integer, turned over (``popops::bitwiseNot``).
 
     -1 less x, of signed ones.
@@ -34,7 +34,7 @@ def bitwise_not(x: object, *, out: Any = None, out_dtype: object = None, target:
 
 
 @elementwise("popops::popcount", "POPCOUNT", popcount_reference, kinds="iu")
-def popcount(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+def popcount(x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
     """How many bits of an integer are set (``popops::popcount``).
 
     Of negative integers those of their two's complement.
@@ -47,8 +47,7 @@ def popcount(x: object, *, out: Any = None, out_dtype: object = None, target: Ta
 
 
 @elementwise("popops::countLeadingZeros", "COUNT_LEADING_ZEROS", count_leading_zeros_reference, kinds="iu")
-def count_leading_zeros(x: object, *, out: Any = None, out_dtype: object = None,
-                        target: Target | str | None = None) -> Any:
+def count_leading_zeros(x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
     """How many bits of an integer are 0 above the highest that is set (``popops::countLeadingZeros``).
 
     All of them for 0, none of a negative integer.
@@ -61,7 +60,7 @@ def count_leading_zeros(x: object, *, out: Any = None, out_dtype: object = None,
 
 
 @elementwise("popops::logicalNot", "LOGICAL_NOT", np.logical_not, kinds="b")
-def logical_not(x: object, *, out: Any = None, out_dtype: object = None, target: Target | str | None = None) -> Any:
+def logical_not(x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
     """True where x is false (``popops::logicalNot``).
 
     Results are truth values.
@@ -74,8 +73,7 @@ def logical_not(x: object, *, out: Any = None, out_dtype: object = None, target:
 
 
 @elementwise("popops::logicalAnd", "LOGICAL_AND", np.logical_and, kinds="b")
-def logical_and(a: object, b: object, *, out: Any = None, out_dtype: object = None,
-                target: Target | str | None = None) -> Any:
+def logical_and(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
     """Whether both are true (``popops::logicalAnd``).
 
     Results are truth values.
@@ -88,8 +86,7 @@ def logical_and(a: object, b: object, *, out: Any = None, out_dtype: object = No
 
 
 @elementwise("popops::logicalOr", "LOGICAL_OR", np.logical_or, kinds="b")
-def logical_or(a: object, b: object, *, out: Any = None, out_dtype: object = None,
-               target: Target | str | None = None) -> Any:
+def logical_or(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
     """Whether one of them is true (``popops::logicalOr``).
 
     Results are truth values.
@@ -102,8 +99,7 @@ def logical_or(a: object, b: object, *, out: Any = None, out_dtype: object = Non
 
 
 @elementwise("popops::bitwiseAnd", "BITWISE_AND", np.bitwise_and, kinds="iu")
-def bitwise_and(a: object, b: object, *, out: Any = None, out_dtype: object = None,
-                target: Target | str | None = None) -> Any:
+def bitwise_and(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
     """The bits that are set in both (``popops::bitwiseAnd``).
 
     Integers of one type, or what holds both.
@@ -116,8 +112,7 @@ def bitwise_and(a: object, b: object, *, out: Any = None, out_dtype: object = No
 
 
 @elementwise("popops::bitwiseOr", "BITWISE_OR", np.bitwise_or, kinds="iu")
-def bitwise_or(a: object, b: object, *, out: Any = None, out_dtype: object = None,
-               target: Target | str | None = None) -> Any:
+def bitwise_or(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
     """The bits that are set in one of them (``popops::bitwiseOr``).
 
     Integers of one type, or what holds both.
@@ -130,8 +125,7 @@ def bitwise_or(a: object, b: object, *, out: Any = None, out_dtype: object = Non
 
 
 @elementwise("popops::bitwiseXor", "BITWISE_XOR", np.bitwise_xor, kinds="iu")
-def bitwise_xor(a: object, b: object, *, out: Any = None, out_dtype: object = None,
-                target: Target | str | None = None) -> Any:
+def bitwise_xor(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
     """The bits in which they differ (``popops::bitwiseXor``).
 
     Integers of one type, or what holds both.
@@ -144,8 +138,7 @@ def bitwise_xor(a: object, b: object, *, out: Any = None, out_dtype: object = No
 
 
 @elementwise("popops::bitwiseXnor", "BITWISE_XNOR", lambda a, b: ~(a ^ b), kinds="iu")
-def bitwise_xnor(a: object, b: object, *, out: Any = None, out_dtype: object = None,
-                 target: Target | str | None = None) -> Any:
+def bitwise_xnor(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
     """The bits in which they do not differ (``popops::bitwiseXnor``).
 
     Integers of one type, or what holds both.
@@ -158,8 +151,7 @@ def bitwise_xnor(a: object, b: object, *, out: Any = None, out_dtype: object = N
 
 
 @elementwise("popops::shiftLeft", "SHIFT_LEFT", shift_left_reference, kinds="iu")
-def shift_left(a: object, b: object, *, out: Any = None, out_dtype: object = None,
-               target: Target | str | None = None) -> Any:
+def shift_left(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
     """The bits of `a`, `b` places up (``popops::shiftLeft``).
 
     0 where `b` is negative, or all bits and more.
@@ -172,8 +164,7 @@ def shift_left(a: object, b: object, *, out: Any = None, out_dtype: object = Non
 
 
 @elementwise("popops::shiftRight", "SHIFT_RIGHT", shift_right_reference, kinds="iu")
-def shift_right(a: object, b: object, *, out: Any = None, out_dtype: object = None,
-                target: Target | str | None = None) -> Any:
+def shift_right(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
     """The bits of `a`, `b` places down, zeros behind them, of signed integers too (``popops::shiftRight``).
 
     0 where `b` is negative, or all bits and more.
@@ -187,7 +178,7 @@ def shift_right(a: object, b: object, *, out: Any = None, out_dtype: object = No
 
 @elementwise("popops::shiftRightSignExtend", "SHIFT_RIGHT_SIGN_EXTEND", shift_right_sign_extend_reference, kinds="i")
 def shift_right_sign_extend(a: object, b: object, *, out: Any = None, out_dtype: object = None,
-                            target: Target | str | None = None) -> Any:
+                            target: Machine = None) -> Any:
     """The bits of `a`, `b` places down, its sign behind them (``popops::shiftRightSignExtend``).
 
     0 or -1, the sign alone, where `b` is negative, or all bits and more.

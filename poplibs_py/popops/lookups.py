@@ -14,7 +14,7 @@ from ..ops import RESULT, Operand, Request, planned_on, receive, result_format
 from ..ops.numpy_ops import told
 from ..ops.parts import Part, results
 from ..program import Executable, Sequence
-from ..target import Target
+from ..target import Machine
 from ._modelled import tiled_on
 from ._slice_parts import rows_named
 from ._slice_request import Check, check_of, checked_policy, elements_of, indices_of, parts_of, table_of
@@ -33,7 +33,7 @@ _MOST_ENTRIES = 1 << 40
 @slicing_op()
 def embedding_bag(x: Any, indices: Any, offsets: Any = None, *, mode: str = "sum", weights: Any = None,
                   index_policy: str = "raise", out: Any = None, out_dtype: object = None,
-                  target: Target | str | None = None) -> Any:
+                  target: Machine = None) -> Any:
     """Add up the rows of a table that each bag of indices names (torch's ``embedding_bag``; PopLibs has none).
 
     Parameters
@@ -167,7 +167,7 @@ class SparseGradient(NamedTuple):
 
 @slicing_op()
 def embedding_gradient(updates: Any, indices: Any, entries: int, *, index_policy: str = "raise", out: Any = None,
-                       target: Target | str | None = None) -> Any:
+                       target: Machine = None) -> Any:
     """Return the gradient of look-ups as rows with their indices (torch's sparse gradient; PopLibs has none).
 
     Parameters

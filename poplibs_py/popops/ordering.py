@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from ..errors import flag, one_of
 from ..ops import op
-from ..target import Target
+from ..target import Machine
 from ._ordering import ordering_request
 
 __all__ = ["KeysAndValues", "ValuesAndIndices", "argpartition", "argsort", "partition", "sort", "sort_key_value",
@@ -30,8 +30,7 @@ class ValuesAndIndices(NamedTuple):
 
 
 @op("popops::sort", bound="popops.ordering_bound", draws="testing.ordering_calls")
-def sort(x: Any, axis: int | None = -1, *, descending: bool = False, out: Any = None,
-         target: Target | str | None = None) -> Any:
+def sort(x: Any, axis: int | None = -1, *, descending: bool = False, out: Any = None, target: Machine = None) -> Any:
     """Sort rows (``popops::sort``, NumPy's ``sort``).
 
     Parameters
@@ -69,8 +68,7 @@ def sort(x: Any, axis: int | None = -1, *, descending: bool = False, out: Any = 
 
 
 @op(bound="popops.ordering_bound", draws="testing.ordering_calls:sort_calls")
-def argsort(x: Any, axis: int | None = -1, *, descending: bool = False, out: Any = None,
-            target: Target | str | None = None) -> Any:
+def argsort(x: Any, axis: int | None = -1, *, descending: bool = False, out: Any = None, target: Machine = None) -> Any:
     """Places of rows' elements in order, stable (NumPy's ``argsort``; PopLibs has none).
 
     Parameters
@@ -101,7 +99,7 @@ def argsort(x: Any, axis: int | None = -1, *, descending: bool = False, out: Any
 
 
 @op(bound="popops.ordering_bound", draws="testing.ordering_calls")
-def partition(x: Any, kth: int, axis: int | None = -1, *, out: Any = None, target: Target | str | None = None) -> Any:
+def partition(x: Any, kth: int, axis: int | None = -1, *, out: Any = None, target: Machine = None) -> Any:
     """Put rows' elements before and behind the one that sorting puts at a place (NumPy's ``partition``).
 
     Parameters
@@ -130,8 +128,7 @@ def partition(x: Any, kth: int, axis: int | None = -1, *, out: Any = None, targe
 
 
 @op(bound="popops.ordering_bound", draws="testing.ordering_calls:partition_calls")
-def argpartition(x: Any, kth: int, axis: int | None = -1, *, out: Any = None,
-                 target: Target | str | None = None) -> Any:
+def argpartition(x: Any, kth: int, axis: int | None = -1, *, out: Any = None, target: Machine = None) -> Any:
     """Places of rows' elements in the order of `partition` (NumPy's ``argpartition``).
 
     Parameters
@@ -156,7 +153,7 @@ def argpartition(x: Any, kth: int, axis: int | None = -1, *, out: Any = None,
 
 @op("popops::sortKeyValue", bound="popops.ordering_bound", draws="testing.ordering_calls", written=None)
 def sort_key_value(keys: Any, values: Any, axis: int | None = -1, *, descending: bool = False, out: Any = None,
-                   target: Target | str | None = None) -> Any:
+                   target: Machine = None) -> Any:
     """Sort rows of keys, and values along with them, stable (``popops::sortKeyValue``).
 
     Parameters
@@ -190,7 +187,7 @@ def sort_key_value(keys: Any, values: Any, axis: int | None = -1, *, descending:
 
 @op("popops::topK", bound="popops.ordering_bound", draws="testing.ordering_calls")
 def top_k(x: Any, k: int, axis: int | None = -1, *, largest: bool = True, sort_order: str = "none", out: Any = None,
-          target: Target | str | None = None) -> Any:
+          target: Machine = None) -> Any:
     """Greatest or least elements of rows (``popops::topK``).
 
     Parameters
@@ -229,7 +226,7 @@ def top_k(x: Any, k: int, axis: int | None = -1, *, largest: bool = True, sort_o
 @op("popops::topKWithPermutation", draws="testing.ordering_calls:top_k_calls", bound="popops.ordering_bound",
     written=None)
 def top_k_with_permutation(x: Any, k: int, axis: int | None = -1, *, largest: bool = True, sort_order: str = "none",
-                           out: Any = None, target: Target | str | None = None) -> Any:
+                           out: Any = None, target: Machine = None) -> Any:
     """Greatest or least elements of rows, and their places (``popops::topKWithPermutation``).
 
     Parameters
@@ -256,7 +253,7 @@ def top_k_with_permutation(x: Any, k: int, axis: int | None = -1, *, largest: bo
 
 @op("popops::topKKeyValue", bound="popops.ordering_bound", draws="testing.ordering_calls", written=None)
 def top_k_key_value(keys: Any, values: Any, k: int, axis: int | None = -1, *, largest: bool = True,
-                    sort_order: str = "none", out: Any = None, target: Target | str | None = None) -> Any:
+                    sort_order: str = "none", out: Any = None, target: Machine = None) -> Any:
     """Greatest or least keys of rows, and the values along with them (``popops::topKKeyValue``).
 
     Parameters

@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import UnsupportedError, all_of, bad_argument, checked_shape, finite, flag, one_of
 from ..ops import machine_to_plan, op
 from ..ops.options import parsed
-from ..target import Target
+from ..target import Machine, Target
 from ..target.types import type_of
 from ._promotion import element_of
 from ._reduce import Way
@@ -41,7 +41,7 @@ _SCALED = ("ADD", "SQUARE_ADD", "LOG_ADD")
 @op("popops::reduce", bound="popops.reduce_bound", draws="testing.reduce_calls")
 def reduce(x: Any, axes: Axes = None, op: str = "ADD", *, scale: float | None = None, update: bool = False,
            keepdims: bool = False, out: Any = None, out_dtype: object = None, options: Mapping[str, Any] | None = None,
-           target: Target | str | None = None) -> Any:
+           target: Machine = None) -> Any:
     """Reduce as PopLibs does (``popops::reduce``, ``popops::reduceWithOutput``).
 
     Parameters
@@ -114,7 +114,7 @@ def accum_types(options: Mapping[str, Any] | None) -> tuple[str, str]:
     return said.get("inter_tile", ""), said.get("in_vertex", "")
 
 
-def reduce_many(reductions: Iterable[Mapping[str, Any]], *, target: Target | str | None = None) -> list[Any]:
+def reduce_many(reductions: Iterable[Mapping[str, Any]], *, target: Machine = None) -> list[Any]:
     """Reduce several operands (``popops::reduceMany``).
 
     Parameters

@@ -10,7 +10,7 @@ from ..errors import bad_argument, bad_type
 from ..formats import Format
 from ..formats.bounds import Ball
 from ..ops import Request, op, result_format
-from ..target import Target
+from ..target import Machine
 from ._map import Worded, array_operand, mapped
 from ._promotion import typed
 from .expr import Expression, const, number, placeholder
@@ -143,7 +143,7 @@ _PARAMETERS = """
 @op("popops::scaledAddTo", bound="popops.scaled_add", draws="testing.map_calls", numbers=_SCALES,
     shared=_PARAMETERS.format(default=" By default 1 and none."), by=_request)
 def scaled_add(a: object, b: object, scale: object = 1, *, scale_a: object = None, out: Any = None,
-               out_dtype: object = None, target: Target | str | None = None) -> Any:
+               out_dtype: object = None, target: Machine = None) -> Any:
     """``a + scale * b``, or ``scale_a * a + scale * b`` (``popops::scaledAddTo``).
 
     Examples
@@ -157,7 +157,7 @@ def scaled_add(a: object, b: object, scale: object = 1, *, scale_a: object = Non
 @op("popops::scaledSubtractFrom", bound="popops.scaled_add", draws="testing.map_calls:scaled_add_calls",
     numbers=_SCALES, shared=_PARAMETERS.format(default=" By default 1 and none."), by=_request)
 def scaled_subtract(a: object, b: object, scale: object = 1, *, scale_a: object = None, out: Any = None,
-                    out_dtype: object = None, target: Target | str | None = None) -> Any:
+                    out_dtype: object = None, target: Machine = None) -> Any:
     """``a - scale * b``, or ``scale_a * a - scale * b`` (``popops::scaledSubtractFrom``).
 
     Examples
@@ -170,7 +170,7 @@ def scaled_subtract(a: object, b: object, scale: object = 1, *, scale_a: object 
 @op("popops::scaledAddTo", bound="popops.scaled_add", draws="testing.map_calls", numbers=_SCALES,
     shared=_PARAMETERS.format(default=""), by=_request)
 def x_minus_ax_plus_by(a: object, b: object, scale_a: object, scale: object, *, out: Any = None,
-                       out_dtype: object = None, target: Target | str | None = None) -> Any:
+                       out_dtype: object = None, target: Machine = None) -> Any:
     """``a - scale_a * a + scale * b`` (``popops::scaledAddTo`` with ``ScaledAddSpecialisation::X_MINUS_AX_PLUS_BY``).
 
     Examples

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..target import Target
+from ..target import Machine
 from ._elementwise import ELEMENTWISE, elementwise
 from .reference import clamp_reference, select_reference
 
 
 @elementwise("popops::select", "SELECT", select_reference, kinds="fiub", conditions=("condition",))
 def select(a: object, b: object, condition: object, *, out: Any = None, out_dtype: object = None,
-           target: Target | str | None = None) -> Any:
+           target: Machine = None) -> Any:
     """`a` where the condition is true, else `b`, exact (``popops::select``).
 
     NaN and the sign of zeros stay as they are.
@@ -28,7 +28,7 @@ def select(a: object, b: object, condition: object, *, out: Any = None, out_dtyp
 
 @elementwise("popops::clamp", "CLAMP", clamp_reference, kinds="fiu")
 def clamp(x: object, low: object, high: object, *, out: Any = None, out_dtype: object = None,
-          target: Target | str | None = None) -> Any:
+          target: Machine = None) -> Any:
     """x, but `low` where it is less, then `high` where that is greater, exact (``popops::clamp``).
 
     NaN for NaN; a bound that is NaN bounds nothing. Where the bounds cross, `high` wins.

@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike
 from ..errors import InvalidTypeError, bad_argument, bad_type, checked_shape, finite
 from ..formats import FORMATS, Array, Format, format_of
 from ..ops import Operand, Receiver, receive
-from ..target import Target
+from ..target import Machine
 
 __all__ = ["Array", "DType", "Machine", "Seed", "Shape", "Stream", "TileMapping"]
 
@@ -22,7 +22,6 @@ DType = DTypeLike | Format
 Shape = int | tuple[int, ...]
 Seed = int | tuple[int, int] | None
 Stream = Literal["counter", "ipu"]
-Machine = Target | str | None
 TileMapping = Sequence[Sequence[tuple[int, int]]] | None
 
 INT32 = np.dtype(np.int32)

@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import bad_argument, bad_type, flag, whole
 from ..formats import Array
 from ..ops import Operand, Placed, Request, planned_on, request_on
-from ..target import Target
+from ..target import Machine, Target
 from .capacity import Capacity
 from .embedding import slice_request, update_request
 from .matrix import BlockSparseMatrix
@@ -39,7 +39,7 @@ def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, trans
                         transpose_rhs: bool = False, capacity: Capacity | None = None, out: Any = None,
                         out_dtype: object = None, bias: object = None, activation: str | None = None,
                         available_memory_proportion: float | None = None, strict_memory: bool = False,
-                        options: Mapping[str, Any] | None = None, target: Target | str | None = None) -> Any:
+                        options: Mapping[str, Any] | None = None, target: Machine = None) -> Any:
     """Multiply a block-sparse matrix with a new pattern by a dense matrix: ``Y = activation(op(W) op(X) + bias)``.
 
     Parameters
@@ -72,7 +72,7 @@ def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix, *, trans
                         transpose_rhs: bool = False, capacity: Capacity | None = None, out: Any = None,
                         out_dtype: object = None, bias: object = None, activation: str | None = None,
                         available_memory_proportion: float | None = None, strict_memory: bool = False,
-                        options: Mapping[str, Any] | None = None, target: Target | str | None = None) -> Any:
+                        options: Mapping[str, Any] | None = None, target: Machine = None) -> Any:
     """Multiply a dense matrix by a block-sparse one with a new pattern: ``Y = activation(op(X) op(W) + bias)``.
 
     Parameters
@@ -103,7 +103,7 @@ def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix, *, trans
 def fully_connected_fwd(w: BlockSparseMatrix, acts: Array, *, capacity: Capacity | None = None, out: Any = None,
                         out_dtype: object = None, bias: object = None, activation: str | None = None,
                         available_memory_proportion: float | None = None, strict_memory: bool = False,
-                        options: Mapping[str, Any] | None = None, target: Target | str | None = None) -> Any:
+                        options: Mapping[str, Any] | None = None, target: Machine = None) -> Any:
     """Apply a fully connected layer with sparse weights: ``acts W'`` for each group.
 
     Parameters
@@ -135,7 +135,7 @@ def fully_connected_fwd(w: BlockSparseMatrix, acts: Array, *, capacity: Capacity
 def fully_connected_grad_a(w: BlockSparseMatrix, grads: Array, *, capacity: Capacity | None = None, out: Any = None,
                            out_dtype: object = None, available_memory_proportion: float | None = None,
                            strict_memory: bool = False, options: Mapping[str, Any] | None = None,
-                           target: Target | str | None = None) -> Any:
+                           target: Machine = None) -> Any:
     """Return the gradient of a layer's input: ``grads W`` for each group, from W as it is stored.
 
     Parameters
@@ -159,7 +159,7 @@ def fully_connected_grad_a(w: BlockSparseMatrix, grads: Array, *, capacity: Capa
 def fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Array, *, capacity: Capacity | None = None,
                                   out: Any = None, out_dtype: object = None,
                                   available_memory_proportion: float | None = None, strict_memory: bool = False,
-                                  options: Mapping[str, Any] | None = None, target: Target | str | None = None) -> Any:
+                                  options: Mapping[str, Any] | None = None, target: Machine = None) -> Any:
     """Return the gradient of a layer's stored weights: ``grads' acts`` at the pattern of `w`.
 
     Parameters
@@ -209,7 +209,7 @@ def fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Arra
 def embedding_slice(w: BlockSparseMatrix, indices: Any, *, out: Any = None, out_dtype: object = None,
                     batch: int | None = None, available_memory_proportion: float | None = None,
                     strict_memory: bool = False, options: Mapping[str, Any] | None = None,
-                    target: Target | str | None = None) -> Any:
+                    target: Machine = None) -> Any:
     """Return rows of a sparse matrix, dense: zeros where nothing is stored.
 
     Parameters
@@ -253,7 +253,7 @@ def embedding_slice(w: BlockSparseMatrix, indices: Any, *, out: Any = None, out_
 def embedding_update_add(w: BlockSparseMatrix, slices: Array, indices: Any, scale: float = 1.0, *,
                          out: BlockSparseMatrix | None = None, batch: int | None = None,
                          available_memory_proportion: float | None = None, strict_memory: bool = False,
-                         options: Mapping[str, Any] | None = None, target: Target | str | None = None) -> Any:
+                         options: Mapping[str, Any] | None = None, target: Machine = None) -> Any:
     """Add rows to those of a sparse matrix, ``W[indices] += scale * slices``, where something is stored.
 
     Parameters
@@ -293,7 +293,7 @@ def embedding_update_add(w: BlockSparseMatrix, slices: Array, indices: Any, scal
 
 
 def _by_index(name: str, request: Request, w: BlockSparseMatrix, slices: tuple[Any, ...], result: tuple[Any, Any],
-              batch: int | None, how: tuple[Any, Any, Any], target: Target | str | None) -> Request:
+              batch: int | None, how: tuple[Any, Any, Any], target: Machine) -> Request:
     """Make a request that of the machine that a call names, if that is a modelled one."""
     size = None if batch is None else whole("batch", batch, 1, 2**24)
     proportion, strict, options = how
@@ -336,7 +336,7 @@ def _planning(w: Any, capacity: Capacity | None, proportion: float | None, stric
 
 
 def _on_machine(name: str, w: Any, x: Any, how: Epilogue, capacity: Capacity | None, forms: Forms,
-                target: Target | str | None, proportion: float | None, strict: bool, options: Mapping[str, Any] | None,
+                target: Machine, proportion: float | None, strict: bool, options: Mapping[str, Any] | None,
                 x_name: str = "x") -> Request:
     """Describe a product on the machine that it names: a modelled one, or this CPU."""
     op = f"popsparse.dynamic.{name}"

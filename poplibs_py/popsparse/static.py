@@ -8,7 +8,7 @@ from typing import Any
 
 from ..formats import Array
 from ..ops import Placed, Request, request_on
-from ..target import Target
+from ..target import Machine, Target
 from .matrix import OPERATORS, BlockSparseMatrix
 from .operands import check_matrix
 from .options import memory_of
@@ -31,7 +31,7 @@ __all__ = ["PreparedDense", "PreparedSparse", "SddmmPlan", "SparsePlan", "compil
 def sparse_dense_matmul(w: BlockSparseMatrix | PreparedSparse, x: Array | PreparedDense, *, out: Any = None,
                         out_dtype: object = None, bias: object = None, activation: str | None = None,
                         available_memory_proportion: float | None = None, strict_memory: bool = False,
-                        options: Mapping[str, Any] | None = None, target: Target | str | None = None) -> Any:
+                        options: Mapping[str, Any] | None = None, target: Machine = None) -> Any:
     """Multiply a block-sparse by a dense matrix: ``Y = activation(W X + bias)``.
 
     Parameters
@@ -73,7 +73,7 @@ def sparse_dense_matmul(w: BlockSparseMatrix | PreparedSparse, x: Array | Prepar
 def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix | PreparedSparse, *, out: Any = None,
                         out_dtype: object = None, bias: object = None, activation: str | None = None,
                         available_memory_proportion: float | None = None, strict_memory: bool = False,
-                        options: Mapping[str, Any] | None = None, target: Target | str | None = None) -> Any:
+                        options: Mapping[str, Any] | None = None, target: Machine = None) -> Any:
     """Multiply a dense by a block-sparse matrix: ``Y = activation(X W + bias)``.
 
     Parameters
@@ -97,7 +97,7 @@ def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix | Prepare
 @sparse_op(bound="sddmm.bound:stored_grad_w_bound", lacks="but as a pass of a dynamic layer")
 def sparse_grad_w(w: BlockSparseMatrix, grads: Array, x: Array, *, out: Any = None, out_dtype: object = None,
                   available_memory_proportion: float | None = None, strict_memory: bool = False,
-                  options: Mapping[str, Any] | None = None, target: Target | str | None = None) -> Any:
+                  options: Mapping[str, Any] | None = None, target: Machine = None) -> Any:
     """Return the gradient of the stored values for ``Y = W X``: ``dY X'`` at the pattern of `w`.
 
     Parameters
@@ -131,7 +131,7 @@ def sparse_grad_w(w: BlockSparseMatrix, grads: Array, x: Array, *, out: Any = No
 
 @sparse_op(bound="sparse_bound", written=None, lacks="in PopLibs")
 def sparse_sparse_matmul(w: BlockSparseMatrix, v: BlockSparseMatrix, *, out_dtype: object = None,
-                         target: Target | str | None = None) -> Any:
+                         target: Machine = None) -> Any:
     """Multiply two block-sparse matrices: ``W V``, block-sparse too.
 
     Parameters
@@ -163,7 +163,7 @@ def sparse_sparse_matmul(w: BlockSparseMatrix, v: BlockSparseMatrix, *, out_dtyp
     return sparse_sparse_request(w, v, out_dtype)
 
 
-def _product(forms: Forms, w: Any, x: Any, how: Epilogue, target: Target | str | None, proportion: float | None,
+def _product(forms: Forms, w: Any, x: Any, how: Epilogue, target: Machine, proportion: float | None,
              strict: bool, options: Mapping[str, Any] | None) -> Request:
     """Describe a product on the machine that a call names: a modelled one, or this CPU."""
     name, side = ("sparse_dense", "left") if forms is PLAIN else ("dense_sparse", "right")

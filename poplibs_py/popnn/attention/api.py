@@ -8,7 +8,7 @@ from ...errors import bad_argument, flag
 from ...formats import FP32, Format, format_of
 from ...ops import one_scale_operand, op, receive, result_format
 from ...planner import Memory
-from ...target import Target
+from ...target import Machine
 from . import request as _request
 from .request import asked, heads_of, logarithms, taken, taken_mask
 
@@ -40,7 +40,7 @@ def scaled_dot_product_attention(q: Any, k: Any, v: Any, mask: Any = None, *, sc
                                  causal: bool = False, query_offset: int = 0, pattern: Any = None,
                                  return_lse: bool = False, out: Any = None, out_dtype: object = None,
                                  available_memory_proportion: float | None = None, strict_memory: bool = False,
-                                 target: Target | str | None = None) -> Any:
+                                 target: Machine = None) -> Any:
     """Scaled dot-product attention: softmax(scale q k' + mask) v, without a matrix of scores.
 
     Parameters
@@ -119,7 +119,7 @@ def scaled_dot_product_attention_grad(grad: Any, q: Any, k: Any, v: Any, y: Any,
                                       scale: float | None = None, causal: bool = False, query_offset: int = 0,
                                       pattern: Any = None, out: Any = None, out_dtype: object = None,
                                       available_memory_proportion: float | None = None, strict_memory: bool = False,
-                                      target: Target | str | None = None) -> Any:
+                                      target: Machine = None) -> Any:
     """Gradients of `scaled_dot_product_attention` with respect to queries, keys and values.
 
     Parameters

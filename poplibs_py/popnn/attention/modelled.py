@@ -14,13 +14,13 @@ from ...planner import Memory
 from ...poplin._steps import product_steps
 from ...popops.compose import Composition
 from ...popops.tile_plan import TilePlan
-from ...target import Target
+from ...target import Machine, Target
 from ...target.types import type_of
 from ..row_plans import softmax_steps
 from .params import AttentionParams
 
 
-def attention_on(op: str, target: Target | str | None, p: AttentionParams, memory: Memory) -> Placed[TilePlan]:
+def attention_on(op: str, target: Machine, p: AttentionParams, memory: Memory) -> Placed[TilePlan]:
     """Return where a call runs.
 
     Parameters

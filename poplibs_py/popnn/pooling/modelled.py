@@ -12,7 +12,7 @@ from ...popops.compose import Composition
 from ...popops.model import vector_of
 from ...popops.reduce_plan import plan_reduction
 from ...popops.tile_plan import TilePlan
-from ...target import Target
+from ...target import Machine, Target
 from ...target.types import type_of
 from .field import Window, is_whole
 from .params import PoolParams
@@ -20,9 +20,8 @@ from .plan import planned
 from .request import Images
 
 
-def pooled_on(op: str, target: Target | str | None, kind: str, shape: Images, windows: tuple[Window, ...],
-              include: bool, operands: Sequence[Operand], receiver: Receiver, *,
-              scaled: bool = False) -> Placed[TilePlan]:
+def pooled_on(op: str, target: Machine, kind: str, shape: Images, windows: tuple[Window, ...], include: bool,
+              operands: Sequence[Operand], receiver: Receiver, *, scaled: bool = False) -> Placed[TilePlan]:
     """Return where a call runs.
 
     Parameters

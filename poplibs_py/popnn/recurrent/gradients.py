@@ -10,7 +10,7 @@ from ...errors import bad_argument, bad_type, flag
 from ...formats import Array
 from ...ops import Operand, Request, own_host
 from ...ops.parts import Part, results
-from ...target import Target
+from ...target import Machine
 from .backward import BackArrays, Backward, Grads
 from .modelled import modelled_backward
 from .params import STATES, RnnParams, numbers, optional
@@ -90,8 +90,7 @@ def kept(name: str, value: Any, p: RnnParams, shape: tuple[int | str, ...]) -> O
     return x
 
 
-def backward_request(kinds: Sequence[Any], name: str, /, *, out: Any, target: Target | str | None,
-                     **given: Any) -> Request:
+def backward_request(kinds: Sequence[Any], name: str, /, *, out: Any, target: Machine, **given: Any) -> Request:
     """Describe a backward pass as its face was called; `kinds` are the named tuples of its results, the second with
     that of an attention or a projection."""
     op, call = f"popnn.{name}", backward_call(name.removesuffix("_bwd"), **given)
