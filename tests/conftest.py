@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy: tests run beside each other
@@ -12,6 +13,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
+from poplibs_py import profile
+from poplibs_py.errors import UnsupportedError
 from poplibs_py.kernels import _cpu
 
 # The same examples in every ordinary run, whoever runs it; others are looked for nightly. None are kept between runs.
@@ -44,3 +47,16 @@ def shared_data() -> Path:
     if not root.is_dir():
         pytest.skip("the DLMC matrices are not beside this checkout: POPLIBS_SHARED names the folder with data/dlmc")
     return root
+
+
+@pytest.fixture(scope="session")
+def refused_or_here() -> Callable[[Callable[..., object], str], None]:
+    """Check that a machine which lacks a vertex for a call refuses it by name, and that a profile's runs it here."""
+    def check(call: Callable[..., object], lacking: str) -> None:
+        with pytest.raises(UnsupportedError, match=rf"^target: gc200 has no vertex for .*{re.escape(lacking)}"):
+            call(target="gc200")
+        with profile(target="gc200") as report:
+            call()
+        assert lacking in report.runs[0].lacking
+
+    return check

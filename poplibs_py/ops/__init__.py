@@ -2,6 +2,7 @@
 
 from .machine import AS_ASKED, Placed, host_target, machine_to_plan, own_host, planned_on, target_of
 from .operands import (
+    WIDE,
     Operand,
     Receiver,
     argument,
@@ -11,6 +12,8 @@ from .operands import (
     operand,
     receive,
     result_format,
+    wide_format,
+    wide_operand,
 )
 from .options import check_keywords, check_mapping, number, parsed
 from .plans import changed_plan, check_fields, compiled, unchanged
@@ -18,8 +21,8 @@ from .record import Op, catalogue, located, op
 from .road import RESULT, VALUES, Request, request_on, run_told, travel
 from .seeds import Seed, seed_of
 
-__all__ = ["AS_ASKED", "RESULT", "VALUES", "Op", "Operand", "Placed", "Receiver", "Request", "Seed", "argument",
+__all__ = ["AS_ASKED", "RESULT", "VALUES", "WIDE", "Op", "Operand", "Placed", "Receiver", "Request", "Seed", "argument",
            "array_operand", "catalogue", "changed_plan", "check_fields", "check_keywords", "check_mapping", "compiled",
            "host_target", "located", "machine_to_plan", "new_result", "number", "one_scale_operand", "op", "operand",
            "own_host", "parsed", "planned_on", "receive", "request_on", "result_format", "run_told", "seed_of",
-           "target_of", "travel", "unchanged"]
+           "target_of", "travel", "unchanged", "wide_format", "wide_operand"]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import bad_argument, bad_type
-from ..formats import FORMATS, FP16, FP32, Array, Format, QuarterArray, format_of
+from ..formats import BF16, FORMATS, FP16, FP32, Array, Format, QuarterArray, format_of
 from ..formats.arrays import as_array
 from ..formats.format import preset_of
 from ..immutable import anchor_of
@@ -20,6 +20,9 @@ from ..target.host_memory import check_memory
 Place = tuple[str, int]
 Element = Format | np.dtype[Any]
 """What the elements of a result are: numbers of a format, or what has no format, such as integers and truth values."""
+
+WIDE, _WIDE = (FP32, FP16, BF16), "float32, float16 or bfloat16"
+"""The formats of 16 bits and more: all that some ops take."""
 
 _ALLOWED = "an array of " + ", ".join(f.name for f in FORMATS)
 
@@ -116,6 +119,25 @@ def operand(name: str, value: object, allowed: str = _ALLOWED) -> Operand:
     assert value.block_shape is not None
     scales = Operand(np.asarray(value.scale), None, place=(name, 1))
     return Operand(codes, value.format, 0, scales, value.block_shape, (name, 0))
+
+
+def wide_operand(name: str, value: object, what: str = "numbers") -> Operand:
+    """Take an operand of one of `WIDE`, or raise."""
+    allowed = f"{_WIDE} {what}"
+    if isinstance(value, QuarterArray):
+        raise bad_type(name, value, f"{allowed}: see its to_array")
+    x = array_operand(name, value, allowed)
+    if x.format not in WIDE:
+        raise bad_type(name, f"dtype {x.array.dtype}", allowed)
+    return x
+
+
+def wide_format(name: str, dtype: object, default: Format | None = None) -> Format:
+    """Return the one of `WIDE` that an argument names, by default another one, or raise."""
+    made = format_of(dtype, name) if default is None or dtype is not None else default
+    if made not in WIDE:
+        raise bad_argument(name, made.name, _WIDE)
+    return made
 
 
 def one_scale_operand(name: str, value: object, shape: tuple[int, ...] | None = None) -> Operand:

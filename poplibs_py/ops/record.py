@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from importlib import import_module
-from inspect import signature, unwrap
+from inspect import Parameter, signature, unwrap
 from typing import Any, TypeVar, cast
 
 from ..errors import UnsupportedError, bad_argument, bad_type, described
@@ -187,15 +187,18 @@ def _on_host(function: Function, name: str, lacks: str) -> Function:
 def _described_by(function: Function, describe: Callable[..., Any]) -> Function:
     """Return a function like one that has a docstring alone: it describes a call as another does of its arguments."""
     taken = signature(function)
+    places = [name for name, p in taken.parameters.items() if p.kind is not Parameter.KEYWORD_ONLY]
+    usual = {name: p.default for name, p in taken.parameters.items() if p.default is not Parameter.empty}
 
     @wraps(function)
     def call(*args: Any, **named: Any) -> Any:
-        try:
-            said = taken.bind(*args, **named)
-        except TypeError as error:
-            raise TypeError(f"{function.__name__}() {error}") from None
-        said.apply_defaults()
-        return describe(function.__name__, **said.arguments)
+        given = usual | dict(zip(places, args, strict=False)) | named
+        if len(args) > len(places) or given.keys() != taken.parameters.keys() or named.keys() & places[:len(args)]:
+            try:
+                taken.bind(*args, **named)
+            except TypeError as error:
+                raise TypeError(f"{function.__name__}() {error}") from None
+        return describe(function.__name__, **{name: given[name] for name in taken.parameters})  # operands in order
 
     return cast(Function, call)
 

@@ -10,12 +10,11 @@ from ..errors import check_shape, finite, whole
 from ..formats import Array, Format, format_of
 from ..formats.bounds import Ball
 from ..formats.reference import values
-from ..ops import RESULT, Request, array_operand, op, operand, receive
+from ..ops import RESULT, Request, array_operand, op, operand, receive, wide_format
 from ..ops.parts import Part, results
 from ..popops._made import made_request
 from ..popops.sequence import SequenceBuilder
 from ..target import Machine
-from .factor.params import checked_dtype
 
 _MOST = 1 << 40
 
@@ -59,7 +58,7 @@ def linspace(left: float, right: float, count: int, *, dtype: object = None, out
     """
     left, right, count = finite("left", left), finite("right", right), whole("count", count, 0, _MOST)
     receiver = receive("out", out, (count,), dtype, format_of("float32"))
-    checked_dtype("dtype" if out is None else "out", receiver.format)
+    wide_format("dtype" if out is None else "out", receiver.format)
 
     def make(result: Array) -> None:
         with np.errstate(over="ignore"):

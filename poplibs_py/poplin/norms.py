@@ -15,17 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import popops
-from ..errors import bad_argument, check_shape, finite, flag
+from ..errors import check_shape, finite, flag
 from ..formats import Array, Format
-from ..ops import RESULT, Operand, Request, array_operand, op, receive, result_format
+from ..ops import RESULT, Operand, Request, op, receive, result_format, wide_format, wide_operand
 from ..ops.parts import Part, results
 from ..popops._codes import adding, kernel_of_copies
 from ..popops.sequence import SequenceBuilder
 from ..target import Machine
-from .factor.params import FORMATS, asked_dtype, checked_dtype
 from .norm_plans import norm_on
-
-_ALLOWED = "float32, float16 or bfloat16 numbers"
 
 
 def _each(step: Callable[..., Any]) -> Callable[..., Request]:
@@ -100,7 +97,7 @@ def norm_statistics(acts: Any, eps: float, *, unbiased_var_estimate: bool = Fals
     x = _activations("acts", acts)
     eps = finite("eps", eps, 0.0, 3e38)
     unbiased, stable = flag("unbiased_var_estimate", unbiased_var_estimate), flag("stable_algo", stable_algo)
-    part = Part((x.shape[1],), asked_dtype(out_dtype, x.format))
+    part = Part((x.shape[1],), wide_format("out_dtype", out_dtype, x.format))
     made = results(out, (part, part), NormStatistics)
     placed = norm_on("norm_statistics", target, (x,), part.format, stable=stable)
     steps = _Steps(x.array, made.receiver.array)
@@ -230,7 +227,7 @@ def norm_param_gradients(grad: Any, whitened: Any, *, out: Any = None, out_dtype
     array([11.], dtype=float32)
     """
     g, y = _alike(("grad", grad), ("whitened", whitened))
-    part = Part((g.shape[1],), asked_dtype(out_dtype, result_format(g, y)))
+    part = Part((g.shape[1],), wide_format("out_dtype", out_dtype, result_format(g, y)))
     made = results(out, (part, part), NormParamGradients)
     placed = norm_on("norm_param_gradients", target, (g, y), part.format)
     steps = _Steps(g.array, y.array, made.receiver.array)
@@ -292,7 +289,7 @@ def _elementwise(name: str, operands: tuple[Operand, ...], describe: Callable[..
     stands for the result, and for the operands."""
     shape = operands[0].shape
     receiver = receive("out", out, shape, out_dtype, result_format(*operands), operands)
-    checked_dtype("out_dtype" if out is None else "out", receiver.format)
+    wide_format("out_dtype" if out is None else "out", receiver.format)
     assert isinstance(receiver.format, Format)
     placed = norm_on(name, target, operands, receiver.format)
     steps = _Steps(*(operand.array for operand in operands), receiver.array)
@@ -303,17 +300,13 @@ def _elementwise(name: str, operands: tuple[Operand, ...], describe: Callable[..
 
 
 def _activations(name: str, value: Any) -> Operand:
-    x = array_operand(name, value, _ALLOWED)
-    if x.format not in FORMATS:
-        raise bad_argument(name, f"dtype {x.array.dtype}", _ALLOWED)
+    x = wide_operand(name, value)
     check_shape(name, x.shape, len(x.shape) >= 2, "activations [N, C, ...]")
     return x
 
 
 def _of_channels(name: str, value: Any, shape: tuple[int, ...]) -> Operand:
-    x = array_operand(name, value, _ALLOWED)
-    if x.format not in FORMATS:
-        raise bad_argument(name, f"dtype {x.array.dtype}", _ALLOWED)
+    x = wide_operand(name, value)
     check_shape(name, x.shape, x.shape == (shape[1],), f"one number for each of the {shape[1]} channels")
     return x
 

@@ -170,6 +170,11 @@ def matrices(name: str, value: Operand, form: Form, groups: int, rows: int) -> O
     return found
 
 
+def in_groups(operand: Operand) -> Operand:
+    """Return an operand as matrices with groups in front, be they one."""
+    return operand.seen(lambda array: array[None] if array.ndim == 2 else array)
+
+
 def check_activation(activation: object) -> str | None:
     """Return the activation, or raise."""
     if activation is None:

@@ -17,6 +17,7 @@ from ..config import settings
 from ..formats import FP16, FP32, Array, Format, format_of
 from ..kernels import Kernel, select
 from ..kernels.records import ACTIVATIONS, FORMAT_NUMBERS, dtype_of, infinite_overflow
+from ..ops import AS_ASKED, Receiver, Request
 from ..poplin.gemm.lower import format_record
 from ..poplin.tile_conv import _partials
 from ..program import ComputeSet, Exchange, Executable, Program, Segment, spread, threads_for
@@ -167,6 +168,38 @@ class TileBlocks:
 def multiply_kernel() -> Kernel:
     """Return the kernel that makes tiles' products: of the same bits at every level."""
     return select("dot", "multiply", "float32", consistent=True).kernel
+
+
+def empty_request(receiver: Receiver) -> Request:
+    """Describe a product of nothing, whose sums are zero."""
+    if receiver.array.size:
+        receiver.array[...] = 0
+    return Request(None, (), receiver, lambda: ("an empty product", "none", None), placed=AS_ASKED, keep=False)
+
+
+def tiles_request(program: Executable, operands: tuple[Any, ...], receiver: Receiver, plan: Any, what: str,
+                  loads: Callable[[], tuple[Array, Array]], measured: Callable[[], dict[str, Any]]) -> Request:
+    """Describe a product on tiles.
+
+    Parameters
+    ----------
+    program, operands, receiver
+        As a `Request` has them.
+    plan : object
+        What a `Run` tells of it.
+    what : str
+        What is computed, for a reader.
+    loads : callable
+        Returns the bytes, and the multiply-accumulates, of each tile.
+    measured : callable
+        Returns what else a `Run` tells.
+    """
+    def measure() -> dict[str, Any]:
+        held, done = loads()
+        return {**measured(), "tile_bytes": held, "tile_macs": done, "exchanged_bytes": program.program.exchanged_bytes}
+
+    return Request(program, operands, receiver, lambda: (what, multiply_kernel().label, plan), placed=AS_ASKED,
+                   keep=False, measure=measure)
 
 
 def product_lacks(w: Any, operands: tuple[Any, ...], out: Any, out_dtype: Any, bias: Any, activation: Any,

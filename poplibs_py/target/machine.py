@@ -232,6 +232,14 @@ PRESETS: dict[str, Callable[[], Target]] = {"gc2": Target.gc2, "gc200": Target.g
                                             "c600": Target.c600, "host": Target.host}
 
 
+def modelled_machine(target: Target | str) -> Target:
+    """Return the modelled machine that is named, or raise."""
+    machine = resolve_target(target)
+    if machine.kind != "ipu":
+        raise bad_argument("target", machine.name, "a modelled machine: gc2, gc200, bow or c600")
+    return machine
+
+
 def resolve_target(target: Target | str) -> Target:
     """Return `target` itself, or the preset of that name.
 

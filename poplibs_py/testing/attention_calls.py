@@ -7,19 +7,11 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from ..formats import BF16, FORMATS, Format, QuarterArray
+from ..formats import BF16
 from ..popsparse import BlockPattern
-from .strategies import Call, arrays, formats, layouts, options, relaid
+from .strategies import NAMES, Call, formats, numbers, options
 
-_NAMES = [f.name for f in FORMATS]
-
-
-@st.composite
-def _numbers(draw: st.DrawFn, shape: tuple[int, ...], fmt: Format) -> Any:
-    x = draw(arrays(shape, fmt, moderate=draw(st.sampled_from([True, True, True, False]))))
-    if fmt.bits == 8 and draw(st.booleans()):
-        return QuarterArray(x, fmt, draw(st.sampled_from(fmt.scales)))
-    return relaid(x, draw(layouts(broadcast=True)))
+_MOSTLY = st.sampled_from([True, True, True, False])
 
 
 @st.composite
@@ -45,8 +37,8 @@ def scaled_dot_product_attention_calls(draw: st.DrawFn, gradient: bool = False) 
         of_q = of_k = ()
     fmt = draw(st.sampled_from([None, BF16, BF16]) | formats())
     shapes = [(*of_q, queries, d), (*of_k, keys, d), (*of_k, keys, e)] + [(*of_q, queries, e)] * gradient
-    operands = [draw(_numbers(shape, fmt or draw(formats()))) for shape in shapes]
-    how: dict[str, Any] = draw(options({"scale": [0.125, -0.5], "out_dtype": _NAMES, "causal": [True],
+    operands = [draw(numbers(shape, fmt or draw(formats()), draw(_MOSTLY))) for shape in shapes]
+    how: dict[str, Any] = draw(options({"scale": [0.125, -0.5], "out_dtype": NAMES, "causal": [True],
                                         "available_memory_proportion": [0.0, 1e4]}))
     if "causal" in how:
         how |= draw(options({"query_offset": [-3, 7, keys]}))
@@ -56,8 +48,8 @@ def scaled_dot_product_attention_calls(draw: st.DrawFn, gradient: bool = False) 
     if kind in ("truths", "numbers"):
         shape = tuple(n if draw(st.booleans()) else 1 for n in due)[draw(st.integers(0, len(due) - 1)):]
         truths = rng.random(shape) < draw(st.sampled_from([0.2, 0.8]))
-        numbers = np.where(truths, rng.standard_normal(shape), -np.inf).astype(draw(st.sampled_from(["f4", "f2"])))
-        how["mask"] = truths if kind == "truths" else numbers
+        added = np.where(truths, rng.standard_normal(shape), -np.inf).astype(draw(st.sampled_from(["f4", "f2"])))
+        how["mask"] = truths if kind == "truths" else added
     elif kind == "pattern":
         own = [1, int(np.prod(of_q)), int(np.prod(of_q[len(lead):]))]
         how["pattern"] = draw(_patterns(queries, keys, draw(st.sampled_from(own))))

@@ -16,15 +16,14 @@ from ..kernels.records import numbers_of
 from ..ops import located
 from ..popsparse import BlockSparseMatrix, dynamic
 from .ops import find_op
-from .strategies import Call, arrays, block_masks, extents, formats, layouts, options, relaid, scaled, shapes
+from .strategies import NAMES, Call, arrays, block_masks, extents, formats, layouts, options, relaid, scaled, shapes
 
 __all__ = ["Call", "block_sparse_matrices", "calls"]
 
 """The operands of a call and its keywords."""
 
 _BLOCKS = ((1, 1), (4, 4), (8, 8), (16, 16), (3, 5), (1, 4), (32, 32))
-_NAMES = [f.name for f in FORMATS]
-_EPILOGUE = {"activation": ["relu", "gelu", "silu"], "out_dtype": _NAMES}
+_EPILOGUE = {"activation": ["relu", "gelu", "silu"], "out_dtype": NAMES}
 _MASKS = tuple(numbers_of("mask"))
 _FRONTS = (((), ()), ((2,), (2,)), ((3,), ()), ((), (2,)), ((1,), (3,)), ((2, 1), (1, 3)))
 _VECTORS = ("", "", "", "a", "b", "ab")
@@ -110,7 +109,7 @@ def matmul_calls(draw: st.DrawFn, *, batch: bool = False, acc: bool = False, pre
     allowed: dict[str, Any] = {"activation": _EPILOGUE["activation"], "alpha": [0.5, -3.0]}
     if not prepared:
         allowed |= {"partials_type": ["half"], "reproducible": [True], "half_passes": [3]}
-    keywords = draw(options(allowed | ({"beta": [0.0, 1.0, -0.5]} if acc else {"out_dtype": _NAMES})))
+    keywords = draw(options(allowed | ({"beta": [0.0, 1.0, -0.5]} if acc else {"out_dtype": NAMES})))
     if draw(st.booleans()):
         keywords["bias"] = draw(arrays((1 if "b" in vectors else n,), FP32))
     if not acc:
@@ -161,7 +160,7 @@ def sparse_grad_w_calls(draw: st.DrawFn) -> Call:
     """Calls of `static.sparse_grad_w`."""
     w = draw(block_sparse_matrices(groups=st.integers(1, 2)))
     n, front = draw(_extent), (w.groups,) if w.groups > 1 else ()
-    return (w, *(draw(_dense((*front, extent, n))) for extent in w.shape)), draw(options({"out_dtype": _NAMES}))
+    return (w, *(draw(_dense((*front, extent, n))) for extent in w.shape)), draw(options({"out_dtype": NAMES}))
 
 
 @st.composite
@@ -174,7 +173,7 @@ def sparse_sparse_matmul_calls(draw: st.DrawFn) -> Call:
     v = BlockSparseMatrix.from_mask(mask, (side, wide), shape=(w.shape[1], grid[1] * wide), dtype=fmt)
     v.blocks[...] = np.where(draw(st.booleans()), draw(arrays(v.blocks.shape, fmt, moderate=True)), 1)
     v.blocks[v.pattern.row_indices % grid[0] == grid[0] - 1, w.shape[1] - (grid[0] - 1) * side:] = 0
-    return (w, v), draw(options({"out_dtype": [name for name in _NAMES if format_of(name).bits > 8]}))
+    return (w, v), draw(options({"out_dtype": [name for name in NAMES if format_of(name).bits > 8]}))
 
 
 @st.composite
@@ -182,7 +181,7 @@ def sparse_embedding_slice_calls(draw: st.DrawFn) -> Call:
     """Calls of `popsparse.dynamic.embedding_slice`."""
     w = draw(block_sparse_matrices())
     rows = draw(st.lists(st.integers(0, w.shape[0] - 1), min_size=1, max_size=5))
-    return (w, np.array(rows, draw(st.sampled_from([np.int32, np.int64])))), draw(options({"out_dtype": _NAMES}))
+    return (w, np.array(rows, draw(st.sampled_from([np.int32, np.int64])))), draw(options({"out_dtype": NAMES}))
 
 
 @st.composite
@@ -201,7 +200,7 @@ def bs_matmul_sampled_calls(draw: st.DrawFn) -> Call:
     w = draw(block_sparse_matrices(groups=st.integers(1, 2)))
     k, front = draw(_extent), (w.groups,) if w.groups > 1 else ()
     operands = draw(_dense((*front, w.shape[0], k))), draw(_dense((*front, k, w.shape[1])))
-    return (w, *operands), draw(options({"mask": [_MASKS[1], list(_MASKS[:w.groups])], "out_dtype": _NAMES}))
+    return (w, *operands), draw(options({"mask": [_MASKS[1], list(_MASKS[:w.groups])], "out_dtype": NAMES}))
 
 
 @st.composite
@@ -215,7 +214,7 @@ def bs_matmul_calls(draw: st.DrawFn) -> Call:
 def bs_softmax_calls(draw: st.DrawFn) -> Call:
     """Calls of `popsparse.bs_softmax`."""
     x = draw(block_sparse_matrices(moderate=True, groups=st.integers(1, 2)))
-    return (x,), draw(options({"mask": [_MASKS[1], _MASKS[2], list(_MASKS[: x.groups])], "out_dtype": _NAMES}))
+    return (x,), draw(options({"mask": [_MASKS[1], _MASKS[2], list(_MASKS[: x.groups])], "out_dtype": NAMES}))
 
 
 @st.composite
@@ -225,7 +224,7 @@ def bs_softmax_grad_calls(draw: st.DrawFn) -> Call:
     values = draw(arrays(y.blocks.shape, y.format, moderate=True))
     inside = np.where(y.blocks != 0, values, np.zeros((), y.blocks.dtype))  # and zero beyond the edges
     grad = BlockSparseMatrix(y.pattern, inside, y.format, y.scale)
-    return (y, grad.T if y.is_transposed else grad), draw(options({"out_dtype": _NAMES}))
+    return (y, grad.T if y.is_transposed else grad), draw(options({"out_dtype": NAMES}))
 
 
 @st.composite
@@ -269,5 +268,5 @@ prepared_sparse_dense_matmul_calls = partial(sparse_dense_matmul_calls, batched=
 prepared_dense_sparse_matmul_calls = partial(sparse_dense_matmul_calls, swapped=True, batched=False)
 dynamic_dense_sparse_matmul_calls = partial(dynamic_sparse_dense_matmul_calls, swapped=True)
 fully_connected_fwd_calls = partial(_layer, (1,), _EPILOGUE)
-fully_connected_grad_a_calls = partial(_layer, (0,), {"out_dtype": _NAMES})
-fully_connected_sparse_grad_w_calls = partial(_layer, (0, 1), {"out_dtype": _NAMES})
+fully_connected_grad_a_calls = partial(_layer, (0,), {"out_dtype": NAMES})
+fully_connected_sparse_grad_w_calls = partial(_layer, (0, 1), {"out_dtype": NAMES})

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from ..formats import FORMATS, FP32
+from ..formats import FP32
 from ..poplin.conv.params import Described, images_shape, weights_shape
 from ..poplin.tile_conv import ConvParams, FieldTransform, OutputTransform
-from .strategies import Call, arrays, formats, layouts, options, relaid, scaled
+from .strategies import NAMES, Call, arrays, formats, layouts, options, relaid, scaled
 
-_NAMES = [f.name for f in FORMATS]
 _HOW: dict[str, Any] = {"partials_type": ["half"], "reproducible": [True], "available_memory_proportion": [0.0, 0.3]}
 _few = st.sampled_from([0, 0, 0, 1, 2])
 _step = st.sampled_from([1, 1, 1, 2, 3])
@@ -102,7 +101,7 @@ def convolution_calls(draw: st.DrawFn, *, given: bool = False) -> Call:
     p, keywords = draw(_described())
     x, weights = draw(_images(p, keywords, False)), draw(_kernels(p, keywords))
     more: dict[str, Any] = {"winograd": [True], "activation": ["relu", "gelu", "silu"]}
-    how = draw(options(_HOW | more | ({} if given else {"out_dtype": _NAMES})))
+    how = draw(options(_HOW | more | ({} if given else {"out_dtype": NAMES})))
     if draw(st.booleans()):
         how["bias"] = draw(arrays((p.groups * p.out_channels,), FP32))
     if given:
@@ -117,7 +116,7 @@ def convolution_input_gradient_calls(draw: st.DrawFn) -> Call:
     deltas, weights = draw(_images(p, keywords, True)), draw(_kernels(p, keywords))
     if "params" not in keywords:
         keywords["field_shape"] = p.field_shape
-    return (deltas, weights), keywords | draw(options(_HOW | {"winograd": [True], "out_dtype": _NAMES}))
+    return (deltas, weights), keywords | draw(options(_HOW | {"winograd": [True], "out_dtype": NAMES}))
 
 
 @st.composite
@@ -127,7 +126,7 @@ def calculate_weight_deltas_calls(draw: st.DrawFn) -> Call:
     deltas, x = draw(_images(p, keywords, True)), draw(_images(p, keywords, False))
     if "params" not in keywords:
         keywords["kernel_shape"] = p.kernel_shape
-    return (deltas, x), keywords | draw(options(_HOW | {"out_dtype": _NAMES}))
+    return (deltas, x), keywords | draw(options(_HOW | {"out_dtype": NAMES}))
 
 
 @st.composite

@@ -7,19 +7,18 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from ..formats import BF16, FP16, FP32
+from ..ops import WIDE
 from .data import as_format
 from .strategies import Call, arrays, layouts, options, relaid
 
-_FORMATS = (FP32, FP16, BF16)
-_DTYPES = [f.name for f in _FORMATS]
+_DTYPES = [f.name for f in WIDE]
 _INTEGERS = (np.int32, np.uint32, np.int64, np.uint8)
 
 
 @st.composite
 def _numbers(draw: st.DrawFn, shape: tuple[int, ...], logits: bool) -> Any:
     """Logits, or logarithms of probabilities with some of nothing; sometimes any bit patterns."""
-    fmt, seed = draw(st.sampled_from(_FORMATS)), draw(st.integers(0, 2**16))
+    fmt, seed = draw(st.sampled_from(WIDE)), draw(st.integers(0, 2**16))
     if draw(st.sampled_from([False, False, True])):
         return relaid(draw(arrays(shape, fmt)), draw(layouts()))
     rng = np.random.default_rng(seed)

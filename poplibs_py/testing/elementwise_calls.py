@@ -10,12 +10,11 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from ..formats import FORMATS, QuarterArray
+from ..formats import QuarterArray
 from ..popops._elementwise import ELEMENTWISE, ElementwiseOp
 from .calls import Call
-from .strategies import arrays, formats, layouts, options, relaid, shapes
+from .strategies import NAMES, arrays, formats, layouts, options, relaid, shapes
 
-_NAMES = [f.name for f in FORMATS]
 _INTEGERS = {"i": ("int8", "int16", "int32", "int64"), "u": ("uint8", "uint16", "uint32", "uint64"), "b": ("bool",)}
 _EDGES = (0, 1, 2, 7, 31, 32, 63, 64, 127, 128, 255, 2**15, 2**31 - 1, 2**31, 2**63, 2**64 - 1, 2**64 - 2)
 
@@ -53,7 +52,7 @@ def elementwise_calls(draw: st.DrawFn, row: ElementwiseOp) -> Call:
             operands.append(draw(_other(kept, kind)))
         else:
             operands.append(draw(_operand(kept, kind, row.kinds, len(row.operands))))
-    return tuple(operands), {} if row.tells or kind != "f" else draw(options({"out_dtype": _NAMES}))
+    return tuple(operands), {} if row.tells or kind != "f" else draw(options({"out_dtype": NAMES}))
 
 
 @st.composite

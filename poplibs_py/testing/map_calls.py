@@ -12,9 +12,8 @@ from ..popops._elementwise import ELEMENTWISE
 from ..popops.expr import Expression, const, made, placeholder
 from .calls import Call
 from .elementwise_calls import integer_arrays
-from .strategies import arrays, formats, layouts, options, relaid, shapes
+from .strategies import NAMES, arrays, formats, layouts, options, relaid, shapes
 
-_NAMES = [f.name for f in FORMATS]
 _DTYPES = [f.name for f in FORMATS if f.dtype is not None]
 _NUMBERS = sorted(name for name, row in ELEMENTWISE.items()
                   if "f" in row.kinds and not row.tells and not row.conditions)
@@ -35,7 +34,7 @@ def expressions(draw: st.DrawFn, count: int, steps: int) -> Expression:
                     *(draw(operand) for _ in row.operands[1:])]
             known.append(made(row.name, tuple(args)))
         elif kind == "cast":
-            known.append(popops.cast(draw(st.sampled_from(known)), draw(st.sampled_from(_NAMES))))
+            known.append(popops.cast(draw(st.sampled_from(known)), draw(st.sampled_from(NAMES))))
         else:
             row = ELEMENTWISE[draw(st.sampled_from(_QUESTIONS))]
             asked = [draw(st.sampled_from(known)), *(draw(operand) for _ in row.operands[1:])]
@@ -54,7 +53,7 @@ def map_calls(draw: st.DrawFn) -> Call:
         kept = tuple(draw(st.sampled_from([n, n, 1])) for n in shape)[draw(st.sampled_from([0, 0, 0, 1])):]
         operands.append(draw(_operand(kept)))
     expression = draw(expressions(count, draw(st.integers(1, 6))))
-    keywords = draw(options({"out_dtype": _NAMES, "round_each": [True], "relaxed": [True]}))
+    keywords = draw(options({"out_dtype": NAMES, "round_each": [True], "relaxed": [True]}))
     if draw(st.sampled_from([False, False, True])):
         return ((expression, draw(expressions(count, 2)), placeholder(1)), *operands), {
             key: value for key, value in keywords.items() if key != "out_dtype"}
@@ -79,7 +78,7 @@ def scaled_add_calls(draw: st.DrawFn) -> Call:
         return (a, b), draw(options({"scale": [3, -1], "scale_a": [2]}))
     a, b = (draw(_operand(shape)) for _ in range(2))
     scale = st.sampled_from([0.1, -2.0, 3]) | arrays((1,), FP32)
-    return (a, b), draw(options({"scale": scale, "scale_a": [0.5, 1.5], "out_dtype": _NAMES}))
+    return (a, b), draw(options({"scale": scale, "scale_a": [0.5, 1.5], "out_dtype": NAMES}))
 
 
 @st.composite
@@ -88,7 +87,7 @@ def x_minus_ax_plus_by_calls(draw: st.DrawFn) -> Call:
     shape = draw(shapes(2, "elementwise", most=40))
     a, b = (draw(_operand(shape)) for _ in range(2))
     scales = (draw(st.sampled_from([0.1, -2.0, 3]) | arrays((1,), FP32)) for _ in range(2))
-    return (a, b, *scales), draw(options({"out_dtype": _NAMES}))
+    return (a, b, *scales), draw(options({"out_dtype": NAMES}))
 
 
 @st.composite

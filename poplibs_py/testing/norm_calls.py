@@ -9,11 +9,10 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from ..formats import BF16, FP16, FP32
+from ..ops import WIDE
 from .strategies import Call, arrays, formats, layouts, options, relaid
 
-_FORMATS = (FP32, FP16, BF16)
-_DTYPES = [f.name for f in _FORMATS]
+_DTYPES = [f.name for f in WIDE]
 _extent = st.integers(0, 7)
 _shapes: SearchStrategy[Any] = (st.tuples(_extent, _extent) | st.tuples(_extent, _extent, st.integers(0, 40))
                                 | st.tuples(*[_extent] * 4))
@@ -21,7 +20,7 @@ _shapes: SearchStrategy[Any] = (st.tuples(_extent, _extent) | st.tuples(_extent,
 
 @st.composite
 def _numbers(draw: st.DrawFn, shape: tuple[int, ...], moderate: bool = False) -> Any:
-    fmt = draw(st.sampled_from(_FORMATS))
+    fmt = draw(st.sampled_from(WIDE))
     x = draw(arrays(shape, fmt, finite=True, moderate=moderate or draw(st.booleans())))
     return relaid(x, draw(layouts()))
 

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from ..formats import FORMATS, QuarterArray
+from ..formats import QuarterArray
 from ..popnn.pooling.request import images, windows_asked
 from ..popops.bound import numbers
-from .strategies import Call, arrays, formats, layouts, options, relaid
+from .strategies import NAMES, Call, arrays, formats, layouts, options, relaid
 
-_NAMES = [f.name for f in FORMATS]
 _extent = st.sampled_from([1, 2, 3, 5, 9, 17, 40])
 
 
@@ -46,12 +45,12 @@ def _geometry(draw: st.DrawFn, field: tuple[int, ...]) -> tuple[Any, dict[str, A
 
 
 @st.composite
-def _numbers(draw: st.DrawFn, shape: tuple[int, ...], strided: bool = True) -> Any:
+def _numbers(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
     fmt = draw(formats())
     x = draw(arrays(shape, fmt, moderate=draw(st.booleans())))
     if fmt.bits == 8 and draw(st.booleans()):
         return QuarterArray(x, fmt, draw(st.sampled_from(fmt.scales)))
-    return relaid(x, draw(layouts())) if strided else x
+    return relaid(x, draw(layouts()))
 
 
 @st.composite
@@ -70,14 +69,14 @@ def pool_calls(draw: st.DrawFn) -> Call:
     """Calls of `pool`."""
     x, kernel, keywords = draw(_fields())
     op = draw(st.sampled_from(["max", "avg", "sum"]))
-    return (x, kernel, op), keywords | draw(options({"out_dtype": _NAMES, "count_include_pad": [True]}))
+    return (x, kernel, op), keywords | draw(options({"out_dtype": NAMES, "count_include_pad": [True]}))
 
 
 @st.composite
 def max_pool_with_indices_calls(draw: st.DrawFn) -> Call:
     """Calls of `max_pool_with_indices`."""
     x, kernel, keywords = draw(_fields())
-    return (x, kernel), keywords | draw(options({"out_dtype": _NAMES}))
+    return (x, kernel), keywords | draw(options({"out_dtype": NAMES}))
 
 
 def _pooled_shape(x: Any, kernel: Any, keywords: dict[str, Any]) -> tuple[int, ...]:
@@ -94,7 +93,7 @@ def pool_input_gradient_calls(draw: st.DrawFn) -> Call:
     x, kernel, keywords = draw(_fields())
     op = draw(st.sampled_from(["max", "max", "avg", "sum"]))
     grad = draw(_numbers(_pooled_shape(x, kernel, keywords)))
-    how = keywords | draw(options({"out_dtype": _NAMES}))
+    how = keywords | draw(options({"out_dtype": NAMES}))
     if op == "max":
         values = numbers(x)
         x = np.round(np.clip(np.where(np.isfinite(values), values, 1.0), -2, 2)).astype(draw(
@@ -120,7 +119,7 @@ def pool_indices_gradient_calls(draw: st.DrawFn) -> Call:
         found = max_pool_with_indices(x, kernel, **keywords).indices
         indices = np.where(rng.random(shape) < 0.8, found, indices)
         told, how = (kernel,), keywords
-    return (draw(_numbers(shape)), indices, x.shape, *told), how | draw(options({"out_dtype": _NAMES}))
+    return (draw(_numbers(shape)), indices, x.shape, *told), how | draw(options({"out_dtype": NAMES}))
 
 
 @st.composite
@@ -132,7 +131,7 @@ def _regions(draw: st.DrawFn) -> tuple[tuple[int, ...], Any, Any, dict[str, Any]
     rois = np.array([[draw(edge) for _ in range(4)] for _ in range(r)], np.float32).reshape(r, 4)
     index = np.array([draw(st.integers(0, n - 1)) for _ in range(r)], np.int64)
     how = draw(options({"sampling_ratio": [1, 2, 3], "spatial_scale": [0.5, 0.25], "aligned": [True],
-                        "drop_outside": [True], "layout": ["NHWC"], "out_dtype": _NAMES}))
+                        "drop_outside": [True], "layout": ["NHWC"], "out_dtype": NAMES}))
     return ((n, h, w, c) if "layout" in how else (n, c, h, w)), rois, index, how
 
 

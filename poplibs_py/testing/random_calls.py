@@ -9,14 +9,13 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from ..formats import FORMATS, format_of
-from .strategies import Call, arrays, formats, layouts, options, relaid, shapes
+from ..formats import format_of
+from .strategies import NAMES, Call, arrays, formats, layouts, options, relaid, shapes
 
 _WORD = st.integers(0, 2**32 - 1)
 _SEEDS = st.integers(0, 2**64 - 1) | st.tuples(_WORD, _WORD)
 _SHAPES = st.integers(0, 70) | st.lists(st.integers(0, 9), max_size=3).map(tuple)
 _WRITABLE = ["plain", "fortran", "reversed", "stepped", "misaligned"]
-_NAMES = [f.name for f in FORMATS]
 _INTEGERS = ["u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8"]
 _numbers = st.floats(-100, 100, width=32)
 _chances = st.sampled_from([0.0, 1.0, 0.5]) | st.floats(0, 1)
@@ -32,7 +31,7 @@ def _places(draw: st.DrawFn, offsets: bool = True) -> dict[str, Any]:
 
 
 @st.composite
-def _law(draw: st.DrawFn, numbers: SearchStrategy[tuple[Any, ...]], dtypes: list[str] = _NAMES) -> Call:
+def _law(draw: st.DrawFn, numbers: SearchStrategy[tuple[Any, ...]], dtypes: list[str] = NAMES) -> Call:
     """A shape, numbers of a distribution, and perhaps an array to fill."""
     shape: Any = draw(_SHAPES)
     given = draw(numbers)
@@ -80,7 +79,7 @@ normal_calls = partial(_law, st.just(()) | st.tuples(_numbers, _std))
 truncated_normal_calls = partial(_law, st.just(()) | st.tuples(_numbers, _std, st.floats(2**-10, 8)))
 exponential_calls = partial(_law, st.just(()) | st.tuples(_positive))
 gumbel_calls = partial(_law, st.just(()) | st.tuples(_numbers, _positive))
-bernoulli_calls = partial(_law, st.just(()) | st.tuples(_chances), [*_NAMES, "int32", "bool"])
+bernoulli_calls = partial(_law, st.just(()) | st.tuples(_chances), [*NAMES, "int32", "bool"])
 
 
 @st.composite

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from ..formats import FORMATS, QuarterArray
-from .strategies import Call, arrays, formats, layouts, options, relaid
+from .strategies import NAMES, Call, arrays, formats, numbers, options
 
-_NAMES = [f.name for f in FORMATS]
 _extent = st.sampled_from([0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 33])
 _long = st.sampled_from([1, 127, 128, 129, 255, 257, 300, 511, 512, 513, 1030])
 _shapes: SearchStrategy[tuple[int, ...]] = (
@@ -32,11 +31,7 @@ def _operand(draw: st.DrawFn, shape: tuple[int, ...], integers: bool) -> Any:
             return rng.random(shape) < draw(st.sampled_from([0.1, 0.9]))
         high = draw(st.sampled_from([3, 100]))  # float64 holds all sums of these
         return rng.integers(0 if dtype.kind == "u" else -high, high, shape, dtype)
-    fmt = draw(formats())
-    x = draw(arrays(shape, fmt, moderate=draw(st.booleans())))
-    if fmt.bits == 8 and draw(st.booleans()):
-        return QuarterArray(x, fmt, draw(st.sampled_from(fmt.scales)))
-    return relaid(x, draw(layouts(broadcast=True)))
+    return draw(numbers(shape))
 
 
 def _axes(rank: int) -> SearchStrategy[Any]:
@@ -64,7 +59,7 @@ def reduction_calls(draw: st.DrawFn, integers: bool = True, empty: bool = True, 
     x = draw(_operand(shape, integers))
     allowed: dict[str, Any] = {"keepdims": [True], **(more or {})}
     if form and (isinstance(x, QuarterArray) or x.dtype.kind not in "biu"):
-        allowed["out_dtype"] = _NAMES
+        allowed["out_dtype"] = NAMES
     return (x, draw(_axes(len(shape)))), draw(options(allowed))
 
 

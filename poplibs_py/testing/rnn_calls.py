@@ -7,15 +7,14 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from ..formats import BF16, F143, F152, FP16, FP32, Format, QuarterArray
-from ..ops import operand
+from ..formats import F143, F152, Format, QuarterArray
+from ..ops import WIDE, operand
 from ..popnn.recurrent.params import state_format
 from ..popsparse import BlockSparseMatrix
 from .data import as_format
 from .strategies import Call, layouts, options, relaid
 
-_FORMATS = (FP32, FP16, BF16)
-_DTYPES = [f.name for f in _FORMATS]
+_DTYPES = [f.name for f in WIDE]
 _ACTIVATIONS = ["tanh", "sigmoid", "relu", "hard_sigmoid"]
 _GRU_ORDERS = [("candidate", "update", "reset"), ("UPDATE_GATE", "RESET_GATE", "CANDIDATE")]
 _ORDERS = [("output", "candidate", "input", "forget"), ("INPUT_GATE", "FORGET_GATE", "CANDIDATE", "OUTPUT_GATE")]
@@ -28,12 +27,12 @@ class _Layer:
         self.draw = draw
         self.steps, self.batch = draw(st.sampled_from([3, 2, 1, 0])), draw(st.sampled_from([1, 2, 5, 0]))
         self.inputs, self.outputs = (draw(st.sampled_from([1, 2, 3, 16, 17, 5])) for _ in range(2))
-        self.format: Format = draw(st.sampled_from(_FORMATS))
+        self.format: Format = draw(st.sampled_from(WIDE))
         self.rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
 
     def numbers(self, *shape: int, size: float = 1.0) -> Any:
         """Numbers of one of the formats, most of them the layer's."""
-        fmt = self.format if self.draw(st.integers(0, 3)) else self.draw(st.sampled_from(_FORMATS))
+        fmt = self.format if self.draw(st.integers(0, 3)) else self.draw(st.sampled_from(WIDE))
         return relaid(as_format(self.rng.standard_normal(shape) * size, fmt), self.draw(layouts()))
 
     def weights(self, gates: int, states: int = 0) -> tuple[Any, Any]:
@@ -142,7 +141,7 @@ def _backward(draw: st.DrawFn, calls: Any, states: tuple[str, ...], outputs: int
                 ("inference_only", "recomputation_mode", "do_input_weight_calc")}
     (steps, batch), wide = x.shape[:2], u.shape[-1]
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    fmt = draw(st.sampled_from(_FORMATS))
+    fmt = draw(st.sampled_from(WIDE))
     full, fed = keywords.get("output_full_sequence", True), u.shape[-2]
     grad = as_format(rng.standard_normal((steps, batch, fed) if full else (batch, fed)), fmt)
     for name in states:

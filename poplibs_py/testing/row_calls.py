@@ -9,10 +9,8 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from ..formats import FORMATS, QuarterArray
-from .strategies import Call, arrays, formats, layouts, options, relaid
+from .strategies import NAMES, Call, numbers, options
 
-_NAMES = [f.name for f in FORMATS]
 _extent = st.sampled_from([0, 1, 2, 3, 7, 17])
 _long = st.sampled_from([1, 15, 63, 64, 65, 129, 300])
 _shapes: SearchStrategy[tuple[int, ...]] = (
@@ -20,26 +18,17 @@ _shapes: SearchStrategy[tuple[int, ...]] = (
 
 
 @st.composite
-def _numbers(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
-    fmt = draw(formats())
-    x = draw(arrays(shape, fmt, moderate=draw(st.booleans())))
-    if fmt.bits == 8 and draw(st.booleans()):
-        return QuarterArray(x, fmt, draw(st.sampled_from(fmt.scales)))
-    return relaid(x, draw(layouts(broadcast=True)))
-
-
-@st.composite
 def _calls(draw: st.DrawFn, operands: int) -> Call:
     """Calls with so many operands, of one shape; those of one may have a mask."""
     shape = draw(_shapes)
     rank = len(shape)
-    allowed: dict[str, Any] = {"out_dtype": _NAMES, "scale": [0.125, -3.0, 0.1],
+    allowed: dict[str, Any] = {"out_dtype": NAMES, "scale": [0.125, -3.0, 0.1],
                                "axis": [0, rank - 1, tuple(range(rank)), -rank]}
     how = draw(options(allowed))
     if operands == 1 and draw(st.booleans()):
         rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
         how["mask"] = rng.random(shape[draw(st.integers(0, rank)):]) < draw(st.sampled_from([0.2, 0.8]))
-    return tuple(draw(_numbers(shape)) for _ in range(operands)), how
+    return tuple(draw(numbers(shape)) for _ in range(operands)), how
 
 
 softmax_calls = log_softmax_calls = scaled_softmax_stable_calls = partial(_calls, 1)
@@ -52,7 +41,7 @@ def _norm_calls(draw: st.DrawFn, kind: str, back: bool) -> Call:
     by_axes = kind in ("layer", "rms")
     extent = st.integers(0, 6)
     shape = draw(_shapes if by_axes else st.tuples(extent, extent) | st.tuples(extent, extent, st.integers(0, 70)))
-    allowed: dict[str, Any] = {"eps": [0.25, 1e-3], "out_dtype": _NAMES}
+    allowed: dict[str, Any] = {"eps": [0.25, 1e-3], "out_dtype": NAMES}
     own: tuple[int, ...] = shape[1:2]
     groups: tuple[int, ...] = ()
     if by_axes:
@@ -68,8 +57,8 @@ def _norm_calls(draw: st.DrawFn, kind: str, back: bool) -> Call:
     how = draw(options(allowed)) | ({"axes": axes} if by_axes else {})
     for name in ("gamma",) if back or kind == "rms" else ("gamma", "beta"):
         if draw(st.booleans()):
-            how[name] = draw(_numbers(own))
-    return (*(draw(_numbers(shape)) for _ in range(1 + back)), *groups), how
+            how[name] = draw(numbers(own))
+    return (*(draw(numbers(shape)) for _ in range(1 + back)), *groups), how
 
 layer_norm_calls, layer_norm_grad_calls = (partial(_norm_calls, "layer", back) for back in (False, True))
 rms_norm_calls, rms_norm_grad_calls = (partial(_norm_calls, "rms", back) for back in (False, True))
@@ -83,8 +72,8 @@ def batch_normalise_calls(draw: st.DrawFn) -> Call:
     """Calls of `batch_normalise`."""
     extent = st.integers(0, 6)
     shape = draw(st.tuples(extent, _long) | st.tuples(extent, extent, st.integers(0, 70)))
-    how = draw(options({"out_dtype": _NAMES}))
-    return tuple(draw(_numbers(own)) for own in (shape, shape[1:2], shape[1:2])), how
+    how = draw(options({"out_dtype": NAMES}))
+    return tuple(draw(numbers(own)) for own in (shape, shape[1:2], shape[1:2])), how
 
 
 @st.composite
@@ -102,23 +91,23 @@ def calc_loss_calls(draw: st.DrawFn) -> Call:
     """Calls of `calc_loss`."""
     shape = draw(st.tuples(st.integers(0, 5), st.sampled_from([1, 2, 7, 64, 70])))
     kind = draw(st.sampled_from(["SUM_SQUARED_LOSS", "CROSS_ENTROPY_LOSS"]))
-    how: dict[str, Any] = {"out_dtype": _NAMES}
+    how: dict[str, Any] = {"out_dtype": NAMES}
     if kind == "CROSS_ENTROPY_LOSS":
         how |= {"deltas_scale": [1000.0], "model_output_scaling": [62000.0]}
-    expected = draw(_labels(*shape) | _numbers(shape))
-    return (draw(_numbers(shape)), expected, kind), draw(options(how))
+    expected = draw(_labels(*shape) | numbers(shape))
+    return (draw(numbers(shape)), expected, kind), draw(options(how))
 
 
 @st.composite
 def cross_entropy_calls(draw: st.DrawFn) -> Call:
     """Calls of `cross_entropy`."""
     shape = draw(st.tuples(st.integers(0, 5), st.sampled_from([1, 2, 7, 64, 70])))
-    allowed: dict[str, Any] = {"out_dtype": _NAMES, "label_smoothing": [0.125, 1.0], "ignored_index": [0],
+    allowed: dict[str, Any] = {"out_dtype": NAMES, "label_smoothing": [0.125, 1.0], "ignored_index": [0],
                                "deltas_scale": [0.1]}
     how = draw(options(allowed))
     if draw(st.booleans()):
-        how["weights"] = draw(_numbers(shape[1:]))
-    return (draw(_numbers(shape)), draw(_labels(*shape))), how
+        how["weights"] = draw(numbers(shape[1:]))
+    return (draw(numbers(shape)), draw(_labels(*shape))), how
 
 
 @st.composite
@@ -126,15 +115,15 @@ def _element_loss_calls(draw: st.DrawFn, kind: str) -> Call:
     """Calls of losses of elements; what should be probabilities is."""
     shape = draw(_shapes)
     rank = len(shape)
-    allowed: dict[str, Any] = {"out_dtype": _NAMES, "deltas_scale": [0.1, -3.0], "reduction": ["mean"],
+    allowed: dict[str, Any] = {"out_dtype": NAMES, "deltas_scale": [0.1, -3.0], "reduction": ["mean"],
                                "axis": [0, tuple(range(rank))]}
     how = draw(options(allowed | ({"delta": [0.1, 2.0]} if kind == "huber" else {})))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     probable = [rng.choice([0.0, 1.0, 0.5, 1e-7, rng.random()], shape).astype(np.float32) for _ in range(2)]
-    x = probable[0] if kind == "binary" else draw(_numbers(shape))
-    expected = draw(_numbers(shape)) if kind in ("mse", "huber") else probable[1]
+    x = probable[0] if kind == "binary" else draw(numbers(shape))
+    expected = draw(numbers(shape)) if kind in ("mse", "huber") else probable[1]
     if draw(st.booleans()):
-        how["weights"] = draw(_numbers(shape[draw(st.integers(0, rank)):]))
+        how["weights"] = draw(numbers(shape[draw(st.integers(0, rank)):]))
     if draw(st.booleans()):
         how["mask"] = rng.random(shape[draw(st.integers(0, rank)):]) < 0.7
     if kind == "logits" and draw(st.booleans()):

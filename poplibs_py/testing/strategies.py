@@ -24,8 +24,11 @@ from .data import random_operand
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 """Operands and keywords of a call of an op."""
 
+NAMES = [f.name for f in FORMATS]
+"""Of the formats that have a dtype."""
+
 __all__ = ["arrays", "block_masks", "block_patterns", "codes", "custom_formats", "extents", "formats", "grains",
-           "layouts", "options", "relaid", "scaled", "shapes"]
+           "layouts", "numbers", "options", "relaid", "scaled", "shapes"]
 
 
 def formats(*, at_most_bits: int = 32, custom: bool = False) -> SearchStrategy[Format]:
@@ -186,6 +189,17 @@ def shapes(rank: int = 2, family: str | None = None, *, least: int = 0, most: in
 
 LAYOUTS = ("plain", "fortran", "reversed", "stepped", "padded", "misaligned", "read_only", "broadcast")
 """Ways that an array may lie in memory."""
+
+
+@st.composite
+def numbers(draw: st.DrawFn, shape: tuple[int, ...], dtype: Format | None = None, moderate: bool | None = None) -> Any:
+    """Numbers of a format, by default of any that has a dtype, of any strides, or a `QuarterArray`; `moderate` as for
+    `arrays`, by default either."""
+    dtype = draw(formats()) if dtype is None else dtype
+    x = draw(arrays(shape, dtype, moderate=draw(st.booleans()) if moderate is None else moderate))
+    if dtype.bits == 8 and draw(st.booleans()):
+        return QuarterArray(x, dtype, draw(st.sampled_from(dtype.scales)))
+    return relaid(x, draw(layouts(broadcast=True)))
 
 
 def layouts(*, broadcast: bool = False) -> SearchStrategy[str]:

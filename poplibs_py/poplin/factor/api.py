@@ -9,13 +9,13 @@ from typing import Any
 from ...config import settings
 from ...errors import bad_argument, flag
 from ...formats import Format
-from ...ops import RESULT, Operand, Placed, Receiver, Request, op, planned_on, receive, result_format
+from ...ops import RESULT, Operand, Placed, Receiver, Request, op, planned_on, receive, result_format, wide_format
 from ...planner import Memory
 from ...program import temporary
 from ...target import Machine
 from .lower import checked, lower
 from .modelled import lacks, modelled_request
-from .params import FactorParams, Lies, checked_dtype, laid, matrices
+from .params import FactorParams, Lies, laid, matrices
 from .tile_plan import block_options
 
 
@@ -183,7 +183,7 @@ def result(out: Any, out_dtype: object, default: Format, shape: tuple[int, ...],
            operands: tuple[Operand, ...]) -> Receiver:
     """Return what receives the result: for an `out` a copy, which becomes `out` when all matrices are done."""
     receiver = receive("out", out, shape, out_dtype, default, operands, contiguous=True)
-    checked_dtype("out_dtype" if out is None else "out", receiver.format)
+    wide_format("out_dtype" if out is None else "out", receiver.format)
     if out is None or receiver.view is not None:
         return receiver
     return replace(receiver, array=temporary(shape, receiver.array.dtype), view=receiver.array)

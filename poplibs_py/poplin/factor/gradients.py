@@ -11,7 +11,7 @@ from ... import popops
 from ...config import settings
 from ...errors import bad_argument, check_shape, flag
 from ...formats import Array, format_of
-from ...ops import RESULT, Operand, Receiver, Request, argument, op, result_format
+from ...ops import RESULT, Operand, Receiver, Request, argument, op, result_format, wide_format
 from ...ops.parts import Part, results
 from ...planner.explain import Composition
 from ...popops.sequence import SequenceBuilder
@@ -20,7 +20,7 @@ from ..product.api import matmul
 from .api import result
 from .lower import Factoring, refusal_of
 from .lower import lower as lowered
-from .params import FactorParams, Lies, asked_dtype, matrices
+from .params import FactorParams, Lies, matrices
 
 __all__ = ["SolveGradients", "cholesky_grad", "lu_grad", "qr_grad", "triangular_solve_grad"]
 
@@ -138,7 +138,7 @@ def triangular_solve_grad(grad: Any, a: Any, x: Any, *, left_side: bool = True, 
     check_shape("x", y.shape, y.shape == g.shape, f"that of grad, {g.shape}")
     if t.shape[:-2] != g.shape[:-2] or t.shape[-1] != g.shape[-2 if left_side else -1]:
         raise bad_argument("a", f"shape {t.shape}", f"square matrices that fit grad, {g.shape}")
-    fmt = asked_dtype(out_dtype, result_format(g, t, y))
+    fmt = wide_format("out_dtype", out_dtype, result_format(g, t, y))
     made = results(out, (Part(t.shape, fmt), Part(g.shape, fmt)), SolveGradients)
 
     steps = _Steps((g, t, y), made.receiver)

@@ -9,11 +9,11 @@ import numpy as np
 from ...config import settings
 from ...errors import one_of
 from ...formats import FP32
-from ...ops import RESULT, Operand, Request, op
+from ...ops import RESULT, Operand, Request, op, wide_format
 from ...ops.parts import Part, Results, results
 from ...target import Machine
 from .lower import lower
-from .params import FactorParams, Lies, asked_dtype, laid, matrices
+from .params import FactorParams, Lies, laid, matrices
 
 
 class LUFactors(NamedTuple):
@@ -73,7 +73,7 @@ def lu(a: Any, *, out: Any = None, out_dtype: object = None, target: Machine = N
     """
     x = matrices("a", a)
     m, n = x.shape[-2:]
-    k, front, fmt = min(m, n), x.shape[:-2], asked_dtype(out_dtype, FP32)
+    k, front, fmt = min(m, n), x.shape[:-2], wide_format("out_dtype", out_dtype, FP32)
     parts = Part((*front, m), np.dtype(np.int32)), Part((*front, m, k), fmt), Part((*front, k, n), fmt)
     made = results(out, parts, LUFactors)
     x, lies = laid(x, 0)
@@ -125,7 +125,7 @@ def qr(a: Any, *, mode: str = "reduced", out: Any = None, out_dtype: object = No
     x = matrices("a", a)
     one_of("mode", mode, ("reduced", "complete"))
     m, n = x.shape[-2:]
-    front, fmt = x.shape[:-2], asked_dtype(out_dtype, FP32)
+    front, fmt = x.shape[:-2], wide_format("out_dtype", out_dtype, FP32)
     width = m if mode == "complete" else min(m, n)
     made = results(out, (Part((*front, m, width), fmt), Part((*front, width, n), fmt)), QRFactors)
     x, lies = laid(x, 0)

@@ -8,14 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument, bad_type
-from ...formats import BF16, FP16, FP32, Array, Format, QuarterArray, format_of
-from ...ops import Operand, array_operand
+from ...errors import bad_argument
+from ...formats import Array, Format
+from ...ops import Operand, wide_operand
 
-FORMATS = (FP32, FP16, BF16)
 """What operands and results may be; all is computed in the first."""
 
-_ALLOWED = "float32, float16 or bfloat16 matrices"
 
 
 @dataclass(frozen=True)
@@ -99,22 +97,11 @@ class FactorParams:
 
 def matrices(name: str, value: Any, square: bool = False) -> Operand:
     """Take an operand that holds a matrix or a batch of them, or raise."""
-    if isinstance(value, QuarterArray):
-        raise bad_type(name, value, f"{_ALLOWED}: see its to_array")
-    x = array_operand(name, value, _ALLOWED)
-    if x.format not in FORMATS:
-        raise bad_type(name, f"dtype {x.array.dtype}", _ALLOWED)
+    x = wide_operand(name, value, "matrices")
     if len(x.shape) < 2 or (square and x.shape[-1] != x.shape[-2]):
         kind = "square matrices [..., n, n]" if square else "matrices [..., m, n]"
         raise bad_argument(name, f"shape {x.shape}", kind)
     return x
-
-
-def checked_dtype(name: str, dtype: Format) -> Format:
-    """Return a result's format if it may be one, or raise."""
-    if dtype not in FORMATS:
-        raise bad_argument(name, dtype, "float32, float16 or bfloat16")
-    return dtype
 
 
 def laid(x: Operand, operand: int, transposed: bool = False) -> tuple[Operand, Lies]:
@@ -134,8 +121,3 @@ def laid(x: Operand, operand: int, transposed: bool = False) -> tuple[Operand, L
         x, transposed = x.seen(lambda array: array.swapaxes(-1, -2)), not transposed
     rows, columns = x.shape[-2:]
     return x.in_c_order(), Lies(fmt, rows, columns, transposed, operand)
-
-
-def asked_dtype(out_dtype: object, default: Format) -> Format:
-    """Return the format of new results, checked."""
-    return default if out_dtype is None else checked_dtype("out_dtype", format_of(out_dtype, "out_dtype"))

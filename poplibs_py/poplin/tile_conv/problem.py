@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from ...errors import PoplibsError, bad_argument, bad_type
-from ...target import Target, resolve_target
+from ...target import Target, modelled_machine, resolve_target
 from .axis import Axis, FieldTransform, OutputTransform
 from .options import ConvOptions
 from .params import ConvParams
@@ -37,8 +37,7 @@ class ConvProblem:
         for name, kind in (("target", Target), ("params", ConvParams), ("options", ConvOptions)):
             if not isinstance(getattr(self, name), kind):
                 raise bad_type(name, getattr(self, name), f"of type {kind.__name__}")
-        if self.target.kind != "ipu":
-            raise bad_argument("target", self.target.name, "a modelled machine: gc2, gc200, bow or c600")
+        modelled_machine(self.target)
         pass_ = self.options.pass_
         if pass_.startswith("FC_TRAINING"):  # a layer's three passes are products, which have one field axis
             if any(axis != Axis(1, 1) for axis in self.params.axes):

@@ -90,7 +90,7 @@ def heads_of(q: Operand, k: Operand, v: Operand) -> Heads:
     """Return what operands are together, or refuse what does not fit."""
     for name, x in (("k", k), ("v", v)):
         check_shape(name, x.shape, len(x.shape) == len(q.shape) and x.shape[:-3] == q.shape[:-3],
-                    f"{len(q.shape)} axes, those before the heads as q has them, " f"which has shape {q.shape}")
+                    f"{len(q.shape)} axes, those before the heads as q has them, which has shape {q.shape}")
     check_shape("k", k.shape, k.shape[-1] == q.shape[-1], f"{q.shape[-1]} elements of a token, as q has")
     if v.shape[:-1] != k.shape[:-1]:
         raise bad_argument("v", f"shape {v.shape}", f"heads and tokens as k has them, which has shape {k.shape}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ...errors import MemoryLimitError
-from ...ops import RESULT, Request, machine_to_plan, op, planned_on, receive
+from ...ops import RESULT, Request, machine_to_plan, op, planned_on, receive, wide_format
 from ...ops.parts import Part, results
 from ...planner import POPLIBS_PROPORTION, Memory
 from ...popops.compose import Composition
@@ -14,7 +14,7 @@ from ...target.types import data_type, type_of
 from ..row_plans import softmax_steps
 from .params import InferenceParams, LossParams
 from .plan import InferencePlan, LossPlan, planned_inference, planned_loss
-from .request import Checked, Taken, result_dtype, taken
+from .request import Checked, Taken, taken
 
 _TYPES = ("float", "half")
 
@@ -82,7 +82,7 @@ def ctc_loss(data: Any, labels: Any, data_lengths: Any = None, label_lengths: An
     asked = taken(data, labels, data_lengths, label_lengths, blank=blank, logits=logits, zero_infinity=zero_infinity,
                   reduction=reduction, out_dtype=out_dtype)
     receiver = receive("out", out, asked.losses, out_dtype, asked.data.format, (asked.data,))
-    result_dtype("out", receiver.format, None)
+    wide_format("out", receiver.format)
     return _request(asked, Checked(asked), receiver, target)
 
 

@@ -8,26 +8,20 @@ import numpy as np
 
 from ...config import settings
 from ...errors import bad_argument, bad_type, check_shape, flag, one_of, whole
-from ...formats import BF16, FP16, FP32, Array, Format, QuarterArray, format_of
-from ...ops import Operand, argument, array_operand
+from ...formats import Array, Format
+from ...ops import Operand, argument, wide_format, wide_operand
 from ...ops.one_kernel import OneKernel
 from ...target.host_memory import check_memory
 from .lower import lower, scratch_bytes
 from .params import HostLossParams
 
-FORMATS = (FP32, FP16, BF16)
 REDUCTIONS = ("none", "sum", "mean")
-_ALLOWED = "float32, float16 or bfloat16 numbers"
 _MOST_STEPS, _MOST_CLASSES, _MOST_LABELS = 1 << 20, 1 << 24, 1 << 20
 
 
 def probabilities(name: str, value: Any) -> Operand:
     """Take logits or log-probabilities [T, N, C], whose classes a program reads one after another."""
-    if isinstance(value, QuarterArray):
-        raise bad_type(name, value, f"{_ALLOWED}: see its to_array")
-    x = array_operand(name, value, _ALLOWED)
-    if x.format not in FORMATS:
-        raise bad_type(name, f"dtype {x.array.dtype}", _ALLOWED)
+    x = wide_operand(name, value)
     check_shape(name, x.shape, len(x.shape) == 3 and x.shape[2], "[T, N, C]: steps, sequences, one class or more")
     for what, extent, most in zip(("steps", "classes"), x.shape[::2], (_MOST_STEPS, _MOST_CLASSES), strict=True):
         if extent > most:
@@ -41,14 +35,6 @@ def row_strides(x: Operand) -> tuple[int, int]:
         return x.array.strides[0], x.array.strides[1]
     row = x.shape[2] * x.array.itemsize
     return x.shape[1] * row, row
-
-
-def result_dtype(name: str, dtype: object, default: Any) -> Format:
-    """Return the format of results: float32, float16 or bfloat16."""
-    found: Format = default if dtype is None else format_of(dtype, name)
-    if found not in FORMATS:
-        raise bad_argument(name, found.name, "float32, float16 or bfloat16")
-    return found
 
 
 def lengths(name: str, value: Any, batch: int, longest: int) -> Operand | Array:
@@ -125,7 +111,7 @@ def taken(data: Any, labels: Any, data_lengths: Any, label_lengths: Any, *, blan
     one_of("reduction", reduction, REDUCTIONS)
     gradient = softmax is not None
     softmax = flag("include_softmax_gradient", softmax) if gradient else False
-    made = result or result_dtype("out_dtype", out_dtype, x.format)
+    made = result or wide_format("out_dtype", out_dtype, x.format)
     params = HostLossParams(steps, batch, classes, rows.shape[1], row_strides(x), x.format, made, blank, logits,
                             zero_infinity, gradient, softmax)
     check_memory("labels", f"shape {rows.shape}", scratch_bytes(params))

@@ -9,14 +9,14 @@ import numpy as np
 
 from ...config import settings
 from ...errors import bad_argument, bad_type, finite, flag, whole
-from ...ops import RESULT, Operand, Request, op, planned_on
+from ...ops import RESULT, Operand, Request, op, planned_on, wide_format
 from ...ops.parts import Part, results
 from ...target import Machine, Target
 from ...target.host_memory import check_memory
 from ...target.types import type_of
 from ..ctc.params import InferenceParams
 from ..ctc.plan import InferencePlan, planned_inference
-from ..ctc.request import lengths, probabilities, result_dtype, row_strides
+from ..ctc.request import lengths, probabilities, row_strides
 from .lower import DecoderParams, lower, scratch_bytes, state_bytes
 from .search import Decoding
 
@@ -142,7 +142,7 @@ def _request(data: Any, data_lengths: Any, blank: Any, logits: Any, search: tupl
         raise bad_argument("beams", beams, f"beams that, times classes or steps, are below {_MOST_CANDIDATES:,}")
     needed = scratch_bytes(params) + (0 if scorer is None else batch * (state_bytes(params) + 4 * beams * classes))
     check_memory("beams", f"{beams} at {steps} steps", needed)
-    dtype, word = result_dtype("out_dtype", out_dtype, x.format), np.dtype(np.int32)
+    dtype, word = wide_format("out_dtype", out_dtype, x.format), np.dtype(np.int32)
     made = results(out, (Part((batch, paths), dtype), Part((batch, paths), word), Part((batch, paths, steps), word)),
                    CTCPaths)
     program = lower(params, settings.num_threads)

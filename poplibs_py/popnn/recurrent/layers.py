@@ -10,15 +10,13 @@ import numpy as np
 
 from ...errors import bad_argument, bad_type, flag, instance, one_of
 from ...formats import FP16, Array, Format
-from ...ops import Operand, own_host, result_format
+from ...ops import WIDE, Operand, own_host, result_format, wide_format
 from ...popsparse.matrix import BlockSparseMatrix
 from .gru import gru_bwd, gru_fwd
 from .lstm import lstm_bwd, lstm_fwd
 from .params import (
-    FORMATS,
     GATES,
     STATES,
-    format_named,
     gate_order,
     gates_at_once,
     lies_by_columns,
@@ -304,8 +302,8 @@ def prepare_layers(layers: Any, cell: str = "lstm", *, x_dtype: object = None,
     (5, 1, 3)
     """
     one_of("cell", cell, tuple(GATES))
-    x = None if x_dtype is None else format_named("x_dtype", x_dtype)
-    out = None if out_dtype is None else format_named("out_dtype", out_dtype)
+    x = None if x_dtype is None else wide_format("x_dtype", x_dtype)
+    out = None if out_dtype is None else wide_format("out_dtype", out_dtype)
     made: list[tuple[LayerWeights, ...]] = []
     for ways in _stack(layers):
         each = [_prepared(cell, layer, x, out) for layer in ways]
@@ -327,7 +325,7 @@ def _prepared(cell: str, layer: LayerWeights, x: Format | None, out: Format | No
         if isinstance(w, PreparedWeights):
             raise bad_type(name, "PreparedWeights", "the weights before they were prepared")
     formats = [w.format for w in taken.values() if w is not None]
-    x = x or (formats[0] if formats[0] in FORMATS else FP16)
+    x = x or (formats[0] if formats[0] in WIDE else FP16)
     state = out or result_format(x, *formats)
     gates = {"weights_input": (every,), "weights_output": gates_at_once(cell, order, bool(layer.reset_after)),
              "weights_projection": ((0,),)}

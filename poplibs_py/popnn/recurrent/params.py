@@ -8,15 +8,14 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument, bad_type, check_shape, one_of
-from ...formats import BF16, FP16, FP32, Array, Format, QuarterArray, format_of
-from ...ops import Operand, argument, array_operand, result_format
+from ...formats import FP32, Array, Format, QuarterArray
+from ...ops import Operand, argument, result_format, wide_format, wide_operand
 from ...poplin.gemm.plan import GemmPlan
 from ...popsparse.matrix import BlockSparseMatrix
 from ...popsparse.operands import dense_operand
 from .prepared import PreparedWeights
 from .sparse import Blocks, blocks_of, checked_blocks
 
-FORMATS = (FP32, FP16, BF16)
 """What operands and results may be; all is computed in the first."""
 
 ACTIVATIONS = ("tanh", "sigmoid", "relu", "hard_sigmoid")
@@ -28,7 +27,6 @@ GATES = {"lstm": ("forget", "input", "candidate", "output"), "gru": ("reset", "u
 STATES = {"lstm": ("init_output", "init_cell_state"), "gru": ("init_output",), "rnn": ("init_output",)}
 """The states of each cell, by the arguments that they begin as."""
 
-_ALLOWED = "float32, float16 or bfloat16"
 
 
 @dataclass(frozen=True)
@@ -140,7 +138,7 @@ class RnnParams:
 
 
 def numbers(name: str, value: Any, shape: tuple[int | str, ...]) -> Operand:
-    """Take an operand of one of `FORMATS`, or raise.
+    """Take an operand of one of `ops.WIDE`, or raise.
 
     Parameters
     ----------
@@ -149,12 +147,7 @@ def numbers(name: str, value: Any, shape: tuple[int | str, ...]) -> Operand:
     shape : tuple of int or str
         Its extents; a word for one that may be anything.
     """
-    if isinstance(value, QuarterArray):
-        raise bad_type(name, value, f"{_ALLOWED}: see its to_array")
-    x = array_operand(name, value, _ALLOWED)
-    if x.format not in FORMATS:
-        raise bad_type(name, f"dtype {x.array.dtype}", _ALLOWED)
-    made: Operand = _shaped(name, x, shape)
+    made: Operand = _shaped(name, wide_operand(name, value), shape)
     return made
 
 
@@ -235,17 +228,7 @@ def gates_at_once(cell: str, order: tuple[int, ...], reset_after: bool) -> tuple
 
 def state_format(out_dtype: object, *operands: Any) -> Format:
     """Return the format of states and results: the one asked for, else what the operands' give."""
-    if out_dtype is None:
-        return result_format(*operands)
-    return format_named("out_dtype", out_dtype)
-
-
-def format_named(name: str, value: Any) -> Format:
-    """Return the one of `FORMATS` that an argument names, or raise."""
-    made = format_of(value, name)
-    if made not in FORMATS:
-        raise bad_argument(name, made, _ALLOWED)
-    return made
+    return wide_format("out_dtype", out_dtype, result_format(*operands))
 
 
 def lies_by_columns(w: Any) -> bool:

@@ -12,7 +12,7 @@ from ...errors import bad_argument, instance
 from ...formats import Array
 from ...ops import Request, request_on
 from ...planner import Memory
-from ...target import Machine, Target, resolve_target
+from ...target import Machine, Target, modelled_machine
 from ...target.types import data_type
 from ..matrix import BlockSparseMatrix
 from ..operands import check_matrix, sparse_operand, wrapping
@@ -198,10 +198,8 @@ def _plan(w: Any, extent: Any, dtype: object, target: Any, options: Any, samples
     instance("w", w, (BlockSparseMatrix, BlockPattern), "a BlockSparseMatrix or a BlockPattern")
     pattern, usual = (w, "half") if isinstance(w, BlockPattern) else (_logical(w), w.format)
     kind = data_type("dtype", usual if dtype is None else dtype, ("half", "float"))
-    machine = resolve_target(target)
-    if machine.kind != "ipu":
-        raise bad_argument("target", machine.name, "a modelled machine: gc2, gc200, bow or c600")
-    return plan_product(BsMatmulParams(pattern, extent, kind, samples), BsMatmulOptions.parse(options), machine)
+    params, machine = BsMatmulParams(pattern, extent, kind, samples), modelled_machine(target)
+    return plan_product(params, BsMatmulOptions.parse(options), machine)
 
 
 def _logical(w: BlockSparseMatrix) -> BlockPattern:

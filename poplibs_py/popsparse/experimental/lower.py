@@ -33,8 +33,5 @@ def lower(plan: BsMatmulPlan, transposed: bool, one: DenseLayout, other: DenseLa
         return lower_samples(work, one, other)
     assert isinstance(work, TileBlocks)
     if transposed:  # its blocks are those of the transpose, in that order
-        places = plan.params.pattern.transposed()[1]
-        stored = np.empty(places.size, np.int64)
-        stored[places] = np.arange(places.size)
-        work = replace(work, blocks=stored[work.blocks], transposed=False)
+        work = replace(work, blocks=np.argsort(plan.params.pattern.transposed()[1])[work.blocks], transposed=False)
     return lower_tiles(work, kind, one, other, kind)

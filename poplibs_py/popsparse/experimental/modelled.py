@@ -9,17 +9,17 @@ import numpy as np
 
 from ...errors import bad_argument
 from ...formats import Array
-from ...ops import AS_ASKED, RESULT, Operand, Request
+from ...ops import RESULT, Request
 from ...target import Target
 from ...target.types import type_of
 from ..matrix import BlockSparseMatrix
-from ..operands import dense_operand, layout_of, matrices, receive_result, shape_of, sparse_operand
+from ..operands import dense_operand, in_groups, layout_of, matrices, receive_result, shape_of, sparse_operand
 from ..pattern import BlockPattern
 from ..softmax.modelled import wholly_masked
 from ..spmm.api import Epilogue
 from ..static_matmul.modelled import interpret
 from ..tile_samples import TileSamples, interpret_samples
-from ..tiles import TileBlocks, multiply_kernel, product_lacks
+from ..tiles import TileBlocks, product_lacks, tiles_request
 from .lower import lower
 from .options import BsMatmulOptions
 from .params import GRAIN, BsMatmulParams
@@ -55,10 +55,10 @@ def product_request(w: BlockSparseMatrix, pattern: BlockPattern, x: Any, how: Ep
     taken, (depth, columns), groups = dense_operand("x", x), w.shape, w.groups
     if taken.array.ndim < 2:
         raise bad_argument("x", f"{taken.array.ndim} axes", "a matrix, or one for each group")
-    found = _grouped(matrices("x", taken, "swapped", groups, depth))
+    found = in_groups(matrices("x", taken, "swapped", groups, depth))
     rows = found.shape[2]
     receiver = receive_result(how.out, shape_of("swapped", groups, columns, rows), how.out_dtype, w.format, (found,))
-    y = _grouped(receiver.seen(lambda array: array.swapaxes(-1, -2)))
+    y = in_groups(receiver.seen(lambda array: array.swapaxes(-1, -2)))
     operand = sparse_operand("w", w)
     plan = _planned(BsMatmulParams(pattern, rows, type_of(w.format), False), options, target)
     return _request(plan, (operand.values, found, RESULT), receiver, (w.is_transposed, layout_of(found), layout_of(y)),
@@ -68,8 +68,8 @@ def product_request(w: BlockSparseMatrix, pattern: BlockPattern, x: Any, how: Ep
 def samples_request(w: BlockSparseMatrix, a: Any, b: Any, how: Epilogue, options: BsMatmulOptions,
                     target: Target) -> Request:
     """Describe ``A B`` at the pattern of a matrix that is not transposed."""
-    left = _grouped(matrices("a", dense_operand("a", a), "plain", w.groups, w.shape[0]))
-    right = _grouped(matrices("b", dense_operand("b", b), "swapped", w.groups, w.shape[1]))
+    left = in_groups(matrices("a", dense_operand("a", a), "plain", w.groups, w.shape[0]))
+    right = in_groups(matrices("b", dense_operand("b", b), "swapped", w.groups, w.shape[1]))
     depth = left.shape[2]
     if right.shape[2] != depth:
         raise bad_argument("b", f"{right.shape[2]} rows", f"as many as a has columns, {depth}")
@@ -79,20 +79,10 @@ def samples_request(w: BlockSparseMatrix, a: Any, b: Any, how: Epilogue, options
                     sparse_operand("w", w).measured(depth))
 
 
-def _grouped(operand: Operand) -> Operand:
-    return operand.seen(lambda array: array[None] if array.ndim == 2 else array)
-
-
 def _request(plan: BsMatmulPlan, operands: tuple[Any, ...], receiver: Any, laid: tuple[Any, ...],
              measured: dict[str, Any]) -> Request:
-    program = lower(plan, *laid)
-
-    def measure() -> dict[str, Any]:
-        held, done = plan.tile_loads()
-        return {**measured, "tile_bytes": held, "tile_macs": done, "exchanged_bytes": plan.exchanged_bytes}
-
-    return Request(program, operands, receiver, lambda: (str(plan.params), multiply_kernel().label, plan),
-                   placed=AS_ASKED, keep=False, measure=measure)
+    return tiles_request(lower(plan, *laid), operands, receiver, plan, str(plan.params), plan.tile_loads,
+                         lambda: measured)
 
 
 def interpret_product(plan: BsMatmulPlan, w: BlockSparseMatrix, x: Array) -> Array:

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from ...errors import InvalidOptionError, PlanError, bad_argument, instance
+from ...errors import InvalidOptionError, PlanError, instance
 from ...log import tell
 from ...planner import Memory, Objective, climb, deadline
 from ...planner.explain import Considered
 from ...planner.ladder import complain
 from ...planner.objective import UNLIMITED
-from ...target import TYPE_SIZES, Target, memory_limit, resolve_target
+from ...target import TYPE_SIZES, Target, memory_limit, modelled_machine
 from ..partitioner.api import replanned
 from ._model import FORWARD_PHASES, GRAD_A_PHASES, GRAD_W_PHASES
 from .model import Candidate, candidates, make_model
@@ -77,9 +77,7 @@ def plan_fully_connected(params: FullyConnectedParams, *, target: Target | str =
     ((1, 64, 11, 2), 3958, 9296)
     """
     instance("params", params, FullyConnectedParams, "a FullyConnectedParams")
-    machine, checked = resolve_target(target), FullyConnectedOptions.parse(options, **more)
-    if machine.kind != "ipu":
-        raise bad_argument("target", machine.name, "a modelled machine: gc2, gc200, bow or c600")
+    machine, checked = modelled_machine(target), FullyConnectedOptions.parse(options, **more)
     limit = memory_limit(machine, checked.available_memory_proportion)
     if not limit:
         raise InvalidOptionError(f"availableMemoryProportion: got {checked.available_memory_proportion:g}; allowed: "

@@ -12,17 +12,16 @@ import numpy as np
 
 from ...errors import bad_argument
 from ...formats import Array
-from ...ops import AS_ASKED, RESULT, Request
+from ...ops import RESULT, Request
 from ...target import TYPE_SIZES, Target
 from ..matrix import BlockSparseMatrix
 from ..operands import dense_operand, layout_of, receive_result, sparse_operand
 from ..partitioner import SparsityData
 from ..pattern import BlockPattern
 from ..tile_samples import TileSamples, interpret_samples, lower_samples
-from ..tiles import multiply_kernel
+from ..tiles import empty_request, tiles_request
 from .lower import blocks_of, overflow_of
 from .modelled import grouped, partitioned, plan_of_call
-from .plan import FullyConnectedPlan
 
 
 def exchange_steps(groups: Sequence[SparsityData]) -> tuple[int, int, int]:
@@ -133,22 +132,13 @@ def gradient_request(w: BlockSparseMatrix, grads: Any, acts: Any, out: Any, out_
         raise bad_argument("acts", f"a batch of {right.shape[2]}", f"that of grads, {columns}")
     receiver = receive_result(out, w._blocks.shape, out_dtype, w.format, (left, right), contiguous=True)
     if not receiver.array.size or 0 in (rows, depth, columns):
-        if receiver.array.size:
-            receiver.array[...] = 0
-        return Request(None, (), receiver, lambda: ("an empty product", "none", None), placed=AS_ASKED, keep=False)
+        return empty_request(receiver)
     data = partitioned(w, plan_of_call(w, columns, blocks, target, options, more))
     work, plan = tile_samples(data, w.pattern, w.is_transposed), data[0].plan
     program = lower_samples(work, layout_of(left), layout_of(right), w.is_transposed)
-
-    def told() -> tuple[str, str, FullyConnectedPlan]:
-        return f"gradient of the weights of {plan.params}", multiply_kernel().label, plan.of_pass("GradW")
-
-    def measured() -> dict[str, Any]:
-        held, done = tile_loads(data, work)
-        return {**sparse_operand("w", w, False).measured(columns), "tile_bytes": held, "tile_macs": done,
-                "exchanged_bytes": program.program.exchanged_bytes}
-
-    return Request(program, (left, right, RESULT), receiver, told, placed=AS_ASKED, keep=False, measure=measured)
+    return tiles_request(program, (left, right, RESULT), receiver, plan.of_pass("GradW"),
+                         f"gradient of the weights of {plan.params}", lambda: tile_loads(data, work),
+                         lambda: sparse_operand("w", w, False).measured(columns))
 
 
 def interpret_gradient(groups: Sequence[SparsityData], pattern: BlockPattern, grads: Array, acts: Array,

@@ -9,15 +9,25 @@ import numpy as np
 
 from ...errors import check_shape
 from ...formats import Array
-from ...ops import AS_ASKED, RESULT, Operand, Request
+from ...ops import RESULT, Operand, Request
 from ...target import Target
 from ...target.types import type_of
 from ..matrix import BlockSparseMatrix
-from ..operands import Form, dense_operand, layout_of, matrices, receive_result, seen, shape_of, sparse_operand
+from ..operands import (
+    Form,
+    dense_operand,
+    in_groups,
+    layout_of,
+    matrices,
+    receive_result,
+    seen,
+    shape_of,
+    sparse_operand,
+)
 from ..partitioner import Partitioner, SparsityData
 from ..partitioner.api import BucketOverflowError
 from ..static_matmul.modelled import interpret
-from ..tiles import multiply_kernel, product_lacks
+from ..tiles import empty_request, product_lacks, tiles_request
 from .api import plan_fully_connected
 from .lower import lower, tile_blocks
 from .params import FullyConnectedParams
@@ -56,8 +66,7 @@ def partitioned(w: BlockSparseMatrix, plan: FullyConnectedPlan) -> tuple[Sparsit
 
 def grouped(name: str, value: Operand, form: Form, groups: int, rows: int) -> Operand:
     """Return a dense operand in a form as matrices of so many rows, groups in front, or raise."""
-    found = matrices(name, value, form, groups, rows)
-    return found.seen(lambda array: array[None] if array.ndim == 2 else array)
+    return in_groups(matrices(name, value, form, groups, rows))
 
 
 def dynamic_request(w: BlockSparseMatrix, x: Any, out: Any, out_dtype: Any, target: Target,
@@ -77,23 +86,16 @@ def dynamic_request(w: BlockSparseMatrix, x: Any, out: Any, out_dtype: Any, targ
     columns = taken.shape[2]
     shape = (rows,) if vector else shape_of(forms[2], w.groups, rows, columns)
     receiver = receive_result(out, shape, out_dtype, w.format, (taken,))
-    y = receiver.seen(lambda array: array[None, :, None] if vector else seen(array, forms[2], w.groups))
-    y = y.seen(lambda array: array[None] if array.ndim == 2 else array)
+    y = in_groups(receiver.seen(lambda array: array[None, :, None] if vector else seen(array, forms[2], w.groups)))
     if 0 in (rows, depth, columns):
-        if receiver.array.size:
-            receiver.array[...] = 0
-        return Request(None, (), receiver, lambda: ("an empty product", "none", None), placed=AS_ASKED, keep=False)
+        return empty_request(receiver)
     data = partitioned(matrix, plan_of_call(matrix, columns, blocks, target, options, more))
     work, values = tile_blocks(data, backward)
     program, plan = lower(work, layout_of(taken), layout_of(y)), data[0].plan
-
-    def told() -> tuple[str, str, FullyConnectedPlan]:
-        return str(plan.params), multiply_kernel().label, plan.of_pass("GradA" if backward else "Fwd")
-
-    return Request(program, (Operand(values, w.format), taken, RESULT), receiver, told, placed=AS_ASKED, keep=False,
-                   measure=lambda: {**sparse_operand("w", matrix, False).measured(columns),
-                                    "tile_bytes": work.tile_bytes(), "tile_macs": work.tile_macs(),
-                                    "exchanged_bytes": program.program.exchanged_bytes})
+    return tiles_request(program, (Operand(values, w.format), taken, RESULT), receiver,
+                         plan.of_pass("GradA" if backward else "Fwd"), str(plan.params),
+                         lambda: (work.tile_bytes(), work.tile_macs()),
+                         lambda: sparse_operand("w", matrix, False).measured(columns))
 
 
 def interpret_dynamic(groups: Sequence[SparsityData], x: Array, backward: bool = False) -> Array:

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from ...errors import MemoryLimitError, PlanError, bad_argument, instance
+from ...errors import MemoryLimitError, PlanError, instance
 from ...log import tell
-from ...target import Target, memory_limit, resolve_target
+from ...target import Target, memory_limit, modelled_machine
 from ...target.types import data_type
 from ..matrix import BlockSparseMatrix
 from ..pattern import BlockPattern
@@ -67,10 +67,7 @@ def plan_static_matmul(w: BlockSparseMatrix | BlockPattern, n: int, *, dtype: ob
     instance("w", w, (BlockSparseMatrix, BlockPattern), "a BlockSparseMatrix or a BlockPattern")
     pattern, usual = (w, "half") if isinstance(w, BlockPattern) else (w.pattern, w.format)
     kind = data_type("dtype", usual if dtype is None else dtype, ("half", "float"))
-    machine = resolve_target(target)
-    if machine.kind != "ipu":
-        raise bad_argument("target", machine.name, "a modelled machine: gc2, gc200, bow or c600")
-    return planned(StaticParams(pattern, n, kind), StaticOptions.parse(options, **more), machine)
+    return planned(StaticParams(pattern, n, kind), StaticOptions.parse(options, **more), modelled_machine(target))
 
 
 def planned(params: StaticParams, options: StaticOptions, target: Target) -> StaticPlan:

@@ -57,8 +57,5 @@ def lower(plan: StaticPlan, transposed: bool, x: DenseLayout, y: DenseLayout) ->
     """
     kind, work = FP16 if plan.params.data_type == "half" else FP32, tile_blocks(plan)
     if transposed:
-        places = plan.params.pattern.transposed()[1]
-        stored = np.empty(places.size, np.int64)
-        stored[places] = np.arange(places.size)
-        work = replace(work, blocks=stored[work.blocks], transposed=True)
+        work = replace(work, blocks=np.argsort(plan.params.pattern.transposed()[1])[work.blocks], transposed=True)
     return lower_tiles(work, kind, x, y, kind)

@@ -10,13 +10,13 @@ import numpy as np
 
 from ...errors import bad_argument
 from ...formats import FP16, FP32, Array
-from ...ops import AS_ASKED, RESULT, Request
+from ...ops import RESULT, Request
 from ...poplin.tile_conv.interpreter import fused_multiply_add, rounded_to
 from ...target import Target
 from ...target.types import type_of
 from ..matrix import BlockSparseMatrix
 from ..operands import Form, dense_operand, layout_of, receive_result, seen, shape_of, sparse_operand
-from ..tiles import TileBlocks, multiply_kernel, product_lacks
+from ..tiles import TileBlocks, empty_request, product_lacks, tiles_request
 from .api import planned
 from .lower import lower, tile_blocks
 from .options import StaticOptions
@@ -58,20 +58,12 @@ def static_request(w: BlockSparseMatrix, x: Any, out: Any, out_dtype: Any, targe
     receiver = receive_result(out, shape, out_dtype, w.format, (taken, operand.values))
     y = receiver.seen(lambda array: array[:, None] if vector else seen(array, form, 1))
     if 0 in (rows, depth, columns):
-        if receiver.array.size:
-            receiver.array[...] = 0
-        return Request(None, (), receiver, lambda: ("an empty product", "none", None), placed=AS_ASKED, keep=False)
+        return empty_request(receiver)
     plan = plan_of_call(w, columns, target, options, proportion, form == "swapped")
     work = tile_blocks(plan)
     program = lower(plan, operand.transposed, layout_of(taken), layout_of(y))
-
-    def told() -> tuple[str, str, StaticPlan]:
-        return str(plan.params), multiply_kernel().label, plan
-
-    return Request(program, (operand.values, taken, RESULT), receiver, told, placed=AS_ASKED, keep=False,
-                   measure=lambda: {**operand.measured(columns), "tile_bytes": work.tile_bytes(),
-                                    "tile_macs": work.tile_macs(),
-                                    "exchanged_bytes": program.program.exchanged_bytes})
+    return tiles_request(program, (operand.values, taken, RESULT), receiver, plan, str(plan.params),
+                         lambda: (work.tile_bytes(), work.tile_macs()), lambda: operand.measured(columns))
 
 
 def interpret_static(plan: StaticPlan, w: BlockSparseMatrix, x: Array) -> Array:

@@ -7,13 +7,13 @@ import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from ...errors import MemoryLimitError, MemoryLimitWarning, PlanError, bad_argument, instance
+from ...errors import MemoryLimitError, MemoryLimitWarning, PlanError, instance
 from ...poplin import ConvPlan, plan_matmul
 from ...popsparse import BlockPattern, random_pattern
 from ...popsparse.fully_connected import FullyConnectedOptions, FullyConnectedParams
 from ...popsparse.fully_connected.api import plan_quietly
 from ...popsparse.static_matmul import plan_static_matmul
-from ...target import Target, resolve_target
+from ...target import Target, modelled_machine
 from .calibrated import CALIBRATION, EXACT, Calibration, Plan, PlanFigures, figures_of_plan
 
 _DATA_TYPES = {"FP16": "half", "FP32": "float"}
@@ -110,9 +110,7 @@ class ModelledProducts:
     _pattern: tuple[tuple[int, int, int, float], BlockPattern] | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self.machine = resolve_target(self.target)
-        if self.machine.kind != "ipu":
-            raise bad_argument("target", self.machine.name, "a modelled machine: gc2, gc200, bow or c600")
+        self.machine = modelled_machine(self.target)
 
     def rate(self, cell: Cell, exact: bool = False) -> Rate:
         """Return what a product reaches by the calibrated cost, or by PopLibs' own; the best over n where n is None."""

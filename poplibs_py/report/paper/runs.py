@@ -20,7 +20,7 @@ from ...popsparse import BlockSparseMatrix, dynamic, static
 from ...popsparse.fully_connected.bound import dynamic_ball
 from ...popsparse.static_matmul.bound import static_ball
 from ...program.record import Run
-from ...target import Target, resolve_target
+from ...target import Target, modelled_machine
 from ..profile import profile
 from ..sparsity.cases import TYPES, Case
 from ..sparsity.check import Check
@@ -64,9 +64,7 @@ class MachineRuns:
     _dense: dict[tuple[int, int, int, int, str], Record] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self.machine = resolve_target(self.target)
-        if self.machine.kind != "ipu":
-            raise bad_argument("target", self.machine.name, "a modelled machine: gc2, gc200, bow or c600")
+        self.machine = modelled_machine(self.target)
         for name, known in (("types", ("FP16", "FP32")), ("methods", _METHODS)):
             for given in all_of(name, getattr(self, name), str, "names"):
                 if given not in known:
