@@ -44,9 +44,10 @@ POP_INLINE __m512i pop_pool_one_zero(__m512i x)
 {
     return _mm512_maskz_mov_epi16(_mm512_test_epi16_mask(x, _mm512_set1_epi16(0x7fff)), x);
 }
+POP_INLINE __m256i pop_pool_half(__m512i x, int high) { return high ? _mm512_extracti64x4_epi64(x, 1) : _mm512_castsi512_si256(x); }
 POP_INLINE pop_v_f pop_pool_half_numbers(__m512i x, int high, int bf16)
 {
-    const __m256i half = high ? _mm512_extracti64x4_epi64(x, 1) : _mm512_castsi512_si256(x);
+    const __m256i half = pop_pool_half(x, high);
     return bf16 ? (pop_v_f)_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16) : (pop_v_f)_mm512_cvtph_ps(half);
 }
 POP_INLINE __m256i pop_pool_half_codes(pop_v_f x, int bf16)
@@ -105,9 +106,11 @@ POP_INLINE void pop_pool_gradient_codes(const pop_pool_unit *u, const pop_pool_c
  * nor has the place 65535, which stand for what nothing is equal to. `words`: windows that do not overlap: nothing is added up. */
 typedef struct pop_pool_codes_brought {
     int64_t number;
-    __m512i most[2], words;
-    pop_v_f low[2], high[2];
+    __m512i all, words; /* of words: what elements are compared with, and what they are then */
+    __m256i most[2][2]; /* else the same of each tap's halves, and the numbers */
+    pop_v_f grads[2][2];
 } pop_pool_codes_brought;
+
 
 POP_INLINE __m512i pop_pool_own_codes(int64_t place)
 {
@@ -139,23 +142,22 @@ POP_INLINE void pop_pool_bring_codes(const pop_pool_code_taps *r, const char *to
     b->number = number;
     for (int t = 0; t < (words ? 1 : 2); t++) {
         const __m512i codes = _mm512_permutexvar_epi16(r->at[t], grad);
-        b->most[t] = _mm512_mask_permutexvar_epi16(none, r->there[t], r->at[t], top);
+        const __m512i most = _mm512_mask_permutexvar_epi16(none, r->there[t], r->at[t], top);
         if (words) {
+            b->all = most;
             const __mmask32 nan = _mm512_cmpgt_epi16_mask(_mm512_and_si512(codes, magnitude), infinity);
             b->words = _mm512_mask_mov_epi16(pop_pool_one_zero(codes), nan, _mm512_or_si512(codes, quiet));
         } else {
-            b->low[t] = pop_pool_half_numbers(codes, 0, bf16), b->high[t] = pop_pool_half_numbers(codes, 1, bf16);
+            for (int h = 0; h < 2; h++) b->most[t][h] = pop_pool_half(most, h), b->grads[t][h] = pop_pool_half_numbers(codes, h, bf16);
         }
     }
 }
 
-POP_INLINE void pop_pool_with_codes(__m512i own, const pop_pool_codes_brought *b, pop_v_f *low, pop_v_f *high)
+POP_INLINE pop_v_f pop_pool_with_codes(__m256i own, pop_v_f a, const pop_pool_codes_brought *b, int h)
 {
-    for (int t = 0; t < 2; t++) {
-        const __mmask32 same = _mm512_cmpeq_epi16_mask(own, b->most[t]);
-        *low = (pop_v_f)_mm512_mask_add_ps(*low, (__mmask16)same, *low, b->low[t]);
-        *high = (pop_v_f)_mm512_mask_add_ps(*high, (__mmask16)(same >> 16), *high, b->high[t]);
-    }
+    for (int t = 0; t < 2; t++)
+        a = (pop_v_f)_mm512_mask_add_ps(a, _mm256_cmpeq_epi16_mask(own, b->most[t][h]), a, b->grads[t][h]);
+    return a;
 }
 
 POP_INLINE void pop_pool_gradient_code_rows(const pop_pool_unit *u, const pop_pool_code_taps *r, int by_place, int words, int bf16)
@@ -189,18 +191,18 @@ POP_INLINE void pop_pool_gradient_code_rows(const pop_pool_unit *u, const pop_po
                 pop_pool_bring_codes(&taps, tops + apart * from, grads + 2 * from, there, by_place, words, bf16, near[0], &before);
             }
             if (!by_place) own = pop_pool_one_zero(_mm512_maskz_loadu_epi16(made, x));
-            __m512i codes = _mm512_setzero_si512();
             if (words) {
-                if (count) codes = _mm512_maskz_mov_epi16(_mm512_cmpeq_epi16_mask(own, last.most[0]), last.words);
+                const __mmask32 same = count ? _mm512_cmpeq_epi16_mask(own, last.all) : 0;
+                _mm512_mask_storeu_epi16(to, made, _mm512_maskz_mov_epi16(same, last.words));
             } else {
-                pop_v_f low = pop_v_splat(0.0f), high = low;
-                if (count == 2) pop_pool_with_codes(own, &before, &low, &high);
-                if (count) pop_pool_with_codes(own, &last, &low, &high);
-                codes = _mm512_castsi256_si512(pop_pool_half_codes(low, bf16));
-                codes = _mm512_inserti64x4(codes, pop_pool_half_codes(high, bf16), 1);
+                const __m256i low = pop_pool_half(own, 0), high = pop_pool_half(own, 1);
+                pop_v_f a = pop_v_splat(0.0f), b = a;
+                if (count == 2) a = pop_pool_with_codes(low, a, &before, 0), b = pop_pool_with_codes(high, b, &before, 1);
+                if (count) a = pop_pool_with_codes(low, a, &last, 0), b = pop_pool_with_codes(high, b, &last, 1);
+                _mm256_mask_storeu_epi16(to, (__mmask16)made, pop_pool_half_codes(a, bf16));
+                _mm256_mask_storeu_epi16(to + 32, (__mmask16)(made >> 16), pop_pool_half_codes(b, bf16));
             }
             if (by_place) own = _mm512_add_epi16(own, width);
-            _mm512_mask_storeu_epi16(to, made, codes);
         }
     }
 }
