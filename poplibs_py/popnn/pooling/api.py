@@ -288,7 +288,7 @@ def pool_indices_gradient(grad: Any, indices: Any, x_shape: Sequence[int], kerne
     due = images("grad", source.shape, layout)
     windows = windows_asked(shape.field, kernel, output_size, stride=stride, padding=padding, dilation=dilation,
                             ceil_mode=ceil_mode)
-    told = (kernel is not None or output_size is not None) and shape.elements < 1 << 31  # as a place counts
+    told = (kernel is not None or output_size is not None) and shape.elements < 1 << 31  # places that words hold
     if told and source.shape != shape.of(windows).shape:
         raise bad_argument("grad", f"shape {source.shape}", f"shape {shape.of(windows).shape}, that of the windows")
     if (due.batch, due.channels, len(due.field)) != (shape.batch, shape.channels, len(shape.field)):

@@ -319,9 +319,9 @@ def lower(call: PoolCall, threads: int) -> OneKernel:
     if call.kind in ("place_gradient", "spread"):
         return _field_program(call, threads)
     grad, *others = call.operands[:number]
-    where = {_SECOND: (1, others[0], 0), _THIRD: (2, others[-1], 0)}
+    compared = {_SECOND: (1, others[0], 0), _THIRD: (2, others[-1], 0)}
     if call.kind == "window_gradient":
-        where = {_THIRD: (1, others[0], 0)}
+        compared = {_THIRD: (1, others[0], 0)}
     ties: list[ComputeSet] = []
     more, workspace = 0, 0
     shared = (0, grad, 0)
@@ -329,13 +329,13 @@ def lower(call: PoolCall, threads: int) -> OneKernel:
     if call.scaled:
         between = _c_order(call)
         shared = (number + 1, between, 0)
-        first, kept = _fill(call, False, {_READ: where[_SECOND], _SECOND: (0, grad, 0), _THIRD: where[_THIRD],
-                                          _MADE: shared})
+        first, kept = _fill(call, False, {_READ: compared[_SECOND], _SECOND: (0, grad, 0),
+                                          _THIRD: compared[_THIRD], _MADE: shared})
         workspace = 4 * call.batch * between.batch
         more = _arena(first) + 4 * (2 * int(first["result_room"][0]) + _line_floats(first))
         ties = [_set(select("pool", "ties", "any"), first, call, threads)]
         kept = [first, *kept]
-    spec, tables = _fill(call, True, {_READ: shared, **where, _MADE: (number, made, 0)})
+    spec, tables = _fill(call, True, {_READ: shared, **compared, _MADE: (number, made, 0)})
     rows = prod(w.outputs for w in call.windows[:-1])
     spec["slots"] = slots = max(min(rows, 4 if len(call.windows) < 3 else 16), int(spec["row_limit"][0]))
     own = 8 * slots + 4 * (2 * slots * _line_floats(spec) + int(spec["places"][0] * spec["channels"][0])
