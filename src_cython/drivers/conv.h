@@ -29,6 +29,7 @@ typedef struct pop_conv_walk {
     const pop_conv_box *box;
     const pop_tile *tile;
     int64_t groups; /* that there are in the item's blocks */
+    const char *weights;
     /* x as the kernel reads it for this box: coordinate `low` of each dimension is at `x`. */
     const char *x;
     int64_t low[POP_CONV_DIMS], extent[POP_CONV_DIMS], stride[POP_CONV_DIMS];
@@ -457,6 +458,7 @@ static void pop_conv_vertex(const void *given, const pop_tile *tile)
         pop_conv_over_taps(&w);
         return;
     }
+    w.weights = pop_conv_take_weights(&w);
     if (p->dots) pop_conv_pack_dots(&w);
     else pop_conv_pack(&w);
     for (int64_t i = item->first; i < item->first + item->count; i++) {

@@ -63,7 +63,7 @@ static void pop_conv_pack_dots(const pop_conv_walk *w)
     const int64_t *taps = pop_conv_taps_at(w), inner = p->x.inner, cell = p->x.cell;
     char *room = w->tile->scratch + p->room_at, *codes = room + 4 * POP_CONV_LINE, *to = w->tile->scratch + p->w.at;
     for (int64_t k = 0; k < w->item->blocks * p->taps; k++, to += inner * cell * p->channels) {
-        const char *from = w->tile->operands[1] + w->item->w + k / p->taps * p->w.group + taps[k % p->taps];
+        const char *from = w->weights + k / p->taps * p->w.group + taps[k % p->taps];
         for (int64_t c = 0; c < p->channels; c++)
             for (int64_t i = 0; i < inner; i += POP_CONV_LINE) {
                 const int64_t part = pop_conv_least(inner - i, POP_CONV_LINE);
@@ -92,7 +92,7 @@ static void pop_conv_pack_lanes(const pop_conv_walk *w, int64_t group, int64_t c
     const int64_t inner = p->x.inner << p->pairs, cell = 4 >> p->pairs, wide = POP_CONV_WIDE / p->together;
     const int64_t there = pop_conv_least(p->together, w->groups - group), pieces = one ? 1 : there;
     const int64_t lanes = one ? there : pop_conv_least(wide, p->channels - channel);
-    const char *from = w->tile->operands[1] + w->item->w + group * p->w.group + channel * p->w_lane;
+    const char *from = w->weights + group * p->w.group + channel * p->w_lane;
     char *room = w->tile->scratch + p->room_at;
     for (int64_t tap = 0; tap < p->taps; tap++)
         for (int64_t i = 0; i < inner; i++) {
@@ -119,7 +119,7 @@ static void pop_conv_pack_depth(const pop_conv_walk *w, int64_t group, int64_t c
             const int64_t g = group + (in_order ? lane / wide : lane % p->together);
             const int64_t c = channel + (in_order ? lane % wide : lane / p->together);
             char *row = room + lane * 4 * POP_CONV_LINE;
-            const char *line = w->tile->operands[1] + w->item->w + g * p->w.group + c * p->w_lane;
+            const char *line = w->weights + g * p->w.group + c * p->w_lane;
             if (g >= w->groups || c >= p->channels) {
                 memset(row, 0, (size_t)(4 * part));
                 continue;
@@ -131,6 +131,17 @@ static void pop_conv_pack_depth(const pop_conv_walk *w, int64_t group, int64_t c
         POP_CALL(pop_conv_turn, p->transpose)(room, 4 * POP_CONV_LINE, POP_CONV_WIDE, part >> p->pairs,
                                               to + (64 * i >> p->pairs), 64);
     }
+}
+
+/* Where the item's weights are: if they are decoded in one go, in scratch. */
+static const char *pop_conv_take_weights(const pop_conv_walk *w)
+{
+    const pop_conv_spec *p = w->p;
+    if (!p->run) return w->tile->operands[1] + w->item->w;
+    char *to = w->tile->scratch + p->run_at;
+    POP_CALL(pop_conv_decode, p->run_decode)((const pop_format *)(uintptr_t)p->run_format, w->tile->operands[1] + p->run_first,
+                                             to, NULL, p->run);
+    return to + w->item->w;
 }
 
 /* The panels of the item's blocks: for each vector of each block, 16 weights, or words of two, for every one of the depth. */

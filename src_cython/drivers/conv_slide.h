@@ -28,7 +28,9 @@ static pop_slide_dim pop_slide_dim_of(const pop_conv_walk *w, int64_t d)
     pop_slide_dim s = {n, dim->taps, (dim->step < 0 ? -dim->step : dim->step) / size, unit, unit * w->stride[d],
                        backwards ? -dim->out : dim->out, (first - w->low[d]) * w->stride[d], at * dim->out,
                        0, INT64_MAX / 2};
-    if (w->box->in_place) s.low = pop_slide_up(-before, size), s.high = pop_slide_up(dim->end - before, size);
+    if (w->box->in_place || d + 1 < w->p->rank) { /* of scratch, columns have zeros around them */
+        s.low = pop_slide_up(-before, size), s.high = pop_slide_up(dim->end - before, size);
+    }
     return s;
 }
 
@@ -113,7 +115,8 @@ static void pop_conv_slide_box(pop_conv_walk *w, char *out)
     const pop_slide_dim col = pop_slide_dim_of(w, rank - 1), row = rank > 1 ? pop_slide_dim_of(w, rank - 2) : one;
     const int64_t joined = rank > 1 ? row.taps : col.taps; /* two at a time */
     const int64_t weights = 64 * p->x.inner * (p->row_pairs ? p->taps / joined * ((joined + 1) / 2) : p->taps);
-    const int64_t some = pop_conv_least(w->item->blocks, weights < POP_SLIDE_WEIGHTS ? POP_SLIDE_WEIGHTS / weights : 1);
+    const int64_t most = weights < POP_SLIDE_WEIGHTS ? POP_SLIDE_WEIGHTS / weights : 1;
+    const int64_t some = pop_conv_least(w->item->blocks, most > 1 ? most & ~1 : 1); /* results of bytes are encoded 32 at a time */
     int64_t *tables = (int64_t *)(void *)(w->tile->scratch + p->tables_at), *plane_x = tables + 3 * p->capacity;
     int64_t *plane_w = plane_x + p->taps, at[POP_CONV_DIMS];
     if (w->box->empty) w->x = w->tile->scratch;

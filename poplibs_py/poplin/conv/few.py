@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from ...formats import BF16, FP16, FP32, Format
 from ...kernels import Selection, select
@@ -25,11 +24,9 @@ from ..gemm.options import GemmOptions
 from ..gemm.plan import Epilogue
 from ..gemm.search import FEW, on_units
 from ._boxes import Box, around, banded, cut, inside, span
+from ._side import LANES, Side
 from .model import Part, PhasePlan
 from .params import ConvCall
-
-LANES = 16
-"""Sums that the kernel has side by side, at every instruction-set level."""
 
 AT_ONCE = 14
 """Positions that it does at once."""
@@ -44,71 +41,8 @@ _LONG = 12  # steps that pay for decoding: with fewer, x is read where it lies
 _INSIDE = 0.6  # of the positions must meet no padding for that
 _MOST_STEPS = 2  # taps from a result to the next that tiles are made for
 _LEAST_DOT = 512  # products of a result that pay for adding its lanes
+_SPARSE = 4  # codes for each weight up to which all are decoded in one go
 _ROW_BOXES = 4  # boxes of a thread, so that all end at about the same time
-
-
-class Side(NamedTuple):
-    """An operand that is decoded to scratch: of each element, `inner` numbers of each group.
-
-    Attributes
-    ----------
-    format, scale
-        Of its numbers.
-    group, inner_step, inner
-        Bytes from a group, from one of its numbers to the next, and how many.
-    padded
-        Numbers of a group in scratch.
-    together
-        Groups of a block.
-    compute
-        What numbers are decoded to.
-    joined
-        How many of the format are one number here: two in words of BF16.
-    as_they_lie
-        Whether a block's numbers stay in their order.
-    """
-
-    format: Format
-    scale: int
-    group: int
-    inner_step: int
-    inner: int
-    padded: int
-    together: int
-    compute: Format = FP32
-    joined: int = 1
-    as_they_lie: bool = False
-
-    @property
-    def item(self) -> int:
-        """Bytes of a number where it lies."""
-        return self.format.itemsize * self.joined
-
-    @property
-    def cell(self) -> int:
-        """Bytes of a number in scratch."""
-        return self.compute.itemsize * self.joined
-
-    @property
-    def ordered(self) -> bool:
-        """Whether the numbers of a block change places in scratch: groups run fastest there."""
-        return self.inner > 1 and self.together > 1 and not self.as_they_lie
-
-    @property
-    def in_line(self) -> bool:
-        """Whether an element's numbers lie one after another, so that they are decoded in one go."""
-        along = (self.inner == 1 or self.inner_step == self.item) and self.group == self.inner * self.item
-        return along and self.padded == self.inner and (not self.ordered or self.inner * self.together <= 2 * LANES)
-
-    def pitch(self, blocks: int) -> int:
-        """Bytes of an element of so many blocks, and room for what a transposed line has beyond them.
-
-        Where a line is all, elements lie one after another, and each overwrites what the one before left beyond itself.
-        Those that sums over taps read again and again are a line of the cache further apart, in all of its sets.
-        """
-        numbers = blocks * self.padded * self.together
-        apart = self.ordered or (self.as_they_lie and self.joined == 1) or not self.in_line
-        return self.cell * numbers + (64 if numbers > LANES and apart else 0)
 
 
 @dataclass(frozen=True)
@@ -236,8 +170,30 @@ class FewPlan(PhasePlan):
         if self.dots:
             return Side(w.format, w.scale, w.group, w.row, n, n, 1, self._dotted)
         compute = BF16 if self.pairs and not self.over_taps else FP32
+        if self.run:
+            return Side(compute, 0, w.group * self.widened, 0, n, self.wide * self.vectors, self.together, compute)
         return Side(w.format, w.scale, w.group, w.row, n, self.wide * self.vectors, self.together, compute,
                     as_they_lie=self.quads)
+
+    @property
+    def run(self) -> tuple[int, int] | None:
+        """Where weights that are decoded in one go, before they are packed, begin, and how many codes those are."""
+        w, p = self.call.weights, self.call.params
+        kept = (w.scale == 0 and w.format == (BF16 if self.pairs else FP32)) or not w.aligned
+        lines = self.weights_in_line == 1 and not self.pairs and self.taps * p.in_channels > LANES  # long as they lie
+        if self.over_taps or self.dots or kept or lines or self.blocks < self.all_blocks:
+            return None
+        axes = ((w.group, p.groups), (w.row, p.out_channels), (w.channel, p.in_channels),
+                *((part.taps.stride, part.taps.taps) for part in self.parts))
+        reach = [step * (n - 1) // w.format.itemsize for step, n in axes]
+        codes = 1 + sum(map(abs, reach))
+        first = w.offset + sum(part.weights for part in self.parts) + w.format.itemsize * sum(min(0, r) for r in reach)
+        return (first, codes) if codes <= _SPARSE * math.prod(n for _, n in axes) else None
+
+    @property
+    def widened(self) -> int:
+        """Bytes of weights as they are packed for each byte where they lie."""
+        return (BF16 if self.pairs else FP32).itemsize // self.call.weights.format.itemsize if self.run else 1
 
     @property
     def out_channel(self) -> int:
@@ -298,7 +254,8 @@ class FewPlan(PhasePlan):
     def narrow(self) -> bool:
         """Whether tiles write results of 16 bits: in the format of x, or where they multiply BF16 in either."""
         out = self.call.out
-        known = self.row_pairs or (self.slides_in_place and out.format == self.call.x.format)
+        known = self.row_pairs or (self.slides and self.pairs)
+        known = known or (self.slides_in_place and out.format == self.call.x.format)
         along = out.scale == 0 and self.out_channel == out.format.itemsize
         return known and out.format in (FP16, BF16) and along and self._plain
 
@@ -375,7 +332,8 @@ class FewPlan(PhasePlan):
             room = max(room, 4 * self.blocks * side.padded * side.together + 128)
         staged = max((self.window(box) for box in self.boxes if not (box.in_place or box.empty)), default=0)
         parts = (("tables", 8 * tables), ("sums", sums), ("bias", 64 * lanes if self.call.bias else 0), ("room", room),
-                 ("weights", fixed), ("images", staged * x.pitch(self.blocks) + 64 if self.taps else 0))
+                 ("weights", fixed), ("run", self.run[1] * w.item if self.run else 0),
+                 ("images", staged * x.pitch(self.blocks) + 64 if self.taps else 0))
         return tuple((name, rounded(size, 64)) for name, size in parts)
 
     def window(self, box: Box) -> int:

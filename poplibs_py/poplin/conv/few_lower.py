@@ -11,9 +11,10 @@ from ...formats import FP32, Array
 from ...kernels import select
 from ...kernels.records import FORMAT_NUMBERS, kernel_format
 from ...program import Segment, spread
-from ..gemm.lower import fill_decoding, fill_finish
+from ..gemm.lower import fill_decoding, fill_finish, format_record
 from ._conv import BOX, ITEM, SPEC, VERTEX
-from .few import LANES, FewPlan, Side
+from ._side import LANES, Side
+from .few import FewPlan
 
 
 def few_segment(plan: FewPlan) -> tuple[Segment, list[Array]]:
@@ -64,7 +65,8 @@ def _items(plan: FewPlan) -> Array:
     items["first_block"] = first[:, None]
     items["blocks"] = np.minimum(plan.blocks, plan.all_blocks - first)[:, None]
     items["x"] = groups * call.x.group + call.x.offset + sum(part.x for part in plan.parts)
-    items["w"] = groups * call.weights.group + call.weights.offset + sum(part.weights for part in plan.parts)
+    weights = call.weights.offset + sum(part.weights for part in plan.parts)
+    items["w"] = groups * call.weights.group + weights if plan.run is None else (weights - plan.run[0]) * plan.widened
     items["out"] = groups * call.out.group + call.out.offset + sum(part.out for part in plan.parts)
     if call.bias is not None:
         items["bias"] = groups * call.bias.batch[-1] + call.bias.offset
@@ -105,14 +107,20 @@ def _spec(plan: FewPlan) -> tuple[Array, list[Array]]:
     for number, part in enumerate(plan.parts):
         dim = part.dim
         s["dims"][number] = (dim.positions, dim.taps, dim.step, dim.tap_step, dim.first, dim.end, dim.stride,
-                             part.taps.stride, dim.out_stride)
+                             part.taps.stride * plan.widened, dim.out_stride)
     s["positions"], s["taps"] = plan.positions, plan.taps
     s["groups"], s["together"], s["channels"], s["vectors"] = p.groups, plan.together, p.out_channels, plan.vectors
     if plan.over_taps:
         s["x_image"], s["w_image"], s["out_inner"] = call.x.channel, call.weights.channel, call.out.row
     else:
         s["x_image"], s["out_image"] = call.x.row, call.out.row
-    s["w_lane"], s["w_inner"] = call.weights.row, call.weights.channel
+    s["w_lane"], s["w_inner"] = call.weights.row * plan.widened, call.weights.channel * plan.widened
+    if plan.run:
+        w = call.weights
+        s["run_first"], s["run"], s["run_at"] = *plan.run, plan.offset("run")
+        name = f"{kernel_format(w.format, w.scale != 0)}->{plan.deltas.compute}"
+        s["run_decode"] = select("dot", "decode", name).kernel.address
+        s["run_format"] = format_record(w.format, w.scale).ctypes.data
     s["w_lines"], s["look_ahead"] = plan.weights_in_line, plan.looks_ahead
     s["out_group"], s["out_channel"] = call.out.group, plan.out_channel
     s["compact"], s["direct"], s["streams"] = plan.compact, plan.direct, plan.streams

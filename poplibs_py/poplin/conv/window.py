@@ -23,7 +23,7 @@ from ..gemm.plan import Epilogue
 from ..gemm.search import compute_format_of
 from ..gemm.search import parts as parts_of
 from ._boxes import Box, cut
-from .few import LANES
+from ._side import LANES
 from .model import Part, PhasePlan, product
 from .params import ConvCall
 

@@ -213,13 +213,15 @@ def test_a_scale_of_8_bit_images_is_exact():
 @pytest.mark.parametrize("which", PASSES)
 @pytest.mark.parametrize("shape", [(1, 1, 48, 11, 3, 1, 1), (1, 1, 32, 12, 3, 2, 1), (4, 4, 8, 9, 3, 1, 1),
                                    (16, 16, 2, 8, 3, 1, 1)])
-def test_numbers_of_8_bits_give_the_bits_of_the_same_in_bf16(which, shape):
+@pytest.mark.parametrize("weights", ["first", "last", "gap"])  # decoded in one go, or not
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_numbers_of_8_bits_give_the_bits_of_the_same_in_bf16(which, shape, weights, dtype):
     p, names, found = params(*shape), OPERANDS[which], []
     rng = np.random.default_rng(3)
     held = [rng.standard_normal(shapes(p)[name]).astype(F143.dtype) for name in names[:2]]
     for f in (F143, BF16):
-        a, b = (laid(one, "last", f.dtype) for one in held)
-        out = laid(np.zeros(shapes(p)[names[2]]), "last", np.float32)
+        a, b = (laid(one, layout, f.dtype) for one, layout in zip(held, ("last", weights), strict=True))
+        out = laid(np.zeros(shapes(p)[names[2]]), "last", dtype)
         lowered(p, which, a, b, out).executable(a, b, out)
         found.append(out)
     assert np.array_equal(*found)
@@ -382,7 +384,10 @@ def test_the_plan_says_which_method_and_why():
 def test_numbers_are_multiplied_as_bf16_two_at_once(shape, which, field, fmt):
     p, names = params(*shape), OPERANDS[which]
     a, b, out = (laid(np.zeros(shapes(p)[name]), "last", fmt.dtype) for name in names)
-    assert any(getattr(one, field) for one in lowered(p, which, a, b, out).plan.products)
+    products = lowered(p, which, a, b, out).plan.products
+    assert any(getattr(one, field) for one in products)
+    decoded = [one for one in products if not one.over_taps and (fmt == F143 or one.row_pairs)]
+    assert any(one.run for one in products) == bool(decoded)
 
 
 def test_dense_convolutions_stay_products_of_matrices():
