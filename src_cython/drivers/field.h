@@ -48,6 +48,8 @@ POP_FIELD_PAIRS(4)
     ((item) == 4 ? pop_field_##what##_4(__VA_ARGS__) : (item) == 2 ? pop_field_##what##_2(__VA_ARGS__) \
                                                                   : pop_field_##what##_1(__VA_ARGS__))
 
+enum { POP_FIELD_AHEAD = 8 }; /* lines: they lie too far apart for the hardware to see them coming */
+
 /* Runs are often shorter than a call takes. */
 POP_INLINE void pop_field_move(char *to, const char *from, int64_t bytes)
 {
@@ -80,6 +82,29 @@ POP_INLINE void pop_field_move(char *to, const char *from, int64_t bytes)
     }
     memcpy(to, x[0], 16);
     memcpy(to + bytes - 16, x[3], 16);
+}
+
+/* `bytes` of each line; of lines that overlap or follow one another the hardware sees the next coming. */
+static void pop_field_move_lines(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t bytes, int64_t lines)
+{
+    const int apart = from_step > 64 || from_step < -64;
+    for (int64_t j = 0; j < lines; j++, to += to_step, from += from_step) {
+        const char *next = from + POP_FIELD_AHEAD * from_step;
+        for (int64_t at = 0; apart && at < bytes && at < 512; at += 64) __builtin_prefetch(next + at);
+        if (bytes <= 32 || bytes > 64) {
+            pop_field_move(to, from, bytes);
+            continue;
+        }
+        char x[4][16];
+        memcpy(x[0], from, 16);
+        memcpy(x[1], from + 16, 16);
+        memcpy(x[2], from + bytes - 32, 16);
+        memcpy(x[3], from + bytes - 16, 16);
+        memcpy(to, x[0], 16);
+        memcpy(to + 16, x[1], 16);
+        memcpy(to + bytes - 32, x[2], 16);
+        memcpy(to + bytes - 16, x[3], 16);
+    }
 }
 
 /* Where column x of a line of panels goes, and how many of those up to `end` are in that panel. */
@@ -122,8 +147,6 @@ POP_INLINE void pop_field_take(const pop_field_part *p, char *line, int64_t x, c
     else if (p->step == 2 * p->item) POP_FIELD_DO(halve, p->item, (const void *)from, (void *)to, n);
     else pop_scatter(p->item, from, p->step, to, p->item, n);
 }
-
-enum { POP_FIELD_AHEAD = 8 }; /* lines: they lie too far apart for the hardware to see them coming */
 
 /* Ask for the elements that a line to come has of a row. */
 POP_INLINE void pop_field_ahead(const pop_field_part *p, const char *from, int64_t n)
@@ -173,6 +196,11 @@ POP_INLINE void pop_field_copy(const pop_field_part *p, int64_t first, int64_t e
         const int64_t before = (p->origin - p->low) / p->width, last = (p->origin + p->n - p->high + p->width - 1) / p->width;
         gap = before > gap ? before : gap;
         gap_end = pop_field_smaller(p->end_row - 1, last);
+    }
+    if (!p->panels && p->to_step == p->item && p->step == p->item && to - from == p->n && gap >= gap_end) {
+        pop_field_move_lines(p->to + first * p->pitch, p->pitch, p->from + first * p->line_step, p->line_step,
+                             p->n * p->item, end - first);
+        return;
     }
     for (int64_t j = first; j < end; j++) {
         char *line = p->to + j * p->pitch;
