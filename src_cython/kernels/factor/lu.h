@@ -112,10 +112,21 @@ POP_INLINE void subtract_steps(const lu_panel *p, float *w, int64_t row, int64_t
     }
 }
 
+/* Ask for what rows at position k of the factors replace, while there is time, where a row fills lines of memory: those lie
+ * too far apart for the hardware to see them coming. To the second-level cache: the first is full. */
+POP_INLINE void ask_to_write(const pop_tile *tile, const pop_factor_operand *o, int64_t first, int lanes, int64_t k)
+{
+    const int64_t bytes = o->columns * bytes_of(o->format);
+    const char *to = place_of(tile, o, first) + k * o->line;
+    for (int l = 0; k < o->rows && l < lanes; l++, to += o->matrix)
+        for (int64_t at = 0; at + 64 <= bytes; at += 64) __builtin_prefetch(to + at, 0, 2);
+}
+
 /* Factors over A, m x n, with room for a multiple of four columns; rows by position, and ~ places of rows, as whole
  * numbers. */
 static __attribute__((noinline)) void factor_lu(float *w, int64_t row, int64_t m, int64_t n, float *order, float *places,
-                                                float *multipliers)
+                                                float *multipliers, const pop_tile *tile, const pop_factor_operand *o,
+                                                int64_t first, int lanes)
 {
     const int64_t steps = lesser(m, n);
     lu_panel p = {.multipliers = multipliers};
@@ -127,6 +138,8 @@ static __attribute__((noinline)) void factor_lu(float *w, int64_t row, int64_t m
             if (s == rank) break;
             factor_column(&p, s, w + (k + s) * POP_CELL, row, m, k + s, places);
             store_i(order + (k + s) * POP_CELL, p.pivots[s]);
+            ask_to_write(tile, &o[1], first, lanes, k + s);
+            ask_to_write(tile, &o[2], first, lanes, k + s);
         }
         float *rest = w + (k + rank) * POP_CELL, *end = w + n * POP_CELL;
         if (rank == POP_STEPS)
@@ -227,7 +240,7 @@ static void lu_share(const void *p, const pop_tile *tile)
     for (int64_t first = item->first; first < item->first + item->count; first += POP_LANES) {
         int lanes = (int)lesser(POP_LANES, item->first + item->count - first);
         gather_block(&o[0], place_of(tile, &o[0], first), lanes, &read);
-        factor_lu(w, row, m, n, order, places, multipliers);
+        factor_lu(w, row, m, n, order, places, multipliers, tile, o, first, lanes);
         scatter_block(&o[3], place_of(tile, &o[3], first), lanes, &ordered);
         char *l_at = place_of(tile, &o[1], first), *u_at = place_of(tile, &o[2], first);
         for (int64_t i = 0; i < m; i++) {
