@@ -37,7 +37,8 @@ cdef extern from "kernels/rows/constants.h":
 CONSISTENT, LONG = POP_CONSISTENT, POP_LONG
 STREAM_BYTES = {"arrays": POP_STREAM_BYTES(1), "tiles": POP_STREAM_TILES, "rows": POP_STREAM_ROWS}
 ROWS = {"each segment": POP_EACH_SEGMENT, "no statistics": POP_NO_STATISTICS, "brief": POP_BRIEF,
-        "at once": ((POP_ROWS_EIGHTS, POP_ROWS_MOST), (POP_ROWS_SHORT, POP_FOUR))}
+        "at once": ((POP_ROWS_EIGHTS // 2, POP_ROWS_MOST), (POP_ROWS_EIGHTS, POP_ROWS_MOST // 2),
+                    (POP_ROWS_SHORT, POP_FOUR))}
 
 
 def records():

@@ -89,6 +89,18 @@ def test_channels_last_give_the_same_bits(shape, dtype):
             assert np.ascontiguousarray(got).tobytes() == np.ascontiguousarray(due).tobytes()
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("shape", [(37, 128), (21, 250), (6, 1025), (5, 5000), (3, 40000), (2, 140000)])
+def test_rows_alone_are_as_rows_that_are_done_at_once(shape, dtype):
+    """However many are: 16, eight, four or fewer."""
+    x, grad = RNG.standard_normal((2, *shape)).astype(dtype)
+    gamma = RNG.standard_normal(shape[1]).astype(dtype)
+    y, x_grad = popnn.layer_norm(x, gamma, gamma), popnn.layer_norm_grad(grad, x, gamma).x_grad
+    for k in range(len(x)):
+        assert popnn.layer_norm(x[k], gamma, gamma).tobytes() == y[k].tobytes()
+        assert popnn.layer_norm_grad(grad[k], x[k], gamma).x_grad.tobytes() == x_grad[k].tobytes()
+
+
 @pytest.mark.parametrize("level", sorted({k.level for k in kernels("rows") if k.formats == "float32"} - {"portable"}))
 def test_all_levels_give_the_same_bits(level, rows_at):
     x, gamma = RNG.standard_normal((40, 300)).astype(np.float32), RNG.standard_normal(300).astype(np.float32)

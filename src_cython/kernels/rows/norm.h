@@ -4,8 +4,8 @@
 #define POP_ROWS_NORM_H
 #include "kernels/rows/sums.h"
 
-typedef struct pop_moments {
-    float mean, inverse; /* of the deviation */
+typedef struct pop_moments { /* of rows that are done at once */
+    float mean[POP_ROWS_MOST], inverse[POP_ROWS_MOST]; /* of the deviation */
 } pop_moments;
 
 /* Lines that are summed: segments of a row, or rows that are done at once. */
@@ -31,6 +31,29 @@ POP_INLINE float pop_row_inverse(const pop_rows *s, double share, double squares
 {
     return (float)(1.0 / sqrt((squares * share + s->epsilon) * s->factor));
 }
+/* The same of rows' sums, four at a time. */
+POP_INLINE void pop_rows_inverses_of(const pop_rows *s, const double *sums, int rows, float *inverse)
+{
+    const double share = pop_row_share(s);
+    for (int q = 0; q < rows; q += POP_FOUR) {
+        pop_four_d of;
+        memcpy(&of, sums + q, sizeof of);
+        of = (of * share + s->epsilon) * s->factor;
+        for (int k = 0; k < POP_FOUR; k++) of[k] = sqrt(of[k]);
+        const pop_four_f made = __builtin_convertvector(1.0 / of, pop_four_f);
+        memcpy(inverse + q, &made, sizeof made);
+    }
+}
+POP_INLINE void pop_rows_means_of(const pop_rows *s, const double *sums, int rows, float *mean)
+{
+    const double share = pop_row_share(s);
+    for (int q = 0; q < rows; q += POP_FOUR) {
+        pop_four_d of;
+        memcpy(&of, sums + q, sizeof of);
+        const pop_four_f made = __builtin_convertvector(of * share, pop_four_f);
+        memcpy(mean + q, &made, sizeof made);
+    }
+}
 /* A sum of grad times what x became: that of what x is apart, rounded, times the inverse deviation, which segments await in FP32. */
 POP_INLINE float pop_row_product(double sum, float inverse) { return (float)sum * inverse; }
 
@@ -39,42 +62,43 @@ POP_INLINE void pop_rows_means_in(const pop_row *row, const pop_format *f, int k
 {
     const pop_rows *s = row->spec;
     const int64_t lines = pop_row_lines(row), step = pop_row_line_step(row, k), length = pop_row_length(row);
-    const double share = pop_row_share(s);
-    double sums[POP_ROWS_MOST] = {0.0}, own[POP_ROWS_MOST];
-    for (int q = 0; q < row->rows; q++) m[q] = (pop_moments){0.0f, 1.0f};
+    const int parts = s->segments > 1;
+    double all[POP_ROWS_MOST] = {0.0}, own[POP_ROWS_MOST] = {0.0};
+    if (s->centred != 1) memset(m->mean, 0, sizeof m->mean);
     if (s->centred != 1) return;
     for (int64_t first = 0; first < lines; first += POP_ROWS_MOST) {
         const int some = lines - first < POP_ROWS_MOST ? (int)(lines - first) : POP_ROWS_MOST;
         const char *x = pop_row_line(row, k, first);
         if (near)
-            POP_ROWS_SUMS(own, some, length, ({
-                              const pop_v_f number = pop_row_read(f, x + q * step, i, part);
-                              pop_row_store(near + q * length, i, number, part);
-                              number;
-                          }));
-        else POP_ROWS_SUMS(own, some, length, pop_row_read(f, x + q * step, i, part));
-        for (int q = 0; q < some; q++) sums[pop_row_of_line(row, q)] += own[q];
+            POP_ROWS_FOLDED(POP_ROW_UNROLL, own, some, length, ({
+                                const pop_v_f number = pop_row_read(f, x + q * step, i, part);
+                                pop_row_store(near + q * length, i, number, part);
+                                lane + number;
+                            }));
+        else POP_ROWS_FOLDED(POP_ROW_UNROLL, own, some, length, lane + pop_row_read(f, x + q * step, i, part));
+        for (int q = 0; q < some && parts; q++) all[0] += own[q];
     }
-    for (int q = 0; q < row->rows; q++) m[q].mean = (float)(sums[q] * share);
+    pop_rows_means_of(s, parts ? all : own, row->rows, m->mean);
 }
 POP_INLINE void pop_rows_inverses_in(const pop_row *row, const pop_format *f, pop_moments *m)
 {
     const pop_rows *s = row->spec;
     const int64_t lines = pop_row_lines(row), step = pop_row_line_step(row, 0), length = pop_row_length(row);
-    const double share = pop_row_share(s);
-    double sums[POP_ROWS_MOST] = {0.0}, own[POP_ROWS_MOST];
+    const int parts = s->segments > 1;
+    double all[POP_ROWS_MOST] = {0.0}, own[POP_ROWS_MOST] = {0.0};
+    for (int q = 0; q < POP_ROWS_MOST && s->centred == POP_NO_STATISTICS; q++) m->inverse[q] = 1.0f;
     if (s->centred == POP_NO_STATISTICS) return;
     for (int64_t first = 0; first < lines; first += POP_ROWS_MOST) {
         const int some = lines - first < POP_ROWS_MOST ? (int)(lines - first) : POP_ROWS_MOST;
         const char *x = pop_row_line(row, 0, first);
-        POP_ROWS_FOLDED(own, some, length, ({
-                            const pop_v_f less = pop_v_splat(m[pop_row_of_line(row, q)].mean);
+        POP_ROWS_FOLDED(POP_ROW_UNROLL, own, some, length, ({
+                            const pop_v_f less = pop_v_splat(m->mean[parts ? 0 : q]);
                             const pop_v_f d = pop_row_else(pop_row_read(f, x + q * step, i, part) - less, 0.0f, part);
                             pop_v_fma(d, d, lane);
                         }));
-        for (int q = 0; q < some; q++) sums[pop_row_of_line(row, q)] += own[q];
+        for (int q = 0; q < some && parts; q++) all[0] += own[q];
     }
-    for (int q = 0; q < row->rows; q++) m[q].inverse = pop_row_inverse(s, share, sums[q]);
+    pop_rows_inverses_of(s, parts ? all : own, row->rows, m->inverse);
 }
 
 #define POP_ROWS_MOMENTS_OF(suffix, format)                                                                            \
@@ -93,48 +117,55 @@ POP_INLINE float *pop_row_near(const pop_row *row, const pop_format *f)
     return !pop_is_f32(f) && s->centred == 1 && s->segments == 1 && s->n <= POP_ROWS_SHORT ? row->room : NULL;
 }
 
-/* A line from x to `to`, or POP_LINES: what it is apart from the mean, times the inverse deviation and gamma, or their product where
- * that is one number, plus beta. */
+/* Places of a line from `begin` to `end`, or of POP_LINES, from x to `to`: what they are apart from the mean, times the inverse
+ * deviation and gamma, or their product where that is one number, plus beta. */
 POP_INLINE void pop_row_normed(const pop_row *row, const pop_format *f, const float *near, int64_t line, const int lines,
-                               const pop_moments *m, const float *gamma, const float *beta)
+                               const pop_moments *m, int64_t begin, int64_t end, const float *gamma, const float *beta)
 {
-    const int64_t n = pop_row_length(row);
+    const int64_t n = end - begin, offset = begin * pop_bytes(f);
     const char *x[POP_LINES];
     char *to[POP_LINES];
-    uintptr_t ahead[POP_LINES], next[POP_LINES];
     pop_v_f less[POP_LINES], by[POP_LINES];
     for (int q = 0; q < lines; q++) {
-        x[q] = pop_row_line(row, 0, line + q), ahead[q] = pop_beyond(x[q], row->rows * row->step[0]);
-        to[q] = pop_row_line(row, 3, line + q), next[q] = pop_beyond(to[q], row->rows * row->step[3]);
+        const int own = pop_row_of_line(row, line + q);
         const float outer = gamma ? 1.0f : pop_row_line_number(row, 1, line + q, 1.0f);
-        less[q] = pop_v_splat(m[q].mean), by[q] = pop_v_splat(m[q].inverse * outer);
+        x[q] = pop_row_line(row, 0, line + q) + offset, to[q] = pop_row_line(row, 3, line + q) + offset;
+        less[q] = pop_v_splat(m->mean[own]), by[q] = pop_v_splat(m->inverse[own] * outer);
     }
+    if (gamma) gamma += begin;
+    if (beta) beta += begin;
     const pop_v_f shift = pop_v_splat(beta ? 0.0f : pop_row_line_number(row, 2, line, -0.0f));
     POP_ROW_WRITTEN(f, to[0], n,
                     const pop_v_f times = gamma ? pop_row_load(gamma, i, part) : by[0];
                     const pop_v_f plus = beta ? pop_row_load(beta, i, part) : shift;
                     for (int q = 0; q < lines; q++) {
-                        pop_row_ask(f, ahead[q], i, k, 0), pop_row_ask(f, next[q], i, k, 1);
                         pop_v_f y = near ? pop_row_load(near + (line + q) * n, i, part) : pop_row_read(f, x[q], i, part);
                         y = y - less[q];
                         if (gamma) y = y * by[q];
                         POP_ROW_PUT(f, q, to[q], pop_v_fma(y, times, plus));
                     });
 }
+/* Long rows are written part by part, whose gammas and betas stay in the first cache; half of the next part is asked for. */
 POP_INLINE void pop_row_norm_of(const pop_row *row, const pop_format *f, const float *near, const pop_moments *m)
 {
     const pop_rows_operand *o = row->spec->operands;
     const int equal = row->spec->segments == 1 && !row->step[1] && !row->step[2];
-    for (int64_t line = 0, here; line < pop_row_lines(row); line += here) {
-        const pop_moments *own = m + pop_row_of_line(row, line);
-        const float *gamma = o[1].single ? NULL : (const float *)(const void *)pop_row_line(row, 1, line);
-        const float *beta = o[2].single ? NULL : (const float *)(const void *)pop_row_line(row, 2, line);
-        here = gamma && beta && equal && pop_row_lines(row) - line >= POP_LINES ? POP_LINES : 1;
-        if (here > 1) pop_row_normed(row, f, near, line, POP_LINES, own, gamma, beta);
-        else if (gamma && beta) pop_row_normed(row, f, near, line, 1, own, gamma, beta);
-        else if (!gamma && !beta) pop_row_normed(row, f, near, line, 1, own, NULL, NULL);
-        else if (gamma) pop_row_normed(row, f, near, line, 1, own, gamma, NULL);
-        else pop_row_normed(row, f, near, line, 1, own, NULL, beta);
+    const int64_t n = pop_row_length(row), lines = pop_row_lines(row), width = row->spec->segments > 1 ? n : POP_ROWS_SHORT;
+    for (int64_t begin = 0, end; begin < n; begin = end) {
+        end = n - begin < width ? n : begin + width;
+        for (int64_t line = 0, here; line < lines; line += here) {
+            const float *gamma = o[1].single ? NULL : (const float *)(const void *)pop_row_line(row, 1, line);
+            const float *beta = o[2].single ? NULL : (const float *)(const void *)pop_row_line(row, 2, line);
+            here = gamma && beta && equal && lines - line >= POP_LINES ? POP_LINES : 1;
+            for (int64_t q = line; end < n && q < line + here; q++)
+                pop_rows_ask(o + 3, pop_beyond(pop_row_line(row, 3, q), end * pop_bytes(f)), POP_CACHE_LINE,
+                             POP_ROWS_SHORT / 2 * pop_bytes(f) / POP_CACHE_LINE);
+            if (here > 1) pop_row_normed(row, f, near, line, POP_LINES, m, begin, end, gamma, beta);
+            else if (gamma && beta) pop_row_normed(row, f, near, line, 1, m, begin, end, gamma, beta);
+            else if (!gamma && !beta) pop_row_normed(row, f, near, line, 1, m, begin, end, NULL, NULL);
+            else if (gamma) pop_row_normed(row, f, near, line, 1, m, begin, end, gamma, NULL);
+            else pop_row_normed(row, f, near, line, 1, m, begin, end, NULL, beta);
+        }
     }
 }
 
@@ -143,13 +174,13 @@ POP_INLINE void pop_row_norm(pop_row *row, const pop_format *f)
 {
     float *near = pop_row_near(row, f);
     pop_row read = *row;
-    pop_moments m[POP_ROWS_MOST];
-    POP_ROWS_OF(pop_rows_means, f)(row, 0, near, m);
+    pop_moments m;
+    POP_ROWS_OF(pop_rows_means, f)(row, 0, near, &m);
     if (near) read.at[0] = near, read.step[0] = row->spec->n * (int64_t)sizeof *near;
-    if (near) pop_rows_inverses_f32(&read, m);
-    else POP_ROWS_OF(pop_rows_inverses, f)(row, m);
-    if (near) pop_row_norm_of(row, f, near, m);
-    else pop_row_norm_of(row, f, NULL, m);
+    if (near) pop_rows_inverses_f32(&read, &m);
+    else POP_ROWS_OF(pop_rows_inverses, f)(row, &m);
+    if (near) pop_row_norm_of(row, f, near, &m);
+    else pop_row_norm_of(row, f, NULL, &m);
 }
 
 /* Sums that gradients are made of: of squares of what x is apart from its mean, of d, which is grad, times gamma where each place
@@ -158,7 +189,7 @@ enum { POP_BACK_SQUARES, POP_BACK_GRADS, POP_BACK_PRODUCTS, POP_BACK_SUMS };
 
 typedef struct pop_norm_back {
     double sums[POP_BACK_SUMS][POP_ROWS_MOST];
-    pop_moments m[POP_ROWS_MOST];
+    pop_moments m;
     const float *gamma; /* of each place, or NULL */
     float *near;        /* x as pop_row_near has it, or NULL */
 } pop_norm_back;
@@ -185,22 +216,22 @@ POP_INLINE void pop_rows_lines_back(const pop_row *row, const pop_format *f, con
 {
     const int64_t n = pop_row_length(row);
     pop_v_f last[POP_BACK_SUMS][POP_ROWS_MOST];
-    float joined[POP_ROWS_MOST];
+    pop_four_d before[POP_BACK_SUMS][POP_ROWS_MOST / POP_FOUR];
+    memset(before, 0, sizeof before);
     for (int q = 0; q < some; q++) {
         const char *g = pop_row_line(row, 0, first + q), *x = pop_row_line(row, 1, first + q);
-        const float mean = b->m[pop_row_of_line(row, q)].mean;
-        for (int t = 0; t < POP_BACK_SUMS; t++) own[t][q] = 0.0;
+        const float mean = b->m.mean[pop_row_of_line(row, q)];
         for (int64_t begin = 0; begin < n; begin += POP_STRETCH) {
             const int64_t end = n - begin < POP_STRETCH ? n : begin + POP_STRETCH;
             if (b->gamma) pop_row_lanes_back(f, of_x, g, x, b->gamma, mean, begin, end, last[0] + q, POP_ROWS_MOST);
             else pop_row_lanes_back(f, of_x, g, x, NULL, mean, begin, end, last[0] + q, POP_ROWS_MOST);
-            for (int t = 0; t < POP_BACK_SUMS && end < n; t++) own[t][q] += (double)pop_lane_sum(last[t][q]);
+            for (int t = 0; t < POP_BACK_SUMS && end < n; t++)
+                before[t][q / POP_FOUR][q % POP_FOUR] += (double)pop_lane_sum(last[t][q]);
         }
     }
     for (int t = 0; t < POP_BACK_SUMS; t++) {
         for (int q = n ? some : 0; q < some || q % POP_FOUR; q++) last[t][q] = pop_v_splat(0.0f);
-        for (int q = 0; q < some; q += POP_FOUR) pop_four_sums(last[t] + q, joined + q);
-        for (int q = 0; q < some; q++) own[t][q] += (double)joined[q];
+        for (int q = 0; q < some; q += POP_FOUR) pop_four_sums(last[t] + q, before[t] + q / POP_FOUR, own[t] + q);
     }
 }
 
@@ -209,12 +240,11 @@ POP_INLINE void pop_rows_lines_back(const pop_row *row, const pop_format *f, con
 POP_INLINE void pop_rows_sums_back_in(const pop_row *row, const pop_format *f, pop_norm_back *b)
 {
     const int64_t lines = pop_row_lines(row);
-    const double share = pop_row_share(row->spec);
     const int weighed = row->spec->operands[2].single == POP_EACH_SEGMENT, parts = row->spec->operands[4].single == POP_EACH_SEGMENT;
     double own[POP_BACK_SUMS][POP_ROWS_MOST];
     pop_row read = *row;
     memset(b->sums, 0, sizeof b->sums);
-    POP_ROWS_OF(pop_rows_means, f)(row, 1, b->near, b->m);
+    POP_ROWS_OF(pop_rows_means, f)(row, 1, b->near, &b->m);
     if (b->near) read.at[1] = b->near, read.step[1] = row->spec->n * (int64_t)sizeof *b->near;
     for (int64_t first = 0; first < lines; first += POP_ROWS_MOST) {
         const int some = lines - first < POP_ROWS_MOST ? (int)(lines - first) : POP_ROWS_MOST;
@@ -230,9 +260,9 @@ POP_INLINE void pop_rows_sums_back_in(const pop_row *row, const pop_format *f, p
             *(float *)(void *)pop_row_line(row, 5, first + q) = (float)own[POP_BACK_GRADS][q];
         }
     }
-    for (int q = 0; q < row->rows; q++) b->m[q].inverse = pop_row_inverse(row->spec, share, b->sums[POP_BACK_SQUARES][q]);
+    pop_rows_inverses_of(row->spec, b->sums[POP_BACK_SQUARES], row->rows, b->m.inverse);
     for (int64_t line = 0; line < lines && parts; line++)
-        *(float *)(void *)pop_row_line(row, 4, line) *= b->m[pop_row_of_line(row, line)].inverse;
+        *(float *)(void *)pop_row_line(row, 4, line) *= b->m.inverse[pop_row_of_line(row, line)];
 }
 #define POP_ROWS_BACK_OF(suffix, format)                                                                               \
     POP_ROWS_SHARED void pop_rows_sums_back_##suffix(const pop_row *row, pop_norm_back *b) { pop_rows_sums_back_in(row, &POP_##format, b); }
@@ -252,13 +282,13 @@ POP_INLINE void pop_line_back_of(const pop_row *row, const pop_norm_back *b, dou
     const pop_rows *s = row->spec;
     const int q = pop_row_of_line(row, line), outside = !b->gamma && s->operands[2].single == 1;
     const float gamma = b->gamma ? 1.0f : pop_row_line_number(row, 2, line, 1.0f);
-    const double outer = outside ? (double)gamma : 1.0, inverse = (double)b->m[q].inverse;
+    const double outer = outside ? (double)gamma : 1.0, inverse = (double)b->m.inverse[q];
     const char *g = pop_row_line(row, 0, line), *x = pop_row_line(row, 1, line);
     char *to = pop_row_line(row, 3, line);
     *l = (pop_line_back){
         g, b->near ? (const char *)(b->near + line * s->n) : x, to, pop_beyond(g, row->rows * row->step[0]),
-        pop_beyond(x, row->rows * row->step[1]), pop_beyond(to, row->rows * row->step[3]), b->m[q].mean, b->m[q].inverse,
-        b->m[q].inverse * gamma,
+        pop_beyond(x, row->rows * row->step[1]), pop_beyond(to, row->rows * row->step[3]), b->m.mean[q], b->m.inverse[q],
+        b->m.inverse[q] * gamma,
         -(float)(outer * b->sums[POP_BACK_PRODUCTS][q] * inverse * part * s->scale * inverse),
         s->centred ? -(float)(outer * b->sums[POP_BACK_GRADS][q] * part * inverse) : -0.0f};
 }
@@ -310,7 +340,7 @@ POP_INLINE void pop_row_norm_grad(pop_row *row, const pop_format *f)
     pop_norm_back b = {.gamma = row->spec->operands[2].single ? NULL : (const float *)row->at[2]};
     POP_ROWS_OF(pop_rows_sums_back, f)(row, &b);
     for (int q = 0; q < row->rows && row->at[6]; q++) {
-        *(float *)(void *)pop_row_line(row, 6, q) = pop_row_product(b.sums[POP_BACK_PRODUCTS][q], b.m[q].inverse);
+        *(float *)(void *)pop_row_line(row, 6, q) = pop_row_product(b.sums[POP_BACK_PRODUCTS][q], b.m.inverse[q]);
         *(float *)(void *)pop_row_line(row, 7, q) = (float)b.sums[POP_BACK_GRADS][q];
     }
     pop_rows_back(row, f, f, &b, NULL);

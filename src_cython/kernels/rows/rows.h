@@ -9,21 +9,22 @@
 #include "kernels/rows/points.h"
 
 /* How many rows a unit of work has, of how many elements at most those are that are done together, which operand is a label. */
+#define POP_ROWS_SHORTS(s) ((s)->n <= POP_ROWS_SHORT ? POP_FOUR * POP_ROWS_SHORT : 0)
 #define POP_ROWS_BODIES(X, ...)                                                                                        \
-    X(softmax, 1, pop_row_plain(s) ? POP_ROWS_SHORT : 0, -1, __VA_ARGS__)                                              \
-    X(log_softmax, 1, pop_row_plain(s) ? POP_ROWS_SHORT : 0, -1, __VA_ARGS__)                                          \
-    X(softmax_grad, 1, POP_ROWS_SHORT, -1, __VA_ARGS__)                                                                \
-    X(log_softmax_grad, 1, POP_ROWS_SHORT, -1, __VA_ARGS__)                                                            \
-    X(norm, 1, POP_STRETCH, -1, __VA_ARGS__)                                                                           \
-    X(norm_grad, 1, POP_STRETCH, -1, __VA_ARGS__)                                                                                \
-    X(norm_grad_blocks, POP_BLOCK_ROWS, POP_STRETCH, -1, __VA_ARGS__)                                                  \
-    X(cross_entropy, 1, POP_ROWS_SHORT, 1, __VA_ARGS__)
+    X(softmax, 1, pop_row_plain(s) ? POP_ROWS_SHORTS(s) : 0, -1, __VA_ARGS__)                                              \
+    X(log_softmax, 1, pop_row_plain(s) ? POP_ROWS_SHORTS(s) : 0, -1, __VA_ARGS__)                                          \
+    X(softmax_grad, 1, POP_ROWS_SHORTS(s), -1, __VA_ARGS__)                                                                \
+    X(log_softmax_grad, 1, POP_ROWS_SHORTS(s), -1, __VA_ARGS__)                                                            \
+    X(norm, 1, POP_ROWS_NEAR, -1, __VA_ARGS__)                                                                           \
+    X(norm_grad, 1, POP_ROWS_NEAR / 2, -1, __VA_ARGS__)                                                                \
+    X(norm_grad_blocks, POP_BLOCK_ROWS, POP_ROWS_NEAR / 2, -1, __VA_ARGS__)                                            \
+    X(cross_entropy, 1, POP_ROWS_SHORTS(s), 1, __VA_ARGS__)
 #define POP_ROWS_VERTEX(name, unit, together, label, suffix, format)                                                   \
     static void pop_rows_body_##name##_##suffix(pop_row *row) { pop_row_##name(row, &POP_##format); }                  \
     static void pop_rows_##name##_##suffix(const void *item, const pop_tile *tile)                                     \
     {                                                                                                                  \
         const pop_rows *s = ((const pop_rows_item *)item)->spec;                                                       \
-        const int several = (together) && s->n <= (together) && s->segments == 1;                                                          \
+        const int64_t several = s->segments == 1 ? (together) : 0;                                                     \
         pop_rows_walk(item, tile, pop_rows_body_##name##_##suffix, several, label, unit);                              \
     }
 #if POP_LEVEL < POP_LEVEL_AVX512_BF16 /* which has BF16 alone */

@@ -61,6 +61,10 @@ POP_INLINE float pop_lane_max(pop_v_f v)
 POP_INLINE float pop_lanes_sum(pop_lanes l) { return pop_lane_sum(pop_lanes_plus(l)); }
 POP_INLINE float pop_lanes_max(pop_lanes l) { return pop_lane_max(pop_lanes_most(l)); }
 
+/* Numbers of four rows side by side. */
+typedef float pop_four_f __attribute__((vector_size(16)));
+typedef double pop_four_d __attribute__((vector_size(32)));
+
 /* The same of four rows at once, whose lanes are one vector each: what is joined is as it is for one. */
 #define POP_FOUR_JOINED(v, made, join)                                                              \
     do {                                                                                            \
@@ -69,10 +73,18 @@ POP_INLINE float pop_lanes_max(pop_lanes l) { return pop_lane_max(pop_lanes_most
         const pop_v_f b = join(__builtin_shuffle((v)[2], (v)[3], low), __builtin_shuffle((v)[2], (v)[3], low + POP_LANES / 2)); \
         pop_v_f all = join(__builtin_shuffle(a, b, less), __builtin_shuffle(a, b, less + POP_LANES / 4)); \
         POP_LANE_JOINED(all, POP_LANES / 4, join)                                                   \
-        for (int q = 0; q < POP_FOUR; q++) (made)[q] = all[q * (POP_LANES / 4)];                    \
+        const pop_four_f four = {all[0], all[POP_LANES / 4], all[POP_LANES / 2], all[3 * POP_LANES / 4]}; \
+        memcpy(made, &four, sizeof four);                                                           \
     } while (0)
-POP_INLINE void pop_four_sums(const pop_v_f *v, float *made) { POP_FOUR_JOINED(v, made, pop_v_plus); }
 POP_INLINE void pop_four_maxima(const pop_v_f *v, float *made) { POP_FOUR_JOINED(v, made, pop_v_max_f); }
+/* Sums of four rows' last lanes and of what there is before. */
+POP_INLINE void pop_four_sums(const pop_v_f *v, const pop_four_d *before, double *made)
+{
+    pop_four_f joined;
+    POP_FOUR_JOINED(v, &joined, pop_v_plus);
+    const pop_four_d sums = *before + __builtin_convertvector(joined, pop_four_d);
+    memcpy(made, &sums, sizeof sums);
+}
 
 /* Numbers in the kernel's format, f. */
 POP_INLINE pop_v_f pop_row_read(const pop_format *f, const void *p, int64_t i, int part)
@@ -221,28 +233,29 @@ POP_INLINE int64_t pop_row_lead(const pop_format *f, const void *to, int64_t n)
         }                                                                                 \
     } while (0)
 
-/* The same of some rows, in `q` too, to `totals`, of what makes of a sum, `lane`, the next; what is last of each is joined
- * together. */
-#define POP_ROWS_FOLDED(totals, rows, n, ...)                                             \
+/* The same of some rows, in `q` too, to `totals`, of what makes of a sum, `lane`, the next; what is last of four is joined
+ * together, while the next four are summed. */
+#define POP_ROWS_FOLDED(unroll, totals, rows, n, ...)                                     \
     do {                                                                                  \
-        pop_v_f last[POP_ROWS_MOST];                                                      \
-        float joined[POP_ROWS_MOST];                                                      \
-        for (int q = (rows); q % POP_FOUR; q++) last[q] = pop_v_splat(0.0f);              \
-        for (int q = 0; q < (rows); q++) {                                                \
-            (totals)[q] = 0.0;                                                            \
-            for (int64_t begin = 0; begin < (n); begin += POP_STRETCH) {                  \
-                const int64_t end = (n) - begin < POP_STRETCH ? (n) : begin + POP_STRETCH; \
-                pop_lanes lanes = pop_lanes_of(0.0f);                                     \
-                POP_ROW_EACH(begin, end, const pop_v_f lane = lanes.v[k]; lanes.v[k] = (__VA_ARGS__);); \
-                if (end < (n)) (totals)[q] += (double)pop_lanes_sum(lanes);               \
-                else last[q] = pop_lanes_plus(lanes);                                     \
+        for (int first_of = 0; first_of < (rows); first_of += POP_FOUR) {                 \
+            pop_v_f last[POP_FOUR];                                                       \
+            pop_four_d before = {0.0};                                                    \
+            unroll for (int of = 0; of < POP_FOUR; of++)                                  \
+            {                                                                             \
+                const int q = first_of + of;                                              \
+                last[of] = pop_v_splat(0.0f);                                             \
+                for (int64_t begin = 0; begin < (n) && q < (rows); begin += POP_STRETCH) { \
+                    const int64_t end = (n) - begin < POP_STRETCH ? (n) : begin + POP_STRETCH; \
+                    pop_lanes lanes = pop_lanes_of(0.0f);                                 \
+                    POP_ROW_EACH(begin, end, const pop_v_f lane = lanes.v[k]; lanes.v[k] = (__VA_ARGS__);); \
+                    if (end < (n)) before[of] += (double)pop_lanes_sum(lanes);            \
+                    else last[of] = pop_lanes_plus(lanes);                                \
+                }                                                                         \
             }                                                                             \
-            if ((n) == 0) last[q] = pop_v_splat(0.0f);                                    \
+            pop_four_sums(last, &before, (totals) + first_of);                            \
         }                                                                                 \
-        for (int q = 0; q < (rows); q += POP_FOUR) pop_four_sums(last + q, joined + q);   \
-        for (int q = 0; q < (rows); q++) (totals)[q] += (double)joined[q];                \
     } while (0)
-#define POP_ROWS_SUMS(totals, rows, n, ...) POP_ROWS_FOLDED(totals, rows, n, lane + (__VA_ARGS__))
+#define POP_ROWS_SUMS(totals, rows, n, ...) POP_ROWS_FOLDED(_Pragma("GCC unroll 1"), totals, rows, n, lane + (__VA_ARGS__))
 
 /* What several functions of rows begin with is compiled once for each format, and called. */
 #define POP_ROWS_SHARED static __attribute__((noinline, noclone))

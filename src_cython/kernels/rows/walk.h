@@ -189,7 +189,7 @@ POP_INLINE float *pop_rows_room(const pop_rows_walked *w, const pop_rows_operand
 }
 
 /* At a row, whose operands are looked at; what is the same for all rows is brought in order. */
-static void pop_rows_begin(pop_rows_walked *w, pop_row *row, int several)
+static void pop_rows_begin(pop_rows_walked *w, pop_row *row, int64_t several)
 {
     const pop_rows *s = w->s;
     const int last = s->kept_count - 1;
@@ -198,7 +198,8 @@ static void pop_rows_begin(pop_rows_walked *w, pop_row *row, int several)
     for (int d = last; d > 0 && rest; rest /= s->kept[d], d--) w->index[d] = rest % s->kept[d];
     w->index[0] = rest;
     w->most = 1;
-    w->at_once = !several ? 1 : s->n <= POP_ROWS_EIGHTS ? POP_ROWS_MOST : POP_FOUR;
+    const int most = s->n <= POP_ROWS_EIGHTS / 2 ? POP_ROWS_MOST : s->n <= POP_ROWS_EIGHTS ? POP_ROWS_MOST / 2 : POP_FOUR;
+    w->at_once = several < s->n ? 1 : several < most * s->n ? several / s->n : most;
     for (int k = 0; k < POP_ROWS_OPERANDS; k++) {
         const pop_rows_operand *o = s->operands + k;
         if (o->operand < 0) continue;
@@ -271,8 +272,9 @@ POP_INLINE void pop_rows_leave(pop_rows_walked *w, pop_row *row)
     }
 }
 
-/* Items count units of so many rows. Bodies may take several at once, of rows side by side or of operands used as they lie. */
-static void pop_rows_walk(const void *work, const pop_tile *tile, pop_rows_body body, int several, int label, int64_t unit)
+/* Items count units of so many rows. Bodies may take several at once, of `several` elements at most, of rows side by side or of
+ * operands used as they lie. */
+static void pop_rows_walk(const void *work, const pop_tile *tile, pop_rows_body body, int64_t several, int label, int64_t unit)
 {
     const pop_rows_item *item = (const pop_rows_item *)work;
     const pop_rows *s = item->spec;
