@@ -100,37 +100,38 @@ POP_INLINE void pop_epilogue_line(const pop_format *f, const pop_epilogue *e, co
     if (one)
         for (int64_t j = 0; j < n; j++) v[j] = v[j] + *one;
     pop_activate(e->activation, v, n);
-    if (step == bytes) {
-        pop_encode_line(f, e->overflow, results, out, n);
-    } else {
-        pop_encode_line(f, e->overflow, results, codes, n);
-        pop_scatter(bytes, codes, bytes, out, step, n);
-    }
+    pop_encode_line(f, e->overflow, results, step == bytes ? out : codes, n);
+    if (step != bytes) pop_scatter(bytes, codes, bytes, out, step, n);
 }
 
-/* An output whose columns are contiguous: the sums are transposed, 16 columns at a time. */
-POP_INLINE void pop_epilogue_columns(const pop_format *f, const pop_epilogue *e, const float *sums, int64_t sums_row,
-                                     int64_t rows, int64_t cols)
+/* An output whose columns are contiguous: the sums are transposed, 16 columns at a time, which `lines` takes for rows. */
+static __attribute__((noinline)) void pop_epilogue_columns(pop_epilogue_kernel lines, const pop_epilogue *e,
+                                                           const float *sums, int64_t sums_row, int64_t rows, int64_t cols)
 {
-    float lines[16][POP_EPILOGUE_LINE];
+    float turned[16][POP_EPILOGUE_LINE] __attribute__((aligned(64)));
+    pop_epilogue part = *e;
+    part.out_row = e->out_col;
+    part.out_col = e->out_row;
     for (int64_t row = 0; row < rows; row += POP_EPILOGUE_LINE)
         for (int64_t col = 0; col < cols; col += 16) {
             const int64_t high = rows - row < POP_EPILOGUE_LINE ? rows - row : POP_EPILOGUE_LINE;
             const int64_t wide = cols - col < 16 ? cols - col : 16;
             for (int64_t i = 0; i < high; i += 16)
                 pop_transpose((const char *)(sums + (row + i) * sums_row + col), 4 * sums_row, high - i < 16 ? high - i : 16,
-                              wide, (char *)(lines[0] + i), sizeof lines[0]);
-            for (int64_t j = 0; j < wide; j++)
-                pop_epilogue_line(f, e, lines[j], e->row_bias ? e->row_bias + row : NULL, e->bias ? e->bias + col + j : NULL,
-                                  e->out + row * e->out_row + (col + j) * e->out_col, e->out_row, high);
+                              wide, (char *)(turned[0] + i), sizeof turned[0]);
+            part.bias = e->row_bias ? e->row_bias + row : NULL;
+            part.row_bias = e->bias ? e->bias + col : NULL;
+            part.out = e->out + row * e->out_row + col * e->out_col;
+            lines(&part, turned[0], POP_EPILOGUE_LINE, wide, high);
         }
 }
 
-POP_INLINE void pop_epilogue_rows(const pop_format *f, const pop_epilogue *e, const float *sums, int64_t sums_row,
-                                  int64_t rows, int64_t cols)
+/* `itself`: the kernel that this is. What becomes of a line is inlined once: it is most of what a family compiles. */
+POP_INLINE void pop_epilogue_rows(pop_epilogue_kernel itself, const pop_format *f, const pop_epilogue *e, const float *sums,
+                                  int64_t sums_row, int64_t rows, int64_t cols)
 {
     if (rows > 1 && e->out_row == pop_bytes(f) && e->out_col != pop_bytes(f)) {
-        pop_epilogue_columns(f, e, sums, sums_row, rows, cols);
+        pop_epilogue_columns(itself, e, sums, sums_row, rows, cols);
         return;
     }
     for (int64_t row = 0; row < rows; row++)
@@ -147,13 +148,13 @@ POP_INLINE void pop_epilogue_rows(const pop_format *f, const pop_epilogue *e, co
     { \
         pop_format f = layout; \
         f.bias = e->format->bias; \
-        pop_epilogue_rows(&f, e, sums, sums_row, rows, cols); \
+        pop_epilogue_rows(pop_epilogue_##name, &f, e, sums, sums_row, rows, cols); \
     }
 #define POP_EPILOGUE_PLAIN(name, layout) \
     static void pop_epilogue_##name(const pop_epilogue *e, const float *sums, int64_t sums_row, int64_t rows, \
                                     int64_t cols) \
     { \
-        pop_epilogue_rows(&layout, e, sums, sums_row, rows, cols); \
+        pop_epilogue_rows(pop_epilogue_##name, &layout, e, sums, sums_row, rows, cols); \
     }
 #define POP_EPILOGUE_4 POP_EPILOGUE_PLAIN
 #define POP_EPILOGUE_2 POP_EPILOGUE_PLAIN
