@@ -118,18 +118,21 @@ POP_INLINE float *pop_row_near(const pop_row *row, const pop_format *f)
 }
 
 /* Places of a line from `begin` to `end`, or of POP_LINES, from x to `to`: what they are apart from the mean, times the inverse
- * deviation and gamma, or their product where that is one number, plus beta. */
+ * deviation and gamma, or their product where that is one number, plus beta. Those of channels may lie far apart: the next row's are
+ * asked for. */
 POP_INLINE void pop_row_normed(const pop_row *row, const pop_format *f, const float *near, int64_t line, const int lines,
                                const pop_moments *m, int64_t begin, int64_t end, const float *gamma, const float *beta)
 {
     const int64_t n = end - begin, offset = begin * pop_bytes(f);
     const char *x[POP_LINES];
     char *to[POP_LINES];
+    uintptr_t ahead[POP_LINES], next[POP_LINES];
     pop_v_f less[POP_LINES], by[POP_LINES];
     for (int q = 0; q < lines; q++) {
         const int own = pop_row_of_line(row, line + q);
         const float outer = gamma ? 1.0f : pop_row_line_number(row, 1, line + q, 1.0f);
         x[q] = pop_row_line(row, 0, line + q) + offset, to[q] = pop_row_line(row, 3, line + q) + offset;
+        ahead[q] = pop_beyond(x[q], row->rows * row->step[0]), next[q] = pop_beyond(to[q], row->rows * row->step[3]);
         less[q] = pop_v_splat(m->mean[own]), by[q] = pop_v_splat(m->inverse[own] * outer);
     }
     if (gamma) gamma += begin;
@@ -139,6 +142,7 @@ POP_INLINE void pop_row_normed(const pop_row *row, const pop_format *f, const fl
                     const pop_v_f times = gamma ? pop_row_load(gamma, i, part) : by[0];
                     const pop_v_f plus = beta ? pop_row_load(beta, i, part) : shift;
                     for (int q = 0; q < lines; q++) {
+                        if (!gamma && !beta) pop_row_ask(f, ahead[q], i, k, 0), pop_row_ask(f, next[q], i, k, 1);
                         pop_v_f y = near ? pop_row_load(near + (line + q) * n, i, part) : pop_row_read(f, x[q], i, part);
                         y = y - less[q];
                         if (gamma) y = y * by[q];
