@@ -368,5 +368,5 @@ def _check_elements(table: Operand, updates: Operand, update: str, scale: Any) -
         return real("scale", scale, "a finite number that float32 holds", -3.4e38, 3.4e38)
     if isinstance(scale, float) and scale.is_integer():
         scale = int(scale)
-    limits = np.iinfo(elements)
+    limits = np.iinfo(np.int8 if elements == np.bool_ else elements)
     return whole("scale", scale, max(-(1 << 53), limits.min), min(1 << 53, limits.max), f", as x is of {elements}")
