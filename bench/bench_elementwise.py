@@ -19,7 +19,7 @@ from onnx_node import onnxruntime_node
 
 from poplibs_py import popops, testing
 from poplibs_py.formats import BF16, FP32, Format
-from poplibs_py.popops._elementwise import ELEMENTWISE
+from poplibs_py.popops.elementwise.table import ELEMENTWISE
 
 SIMPLE = ("relu", "abs", "neg", "square", "sqrt", "add", "sub", "mul", "div", "maximum", "clamp", "gt", "select")
 NUMPY: dict[str, str] = {

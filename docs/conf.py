@@ -11,9 +11,9 @@ from types import GenericAlias
 import poplibs_py
 from poplibs_py import popops
 from poplibs_py.ops import catalogue
-from poplibs_py.popops._elementwise import ELEMENTWISE
-from poplibs_py.popops.model import unary_entry, vector_of
-from poplibs_py.popops.nonlinearity_model import nonlinearity_op, nonlinearity_vertices
+from poplibs_py.popops.elementwise.table import ELEMENTWISE
+from poplibs_py.popops.vertices.nonlinearities import nonlinearity_op, nonlinearity_vertices
+from poplibs_py.popops.vertices.unary import unary_entry, vector_of
 from poplibs_py.target import Target
 
 project = "poplibs_py"

@@ -102,7 +102,7 @@ KINDS = [
             Place("src_cython/kernels/elementwise/unary.h", "X(sqrt, ", '''\
     X(halve, x * 0.5f) \\
 '''),
-            Place("poplibs_py/popops/elementwise.py", '@elementwise("popops::exp"', '''\
+            Place("poplibs_py/popops/elementwise/unary.py", '@elementwise("popops::exp"', '''\
 @elementwise("popops::halve", "HALVE", lambda x: x / 2, ulp=0.5)
 def halve(x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
     """Half of x, correctly rounded to FP32 (``popops::halve``).
@@ -120,7 +120,7 @@ def halve(x: object, *, out: Any = None, out_dtype: object = None, target: Machi
         ),
         "elementwise_*", "amx", (*INFO, r"popops\.halve \(popops::halve\)\n +halve_f32 \["),
         ("tests/kernels/test_elementwise_kernels.py", "tests/popops", "tests/testing", "tests/ops",
-         "tests/stress/test_hostile_ops.py", "poplibs_py/popops/elementwise.py", "bench/bench_classes.py",
+         "tests/stress/test_hostile_ops.py", "poplibs_py/popops/elementwise/unary.py", "bench/bench_classes.py",
          "bench/bench_calls.py"),
         "halve", 30, ("tests/bench/test_calls.py", "tests/cli/test_info.py", "tests/test_names.py",
                          "docs/reference/popops.md"),

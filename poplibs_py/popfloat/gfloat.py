@@ -9,7 +9,7 @@ from ..errors import bad_argument, flag, instance, one_of, whole
 from ..formats import FORMATS, Format
 from ..formats.format import HIGHEST_BIAS, LOWEST_BIAS
 from ..formats.reference import Overflow, Rounding
-from ..popops.cast import cast
+from ..popops.elementwise.cast import cast
 from .quantise import quantise
 
 ROUND_MODES: dict[str, Rounding] = {

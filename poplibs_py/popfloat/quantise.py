@@ -13,11 +13,11 @@ from ..formats.bounds import Ball
 from ..formats.format import preset_of
 from ..formats.reference import Overflow, Rounding
 from ..ops import RESULT, VALUES, Operand, Receiver, Request, argument, new_result, op, receive
-from ..popops._request import strided_request
-from ..popops._steps import Chain, Step
-from ..popops._strided import StridedOperand, StridedParams, lower
-from ..popops.bound import cast_bound
-from ..popops.cast import checked_how
+from ..popops.elementwise.bound import cast_bound
+from ..popops.elementwise.cast import checked_how
+from ..popops.strided.lower import StridedOperand, StridedParams, lower
+from ..popops.strided.request import strided_request
+from ..popops.strided.steps import Chain, Step
 from ..program import Executable, Room, Sequence
 
 _NATIVE = (FP32, FP16, BF16)

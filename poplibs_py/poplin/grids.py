@@ -12,7 +12,7 @@ from ..formats.bounds import Ball
 from ..formats.reference import values
 from ..ops import RESULT, Request, array_operand, op, operand, receive, wide_format
 from ..ops.parts import Part, results
-from ..popops._made import made_request
+from ..popops.making.made import made_request
 from ..popops.sequence import SequenceBuilder
 from ..target import Machine
 

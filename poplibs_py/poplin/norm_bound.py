@@ -9,7 +9,7 @@ import numpy as np
 
 from ..formats import FP32
 from ..formats.bounds import Ball, sum_ball
-from ..popops.bound import finished, numbers
+from ..popops.elementwise.bound import finished, numbers
 from .norms import bessel
 
 

@@ -11,10 +11,10 @@ from math import prod
 
 from ..formats import Format
 from ..ops import Operand, Placed, planned_on
-from ..popops.compose import Composition, type_of_all
-from ..popops.model import Vertex, vector_of
-from ..popops.scaled_model import scaled_vertices
-from ..popops.tile_plan import TilePlan
+from ..popops.reductions.compose import Composition, type_of_all
+from ..popops.vertices.scaled import scaled_vertices
+from ..popops.vertices.tile_plan import TilePlan
+from ..popops.vertices.unary import Vertex, vector_of
 from ..target import Machine, Target
 from ..target.mapping import split_between_workers
 

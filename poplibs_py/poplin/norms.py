@@ -19,8 +19,8 @@ from ..errors import check_shape, finite, flag
 from ..formats import Array, Format
 from ..ops import RESULT, Operand, Request, op, receive, result_format, wide_format, wide_operand
 from ..ops.parts import Part, results
-from ..popops._codes import adding, kernel_of_copies
 from ..popops.sequence import SequenceBuilder
+from ..popops.strided.copies import adding, kernel_of_copies
 from ..target import Machine
 from .norm_plans import norm_on
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from ..formats import FP32, Floats
 from ..formats.bounds import Ball, sum_ball
-from ..popops._reductions import axes_of
-from ..popops.bound import finished
-from ..popops.bound import numbers as held
+from ..popops.elementwise.bound import finished
+from ..popops.elementwise.bound import numbers as held
+from ..popops.reductions.request import axes_of
 from .loss_bound import single
 from .softmax_bound import ROUNDINGS, times
 

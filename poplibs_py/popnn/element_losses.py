@@ -17,7 +17,7 @@ from ..errors import check_shape, finite, one_of
 from ..ops import Operand, Request, one_scale_operand, op
 from ..ops.parts import Part, results
 from ..ops.record import Function
-from ..popops._reductions import axes_of
+from ..popops.reductions.request import axes_of
 from ..target import Machine
 from ._rows import RowOperand, RowsParams, c_strides, repeated, row_of, rows_request
 from .losses import Loss, loss_format

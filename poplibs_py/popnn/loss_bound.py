@@ -8,8 +8,8 @@ import numpy as np
 
 from ..formats import FP16, FP32, QuarterArray, format_of
 from ..formats.bounds import Ball
-from ..popops.bound import finished
-from ..popops.bound import numbers as held
+from ..popops.elementwise.bound import finished
+from ..popops.elementwise.bound import numbers as held
 from .softmax_bound import Exponentials, row_sum, times
 
 Balls = tuple[Ball, Ball]

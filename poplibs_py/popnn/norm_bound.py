@@ -12,8 +12,8 @@ import numpy as np
 from ..formats import FP32
 from ..formats.bounds import Ball
 from ..poplin.norms import bessel
-from ..popops.bound import finished
-from ..popops.bound import numbers as held
+from ..popops.elementwise.bound import finished
+from ..popops.elementwise.bound import numbers as held
 from . import norms
 from .norms import Layout, batched, of_gradients
 from .softmax_bound import row_sum, times

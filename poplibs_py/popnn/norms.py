@@ -19,7 +19,7 @@ from ..ops import Operand, Request, one_scale_operand, op, receive, result_forma
 from ..ops.parts import Part, results
 from ..ops.record import Function
 from ..poplin.norms import bessel
-from ..popops._reductions import axes_of
+from ..popops.reductions.request import axes_of
 from ..target import Machine
 from ._rows import EACH_SEGMENT, RowOperand, RowsParams, repeated, row_of, rows_request
 from .row_plans import norm_on

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..formats import FP32, Floats
 from ..formats.bounds import Ball, sum_ball
-from ..popops.bound import finished, numbers
+from ..popops.elementwise.bound import finished, numbers
 from .pooling.request import Images, images
 from .regions import Samples, samples_of
 

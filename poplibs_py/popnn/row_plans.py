@@ -12,9 +12,9 @@ from math import prod
 from ..formats import Format
 from ..ops import Operand, Placed, Receiver, planned_on
 from ..poplin.norm_plans import add_gradients, add_param_gradients, add_statistics, add_whitening
-from ..popops.compose import Composition, type_of_all
-from ..popops.model import TYPE_BYTES, Vertex
-from ..popops.tile_plan import Step, TilePlan, work_of
+from ..popops.reductions.compose import Composition, type_of_all
+from ..popops.vertices.tile_plan import Step, TilePlan, work_of
+from ..popops.vertices.unary import TYPE_BYTES, Vertex
 from ..target import Machine, Target, linear_mapping
 from .loss_model import loss_cycles
 

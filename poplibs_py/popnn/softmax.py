@@ -17,7 +17,7 @@ import numpy as np
 from ..errors import bad_type, check_shape, finite
 from ..ops import Operand, Request, argument, one_scale_operand, op, receive, result_format
 from ..ops.record import Function
-from ..popops._reductions import axes_of
+from ..popops.reductions.request import axes_of
 from ..target import Machine
 from ._rows import RowsParams, row_of, rows_request
 from .row_plans import softmax_on

@@ -9,9 +9,9 @@ import numpy as np
 
 from ..formats import BF16, FP16, FP32
 from ..formats.bounds import Ball, gamma, sum_ball
-from ..popops._reductions import axes_of
-from ..popops.bound import finished, format_of_operand
-from ..popops.bound import numbers as held
+from ..popops.elementwise.bound import finished, format_of_operand
+from ..popops.elementwise.bound import numbers as held
+from ..popops.reductions.request import axes_of
 
 ROUNDINGS = 38
 """In FP32 that a term of a sum meets: 32 in a lane, 6 when lanes are joined."""

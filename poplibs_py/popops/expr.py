@@ -27,8 +27,8 @@ import numpy as np
 
 from ..errors import UnsupportedError, bad_argument, bad_type, whole
 from ..program import key_by_identity, key_by_parts, number_word
-from ._elementwise import ELEMENTWISE
-from ._promotion import element_of
+from .elementwise.promotion import element_of
+from .elementwise.table import ELEMENTWISE
 
 MOST_PLACEHOLDERS = 20
 """How many arrays an expression may have."""

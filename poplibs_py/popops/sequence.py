@@ -15,7 +15,7 @@ from ..ops.numpy_ops import BY_NUMPY, told
 from ..planner.explain import Composition
 from ..program import Executable, OnArrays, Room, Sequence, Views, value_words
 from ..program.operands import aligned_bytes
-from ._codes import copying, kernel_of_copies
+from .strided.copies import copying, kernel_of_copies
 
 
 @dataclass(frozen=True)

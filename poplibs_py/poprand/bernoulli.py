@@ -12,8 +12,8 @@ from ..config import settings
 from ..errors import bad_argument, checked_shape, finite
 from ..formats import Array
 from ..ops import RESULT, VALUES, Operand, Receiver, Request, array_operand
-from ..popops._steps import Chain, Number, Step
-from ..popops._strided import StridedOperand, StridedParams, lower
+from ..popops.strided.lower import StridedOperand, StridedParams, lower
+from ..popops.strided.steps import Chain, Number, Step
 from ..program import Executable, Room, Sequence
 from . import hardware
 from .arguments import (

@@ -12,7 +12,7 @@ from ..config import settings
 from ..errors import bad_argument, bad_type, checked_shape, whole
 from ..formats import FORMATS, Array
 from ..ops import RESULT, VALUES, Operand, Request, argument, new_result
-from ..popops._order import OrderParams, lower
+from ..popops.ordering.lower import OrderParams, lower
 from ..program import Executable, Room, Segment, Sequence, host_program, shares_of, threads_for, value_words
 from ._stream import LOOK_UP
 from .arguments import Seed, Shape, Stream, result

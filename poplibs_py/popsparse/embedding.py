@@ -11,7 +11,7 @@ from ..errors import InvalidIndexError, bad_argument, check_shape, finite
 from ..formats import FP16, FP32, Array, Format
 from ..ops import RESULT, Operand, Request, receive
 from ..ops.numpy_ops import told
-from ..popops._slice_request import indices_of
+from ..popops.slices.request import indices_of
 from ..target.host_memory import check_memory
 from .matrix import BlockSparseMatrix
 from .operands import check_matrix, dense_operand, product_format, receive_result

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..popops._elementwise import ELEMENTWISE, ElementwiseOp
-from ..popops.elementwise import relu
+from ..popops.elementwise.table import ELEMENTWISE, ElementwiseOp
+from ..popops.elementwise.unary import relu
 from ..popops.expr import _1, _2
 from ..popsparse import BlockSparseMatrix, bs_softmax, dynamic, random_matrix, random_pattern
 from .data import random_operand

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from ..formats import QuarterArray
-from ..popops._elementwise import ELEMENTWISE, ElementwiseOp
+from ..popops.elementwise.table import ELEMENTWISE, ElementwiseOp
 from .calls import Call
 from .strategies import NAMES, arrays, formats, layouts, options, relaid, shapes
 

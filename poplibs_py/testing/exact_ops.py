@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import bad_argument
 from ..formats import Array
 from ..poplin.product.reference import as_matrices
-from ..popops._elementwise import ELEMENTWISE
+from ..popops.elementwise.table import ELEMENTWISE
 from ..popsparse import BlockSparseMatrix
 from ..popsparse.reference import by_group, dense_of, sampled, transposed
 from .exact import exact_values, values_of

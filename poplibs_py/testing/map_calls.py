@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from .. import popops
 from ..formats import FORMATS, FP32, QuarterArray
-from ..popops._elementwise import ELEMENTWISE
+from ..popops.elementwise.table import ELEMENTWISE
 from ..popops.expr import Expression, const, made, placeholder
 from .calls import Call
 from .elementwise_calls import integer_arrays

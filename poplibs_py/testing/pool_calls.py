@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ..formats import QuarterArray
 from ..popnn.pooling.request import images, windows_asked
-from ..popops.bound import numbers
+from ..popops.elementwise.bound import numbers
 from .strategies import NAMES, Call, arrays, formats, layouts, options, relaid
 
 _extent = st.sampled_from([1, 2, 3, 5, 9, 17, 40])

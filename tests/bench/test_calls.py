@@ -10,7 +10,7 @@ import pytest
 
 from poplibs_py import testing
 from poplibs_py.ops import catalogue
-from poplibs_py.popops._elementwise import ELEMENTWISE
+from poplibs_py.popops.elementwise.table import ELEMENTWISE
 from poplibs_py.testing.cases import cases
 
 BENCH = Path(__file__).parents[2] / "bench"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from poplibs_py.popops._elementwise import ELEMENTWISE
+from poplibs_py.popops.elementwise.table import ELEMENTWISE
 
 BENCH = Path(__file__).parents[2] / "bench"
 

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from poplibs_py.popops.argmax_model import argmax_split
-from poplibs_py.popops.binary_model import binary_vertices, scalar_vertices
-from poplibs_py.popops.broadcast_model import broadcast_vertices, patterns_of
-from poplibs_py.popops.cast_model import cast_vertices
-from poplibs_py.popops.fill_model import fill_vertices
-from poplibs_py.popops.model import TYPE_BYTES, Vertex, tile_cycles, unary_vertices
-from poplibs_py.popops.reduce_split import assigned_workers, intermediate_split, rows_of_workers, stages_of_workers
-from poplibs_py.popops.scaled_model import scaled_vertices
-from poplibs_py.popops.sort_model import bitonic_program
-from poplibs_py.popops.ternary_model import ternary_vertices
+from poplibs_py.popops.reductions.split import assigned_workers, intermediate_split, rows_of_workers, stages_of_workers
+from poplibs_py.popops.vertices.argmax import argmax_split
+from poplibs_py.popops.vertices.binary import binary_vertices, scalar_vertices
+from poplibs_py.popops.vertices.broadcast import broadcast_vertices, patterns_of
+from poplibs_py.popops.vertices.cast import cast_vertices
+from poplibs_py.popops.vertices.fill import fill_vertices
+from poplibs_py.popops.vertices.scaled import scaled_vertices
+from poplibs_py.popops.vertices.sort import bitonic_program
+from poplibs_py.popops.vertices.ternary import ternary_vertices
+from poplibs_py.popops.vertices.unary import TYPE_BYTES, Vertex, tile_cycles, unary_vertices
 from poplibs_py.target import Target, linear_mapping
 from poplibs_py.target.mapping import Runs, split_regions
 

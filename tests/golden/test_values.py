@@ -16,7 +16,7 @@ from poplibs_py import testing
 from poplibs_py.formats import FP16, FP32, format_of
 from poplibs_py.formats.bounds import Ball
 from poplibs_py.poplin.tile_conv import ConvParams, FieldTransform, OutputTransform
-from poplibs_py.popops._elementwise import ELEMENTWISE
+from poplibs_py.popops.elementwise.table import ELEMENTWISE
 from poplibs_py.testing import as_format, assert_same_bits, assert_within_bound
 
 from .families import Arrays, Run, parameters

@@ -14,39 +14,38 @@ from poplibs_py.popnn.ctc.model import reduce_cycles as join_cycles
 from poplibs_py.popnn.loss_model import CONSTANT as POPNN_CONSTANT
 from poplibs_py.popnn.loss_model import accuracy_cycles, loss_cycles
 from poplibs_py.popnn.pooling.model import pool_vertex_cycles
-from poplibs_py.popops.argmax_model import gather_cycles, greatest_cycles, sparse_cycles
-from poplibs_py.popops.binary_model import (
+from poplibs_py.popops.vertices.argmax import gather_cycles, greatest_cycles, sparse_cycles
+from poplibs_py.popops.vertices.binary import (
     binary_vertex_cycles,
     dual_output_cycles,
     hadamard_cycles,
     scalar_vertex_cycles,
 )
-from poplibs_py.popops.broadcast_model import inner_1d_cycles, inner_2d_cycles, outer_cycles
-from poplibs_py.popops.cast_model import cast_vertex_cycles
-from poplibs_py.popops.count_model import histogram_1d_cycles, histogram_2d_cycles, nan_1d_cycles, nan_2d_cycles
-from poplibs_py.popops.fill_model import fill_vertex_cycles, iota_cycles
-from poplibs_py.popops.model import unary_vertex_cycles
-from poplibs_py.popops.nonlinearity_model import (
+from poplibs_py.popops.vertices.broadcast import inner_1d_cycles, inner_2d_cycles, outer_cycles
+from poplibs_py.popops.vertices.cast import cast_vertex_cycles
+from poplibs_py.popops.vertices.counts import histogram_1d_cycles, histogram_2d_cycles, nan_1d_cycles, nan_2d_cycles
+from poplibs_py.popops.vertices.fill import fill_vertex_cycles, iota_cycles
+from poplibs_py.popops.vertices.nonlinearities import (
     gradient_1d_cycles,
     gradient_2d_cycles,
     nonlinearity_1d_cycles,
     nonlinearity_2d_cycles,
 )
-from poplibs_py.popops.other_model import CONSTANT as POPOPS_CONSTANT
-from poplibs_py.popops.other_model import normalise_image_cycles, spline_basis_cycles, spline_weighting_cycles
-from poplibs_py.popops.reduce_model import (
+from poplibs_py.popops.vertices.others import CONSTANT as POPOPS_CONSTANT
+from poplibs_py.popops.vertices.others import normalise_image_cycles, spline_basis_cycles, spline_weighting_cycles
+from poplibs_py.popops.vertices.reductions import (
     continuous_reduce_cycles,
     reduce_cycles,
     single_input_reduce_cycles,
     strided_reduce_cycles,
 )
-from poplibs_py.popops.scaled_model import (
+from poplibs_py.popops.vertices.scaled import (
     scalar_multiply_1d_cycles,
     scalar_multiply_2d_cycles,
     scaled_1d_cycles,
     scaled_2d_cycles,
 )
-from poplibs_py.popops.slice_model import (
+from poplibs_py.popops.vertices.slices import (
     dynamic_slice_1d_cycles,
     dynamic_slice_2d_cycles,
     interval_cycles,
@@ -55,8 +54,9 @@ from poplibs_py.popops.slice_model import (
     one_hot_cycles,
     sequence_slice_cycles,
 )
-from poplibs_py.popops.sort_model import Work, compare_and_swap_cycles, heap_sort_cycles
-from poplibs_py.popops.ternary_model import ternary_vertex_cycles
+from poplibs_py.popops.vertices.sort import Work, compare_and_swap_cycles, heap_sort_cycles
+from poplibs_py.popops.vertices.ternary import ternary_vertex_cycles
+from poplibs_py.popops.vertices.unary import unary_vertex_cycles
 from poplibs_py.target import Target
 from poplibs_py.target.mapping import Runs
 

@@ -10,8 +10,8 @@ from poplibs_py import popops
 from poplibs_py.formats import BF16, FP16, FP32
 from poplibs_py.formats.reference import decode, encode
 from poplibs_py.kernels import kernels
-from poplibs_py.popops._elementwise import ELEMENTWISE
-from poplibs_py.popops.bound import fp32_ball
+from poplibs_py.popops.elementwise.bound import fp32_ball
+from poplibs_py.popops.elementwise.table import ELEMENTWISE
 
 CALL = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_void_p), ctypes.c_int64)
 GUARD = 0xA5

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from poplibs_py.popops.broadcast_plan import _Spread
+from poplibs_py.popops.elementwise.broadcast_modelled import _Spread
 from poplibs_py.target import Target
 
 EXTENTS = st.sampled_from([1, 2, 3, 5, 8])

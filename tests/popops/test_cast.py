@@ -21,7 +21,7 @@ from poplibs_py.formats.presets import BINARY8P3, E2M1, E2M3, E3M2, E8M0, PRESET
 from poplibs_py.formats.reference import decode, default_overflow, encode
 from poplibs_py.kernels import select
 from poplibs_py.popops import cast
-from poplibs_py.popops._strided import ROUNDINGS, THREAD_ELEMENTS, StridedOperand, StridedParams, lower
+from poplibs_py.popops.strided.lower import ROUNDINGS, THREAD_ELEMENTS, StridedOperand, StridedParams, lower
 
 FALSE_ALARM = 1e-9
 """The chance that a right generator fails one statistical check. Seeds are fixed: no run differs from another."""

@@ -17,8 +17,8 @@ from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
 from poplibs_py.formats import BF16, E4M3, F143, FORMATS, FP16, FP32, QuarterArray
 from poplibs_py.formats.reference import encode
 from poplibs_py.popops import cast
-from poplibs_py.popops._elementwise import ELEMENTWISE
-from poplibs_py.popops._strided import THREAD_ELEMENTS
+from poplibs_py.popops.elementwise.table import ELEMENTWISE
+from poplibs_py.popops.strided.lower import THREAD_ELEMENTS
 
 ROWS = {name: row for name, row in ELEMENTWISE.items() if row.operands == ("x",) and "f" in row.kinds}
 OPS = [getattr(popops, name) for name, row in ROWS.items() if not row.tells]

@@ -200,7 +200,7 @@ def test_integers_are_written_to_any_array():
 
 
 def test_an_array_that_another_thread_changes_during_a_cast_is_refused():
-    from_integers = sys.modules["poplibs_py.popops.cast"]._widening
+    from_integers = sys.modules["poplibs_py.popops.elementwise.cast"]._widening
     ran = []
     run = from_integers(lambda *arrays: ran.append(arrays), np.zeros((2, 8), np.float32))
     x, out = np.zeros((2, 8), np.int8), np.zeros((2, 8), np.float16)

@@ -15,9 +15,9 @@ from poplibs_py import poplin, popops, profile, testing
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 from poplibs_py.formats import BF16, F143, FP16, FP32, QuarterArray
 from poplibs_py.popops import expr
-from poplibs_py.popops._map_lower import lowered
-from poplibs_py.popops._strided import THREAD_ELEMENTS
 from poplibs_py.popops.expr import _1, _2, _3, const
+from poplibs_py.popops.maps.lower import lowered
+from poplibs_py.popops.strided.lower import THREAD_ELEMENTS
 from poplibs_py.testing import assert_same_bits, strategies
 from poplibs_py.testing.calls import calls
 from poplibs_py.testing.replay import decode_call, encode_call

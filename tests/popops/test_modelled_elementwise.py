@@ -20,10 +20,10 @@ from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, PoplibsErr
 from poplibs_py.formats import BF16, E4M3, F143, F152, FP16, FP32, Format, QuarterArray
 from poplibs_py.kernels.levels import available_levels
 from poplibs_py.popops import cast, plan_elementwise
-from poplibs_py.popops._elementwise import ELEMENTWISE
-from poplibs_py.popops._strided import THREAD_ELEMENTS, StridedOperand, StridedParams, lower
-from poplibs_py.popops.cast_model import cast_vertex_cycles
-from poplibs_py.popops.model import unary_entry, unary_vertex_cycles, unary_vertices
+from poplibs_py.popops.elementwise.table import ELEMENTWISE
+from poplibs_py.popops.strided.lower import THREAD_ELEMENTS, StridedOperand, StridedParams, lower
+from poplibs_py.popops.vertices.cast import cast_vertex_cycles
+from poplibs_py.popops.vertices.unary import unary_entry, unary_vertex_cycles, unary_vertices
 from poplibs_py.program import guard_arenas
 from poplibs_py.target import Target
 from poplibs_py.testing.strategies import arrays, layouts, relaid, shapes

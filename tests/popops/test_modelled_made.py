@@ -8,15 +8,15 @@ import pytest
 from poplibs_py import popops, profile, testing
 from poplibs_py.errors import UnsupportedError
 from poplibs_py.planner.facts import facts_of
-from poplibs_py.popops.fill_model import fill_vertices, iota_cycles
-from poplibs_py.popops.model import tile_cycles
-from poplibs_py.popops.other_model import (
+from poplibs_py.popops.vertices.fill import fill_vertices, iota_cycles
+from poplibs_py.popops.vertices.others import (
     normalise_image_cycles,
     spline_basis_cycles,
     spline_weighting_cycles,
     transpose_cycles,
 )
-from poplibs_py.popops.slice_model import one_hot_cycles, sequence_slice_cycles
+from poplibs_py.popops.vertices.slices import one_hot_cycles, sequence_slice_cycles
+from poplibs_py.popops.vertices.unary import tile_cycles
 from poplibs_py.target import Target
 
 GC200, RNG = Target.gc200(), np.random.default_rng(6)

@@ -7,7 +7,7 @@ import pytest
 from poplibs_py import popops, profile, testing
 from poplibs_py.formats import BF16
 from poplibs_py.popops.expr import _1, _2, const
-from poplibs_py.popops.scaled_model import scaled_1d_cycles
+from poplibs_py.popops.vertices.scaled import scaled_1d_cycles
 from poplibs_py.target import Target, linear_mapping
 
 GC200, SMALL = Target.gc200(), Target.small(3, workers=4)

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from poplibs_py import popops, profile
 from poplibs_py.errors import InvalidArgumentError, UnsupportedError
 from poplibs_py.popops import plan_elementwise
-from poplibs_py.popops._elementwise import ELEMENTWISE
-from poplibs_py.popops._vertices import vertices_lack
-from poplibs_py.popops.binary_model import binary_vertex_cycles, scalar_vertex_cycles
-from poplibs_py.popops.ternary_model import ternary_vertex_cycles
+from poplibs_py.popops.elementwise.table import ELEMENTWISE
+from poplibs_py.popops.vertices.binary import binary_vertex_cycles, scalar_vertex_cycles
+from poplibs_py.popops.vertices.operands import vertices_lack
+from poplibs_py.popops.vertices.ternary import ternary_vertex_cycles
 from poplibs_py.target import Target
 
 GC200, SMALL = Target.gc200(), Target.small(3, workers=4)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from poplibs_py import popops, profile, testing
 from poplibs_py.errors import UnsupportedError
 from poplibs_py.planner.facts import facts_of
-from poplibs_py.popops.sort_model import bitonic_program
+from poplibs_py.popops.vertices.sort import bitonic_program
 from poplibs_py.target import Target
 
 ORDERS = ("none", "ascending", "descending")

@@ -15,9 +15,9 @@ from poplibs_py.errors import InvalidArgumentError, InvalidOptionError, Unsuppor
 from poplibs_py.formats import BF16, QuarterArray
 from poplibs_py.kernels.levels import available_levels
 from poplibs_py.popops import plan_reduce
-from poplibs_py.popops._reduce_tiles import interpret_reduction
-from poplibs_py.popops.argmax_model import argmax_split
-from poplibs_py.popops.reduce_stages import merged_dims
+from poplibs_py.popops.reductions.stages import merged_dims
+from poplibs_py.popops.reductions.tiles import interpret_reduction
+from poplibs_py.popops.vertices.argmax import argmax_split
 from poplibs_py.target import Target, linear_mapping
 
 GC200, SMALL = Target.gc200(), Target.small(4)

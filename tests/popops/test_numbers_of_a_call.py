@@ -7,8 +7,8 @@ import pytest
 from poplibs_py import popops
 from poplibs_py.errors import PoplibsError
 from poplibs_py.formats import FP16
-from poplibs_py.popops._map_lower import lowered
 from poplibs_py.popops.expr import _1, _2, _3, with_words
+from poplibs_py.popops.maps.lower import lowered
 from poplibs_py.testing import assert_same_bits
 
 RNG = np.random.default_rng(8)

@@ -12,8 +12,8 @@ from poplibs_py.config import thread_limit
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
 from poplibs_py.formats import BF16, E5M2, F143, FP16, FP32, QuarterArray
 from poplibs_py.popops import cast
-from poplibs_py.popops._elementwise import ELEMENTWISE
-from poplibs_py.popops._strided import THREAD_ELEMENTS
+from poplibs_py.popops.elementwise.table import ELEMENTWISE
+from poplibs_py.popops.strided.lower import THREAD_ELEMENTS
 
 RNG = np.random.default_rng(77)
 INTEGERS = [np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)]

@@ -11,7 +11,7 @@ from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, Unsupporte
 from poplibs_py.formats import BF16, F143, FP16, FP32, QuarterArray
 from poplibs_py.kernels import Selection, kernels
 from poplibs_py.ops import catalogue
-from poplibs_py.popops import _order
+from poplibs_py.popops.ordering import lower as _order
 from poplibs_py.program import forget_calls
 from poplibs_py.testing import as_format, check
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from poplibs_py import popops
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 from poplibs_py.formats import BF16, F143, FORMATS
-from poplibs_py.popops.padding import COMPUTED, KEYWORDS, PERIODS
+from poplibs_py.popops.making.padding import COMPUTED, KEYWORDS, PERIODS
 from poplibs_py.testing import as_format, assert_same_bits
 from poplibs_py.testing.encoding_calls import pad_calls, with_ends
 

@@ -11,7 +11,7 @@ from poplibs_py import popops
 from poplibs_py.config import thread_limit
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 from poplibs_py.kernels import Selection, kernels
-from poplibs_py.popops import rearrange
+from poplibs_py.popops.making import rearrange
 from poplibs_py.program import forget_calls
 from poplibs_py.testing import as_format
 

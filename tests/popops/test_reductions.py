@@ -15,11 +15,11 @@ from poplibs_py.formats import BF16, F143, FORMATS, FP16, FP32, QuarterArray
 from poplibs_py.kernels import Selection, kernels
 from poplibs_py.kernels import select as taken
 from poplibs_py.ops import catalogue
-from poplibs_py.popops import reductions
-from poplibs_py.popops._counting import lower_bincount, lower_greatest, lower_histogram
-from poplibs_py.popops._reduce import BLOCK, ReduceParams, Way, lower, lower_scan
-from poplibs_py.popops.cast import cast
-from poplibs_py.popops.reduce_bound import roundings
+from poplibs_py.popops.counts.lower import lower_bincount, lower_greatest, lower_histogram
+from poplibs_py.popops.elementwise.cast import cast
+from poplibs_py.popops.reductions import named as reductions
+from poplibs_py.popops.reductions.bound import roundings
+from poplibs_py.popops.reductions.lower import BLOCK, ReduceParams, Way, lower, lower_scan
 from poplibs_py.program import forget_calls
 from poplibs_py.testing import as_format, assert_same_bits
 from poplibs_py.testing.exact import exact_values
@@ -107,8 +107,8 @@ def test_levels_give_the_same_bits(kernel, monkeypatch):
                 return taken(family, op, formats)
             return Selection(next(k for k in chosen if k.op == op and k.formats in (formats, "any")), ())
 
-        monkeypatch.setattr("poplibs_py.popops._reduce.kernels", lambda family: chosen)
-        monkeypatch.setattr("poplibs_py.popops._reduce.select", select)
+        monkeypatch.setattr("poplibs_py.popops.reductions.lower.kernels", lambda family: chosen)
+        monkeypatch.setattr("poplibs_py.popops.reductions.lower.select", select)
         scale = 1.0 if kernel.op != "logsumexp" else 0.0
         way = Way(kernel.op, state, finish)
         params = ReduceParams(way, fmt, 0, x.shape, x.strides, (axis,), result, 0, scale, False)
@@ -143,11 +143,11 @@ def test_running_reductions_and_counts_are_the_same_at_each_level(level, monkeyp
         found = [k for k in kernels("reduce") if (k.level, k.op, k.formats) == (level, op, formats)]
         return Selection(found[0], ()) if found else taken(family, op, formats)
 
-    monkeypatch.setattr("poplibs_py.popops._reductions.lower_scan", lower_scan.__wrapped__)
+    monkeypatch.setattr("poplibs_py.popops.reductions.request.lower_scan", lower_scan.__wrapped__)
     for lowered in (lower_histogram, lower_bincount, lower_greatest):
-        monkeypatch.setattr(f"poplibs_py.popops.counts.{lowered.__name__}", lowered.__wrapped__)
-    monkeypatch.setattr("poplibs_py.popops._counting.select", select)
-    monkeypatch.setattr("poplibs_py.popops._reduce.select", select)
+        monkeypatch.setattr(f"poplibs_py.popops.counts.api.{lowered.__name__}", lowered.__wrapped__)
+    monkeypatch.setattr("poplibs_py.popops.counts.lower.select", select)
+    monkeypatch.setattr("poplibs_py.popops.reductions.lower.select", select)
     forget_calls()
     assert [bits(call()) for call in calls] == due
     forget_calls()

@@ -12,10 +12,11 @@ from poplibs_py import formats
 from poplibs_py.formats import BF16, E4M3, F143, FP16, FP32, QuarterArray
 from poplibs_py.formats.reference import encode
 from poplibs_py.kernels import Kernel
-from poplibs_py.popops import _strided, cast
-from poplibs_py.popops._axes import walked
-from poplibs_py.popops._steps import Chain, Step
-from poplibs_py.popops._strided import StridedOperand, StridedParams, lower
+from poplibs_py.popops import cast
+from poplibs_py.popops.strided import lower as _strided
+from poplibs_py.popops.strided.axes import walked
+from poplibs_py.popops.strided.lower import StridedOperand, StridedParams, lower
+from poplibs_py.popops.strided.steps import Chain, Step
 from poplibs_py.program import guard_arenas
 
 FORMATS = (FP32, FP16, BF16, F143, E4M3)

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poplibs_py.popops.argmax_model import argmax_split, gather_cycles, greatest_cycles
-from poplibs_py.popops.binary_model import (
+from poplibs_py.popops.reductions.split import assigned_workers, intermediate_split, rows_of_workers, stages_of_workers
+from poplibs_py.popops.vertices.argmax import argmax_split, gather_cycles, greatest_cycles
+from poplibs_py.popops.vertices.binary import (
     binary_entry,
     binary_vertex_cycles,
     binary_vertices,
@@ -16,27 +17,25 @@ from poplibs_py.popops.binary_model import (
     scalar_vertex_cycles,
     scalar_vertices,
 )
-from poplibs_py.popops.broadcast_model import broadcast_vertices, patterns_of
-from poplibs_py.popops.count_model import histogram_1d_cycles, nan_1d_cycles
-from poplibs_py.popops.fill_model import fill_vertex_cycles, fill_vertices
-from poplibs_py.popops.model import TYPE_BYTES, tile_cycles
-from poplibs_py.popops.other_model import normalise_image_cycles
-from poplibs_py.popops.reduce_model import (
+from poplibs_py.popops.vertices.broadcast import broadcast_vertices, patterns_of
+from poplibs_py.popops.vertices.counts import histogram_1d_cycles, nan_1d_cycles
+from poplibs_py.popops.vertices.fill import fill_vertex_cycles, fill_vertices
+from poplibs_py.popops.vertices.others import normalise_image_cycles
+from poplibs_py.popops.vertices.reductions import (
     continuous_reduce_cycles,
     reduce_cycles,
     single_input_reduce_cycles,
     strided_reduce_cycles,
 )
-from poplibs_py.popops.reduce_split import assigned_workers, intermediate_split, rows_of_workers, stages_of_workers
-from poplibs_py.popops.scaled_model import scalar_multiply_1d_cycles, scaled_vertices
-from poplibs_py.popops.slice_model import (
+from poplibs_py.popops.vertices.scaled import scalar_multiply_1d_cycles, scaled_vertices
+from poplibs_py.popops.vertices.slices import (
     dynamic_slice_1d_cycles,
     dynamic_slice_2d_cycles,
     multi_slice_cycles,
     multi_update_op_cycles,
     sequence_slice_cycles,
 )
-from poplibs_py.popops.sort_model import (
+from poplibs_py.popops.vertices.sort import (
     _COSTS,
     Work,
     _step_cycles,
@@ -44,7 +43,8 @@ from poplibs_py.popops.sort_model import (
     compare_and_swap_cycles,
     heap_sort_cycles,
 )
-from poplibs_py.popops.ternary_model import ternary_vertices
+from poplibs_py.popops.vertices.ternary import ternary_vertices
+from poplibs_py.popops.vertices.unary import TYPE_BYTES, tile_cycles
 from poplibs_py.target import Target
 
 GC200 = Target.gc200()

@@ -10,7 +10,7 @@ import pytest
 
 from poplibs_py import popfloat, popops, profile
 from poplibs_py.errors import InvalidArgumentError, InvalidIndexError, InvalidTypeError
-from poplibs_py.popops._codes import adding, copying
+from poplibs_py.popops.strided.copies import adding, copying
 from poplibs_py.program import OnArrays, Room, Sequence, Views, memory_in_use, memory_peak
 
 COPY = copying((4,), 4, (4,), (4,))

@@ -13,9 +13,10 @@ from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, PoplibsErr
 from poplibs_py.formats import FORMATS, QuarterArray, format_of
 from poplibs_py.formats.arrays import as_array
 from poplibs_py.ops import catalogue
-from poplibs_py.popops import binary_gradients, reductions
-from poplibs_py.popops._elementwise import ELEMENTWISE
+from poplibs_py.popops.elementwise.table import ELEMENTWISE
 from poplibs_py.popops.expr import _1, _2
+from poplibs_py.popops.maps import gradients as binary_gradients
+from poplibs_py.popops.reductions import named as reductions
 from poplibs_py.popsparse import BlockSparseMatrix
 from poplibs_py.testing.calls import calls
 from poplibs_py.testing.exact_ops import EXACT

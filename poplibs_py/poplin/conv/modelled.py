@@ -10,7 +10,7 @@ import numpy as np
 
 from ...formats import Array, Format
 from ...ops import AS_ASKED, Operand, Receiver, Request
-from ...popops.map_plan import Mapped, ScaledSum, plan_scaled
+from ...popops.maps.modelled import Mapped, ScaledSum, plan_scaled
 from ...target import Target
 from ...target.types import data_type
 from ..product.modelled import operands_lack

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...formats import BF16, FP32, Array, Format
 from ...ops import Operand, Receiver
-from ...popops._request import strided_request
+from ...popops.strided.request import strided_request
 from ...program import temporary
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...formats import FP16, Array, Format
-from ...popops.cast import cast
+from ...popops.elementwise.cast import cast
 from .grid import of_groups
 from .work import TileWork
 

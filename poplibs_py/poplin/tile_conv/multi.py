@@ -11,7 +11,7 @@ from ...errors import PlanError, PoplibsWarning, bad_argument, bad_option, bad_t
 from ...planner.cache import PlanCache
 from ...planner.explain import Explanation
 from ...planner.facts import facts_of
-from ...popops.map_plan import MapPlan
+from ...popops.maps.modelled import MapPlan
 from ...target import Target, resolve_target
 from ._model import STEPS
 from .api import plan_problem, run_planner

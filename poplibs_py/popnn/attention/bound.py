@@ -18,8 +18,8 @@ import numpy as np
 from ...formats import BF16, FP32, Floats
 from ...formats.bounds import Ball, gamma, matmul_ball, sum_ball
 from ...ops import result_format
-from ...popops.bound import finished, format_of_operand
-from ...popops.bound import numbers as held
+from ...popops.elementwise.bound import finished, format_of_operand
+from ...popops.elementwise.bound import numbers as held
 from ..softmax_bound import row_sum, times
 from .lower import multiplies_bf16
 from .reference import attend, counted

@@ -12,8 +12,8 @@ from math import prod
 from ...ops import Placed, planned_on
 from ...planner import Memory
 from ...poplin._steps import product_steps
-from ...popops.compose import Composition
-from ...popops.tile_plan import TilePlan
+from ...popops.reductions.compose import Composition
+from ...popops.vertices.tile_plan import TilePlan
 from ...target import Machine, Target
 from ...target.types import type_of
 from ..row_plans import softmax_steps

@@ -8,7 +8,7 @@ from ...errors import MemoryLimitError
 from ...ops import RESULT, Request, machine_to_plan, op, planned_on, receive, wide_format
 from ...ops.parts import Part, results
 from ...planner import POPLIBS_PROPORTION, Memory
-from ...popops.compose import Composition
+from ...popops.reductions.compose import Composition
 from ...target import Machine, Target
 from ...target.types import data_type, type_of
 from ..row_plans import softmax_steps

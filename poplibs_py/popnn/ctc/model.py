@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...popops.model import TYPE_BYTES
+from ...popops.vertices.unary import TYPE_BYTES
 from ...target import Target
 from .params import LossParams
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...formats import FP32, Floats, Format
 from ...formats.bounds import Ball
-from ...popops.bound import format_of_operand
+from ...popops.elementwise.bound import format_of_operand
 from ..ctc.bound import LEAST, MOST, legible, step_errors
 from ..ctc.reference import class_numbers, log_probabilities
 from .reference import beam_search, best_path

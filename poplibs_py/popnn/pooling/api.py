@@ -11,7 +11,7 @@ from ...errors import UnsupportedError, bad_argument, bad_type, checked_shape, f
 from ...formats import format_of
 from ...ops import machine_to_plan, one_scale_operand, op, receive, result_format
 from ...ops.parts import Part, results
-from ...popops.model import vector_of
+from ...popops.vertices.unary import vector_of
 from ...target import Machine, Target
 from ...target.types import data_type
 from .modelled import pooled_on

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...formats import FP32, Floats
 from ...formats.bounds import Ball, sum_ball
-from ...popops.bound import finished, numbers
+from ...popops.elementwise.bound import finished, numbers
 from .field import Window, divisors, starts
 from .request import Images, images, windows_asked
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...popops.model import vector_of
+from ...popops.vertices.unary import vector_of
 from ...target import Target
 from .params import PoolParams
 

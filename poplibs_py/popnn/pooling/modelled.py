@@ -8,10 +8,10 @@ from typing import Any
 
 from ...formats import Format
 from ...ops import Operand, Placed, Receiver, planned_on
-from ...popops.compose import Composition
-from ...popops.model import vector_of
-from ...popops.reduce_plan import plan_reduction
-from ...popops.tile_plan import TilePlan
+from ...popops.reductions.compose import Composition
+from ...popops.reductions.modelled import plan_reduction
+from ...popops.vertices.tile_plan import TilePlan
+from ...popops.vertices.unary import vector_of
 from ...target import Machine, Target
 from ...target.types import type_of
 from .field import Window, is_whole

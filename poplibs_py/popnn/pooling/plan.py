@@ -9,8 +9,8 @@ from math import prod
 import numpy as np
 
 from ...ops import check_fields
-from ...popops.model import TYPE_BYTES, Vertex, vector_of
-from ...popops.tile_plan import Step, TilePlan, TileWork, memory_of
+from ...popops.vertices.tile_plan import Step, TilePlan, TileWork, memory_of
+from ...popops.vertices.unary import TYPE_BYTES, Vertex, vector_of
 from ...target import Target, linear_mapping
 from .params import PoolParams
 from .search import MOST_LOADS, Form, PoolPartition, best_split, form_of, received_bytes

@@ -13,8 +13,8 @@ from ...config import settings
 from ...errors import bad_argument, bad_type, check_shape, one_of
 from ...formats import Array, Format
 from ...ops import RESULT, Operand, Placed, Receiver, Request, argument
-from ...popops._reduce import ReduceParams, Way
-from ...popops._reduce import lower as lower_reduction
+from ...popops.reductions.lower import ReduceParams, Way
+from ...popops.reductions.lower import lower as lower_reduction
 from .field import Window, adaptive_windows, is_whole, whole_field, windows_of
 from .lower import Lies, PoolCall, lower
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...planner.partitions import Ints, choices_within, least_splits
-from ...popops.model import TYPE_BYTES, vector_of
+from ...popops.vertices.unary import TYPE_BYTES, vector_of
 from ...target import Target
 from .model import least_cycles_of, planned_cycles
 from .params import PoolParams

@@ -13,9 +13,9 @@ from typing import Any
 from ...ops import Operand, Placed, planned_on
 from ...planner import Memory
 from ...poplin._steps import product_steps
-from ...popops.compose import Composition
-from ...popops.model import TYPE_BYTES
-from ...popops.tile_plan import TilePlan
+from ...popops.reductions.compose import Composition
+from ...popops.vertices.tile_plan import TilePlan
+from ...popops.vertices.unary import TYPE_BYTES
 from ...target import Target
 from ...target.types import type_of
 from .params import RnnParams

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, gcd
 
-from ...popops.model import TYPE_BYTES
+from ...popops.vertices.unary import TYPE_BYTES
 from ...target import Target
 
 LSTM_SAVED, LSTM_SAVED_RECOMPUTED, GRU_SAVED = 6, 4, 3

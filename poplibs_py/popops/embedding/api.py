@@ -10,7 +10,7 @@ from ...formats import Format
 from ...ops import check_mapping, host_target, machine_to_plan
 from ...target import Target, resolve_target
 from ...target.types import INTEGER_WORDS, data_type
-from .._made import element_of
+from ..making.made import element_of
 from .lower import HostEmbeddingPlan, plan_host
 from .options import EmbeddingOptions
 from .params import TYPES, EmbeddingParams

@@ -9,8 +9,8 @@ from ...ops.one_kernel import OneKernel
 from ...planner import Explanation, Memory
 from ...planner.explain import Explained
 from ...target import Target
-from .._made import element_of
-from .._slices import Axis, Component, SliceParams, Window, check_bytes, lower, within_memory
+from ..making.made import element_of
+from ..slice_programs import Axis, Component, SliceParams, Window, check_bytes, lower, within_memory
 from .options import EmbeddingOptions
 from .params import EmbeddingParams
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ...planner.facts import TileMemory
-from ..model import Vertex
-from ..tile_plan import Step, TilePlan, TileWork, memory_of
+from ..vertices.tile_plan import Step, TilePlan, TileWork, memory_of
+from ..vertices.unary import Vertex
 from .model import EmbeddingModel
 from .plan import EmbeddingPlan
 

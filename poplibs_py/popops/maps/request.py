@@ -1,0 +1,308 @@
+"""Requests of expressions: what a `map` is given, and the one program that it becomes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...config import settings
+from ...errors import PoplibsError, bad_argument, bad_type
+from ...formats import FORMATS, Array, Format, QuarterArray
+from ...formats.format import preset_of
+from ...formats.reference import default_overflow
+from ...ops import RESULT, VALUES, Operand, Placed, Receiver, Request, argument, operand, planned_on, receive
+from ...ops.parts import Part, results
+from ...program import Executable
+from ...target import Machine, Target
+from ..elementwise.promotion import Element, element_of
+from ..expr import MOST_PLACEHOLDERS, Expression, const, number, placeholder, rebuilt, with_words
+from ..strided.lower import StridedOperand, StridedParams, StridedProgram, lower
+from ..strided.request import has_scale, in_place
+from .lower import lowered
+from .modelled import Mapped, MapPlan, ScaledSum, map_lacks, plan_map, plan_scaled, scaled_lacks
+
+_ALLOWED = "an array of " + ", ".join(f.name for f in FORMATS) + ", integers or truth values, or a number"
+_MOST_OUTPUTS = 4
+
+Outputs = tuple[Expression, ...]
+
+
+class Worded(NamedTuple):
+    """Expressions with words in the place of numbers, where these words are, and those that are the call's own.
+
+    These are arrays that are numbers, if the call does not say others.
+    """
+
+    outputs: Outputs
+    words: Operand | Array
+    values: tuple[int, ...] | None = None
+
+
+class Settled(NamedTuple):
+    """What a call maps: the expressions, numbers put in for their placeholders, and the arrays of those that stay."""
+
+    outputs: Outputs
+    arrays: tuple[Operand, ...]
+    shape: tuple[int, ...]
+    worded: Worded
+
+    def blocks(self, count: int) -> tuple[Any, ...]:
+        """What holds so many blocks of words."""
+        return (self.worded.words, VALUES)[:count]
+
+
+def _arity_of(function: Callable[..., Any]) -> int:
+    """How many arrays a function of expressions takes, where its signature says so."""
+    try:
+        kinds = [p.kind for p in inspect.signature(function).parameters.values() if p.default is p.empty]
+    except (TypeError, ValueError):
+        kinds = [inspect.Parameter.VAR_POSITIONAL]
+    if any(kind not in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD) for kind in kinds):
+        raise bad_type("expression", "a function whose signature does not say how many arrays it takes",
+                       "one of positional parameters, or an expression")
+    return len(kinds)
+
+
+def expressions_of(expression: Any, arrays: int | None) -> tuple[Outputs, bool]:
+    """Return the expressions of a `map`, a function's by calling it on placeholders; and whether they are several.
+
+    Parameters
+    ----------
+    expression : Expression, sequence of Expression, or callable
+    arrays : int or None
+        How many arrays there are; None to ask a function's signature.
+    """
+    if not isinstance(expression, (Expression, tuple, list)) and callable(expression):
+        count = _arity_of(expression) if arrays is None else arrays
+        if count > MOST_PLACEHOLDERS:
+            raise bad_argument("arrays", count, f"at most {MOST_PLACEHOLDERS} arrays")
+        expression = expression(*(placeholder(i + 1) for i in range(count)))
+    several = isinstance(expression, (tuple, list))
+    given = tuple(expression) if several else (expression,)
+    if not 1 <= len(given) <= _MOST_OUTPUTS:
+        raise bad_argument("expression", f"{len(given)} results", f"1 to {_MOST_OUTPUTS}")
+    for part in given:
+        if not isinstance(part, (Expression, bool, int, float, np.generic)):
+            raise bad_type("expression", part, "expressions of popops.expr, or a function that returns them")
+    return tuple(part if isinstance(part, Expression) else const(part) for part in given), several
+
+
+def worded(expression: Any, outputs: Outputs, name: str = "expression") -> Worded:
+    """Take the numbers out of the expressions of an argument, which keys know by their parts where it is one."""
+    if isinstance(expression, Expression):
+        plain, *words = expression._parts
+        return Worded((plain,), Operand(words[0], None, place=(name, 0)) if words else np.zeros(1, np.uint64))
+    return Worded(*with_words(outputs))
+
+
+def settled_operands(outputs: Outputs, arrays: Sequence[Any], names: Sequence[str] = (),
+                     worded: Worded | None = None) -> Settled:
+    """Take the arrays of a `map`, under the names of the caller's parameters; numbers become constants, or words."""
+    names = names or [f"arrays[{i}]" for i in range(len(arrays))]
+    if len(arrays) > MOST_PLACEHOLDERS:
+        raise bad_argument("arrays", len(arrays), f"at most {MOST_PLACEHOLDERS}")
+    taken: list[Operand] = []
+    put: dict[Expression, Expression] = {}
+    numbers: dict[Expression, Expression] = {}
+    plain, words = worded or Worded(outputs, np.empty(0, np.uint64), ()), [0] * len(arrays)
+    for i, value in enumerate(arrays):
+        if _is_number(value):
+            put[placeholder(i + 1)] = const(value)
+            if plain.values is None:
+                numbers[placeholder(i + 1)], words[i] = number(1, i, value)
+        else:
+            taken.append(array_operand(names[i], value))
+            put[placeholder(i + 1)] = placeholder(len(taken))
+    if len(taken) < len(arrays):
+        outputs = rebuilt(outputs, put.get)
+        plain = plain._replace(outputs=rebuilt(plain.outputs, (put | numbers).get))
+    if plain.values is None:
+        plain = plain._replace(values=tuple(words) if numbers else ())
+    shape: tuple[int, ...] = ()
+    for name, x in zip((n for n, v in zip(names, arrays, strict=True) if not _is_number(v)), taken, strict=True):
+        try:
+            shape = np.broadcast_shapes(shape, x.shape)
+        except ValueError:
+            raise bad_argument(name, f"shape {x.shape}", f"one that broadcasts with {shape}") from None
+    return Settled(outputs, tuple(taken), shape, plain)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (bool, int, float))
+
+
+def array_operand(name: str, value: Any) -> Operand:
+    """Take an array of any format, of integers or of truth values; lists become float32."""
+    if isinstance(value, QuarterArray):
+        return operand(name, value)
+    x = argument(name, value, _ALLOWED, np.float32)
+    dtype = x.array.dtype
+    x.format = preset_of(dtype) or (dtype if dtype.kind in "iub" else None)
+    if x.format is None:
+        raise bad_type(name, f"dtype {dtype}", _ALLOWED + '; see its astype("float32")' * (dtype == np.float64))
+    if not dtype.isnative:
+        raise bad_type(name, f"dtype {dtype.str}", "the machine's own byte order")
+    return x
+
+
+def _lies(x: Operand, shape: tuple[int, ...], offset: int = 0) -> StridedOperand:
+    """How an operand lies in a common shape: it is repeated along axes that it has not, and so are its scales."""
+    array, blocks = x.array, x.block_shape or None
+    if array.shape == shape:
+        return StridedOperand(x.format, array.strides, x.scale, blocks, offset)
+    more = len(shape) - array.ndim
+    strides = (0,) * more + tuple(0 if n == 1 else s for n, s in zip(array.shape, array.strides, strict=True))
+    if blocks is not None:
+        own = zip(array.shape, blocks, shape[more:], strict=True)
+        blocks = shape[:more] + tuple(full if n == 1 else block for n, block, full in own)
+    return StridedOperand(x.format, strides, x.scale, blocks, offset)
+
+
+def mapped(outputs: Outputs, several: bool, arrays: Sequence[Any], out: Any, out_dtype: Any, rounded: bool,
+           relaxed: bool, target: Machine, op: str = "map", names: Sequence[str] = (),
+           scaled: ScaledSum | None = None, plain: Worded | None = None) -> Request:
+    """Describe a call of a `map`, or of a sum of scaled arrays, which is one; `plain` is as `worded` has it."""
+    settled = settled_operands(outputs, arrays, names, plain or worded(None, outputs))
+    elements = tuple(x.format for x in settled.arrays)
+    try:
+        found = lowered(settled.worded.outputs, elements, (None,) * len(outputs), rounded, relaxed)
+    except PoplibsError:  # which is to name the numbers themselves
+        found = lowered(settled.outputs, elements, (None,) * len(outputs), rounded, relaxed)
+    asked = _asked(out_dtype, found.elements, several)
+    if several:
+        return _many(settled, asked, out, rounded, relaxed, op, target)
+    like = next((x.array for x in settled.arrays if x.shape == settled.shape), None)
+    element = asked[0]
+    receiver = receive("out", out, settled.shape, None, element, settled.arrays, in_place=True, blocks=True, like=like)
+    if out is not None and out_dtype is not None and receiver.format != element:
+        raise bad_argument("out", f"dtype {receiver.format}", f"out_dtype, which is {out_dtype}")
+    placed = _plan(op, settled, (receiver,), target, scaled)
+    rounded = rounded or (placed.plan is not None and scaled is None)  # as PopLibs' generated vertices do
+    program = _program(settled, (_lies(receiver, settled.shape),), rounded, relaxed, op, placed.plan)
+    exponents = [x.scales for x in (*settled.arrays, receiver) if x.scales is not None]
+    operands = *settled.arrays, RESULT, *exponents, *settled.blocks(program.params.blocks)
+    return Request(program.executable, operands, receiver, _teller(program), settled.worded.values or (), placed=placed)
+
+
+def _mapped(settled: Settled, results: Sequence[Element]) -> Mapped:
+    elements, shapes = tuple(x.format for x in settled.arrays), tuple(x.shape for x in settled.arrays)
+    return Mapped(settled.outputs, elements, shapes, tuple(results))
+
+
+def vertices_round(settled: Settled, results: Sequence[Element]) -> bool:
+    """Whether a modelled machine has vertices for a `map` to these types: the result of each operation is rounded."""
+    return not any(map(has_scale, settled.arrays)) and not map_lacks(_mapped(settled, results))
+
+
+def _plan(op: str, settled: Settled, receivers: Sequence[Receiver], target: Machine,
+          scaled: ScaledSum | None = None) -> Placed[MapPlan]:
+    """Where a call runs."""
+    mapped = _mapped(settled, [receiver.format for receiver in receivers])
+
+    def plan_on(machine: Target) -> MapPlan | str:
+        if any(map(has_scale, settled.arrays)) or any(map(has_scale, receivers)):
+            return "of numbers with a scale"
+        if scaled is not None:
+            return scaled_lacks(scaled, mapped) or plan_scaled(
+                scaled._replace(in_place=in_place(settled.arrays[0], receivers[0])), mapped, machine)
+        if op != "map":
+            return "alone: it is several of PopLibs' operations"
+        return map_lacks(mapped) or plan_map(op, mapped, machine)
+
+    return planned_on(f"popops.{op}", target, plan_on)
+
+
+def _asked(out_dtype: Any, elements: Sequence[Element], several: bool) -> list[Element]:
+    """What results are to be."""
+    if out_dtype is None:
+        return list(elements)
+    each = list(out_dtype) if several and isinstance(out_dtype, (tuple, list)) else [out_dtype] * len(elements)
+    if len(each) != len(elements):
+        raise bad_argument("out_dtype", f"{len(each)} types", f"one, or {len(elements)}")
+    asked = [own if dtype is None else element_of("out_dtype", dtype)
+             for dtype, own in zip(each, elements, strict=True)]
+    for want, own in zip(asked, elements, strict=True):
+        if want != own and not isinstance(want, Format):
+            raise bad_argument("out_dtype", want, f"a format, or {own}, which the expression gives")
+    return asked
+
+
+def _program(settled: Settled, written: tuple[StridedOperand, ...], rounded: bool, relaxed: bool,
+             op: str, plan: MapPlan | None = None) -> StridedProgram:
+    elements = tuple(x.format for x in settled.arrays)
+    out = tuple(w.format for w in written)
+    chain = lowered(settled.worded.outputs, elements, out, rounded, relaxed).chain
+    overflow = tuple(default_overflow(e, "nearest-even") if isinstance(e, Format) else "inf" for e in out)
+    read = tuple(_lies(x, settled.shape) for x in settled.arrays)
+    alone = len(chain.steps) == 1 and chain.steps[0].kind == "compute" and not chain.constants
+    if alone and (*chain.steps[0].reads, *chain.steps[0].writes) == tuple(range(len(chain.lanes))):
+        own = [x.format for x in (*read, *written)]
+        if all(isinstance(e, Format) for e in own) and not rounded and len(set(overflow)) == 1:
+            op, chain = chain.steps[0].op, None  # type: ignore[assignment]  # perhaps on codes as they lie
+    params = StridedParams(op, settled.shape, read, written, "nearest-even", overflow if chain else overflow[0],
+                           chain=chain)
+    return lower(params, settings.num_threads, plan and plan.mapping)
+
+
+def map_program(outputs: Outputs, arrays: Sequence[Array], out: Array) -> Executable:
+    """Return what evaluates an expression of arrays of one shape, into one more, which may be one of them."""
+    settled, written = settled_operands(outputs, arrays), array_operand("out", out)
+    return _program(settled, (_lies(written, settled.shape),), False, False, "map").executable
+
+
+def _teller(program: StridedProgram) -> Callable[[], tuple[str, str, Any]]:
+    return lambda: (str(program.params), program.kernel, program)
+
+
+def _many(settled: Settled, asked: Sequence[Element], out: Any, rounded: bool, relaxed: bool, op: str,
+          target: Machine) -> Request:
+    """Several results: parts of one new array, or arrays that the caller gave."""
+    exponents: list[Any] = [x.scales for x in settled.arrays if x.scales is not None]
+    if out is not None:
+        return _into(settled, asked, out, rounded, relaxed, op, target, exponents)
+    for element in asked:
+        if isinstance(element, Format) and element.dtype is None:
+            raise bad_argument("out_dtype", element, "formats with a dtype, for several results")
+    whole = results(None, [Part(settled.shape, element) for element in asked], tuple)
+    laid = np.empty(settled.shape, np.uint8).strides
+    written = tuple(StridedOperand(element, tuple(s * element.itemsize for s in laid), offset=offset)
+                    for element, offset in zip(asked, whole.offsets, strict=True))
+    placed = _plan(op, settled, [Receiver(whole.receiver.array, element) for element in asked], target)
+    program = _program(settled, written, rounded or placed.plan is not None, relaxed, op, placed.plan)
+    operands = *settled.arrays, *[RESULT] * len(asked), *exponents, *settled.blocks(program.params.blocks)
+    return Request(program.executable, operands, whole.receiver, _teller(program), settled.worded.values or (),
+                   wrap=whole.wrap, placed=placed)
+
+
+def _into(settled: Settled, asked: Sequence[Element], out: Any, rounded: bool, relaxed: bool, op: str,
+          target: Machine, exponents: list[Any]) -> Request:
+    """Several results in the caller's arrays, copies of which are written where they overlap an operand."""
+    if not isinstance(out, (tuple, list)):
+        raise bad_type("out", out, f"a tuple of {len(asked)} arrays")
+    if len(out) != len(asked) or any(x is None for x in out):
+        raise bad_argument("out", f"{len(out)} items", f"{len(asked)} arrays")
+    receivers = [receive(f"out[{i}]", x, settled.shape, None, element, settled.arrays, in_place=True, blocks=True)
+                 for i, (x, element) in enumerate(zip(out, asked, strict=True))]
+    for i, one in enumerate(receivers):
+        own = one.array if one.view is None else one.view
+        if any(np.may_share_memory(own, other.array if other.view is None else other.view) for other in receivers[:i]):
+            raise bad_argument(f"out[{i}]", "an array that may share memory with another", "arrays apart")
+    exponents += [x.scales for x in receivers if x.scales is not None]
+    placed = _plan(op, settled, receivers, target)
+    program = _program(settled, tuple(_lies(x, settled.shape) for x in receivers),
+                       rounded or placed.plan is not None, relaxed, op, placed.plan)
+    first = receivers[0]
+    receiver = Receiver(first.array, first.format)
+
+    def finish(_: Array, __: Any) -> tuple[Any, ...]:
+        for one in receivers:
+            one.finish(None, None)
+        return tuple(out)
+
+    operands = *settled.arrays, *receivers, *exponents, *settled.blocks(program.params.blocks)
+    return Request(program.executable, operands, receiver, _teller(program), settled.worded.values or (), wrap=finish,
+                   placed=placed, keep=False)
+

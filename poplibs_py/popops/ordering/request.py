@@ -1,0 +1,150 @@
+"""Requests of what puts rows in order: arguments to params, and what receives the results."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...config import settings
+from ...errors import bad_argument, bad_type, check_shape, whole
+from ...formats import QuarterArray
+from ...ops import RESULT, Operand, Placed, Request, planned_on, receive
+from ...ops.parts import Part, results
+from ...target import Machine, Target
+from ...target.types import type_of
+from ..reductions.request import source_of
+from ..vertices.tile_plan import TilePlan
+from .lower import LONGEST, OrderParams, lower
+from .steps import Order, order_lacks, order_plan
+
+INDEX = np.dtype(np.int64)
+
+_NOTHING = object()
+_ALLOWED = "float32, float16, bfloat16 or FP8 numbers, integers or truth values"
+
+
+def numbers(name: str, x: Any) -> tuple[Operand, Any]:
+    """Take numbers that have an order; return them, and their format, or the dtype of what has none."""
+    if isinstance(x, QuarterArray):
+        raise bad_type(name, x, f"{_ALLOWED}: see its to_array")
+    source = source_of(x, name, _ALLOWED)
+    return source, source.format or source.array.dtype
+
+
+def axis_of(axis: Any, x: Operand, name: str = "x") -> tuple[Operand, int, tuple[int, ...], tuple[int, ...]]:
+    """Return an operand as its rows are read, their axis, and its shape and strides; None is all in C order."""
+    if axis is None:
+        if x.array.size > LONGEST:
+            raise bad_argument(name, f"{x.array.size} elements", f"at most {LONGEST}")
+        flat = x.in_c_order()
+        return flat, 0, (x.array.size,), (x.array.itemsize,)
+    rank = x.array.ndim
+    if rank == 0:
+        whole("axis", axis)
+        raise bad_argument("axis", axis, f"None: {name} has no axis")
+    found = whole("axis", axis, -rank, rank - 1) % rank
+    if x.shape[found] > LONGEST:
+        raise bad_argument(name, f"{x.shape[found]} elements along axis {found}", f"at most {LONGEST}")
+    return x, found, x.shape, x.array.strides
+
+
+def ordering_request(name: str, x: Any, axis: Any, *, k: Any = _NOTHING, descending: bool, backwards: bool = False,
+                     other: Any = _NOTHING, kind: Any = None, places: bool = False, kth: Any = None,
+                     in_order: bool = True, out: Any = None, target: Machine = None, argument: str = "x") -> Request:
+    """Describe a call that puts rows in order.
+
+    Parameters
+    ----------
+    name : str
+        Its public name.
+    x, axis, out, target
+        As the op takes them.
+    k : int, optional
+        How many elements of a row there are in the results; all by default.
+    descending : bool
+        Whether the greatest are best.
+    backwards : bool, optional
+        Whether the best are last.
+    other : array_like, optional
+        What else is put in the order of `x`, of the same shape.
+    kind : type, optional
+        The named tuple of several results: the numbers, and their places or `other` in their order.
+    places : bool, optional
+        Whether places are a result.
+    kth : int, optional
+        The place that a partition is made by.
+    in_order : bool, optional
+        Whether the results are asked for in order.
+    argument : str, optional
+        What the op calls `x`.
+    """
+    source, element = numbers(argument, x)
+    read, along, shape, strides = axis_of(axis, source, argument)
+    most = shape[along]
+    count = most if k is _NOTHING else whole("k", k, 0, most)
+    second = None if other is _NOTHING else _companion(other, source)
+    rows = prod(n for d, n in enumerate(shape) if d != along)
+    order = Order(type_of(element), _values(second, places), most, count, rows, descending, in_order,
+                  descending == backwards, places, kind is not None or not places)
+    placed = planned_on(f"popops.{name}", target, lambda machine: _plan(f"popops.{name}", machine, order, kth))
+    made = (*shape[:along], count, *shape[along + 1:])
+    params = OrderParams("order", element, shape, strides, along, count, descending, backwards)
+    operands: tuple[Any, ...] = (read, RESULT)
+    if second is not None:
+        read_too, _, _, other_strides = axis_of(axis, second[0])
+        params = params._replace(other=(second[0].array.itemsize, *other_strides))
+        operands = (read, RESULT, read_too)
+    if kth is not None:
+        if not most:
+            raise bad_argument(argument, f"no elements along axis {along}", "one or more")
+        place = whole("kth", kth, -most, most - 1)
+        params = params._replace(kernel="partition", kth=place % most)
+    if kind is None:
+        result = INDEX if places else element
+        receiver = receive("out", out, made, None, result, (source,), contiguous=True)
+        if receiver.format != result:
+            raise bad_argument("out", f"dtype {receiver.format}", f"{result}, the result's")
+        if places:
+            params = params._replace(indices=0)
+        elif k is _NOTHING and kth is None:
+            params = params._replace(kernel="sort")
+        else:
+            params = params._replace(values=0)
+        return _request(params, operands, receiver, placed)
+    parts = {"values": Part(made, element)}
+    if places:
+        parts["indices"] = Part(made, INDEX)
+    if second is not None:
+        parts["others"] = Part(made, second[1])
+    several = results(out, tuple(parts.values()), kind)
+    at = dict(zip(parts, several.offsets, strict=True))
+    params = params._replace(values=0, indices=at.get("indices", -1), others=at.get("others", -1))
+    return _request(params, operands, several.receiver, placed, several.wrap)
+
+
+def _values(second: Any, places: bool) -> str:
+    """PopLibs' type of what is put in the order of the keys; empty where there is nothing."""
+    if second is not None:
+        return type_of(second[1]) or str(second[1])
+    return "unsigned int" if places else ""
+
+
+def _plan(op: str, machine: Target, order: Order, kth: Any) -> TilePlan | str:
+    """What a modelled machine does, or what it has no vertex for."""
+    lacking = "in any form: it has no partitions" if kth is not None else order_lacks(order)
+    return lacking or order_plan(op, machine, order)
+
+
+def _companion(other: Any, x: Operand) -> tuple[Operand, Any]:
+    """Take what is put in the order of another array."""
+    values, element = numbers("values", other)
+    check_shape("values", values.shape, values.shape == x.shape, f"shape {x.shape}, that of the keys")
+    return values, element
+
+
+def _request(params: OrderParams, operands: tuple[Any, ...], receiver: Any, placed: Placed[Any],
+             wrap: Any = None) -> Request:
+    program = lower(params, settings.num_threads)
+    return Request(program.executable, operands, receiver, program.told, wrap=wrap, placed=placed)

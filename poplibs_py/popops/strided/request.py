@@ -1,0 +1,73 @@
+"""Requests of strided operations: elementwise ones, and casts, which are the identity."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...config import settings
+from ...formats import Array
+from ...ops import AS_ASKED, RESULT, VALUES, Operand, Placed, Receiver, Request
+from .lower import StridedOperand, StridedParams, lower
+from .steps import Chain
+
+Words = Sequence[tuple[int, bool] | None]
+"""For each operand the word that a call has of its own in its place, and whether that is an int64; else None."""
+
+
+def strided_request(op: str | None, xs: Sequence[Operand], receiver: Receiver, overflow: str,
+                    rounding: str = "nearest-even", random_bits: int = 31, seed: int | None = None,
+                    placed: Placed[Any] = AS_ASKED, chain: Chain | None = None,
+                    constant: Sequence[bool] = (), words: Words = ()) -> Request:
+    """Describe an elementwise operation; None is the identity, of one operand.
+
+    Parameters
+    ----------
+    op : str or None
+        The kernels' name of it.
+    xs : sequence of Operand
+        Of one shape.
+    receiver : Receiver
+    overflow, rounding, random_bits
+        How results become codes.
+    seed : int, optional
+        Of stochastic rounding.
+    placed : Placed, optional
+        By an `ElementwisePlan` or a `MapPlan` on a modelled machine.
+    chain : Chain, optional
+        The steps, where the operands' types do not say what they are computed in.
+    constant : sequence of bool, optional
+        Which operands are the same in every call of the kind.
+    words : sequence of (int, bool) or None, optional
+        Of operands that each call has a number of its own for the word, and whether that is an int64.
+    """
+    each = words or (None,) * len(xs)
+    at = [word and (i, word[1]) for i, word in enumerate(each)]
+    lies = tuple(_lies(x)._replace(word=word) for x, word in zip(xs, at, strict=True))
+    params = StridedParams(op, receiver.shape, lies, (_lies(receiver),), rounding, overflow, random_bits, chain)
+    program = lower(params, settings.num_threads, placed.plan and placed.plan.mapping)
+    exponents: list[Operand | Array] = [x.scales for x in xs if x.scales is not None]
+    if receiver.scales is not None:  # those of a new result are the same in every call
+        exponents.append(receiver.scales if receiver.given is not None else receiver.scales.array)
+    fixed = constant or (False,) * len(xs)
+    read = [VALUES if word else x.array if same else x for x, same, word in zip(xs, fixed, each, strict=True)]
+    operands = (*read, RESULT, *exponents, *(VALUES,) * (seed is not None))
+    values = tuple(word[0] if word else 0 for word in words) if seed is None else (seed,)
+    return Request(program.executable, operands, receiver, lambda: (str(params), program.kernel, program), values,
+                   placed=placed)
+
+
+def in_place(x: Operand, receiver: Receiver) -> bool:
+    """Whether the result takes the operand's place."""
+    return receiver.given is not None and receiver.view is None and np.may_share_memory(x.array, receiver.array)
+
+
+def has_scale(x: Operand) -> bool:
+    """Whether codes stand for other numbers than their format's."""
+    return bool(x.scale) or x.scales is not None
+
+
+def _lies(x: Operand) -> StridedOperand:
+    return StridedOperand(x.format, x.array.strides, x.scale, x.block_shape or None)
