@@ -123,6 +123,14 @@ def test_losses_of_elements_and_their_derivatives(name):
     assert balls[1].contains(got.deltas).all()
 
 
+@pytest.mark.parametrize("rows", [1, 3, 15, 40])
+@pytest.mark.parametrize("name", ELEMENTS)
+def test_rows_of_no_elements_have_no_loss(name, rows):
+    none, loss = np.zeros((rows, 0), np.float32), np.full(rows, np.nan, np.float32)
+    getattr(popnn, name)(none, none, out=(loss, none.copy()))
+    assert not loss.any()
+
+
 def test_logits_far_out_lose_nothing():
     x, e = np.float32([[80.0, -80.0, 200.0, -200.0]]), np.float32([[1, 0, 0, 1]])
     made = popnn.binary_cross_entropy_with_logits(x, e, positive_weights=[3.0])

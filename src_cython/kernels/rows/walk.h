@@ -199,7 +199,7 @@ static void pop_rows_begin(pop_rows_walked *w, pop_row *row, int64_t several)
     w->index[0] = rest;
     w->most = 1;
     const int most = s->n <= POP_ROWS_EIGHTS / 2 ? POP_ROWS_MOST : s->n <= POP_ROWS_EIGHTS ? POP_ROWS_MOST / 2 : POP_FOUR;
-    w->at_once = several < s->n ? 1 : several < most * s->n ? several / s->n : most;
+    w->at_once = several <= s->n ? 1 : several < most * s->n ? several / s->n : most;
     for (int k = 0; k < POP_ROWS_OPERANDS; k++) {
         const pop_rows_operand *o = s->operands + k;
         if (o->operand < 0) continue;
