@@ -223,6 +223,8 @@ def number_cases() -> list[Case]:
     """Calls with another scale or constant each time."""
     x, y, table, updates = numbers(256), numbers(256, seed=2), numbers(8, 8), numbers(4, 8, seed=3)
     rows, swish = np.arange(4), popops.compile_map(lambda a, b, scale: a + scale * b)
+    left, right = numbers(16, 32, seed=4), numbers(32, 8, seed=5)
+    product = poplin.matmul(left, right)
 
     def case(name: str, call: Callable[[float], Any], due: Callable[[np.float32], Any], most: float) -> Case:
         scales = cycle(np.linspace(0.1, 0.9, 9999).tolist())
@@ -244,6 +246,7 @@ def number_cases() -> list[Case]:
         case("popops.scatter", lambda s: popops.scatter(table, rows, updates, operation="add", scale=s), added,
              KEYWORDS),
         case("popops.compile_map", lambda s: swish(x, y, s), lambda s: x + s * y, KEYWORDS),
+        case("poplin.matmul", lambda s: poplin.matmul(left, right, alpha=s), lambda s: s * product, PLAIN),
         case("popops.map", lambda s: popops.map(_1 + _2 * s, x, y), lambda s: x + y * s, REMADE),
     ]
 

@@ -254,7 +254,7 @@ def _bound(face: Face, request: Request, key: Key) -> BoundCall | None:
         given = key.places["out"]
         unused -= set(range(given, given + len(wrap.receivers)))
         wrap = wrap.views
-    if unused:  # arrays that were read for their numbers, which may be others in the next call
+    if unused or len(request.values) < key.values:  # what was read may be other numbers in the next call
         return None
     array = receiver.array
     strides = None if array.flags.c_contiguous else array.strides

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import bad_type
 from ..formats import FP32
-from ..ops import RESULT, Operand, Request, one_scale_operand, op, operand, receive, target_of
+from ..ops import RESULT, Operand, Request, one_scale_operand, op, operand, own_numbers, receive, target_of
 from ..target import Machine
 from .conv.params import Described, FieldLayout, images_of, take_bias
 from .gemm.field import Field, FieldDim
@@ -65,7 +65,7 @@ def add_bias(acts: Any, bias: Any, *, layout: str = "NCHW", target: Machine = No
 
 
 @op("poplin::convolutionBiasUpdate", bound="poplin.conv.bound",
-    draws="testing.conv_calls", written="bias", lacks="in any form")
+    draws="testing.conv_calls", written="bias", numbers=("scale",), lacks="in any form")
 def convolution_bias_update(deltas: Any, bias: Any, scale: float, *, layout: str = "NCHW",
                             target: Machine = None) -> Any:
     """Update a bias in place by its gradient: ``bias += scale * deltas.sum(over images and field)``.
@@ -105,8 +105,9 @@ def convolution_bias_update(deltas: Any, bias: Any, scale: float, *, layout: str
         raise bad_type("bias", "None", "an array, which receives the result")
     receiver = receive("bias", bias, (channels,), None, FP32, (given,), reads=True)
     params = _channel_sums(lies, batch, channels, field, receiver)
-    made = lower(plan_gemm(params, GemmOptions(), Epilogue.of(scale, 1.0, None), target_of(target)))
-    return Request(made.executable, made.arrange(_ONE, given, RESULT), receiver, made.told)
+    own, values = own_numbers(scale)
+    made = lower(plan_gemm(params, GemmOptions(), Epilogue.of(scale, 1.0, None).own(*own), target_of(target)))
+    return Request(made.executable, made.arrange(_ONE, given, RESULT), receiver, made.told, values)
 
 
 def _channel_sums(deltas: FieldLayout, batch: int, channels: int, field: tuple[int, ...], out: Operand) -> GemmParams:

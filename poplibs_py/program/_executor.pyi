@@ -109,6 +109,7 @@ class Views:
 class Key:
     places: dict[str, int]
     plain: set[int]
+    values: int
 
 class Face:
     function: Callable[..., Any]

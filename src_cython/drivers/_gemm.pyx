@@ -30,6 +30,7 @@ from pop_records cimport (
     pop_epilogue,
     pop_field,
     pop_format,
+    pop_multiplier,
 )
 from pop_records cimport pop_gemm_item as Item
 from pop_records cimport pop_gemm_side as Side
@@ -40,10 +41,12 @@ from poplibs_py.kernels.records import choice, dtype_of
 
 cdef extern from *:
     """
+    #include "drivers/multiplier.h"
     #define POP_RECORDS "records/gemm.def"
     #include "records/structs.h"
     #include "drivers/taps.h"
     """
+    float pop_multiplier_of(const pop_multiplier *m, const pop_tile *tile) noexcept nogil
     ctypedef void (*pop_taps_kernel)(const pop_dot_block *block) noexcept nogil
     ctypedef struct pop_taps:
         const pop_field *f
@@ -336,7 +339,7 @@ cdef void start(Walk *w, const Spec *p, const Item *item, const pop_tile *tile) 
     w.block.c_row = p.out_row // (2 if p.narrow else 4) if p.sums == POP_SUMS_IN_PLACE else p.sums_row
     w.e.format = <const pop_format *>p.out_format
     w.e.overflow, w.e.activation = p.overflow, p.activation
-    w.e.alpha, w.e.beta = p.alpha, p.beta
+    w.e.alpha, w.e.beta = pop_multiplier_of(&p.alpha, tile), pop_multiplier_of(&p.beta, tile)
     w.e.out_row, w.e.out_col = p.out_row, p.out_col
     w.e.old = tile.operands[p.old] - tile.operands[2 + p.out_skip] if p.old else 0
     w.out_field = <const pop_field *>item.out_field

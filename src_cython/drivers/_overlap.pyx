@@ -19,6 +19,7 @@ from poplibs_py.kernels.records import dtype_of
 
 cdef extern from *:
     """
+    #include "drivers/multiplier.h"
     #define POP_RECORDS "records/gemm.def"
     #include "records/structs.h"
     #define POP_RECORDS "records/overlap.def"

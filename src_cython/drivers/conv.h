@@ -5,6 +5,7 @@
  * gradient exchanges positions and taps: sums are few and stay, and boxes of the images and of the deltas pass by. */
 #ifndef POP_DRIVERS_CONV_H
 #define POP_DRIVERS_CONV_H
+#include "drivers/multiplier.h"
 #include "kernels/epilogue.h"
 #include "program/program.h"
 #include <stdint.h>
@@ -323,7 +324,7 @@ static void pop_conv_positions(pop_conv_walk *w, int64_t image)
         }
         pop_conv_multiply(w, (int)w->box->in_place, n, x, row, sums, weights, depth, 64);
         if (p->compact) {
-            pop_epilogue e = pop_conv_epilogue(p);
+            pop_epilogue e = pop_conv_epilogue(p, w->tile);
             if (p->bias_decode) e.bias = (const float *)(const void *)(w->tile->scratch + p->bias_at);
             pop_conv_emit(w, &e, sums, p->sums_pitch, to, n, out, w->groups * p->channels);
             continue;

@@ -50,10 +50,10 @@ static void pop_conv_emit_turned(const pop_conv_walk *w, pop_epilogue *e, const 
     }
 }
 
-POP_INLINE pop_epilogue pop_conv_epilogue(const pop_conv_spec *p)
+POP_INLINE pop_epilogue pop_conv_epilogue(const pop_conv_spec *p, const pop_tile *tile)
 {
     return (pop_epilogue){.format = (const pop_format *)(uintptr_t)p->out_format, .overflow = p->overflow,
-                          .activation = p->activation, .alpha = (float)p->alpha, .beta = (float)p->beta,
+                          .activation = p->activation, .alpha = pop_multiplier_of(&p->alpha, tile), .beta = pop_multiplier_of(&p->beta, tile),
                           .out_col = p->out_channel};
 }
 
@@ -67,7 +67,7 @@ static void pop_conv_emit_vector(const pop_conv_walk *w, int64_t k, const char *
     const int64_t channels = pop_conv_least(wide, p->channels - channel);
     const char *at_bias = w->tile->scratch + p->bias_at + 64 * k;
     const float *bias = p->bias_decode ? (const float *)(const void *)at_bias : NULL;
-    pop_epilogue e = pop_conv_epilogue(p);
+    pop_epilogue e = pop_conv_epilogue(p, w->tile);
     out += group * p->out_group + channel * p->out_channel;
     e.bias = bias;
     if (p->turned) {

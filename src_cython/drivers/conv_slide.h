@@ -126,7 +126,7 @@ static void pop_conv_slide_box(pop_conv_walk *w, char *out)
                            .sums_block = p->direct ? p->together * p->out_group : 64, .ahead = p->look_ahead && p->direct,
                            .together = p->together, .words = p->x.inner, .order = w->block.order};
     for (int64_t block = 0; block < w->item->blocks; block += some) {
-        pop_epilogue e = pop_conv_epilogue(p);
+        pop_epilogue e = pop_conv_epilogue(p, w->tile);
         const int64_t groups = block * p->together;
         tile.blocks = pop_conv_least(some, w->item->blocks - block);
         tile.w = w->tile->scratch + p->w.at + block * weights;

@@ -222,8 +222,8 @@ static void pop_window_finish(const pop_window_walk *w)
     int64_t zero[POP_CONV_DIMS] = {0}, position[POP_CONV_DIMS] = {0}, extent[POP_CONV_DIMS];
     const float *sums = (const float *)(const void *)(w->tile->scratch + p->sums_at);
     pop_epilogue e = {.format = (const pop_format *)(uintptr_t)p->out_format, .overflow = p->overflow,
-                      .activation = p->activation, .alpha = (float)p->alpha, .beta = (float)p->beta, .out_row = p->out_row,
-                      .out_col = p->out_column};
+                      .activation = p->activation, .alpha = pop_multiplier_of(&p->alpha, w->tile), .beta = pop_multiplier_of(&p->beta, w->tile),
+                      .out_row = p->out_row, .out_col = p->out_column};
     for (int64_t d = 0; d < p->rank; d++) extent[d] = p->dims[d].positions;
     do {
         e.out = w->tile->operands[2] + w->item->out;

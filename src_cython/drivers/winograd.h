@@ -71,7 +71,7 @@ static void pop_winograd_finish(const pop_winograd_spec *s, const pop_winograd_i
     const pop_conv_spec *p = &s->conv;
     const int64_t item_row = s->products_row, row = s->run * s->tile * item_row;
     char *strip = tile->scratch + s->strip_at;
-    pop_epilogue e = pop_conv_epilogue(p);
+    pop_epilogue e = pop_conv_epilogue(p, tile);
     pop_winograd_run r;
     if (p->bias_decode) e.bias = (const float *)(const void *)(tile->scratch + p->bias_at) + first;
     e.old = s->old ? tile->operands[s->old] - tile->operands[2] : 0;

@@ -112,7 +112,7 @@ cdef class BoundCall:
         if own + self.n_fixed > MOST_VALUES:
             raise bad_argument("words", words, f"at most {MOST_VALUES - own} words")
         for i, word in enumerate(words):
-            self.fixed[i] = word
+            self.fixed[i] = <int64_t><uint64_t>word
 
     def __dealloc__(self):
         PyMem_Free(self.words)
@@ -237,6 +237,8 @@ cdef class Key:
     plain : set of int
         The arrays that are arguments themselves, but for what is written to. A program must take them all: numbers that
         were read of one may change.
+    values : int
+        How many of the call's words a program must take for the same reason: up to the last number that is no part of it.
     """
 
     cdef Reading reading
@@ -244,6 +246,7 @@ cdef class Key:
     cdef object held
     cdef readonly dict places
     cdef readonly set plain
+    cdef readonly int values
 
 
 @cython.final
@@ -393,6 +396,7 @@ cdef class Face:
             if value >= self.first_number:
                 kind = number_kind(args[i], &r.values[value])
                 if kind >= 0 and put(r, NUMBER, kind):
+                    r.n_values = max(r.n_values, value + 1)
                     continue
             elif value >= 0:
                 if not read_value(r, args[i], &r.values[value]):
@@ -422,6 +426,7 @@ cdef class Face:
             key = Key.__new__(Key)
             key.held = [<object>r.held[i] for i in range(r.n_held)]
             key.places = {names[i]: r.first_array[i] for i in range(n + more)}
+            key.values = r.n_values
             key.plain = {i for i in range(r.n_arrays) if r.plain >> i & 1 and i != r.written}
         for value in (*positional, *named.values()):
             trace = getattr(type(value), "__poplibs_op__", None)

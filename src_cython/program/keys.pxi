@@ -120,13 +120,14 @@ cdef struct Reading:
     int64_t values[MOST_VALUES]
     int first_array[MOST_ARGUMENTS]
     int n_words, n_held, n_arrays, n_owned
+    int n_values  # up to the last number that is no part of the key
     int written  # which array is
     int64_t plain  # a bit for each array that is an argument itself
     PyObject *receiver  # what holds it
 
 
 cdef inline void open_reading(Reading *r) noexcept:
-    r.n_words = r.n_held = r.n_arrays = r.n_owned = 0
+    r.n_words = r.n_held = r.n_arrays = r.n_owned = r.n_values = 0
     r.written = -1
     r.plain = 0
     r.receiver = NULL
@@ -301,6 +302,7 @@ cdef int64_t number_kind(PyObject *x, int64_t *to) noexcept:
     cdef PyObject *kind = <PyObject *>Py_TYPE(<object>x)
     cdef double number
     cdef float single
+    cdef bint held
     cdef int overflow
     cdef uint64_t size
     cdef int64_t bits = 0
@@ -311,7 +313,8 @@ cdef int64_t number_kind(PyObject *x, int64_t *to) noexcept:
         else:
             number = PyFloat_AS_DOUBLE(x)
         memcpy(to, &number, sizeof(number))
-        return OF_SINGLE * (kind == SINGLE) if <uint64_t>to[0] << 12 and -3.4e38 <= number <= 3.4e38 else -1
+        held = <uint64_t>to[0] << 12 and -3.4e38 <= number <= 3.4e38 and <float>number != 0
+        return OF_SINGLE * (kind == SINGLE) if held else -1
     if kind != <PyObject *>&PyLong_Type:
         return -1
     to[0] = PyLong_AsLongLongAndOverflow(<object>x, &overflow)

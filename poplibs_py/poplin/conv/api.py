@@ -11,7 +11,19 @@ import numpy as np
 
 from ...errors import bad_argument, bad_type, flag, instance, whole
 from ...formats import Array
-from ...ops import AS_ASKED, RESULT, Request, catalogue, check_keywords, compiled, op, operand, receive, unchanged
+from ...ops import (
+    AS_ASKED,
+    RESULT,
+    Request,
+    catalogue,
+    check_keywords,
+    compiled,
+    op,
+    operand,
+    own_numbers,
+    receive,
+    unchanged,
+)
 from ...target import Machine, Target, resolve_target
 from ..gemm.api import as_planned
 from ..gemm.options import GemmOptions
@@ -232,7 +244,7 @@ def calculate_weight_deltas(deltas: Any, x: Any, *, kernel_shape: Any = None, st
 
 
 @op("poplin::convolutionWeightUpdate", bound="poplin.conv.bound",
-    draws="testing.conv_calls", written="weights")
+    draws="testing.conv_calls", written="weights", numbers=("scale",))
 def convolution_weight_update(deltas: Any, weights: Any, x: Any, scale: float, *, stride: Any = 1, padding: Any = 0,
                               dilation: Any = 1, groups: int | None = None, params: ConvParams | None = None,
                               layout: str = "NCHW", partials_type: str = "float",
@@ -274,7 +286,8 @@ def convolution_weight_update(deltas: Any, weights: Any, x: Any, scale: float, *
     """
     how = Described.of(stride=stride, padding=padding, dilation=dilation, groups=groups, params=params, layout=layout)
     settled = Settings.of(options, partials_type, available_memory_proportion, reproducible, strict_memory)
-    return update_pass(how, settled, deltas, weights, x, scale, target).request()
+    (own,), values = own_numbers(scale)
+    return update_pass(how, settled, deltas, weights, x, scale, target).request(own, values)
 
 
 def plan_convolution(params: ConvParams, *, target: Target | str = "gc200", options: Any = None, dtype: Any = None,

@@ -15,6 +15,7 @@ from ..gemm.lower import fill_decoding, fill_finish, format_record
 from ._conv import BOX, ITEM, SPEC, VERTEX
 from ._side import LANES, Side
 from .few import FewPlan
+from .params import WORDS
 
 
 def few_segment(plan: FewPlan) -> tuple[Segment, list[Array]]:
@@ -162,7 +163,7 @@ def _order(rows: int, columns: int) -> Array:
 def _finish(s: Any, plan: FewPlan) -> None:
     """Fill in the epilogue."""
     out, bias = plan.call.out, plan.call.bias
-    fill_finish(s, out.format, out.scale, plan.epilogue, bias)
+    fill_finish(s, out.format, out.scale, plan.epilogue, bias, WORDS)
     name, plain = kernel_format(out.format, out.scale != 0), plan.epilogue.activation in (None, "relu")
     beside = plan.turned or plan.out_channel == out.format.itemsize
     if name != "any" and plain and plan.epilogue.plain and beside:

@@ -17,6 +17,7 @@ from . import _overlap
 from .few import FewPlan
 from .few_lower import dots_segment, few_segment
 from .overlap import overlap_items
+from .params import WORDS
 from .plan import HostConvPlan
 from .window import WindowPlan
 from .window_lower import window_segment
@@ -47,7 +48,7 @@ def lower(plan: HostConvPlan) -> LoweredConv:
     """Lower a plan to a program."""
     segments: list[Segment] = []
     tables: list[Any] = []
-    operands = 3 + (plan.call.bias is not None) + plan.residual
+    operands = 3 + (plan.call.bias is not None) + plan.residual + plan.epilogue.takes_words
     if plan.transformed:
         sets, tables = winograd_sets(plan.transformed, plan.call, plan.epilogue, plan.residual, plan.prepared)
         return LoweredConv(plan, host_program(*sets, operands=operands, threads=plan.threads,
@@ -82,7 +83,7 @@ def lower(plan: HostConvPlan) -> LoweredConv:
 def _products(plan: HostConvPlan) -> tuple[np.ndarray[Any, Any], list[Any]]:
     """Rectangles of all products of matrices, and their tables."""
     old = 3 + (plan.call.bias is not None) if plan.residual else 0
-    made = [items_of(product, *((1, 0) if product.swapped else (0, 1)), old) for product in plan.dense]
+    made = [items_of(product, *((1, 0) if product.swapped else (0, 1)), old, WORDS) for product in plan.dense]
     panels, groups = 0, plan.call.params.groups
     for product, (items, _) in zip(plan.dense, made, strict=True):
         if plan.prepared:

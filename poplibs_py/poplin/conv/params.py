@@ -21,6 +21,9 @@ from .scales import decoded
 LAYOUTS = ("NCHW", "NHWC")
 """Orders of axes: HW stands for all field dimensions."""
 
+WORDS = 3
+"""Operand of the words that an update's call has of its own: it has no bias and no residual."""
+
 
 @dataclass(frozen=True)
 class FieldLayout:

@@ -12,7 +12,9 @@ from ...errors import bad_argument, bad_type, flag
 from ...formats import format_of
 from ...ops import (
     RESULT,
+    VALUES,
     Operand,
+    OwnNumber,
     Placed,
     Receiver,
     Request,
@@ -91,16 +93,17 @@ def conv_on(name: str, settled: Settings, target: Any, seed: Any, operands: tupl
 
 
 def pass_request(call: ConvCall, settled: Settings, placed: Placed[Any], x: Operand, weights: Operand,
-                 receiver: Receiver, bias: Operand | None = None, residual: Operand | None = None) -> Request:
-    """Describe a pass on this CPU."""
-    epilogue = settled.epilogue if residual is None else replace(settled.epilogue, beta=1.0)
+                 receiver: Receiver, bias: Operand | None = None, residual: Operand | None = None,
+                 own: OwnNumber | None = None, values: tuple[int, ...] = ()) -> Request:
+    """Describe a pass on this CPU; `own` is the number of the call, in `values`, that sums are multiplied by."""
+    epilogue = settled.epilogue.own(own) if residual is None else replace(settled.epilogue, beta=1.0)
     assert placed.host is not None
     made = lower(plan_call(call, settled.options, epilogue, placed.host, residual is not None, settled.winograd))
-    operands = x, weights, RESULT, *(() if bias is None else (bias,)), *(() if residual is None else (residual,))
-    if x.scales is None and weights.scales is None:
-        return Request(made.executable, operands, receiver, made.told, placed=placed, keep=made.plan.fits)
-    program, operands = decoding(made.executable, operands)
-    return Request(program, operands, receiver, made.told, placed=placed, keep=made.plan.fits, steady=True)
+    more = tuple(operand for operand in (bias, residual) if operand is not None)
+    operands: tuple[Any, ...] = (x, weights, RESULT, *more, *(VALUES,) * epilogue.takes_words)
+    steady = x.scales is not None or weights.scales is not None
+    program, operands = decoding(made.executable, operands) if steady else (made.executable, operands)
+    return Request(program, operands, receiver, made.told, values, placed=placed, keep=made.plan.fits, steady=steady)
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,18 +143,19 @@ class Pass:
     @property
     def update(self) -> float | None:
         """What the result is multiplied by before it is added to what is there; None where it replaces that."""
-        epilogue = self.settled.epilogue
-        return epilogue.alpha if epilogue.beta else None
+        by = self.settled.epilogue.alpha
+        assert isinstance(by, float)
+        return by if self.settled.epilogue.beta else None
 
-    def request(self) -> Request:
-        """Describe it for the road."""
+    def request(self, own: OwnNumber | None = None, values: tuple[int, ...] = ()) -> Request:
+        """Describe it for the road; `own` is the number of the call, in `values`, in the place of `update`."""
         if self.placed.plan:
             return modelled_request(self.placed.plan, self.params, self.how, self.kind, self.x, self.second,
                                     self.receiver, bias=self.bias, activation=self.settled.epilogue.activation,
                                     update=self.update)
         assert self.call is not None
         return pass_request(self.call, self.settled, self.placed, self.x, self.second, self.receiver, self.bias,
-                            self.residual)
+                            self.residual, own, values)
 
 
 def forward_pass(how: Described, settled: Settings, x: Any, weights: Any, transposed: bool, bias: Any, residual: Any,

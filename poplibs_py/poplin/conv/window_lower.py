@@ -11,7 +11,7 @@ from ...kernels import select
 from ...program import Segment, spread
 from ..gemm.lower import fill_decoding, fill_finish
 from ._conv import WINDOW_BOX, WINDOW_ITEM, WINDOW_SPEC, WINDOW_VERTEX
-from .params import FieldLayout
+from .params import WORDS, FieldLayout
 from .window import WindowPlan
 
 
@@ -61,7 +61,7 @@ def _spec(plan: WindowPlan) -> Array:
     s["sums_at"], s["sums_row"] = plan.offset("sums"), plan.padded_columns
     s["tables_at"], s["room_at"] = plan.offset("tables"), plan.offset("room")
     s["out_row"], s["out_column"] = out.row, out.channel
-    fill_finish(s, out.format, out.scale, plan.epilogue)
+    fill_finish(s, out.format, out.scale, plan.epilogue, words=WORDS)
     return spec
 
 

@@ -16,7 +16,7 @@ from ..gemm import _gemm
 from ..gemm.lower import fill_decoding, fill_finish, items_of
 from ..gemm.plan import Epilogue
 from . import _conv
-from .params import ConvCall
+from .params import WORDS, ConvCall
 from .winograd import CHANNELS_AT_ONCE, LANES, Winograd, transform
 
 
@@ -82,7 +82,7 @@ def _spec(s: Any, plan: Winograd, call: ConvCall) -> None:
 
 def _epilogue(conv: Any, plan: Winograd, call: ConvCall, epilogue: Epilogue) -> None:
     out, bias = call.out, call.bias
-    fill_finish(conv, out.format, out.scale, epilogue, bias)
+    fill_finish(conv, out.format, out.scale, epilogue, bias, WORDS)
     conv["out_channel"] = out.channel
     if bias is not None:
         conv["bias_channel"] = bias.column

@@ -39,8 +39,8 @@ from .search import plan_gemm
 
 
 def gemm_request(a: Any, b: Any, out: Any, out_dtype: Any, epilogue: Epilogue, bias: Any, options: GemmOptions,
-                 placed: Placed[Any], out_name: str = "out") -> Request:
-    """Describe a product on this CPU."""
+                 placed: Placed[Any], out_name: str = "out", values: tuple[int, ...] = ()) -> Request:
+    """Describe a product on this CPU; `values` are words of the call, where the epilogue takes some."""
     assert placed.host is not None
     row = None if bias is None else operand("bias", bias)
     if row is not None and (row.scale or row.scales):
@@ -58,7 +58,7 @@ def gemm_request(a: Any, b: Any, out: Any, out_dtype: Any, epilogue: Epilogue, b
         made, packed, whole = prepared.lowered(params, options, epilogue, placed.host)
         left, right = (packed, right) if prepared is a else (left, packed)
     return Request(made.executable, made.arrange(left, right, RESULT, row, left.scales, right.scales, whole), receiver,
-                   made.told, placed=placed, keep=made.plan.fits)
+                   made.told, values, placed=placed, keep=made.plan.fits)
 
 
 def gemm_operand(value: Any, name: str) -> Operand:

@@ -12,6 +12,7 @@ import numpy as np
 from ...formats import FP32, Array, Format
 from ...kernels import select
 from ...kernels.records import ACTIVATIONS, dtype_of, format_facts, infinite_overflow, kernel_format
+from ...ops import VALUES, OwnNumber
 from ...program import Executable, Segment, host_program, spread
 from . import _gemm
 from ._gemm import ITEM, SPEC, Mode, Sums
@@ -29,7 +30,7 @@ from .plan import (
 )
 
 _records: dict[tuple[Format, int], Array] = {}
-_A, _B, _OUT, _BIAS, _A_SCALES, _B_SCALES, _WHOLE = range(7)  # a program's operands, in order
+_A, _B, _OUT, _BIAS, _A_SCALES, _B_SCALES, _WHOLE, _WORDS = range(8)  # a program's operands, in order
 
 
 def format_record(f: Format, scale: int = 0) -> Array:
@@ -50,12 +51,17 @@ def fill_decoding(record: Any, f: Format, scale: int, compute: Format, scaled: b
     record["format"], record["item"] = format_record(f, scale).ctypes.data, f.itemsize
 
 
-def fill_finish(record: Any, out: Format, scale: int, epilogue: Epilogue, bias: MatrixLayout | None = None) -> None:
-    """Fill in what happens to sums on their way out, and how a bias is decoded if there is one."""
+def fill_finish(record: Any, out: Format, scale: int, epilogue: Epilogue, bias: MatrixLayout | None = None,
+                words: int = 0) -> None:
+    """Fill in what happens to sums on their way out, and how a bias is decoded if there is one.
+
+    `words` is the operand of the words that each call has of its own, where the epilogue takes them.
+    """
     record["epilogue"] = select("dot", "epilogue", f"{FP32}->{kernel_format(out, scale != 0)}").kernel.address
     record["out_format"], record["overflow"] = format_record(out, scale).ctypes.data, infinite_overflow(out)
     record["activation"] = ACTIVATIONS.index(epilogue.activation)
-    record["alpha"], record["beta"] = epilogue.alpha, epilogue.beta
+    for name, by in (("alpha", epilogue.alpha), ("beta", epilogue.beta)):
+        record[name] = (0.0, words, *by) if isinstance(by, OwnNumber) else (by, 0, 0, 0)
     if bias is not None:
         record["bias_decode"] = select("dot", "decode", f"{bias.format}->{FP32}").kernel.address
         record["bias_item"], record["bias_format"] = bias.format.itemsize, format_record(bias.format).ctypes.data
@@ -78,12 +84,17 @@ class Lowered:
 
     def arrange(self, a: Any, b: Any, out: Any, bias: Any = None, a_scales: Any = None, b_scales: Any = None,
                 whole: Any = None) -> tuple[Any, ...]:
-        """Return operands in the executable's order; `whole` is the operand that was prepared, as it was before."""
+        """Return operands in the executable's order; `whole` is the operand that was prepared, as it was before.
+
+        Where the epilogue takes the call's words, these are the last.
+        """
         if self.plan.swapped:
             a, b, a_scales, b_scales = b, a, b_scales, a_scales
-        if a_scales is None and b_scales is None and whole is None:
+        words = self.plan.epilogue.takes_words
+        if a_scales is None and b_scales is None and whole is None and not words:
             return (a, b, out) if bias is None else (a, b, out, bias)
-        return (a, b, out, *(x if x is not None else a for x in (bias, a_scales, b_scales, whole)))
+        held = (x if x is not None else a for x in (bias, a_scales, b_scales, whole))
+        return (a, b, out, *held, *(VALUES,) * words)
 
     def told(self) -> tuple[str, str, GemmPlan]:
         """Return what runs, for a reader, its kernel, and the plan."""
@@ -104,22 +115,23 @@ def lower(plan: GemmPlan) -> Lowered:
     """Lower a plan to a program."""
     p = plan.params
     extra = bool(p.a.scales or p.b.scales or (plan.b_mode == Mode.PREPARED and plan.fallback))
-    operands = _WHOLE + 1 if extra else _BIAS + 1 if p.bias is not None else _BIAS
-    items, tables = items_of(plan)
+    words = _WORDS if plan.epilogue.takes_words else 0
+    operands = words + 1 if words else _WHOLE + 1 if extra else _BIAS + 1 if p.bias is not None else _BIAS
+    items, tables = items_of(plan, words=words)
     return _lowered(plan, tables, items, _gemm.VERTEX, operands)
 
 
-def items_of(plan: GemmPlan, a_operand: int = _A, b_operand: int = _B, old: int = 0) -> tuple[Array, list[Array]]:
+def items_of(plan: GemmPlan, a_operand: int = _A, b_operand: int = _B, old: int = 0,
+             words: int = 0) -> tuple[Array, list[Array]]:
     """Return a plan's rectangles, and the tables that they point to; the program has A and B as those operands.
 
-    `old` is the operand that beta multiplies: 0 for the result itself.
+    `old` is the operand that beta multiplies: 0 for the result itself; `words` that of the call's words.
     """
-    spec = kernel_record(plan, a_operand, b_operand)
-    spec["old"] = old
+    spec = kernel_record(plan, a_operand, b_operand, old, words)
     tables = [spec]
     if plan.fallback:
-        whole = kernel_record(plan.fallback, a_operand, _WHOLE if plan.b_mode == Mode.PREPARED else b_operand)
-        whole["old"] = old
+        b_whole = _WHOLE if plan.b_mode == Mode.PREPARED else b_operand
+        whole = kernel_record(plan.fallback, a_operand, b_whole, old, words)
         tables.append(whole)
         spec["fallback"] = whole.ctypes.data
     fields = _fields(plan)
@@ -191,8 +203,8 @@ def _prepared_part(plan: GemmPlan) -> int:
     return prepared_bytes(plan) // plan.parts[1]
 
 
-def kernel_record(plan: GemmPlan, a_operand: int = _A, b_operand: int = _B) -> Array:
-    """Return the record that a plan's work items share; the program has A and B as those operands."""
+def kernel_record(plan: GemmPlan, a_operand: int = _A, b_operand: int = _B, old: int = 0, words: int = 0) -> Array:
+    """Return the record that a plan's work items share; the operands' numbers are as for `items_of`."""
     p = plan.params
     spec = np.zeros(1, SPEC)
     s = spec[0]
@@ -216,18 +228,19 @@ def kernel_record(plan: GemmPlan, a_operand: int = _A, b_operand: int = _B) -> A
     s["sums"], s["sums_at"], s["sums_row"] = plan.sums, plan.offset("sums"), sums_pitch(plan, plan.nc)
     s["stage_at"], s["bias_at"] = plan.offset("stage"), plan.offset("bias")
     s["pitch"], s["prepared_cells"] = row_pitch(plan), prepared_cells(plan)
-    _finish(s, plan)
+    _finish(s, plan, words)
+    s["old"] = old
     return spec
 
 
-def _finish(s: Any, plan: GemmPlan) -> None:
+def _finish(s: Any, plan: GemmPlan, words: int) -> None:
     """Fill in the epilogue."""
     p = plan.params
     s["look_ahead"] = plan.looks_ahead
     s["finish"] = p.bias is not None or plan.epilogue.activation is not None
     s["narrow"] = plan.narrow
     s["out_row"], s["out_col"] = 0 if p.out.field and p.out.column else p.out.row, p.out.column
-    fill_finish(s, p.out.format, p.out.scale, plan.epilogue, p.bias)
+    fill_finish(s, p.out.format, p.out.scale, plan.epilogue, p.bias, words)
     if p.bias is not None:
         s["bias_step"], s["bias_per_row"] = p.bias.row or p.bias.column, p.bias_per_row
 

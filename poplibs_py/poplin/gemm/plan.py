@@ -11,7 +11,7 @@ from ...errors import one_of, real
 from ...formats import BF16, FP32, Format
 from ...kernels import Kernel, Selection
 from ...kernels.records import ACTIVATIONS
-from ...ops import changed_plan, check_fields
+from ...ops import OwnNumber, changed_plan, check_fields
 from ...planner.explain import Explained, Explanation, considered_kernels
 from ...target import Target
 from ._gemm import GATHERED, Mode, Sums
@@ -39,10 +39,13 @@ _SUM_NAMES = {Sums.IN_PLACE: "in the output", Sums.TILE: "in registers' tile", S
 
 @dataclass(frozen=True)
 class Epilogue:
-    """What happens to the sums: out = activation(alpha * sums + beta * out + bias)."""
+    """What happens to the sums: out = activation(alpha * sums + beta * out + bias).
 
-    alpha: float = 1.0
-    beta: float = 0.0
+    Alpha and beta may be numbers that each call has of its own.
+    """
+
+    alpha: float | OwnNumber = 1.0
+    beta: float | OwnNumber = 0.0
     activation: str | None = None
 
     @classmethod
@@ -52,6 +55,15 @@ class Epilogue:
             real(name, value, "a finite FP32 number", -_LARGEST, _LARGEST)
         one_of("activation", activation, ACTIVATIONS)
         return cls(float(np.float32(alpha)), float(np.float32(beta)), activation)
+
+    def own(self, alpha: OwnNumber | None, beta: OwnNumber | None = None) -> Epilogue:
+        """Return it with numbers of the call in the place of its own, where there are any."""
+        return Epilogue(self.alpha if alpha is None else alpha, self.beta if beta is None else beta, self.activation)
+
+    @property
+    def takes_words(self) -> bool:
+        """Whether a program takes the call's words."""
+        return isinstance(self.alpha, OwnNumber) or isinstance(self.beta, OwnNumber)
 
     @property
     def plain(self) -> bool:

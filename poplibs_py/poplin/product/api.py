@@ -8,7 +8,7 @@ from typing import Any
 
 from ...errors import UnsupportedError, bad_argument, bad_type, check_shape, one_of
 from ...formats import format_of
-from ...ops import Placed, Request, check_keywords, host_target, op, operand, request_on, target_of
+from ...ops import Placed, Request, check_keywords, host_target, op, operand, own_numbers, request_on, target_of
 from ...target import Machine, Target, resolve_target
 from ...target.types import data_type
 from ..gemm.api import compile_gemm, gemm_operand, gemm_request, stated
@@ -25,7 +25,7 @@ _OF_THE_HOST = ("reproducible", "half_passes")  # a modelled machine's results a
 
 
 @op("poplin::matMul", reference="poplin.product.reference", bound="poplin.product.bound", draws="testing.calls",
-    values=("seed",))
+    values=("seed",), numbers=("alpha",))
 def matmul(a: Any, b: Any, *, out: Any = None, out_dtype: Any = None, alpha: float = 1.0, bias: Any = None,
            activation: str | None = None, partials_type: str = "float",
            available_memory_proportion: float | None = None, reproducible: bool = False, strict_memory: bool = False,
@@ -118,14 +118,15 @@ def matmul(a: Any, b: Any, *, out: Any = None, out_dtype: Any = None, alpha: flo
     def here(placed: Placed[Any]) -> Request:
         if seed is not None:
             raise bad_argument("seed", seed, "None on this CPU: cast a float32 result stochastically")
-        chosen, epilogue = parse_options(options, keywords), Epilogue.of(alpha, 0.0, activation)
-        return gemm_request(a, b, out, out_dtype, epilogue, bias, chosen, placed)
+        (_, own), values = own_numbers(None, alpha)
+        chosen, epilogue = parse_options(options, keywords), Epilogue.of(alpha, 0.0, activation).own(own)
+        return gemm_request(a, b, out, out_dtype, epilogue, bias, chosen, placed, values=values)
 
     return request_on("poplin.matmul", target, there, here)
 
 
 @op("poplin::matMulAcc", reference="poplin.product.reference", bound="poplin.product.bound", draws="testing.calls",
-    written="c", lacks="that accumulates")
+    written="c", numbers=("alpha", "beta"), lacks="that accumulates")
 def matmul_acc(c: Any, a: Any, b: Any, *, alpha: float = 1.0, beta: float = 1.0, bias: Any = None,
                activation: str | None = None, target: Machine = None,
                options: Mapping[str, Any] | None = None, **keywords: Any) -> Any:
@@ -164,7 +165,9 @@ def matmul_acc(c: Any, a: Any, b: Any, *, alpha: float = 1.0, beta: float = 1.0,
         raise bad_type("c", "None", "an array or a QuarterArray, which receives the result")
     chosen = parse_options(options, _from_keywords(matmul_acc, keywords), keywords)
     placed: Placed[Any] = Placed(host=target_of(target))
-    return gemm_request(a, b, c, None, Epilogue.of(alpha, beta, activation), bias, chosen, placed, "c")
+    own, values = own_numbers(alpha, beta)
+    epilogue = Epilogue.of(alpha, beta, activation).own(*own)
+    return gemm_request(a, b, c, None, epilogue, bias, chosen, placed, "c", values)
 
 
 @op("poplin::matMulGrouped", reference="poplin.product.reference:matmul", bound="poplin.product.bound:matmul_bound",

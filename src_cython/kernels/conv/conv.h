@@ -23,6 +23,8 @@
 
 #define POP_RECORDS "records/epilogue.def"
 #include "records/structs.h"
+#define POP_RECORDS "records/multiplier.def"
+#include "records/structs.h"
 #define POP_RECORDS "records/conv.def"
 #include "records/structs.h"
 #include "kernels/conv/slide.h"
