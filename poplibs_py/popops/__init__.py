@@ -1,4 +1,4 @@
-"""PopOps: elementwise operations, casts, reductions, and plans of embeddings."""
+"""PopOps: elementwise operations, casts, expressions, reductions, slices, orders, counts, and arrays that are made."""
 
 from typing import TYPE_CHECKING
 

@@ -30,7 +30,6 @@ LARGEST = 3.4028234663852886e38
 """The largest float32."""
 
 
-
 def dtype_of(dtype: DType, also: tuple[np.dtype[Any], ...] = ()) -> np.dtype[Any]:
     """Return the dtype of the elements: a format's, or one of some that are not formats."""
     if isinstance(dtype, (str, type, np.dtype)):

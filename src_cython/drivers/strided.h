@@ -1,5 +1,5 @@
 /* The records of the strided driver: what a program of an elementwise operation tells it. They are made once, by
- * poplibs_py.popops._strided, and held by the program; a call brings addresses alone.
+ * poplibs_py.popops.strided.lower, and held by the program; a call brings addresses alone.
  *
  * The operands of a call are the inputs, the outputs, then the exponents of those whose scales vary, the seed of stochastic
  * rounding, and the words that numbers are made of. Strides and offsets are in bytes; axes run from the outermost to the innermost. */

@@ -25,7 +25,6 @@ from .params import FactorParams, Lies, matrices
 __all__ = ["SolveGradients", "cholesky_grad", "lu_grad", "qr_grad", "triangular_solve_grad"]
 
 
-
 class SolveGradients(NamedTuple):
     """What `triangular_solve_grad` returns."""
 

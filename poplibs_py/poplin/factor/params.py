@@ -12,9 +12,6 @@ from ...errors import bad_argument
 from ...formats import Array, Format
 from ...ops import Operand, wide_operand
 
-"""What operands and results may be; all is computed in the first."""
-
-
 
 @dataclass(frozen=True)
 class Lies:

@@ -262,7 +262,7 @@ def pool_indices_gradient(grad: Any, indices: Any, x_shape: Sequence[int], kerne
         The shape of what was pooled.
     kernel : int or sequence of int, optional
         As `max_pool_with_indices` took it. Where windows are told, by it or by `output_size`, the gradient is faster,
-        and a place that is not in its window has none.
+        and a place that is not in its window has none. Of fewer than 2^31 elements alone.
     {windows}
     out : array or QuarterArray, optional
         Where the result goes, of any strides; it may overlap operands.
@@ -288,7 +288,9 @@ def pool_indices_gradient(grad: Any, indices: Any, x_shape: Sequence[int], kerne
     due = images("grad", source.shape, layout)
     windows = windows_asked(shape.field, kernel, output_size, stride=stride, padding=padding, dilation=dilation,
                             ceil_mode=ceil_mode)
-    told = (kernel is not None or output_size is not None) and shape.elements < 1 << 31  # places that words hold
+    told = kernel is not None or output_size is not None
+    if told and shape.elements >> 31:  # places are words of 32 bits
+        raise bad_argument("x_shape", shape.shape, "fewer than 2^31 elements where windows are told")
     if told and source.shape != shape.of(windows).shape:
         raise bad_argument("grad", f"shape {source.shape}", f"shape {shape.of(windows).shape}, that of the windows")
     if (due.batch, due.channels, len(due.field)) != (shape.batch, shape.channels, len(shape.field)):

@@ -82,7 +82,7 @@ def _missing(p: RnnParams, operands: Sequence[Operand | None]) -> str:
 
 
 def _planned(target: Any, op: str, p: RnnParams, operands: Sequence[Operand | None], memory: Memory,
-             planned: Callable[[str, Target, RnnParams, float | None], TilePlan] ) -> Placed[TilePlan]:
+             planned: Callable[[str, Target, RnnParams, float | None], TilePlan]) -> Placed[TilePlan]:
     def plan_on(machine: Target) -> TilePlan | str:
         return _missing(p, operands) or planned(op, machine, p, memory.proportion).checked(memory)
 

@@ -16,8 +16,6 @@ from ...popsparse.operands import dense_operand
 from .prepared import PreparedWeights
 from .sparse import Blocks, blocks_of, checked_blocks
 
-"""What operands and results may be; all is computed in the first."""
-
 ACTIVATIONS = ("tanh", "sigmoid", "relu", "hard_sigmoid")
 """Non-linearities whose derivative is a function of their result, in the order of the kernels' numbers."""
 
@@ -26,7 +24,6 @@ GATES = {"lstm": ("forget", "input", "candidate", "output"), "gru": ("reset", "u
 
 STATES = {"lstm": ("init_output", "init_cell_state"), "gru": ("init_output",), "rnn": ("init_output",)}
 """The states of each cell, by the arguments that they begin as."""
-
 
 
 @dataclass(frozen=True)
