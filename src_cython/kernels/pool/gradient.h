@@ -31,6 +31,16 @@ static void pop_pool_gradient_windows(const pop_pool_unit *u, const float *x, co
     }
 }
 
+/* How many units, this one first, are done without lines: none or one, or channels one after another. */
+static int64_t pop_pool_gradient_direct(pop_pool_unit *u, int by_rows, const pop_pool_reach *reach, const pop_pool_code_taps *codes,
+                                        const pop_pool_kept *words, int64_t left)
+{
+    if (by_rows) return pop_pool_gradient_of_rows(u, reach), 1;
+    const int64_t done = pop_pool_gradient_by_codes(u, codes, left);
+    if (done) u->channel += done - 1;
+    return done ? done : pop_pool_gradient_by_registers(u, reach) || pop_pool_gradient_by_channel(u, words);
+}
+
 /* Operands are the gradient, the field, the maxima, and what is made. */
 static void pop_pool_max_gradient(const void *work, const pop_tile *tile)
 {
@@ -48,14 +58,10 @@ static void pop_pool_max_gradient(const void *work, const pop_tile *tile)
     if (!pop_pool_reach_of(s, &reach)) reach.lanes = 0;
     pop_pool_code_taps_of(s, &codes);
     const int by_rows = pop_pool_by_rows(s, &reach);
-    for (int64_t i = 0; i < item->count; i++) {
+    for (int64_t i = 0, done; i < item->count; i += done ? done : 1) {
         pop_pool_next(&u, item->first + i, i == 0);
-        if (by_rows) {
-            pop_pool_gradient_of_rows(&u, &reach);
-            continue;
-        }
-        if (pop_pool_gradient_by_codes(&u, &codes) || pop_pool_gradient_by_registers(&u, &reach)) continue;
-        if (pop_pool_gradient_by_channel(&u, &words)) continue;
+        done = pop_pool_gradient_direct(&u, by_rows, &reach, &codes, &words, item->count - i);
+        if (done) continue;
         const pop_pool_segment *g = u.segment;
         for (int64_t k = 0; k < s->slots; k++) {
             kept[k] = -1;

@@ -4,12 +4,41 @@
 #include "kernels/pool/gradient_registers.h"
 
 #if POP_LANES == 16
+/* Two taps at most, apart for even lanes (0 and 1) and for odd ones (2 and 3): both words of 32 bits, or the words alone. */
+typedef struct pop_pool_pair_taps {
+    int alike;                       /* odd lanes have one tap, the second of even lanes */
+    __mmask32 there, high[4], odd;   /* lanes with a first tap; high words of lanes that have the tap, and of all lanes */
+    __m512i at, both[4], alone[4];
+    __m512i mix;                     /* words of even and odd lanes, alternating */
+} pop_pool_pair_taps;
+
 typedef struct pop_pool_code_taps {
     int lanes, taps;
     int64_t advance;
     __m512i at[POP_POOL_TAP_LIMIT];
     __mmask32 there[POP_POOL_TAP_LIMIT];
+    pop_pool_pair_taps few;
 } pop_pool_code_taps;
+
+static void pop_pool_pair_taps_of(pop_pool_code_taps *taps)
+{
+    pop_pool_pair_taps *r = &taps->few;
+    int16_t at[32], both[4][32] = {{0}}, alone[4][32] = {{0}}, mix[32];
+    for (int v = 0; v < 4; v++) {
+        _mm512_storeu_si512(at, taps->at[v % 2]);
+        r->high[v] = 0;
+        for (int l = 0; l < 16; l++) {
+            both[v][2 * l] = both[v][2 * l + 1] = alone[v][l] = at[2 * l + v / 2];
+            r->high[v] |= (taps->there[v % 2] >> (2 * l + v / 2) & 1) << (2 * l + 1);
+        }
+        r->both[v] = _mm512_loadu_si512(both[v]), r->alone[v] = _mm512_loadu_si512(alone[v]);
+    }
+    r->at = taps->at[0], r->there = taps->there[0];
+    r->alike = r->high[3] == 0 && r->high[2] == r->high[1] && memcmp(both[2], both[1], sizeof both[1]) == 0;
+    r->odd = 0xaaaaaaaa;
+    for (int l = 0; l < 16; l++) mix[2 * l] = (int16_t)l, mix[2 * l + 1] = (int16_t)(32 + l);
+    r->mix = _mm512_loadu_si512(mix);
+}
 
 static int pop_pool_code_taps_of(const pop_pool *s, pop_pool_code_taps *r)
 {
@@ -37,6 +66,7 @@ static int pop_pool_code_taps_of(const pop_pool *s, pop_pool_code_taps *r)
         r->there[t] = 0;
         for (int l = 0; l < r->lanes; l++) r->there[t] |= (__mmask32)(t < taps[l]) << l;
     }
+    pop_pool_pair_taps_of(r);
     return 1;
 }
 
@@ -102,15 +132,14 @@ POP_INLINE void pop_pool_gradient_codes(const pop_pool_unit *u, const pop_pool_c
     }
 }
 
-/* Of two taps and two rows at most, as rows of FP32 are: what a row of windows brings is put in order once. No element is -0 here,
- * nor has the place 65535, which stand for what nothing is equal to. `words`: windows that do not overlap: nothing is added up. */
+/* Of two taps and two rows at most: what a row of windows brings is put in order once. Where windows do not overlap, words are
+ * compared and taken. Else even and odd lanes are numbers apart: of FP16 the codes are compared as the BF16 numbers that they
+ * would be, in which zeros are one too, and NaN is made one. No place is 65535, which stands for none. */
 typedef struct pop_pool_codes_brought {
     int64_t number;
-    __m512i all, words; /* of words: what elements are compared with, and what they are then */
-    __m256i most[2][2]; /* else the same of each tap's halves, and the numbers */
-    pop_v_f grads[2][2];
+    __m512i all, words; /* of windows that do not overlap: what elements are compared with, and what they are then */
+    pop_v_f most[4], grads[4];
 } pop_pool_codes_brought;
-
 
 POP_INLINE __m512i pop_pool_own_codes(int64_t place)
 {
@@ -118,118 +147,203 @@ POP_INLINE __m512i pop_pool_own_codes(int64_t place)
     return _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi32_epi16(low)), _mm512_cvtepi32_epi16(high), 1);
 }
 
+/* Places as words, eight at a time. */
+POP_INLINE __m256i pop_pool_place_words(const char *p, __mmask16 m)
+{
+    const __m128i low = _mm512_cvtusepi64_epi16(_mm512_maskz_loadu_epi64((__mmask8)m, p));
+    const __m128i high = _mm512_cvtusepi64_epi16(_mm512_maskz_loadu_epi64((__mmask8)(m >> 8), p + 64));
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
+}
 POP_INLINE __m512i pop_pool_place_codes(const char *p, __mmask32 m)
 {
-    const __m256i low = _mm512_cvtusepi32_epi16((__m512i)pop_pool_some_places(p, (__mmask16)m));
-    if (m >> 16 == 0) return _mm512_castsi256_si512(low);
-    const __m256i high = _mm512_cvtusepi32_epi16((__m512i)pop_pool_some_places(p + 128, (__mmask16)(m >> 16)));
-    return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+    const __m512i low = _mm512_castsi256_si512(pop_pool_place_words(p, (__mmask16)m));
+    return m >> 16 ? _mm512_inserti64x4(low, pop_pool_place_words(p + 128, (__mmask16)(m >> 16)), 1) : low;
 }
 
-POP_INLINE void pop_pool_bring_codes(const pop_pool_code_taps *r, const char *tops, const char *grads, __mmask32 there,
-                                     int by_place, int words, int bf16, int64_t number, pop_pool_codes_brought *b)
+POP_INLINE void pop_pool_bring_words(const pop_pool_pair_taps *r, __m512i top, __m512i grad, __mmask32 real, int by_place, int bf16,
+                                     pop_pool_codes_brought *b)
 {
     const __m512i none = _mm512_set1_epi16(by_place ? -1 : INT16_MIN), magnitude = _mm512_set1_epi16(0x7fff);
     const __m512i infinity = _mm512_set1_epi16(bf16 ? 0x7f80 : 0x7c00), quiet = _mm512_set1_epi16(bf16 ? 0x0040 : 0x0200);
-    const __m512i grad = _mm512_maskz_loadu_epi16(there, grads);
-    __m512i top;
-    if (by_place) {
-        top = _mm512_mask_mov_epi16(none, there, pop_pool_place_codes(tops, there));
-    } else {
-        top = pop_pool_one_zero(_mm512_maskz_loadu_epi16(there, tops));
-        top = _mm512_mask_mov_epi16(none, _mm512_mask_cmple_epi16_mask(there, _mm512_and_si512(top, magnitude), infinity), top);
-    }
-    b->number = number;
-    for (int t = 0; t < (words ? 1 : 2); t++) {
-        const __m512i codes = _mm512_permutexvar_epi16(r->at[t], grad);
-        const __m512i most = _mm512_mask_permutexvar_epi16(none, r->there[t], r->at[t], top);
-        if (words) {
-            b->all = most;
-            const __mmask32 nan = _mm512_cmpgt_epi16_mask(_mm512_and_si512(codes, magnitude), infinity);
-            b->words = _mm512_mask_mov_epi16(pop_pool_one_zero(codes), nan, _mm512_or_si512(codes, quiet));
-        } else {
-            for (int h = 0; h < 2; h++) b->most[t][h] = pop_pool_half(most, h), b->grads[t][h] = pop_pool_half_numbers(codes, h, bf16);
-        }
+    const __mmask32 nan = _mm512_cmpgt_epi16_mask(_mm512_and_si512(grad, magnitude), infinity);
+    grad = _mm512_mask_mov_epi16(pop_pool_one_zero(grad), nan, _mm512_or_si512(grad, quiet));
+    if (!by_place) real = _mm512_mask_cmple_epi16_mask(real, _mm512_and_si512(top, magnitude), infinity);
+    top = _mm512_mask_mov_epi16(none, real, by_place ? top : pop_pool_one_zero(top));
+    b->all = _mm512_mask_permutexvar_epi16(none, r->there, r->at, top);
+    b->words = _mm512_permutexvar_epi16(r->at, grad);
+}
+
+POP_INLINE void pop_pool_bring_pairs(const pop_pool_pair_taps *r, __m512i top, __m512i grad, __mmask32 real, int by_place,
+                                     int vectors, int bf16, pop_pool_codes_brought *b)
+{
+    const __m512i magnitude = _mm512_set1_epi16(0x7fff), none = _mm512_set1_epi32(by_place ? 0xffff : 0x7fff0000);
+    if (!by_place && !bf16) real &= _mm512_cmple_epi16_mask(_mm512_and_si512(top, magnitude), _mm512_set1_epi16(0x7c00));
+    top = _mm512_mask_mov_epi16(by_place ? _mm512_set1_epi16(-1) : magnitude, real, top);
+    for (int v = 0; v < vectors; v++) {
+        const __mmask32 into = by_place ? r->high[v] >> 1 : r->high[v];
+        b->most[v] = (pop_v_f)_mm512_mask_permutexvar_epi16(none, into, r->both[v], top);
+        const __m512i codes = _mm512_maskz_permutexvar_epi16(bf16 ? r->odd : ~0u, bf16 ? r->both[v] : r->alone[v], grad);
+        b->grads[v] = (bf16 ? (pop_v_f)codes : (pop_v_f)_mm512_cvtph_ps(_mm512_castsi512_si256(codes))) + pop_v_splat(0.0f);
     }
 }
 
-POP_INLINE pop_v_f pop_pool_with_codes(__m256i own, pop_v_f a, const pop_pool_codes_brought *b, int h)
+POP_INLINE void pop_pool_bring_codes(const pop_pool_pair_taps *r, const char *tops, const char *grads, __mmask32 there,
+                                     int by_place, int vectors, int bf16, int64_t number, pop_pool_codes_brought *b)
 {
-    for (int t = 0; t < 2; t++)
-        a = (pop_v_f)_mm512_mask_add_ps(a, _mm256_cmpeq_epi16_mask(own, b->most[t][h]), a, b->grads[t][h]);
+    const __m512i grad = _mm512_maskz_loadu_epi16(there, grads);
+    const __m512i top = by_place ? pop_pool_place_codes(tops, there) : _mm512_maskz_loadu_epi16(there, tops);
+    b->number = number;
+    if (vectors == 1) pop_pool_bring_words(r, top, grad, there, by_place, bf16, b);
+    else pop_pool_bring_pairs(r, top, grad, there, by_place, vectors, bf16, b);
+}
+
+/* Numbers of even and odd lanes, or their places. */
+typedef struct pop_pool_pair {
+    pop_v_f even, odd;
+} pop_pool_pair;
+
+POP_INLINE pop_v_f pop_pool_with_codes(int by_place, int first, pop_v_f own, pop_v_f a, const pop_pool_codes_brought *b, int v)
+{
+    const __mmask16 same = pop_pool_same(by_place, own, b->most[v]);
+    return (pop_v_f)(first ? _mm512_maskz_mov_ps(same, b->grads[v]) : _mm512_mask_add_ps(a, same, a, b->grads[v]));
+}
+POP_INLINE pop_pool_pair pop_pool_with_pairs(int by_place, int vectors, int first, pop_pool_pair own, pop_pool_pair a,
+                                             const pop_pool_codes_brought *b)
+{
+    a.even = pop_pool_with_codes(by_place, first, own.even, a.even, b, 0);
+    a.odd = pop_pool_with_codes(by_place, first, own.odd, a.odd, b, vectors == 2 ? 1 : 2);
+    a.even = pop_pool_with_codes(by_place, 0, own.even, a.even, b, 1);
+    if (vectors == 4) a.odd = pop_pool_with_codes(by_place, 0, own.odd, a.odd, b, 3);
     return a;
 }
 
-POP_INLINE void pop_pool_gradient_code_rows(const pop_pool_unit *u, const pop_pool_code_taps *r, int by_place, int words, int bf16)
+/* Rounded to a multiple of 65536; NaN has no bits below, as it comes from numbers of 16 bits. */
+POP_INLINE __m512i pop_pool_rounded(pop_v_f x)
+{
+    const __m512i bits = (__m512i)x, more = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff));
+    return _mm512_mask_sub_epi32(more, _mm512_test_epi32_mask(bits, _mm512_set1_epi32(1 << 16)), more, _mm512_set1_epi32(-1));
+}
+/* `exact`: odd lanes need no rounding. */
+POP_INLINE __m512i pop_pool_pair_codes(const pop_pool_pair_taps *r, int exact, int bf16, pop_pool_pair a)
+{
+    if (bf16)
+        return _mm512_mask_mov_epi16(_mm512_srli_epi32(pop_pool_rounded(a.even), 16), r->odd,
+                                     exact ? (__m512i)a.odd : pop_pool_rounded(a.odd));
+    return _mm512_permutex2var_epi16(_mm512_castsi256_si512(pop_pool_half_codes(a.even, 0)), r->mix,
+                                     _mm512_castsi256_si512(pop_pool_half_codes(a.odd, 0)));
+}
+
+/* One register's lanes of the rows of one channel. */
+typedef struct pop_pool_code_lanes {
+    const char *x, *grads, *tops; /* of the first row, and of coordinate 0 */
+    char *to;
+    __mmask32 there, made;
+} pop_pool_code_lanes;
+
+POP_INLINE void pop_pool_gradient_code_lanes(const int by_place, const int vectors, const int bf16, const pop_pool *s,
+                                             const pop_pool_pair_taps *r, const pop_pool_axis *axis, pop_pool_code_lanes p,
+                                             int64_t row, int64_t rows, int64_t place)
+{
+    const int64_t *const all = axis->coordinates, *first = axis->first + row, *const end = first + rows;
+    const int64_t step = 2 * axis->made_stride, read = 2 * axis->read_stride, apart = by_place ? 4 * read : read;
+    const __m512i even = _mm512_slli_epi32((__m512i)pop_pool_own_lanes(0), 1), width = _mm512_set1_epi32((int)s->made_extent);
+    const __m512i width16 = _mm512_set1_epi16((short)s->made_extent);
+    __m512i own = pop_pool_own_codes(place), low = _mm512_add_epi32(even, _mm512_set1_epi32((int)place));
+    pop_pool_codes_brought before = {.number = -1}, last = {.number = -1};
+    for (; first < end; first++, p.x += step, p.to += step) {
+        const int64_t *near = all + first[0], count = first[1] - first[0];
+        if (count && near[count - 1] != last.number) {
+            const int64_t n = near[count - 1];
+            before = last;
+            pop_pool_bring_codes(r, p.tops + n * apart, p.grads + n * read, p.there, by_place, vectors, bf16, n, &last);
+        }
+        if (vectors > 1 && count == 2 && near[0] != before.number) {
+            const int64_t n = near[0];
+            pop_pool_bring_codes(r, p.tops + n * apart, p.grads + n * read, p.there, by_place, vectors, bf16, n, &before);
+        }
+        if (!by_place) own = _mm512_maskz_loadu_epi16(p.made, p.x);
+        __m512i codes;
+        if (vectors == 1) {
+            const __mmask32 same = count ? _mm512_cmpeq_epi16_mask(by_place ? own : pop_pool_one_zero(own), last.all) : 0;
+            codes = _mm512_maskz_mov_epi16(same, last.words);
+            if (by_place) own = _mm512_add_epi16(own, width16);
+        } else {
+            pop_pool_pair x, a = {pop_v_splat(0.0f), pop_v_splat(0.0f)};
+            if (by_place) {
+                x = (pop_pool_pair){(pop_v_f)low, (pop_v_f)_mm512_add_epi32(low, _mm512_set1_epi32(1))};
+                low = _mm512_add_epi32(low, width);
+            } else {
+                x = (pop_pool_pair){(pop_v_f)_mm512_slli_epi32(own, 16), (pop_v_f)_mm512_maskz_mov_epi16(r->odd, own)};
+            }
+            if (count == 2) {
+                a = pop_pool_with_pairs(by_place, vectors, 1, x, a, &before);
+                codes = pop_pool_pair_codes(r, 0, bf16, pop_pool_with_pairs(by_place, vectors, 0, x, a, &last));
+            } else {
+                if (count) a = pop_pool_with_pairs(by_place, vectors, 1, x, a, &last);
+                codes = pop_pool_pair_codes(r, vectors == 2, bf16, a);
+            }
+        }
+        _mm512_mask_storeu_epi16(p.to, p.made, codes);
+    }
+}
+
+/* `planes`: channels one after another, where one register holds a row. */
+POP_INLINE void pop_pool_gradient_code_rows(const pop_pool_unit *u, const pop_pool_code_taps *taps, const int by_place,
+                                            const int vectors, const int bf16, int64_t planes)
 {
     const pop_pool *s = u->spec;
     const pop_pool_segment *g = u->segment;
-    const pop_pool_axis *axis = s->axes;
-    const pop_pool_code_taps taps = {.at = {r->at[0], r->at[1]}, .there = {r->there[0], r->there[1]}};
+    const pop_pool_axis axis = *s->axes;
+    const pop_pool_pair_taps few = taps->few; /* which nothing that is written may be */
     const pop_pool_operand *in = s->operands, *field = in + 1, *maxima = in + 2, *out = in + 3;
-    const int64_t *const all = axis->coordinates, step = 2 * axis->made_stride, stride = axis->read_stride, apart = maxima->bytes;
-    const __m512i width = _mm512_set1_epi16((short)s->made_extent);
     int64_t q = g->origin;
-    for (int64_t m = -g->shift; m < g->makes; m += r->lanes, q += r->advance) {
-        const __mmask32 there = (__mmask32)pop_pool_lanes(-q, s->read_extent - q);
-        const __mmask32 made = (__mmask32)pop_pool_lanes(-m, pop_least(r->lanes, g->makes - m));
-        const int64_t at = u->row * step + 2 * (g->made + m), *first = axis->first + u->row, *const end = first + u->rows;
-        const char *tops = pop_pool_base(u, maxima) + apart * q, *grads = pop_pool_base(u, in) + 2 * q;
-        const char *x = pop_pool_base(u, field) + at;
-        char *to = pop_pool_base(u, out) + at;
-        __m512i own = pop_pool_own_codes(u->row * s->made_extent + g->made + m);
-        pop_pool_codes_brought before = {.number = -1}, last = {.number = -1};
-        for (; first < end; first++, x += step, to += step) {
-            const int64_t *near = all + first[0], count = first[1] - first[0];
-            if (count && near[count - 1] != last.number) {
-                const int64_t number = near[count - 1], from = number * stride;
-                before = last;
-                pop_pool_bring_codes(&taps, tops + apart * from, grads + 2 * from, there, by_place, words, bf16, number, &last);
-            }
-            if (count == 2 && near[0] != before.number) {
-                const int64_t from = near[0] * stride;
-                pop_pool_bring_codes(&taps, tops + apart * from, grads + 2 * from, there, by_place, words, bf16, near[0], &before);
-            }
-            if (!by_place) own = pop_pool_one_zero(_mm512_maskz_loadu_epi16(made, x));
-            if (words) {
-                const __mmask32 same = count ? _mm512_cmpeq_epi16_mask(own, last.all) : 0;
-                _mm512_mask_storeu_epi16(to, made, _mm512_maskz_mov_epi16(same, last.words));
-            } else {
-                const __m256i low = pop_pool_half(own, 0), high = pop_pool_half(own, 1);
-                pop_v_f a = pop_v_splat(0.0f), b = a;
-                if (count == 2) a = pop_pool_with_codes(low, a, &before, 0), b = pop_pool_with_codes(high, b, &before, 1);
-                if (count) a = pop_pool_with_codes(low, a, &last, 0), b = pop_pool_with_codes(high, b, &last, 1);
-                _mm256_mask_storeu_epi16(to, (__mmask16)made, pop_pool_half_codes(a, bf16));
-                _mm256_mask_storeu_epi16(to + 32, (__mmask16)(made >> 16), pop_pool_half_codes(b, bf16));
-            }
-            if (by_place) own = _mm512_add_epi16(own, width);
+    for (int64_t m = -g->shift; m < g->makes; m += taps->lanes, q += taps->advance) {
+        const int64_t at = 2 * (u->row * axis.made_stride + g->made + m);
+        pop_pool_code_lanes p = {
+            pop_pool_base(u, field) + at, pop_pool_base(u, in) + 2 * q, pop_pool_base(u, maxima) + maxima->bytes * q,
+            pop_pool_base(u, out) + at, (__mmask32)pop_pool_lanes(-q, s->read_extent - q),
+            (__mmask32)pop_pool_lanes(-m, pop_least(taps->lanes, g->makes - m))};
+        for (int64_t plane = 0; plane < planes; plane++) {
+            pop_pool_gradient_code_lanes(by_place, vectors, bf16, s, &few, &axis, p, u->row, u->rows,
+                                         u->row * s->made_extent + g->made + m);
+            p.x += 2 * field->channel, p.grads += 2 * in->channel, p.tops += maxima->bytes * maxima->channel;
+            p.to += 2 * out->channel;
         }
     }
 }
 
-static int pop_pool_gradient_by_codes(const pop_pool_unit *u, const pop_pool_code_taps *r)
+#define POP_POOL_CODE_ROWS(u, r, by_place, bf16, planes)                                        \
+    (vectors == 1   ? pop_pool_gradient_code_rows(u, r, by_place, 1, bf16, planes)               \
+     : vectors == 2 ? pop_pool_gradient_code_rows(u, r, by_place, 2, bf16, planes)               \
+                    : pop_pool_gradient_code_rows(u, r, by_place, 4, bf16, planes))
+
+/* How many of the units that are left are done: 0 where this is not their way. */
+static int64_t pop_pool_gradient_by_codes(const pop_pool_unit *u, const pop_pool_code_taps *r, int64_t left)
 {
     if (r->lanes == 0) return 0;
     const pop_pool *s = u->spec;
     const int bf16 = s->operands->format == POP_IS_BF16, few = r->taps <= 2 && s->axis_count == 1 && s->row_limit <= 2;
-    const int words = r->taps == 1 && s->row_limit == 1;
-    if (s->by_place) {
-        if (!few) return 0;
-        if (words) pop_pool_gradient_code_rows(u, r, 1, 1, bf16);
-        else bf16 ? pop_pool_gradient_code_rows(u, r, 1, 0, 1) : pop_pool_gradient_code_rows(u, r, 1, 0, 0);
-    } else if (few) {
-        if (words) pop_pool_gradient_code_rows(u, r, 0, 1, bf16);
-        else bf16 ? pop_pool_gradient_code_rows(u, r, 0, 0, 1) : pop_pool_gradient_code_rows(u, r, 0, 0, 0);
-    } else {
+    const int vectors = r->taps == 1 && s->row_limit == 1 ? 1 : r->few.alike ? 2 : 4;
+    if (!few) {
+        if (s->by_place) return 0;
         bf16 ? pop_pool_gradient_codes(u, r, r->taps, 1) : pop_pool_gradient_codes(u, r, r->taps, 0);
+        return 1;
     }
-    return 1;
+    int64_t planes = 1;
+    if (s->segment_count == 1 && s->blocks == 1 && u->segment->shift + u->segment->makes <= r->lanes)
+        planes = pop_least(left, s->all_channels - u->channel);
+    if (s->by_place) bf16 ? POP_POOL_CODE_ROWS(u, r, 1, 1, planes) : POP_POOL_CODE_ROWS(u, r, 1, 0, planes);
+    else bf16 ? POP_POOL_CODE_ROWS(u, r, 0, 1, planes) : POP_POOL_CODE_ROWS(u, r, 0, 0, planes);
+    return planes;
 }
 #else
 typedef struct pop_pool_code_taps {
     int lanes;
 } pop_pool_code_taps;
 static int pop_pool_code_taps_of(const pop_pool *s, pop_pool_code_taps *r) { return (void)s, r->lanes = 0; }
-static int pop_pool_gradient_by_codes(const pop_pool_unit *u, const pop_pool_code_taps *r) { return (void)u, (void)r, 0; }
+static int64_t pop_pool_gradient_by_codes(const pop_pool_unit *u, const pop_pool_code_taps *r, int64_t left)
+{
+    return (void)u, (void)r, (void)left, 0;
+}
 #endif
 #endif
