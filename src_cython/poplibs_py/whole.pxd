@@ -14,3 +14,9 @@ cdef inline int64_t imax(int64_t a, int64_t b) noexcept nogil:
 
 cdef inline int64_t imin(int64_t a, int64_t b) noexcept nogil:
     return a if a < b else b
+
+
+cdef inline int64_t gcd(int64_t a, int64_t b) noexcept nogil:
+    while b:
+        a, b = b, a % b
+    return a

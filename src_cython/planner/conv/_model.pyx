@@ -9,7 +9,8 @@ from libc.string cimport memset
 
 from poplibs_py.planner._search cimport CYCLES, DIFFERENCE, MEASURES, NEVER, TEMP, TILES, UNLIMITED, Point, Search
 from poplibs_py.exchange cimport cycles_to_receive  # no-cython-lint
-from poplibs_py.whole cimport cdiv, imax, imin
+from poplibs_py.reduction cimport grouped_reduce_cycles  # no-cython-lint
+from poplibs_py.whole cimport cdiv, gcd, imax, imin  # no-cython-lint
 
 include "planner/conv/records.pxi"
 include "planner/conv/reduce.pxi"
@@ -256,14 +257,6 @@ cdef class Model(Search):
 
 def reduction_stages(int64_t depth, bint multi_stage=True):
     """Partials that each stage of a reduction adds to one, first stage first; none where there is one partial."""
-    cdef int64_t stages[2]
-    cdef int64_t left = depth, this_depth
-    cdef int i, count = reduce_stages(depth, multi_stage, stages)
-    found = []
-    for i in range(count):
-        this_depth = cdiv(left, stages[i])
-        left = cdiv(left, this_depth)
-        found.append(this_depth)
-    if left > 1:
-        found.append(left)
-    return found
+    cdef int64_t stages[3]
+    cdef int i
+    return [stages[i] for i in range(reduce_stages(depth, multi_stage, stages))]

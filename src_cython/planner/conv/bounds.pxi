@@ -73,16 +73,22 @@ cdef int64_t least_outputs(const Problem* q, const Axis* axes) noexcept nogil:
     return <int64_t>total if total < 2.0**52 else 0
 
 
+cdef inline void least_transforms(const Pass* p, int64_t tiles, const Splits* splits, bint open, Costs* c) noexcept nogil:
+    """The least that transforms of the whole problem take, on so many tiles; loops may be `open`."""
+    cdef Part wide
+    wide.tiles, wide.splits.in_serial, wide.splits.out_serial = tiles, splits.in_serial, splits.out_serial
+    transform_phase(p, &wide, c)
+    if p.regressed and open:                        # these depend on both loops
+        c.inputs_copy = c.weights_copy = 0
+
+
 cdef int64_t least_moved(const Pass* p, int64_t tiles) noexcept nogil:
     """The least cycles of the transforms of the whole problem, however it is split."""
-    cdef Part wide
+    cdef Splits alone
     cdef Costs c
-    wide.tiles, wide.splits.in_serial, wide.splits.out_serial = tiles, 1, 1
-    transform_phase(p, &wide, &c)
-    if p.regressed:                                 # these depend on both loops
-        c.inputs_copy = c.weights_copy = 0
-    return (c.inputs_copy + c.inputs_exchange + c.weights_copy + c.weights_exchange + c.output_copy
-            + c.output_exchange)
+    alone.in_serial = alone.out_serial = 1
+    least_transforms(p, tiles, &alone, True, &c)
+    return moved_once(&c) + moved_each_turn(&c)
 
 
 cdef int64_t least_beside(const Problem* q) noexcept nogil:
@@ -244,9 +250,9 @@ cdef inline int64_t least_cycles(const Problem* q, const Part* at, const Element
     cdef int64_t serial = s.in_serial * s.out_serial, weights = cdiv(p.weights_total, tiles), once, inputs, before = 0
     once = exchange(m, e.sums, p.tile_result) if not p.corrected else 0
     once += exchange(m, e.weights - e.weights // e.holders, p.input)
-    once += c.weights_copy + c.weights_exchange + c.output_copy + c.output_exchange
+    once += moved_each_turn(c)
     once += slice_cycles(m, weights, serial, p.input)
-    inputs = exchange_inputs(p, at, e.inputs - e.inputs // s.out_parallel) + c.inputs_copy + c.inputs_exchange
+    inputs = exchange_inputs(p, at, e.inputs - e.inputs // s.out_parallel) + moved_once(c)
     if s.in_serial > 1:
         inputs *= serial
         once += slice_cycles(m, cdiv(p.inputs_total, tiles), s.in_serial, p.input)
@@ -283,7 +289,7 @@ cdef inline int64_t least_on_tile(const Problem* q, Search search, int level, co
         cycles += cast_cycles(&p.machine, weights, QUARTER, HALF)
         if fixed:
             for d in range(p.ndim):
-                field *= p.dims[d].cast_end[imin(at.field[d] * p.dims[d].grain, p.dims[d].out)]
+                field *= p.cast_ends[d][imin(at.field[d] * p.dims[d].grain, p.dims[d].out)]
             cycles += cast_cycles(&p.machine, field * at.ins * at.groups * p.in_size, QUARTER, HALF)
     return cycles * at.splits.in_serial * at.splits.out_serial
 
@@ -299,7 +305,6 @@ cdef void add_derived_passes(const Problem* q, Search search, int level, const P
     cdef int field = 2 + 2 * q.ndim - 1, i, d
     cdef const Pass* p
     cdef Part part[3]
-    cdef Part wide
     cdef Costs c
     part[0] = at[0]
     if search.depth[field] > level:
@@ -314,34 +319,26 @@ cdef void add_derived_passes(const Problem* q, Search search, int level, const P
         sums = part[i].batch * part[i].groups * p.group_size * part[i].outs * p.out_size
         for d in range(p.ndim):
             sums *= part[i].field[d] * p.dims[d].grain
-        wide = part[i]
-        wide.tiles = tiles
-        transform_phase(p, &wide, &c)
-        if p.regressed:
-            c.inputs_copy = c.weights_copy = 0
+        least_transforms(p, tiles, &part[i].splits, True, &c)
         least[TEMP] = imax(least[TEMP], imax(c.input_bytes + c.weight_bytes + p.partial * sums,
                                              imax(c.inputs_temp, 2 * imax(c.weights_temp, c.output_temp))))
-        least[CYCLES] += (c.weight_exchange + c.weights_copy + c.weights_exchange + c.output_copy + c.output_exchange
+        least[CYCLES] += (c.weight_exchange + moved_each_turn(&c)
                           + (0 if p.corrected else c.first_stage_exchange)) * serial
-        least[CYCLES] += c.input_exchange + c.inputs_copy + c.inputs_exchange
+        least[CYCLES] += c.input_exchange + moved_once(&c)
 
 
 cdef void least_measures(const Problem* q, Search search, int level, int64_t* least) noexcept nogil:
     """The least cycles and bytes of any choice of the open axes: sizes and most phases only grow with the others."""
     cdef const Pass* p = &q.passes[0]
     cdef int64_t tiles, serial
-    cdef Part at, wide
+    cdef Part at
     cdef Costs c
     cdef Elements e
     read_point(q, &search.point, &at)
     tiles = at.tiles * imin(q.tiles // at.tiles, search.widest_below[level + 1])
-    wide.tiles, wide.splits.in_serial, wide.splits.out_serial = tiles, at.splits.in_serial, at.splits.out_serial
-    transform_phase(p, &wide, &c)
-    if p.regressed and level < 1:                   # these depend on both loops
-        c.inputs_copy = c.weights_copy = 0
+    least_transforms(p, tiles, &at.splits, level < 1, &c)
     serial = at.splits.in_serial * at.splits.out_serial
-    least[CYCLES] = ((c.weights_copy + c.weights_exchange + c.output_copy + c.output_exchange) * serial
-                     + c.inputs_copy + c.inputs_exchange + cdiv(search.work, tiles))
+    least[CYCLES] = moved_each_turn(&c) * serial + moved_once(&c) + cdiv(search.work, tiles)
     if least[CYCLES] > search.allowed[CYCLES]:      # what is moved and computed alone is too much
         return
     e = least_elements(q, search, level, &at, 1, 1)
@@ -360,19 +357,16 @@ cdef void least_measures(const Problem* q, Search search, int level, int64_t* le
 cdef inline int64_t most_turns_of(const Problem* q, Search search, int level, int axis) noexcept nogil:
     """How many turns of a loop over channels the cycles allow: each moves what is rearranged anew, on all tiles at best."""
     cdef const Pass* p = &q.passes[0]
-    cdef int64_t each, once
-    cdef Part wide
+    cdef int64_t each, once, tiles
+    cdef Splits alone
     cdef Costs c
     if search.point.at[q.in_axis if axis == q.out_axis else q.out_axis].serial > 1:
         return 1
-    wide.tiles = search.point.tiles * imin(q.tiles // search.point.tiles, search.widest_below[level])
-    wide.splits.in_serial = wide.splits.out_serial = 1
-    transform_phase(p, &wide, &c)
-    if p.regressed:                                 # these depend on both loops
-        c.inputs_copy = c.weights_copy = 0
-    each = c.weights_copy + c.weights_exchange + c.output_copy + c.output_exchange
-    once = c.inputs_copy + c.inputs_exchange
+    tiles = search.point.tiles * imin(q.tiles // search.point.tiles, search.widest_below[level])
+    alone.in_serial = alone.out_serial = 1
+    least_transforms(p, tiles, &alone, True, &c)
+    each, once = moved_each_turn(&c), moved_once(&c)
     if axis == q.in_axis:
         each, once = each + once, 0
-    once += cdiv(search.work, wide.tiles)
+    once += cdiv(search.work, tiles)
     return UNLIMITED if each == 0 else imax(0, search.allowed[CYCLES] - once) // each

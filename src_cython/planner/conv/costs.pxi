@@ -115,6 +115,14 @@ cdef inline void transform_phase(const Pass* p, const Part* at, Costs* c) noexce
 
 # Padding on the tile -------------------------------------------------------------------------------
 
+cdef inline int64_t moved_once(const Costs* c) noexcept nogil:
+    return c.inputs_copy + c.inputs_exchange
+
+
+cdef inline int64_t moved_each_turn(const Costs* c) noexcept nogil:
+    return c.weights_copy + c.weights_exchange + c.output_copy + c.output_exchange
+
+
 cdef inline void tile_transform_phase(const Pass* p, const Part* at, Costs* c) noexcept nogil:
     """Zeros that AMP or SLIC exchange in to fill kernel dimensions, dilation and padding."""
     cdef int64_t x = p.tile_pad_multiple, k, s, pad = 0, size, kernel = 1, padded_kernel = 1
@@ -153,7 +161,7 @@ cdef inline int64_t inputs_cast_cycles(const Pass* p, const Part* at) noexcept n
         return 0
     for d in range(p.ndim):
         # the end of the range, not its length: PopLibs counts from the first input of all
-        field *= p.dims[d].cast_end[imin(at.field[d] * p.dims[d].grain, p.dims[d].out)]
+        field *= p.cast_ends[d][imin(at.field[d] * p.dims[d].grain, p.dims[d].out)]
         kernel *= at.kernel[d]
     acts = field * at.ins * at.groups * p.in_size
     weights = kernel * at.ins * p.in_size
@@ -198,10 +206,9 @@ cdef inline int phases(const Pass* p, const Part* at, int64_t limit, int64_t tem
         return NEVER
     transform_phase(p, at, c)
     # what must be spent in every turn of the loop whatever the vertex does
-    so_far = (c.weight_exchange + c.first_stage_exchange + c.later_stages_exchange + c.weights_copy
-              + c.weights_exchange + c.output_copy + c.output_exchange)
+    so_far = c.weight_exchange + c.first_stage_exchange + c.later_stages_exchange + moved_each_turn(c)
     least = cdiv(p.work, at.tiles * serial)
-    if (so_far + least) * serial + c.input_exchange + c.inputs_copy + c.inputs_exchange > limit:
+    if (so_far + least) * serial + c.input_exchange + moved_once(c) > limit:
         return NEVER
     c.partial_calc = partial_calc_cycles(p, &inside)
     # PopLibs states this as a constraint to prune with; where an estimate is below the peak rate it cuts

@@ -8,29 +8,23 @@
 # Positions of (batch, row, column) order are dealt to the workers in equal contiguous runs; a run is cut at
 # the ends of rows. Every row inside a run is whole, so a worker has at most two odd items.
 
-cdef struct Runs:
-    int64_t first, rows, last       # lengths of the odd items, and whole rows between; 0 where absent
-    int64_t row                     # length of a whole row
+cdef inline int64_t row_cycles(const Pass* p, int64_t n, bint zeroing) noexcept nogil:
+    return slic_item(p, n, zeroing) if p.method == SLIC else amp_nx1_item(p, n)
 
 
-cdef inline Runs worker_runs(int64_t worker, int64_t workers, int64_t total, int64_t row) noexcept nogil:
-    cdef Runs runs
-    cdef int64_t begin = worker * total // workers
-    cdef int64_t end = (worker + 1) * total // workers
-    cdef int64_t first_row, last_row
-    runs.first = runs.rows = runs.last = 0
-    runs.row = row
+cdef inline int64_t worker_cycles(const Pass* p, int64_t worker, int64_t total, int64_t row, bint zeroing) noexcept nogil:
+    """Cycles of a worker's share of all positions: whole rows, and what its first and last row have of it."""
+    cdef int64_t begin = worker * total // p.machine.workers, end = (worker + 1) * total // p.machine.workers
+    cdef int64_t first_row, last_row, cycles
     if begin == end:
-        return runs
-    first_row = begin // row
-    last_row = (end - 1) // row
+        return 0
+    first_row, last_row = begin // row, (end - 1) // row
     if first_row == last_row:
-        runs.first = end - begin
-        return runs
-    runs.first = (first_row + 1) * row - begin
-    runs.rows = last_row - first_row - 1
-    runs.last = end - last_row * row
-    return runs
+        return row_cycles(p, end - begin, zeroing)
+    cycles = row_cycles(p, (first_row + 1) * row - begin, zeroing) + row_cycles(p, end - last_row * row, zeroing)
+    if last_row - first_row > 1:
+        cycles += (last_row - first_row - 1) * row_cycles(p, row, zeroing)
+    return cycles
 
 
 cdef inline int64_t zero_cycles(const Pass* p, int64_t elements, int64_t groups) noexcept nogil:
@@ -144,7 +138,6 @@ cdef inline int64_t amp_nx1_cycles(const Pass* p, const Part* at, int64_t height
     cdef int64_t workers = p.machine.workers
     cdef int64_t rows = at.batch, row = 1, elements = at.batch, kernel = 1, stride, size, w, cycles
     cdef int64_t slowest = 0, fastest = UNLIMITED, base, load, passes, outer, inner, body
-    cdef Runs runs
     cdef int d
     for d in range(p.ndim):
         size = at.field[d] * p.dims[d].grain
@@ -158,14 +151,7 @@ cdef inline int64_t amp_nx1_cycles(const Pass* p, const Part* at, int64_t height
             kernel *= at.kernel[d]
     base = 18 if p.acts == QUARTER else 17 + (p.partial != FLOAT)
     for w in range(workers):
-        runs = worker_runs(w, workers, rows * row, row)
-        cycles = base
-        if runs.first:
-            cycles += amp_nx1_item(p, runs.first)
-        if runs.rows:
-            cycles += runs.rows * amp_nx1_item(p, runs.row)
-        if runs.last:
-            cycles += amp_nx1_item(p, runs.last)
+        cycles = base + worker_cycles(p, w, rows * row, row, False)
         slowest = imax(slowest, workers * cycles)
         fastest = imin(fastest, workers * cycles)
     load = weight_load_cycles(p, height)
@@ -227,20 +213,12 @@ cdef inline int64_t slic_inner(const Pass* p, int64_t rows, int64_t row, bint ze
     cdef int64_t workers = p.machine.workers
     cdef bint halves = p.chains == 2 and p.partial != FLOAT
     cdef int64_t slowest = 0, base, cycles, w
-    cdef Runs runs
     if p.acts == QUARTER:
         base = 20
     else:
         base = 17 + (4 if p.group_size > 4 else 0)
     for w in range(workers):
-        runs = worker_runs(w, workers, rows * row, row)
-        cycles = base
-        if runs.first:
-            cycles += slic_item(p, runs.first, zeroing)
-        if runs.rows:
-            cycles += runs.rows * slic_item(p, runs.row, zeroing)
-        if runs.last:
-            cycles += slic_item(p, runs.last, zeroing)
+        cycles = base + worker_cycles(p, w, rows * row, row, zeroing)
         if p.acts != QUARTER and halves:
             cycles += 2
         slowest = imax(slowest, cycles)

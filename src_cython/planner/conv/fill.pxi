@@ -3,53 +3,21 @@
 _METHODS = {"AMP": AMP, "SLIC": SLIC, "HMAC": HMAC, "VMAC": VMAC, "OUTER_PRODUCT": OUTER_PRODUCT}
 
 
-cdef fill_machine(Machine* m, dict f):
-    m.tiles = f["tiles"]
-    m.workers = f["workers"]
-    m.exchange_rate = f["exchange_rate"]
-    m.exchange_bytes = f["exchange_bytes"]
-    m.tiles_per_bus = f["tiles_per_bus"]
-    m.data_path_bits = f["data_path_bits"]
-    m.memcpy_bytes = f["memcpy_bytes"]
-    m.coeff_load_bytes = f["coeff_load_bytes"]
-    m.repeat_count_max = f["repeat_count_max"]
-    m.memory_element = f["memory_element"]
-    m.tile_bytes = f["tile_bytes"]
-    m.bus_sharing = f["bus_sharing"]
-
-
-cdef fill_dim(Dim* d, dict f, list kept):
-    cdef const int64_t[::1] ends
-    d.grain = f["grain"]
-    d.out = f["out"]
-    d.whole_input = f["whole_input"]
-    d.kernel = f["kernel"]
-    d.stride = f["stride"]
-    d.dilation = f["dilation"]
-    d.kernel_dilation = f["kernel_dilation"]
-    d.padding = f["padding"]
-    d.compute_dilation = f["compute_dilation"]
-    d.compute_stride = f["compute_stride"]
-    d.moved = f["moved"]
-    d.expanded_on_tile = f["expanded_on_tile"]
-    d.cast_end = NULL
-    if f["cast_end"] is not None:
-        ends = f["cast_end"]
-        if ends.shape[0] <= d.out:
-            raise ValueError("cast_end: too short")
-        kept.append(ends)
-        d.cast_end = <int64_t*>&ends[0]
-
-
 cdef fill_pass(Pass* p, dict f, list kept):
+    cdef const int64_t[::1] ends
     cdef int d
-    fill_machine(&p.machine, f["machine"])
+    p.machine = <dict?>f["machine"]
     p.ndim = len(f["dims"])
     if not 1 <= p.ndim <= MAX_DIMS:
         raise ValueError("dims: too many")
     for d in range(p.ndim):
-        fill_dim(&p.dims[d], f["dims"][d], kept)
-        p.kernel0[d] = f["kernel0"][d]
+        p.dims[d] = <dict?>f["dims"][d]
+        p.kernel0[d], p.cast_ends[d], ends = f["kernel0"][d], NULL, f["dims"][d]["cast_end"]
+        if ends is not None:
+            if ends.shape[0] <= p.dims[d].out:
+                raise ValueError("cast_end: too short")
+            kept.append(ends)
+            p.cast_ends[d] = <int64_t*>&ends[0]
     p.group_grain, p.in_grain, p.out_grain = f["grains"]
     p.group_size, p.in_size, p.out_size = f["sizes"]
     p.method = _METHODS[f["method"]]

@@ -50,7 +50,6 @@ cdef struct Dim:
     int64_t compute_stride
     bint moved                      # expanded or flattened before the split
     bint expanded_on_tile
-    int64_t* cast_end               # last input + 1 that the first n outputs read, or NULL
 
 
 cdef struct Pass:
@@ -59,6 +58,7 @@ cdef struct Pass:
     Dim dims[MAX_DIMS]
     # level 0, in grains (kernel: elements)
     int64_t kernel0[MAX_DIMS]
+    int64_t* cast_ends[MAX_DIMS]    # last input + 1 that the first n outputs read, or NULL
     # grains of the exchange and groupings of the vertex; equal but in some derived passes
     int64_t group_grain, in_grain, out_grain
     int64_t group_size, in_size, out_size
@@ -123,12 +123,6 @@ cdef struct Costs:
     int64_t conv_temp
     # not reported: parts of the sums above
     int64_t input_bytes, weight_bytes, partial_bytes
-
-
-cdef inline int64_t gcd(int64_t a, int64_t b) noexcept nogil:
-    while b:
-        a, b = b, a % b
-    return a
 
 
 cdef inline int64_t vector_width(const Machine* m, int size) noexcept nogil:

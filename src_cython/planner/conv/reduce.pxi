@@ -75,15 +75,22 @@ cdef inline void _fill_stages() noexcept nogil:
 
 
 cdef inline int reduce_stages(int64_t depth, bint multi_stage, int64_t* stages) noexcept nogil:
-    """Depths left after each stage but the last, and how many there are."""
-    if not multi_stage or depth < 16:
-        return 0
-    if depth < KNOWN_DEPTHS:
-        stages[0] = _stage1[depth]
-        stages[1] = _stage2[depth]
-    else:
-        _plan_stages(depth, &stages[0], &stages[1])
-    return 2 if stages[1] else 1
+    """Partials that each of at most three stages adds to one, and how many stages there are."""
+    cdef int64_t left[2]
+    cdef int count = 0
+    if multi_stage and depth >= 16:
+        if depth < KNOWN_DEPTHS:
+            left[0], left[1] = _stage1[depth], _stage2[depth]
+        else:
+            _plan_stages(depth, &left[0], &left[1])
+        while count < (2 if left[1] else 1):
+            stages[count] = cdiv(depth, left[count])
+            depth = cdiv(depth, stages[count])
+            count += 1
+    if depth > 1:
+        stages[count] = depth
+        count += 1
+    return count
 
 
 cdef inline int64_t reduce_vertex_cycles(const Machine* m, int64_t n, int64_t depth, bint float_out,
@@ -91,27 +98,14 @@ cdef inline int64_t reduce_vertex_cycles(const Machine* m, int64_t n, int64_t de
     """Tile cycles of one reduction of `depth` partials to n outputs (PopLibs' ReduceAdd)."""
     cdef int64_t accumulators = 4 if float_in else 8
     cdef int64_t lanes = m.data_path_bits // (32 if float_in else 16)
-    cdef int64_t per_loop, loops, each, cycles, bits
+    cdef int64_t per_loop, loops, cycles
     if single:
         per_loop = accumulators // imin(accumulators, lanes * (1 + constrained))
         loops = cdiv(n // accumulators, m.workers)
         cycles = 20 + (per_loop * depth + (7 if float_in else 9) + float_out) * loops
         return cycles * m.workers + 33
     per_loop = accumulators // imin(accumulators, lanes) + 1
-    loops = n // accumulators
-    bits = n & (accumulators - 1)
-    while bits:
-        loops += bits & 1
-        bits >>= 1
-    each = loops // m.workers
-    cycles = 32
-    if loops % m.workers:
-        if n & (accumulators - 1):
-            cycles += 2 * depth + (13 if float_in else 11)
-        else:
-            each += 1
-    cycles += (per_loop * depth + (6 if float_in else 8) + float_out) * each
-    return cycles * m.workers
+    return grouped_reduce_cycles(n, depth, per_loop, float_out, float_in, m.workers)
 
 
 cdef inline int64_t _one_stage(const Pass* p, int64_t n, int64_t depth, bint float_out,
@@ -130,8 +124,8 @@ cdef inline int64_t reduce_cycles(const Pass* p, int64_t outputs, int64_t depth,
     """Cycles to reduce `depth` partials on every tile, or to cast where there is but one."""
     cdef bint float_in = p.tile_result == FLOAT
     cdef bint float_out = p.result == FLOAT
-    cdef int64_t stages[2]
-    cdef int64_t left = depth, n = outputs * depth, this_depth, cycles = 0
+    cdef int64_t stages[3]
+    cdef int64_t n = outputs * depth, cycles = 0
     cdef int count, i
     if depth <= 1:
         if depth == 0 or float_in == float_out or in_serial > 1:
@@ -139,47 +133,24 @@ cdef inline int64_t reduce_cycles(const Pass* p, int64_t outputs, int64_t depth,
         return cast_cycles(&p.machine, outputs, p.tile_result, p.result)
     count = reduce_stages(depth, p.multi_stage, stages)
     for i in range(count):
-        this_depth = cdiv(left, stages[i])
-        left = cdiv(left, this_depth)
-        n = cdiv(n, this_depth)
-        cycles += _one_stage(p, n, this_depth, float_out if left == 1 else float_in, float_in)
-    if left > 1:
-        cycles += _one_stage(p, cdiv(n, left), left, float_out, float_in)
+        n = cdiv(n, stages[i])
+        cycles += _one_stage(p, n, stages[i], float_out if i == count - 1 else float_in, float_in)
     return cycles
 
 
 cdef inline int64_t reduce_temp_bytes(const Pass* p, int64_t outputs, int64_t depth) noexcept nogil:
-    """Bytes of the partials that intermediate stages receive; PopLibs counts none for one stage."""
-    cdef int64_t stages[2]
-    cdef int64_t left = depth, n = outputs * depth, this_depth, most = 0
-    cdef int count, i
-    if depth <= 1:
-        return 0
-    count = reduce_stages(depth, p.multi_stage, stages)
-    if count == 0 and p.corrected:
-        return n * p.tile_result
-    for i in range(count):
-        this_depth = cdiv(left, stages[i])
-        most = imax(most, n * p.tile_result)
-        n = cdiv(n, this_depth)
-        left = cdiv(left, this_depth)
-    return most
+    """Bytes of the partials that intermediate stages receive, most in the first; PopLibs counts none for one stage."""
+    cdef int64_t stages[3]
+    cdef int count = reduce_stages(depth, p.multi_stage, stages)
+    return outputs * depth * p.tile_result if count > (0 if p.corrected else 1) else 0
 
 
 cdef inline int64_t later_stages_exchange(const Pass* p, int64_t outputs, int64_t depth) noexcept nogil:
     """Exchange cycles of every stage of the reduction after the first."""
-    cdef int64_t stages[2]
-    cdef int64_t left = depth, n = outputs, this_depth, cycles = 0
-    cdef int count, i
-    if depth <= 1:
-        return 0
-    count = reduce_stages(depth, p.multi_stage, stages)
-    for i in range(count):
-        if i:
-            cycles += cycles_to_receive(n * p.tile_result, p.machine.exchange_rate)
-        this_depth = cdiv(left, stages[i])
-        n = cdiv(n, this_depth)
-        left = cdiv(left, this_depth)
-    if left > 1 and count:
-        cycles += cycles_to_receive(n * p.tile_result, p.machine.exchange_rate)
+    cdef int64_t stages[3]
+    cdef int64_t n = outputs, cycles = 0
+    cdef int i
+    for i in range(1, reduce_stages(depth, p.multi_stage, stages)):
+        n = cdiv(n, stages[i - 1])
+        cycles += exchange(&p.machine, n, p.tile_result)
     return cycles

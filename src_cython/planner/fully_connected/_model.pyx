@@ -11,7 +11,8 @@ from libc.string cimport memset
 
 from poplibs_py.exchange cimport cycles_to_receive
 from poplibs_py.planner._search cimport CYCLES, DIFFERENCE, MEASURES, TEMP, TILES, Point, Search
-from poplibs_py.whole cimport cdiv, imax, imin
+from poplibs_py.reduction cimport grouped_reduce_cycles
+from poplibs_py.whole cimport cdiv, gcd, imax, imin
 
 include "planner/fully_connected/cycles.pxi"
 
@@ -74,14 +75,7 @@ cdef class Model(Search):
 
     def __init__(self, dict fields, tuple bounds):
         cdef Problem* p = &self.problem
-        cdef dict machine = fields["machine"]
-        p.machine = machine
-        p.groups, p.x, p.y, p.z = fields["groups"], fields["x"], fields["y"], fields["z"]
-        p.side, p.z_grouping, p.non_zero = fields["side"], fields["z_grouping"], fields["non_zero"]
-        p.size, p.partial_size = fields["size"], fields["partial_size"]
-        p.forward, p.grad_a, p.grad_w = fields["forward"], fields["grad_a"], fields["grad_w"]
-        p.shared_buckets, p.exchanges_buckets = fields["shared_buckets"], fields["exchanges_buckets"]
-        p.updates, p.ratio, p.oversize = fields["updates"], fields["ratio"], fields["oversize"]
+        p[0] = fields
         if not 0 < p.machine.workers <= MOST_WORKERS:
             raise ValueError("workers: out of range")
         self.tiles = p.machine.tiles
@@ -270,7 +264,7 @@ cdef class Model(Search):
         phases[0].cycles, phases[0].temp = self._plain_exchange(moved), sums + moved
         phases[1].cycles = 0
         if depth > 1:
-            phases[1].cycles = reduce_cycles(outputs, depth, p.size == 4, p.partial_size == 4, p.machine.workers)
+            phases[1].cycles = grouped_reduce_cycles(outputs, depth, 3, p.size == 4, p.partial_size == 4, p.machine.workers)
         elif casts:
             phases[1].cycles = cast_cycles(outputs, p.partial_size, p.size, &p.machine)
         phases[1].temp = phases[0].temp + (outputs * p.size if casts or depth > 1 else 0)
@@ -370,9 +364,3 @@ cdef class Model(Search):
         if self.problem.exchanges_buckets:
             return 3 if axis == 1 else axis - 1     # x, then z, then y
         return axis
-
-
-cdef inline int64_t gcd(int64_t a, int64_t b) noexcept nogil:
-    while b:
-        a, b = b, a % b
-    return a

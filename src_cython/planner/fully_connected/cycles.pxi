@@ -197,26 +197,6 @@ cdef int64_t grad_w_amp_cycles(int64_t x, int64_t z, int64_t side, int64_t y, bi
     return (keep + x * y * (block * n - (n - 1) * off)) * m.workers + supervisor
 
 
-cdef int64_t reduce_cycles(int64_t outputs, int64_t depth, bint float_out, bint float_partials,
-                           int64_t workers) noexcept nogil:
-    """Sums of `depth` partial results for each output."""
-    cdef int64_t vector = 4 if float_partials else 8, left = outputs & (vector - 1), cycles = 32, loops, bit
-    loops = outputs // vector
-    for bit in range(3):
-        loops += (left >> bit) & 1
-    cdef int64_t whole = loops // workers
-    if loops % workers:
-        if left:
-            cycles += 2 * depth + (13 if float_partials else 11)
-        else:
-            whole += 1
-    if float_partials:
-        cycles += (3 * depth + (7 if float_out else 6)) * whole
-    else:
-        cycles += (3 * depth + (9 if float_out else 8)) * whole
-    return cycles * workers
-
-
 cdef int64_t cast_cycles(int64_t elements, int64_t size, int64_t out_size, const Machine* m) noexcept nogil:
     """Cast of numbers of one size to another."""
     cdef int64_t each = cdiv(elements, m.workers), width = m.data_path_bits // 8
