@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO, TypeVar
+from typing import TextIO, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -31,13 +31,10 @@ from ..target import Target, resolve_target
 from . import INTERRUPTED
 from .bench_paper import compare_with_paper, machine_table
 
-if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
 _T = TypeVar("_T")
 
 
-def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser of the command line."""
     suites = subparsers.add_parser("bench", help="measure this library beside the others that are installed")
     parser = suites.add_subparsers(dest="suite", required=True).add_parser(

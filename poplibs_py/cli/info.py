@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import re
 import textwrap
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import poplin
 from ..config import settings
@@ -21,9 +21,6 @@ from ..report.profile import profile
 from ..target import PRESETS, resolve_target
 from ..testing.cases import cases
 
-if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
 _WIDTH = 100
 _SIDE = 512
 """Rows, columns and depth of the dense product that stands for all: some shapes take other kernels."""
@@ -33,7 +30,7 @@ _RUN_KERNELS = re.compile(r"(\w+) \((\w+)\)")
 """What a `Run` names: kernels, each with its level."""
 
 
-def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser of the command line."""
     parser = subparsers.add_parser("info", help="show the CPU, its levels, the targets, and which kernel serves what")
     parser.add_argument("--why", action="store_true", help="name every kernel, and those not taken with the reason")

@@ -7,20 +7,16 @@ import json
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from ..errors import PoplibsError, bad_argument
 from ..planner import preplan
 from .spec import spec_lines
 
-if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
 Planner = Callable[[str], str]
 
 
-def add_specs(kinds: _SubParsersAction[argparse.ArgumentParser], name: str, what: str, example: str, fields: Planner,
-              table: Planner) -> None:
+def add_specs(kinds: argparse._SubParsersAction[argparse.ArgumentParser], name: str, what: str, example: str,
+              fields: Planner, table: Planner) -> None:
     """Add a command that plans the lines of a file.
 
     Parameters

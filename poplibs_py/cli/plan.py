@@ -7,7 +7,7 @@ import dataclasses
 import json
 import sys
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import MemoryLimitWarning, PlanError, PoplibsError, bad_argument
 from ..planner import Sweep, sweep
@@ -27,16 +27,13 @@ from . import plan_sparse
 from .many import add_specs
 from .spec import modelled_machine, named_as_typed, parse_spec, spec_names
 
-if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
 PROPORTIONS = (0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 _BEST = 10
 """Candidates that --explain lists."""
 
 
-def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser of the command line."""
     parser = subparsers.add_parser("plan", help="plan a product or a convolution for a modelled machine")
     kinds = parser.add_subparsers(dest="kind", required=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,15 +19,12 @@ from .many import add_specs
 from .sparse_spec import dynamic_problem, partition_problem, static_problem
 from .spec import named_as_typed
 
-if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
 _NAMES = {"available_memory_proportion": "amp", "availableMemoryProportion": "amp", "partialsType": "partials",
           "outputs": "out", "inputs": "in", "nz_ratio": "nz", "side": "b"}
 """The planners' arguments as a spec spells them."""
 
 
-def add_parsers(kinds: _SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_parsers(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the commands to those of ``poplibs-py plan``."""
     add_specs(kinds, "static-sparse", "plan products with a sparse operand whose pattern is known",
               "m=4096 k=4096 n=256 b=16 d=0.0625 type=half", static_fields, _static_table)

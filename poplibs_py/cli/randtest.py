@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,14 +17,11 @@ from ..poprand._workers import interleaved
 from ..poprand.hardware import worker_states
 from ..target import Target
 
-if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
 _SOURCES = ("counter", "generator", "workers")
 _WORDS = 1 << 18
 
 
-def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser of the command line."""
     parser = subparsers.add_parser("randtest", help="test the random bits with PractRand or dieharder (takes long)")
     parser.add_argument("--source", choices=_SOURCES, default="counter",

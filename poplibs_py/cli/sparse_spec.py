@@ -25,7 +25,7 @@ from ..popsparse.fully_connected import FullyConnectedParams
 from ..popsparse.partitioner import BucketLayout
 from ..target import Target
 from ..target.types import data_type
-from .spec import modelled_machine, read_words, whole_word
+from .spec import flag, integers, machine, read_words, required, whole_word
 
 _COMMON = frozenset({"type", "partials", "amp", "target", "tiles"})
 _STATIC = _COMMON | {"m", "k", "n", "b", "d", "pat", "nSplit", "numBands", "pre"}
@@ -33,6 +33,7 @@ _DYNAMIC = _COMMON | {"b", "nz", "batch", "in", "out", "groups"}
 _PARTITION = frozenset({"dims", "grains", "x", "y", "z", "rows", "nz", "meta", "metaA", "b", "type", "speed", "force",
                         "actual", "gradA", "gradW", "shared"})
 _PATTERNS = ("rand", "mod", "diag")
+_OPTIONS = {"amp": "availableMemoryProportion", "partials": "partialsType", "nSplit": "nSplit", "numBands": "numBands"}
 _MOST_DRAWN = 1 << 28  # blocks of a matrix
 
 
@@ -45,19 +46,15 @@ def static_problem(text: str) -> tuple[BlockPattern, int, str, Target, dict[str,
     >>> pattern.n_blocks, n, kind, target.tiles
     (8, 8, 'half', 4)
     """
-    words, options = read_words(text, _STATIC)
+    words, options = _words(text, _STATIC)
     m, k, n = (required(words, key) for key in "mkn")
-    side = whole_word("b", words.get("b", "1"))
+    side = required(words, "b", "1")
     for key, extent in (("m", m), ("k", k)):
         if side < 1 or extent < 1 or extent % side:
             raise bad_argument(key, extent, f"a multiple of b, {side}")
     density = real("d", number("d", words.get("d", "1")), "a number from 0 to 1", 0, 1)
     pattern = drawn_pattern((m, k), side, density, words.get("pat", "rand"))
-    for key, option in (("amp", "availableMemoryProportion"), ("partials", "partialsType"), ("nSplit", "nSplit"),
-                        ("numBands", "numBands")):
-        if key in words:
-            options.setdefault(option, words[key])
-    if flag(words, "pre", "1") == "0":
+    if not flag(words, "pre", "1"):
         options.setdefault("enablePreprocessing", "false")
     return pattern, n, type_of_words(words), machine(words), options
 
@@ -71,13 +68,10 @@ def dynamic_problem(text: str) -> tuple[FullyConnectedParams, Target, dict[str, 
     >>> params.blocks, target.name, options
     (205, 'gc200', {'availableMemoryProportion': '0.2'})
     """
-    words, options = read_words(text, _DYNAMIC)
+    words, options = _words(text, _DYNAMIC)
     params = FullyConnectedParams(
         required(words, "out"), required(words, "in"), required(words, "batch"), number("nz", words.get("nz", "1")),
-        whole_word("b", words.get("b", "1")), type_of_words(words), whole_word("groups", words.get("groups", "1")))
-    for key, option in (("amp", "availableMemoryProportion"), ("partials", "partialsType")):
-        if key in words:
-            options.setdefault(option, words[key])
+        required(words, "b", "1"), type_of_words(words), required(words, "groups", "1"))
     return params, machine(words), options
 
 
@@ -94,16 +88,16 @@ def partition_problem(text: str) -> tuple[BucketLayout, BlockPattern]:
     if options:
         raise bad_argument("spec", next(iter(options)), "no options: buckets have flags")
     x, y, z = integers(words, "dims", 3)
-    side = whole_word("b", words.get("b", "1"))
+    side = required(words, "b", "1")
     grains = integers(words, "grains", 3)
     if grains[:2] != (side, side):
         raise bad_argument("grains", grains, f"the blocks' side, {side}, for x and y")
     layout = BucketLayout(
         (x, y, z), integers(words, "x"), integers(words, "y"), integers(words, "z"), required(words, "nz"),
-        required(words, "meta"), whole_word("metaA", words.get("metaA", "0")), side, grains[2],
-        data_type("type", words.get("type", "half"), ("half", "float")), flag(words, "gradA") == "1",
-        flag(words, "gradW") == "1", flag(words, "shared", "1") == "1", flag(words, "speed", "1") == "1",
-        flag(words, "force") == "1", flag(words, "actual") == "1")
+        required(words, "meta"), required(words, "metaA", "0"), side, grains[2],
+        data_type("type", words.get("type", "half"), ("half", "float")), flag(words, "gradA"),
+        flag(words, "gradW"), flag(words, "shared", "1"), flag(words, "speed", "1"),
+        flag(words, "force"), flag(words, "actual"))
     rows = [() if row == "-" else tuple(whole_word("rows", word) for word in row.split(","))
             for row in words.get("rows", "").split(";")]
     if len(rows) != x // side:
@@ -111,6 +105,14 @@ def partition_problem(text: str) -> tuple[BucketLayout, BlockPattern]:
     numbers = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
     columns = np.array([column for row in rows for column in row], np.int64)
     return layout, BlockPattern.from_pairs((x, y), side, numbers, columns)[0]
+
+
+def _words(text: str, known: frozenset[str]) -> tuple[dict[str, str], dict[str, Any]]:
+    """The words of a product, and its options, those that have a word of their own too."""
+    words, options = read_words(text, known)
+    for key in filter(words.__contains__, _OPTIONS):
+        options.setdefault(_OPTIONS[key], words[key])
+    return words, options
 
 
 def drawn_pattern(shape: tuple[int, int], side: int, density: float, kind: str) -> BlockPattern:
@@ -160,13 +162,6 @@ def _rounded(value: float) -> int:
 # Words that all have -------------------------------------------------------------------------------
 
 
-def required(words: dict[str, str], key: str) -> int:
-    """The whole number of a key that there must be."""
-    if key not in words:
-        raise bad_argument("spec", " ".join(f"{k}={v}" for k, v in words.items()), f"a spec with {key}=")
-    return whole_word(key, words[key])
-
-
 def number(key: str, word: str) -> float:
     """The number that a word holds."""
     try:
@@ -175,29 +170,6 @@ def number(key: str, word: str) -> float:
         raise bad_argument(key, word, "a number") from None
 
 
-def flag(words: dict[str, str], key: str, usual: str = "0") -> str:
-    """``"0"`` or ``"1"``."""
-    word = words.get(key, usual)
-    one_of(key, word, ("0", "1"))
-    return word
-
-
 def type_of_words(words: dict[str, str]) -> str:
     """The data type of a spec, float by default."""
     return data_type("type", words.get("type", "float"), ("half", "float"))
-
-
-def machine(words: dict[str, str]) -> Target:
-    """The machine of a spec, a GC200 by default, cut down to its tiles."""
-    tiles = whole_word("tiles", words["tiles"]) if "tiles" in words else None
-    return modelled_machine(words.get("target", "gc200"), tiles=tiles)
-
-
-def integers(words: dict[str, str], key: str, count: int | None = None) -> tuple[int, ...]:
-    """The whole numbers of a key, commas between them."""
-    if key not in words:
-        raise bad_argument("spec", " ".join(f"{k}={v}" for k, v in words.items())[:100], f"a spec with {key}=")
-    found = tuple(whole_word(key, word) for word in words[key].split(","))
-    if count is not None and len(found) != count:
-        raise bad_argument(key, words[key], f"{count} whole numbers")
-    return found

@@ -116,15 +116,13 @@ def modelled_machine(name: str, *, tiles: int | None = None, fp8: bool = False) 
 def _problem(words: dict[str, str], options: dict[str, Any]) -> ConvProblem:
     is_matmul = "mm" in words
     params = _matmul(words) if is_matmul else _convolution(words)
-    if _flag(words, "grad"):
+    if flag(words, "grad"):
         params = params.gradient()
-    if _flag(words, "wu"):
+    if flag(words, "wu"):
         params = params.weight_update()
-    tiles = whole_word("tiles", words["tiles"]) if "tiles" in words else None
-    target = modelled_machine(words.get("target", "gc200"), tiles=tiles, fp8=_flag(words, "fp8"))
     given = {"availableMemoryProportion": words.get("amp", "0.6"), "partialsType": words.get("partials", "float"),
              "pass": words.get("pass", "NONE_MATMUL" if is_matmul else "NONE")}
-    return ConvProblem(target, params.canonical(), ConvOptions.parse({**given, **options}))
+    return ConvProblem(machine(words), params.canonical(), ConvOptions.parse({**given, **options}))
 
 
 def _words(text: str) -> tuple[dict[str, str], dict[str, Any]]:
@@ -158,8 +156,9 @@ def read_words(text: str, known: Collection[str]) -> tuple[dict[str, str], dict[
     return words, options
 
 
-def _flag(words: dict[str, str], key: str) -> bool:
-    value = words.get(key, "0")
+def flag(words: dict[str, str], key: str, usual: str = "0") -> bool:
+    """Return whether a key is 1, not 0."""
+    value = words.get(key, usual)
     if value not in ("0", "1"):
         raise bad_argument(key, value, "0 or 1")
     return value == "1"
@@ -173,21 +172,30 @@ def whole_word(key: str, value: str) -> int:
         raise bad_argument(key, value, "an integer") from error
 
 
-def _integers(words: dict[str, str], key: str, default: list[int] | None = None) -> list[int]:
-    if key not in words:
-        if default is None:
-            raise bad_argument("spec", " ".join(words), f"a spec with {key}=")
-        return default
-    numbers = [whole_word(key, part) for part in words[key].split(",")]
-    if default is not None and len(numbers) != len(default):
-        raise bad_argument(key, words[key], f"{len(default)} integers, one per dimension")
-    return numbers
+def required(words: dict[str, str], key: str, usual: str = "") -> int:
+    """Return the whole number of a key, which need not be there if it has a usual one."""
+    return whole_word(key, words.get(key, usual) or _word(words, key))
 
 
-def _required(words: dict[str, str], key: str) -> int:
+def integers(words: dict[str, str], key: str, count: int | None = None,
+             what: str = "whole numbers") -> tuple[int, ...]:
+    """Return the whole numbers of a key, commas between them."""
+    found = tuple(whole_word(key, word) for word in _word(words, key).split(","))
+    if count not in (None, len(found)):
+        raise bad_argument(key, words[key], f"{count} {what}")
+    return found
+
+
+def _word(words: dict[str, str], key: str) -> str:
     if key not in words:
-        raise bad_argument("spec", " ".join(words), f"a spec with {key}=")
-    return whole_word(key, words[key])
+        raise bad_argument("spec", " ".join(f"{k}={v}" for k, v in words.items())[:100], f"a spec with {key}=")
+    return words[key]
+
+
+def machine(words: dict[str, str]) -> Target:
+    """Return the machine of a spec, a GC200 by default, cut down to its tiles."""
+    tiles = required(words, "tiles") if "tiles" in words else None
+    return modelled_machine(words.get("target", "gc200"), tiles=tiles, fp8=flag(words, "fp8"))
 
 
 def _types(words: dict[str, str]) -> tuple[str, str]:
@@ -196,21 +204,21 @@ def _types(words: dict[str, str]) -> tuple[str, str]:
 
 
 def _matmul(words: dict[str, str]) -> ConvParams:
-    sizes = _integers(words, "mm")
-    if len(sizes) != 4:
-        raise bad_argument("mm", words["mm"], "four integers G,M,K,N")
-    groups, rows, inner, columns = sizes
+    groups, rows, inner, columns = integers(words, "mm", 4, "integers G,M,K,N")
     return matmul_params(groups, rows, inner, columns, *_types(words))
 
 
 def _convolution(words: dict[str, str]) -> ConvParams:
-    field = _integers(words, "field")
-    ones, zeros = [1] * len(field), [0] * len(field)
-    given, made = _types(words)
+    field, (given, made) = integers(words, "field"), _types(words)
+
+    def each(key: str, usual: int) -> tuple[int, ...]:
+        ndim = len(field)
+        return integers(words, key, ndim, "integers, one per dimension") if key in words else (usual,) * ndim
+
     return ConvParams.create(
-        input_type=given, output_type=made, batch=whole_word("batch", words.get("batch", "1")), field=field,
-        kernel=_integers(words, "kernel"), in_channels=_required(words, "ci"), out_channels=_required(words, "co"),
-        groups=whole_word("g", words.get("g", "1")),
-        input_transform=[FieldTransform(padding_lower=n, padding_upper=n) for n in _integers(words, "pad", zeros)],
-        kernel_transform=[FieldTransform(dilation=n) for n in _integers(words, "dil", ones)],
-        output_transform=[OutputTransform(stride=n) for n in _integers(words, "stride", ones)])
+        input_type=given, output_type=made, batch=required(words, "batch", "1"), field=field,
+        kernel=integers(words, "kernel"), in_channels=required(words, "ci"), out_channels=required(words, "co"),
+        groups=required(words, "g", "1"),
+        input_transform=[FieldTransform(padding_lower=n, padding_upper=n) for n in each("pad", 0)],
+        kernel_transform=[FieldTransform(dilation=n) for n in each("dil", 1)],
+        output_transform=[OutputTransform(stride=n) for n in each("stride", 1)])

@@ -88,7 +88,7 @@ def test_a_file_of_specs_names_machines(tmp_path: Path, capsys: pytest.CaptureFi
     ("mm=1,8,8,8 target=gc300", "target: got gc300"), ("mm=1,8,8,8 target=host", "target: got host; allowed: a "),
     ("mm=1,8,8,8 ci=4", "ci: got 4; allowed: a convolution's key"), ("mm=1,8,8,8 grad=2", "grad: got 2"),
     ("mm=1,8,8,8 amp=1 amp=2", "amp: got amp=2; allowed: one value"), ("field=8 kernel=3 ci=4,5 co=4", "ci: got 4,5"),
-    ("field=8 kernel=3 co=4", "spec: got field kernel co"), ("field=8 kernel=3 ci=4 co=4 pad=-1", "pad: got -1"),
+    ("field=8 kernel=3 co=4", "spec: got field=8 kernel=3 co=4"), ("field=8 kernel=3 ci=4 co=4 pad=-1", "pad: got -1"),
     ("field=8 kernel=3 ci=4 co=4 stride=0", "stride: got 0"), ("field=8 kernel=3 ci=4 co=4 dil=0", "dil: got 0"),
     ("field=8 kernel=3 ci=4 co=4 g=-1", "g: got -1"), ("field=8 kernel=3 ci=-1 co=4", "ci: got -1"),
     ("field=2 kernel=3 ci=4 co=4", "field: got transformed size 2"),
