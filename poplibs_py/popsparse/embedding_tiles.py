@@ -15,13 +15,14 @@ import numpy as np
 from ..formats import Array
 from ..planner import Explanation
 from ..planner.explain import Explained
-from ..planner.facts import PlanFacts, TileMemory, facts_of
+from ..planner.facts import PlanFacts, facts_of
 from ..target import TYPE_SIZES, Target
 from .fully_connected.lower import propagation_steps
 from .fully_connected.modelled import lacks, partitioned, plan_of_call
 from .fully_connected.plan import FullyConnectedPlan
 from .matrix import BlockSparseMatrix
 from .partitioner import SparsityData
+from .plan_figures import facts_of_tiles
 
 _INDEX = 4  # bytes
 
@@ -96,8 +97,4 @@ def tiles_of(w: BlockSparseMatrix, rows: int, batch: int | None, target: Target,
 @facts_of.register
 def _(plan: EmbeddingTiles) -> PlanFacts:
     """Return what a report keeps of a plan."""
-    explanation, held, target = plan.explain(), plan.tile_bytes(), plan.layer.target
-    none = np.zeros_like(held)
-    return PlanFacts(explanation.problem, target.name, decisions=dict(explanation.decisions), clock_hz=target.clock_hz,
-                     tiles=target.tiles, tile_bytes=target.bytes_per_tile,
-                     memory=TileMemory.of(operands=held, results=none, temporaries=none))
+    return facts_of_tiles(plan.explain(), plan.layer.target, plan.tile_bytes(), {})

@@ -21,14 +21,13 @@ from .matrix import BlockSparseMatrix
 from .operands import check_matrix, checked_format, product_format
 from .pattern import BlockPattern
 from .plans import lines
-from .tiles import finishing, multiply_kernel
+from .tiles import block_items, clearing, finishing, multiply_kernel
 from .values import decode
 
 _ITEM = dtype_of("pop_tile_blocks")
-_LEFT, _RIGHT, _, _WORK = range(4)  # the program's operands, its workspace last
+_LEFT, _RIGHT = range(2)  # of the program's operands
 _THREAD_FLOPS = 1 << 18
 _ITEMS = 8  # for each thread
-_CLEARED = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,26 +101,19 @@ def _met(left: BlockPattern, right: BlockPattern) -> _Pairs:
 def _lower(pairs: _Pairs, depth: int, made: Any, threads: int) -> Executable:
     """Return the program: sums of each block from zero, pair after pair, then rounded to the result."""
     high, wide = pairs.pattern.block_shape
-    count, kernel = pairs.pattern.n_blocks, multiply_kernel()
+    count = pairs.pattern.n_blocks
     table = np.empty((pairs.left.size, 3), np.int64)
     table[:, 0], table[:, 1] = pairs.left * (4 * high * depth), pairs.right * (4 * depth * wide)
     table[:, 2] = np.repeat(np.arange(count), np.diff(pairs.starts)) * (4 * high * wide)
     wanted = np.arange(1, _ITEMS * threads) * pairs.left.size // (_ITEMS * threads)
     edges = np.unique(np.concatenate([[0], np.searchsorted(pairs.starts, wanted), [count]]))
-    items = np.zeros(edges.size - 1, _ITEM)
-    items["values"], items["x"], items["sums"] = _LEFT, _RIGHT, _WORK
-    items["table"] = table.ctypes.data + pairs.starts[edges[:-1]] * table.strides[0]
-    items["count"] = np.diff(pairs.starts[edges])
+    items = block_items(table, pairs.starts[edges])
+    items["values"], items["x"] = _LEFT, _RIGHT
     items["side"], items["cells"], items["columns"] = high, depth, wide
     items["value_row"], items["value_cell"], items["x_row"] = 4 * depth, 4, 4 * wide
-    items["high"], items["wide"] = kernel.block[:2]
-    items["multiply"] = kernel.address
     size = 4 * count * high * wide
-    cleared = np.zeros(-(-size // _CLEARED), _partials.CLEAR)
-    cleared["operand"], cleared["first"] = _WORK, _CLEARED * np.arange(cleared.size)
-    cleared["bytes"] = np.minimum(_CLEARED, size - cleared["first"])
     results = finishing(made, (count * high, wide), 0, 0, (wide * made.itemsize, made.itemsize))
     sets = [(Segment(vertex, records, spread(records.size, threads)),)
-            for vertex, records in ((_partials.CLEAR_VERTEX, cleared), (BLOCKS_VERTEX, items),
+            for vertex, records in ((_partials.CLEAR_VERTEX, clearing(0, size)), (BLOCKS_VERTEX, items),
                                     (_partials.FINISH_VERTEX, results))]
     return host_program(*sets, operands=3, threads=threads, workspace_bytes=lines(size), tables=(table,))

@@ -11,23 +11,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..config import settings
-from ..formats import FP16, FP32, Array, Format
-from ..kernels import select
+from ..formats import Array
 from ..poplin.tile_conv import _partials
 from ..poplin.tile_conv.interpreter import fused_multiply_add, rounded_to
 from ..program import ComputeSet, Exchange, Executable, Program, Segment, spread, threads_for
-from ._tiles import BLOCKS, BLOCKS_VERTEX
+from ._tiles import BLOCKS_VERTEX
 from .operands import DenseLayout
 from .plans import lines
-from .tiles import decoding, finishing, multiply_kernel
+from .tiles import TileWork, block_items, clearing, decoding, finishing
 
 _LEFT, _RIGHT, _, _WORK = range(4)  # a program's operands, its workspace last
-_CLEARED = 1 << 16
 _SET_FLOPS = 1 << 20  # for each thread
 
 
 @dataclass(frozen=True, eq=False)
-class TileSamples:
+class TileSamples(TileWork):
     """What the tiles of a sampled product ``L R'`` multiply, L of shape (m, n) and R of (k, n).
 
     Attributes
@@ -71,16 +69,6 @@ class TileSamples:
     stored: tuple[int, int]
     groups: int = 1
 
-    @property
-    def partial(self) -> Format:
-        """Format of partial sums."""
-        return FP16 if self.partials_type == "half" else FP32
-
-    @property
-    def kind(self) -> Format:
-        """Format of operands and result."""
-        return FP16 if self.data_type == "half" else FP32
-
 
 def lower_samples(work: TileSamples, left: DenseLayout, right: DenseLayout, swapped: bool = False) -> Executable:
     """Return the executable of a sampled product, which runs on L, R and the result, a contiguous one.
@@ -105,12 +93,9 @@ def lower_samples(work: TileSamples, left: DenseLayout, right: DenseLayout, swap
     first, second = ((work.columns, right_at, k), (work.rows, 0, m))[:: 1 if swapped else -1]
     table[:, 0], table[:, 1] = first[0] * (4 * side) + first[1], second[0] * (4 * side) + second[1]
     table[:, 2] = work.places * (4 * side**2) + sums_at
-    cleared = np.zeros(-(-sums // _CLEARED), _partials.CLEAR)
-    cleared["operand"], cleared["first"] = _WORK, sums_at + _CLEARED * np.arange(cleared.size)
-    cleared["bytes"] = np.minimum(_CLEARED, sums_at + sums - cleared["first"])
     items, tiles = _items(work, table, (4 * first[2], 4 * second[2]))
     results = _results(work, sums_at)
-    sets = (("decode", dense), ("zero partials", [(_partials.CLEAR_VERTEX, cleared)]),
+    sets = (("decode", dense), ("zero partials", [(_partials.CLEAR_VERTEX, clearing(sums_at, sums))]),
             ("multiply", [(BLOCKS_VERTEX, items)]), ("cast output", [(_partials.FINISH_VERTEX, results)]))
     steps: list[ComputeSet | Exchange] = [Exchange("exchange of operands and buckets", work.received)]
     for phase, dealt in sets:
@@ -125,20 +110,16 @@ def lower_samples(work: TileSamples, left: DenseLayout, right: DenseLayout, swap
 
 def _items(work: TileSamples, table: Array, rows: tuple[int, int]) -> tuple[Array, Array]:
     """Each piece's blocks, once for each part of the depth; and their tiles. `rows`: bytes from a cell to the next."""
-    kernel, parts = multiply_kernel(), work.edges.size - 1
+    parts = work.edges.size - 1
     pieces = np.repeat(np.flatnonzero(np.diff(work.starts)), parts)
     step = np.tile(np.arange(parts), pieces.size // max(1, parts))
     part = (work.first[pieces] + step) % max(1, parts)
-    items = np.zeros(pieces.size, BLOCKS)
-    items["values"] = items["x"] = items["sums"] = _WORK
+    items = block_items(table, work.starts)[pieces]
     items["values_first"], items["x_first"] = (work.edges[part] * row for row in rows)
-    items["table"] = table.ctypes.data + work.starts[pieces] * table.strides[0]
-    items["count"], items["cells"] = np.diff(work.starts)[pieces], np.diff(work.edges)[part]
+    items["cells"] = np.diff(work.edges)[part]
     items["side"] = items["columns"] = work.side
     items["value_row"], items["value_cell"], items["x_row"] = 4, *rows
-    items["high"], items["wide"] = kernel.block[:2]
-    items["multiply"] = kernel.address
-    items["rounding"] = select("dot", "round", "float16").kernel.address if work.partial == FP16 else 0
+    items["rounding"] = work.rounding
     return items, work.tiles[pieces]
 
 

@@ -80,8 +80,30 @@ class Split:
         return which, met, np.append(begins, keys.size)
 
 
+class TileWork:
+    """The formats of what tiles multiply."""
+
+    data_type: str
+    partials_type: str
+
+    @property
+    def kind(self) -> Format:
+        """Format of operands and result."""
+        return FP16 if self.data_type == "half" else FP32
+
+    @property
+    def partial(self) -> Format:
+        """Format of partial sums."""
+        return FP16 if self.partials_type == "half" else FP32
+
+    @property
+    def rounding(self) -> int:
+        """Where the kernel is that rounds partial sums, if one does."""
+        return select("dot", "round", "float16").kernel.address if self.partial == FP16 else 0
+
+
 @dataclass(frozen=True, eq=False)
-class TileBlocks:
+class TileBlocks(TileWork):
     """What the tiles of a sparse product multiply.
 
     Attributes
@@ -119,11 +141,6 @@ class TileBlocks:
     received: tuple[int, int] | None = None
     groups: int = 1
 
-    @property
-    def partial(self) -> Format:
-        """Format of partial sums."""
-        return FP16 if self.partials_type == "half" else FP32
-
     def tile_macs(self) -> Array:
         """Multiply-accumulates of each tile."""
         macs = np.zeros(self.machine_tiles, np.int64)
@@ -137,7 +154,7 @@ class TileBlocks:
         held = np.zeros(self.machine_tiles, np.int64)
         for part in self.parts:
             split = self.splits[part.split]
-            dense, sums = self._distinct(split, self.columns), self._distinct(split, self.rows)
+            dense, sums = distinct(split.starts, self.columns), distinct(split.starts, self.rows)
             values = np.diff(split.starts) * self.side**2 * size
             held[part.tiles] += values + self.side * part.columns * (dense * size + sums * partial)
         return held
@@ -150,7 +167,7 @@ class TileBlocks:
         operands = sums = 0
         for part in self.parts:
             split = self.splits[part.split]
-            dense = int(self._distinct(split, self.columns).sum())
+            dense = int(distinct(split.starts, self.columns).sum())
             operands += size * self.side * part.columns * dense
             if len(self.parts) > 1:
                 operands += size * self.side**2 * int(split.starts[-1])
@@ -158,11 +175,11 @@ class TileBlocks:
             sums += partial * self.side * part.columns * (int(begins[-1]) - met.size)
         return operands, sums
 
-    def _distinct(self, split: Split, numbers: Array) -> Array:
-        """How many different numbers the blocks of each piece have."""
-        pieces = np.repeat(np.arange(split.starts.size - 1), np.diff(split.starts))
-        most = int(numbers.max(initial=0)) + 1
-        return np.bincount(np.unique(pieces * most + numbers) // most, minlength=split.starts.size - 1)
+
+def distinct(starts: Array, numbers: Array) -> Array:
+    """Return how many different numbers the blocks of each piece have."""
+    pieces, most = np.repeat(np.arange(starts.size - 1), np.diff(starts)), int(numbers.max(initial=0)) + 1
+    return np.bincount(np.unique(pieces * most + numbers) // most, minlength=starts.size - 1)
 
 
 def multiply_kernel() -> Kernel:
@@ -242,24 +259,20 @@ def product_lacks(w: Any, operands: tuple[Any, ...], out: Any, out_dtype: Any, b
     return "" if made == w.format else f"of {w.format} to {made}"
 
 
-def lower_tiles(work: TileBlocks, w_dtype: Format, x: DenseLayout, y: DenseLayout, y_format: Format) -> Executable:
+def lower_tiles(work: TileBlocks, x: DenseLayout, y: DenseLayout) -> Executable:
     """Return the executable of a product, which runs on the stored values, X and the result.
 
     Parameters
     ----------
     work : TileBlocks
-    w_dtype : Format
-        Of the values.
     x, y : DenseLayout
         How X, [k, n], and the result, [m, n], lie.
-    y_format : Format
-        The result's.
     """
     lowering = _Lowering(work)
     operands, sums = work.exchanged()
     every: tuple[ComputeSet | Exchange, ...] = (
-        Exchange("exchange of dense rows and values", operands), lowering.decode(w_dtype, x), lowering.clear(),
-        lowering.multiply(), Exchange("exchange of partials", sums), lowering.reduce(), lowering.finish(y, y_format))
+        Exchange("exchange of dense rows and values", operands), lowering.decode(x), lowering.clear(),
+        lowering.multiply(), Exchange("exchange of partials", sums), lowering.reduce(), lowering.finish(y))
     steps = tuple(step for step in every if isinstance(step, Exchange) or any(s.items.size for s in step.segments))
     program = Program(steps, 3, work.machine_tiles, 0, lowering.workspace, tuple(lowering.tables.values()))
     flops = 2 * int(work.tile_macs().sum())
@@ -289,12 +302,12 @@ class _Lowering:
         flat = items.ravel()
         return ComputeSet(phase, (Segment(vertex, flat, spread(flat.size, self.work.machine_tiles)),))
 
-    def decode(self, w_dtype: Format, x: DenseLayout) -> ComputeSet:
+    def decode(self, x: DenseLayout) -> ComputeSet:
         """Values and X as FP32, in the workspace."""
         _, k, n = self.work.shape
         area, count, depth = self.work.side**2, self.work.blocks.size, k // self.work.groups
-        size = w_dtype.itemsize
-        values = decoding(w_dtype.name, (count, area), _VALUES, 0, (area * size, size), 0, 4 * area)
+        size = self.work.kind.itemsize
+        values = decoding(self.work.kind.name, (count, area), _VALUES, 0, (area * size, size), 0, 4 * area)
         every = [values, *(decoding(x.format, (depth, n), _X, group * x.strides[0], x.strides[1:],
                                     self.x + group * depth * self.x_row, self.x_row)
                            for group in range(self.work.groups))]
@@ -303,30 +316,21 @@ class _Lowering:
 
     def clear(self) -> ComputeSet:
         """Zeros for all sums."""
-        size = self.workspace - self.cleared
-        edges = LinearMapping(size, 64, max(1, size // _CLEARED)).edges()
-        items = np.zeros(edges.size - 1, _partials.CLEAR)
-        items["operand"], items["first"], items["bytes"] = _WORK, self.cleared + edges[:-1], np.diff(edges)
+        items = clearing(self.cleared, self.workspace - self.cleared)
         return self._dealt(items, _partials.CLEAR_VERTEX, "zero partials")
 
     def multiply(self) -> ComputeSet:
         """Each tile's blocks."""
-        work, kernel, made, tiles = self.work, multiply_kernel(), [], []
-        rounding = select("dot", "round", "float16").kernel.address if work.partial == FP16 else 0
+        work, made, tiles = self.work, [], []
         line, cell = 4 * work.side, 4
         for part, at in zip(work.parts, self.partials, strict=True):
             starts = work.splits[part.split].starts
-            table = self._table(part)
-            items = np.zeros(starts.size - 1, BLOCKS)
-            items["values"] = items["x"] = items["sums"] = _WORK
+            items = block_items(self._table(part), starts)
             items["x_first"], items["sums_first"] = self.x + 4 * part.first, at
-            items["table"] = table.ctypes.data + starts[:-1] * table.strides[0]
-            items["count"], items["columns"] = np.diff(starts), part.columns
+            items["columns"] = part.columns
             items["side"] = items["cells"] = work.side
             items["value_row"], items["value_cell"] = (cell, line) if work.transposed else (line, cell)
-            items["x_row"] = self.x_row
-            items["high"], items["wide"] = kernel.block[:2]
-            items["multiply"], items["rounding"] = kernel.address, rounding
+            items["x_row"], items["rounding"] = self.x_row, work.rounding
             made.append(items)
             tiles.append(part.tiles)
         items, numbers = np.concatenate(made), np.concatenate(tiles)
@@ -347,30 +351,46 @@ class _Lowering:
 
     def reduce(self) -> ComputeSet:
         """The rows of sums of each block row added, by tile, and rounded once to the type of partial sums."""
-        work = self.work
-        rounding = select("dot", "round", "float16").kernel.address if work.partial == FP16 else 0
-        made = []
+        work, made = self.work, []
         for part, partials, results in zip(work.parts, self.partials, self.results, strict=True):
             _, met, begins = work.splits[part.split].sums
             step = 4 * work.side * part.columns
             items = np.zeros(met.size, _partials.REDUCE)
             items["operand"], items["first"], items["to"] = _WORK, partials + begins[:-1] * step, results + met * step
             items["count"], items["fan_in"], items["step"] = work.side * part.columns, np.diff(begins), step
-            items["rounding"] = rounding
+            items["rounding"] = work.rounding
             made.append(items)
         return self._dealt(np.concatenate(made), _partials.REDUCE_VERTEX, "reduce")
 
-    def finish(self, y: DenseLayout, y_format: Format) -> ComputeSet:
+    def finish(self, y: DenseLayout) -> ComputeSet:
         """The result, rounded once to its format."""
-        made = list(self._finished(y, y_format))
+        made = list(self._finished(y))
         return self._dealt(np.concatenate(made), _partials.FINISH_VERTEX, "cast output")
 
-    def _finished(self, y: DenseLayout, y_format: Format) -> Iterator[Array]:
+    def _finished(self, y: DenseLayout) -> Iterator[Array]:
         rows = self.work.shape[0] // self.work.groups
         for part, at in zip(self.work.parts, self.results, strict=True):
             for group in range(self.work.groups):
-                yield finishing(y_format, (rows, part.columns), at + 4 * part.columns * rows * group,
+                yield finishing(self.work.kind, (rows, part.columns), at + 4 * part.columns * rows * group,
                                 group * y.strides[0] + part.first * y.strides[2], y.strides[1:])
+
+
+def clearing(first: int, size: int) -> Array:
+    """Return items that set so many bytes of the workspace to zero."""
+    items = np.zeros(-(-size // _CLEARED), _partials.CLEAR)
+    items["operand"], items["first"] = _WORK, first + _CLEARED * np.arange(items.size)
+    items["bytes"] = np.minimum(_CLEARED, first + size - items["first"])
+    return items
+
+
+def block_items(table: Array, edges: Array) -> Array:
+    """Return items that multiply the blocks between the edges, lines of a table of where values, X and sums begin."""
+    kernel, items = multiply_kernel(), np.zeros(edges.size - 1, BLOCKS)
+    items["values"] = items["x"] = items["sums"] = _WORK
+    items["table"], items["count"] = table.ctypes.data + edges[:-1] * table.strides[0], np.diff(edges)
+    items["high"], items["wide"] = kernel.block[:2]
+    items["multiply"] = kernel.address
+    return items
 
 
 def decoding(dtype: str, shape: tuple[int, int], operand: int, first: int, strides: tuple[int, ...], to: int,

@@ -7,7 +7,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from ...formats import FP16, FP32
 from ...program import Executable
 from ..operands import DenseLayout
 from ..tile_samples import TileSamples, lower_samples
@@ -28,10 +27,10 @@ def lower(plan: BsMatmulPlan, transposed: bool, one: DenseLayout, other: DenseLa
         Of a sparse result: how the dense operands lie, [m, k] and [n, k]; it runs on these and on the stored result.
         Else how X and the result do, [k, m] and [n, m]; it runs on the stored values and these.
     """
-    work, kind = plan.work, FP16 if plan.params.data_type == "half" else FP32
+    work = plan.work
     if isinstance(work, TileSamples):
         return lower_samples(work, one, other)
     assert isinstance(work, TileBlocks)
     if transposed:  # its blocks are those of the transpose, in that order
         work = replace(work, blocks=np.argsort(plan.params.pattern.transposed()[1])[work.blocks], transposed=False)
-    return lower_tiles(work, kind, one, other, kind)
+    return lower_tiles(work, one, other)

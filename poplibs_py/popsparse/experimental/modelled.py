@@ -44,9 +44,7 @@ def lacks(w: Any, operands: tuple[Any, ...], how: Epilogue, masks: tuple[str, ..
     return "with blocks that lie wholly in the masked triangle" if wholly_masked(pattern, masks) else ""
 
 
-@lru_cache(maxsize=64)
-def _planned(params: BsMatmulParams, options: BsMatmulOptions, target: Target) -> BsMatmulPlan:
-    return plan_product(params, options, target)
+_planned = lru_cache(maxsize=64)(plan_product)
 
 
 def product_request(w: BlockSparseMatrix, pattern: BlockPattern, x: Any, how: Epilogue, options: BsMatmulOptions,

@@ -15,10 +15,11 @@ from ...formats import Array
 from ...log import tell
 from ...planner import Explanation
 from ...planner.explain import Explained
-from ...planner.facts import Load, PlanFacts, TileMemory, facts_of
+from ...planner.facts import Load, PlanFacts, facts_of
 from ...target import TYPE_SIZES, Target
+from ..plan_figures import facts_of_tiles
 from ..tile_samples import TileSamples
-from ..tiles import ColumnPart, Split, TileBlocks
+from ..tiles import ColumnPart, Split, TileBlocks, distinct
 from .model import balance_of, grid_of, run_tiles, strip_tiles
 from .options import BsMatmulOptions
 from .params import GRAIN, BsMatmulParams
@@ -65,8 +66,7 @@ class BsMatmulPlan(Explained):
         size, partial = TYPE_SIZES[self.params.data_type], TYPE_SIZES[self.partials_type]
         held, done = np.zeros((2, self.target.tiles), np.int64)
         counts = np.diff(work.starts)
-        pieces = np.repeat(np.arange(counts.size), counts)
-        lines = sum(_distinct(pieces, numbers, counts.size) for numbers in (work.rows, work.columns))
+        lines = sum(distinct(work.starts, numbers) for numbers in (work.rows, work.columns))
         held[work.tiles] = lines * self.params.side * k * size + counts * area * partial
         done[work.tiles] = counts * area * k
         return held, done
@@ -163,8 +163,7 @@ def _samples(plan: BsMatmulPlan) -> TileSamples:
     columns, rows, order, tile, _ = _by_column(plan)
     tiles, begins = np.unique(tile, return_index=True)
     starts = np.append(begins, rows.size)
-    pieces = np.repeat(np.arange(tiles.size), np.diff(starts))
-    lines = sum(int(_distinct(pieces, numbers, tiles.size).sum()) for numbers in (rows, columns))
+    lines = sum(int(distinct(starts, numbers).sum()) for numbers in (rows, columns))
     received = lines * p.side * k * TYPE_SIZES[p.data_type]
     edges = np.append(np.arange(0, k, GRAIN[p.data_type]), k)
     return TileSamples((groups * m, groups * n, k), p.side, p.data_type, plan.partials_type, plan.target.tiles, rows,
@@ -172,18 +171,9 @@ def _samples(plan: BsMatmulPlan) -> TileSamples:
                        (p.pattern.n_blocks, p.side), groups)
 
 
-def _distinct(pieces: Array, numbers: Array, count: int) -> Array:
-    """How many different numbers each piece has."""
-    most = int(numbers.max(initial=0)) + 1
-    return np.bincount(np.unique(pieces * most + numbers) // most, minlength=count)
-
-
 @facts_of.register
 def _(plan: BsMatmulPlan) -> PlanFacts:
     """Return what a report keeps of a plan."""
-    explanation, (held, done) = plan.explain(), plan.tile_loads()
-    none = np.zeros_like(held)
-    return PlanFacts(explanation.problem, plan.target.name, decisions=dict(explanation.decisions),
-                     clock_hz=plan.target.clock_hz, tiles=plan.target.tiles, tile_bytes=plan.target.bytes_per_tile,
-                     memory=TileMemory.of(operands=held, results=none, temporaries=none),
-                     loads={"multiply-accumulates of a tile": Load.of(done), "bytes of a tile": Load.of(held)})
+    held, done = plan.tile_loads()
+    return facts_of_tiles(plan.explain(), plan.target, held, {
+        "multiply-accumulates of a tile": Load.of(done), "bytes of a tile": Load.of(held)})

@@ -9,12 +9,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...formats import FP16, FP32, Array
-from ...program import Executable
+from ...formats import Array
 from ...target import TYPE_SIZES
-from ..operands import DenseLayout
 from ..partitioner import SparsityData
-from ..tiles import ColumnPart, Split, TileBlocks, lower_tiles
+from ..tiles import ColumnPart, Split, TileBlocks
 
 
 def overflow_of(groups: Sequence[SparsityData]) -> tuple[int, int, int]:
@@ -95,9 +93,3 @@ def _received(groups: Sequence[SparsityData], backward: bool) -> tuple[int, int]
     dense = k * n * size * parts_x * (parts_x > 1)
     buckets = bucket * layout.buckets * (parts_z - 1 + propagation_steps(groups))
     return count * (dense + buckets), count * m * n * partial * (parts_y - 1)
-
-
-def lower(work: TileBlocks, x: DenseLayout, y: DenseLayout) -> Executable:
-    """Return the executable of a pass, which runs on the values in order, X and the result."""
-    kind = FP16 if work.data_type == "half" else FP32
-    return lower_tiles(work, kind, x, y, kind)

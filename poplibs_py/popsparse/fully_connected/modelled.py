@@ -27,9 +27,9 @@ from ..operands import (
 from ..partitioner import Partitioner, SparsityData
 from ..partitioner.api import BucketOverflowError
 from ..static_matmul.modelled import interpret
-from ..tiles import empty_request, product_lacks, tiles_request
+from ..tiles import empty_request, lower_tiles, product_lacks, tiles_request
 from .api import plan_fully_connected
-from .lower import lower, tile_blocks
+from .lower import tile_blocks
 from .params import FullyConnectedParams
 from .plan import FullyConnectedPlan
 
@@ -91,7 +91,7 @@ def dynamic_request(w: BlockSparseMatrix, x: Any, out: Any, out_dtype: Any, targ
         return empty_request(receiver)
     data = partitioned(matrix, plan_of_call(matrix, columns, blocks, target, options, more))
     work, values = tile_blocks(data, backward)
-    program, plan = lower(work, layout_of(taken), layout_of(y)), data[0].plan
+    program, plan = lower_tiles(work, layout_of(taken), layout_of(y)), data[0].plan
     return tiles_request(program, (Operand(values, w.format), taken, RESULT), receiver,
                          plan.of_pass("GradA" if backward else "Fwd"), str(plan.params),
                          lambda: (work.tile_bytes(), work.tile_macs()),

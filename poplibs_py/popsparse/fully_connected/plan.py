@@ -12,10 +12,9 @@ from ...planner import Explanation, PlanSummary
 from ...planner.explain import Considered
 from ...planner.facts import PlanFacts, facts_of, facts_of_summary
 from ...planner.summary import AxisShare, Phase, summarised
-from ...poplin.tile_conv.summary import machine_in_words
 from ...target import TYPE_SIZES, Target
 from ..partitioner import BucketLayout
-from ..plan_figures import options_in_words, peak_teraflops, teraflops
+from ..plan_figures import summary_of
 from .model import Candidate
 from .options import FullyConnectedOptions
 from .params import FullyConnectedParams
@@ -177,13 +176,10 @@ def _(plan: FullyConnectedPlan) -> PlanSummary:
                           if phase != "Total" and (cycles or temp)) for name, phases in plan.phases.items()}
     exchange = sum(cycles for phases in plan.phases.values() for phase, (cycles, _) in phases.items()
                    if "exchange" in phase.lower())
-    return PlanSummary(
-        f"dynamic sparse_dense_matmul {p}", p.data_type, machine_in_words(target), options_in_words(plan.options),
-        plan._decisions(), tuple(axes), passes, plan.cycles, plan.cycles / target.clock_hz,
-        teraflops(macs, plan.cycles, target), peak_teraflops(target, p.data_type), exchange, operand_bytes,
-        result_bytes, plan.temp_bytes, plan.limit, operand_bytes + result_bytes + plan.temp_bytes,
-        target.bytes_per_tile, held, min(held, -(-macs // target.tiles)),
-    )  # fmt: skip
+    return summary_of(
+        plan, f"dynamic sparse_dense_matmul {p}", tuple(axes), passes, decisions=plan._decisions(),
+        exchange_cycles=exchange, macs=macs, tile_bytes=(operand_bytes, result_bytes),
+        tile_macs=(held, min(held, -(-macs // target.tiles))))
 
 
 @facts_of.register

@@ -13,10 +13,11 @@ import numpy as np
 from ...formats import Array, Format
 from ...planner import Explanation
 from ...planner.explain import Explained
-from ...planner.facts import Load, PlanFacts, TileMemory, facts_of
+from ...planner.facts import Load, PlanFacts, facts_of
 from ...target import TYPE_SIZES, Target
 from ...target.types import type_of
 from ..pattern import BlockPattern
+from ..plan_figures import facts_of_tiles
 
 
 @dataclass(frozen=True)
@@ -94,9 +95,5 @@ def lacks(pattern: BlockPattern, masks: tuple[str, ...], formats: tuple[tuple[Fo
 @facts_of.register
 def _(plan: SoftmaxTiles) -> PlanFacts:
     """Return what a report keeps of a plan."""
-    explanation, held = plan.explain(), plan.tile_bytes()
-    none = np.zeros_like(held)
-    return PlanFacts(explanation.problem, plan.target.name, decisions=dict(explanation.decisions),
-                     clock_hz=plan.target.clock_hz, tiles=plan.target.tiles, tile_bytes=plan.target.bytes_per_tile,
-                     memory=TileMemory.of(operands=held, results=none, temporaries=none),
-                     loads={"stored blocks of a tile": Load.of(plan.tile_blocks())})
+    return facts_of_tiles(plan.explain(), plan.target, plan.tile_bytes(),
+                          {"stored blocks of a tile": Load.of(plan.tile_blocks())})

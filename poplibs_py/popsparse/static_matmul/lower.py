@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ...formats import FP16, FP32, Array
+from ...formats import Array
 from ...program import Executable
 from ..operands import DenseLayout
 from ..tiles import ColumnPart, Split, TileBlocks, lower_tiles
@@ -55,7 +55,7 @@ def lower(plan: StaticPlan, transposed: bool, x: DenseLayout, y: DenseLayout) ->
         Whether the stored matrix is the transpose of the plan's.
     x, y : DenseLayout
     """
-    kind, work = FP16 if plan.params.data_type == "half" else FP32, tile_blocks(plan)
+    work = tile_blocks(plan)
     if transposed:
         work = replace(work, blocks=np.argsort(plan.params.pattern.transposed()[1])[work.blocks], transposed=True)
-    return lower_tiles(work, kind, x, y, kind)
+    return lower_tiles(work, x, y)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument
-from ...formats import FP16, FP32, Array
+from ...formats import Array
 from ...ops import RESULT, Request
 from ...poplin.tile_conv.interpreter import fused_multiply_add, rounded_to
 from ...target import Target
@@ -29,9 +29,7 @@ def lacks(w: Any, x: Any, out: Any, out_dtype: Any, bias: Any, activation: Any) 
     return product_lacks(w, (x,), out, out_dtype, bias, activation, lambda side: side in BLOCKS, "1, 4, 8 or 16")
 
 
-@lru_cache(maxsize=64)
-def _planned(params: StaticParams, options: StaticOptions, target: Target) -> StaticPlan:
-    return planned(params, options, target)
+_planned = lru_cache(maxsize=64)(planned)
 
 
 def plan_of_call(w: BlockSparseMatrix, n: int, target: Target, options: Mapping[str, Any] | None,
@@ -84,7 +82,7 @@ def interpret_static(plan: StaticPlan, w: BlockSparseMatrix, x: Array) -> Array:
 def interpret(work: TileBlocks, blocks: Array, x: Array) -> Array:
     """Return what tiles make of FP32 values: one tile, one block, one product at a time."""
     m, _, n = work.shape
-    side, kind = work.side, FP16 if work.data_type == "half" else FP32
+    side = work.side
     result = np.zeros((m, n), np.float32)
     for part in work.parts:
         split, columns = work.splits[part.split], slice(part.first, part.first + part.columns)
@@ -102,5 +100,5 @@ def interpret(work: TileBlocks, blocks: Array, x: Array) -> Array:
                 totals[row] = totals[row] + total if row in totals else total
         for row, total in totals.items():
             result[row * side:(row + 1) * side, columns] = rounded_to(total, work.partial)
-    made: Array = rounded_to(result, kind).astype(kind.dtype)
+    made: Array = rounded_to(result, work.kind).astype(work.kind.dtype)
     return made

@@ -13,9 +13,8 @@ from ...formats import Array
 from ...planner import Explanation, PlanSummary
 from ...planner.facts import PlanFacts, facts_of, facts_of_summary
 from ...planner.summary import AxisShare, Phase, summarised
-from ...poplin.tile_conv.summary import machine_in_words
 from ...target import TYPE_SIZES, Target
-from ..plan_figures import options_in_words, peak_teraflops, teraflops
+from ..plan_figures import summary_of
 from .model import StaticModel
 from .options import StaticOptions
 from .params import StaticParams
@@ -152,24 +151,20 @@ class StaticPlan:
 @summarised.register
 def _(plan: StaticPlan) -> PlanSummary:
     """Summarise a plan of `plan_static_matmul`."""
-    p, target, size = plan.params, plan.target, TYPE_SIZES[plan.params.data_type]
+    p, size = plan.params, TYPE_SIZES[plan.params.data_type]
     (m, k), area, tiles = p.pattern.shape, p.side**2, plan.target.tiles
     shares = [(end - begin) * (last - first) for _, (begin, end), _, (first, last) in plan.tiles()]
-    macs = p.pattern.n_blocks * area * p.n
     operands, result = -(-(p.pattern.n_blocks * area + k * p.n) * size // tiles), -(-m * p.n * size // tiles)
     bands = len(plan.blocks_per_band)
     axes = (AxisShare("M", m, 1, 1, m, m),
             AxisShare("K", k, bands, 1, p.side * plan.most_columns, 0) if bands else AxisShare("K", k, 1, 1, k, k),
             AxisShare("N", p.n, plan.n_split, 1, -(-p.n // plan.n_split), p.n // plan.n_split))
-    return PlanSummary(
-        f"static sparse_dense_matmul {p}", p.data_type, machine_in_words(target), options_in_words(plan.options),
-        {**plan._decisions(), "tiles": f"{len(shares):,} of {tiles:,}"}, axes,
-        {"": tuple(Phase(name, cycles, 1, 0) for name, cycles in plan.phases.items() if cycles)},
-        plan.cycles, plan.cycles / target.clock_hz, teraflops(macs, plan.cycles, target),
-        peak_teraflops(target, p.data_type), sum(plan.phases.get(name, 0) for name in _EXCHANGES),
-        operands, result, plan.temp_bytes, plan.limit, operands + result + plan.temp_bytes, target.bytes_per_tile,
-        area * max(shares, default=0), area * min(shares, default=0),
-    )  # fmt: skip
+    phases = tuple(Phase(name, cycles, 1, 0) for name, cycles in plan.phases.items() if cycles)
+    return summary_of(
+        plan, f"static sparse_dense_matmul {p}", axes, {"": phases},
+        decisions={**plan._decisions(), "tiles": f"{len(shares):,} of {tiles:,}"}, macs=p.pattern.n_blocks * area * p.n,
+        exchange_cycles=sum(plan.phases.get(name, 0) for name in _EXCHANGES), tile_bytes=(operands, result),
+        tile_macs=(area * max(shares, default=0), area * min(shares, default=0)))
 
 
 @facts_of.register
