@@ -8,7 +8,11 @@ import numpy as np
 
 from ...formats import FP32, Format
 from ...formats.bounds import Ball, matmul_ball
+from ...poplin.gemm.options import GemmOptions
+from ...poplin.gemm.search import may_flush, passes
 from .reference import FUNCTIONS
+
+_OPTIONS = GemmOptions()
 
 _ULP = 2 * FP32.unit_roundoff  # of tanh and sigmoid: simd/math.h
 _LINE = 2.0**-22  # of 0.2 x + 0.5 where it is no more than 1: of 0.2, of the fused sum
@@ -30,12 +34,13 @@ def transposed(x: Ball, *axes: int) -> Ball:
     return Ball(x.centre.transpose(axes), x.radius.transpose(axes))
 
 
-def multiplied(a: Ball, given: Any, passes: int = 1, flushes: bool = False) -> Ball:
+def multiplied(a: Ball, given: Any, a_format: Format, b_format: Format) -> Ball:
     """Return products of matrices with FP32 sums in any order; each may be wrong, an array is exact."""
+    flushes, times = may_flush(a_format, b_format, _OPTIONS), passes(a_format, b_format, _OPTIONS)
     b = given if isinstance(given, Ball) else Ball.exact(given)
     with np.errstate(all="ignore"):
         of_a, of_b = (np.where(np.isfinite(x.radius), np.abs(x.centre) + x.radius, np.inf) for x in (a, b))
-        wrong = matmul_ball(of_a, of_b, terms=passes * b.shape[-2], flushes=flushes).radius + a.radius @ of_b
+        wrong = matmul_ball(of_a, of_b, terms=times * b.shape[-2], flushes=flushes).radius + a.radius @ of_b
         if isinstance(given, Ball):
             wrong = wrong + np.abs(a.centre) @ b.radius
         if flushes:  # where the ball holds subnormal numbers though its end is none

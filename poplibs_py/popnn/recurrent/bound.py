@@ -13,16 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from ...formats import FP32, Floats, Format
+from ...formats import FP32, Floats
 from ...formats.bounds import Ball
-from ...poplin.gemm.options import GemmOptions
-from ...poplin.gemm.search import may_flush, passes
 from .balls import activated, chosen, multiplied, stacked
 from .params import SparseWeights
 from .request import Called, forward_call
 from .sparse import dense_of
-
-_OPTIONS = GemmOptions()
 
 
 def _numbers(x: Any) -> Any:
@@ -78,16 +74,12 @@ class Numbers:
         p = self.call.params
         if not p.weighted:
             return Ball.exact(self.x[t, :, gate])
-        return self.product(Ball.exact(self.x[t]), self.w[gate], p.x, p.weights_input)
-
-    def product(self, a: Ball, b: Floats | Ball, a_format: Format, b_format: Format) -> Ball:
-        """A product of the layer's."""
-        return multiplied(a, b, passes(a_format, b_format, _OPTIONS), may_flush(a_format, b_format, _OPTIONS))
+        return multiplied(Ball.exact(self.x[t]), self.w[gate], p.x, p.weights_input)
 
     def of_state(self, h: Ball, gate: int) -> Ball:
         """The state's product with a gate's weights."""
         p = self.call.params
-        return self.product(h, self.u[gate], p.state, p.weights_output)
+        return multiplied(h, self.u[gate], p.state, p.weights_output)
 
     def gate(self, t: int, h: Ball, gate: int, activation: str) -> Ball:
         """A gate after its non-linearity."""
@@ -120,7 +112,7 @@ def _lstm(n: Numbers, t: int, h: Ball, c: Ball) -> tuple[list[Ball], list[Ball]]
     new, squashed = next_cell(n, f, i, g, c)
     out = given_of(n, o, squashed)
     if p.projected:
-        out = n.product(out, n.r, p.state, p.weights_projection).rounded(p.state)
+        out = multiplied(out, n.r, p.state, p.weights_projection).rounded(p.state)
     return [out, new], [f, i, g, o, squashed, c]
 
 

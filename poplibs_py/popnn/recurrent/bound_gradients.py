@@ -12,7 +12,7 @@ import numpy as np
 from ...formats import FP32
 from ...formats.bounds import Ball
 from .backward import ORDERS
-from .balls import chosen, slope_times, stacked, transposed
+from .balls import chosen, multiplied, slope_times, stacked, transposed
 from .bound import Numbers, attended, bound_of, forward_balls, given_of, next_cell
 from .gradients import CalledBack, backward_call
 
@@ -70,7 +70,7 @@ class _Pass:
         """The product of a step's gradients with the transposed weights of these gates."""
         p, u = self.p, self.n.u
         together = Ball(*(np.concatenate([getattr(g, part) for g in grads], 1) for part in ("centre", "radius")))
-        return self.n.product(together, np.concatenate([u[k].T for k in gates]), p.state, p.weights_output)
+        return multiplied(together, np.concatenate([u[k].T for k in gates]), p.state, p.weights_output)
 
     def lstm(self, t: int, dh: Ball, dc: Ball) -> tuple[list[Ball], list[Ball], Ball]:
         """The gradients of a step's gates, of the states before it, and nothing for attention."""
@@ -79,7 +79,7 @@ class _Pass:
         if p.projected:
             dh = dh.rounded(p.state)
             self.of_states.insert(0, (t, dh))
-            dh = self.n.product(dh, self.n.r.T, p.state, p.weights_projection)
+            dh = multiplied(dh, self.n.r.T, p.state, p.weights_projection)
         dc = (dc + self.slope((o * dh).rounded(FP32), squashed, p.activation)).rounded(FP32)
         grads = [self.gate(old, dc, f), self.gate(g, dc, i), self.gate(i, dc, g, True), self.gate(squashed, dh, o)]
         grads = [x.rounded(p.state) for x in grads]
@@ -153,14 +153,14 @@ class _Pass:
                          for rows, (t, _) in zip(active, self.of_states, strict=True)])
         turned = transposed(given.reshape(p.steps * p.batch, p.outputs), 1, 0)
         many = grads.reshape(p.steps * p.batch, p.projected)
-        return n.product(turned, many, p.state, p.state).rounded(p.state)
+        return multiplied(turned, many, p.state, p.state).rounded(p.state)
 
     def _inputs(self, grads: Ball) -> Ball:
         p, n = self.p, self.n
         rows, wide = p.steps * p.batch, p.gates * p.outputs
         together = grads[:, :, : p.gates].reshape(rows, wide)
         matrix = np.concatenate([n.w[k].T for k in ORDERS[p.cell]])
-        made = n.product(together, matrix, p.state, p.weights_input)
+        made = multiplied(together, matrix, p.state, p.weights_input)
         return made.rounded(p.state).reshape(p.steps, p.batch, p.inputs)
 
 

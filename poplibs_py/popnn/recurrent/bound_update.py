@@ -8,14 +8,10 @@ import numpy as np
 
 from ...formats import FP32
 from ...formats.bounds import Ball
-from ...poplin.gemm.options import GemmOptions
-from ...poplin.gemm.search import may_flush, passes
 from .balls import multiplied
 from .bound import bound_of
 from .sparse import at_blocks
 from .update import CalledUpdate, gru_update, lstm_update, rnn_update
-
-_OPTIONS = GemmOptions()
 
 
 def _update(call: CalledUpdate) -> tuple[Ball, ...]:
@@ -33,9 +29,7 @@ def _update(call: CalledUpdate) -> tuple[Ball, ...]:
 
     def product(left: Ball, dtype: Any) -> Ball:
         turned = Ball(left.centre.T, left.radius.T)
-        made = multiplied(turned, flat, passes(dtype, own, _OPTIONS),
-                          may_flush(dtype, own, _OPTIONS))
-        return made.rounded(call.result).reshape(turned.shape[0], planes, outputs)
+        return multiplied(turned, flat, dtype, own).rounded(call.result).reshape(turned.shape[0], planes, outputs)
 
     def ordered(made: Ball, which: tuple[int, ...]) -> Ball:
         found = np.empty(len(which), int)

@@ -7,15 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...errors import bad_argument, bad_type, flag
-from ...formats import Array
 from ...ops import Operand, Request, own_host
 from ...ops.parts import Part, results
 from ...target import Machine
 from .backward import BackArrays, Backward, Grads
-from .modelled import modelled_backward
+from .modelled import layer_on
 from .params import STATES, RnnParams, numbers, optional
 from .prepared import PreparedWeights
-from .request import Called, called, layer_arrays, request, saved_planes, spread, stretches
+from .request import Called, called, layer_arrays, request, saved_planes, stretches
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,7 @@ def backward_request(kinds: Sequence[Any], name: str, /, *, out: Any, target: Ma
     that of an attention or a projection."""
     op, call = f"popnn.{name}", backward_call(name.removesuffix("_bwd"), **given)
     p, layer = call.layer.params, call.layer
-    placed = modelled_backward(target, op, p, (*layer.operands, call.grad, call.intermediates), layer.memory)
+    placed = layer_on(target, op, p, (*layer.operands, call.grad, call.intermediates), layer.memory)
     machine = own_host()
     sequence = p.steps, p.batch
     states = [Part((p.batch, columns), p.state) for columns in (p.states, p.outputs)[: len(layer.init)]]
@@ -108,16 +107,15 @@ def backward_request(kinds: Sequence[Any], name: str, /, *, out: Any, target: Ma
     ready = Backward.of(p, machine)
     how = stretches(op, ready, layer.memory, lambda steps: ready.bytes_taken(steps, call.again), machine, placed.plan)
     operands = (*layer.operands, call.grad, *call.last, call.intermediates, call.output)
-    slots = [x is not None for x in operands]
 
-    def run(*arrays: Array) -> None:
-        given, count = spread(arrays[:-1], slots), len(layer.operands)
-        grad, *last, intermediates, output = given[count:]
-        inputs, *rest = made.views(arrays[-1])
+    def run(arrays: list[Any], views: Any) -> None:
+        count = len(layer.operands)
+        grad, *last, intermediates, output = arrays[count:]
+        inputs, *rest = views
         found, rest = rest[: len(states)], rest[len(states):]
         projection = rest.pop() if p.projected else None
         grads = Grads(inputs, found, rest[0] if len(rest) > 1 else None, rest[-1], projection)
         back = BackArrays(grad, last, intermediates, output, call.again)
-        ready.run(layer_arrays(p, given[:count], layer.matrices), back, grads, how.at_once)
+        ready.run(layer_arrays(p, arrays[:count], layer.matrices), back, grads, how.at_once)
 
-    return request(run, [x for x in operands if x is not None], made, how, placed, any(p.blocks))
+    return request(run, operands, made, how, placed, any(p.blocks))

@@ -6,7 +6,7 @@ it is counted as its operations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -81,17 +81,9 @@ def _missing(p: RnnParams, operands: Sequence[Operand | None]) -> str:
     return "with scores of attention" if p.attention else ""
 
 
-def _planned(target: Any, op: str, p: RnnParams, operands: Sequence[Operand | None], memory: Memory,
-             planned: Callable[[str, Target, RnnParams, float | None], TilePlan]) -> Placed[TilePlan]:
-    def plan_on(machine: Target) -> TilePlan | str:
-        return _missing(p, operands) or planned(op, machine, p, memory.proportion).checked(memory)
-
-    return planned_on(op, target, plan_on)
-
-
-def modelled_forward(target: Any, op: str, p: RnnParams,
-                     operands: Sequence[Operand | None], memory: Memory) -> Placed[TilePlan]:
-    """Return where a forward pass runs.
+def layer_on(target: Any, op: str, p: RnnParams, operands: Sequence[Operand | None],
+             memory: Memory) -> Placed[TilePlan]:
+    """Return where a pass of a layer runs.
 
     Parameters
     ----------
@@ -103,19 +95,12 @@ def modelled_forward(target: Any, op: str, p: RnnParams,
     memory : Memory
         What its products are planned within.
     """
-    return _planned(target, op, p, operands, memory, _forward)
+    planned = {"fwd": _forward, "bwd": _backward, "wu": _update}[op.rpartition("_")[2]]
 
+    def plan_on(machine: Target) -> TilePlan | str:
+        return _missing(p, operands) or planned(op, machine, p, memory.proportion).checked(memory)
 
-def modelled_backward(target: Any, op: str, p: RnnParams,
-                      operands: Sequence[Operand | None], memory: Memory) -> Placed[TilePlan]:
-    """Return where a backward pass runs, as `modelled_forward` where a forward one does."""
-    return _planned(target, op, p, operands, memory, _backward)
-
-
-def modelled_update(target: Any, op: str, p: RnnParams,
-                    operands: Sequence[Operand | None], memory: Memory) -> Placed[TilePlan]:
-    """Return where a weight update runs, as `modelled_forward` where a forward pass does."""
-    return _planned(target, op, p, operands, memory, _update)
+    return planned_on(op, target, plan_on)
 
 
 @lru_cache(maxsize=256)

@@ -73,6 +73,16 @@ def multiply(m: int, k: int, n: int, a: MatrixLayout, b: MatrixLayout, out: Matr
     return lower(plan_gemm(params, GemmOptions(), Epilogue(beta=beta), target, fixed=packed))
 
 
+def in_turns(vertex: int, items: Array, tiles: Array, field: str, turns: int, turn: int) -> Segment:
+    """Return the work of a product in a loop, whose first operand moves by so many bytes in each turn, if at all."""
+    if not turn:
+        return Segment(vertex, items, tiles)
+    numbers = np.repeat(np.arange(turns), len(items))
+    items, tiles = np.tile(items, turns), np.tile(tiles, turns)
+    items[field] += numbers * turn
+    return Segment(vertex, items, tiles, numbers)
+
+
 @dataclass(frozen=True, eq=False)
 class StepProduct:
     """A product of every step with weights that came packed.
@@ -134,12 +144,7 @@ class StepProduct:
         items, tables = items_of(self.plan, a, slots[0])
         tables[0]["out_skip"] = out - 2
         tiles = spread(len(items), self.plan.threads)
-        if not turn:
-            return Segment(_gemm.VERTEX, items, tiles), tables
-        numbers = np.repeat(np.arange(turns), len(items))
-        items, tiles = np.tile(items, turns), np.tile(tiles, turns)
-        items["a"] += numbers * turn
-        return Segment(_gemm.VERTEX, items, tiles, numbers), tables
+        return in_turns(_gemm.VERTEX, items, tiles, "a", turns, turn), tables
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from ...popsparse.matrix import BlockSparseMatrix
 from ...popsparse.operands import format_in
 from ...target import Machine, Target
 from .forward import Forward, LayerArrays, Made, Pass, lengths_of
-from .modelled import modelled_forward
+from .modelled import layer_on
 from .params import (
     GATES,
     STATES,
@@ -227,7 +227,7 @@ def forward_request(kind: Any, name: str, /, *, out: Any, target: Machine, **giv
     """Describe a forward pass as its face was called; `kind` is the named tuple of its results."""
     op, call = f"popnn.{name}", forward_call(name.removesuffix("_fwd"), **given)
     p = call.params
-    placed = modelled_forward(target, op, p, call.operands, call.memory)
+    placed = layer_on(target, op, p, call.operands, call.memory)
     sequence = p.steps, p.batch
     states = [Part((p.batch, columns), p.state) for columns in (p.states, p.outputs)[: len(call.init)]]
     output = Part((*sequence, p.states), p.state) if p.full else states[0]
@@ -236,35 +236,33 @@ def forward_request(kind: Any, name: str, /, *, out: Any, target: Machine, **giv
     machine = own_host()
     layer = Forward.of(p, machine)
     how = stretches(op, layer, call.memory, layer.bytes_taken, machine, placed.plan)
-    present = [x for x in call.operands if x is not None]
-    slots = [x is not None for x in call.operands]
 
-    def run(*arrays: Array) -> None:
-        first, last, *more = made.views(arrays[-1])
+    def run(arrays: list[Any], views: Any) -> None:
+        first, last, *more = views
         cell = more[0] if p.cell == "lstm" else last
         saved = more[-1] if kept and p.saved else None
         if p.projected and not p.full and saved is not None:
             saved[:, :, p.kept, p.projected:] = 0
-        given = layer_arrays(p, spread(arrays[:-1], slots), call.matrices)
-        layer.run(given, Made(first if p.full else None, last, cell, saved), how.at_once)
+        result = Made(first if p.full else None, last, cell, saved)
+        layer.run(layer_arrays(p, arrays, call.matrices), result, how.at_once)
         if not p.full:
             first[...] = last
 
-    return request(run, present, made, how, placed, any(p.blocks))
+    return request(run, call.operands, made, how, placed, any(p.blocks))
 
 
-def request(run: Any, operands: Sequence[Operand], made: Any, how: Any, placed: Placed[Any],
-            own: bool = False) -> Request:
-    """Describe a call that a function of the operands and of the bytes of its results makes, and perhaps of what is its
-    `own`."""
-    return Request(run, (*operands, RESULT), made.receiver, how.told, wrap=made.wrap, placed=placed,
-                   steady=not own, keep=how.fits and not own)
+def request(run: Callable[[list[Any], Any], None], operands: Sequence[Operand | None], made: Any, how: Any,
+            placed: Placed[Any], own: bool = False) -> Request:
+    """Describe a call that a function of the operands' arrays, None for those that were not given, and of its results
+    makes, and perhaps of what is its `own`."""
+    there = [x is not None for x in operands]
 
+    def runs(*arrays: Array) -> None:
+        rest = iter(arrays)
+        run([next(rest) if given else None for given in there], made.views(arrays[-1]))
 
-def spread(arrays: Sequence[Array], slots: Sequence[bool]) -> list[Any]:
-    """Return the arrays of a call where its operands are, None for those that were not given."""
-    rest = iter(arrays)
-    return [next(rest) if there else None for there in slots]
+    return Request(runs, (*(x for x in operands if x is not None), RESULT), made.receiver, how.told, wrap=made.wrap,
+                   placed=placed, steady=not own, keep=how.fits and not own)
 
 
 def gated(p: RnnParams, arrays: list[Any]) -> list[Any]:

@@ -24,6 +24,7 @@ from ...popsparse.spmm.params import SpmmParams
 from ...popsparse.spmm.plan import SparsePlan, plan_spmm
 from ...program import Executable, Segment, host_program, temporary
 from ...target import Target
+from .products import in_turns
 
 _NO_INDEX = np.empty(0, np.int32)
 
@@ -145,12 +146,7 @@ class SparseStep:
         items["x"], items["y"] = a, out
         items["order"][items["order"] >= 0] = slots[3]
         items["x_offset"] += self.offset
-        if not turn:
-            return Segment(self.plan.kernel.address, items, tiles), []
-        numbers = np.repeat(np.arange(turns), len(items))
-        items, tiles = np.tile(items, turns), np.tile(tiles, turns)
-        items["x_offset"] += numbers * turn
-        return Segment(self.plan.kernel.address, items, tiles, numbers), []
+        return in_turns(self.plan.kernel.address, items, tiles, "x_offset", turns, turn), []
 
     @property
     def executable(self) -> Executable:

@@ -8,15 +8,15 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ...errors import bad_argument, check_shape, flag
-from ...formats import Array, Format
+from ...formats import Format
 from ...ops import Operand, Request, op, own_host
 from ...ops.parts import Part, results
 from ...planner import Memory
 from ...popsparse.matrix import BlockSparseMatrix
 from ...target import Machine
-from .modelled import modelled_update
+from .modelled import layer_on
 from .params import GATES, RnnParams, gate_order, numbers, optional, state_format
-from .request import request, shorter, spread, within_memory
+from .request import request, shorter, within_memory
 from .sparse import blocks_of, checked_blocks
 from .updating import Update, UpdateArrays, UpdateSizes
 
@@ -136,7 +136,7 @@ def _called(cell: str, grads: Operand, x: Any, output: Any, order: tuple[int, ..
 def _request(take: Callable[..., CalledUpdate], short: str, /, *, out: Any, target: Machine, **given: Any) -> Request:
     """Describe a weight update as its face was called, whose arguments `take` takes."""
     call, name = take(**given), f"popnn.{short}"
-    placed = modelled_update(target, name, call.params, call.operands, call.memory)
+    placed = layer_on(target, name, call.params, call.operands, call.memory)
     machine = own_host()
     inputs, outputs, gates = call.x.shape[2], call.grads.shape[3], len(call.order)
     front = () if call.cell == "rnn" else (gates,)
@@ -153,15 +153,14 @@ def _request(take: Callable[..., CalledUpdate], short: str, /, *, out: Any, targ
     (steps, planes), ready.fits = within_memory(name, choices, ready.bytes_taken, ready.threads, call.memory,
                                                 machine, placed.plan)
     ready.at_once = steps, planes
-    slots = [x is not None for x in call.operands]
 
-    def run(*arrays: Array) -> None:
-        grads, read, output, init, reset = spread(arrays[:-1], slots)
+    def run(arrays: list[Any], views: Any) -> None:
+        grads, read, output, init, reset = arrays
         grads = grads if grads.ndim == 4 else grads[:, :, None]
         given = UpdateArrays(grads, read, output, init, reset, call.matrices)
-        ready.run(call.planes, call.order, given, made.views(arrays[-1]))
+        ready.run(call.planes, call.order, given, views)
 
-    found = request(run, [x for x in call.operands if x is not None], made, ready, placed, own)
+    found = request(run, call.operands, made, ready, placed, own)
     if own:
         found.wrap = lambda buffer, _: _wrapped(call, made.views(buffer))
     return found
