@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -102,26 +103,20 @@ def _attention_grad() -> list[Case]:
 _IMAGES, _KERNELS, _DELTAS = (1, 4, 8), (8, 4, 3), (1, 8, 6)
 
 
-def _convolution(*after: str) -> Callable[[], list[Case]]:
-    def made() -> list[Case]:
-        operands = _numbers(*_IMAGES), _numbers(*_KERNELS, seed=2), *(np.empty(_DELTAS, np.float32) for _ in after)
-        how = {"dilation": 1, "bias": _numbers(8), "activation": "relu", "options": _OPTIONS}
-        more = {} if after else {"out": np.empty(_DELTAS, np.float32), "residual": _numbers(*_DELTAS, seed=3)}
-        return [Case("1 x 8, 4 to 8 channels", operands, {}), Case(", ".join(how | more), operands, how | more)]
-
-    return made
+def _convolution(*after: str) -> list[Case]:
+    operands = _numbers(*_IMAGES), _numbers(*_KERNELS, seed=2), *(np.empty(_DELTAS, np.float32) for _ in after)
+    how = {"dilation": 1, "bias": _numbers(8), "activation": "relu", "options": _OPTIONS}
+    more = {} if after else {"out": np.empty(_DELTAS, np.float32), "residual": _numbers(*_DELTAS, seed=3)}
+    return [Case("1 x 8, 4 to 8 channels", operands, {}), Case(", ".join(how | more), operands, how | more)]
 
 
-def _gradient(*shapes: tuple[int, ...], scale: tuple[float, ...] = ()) -> Callable[[], list[Case]]:
-    def made() -> list[Case]:
-        operands = (*(_numbers(*shape, seed=seed) for seed, shape in enumerate(shapes)), *scale)
-        return [Case("1 x 8, 4 to 8 channels", operands, {}), Case("options", operands, {"options": _OPTIONS})]
-
-    return made
+def _gradient(*shapes: tuple[int, ...], scale: tuple[float, ...] = ()) -> list[Case]:
+    operands = (*(_numbers(*shape, seed=seed) for seed, shape in enumerate(shapes)), *scale)
+    return [Case("1 x 8, 4 to 8 channels", operands, {}), Case("options", operands, {"options": _OPTIONS})]
 
 
-def _biased(*operands: tuple[int, ...], scale: tuple[float, ...] = ()) -> Callable[[], list[Case]]:
-    return lambda: [Case("1 x 8, 8 channels", (*(_numbers(*shape) for shape in operands), *scale), {})]
+def _biased(*operands: tuple[int, ...], scale: tuple[float, ...] = ()) -> list[Case]:
+    return [Case("1 x 8, 8 channels", (*(_numbers(*shape) for shape in operands), *scale), {})]
 
 
 def _sparse_dense_matmul() -> list[Case]:
@@ -193,15 +188,12 @@ def _elementwise(row: ElementwiseOp) -> list[Case]:
     return made
 
 
-def _reduced(form: bool = True, **more: Any) -> Callable[[], list[Case]]:
-    def made() -> list[Case]:
-        x, table = _numbers(256), _numbers(8, 16)
-        out = np.empty(8, np.float32)
-        given = [Case("8 x 16, axis, out", (table, 1), {"out": out})] if form else []
-        return [Case("256", (x,), {}), Case("8 x 16, axis", (table, 0), {"keepdims": True}), *given,
-                *(Case(f"256, {name}", (x,), {name: value}) for name, value in more.items())]
-
-    return made
+def _reduced(form: bool = True, **more: Any) -> list[Case]:
+    x, table = _numbers(256), _numbers(8, 16)
+    out = np.empty(8, np.float32)
+    given = [Case("8 x 16, axis, out", (table, 1), {"out": out})] if form else []
+    return [Case("256", (x,), {}), Case("8 x 16, axis", (table, 0), {"keepdims": True}), *given,
+            *(Case(f"256, {name}", (x,), {name: value}) for name, value in more.items())]
 
 
 def _ordered() -> dict[str, Callable[[], list[Case]]]:
@@ -243,16 +235,13 @@ def _quantise() -> list[Case]:
             Case("stochastic rounding", (x, "float16"), {"rounding": "stochastic", "seed": 1})]
 
 
-def _drawn(*numbers: Any, fmt: str = "float32") -> Callable[[], list[Case]]:
-    def made() -> list[Case]:
-        out = np.empty(16, fmt)
-        return [Case("seed", (16, *numbers), {"seed": 1}), Case("out, seed", (None, *numbers), {"out": out, "seed": 1})]
-
-    return made
+def _drawn(*numbers: Any, fmt: str = "float32") -> list[Case]:
+    out = np.empty(16, fmt)
+    return [Case("seed", (16, *numbers), {"seed": 1}), Case("out, seed", (None, *numbers), {"out": out, "seed": 1})]
 
 
-def _seeded(*operands: Any) -> Callable[[], list[Case]]:
-    return lambda: [Case("seed", operands, {"seed": 1})]
+def _seeded(*operands: Any) -> list[Case]:
+    return [Case("seed", operands, {"seed": 1})]
 
 
 def _definite() -> Any:
@@ -272,36 +261,18 @@ def _triangular_solve() -> list[Case]:
             Case("right, upper, out", (a, b), {"left_side": False, "lower": False, "out": np.empty_like(b)})]
 
 
-def _recurrent(gates: int, *states: str) -> Callable[[], list[Case]]:
-    def made() -> list[Case]:
-        weights = (_numbers(*((gates,) if gates > 1 else ()), 8, 8, seed=seed) for seed in (2, 3))
-        operands = (_numbers(3, 2, 8), *weights)
-        how = {name: _numbers(2, 8, seed=4) for name in states}
-        return [Case("3 steps, 2 x 8", operands, {}), Case(", ".join(how), operands, how),
-                Case("time_steps", operands, {"time_steps": np.array([1, 3])})]
-
-    return made
+def _recurrent(gates: int, *states: str, back: bool = False) -> list[Case]:
+    weights = (_numbers(*((gates,) if gates > 1 else ()), 8, 8, seed=seed) for seed in (2, 3))
+    operands = (*(_numbers(3, 2, 8, seed=5),) * back, _numbers(3, 2, 8), *weights)
+    how = {name: _numbers(2, 8, seed=4) for name in states}
+    return [Case("3 steps, 2 x 8", operands, {}), Case(", ".join(how), operands, how),
+            Case("time_steps", operands, {"time_steps": np.array([1, 3])})]
 
 
-def _recurrent_gradients(gates: int, state: str) -> Callable[[], list[Case]]:
-    def made() -> list[Case]:
-        front = (gates,) if gates > 1 else ()
-        weights = (_numbers(*front, 8, 8, seed=seed) for seed in (2, 3))
-        operands = (_numbers(3, 2, 8, seed=5), _numbers(3, 2, 8), *weights)
-        how = {"init_output": _numbers(2, 8, seed=4), state: _numbers(2, 8, seed=6)}
-        return [Case("3 steps, 2 x 8", operands, {}), Case(", ".join(how), operands, how),
-                Case("time_steps", operands, {"time_steps": np.array([1, 3])})]
-
-    return made
-
-
-def _recurrent_update(gates: int, **how: Any) -> Callable[[], list[Case]]:
-    def made() -> list[Case]:
-        front = (gates,) if gates > 1 else ()
-        operands = (_numbers(3, 2, *front, 8, seed=5), _numbers(3, 2, 4), _numbers(3, 2, 8, seed=2))
-        return [Case("3 steps, 2 x 8", operands, how), Case("out_dtype", operands, how | {"out_dtype": "float16"})]
-
-    return made
+def _recurrent_update(gates: int, **how: Any) -> list[Case]:
+    front = (gates,) if gates > 1 else ()
+    operands = (_numbers(3, 2, *front, 8, seed=5), _numbers(3, 2, 4), _numbers(3, 2, 8, seed=2))
+    return [Case("3 steps, 2 x 8", operands, how), Case("out_dtype", operands, how | {"out_dtype": "float16"})]
 
 
 def _factored() -> list[Case]:
@@ -309,32 +280,23 @@ def _factored() -> list[Case]:
     return [Case("8 x 8", (a,), {}), Case("batch of 32", (np.tile(a, (32, 1, 1)),), {})]
 
 
-def _of_channels(alike: int, channels: int, *more: Any) -> Callable[[], list[Case]]:
-    def made() -> list[Case]:
-        operands = [_numbers(2, 4, 8, seed=i + 1) for i in range(alike)]
-        operands += [_numbers(4, seed=i + 5) for i in range(channels)]
-        return [Case("2 x 4 x 8", (*operands, *more), {})]
-
-    return made
+def _of_channels(alike: int, channels: int, *more: Any) -> list[Case]:
+    operands = [_numbers(2, 4, 8, seed=i + 1) for i in range(alike)]
+    operands += [_numbers(4, seed=i + 5) for i in range(channels)]
+    return [Case("2 x 4 x 8", (*operands, *more), {})]
 
 
-def _rowwise(count: int) -> Callable[[], list[Case]]:
+def _rowwise(count: int) -> list[Case]:
     """Calls of functions of rows with so many operands."""
-    def made() -> list[Case]:
-        operands = tuple(_numbers(8, 32, seed=seed + 1) for seed in range(count))
-        return [Case("8 x 32", operands, {}), Case("axis", operands, {"axis": 0}),
-                Case("out", operands, {"out": np.empty((8, 32), np.float32)})]
-
-    return made
+    operands = tuple(_numbers(8, 32, seed=seed + 1) for seed in range(count))
+    return [Case("8 x 32", operands, {}), Case("axis", operands, {"axis": 0}),
+            Case("out", operands, {"out": np.empty((8, 32), np.float32)})]
 
 
-def _normed(count: int, *groups: int) -> Callable[[], list[Case]]:
+def _normed(count: int, *groups: int) -> list[Case]:
     """Calls of norms of 8 channels, or of the last 8 numbers."""
-    def made() -> list[Case]:
-        operands = (*(_numbers(16, 8, seed=seed + 1) for seed in range(count)), *groups)
-        return [Case("16 x 8", operands, {}), Case("gamma", operands, {"gamma": _numbers(8)})]
-
-    return made
+    operands = (*(_numbers(16, 8, seed=seed + 1) for seed in range(count)), *groups)
+    return [Case("16 x 8", operands, {}), Case("gamma", operands, {"gamma": _numbers(8)})]
 
 
 def _probabilities() -> Any:
@@ -349,26 +311,20 @@ def _map() -> list[Case]:
             Case("two results", ((made, _1 > _2), *operands), {})]
 
 
-def _rows_by_index(updates: bool, groups: bool = False) -> Callable[[], list[Case]]:
-    def made() -> list[Case]:
-        x, indices = _numbers(16, 8), np.array([3, 0, 3, 9], np.int32)
-        operands: tuple[Any, ...] = (x, _numbers(4, 1, 8, seed=2), indices) if updates else (x, indices)
-        operands = tuple(array[None] for array in operands) if groups else operands
-        return [Case("4 of 16 x 8", operands, {}), Case("wrap", operands, {"index_policy": "wrap"})]
-
-    return made
+def _rows_by_index(updates: bool, groups: bool = False) -> list[Case]:
+    x, indices = _numbers(16, 8), np.array([3, 0, 3, 9], np.int32)
+    operands: tuple[Any, ...] = (x, _numbers(4, 1, 8, seed=2), indices) if updates else (x, indices)
+    operands = tuple(array[None] for array in operands) if groups else operands
+    return [Case("4 of 16 x 8", operands, {}), Case("wrap", operands, {"index_policy": "wrap"})]
 
 
-def _scaled(*scales: float) -> Callable[[], list[Case]]:
-    def made() -> list[Case]:
-        operands = _numbers(256), _numbers(256, seed=2), *scales
-        return [Case("256", operands, {}), Case("out", operands, {"out": np.empty(256, np.float32)})]
-
-    return made
+def _scaled(*scales: float) -> list[Case]:
+    operands = _numbers(256), _numbers(256, seed=2), *scales
+    return [Case("256", operands, {}), Case("out", operands, {"out": np.empty(256, np.float32)})]
 
 
-def _several(count: int) -> Callable[[], list[Case]]:
-    return lambda: [Case("256", tuple(_numbers(256, seed=i) for i in range(1, count + 1)), {})]
+def _several(count: int) -> list[Case]:
+    return [Case("256", tuple(_numbers(256, seed=i) for i in range(1, count + 1)), {})]
 def _pooled() -> list[Case]:
     x = _numbers(1, 4, 8, 8)
     return [Case("1 x 4 x 8 x 8", (x, 2), {}), Case("3 x 3 by 2", (x, 3), {"stride": 2, "padding": 1}),
@@ -393,12 +349,12 @@ _REGION = np.array([[0, 0, 4, 4]], np.float32), np.zeros(1, np.int64)
 
 
 _CASES: dict[str, Callable[[], list[Case]]] = {
-    **dict.fromkeys(("sum_calls", "mean_calls", "square_sum_calls"), _reduced(compensated=True)),
-    **dict.fromkeys(("logsumexp_calls", "max_calls", "min_calls", "prod_calls"), _reduced()),
-    **dict.fromkeys(("variance_calls", "standard_deviation_calls"), _reduced(ddof=1)),
+    **dict.fromkeys(("sum_calls", "mean_calls", "square_sum_calls"), partial(_reduced, compensated=True)),
+    **dict.fromkeys(("logsumexp_calls", "max_calls", "min_calls", "prod_calls"), _reduced),
+    **dict.fromkeys(("variance_calls", "standard_deviation_calls"), partial(_reduced, ddof=1)),
     **dict.fromkeys(("all_calls", "any_calls", "argmax_calls", "argmin_calls", "has_nan_calls",
-                     "has_nan_or_inf_calls"), _reduced(False)),
-    "norm_calls": _reduced(ord=1),
+                     "has_nan_or_inf_calls"), partial(_reduced, False)),
+    "norm_calls": partial(_reduced, ord=1),
     "reduce_calls": _reduce,
     "scan_calls": lambda: [Case("256", (_numbers(256),), {}), Case("8 x 16, axis", (_numbers(8, 16), 0), {})],
     **_ordered(),
@@ -421,15 +377,15 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
         Case("add", (_numbers(16), np.array([3, 0, 3, 9]), _numbers(4, seed=2)), {"operation": "add"}),
         Case("function", (_numbers(16), np.array([3, 0, 3, 9]), _numbers(4, seed=2)),
              {"operation": lambda old, new: old * 0.5 + new})],
-    **{f"{'grouped_' * groups}multi_{name}_calls": _rows_by_index(name != "slice", groups)
+    **{f"{'grouped_' * groups}multi_{name}_calls": partial(_rows_by_index, name != "slice", groups)
        for name in ("slice", "update", "update_add", "update_max", "update_mul") for groups in (False, True)},
     "scaled_dot_product_attention_calls": _attention,
     "scaled_dot_product_attention_grad_calls": _attention_grad,
-    "add_bias_calls": _biased(_DELTAS, (8,)),
-    "convolution_bias_update_calls": _biased(_DELTAS, (8,), scale=(-0.5,)),
-    "bernoulli_calls": _drawn(),
-    "binary_gradient_calls": _several(3),
-    "bits_calls": _drawn(fmt="uint32"),
+    "add_bias_calls": partial(_biased, _DELTAS, (8,)),
+    "convolution_bias_update_calls": partial(_biased, _DELTAS, (8,), scale=(-0.5,)),
+    "bernoulli_calls": _drawn,
+    "binary_gradient_calls": partial(_several, 3),
+    "bits_calls": partial(_drawn, fmt="uint32"),
     "sparse_sparse_matmul_calls": lambda: [Case("8 x 8", (_matrix(), _matrix(seed=4)), {})],
     "sparse_embedding_slice_calls": lambda: [Case("2 of 8 rows", (_matrix(), np.arange(2)), {})],
     "sparse_embedding_update_add_calls": lambda: [
@@ -440,35 +396,35 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "bs_softmax_calls": _bs_softmax,
     "bs_softmax_grad_calls": _bs_softmax_grad,
     "cast_calls": _cast,
-    "categorical_calls": _seeded(16, (0.25, 0.75)),
-    "convolution_calls": _convolution(),
-    "convolution_with_output_calls": _convolution("out"),
+    "categorical_calls": partial(_seeded, 16, (0.25, 0.75)),
+    "convolution_calls": _convolution,
+    "convolution_with_output_calls": partial(_convolution, "out"),
     "cholesky_calls": _cholesky,
     "cholesky_grad_calls": lambda: [Case("8 x 8", (_numbers(8, 8), _definite()), {})],
-    "clamp_grad_calls": _several(4),
+    "clamp_grad_calls": partial(_several, 4),
     **dict.fromkeys(("ctc_loss_calls", "ctc_loss_and_gradient_calls"), _ctc),
     **dict.fromkeys(("ctc_greedy_decoder_calls", "ctc_beam_search_decoder_calls"), _decoded),
     "dense_sparse_matmul_calls": _dense_sparse_matmul,
-    "dropout_calls": _seeded(np.ones(16, np.float32), 0.5),
+    "dropout_calls": partial(_seeded, np.ones(16, np.float32), 0.5),
     "dynamic_dense_sparse_matmul_calls": lambda: [Case("capacity", (_numbers(8, 8), _matrix()), _CAPACITY)],
     "dynamic_sparse_dense_matmul_calls": _dynamic_sparse_dense_matmul,
-    "exponential_calls": _drawn(),
+    "exponential_calls": _drawn,
     "fully_connected_fwd_calls": _fully_connected_fwd,
     "fully_connected_grad_a_calls": lambda: [Case("capacity", (_matrix(), _numbers(8, 8)), _CAPACITY)],
     "fully_connected_sparse_grad_w_calls": lambda: [
         Case("capacity", (_matrix(), _numbers(8, 8), _numbers(8, 8)), _CAPACITY)],
-    "gather_calls": _rows_by_index(False),
-    "gumbel_calls": _drawn(),
-    "convolution_input_gradient_calls": _gradient(_DELTAS, _KERNELS),
-    "log_uniform_calls": _drawn(1.0, 16.0),
+    "gather_calls": partial(_rows_by_index, False),
+    "gumbel_calls": _drawn,
+    "convolution_input_gradient_calls": partial(_gradient, _DELTAS, _KERNELS),
+    "log_uniform_calls": partial(_drawn, 1.0, 16.0),
     "linspace_calls": lambda: [
         Case("16", (0.0, 1.0, 16), {}), Case("out", (0.0, 1.0, 4), {"out": np.empty(4, np.float32)})],
-    "gru_bwd_calls": _recurrent_gradients(3, "last_output_grad"),
-    "gru_fwd_calls": _recurrent(3, "init_output"),
-    "gru_wu_calls": _recurrent_update(4, reset_after=True),
-    "lstm_bwd_calls": _recurrent_gradients(4, "last_cell_state_grad"),
-    "lstm_fwd_calls": _recurrent(4, "init_output", "init_cell_state"),
-    "lstm_wu_calls": _recurrent_update(4),
+    "gru_bwd_calls": partial(_recurrent, 3, "init_output", "last_output_grad", back=True),
+    "gru_fwd_calls": partial(_recurrent, 3, "init_output"),
+    "gru_wu_calls": partial(_recurrent_update, 4, reset_after=True),
+    "lstm_bwd_calls": partial(_recurrent, 4, "init_output", "last_cell_state_grad", back=True),
+    "lstm_fwd_calls": partial(_recurrent, 4, "init_output", "init_cell_state"),
+    "lstm_wu_calls": partial(_recurrent_update, 4),
     "batch_normalise_calls": lambda: [
         Case("8 x 32", (_numbers(8, 32), _probabilities()[0], _probabilities()[1]), {})],
     "calc_loss_calls": lambda: [
@@ -484,9 +440,9 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
         Case("smoothing, weights", (_numbers(8, 32), np.arange(8, dtype=np.int32), _probabilities()[0]),
              {"label_smoothing": 0.1})],
     "lu_calls": _factored,
-    "rnn_bwd_calls": _recurrent_gradients(1, "last_output_grad"),
-    "rnn_wu_calls": _recurrent_update(1),
-    "rnn_fwd_calls": _recurrent(1, "init_output"),
+    "rnn_bwd_calls": partial(_recurrent, 1, "init_output", "last_output_grad", back=True),
+    "rnn_wu_calls": partial(_recurrent_update, 1),
+    "rnn_fwd_calls": partial(_recurrent, 1, "init_output"),
     "lu_grad_calls": lambda: [
         Case("8 x 8", (_numbers(8, 8), _numbers(8, 8), np.arange(8, dtype=np.int32), _definite(), _definite()), {})],
     "map_calls": _map,
@@ -495,14 +451,14 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "matmul_grouped_acc_calls": lambda: _matmul_grouped(np.zeros((4, 8, 8), np.float32)),
     "matmul_grouped_calls": _matmul_grouped,
     "meshgrid2d_calls": lambda: [Case("4 x 8", (_numbers(8), _numbers(4)), {})],
-    "norm_gradients_calls": _of_channels(1, 1),
-    "norm_param_gradients_calls": _of_channels(2, 0),
-    "norm_statistics_calls": _of_channels(1, 0, 1e-5),
-    "norm_statistics_gradients_calls": _of_channels(2, 1),
-    "norm_whiten_calls": _of_channels(1, 2),
-    "normal_calls": _drawn(),
-    "normalise_calls": _of_channels(1, 2),
-    "permutation_calls": _seeded(16),
+    "norm_gradients_calls": partial(_of_channels, 1, 1),
+    "norm_param_gradients_calls": partial(_of_channels, 2, 0),
+    "norm_statistics_calls": partial(_of_channels, 1, 0, 1e-5),
+    "norm_statistics_gradients_calls": partial(_of_channels, 2, 1),
+    "norm_whiten_calls": partial(_of_channels, 1, 2),
+    "normal_calls": _drawn,
+    "normalise_calls": partial(_of_channels, 1, 2),
+    "permutation_calls": partial(_seeded, 16),
     "pool_calls": _pooled,
     "max_pool_with_indices_calls": _pooled,
     "pool_input_gradient_calls": _pool_gradient,
@@ -514,22 +470,23 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "qr_calls": _factored,
     "qr_grad_calls": lambda: [Case("8 x 8", (_numbers(8, 8), _numbers(8, 8), _numbers(8, 8), _definite()), {})],
     "quantise_calls": _quantise,
-    "scaled_add_calls": _scaled(0.5),
+    "scaled_add_calls": partial(_scaled, 0.5),
     "select_grad_calls": lambda: [Case("256", (_numbers(256), _numbers(256, seed=2) > 0), {})],
-    **dict.fromkeys(("softmax_calls", "log_softmax_calls", "scaled_softmax_stable_calls"), _rowwise(1)),
-    **dict.fromkeys(("layer_norm_calls", "rms_norm_calls", "instance_norm_calls", "batch_norm_calls"), _normed(1)),
+    **dict.fromkeys(("softmax_calls", "log_softmax_calls", "scaled_softmax_stable_calls"), partial(_rowwise, 1)),
+    **dict.fromkeys(("layer_norm_calls", "rms_norm_calls", "instance_norm_calls", "batch_norm_calls"),
+                    partial(_normed, 1)),
     **dict.fromkeys(("layer_norm_grad_calls", "rms_norm_grad_calls", "instance_norm_grad_calls",
-                     "batch_norm_grad_calls"), _normed(2)),
-    "group_norm_calls": _normed(1, 4), "group_norm_grad_calls": _normed(2, 4),
-    **dict.fromkeys(("softmax_grad_calls", "log_softmax_grad_calls"), _rowwise(2)),
-    "shaped_dropout_calls": _seeded(np.ones((4, 4), np.float32), (4, 1), 0.5),
+                     "batch_norm_grad_calls"), partial(_normed, 2)),
+    "group_norm_calls": partial(_normed, 1, 4), "group_norm_grad_calls": partial(_normed, 2, 4),
+    **dict.fromkeys(("softmax_grad_calls", "log_softmax_grad_calls"), partial(_rowwise, 2)),
+    "shaped_dropout_calls": partial(_seeded, np.ones((4, 4), np.float32), (4, 1), 0.5),
     "sparse_dense_matmul_calls": _sparse_dense_matmul,
     "sparse_grad_w_calls": _sparse_grad_w,
     "triangular_solve_calls": _triangular_solve,
     "triangular_solve_grad_calls": lambda: [Case("8 x 8", (_numbers(8, 8), _definite(), _numbers(8, 8, seed=2)), {})],
-    "truncated_normal_calls": _drawn(),
-    "uniform_calls": _drawn(),
-    "calculate_weight_deltas_calls": _gradient(_DELTAS, _IMAGES),
-    "convolution_weight_update_calls": _gradient(_DELTAS, _KERNELS, _IMAGES, scale=(-0.5,)),
-    "x_minus_ax_plus_by_calls": _scaled(0.25, 0.5),
+    "truncated_normal_calls": _drawn,
+    "uniform_calls": _drawn,
+    "calculate_weight_deltas_calls": partial(_gradient, _DELTAS, _IMAGES),
+    "convolution_weight_update_calls": partial(_gradient, _DELTAS, _KERNELS, _IMAGES, scale=(-0.5,)),
+    "x_minus_ax_plus_by_calls": partial(_scaled, 0.25, 0.5),
 }
