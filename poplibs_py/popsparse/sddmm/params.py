@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from ...errors import bad_argument, flag, instance
 from ...formats import Format, format_of
+from ...ops import check_fields, unchanged
 from ..operands import DenseLayout, Form, check_form, laid_out
 from ..pattern import as_block_shape, as_extent, as_shape
 
@@ -58,18 +57,11 @@ def contiguous_params(shape: tuple[int, int], block_shape: tuple[int, int], grou
     return SddmmParams(shape, block_shape, groups, columns, blocks, y, x, to_dtype.name, 0, form, swapped)
 
 
-def checked_params(params: Any) -> SddmmParams:
+def checked_params(p: SddmmParams) -> SddmmParams:
     """Return parameters if `contiguous_params` makes them, or raise: kernels follow them blindly."""
-    instance("plan.params", params, SddmmParams, "of type SddmmParams")
-    p: SddmmParams = params
-    for name in ("x", "y"):
-        instance(f"plan.params.{name}", getattr(p, name), DenseLayout, "a layout as planned")
-    groups = as_extent("plan.params.groups", p.groups, 1)
-    columns, blocks = (as_extent(f"plan.params.{name}", getattr(p, name), 0) for name in ("columns", "blocks"))
-    again = contiguous_params(
+    check_fields(p)
+    groups, columns, blocks = (as_extent(f"plan.params.{name}", getattr(p, name), least)
+                               for name, least in (("groups", 1), ("columns", 0), ("blocks", 0)))
+    return unchanged(p, lambda: contiguous_params(
         as_shape(p.shape, groups), as_block_shape(p.block_shape), groups, columns, blocks, format_of(p.y.format),
-        format_of(p.x.format), format_of(p.to_format), check_form("plan.params.form", p.form),
-        flag("plan.params.swapped", p.swapped))
-    if again != p:
-        raise bad_argument("plan", "a plan with changes: params", "a plan as the planner returned it")
-    return p
+        format_of(p.x.format), format_of(p.to_format), check_form("plan.params.form", p.form), p.swapped))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
-from ...errors import bad_argument, instance, whole
+from ...errors import bad_argument, whole
 from ...formats import FP32, Format
 from ...kernels.records import numbers_of
+from ...ops import check_fields, unchanged
 from ..pattern import BlockPattern, as_block_shape, as_extent, as_shape, room_for
 from ..values import SCALE_LIMITS, as_format, as_scale
 
@@ -83,20 +83,14 @@ def check_masks(mask: object, groups: int) -> tuple[str, ...]:
     return tuple(masks)
 
 
-def checked_params(params: Any) -> SoftmaxParams:
-    """Return parameters if a softmax may have them, or raise: kernels follow them blindly."""
-    instance("plan.params", params, SoftmaxParams, "of type SoftmaxParams")
-    p: SoftmaxParams = params
-    for name in ("masks", "formats"):
-        instance(f"plan.params.{name}", getattr(p, name), tuple, "a tuple")
+def checked_params(p: SoftmaxParams) -> SoftmaxParams:
+    """Return parameters if they may be those of a call, or raise: kernels follow them blindly."""
+    check_fields(p)
+    if len(p.formats) not in _OPERANDS:
+        raise bad_argument("plan.params.formats", p.formats, "a format and a scale for each matrix")
     groups = as_extent("plan.params.masks", len(p.masks), 1)
     blocks, row_blocks = (as_extent(f"plan.params.{name}", getattr(p, name), 0) for name in ("blocks", "row_blocks"))
-    kinds = [tuple(map(type, pair)) if isinstance(pair, tuple) else pair for pair in p.formats]
-    if len(kinds) not in _OPERANDS or kinds != [(Format, int)] * len(kinds):
-        raise bad_argument("plan.params.formats", p.formats, "a format and a scale for each matrix")
     formats = tuple(new_format(fmt, None, scale) for fmt, scale in p.formats)
-    again = SoftmaxParams(as_shape(p.shape, groups), as_block_shape(p.block_shape), check_masks(p.masks, groups),
-                          formats, blocks, row_blocks)
-    if again != p:
-        raise bad_argument("plan", "a plan with changes: params", "a plan as the planner returned it")
-    return p
+    return unchanged(p, lambda: SoftmaxParams(
+        as_shape(p.shape, groups), as_block_shape(p.block_shape), check_masks(p.masks, groups), formats, blocks,
+        row_blocks))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from ...errors import bad_argument, bad_type, flag, instance
+from ...errors import bad_argument
 from ...formats import FORMATS, FP32, Format, format_of
 from ...kernels.records import FORMAT_NUMBERS
+from ...ops import check_fields, unchanged
 from ..operands import DenseLayout, Form, check_activation, check_form, laid_out
 from ..pattern import as_block_shape, as_extent, as_shape
 from ..values import SCALE_LIMITS
@@ -107,25 +107,16 @@ def contiguous_params(shape: tuple[int, int], block_shape: tuple[int, int], grou
                       activation, None, forms)
 
 
-def checked_params(params: Any) -> SpmmParams:
+def checked_params(p: SpmmParams) -> SpmmParams:
     """Return parameters if `contiguous_params` makes them, or raise: kernels follow them blindly."""
-    instance("plan.params", params, SpmmParams, "of type SpmmParams")
-    p: SpmmParams = params
-    for name, kind in (("x", DenseLayout), ("y", DenseLayout), ("bias", (BiasLayout, type(None)))):
-        if not isinstance(getattr(p, name), kind):
-            raise bad_type(f"plan.params.{name}", type(getattr(p, name)).__name__, "a layout as planned")
-    groups = as_extent("plan.params.groups", p.groups, 1)
+    check_fields(p)
     if p.w_format not in FORMAT_NUMBERS:
         raise bad_argument("plan.params.w_format", p.w_format, ", ".join(FORMAT_NUMBERS))
     scale = p.w_scale if p.w_scale is None else as_extent("plan.params.w_scale", p.w_scale, *SCALE_LIMITS)
-    columns, room = (as_extent(f"plan.params.{name}", getattr(p, name), 0) for name in ("columns", "room"))
-    if not isinstance(p.forms, tuple) or len(p.forms) != len(PLAIN):
-        raise bad_argument("plan.params.forms", p.forms, "those of W, X and Y")
+    groups, columns, room = (as_extent(f"plan.params.{name}", getattr(p, name), least)
+                             for name, least in (("groups", 1), ("columns", 0), ("room", 0)))
     w_form, x_form, y_form = (check_form("plan.params.forms", form) for form in p.forms)
-    again = contiguous_params(
-        as_shape(p.shape, groups), as_block_shape(p.block_shape), groups, columns, room,
-        flag("plan.params.transposed", p.transposed), p.w_format, scale, format_of(p.x.format), format_of(p.y.format),
-        p.bias is not None, check_activation(p.activation), (w_form, x_form, y_form))
-    if again != p:
-        raise bad_argument("plan", "a plan with changes: params", "a plan as the planner returned it")
-    return p
+    return unchanged(p, lambda: contiguous_params(
+        as_shape(p.shape, groups), as_block_shape(p.block_shape), groups, columns, room, p.transposed, p.w_format,
+        scale, format_of(p.x.format), format_of(p.y.format), p.bias is not None, check_activation(p.activation),
+        (w_form, x_form, y_form)))
