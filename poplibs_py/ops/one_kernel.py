@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from ..formats import Array
-from ..kernels import Kernel, Selection
+from ..formats import FP32, Array, Format
+from ..kernels import Kernel, Selection, select
+from ..kernels.records import format_facts, infinite_overflow, kernel_format, numbers_of
 from ..planner import Explanation
 from ..planner.explain import Explained, considered_kernels
 from ..program import ComputeSet, Executable, Segment, shares_of, spread
+
+_NEAREST = numbers_of("rounding")["nearest-even"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +69,15 @@ class OneKernel(Explained):
         """Return what was decided."""
         decided = {"kernel": self.kernel, **self.decided, "threads": str(self.threads)}
         return Explanation(f"{self.way} {self.params}".lstrip(), decided, considered_kernels(self.selection))
+
+
+def fill_cast(slot: Any, dtype: Format, exponent: int, written: bool) -> None:
+    """Describe how numbers of a format, at a scale, are cast to or from float32: where that is, and by what kernel."""
+    own, wide, name = format_facts(dtype, exponent), format_facts(FP32), kernel_format(dtype)
+    slot["cast"]["from"], slot["cast"]["to"] = (wide, own) if written else (own, wide)
+    slot["cast"]["rounding"], slot["cast"]["overflow"] = _NEAREST, infinite_overflow(dtype)
+    kind, formats = ("encode", f"float32->{name}") if written else ("decode", f"{name}->float32")
+    slot["codec"] = select("cast", kind, formats).kernel.address
 
 
 def shared(kernel: Kernel, item: np.dtype[Any], spec: Array, units: int, threads: int) -> ComputeSet:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import bad_argument, bad_type
-from ..formats import Array, Format
+from ..formats import Array, Format, format_of
 from ..program import Views, whole_lines
-from .operands import Receiver, new_result, receive
+from .operands import Operand, Receiver, new_result, receive, result_format
 
 
 @dataclass(frozen=True)
@@ -111,6 +111,14 @@ def results(out: Any, parts: Sequence[Part], kind: type) -> Results:
 
     wrap = views if receivers is None else Given(views, receivers)
     return Results(new_result((ends[-1],), np.dtype(np.uint8)), offsets, wrap, views)
+
+
+def part_format(out_dtype: object, *operands: Operand | None) -> Format:
+    """Return the format of each of several results, which has a dtype: that asked for, else what operands' give."""
+    made = result_format(*operands) if out_dtype is None else format_of(out_dtype, "out_dtype")
+    if made.dtype is None:
+        raise bad_argument("out_dtype", made, "formats with a dtype")
+    return made
 
 
 def _given(out: Any, parts: Sequence[Part]) -> list[Receiver]:

@@ -16,15 +16,14 @@ import numpy as np
 from ..config import settings
 from ..formats import BF16, FP16, FP32, Format
 from ..kernels import Selection, kernels, select
-from ..kernels.records import ROWS, dtype_of, format_facts, infinite_overflow, kernel_format, numbers_of
+from ..kernels.records import ROWS, dtype_of
 from ..ops import RESULT, Operand, Placed, Receiver, Request
-from ..ops.one_kernel import OneKernel, shared
+from ..ops.one_kernel import OneKernel, fill_cast, shared
 from ..program import ComputeSet, Program, threads_for, whole_lines
 
 Axes = list[tuple[int, tuple[int, ...]]]
 """Extents, and each operand's strides."""
 _SPEC, _ITEM = dtype_of("pop_rows"), dtype_of("pop_rows_item")
-_NEAREST = numbers_of("rounding")["nearest-even"]
 _AXES, _OPERANDS = 32, 8
 _THREAD_ELEMENTS = 1 << 15  # that are worth a thread
 _TOGETHER_BYTES = 1 << 20  # of rows that are taken together
@@ -150,11 +149,7 @@ def _fill_operand(slot: Any, x: RowOperand) -> None:
     if not isinstance(element, Format):
         slot["truths"] = element == np.bool_
     elif element != FP32 or x.exponent:
-        own, wide, name = format_facts(element, x.exponent), format_facts(FP32), kernel_format(element)
-        slot["cast"]["from"], slot["cast"]["to"] = (wide, own) if x.written else (own, wide)
-        slot["cast"]["rounding"], slot["cast"]["overflow"] = _NEAREST, infinite_overflow(element)
-        kind, formats = ("encode", f"float32->{name}") if x.written else ("decode", f"{name}->float32")
-        slot["codec"] = select("cast", kind, formats).kernel.address
+        fill_cast(slot, element, x.exponent, x.written)
 
 
 @lru_cache(maxsize=1024)

@@ -15,12 +15,12 @@ import numpy as np
 
 from ..errors import check_shape, finite, one_of
 from ..ops import Operand, Request, one_scale_operand, op
-from ..ops.parts import Part, results
+from ..ops.parts import Part, part_format, results
 from ..ops.record import Function
 from ..popops.reductions.request import axes_of
 from ..target import Machine
 from ._rows import RowOperand, RowsParams, c_strides, repeated, row_of, rows_request
-from .losses import Loss, loss_format
+from .losses import Loss
 from .softmax import broadcasting, truths
 
 _FIRST = """
@@ -79,7 +79,7 @@ def _request(body: str, _: str, /, x: Any, expected: Any, weights: Any, axis: An
     of_ones = _broadcast("positive_weights", positive_weights, shape)
     one_of("reduction", reduction, ("sum", "mean"))
     by = finite("deltas_scale", deltas_scale, -1e30, 1e30)
-    fmt = loss_format(out_dtype, read, wanted)
+    fmt = part_format(out_dtype, read, wanted)
     own = [1 if d in axes else n for d, n in enumerate(shape)]
     made = results(out, (Part(tuple(n for d, n in enumerate(shape) if d not in axes), fmt), Part(shape, fmt)), Loss)
     operands: list[Operand] = []

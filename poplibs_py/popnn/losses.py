@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import bad_argument, bad_type, check_shape, finite, one_of, whole
-from ..formats import FP16, Format, QuarterArray, format_of
-from ..ops import Operand, Request, argument, one_scale_operand, op, result_format
-from ..ops.parts import Part, results
+from ..formats import FP16, Format, QuarterArray
+from ..ops import Operand, Request, argument, one_scale_operand, op
+from ..ops.parts import Part, part_format, results
 from ..popops import argmax, eq
 from ..popops import sum as total
 from ..target import Machine
@@ -62,14 +62,6 @@ def _request(name: str, body: str, x: Operand, labels: Operand | None, more: Ope
     rows = row_of(x, 0, shape), label, beside, deltas, loss
     params = RowsParams(body, shape, (1,), rows, last + 1, **how)
     return rows_request((params,), operands, made.receiver, placed, wrap=made.wrap)
-
-
-def loss_format(out_dtype: object, *operands: Operand | None) -> Format:
-    """Return the format of a loss and its deltas."""
-    made = result_format(*operands) if out_dtype is None else format_of(out_dtype, "out_dtype")
-    if made.dtype is None:
-        raise bad_argument("out_dtype", made, "formats with a dtype")
-    return made
 
 
 @op("popnn::calcLoss", bound="popnn.loss_bound", draws="testing.row_calls", written=None)
@@ -126,7 +118,7 @@ def calc_loss(model_outputs: Any, expected: Any, loss_type: str, *, deltas_scale
         raise bad_argument("deltas_scale" if by != 1.0 else "model_output_scaling", by if by != 1.0 else scaling,
                            "1 for SUM_SQUARED_LOSS")
     epsilon = 2.0**-24 if x.format == FP16 else 2.0**-126
-    fmt = loss_format(out_dtype, x, given)
+    fmt = part_format(out_dtype, x, given)
     return _request("calc_loss", "loss", x, labels, given, fmt, out, target, scale=by / scaling, factor=scaling,
                     epsilon=epsilon, centred=loss_type == _KINDS[1])
 
@@ -180,7 +172,7 @@ def cross_entropy(logits: Any, labels: Any, weights: Any = None, *, label_smooth
     smoothing = finite("label_smoothing", label_smoothing, 0.0, 1.0)
     by = finite("deltas_scale", deltas_scale, -1e30, 1e30)
     ignored = -1.0 if ignored_index is None else float(whole("ignored_index", ignored_index, -(2**31), 2**32 - 1))
-    fmt = loss_format(out_dtype, x)
+    fmt = part_format(out_dtype, x)
     return _request("cross_entropy", "cross_entropy", x, given, of_classes, fmt, out, target, scale=by,
                     factor=smoothing, epsilon=ignored)
 

@@ -14,9 +14,9 @@ from math import prod
 from typing import Any, NamedTuple
 
 from ..errors import bad_argument, check_shape, finite, flag, whole
-from ..formats import FP32, Format, format_of
+from ..formats import FP32, Format
 from ..ops import Operand, Request, one_scale_operand, op, receive, result_format
-from ..ops.parts import Part, results
+from ..ops.parts import Part, part_format, results
 from ..ops.record import Function
 from ..poplin.norms import bessel
 from ..popops.reductions.request import axes_of
@@ -70,25 +70,17 @@ _OUTS = """    out : tuple of three arrays, optional
     out_dtype : Format, dtype or str, optional
         float32, float16, bfloat16 or FP8; by default what the operands' formats give.
 """
-_TARGET = """    target : Target or str, optional
-        The machine; by default this CPU. A modelled one has PopNN's plan, with the same numbers.
-
+_Y = """
     Returns
     -------
-"""
-_Y = """    numpy.ndarray
+    numpy.ndarray
         `out`, or a new array of the shape of `x`.
 """
-_GRADS = """    x_grad, gamma_grad, beta_grad : numpy.ndarray
+_GRADS = """
+    Returns
+    -------
+    x_grad, gamma_grad, beta_grad : numpy.ndarray
         Gradients with respect to `x`, laid out as it is, and to scale and shift, whether it has them or not.
-"""
-_RAISES = """
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind or value. Nothing has been written then.
-    UnsupportedError
-        If `target` names a machine that has no vertices for it.
 """
 
 _AXES = """    axes : int or sequence of int, optional
@@ -112,7 +104,7 @@ def _norm_op(poplibs: str, shape: str, of_params: str, *own: str, what: str = "v
         params = _GAMMA if back else _PARAMS if unbiased or what == "variance" else _GAMMA
         middle = (_GRAD if back else "") + middle + params.format(shape=of_params) + "".join(own[1:])
         middle += _EPS.format(what=what) + _UNBIASED * unbiased + _EXACT * (unbiased and back)
-        last = (_OUTS if back else _OUT) + _TARGET + (_GRADS if back else _Y) + _RAISES
+        last = _OUTS + _GRADS if back else _OUT + _Y
         return op(poplibs, bound="popnn.norm_bound", draws="testing.row_calls", written=None if back else "out",
                   shared=_HEAD + middle + last, by=_described)(function)
 
@@ -255,7 +247,7 @@ def _backward(name: str, x: Operand, layout: Layout, centred: bool, factor: floa
     g, scale, small = one_scale_operand("grad", grad), _param("gamma", gamma, layout), finite("eps", eps, 0.0, 3e38)
     check_shape("grad", g.shape, g.shape == x.shape, f"that of x, {x.shape}")
     operands = [p for p in (g, x, scale) if p is not None]
-    fmt = _asked(out_dtype, *operands)
+    fmt = part_format(out_dtype, *operands)
     made = results(out, [Part(x.shape, fmt, x.array), Part(layout.own, fmt), Part(layout.own, fmt)], NormGradients)
     steps = made.views(made.receiver.array)[0].reshape(layout.shape).strides
     result = RowOperand(2 if scale is None else 3, fmt, steps, written=True)
@@ -264,14 +256,6 @@ def _backward(name: str, x: Operand, layout: Layout, centred: bool, factor: floa
         "epsilon": small, "centred": centred, "factor": factor,
         "scale": 1.0 if flag("poplibs_exact", poplibs_exact) else factor})
     return rows_request(program, tuple(operands), made.receiver, placed, workspace, wrap=made.wrap)
-
-
-def _asked(out_dtype: object, *operands: Operand) -> Format:
-    """The format of gradients."""
-    made = result_format(*operands) if out_dtype is None else format_of(out_dtype, "out_dtype")
-    if made.dtype is None:
-        raise bad_argument("out_dtype", made, "formats with a dtype")
-    return made
 
 
 def _gradients(g: Operand, x: Operand, gamma: Operand | None, to: RowOperand, layout: Layout, offsets: tuple[int, ...],

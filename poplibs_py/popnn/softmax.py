@@ -30,8 +30,6 @@ _LAST = """    out : array or QuarterArray, optional
         Where the result goes, of any strides; it may overlap the operands.
     out_dtype : Format, dtype or str, optional
         The result's format; by default that of `out`. Without one: what the operands' formats give, float16 for FP8.
-    target : Target or str, optional
-        The machine; by default this CPU. A modelled one has PopNN's plan, with the same numbers.
 
     Returns
     -------

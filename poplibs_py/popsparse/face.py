@@ -15,7 +15,7 @@ from ..immutable import Immutable, holding
 from ..ops import result_format
 from ..target.host_memory import check_memory
 from .convert import inside_matrix
-from .pattern import BlockPattern
+from .pattern import BlockPattern, pattern_at, places_of
 from .reference import sampled
 from .values import as_format, as_quarter, decode, encode, parts_of_quarter
 
@@ -398,11 +398,9 @@ def _wide(w: MatrixFace, target: Format) -> Array:
 
 def _union(one: BlockPattern, other: BlockPattern) -> tuple[BlockPattern, tuple[Array, Array]]:
     """Return the pattern of the blocks of two patterns of one shape, and where those of each are in it."""
-    keys = [p.row_indices * np.int64(p.block_columns) + p.column_indices for p in (one, other)]
+    keys = [places_of(p) for p in (one, other)]
     both = np.union1d(*keys)
-    rows, columns = np.divmod(both, max(1, one.block_columns))
-    pattern, _ = BlockPattern.from_pairs(one.shape, one.block_shape, rows, columns, one.groups)
-    return pattern, (np.searchsorted(both, keys[0]), np.searchsorted(both, keys[1]))
+    return pattern_at(one, both), (np.searchsorted(both, keys[0]), np.searchsorted(both, keys[1]))
 
 
 def _spread(values: Array, places: Array, pattern: BlockPattern) -> Array:

@@ -95,6 +95,16 @@ def check_matrix(name: str, w: object) -> BlockSparseMatrix:
     return w
 
 
+def matrix_result(out: object, pattern: BlockPattern) -> BlockSparseMatrix:
+    """Return the matrix that receives blocks of a pattern at one scale, or raise."""
+    found = check_matrix("out", out)
+    if found.is_transposed or found.pattern != pattern:
+        raise bad_argument("out", found, f"a matrix with the pattern {pattern}, not transposed")
+    if not isinstance(found.scale, int):
+        raise bad_argument("out", "a scale for each block", "one scale")
+    return found
+
+
 def sparse_operand(name: str, w: object, transpose: bool = False) -> SparseOperand:
     """Return a matrix, or its transpose, as the sparse operand of a product, or raise."""
     matrix = check_matrix(name, w)

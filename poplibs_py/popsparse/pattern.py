@@ -223,6 +223,18 @@ class BlockPattern(Immutable):
                 f"density={self.density:.4g}{groups})")
 
 
+def places_of(pattern: BlockPattern) -> Array:
+    """Return the number of each stored block among all, row by row."""
+    places: Array = pattern.row_indices.astype(np.int64) * pattern.block_columns + pattern.column_indices
+    return places
+
+
+def pattern_at(like: BlockPattern, places: Array) -> BlockPattern:
+    """Return the pattern of the same matrix whose blocks have these numbers."""
+    rows, columns = np.divmod(places, max(1, like.block_columns))
+    return BlockPattern.from_pairs(like.shape, like.block_shape, rows, columns, like.groups)[0]
+
+
 def room_for(n_blocks: int) -> int:
     """Return how many blocks a program for so many has room for: rounded up, by a sixteenth at most.
 

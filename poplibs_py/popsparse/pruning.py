@@ -17,7 +17,7 @@ from ..poplin import matmul
 from .convert import inside_matrix
 from .matrix import BlockSparseMatrix
 from .operands import check_matrix
-from .pattern import BlockPattern, as_block_shape, block_count
+from .pattern import BlockPattern, as_block_shape, block_count, pattern_at, places_of
 from .values import decode, numeric_array
 
 _STRIP = 1 << 22  # elements of a dense gradient that are made at once
@@ -125,7 +125,7 @@ def pruned_pattern(pattern: BlockPattern, scores: Array, density: float) -> tupl
     if count > pattern.n_blocks:
         raise bad_argument("density", density, f"at most {pattern.density:.4g}, as there is; regrow adds blocks")
     kept = np.sort(np.argsort(-scores, kind="stable")[:count])
-    return _pattern_at(pattern, _keys(pattern)[kept]), kept
+    return pattern_at(pattern, places_of(pattern)[kept]), kept
 
 
 def regrown_pattern(pattern: BlockPattern, scores: Array, density: float) -> tuple[BlockPattern, Array]:
@@ -141,12 +141,12 @@ def regrown_pattern(pattern: BlockPattern, scores: Array, density: float) -> tup
     count = block_count(density, _everywhere(pattern)) - pattern.n_blocks
     if count < 0:
         raise bad_argument("density", density, f"at least {pattern.density:.4g}, as there is; prune drops blocks")
-    keys, wanted = _keys(pattern), np.array(scores, np.float64).ravel()
+    keys, wanted = places_of(pattern), np.array(scores, np.float64).ravel()
     taken = np.zeros(wanted.size, bool)
     taken[keys] = True
     free = np.flatnonzero(~taken)
     grown = np.sort(np.concatenate([keys, free[np.argsort(-wanted[free], kind="stable")[:count]]]))
-    return _pattern_at(pattern, grown), np.searchsorted(grown, keys)
+    return pattern_at(pattern, grown), np.searchsorted(grown, keys)
 
 
 def prune(w: BlockSparseMatrix, density: float, *, scores: object = None) -> BlockSparseMatrix:
@@ -190,7 +190,7 @@ def prune(w: BlockSparseMatrix, density: float, *, scores: object = None) -> Blo
     stays.reshape(-1)[best] = True
     kept = np.flatnonzero(stays.any(axis=(1, 2)))
     blocks = np.where(stays, matrix.blocks, np.zeros((), matrix.blocks.dtype))[kept]
-    return _taken(matrix, _pattern_at(matrix.pattern, _keys(matrix.pattern)[kept]), kept, blocks)
+    return _taken(matrix, pattern_at(matrix.pattern, places_of(matrix.pattern)[kept]), kept, blocks)
 
 
 def regrow(w: BlockSparseMatrix, density: float, scores: object) -> BlockSparseMatrix:
@@ -262,7 +262,7 @@ def carried(before: BlockPattern, after: BlockPattern, values: Array) -> Array:
     if array.ndim < 1 or len(array) != before.n_blocks:
         raise bad_argument("values", f"shape {array.shape}", f"{before.n_blocks} rows, one for each block")
     found = np.zeros((after.n_blocks, *array.shape[1:]), array.dtype)
-    _, mine, its = np.intersect1d(_keys(after), _keys(before), assume_unique=True, return_indices=True)
+    _, mine, its = np.intersect1d(places_of(after), places_of(before), assume_unique=True, return_indices=True)
     found[mine] = array[its]
     return found
 
@@ -288,17 +288,6 @@ def _scores(scores: object, shapes: tuple[tuple[int, ...], ...]) -> Array:
 
 def _everywhere(pattern: BlockPattern) -> int:
     return pattern.groups * pattern.block_rows * pattern.block_columns
-
-
-def _keys(pattern: BlockPattern) -> Array:
-    """The place of each block among all, ascending."""
-    keys: Array = pattern.row_indices.astype(np.int64) * pattern.block_columns + pattern.column_indices
-    return keys
-
-
-def _pattern_at(like: BlockPattern, keys: Array) -> BlockPattern:
-    rows, columns = np.divmod(keys, max(1, like.block_columns))
-    return BlockPattern.from_pairs(like.shape, like.block_shape, rows, columns, like.groups)[0]
 
 
 def _taken(w: BlockSparseMatrix, pattern: BlockPattern, kept: Array, blocks: Array) -> BlockSparseMatrix:

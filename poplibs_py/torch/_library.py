@@ -89,6 +89,14 @@ def tensor_of(array: Array) -> Tensor:
     return made if codes is None else made.view(codes)
 
 
+def told_of(bias: Tensor | None, out_dtype: torch.dtype | None) -> dict[str, Any]:
+    """Return what a product is told beside its operands."""
+    told: dict[str, Any] = {} if bias is None else {"bias": array_of("bias", bias)}
+    if out_dtype is not None:
+        told["out_dtype"] = dtype_format("out_dtype", out_dtype)
+    return told
+
+
 def torch_dtype(dtype: Any, name: str = "dtype") -> torch.dtype:
     """Return torch's dtype of a format, a dtype or a name, or raise."""
     found = _TORCH.get(format_of(dtype, name))

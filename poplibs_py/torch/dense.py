@@ -14,20 +14,15 @@ from ._library import (
     asked_dtype,
     check_tensor,
     define,
-    dtype_format,
     result_dtype,
     sum_to,
     tensor_of,
+    told_of,
 )
 
 
 def _matmul(a: Tensor, b: Tensor, bias: Tensor | None = None, out_dtype: torch.dtype | None = None) -> Tensor:
-    told: dict[str, Any] = {}
-    if bias is not None:
-        told["bias"] = array_of("bias", bias)
-    if out_dtype is not None:
-        told["out_dtype"] = dtype_format("out_dtype", out_dtype)
-    return tensor_of(api.matmul(array_of("a", a), array_of("b", b), **told))
+    return tensor_of(api.matmul(array_of("a", a), array_of("b", b), **told_of(bias, out_dtype)))
 
 
 def _fake(a: Tensor, b: Tensor, bias: Tensor | None = None, out_dtype: torch.dtype | None = None) -> Tensor:

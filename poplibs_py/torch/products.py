@@ -10,23 +10,23 @@ from torch import Tensor
 from ..errors import bad_argument
 from ..popsparse import static
 from ..program import result_array
-from ._library import Gradient, array_of, asked_dtype, check_tensor, define, dtype_format, result_dtype, tensor_of
+from ._library import (
+    Gradient,
+    array_of,
+    asked_dtype,
+    check_tensor,
+    define,
+    dtype_format,
+    result_dtype,
+    tensor_of,
+    told_of,
+)
 from ._patterns import block_shape_of, groups_of, kept_pattern, matrix_of
 from .tensors import BlockSparseTensor, sparse_tensor
 
 _PRODUCT = ("(Tensor x, Tensor blocks, Tensor row_offsets, Tensor column_indices, SymInt rows, SymInt columns, "
             "bool transpose=False, Tensor? bias=None, ScalarType? out_dtype=None) -> Tensor")
 _DEFAULTS = (False, None, None)
-
-
-def _keywords(bias: Tensor | None, out_dtype: torch.dtype | None) -> dict[str, Any]:
-    """What a product is told beside its operands."""
-    told: dict[str, Any] = {}
-    if bias is not None:
-        told["bias"] = array_of("bias", bias)
-    if out_dtype is not None:
-        told["out_dtype"] = dtype_format("out_dtype", out_dtype)
-    return told
 
 
 def _extents(blocks: Tensor, row_offsets: Tensor, rows: int, columns: int, transpose: bool) -> tuple[Any, Any, Any]:
@@ -49,7 +49,7 @@ def _dense_sparse(x: Tensor, blocks: Tensor, row_offsets: Tensor, column_indices
     w = matrix_of(blocks, row_offsets, column_indices, rows, columns, transpose)
     if bias is None and out_dtype is None:
         return tensor_of(static.dense_sparse_matmul(array_of("x", x), w))
-    return tensor_of(static.dense_sparse_matmul(array_of("x", x), w, **_keywords(bias, out_dtype)))
+    return tensor_of(static.dense_sparse_matmul(array_of("x", x), w, **told_of(bias, out_dtype)))
 
 
 def _dense_sparse_fake(x: Tensor, blocks: Tensor, row_offsets: Tensor, column_indices: Tensor, rows: int, columns: int,
@@ -98,7 +98,7 @@ def _sparse_dense(x: Tensor, blocks: Tensor, row_offsets: Tensor, column_indices
     w = matrix_of(blocks, row_offsets, column_indices, rows, columns, transpose)
     if bias is None and out_dtype is None:
         return tensor_of(static.sparse_dense_matmul(w, array_of("x", x)))
-    return tensor_of(static.sparse_dense_matmul(w, array_of("x", x), **_keywords(bias, out_dtype)))
+    return tensor_of(static.sparse_dense_matmul(w, array_of("x", x), **told_of(bias, out_dtype)))
 
 
 def _sparse_dense_fake(x: Tensor, blocks: Tensor, row_offsets: Tensor, column_indices: Tensor, rows: int, columns: int,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ...errors import bad_argument, flag
-from ...formats import FP32, Format, format_of
+from ...errors import flag
+from ...formats import FP32
 from ...ops import one_scale_operand, op, receive, result_format
+from ...ops.parts import part_format
 from ...planner import Memory
 from ...target import Machine
 from . import request as _request
@@ -26,13 +27,6 @@ class AttentionGradients(NamedTuple):
     q_grad: Any
     k_grad: Any
     v_grad: Any
-
-
-def _of_parts(name: str, out_dtype: object, default: Format) -> Format:
-    made = default if out_dtype is None else format_of(out_dtype, "out_dtype")
-    if made.dtype is None:
-        raise bad_argument("out_dtype", made, f"a format that has a dtype, for {name}")
-    return made
 
 
 @op(bound="popnn.attention.bound", draws="testing.attention_calls")
@@ -106,7 +100,7 @@ def scaled_dot_product_attention(q: Any, k: Any, v: Any, mask: Any = None, *, sc
     sources = (*reads.values(), *((masked.operand,) if masked else ()))
     default, shape = result_format(*reads.values()), h.shape(h.value_width)
     if flag("return_lse", return_lse):
-        form = _of_parts("return_lse", out_dtype, default)
+        form = part_format(out_dtype, *reads.values())
         made, makes = _request.parts_of(h, out, [("y", shape, form), ("lse", h.shape(), FP32)], Attention)
         return _request.request("scaled_dot_product_attention", h, how, reads, masked, makes, made.receiver, made.wrap)
     receiver = receive("out", out, shape, out_dtype, default, sources, contiguous=True)
@@ -169,7 +163,7 @@ def scaled_dot_product_attention_grad(grad: Any, q: Any, k: Any, v: Any, y: Any,
     how = asked(h, scale, causal, query_offset, pattern, Memory(available_memory_proportion, strict_memory), target)
     shape = h.shape(h.value_width)
     masked = None if mask is None else taken_mask(mask, h)
-    formats = [(f"{name}_grad", x.shape, _of_parts(f"the gradient of {name}", out_dtype, result_format(x)))
+    formats = [(f"{name}_grad", x.shape, part_format(out_dtype, x))
                for name, x in reads.items()]
     reads |= {"grad": one_scale_operand("grad", grad, shape), "y": one_scale_operand("y", y, shape),
               "lse": logarithms(lse, h.shape())}

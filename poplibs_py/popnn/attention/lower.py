@@ -12,14 +12,13 @@ import numpy as np
 
 from ...formats import BF16, FP32, Format
 from ...kernels import Kernel, Selection, kernels, select
-from ...kernels.records import dtype_of, format_facts, infinite_overflow, kernel_format, numbers_of
+from ...kernels.records import dtype_of, format_facts, kernel_format
 from ...log import tell
-from ...ops.one_kernel import OneKernel, shared
+from ...ops.one_kernel import OneKernel, fill_cast, shared
 from ...program import Program, threads_for, whole_lines
 from .params import AttentionParams, Lies
 
 _SPEC, _ITEM = dtype_of("pop_attention"), dtype_of("pop_attention_item")
-_NEAREST = numbers_of("rounding")["nearest-even"]
 _STRIP, _BACK_STRIP = 48, 96  # most queries at a time
 _TILE, _BACK_TILE = 256, 128  # keys whose scores are held: what sums' bits depend on, so the same at every level
 _LINE, _GRAIN = 64, 16  # bytes of a cache line; columns of sums and of panels
@@ -138,17 +137,13 @@ def _fill(slot: Any, x: Lies, compute: Format) -> None:
     if x.format is None:
         return
     fmt, name = x.format, kernel_format(x.format)
-    own, wide = format_facts(fmt, x.exponent), format_facts(FP32)
-    slot["format"] = own
+    slot["format"] = format_facts(fmt, x.exponent)
     if not x.written:
         slot["copied"] = fmt == compute and not x.exponent
         if compute == FP32 or fmt == BF16:
             slot["decode"] = select("dot", "decode", f"{name}->{compute.name}").kernel.address
     if fmt != FP32 or x.exponent:
-        slot["cast"]["from"], slot["cast"]["to"] = (wide, own) if x.written else (own, wide)
-        slot["cast"]["rounding"], slot["cast"]["overflow"] = _NEAREST, infinite_overflow(fmt)
-        kind, formats = ("encode", f"float32->{name}") if x.written else ("decode", f"{name}->float32")
-        slot["codec"] = select("cast", kind, formats).kernel.address
+        fill_cast(slot, fmt, x.exponent, x.written)
 
 
 @lru_cache(maxsize=1024)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
+from ...formats import Array
 from ...kernels.records import FORMAT_NUMBERS, dtype_of
 from ...kernels.registry import select
 from ...log import tell
@@ -31,9 +34,29 @@ def lower(params: HostLossParams, threads: int) -> OneKernel:
         items[name] = getattr(p, name)
     items["time_stride"], items["batch_stride"] = p.strides
     items["format"], items["out_format"] = FORMAT_NUMBERS[p.format.name], FORMAT_NUMBERS[p.result.name]
-    selection = select("ctc", "loss", f"{p.format.name}->{p.result.name}")
+    return lowered(lower, p, items, ("loss", p.result.name), _OPERANDS + p.gradient, scratch_bytes(p))
+
+
+def lowered(lower: Callable[..., OneKernel], params: Any, items: Array, kernel: tuple[str, str], operands: int,
+            arena_bytes: int) -> OneKernel:
+    """Return a program of one kernel over sequences, an item on each thread.
+
+    Parameters
+    ----------
+    lower : callable
+        What returns it again of its params and threads.
+    params : object
+        With the format of its numbers.
+    items : numpy.ndarray
+    kernel : (str, str)
+        Its op, and the format that it makes.
+    operands, arena_bytes : int
+        Of the program.
+    """
+    (op, to), threads = kernel, len(items)
+    selection = select("ctc", op, f"{params.format.name}->{to}")
     executable = host_program((Segment(selection.kernel.address, items, spread(threads, threads)),),
-                              operands=_OPERANDS + p.gradient, threads=threads, arena_bytes=scratch_bytes(p))
+                              operands=operands, threads=threads, arena_bytes=arena_bytes)
     program = OneKernel(params, executable, selection, (lower, (params, threads)))
     tell("popnn", program)
     return program

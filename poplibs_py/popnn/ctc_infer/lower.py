@@ -9,11 +9,9 @@ import numpy as np
 
 from ...formats import Format
 from ...kernels.records import FORMAT_NUMBERS, dtype_of
-from ...kernels.registry import select
-from ...log import tell
 from ...ops.one_kernel import OneKernel
-from ...program import Segment, host_program, shares_of, spread, threads_for
-from ..ctc.lower import STEP, in_steps
+from ...program import shares_of, threads_for
+from ..ctc.lower import STEP, in_steps, lowered
 
 _ITEM = dtype_of("pop_ctc_search")
 _HEAD = 64  # search_head of kernels/ctc/beams.h
@@ -75,12 +73,8 @@ def lower(params: DecoderParams, threads: int) -> OneKernel:
     of["format"] = FORMAT_NUMBERS[p.format.name]
     items["beams"], items["paths"], items["threshold"] = p.beams, p.paths, p.threshold
     items["state_bytes"] = state_bytes(p) if p.by_steps else 0
-    selection = select("ctc", "beams" if p.beams else "best", f"{p.format.name}->float32")
-    executable = host_program((Segment(selection.kernel.address, items, spread(threads, threads)),),
-                              operands=8 if p.by_steps else 5, threads=threads, arena_bytes=scratch_bytes(p))
-    program = OneKernel(params, executable, selection, (lower, (params, threads)))
-    tell("popnn", program)
-    return program
+    kernel = "beams" if p.beams else "best", "float32"
+    return lowered(lower, p, items, kernel, 8 if p.by_steps else 5, scratch_bytes(p))
 
 
 def nodes_of(p: DecoderParams) -> int:

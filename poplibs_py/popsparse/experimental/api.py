@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument, instance
+from ...errors import instance
 from ...formats import Array
 from ...ops import Request, request_on
 from ...planner import Memory
 from ...target import Machine, Target, modelled_machine
 from ...target.types import data_type
 from ..matrix import BlockSparseMatrix
-from ..operands import check_matrix, sparse_operand, wrapping
+from ..operands import check_matrix, matrix_result, sparse_operand, wrapping
 from ..parts import BLOCKS
 from ..pattern import BlockPattern
 from ..sddmm.api import sddmm_request
@@ -120,7 +120,7 @@ def bs_matmul_sampled(w: BlockSparseMatrix, a: Array, b: Array, *, mask: str | S
     checked, memory = _read(options, available_memory_proportion, strict_memory)
     place = check_matrix("w", w)
     masks = check_masks(mask, place.groups)
-    given = None if out is None else _result("out", out, place)
+    given = None if out is None else matrix_result(out, _logical(place))
     how = Epilogue(out if given is None else given._blocks, out_dtype)
     place = place.copy() if place.is_transposed else place
 
@@ -204,17 +204,6 @@ def _plan(w: Any, extent: Any, dtype: object, target: Any, options: Any, samples
 
 def _logical(w: BlockSparseMatrix) -> BlockPattern:
     return w.pattern.transposed()[0] if w.is_transposed else w.pattern
-
-
-def _result(name: str, out: Any, w: BlockSparseMatrix) -> BlockSparseMatrix:
-    """Return the matrix that receives a result, or raise."""
-    found = check_matrix(name, out)
-    pattern = _logical(w)
-    if found.is_transposed or found.pattern != pattern:
-        raise bad_argument(name, found, f"a matrix with the pattern {pattern}, not transposed")
-    if not isinstance(found.scale, int):
-        raise bad_argument(name, "a scale for each block", "one scale")
-    return found
 
 
 def _mask(request: Request, pattern: BlockPattern, masks: tuple[str, ...]) -> None:

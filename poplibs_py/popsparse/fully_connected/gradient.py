@@ -17,7 +17,7 @@ from ...target import TYPE_SIZES, Target
 from ..matrix import BlockSparseMatrix
 from ..operands import dense_operand, layout_of, receive_result, sparse_operand
 from ..partitioner import SparsityData
-from ..pattern import BlockPattern
+from ..pattern import BlockPattern, places_of
 from ..tile_samples import TileSamples, interpret_samples, lower_samples
 from ..tiles import empty_request, tiles_request
 from .lower import blocks_of, overflow_of
@@ -78,8 +78,7 @@ def _stored_places(pattern: BlockPattern, rows: Array, columns: Array, shape: tu
         rows, columns = columns, rows
     each = pattern.block_shape[0] // side
     high, wide = (extent // pattern.block_shape[0] for extent in pattern.shape)
-    keys = pattern.row_indices.astype(np.int64) * wide + pattern.column_indices
-    which = np.searchsorted(keys, (group * high + rows // each) * wide + columns // each)
+    which = np.searchsorted(places_of(pattern), (group * high + rows // each) * wide + columns // each)
     places: Array = (which * each + rows % each) * each + columns % each
     return places
 

@@ -15,7 +15,7 @@ from ...planner.facts import Load
 from ...target import Machine, Target
 from ...target.types import type_of
 from ..matrix import BlockSparseMatrix
-from ..operands import check_matrix, wrapping
+from ..operands import check_matrix, matrix_result, wrapping
 from ..parts import BLOCKS, COLUMN_INDICES, ROW_OFFSETS
 from ..verbs import STORED, planned, sparse_op
 from .lower import lower
@@ -191,13 +191,9 @@ def _result(out_dtype: object, scale: int | None, out: object, *operands: _Store
         target, scale = new_format(like.format, out_dtype, scale)
         made = receive("out", None, shape, None, target)
         return _Result((target, scale), made, wrapping(like.pattern, target, scale))
-    found = check_matrix("out", out)
     if scale is not None:
         raise bad_argument("out", "out with scale", "one or the other: out has its own")
-    if found.is_transposed or found.pattern != like.pattern:
-        raise bad_argument("out", found, f"a matrix with the pattern {like.pattern}, not transposed")
-    if not isinstance(found.scale, int):
-        raise bad_argument("out", "a scale for each block", "one scale")
+    found = matrix_result(out, like.pattern)
     read = tuple(operand.part(BLOCKS) for operand in operands)
     receiver = receive("out", found._parts[1 + BLOCKS], shape, out_dtype, found.format, read, in_place=True)
     return _Result((found.format, found.scale), replace(receiver, given=out, place=("out", BLOCKS)))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 
-from ...errors import all_of, bad_argument
+from ...errors import all_of
 from ..chart import Axis, LineChart, Series, number, reciprocal, same_scale
 from ..page import Page
 from ..sparsity.record import product_name
@@ -18,14 +19,6 @@ _COLUMNS = Axis("n, columns of X", "log2")
 _RATE = Axis("TFLOP/s on stored values", "log10")
 _SPEED_UP = Axis("times faster than dense", "log10", lambda value: f"{number(value)}x")
 _NAMES = {"dense": "dense", "static_sparse": "static", "dynamic_sparse": "dynamic"}
-
-
-def _pairs(name: str, values: object) -> list[tuple[str, str]]:
-    """Return pairs of texts, or raise."""
-    pairs = [tuple(pair) for pair in all_of(name, values, (tuple, list), "pairs of texts")]
-    if any(len(pair) != 2 or not all(isinstance(part, str) for part in pair) for pair in pairs):
-        raise bad_argument(name, values, "pairs of texts")
-    return [(pair[0], pair[1]) for pair in pairs]
 
 
 def comparison_page(cells: Sequence[Cell], compared: Sequence[Compared], evens: Sequence[BreakEven],
@@ -48,7 +41,7 @@ def comparison_page(cells: Sequence[Cell], compared: Sequence[Compared], evens: 
     if compared:
         page.heading("How near")
         page.table(VERDICT_HEADS, verdict_rows(compared), summary="The model over the paper's figures", is_open=True)
-    page.pairs([*about(products.calibration), *_pairs("facts", facts)])
+    page.pairs([*about(products.calibration), *all_of("facts", facts, object, "pairs of texts")])
     rates = [c for c in compared if c.figure.tflops is not None]
     best = [c for c in rates if c.figure.n is None]
     for heading, drawn in (
@@ -89,15 +82,7 @@ def _by_size(compared: Sequence[Compared]) -> list[tuple[str, list[Compared]]]:
 def _both(compared: Sequence[Compared], axis: Axis, place: Callable[[Compared], float]) -> list[LineChart]:
     """A chart by PopLibs' cost and one as calibrated, for each type and size."""
     return [_chart(chosen, f"{name}: {what}", axis, place, value) for name, chosen in _by_size(compared)
-            for what, value in (("PopLibs' cost", _exact), ("calibrated", _calibrated))]
-
-
-def _exact(compared: Compared) -> float:
-    return compared.exact
-
-
-def _calibrated(compared: Compared) -> float:
-    return compared.calibrated
+            for what, value in (("PopLibs' cost", attrgetter("exact")), ("calibrated", attrgetter("calibrated")))]
 
 
 def _chart(compared: Sequence[Compared], title: str, axis: Axis, place: Callable[[Compared], float],

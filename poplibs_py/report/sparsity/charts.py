@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from operator import attrgetter
 from pathlib import Path
 from statistics import median
 
@@ -19,6 +20,7 @@ _N = Axis("n, columns of X", "log2")
 _SPEED_UP = Axis("times faster than dense", "log10", lambda value: f"{number(value)}x")
 _IDEAL = Axis("share of the ideal speed-up", write=lambda value: f"{value:.0%}", end=0.0)
 _BREAK_EVEN = {"break-even": 1.0}
+_OF_IDEAL = attrgetter("of_ideal"), _IDEAL, {"ideal": 1.0}
 _LEGEND, _TITLE = 44, 38
 """Characters of a file's name that a legend and a title have room for."""
 
@@ -34,7 +36,7 @@ _Place = Callable[[Record], float]
 
 def by_density(records: Sequence[Record], type_name: str, shape: Shape) -> LineChart:
     """Speed-up over our dense product of the same type by density, one colour for each block size."""
-    return _of_type(records, type_name, shape, _DENSITY, _density, _block_label)
+    return _of_type(records, type_name, shape, _DENSITY, attrgetter("density"), _block_label)
 
 
 def by_block(records: Sequence[Record], type_name: str, shape: Shape) -> LineChart:
@@ -44,14 +46,14 @@ def by_block(records: Sequence[Record], type_name: str, shape: Shape) -> LineCha
 
 def ideal_by_density(records: Sequence[Record], type_name: str, shape: Shape) -> LineChart:
     """Speed-up over dense as a share of one over the density, by density, one colour for each block size."""
-    return _of_type(records, type_name, shape, _DENSITY, _density, _block_label, _of_ideal, _IDEAL, {"ideal": 1.0})
+    return _of_type(records, type_name, shape, _DENSITY, attrgetter("density"), _block_label, *_OF_IDEAL)
 
 
 def by_n(records: Sequence[Record], m: int, k: int, *, block: int, density: float) -> LineChart:
     """Speed-up over dense by n, one colour for each type."""
     chosen = [r for r in records if (r.m, r.k) == (m, k) and r.block_size == block and r.density == density]
     title = f"{product_name(m, k)}, block {block}, density {reciprocal(density)}"
-    return _lines(title, chosen, _N, _columns, lambda r: r.type)
+    return _lines(title, chosen, _N, attrgetter("n"), lambda r: r.type)
 
 
 def file_by_block(records: Sequence[Record], type_name: str, n: int) -> LineChart:
@@ -61,13 +63,13 @@ def file_by_block(records: Sequence[Record], type_name: str, n: int) -> LineChar
 
 def ideal_by_block(records: Sequence[Record], type_name: str, n: int) -> LineChart:
     """The same speed-up as a share of one over the density of the blocks that are stored."""
-    return _of_files(records, type_name, n, _of_ideal, _IDEAL, {"ideal": 1.0})
+    return _of_files(records, type_name, n, *_OF_IDEAL)
 
 
 def file_by_n(records: Sequence[Record], source: str, block: int) -> LineChart:
     """Speed-up over dense of one file's pattern by n, one colour for each type."""
     chosen = [r for r in records if r.source == source and r.block_size == block]
-    return _lines(f"{_names(records, _TITLE)[source]}, block {block}", chosen, _N, _columns, lambda r: r.type)
+    return _lines(f"{_names(records, _TITLE)[source]}, block {block}", chosen, _N, attrgetter("n"), lambda r: r.type)
 
 
 def fill_chart(records: Sequence[Record]) -> LineChart:
@@ -247,21 +249,9 @@ def _names(records: Sequence[Record], most: int = _LEGEND) -> dict[str, str]:
     return short_names((r.source for r in records if r.source), most)
 
 
-def _density(record: Record) -> float:
-    return record.density
-
-
 def _block(record: Record) -> float:
     return float(record.block_size or 0)
 
 
-def _columns(record: Record) -> float:
-    return float(record.n)
-
-
 def _block_label(record: Record) -> str:
     return f"block {record.block_size}"
-
-
-def _of_ideal(record: Record) -> float | None:
-    return record.of_ideal
