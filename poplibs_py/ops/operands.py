@@ -226,7 +226,7 @@ def new_result(shape: tuple[int, ...], dtype: Element, like: Array | None = None
 
 def receive(name: str, out: object, shape: tuple[int, ...] | None, out_dtype: object, default: Element,
             operands: tuple[Operand | None, ...] = (), in_place: bool = False, reads: bool = False,
-            contiguous: bool = False, blocks: bool = False, like: Array | None = None) -> Receiver:
+            contiguous: bool = False, blocks: bool = False, like: Array | None = None, own: str = "") -> Receiver:
     """Return what receives a result: `out`, checked, or a new array.
 
     Parameters
@@ -254,6 +254,8 @@ def receive(name: str, out: object, shape: tuple[int, ...] | None, out_dtype: ob
         Whether the program writes blocks at scales of their own.
     like : numpy.ndarray, optional
         What a new result is laid out like.
+    own : str, optional
+        Whose format the result has, where it can have no other.
     """
     if out is None:
         assert shape is not None
@@ -262,6 +264,8 @@ def receive(name: str, out: object, shape: tuple[int, ...] | None, out_dtype: ob
     array, fmt = given.array, given.format or default
     if out_dtype is not None and format_of(out_dtype, "out_dtype") != fmt:
         raise bad_argument(name, f"dtype {fmt}", f"out_dtype, which is {out_dtype}")
+    if own and fmt != default:
+        raise bad_argument(name, f"dtype {fmt}", f"{default}, {own}")
     if shape is not None and array.shape != shape:
         raise bad_argument(name, f"shape {array.shape}", f"shape {shape}")
     if not array.flags.writeable:

@@ -127,10 +127,8 @@ def _given(out: Any, parts: Sequence[Part]) -> list[Receiver]:
         raise bad_type("out", out, f"a tuple of {len(parts)} arrays")
     if len(out) != len(parts) or any(x is None for x in out):
         raise bad_argument("out", f"{len(out)} items", f"{len(parts)} arrays")
-    receivers = [receive("out", x, part.shape, None, part.format) for x, part in zip(out, parts, strict=True)]
-    for receiver, part in zip(receivers, parts, strict=True):
-        if receiver.format != part.format:
-            raise bad_argument("out", f"dtype {receiver.format}", f"{part.format}, the result's")
+    receivers = [receive("out", x, part.shape, None, part.format, own="the result's")
+                 for x, part in zip(out, parts, strict=True)]
     for i, one in enumerate(receivers):
         if any(np.may_share_memory(one.array, other.array) for other in receivers[:i]):
             raise bad_argument("out", "arrays that may share memory", "arrays apart from each other")

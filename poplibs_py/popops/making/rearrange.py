@@ -69,9 +69,7 @@ def transpose(x: Any, axes: Axes = None, *, out: Any = None, target: Machine = N
     rank = source.array.ndim
     order = _order("axes", axes, rank)
     shape = tuple(source.shape[d] for d in order)
-    receiver = receive("out", out, shape, None, element, (source,), contiguous=True)
-    if receiver.format != element:
-        raise bad_argument("out", f"dtype {receiver.format}", f"{element}, that of x")
+    receiver = receive("out", out, shape, None, element, (source,), contiguous=True, own="that of x")
     placed = planned_on("popops.transpose", target, lambda machine: transpose_plan(
         "popops.transpose", machine, element, *_matrices(source.shape, order)))
     walk = _walk(shape, tuple(source.array.strides[d] for d in order), element.itemsize)

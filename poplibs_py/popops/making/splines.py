@@ -74,9 +74,7 @@ def normalise_image(x: Any, offsets: Any, scales: Any, in_scale: float = 1.0, *,
         raise bad_argument("in_scale", in_scale, "a number other than zero that float32 holds")
     shape = (*source.shape[:-1], 4)
     form = FP32 if dtype == np.float32 else FP16
-    receiver = receive("out", out, shape, None, form, (source, *constants), contiguous=True)
-    if receiver.format != form:
-        raise bad_argument("out", f"dtype {receiver.format}", f"{form}, the result's")
+    receiver = receive("out", out, shape, None, form, (source, *constants), contiguous=True, own="the result's")
     pixels = prod(source.shape[:-1])
     placed = planned_on("popops.normalise_image", target, lambda machine: image_plan(
         "popops.normalise_image", machine, dtype, pixels))

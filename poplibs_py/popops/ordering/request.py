@@ -103,9 +103,7 @@ def ordering_request(name: str, x: Any, axis: Any, *, k: Any = _NOTHING, descend
         params = params._replace(kernel="partition", kth=place % most)
     if kind is None:
         result = INDEX if places else element
-        receiver = receive("out", out, made, None, result, (source,), contiguous=True)
-        if receiver.format != result:
-            raise bad_argument("out", f"dtype {receiver.format}", f"{result}, the result's")
+        receiver = receive("out", out, made, None, result, (source,), contiguous=True, own="the result's")
         if places:
             params = params._replace(indices=0)
         elif k is _NOTHING and kth is None:

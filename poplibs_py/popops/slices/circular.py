@@ -107,9 +107,7 @@ class CircBuf:
             If an argument is of the wrong kind or value.
         """
         place = (self.index - whole("i", i, 0, self.size - 1)) % self.size
-        receiver = receive("out", out, self.shape, None, preset_of(self.dtype) or self.dtype)
-        if receiver.array.dtype != self.dtype:
-            raise bad_argument("out", f"dtype {receiver.array.dtype}", f"{self.dtype}, the buffer's")
+        receiver = receive("out", out, self.shape, None, preset_of(self.dtype) or self.dtype, own="the buffer's")
         receiver.array[...] = self._held[place]
         return receiver.finish(None, None)
 

@@ -338,10 +338,7 @@ def receiver_of(out: Any, shape: tuple[int, ...], elements: Any, operands: Seque
         raise bad_argument("indices", f"what makes a result of {len(shape)} axes", f"at most {_MOST_AXES} of them")
     if isinstance(out, QuarterArray):
         raise bad_type("out", out, f"an array of {elements}")
-    receiver = receive("out", out, shape, None, elements, tuple(operands), in_place=in_place, reads=reads)
-    if receiver.format != elements:
-        raise bad_argument("out", f"dtype {receiver.format}", f"{elements}, that of x")
-    return receiver
+    return receive("out", out, shape, None, elements, tuple(operands), in_place=in_place, reads=reads, own="that of x")
 
 
 def _no_vertex(_: Target) -> str:
