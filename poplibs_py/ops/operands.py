@@ -88,8 +88,8 @@ def argument(name: str, value: object, allowed: str, numbers: Any = None) -> Ope
     return Operand(array, None, place=(name, 0) if type(value) is np.ndarray else None, anchor=anchor)
 
 
-def array_operand(name: str, value: object, allowed: str = _ALLOWED) -> Operand:
-    """Take an array of a known format; lists of numbers become float32.
+def array_operand(name: str, value: object, allowed: str = _ALLOWED, also: str = "") -> Operand:
+    """Take an array of a known format, or of a dtype of the kinds `also`; lists of numbers become float32.
 
     Raises
     ------
@@ -97,20 +97,20 @@ def array_operand(name: str, value: object, allowed: str = _ALLOWED) -> Operand:
         For what cannot be taken; a float64 array is told the remedy.
     """
     x = argument(name, value, allowed, np.float32)
-    array = x.array
-    x.format = preset_of(array.dtype)
+    dtype = x.array.dtype
+    x.format = preset_of(dtype) or (dtype if dtype.kind in also else None)
     if x.format is None:
-        hint = '; see its astype("float32")' if array.dtype == np.float64 and name != "out" else ""
-        raise bad_type(name, f"dtype {array.dtype}", allowed + hint)
-    if not array.dtype.isnative:
-        raise bad_type(name, f"dtype {array.dtype.str}", "the machine's own byte order")
+        hint = '; see its astype("float32")' if dtype == np.float64 and name != "out" else ""
+        raise bad_type(name, f"dtype {dtype}", allowed + hint)
+    if not dtype.isnative:
+        raise bad_type(name, f"dtype {dtype.str}", "the machine's own byte order")
     return x
 
 
-def operand(name: str, value: object, allowed: str = _ALLOWED) -> Operand:
+def operand(name: str, value: object, allowed: str = _ALLOWED, also: str = "") -> Operand:
     """Take an operand: an array, a tensor, lists of numbers, or a `QuarterArray` with its scales."""
     if not isinstance(value, QuarterArray):
-        return array_operand(name, value, allowed)
+        return array_operand(name, value, allowed, also)
     codes = value.codes
     uniform = value.uniform_scale()
     if uniform is not None:

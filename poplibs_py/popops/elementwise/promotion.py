@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument, bad_type
-from ...formats import FP32, Array, Format, QuarterArray, format_of
+from ...formats import FP32, Array, Format, format_of
 from ...formats.arrays import as_array
-from ...formats.format import preset_of
 from ...formats.reference import encode
 from ...ops import Operand, argument, operand, result_format
 from ...program import number_word
@@ -110,7 +109,7 @@ def taken(values: Mapping[str, Any], kinds: str, truths: tuple[str, ...] = ()) -
         elif name in truths:
             made[name] = _truth(name, value)
         else:
-            made[name] = _array(name, value, allowed)
+            made[name] = operand(name, value, allowed, "iub")
     element = meeting({n: x.format for n, x in made.items() if n not in truths},
                        {n: x for n, x in numbers.items() if n not in truths}, kinds, allowed)
     for name, array in numbers.items():
@@ -120,20 +119,6 @@ def taken(values: Mapping[str, Any], kinds: str, truths: tuple[str, ...] = ()) -
     found = [(number_word(value), isinstance(value, int)) for value in values.values()]
     words = tuple(word and (word[0], whole) for word, whole in found) if len(values) > 1 else ()
     return Taken(tuple(made[name] for name in values), element, constant, words)
-
-
-def _array(name: str, value: Any, allowed: str) -> Operand:
-    if isinstance(value, QuarterArray):
-        return operand(name, value)
-    x = argument(name, value, allowed)
-    dtype = x.array.dtype
-    x.format = preset_of(dtype) or (dtype if dtype.kind in "iub" else None)
-    if x.format is None:
-        hint = '; see its astype("float32")' if dtype == np.float64 else ""
-        raise bad_type(name, f"dtype {dtype}", allowed + hint)
-    if not dtype.isnative:
-        raise bad_type(name, f"dtype {dtype.str}", "the machine's own byte order")
-    return x
 
 
 def _truth(name: str, value: Any) -> Operand:

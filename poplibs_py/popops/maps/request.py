@@ -10,10 +10,9 @@ import numpy as np
 
 from ...config import settings
 from ...errors import PoplibsError, bad_argument, bad_type
-from ...formats import FORMATS, Array, Format, QuarterArray
-from ...formats.format import preset_of
+from ...formats import FORMATS, Array, Format
 from ...formats.reference import default_overflow
-from ...ops import RESULT, VALUES, Operand, Placed, Receiver, Request, argument, operand, planned_on, receive
+from ...ops import RESULT, VALUES, Operand, Placed, Receiver, Request, operand, planned_on, receive
 from ...ops.parts import Part, results
 from ...program import Executable
 from ...target import Machine, Target
@@ -114,7 +113,7 @@ def settled_operands(outputs: Outputs, arrays: Sequence[Any], names: Sequence[st
             if plain.values is None:
                 numbers[placeholder(i + 1)], words[i] = number(1, i, value)
         else:
-            taken.append(array_operand(names[i], value))
+            taken.append(mapped_operand(names[i], value))
             put[placeholder(i + 1)] = placeholder(len(taken))
     if len(taken) < len(arrays):
         outputs = rebuilt(outputs, put.get)
@@ -134,18 +133,9 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (bool, int, float))
 
 
-def array_operand(name: str, value: Any) -> Operand:
+def mapped_operand(name: str, value: Any) -> Operand:
     """Take an array of any format, of integers or of truth values; lists become float32."""
-    if isinstance(value, QuarterArray):
-        return operand(name, value)
-    x = argument(name, value, _ALLOWED, np.float32)
-    dtype = x.array.dtype
-    x.format = preset_of(dtype) or (dtype if dtype.kind in "iub" else None)
-    if x.format is None:
-        raise bad_type(name, f"dtype {dtype}", _ALLOWED + '; see its astype("float32")' * (dtype == np.float64))
-    if not dtype.isnative:
-        raise bad_type(name, f"dtype {dtype.str}", "the machine's own byte order")
-    return x
+    return operand(name, value, _ALLOWED, "iub")
 
 
 def _lies(x: Operand, shape: tuple[int, ...], offset: int = 0) -> StridedOperand:
@@ -179,12 +169,22 @@ def mapped(outputs: Outputs, several: bool, arrays: Sequence[Any], out: Any, out
     receiver = receive("out", out, settled.shape, None, element, settled.arrays, in_place=True, blocks=True, like=like)
     if out is not None and out_dtype is not None and receiver.format != element:
         raise bad_argument("out", f"dtype {receiver.format}", f"out_dtype, which is {out_dtype}")
-    placed = _plan(op, settled, (receiver,), target, scaled)
+    return _request(settled, (receiver,), (_lies(receiver, settled.shape),), receiver, rounded, relaxed, op, target,
+                    scaled=scaled)
+
+
+def _request(settled: Settled, receivers: Sequence[Receiver], written: tuple[StridedOperand, ...], receiver: Receiver,
+             rounded: bool, relaxed: bool, op: str, target: Machine, scaled: ScaledSum | None = None,
+             apart: bool = False, **more: Any) -> Request:
+    """Of the program that writes results: into the call's one receiver, or into several apart."""
+    placed = _plan(op, settled, receivers, target, scaled)
     rounded = rounded or (placed.plan is not None and scaled is None)  # as PopLibs' generated vertices do
-    program = _program(settled, (_lies(receiver, settled.shape),), rounded, relaxed, op, placed.plan)
-    exponents = [x.scales for x in (*settled.arrays, receiver) if x.scales is not None]
-    operands = *settled.arrays, RESULT, *exponents, *settled.blocks(program.params.blocks)
-    return Request(program.executable, operands, receiver, _teller(program), settled.worded.values or (), placed=placed)
+    program = _program(settled, written, rounded, relaxed, op, placed.plan)
+    exponents = [x.scales for x in (*settled.arrays, *receivers) if x.scales is not None]
+    made = receivers if apart else (RESULT,) * len(receivers)
+    operands = *settled.arrays, *made, *exponents, *settled.blocks(program.params.blocks)
+    return Request(program.executable, operands, receiver, lambda: (str(program.params), program.kernel, program),
+                   settled.worded.values or (), placed=placed, **more)
 
 
 def _mapped(settled: Settled, results: Sequence[Element]) -> Mapped:
@@ -249,20 +249,15 @@ def _program(settled: Settled, written: tuple[StridedOperand, ...], rounded: boo
 
 def map_program(outputs: Outputs, arrays: Sequence[Array], out: Array) -> Executable:
     """Return what evaluates an expression of arrays of one shape, into one more, which may be one of them."""
-    settled, written = settled_operands(outputs, arrays), array_operand("out", out)
+    settled, written = settled_operands(outputs, arrays), mapped_operand("out", out)
     return _program(settled, (_lies(written, settled.shape),), False, False, "map").executable
-
-
-def _teller(program: StridedProgram) -> Callable[[], tuple[str, str, Any]]:
-    return lambda: (str(program.params), program.kernel, program)
 
 
 def _many(settled: Settled, asked: Sequence[Element], out: Any, rounded: bool, relaxed: bool, op: str,
           target: Machine) -> Request:
     """Several results: parts of one new array, or arrays that the caller gave."""
-    exponents: list[Any] = [x.scales for x in settled.arrays if x.scales is not None]
     if out is not None:
-        return _into(settled, asked, out, rounded, relaxed, op, target, exponents)
+        return _into(settled, asked, out, rounded, relaxed, op, target)
     for element in asked:
         if isinstance(element, Format) and element.dtype is None:
             raise bad_argument("out_dtype", element, "formats with a dtype, for several results")
@@ -270,15 +265,12 @@ def _many(settled: Settled, asked: Sequence[Element], out: Any, rounded: bool, r
     laid = np.empty(settled.shape, np.uint8).strides
     written = tuple(StridedOperand(element, tuple(s * element.itemsize for s in laid), offset=offset)
                     for element, offset in zip(asked, whole.offsets, strict=True))
-    placed = _plan(op, settled, [Receiver(whole.receiver.array, element) for element in asked], target)
-    program = _program(settled, written, rounded or placed.plan is not None, relaxed, op, placed.plan)
-    operands = *settled.arrays, *[RESULT] * len(asked), *exponents, *settled.blocks(program.params.blocks)
-    return Request(program.executable, operands, whole.receiver, _teller(program), settled.worded.values or (),
-                   wrap=whole.wrap, placed=placed)
+    receivers = [Receiver(whole.receiver.array, element) for element in asked]
+    return _request(settled, receivers, written, whole.receiver, rounded, relaxed, op, target, wrap=whole.wrap)
 
 
 def _into(settled: Settled, asked: Sequence[Element], out: Any, rounded: bool, relaxed: bool, op: str,
-          target: Machine, exponents: list[Any]) -> Request:
+          target: Machine) -> Request:
     """Several results in the caller's arrays, copies of which are written where they overlap an operand."""
     if not isinstance(out, (tuple, list)):
         raise bad_type("out", out, f"a tuple of {len(asked)} arrays")
@@ -290,10 +282,6 @@ def _into(settled: Settled, asked: Sequence[Element], out: Any, rounded: bool, r
         own = one.array if one.view is None else one.view
         if any(np.may_share_memory(own, other.array if other.view is None else other.view) for other in receivers[:i]):
             raise bad_argument(f"out[{i}]", "an array that may share memory with another", "arrays apart")
-    exponents += [x.scales for x in receivers if x.scales is not None]
-    placed = _plan(op, settled, receivers, target)
-    program = _program(settled, tuple(_lies(x, settled.shape) for x in receivers),
-                       rounded or placed.plan is not None, relaxed, op, placed.plan)
     first = receivers[0]
     receiver = Receiver(first.array, first.format)
 
@@ -302,7 +290,5 @@ def _into(settled: Settled, asked: Sequence[Element], out: Any, rounded: bool, r
             one.finish(None, None)
         return tuple(out)
 
-    operands = *settled.arrays, *receivers, *exponents, *settled.blocks(program.params.blocks)
-    return Request(program.executable, operands, receiver, _teller(program), settled.worded.values or (), wrap=finish,
-                   placed=placed, keep=False)
-
+    return _request(settled, receivers, tuple(_lies(x, settled.shape) for x in receivers), receiver, rounded, relaxed,
+                    op, target, apart=True, wrap=finish, keep=False)

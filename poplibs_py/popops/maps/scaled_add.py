@@ -15,7 +15,7 @@ from ..elementwise.promotion import typed
 from ..expr import Expression, const, number, placeholder
 from .bound import map_bound
 from .modelled import ScaledSum
-from .request import Worded, array_operand, mapped
+from .request import Worded, mapped, mapped_operand
 
 
 class _Sum(NamedTuple):
@@ -53,7 +53,7 @@ def _sum(form: str, a: Any, b: Any, scale: Any, scale_a: Any) -> _Sum:
 
     of_b = factors("scale", scale)
     of_a = (None, None) if scale_a is None and form != "x_minus_ax_plus_by" else factors("scale_a", scale_a)
-    element = array_operand("a", a).format
+    element = mapped_operand("a", a).format
     if not isinstance(element, Format):
         for name, value in (("scale", scale), ("scale_a", scale_a)):
             if isinstance(value, (float, np.floating)):
