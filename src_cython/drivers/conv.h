@@ -351,7 +351,7 @@ static const char *pop_conv_take_deltas(pop_conv_walk *w, const char *image, int
         w->block.w_block = p->together * p->w.group;
         return image;
     }
-    w->block.w_block = 64 * p->vectors;
+    w->block.w_block = POP_CONV_WIDE * p->w.cell * p->vectors;
     pop_conv_strides(p->rank, box->count, p->w.pitch, stride);
     const pop_conv_window v = {p, &p->w, p->rank, w->groups, w->item->blocks, box->first, box->count, end, strides,
                                w->tile->scratch + p->room_at};
@@ -389,6 +389,10 @@ static void pop_conv_taps(pop_conv_walk *w, const char *x_image, const char *w_i
     pop_conv_take_x(w, x_image);
     const char *deltas = pop_conv_take_deltas(w, w_image, stride);
     pop_conv_sums_at(w, x, out);
+    if (p->slide_taps) {
+        pop_conv_slide_deltas(w, deltas, stride);
+        return;
+    }
     b->x_at = x_at, b->w_at = w_at;
     b->steps = w->box->count[last] >> p->pairs;
     b->x_step = p->dims[last].tap_step * w->stride[last] << p->pairs;

@@ -4,6 +4,7 @@
 #include "kernels/stream.h"
 
 typedef void (*pop_conv_slider)(const pop_conv_slide *tile);
+typedef void (*pop_conv_tap_slider)(const pop_conv_gradient *tile);
 
 enum { POP_SLIDE_WEIGHTS = 12 << 10 /* bytes of them that stay in the first-level cache */ };
 
@@ -146,5 +147,65 @@ static void pop_conv_slide_box(pop_conv_walk *w, char *out)
         } while (pop_conv_next(at, w->box->first, w->box->count, outer));
     }
     if (p->streams) pop_stream_end();
+}
+
+/* Rows of a box of deltas and of x, which it meets, to the sums of a plane of the kernel, some blocks at a time. */
+static void pop_conv_slide_plane(const pop_conv_walk *w, pop_conv_gradient *tile, const char *x, const char *deltas, char *sums)
+{
+    const int64_t kept = 64 * tile->tap_rows * tile->tap_cols, most = pop_conv_least(POP_SLIDE_WEIGHTS / kept, w->item->blocks);
+    const int64_t some = most > 1 ? most & ~1 : 1; /* two share a line of 16-bit numbers */
+    for (int64_t block = 0; block < w->item->blocks; block += some) {
+        tile->blocks = pop_conv_least(some, w->item->blocks - block);
+        tile->x = x + block * tile->x_block, tile->w = deltas + block * tile->w_block;
+        tile->sums = sums + block * tile->sums_block;
+        POP_CALL(pop_conv_tap_slider, w->p->slide_taps)(tile);
+    }
+}
+
+/* A box of deltas of an image, and the x that it meets, to the sums of all kernel elements. */
+static void pop_conv_slide_deltas(const pop_conv_walk *w, const char *deltas, const int64_t *stride)
+{
+    const pop_conv_spec *p = w->p;
+    const pop_conv_box *box = w->box;
+    const int64_t last = p->rank - 1, outer = p->rank > 2 ? p->rank - 2 : 0, zero[POP_CONV_DIMS] = {0};
+    const pop_conv_dim *col = &p->dims[last];
+    const int64_t unit = col->positions > 1 ? col->step : col->tap_step, before = col->first + box->first[last] * col->tap_step;
+    int64_t at[POP_CONV_DIMS], count[POP_CONV_DIMS], from = (before - w->low[last]) * w->stride[last];
+    pop_conv_gradient tile = {.x_col = unit * w->stride[last], .w_col = stride[last], .rows = 1, .cols = box->count[last],
+                          .tap_rows = 1, .tap_cols = col->positions, .row_end = 1, .step = col->tap_step / unit,
+                          .col_low = INT64_MIN / 2, .col_high = INT64_MAX / 2, .x_block = w->block.x_block,
+                          .w_block = w->block.w_block, .sums_block = 64 * p->positions, .down = 1};
+    if (box->in_place) tile.col_low = pop_slide_up(-before, unit), tile.col_high = pop_slide_up(col->end - before, unit);
+    if (last > 0) {
+        const pop_conv_dim *row = &p->dims[last - 1];
+        const int64_t bytes = w->stride[last - 1];
+        tile.rows = box->count[last - 1], tile.tap_rows = row->positions;
+        tile.row_first = row->first + box->first[last - 1] * row->tap_step, tile.row_end = row->end;
+        tile.row_unit = row->step, tile.row_step = row->tap_step;
+        tile.x_row = row->step * bytes, tile.x_down = row->tap_step * bytes, tile.w_row = stride[last - 1];
+        tile.down = pop_conv_least(row->positions, row->step ? (row->tap_step + row->step - 1) / row->step : 1);
+        tile.ahead = p->look_ahead && box->in_place;
+        from += (tile.row_first - w->low[last - 1]) * bytes;
+    }
+    memcpy(at, box->first, sizeof at);
+    for (int64_t d = 0; d < outer; d++) count[d] = p->dims[d].positions;
+    do {
+        int64_t plane[POP_CONV_DIMS] = {0};
+        const char *by = deltas;
+        char *sums = w->tile->scratch + p->sums_at;
+        for (int64_t d = 0; d < outer; d++) by += (at[d] - box->first[d]) * stride[d];
+        do {
+            const char *x = w->x + from;
+            int inside = 1;
+            for (int64_t d = 0; d < outer; d++) {
+                const pop_conv_dim *dim = &p->dims[d];
+                const int64_t place = dim->first + plane[d] * dim->step + at[d] * dim->tap_step;
+                inside &= place >= 0 && place < dim->end;
+                x += (place - w->low[d]) * w->stride[d];
+            }
+            if (inside) pop_conv_slide_plane(w, &tile, x, by, sums);
+            sums += 64 * tile.tap_rows * tile.tap_cols;
+        } while (pop_conv_next(plane, zero, count, outer));
+    } while (pop_conv_next(at, box->first, box->count, outer));
 }
 #endif

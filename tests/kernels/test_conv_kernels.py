@@ -218,6 +218,41 @@ def test_sums_over_taps_repeat_four_numbers_of_a_group(kernel, data):
     assert (sums[:, count] == CANARY).all()
 
 
+@these("slide_taps")
+@given(st.data())
+def test_sums_over_taps_leave_out_what_is_outside(kernel, data):
+    fmt = next(f for f in FORMATS if kernel.formats == str(f))
+    step, unit, down = (data.draw(st.integers(1, n)) for n in (2, 2, 3))  # columns, a kernel's and a delta's next row
+    rows, cols = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 16))
+    tap_rows, tap_cols, blocks = data.draw(st.tuples(st.integers(1, 3), st.integers(1, 17), st.integers(1, 3)))
+    high, wide = 1 + (rows - 1) * down + (tap_rows - 1) * unit, (cols - 1) * step + tap_cols
+    first, row_end = data.draw(st.integers(-2, 1)), data.draw(st.integers(0, high + 1))
+    low = data.draw(st.integers(-1, 3))
+    col_high = max(low, wide - data.draw(st.integers(-1, 3)))
+    there = np.zeros((high, wide), bool)
+    there[max(0, -first) : max(0, row_end - first), max(0, low) : max(0, col_high)] = True
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**16)))
+    x = rng.integers(-15, 16, (high, wide, blocks, LANES)).astype(np.float32)
+    w = rng.integers(-15, 16, (rows, cols, blocks, LANES)).astype(fmt.dtype)
+    codes = np.where(there[:, :, None, None], x, np.nan).astype(fmt.dtype)  # what is not there is not read
+    before = rng.integers(-4095, 4096, (blocks, tap_rows, tap_cols, LANES)).astype(np.float32)
+    sums = np.concatenate([before.ravel(), np.full(LANES, CANARY)])
+    record = record_of(
+        "pop_conv_gradient", x=codes.ctypes.data, w=w.ctypes.data, sums=sums.ctypes.data, x_row=unit * codes[0].nbytes,
+        x_col=codes[0, 0].nbytes, x_down=down * codes[0].nbytes, w_row=w[0].nbytes, w_col=w[0, 0].nbytes, rows=rows,
+        cols=cols, tap_rows=tap_rows, tap_cols=tap_cols, row_first=first, row_unit=unit, row_step=down, row_end=row_end,
+        step=step, col_low=low, col_high=col_high, blocks=blocks, x_block=codes[0, 0, 0].nbytes,
+        w_block=w[0, 0, 0].nbytes, sums_block=before[0].nbytes, ahead=data.draw(st.booleans()), down=down,
+    )  # fmt: skip
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(kernel.address)(record.ctypes.data)
+    met = np.where(there[:, :, None, None], x, 0)
+    for s, t in np.ndindex(tap_rows, tap_cols):  # whole numbers: exact in any order
+        window = met[s * unit : s * unit + (rows - 1) * down + 1 : down, t : t + (cols - 1) * step + 1 : step]
+        assert_same_bits(sums[:-LANES].reshape(before.shape)[:, s, t],
+                         before[:, s, t] + (window * w.astype(np.float32)).sum((0, 1), dtype=np.float32))
+    assert (sums[-LANES:] == CANARY).all()
+
+
 @these("reorder")
 @given(st.data())
 def test_numbers_change_places(kernel, data):

@@ -130,7 +130,9 @@ class FewPlan(PhasePlan):
             return Side(x.format, x.scale, x.group, 0, 1, 1, self.together, BF16)
         if self.dots:
             n = p.in_channels
-            return Side(x.format, x.scale, x.group, x.format.itemsize, n, n, 1, self._dotted)
+            return Side(x.format, x.scale, x.group, x.format.itemsize, n, n, 1, self._taken)
+        if self.slides_over_taps:
+            return Side(x.format, x.scale, x.group, x.row, 1, 1, self.together, self._taken)
         inner, step = (p.batch, x.row) if self.over_taps else (p.in_channels, x.channel)
         lie_so = self.quads
         return Side(x.format, x.scale, x.group, step, inner, inner, self.together, as_they_lie=lie_so)
@@ -152,8 +154,8 @@ class FewPlan(PhasePlan):
         return self.kernel.op == "dots"
 
     @property
-    def _dotted(self) -> Format:
-        """What operands are decoded to where lanes are input channels."""
+    def _taken(self) -> Format:
+        """What the kernel takes of operands that are decoded."""
         return BF16 if self.kernel.formats == BF16.name else FP32
 
     @property
@@ -168,7 +170,9 @@ class FewPlan(PhasePlan):
         """The weights as they are decoded where taps are many, or lanes are input channels."""
         w, n = self.call.weights, self.call.params.out_channels
         if self.dots:
-            return Side(w.format, w.scale, w.group, w.row, n, n, 1, self._dotted)
+            return Side(w.format, w.scale, w.group, w.row, n, n, 1, self._taken)
+        if self.slides_over_taps:
+            return Side(w.format, w.scale, w.group, w.row, 1, 1, self.together, self._taken)
         compute = BF16 if self.pairs and not self.over_taps else FP32
         if self.run:
             return Side(compute, 0, w.group * self.widened, 0, n, self.wide * self.vectors, self.together, compute)
@@ -229,6 +233,24 @@ class FewPlan(PhasePlan):
         return rows > 0 and 0 < columns <= _MOST_STEPS
 
     @property
+    def slides_over_taps(self) -> bool:
+        """Whether sums over taps are of tiles of deltas that share what they read: depthwise, and not turned."""
+        p, dims = self.call.params, self.dims
+        if not self.over_taps or self.together < LANES or p.batch > 1 or not dims or not all(
+                dim.tap_step > 0 and (dim.step > 0 or dim.positions == 1) for dim in dims):
+            return False
+        unit = dims[-1].step if dims[-1].positions > 1 else dims[-1].tap_step
+        return dims[-1].tap_step % unit == 0 and dims[-1].tap_step // unit <= _MOST_STEPS
+
+    @property
+    def both_in_place(self) -> bool:
+        """Whether tiles of deltas read both operands where they lie, whatever leaves x."""
+        x, w, size = self.call.x, self.call.weights, self.call.x.format.itemsize
+        known = x.format == w.format and x.format.name == self.kernel.formats
+        lie_so = all(side.scale == 0 and side.aligned and side.group == size for side in (x, w))
+        return self.slides_over_taps and known and lie_so and self.full
+
+    @property
     def in_words(self) -> bool:
         """Whether tiles may multiply BF16 words of two channels, of a block's groups side by side."""
         x, n = self.call.x, self.call.params.in_channels
@@ -286,6 +308,8 @@ class FewPlan(PhasePlan):
     def deltas_in_place(self) -> bool:
         """Whether deltas are read where they lie: lanes side by side."""
         w, n = self.call.weights, self.call.params.out_channels
+        if self.slides_over_taps:
+            return self.both_in_place
         along = w.group == 4 if n == 1 else w.row == 4 and (self.together == 1 or self.quads)
         return self.over_taps and _readable(w.format, w.scale, w.aligned) and along and self.full
 
@@ -412,6 +436,8 @@ def plan_few(call: ConvCall, parts: tuple[Part, ...], options: GemmOptions, epil
         least, enough = (_USED_OVER_TAPS, positions * inner >= AT_ONCE // 2) if over_taps else (_USED, taps > 1)
         if draft.used < least or not enough:
             return None
+    if draft.slides_over_taps:
+        draft = replace(draft, selection=_over_taps(draft))
     budget = int(_CACHE_SHARE * target.bytes_per_tile) if limit is None else limit
     best, least = None, math.inf
     for blocks in _halves(draft.all_blocks):
@@ -421,10 +447,20 @@ def plan_few(call: ConvCall, parts: tuple[Part, ...], options: GemmOptions, epil
         cost = sum(plan.window(box) for box in plan.boxes if not box.in_place) * _pieces(plan)
         if cost < least:
             best, least = plan, cost
-    if best and best.over_taps:
+    if best and best.over_taps and not best.slides_over_taps:
         op, taken = "quads" if best.quads else "convolve", BF16 if _in_tap_pairs(best) else FP32
         best = replace(best, selection=select("conv", op, taken.name))
     return best and _shared(best)
+
+
+def _over_taps(draft: FewPlan) -> Selection:
+    """The kernel of tiles of deltas: of BF16 where the CPU multiplies it and channels lie side by side."""
+    x, w = draft.call.x, draft.call.weights
+    beside = all(side.group == side.format.itemsize for side in (x, w))
+    if beside and on_units(x.format, w.format, draft.options):
+        return select("conv", "slide_taps", BF16.name)
+    narrow = select("conv", "slide_taps", FP16.name)
+    return narrow if replace(draft, selection=narrow).both_in_place else select("conv", "slide_taps", FP32.name)
 
 
 def dots_kernel(call: ConvCall, options: GemmOptions) -> Selection | None:
@@ -469,7 +505,7 @@ def _in_pairs(call: ConvCall, options: GemmOptions) -> bool:
 def _in_tap_pairs(plan: FewPlan) -> bool:
     """Whether numbers of neighbouring taps may be multiplied as BF16 here: every box has an even number of them.
 
-    Joining them costs more than it gains where a number has one product for each kernel element, as depthwise.
+    Joining them costs more than it gains where a number has one product for each kernel element.
     """
     formats = plan.call.x.format, plan.call.weights.format
     if not plan.over_taps or plan.together == LANES or not on_units(*formats, plan.options):
@@ -514,7 +550,10 @@ def _boxed(plan: FewPlan, budget: int) -> FewPlan | None:
             d = next((d for d, n in enumerate(count) if n > 1), None)
             if d is None:
                 return None
-            count = (*count[:d], -(-count[d] // 2), *count[d + 1:])
+            half = -(-count[d] // 2)
+            if plan.slides_over_taps and half > 1:
+                half += half % 2  # rows of BF16 are joined
+            count = (*count[:d], half, *count[d + 1:])
         boxes += cut(box, count)
     if plan.dots:
         boxes = banded(boxes, plan.band)
@@ -542,7 +581,7 @@ def _regions(plan: FewPlan) -> list[Box]:
     if plan.dots:
         in_place = x.format == plan.x.compute and x.scale == 0 and x.aligned and share >= _INSIDE
     found = []
-    if plan.slides_in_place:
+    if plan.slides_in_place or plan.both_in_place:
         found += [Box(*span(valid), in_place=True)]
     elif in_place and not plan.slides:
         found += [Box(*span(within), in_place=True), *around(within, valid, False)]

@@ -95,6 +95,8 @@ def _spec(plan: FewPlan) -> tuple[Array, list[Array]]:
         s[op] = select("conv", op, "float32").kernel.address
     if plan.pairs or plan.over_taps:
         s["convolve"], s["pairs"], s["quads"] = plan.kernel.address, plan.pairs, plan.quads
+    if plan.slides_over_taps:
+        s["slide_taps"] = plan.kernel.address
     if plan.dots:
         s["convolve"], s["dots"] = plan.kernel.address, True
     if plan.slides:

@@ -93,6 +93,7 @@ POP_INLINE pop_v_f pop_conv_add(int pairs, pop_v_f x, pop_v_f w, pop_v_f sum)
 enum { POP_CONV_PAIRS = POP_LEVEL >= POP_LEVEL_AVX512_BF16 };
 #include "kernels/conv/dots.h"
 #include "kernels/conv/quads.h"
+#include "kernels/conv/slide_taps.h"
 
 /* One step: `others` are places read anew each time, which GCC would else keep in vector registers. */
 #define POP_CONV_STEP                                                                                                   \
@@ -281,6 +282,7 @@ static const pop_kernel POP_CONV_KERNELS[] = {
     POP_SLIDE_PAIRS_KERNELS
     POP_SLIDE_LINE_KERNELS
     POP_SLIDE_WORDS_KERNELS
+    POP_SLIDE_TAPS_KERNELS
     {"convolve", "bfloat16", "convolve_pairs", POP_FUNCTION(pop_conv_convolve), {1, 16, 2}, {14, 16, 2}, 0},
     {"quads", "bfloat16", "quads_pairs", POP_FUNCTION(pop_conv_quads), {1, 16, 2}, {12, 16, 2}, 0},
     {"dots", "bfloat16", "dots_pairs", POP_FUNCTION(pop_conv_dots), {1, 1, 32}, {8, POP_DOTS_CHANNELS, 32}, 0},
@@ -288,6 +290,7 @@ static const pop_kernel POP_CONV_KERNELS[] = {
     POP_FORMATS(POP_CONV_FINISH_ROW)
     POP_WINOGRAD_ROWS(2) POP_WINOGRAD_ROWS(4)
     POP_SLIDE_KERNELS
+    POP_SLIDE_TAPS_KERNELS
     {"convolve", "float32", "convolve", POP_FUNCTION(pop_conv_convolve), {1, 16, 1}, {14, 16, 1}, POP_CONSISTENT},
     {"quads", "float32", "quads", POP_FUNCTION(pop_conv_quads), {1, 16, 1}, {12, 16, 1}, POP_CONSISTENT},
     {"dots", "float32", "dots", POP_FUNCTION(pop_conv_dots), {1, 1, 16}, {8, POP_DOTS_CHANNELS, 16}, POP_CONSISTENT},

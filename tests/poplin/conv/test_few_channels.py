@@ -119,6 +119,10 @@ def guarded(made, *operands) -> None:
 @example(params(1, 1, 32, 40, 7, 1, 3, ndim=1), "weight gradient", (FP16, BF16), ("last", "first", "gap"), 0, 1)
 @example(params(4, 4, 8, 9, 3, 2, 1), "input gradient", (FP16, FP16), ("last",) * 3, 0, 1)
 @example(params(8, 8, 3, 9, 3, 1, 1), "forward", (BF16, F143), ("last",) * 3, 0, 1)
+@example(params(1, 1, 32, 21, 3, 2, 1), "weight gradient", (BF16, BF16), ("last",) * 3, 0, 3)  # tiles of deltas
+@example(params(1, 1, 40, 9, 4, 1, 1, ndim=3), "weight gradient", (FP16, FP16), ("last",) * 3, 0, 1)
+@example(params(1, 1, 48, 17, 5, 1, 2, dilation=2), "weight gradient", (F143, BF16), ("last",) * 3, 0, 1)
+@example(params(1, 1, 16, 90, 31, 1, 15, ndim=1), "weight gradient", (BF16, BF16), ("last",) * 3, 0, 1)
 @example(params(2, 16, 4, 9, 3, 1, 1), "weight gradient", (FP32, FP32), ("last",) * 3, 0, 1)
 @example(params(4, 32, 3, 9, 3, 1, 1), "forward", (FP32, FP32), ("last",) * 3, 0, 1)
 @example(params(3, 32, 1, 15, 7, 2, 3), "forward", (FP32, FP32), ("last",) * 3, 0, 1)
@@ -376,6 +380,7 @@ def test_the_plan_says_which_method_and_why():
     ((8, 8, 4, 8, 3, 1, 1), "weight gradient", "pairs"), ((8, 8, 4, 17, 3, 2, 1), "weight gradient", "quads"),
     ((8, 8, 4, 8, 3, 1, 1), "forward", "pairs"),
     ((8, 8, 4, 8, 3, 1, 1), "input gradient", "in_words"), ((4, 4, 8, 8, 3, 2, 1), "forward", "slides"),
+    ((1, 1, 16, 9, 3, 1, 1), "weight gradient", "slides_over_taps"),
     ((1, 1, 16, 9, 3, 1, 1), "forward", "row_pairs"), ((1, 1, 16, 8, 3, 2, 1), "input gradient", "row_pairs"),
     ((1, 1, 16, 40, 5, 1, 2, 1, 1), "forward", "row_pairs"),
     ((1, 1, 16, 40, 6, 1, 2, 1, 1), "input gradient", "row_pairs"),
