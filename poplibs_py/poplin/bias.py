@@ -123,9 +123,7 @@ def _channel_sums(deltas: FieldLayout, batch: int, channels: int, field: tuple[i
 def _bias_sum(acts: FieldLayout, batch: int, channels: int, field: tuple[int, ...], bias: Operand) -> GemmParams:
     """The addition of a bias to images as a product of no depth."""
     axes = (batch, acts.row), *zip(field, acts.field, strict=True)
-    made = Field.of_results(axes)
-    out = MatrixLayout(acts.format, made.dims[-1].out_stride, acts.channel, (), acts.aligned, acts.scale,
-                       field=None if len(made.dims) == 1 else made)
+    out = MatrixLayout.of_results(acts, axes, acts.channel)
     unread = MatrixLayout(bias.format, 0, 0)
     return GemmParams(batch * math.prod(field), channels, 0, unread, unread, out,
                       bias=MatrixLayout(bias.format, 0, bias.array.strides[0]))

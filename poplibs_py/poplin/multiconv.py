@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from inspect import Parameter, signature, unwrap
+from collections.abc import Callable, Mapping, Sequence
+from inspect import signature
 from typing import Any
 
 from ..errors import bad_type
-from ..ops import check_keywords, operand
+from ..ops import check_keywords
 from ..target import Machine
 from .conv import api
-from .conv.params import Described
-from .conv.request import Pass, Settings, conv_on, forward_pass, update_pass, weight_pass
+from .conv.request import Pass, deltas_pass, forward_pass, update_pass
 from .conv.several import run_passes
+from .product.api import keywords_of
 
 __all__ = ["calculate_weight_deltas", "convolution", "convolution_weight_update"]
-
-_OF_ALL = ("target", "seed")
-_HOW = ("stride", "padding", "dilation", "groups", "params", "layout")
 
 
 def convolution(calls: Sequence[Any], *, target: Machine = None, seed: Any = None,
@@ -56,13 +53,7 @@ def convolution(calls: Sequence[Any], *, target: Machine = None, seed: Any = Non
     >>> multiconv.convolution([(x, w), (x, w, {"padding": 1})])
     [array([[[2., 2.]]], dtype=float32), array([[[1., 2., 2., 1.]]], dtype=float32)]
     """
-    passes = []
-    for x, weights, k in _calls(calls, "x, weights", api.convolution):
-        settled = Settings.of(k["options"], k["partials_type"], k["available_memory_proportion"], k["reproducible"],
-                              k["strict_memory"], k["activation"], k["winograd"])
-        passes.append(forward_pass(_described(k), settled, x, weights, k["transpose_and_flip_weights"], k["bias"],
-                                   k["residual"], k["out"], k["out_dtype"], target, seed))
-    return run_passes("poplin.multiconv.convolution", passes, multi_options)
+    return _run(api.convolution, forward_pass, calls, multi_options, target=target, seed=seed)
 
 
 def calculate_weight_deltas(calls: Sequence[Any], *, target: Machine = None, seed: Any = None,
@@ -91,16 +82,7 @@ def calculate_weight_deltas(calls: Sequence[Any], *, target: Machine = None, see
     >>> multiconv.calculate_weight_deltas([(np.ones((1, 1, 3), np.float32), x)])
     [array([[[3., 6., 9.]]], dtype=float32)]
     """
-    passes: list[Pass] = []
-    for deltas, x, k in _calls(calls, "deltas, x", api.calculate_weight_deltas):
-        settled = Settings.of(k["options"], k["partials_type"], k["available_memory_proportion"], k["reproducible"],
-                              k["strict_memory"])
-        given, images = operand("deltas", deltas), operand("x", x)
-        placed = conv_on("poplin.calculate_weight_deltas", settled, target, seed, (images, given), k["out"],
-                         k["out_dtype"])
-        passes.append(weight_pass(_described(k), settled, placed, given, images, k["kernel_shape"], None, k["out"],
-                                  k["out_dtype"]))
-    return run_passes("poplin.multiconv.calculate_weight_deltas", passes, multi_options)
+    return _run(api.calculate_weight_deltas, deltas_pass, calls, multi_options, target=target, seed=seed)
 
 
 def convolution_weight_update(calls: Sequence[Any], *, target: Machine = None,
@@ -132,21 +114,23 @@ def convolution_weight_update(calls: Sequence[Any], *, target: Machine = None,
     >>> multiconv.convolution_weight_update([(np.ones((1, 1, 3), np.float32), w, x, -0.5)])
     [array([[[-1.5, -3. , -4.5]]], dtype=float32)]
     """
-    passes = []
-    for deltas, weights, x, scale, k in _calls(calls, "deltas, weights, x, scale", api.convolution_weight_update):
-        settled = Settings.of(k["options"], k["partials_type"], k["available_memory_proportion"], k["reproducible"],
-                              k["strict_memory"])
-        passes.append(update_pass(_described(k), settled, deltas, weights, x, scale, target))
-    return run_passes("poplin.multiconv.convolution_weight_update", passes, multi_options)
+    return _run(api.convolution_weight_update, update_pass, calls, multi_options, target=target)
 
 
-def _calls(calls: Any, names: str, face: Any) -> list[tuple[Any, ...]]:
-    """Check calls, and return their operands, and all keywords of the face in the last place."""
+def _run(face: Any, describe: Callable[..., Pass], calls: Any, multi_options: Mapping[str, Any] | None,
+         **of_all: Any) -> list[Any]:
+    """Run calls of a face, of each of which `describe` makes a pass."""
+    passes = [describe(**call, **of_all) for call in _calls(calls, face, of_all)]
+    return run_passes(f"poplin.multiconv.{face.__name__}", passes, multi_options)
+
+
+def _calls(calls: Any, face: Any, of_all: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Check calls, and return all arguments of the face, but for those of all calls."""
+    known = {name: default for name, default in keywords_of(face).items() if name not in of_all}
+    operands = [name for name in signature(face).parameters if name not in known and name not in of_all]
+    names, count, found = ", ".join(operands), len(operands), []
     if not isinstance(calls, (list, tuple)):
         raise bad_type("calls", calls, f"a list of ({names}) or ({names}, keywords)")
-    parameters = signature(unwrap(face)).parameters.values()
-    known = {p.name: p.default for p in parameters if p.kind is Parameter.KEYWORD_ONLY and p.name not in _OF_ALL}
-    found, count = [], names.count(",") + 1
     for number, call in enumerate(calls):
         if not isinstance(call, (list, tuple)) or len(call) not in (count, count + 1):
             raise bad_type(f"calls[{number}]", call, f"({names}) or ({names}, keywords)")
@@ -154,9 +138,5 @@ def _calls(calls: Any, names: str, face: Any) -> list[tuple[Any, ...]]:
         if not isinstance(keywords, Mapping):
             raise bad_type(f"calls[{number}]", keywords, "a mapping of keywords after the operands")
         check_keywords(f"calls[{number}]", keywords, known)
-        found.append((*call[:count], known | dict(keywords)))
+        found.append(dict(zip(operands, call, strict=False)) | known | dict(keywords))
     return found
-
-
-def _described(keywords: Mapping[str, Any]) -> Described:
-    return Described.of(**{name: keywords[name] for name in _HOW})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from inspect import Parameter, signature, unwrap
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from ...ops import (
     compiled,
     op,
     operand,
-    own_numbers,
     receive,
     unchanged,
 )
@@ -28,26 +26,19 @@ from ...target import Machine, Target, resolve_target
 from ..gemm.api import as_planned
 from ..gemm.options import GemmOptions
 from ..gemm.plan import Epilogue
+from ..product.api import keywords_of
 from ..tile_conv import ConvParams, ConvPlan
 from ..tile_conv import plan_convolution as plan_modelled
 from .lower import lower
-from .modelled import modelled_request
 from .options import parse_options
-from .params import (
-    ConvCall,
-    Described,
-    contiguous_call,
-    images_shape,
-    kernels_of,
-    stated_input_gradient,
-    weights_shape,
-)
+from .params import Described, contiguous_call, images_shape, weights_shape
 from .plan import HostConvPlan, plan_call
 from .prepared import packed_weights
-from .request import Settings, conv_on, forward_pass, lies, pass_request, receive_result, update_pass, weight_pass
+from .request import deltas_pass, forward_pass, gradient_pass, request_by, update_request
 
 
-@op("poplin::convolution", bound="poplin.conv.bound", draws="testing.conv_calls", values=("seed",))
+@op("poplin::convolution", bound="poplin.conv.bound", draws="testing.conv_calls", values=("seed",),
+    by=request_by(forward_pass))
 def convolution(x: Any, weights: Any, *, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
                 groups: int | None = None, params: ConvParams | None = None, layout: str = "NCHW",
                 transpose_and_flip_weights: bool = False, bias: Any = None, residual: Any = None,
@@ -130,11 +121,6 @@ def convolution(x: Any, weights: Any, *, stride: Any = 1, padding: Any = 0, dila
     array([[10., 24.],
            [51., 90.]], dtype=float32)
     """
-    how = Described.of(stride=stride, padding=padding, dilation=dilation, groups=groups, params=params, layout=layout)
-    settled = Settings.of(options, partials_type, available_memory_proportion, reproducible, strict_memory, activation,
-                          winograd)
-    return forward_pass(how, settled, x, weights, transpose_and_flip_weights, bias, residual, out, out_dtype, target,
-                        seed).request()
 
 
 @op("poplin::convolutionWithOutput", bound="poplin.conv.bound", draws="testing.conv_calls")
@@ -142,11 +128,13 @@ def convolution_with_output(x: Any, weights: Any, out: Any, **keywords: Any) -> 
     """Convolve into `out`, as `convolution` does with that keyword: PopLibs' ``poplin::convolutionWithOutput``."""
     if out is None:
         raise bad_type("out", "None", "an array or a QuarterArray, which receives the result")
-    return _described("convolution_with_output", convolution, keywords)(x, weights, out=out, **keywords)
+    known = keywords_of(convolution)
+    check_keywords("convolution_with_output()", keywords, [name for name in known if name != "out"])
+    return forward_pass(x=x, weights=weights, **known | keywords | {"out": out}).request()
 
 
 @op("poplin::convolution", bound="poplin.conv.bound",
-    draws="testing.conv_calls", values=("seed",))
+    draws="testing.conv_calls", values=("seed",), by=request_by(gradient_pass))
 def convolution_input_gradient(deltas: Any, weights: Any, *, field_shape: Any = None, stride: Any = 1, padding: Any = 0,
                                dilation: Any = 1, groups: int | None = None, params: ConvParams | None = None,
                                layout: str = "NCHW", out: Any = None, out_dtype: Any = None,
@@ -184,24 +172,10 @@ def convolution_input_gradient(deltas: Any, weights: Any, *, field_shape: Any = 
     >>> poplin.convolution_input_gradient(deltas, weights, stride=2, field_shape=6)
     array([[[1., 2., 4., 2., 3., 0.]]], dtype=float32)
     """
-    how = Described.of(stride=stride, padding=padding, dilation=dilation, groups=groups, params=params, layout=layout)
-    settled = Settings.of(options, partials_type, available_memory_proportion, reproducible, strict_memory,
-                          winograd=winograd)
-    given, kernels = operand("deltas", deltas), operand("weights", weights)
-    placed = conv_on("poplin.convolution_input_gradient", settled, target, seed, (given, kernels), out, out_dtype)
-    p = stated_input_gradient(how, given, kernels, field_shape, out)
-    shape = images_shape(how, p.batch, p.groups * p.in_channels, p.field_shape)
-    receiver = receive_result(out, out_dtype, shape, (given, kernels), None if how.channels_last else given)
-    if placed.plan:
-        how = replace(how, groups=p.groups)
-        return modelled_request(placed.plan, p.gradient(), how, "input_gradient", given, kernels, receiver)
-    d_lies, w_lies = lies(given, "deltas", how, p.groups), kernels_of(kernels, "weights", how, p.ndim)[0]
-    call = ConvCall.input_gradient(p, d_lies, w_lies, lies(receiver, "out", how, p.groups))
-    return pass_request(call, settled, placed, given, kernels, receiver)
 
 
 @op("poplin::calculateWeightDeltas", bound="poplin.conv.bound",
-    draws="testing.conv_calls", values=("seed",))
+    draws="testing.conv_calls", values=("seed",), by=request_by(deltas_pass))
 def calculate_weight_deltas(deltas: Any, x: Any, *, kernel_shape: Any = None, stride: Any = 1, padding: Any = 0,
                             dilation: Any = 1, groups: int | None = None, params: ConvParams | None = None,
                             layout: str = "NCHW", out: Any = None, out_dtype: Any = None, partials_type: str = "float",
@@ -236,15 +210,10 @@ def calculate_weight_deltas(deltas: Any, x: Any, *, kernel_shape: Any = None, st
     >>> poplin.calculate_weight_deltas(np.ones((1, 1, 3), np.float32), x)
     array([[[3., 6., 9.]]], dtype=float32)
     """
-    how = Described.of(stride=stride, padding=padding, dilation=dilation, groups=groups, params=params, layout=layout)
-    settled = Settings.of(options, partials_type, available_memory_proportion, reproducible, strict_memory)
-    given, images = operand("deltas", deltas), operand("x", x)
-    placed = conv_on("poplin.calculate_weight_deltas", settled, target, seed, (images, given), out, out_dtype)
-    return weight_pass(how, settled, placed, given, images, kernel_shape, None, out, out_dtype).request()
 
 
 @op("poplin::convolutionWeightUpdate", bound="poplin.conv.bound",
-    draws="testing.conv_calls", written="weights", numbers=("scale",))
+    draws="testing.conv_calls", written="weights", numbers=("scale",), by=update_request)
 def convolution_weight_update(deltas: Any, weights: Any, x: Any, scale: float, *, stride: Any = 1, padding: Any = 0,
                               dilation: Any = 1, groups: int | None = None, params: ConvParams | None = None,
                               layout: str = "NCHW", partials_type: str = "float",
@@ -284,10 +253,6 @@ def convolution_weight_update(deltas: Any, weights: Any, x: Any, scale: float, *
     >>> poplin.convolution_weight_update(np.ones((1, 1, 3), np.float32), w, x, -0.5)
     array([[[-1.5, -3. , -4.5]]], dtype=float32)
     """
-    how = Described.of(stride=stride, padding=padding, dilation=dilation, groups=groups, params=params, layout=layout)
-    settled = Settings.of(options, partials_type, available_memory_proportion, reproducible, strict_memory)
-    (own,), values = own_numbers(scale)
-    return update_pass(how, settled, deltas, weights, x, scale, target).request(own, values)
 
 
 def plan_convolution(params: ConvParams, *, target: Target | str = "gc200", options: Any = None, dtype: Any = None,
@@ -461,11 +426,3 @@ def weights_transpose_chans_flip_xy(weights: Any, *, field_dims: int = 2) -> Arr
     channels = array.ndim - dims
     turned: Array = np.flip(array.swapaxes(channels - 2, channels - 1), tuple(range(channels, array.ndim)))
     return turned
-
-
-def _described(name: str, function: Any, keywords: Mapping[str, Any]) -> Any:
-    """Return the function below a face, if it knows these keywords."""
-    parameters = signature(function).parameters.values()
-    known = [p.name for p in parameters if p.kind is Parameter.KEYWORD_ONLY and p.name != "out"]
-    check_keywords(f"{name}()", keywords, known)
-    return unwrap(function)

@@ -20,20 +20,19 @@ from ...ops import host_target, operand, result_format, target_of
 from ..gemm.options import GemmOptions
 from ..gemm.plan import HALF_PARTIALS_DEPTH
 from ..gemm.search import may_flush, passes
-from ..product.bound import activated_ball, finished_ball, scale_of
+from ..product.bound import finished_ball, finished_on_tiles, scale_of, scaled
 from ..tile_conv import ConvParams
 from ..tile_conv.modelled import convolution_bound as modelled_bound
 from ..tile_conv.reference import reference_convolution, reference_input_gradient, reference_weight_gradient
-from .modelled import Asked
+from .modelled import Asked, channels_second, grouped
 from .options import OF_EVERY_MACHINE, parse_options
 from .params import Described, images_of, kernels_of, stated, stated_input_gradient, stated_weights
+from .request import HOW
 from .winograd_bound import winograd_plan, winograd_radius
 
 Numbers = np.ndarray[Any, Any]
-_DESCRIBED = ("stride", "padding", "dilation", "groups", "params", "layout")
 _REFERENCES = {"forward": reference_convolution, "input_gradient": reference_input_gradient,
                "weight_gradient": reference_weight_gradient}
-_HOW = ("partials_type", "available_memory_proportion", "reproducible", "strict_memory")
 
 
 @dataclass(frozen=True)
@@ -62,22 +61,6 @@ class Arranged:
     met: Callable[[Numbers], Numbers]
 
 
-def _how(given: dict[str, Any]) -> Described:
-    return Described.of(**{name: given[name] for name in _DESCRIBED if name in given})
-
-
-def _images(x: Numbers, how: Described) -> Numbers:
-    return np.moveaxis(x, -1, 1) if how.channels_last else x
-
-
-def _kernels(w: Numbers, how: Described, groups: int, ndim: int) -> Numbers:
-    if w.ndim == ndim + 2:
-        if how.channels_last:
-            w = np.moveaxis(w, (-1, -2), (0, 1))
-        return w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
-    return np.moveaxis(w, (-1, -2), (1, 2)) if how.channels_last else w
-
-
 def _kernels_back(w: Numbers, how: Described, grouped: bool) -> Numbers:
     if not grouped:
         w = w.reshape(w.shape[0] * w.shape[1], *w.shape[2:])
@@ -88,40 +71,41 @@ def _kernels_back(w: Numbers, how: Described, grouped: bool) -> Numbers:
 def arranged_convolution(x: Any, weights: Any, *, transpose_and_flip_weights: bool = False, read: Any = values,
                          **given: Any) -> Arranged:
     """Arrange a call of `convolution`; `read` makes an operand into numbers."""
-    how, images = _how(given), operand("x", x)
+    how, images = Described.among(given), operand("x", x)
     ndim = images.array.ndim - 2
     _, (groups, made, taken), kernel = kernels_of(operand("weights", weights), "weights", how, ndim)
-    second = _kernels(read(weights), how, groups, ndim)
+    second = grouped(read(weights), how, groups, ndim)
     if transpose_and_flip_weights:
         made, taken = taken, made
         second = np.flip(second.swapaxes(1, 2), tuple(range(3, second.ndim)))
     _, batch, _, field = images_of(images, "x", how, groups)
     p = stated(how, batch, field, kernel, taken, made, groups)
-    return Arranged(p, _images(read(x), how), second, taken * math.prod(kernel), _images_back(how),
+    return Arranged(p, channels_second(read(x), how), second, taken * math.prod(kernel), _images_back(how),
                     lambda w: w.sum(tuple(range(2, w.ndim))).reshape(groups * made, *(1,) * ndim))
 
 
 def arranged_input_gradient(deltas: Any, weights: Any, *, field_shape: Any = None, out: Any = None, read: Any = values,
                             **given: Any) -> Arranged:
     """Arrange a call of `convolution_input_gradient`."""
-    how, images = _how(given), operand("deltas", deltas)
+    how, images = Described.among(given), operand("deltas", deltas)
     ndim = images.array.ndim - 2
     _, (groups, made, _), kernel = kernels_of(operand("weights", weights), "weights", how, ndim)
     p = stated_input_gradient(how, images, operand("weights", weights), field_shape, out)
-    return Arranged(p, _images(read(deltas), how), _kernels(read(weights), how, groups, ndim), made * math.prod(kernel),
-                    _images_back(how),
+    return Arranged(p, channels_second(read(deltas), how), grouped(read(weights), how, groups, ndim),
+                    made * math.prod(kernel), _images_back(how),
                     lambda w: w.sum((1, *range(3, w.ndim))).reshape(p.groups * p.in_channels, *(1,) * ndim))
 
 
 def arranged_weight_deltas(deltas: Any, x: Any, *, kernel_shape: Any = None, weights: Any = None, read: Any = values,
                            **given: Any) -> Arranged:
     """Arrange a call of `calculate_weight_deltas`, or of `convolution_weight_update`."""
-    how = _how(given)
+    how = Described.among(given)
     written = None if weights is None else operand("weights", weights)
     p = stated_weights(how, operand("deltas", deltas), operand("x", x), kernel_shape, written, "weights")
-    grouped = written is not None and written.array.ndim == p.ndim + 3
-    return Arranged(p, _images(read(x), how), _images(read(deltas), how), p.batch * math.prod(p.output_shape),
-                    lambda made: _kernels_back(made, how, grouped),
+    with_groups = written is not None and written.array.ndim == p.ndim + 3
+    images, others = (channels_second(read(value), how) for value in (x, deltas))
+    return Arranged(p, images, others, p.batch * math.prod(p.output_shape),
+                    lambda made: _kernels_back(made, how, with_groups),
                     lambda d: d.sum((0, *range(2, d.ndim))).reshape(p.groups, p.out_channels, *(1,) * (p.ndim + 1)))
 
 
@@ -132,14 +116,15 @@ def _images_back(how: Described) -> Callable[[Numbers], Numbers]:
 def convolution_bound(x: Any, weights: Any, *, bias: Any = None, residual: Any = None, activation: str | None = None,
                       out: Any = None, out_dtype: Any = None, **given: Any) -> Ball:
     """Return exact results and radii of a `convolution` call."""
-    arranged, how = arranged_convolution(x, weights, **_known(given, "transpose_and_flip_weights")), _how(given)
+    how = Described.among(given)
+    arranged = arranged_convolution(x, weights, **_known(given, "transpose_and_flip_weights"))
     made = _made(out, out_dtype, x, weights)
     if _modelled(given):
         ball = _on_tiles("forward", arranged, arranged.params, _formats(x, weights), made, given)
-        return _finished_on_tiles(ball, _spread(bias, how, ball), activation, made, given)
+        return finished_on_tiles(ball, _spread(bias, how, ball), activation, made, given.get("seed"))
     ball = _sums(reference_convolution, arranged, _formats(x, weights), given)
     if residual is not None:
-        ball = ball.rounded(format_of("float32")) + Ball.exact(values(residual))
+        ball = ball.rounded(FP32) + Ball.exact(values(residual))
     return finished_ball(ball, _spread(bias, how, ball), activation, made, scale_of(out))
 
 
@@ -179,36 +164,30 @@ def convolution_weight_update_bound(deltas: Any, weights: Any, x: Any, scale: fl
         ball = _on_tiles("weight_gradient", arranged, arranged.params.weight_update(), formats, formats[0], given)
     else:
         ball = _sums(reference_weight_gradient, arranged, formats, given)
-    ball = _scaled(ball, scale) + Ball.exact(values(weights))
+    ball = scaled(ball.rounded(FP32), scale) + Ball.exact(values(weights))
     return finished_ball(ball, None, None, _format(weights), scale_of(weights))
 
 
 def add_bias_bound(acts: Any, bias: Any, **given: Any) -> Ball:
     """Return exact results and radii of an `add_bias` call, given the images as they were."""
     ball = Ball.exact(values(acts))
-    return finished_ball(ball, _spread(bias, _how(given), ball), None, _format(acts), scale_of(acts))
+    return finished_ball(ball, _spread(bias, Described.among(given), ball), None, _format(acts), scale_of(acts))
 
 
 def convolution_bias_update_bound(deltas: Any, bias: Any, scale: float, **given: Any) -> Ball:
     """Return exact results and radii of a `convolution_bias_update` call, given the bias as it was."""
-    numbers = _images(values(deltas), _how(given))
+    numbers = channels_second(values(deltas), Described.among(given))
     axes = (0, *range(2, numbers.ndim))
     terms = math.prod(numbers.shape[axis] for axis in axes)
     with np.errstate(all="ignore"):
         magnitude = np.abs(np.where(np.isfinite(numbers), numbers, 0.0)).sum(axes)
         ball = sum_ball(numbers.sum(axes), magnitude, terms, flushes=True)
-    ball = _scaled(ball, scale) + Ball.exact(values(bias))
+    ball = scaled(ball.rounded(FP32), scale) + Ball.exact(values(bias))
     return finished_ball(ball, None, None, _format(bias), scale_of(bias))
 
 
-def _scaled(ball: Ball, scale: float) -> Ball:
-    """Return sums times a scale: those that may overflow are NaN times nothing."""
-    product = ball.rounded(format_of("float32")) * float(np.float32(scale))
-    return product if scale else Ball(product.centre, np.where(np.isinf(ball.radius), np.inf, product.radius))
-
-
 def _known(given: dict[str, Any], *more: str) -> dict[str, Any]:
-    return {name: value for name, value in given.items() if name in (*_DESCRIBED, *more)}
+    return {name: value for name, value in given.items() if name in (*Described.__dataclass_fields__, *more)}
 
 
 def _format(x: Any) -> Format:
@@ -252,18 +231,10 @@ def _on_tiles(pass_: str, arranged: Arranged, params: ConvParams, formats: tuple
     return Ball(arranged.back(ball.centre), arranged.back(ball.radius))
 
 
-def _finished_on_tiles(ball: Ball, bias: Any, activation: str | None, made: Format, given: dict[str, Any]) -> Ball:
-    """Apply a bias and an activation as vertices of their own: each rounds to the result's format."""
-    rounding = "nearest-even" if given.get("seed") is None else "stochastic"
-    if bias is not None:
-        ball = (ball + Ball.exact(bias)).rounded(format_of("float32")).rounded(made, rounding)
-    return ball if activation is None else activated_ball(ball, activation).rounded(made, rounding)
-
-
 def _sums(reference: Callable[..., Floats], arranged: Arranged, formats: tuple[Format, Format],
           given: dict[str, Any]) -> Ball:
     """Bound the sums of products. Where a zero of padding or dilation meets what is not finite nothing is promised."""
-    options = parse_options(given.get("options"), GemmOptions(**{k: v for k, v in given.items() if k in _HOW}))
+    options = parse_options(given.get("options"), GemmOptions(**{k: v for k, v in given.items() if k in HOW}))
     p, first, second = arranged.params, arranged.first, arranged.second
     if given.get("winograd") and formats == (FP32, FP32):
         turned = reference is reference_input_gradient
@@ -291,7 +262,7 @@ def _sums(reference: Callable[..., Floats], arranged: Arranged, formats: tuple[F
 def _lost(reference: Callable[..., Floats], arranged: Arranged, sizes: list[Floats]) -> Floats:
     """What products with subnormals may lose; an infinity times one that is taken for zero is NaN."""
     p, operands = arranged.params, (arranged.first, arranged.second)
-    least = format_of("float32").smallest_normal
+    least = FP32.smallest_normal
     small = [np.where(size < least, size, 0.0) for size in sizes]
     lost = reference(small[0], sizes[1], p) + reference(sizes[0], small[1], p)
     special = [(~np.isfinite(x)).astype(float) for x in operands]

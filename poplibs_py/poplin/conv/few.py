@@ -387,8 +387,6 @@ class FewPlan(PhasePlan):
         """Return what was decided, and the kernels that were considered."""
         p = self.call.params
         in_place = sum(box.size for box in self.boxes if box.in_place) / max(1, sum(box.size for box in self.boxes))
-        limit = "none" if self.memory_limit is None else f"{self.memory_limit:,}"
-        parts = ", ".join(f"{name} {size:,}" for name, size in self.layout if size)
         what = "taps, sums kept over all of them" if self.over_taps else "output positions"
         decisions = {
             "kernel": self.kernel.label,
@@ -397,7 +395,7 @@ class FewPlan(PhasePlan):
             "boxes": f"{len(self.boxes)} of {what}; {in_place:.0%} read where they lie, others decoded first",
             "results": "written as they are" if self.direct else "through the epilogue",
             "threads": f"{self.threads}, {-(-self.all_blocks // self.blocks)} x {self.blocks} blocks of groups",
-            "scratch": f"{self.scratch_bytes:,} bytes a thread (limit {limit}): {parts}",
+            "scratch": self.scratch_words,
         }
         return Explanation("", decisions, considered_kernels(self.selection))
 

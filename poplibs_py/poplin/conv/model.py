@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from ..gemm.field import Field, FieldDim
@@ -119,14 +120,10 @@ def product(call: ConvCall, parts: tuple[Part, ...]) -> GemmParams:
     apart = extents[0] is images and _apart(call, extents)
     if apart:
         extents = extents[1:]
-    field, offset = Field(tuple(e.dim for e in extents), 1, x.format.itemsize).merged()
-    a = _matrix(x, field, (*((x.row,) if apart else ()), x.group), offset + sum(part.x for part in parts))
-    results = _results(extents)
-    made = MatrixLayout(
-        out.format, results.dims[-1].out_stride, out.channel, (*((out.row,) if apart else ()), out.group), out.aligned,
-        out.scale, field=results if len(results.dims) > 1 else None,
-        offset=out.offset + sum(part.out for part in parts),
-    )  # fmt: skip
+    a = MatrixLayout.of_field(x, Field(tuple(e.dim for e in extents), 1, x.format.itemsize),
+                              x.offset + sum(part.x for part in parts), (*((x.row,) if apart else ()), x.group))
+    made = MatrixLayout.of_results(out, _rows(extents), out.channel, out.offset + sum(part.out for part in parts),
+                                   (*((out.row,) if apart else ()), out.group))
     bias = call.bias
     if bias is not None and apart:
         bias = MatrixLayout(bias.format, 0, bias.column, (0, *bias.batch), offset=bias.offset)
@@ -152,24 +149,17 @@ def _forwards(extents: list[_Extent]) -> tuple[list[_Extent], int]:
 def _apart(call: ConvCall, extents: list[_Extent]) -> bool:
     """Whether images, the first extent, had better be products of their own: results of one are a matrix then."""
     large = call.params.batch > 1 and math.prod(e.dim.positions for e in extents[1:]) >= _LARGE_IMAGE
-    return large and len(_results(extents).dims) > len(_results(extents[1:]).dims) == 1
+    whole, one = (Field.of_results(_rows(some)) for some in (extents, extents[1:]))
+    return large and len(whole.dims) > len(one.dims) == 1
 
 
-def _results(extents: list[_Extent]) -> Field:
-    return Field.of_results((e.dim.positions, e.dim.out_stride) for e in extents)
-
-
-def _matrix(x: FieldLayout, field: Field, batch: tuple[int, ...], offset: int) -> MatrixLayout:
-    row, column = field.lines or (0, 0)
-    return MatrixLayout(x.format, row, column, batch, x.aligned, x.scale, field=None if field.lines else field,
-                        offset=x.offset + offset)
+def _rows(extents: list[_Extent]) -> list[tuple[int, int]]:
+    return [(e.dim.positions, e.dim.out_stride) for e in extents]
 
 
 def _kernels(w: FieldLayout, out_channels: int, extents: list[_Extent], batch: tuple[int, ...],
              offset: int) -> MatrixLayout:
     """The weights: columns are output channels, rows the depth; a plain matrix where the depth lies in line."""
     depth = (FieldDim.depth(e.dim.taps, e.weights) for e in extents if e.dim.taps > 1)
-    field, _ = Field((*depth, FieldDim.rows(out_channels, w.row)), 1, w.format.itemsize).merged()
-    _, row = field.lines or (0, 0)
-    return MatrixLayout(w.format, row, w.row, batch, w.aligned, w.scale, field=None if field.lines else field,
-                        offset=offset)
+    field = Field((*depth, FieldDim.rows(out_channels, w.row)), 1, w.format.itemsize)
+    return replace(MatrixLayout.of_field(w, field, offset, batch).transposed, column=w.row)

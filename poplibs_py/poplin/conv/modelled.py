@@ -114,18 +114,19 @@ def pass_call(params: ConvParams, how: Described, pass_: str, images: Operand, s
               bias: Operand | None, activation: str | None, update: float | None = None) -> PassCall:
     """Return a pass' arrays in the order of axes that PopLibs has."""
     ndim, weighs, groups = images.array.ndim - 2, pass_ == "weight_gradient", params.groups
-    seen = images.seen(lambda x: _channels_second(x, how))
-    other = second.seen(lambda x: _channels_second(x, how) if weighs else _grouped(x, how, groups, ndim))
-    made = _grouped(receiver.array, how, groups, ndim) if weighs else _channels_second(receiver.array, how)
+    seen = images.seen(lambda x: channels_second(x, how))
+    other = second.seen(lambda x: channels_second(x, how) if weighs else grouped(x, how, groups, ndim))
+    made = grouped(receiver.array, how, groups, ndim) if weighs else channels_second(receiver.array, how)
     return PassCall(seen, other, replace(receiver, array=made), pass_, bias, activation, update)
 
 
-def _channels_second(x: Array, how: Described) -> Array:
+def channels_second(x: Array, how: Described) -> Array:
+    """Return images [N, C, field...], a view."""
     return np.moveaxis(x, -1, 1) if how.channels_last else x
 
 
-def _grouped(w: Array, how: Described, groups: int, ndim: int) -> Array:
-    """Weights [G, Co, Ci, kernel...], a view."""
+def grouped(w: Array, how: Described, groups: int, ndim: int) -> Array:
+    """Return weights [G, Co, Ci, kernel...], a view."""
     if w.ndim == ndim + 3:
         return np.moveaxis(w, (-1, -2), (1, 2)) if how.channels_last else w
     if how.channels_last:

@@ -26,7 +26,7 @@ from ..gemm.search import FEW, plan_gemm
 from . import _overlap
 from .few import dots_kernel
 from .model import field_dim
-from .params import ConvCall, FieldLayout
+from .params import ConvCall
 
 _LEAST_DEPTH = 16  # channels that make up for the additions
 _LEAST_COLUMNS = 16  # of the products: a vector's; less for deep products, and for one channel
@@ -113,8 +113,9 @@ def plan_overlap(call: ConvCall, options: GemmOptions, epilogue: Epilogue, targe
     x = (FieldDim.rows(n, dim.stride) for n, dim in zip(elements, dims, strict=True))
     w = (*(FieldDim.rows(dim.taps, step) for dim, step in zip(dims, weights, strict=True)),
          FieldDim.rows(p.out_channels, call.weights.row))
-    a = _matrix(call.x, tuple(x), p.in_channels, call.x.offset + x_offset)
-    b = _matrix(call.weights, w, p.in_channels, call.weights.offset + weights_offset).transposed
+    a = MatrixLayout.of_field(call.x, Field(tuple(x), p.in_channels, call.x.channel), call.x.offset + x_offset)
+    b = MatrixLayout.of_field(call.weights, Field(w, p.in_channels, call.weights.channel),
+                              call.weights.offset + weights_offset).transposed
     out = MatrixLayout(FP32, 4 * columns, 4)
     params = GemmParams(chunk, columns, p.in_channels, a, b, out)
     product = plan_gemm(params, replace(options, available_memory_proportion=None), epilogue, target.replace(tiles=1))
@@ -146,14 +147,6 @@ def _dims(call: ConvCall) -> tuple[list[FieldDim], list[int], int, int] | None:
         dims.insert(0, FieldDim.rows(1, 0))
         weights.insert(0, 0)
     return dims, weights, x_offset, weights_offset
-
-
-def _matrix(layout: FieldLayout, dims: tuple[FieldDim, ...], channels: int, offset: int) -> MatrixLayout:
-    """Rows are positions, columns are channels; plain where the rows lie in line."""
-    made, more = Field(dims, channels, layout.channel).merged()
-    row, column = made.lines or (0, 0)
-    return MatrixLayout(layout.format, row, column, (), layout.aligned, layout.scale,
-                        field=None if made.lines else made, offset=offset + more)
 
 
 def overlap_items(plan: Overlap, call: ConvCall) -> tuple[np.ndarray[Any, Any], list[Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -14,7 +14,7 @@ from ...errors import bad_argument, bad_type, check_shape, one_of, whole
 from ...formats import Format, format_of
 from ...ops import Operand, Receiver, new_result, operand, result_format
 from ...target.types import format_of_type
-from ..gemm.params import MatrixLayout
+from ..gemm.params import MatrixLayout, contiguous_strides
 from ..tile_conv import ConvParams, FieldTransform, OutputTransform
 from .scales import decoded
 
@@ -141,6 +141,11 @@ class Described:
             if params is not None and given[name] != default:
                 raise bad_argument(name, given[name], "its default where params are given: they say it")
         return cls(**given)
+
+    @classmethod
+    def among(cls, named: Mapping[str, Any]) -> Described:
+        """Check those of a caller's keywords that are attributes."""
+        return cls.of(**{name: value for name, value in named.items() if name in cls.__dataclass_fields__})
 
     def dims(self, ndim: int) -> tuple[tuple[Any, ...], tuple[Any, ...], list[tuple[int, int]]]:
         """Return strides, dilations and pairs of paddings for each of so many field dimensions."""
@@ -285,11 +290,11 @@ def contiguous_call(p: ConvParams, how: Described, dtype: Any, w_dtype: Any, out
     out = default if out_dtype is None else format_of(out_dtype, "out_dtype")
 
     def lies(dtype: Format, batch: int, channels: int, field: tuple[int, ...]) -> FieldLayout:
-        row, *inner, last = _contiguous(images_shape(how, batch, p.groups * channels, field), dtype.itemsize)
+        row, *inner, last = contiguous_strides(images_shape(how, batch, p.groups * channels, field), dtype.itemsize)
         step, *along = (last, *inner) if how.channels_last else (*inner, last)
         return FieldLayout(dtype, row, channels * step, step, tuple(along))
 
-    group, *inner, one, two = _contiguous(weights_shape(how, p, True), w.itemsize)
+    group, *inner, one, two = contiguous_strides(weights_shape(how, p, True), w.itemsize)
     made, taken, *along = (two, one, *inner) if how.channels_last else (*inner, one, two)
     bias = None
     if bias_dtype is not None:
@@ -298,11 +303,6 @@ def contiguous_call(p: ConvParams, how: Described, dtype: Any, w_dtype: Any, out
     return ConvCall(p, lies(x, p.batch, p.in_channels, p.field_shape),
                     FieldLayout(w, made, group, taken, tuple(along)),
                     lies(out, p.batch, p.out_channels, p.output_shape), bias)
-
-
-def _contiguous(shape: tuple[int, ...], item: int) -> tuple[int, ...]:
-    """Bytes from an element to the next along each axis of an array in C order."""
-    return tuple(item * math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 def new_images(shape: tuple[int, ...], dtype: Format, like: Operand) -> Receiver:

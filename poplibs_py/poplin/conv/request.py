@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from ...ops import (
     Receiver,
     Request,
     operand,
+    own_numbers,
     planned_on,
     receive,
     result_format,
@@ -41,12 +42,16 @@ from .params import (
     kernels_of,
     new_images,
     stated,
+    stated_input_gradient,
     stated_weights,
     take_bias,
     weights_shape,
 )
 from .plan import plan_call
 from .scales import decoding
+
+HOW = ("available_memory_proportion", "partials_type", "reproducible", "strict_memory")
+"""Keywords that say how sums are computed, on whichever machine."""
 
 
 @dataclass(frozen=True)
@@ -60,12 +65,11 @@ class Settings:
     winograd: bool = False
 
     @classmethod
-    def of(cls, options: Any, partials_type: Any, proportion: Any, reproducible: Any, strict: Any,
-           activation: Any = None, winograd: Any = False) -> Settings:
+    def of(cls, how: Mapping[str, Any]) -> Settings:
         """Check a caller's keywords."""
-        base = options_of(proportion, partials_type, reproducible, strict, 4)
-        return cls(parse_options(options, base), Epilogue.of(1.0, 0.0, activation), options, base,
-                   flag("winograd", winograd))
+        base = options_of(*(how[name] for name in HOW), 4)
+        return cls(parse_options(how["options"], base), Epilogue.of(1.0, 0.0, how.get("activation")), how["options"],
+                   base, flag("winograd", how.get("winograd", False)))
 
 
 def conv_on(name: str, settled: Settings, target: Any, seed: Any, operands: tuple[Operand, ...], out: Any,
@@ -158,14 +162,20 @@ class Pass:
                             self.residual, own, values)
 
 
-def forward_pass(how: Described, settled: Settings, x: Any, weights: Any, transposed: bool, bias: Any, residual: Any,
-                 out: Any, out_dtype: Any, target: Any, seed: Any) -> Pass:
+def request_by(describe: Callable[..., Pass]) -> Callable[..., Request]:
+    """Return what describes a call of a face, given what describes its pass."""
+    return lambda _, /, **given: describe(**given).request()
+
+
+def forward_pass(*, x: Any, weights: Any, transpose_and_flip_weights: bool, bias: Any, residual: Any, out: Any,
+                 out_dtype: Any, target: Any, seed: Any, **named: Any) -> Pass:
     """Describe a convolution from the arguments of its face."""
+    how, settled = Described.among(named), Settings.of(named)
     images, kernels = operand("x", x), operand("weights", weights)
     lacking = "with a residual" if residual is not None else ""
     placed = conv_on("poplin.convolution", settled, target, seed, (images, kernels), out, out_dtype, bias, lacking)
     w_lies, (g, made, taken), kernel = kernels_of(kernels, "weights", how, field_dims(images, "x", how))
-    if transposed:
+    if transpose_and_flip_weights:
         w_lies, made, taken = w_lies.swapped.flipped(kernel), taken, made
     x_lies, batch, channels, field = images_of(images, "x", how, g)
     if channels != g * taken:
@@ -176,13 +186,39 @@ def forward_pass(how: Described, settled: Settings, x: Any, weights: Any, transp
     rest = None if residual is None else operand("residual", residual)
     like = None if how.channels_last else images
     receiver = receive_result(out, out_dtype, shape, (images, kernels, added, rest), like)
-    kind = "input_gradient" if transposed else "forward"
+    kind = "input_gradient" if transpose_and_flip_weights else "forward"
     made_pass = Pass(placed, settled, replace(how, groups=g), kind, p, images, kernels, receiver, added)
     if placed.plan:
         return made_pass
     rest = None if rest is None else as_result(rest, receiver)
     call = ConvCall(p, x_lies, w_lies, lies(receiver, "out", how, g), bias_layout(added, g))
     return replace(made_pass, residual=rest, call=call)
+
+
+def gradient_pass(*, deltas: Any, weights: Any, field_shape: Any, out: Any, out_dtype: Any, target: Any, seed: Any,
+                  **named: Any) -> Pass:
+    """Describe the gradient of images from the arguments of its face."""
+    how, settled = Described.among(named), Settings.of(named)
+    given, kernels = operand("deltas", deltas), operand("weights", weights)
+    placed = conv_on("poplin.convolution_input_gradient", settled, target, seed, (given, kernels), out, out_dtype)
+    p = stated_input_gradient(how, given, kernels, field_shape, out)
+    shape = images_shape(how, p.batch, p.groups * p.in_channels, p.field_shape)
+    receiver = receive_result(out, out_dtype, shape, (given, kernels), None if how.channels_last else given)
+    grouped = replace(how, groups=p.groups)
+    made = Pass(placed, settled, grouped, "input_gradient", p.gradient(), given, kernels, receiver)
+    if placed.plan:
+        return made
+    d_lies, w_lies = lies(given, "deltas", how, p.groups), kernels_of(kernels, "weights", how, p.ndim)[0]
+    return replace(made, call=ConvCall.input_gradient(p, d_lies, w_lies, lies(receiver, "out", how, p.groups)))
+
+
+def deltas_pass(*, deltas: Any, x: Any, kernel_shape: Any, out: Any, out_dtype: Any, target: Any, seed: Any,
+                **named: Any) -> Pass:
+    """Describe the gradient of weights from the arguments of its face."""
+    how, settled = Described.among(named), Settings.of(named)
+    given, images = operand("deltas", deltas), operand("x", x)
+    placed = conv_on("poplin.calculate_weight_deltas", settled, target, seed, (images, given), out, out_dtype)
+    return weight_pass(how, settled, placed, given, images, kernel_shape, None, out, out_dtype)
 
 
 def weight_pass(how: Described, settled: Settings, placed: Placed[Any], deltas: Operand, x: Operand, kernel: Any,
@@ -203,9 +239,9 @@ def weight_pass(how: Described, settled: Settings, placed: Placed[Any], deltas: 
     return replace(made, call=call)
 
 
-def update_pass(how: Described, settled: Settings, deltas: Any, weights: Any, x: Any, scale: Any, target: Any) -> Pass:
+def update_pass(*, deltas: Any, weights: Any, x: Any, scale: Any, target: Any, **named: Any) -> Pass:
     """Describe an update of weights by their gradient from the arguments of its face."""
-    settled = replace(settled, epilogue=Epilogue.of(scale, 1.0, None))
+    how, settled = Described.among(named), replace(Settings.of(named), epilogue=Epilogue.of(scale, 1.0, None))
     given, images = operand("deltas", deltas), operand("x", x)
     if weights is None:
         raise bad_type("weights", "None", "an array or a QuarterArray, which receives the result")
@@ -213,6 +249,12 @@ def update_pass(how: Described, settled: Settings, deltas: Any, weights: Any, x:
     placed = conv_on("poplin.convolution_weight_update", settled, target, None, (images, given), weights, None,
                      updates=True)
     return weight_pass(how, settled, placed, given, images, None, kernels, weights, None)
+
+
+def update_request(_: str, /, scale: Any, **given: Any) -> Request:
+    """Describe a call that updates weights, whose scale may be the call's own."""
+    (own,), values = own_numbers(scale)
+    return update_pass(scale=scale, **given).request(own, values)
 
 
 def receive_result(out: Any, out_dtype: Any, shape: tuple[int, ...], operands: tuple[Operand | None, ...],

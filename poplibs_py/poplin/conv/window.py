@@ -146,8 +146,6 @@ class WindowPlan(PhasePlan):
     def explain(self) -> Explanation:
         """Return what was decided, and the kernels that were considered."""
         p = self.call.params
-        limit = "none" if self.memory_limit is None else f"{self.memory_limit:,}"
-        parts = ", ".join(f"{name} {size:,}" for name, size in self.layout if size)
         shares = -(-p.batch // self.channels), -(-p.out_channels // self.columns)
         decisions = {
             "kernel": f"{self.kernel.label}, compute format {self.compute_format}",
@@ -155,7 +153,7 @@ class WindowPlan(PhasePlan):
             "boxes": f"{len(self.boxes)} of deltas, {'as they lie' if self.in_place else 'decoded first'}",
             "threads": f"{self.threads}, {p.groups} x {shares[0]} x {shares[1]} shares of {self.channels} by "
                        f"{self.columns} channels",
-            "scratch": f"{self.scratch_bytes:,} bytes a thread (limit {limit}): {parts}",
+            "scratch": self.scratch_words,
         }
         return Explanation("", decisions, considered_kernels(self.selection))
 

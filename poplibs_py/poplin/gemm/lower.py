@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -252,12 +253,12 @@ def _shares(extent: int, parts: int, grain: int) -> list[tuple[int, int]]:
     return [(first, end) for first, end in pairwise(ends) if end > first]
 
 
-def _offsets(batch: tuple[int, ...], strides: tuple[int, ...]) -> Array:
-    """Byte offset of each batch entry, entries in C order."""
-    offsets = np.zeros(1, np.int64)
-    for size, stride in zip(batch, strides, strict=True):
-        offsets = (offsets[:, None] + np.arange(size, dtype=np.int64) * stride).ravel()
-    return offsets
+def offsets(extents: Sequence[int], strides: Sequence[int]) -> Array:
+    """Return the byte offset of each entry of an array, entries in C order."""
+    found = np.zeros(1, np.int64)
+    for size, stride in zip(extents, strides, strict=True):
+        found = (found[:, None] + np.arange(size, dtype=np.int64) * stride).ravel()
+    return found
 
 
 def _items(plan: GemmPlan, spec: Array) -> Array:
@@ -268,10 +269,10 @@ def _items(plan: GemmPlan, spec: Array) -> Array:
     items = np.zeros((p.entries, len(rectangles)), ITEM)
     items["spec"] = spec.ctypes.data
     entry = {"a": p.a, "b": p.b, "out": p.out, **({} if p.bias is None else {"bias": p.bias})}
-    starts = {name: x.offset + _offsets(p.batch, x.batch) for name, x in entry.items()}
+    starts = {name: x.offset + offsets(p.batch, x.batch) for name, x in entry.items()}
     for name, operand in (("a_scale", p.a), ("b_scale", p.b)):
         if operand.scales:
-            items[name] = _offsets(p.batch, operand.scales.batch)[:, None]
+            items[name] = offsets(p.batch, operand.scales.batch)[:, None]
     for i, ((r0, r1), (c0, c1)) in enumerate(rectangles):
         within = {  # a field's positions are counted from first_row and first_col
             "a": 0 if p.a.field else r0 * p.a.row,
@@ -279,8 +280,8 @@ def _items(plan: GemmPlan, spec: Array) -> Array:
             "out": (0 if p.out.field else r0 * p.out.row) + c0 * p.out.column,
             "bias": r0 * p.bias.row + c0 * p.bias.column if p.bias else 0,
         }
-        for name, offsets in starts.items():
-            items[name][:, i] = offsets + within[name]
+        for name, start in starts.items():
+            items[name][:, i] = start + within[name]
         for name, value in (("m", r1 - r0), ("n", c1 - c0), ("first_row", r0), ("first_col", c0)):
             items[name][:, i] = value
     return items.ravel()

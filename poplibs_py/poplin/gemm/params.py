@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -60,7 +61,8 @@ class MatrixLayout:
         Where the exponents are, if blocks have their own.
     field : Field or None
         What it is gathered from, where strides do not say all: positions are the rows of A and C and the columns of B.
-        `row` and `column` then are bytes between neighbours in the innermost dimension and between channels.
+        Only `row` and `column` of C are of use then: bytes between neighbours in the innermost dimension, and between
+        channels.
     offset : int
         Bytes from the operand's first element to this one's.
     """
@@ -74,6 +76,22 @@ class MatrixLayout:
     scales: Scales | None = None
     field: Field | None = None
     offset: int = 0
+
+    @classmethod
+    def of_field(cls, lie: Any, field: Field, offset: int, batch: tuple[int, ...] = ()) -> MatrixLayout:
+        """Return the matrix that a field gathers from an array, of which `lie` has format, alignment and scale."""
+        made, more = field.merged()
+        row, column = made.lines or (0, 0)
+        return cls(lie.format, row, column, batch, lie.aligned, lie.scale, field=None if made.lines else made,
+                   offset=offset + more)
+
+    @classmethod
+    def of_results(cls, lie: Any, extents: Iterable[tuple[int, int]], column: int, offset: int = 0,
+                   batch: tuple[int, ...] = ()) -> MatrixLayout:
+        """Return where results go in an array, whose rows lie as `Field.of_results` has them."""
+        field = Field.of_results(extents)
+        return cls(lie.format, field.dims[-1].out_stride, column, batch, lie.aligned, lie.scale,
+                   field=field if len(field.dims) > 1 else None, offset=offset)
 
     @property
     def plain(self) -> bool:
@@ -200,11 +218,13 @@ def layout_of(x: Operand, batch: tuple[int, ...] | None = None) -> MatrixLayout:
 
 def contiguous(f: Format, rows: int, cols: int, batch: Sequence[int] = ()) -> MatrixLayout:
     """Return how a C-contiguous array lies."""
-    strides, step = [], rows * cols * f.itemsize
-    for extent in reversed(batch):
-        strides.append(step)
-        step *= extent
-    return MatrixLayout(f, cols * f.itemsize, f.itemsize, tuple(reversed(strides)))
+    *steps, row, column = contiguous_strides((*batch, rows, cols), f.itemsize)
+    return MatrixLayout(f, row, column, tuple(steps))
+
+
+def contiguous_strides(shape: Sequence[int], item: int) -> tuple[int, ...]:
+    """Return the bytes from an element to the next along each axis of a C-contiguous array."""
+    return tuple(item * math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 def result_shape(a: Operand, b: Operand) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, int, int]]:

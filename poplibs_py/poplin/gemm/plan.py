@@ -103,6 +103,13 @@ class Scratched(Explained):
         """Whether a run keeps to the limit."""
         return self.memory_limit is None or self.scratch_bytes <= self.memory_limit
 
+    @property
+    def scratch_words(self) -> str:
+        """The scratch of a thread, in words."""
+        limit = "none" if self.memory_limit is None else f"{self.memory_limit:,}"
+        parts = ", ".join(f"{name} {size:,}" for name, size in self.layout if size) or "none"
+        return f"{self.scratch_bytes:,} bytes a thread (limit {limit}): {parts}"
+
     def offset(self, part: str) -> int:
         """Where a part of the scratch begins."""
         at = 0
@@ -242,8 +249,6 @@ class GemmPlan(Scratched):
         """Return what was decided, and the kernels that were considered."""
         p = self.product
         batch = f"{p.entries} x " if p.batch else ""
-        limit = "none" if self.memory_limit is None else f"{self.memory_limit:,}"
-        parts = ", ".join(f"{name} {size:,}" for name, size in self.layout if size) or "none"
         decisions = {"kernel": f"{self.kernel.label}, compute format {self.compute_format}",
                      "A, B": f"{_MODE_NAMES[self.a_mode]}; {_MODE_NAMES[self.b_mode]}",
                      "sums": _SUM_NAMES[self.sums] + ", rounded on their way" * self.narrow,
@@ -251,7 +256,7 @@ class GemmPlan(Scratched):
                      "threads": f"{self.threads}, {self.grid[0]} x {self.grid[1]} rectangles of each product"}
         if self.fallback:
             decisions["not finite"] = f"{self.fallback.kernel.name}, compute format {self.fallback.compute_format}"
-        decisions["scratch"] = f"{self.scratch_bytes:,} bytes a thread (limit {limit}): {parts}"
+        decisions["scratch"] = self.scratch_words
         problem = f"matmul {batch}[{p.m}, {p.k}] x [{p.k}, {p.n}]: {p.a.format} x {p.b.format} -> {p.out.format}"
         return Explanation(problem, decisions, considered_kernels(self.selection))
 

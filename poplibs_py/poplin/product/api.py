@@ -207,12 +207,13 @@ def matmul_grouped_acc(c: Any, a: Any, b: Any, **keywords: Any) -> Any:
     return unwrap(matmul_acc)(c, a, b, **keywords)
 
 
-def _keywords_of(function: Any) -> tuple[str, ...]:
-    return tuple(p.name for p in signature(function).parameters.values() if p.kind is Parameter.KEYWORD_ONLY)
+def keywords_of(function: Any) -> dict[str, Any]:
+    """Return the keywords that a function names, with their defaults."""
+    return {p.name: p.default for p in signature(function).parameters.values() if p.kind is Parameter.KEYWORD_ONLY}
 
 
-_MATMUL_KEYWORDS = _keywords_of(matmul)
-_ACC_KEYWORDS = tuple(dict.fromkeys((*_keywords_of(matmul_acc), *GemmOptions.__dataclass_fields__)))
+_MATMUL_KEYWORDS = keywords_of(matmul)
+_ACC_KEYWORDS = tuple(dict.fromkeys((*keywords_of(matmul_acc), *GemmOptions.__dataclass_fields__)))
 
 
 def plan_matmul(a_shape: tuple[int, ...], b_shape: tuple[int, ...], *, dtype: Any = "float32", b_dtype: Any = None,
@@ -342,7 +343,7 @@ def _from_keywords(function: Callable[..., Any], keywords: Mapping[str, Any]) ->
     """Return the options that a function was called with beside its own keywords."""
     options = GemmOptions.__dataclass_fields__
     if not keywords.keys() <= options.keys():
-        check_keywords(f"{function.__name__}()", keywords, (*_keywords_of(function), *options))
+        check_keywords(f"{function.__name__}()", keywords, (*keywords_of(function), *options))
     return GemmOptions(**keywords)
 
 

@@ -54,7 +54,7 @@ def matmul_bound(a: Any, b: Any, *, out: Any = None, out_dtype: Any = None, alph
     out_format = (format_of(out_dtype) if out_dtype is not None else
                   _format(out) if out is not None else result_format(fa, fb))
     sums, added = _sums(a, b, _options(options, how))
-    return _without(finished_ball(_scaled(sums, alpha), bias, activation, out_format, scale_of(out)), added)
+    return _without(finished_ball(scaled(sums, alpha), bias, activation, out_format, scale_of(out)), added)
 
 
 def matmul_modelled_bound(a: Any, b: Any, *, target: Target | str = "gc200", out: Any = None, out_dtype: object = None,
@@ -74,7 +74,6 @@ def matmul_modelled_bound(a: Any, b: Any, *, target: Target | str = "gc200", out
     """
     wanted = _format(out) if out_dtype is None and out is not None else out_dtype
     product = product_of(operand("a", a), operand("b", b), wanted)
-    rounding = "nearest-even" if seed is None else "stochastic"
     left, right, added = as_matrices(values(a), values(b))
     shape = (*product.batch, product.m, product.n)
     ball = Ball.exact(np.zeros(shape))
@@ -84,10 +83,8 @@ def matmul_modelled_bound(a: Any, b: Any, *, target: Target | str = "gc200", out
         rows, columns = (x.reshape(groups, *x.shape[-2:]) for x in numbers)
         ball = planned_ball(work_of(product.planned(target, options, more)), rows, columns, product.out, seed)
         ball = Ball(ball.centre.reshape(shape), ball.radius.reshape(shape))
-    if bias is not None:
-        ball = (ball + Ball.exact(values(bias))).rounded(FP32).rounded(product.out, rounding)
-    ball = ball if activation is None else activated_ball(ball, activation).rounded(product.out, rounding)
-    return _without(ball, added)
+    bias = None if bias is None else values(bias)
+    return _without(finished_on_tiles(ball, bias, activation, product.out, seed), added)
 
 
 def planned_ball(work: TileWork, a: Any, b: Any, out: Format | None = None, seed: Any = None) -> Ball:
@@ -102,14 +99,14 @@ def matmul_acc_bound(c: Any, a: Any, b: Any, *, alpha: float = 1.0, beta: float 
                      activation: str | None = None, options: Any = None, **how: Any) -> Ball:
     """Return exact results and radii of a `matmul_acc` call, given c as it was before."""
     sums, added = _sums(a, b, _options(options, how))
-    ball = _scaled(sums, alpha).rounded(FP32)
+    ball = scaled(sums, alpha).rounded(FP32)
     if beta:
         held = Ball.exact(np.expand_dims(values(c), added))
         ball = ball + (held * float(np.float32(beta))).rounded(FP32)
     return _without(finished_ball(ball, bias, activation, _format(c), scale_of(c)), added)
 
 
-def _scaled(sums: Ball, alpha: float) -> Ball:
+def scaled(sums: Ball, alpha: float) -> Ball:
     """Return sums times alpha: those that may overflow are NaN times nothing."""
     product = sums * float(np.float32(alpha))
     return product if alpha else Ball(product.centre, np.where(np.isinf(sums.radius), np.inf, product.radius))
@@ -157,6 +154,14 @@ def finished_ball(ball: Ball, bias: Any, activation: str | None, out_dtype: Form
     if activation is not None:
         ball = activated_ball(ball, activation)
     return (ball * 2.0**-scale).rounded(out_dtype) * 2.0**scale if scale else ball.rounded(out_dtype)
+
+
+def finished_on_tiles(ball: Ball, bias: Any, activation: str | None, out_dtype: Format, seed: Any) -> Ball:
+    """Apply a bias and an activation as vertices of their own: each rounds to the result's format."""
+    rounding = "nearest-even" if seed is None else "stochastic"
+    if bias is not None:
+        ball = (ball + Ball.exact(bias)).rounded(FP32).rounded(out_dtype, rounding)
+    return ball if activation is None else activated_ball(ball, activation).rounded(out_dtype, rounding)
 
 
 def activated_ball(ball: Ball, activation: str) -> Ball:

@@ -22,6 +22,7 @@ from ...ops import (
     compiled,
     operand,
     receive,
+    result_format,
     seed_of,
     unchanged,
 )
@@ -41,7 +42,7 @@ from ..tile_conv.problem import ConvProblem
 from ..tile_conv.summary import is_product
 from ..tile_conv.work import TileWork, work_of
 from .options import conv_options
-from .params import Product, default_result, product_of, stated
+from .params import Product, product_of, stated
 
 
 def plan_modelled(a_shape: Sequence[int], b_shape: Sequence[int], *, dtype: object = "half", out_dtype: object = None,
@@ -173,7 +174,7 @@ def lacks(a: Any, b: Any, out: Any, out_dtype: Any, alpha: Any, bias: Any) -> st
     if out_dtype is not None:
         result: Any = format_of(out_dtype, "out_dtype")
     else:
-        result = default_result(left, right) if out is None else operand("out", out).format
+        result = result_format(left, right) if out is None else operand("out", out).format
     return operands_lack((left, right), result, None if bias is None else operand("bias", bias))
 
 

@@ -67,13 +67,8 @@ def product_of(a: Operand, b: Operand, out_dtype: object) -> Product:
     """Describe a product of operands that a machine has vertices for, once their shapes fit."""
     batch, shape, (m, k, n) = result_shape(a, b)
     kind = data_type("a", a.format, TYPES)
-    fmt = default_result(a, b) if out_dtype is None else format_of(out_dtype, "out_dtype")
+    fmt = result_format(a, b) if out_dtype is None else format_of(out_dtype, "out_dtype")
     return Product(shape, batch, m, n, k, kind, fmt)
-
-
-def default_result(a: Operand, b: Operand) -> Format:
-    """Return the result's format where none is asked for: see `poplibs_py.ops.result_format`."""
-    return result_format(a, b)
 
 
 def stated(a_shape: Sequence[int], b_shape: Sequence[int], dtype: object, out_dtype: object) -> ConvParams:

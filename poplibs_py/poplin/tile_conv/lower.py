@@ -21,9 +21,9 @@ from ...kernels.records import ACTIVATIONS, infinite_overflow
 from ...program import ComputeSet, Exchange, Executable, Loop, Program, Segment, spread, threads_for
 from ...target import LinearMapping, Target
 from ..gemm._gemm import ITEM, VERTEX, Mode, Sums
-from ..gemm.lower import format_record, kernel_record
+from ..gemm.lower import format_record, kernel_record, offsets
 from ..gemm.options import GemmOptions
-from ..gemm.params import GemmParams, MatrixLayout
+from ..gemm.params import GemmParams, MatrixLayout, contiguous_strides
 from ..gemm.plan import Epilogue, GemmPlan, laid_out
 from . import _partials
 from .products import ArrayLayout, TileProduct, tile_products
@@ -380,9 +380,7 @@ class _Lowering:
             extent, stride = extents.pop(), strides.pop()
             step = stride if run == 1 else step
             run *= extent
-        starts = np.zeros(1, np.int64)
-        for extent, stride in zip(extents, strides, strict=True):
-            starts = (starts[:, None] + np.arange(extent) * stride).ravel()
+        starts = offsets(extents, strides)
         edges = LinearMapping(run, 1, threads_for(run * self.cols, _SUMS, max(1, run // least))).edges()
         first, group = edges[:-1], np.arange(groups)[:, None, None]
         return _Lines(group * self.rows // groups + np.arange(starts.size)[:, None] * run + first, np.diff(edges),
@@ -401,11 +399,8 @@ class _Lines(NamedTuple):
 def _channels_last(shape: tuple[int, ...]) -> ArrayLayout:
     """How FP32 sums lie: groups, batch, outputs, channels."""
     batch, _, channels, *outputs = shape
-    strides, size = [], 4 * channels
-    for extent in reversed(outputs):
-        strides.append(size)
-        size *= extent
-    return ArrayLayout(FP32, (size, size * batch, 4, *reversed(strides)))
+    group, row, *field, _ = contiguous_strides((1, batch, *outputs, channels), 4)
+    return ArrayLayout(FP32, (row, group, 4, *field))
 
 
 def _shares(extent: int, most: int) -> Array:

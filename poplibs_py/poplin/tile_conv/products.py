@@ -262,8 +262,9 @@ def _product(work: TileWork, cell: _Cell, parts: list[_Part], batch: Range, chan
     out_at = out.offset + batch[0] * out.strides[0] + channels[0] * out.strides[2] + sum(p.out_at for p in parts)
     return TileProduct(
         cell.turn, cell.part, a.positions, b.positions, taps * size,
-        size * math.prod(parts[d].slides.taps for d in work.joined_taps), cell.groups, _matrix(x, a, a_at, False),
-        _matrix(w, b, b_at, True), _result(out, a, out_at),
+        size * math.prod(parts[d].slides.taps for d in work.joined_taps), cell.groups,
+        MatrixLayout.of_field(x, a, a_at), MatrixLayout.of_field(w, b, b_at).transposed,
+        MatrixLayout.of_results(out, ((dim.positions, dim.out_stride) for dim in a.dims), out.strides[2], out_at),
     )  # fmt: skip
 
 
@@ -280,24 +281,3 @@ def _narrowed(work: TileWork, parts: list[_Part], ins: Range) -> tuple[list[_Par
         parts[d] = part._replace(slides=slides, stays=stays, stays_at=part.stays_at + first * part.stays.stride)
     size = math.prod(end - first for first, end in ranges) * (own[1] - own[0])
     return parts, (own[0], own[0] + size)
-
-
-def _matrix(lie: ArrayLayout, field: Field, offset: int, columns: bool) -> MatrixLayout:
-    """An operand whose positions are rows, or columns; plain where strides say all."""
-    field, more = field.merged()
-    plain = field.lines
-    if plain is None:
-        last = field.dims[-1]
-        plain, kept = (last.step * last.stride, field.channel), field
-    else:
-        kept = None
-    row, column = reversed(plain) if columns else plain
-    return MatrixLayout(lie.format, row, column, (), lie.aligned, lie.scale, field=kept, offset=offset + more)
-
-
-def _result(lie: ArrayLayout, field: Field, offset: int) -> MatrixLayout:
-    """Where sums go: their rows are the positions of a field."""
-    rows = Field.of_results((dim.positions, dim.out_stride) for dim in field.dims)
-    kept = None if len(rows.dims) == 1 else rows
-    return MatrixLayout(lie.format, rows.dims[-1].out_stride, lie.strides[2], (), lie.aligned, lie.scale, field=kept,
-                        offset=offset)
