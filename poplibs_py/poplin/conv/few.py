@@ -438,7 +438,7 @@ def plan_few(call: ConvCall, parts: tuple[Part, ...], options: GemmOptions, epil
         draft = replace(draft, selection=_over_taps(draft))
     budget = int(_CACHE_SHARE * target.bytes_per_tile) if limit is None else limit
     best, least = None, math.inf
-    for blocks in _halves(draft.all_blocks):
+    for blocks in halves(draft.all_blocks):
         plan = _boxed(replace(draft, blocks=blocks), budget)
         if plan is None:
             continue
@@ -530,7 +530,8 @@ def _readable(f: Format, scale: int, aligned: bool) -> bool:
     return f == FP32 and scale == 0 and aligned
 
 
-def _halves(n: int) -> Iterator[int]:
+def halves(n: int) -> Iterator[int]:
+    """Return a number, half of it and so on down to 1."""
     while n > 1:
         yield n
         n = -(-n // 2)

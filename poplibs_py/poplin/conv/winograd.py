@@ -20,6 +20,7 @@ from ..gemm.options import GemmOptions
 from ..gemm.params import GemmParams, MatrixLayout, contiguous
 from ..gemm.plan import Epilogue, GemmPlan
 from ..gemm.search import plan_gemm
+from .few import halves
 from .model import field_dim
 from .params import ConvCall
 
@@ -274,16 +275,9 @@ def _plans(call: ConvCall, options: GemmOptions, target: Target, dims: tuple[Fie
 
 def _parts(plan: Winograd) -> Iterator[Winograd]:
     """The plan with kernels of all groups transformed at once, of half of them and so on, then of some channels."""
-    yield plan
-    yield from (replace(plan, slots=slots) for slots in _halves(plan.slots))
-    panels = -(-plan.columns // plan.panel_width)
-    yield from (replace(plan, slots=1, columns=n * plan.panel_width) for n in _halves(panels))
-
-
-def _halves(n: int) -> Iterator[int]:
-    while n > 1:
-        n = -(-n // 2)
-        yield n
+    yield from (replace(plan, slots=slots) for slots in halves(plan.slots))
+    _, *some = halves(-(-plan.columns // plan.panel_width))
+    yield from (replace(plan, slots=1, columns=n * plan.panel_width) for n in some)
 
 
 def _product(depth: int, columns: int, chunk: int, options: GemmOptions, core: Target) -> GemmPlan:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from ...kernels import select
 from ...kernels.records import dtype_of
 from ...program import Segment, spread
 from ..gemm import _gemm
-from ..gemm.lower import fill_decoding, fill_finish, items_of
+from ..gemm.lower import fill_decoding, fill_finish, items_of, shares
 from ..gemm.plan import Epilogue
 from . import _conv
 from .params import WORDS, ConvCall
@@ -90,11 +89,11 @@ def _epilogue(conv: Any, plan: Winograd, call: ConvCall, epilogue: Epilogue) -> 
 
 def _kernels(plan: Winograd, call: ConvCall, spec: Array, slots: list[tuple[int, int]]) -> Segment:
     """The transforms of some groups' kernels."""
-    shares = [(number, group, first, at, n) for number, (group, first) in enumerate(slots)
-              for at, n in _shares(_columns(plan, call, first), -(-4 * plan.threads // len(slots)), LANES)]
-    items = np.zeros(len(shares), dtype_of("pop_winograd_kernels"))
+    work = [(number, group, first, at, end - at) for number, (group, first) in enumerate(slots)
+            for at, end in shares(_columns(plan, call, first), -(-4 * plan.threads // len(slots)), LANES)]
+    items = np.zeros(len(work), dtype_of("pop_winograd_kernels"))
     items["spec"] = spec.ctypes.data
-    for item, (number, group, first, at, n) in zip(items, shares, strict=True):
+    for item, (number, group, first, at, n) in zip(items, work, strict=True):
         item["w"] = plan.offsets[1] + group * call.weights.group + first * call.weights.row
         item["kernels"] = number * plan.slot_bytes
         item["first"], item["columns"] = at, n
@@ -107,31 +106,23 @@ def _tiles(plan: Winograd, call: ConvCall, spec: Array, slots: list[tuple[int, i
     total, wanted = call.params.batch * rows * columns, -(-plan.threads // len(slots))
     parts = max(1, min(wanted, 2 * total // plan.chunk)) if wanted > 1 else 1
     across = -(-wanted // parts)
-    shares = [(number, group, first, tile, column)
-              for number, (group, first) in enumerate(slots)
-              for tile, column in itertools.product(
-                  _shares(total, parts, 1), _shares(_columns(plan, call, first), across, plan.panel_width))]
-    items = np.zeros(len(shares), dtype_of("pop_winograd_item"))
+    work = [(number, group, first, tile, column)
+            for number, (group, first) in enumerate(slots)
+            for tile, column in itertools.product(
+                shares(total, parts, 1), shares(_columns(plan, call, first), across, plan.panel_width))]
+    items = np.zeros(len(work), dtype_of("pop_winograd_item"))
     items["spec"], items["product"] = spec.ctypes.data, product
     out, bias = call.out, call.bias
-    for item, (number, group, first, tile, (at, n)) in zip(items, shares, strict=True):
-        item["first"], item["count"] = tile
+    for item, (number, group, first, tile, (at, end)) in zip(items, work, strict=True):
+        item["first"], item["count"] = tile[0], tile[1] - tile[0]
         item["x"] = plan.offsets[0] + group * call.x.group
         item["out"] = out.offset + group * out.group + (first + at) * out.channel
         if bias is not None:
             item["bias"] = bias.offset + group * bias.batch[-1] + (first + at) * bias.column
         item["kernels"] = number * plan.slot_bytes + at // plan.panel_width * plan.panel
-        item["columns"] = n
+        item["columns"] = end - at
     return Segment(_conv.WINOGRAD_VERTEX, items, spread(len(items), plan.threads))
 
 
 def _columns(plan: Winograd, call: ConvCall, first: int) -> int:
     return min(plan.columns, call.params.out_channels - first)
-
-
-def _shares(extent: int, parts: int, grain: int) -> Iterator[tuple[int, int]]:
-    """First and count of shares of an extent, whole grains."""
-    units = -(-extent // grain)
-    parts = min(parts, units)
-    ends = [min(extent, units * part // parts * grain) for part in range(parts + 1)]
-    return ((first, end - first) for first, end in itertools.pairwise(ends))

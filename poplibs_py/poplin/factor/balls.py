@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...formats import FP32, Floats
+from ...formats.bounds import Ball
 
 TINY = 2 * FP32.smallest_subnormal
 """What underflow of a product and of a sum takes away."""
@@ -26,3 +27,8 @@ def at_rest(x: Floats, step: Any, joint: bool = False) -> Floats:
     if joint:
         found = found.all(axis=0)
     return np.where(found, x, np.inf)
+
+
+def mirrored(x: Ball) -> Ball:
+    """Return the balls of transposed matrices."""
+    return Ball(np.swapaxes(x.centre, -1, -2), np.swapaxes(x.radius, -1, -2))

@@ -16,8 +16,8 @@ from ...formats import FP32, Floats, Format, format_of
 from ...formats.bounds import Ball, gamma
 from ...ops import result_format, target_of
 from ...planner import Memory
-from .balls import SLACK, TINY, at_rest
-from .modelled_bound import tile_cholesky_bound, tile_solve_bound
+from .balls import SLACK, TINY, at_rest, mirrored
+from .modelled_bound import factor_radius, tile_cholesky_bound, tile_solve_bound
 from .reference import cholesky, inverse, lu, qr, triangle, triangular_solve
 
 _U = FP32.unit_roundoff
@@ -28,29 +28,18 @@ def cholesky_bound(a: Any, *, lower: bool = True, out: Any = None, out_dtype: An
                    strict_memory: Any = False) -> Ball:
     """Return exact factors and radii of a `cholesky` call of positive definite matrices.
 
-    ``A + E = L L'`` with ``|E[i, j]| <= g sqrt(a[i, i] a[j, j])`` gives ``(I + X)(I + X)' = I + F`` where
-    ``F = L0^-1 E L0'^-1``: X is the lower triangle, half its diagonal, of ``F - X X'``.
+    On this CPU a matrix is one block that nothing was wrong with: see `factor_radius`.
     """
     values = numbers(a)
     machine = target_of(target)
     if machine.kind != "host":
         how = options, block_size, Memory(available_memory_proportion)
-        return tile_cholesky_bound(values, lower, _dtype(a, out, out_dtype), machine, how)
+        return tile_cholesky_bound(values, lower, made_format(out, out_dtype, a), machine, how)
     exact = cholesky(values, lower=True) if lower else np.swapaxes(cholesky(values, lower=False), -1, -2)
-    n = exact.shape[-1]
     with np.errstate(all="ignore"):
-        g = gamma(n + 3, _U)
-        sizes = np.sqrt(np.abs(np.diagonal(values, axis1=-2, axis2=-1)))
-        tiny = TINY * (n + 2) * (1 + sizes.max(-1, initial=0)[..., None, None])
-        wrong = g / (1 - g) * sizes[..., :, None] * sizes[..., None, :] + tiny
-        back = np.abs(inverse(exact))
-        f = SLACK * back @ wrong @ np.swapaxes(back, -1, -2)
-        half = np.tril(np.ones((n, n)), -1) + np.eye(n) / 2
-        x = at_rest(np.zeros(f.shape), lambda x: half * (f + x @ np.swapaxes(x, -1, -2)))
-        radius = SLACK * np.abs(exact) @ x
-    ball = Ball(exact, np.tril(radius))
-    ball = ball if lower else Ball(np.swapaxes(ball.centre, -1, -2), np.swapaxes(ball.radius, -1, -2))
-    return ball.rounded(_dtype(a, out, out_dtype))
+        ball = Ball(exact, factor_radius(exact, np.zeros(exact.shape)))
+    ball = ball if lower else mirrored(ball)
+    return ball.rounded(made_format(out, out_dtype, a))
 
 
 def triangular_solve_bound(a: Any, b: Any, *, left_side: bool = True, lower: bool = True, unit_diagonal: bool = False,
@@ -63,8 +52,7 @@ def triangular_solve_bound(a: Any, b: Any, *, left_side: bool = True, lower: boo
     t, x = triangle(numbers(a), lower, unit_diagonal), exact if left_side else np.swapaxes(exact, -1, -2)
     if transpose == left_side:
         t, lower = np.swapaxes(t, -1, -2), not lower
-    made = _dtype(b, out, out_dtype) if out is not None or out_dtype is not None else result_format(
-        *(format_of(np.float32 if isinstance(v, (list, tuple)) else v) for v in (a, b)))
+    made = made_format(out, out_dtype, a, b)
     machine = target_of(target)
     if machine.kind != "host":
         sides = numbers(b) if left_side else np.swapaxes(numbers(b), -1, -2)
@@ -72,7 +60,7 @@ def triangular_solve_bound(a: Any, b: Any, *, left_side: bool = True, lower: boo
         ball = tile_solve_bound(t, sides, x, lower, unit_diagonal, made, machine, how)
     else:
         ball = solved(t, lower, Ball.exact(x), unit_diagonal).rounded(made)
-    return ball if left_side else Ball(np.swapaxes(ball.centre, -1, -2), np.swapaxes(ball.radius, -1, -2))
+    return ball if left_side else mirrored(ball)
 
 
 def solved(t: Floats, lower: bool, x: Ball, unit_diagonal: bool = False, carried: Any = 0.0) -> Ball:
@@ -190,9 +178,8 @@ def numbers(a: Any) -> Floats:
         return np.asarray(np.asarray(a, np.float32) if isinstance(a, (list, tuple)) else a).astype(np.float64)
 
 
-def _dtype(like: Any, out: Any, out_dtype: Any) -> Format:
-    if out is not None:
-        return format_of(out)
-    if out_dtype is not None:
-        return format_of(out_dtype)
-    return FP32 if isinstance(like, (list, tuple)) else format_of(like)
+def made_format(out: Any, out_dtype: Any, *operands: Any) -> Format:
+    """Return the format of a result that is given, asked for, or that of the operands."""
+    if out is not None or out_dtype is not None:
+        return format_of(out if out is not None else out_dtype)
+    return result_format(*(FP32 if isinstance(v, (list, tuple)) else format_of(v) for v in operands))

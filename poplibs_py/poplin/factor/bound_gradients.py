@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ...formats import FP32, Format, format_of
+from ...formats import FP32
 from ...formats.bounds import Ball, matmul_ball
-from ...ops import result_format
-from .bound import numbers, solved
+from .balls import mirrored
+from .bound import made_format, numbers, solved
 from .reference import triangle, triangular_solve
 
 
@@ -27,10 +27,10 @@ def cholesky_grad_bound(grad: Any, factor: Any, *, lower: bool = True, out: Any 
         first = solved(back, False, Ball.exact(triangular_solve(back, product.centre * half, lower=False)),
                        carried=product.radius * half)
         # S L = Y is L' S' = Y'
-        y = Ball(np.swapaxes(first.centre, -1, -2), np.swapaxes(first.radius, -1, -2))
+        y = mirrored(first)
         s = solved(back, False, Ball.exact(triangular_solve(back, y.centre, lower=False)), carried=y.radius)
-    other = Ball(np.swapaxes(s.centre, -1, -2), np.swapaxes(s.radius, -1, -2))
-    return ((s + other).rounded(FP32) * 0.5).rounded(_made(out, out_dtype, grad, factor))
+    other = mirrored(s)
+    return ((s + other).rounded(FP32) * 0.5).rounded(made_format(out, out_dtype, grad, factor))
 
 
 def triangular_solve_grad_bound(grad: Any, a: Any, x: Any, *, left_side: bool = True, lower: bool = True,
@@ -44,7 +44,7 @@ def triangular_solve_grad_bound(grad: Any, a: Any, x: Any, *, left_side: bool = 
         t, low = np.swapaxes(t, -1, -2), not low
     ball = solved(t, low, Ball.exact(exact if left_side else np.swapaxes(exact, -1, -2)))
     if not left_side:
-        ball = Ball(np.swapaxes(ball.centre, -1, -2), np.swapaxes(ball.radius, -1, -2))
+        ball = mirrored(ball)
     y = np.swapaxes(numbers(x), -1, -2)
     with np.errstate(all="ignore"):
         pair = (ball.centre, y) if left_side else (y, ball.centre)
@@ -54,12 +54,12 @@ def triangular_solve_grad_bound(grad: Any, a: Any, x: Any, *, left_side: bool = 
         product = matmul_ball(*sizes)
         a_ball = Ball(-(pair[0] @ pair[1]), product.radius + moved)
     if transpose:
-        a_ball = Ball(np.swapaxes(a_ball.centre, -1, -2), np.swapaxes(a_ball.radius, -1, -2))
+        a_ball = mirrored(a_ball)
     n = t.shape[-1]
     kept = np.tri(n, dtype=bool) if lower else np.tri(n, dtype=bool).T
     kept = kept & ~np.eye(n, dtype=bool) if unit_diagonal else kept
     a_ball = Ball(np.where(kept, a_ball.centre, 0.0), np.where(kept, a_ball.radius, 0.0))
-    made = _made(None, out_dtype, grad, a, x)
+    made = made_format(None, out_dtype, grad, a, x)
     return a_ball.rounded(FP32).rounded(made), ball.rounded(made)
 
 
@@ -83,7 +83,7 @@ def lu_grad_bound(l_grad: Any, u_grad: Any, perm: Any, l: Any, u: Any, *, out: A
     whole = _joined(wide, Ball(high.centre[..., k:, :], high.radius[..., k:, :]), -2) if m > k else wide
     order = np.argsort(np.asarray(perm), -1)[..., None]
     ball = Ball(*(np.take_along_axis(x, order, -2) for x in (whole.centre, whole.radius)))
-    return ball.rounded(_made(out, out_dtype, l_grad, u_grad, l, u))
+    return ball.rounded(made_format(out, out_dtype, l_grad, u_grad, l, u))
 
 
 def qr_grad_bound(q_grad: Any, r_grad: Any, q: Any, r: Any, *, out: Any = None, out_dtype: Any = None,
@@ -95,18 +95,15 @@ def qr_grad_bound(q_grad: Any, r_grad: Any, q: Any, r: Any, *, out: Any = None, 
     if upper.shape[-1] > k:
         side = _product(exact(upper[..., k:]), exact(_mirrored(right[..., k:])))
         b = (b + _product(x, side)).rounded(FP32)
-    middle = _minus(_product(exact(upper[..., :k]), exact(_mirrored(right[..., :k]))), _product(_flipped(b), x))
-    middle = _masked(middle, np.tri(k)) + _flipped(_masked(middle, np.tri(k, k, -1)))
+    middle = _minus(_product(exact(upper[..., :k]), exact(_mirrored(right[..., :k]))), _product(mirrored(b), x))
+    middle = _masked(middle, np.tri(k)) + mirrored(_masked(middle, np.tri(k, k, -1)))
     first = _from_the_right(upper[..., :k], (b + _product(x, middle)).rounded(FP32))
-    return _joined(first, _product(x, exact(right[..., k:])), -1).rounded(_made(out, out_dtype, q_grad, r_grad, q, r))
+    whole = _joined(first, _product(x, exact(right[..., k:])), -1)
+    return whole.rounded(made_format(out, out_dtype, q_grad, r_grad, q, r))
 
 
 def _mirrored(x: Any) -> Any:
     return np.swapaxes(x, -1, -2)
-
-
-def _flipped(x: Ball) -> Ball:
-    return Ball(_mirrored(x.centre), _mirrored(x.radius))
 
 
 def _masked(x: Ball, kept: Any) -> Ball:
@@ -131,12 +128,6 @@ def _product(x: Ball, y: Ball) -> Ball:
 
 def _from_the_right(upper: Any, x: Ball) -> Ball:
     """Return ``x @ upper^-T``."""
-    right = _flipped(x)
-    return _flipped(solved(upper, False, Ball.exact(triangular_solve(upper, right.centre, lower=False)),
+    right = mirrored(x)
+    return mirrored(solved(upper, False, Ball.exact(triangular_solve(upper, right.centre, lower=False)),
                            carried=right.radius))
-
-
-def _made(out: Any, out_dtype: Any, *operands: Any) -> Format:
-    if out is not None or out_dtype is not None:
-        return format_of(out if out is not None else out_dtype)
-    return result_format(*(FP32 if isinstance(v, (list, tuple)) else format_of(v) for v in operands))

@@ -33,69 +33,57 @@ def _write(to: Array, lies: Lies, numbers: Array) -> None:
         to[...] = numbers.T if lies.transposed else numbers
 
 
-def _cholesky(p: FactorParams) -> Callable[..., None]:
-    def run(*arrays: Array) -> None:
-        from scipy.linalg.lapack import spotrf
+def _cholesky(p: FactorParams, *arrays: Array) -> None:
+    from scipy.linalg.lapack import spotrf
 
-        *given, failed = arrays
-        for i, (a, out) in enumerate(_views(p, tuple(given))):
-            work = _work(a, p.operands[0])
-            # LAPACK sees the transpose of what is in C order
-            found, failed[i] = spotrf(work.T, lower=p.upper, clean=1, overwrite_a=1)[:2]
-            failed[i] = bool(failed[i]) or not np.isfinite(found.diagonal()).all()
-            _write(out, p.operands[1], found.T)
-
-    return run
+    *given, failed = arrays
+    for i, (a, out) in enumerate(_views(p, tuple(given))):
+        work = _work(a, p.operands[0])
+        # LAPACK sees the transpose of what is in C order
+        found, failed[i] = spotrf(work.T, lower=p.upper, clean=1, overwrite_a=1)[:2]
+        failed[i] = bool(failed[i]) or not np.isfinite(found.diagonal()).all()
+        _write(out, p.operands[1], found.T)
 
 
-def _solve(p: FactorParams) -> Callable[..., None]:
-    def run(*arrays: Array) -> None:
-        from scipy.linalg.blas import strsm
+def _solve(p: FactorParams, *arrays: Array) -> None:
+    from scipy.linalg.blas import strsm
 
-        *given, failed = arrays
-        for i, (a, b, out) in enumerate(_views(p, tuple(given))):
-            t, x = (_work(*pair) for pair in zip((a, b), p.operands, strict=False))
-            failed[i] = not p.unit and not t.diagonal().all()
-            if not failed[i]:  # X' T' = B'
-                x = strsm(1.0, t.T, x.T, side=1, lower=p.upper, diag=p.unit, overwrite_b=1).T
-            _write(out, p.operands[2], x)
-
-    return run
+    *given, failed = arrays
+    for i, (a, b, out) in enumerate(_views(p, tuple(given))):
+        t, x = (_work(*pair) for pair in zip((a, b), p.operands, strict=False))
+        failed[i] = not p.unit and not t.diagonal().all()
+        if not failed[i]:  # X' T' = B'
+            x = strsm(1.0, t.T, x.T, side=1, lower=p.upper, diag=p.unit, overwrite_b=1).T
+        _write(out, p.operands[2], x)
 
 
-def _lu(p: FactorParams) -> Callable[..., None]:
-    def run(*arrays: Array) -> None:
-        from scipy.linalg.lapack import sgetrf
+def _lu(p: FactorParams, *arrays: Array) -> None:
+    from scipy.linalg.lapack import sgetrf
 
-        for a, lower, upper, rows in _views(p, arrays):
-            numbers = np.array(a.T if p.operands[0].transposed else a, np.float32, order="F")
-            found, pivots, _ = sgetrf(numbers, overwrite_a=1)
-            order = np.arange(p.rows, dtype=np.int32)
-            for k, pivot in enumerate(pivots):
-                order[[k, pivot]] = order[[pivot, k]]
-            steps = min(p.rows, p.columns)
-            rest = np.argsort(order[steps:])  # rows that are no pivot follow in their order
-            order[steps:], found[steps:] = order[steps:][rest], found[steps:][rest]
-            _write(lower, p.operands[1], np.tril(found[:, :steps], -1) + np.eye(p.rows, steps, dtype=np.float32))
-            _write(upper, p.operands[2], np.triu(found[:steps]))
-            rows.view(np.int32)[...] = order
-
-    return run
+    for a, lower, upper, rows in _views(p, arrays):
+        numbers = np.array(a.T if p.operands[0].transposed else a, np.float32, order="F")
+        found, pivots, _ = sgetrf(numbers, overwrite_a=1)
+        order = np.arange(p.rows, dtype=np.int32)
+        for k, pivot in enumerate(pivots):
+            order[[k, pivot]] = order[[pivot, k]]
+        steps = min(p.rows, p.columns)
+        rest = np.argsort(order[steps:])  # rows that are no pivot follow in their order
+        order[steps:], found[steps:] = order[steps:][rest], found[steps:][rest]
+        _write(lower, p.operands[1], np.tril(found[:, :steps], -1) + np.eye(p.rows, steps, dtype=np.float32))
+        _write(upper, p.operands[2], np.triu(found[:steps]))
+        rows.view(np.int32)[...] = order
 
 
-def _qr(p: FactorParams) -> Callable[..., None]:
-    def run(*arrays: Array) -> None:
-        from scipy.linalg import qr
+def _qr(p: FactorParams, *arrays: Array) -> None:
+    from scipy.linalg import qr
 
-        mode = "economic" if p.width == min(p.rows, p.columns) else "full"
-        for a, q, r in _views(p, arrays):
-            found = qr(_work(a, p.operands[0]), mode=mode, overwrite_a=True, check_finite=False)
-            _write(q, p.operands[1], found[0])
-            _write(r, p.operands[2], found[1])
-
-    return run
+    mode = "economic" if p.width == min(p.rows, p.columns) else "full"
+    for a, q, r in _views(p, arrays):
+        found = qr(_work(a, p.operands[0]), mode=mode, overwrite_a=True, check_finite=False)
+        _write(q, p.operands[1], found[0])
+        _write(r, p.operands[2], found[1])
 
 
-ROUTINES: dict[str, Callable[[FactorParams], Callable[..., None]]] = {
+ROUTINES: dict[str, Callable[..., None]] = {
     "cholesky": _cholesky, "solve": _solve, "lu": _lu, "qr": _qr}
 """What makes the program of an op for the matrices that LAPACK factors."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -114,7 +114,7 @@ def lower(params: FactorParams, threads: int) -> Factoring:
     else:
         from .lapack import ROUTINES
 
-        made = Factoring(params, ROUTINES[params.op](params), 1, None)
+        made = Factoring(params, partial(ROUTINES[params.op], params), 1, None)
     tell("poplin", made)
     return made
 

@@ -13,7 +13,7 @@ from ...target import resolve_target
 from ...target.types import type_of
 from ..product.bound import planned_ball
 from ..tile_conv.work import work_of
-from .balls import SLACK, TINY, at_rest
+from .balls import SLACK, TINY, at_rest, mirrored
 from .params import FactorParams, Lies
 from .reference import cholesky, inverse
 from .tile_plan import TileProblem, block_options, cholesky_moves, padded_order, solve_moves
@@ -30,7 +30,7 @@ def tile_cholesky_bound(a: Floats, lower: bool, dtype: Format, target: Any, opti
         for block, rows, _ in cholesky_moves(n, problem.block) if factor.size else ():
             own = slice(*block)
             t = factor[:, own, own]
-            held = _rounded(Ball(t, _factor_radius(t, radius[:, own, own])), dtype)
+            held = _rounded(Ball(t, factor_radius(t, radius[:, own, own])), dtype)
             made[:, own, own] = held.radius
             if not rows:
                 continue
@@ -40,9 +40,9 @@ def tile_cholesky_bound(a: Floats, lower: bool, dtype: Format, target: Any, opti
             back = _rounded(Ball(back.centre, _solve_radius(held, back, 0 * ones)), dtype)
             below = factor[:, rest, own]
             panel = Ball(below @ np.swapaxes(t, -1, -2), radius[:, rest, own])
-            panel = Ball(below, _product_radius(problem, panel, _flipped(back)))
+            panel = Ball(below, _product_radius(problem, panel, mirrored(back)))
             made[:, rest, own] = panel.radius
-            over = _product_radius(problem, panel, _flipped(panel))
+            over = _product_radius(problem, panel, mirrored(panel))
             corner = factor[:, rest, block[1]:]
             left = Ball(corner @ np.swapaxes(corner, -1, -2), radius[:, rest, rest] + over)
             radius[:, rest, rest] = _rounded(left, dtype).radius
@@ -92,12 +92,12 @@ def _problem(op: str, matrices: Floats, sides: int, dtype: Format, target: Any,
     return TileProblem.of(params, type_of(dtype), block, of_products, resolve_target(target))
 
 
-def _flipped(x: Ball) -> Ball:
-    return Ball(np.swapaxes(x.centre, -1, -2), np.swapaxes(x.radius, -1, -2))
+def factor_radius(t: Floats, wrong: Floats) -> Floats:
+    """Bound the errors of factors of blocks ``t t'`` that may already be wrong.
 
-
-def _factor_radius(t: Floats, wrong: Floats) -> Floats:
-    """Bound the errors of factors of blocks ``t t'`` that may already be wrong: see `cholesky_bound`."""
+    ``A + E = L L'`` with ``|E[i, j]| <= g sqrt(a[i, i] a[j, j])`` gives ``(I + X)(I + X)' = I + F`` where
+    ``F = L0^-1 E L0'^-1``: X is the lower triangle, half its diagonal, of ``F - X X'``.
+    """
     n = t.shape[-1]
     g = gamma(n + 3, FP32.unit_roundoff)
     sizes = np.sqrt((t * t).sum(-1) + np.diagonal(wrong, axis1=-2, axis2=-1))

@@ -246,8 +246,8 @@ def _finish(s: Any, plan: GemmPlan, words: int) -> None:
         s["bias_step"], s["bias_per_row"] = p.bias.row or p.bias.column, p.bias_per_row
 
 
-def _shares(extent: int, parts: int, grain: int) -> list[tuple[int, int]]:
-    """First and end of `parts` shares of an extent, whole grains where there are enough of them."""
+def shares(extent: int, parts: int, grain: int) -> list[tuple[int, int]]:
+    """Return first and end of `parts` shares of an extent, whole grains where there are enough of them."""
     units = -(-extent // grain)
     ends = [min(extent, units * i // parts * grain) for i in range(parts + 1)]
     return [(first, end) for first, end in pairwise(ends) if end > first]
@@ -263,8 +263,8 @@ def offsets(extents: Sequence[int], strides: Sequence[int]) -> Array:
 
 def _items(plan: GemmPlan, spec: Array) -> Array:
     p = plan.params
-    rows = _shares(p.m, plan.grid[0], plan.kernel.grain[0])
-    cols = _shares(p.n, plan.grid[1], plan.kernel.block[1])
+    rows = shares(p.m, plan.grid[0], plan.kernel.grain[0])
+    cols = shares(p.n, plan.grid[1], plan.kernel.block[1])
     rectangles = [(r, c) for r in rows for c in cols]
     items = np.zeros((p.entries, len(rectangles)), ITEM)
     items["spec"] = spec.ctypes.data

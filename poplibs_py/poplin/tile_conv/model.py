@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...planner.partitions import least_splits
 from ...target import TYPE_SIZES, Target, scaled_exchange_rate
 from ._model import Model
 from .axis import Axis, input_range
 from .options import FC_PASSES, ConvOptions
 from .transforms import ConvTransform, TransformedParams
-from .vertices import VertexType, max_macs_per_cycle
+from .vertices import VertexType, max_macs_per_cycle, unit_input_type
 
 
 class ConvTypes(NamedTuple):
@@ -50,6 +51,12 @@ class PassSetup(NamedTuple):
     grains: tuple[int, int, int]  # groups, input channels, output channels
     joint: bool = False
     derived: bool = False  # backward or weight update of a joint plan: no transforms of its own
+
+    @property
+    def moved(self) -> tuple[frozenset[int], frozenset[int]]:
+        """Dimensions that are transformed, of the whole and on the tile."""
+        system, tile = (ConvTransform(), ConvTransform()) if self.derived else self.transforms
+        return system.dims(), frozenset(tile.expand_dims)
 
 
 @lru_cache(maxsize=64)
@@ -97,11 +104,9 @@ def pass_fields(target: Target, setup: PassSetup) -> dict[str, Any]:
 
 
 def _dims(setup: PassSetup) -> list[dict[str, Any]]:
-    moved: frozenset[int] = frozenset() if setup.derived else setup.transforms[0].dims()
-    on_tile: frozenset[int] = frozenset() if setup.derived else frozenset(setup.transforms[1].expand_dims)
     p = setup.stages.padded
     casts = p.input_type != setup.vertex.input_type
-    return _dims_of(p.axes, setup.field_grain, moved, on_tile, casts, setup.options.fidelity == "corrected")
+    return _dims_of(p.axes, setup.field_grain, *setup.moved, casts, setup.options.fidelity == "corrected")
 
 
 @lru_cache(maxsize=1024)
@@ -125,35 +130,16 @@ def _cast_ends(axis: Axis, grain: int, corrected: bool) -> np.ndarray[Any, np.dt
     """For the first n outputs, the end of the inputs they read, wherever a tile may hold n."""
     ends = np.zeros(axis.out + 1, np.int64)
     grains = _grains(axis.out, grain)
-    sizes = {min(-(-grains // split) * grain, axis.out) for split in _useful_splits(grains)}
-    for n in sizes:
+    for n in np.minimum(-(-grains // least_splits(grains, grains)) * grain, axis.out).tolist():
         begin, end = input_range(axis, (0, n))
         ends[n] = end - begin if corrected else end
     return ends
 
 
-def _useful_splits(extent: int) -> list[int]:
-    """The least split for each tile size."""
-    splits, split = [], 1
-    while True:
-        splits.append(split)
-        size = -(-extent // split)
-        if size == 1:
-            return splits
-        split = -(-extent // (size - 1))
-
-
 def _vertex_fields(target: Target, setup: PassSetup) -> dict[str, Any]:
     p, vertex, method = setup.stages.padded, setup.vertex, setup.vertex.method
-    partial = setup.types[1].partial
-    acts = p.input_type
-    if acts == "quarter" and not target.units("quarter", partial):
-        acts = "half"
-    dims = _dims_moved(setup)
-    same_steps = all(
-        (1 if d in dims else a.input.dilation) == (1 if d in dims else a.output.stride)
-        for d, a in enumerate(p.axes)
-    )
+    acts, (moved, on_tile) = unit_input_type(target, p.input_type, setup.types[1].partial), setup.moved
+    same_steps = all(d in moved | on_tile or a.input.dilation == a.output.stride for d, a in enumerate(p.axes))
     unpadded = all(a.output.padding_lower == a.output.padding_upper == 0 for a in p.axes)
     return {"method": method.type, "conv_units": method.conv_units, "chains": method.chains,
             "window": method.window_width, "unit_weights": target.weights_per_unit(acts),
@@ -161,12 +147,6 @@ def _vertex_fields(target: Target, setup: PassSetup) -> dict[str, Any]:
             "tile_pad_multiple": _tile_pad_multiple(target, setup), "acts": TYPE_SIZES[acts],
             "casts_inputs": p.input_type != vertex.input_type,
             "plain_1x1": p.in_channels != 0 and p.batch == 1 and same_steps and unpadded}
-
-
-def _dims_moved(setup: PassSetup) -> frozenset[int]:
-    if setup.derived:
-        return frozenset()
-    return setup.transforms[0].dims() | frozenset(setup.transforms[1].expand_dims)
 
 
 def _tile_pad_multiple(target: Target, setup: PassSetup) -> int:

@@ -297,11 +297,7 @@ class ConvPlan:
                                   "kernelSplit": {str(i): n for i, n in enumerate(p.kernel_split)},
                                   "inChanSplit": dataclasses.asdict(p.in_chan_split),
                                   "convGroupSplit": p.conv_group_split}
-        method: dict[str, Any] = self.method.to_dict()
-        for key, value in method.items():
-            method[key] = value == "true" if value in ("true", "false") else value
-            method[key] = int(value) if value.isdigit() else method[key]
-        tree["method"] = method
+        tree["method"] = self.method.constraints()
         tree["convGroupsPerGroup"] = self.conv_groups_per_group
         tree["inChansPerGroup"] = self.in_chans_per_group
         tree["partialChansPerGroup"] = self.partial_chans_per_group

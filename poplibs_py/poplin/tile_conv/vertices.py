@@ -32,14 +32,14 @@ class Method(NamedTuple):
 
     def to_dict(self) -> dict[str, str]:
         """As PopLibs writes it to JSON: every value is a string."""
-        fields = {"type": self.type}
-        if self.type == "AMP":
-            fields |= {"convUnits": str(self.conv_units), "convInputLoadElems": str(self.input_load_elems)}
-        elif self.type == "SLIC":
-            fields |= {"convUnitChainsRequired": str(self.chains), "windowWidth": str(self.window_width)}
-        elif self.type == "HMAC":
-            fields |= {"useLimitedVersion": "true" if self.limited else "false"}
-        return fields
+        return {key: str(value).lower() if key != "type" else self.type for key, value in self.constraints().items()}
+
+    def constraints(self) -> dict[str, Any]:
+        """As PopLibs' plan constraints have it."""
+        own = {"AMP": {"convUnits": self.conv_units, "convInputLoadElems": self.input_load_elems},
+               "SLIC": {"convUnitChainsRequired": self.chains, "windowWidth": self.window_width},
+               "HMAC": {"useLimitedVersion": self.limited}}
+        return {"type": self.type, **own.get(self.type, {})}
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Method:
@@ -123,7 +123,7 @@ def _allows(wanted: int | None, value: int) -> bool:
     return wanted is None or wanted == value
 
 
-def _unit_input_type(target: Target, input_type: str, partials_type: str) -> str:
+def unit_input_type(target: Target, input_type: str, partials_type: str) -> str:
     """FP8 is cast to half where the units do not take it."""
     if input_type == "quarter" and not target.units("quarter", partials_type):
         return "half"
@@ -148,7 +148,7 @@ def _amp(target: Target, params: ConvParams, options: ConvOptions, joint: bool) 
 def _amp_of_type(target: Target, input_type: str, partials: str, options: ConvOptions, joint: bool) -> list[VertexType]:
     if input_type == "float":
         partials = "float"
-    vertex_in = _unit_input_type(target, input_type, partials)
+    vertex_in = unit_input_type(target, input_type, partials)
     if TYPE_SIZES[vertex_in] > TYPE_SIZES[partials] or (vertex_in == "quarter" and partials != "half"):
         return []
     available = target.units(vertex_in, partials)
@@ -200,7 +200,7 @@ def _slic(target: Target, params: ConvParams, options: ConvOptions, joint: bool)
     if params.input_type == "float":
         return []
     partials = options.partials_type
-    vertex_in = _unit_input_type(target, params.input_type, partials)
+    vertex_in = unit_input_type(target, params.input_type, partials)
     given = _constrained(options, "inChansPerGroup")
     made = _constrained(options, "partialChansPerGroup")
     if given is not None and made is not None and given != made:
