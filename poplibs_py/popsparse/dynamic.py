@@ -19,7 +19,7 @@ from .options import memory_of
 from .pattern import room_for
 from .sddmm.api import RUN_SAMPLED, plan_sampled, run_sampled, sddmm_request
 from .sddmm.plan import SddmmPlan
-from .spmm.api import RUN_PRODUCT, Epilogue, plan_product, run_product, spmm_request
+from .spmm.api import Epilogue, plan_product, product_verbs, spmm_request
 from .spmm.params import BACKWARD, FORWARD, PLAIN, SWAPPED, Forms
 from .spmm.plan import SparsePlan
 from .spmm.prepared import PreparedDense
@@ -33,8 +33,37 @@ __all__ = ["Capacity", "SddmmPlan", "SparsePlan", "compile_dense_sparse_matmul",
            "plan_sparse_dense_matmul", "sparse_dense_matmul"]
 
 
+def _product(forms: Forms, name: str, /, w: Any, out: Any, out_dtype: Any, capacity: Any, target: Machine,
+             available_memory_proportion: Any, strict_memory: Any, options: Any, bias: Any = None,
+             activation: Any = None, transpose_lhs: Any = False, transpose_rhs: Any = False, **dense: Any) -> Request:
+    """Describe a product of a matrix and what is dense on the machine that it names: a modelled one, or this CPU."""
+    op, how, ((x_name, x),) = f"popsparse.dynamic.{name}", Epilogue(out, out_dtype, bias, activation), dense.items()
+    backward, forms = forms is BACKWARD, _turned(forms, transpose_lhs, transpose_rhs, x)
+
+    def there(machine: Target) -> Request | str:
+        from .fully_connected.modelled import dynamic_request, lacks  # only here: to import it takes its time
+
+        if lacking := lacks(w, (x,), how.out, how.out_dtype, how.bias, how.activation):
+            return lacking
+        room, more = _planning(w, capacity, available_memory_proportion, strict_memory,
+                               *(["do_grad_a_pass"] if backward else []))
+        return dynamic_request(w, x, how.out, how.out_dtype, machine, options, more, forms, room, x_name, backward)
+
+    def here(placed: Placed[Any]) -> Request:
+        matrix = check_matrix("w", w)
+        room = _room(matrix, capacity)
+        # A call is found again by about how many blocks there are: one that does not fit may follow one that does.
+        return spmm_request(op, sparse_operand("w", matrix, forms[0] == "swapped"), x, how,
+                            memory_of(available_memory_proportion, strict_memory, options), forms, x_name=x_name,
+                            room=room, keep=room >= room_for(matrix.n_blocks), placed=placed)
+
+    request = request_on(op, target, there, here)
+    _grow(w, capacity)
+    return request
+
+
 @sparse_op("popsparse::dynamic::sparseDenseMatMul", bound="spmm.bound:dynamic_sparse_dense_matmul_bound",
-           draws="dynamic_sparse_dense_matmul_calls")
+           draws="dynamic_sparse_dense_matmul_calls", by=partial(_product, PLAIN))
 def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, transpose_lhs: bool = False,
                         transpose_rhs: bool = False, capacity: Capacity | None = None, out: Any = None,
                         out_dtype: object = None, bias: object = None, activation: str | None = None,
@@ -61,13 +90,10 @@ def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, trans
     >>> dynamic.sparse_dense_matmul(w, np.full((4, 1), 2, np.float32)).T
     array([[2., 2., 2., 2.]], dtype=float32)
     """
-    forms = _turned(PLAIN, "transpose_lhs", transpose_lhs, "transpose_rhs", transpose_rhs, x)
-    return _on_machine("sparse_dense_matmul", w, x, Epilogue(out, out_dtype, bias, activation), capacity, forms, target,
-                       available_memory_proportion, strict_memory, options)
 
 
 @sparse_op("popsparse::dynamic::denseSparseMatMul", bound="spmm.bound:dynamic_dense_sparse_matmul_bound",
-           draws="dynamic_dense_sparse_matmul_calls")
+           draws="dynamic_dense_sparse_matmul_calls", by=partial(_product, SWAPPED))
 def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix, *, transpose_lhs: bool = False,
                         transpose_rhs: bool = False, capacity: Capacity | None = None, out: Any = None,
                         out_dtype: object = None, bias: object = None, activation: str | None = None,
@@ -94,12 +120,9 @@ def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix, *, trans
     >>> dynamic.dense_sparse_matmul(np.full((1, 4), 2, np.float32), w)
     array([[2., 2., 2., 2.]], dtype=float32)
     """
-    forms = _turned(SWAPPED, "transpose_rhs", transpose_rhs, "transpose_lhs", transpose_lhs, x)
-    return _on_machine("dense_sparse_matmul", w, x, Epilogue(out, out_dtype, bias, activation), capacity, forms, target,
-                       available_memory_proportion, strict_memory, options)
 
 
-@sparse_op("popsparse::dynamic::fullyConnectedFwd", bound="spmm.bound")
+@sparse_op("popsparse::dynamic::fullyConnectedFwd", bound="spmm.bound", by=partial(_product, FORWARD))
 def fully_connected_fwd(w: BlockSparseMatrix, acts: Array, *, capacity: Capacity | None = None, out: Any = None,
                         out_dtype: object = None, bias: object = None, activation: str | None = None,
                         available_memory_proportion: float | None = None, strict_memory: bool = False,
@@ -127,11 +150,9 @@ def fully_connected_fwd(w: BlockSparseMatrix, acts: Array, *, capacity: Capacity
     >>> dynamic.fully_connected_fwd(w, np.array([[2, 5]], np.float32))
     array([[2., 0., 6.]], dtype=float32)
     """
-    return _on_machine("fully_connected_fwd", w, acts, Epilogue(out, out_dtype, bias, activation), capacity, FORWARD,
-                       target, available_memory_proportion, strict_memory, options, "acts")
 
 
-@sparse_op("popsparse::dynamic::fullyConnectedGradA", bound="spmm.bound")
+@sparse_op("popsparse::dynamic::fullyConnectedGradA", bound="spmm.bound", by=partial(_product, BACKWARD))
 def fully_connected_grad_a(w: BlockSparseMatrix, grads: Array, *, capacity: Capacity | None = None, out: Any = None,
                            out_dtype: object = None, available_memory_proportion: float | None = None,
                            strict_memory: bool = False, options: Mapping[str, Any] | None = None,
@@ -151,8 +172,6 @@ def fully_connected_grad_a(w: BlockSparseMatrix, grads: Array, *, capacity: Capa
     -----
     It corresponds to PopLibs' ``popsparse::dynamic::fullyConnectedGradA``: the weights come first, as there.
     """
-    return _on_machine("fully_connected_grad_a", w, grads, Epilogue(out, out_dtype), capacity, BACKWARD, target,
-                       available_memory_proportion, strict_memory, options, "grads")
 
 
 @sparse_op("popsparse::dynamic::fullyConnectedSparseGradW", bound="sddmm.bound")
@@ -315,12 +334,12 @@ def _by_index(name: str, request: Request, w: BlockSparseMatrix, slices: tuple[A
     return replace(request, placed=placed)
 
 
-def _turned(forms: Forms, w_name: str, w_transposed: object, x_name: str, x_transposed: object,
-            x: object = None) -> Forms:
-    """Return how W and X are taken, as the arguments of these names say of them."""
-    turn_w, turn_x = flag(w_name, w_transposed), flag(x_name, x_transposed)
+def _turned(forms: Forms, transpose_lhs: object, transpose_rhs: object, x: object = None) -> Forms:
+    """Return how W and X are taken, as a call says of the first and of the second operand."""
+    names = [("transpose_lhs", transpose_lhs), ("transpose_rhs", transpose_rhs)][:: -1 if forms is SWAPPED else 1]
+    turn_w, turn_x = (flag(*each) for each in names)
     if turn_x and isinstance(x, PreparedDense):
-        raise bad_argument(x_name, True, "False where x is a PreparedDense")
+        raise bad_argument(names[1][0], True, "False where x is a PreparedDense")
     other: dict[Form, Form] = {"plain": "swapped", "swapped": "plain"}
     return other[forms[0]] if turn_w else forms[0], other[forms[1]] if turn_x else forms[1], forms[2]
 
@@ -333,34 +352,6 @@ def _planning(w: Any, capacity: Capacity | None, proportion: float | None, stric
     if proportion is not None:
         more["available_memory_proportion"] = proportion
     return matrix.n_blocks if capacity is None else _room(matrix, capacity), more
-
-
-def _on_machine(name: str, w: Any, x: Any, how: Epilogue, capacity: Capacity | None, forms: Forms,
-                target: Machine, proportion: float | None, strict: bool, options: Mapping[str, Any] | None,
-                x_name: str = "x") -> Request:
-    """Describe a product on the machine that it names: a modelled one, or this CPU."""
-    op = f"popsparse.dynamic.{name}"
-
-    def there(machine: Target) -> Request | str:
-        from .fully_connected.modelled import dynamic_request, lacks  # only here: to import it takes its time
-
-        if lacking := lacks(w, (x,), how.out, how.out_dtype, how.bias, how.activation):
-            return lacking
-        backward = forms is BACKWARD
-        room, more = _planning(w, capacity, proportion, strict, *(["do_grad_a_pass"] if backward else []))
-        return dynamic_request(w, x, how.out, how.out_dtype, machine, options, more, forms, room, x_name, backward)
-
-    def here(placed: Placed[Any]) -> Request:
-        matrix = check_matrix("w", w)
-        room = _room(matrix, capacity)
-        # A call is found again by about how many blocks there are: one that does not fit may follow one that does.
-        return spmm_request(op, sparse_operand("w", matrix, forms[0] == "swapped"), x, how,
-                            memory_of(proportion, strict, options), forms, x_name=x_name, room=room,
-                            keep=room >= room_for(matrix.n_blocks), placed=placed)
-
-    request = request_on(op, target, there, here)
-    _grow(w, capacity)
-    return request
 
 
 def _room(w: BlockSparseMatrix, capacity: Capacity | None) -> int:
@@ -380,8 +371,7 @@ def _grow(w: BlockSparseMatrix, capacity: Capacity | None) -> None:
 
 def _plan(forms: Forms, op: str, w: Any, n: Any, *, capacity: Capacity | None = None, transpose_lhs: object = False,
           transpose_rhs: object = False, **how: Any) -> SparsePlan:
-    first, second = ("transpose_lhs", transpose_lhs), ("transpose_rhs", transpose_rhs)
-    turned = _turned(forms, *(*second, *first) if forms is SWAPPED else (*first, *second))
+    turned = _turned(forms, transpose_lhs, transpose_rhs)
     return plan_product(op, w, n, turned, _room(check_matrix("w", w), capacity), **how)
 
 
@@ -390,13 +380,10 @@ def _plan_sampled(op: str, w: Any, n: Any, *, capacity: Capacity | None = None, 
     return plan_sampled(op, w, n, "layer", **how)
 
 
-plan_sparse_dense_matmul, compile_sparse_dense_matmul = planned(
-    sparse_dense_matmul, SparsePlan, partial(_plan, PLAIN), run_product, RUN_PRODUCT, PRODUCT, "dtype")
-plan_dense_sparse_matmul, compile_dense_sparse_matmul = planned(
-    dense_sparse_matmul, SparsePlan, partial(_plan, SWAPPED), run_product, RUN_PRODUCT, PRODUCT, "dtype")
-plan_fully_connected_fwd, compile_fully_connected_fwd = planned(
-    fully_connected_fwd, SparsePlan, partial(_plan, FORWARD), run_product, RUN_PRODUCT, PRODUCT, "dtype")
-plan_fully_connected_grad_a, compile_fully_connected_grad_a = planned(
-    fully_connected_grad_a, SparsePlan, partial(_plan, BACKWARD), run_product, RUN_PRODUCT, PRODUCT, "dtype")
+plan_sparse_dense_matmul, compile_sparse_dense_matmul = product_verbs(sparse_dense_matmul, partial(_plan, PLAIN))
+plan_dense_sparse_matmul, compile_dense_sparse_matmul = product_verbs(dense_sparse_matmul, partial(_plan, SWAPPED))
+plan_fully_connected_fwd, compile_fully_connected_fwd = product_verbs(fully_connected_fwd, partial(_plan, FORWARD))
+plan_fully_connected_grad_a, compile_fully_connected_grad_a = product_verbs(
+    fully_connected_grad_a, partial(_plan, BACKWARD))
 plan_fully_connected_sparse_grad_w, compile_fully_connected_sparse_grad_w = planned(
     fully_connected_sparse_grad_w, SddmmPlan, _plan_sampled, run_sampled, RUN_SAMPLED, PRODUCT, "dtype", "x_dtype")

@@ -9,8 +9,8 @@ import numpy as np
 from ..formats.bounds import Ball, sum_ball
 from ..formats.reference import values
 from .matrix import BlockSparseMatrix
-from .reference import sampled
 from .spmm.bound import out_format_of
+from .tile_bound import at_blocks
 
 
 def embedding_slice_bound(w: BlockSparseMatrix, indices: Any, *, out: Any = None, out_dtype: object = None,
@@ -32,9 +32,7 @@ def embedding_update_add_bound(w: BlockSparseMatrix, slices: Any, indices: Any, 
     np.add.at(magnitude, at, np.abs(added))
     terms = np.bincount(at, minlength=w.shape[0])[:, None] + 1
     ball = sum_ball(exact, magnitude, np.broadcast_to(terms, exact.shape))
-    ball = Ball(*(part.T if w.is_transposed else part for part in (ball.centre, ball.radius)))
-    p = w.pattern
-    parts = [sampled(part[None], p.block_shape, p.row_offsets, p.column_indices) for part in (ball.centre, ball.radius)]
-    unit = np.exp2(np.broadcast_to(np.asarray(w.scale, np.float64).reshape(-1, 1, 1), parts[0].shape))
-    scaled = Ball(parts[0] / unit, parts[1] / unit).rounded(w.format)
+    stored = at_blocks(ball.reshape(1, *ball.shape), w)
+    unit = np.exp2(np.broadcast_to(np.asarray(w.scale, np.float64).reshape(-1, 1, 1), stored.shape))
+    scaled = Ball(stored.centre / unit, stored.radius / unit).rounded(w.format)
     return Ball(scaled.centre * unit, scaled.radius * unit)

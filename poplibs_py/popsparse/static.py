@@ -15,7 +15,7 @@ from .options import memory_of
 from .sddmm.api import RUN_SAMPLED, plan_sampled, run_sampled, sddmm_request
 from .sddmm.plan import SddmmPlan
 from .sparse_product import sparse_sparse_request
-from .spmm.api import RUN_PRODUCT, Epilogue, plan_product, run_product, spmm_request
+from .spmm.api import Epilogue, plan_product, product_verbs, spmm_request
 from .spmm.params import PLAIN, SWAPPED, Forms
 from .spmm.plan import SparsePlan
 from .spmm.prepared import PreparedDense, PreparedSparse, prepare, prepare_dense, product_operand
@@ -27,7 +27,27 @@ __all__ = ["PreparedDense", "PreparedSparse", "SddmmPlan", "SparsePlan", "compil
            "sparse_grad_w", "sparse_sparse_matmul"]
 
 
-@sparse_op("popsparse::static_::sparseDenseMatMul", bound="spmm.bound")
+def _product(forms: Forms, name: str, /, w: Any, x: Any, out: Any, out_dtype: Any, bias: Any, activation: Any,
+             target: Machine, available_memory_proportion: Any, strict_memory: Any, options: Any) -> Request:
+    """Describe a product on the machine that a call names: a modelled one, or this CPU."""
+    op, how = f"popsparse.static.{name}", Epilogue(out, out_dtype, bias, activation)
+
+    def there(machine: Target) -> Request | str:
+        from .static_matmul.modelled import lacks, static_request  # only here: to import it takes its time
+
+        return lacks(w, x, how.out, how.out_dtype, how.bias, how.activation) or static_request(
+            check_matrix("w", w), x, how.out, how.out_dtype, machine, options, available_memory_proportion,
+            forms[0])
+
+    def here(placed: Placed[Any]) -> Request:
+        memory = memory_of(available_memory_proportion, strict_memory, options)
+        return spmm_request(op, product_operand(w, "left" if forms is PLAIN else "right"), x, how, memory, forms,
+                            placed=placed)
+
+    return request_on(op, target, there, here)
+
+
+@sparse_op("popsparse::static_::sparseDenseMatMul", bound="spmm.bound", by=partial(_product, PLAIN))
 def sparse_dense_matmul(w: BlockSparseMatrix | PreparedSparse, x: Array | PreparedDense, *, out: Any = None,
                         out_dtype: object = None, bias: object = None, activation: str | None = None,
                         available_memory_proportion: float | None = None, strict_memory: bool = False,
@@ -65,11 +85,9 @@ def sparse_dense_matmul(w: BlockSparseMatrix | PreparedSparse, x: Array | Prepar
     >>> static.sparse_dense_matmul(w, np.ones((4, 2), np.float32), bias=[0, 1, 2, -4], activation="relu")[:, 0]
     array([3., 4., 5., 0.], dtype=float32)
     """
-    return _product(PLAIN, w, x, Epilogue(out, out_dtype, bias, activation), target, available_memory_proportion,
-                    strict_memory, options)
 
 
-@sparse_op("popsparse::static_::denseSparseMatMul", bound="spmm.bound")
+@sparse_op("popsparse::static_::denseSparseMatMul", bound="spmm.bound", by=partial(_product, SWAPPED))
 def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix | PreparedSparse, *, out: Any = None,
                         out_dtype: object = None, bias: object = None, activation: str | None = None,
                         available_memory_proportion: float | None = None, strict_memory: bool = False,
@@ -90,8 +108,6 @@ def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix | Prepare
     It corresponds to PopLibs' ``popsparse::static_::denseSparseMatMul`` and is computed as that is, as the transpose of
     ``W' X'``; the contract is that of `sparse_dense_matmul`.
     """
-    return _product(SWAPPED, w, x, Epilogue(out, out_dtype, bias, activation), target, available_memory_proportion,
-                    strict_memory, options)
 
 
 @sparse_op(bound="sddmm.bound:stored_grad_w_bound", lacks="but as a pass of a dynamic layer")
@@ -163,29 +179,9 @@ def sparse_sparse_matmul(w: BlockSparseMatrix, v: BlockSparseMatrix, *, out_dtyp
     return sparse_sparse_request(w, v, out_dtype)
 
 
-def _product(forms: Forms, w: Any, x: Any, how: Epilogue, target: Machine, proportion: float | None,
-             strict: bool, options: Mapping[str, Any] | None) -> Request:
-    """Describe a product on the machine that a call names: a modelled one, or this CPU."""
-    name, side = ("sparse_dense", "left") if forms is PLAIN else ("dense_sparse", "right")
-    op = f"popsparse.static.{name}_matmul"
-
-    def there(machine: Target) -> Request | str:
-        from .static_matmul.modelled import lacks, static_request  # only here: to import it takes its time
-
-        return lacks(w, x, how.out, how.out_dtype, how.bias, how.activation) or static_request(
-            check_matrix("w", w), x, how.out, how.out_dtype, machine, options, proportion, forms[0])
-
-    def here(placed: Placed[Any]) -> Request:
-        return spmm_request(op, product_operand(w, side), x, how, memory_of(proportion, strict, options), forms,
-                            placed=placed)
-
-    return request_on(op, target, there, here)
-
-
-plan_sparse_dense_matmul, compile_sparse_dense_matmul = planned(
-    sparse_dense_matmul, SparsePlan, plan_product, run_product, RUN_PRODUCT, PRODUCT, "dtype")
-plan_dense_sparse_matmul, compile_dense_sparse_matmul = planned(
-    dense_sparse_matmul, SparsePlan, partial(plan_product, forms=SWAPPED), run_product, RUN_PRODUCT, PRODUCT, "dtype")
+plan_sparse_dense_matmul, compile_sparse_dense_matmul = product_verbs(sparse_dense_matmul, plan_product)
+plan_dense_sparse_matmul, compile_dense_sparse_matmul = product_verbs(
+    dense_sparse_matmul, partial(plan_product, forms=SWAPPED))
 plan_sparse_grad_w, compile_sparse_grad_w = planned(
     sparse_grad_w, SddmmPlan, plan_sampled, run_sampled, RUN_SAMPLED, PRODUCT, "dtype", "x_dtype")
 

@@ -15,6 +15,14 @@ from ..formats import FP16, Format
 from ..formats.bounds import Ball, matmul_ball, rounding_error, sum_ball
 from ..formats.reference import values
 from .matrix import BlockSparseMatrix
+from .reference import sampled
+
+
+def at_blocks(ball: Ball, w: BlockSparseMatrix) -> Ball:
+    """Return the stored blocks of balls of shape (groups, m, k)."""
+    p = w.pattern
+    parts = (part.swapaxes(1, 2) if w.is_transposed else part for part in (ball.centre, ball.radius))
+    return Ball(*(sampled(part, p.block_shape, p.row_offsets, p.column_indices) for part in parts))
 
 
 def modelled_ball(w: BlockSparseMatrix, x: Any, partials_type: str, side: int) -> Ball:

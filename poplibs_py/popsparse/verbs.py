@@ -141,8 +141,8 @@ def _completed(doc: str, names: Any, told: Mapping[str, str]) -> str:
     return f"{head}{begun}{own}\n{missing}{returns}{errors}\n{after}"
 
 
-def sparse_op(poplibs: str = "", *, bound: str, draws: str = "", written: str | None = "out",
-              lacks: str = "") -> Callable[[Function], Function]:
+def sparse_op(poplibs: str = "", *, bound: str, draws: str = "", written: str | None = "out", lacks: str = "",
+              by: Callable[..., Any] | None = None) -> Callable[[Function], Function]:
     """Make a function that describes a call the face of an op, as `ops.op` does, its docstring completed.
 
     Parameters
@@ -153,7 +153,7 @@ def sparse_op(poplibs: str = "", *, bound: str, draws: str = "", written: str | 
         As it does, below this package and in ``testing.calls``.
     """
     record = op(poplibs, bound=f"popsparse.{bound}", draws="testing.calls" + f":{draws}" * bool(draws), written=written,
-                lacks=lacks)
+                lacks=lacks, by=by)
 
     def face_of(function: Function) -> Function:
         if function.__doc__:

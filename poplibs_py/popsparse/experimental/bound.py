@@ -14,7 +14,7 @@ from ..reference import sampled, transposed
 from ..sddmm.bound import stored_grad_w_bound
 from ..softmax.params import check_masks
 from ..spmm.bound import dense_sparse_matmul_bound
-from ..tile_bound import modelled_ball, sampled_ball
+from ..tile_bound import at_blocks, modelled_ball, sampled_ball
 from .options import BsMatmulOptions
 from .params import GRAIN
 
@@ -40,8 +40,7 @@ def bs_matmul_sampled_bound(w: BlockSparseMatrix, a: Any, b: Any, *, mask: str |
     else:
         parts = -(-np.shape(a)[-1] // GRAIN["half"])
         whole = sampled_ball(a, transposed(b), partials, parts, w.format).reshape(w.groups, *w.shape)
-        ball = Ball(*(sampled(part, p.block_shape, p.row_offsets, p.column_indices)
-                      for part in (whole.centre, whole.radius)))
+        ball = at_blocks(whole, place)
     distance = np.arange(w.shape[1]) - np.arange(w.shape[0])[:, None]
     stays = {"none": distance == distance, "zero_upper_triangle": distance <= 0, "zero_lower_triangle": distance >= 0}
     kept = sampled(np.stack([stays[m] for m in check_masks(mask, w.groups)]), p.block_shape, p.row_offsets,

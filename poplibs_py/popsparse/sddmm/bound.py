@@ -11,9 +11,10 @@ from ...ops import target_of
 from ...poplin.product.bound import finished_ball, scale_of
 from ..fully_connected.bound import gradient_ball
 from ..matrix import BlockSparseMatrix
-from ..reference import by_group, sampled
+from ..reference import by_group
 from ..spmm.bound import check_memory, out_format_of
 from ..spmm.model import compute_format_of
+from ..tile_bound import at_blocks
 
 
 def fully_connected_sparse_grad_w_bound(w: BlockSparseMatrix, grads: Array, acts: Array, *, capacity: object = None,
@@ -21,7 +22,7 @@ def fully_connected_sparse_grad_w_bound(w: BlockSparseMatrix, grads: Array, acts
     """Return exact results and radii of a `dynamic.fully_connected_sparse_grad_w` call, shaped like the blocks."""
     left, right = by_group(grads, w.groups), by_group(acts, w.groups)
     if target_of(target).kind != "host":
-        return _sampled(w, gradient_ball(w, left, right, target_of(target), keywords.get("options")))
+        return at_blocks(gradient_ball(w, left, right, target_of(target), keywords.get("options")), w)
     return stored_grad_w_bound(w, left, right, **keywords)
 
 
@@ -29,14 +30,7 @@ def stored_grad_w_bound(w: BlockSparseMatrix, grads: Any, x: Any, *, out: Any = 
                         **memory: object) -> Ball:
     """Return exact results and radii of a `static.sparse_grad_w` call, shaped like the blocks."""
     check_memory(memory)
-    return _sampled(w, sparse_grad_w_bound(w, grads, x, out=out, out_dtype=out_dtype))
-
-
-def _sampled(w: BlockSparseMatrix, ball: Ball) -> Ball:
-    """Return the stored blocks of balls of shape (groups, m, k)."""
-    p = w.pattern
-    parts = (part.swapaxes(1, 2) if w.is_transposed else part for part in (ball.centre, ball.radius))
-    return Ball(*(sampled(part, p.block_shape, p.row_offsets, p.column_indices) for part in parts))
+    return at_blocks(sparse_grad_w_bound(w, grads, x, out=out, out_dtype=out_dtype), w)
 
 
 def sparse_grad_w_bound(w: BlockSparseMatrix, grads: Any, x: Any, *, out: Any = None, out_dtype: object = None) -> Ball:

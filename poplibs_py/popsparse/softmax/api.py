@@ -196,7 +196,7 @@ def _result(out_dtype: object, scale: int | None, out: object, *operands: _Store
     found = matrix_result(out, like.pattern)
     read = tuple(operand.part(BLOCKS) for operand in operands)
     receiver = receive("out", found._parts[1 + BLOCKS], shape, out_dtype, found.format, read, in_place=True)
-    return _Result((found.format, found.scale), replace(receiver, given=out, place=("out", BLOCKS)))
+    return _Result((found.format, int(found.scale)), replace(receiver, given=out, place=("out", BLOCKS)))
 
 
 def _plan(masks: tuple[str, ...], made: tuple[Format, int], *operands: _Stored) -> SoftmaxPlan:

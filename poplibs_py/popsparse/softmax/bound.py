@@ -12,7 +12,8 @@ from ...formats import FP32, Array, Format
 from ...formats.arrays import as_array, floats
 from ...formats.bounds import Ball, dot_ball, gamma
 from ..matrix import BlockSparseMatrix
-from ..reference import dense_of, sampled
+from ..reference import dense_of
+from ..tile_bound import at_blocks
 from ..values import SCALE_LIMITS, as_format
 from .params import new_format
 
@@ -82,7 +83,7 @@ def softmax_call_bound(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "non
     for group, name in zip(keep, masks, strict=True):
         group &= {"none": True, "zero_upper_triangle": diagonal <= 0, "zero_lower_triangle": diagonal >= 0}[name]
     ball = bs_softmax_bound(_numbers(stored), keep, *_made(stored.format, out_dtype, scale, None, out))
-    return _at_blocks(ball, stored)
+    return at_blocks(ball, stored)
 
 
 def softmax_grad_call_bound(y: BlockSparseMatrix, grad: BlockSparseMatrix, *, out_dtype: object = None,
@@ -92,7 +93,7 @@ def softmax_grad_call_bound(y: BlockSparseMatrix, grad: BlockSparseMatrix, *, ou
     outputs, grads = (w.copy() if w.is_transposed else w for w in (y, grad))
     kept = int(np.max(grads.scale, initial=-32)) if out_dtype is None else None
     made = _made(grads.format, out_dtype, scale, kept, out)
-    return _at_blocks(bs_softmax_grad_bound(_numbers(outputs), _numbers(grads), *made), grads)
+    return at_blocks(bs_softmax_grad_bound(_numbers(outputs), _numbers(grads), *made), grads)
 
 
 def _alike(one: Array, other: Array, name: str) -> tuple[Array, Array]:
@@ -111,11 +112,6 @@ def _made(like: Format, out_dtype: object, scale: int | None, kept: int | None, 
     if out is not None:
         return out.format, out.scale
     return new_format(like, out_dtype, kept if scale is None else scale)
-
-
-def _at_blocks(ball: Ball, w: BlockSparseMatrix) -> Ball:
-    p = w.pattern
-    return Ball(*(sampled(part, p.block_shape, p.row_offsets, p.column_indices) for part in (ball.centre, ball.radius)))
 
 
 def _rounded(ball: Ball, format: Format, scale: int) -> Ball:

@@ -38,13 +38,12 @@ from ..operands import (
 )
 from ..options import memory_of
 from ..pattern import as_extent, room_for
+from ..verbs import PRODUCT, planned
 from .lower import lower, run_slices
 from .model import compute_format_of
 from .params import PLAIN, BiasLayout, Forms, SpmmParams, contiguous_params
 from .plan import SparsePlan, plan_spmm
 from .prepared import PreparedDense
-
-RUN_PRODUCT = "run(w, x, *, out=None, bias=None)"
 
 
 @dataclass(frozen=True)
@@ -154,6 +153,12 @@ def run_product(planned: SparsePlan) -> Callable[..., Request]:
         return _request(runs, operand, dense, added, receiver, seen(receiver.array, y_form, p.groups))
 
     return run
+
+
+def product_verbs(face: Any, plan_it: Callable[..., SparsePlan]) -> Any:
+    """Return what plans a product, and what compiles its plan."""
+    run = "run(w, x, *, out=None, bias=None)"
+    return planned(face, SparsePlan, plan_it, run_product, run, PRODUCT, "dtype")
 
 
 def _request(plan: SparsePlan, w: SparseOperand, x: Operand, bias: Operand | None, receiver: Receiver,
