@@ -77,21 +77,20 @@ class Comparison:
     def headline(self) -> Iterator[tuple[str, str]]:
         """What changed in all: a question, and the answer in words."""
         yield "A, B", f"{_described(self.before)}; {_described(self.after)}"
-        met = [pair for pair in self.matched if pair.before in self.before.subjects()
-               and pair.after in self.after.subjects()]
-        first, second = (sum(times) for times in zip(*map(self._seconds, met), strict=True)) if met else (0.0, 0.0)
+        subjects = set(self.before.subjects()), set(self.after.subjects())
+        met = [(i, j) for i, j in ((pair.before, pair.after) for pair in self.matched)
+               if i in subjects[0] and j in subjects[1]]
+        spent = [(self.before.seconds[i], self.after.seconds[j], self.before.operations[i].name) for i, j in met]
+        first, second = sum(a for a, _, _ in spent), sum(b for _, b, _ in spent)
         if first and second:
             word = "faster" if second < first else "slower"
             ratio = max(first / second, second / first)
             yield "Time", (f"{duration(first)} in A, {duration(second)} in B: {ratio:.2f} times as "
                            f"{'fast' if word == 'faster' else 'long'} ({len(met)} in both)")
-            gained = sorted(met, key=lambda pair: self._seconds(pair)[1] - self._seconds(pair)[0])
-            for word, pair in (("Gains most", gained[0]), ("Loses most", gained[-1])):
-                a, b = self._seconds(pair)
+            gained = sorted(spent, key=lambda each: each[1] - each[0])
+            for word, (a, b, name) in (("Gains most", gained[0]), ("Loses most", gained[-1])):
                 if (b < a) == (word == "Gains most") and a != b:
-                    op = self.operations(pair)[0]
-                    assert op is not None
-                    yield word, f"{op.name}: {duration(a)} to {duration(b)}"
+                    yield word, f"{name}: {duration(a)} to {duration(b)}"
         tiles = fullest(self.before), fullest(self.after)
         if tiles[0] and tiles[1]:
             yield "Fullest tile", f"{amount(tiles[0].bytes)} in A, {amount(tiles[1].bytes)} in B"
@@ -99,17 +98,13 @@ class Comparison:
         if bought:
             yield "What memory bought", bought
 
-    def _bought(self, met: list[Pair]) -> str:
+    def _bought(self, met: list[tuple[int, int]]) -> str:
         """What a change of the limit on temporaries did, on one machine."""
-        for pair in met:
-            before, after = self.operations(pair)
-            assert pair.before is not None
-            assert pair.after is not None
-            assert before is not None
-            assert after is not None
+        for i, j in met:
+            before, after = self.before.operations[i], self.after.operations[j]
             if not before.modelled and self.before.machine != self.after.machine:
                 continue
-            seconds = self.before.call_seconds(pair.before), self.after.call_seconds(pair.after)
+            seconds = self.before.call_seconds(i), self.after.call_seconds(j)
             if said := bought(before, after, seconds):
                 return said
         return ""
