@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -224,32 +224,7 @@ def fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Arra
     return request
 
 
-def _by_index(describe: Callable[..., Request], name: str, /, w: Any, batch: Any, available_memory_proportion: Any,
-              strict_memory: Any, options: Any, target: Machine, **given: Any) -> Request:
-    """Describe a call with indices of rows on the machine that it names, if that is a modelled one."""
-    request = describe(w, **given)
-    size = None if batch is None else whole("batch", batch, 1, 2**24)
-    slices, rows = tuple(given[key] for key in ("slices",) if key in given), request.operands[-2]
-    assert isinstance(rows, Operand)
-    wanted = rows.array.size
-
-    def plan_on(machine: Target) -> Any:
-        from .embedding_tiles import embedding_lacks, tiles_of  # only here: to import it takes its time
-
-        if lacking := embedding_lacks(w, slices, given["out"], given.get("out_dtype")):
-            return lacking
-        _, more = _planning(w, None, available_memory_proportion, strict_memory,
-                            *(["do_grad_w_pass"] if slices else []))
-        return tiles_of(w, wanted, size, machine, options, more)
-
-    placed = planned_on(f"popsparse.dynamic.{name}", target, plan_on)
-    if placed.host is not None:
-        memory_of(available_memory_proportion, strict_memory, options)
-    return replace(request, placed=placed)
-
-
-@sparse_op("popsparse::dynamic::embeddingSlice", bound="embedding_bound", draws="sparse_embedding_slice_calls",
-           by=partial(_by_index, slice_request))
+@sparse_op("popsparse::dynamic::embeddingSlice", bound="embedding_bound", draws="sparse_embedding_slice_calls")
 def embedding_slice(w: BlockSparseMatrix, indices: Any, *, out: Any = None, out_dtype: object = None,
                     batch: int | None = None, available_memory_proportion: float | None = None,
                     strict_memory: bool = False, options: Mapping[str, Any] | None = None,
@@ -288,10 +263,12 @@ def embedding_slice(w: BlockSparseMatrix, indices: Any, *, out: Any = None, out_
     array([[0., 0., 4.],
            [1., 0., 0.]], dtype=float32)
     """
+    request = slice_request(w, indices, out, out_dtype)
+    return _by_index("embedding_slice", request, w, (), (out, out_dtype), batch,
+                     (available_memory_proportion, strict_memory, options), target)
 
 
-@sparse_op("popsparse::dynamic::embeddingUpdateAdd", bound="embedding_bound", draws="sparse_embedding_update_add_calls",
-           by=partial(_by_index, update_request))
+@sparse_op("popsparse::dynamic::embeddingUpdateAdd", bound="embedding_bound", draws="sparse_embedding_update_add_calls")
 def embedding_update_add(w: BlockSparseMatrix, slices: Array, indices: Any, scale: float = 1.0, *,
                          out: BlockSparseMatrix | None = None, batch: int | None = None,
                          available_memory_proportion: float | None = None, strict_memory: bool = False,
@@ -329,6 +306,32 @@ def embedding_update_add(w: BlockSparseMatrix, slices: Array, indices: Any, scal
     >>> dynamic.embedding_update_add(w, np.ones((2, 3), np.float32), [1, 1], 0.5).to_dense().diagonal().tolist()
     [1.0, 2.0, 1.0]
     """
+    request = update_request(w, slices, indices, scale, out)
+    return _by_index("embedding_update_add", request, w, (slices,), (out, None), batch,
+                     (available_memory_proportion, strict_memory, options), target)
+
+
+def _by_index(name: str, request: Request, w: BlockSparseMatrix, slices: tuple[Any, ...], result: tuple[Any, Any],
+              batch: int | None, how: tuple[Any, Any, Any], target: Machine) -> Request:
+    """Make a request that of the machine that a call names, if that is a modelled one."""
+    size = None if batch is None else whole("batch", batch, 1, 2**24)
+    proportion, strict, options = how
+    rows = request.operands[-2]
+    assert isinstance(rows, Operand)
+    wanted = rows.array.size
+
+    def plan_on(machine: Target) -> Any:
+        from .embedding_tiles import embedding_lacks, tiles_of  # only here: to import it takes its time
+
+        if lacking := embedding_lacks(w, slices, *result):
+            return lacking
+        _, more = _planning(w, None, proportion, strict, *(["do_grad_w_pass"] if slices else []))
+        return tiles_of(w, wanted, size, machine, options, more)
+
+    placed = planned_on(f"popsparse.dynamic.{name}", target, plan_on)
+    if placed.host is not None:
+        memory_of(*how)
+    return replace(request, placed=placed)
 
 
 def _turned(forms: Forms, transpose_lhs: object, transpose_rhs: object, x: object = None) -> Forms:
