@@ -26,7 +26,7 @@ from ..report.sparsity import charts, record
 from ..report.sparsity.cluster import ClusterSweep
 from ..report.sparsity.machine import machine_heads, machine_rows, measured_here, run_on_machine
 from ..report.sparsity.record import OURS, fastest_route
-from ..report.sparsity.summary import commonest_n, commonest_shape, how_it_was_run, static_rows
+from ..report.sparsity.summary import commonest, how_it_was_run, static_rows
 from ..target import Target, resolve_target
 from . import INTERRUPTED
 from .bench_paper import compare_with_paper, machine_table
@@ -179,8 +179,8 @@ def _plot(records: Sequence[sparsity.Record]) -> str:
     if not static:
         return ""
     if static[0].source:
-        return text.draw(charts.file_by_block(static, static[0].type, commonest_n(static)))
-    return text.draw(charts.by_density(static, static[0].type, commonest_shape(static)))
+        return text.draw(charts.file_by_block(static, static[0].type, commonest(r.n for r in static)))
+    return text.draw(charts.by_density(static, static[0].type, commonest(r.shape for r in static)))
 
 
 def _sweep(arguments: argparse.Namespace, types: str) -> sparsity.Sweep:

@@ -13,7 +13,7 @@ from ..page import Page
 from . import charts
 from .machine import machine_heads, machine_rows, measured_here, run_on_machine
 from .record import COLUMNS, OURS, Record, csv_text
-from .summary import Spread, commonest_n, headline, how_it_was_run, percent, spread_of, static_rows, times
+from .summary import Spread, commonest, headline, how_it_was_run, percent, spread_of, static_rows, times
 
 _VERSUS = {"x_dense": "our own dense product",
            "of_ideal": "of the ideal speed-up over our dense product, which is one over the density",
@@ -133,7 +133,7 @@ def _add_files(page: Page, records: Sequence[Record], ours: Sequence[Record]) ->
     if not ours:
         return
     files, types = list(dict.fromkeys(r.source for r in ours)), list(dict.fromkeys(r.type for r in ours))
-    n = commonest_n(ours)
+    n = commonest(r.n for r in ours)
     _add(page, "Files: speed-up over dense, by block size",
          "Time of our dense product over the time of the block-sparse one, in the same number type. Larger blocks "
          "hold more zeros, as the chart of densities tells. Solid lines with dots are static patterns; paler dashed "

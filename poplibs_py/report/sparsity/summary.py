@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 from ...errors import all_of, instance
 from .. import tables
@@ -90,16 +91,10 @@ def static_rows(records: Sequence[Record]) -> list[Record]:
     return [r for r in records if r.library == OURS and r.method == "static_sparse" and r.valid]
 
 
-def commonest_shape(records: Sequence[Record]) -> tuple[int, int, int]:
-    """Return the m, k and n of the most records; of the largest where several have as many."""
-    counts = Counter(r.shape for r in records)
-    return max(counts, key=lambda shape: (counts[shape], shape))
-
-
-def commonest_n(records: Sequence[Record]) -> int:
-    """Return the n of the most records, the largest where several have as many."""
-    counts = Counter(r.n for r in records)
-    return max(counts, key=lambda n: (counts[n], n))
+def commonest(values: Iterable[Any]) -> Any:
+    """Return what occurs most often, the largest where several do: of the shapes, say, or the n of records."""
+    counts = Counter(values)
+    return max(counts, key=lambda one: (counts[one], one))
 
 
 def headline(records: Sequence[Record], peers: Sequence[str]) -> tuple[list[str], list[Row]]:
@@ -169,7 +164,7 @@ def _rows(records: Sequence[Record]) -> str:
 
 
 def _rates(static: Sequence[Record]) -> str:
-    shape = commonest_shape(static)
+    shape = commonest(r.shape for r in static)
     cells: dict[tuple[str, int | None], dict[float, str]] = defaultdict(dict)
     for r in static:
         if r.shape == shape:
@@ -185,7 +180,7 @@ def _rates(static: Sequence[Record]) -> str:
 
 
 def _file_rates(static: Sequence[Record]) -> str:
-    n = commonest_n(static)
+    n = commonest(r.n for r in static)
     static = [r for r in static if r.n == n]
     blocks = sorted({r.block_size or 0 for r in static})
     rows = []
