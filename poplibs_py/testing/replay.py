@@ -13,7 +13,9 @@ import hashlib
 import json
 import tempfile
 import zlib
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +32,7 @@ from ..poplin.tile_conv import Axis, ConvParams, FieldTransform, OutputTransform
 from ..popops.expr import Expression, made
 from ..popsparse import BlockPattern, BlockSparseMatrix, dynamic
 
-_NAMED = (*FORMATS, *PRESETS)
+_NAMED = {f.name: f for f in (*FORMATS, *PRESETS)}
 _INLINE = 2000  # characters of a token that still go on a line
 
 
@@ -135,6 +137,33 @@ def _call(body: bytes) -> Call:
     return header["op"], operands, {k: _unpack(v, data) for k, v in header["keywords"].items()}
 
 
+def _format(name: str, *layout: Any) -> Format:
+    return Format(name, *layout) if layout else _NAMED[name]
+
+
+def _matrix(pattern: BlockPattern, blocks: Any, dtype: Format, scale: Any, turned: bool) -> BlockSparseMatrix:
+    matrix = BlockSparseMatrix(pattern, blocks, dtype, scale)
+    return matrix.T if turned else matrix
+
+
+_KINDS: dict[str, tuple[type, Callable[[Any], Iterable[Any]], Callable[..., Any]]] = {
+    **{kind.__name__: (kind, tuple, kind) for kind in (Axis, FieldTransform, OutputTransform)},
+    "format": (Format, lambda f: [getattr(f, key) for key in (LAYOUT if f not in _NAMED.values() else LAYOUT[:1])],
+               _format),
+    "quarter": (QuarterArray, attrgetter("codes", "format", "scale", "block_shape"), QuarterArray),
+    "blocks": (BlockPattern, attrgetter("shape", "block_shape", "row_offsets", "column_indices", "groups"),
+               BlockPattern),
+    "sparse": (BlockSparseMatrix, attrgetter("pattern", "blocks", "format", "scale", "is_transposed"), _matrix),
+    "capacity": (dynamic.Capacity, lambda capacity: [capacity.n_blocks], dynamic.Capacity),
+    "convolution": (ConvParams, attrgetter(*(field.name for field in dataclasses.fields(ConvParams))), ConvParams),
+    "expression": (Expression, attrgetter("op", "args", "value"), made),
+    "tuple": (tuple, tuple, lambda *items: items),
+    "list": (list, list, lambda *items: list(items)),
+    "dict": (dict, dict.items, lambda *items: dict(items)),
+}
+"""What is made of parts: its type, the parts, and what makes it again of them."""
+
+
 def _pack(value: Any, buffers: list[bytes]) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
@@ -142,34 +171,12 @@ def _pack(value: Any, buffers: list[bytes]) -> Any:
         return {"number": [value.dtype.name, value.item()]}
     if isinstance(value, np.ndarray):
         return {"array": _pack_array(value, buffers)}
-    if isinstance(value, Format):
-        return {"format": value.name if value in _NAMED else [getattr(value, key) for key in LAYOUT]}
     if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
         return {"dtype": np.dtype(value).name}
-    if isinstance(value, tuple | list):
-        return {"list": [_pack(v, buffers) for v in value], "tuple": isinstance(value, tuple)}
-    if isinstance(value, dict):
-        return {"dict": [[_pack(k, buffers), _pack(v, buffers)] for k, v in value.items()]}
-    if isinstance(value, QuarterArray):
-        parts = {"codes": value.codes, "dtype": value.format, "scale": value.scale, "block_shape": value.block_shape}
-        return {"quarter": {k: _pack(v, buffers) for k, v in parts.items()}}
-    if isinstance(value, BlockPattern):
-        return {"blocks": _pack(_pattern_parts(value), buffers)}
-    if isinstance(value, BlockSparseMatrix):
-        parts = {"pattern": _pattern_parts(value.pattern),
-                 "blocks": value.blocks, "dtype": value.format, "scale": value.scale}
-        return {"sparse": {k: _pack(v, buffers) for k, v in parts.items()}, "transposed": value.is_transposed}
-    if isinstance(value, dynamic.Capacity):
-        return {"capacity": value.n_blocks}
-    if isinstance(value, ConvParams):
-        return {"convolution": dataclasses.asdict(value)}
-    if isinstance(value, Expression):
-        return {"expression": [value.op, _pack(value.value, buffers), [_pack(arg, buffers) for arg in value.args]]}
+    for name, (kind, parts, _) in _KINDS.items():
+        if isinstance(value, kind):
+            return {name: [_pack(part, buffers) for part in parts(value)]}
     raise TypeError(f"{type(value).__name__} has no text form")
-
-
-def _pattern_parts(pattern: BlockPattern) -> tuple[Any, ...]:
-    return pattern.shape, pattern.block_shape, pattern.row_offsets, pattern.column_indices, pattern.groups
 
 
 def _pack_array(array: NDArray[Any], buffers: list[bytes]) -> dict[str, Any]:
@@ -184,40 +191,14 @@ def _pack_array(array: NDArray[Any], buffers: list[bytes]) -> dict[str, Any]:
 def _unpack(value: Any, data: memoryview) -> Any:
     if not isinstance(value, dict):
         return value
-    if "array" in value:
-        return _unpack_array(value["array"], data)
-    if "blocks" in value:
-        return BlockPattern(*_unpack(value["blocks"], data))
-    if "format" in value:
-        facts = value["format"]
-        return next((f for f in _NAMED if f.name == facts), None) or Format(*facts)
-    if "dtype" in value:
-        return np.dtype(value["dtype"])
-    if "number" in value:
-        return np.dtype(value["number"][0]).type(value["number"][1])
-    if "expression" in value:
-        op, own, args = value["expression"]
-        return made(op, tuple(_unpack(arg, data) for arg in args), _unpack(own, data))
-    if "convolution" in value:
-        return _conv_params(value["convolution"])
-    if "capacity" in value:
-        return dynamic.Capacity(value["capacity"])
-    if "list" in value:
-        items = [_unpack(v, data) for v in value["list"]]
-        return tuple(items) if value["tuple"] else items
-    if "dict" in value:
-        return {_unpack(k, data): _unpack(v, data) for k, v in value["dict"]}
-    if "quarter" in value:
-        return QuarterArray(**{k: _unpack(v, data) for k, v in value["quarter"].items()})
-    parts = {k: _unpack(v, data) for k, v in value["sparse"].items()}
-    matrix = BlockSparseMatrix(BlockPattern(*parts.pop("pattern")), **parts)
-    return matrix.T if value["transposed"] else matrix
-
-
-def _conv_params(facts: dict[str, Any]) -> ConvParams:
-    axes = (Axis(field, kernel, FieldTransform(*x), FieldTransform(*w), OutputTransform(*out))
-            for field, kernel, x, w, out in facts["axes"])
-    return ConvParams(**facts | {"axes": tuple(axes)})
+    [(name, held)] = value.items()
+    if name == "array":
+        return _unpack_array(held, data)
+    if name == "dtype":
+        return np.dtype(held)
+    if name == "number":
+        return np.dtype(held[0]).type(held[1])
+    return _KINDS[name][2](*(_unpack(part, data) for part in held))
 
 
 def _unpack_array(facts: dict[str, Any], data: memoryview) -> NDArray[Any]:
