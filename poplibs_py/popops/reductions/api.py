@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from ...errors import UnsupportedError, all_of, bad_argument, checked_shape, finite, flag, one_of
 from ...ops import machine_to_plan, op
@@ -14,27 +12,10 @@ from ...ops.options import parsed
 from ...target import Machine, Target
 from ...target.types import type_of
 from ..elementwise.promotion import element_of
-from .lower import Way
 from .modelled import ReducePlan, plan_reduction, reduction_lacks
-from .named import TRUTH, Axes, by_numpy
-from .request import Reduction, axes_of, reduction_request
+from .named import Axes
+from .request import OPERATIONS, axes_of, reduction_request
 
-
-def _in_own_type(function: Any) -> Callable[..., Any]:
-    return lambda x, axes: function(x, axis=axes, dtype=x.dtype)
-
-
-_OPERATIONS: dict[str, tuple[Way, float, Callable[..., Any] | None, np.dtype[Any] | None]] = {
-    "ADD": (Way("sum", "sum", "plain"), 0.0, _in_own_type(np.sum), None),
-    "SQUARE_ADD": (Way("square_sum", "sum", "plain"), 0.0, lambda x, axes: np.sum(x * x, axis=axes, dtype=x.dtype),
-                   None),
-    "MUL": (Way("prod", "product", "plain"), 1.0, _in_own_type(np.prod), None),
-    "MIN": (Way("min", "min", "plain"), math.inf, by_numpy(np.min), None),
-    "MAX": (Way("max", "max", "plain"), -math.inf, by_numpy(np.max), None),
-    "LOGICAL_AND": (Way("all", "max", "zero"), 1.0, by_numpy(np.all), TRUTH),
-    "LOGICAL_OR": (Way("any", "max", "nonzero"), 0.0, by_numpy(np.any), TRUTH),
-    "LOG_ADD": (Way("logsumexp", "log", "log"), -math.inf, None, None),
-}
 _SCALED = ("ADD", "SQUARE_ADD", "LOG_ADD")
 
 
@@ -86,19 +67,17 @@ def reduce(x: Any, axes: Axes = None, op: str = "ADD", *, scale: float | None = 
     >>> popops.reduce(x, 0, "ADD", scale=2.0, update=True, out=np.float32([10, 10]))
     array([18., 22.], dtype=float32)
     """
-    one_of("op", op, tuple(_OPERATIONS))
-    way, empty, integers, dtype = _OPERATIONS[op]
-    adds = flag("update", update)
+    one_of("op", op, tuple(OPERATIONS))
+    asked, adds = OPERATIONS[op], flag("update", update)
     if (scale is not None or adds) and op not in _SCALED:
         name, value = ("scale", scale) if scale is not None else ("update", update)
         default = None if scale is not None else False
         raise bad_argument(name, value, f"{default} for op={op!r}: only " + ", ".join(_SCALED) + " take it")
     if adds and out is None:
         raise bad_argument("update", update, "False without `out`, which it adds to")
-    factor = (0.0 if op == "LOG_ADD" else 1.0) if scale is None else finite("scale", scale)
+    made = replace(asked, update=adds)
     if scale is not None:  # integers have none
-        integers = None
-    made = Reduction(way, empty, integers, dtype, factor, adds)
+        made = replace(made, integers=None, scale=finite("scale", scale))
     return reduction_request("reduce", x, axes, lambda _: made, keepdims=keepdims, out=out, out_dtype=out_dtype,
                              target=target, accum=accum_types(options))
 
@@ -198,7 +177,7 @@ def plan_reduce(shape: Sequence[int], axes: Axes = None, op: str = "ADD", *, dty
     """
     extents = checked_shape("shape", shape)
     over = axes_of(axes, len(extents))
-    one_of("op", op, tuple(_OPERATIONS))
+    one_of("op", op, tuple(OPERATIONS))
     source = element_of("dtype", dtype)
     result = source if out_dtype is None else element_of("out_dtype", out_dtype)
     machine = machine_to_plan(target)

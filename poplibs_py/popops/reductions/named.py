@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ from ...ops import Request, op
 from ...ops.record import Function
 from ...target import Machine
 from .lower import Way
-from .request import Reduction, reduction_request
+from .request import OPERATIONS, TRUTH, Reduction, by_numpy, reduction_request
 
 __all__ = ["all", "any", "argmax", "argmin", "has_nan", "has_nan_or_inf", "logsumexp", "max", "mean", "min", "norm",
            "prod", "square_sum", "standard_deviation", "sum", "variance"]
@@ -31,7 +32,7 @@ Axes = int | Sequence[int] | None
 OfCount = Callable[[int], Reduction]
 
 _COMMON = {"keepdims", "out", "out_dtype", "target"}
-_INDEX, TRUTH = np.dtype(np.int64), np.dtype(np.bool_)
+_INDEX = np.dtype(np.int64)
 
 _FIRST = """
     Parameters
@@ -92,10 +93,6 @@ def _reduction(poplibs: str, made: Reduction | Callable[..., Reduction | OfCount
     last = _LAST.format(dtype=_OUT_DTYPE * form, shape=shape)
     return op(poplibs, bound="popops.reductions.bound", draws="testing.reduce_calls", by=describe,
               shared=_FIRST.format(allowed=allowed) + "".join(own) + _COMPENSATED * compensated + last)
-
-
-def by_numpy(function: Any) -> Callable[..., Any]:
-    return lambda x, axes: function(x, axis=axes)
 
 
 def _mean_of_integers(x: Any, axes: Any) -> Any:
@@ -170,7 +167,7 @@ def mean(x: Any, axes: Axes = None, *, keepdims: bool = False, compensated: bool
     """
 
 
-@_reduction("popops::reduce (MUL)", Reduction(Way("prod", "product", "plain"), 1.0, by_numpy(np.prod)), allowed=_ANY)
+@_reduction("popops::reduce (MUL)", replace(OPERATIONS["MUL"], integers=by_numpy(np.prod)), allowed=_ANY)
 def prod(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None, out_dtype: object = None,
          target: Machine = None) -> Any:
     """Product (``popops::reduce`` of ``MUL``; NumPy's ``prod``).
@@ -185,7 +182,7 @@ def prod(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None, 
     """
 
 
-@_reduction("popops::reduce (MAX)", Reduction(Way("max", "max", "plain"), None, by_numpy(np.max)), allowed=_ANY)
+@_reduction("popops::reduce (MAX)", replace(OPERATIONS["MAX"], empty=None), allowed=_ANY)
 def max(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None, out_dtype: object = None,
         target: Machine = None) -> Any:
     """Greatest element, exact (``popops::reduce`` of ``MAX``; NumPy's ``max``).
@@ -199,7 +196,7 @@ def max(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None, o
     """
 
 
-@_reduction("popops::reduce (MIN)", Reduction(Way("min", "min", "plain"), None, by_numpy(np.min)), allowed=_ANY)
+@_reduction("popops::reduce (MIN)", replace(OPERATIONS["MIN"], empty=None), allowed=_ANY)
 def min(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None, out_dtype: object = None,
         target: Machine = None) -> Any:
     """Least element, exact (``popops::reduce`` of ``MIN``; NumPy's ``min``).
@@ -213,8 +210,8 @@ def min(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None, o
     """
 
 
-@_reduction("popops::reduce (LOGICAL_OR)", Reduction(Way("any", "max", "nonzero"), 0.0, by_numpy(np.any), TRUTH),
-            allowed=_ANY, form=False, shape=" of truth values")
+@_reduction("popops::reduce (LOGICAL_OR)", OPERATIONS["LOGICAL_OR"], allowed=_ANY, form=False,
+            shape=" of truth values")
 def any(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None, target: Machine = None) -> Any:
     """Whether an element is not zero (``popops::reduce`` of ``LOGICAL_OR``; NumPy's ``any``).
 
@@ -227,8 +224,8 @@ def any(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None, t
     """
 
 
-@_reduction("popops::reduce (LOGICAL_AND)", Reduction(Way("all", "max", "zero"), 1.0, by_numpy(np.all), TRUTH),
-            allowed=_ANY, form=False, shape=" of truth values")
+@_reduction("popops::reduce (LOGICAL_AND)", OPERATIONS["LOGICAL_AND"], allowed=_ANY, form=False,
+            shape=" of truth values")
 def all(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None, target: Machine = None) -> Any:
     """Whether no element is zero (``popops::reduce`` of ``LOGICAL_AND``, ``popops::allTrue``; NumPy's ``all``).
 
@@ -358,7 +355,7 @@ def norm(x: Any, axes: Axes = None, *, ord: float = 2, keepdims: bool = False, c
     """
 
 
-@_reduction("popops::reduce (LOG_ADD)", Reduction(Way("logsumexp", "log", "log"), -math.inf, None, scale=0.0),
+@_reduction("popops::reduce (LOG_ADD)", OPERATIONS["LOG_ADD"],
             allowed="float32, float16, bfloat16 or FP8 numbers")
 def logsumexp(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None, out_dtype: object = None,
               target: Machine = None) -> Any:

@@ -65,6 +65,30 @@ class Reduction:
     scans: bool = False
 
 
+def by_numpy(function: Any) -> OfIntegers:
+    """Return what NumPy makes of integers, in its own type."""
+    return lambda x, axes: function(x, axis=axes)
+
+
+def _in_own_type(function: Any) -> OfIntegers:
+    return lambda x, axes: function(x, axis=axes, dtype=x.dtype)
+
+
+TRUTH = np.dtype(np.bool_)
+OPERATIONS = {
+    "ADD": Reduction(Way("sum", "sum", "plain"), 0.0, _in_own_type(np.sum)),
+    "SQUARE_ADD": Reduction(Way("square_sum", "sum", "plain"), 0.0,
+                            lambda x, axes: np.sum(x * x, axis=axes, dtype=x.dtype)),
+    "MUL": Reduction(Way("prod", "product", "plain"), 1.0, _in_own_type(np.prod)),
+    "MIN": Reduction(Way("min", "min", "plain"), math.inf, by_numpy(np.min)),
+    "MAX": Reduction(Way("max", "max", "plain"), -math.inf, by_numpy(np.max)),
+    "LOGICAL_AND": Reduction(Way("all", "max", "zero"), 1.0, by_numpy(np.all), TRUTH),
+    "LOGICAL_OR": Reduction(Way("any", "max", "nonzero"), 0.0, by_numpy(np.any), TRUTH),
+    "LOG_ADD": Reduction(Way("logsumexp", "log", "log"), -math.inf, None, scale=0.0),
+}
+"""Of `reduce`, by PopLibs' names: integers keep their type there."""
+
+
 def axes_of(axes: Any, rank: int, name: str = "axes") -> tuple[int, ...]:
     """Return the axes that a call names, ascending; all by default."""
     if axes is None:
@@ -140,11 +164,7 @@ def _result(x: Operand, reduction: Reduction) -> Format | np.dtype[Any]:
     return dtype if reduction.way.state in ("max", "min") else np.dtype(np.uint64 if dtype.kind == "u" else np.int64)
 
 
-_VERTEX_OPS = {
-    ("sum", "plain"): "ADD", ("square_sum", "plain"): "SQUARE_ADD", ("prod", "plain"): "MUL", ("max", "plain"): "MAX",
-    ("min", "plain"): "MIN", ("all", "zero"): "LOGICAL_AND", ("any", "nonzero"): "LOGICAL_OR",
-    ("logsumexp", "log"): "LOG_ADD",
-}  # fmt: skip
+_VERTEX_OPS = {(r.way.kernel, r.way.finish): op for op, r in OPERATIONS.items()}
 _NAN, _PLACES = ("nan", "not_finite"), ("argmax", "argmin")
 _OF_PLACES = ("float", "half", "int", "unsigned int")
 

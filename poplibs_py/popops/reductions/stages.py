@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from ...target import LinearMapping, Target, linear_mapping
@@ -407,12 +407,14 @@ def result_tiles(target: Target, outputs: int, vector: int) -> list[tuple[int, i
     return list(pairwise(edges))
 
 
+def _ends(depths: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Where the columns of each depth end."""
+    return list(zip(accumulate(width for _, width in depths), (depth for depth, _ in depths), strict=True))
+
+
 def _result_cuts(depths: Sequence[tuple[int, int]], tiles: Sequence[tuple[int, int]]) -> list[tuple[int, Cut]]:
     """The columns of one depth each that each tile has the results of."""
-    ends, at, interval = [], 0, 0
-    for depth, width in depths:
-        at += width
-        ends.append((at, depth))
+    ends, interval = _ends(depths), 0
     made: list[tuple[int, Cut]] = []
     for tile, (begin, end) in enumerate(tiles):
         while begin < end:
@@ -427,11 +429,7 @@ def _result_cuts(depths: Sequence[tuple[int, int]], tiles: Sequence[tuple[int, i
 def _runs(pieces: Sequence[tuple[int, int, int]], depths: Sequence[tuple[int, int]]) -> list[Cut]:
     """The runs of a stage's pieces: at least two numbers each, while there are two."""
     made: list[Cut] = []
-    ends, at = [], 0
-    for depth, width in depths:
-        at += width
-        ends.append((at, depth))
-    interval = 0
+    ends, interval = _ends(depths), 0
     for begin, end, split in pieces:
         while ends[interval][0] <= begin:
             interval += 1

@@ -183,28 +183,21 @@ def _rows(shape: tuple[int, ...], indices: Any, axis: int, groups: bool, policy:
     return _Slots.of(vectors, [0, along], [shape[0], shape[along]], sizes, policy), per_group
 
 
-def _slice(groups: bool, x: Any, indices: Any, axis: int, policy: str, out: Any) -> Ball:
-    held = values(x)
-    slots, count = _rows(held.shape, indices, axis, groups, policy)
-    before = values(out) if out is not None and policy == "skip" else None
-    if not groups:
-        return Ball.exact(slots.taken(held, before))
-    shape = (held.shape[0], count, *slots.sizes[1:])
-    before = None if before is None else before.reshape(len(slots.starts), *slots.sizes)
-    return Ball.exact(slots.taken(held, before).reshape(shape))
+def _row_slice(groups: bool) -> Callable[..., Ball]:
+    def bound(x: Any, indices: Any, *, axis: int = int(groups), index_policy: str = "raise", out: Any = None,
+              **how: Any) -> Ball:
+        held = values(x)
+        slots, count = _rows(held.shape, indices, axis, groups, index_policy)
+        before = None
+        if out is not None and index_policy == "skip":
+            before = values(out).reshape(len(slots.starts), *slots.sizes)
+        shape = (*held.shape[:groups], count, *slots.sizes[groups:])
+        return Ball.exact(slots.taken(held, before).reshape(shape))
+
+    return bound
 
 
-def multi_slice_bound(x: Any, indices: Any, *, axis: int = 0, index_policy: str = "raise", out: Any = None,
-                      available_memory_proportion: Any = None, strict_memory: Any = False, target: Any = None) -> Ball:
-    """Return the result of a `multi_slice` call."""
-    return _slice(False, x, indices, axis, index_policy, out)
-
-
-def grouped_multi_slice_bound(x: Any, indices: Any, *, axis: int = 1, index_policy: str = "raise", out: Any = None,
-                              available_memory_proportion: Any = None, strict_memory: Any = False,
-                              target: Any = None) -> Ball:
-    """Return the result of a `grouped_multi_slice` call."""
-    return _slice(True, x, indices, axis, index_policy, out)
+multi_slice_bound, grouped_multi_slice_bound = (_row_slice(groups) for groups in (False, True))
 
 
 def _row_update(groups: bool, update: str) -> Callable[..., Ball]:
