@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from hypothesis import strategies as st
@@ -91,10 +92,9 @@ def x_minus_ax_plus_by_calls(draw: st.DrawFn) -> Call:
 
 
 @st.composite
-def binary_gradient_calls(draw: st.DrawFn) -> Call:
-    """Calls of gradients of operations of two numbers."""
+def _gradient_calls(draw: st.DrawFn, operands: int) -> Call:
     shape = draw(shapes(2, "elementwise", most=40))
-    return tuple(draw(_operand(shape)) for _ in range(3)), draw(options({"out_dtype": _DTYPES}))
+    return tuple(draw(_operand(shape)) for _ in range(operands)), draw(options({"out_dtype": _DTYPES}))
 
 
 @st.composite
@@ -104,8 +104,4 @@ def select_grad_calls(draw: st.DrawFn) -> Call:
     return (draw(_operand(shape)), draw(integer_arrays(shape, "bool"))), draw(options({"out_dtype": _DTYPES}))
 
 
-@st.composite
-def clamp_grad_calls(draw: st.DrawFn) -> Call:
-    """Calls of `popops.clamp_grad`."""
-    shape = draw(shapes(2, "elementwise", most=40))
-    return tuple(draw(_operand(shape)) for _ in range(4)), draw(options({"out_dtype": _DTYPES}))
+binary_gradient_calls, clamp_grad_calls = partial(_gradient_calls, 3), partial(_gradient_calls, 4)

@@ -5,8 +5,7 @@ An op says beside its code what it computes and how wrong it may be, and its rec
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -46,11 +45,7 @@ def bound(op: str, *operands: Any, **keywords: Any) -> Any:
     Ball
         ``centre`` and ``radius``, in the shape of the result; a tuple of them for an op with several results.
     """
-    record = find_op(op)
-    with _operands_of(op, operands):
-        operands, keywords = _arrays(operands, keywords)
-        found: Ball = located(record.bound)(*operands, **keywords)
-    return found
+    return _answered(op, located(find_op(op).bound), operands, keywords)
 
 
 def exact(op: str, *operands: Any, **keywords: Any) -> NDArray[Any]:
@@ -71,9 +66,8 @@ def exact(op: str, *operands: Any, **keywords: Any) -> NDArray[Any]:
     name = find_op(op).name
     if name not in EXACT:
         raise bad_argument("op", op, "one whose results are fractions: " + ", ".join(map(repr, sorted(EXACT))))
-    with _operands_of(op, operands):
-        operands, keywords = _arrays(operands, keywords)
-        return EXACT[name](*operands, **keywords)
+    made: NDArray[Any] = _answered(op, EXACT[name], operands, keywords)
+    return made
 
 
 def reference(op: str, *operands: Any, **keywords: Any) -> Any:
@@ -87,9 +81,7 @@ def reference(op: str, *operands: Any, **keywords: Any) -> Any:
         The call's own.
     """
     record = find_op(op)
-    with _operands_of(op, operands):
-        operands, keywords = _arrays(operands, keywords)
-        found = located(record.reference or record.bound)(*operands, **keywords)
+    found = _answered(op, located(record.reference or record.bound), operands, keywords)
     if isinstance(found, tuple):
         return tuple(part.centre if isinstance(part, Ball) else part for part in found)
     return found.centre if isinstance(found, Ball) else np.asarray(found)
@@ -194,11 +186,11 @@ def _array(value: Any) -> Any:
     return as_array("operands", value, "arrays, or tensors that require no gradient")
 
 
-@contextlib.contextmanager
-def _operands_of(op: str, operands: tuple[Any, ...]) -> Iterator[None]:
-    """Refuse what an op's plain reference cannot even read: the call itself would say more, but it is not made."""
+def _answered(op: str, function: Callable[..., Any], operands: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """What a function says of a call; what it cannot take is refused as the op's operands."""
     try:
-        yield
+        arrays, named = _arrays(operands, keywords)
+        return function(*arrays, **named)
     except (PoplibsError, MemoryError):
         raise
     except (TypeError, ValueError, ArithmeticError, AttributeError, LookupError, RecursionError) as error:

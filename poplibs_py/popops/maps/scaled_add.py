@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -86,7 +87,8 @@ def _request(form: str, /, a: Any, b: Any, scale: Any, scale_a: Any, out: Any, o
                   scaled, plain)
 
 
-def _bound(form: str, a: Any, b: Any, scale: Any, scale_a: Any, out: Any, out_dtype: Any) -> Ball:
+def _bound(form: str, a: Any, b: Any, scale: Any = 1, *, scale_a: Any = None, out: Any = None, out_dtype: Any = None,
+           target: Any = None) -> Ball:
     made = _sum(form, a, b, scale, scale_a)
     dtype = out_dtype if out_dtype is not None or out is not None else made.dtype
     dtype = dtype if isinstance(made.dtype, Format) else None
@@ -94,22 +96,12 @@ def _bound(form: str, a: Any, b: Any, scale: Any, scale_a: Any, out: Any, out_dt
     return ball
 
 
-def scaled_add_bound(a: Any, b: Any, scale: Any = 1, *, scale_a: Any = None, out: Any = None, out_dtype: Any = None,
-                     target: Any = None) -> Ball:
-    """Return exact results and radii of `scaled_add`."""
-    return _bound("scaled_add", a, b, scale, scale_a, out, out_dtype)
+scaled_add_bound, scaled_subtract_bound = (partial(_bound, form) for form in ("scaled_add", "scaled_subtract"))
 
 
-def scaled_subtract_bound(a: Any, b: Any, scale: Any = 1, *, scale_a: Any = None, out: Any = None,
-                          out_dtype: Any = None, target: Any = None) -> Ball:
-    """Return exact results and radii of `scaled_subtract`."""
-    return _bound("scaled_subtract", a, b, scale, scale_a, out, out_dtype)
-
-
-def x_minus_ax_plus_by_bound(a: Any, b: Any, scale_a: Any, scale: Any, *, out: Any = None, out_dtype: Any = None,
-                             target: Any = None) -> Ball:
-    """Return exact results and radii of `x_minus_ax_plus_by`."""
-    return _bound("x_minus_ax_plus_by", a, b, scale, scale_a, out, out_dtype)
+def x_minus_ax_plus_by_bound(a: Any, b: Any, scale_a: Any, scale: Any, **how: Any) -> Ball:
+    """Return exact results and radii of an `x_minus_ax_plus_by` call."""
+    return _bound("x_minus_ax_plus_by", a, b, scale, scale_a=scale_a, **how)
 
 
 _PARAMETERS = """

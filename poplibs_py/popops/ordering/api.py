@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ...errors import flag, one_of
 from ...ops import op
 from ...target import Machine
 from .request import ordering_request
 
 __all__ = ["KeysAndValues", "ValuesAndIndices", "argpartition", "argsort", "partition", "sort", "sort_key_value",
            "top_k", "top_k_key_value", "top_k_with_permutation"]
-
-_ORDERS = ("none", "ascending", "descending")
 
 
 class KeysAndValues(NamedTuple):
@@ -64,7 +61,7 @@ def sort(x: Any, axis: int | None = -1, *, descending: bool = False, out: Any = 
     >>> popops.sort([3.0, 1.0, 2.0]), popops.sort([3.0, 1.0, 2.0], descending=True)
     (array([1., 2., 3.], dtype=float32), array([3., 2., 1.], dtype=float32))
     """
-    return ordering_request("sort", x, axis, descending=flag("descending", descending), out=out, target=target)
+    return ordering_request("sort", x, axis, descending=descending, out=out, target=target)
 
 
 @op(bound="popops.ordering.bound", draws="testing.ordering_calls:sort_calls")
@@ -94,8 +91,7 @@ def argsort(x: Any, axis: int | None = -1, *, descending: bool = False, out: Any
     >>> popops.argsort([3.0, 1.0, 2.0, 1.0]), popops.argsort([3.0, 1.0, 2.0, 1.0], descending=True)
     (array([1, 3, 2, 0]), array([0, 2, 1, 3]))
     """
-    return ordering_request("argsort", x, axis, descending=flag("descending", descending), places=True, out=out,
-                            target=target)
+    return ordering_request("argsort", x, axis, descending=descending, places=True, out=out, target=target)
 
 
 @op(bound="popops.ordering.bound", draws="testing.ordering_calls")
@@ -124,7 +120,7 @@ def partition(x: Any, kth: int, axis: int | None = -1, *, out: Any = None, targe
     >>> popops.partition([3.0, 5.0, 1.0, 4.0, 2.0], 2)
     array([1., 2., 3., 5., 4.], dtype=float32)
     """
-    return ordering_request("partition", x, axis, descending=False, kth=kth, out=out, target=target)
+    return ordering_request("partition", x, axis, kth=kth, out=out, target=target)
 
 
 @op(bound="popops.ordering.bound", draws="testing.ordering_calls:partition_calls")
@@ -148,7 +144,7 @@ def argpartition(x: Any, kth: int, axis: int | None = -1, *, out: Any = None, ta
     >>> popops.argpartition([3.0, 5.0, 1.0, 4.0, 2.0], 2)
     array([2, 4, 0, 1, 3])
     """
-    return ordering_request("argpartition", x, axis, descending=False, places=True, kth=kth, out=out, target=target)
+    return ordering_request("argpartition", x, axis, places=True, kth=kth, out=out, target=target)
 
 
 @op("popops::sortKeyValue", bound="popops.ordering.bound", draws="testing.ordering_calls", written=None)
@@ -181,7 +177,7 @@ def sort_key_value(keys: Any, values: Any, axis: int | None = -1, *, descending:
     >>> popops.sort_key_value([3.0, 1.0], [10.0, 20.0])
     KeysAndValues(keys=array([1., 3.], dtype=float32), values=array([20., 10.], dtype=float32))
     """
-    return ordering_request("sort_key_value", keys, axis, descending=flag("descending", descending), other=values,
+    return ordering_request("sort_key_value", keys, axis, descending=descending, other=values,
                             kind=KeysAndValues, out=out, target=target, argument="keys")
 
 
@@ -218,9 +214,7 @@ def top_k(x: Any, k: int, axis: int | None = -1, *, largest: bool = True, sort_o
     >>> popops.top_k([3.0, 1.0, 2.0], 2), popops.top_k([3.0, 1.0, 2.0], 2, largest=False)
     (array([3., 2.], dtype=float32), array([1., 2.], dtype=float32))
     """
-    descending, backwards = _best(largest, sort_order)
-    return ordering_request("top_k", x, axis, k=k, descending=descending, backwards=backwards,
-                            in_order=sort_order != "none", out=out, target=target)
+    return ordering_request("top_k", x, axis, k=k, largest=largest, sort_order=sort_order, out=out, target=target)
 
 
 @op("popops::topKWithPermutation", draws="testing.ordering_calls:top_k_calls", bound="popops.ordering.bound",
@@ -246,9 +240,8 @@ def top_k_with_permutation(x: Any, k: int, axis: int | None = -1, *, largest: bo
     >>> popops.top_k_with_permutation([3.0, 1.0, 3.0], 2)
     ValuesAndIndices(values=array([3., 3.], dtype=float32), indices=array([0, 2]))
     """
-    descending, backwards = _best(largest, sort_order)
-    return ordering_request("top_k_with_permutation", x, axis, k=k, descending=descending, backwards=backwards,
-                            in_order=sort_order != "none", places=True, kind=ValuesAndIndices, out=out, target=target)
+    return ordering_request("top_k_with_permutation", x, axis, k=k, largest=largest, sort_order=sort_order,
+                            places=True, kind=ValuesAndIndices, out=out, target=target)
 
 
 @op("popops::topKKeyValue", bound="popops.ordering.bound", draws="testing.ordering_calls", written=None)
@@ -275,14 +268,5 @@ def top_k_key_value(keys: Any, values: Any, k: int, axis: int | None = -1, *, la
     >>> popops.top_k_key_value([3.0, 1.0, 2.0], [10.0, 20.0, 30.0], 2).values
     array([10., 30.], dtype=float32)
     """
-    descending, backwards = _best(largest, sort_order)
-    return ordering_request("top_k_key_value", keys, axis, k=k, descending=descending, backwards=backwards,
-                            in_order=sort_order != "none", other=values, kind=KeysAndValues, out=out, target=target,
-                            argument="keys")
-
-
-def _best(largest: Any, sort_order: Any) -> tuple[bool, bool]:
-    """Whether the greatest elements are best, and whether the best are last."""
-    one_of("sort_order", sort_order, _ORDERS)
-    greatest = flag("largest", largest)
-    return greatest, sort_order == ("ascending" if greatest else "descending")
+    return ordering_request("top_k_key_value", keys, axis, k=k, largest=largest, sort_order=sort_order,
+                            other=values, kind=KeysAndValues, out=out, target=target, argument="keys")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...config import settings
-from ...errors import bad_argument, bad_type, check_shape, whole
+from ...errors import bad_argument, bad_type, check_shape, flag, one_of, whole
 from ...formats import QuarterArray
 from ...ops import RESULT, Operand, Placed, Request, planned_on, receive
 from ...ops.parts import Part, results
@@ -50,23 +50,22 @@ def axis_of(axis: Any, x: Operand, name: str = "x") -> tuple[Operand, int, tuple
     return x, found, x.shape, x.array.strides
 
 
-def ordering_request(name: str, x: Any, axis: Any, *, k: Any = _NOTHING, descending: bool, backwards: bool = False,
-                     other: Any = _NOTHING, kind: Any = None, places: bool = False, kth: Any = None,
-                     in_order: bool = True, out: Any = None, target: Machine = None, argument: str = "x") -> Request:
+def ordering_request(name: str, x: Any, axis: Any, *, k: Any = _NOTHING, descending: Any = False,
+                     largest: Any = _NOTHING, sort_order: Any = "none", other: Any = _NOTHING, kind: Any = None,
+                     places: bool = False, kth: Any = None, out: Any = None, target: Machine = None,
+                     argument: str = "x") -> Request:
     """Describe a call that puts rows in order.
 
     Parameters
     ----------
     name : str
         Its public name.
-    x, axis, out, target
+    x, axis, out, target, descending
         As the op takes them.
     k : int, optional
         How many elements of a row there are in the results; all by default.
-    descending : bool
-        Whether the greatest are best.
-    backwards : bool, optional
-        Whether the best are last.
+    largest, sort_order
+        Of the k best: whether the greatest are, and whether they are asked for in order, perhaps the best last.
     other : array_like, optional
         What else is put in the order of `x`, of the same shape.
     kind : type, optional
@@ -75,11 +74,13 @@ def ordering_request(name: str, x: Any, axis: Any, *, k: Any = _NOTHING, descend
         Whether places are a result.
     kth : int, optional
         The place that a partition is made by.
-    in_order : bool, optional
-        Whether the results are asked for in order.
     argument : str, optional
         What the op calls `x`.
     """
+    best = largest is not _NOTHING
+    one_of("sort_order", sort_order, ("none", "ascending", "descending"))
+    descending = flag("largest", largest) if best else flag("descending", descending)
+    in_order, backwards = not best or sort_order != "none", sort_order == ("ascending" if descending else "descending")
     source, element = numbers(argument, x)
     read, along, shape, strides = axis_of(axis, source, argument)
     most = shape[along]
