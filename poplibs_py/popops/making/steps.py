@@ -38,7 +38,7 @@ def _plan(op: str, problem: str, mapping: LinearMapping, target: Target, steps: 
     """A plan whose result lies by a mapping of as many bytes an element; operands are spread over the same tiles."""
     results = np.diff(mapping.edges()) * result_bytes
     operands = np.full(mapping.tiles, -(-operand_bytes // max(1, mapping.tiles)), np.int64)
-    memory = memory_of(target, operands, results, max((step.temp_bytes for step in steps), default=0))
+    memory = memory_of(target, operands, results, steps)
     return TilePlan(op, problem, target, steps, memory, (("mapping", mapping_words(target, mapping)),))
 
 

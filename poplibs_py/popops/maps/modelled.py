@@ -199,9 +199,8 @@ def _finished(op: str, words: str, target: Target, steps: tuple[Step, ...], deci
         lies = mapping if prod(own) == mapping.elements else linear_mapping(target, prod(own), element.itemsize)
         operands[:lies.tiles] += np.diff(lies.edges()) * element.itemsize
     held = np.diff(mapping.edges()) * sum(element.itemsize for element in results)
-    temporary = max((step.temp_bytes for step in steps), default=0)
     return MapPlan(op=op, problem=words, target=target, steps=steps, decisions=decisions,
-                   memory=memory_of(target, operands, held, temporary), mapping=mapping, fused=fused)
+                   memory=memory_of(target, operands, held, steps), mapping=mapping, fused=fused)
 
 
 def _fused_step(target: Target, mapped: Mapped, nodes: Sequence[_Node], mapping: LinearMapping) -> Step:

@@ -99,7 +99,7 @@ def order_plan(op: str, target: Target, order: Order) -> TilePlan:
             counted = work_of(target, operand.classes, lambda n: (_iota(target, n),))
             steps.insert(0, Step("places", counted, _WORD * operand.classes[0][0]))
     held, kept = (np.diff(mapping.edges()) * (size + _WORD * bool(o.value_type)) for mapping in (operand, result))
-    memory = memory_of(target, held, kept, max((step.temp_bytes for step in steps), default=0))
+    memory = memory_of(target, held, kept, steps)
     best = "" if o.wanted == o.elements else f", the {'greatest' if o.largest else 'least'} {o.wanted:,}"
     beside = f" with {o.value_type}" * bool(o.value_type)
     problem = f"order {o.rows:,} rows of {o.elements:,} {o.key_type}{best}{beside}"

@@ -120,9 +120,8 @@ class Composition:
         reads, writes : int
             Elements of all operands and of all results, which lie linearly.
         """
-        temporary = max((step.temp_bytes for step in self.steps), default=0)
         sizes = TYPE_BYTES[self.data_type], TYPE_BYTES[self.result_type]
         held = [np.diff(linear_mapping(self.target, n, size).edges()) * size
                 for n, size in zip((reads, writes), sizes, strict=True)]
-        memory = memory_of(self.target, held[0], held[1], temporary)
+        memory = memory_of(self.target, held[0], held[1], self.steps)
         return TilePlan(op, problem, self.target, tuple(self.steps), memory, decisions, over_limit=self.over_limit)

@@ -159,8 +159,7 @@ def _memory(target: Target, held: np.ndarray[tuple[int], np.dtype[np.int64]], ou
             steps: tuple[Step, ...]) -> TileMemory:
     """What lies on the tiles."""
     made = [end - begin for begin, end in result_tiles(target, outputs, vector_of(target, result_type))]
-    temporary = max((step.temp_bytes for step in steps), default=0)
-    return memory_of(target, held, np.array(made, np.int64) * TYPE_BYTES[result_type], temporary)
+    return memory_of(target, held, np.array(made, np.int64) * TYPE_BYTES[result_type], steps)
 
 
 # Others --------------------------------------------------------------------------------------------------

@@ -80,8 +80,7 @@ def windows_plan(op: str, target: Target, data_type: str, sliced: Sliced, update
     sizes = walk.tile_elements() * TYPE_BYTES[data_type]
     whole, part = prod(sliced.shape[d] for d in sliced.axes), prod(sliced.window[d] for d in sliced.axes)
     part *= 1 if sliced.times is None else sliced.times
-    memory = memory_of(target, sizes * (whole + bool(update) * part), sizes * (not update) * part,
-                       max((s.temp_bytes for s in steps), default=0))
+    memory = memory_of(target, sizes * (whole + bool(update) * part), sizes * (not update) * part, steps)
     order = ", then ".join(str(d) for d in sliced.order) or "none"
     mapping = f"sliced axes on each of {len(sizes):,} tiles, {int(sizes.max(initial=0)):,} bytes of the others at most"
     decisions = ("mapping", mapping), ("axes", f"sliced in the order {order}")

@@ -111,11 +111,15 @@ def work_of(target: Target, shares: Iterable[tuple[int, int]], vertices: Callabl
     return tuple(made)
 
 
-def memory_of(target: Target, operands: Array, results: Array, temp_bytes: int) -> TileMemory:
-    """Return what lies on the tiles, given the bytes on the first of them; the others have none."""
+def memory_of(target: Target, operands: Array, results: Array, temporary: int | Iterable[Step]) -> TileMemory:
+    """Return what lies on the tiles, given the bytes on the first of them; the others have none.
+
+    Temporary are so many bytes, or those of the step that has most.
+    """
+    most = max((step.temp_bytes for step in temporary), default=0) if isinstance(temporary, Iterable) else temporary
     held = np.zeros((3, target.tiles), np.int64)
     held[0, :len(operands)], held[1, :len(results)] = operands, results
-    held[2] = np.where(held[0] + held[1] > 0, temp_bytes, 0)
+    held[2] = np.where(held[0] + held[1] > 0, most, 0)
     return TileMemory.of(operands=held[0], results=held[1], temporaries=held[2])
 
 
@@ -223,8 +227,7 @@ class TilePlan:
     def with_steps(self, steps: Iterable[Step]) -> Self:
         """Return the plan with other steps, on the same arrays."""
         taken = tuple(steps)
-        memory = memory_of(self.target, self.memory.on_tiles("operands"), self.memory.on_tiles("results"),
-                           max((step.temp_bytes for step in taken), default=0))
+        memory = memory_of(self.target, self.memory.on_tiles("operands"), self.memory.on_tiles("results"), taken)
         return replace(self, steps=taken, memory=memory)
 
     def explain(self) -> Explanation:
