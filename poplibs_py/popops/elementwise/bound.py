@@ -68,13 +68,18 @@ def _exponents(values: Any, target: Format, scale: Any, block_shape: Any, out: A
     return spread(checked_scale(chosen, target, values.shape, blocks), values.shape, blocks).astype(np.float64)
 
 
+def array_of(value: Any) -> Any:
+    """Return an operand as an array: lists and Python's numbers become float32."""
+    return np.asarray(value, np.float32) if isinstance(value, (list, tuple, int, float)) else np.asarray(value)
+
+
 def numbers(value: Any) -> Floats:
     """Return an operand's numbers in float64."""
     if isinstance(value, QuarterArray):
         return value.to_array(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
-        array = np.asarray(value, np.float32) if isinstance(value, (list, tuple, int, float)) else np.asarray(value)
-        return array.astype(np.float64)
+        made: Floats = array_of(value).astype(np.float64)
+        return made
 
 
 def format_of_operand(value: Any) -> Format:

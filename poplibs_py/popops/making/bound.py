@@ -10,13 +10,10 @@ from ...formats import FP16, FP32, Array, Format, QuarterArray, format_of
 from ...formats.bounds import Ball, gamma
 from ...formats.reference import values
 from ...ops import result_format
+from ..elementwise.bound import array_of
 from .made import element_of
 
 _OWN = 2.0**-50  # of the few steps that are in float64
-
-
-def _numbers(x: Any) -> Array:
-    return np.asarray(x, np.float32) if isinstance(x, (list, tuple, int, float)) else np.asarray(x)
 
 
 def _rounded(ball: Ball, element: Any, out: Any = None) -> Ball:
@@ -47,7 +44,7 @@ def fill_bound(shape: Any, value: Any, *, out: Any = None, dtype: Any = None, ta
 def pad_bound(x: Any, pad_width: Any, mode: Any = "constant", *, out: Any = None, target: Any = None,
               **how: Any) -> Ball:
     """Return the results of a `pad` call: NumPy's, rounded once where they are computed."""
-    held = _numbers(x)
+    held = array_of(x)
     integral = held.dtype.kind in "biu"
     if isinstance(pad_width, dict):
         named = {axis % held.ndim: np.broadcast_to(width, 2) for axis, width in pad_width.items()}
@@ -65,11 +62,11 @@ def pad_bound(x: Any, pad_width: Any, mode: Any = "constant", *, out: Any = None
 def normalise_image_bound(x: Any, offsets: Any, scales: Any, in_scale: float = 1.0, *, out: Any = None,
                           target: Any = None) -> Ball:
     """Return exact results of a `normalise_image` call, and the radii of three roundings and a last one."""
-    held = _numbers(x)
+    held = array_of(x)
     factor = float(np.float32(in_scale))
     scaled = (Ball.exact(values(held)) * factor).rounded(FP32)
-    less = (scaled - values(_numbers(offsets))).rounded(FP32)
-    made = (less * values(_numbers(scales))).rounded(FP32).rounded(FP32 if held.dtype == np.float32 else FP16)
+    less = (scaled - values(array_of(offsets))).rounded(FP32)
+    made = (less * values(array_of(scales))).rounded(FP32).rounded(FP32 if held.dtype == np.float32 else FP16)
     zeros = [(0, 0)] * (held.ndim - 1) + [(0, 1)]
     return Ball(np.pad(made.centre, zeros), np.pad(made.radius, zeros))
 
@@ -77,7 +74,7 @@ def normalise_image_bound(x: Any, offsets: Any, scales: Any, in_scale: float = 1
 def spline_basis_bound(pseudo: Any, kernel_size: Any, is_open: Any, degree: int = 1, *, out: Any = None,
                        target: Any = None) -> tuple[Ball, Ball]:
     """Return the results of a `spline_basis` call: values of float64, rounded once, and places, which are exact."""
-    held = _numbers(pseudo)
+    held = array_of(pseudo)
     sizes, opens = np.asarray(kernel_size).astype(int), np.asarray(is_open).astype(int)
     with np.errstate(all="ignore"):
         v = (held.astype(np.float32) * (sizes - degree * opens).astype(np.float32)).astype(np.float64)
@@ -109,7 +106,7 @@ def _spline(t: Array, degree: int) -> Array:
 def spline_weighting_bound(x: Any, weight: Any, basis: Any, weight_index: Any, *, out: Any = None,
                            out_dtype: Any = None, target: Any = None) -> Ball:
     """Return exact results and radii of a `spline_weighting` call: FP32 sums in any order, rounded once."""
-    edges, matrices, splines = (values(_numbers(a)) for a in (x, weight, basis))
+    edges, matrices, splines = (values(array_of(a)) for a in (x, weight, basis))
     nodes = np.asarray(weight_index).astype(int)
     with np.errstate(all="ignore"):
         centre = np.einsum("es,ei,esio->eo", splines, edges, matrices[nodes])
@@ -121,6 +118,6 @@ def spline_weighting_bound(x: Any, weight: Any, basis: Any, weight_index: Any, *
         radius = gamma(channels + count + 3, FP32.unit_roundoff) * sizes + tiny
         fits = np.maximum(sizes, partial) < FP32.max / 2  # sums on the way too
     ball = Ball(np.where(fits, centre, 0.0), np.where(fits, radius, np.inf))
-    formats = [format_of(_numbers(a)) for a in (x, weight, basis)]
+    formats = [format_of(array_of(a)) for a in (x, weight, basis)]
     made = format_of(out if out is not None else out_dtype) if out is not None or out_dtype is not None else None
     return ball.rounded(made or result_format(*formats))

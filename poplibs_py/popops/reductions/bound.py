@@ -28,7 +28,7 @@ import numpy as np
 from ...formats import FP16, FP32, Floats, QuarterArray, format_of
 from ...formats.bounds import Ball, gamma, sum_ball
 from ...ops import target_of
-from ..elementwise.bound import finished
+from ..elementwise.bound import array_of, finished
 
 _U = FP32.unit_roundoff
 _LEAST = FP32.smallest_subnormal
@@ -55,7 +55,7 @@ class Rows:
         if isinstance(x, QuarterArray):
             self.integral, self.source, values = False, x.format, x.to_array(np.float64)
         else:
-            held = np.asarray(x, np.float32) if isinstance(x, (list, tuple, int, float)) else np.asarray(x)
+            held = array_of(x)
             self.integral = held.dtype.kind in "biu"
             self.source = FP32 if self.integral else format_of(held, "x")
             self.held = held

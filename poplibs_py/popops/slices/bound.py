@@ -18,17 +18,12 @@ from ...formats import FP32, Array, Format, format_of
 from ...formats.bounds import Ball, gamma, sum_ball
 from ...formats.format import preset_of
 from ...ops import result_format, target_of
+from ..elementwise.bound import array_of
+from ..elementwise.bound import numbers as values
 from ..maps.bound import Known, applied
 from ..maps.request import expressions_of
 
 _OWN = 2.0**-53
-
-
-def values(x: Any) -> Array:
-    """Numbers in float64."""
-    held = np.asarray(x, np.float32) if isinstance(x, (list, tuple, int, float)) else np.asarray(x)
-    with np.errstate(invalid="ignore"):  # signalling NaNs
-        return held.astype(np.float64)
 
 
 def place_of(index: int, limit: int, policy: str) -> int | None:
@@ -88,14 +83,14 @@ class _Slots:
                 sizes[where] += np.abs(np.nan_to_num(scale * slice_, posinf=0, neginf=0))
                 size = np.abs(made[where])
                 unsure[where] |= (size > FP32.max) & np.isfinite(size) | (size > 0) & (size < FP32.smallest_normal)
-        held = np.asarray(x, np.float32) if isinstance(x, (list, tuple)) else np.asarray(x)
+        held = array_of(x)
         if held.dtype.kind in "iu":  # which wrap
             return Ball.exact(made.astype(np.int64).astype(held.dtype).astype(np.float64))
         return _rounded(preset_of(held.dtype), update, made, sizes, count * (1 + cut), unsure, overlaps)
 
     def applied(self, x: Any, updates: Array, function: Any) -> Ball:
         """The array after a function of what is there and of the update, [lookups, *sizes], rounded after each."""
-        held = np.asarray(x, np.float32) if isinstance(x, (list, tuple)) else np.asarray(x)
+        held = array_of(x)
         outputs, elements = expressions_of(function, 2)[0], [preset_of(a.dtype) or a.dtype for a in (held, updates)]
         made, given = (a.astype(np.float64) if isinstance(element, Format) else a.copy()
                        for a, element in zip((held, updates), elements, strict=True))
@@ -289,7 +284,7 @@ def scatter_bound(x: Any, indices: Any, updates: Any, axis: int = 0, *, operatio
         form = _by_vectors(shape, places, index_vector_dim, scatter_dims_to_operand_dims, update_window_dims,
                            inserted_window_dims, sizes, index_policy)
     if not isinstance(operation, str):
-        own = np.asarray(updates, np.float32) if isinstance(updates, (list, tuple)) else np.asarray(updates)
+        own = array_of(updates)
         return form.slots.applied(x, form.slices(own), operation)
     return form.slots.updated(x, form.slices(given), operation, scale, overlaps)
 
@@ -360,7 +355,7 @@ def embedding_bag_bound(x: Any, indices: Any, offsets: Any = None, *, mode: str 
                 count[bag] += 1
         ball = Ball.exact(made) if mode == "max" else sum_ball(made, sizes, np.broadcast_to(count + 1, made.shape))
         ball = (ball * (1 / np.maximum(count, 1))).rounded(FP32) if mode == "mean" else ball
-        written = np.asarray(x, np.float32) if isinstance(x, (list, tuple)) else np.asarray(x)
+        written = array_of(x)
         fmt = format_of(out if out is not None else out_dtype or result_format(format_of(written)))
         return ball if fmt == FP32 else ball.rounded(fmt)
 
@@ -368,7 +363,7 @@ def embedding_bag_bound(x: Any, indices: Any, offsets: Any = None, *, mode: str 
 def embedding_gradient_bound(updates: Any, indices: Any, entries: int, *, index_policy: str = "raise", out: Any = None,
                              target: Any = None) -> tuple[Ball, Ball]:
     """Return the rows' indices, and exact sums and radii, of an `embedding_gradient` call."""
-    held = np.asarray(updates, np.float32) if isinstance(updates, (list, tuple)) else np.asarray(updates)
+    held = array_of(updates)
     places = [place_of(index, entries, index_policy) for index in np.asarray(indices).ravel().tolist()]
     named = sorted({place for place in places if place is not None})
     slots = _Slots([(None if place is None else named.index(place), 0) for place in places], (1, held.shape[-1]))
