@@ -73,11 +73,9 @@ def bernoulli(shape: Shape | None, prob: float = 0.5, *, dtype: DType = np.float
     8
     """
     where = Where(seed, seed_modifier, stream, offset, target, tile_mapping)
-    ipu, element = where.is_ipu, dtype_of(dtype, (INT32, BOOL))
-    chance = finite("prob", prob, 0.0, 1.0)
-    if ipu:
-        return where.dealt(lambda dealer, n: dealer.keep(n, chance, element), shape, element, out)
-    return where.counted(_bernoulli(chance, element), shape, out)
+    element, chance = dtype_of(dtype, (INT32, BOOL)), finite("prob", prob, 0.0, 1.0)
+    return where.drawn(lambda: _bernoulli(chance, element), lambda dealer, n: dealer.keep(n, chance, element),
+                       shape, element, out)
 
 
 def _bernoulli(chance: float, element: np.dtype[Any]) -> Law:

@@ -53,10 +53,9 @@ def normal(shape: Shape | None, mean: float = 0.0, std: float = 1.0, *, dtype: D
     ((3, 4), dtype('float16'))
     """
     where = Where(seed, seed_modifier, stream, offset, target, tile_mapping)
-    ipu, element, (centre, spread) = where.is_ipu, dtype_of(dtype), _moments(mean, std)
-    if ipu:
-        return where.dealt(lambda dealer, n: dealer.normal(n, centre, spread, element), shape, element, out)
-    return where.counted(law_of("normal", format_of(element).name, element, scale=spread, shift=centre), shape, out)
+    element, (centre, spread) = dtype_of(dtype), _moments(mean, std)
+    return where.drawn(lambda: law_of("normal", format_of(element).name, element, scale=spread, shift=centre),
+                       lambda dealer, n: dealer.normal(n, centre, spread, element), shape, element, out)
 
 
 def _moments(mean: object, std: object) -> tuple[float, float]:
@@ -98,12 +97,10 @@ def truncated_normal(shape: Shape | None, mean: float = 0.0, std: float = 1.0, a
     True
     """
     where = Where(seed, seed_modifier, stream, offset, target, tile_mapping)
-    ipu, element, (centre, spread) = where.is_ipu, dtype_of(dtype), _moments(mean, std)
-    width = positive("alpha", alpha)
-    if ipu:
-        return where.dealt(lambda dealer, n: dealer.truncated_normal(n, centre, spread, width, element),
-                           shape, element, out)
-    return where.counted(_truncated(centre, spread, width, element), shape, out)
+    element, (centre, spread), width = dtype_of(dtype), _moments(mean, std), positive("alpha", alpha)
+    return where.drawn(lambda: _truncated(centre, spread, width, element),
+                       lambda dealer, n: dealer.truncated_normal(n, centre, spread, width, element),
+                       shape, element, out)
 
 
 def _truncated(centre: float, spread: float, width: float, element: np.dtype[Any]) -> Law:

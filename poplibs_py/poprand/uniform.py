@@ -133,18 +133,16 @@ def uniform(shape: Shape | None, low: float = 0.0, high: float = 1.0, *, dtype: 
     dtype('int32')
     """
     where = Where(seed, seed_modifier, stream, offset, target, tile_mapping)
-    ipu, element = where.is_ipu, dtype_of(dtype, (INT32,))
+    element = dtype_of(dtype, (INT32,))
     if element is INT32:
         first, last = _integer_limits(low, high)
-        if ipu:
-            return where.dealt(lambda dealer, n: dealer.uniform_integers(n, first, last), shape, element, out)
         count = last - first + 1
-        law = law_of("uniform", "int32", INT32, range=count, threshold=(1 << 64) % count, offset=first)
-        return where.counted(law, shape, out)
+        return where.drawn(
+            lambda: law_of("uniform", "int32", INT32, range=count, threshold=(1 << 64) % count, offset=first),
+            lambda dealer, n: dealer.uniform_integers(n, first, last), shape, element, out)
     begin, end = _limits(low, high, element)
-    if ipu:
-        return where.dealt(lambda dealer, n: dealer.uniform(n, begin, end, element), shape, element, out)
-    return where.counted(_uniform(begin, end, element), shape, out)
+    return where.drawn(lambda: _uniform(begin, end, element), lambda dealer, n: dealer.uniform(n, begin, end, element),
+                       shape, element, out)
 
 
 @lru_cache(maxsize=256)
@@ -228,9 +226,8 @@ def log_uniform(shape: Shape | None, low: float, high: float, base: float = math
     if radix == 1:
         raise bad_argument("base", base, "a positive number other than 1")
     begin, end = _log_limits(low, high, 1.0 if ipu or element is INT32 else 2.0**-126, element)
-    if ipu:
-        return where.dealt(lambda dealer, n: dealer.log_uniform(n, begin, end, radix, element), shape, element, out)
-    return where.counted(_log_uniform(begin, end, element), shape, out)
+    return where.drawn(lambda: _log_uniform(begin, end, element),
+                       lambda dealer, n: dealer.log_uniform(n, begin, end, radix, element), shape, element, out)
 
 
 def _log_limits(low: object, high: object, least: float, dtype: np.dtype[Any]) -> tuple[float, float]:

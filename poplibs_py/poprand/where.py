@@ -66,8 +66,11 @@ class Where(NamedTuple):
         """Describe a call that draws by a law of the counter stream."""
         return law.request(result(shape, law.dtype, out), self.place)
 
-    def dealt(self, draw: Callable[[Dealer, int], Array], shape: object, dtype: np.dtype[Any], out: object) -> Request:
-        """Describe a call that has a modelled IPU's dealer draw so many elements."""
+    def drawn(self, law: Callable[[], Law], draw: Callable[[Dealer, int], Array], shape: object, dtype: np.dtype[Any],
+              out: object) -> Request:
+        """Describe a call that draws by a law, or has a modelled IPU's dealer draw so many elements."""
+        if not self.is_ipu:
+            return self.counted(law(), shape, out)
         receiver, dealer = result(shape, dtype, out, contiguous=False), self.dealer
         return dealer.request(receiver, lambda count: draw(dealer, count))
 
