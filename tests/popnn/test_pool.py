@@ -20,6 +20,8 @@ GEOMETRIES = [
     {"kernel": 3, "stride": 1, "dilation": 2, "padding": 2}, {"kernel": 3, "stride": 5, "padding": ((0, 1), (2, -2))},
     {"output_size": (4, 3)}, {"output_size": (3, None)}, {},
 ]  # fmt: skip
+OVERLAPS = [{"kernel": 4, "stride": 2, "padding": 1}, {"kernel": 2, "stride": 1}, {"kernel": (2, 3), "stride": 2},
+            {"kernel": (3, 5), "stride": (2, 3), "padding": (1, 2)}, {"kernel": 2, "stride": 2, "dilation": 3}]
 
 
 def checked(name, *operands, op="max", kernel=None, **how):
@@ -89,7 +91,7 @@ def test_ties_have_the_gradient_each_or_a_share_of_it():
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
-@pytest.mark.parametrize("how", [how for how in GEOMETRIES if "kernel" in how], ids=str)
+@pytest.mark.parametrize("how", [how for how in GEOMETRIES + OVERLAPS if "kernel" in how], ids=str)
 def test_gradients_of_half_types_are_those_of_what_they_are(how, dtype):
     """Ties, zeros of both signs, endless numbers and NaN among them; whole lines of any length."""
     for width in (5, 28, 33, 70):
@@ -117,7 +119,7 @@ def test_gradients_by_places_are_those_by_maxima_where_none_are_equal(how, layou
                                                    use_scaled_gradient=scaled) + 0, by_places + 0)
 
 
-@pytest.mark.parametrize("how", [how for how in GEOMETRIES if how], ids=str)
+@pytest.mark.parametrize("how", [how for how in GEOMETRIES + OVERLAPS if how], ids=str)
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 def test_windows_that_are_told_change_no_bit_of_gradients_by_places(how, layout):
     for dtype, width in product((np.float32, np.float16, ml_dtypes.bfloat16), (11, 28, 33, 70)):

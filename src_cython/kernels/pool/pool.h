@@ -10,8 +10,8 @@
  * else goes by way of a line in memory (walk.h).
  *
  * Measured on one Zen 4 core at AVX-512 beside other jobs, 8 x 256 x 28 x 28, windows of 3 x 3 by 2, in microseconds, channels
- * first: maxima of FP32 200, of FP16 230, their gradients 380 and 370 (of windows of 2 x 2 330 and 190), by places 350 and 370
- * (270 and 180); averages 230 and 290, their gradients 280 and 300. Channels last: 290, 200, 650, 380, 690, 440; 220, 180, 310,
+ * first: maxima of FP32 200, of FP16 230, their gradients 380 and 250 (of windows of 2 x 2 330 and 160), by places 350 and 260
+ * (270 and 140); averages 230 and 290, their gradients 280 and 300. Channels last: 290, 200, 650, 380, 690, 440; 220, 180, 310,
  * 270. A copy of such a field takes 170 in FP32 and 70 in FP16 where the third-level cache has both. */
 #ifndef POP_POOL_H
 #define POP_POOL_H
