@@ -70,12 +70,12 @@ POP_INLINE void pop_rows_means_in(const pop_row *row, const pop_format *f, int k
         const int some = lines - first < POP_ROWS_MOST ? (int)(lines - first) : POP_ROWS_MOST;
         const char *x = pop_row_line(row, k, first);
         if (near)
-            POP_ROWS_FOLDED(POP_ROW_UNROLL, own, some, length, ({
+            POP_ROWS_FOLDED(own, some, length, ({
                                 const pop_v_f number = pop_row_read(f, x + q * step, i, part);
                                 pop_row_store(near + q * length, i, number, part);
                                 lane + number;
                             }));
-        else POP_ROWS_FOLDED(POP_ROW_UNROLL, own, some, length, lane + pop_row_read(f, x + q * step, i, part));
+        else POP_ROWS_FOLDED(own, some, length, lane + pop_row_read(f, x + q * step, i, part));
         for (int q = 0; q < some && parts; q++) all[0] += own[q];
     }
     pop_rows_means_of(s, parts ? all : own, row->rows, m->mean);
@@ -91,7 +91,7 @@ POP_INLINE void pop_rows_inverses_in(const pop_row *row, const pop_format *f, po
     for (int64_t first = 0; first < lines; first += POP_ROWS_MOST) {
         const int some = lines - first < POP_ROWS_MOST ? (int)(lines - first) : POP_ROWS_MOST;
         const char *x = pop_row_line(row, 0, first);
-        POP_ROWS_FOLDED(POP_ROW_UNROLL, own, some, length, ({
+        POP_ROWS_FOLDED(own, some, length, ({
                             const pop_v_f less = pop_v_splat(m->mean[parts ? 0 : q]);
                             const pop_v_f d = pop_row_else(pop_row_read(f, x + q * step, i, part) - less, 0.0f, part);
                             pop_v_fma(d, d, lane);
@@ -121,8 +121,10 @@ POP_INLINE float *pop_row_near(const pop_row *row, const pop_format *f)
  * deviation and gamma, or their product where that is one number, plus beta. Those of channels may lie far apart: the next row's are
  * asked for. */
 POP_INLINE void pop_row_normed(const pop_row *row, const pop_format *f, const float *near, int64_t line, const int lines,
-                               const pop_moments *m, int64_t begin, int64_t end, const float *gamma, const float *beta)
+                               const pop_moments *m, int64_t begin, int64_t end, const int weighed, const int shifted)
 {
+    const float *gamma = weighed ? (const float *)(const void *)pop_row_line(row, 1, line) + begin : NULL;
+    const float *beta = shifted ? (const float *)(const void *)pop_row_line(row, 2, line) + begin : NULL;
     const int64_t n = end - begin, offset = begin * pop_bytes(f);
     const char *x[POP_LINES];
     char *to[POP_LINES];
@@ -130,24 +132,24 @@ POP_INLINE void pop_row_normed(const pop_row *row, const pop_format *f, const fl
     pop_v_f less[POP_LINES], by[POP_LINES];
     for (int q = 0; q < lines; q++) {
         const int own = pop_row_of_line(row, line + q);
-        const float outer = gamma ? 1.0f : pop_row_line_number(row, 1, line + q, 1.0f);
+        const float outer = weighed ? 1.0f : pop_row_line_number(row, 1, line + q, 1.0f);
         x[q] = pop_row_line(row, 0, line + q) + offset, to[q] = pop_row_line(row, 3, line + q) + offset;
         ahead[q] = pop_beyond(x[q], row->rows * row->step[0]), next[q] = pop_beyond(to[q], row->rows * row->step[3]);
         less[q] = pop_v_splat(m->mean[own]), by[q] = pop_v_splat(m->inverse[own] * outer);
     }
-    if (gamma) gamma += begin;
-    if (beta) beta += begin;
-    const pop_v_f shift = pop_v_splat(beta ? 0.0f : pop_row_line_number(row, 2, line, -0.0f));
+    const pop_v_f shift = pop_v_splat(shifted ? 0.0f : pop_row_line_number(row, 2, line, -0.0f));
     POP_ROW_WRITTEN(f, to[0], n,
-                    const pop_v_f times = gamma ? pop_row_load(gamma, i, part) : by[0];
-                    const pop_v_f plus = beta ? pop_row_load(beta, i, part) : shift;
-                    for (int q = 0; q < lines; q++) {
-                        if (!gamma && !beta) pop_row_ask(f, ahead[q], i, k, 0), pop_row_ask(f, next[q], i, k, 1);
+                    const pop_v_f times = weighed ? pop_row_load(gamma, i, part) : by[0];
+                    const pop_v_f plus = shifted ? pop_row_load(beta, i, part) : shift;
+                    pop_v_f made[POP_LINES];
+                    POP_LINES_EACH(lines) {
+                        if (!weighed && !shifted) pop_row_ask(f, ahead[q], i, k, 0), pop_row_ask(f, next[q], i, k, 1);
                         pop_v_f y = near ? pop_row_load(near + (line + q) * n, i, part) : pop_row_read(f, x[q], i, part);
                         y = y - less[q];
-                        if (gamma) y = y * by[q];
-                        POP_ROW_PUT(f, q, to[q], pop_v_fma(y, times, plus));
-                    });
+                        if (weighed) y = y * by[q];
+                        made[q] = pop_v_fma(y, times, plus);
+                    }
+                    POP_ROWS_PUT(f, to, lines, made););
 }
 /* Long rows are written part by part, whose gammas and betas stay in the first cache; half of the next part is asked for. */
 POP_INLINE void pop_row_norm_of(const pop_row *row, const pop_format *f, const float *near, const pop_moments *m)
@@ -158,17 +160,16 @@ POP_INLINE void pop_row_norm_of(const pop_row *row, const pop_format *f, const f
     for (int64_t begin = 0, end; begin < n; begin = end) {
         end = n - begin < width ? n : begin + width;
         for (int64_t line = 0, here; line < lines; line += here) {
-            const float *gamma = o[1].single ? NULL : (const float *)(const void *)pop_row_line(row, 1, line);
-            const float *beta = o[2].single ? NULL : (const float *)(const void *)pop_row_line(row, 2, line);
-            here = gamma && beta && equal && lines - line >= POP_LINES ? POP_LINES : 1;
+            const int weighed = !o[1].single && row->at[1], shifted = !o[2].single && row->at[2];
+            here = weighed && shifted && equal && lines - line >= POP_LINES ? POP_LINES : 1;
             for (int64_t q = line; end < n && q < line + here; q++)
                 pop_rows_ask(o + 3, pop_beyond(pop_row_line(row, 3, q), end * pop_bytes(f)), POP_CACHE_LINE,
                              POP_ROWS_SHORT / 2 * pop_bytes(f) / POP_CACHE_LINE);
-            if (here > 1) pop_row_normed(row, f, near, line, POP_LINES, m, begin, end, gamma, beta);
-            else if (gamma && beta) pop_row_normed(row, f, near, line, 1, m, begin, end, gamma, beta);
-            else if (!gamma && !beta) pop_row_normed(row, f, near, line, 1, m, begin, end, NULL, NULL);
-            else if (gamma) pop_row_normed(row, f, near, line, 1, m, begin, end, gamma, NULL);
-            else pop_row_normed(row, f, near, line, 1, m, begin, end, NULL, beta);
+            if (here > 1) pop_row_normed(row, f, near, line, POP_LINES, m, begin, end, 1, 1);
+            else if (weighed && shifted) pop_row_normed(row, f, near, line, 1, m, begin, end, 1, 1);
+            else if (!weighed && !shifted) pop_row_normed(row, f, near, line, 1, m, begin, end, 0, 0);
+            else if (weighed) pop_row_normed(row, f, near, line, 1, m, begin, end, 1, 0);
+            else pop_row_normed(row, f, near, line, 1, m, begin, end, 0, 1);
         }
     }
 }
@@ -272,6 +273,7 @@ POP_INLINE void pop_rows_sums_back_in(const pop_row *row, const pop_format *f, p
     POP_ROWS_SHARED void pop_rows_sums_back_##suffix(const pop_row *row, pop_norm_back *b) { pop_rows_sums_back_in(row, &POP_##format, b); }
 POP_ROWS_FORMATS(POP_ROWS_BACK_OF)
 
+#define POP_BACK_LINES 2 /* that are done at once */
 /* What makes a line's gradient: grad times `scale`, which is the inverse deviation, times gamma where a line has one, less `share`
  * of what x became, less `mean`. */
 typedef struct pop_line_back {
@@ -297,18 +299,20 @@ POP_INLINE void pop_line_back_of(const pop_row *row, const pop_norm_back *b, dou
         s->centred ? -(float)(outer * b->sums[POP_BACK_GRADS][q] * part * inverse) : -0.0f};
 }
 
-/* Gradients of one line or of POP_LINES, of equal gammas where each place has its own. `blocks`: for each place sums over lines of
+/* Gradients of one line or of POP_BACK_LINES, of equal gammas where each place has its own. `blocks`: for each place sums over lines of
  * grad times what x became, and of grad, that are added to. Lines may lie whole pages apart: all are read, then written. */
 POP_INLINE void pop_lines_back(const pop_format *f, const pop_format *of_x, const pop_line_back *of, int lines, int64_t n,
                                const float *gamma, float *blocks)
 {
-    pop_v_f less[POP_LINES], by[POP_LINES], share[POP_LINES], mean[POP_LINES], scale[POP_LINES];
+    pop_v_f less[POP_BACK_LINES], by[POP_BACK_LINES], share[POP_BACK_LINES], mean[POP_BACK_LINES], scale[POP_BACK_LINES];
+    char *to[POP_BACK_LINES];
     for (int q = 0; q < lines; q++) {
+        to[q] = of[q].to;
         less[q] = pop_v_splat(of[q].less), by[q] = pop_v_splat(of[q].inverse), share[q] = pop_v_splat(of[q].share);
         mean[q] = pop_v_splat(of[q].mean), scale[q] = pop_v_splat(of[q].scale);
     }
     POP_ROW_WRITTEN(f, of->to, n,
-                    pop_v_f product = pop_v_splat(0.0f), total = product, made[POP_LINES];
+                    pop_v_f product = pop_v_splat(0.0f), total = product, made[POP_BACK_LINES];
                     if (blocks) product = pop_row_load(blocks, i, part), total = pop_row_load(blocks + n, i, part);
                     for (int q = 0; q < lines; q++) {
                         pop_row_ask(f, of[q].next_g, i, k, 0), pop_row_ask(f, of[q].next_x, i, k, 0), pop_row_ask(f, of[q].next_to, i, k, 1);
@@ -318,7 +322,7 @@ POP_INLINE void pop_lines_back(const pop_format *f, const pop_format *of_x, cons
                         made[q] = pop_v_fma(d, scale[q], pop_v_fma(y, share[q], mean[q]));
                         product = pop_v_fma(g, y, product), total = total + g;
                     }
-                    for (int q = 0; q < lines; q++) POP_ROW_PUT(f, q, of[q].to, made[q]);
+                    POP_ROWS_PUT(f, to, lines, made);
                     if (blocks) pop_row_store(blocks, i, product, part), pop_row_store(blocks + n, i, total, part););
 }
 
@@ -327,13 +331,13 @@ POP_INLINE void pop_rows_back(const pop_row *row, const pop_format *f, const pop
 {
     const double part = pop_row_share(row->spec);
     const int64_t lines = pop_row_lines(row), length = pop_row_length(row);
-    pop_line_back own[POP_LINES];
+    pop_line_back own[POP_BACK_LINES];
     for (int64_t line = 0, here; line < lines; line += here) {
-        here = blocks && lines - line >= POP_LINES ? POP_LINES : 1;
+        here = blocks && lines - line >= POP_BACK_LINES ? POP_BACK_LINES : 1;
         for (int q = 0; q < here; q++) pop_line_back_of(row, b, part, line + q, own + q);
-        if (b->gamma && here > 1) pop_lines_back(f, of_x, own, POP_LINES, length, b->gamma, blocks);
+        if (b->gamma && here > 1) pop_lines_back(f, of_x, own, POP_BACK_LINES, length, b->gamma, blocks);
         else if (b->gamma) pop_lines_back(f, of_x, own, 1, length, b->gamma, blocks);
-        else if (here > 1) pop_lines_back(f, of_x, own, POP_LINES, length, NULL, blocks);
+        else if (here > 1) pop_lines_back(f, of_x, own, POP_BACK_LINES, length, NULL, blocks);
         else pop_lines_back(f, of_x, own, 1, length, NULL, blocks);
     }
 }

@@ -185,7 +185,7 @@ POP_INLINE void pop_row_softmax(pop_row *row, const pop_format *f)
         const uintptr_t next = pop_beyond(to, row->rows * row->step[2]);
         POP_ROW_WRITTEN(f, to, row->spec->n,
                         pop_row_ask(f, next, i, k, 1);
-                        POP_ROW_PUT(f, 0, to, pop_row_load(from, i, part) * by););
+                        POP_ROW_PUT(f, to, pop_row_load(from, i, part) * by););
     }
 }
 #define POP_ROWS_LOGS 16 /* whole vectors of every level */
@@ -211,7 +211,7 @@ POP_INLINE void pop_row_log_softmax(pop_row *row, const pop_format *f)
         const uintptr_t next = pop_beyond(to, row->rows * row->step[2]);
         POP_ROW_WRITTEN(f, to, row->spec->n,
                         pop_row_ask(f, next, i, k, 1);
-                        POP_ROW_PUT(f, 0, to, pop_row_load(from, i, part) - log););
+                        POP_ROW_PUT(f, to, pop_row_load(from, i, part) - log););
     }
 }
 
@@ -232,7 +232,7 @@ POP_INLINE void pop_row_softmax_grad(pop_row *row, const pop_format *f)
         const uintptr_t next = pop_beyond(to, row->rows * row->step[2]);
         POP_ROW_WRITTEN(f, to, s->n,
                         pop_row_ask(f, next_g, i, k, 0), pop_row_ask(f, next_y, i, k, 0), pop_row_ask(f, next, i, k, 1);
-                        POP_ROW_PUT(f, 0, to, (pop_row_read(f, g, i, part) - mean) * pop_row_read(f, y, i, part) * by););
+                        POP_ROW_PUT(f, to, (pop_row_read(f, g, i, part) - mean) * pop_row_read(f, y, i, part) * by););
     }
 }
 
@@ -253,7 +253,7 @@ POP_INLINE void pop_row_log_softmax_grad(pop_row *row, const pop_format *f)
         POP_ROW_WRITTEN(f, to, s->n,
                         pop_row_ask(f, next_g, i, k, 0), pop_row_ask(f, next_y, i, k, 0), pop_row_ask(f, next, i, k, 1);
                         const pop_v_f share = pop_v_exp(pop_row_read(f, y, i, part)) * all;
-                        POP_ROW_PUT(f, 0, to, (pop_row_read(f, g, i, part) - share) * by););
+                        POP_ROW_PUT(f, to, (pop_row_read(f, g, i, part) - share) * by););
     }
 }
 #endif

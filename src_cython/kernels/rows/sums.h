@@ -104,27 +104,6 @@ POP_INLINE void pop_row_write(const pop_format *f, void *p, int64_t i, pop_v_f x
 #endif
     pop_v_encode_part(f, POP_OVERFLOW_INFINITY, (char *)p + i * pop_bytes(f), x, part);
 }
-/* Vector k of elements side by side, of which so many are written: where one instruction rounds two to BF16, an even one of whole groups
- * awaits the next, `even`. */
-POP_INLINE void pop_row_put(const pop_format *f, void *p, int64_t i, int k, int whole, pop_v_f *even, pop_v_f x, int part)
-{
-#if POP_LEVEL >= POP_LEVEL_AVX512_BF16
-    if (pop_is_short_f32(f) && f->mantissa_bits == 7 && whole) {
-        const __m512 first = (__m512)*even, second = (__m512)x;
-        __m512i codes = (__m512i)_mm512_cvtne2ps_pbh(second, first);
-        if (k % 2 == 0) {
-            *even = x;
-            return;
-        }
-        if (__builtin_expect(_mm512_fpclass_ps_mask(first, 0x20) | _mm512_fpclass_ps_mask(second, 0x20), 0))
-            codes = _mm512_inserti64x4(_mm512_castsi256_si512(pop_v_bf16(*even)), pop_v_bf16(x), 1);
-        _mm512_storeu_si512((uint16_t *)p + i - POP_LANES, codes);
-        return;
-    }
-#endif
-    (void)k, (void)whole, (void)even;
-    pop_row_write(f, p, i, x, part);
-}
 POP_INLINE pop_v_f pop_row_load(const float *p, int64_t i, int part) { return pop_row_read(&POP_F32, p, i, part); }
 POP_INLINE void pop_row_store(float *p, int64_t i, pop_v_f x, int part) { pop_row_write(&POP_F32, p, i, x, part); }
 /* What is one for the row, is spread. */
@@ -144,6 +123,8 @@ POP_INLINE pop_v_f pop_row_else(pop_v_f x, float other, int part) /* in the lane
 #else
 #define POP_ROW_UNROLL _Pragma("GCC unroll 1")
 #endif
+
+#define POP_LINES_EACH(lines) _Pragma("GCC unroll 4") for (int q = 0; q < (lines); q++)
 
 /* Groups of vectors from element `i` on, which comes to lie behind them. */
 #define POP_ROW_WHOLE(end, ...)                                                           \
@@ -186,9 +167,37 @@ POP_INLINE int64_t pop_row_lead(const pop_format *f, const void *to, int64_t n)
     const int64_t lead = past % pop_bytes(f) ? 0 : (bytes - past) % bytes / pop_bytes(f);
     return pop_is_f32(f) && n >= POP_ROW_LEAST ? lead : 0;
 }
-#define POP_LINES 2 /* that may be written at once */
-/* For all elements of a row that are written to `to`, in the format f, where nothing is added up; POP_ROW_PUT writes line q's. */
-#define POP_ROW_PUT(f, q, to, x) pop_row_put(f, to, i, k, whole, even + (q), x, part)
+#define POP_LINES 4 /* that may be written at once */
+/* Vector k of so many lines, element i on: where one instruction rounds two to BF16, even ones of whole groups await the next, `even`. */
+POP_INLINE void pop_rows_put(const pop_format *f, char *const *to, const int lines, int64_t i, int k, int whole, pop_v_f *even,
+                             const pop_v_f *made, int part)
+{
+#if POP_LEVEL >= POP_LEVEL_AVX512_BF16
+    if (pop_is_short_f32(f) && f->mantissa_bits == 7 && whole) {
+        __m512i codes[POP_LINES];
+        POP_LINES_EACH(lines) {
+            const __m512 first = (__m512)even[q], second = (__m512)made[q];
+            if (k % 2 == 0) even[q] = made[q];
+            else codes[q] = (__m512i)_mm512_cvtne2ps_pbh(second, first);
+            if (k % 2 && __builtin_expect(_mm512_fpclass_ps_mask(first, 0x20) | _mm512_fpclass_ps_mask(second, 0x20), 0))
+                codes[q] = _mm512_inserti64x4(_mm512_castsi256_si512(pop_v_bf16(even[q])), pop_v_bf16(made[q]), 1);
+        }
+        POP_LINES_EACH(lines)
+            if (k % 2) _mm512_storeu_si512((uint16_t *)(void *)to[q] + i - POP_LANES, codes[q]);
+        return;
+    }
+#endif
+    (void)k, (void)whole, (void)even;
+    POP_LINES_EACH(lines) pop_row_write(f, to[q], i, made[q], part);
+}
+/* For all elements of a row that are written to `to`, in the format f, where nothing is added up; POP_ROWS_PUT writes what is made of
+ * lines. */
+#define POP_ROWS_PUT(f, to, lines, made) pop_rows_put(f, to, lines, i, k, whole, even, made, part)
+#define POP_ROW_PUT(f, to, x)               \
+    do {                                    \
+        const pop_v_f made = (x);           \
+        POP_ROWS_PUT(f, &(to), 1, &made);   \
+    } while (0)
 #define POP_ROW_WRITTEN(f, to, n, ...)                                                    \
     do {                                                                                  \
         const int64_t lead = pop_row_lead(f, to, n);                                      \
@@ -234,28 +243,38 @@ POP_INLINE int64_t pop_row_lead(const pop_format *f, const void *to, int64_t n)
     } while (0)
 
 /* The same of some rows, in `q` too, to `totals`, of what makes of a sum, `lane`, the next; what is last of four is joined
- * together, while the next four are summed. */
-#define POP_ROWS_FOLDED(unroll, totals, rows, n, ...)                                     \
+ * together, while the next four are summed. Four of one stretch, of whole groups, have no steps but their sums'. */
+#define POP_ROWS_FOLDED(totals, rows, n, ...)                                             \
     do {                                                                                  \
+        const int alone = (n) > POP_STRETCH || (n) % POP_ROW_LANES;                       \
         for (int first_of = 0; first_of < (rows); first_of += POP_FOUR) {                 \
-            pop_v_f last[POP_FOUR];                                                       \
+            pop_v_f last[POP_FOUR] = {{0}};                                               \
             pop_four_d before = {0.0};                                                    \
-            unroll for (int of = 0; of < POP_FOUR; of++)                                  \
-            {                                                                             \
-                const int q = first_of + of;                                              \
-                last[of] = pop_v_splat(0.0f);                                             \
-                for (int64_t begin = 0; begin < (n) && q < (rows); begin += POP_STRETCH) { \
-                    const int64_t end = (n) - begin < POP_STRETCH ? (n) : begin + POP_STRETCH; \
+            if (!alone && (rows) - first_of >= POP_FOUR)                                  \
+                _Pragma("GCC unroll 4") for (int of = 0; of < POP_FOUR; of++)             \
+                {                                                                         \
+                    const int q = first_of + of;                                          \
                     pop_lanes lanes = pop_lanes_of(0.0f);                                 \
-                    POP_ROW_EACH(begin, end, const pop_v_f lane = lanes.v[k]; lanes.v[k] = (__VA_ARGS__);); \
-                    if (end < (n)) before[of] += (double)pop_lanes_sum(lanes);            \
-                    else last[of] = pop_lanes_plus(lanes);                                \
+                    int64_t i = 0;                                                        \
+                    POP_ROW_WHOLE(n, const pop_v_f lane = lanes.v[k]; lanes.v[k] = (__VA_ARGS__);) \
+                    last[of] = pop_lanes_plus(lanes);                                     \
                 }                                                                         \
-            }                                                                             \
+            else                                                                          \
+                for (int of = 0; of < POP_FOUR && first_of + of < (rows); of++)           \
+                {                                                                         \
+                    const int q = first_of + of;                                          \
+                    for (int64_t begin = 0; begin < (n); begin += POP_STRETCH) {          \
+                        const int64_t end = (n) - begin < POP_STRETCH ? (n) : begin + POP_STRETCH; \
+                        pop_lanes lanes = pop_lanes_of(0.0f);                             \
+                        POP_ROW_EACH(begin, end, const pop_v_f lane = lanes.v[k]; lanes.v[k] = (__VA_ARGS__);); \
+                        last[of] = pop_lanes_plus(lanes);                                 \
+                        if (end < (n)) before[of] += (double)pop_lane_sum(last[of]);      \
+                    }                                                                     \
+                }                                                                         \
             pop_four_sums(last, &before, (totals) + first_of);                            \
         }                                                                                 \
     } while (0)
-#define POP_ROWS_SUMS(totals, rows, n, ...) POP_ROWS_FOLDED(_Pragma("GCC unroll 1"), totals, rows, n, lane + (__VA_ARGS__))
+#define POP_ROWS_SUMS(totals, rows, n, ...) POP_ROWS_FOLDED(totals, rows, n, lane + (__VA_ARGS__))
 
 /* What several functions of rows begin with is compiled once for each format, and called. */
 #define POP_ROWS_SHARED static __attribute__((noinline, noclone))
