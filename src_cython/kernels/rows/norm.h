@@ -63,20 +63,19 @@ POP_INLINE void pop_rows_means_in(const pop_row *row, const pop_format *f, int k
     const pop_rows *s = row->spec;
     const int64_t lines = pop_row_lines(row), step = pop_row_line_step(row, k), length = pop_row_length(row);
     const int parts = s->segments > 1;
-    double all[POP_ROWS_MOST] = {0.0}, own[POP_ROWS_MOST] = {0.0};
+    const char *x = (const char *)row->at[k];
+    double all[POP_FOUR] = {0.0}, own[POP_ROWS_MOST];
     if (s->centred != 1) memset(m->mean, 0, sizeof m->mean);
     if (s->centred != 1) return;
-    for (int64_t first = 0; first < lines; first += POP_ROWS_MOST) {
-        const int some = lines - first < POP_ROWS_MOST ? (int)(lines - first) : POP_ROWS_MOST;
-        const char *x = pop_row_line(row, k, first);
+    for (int64_t first = 0; first < lines; first += POP_FOUR) {
         if (near)
-            POP_ROWS_FOLDED(own, some, length, ({
+            POP_FOUR_FOLDED(own + (parts ? 0 : first), first, lines, length, ({
                                 const pop_v_f number = pop_row_read(f, x + q * step, i, part);
                                 pop_row_store(near + q * length, i, number, part);
                                 lane + number;
                             }));
-        else POP_ROWS_FOLDED(own, some, length, lane + pop_row_read(f, x + q * step, i, part));
-        for (int q = 0; q < some && parts; q++) all[0] += own[q];
+        else POP_FOUR_FOLDED(own + (parts ? 0 : first), first, lines, length, lane + pop_row_read(f, x + q * step, i, part));
+        for (int64_t q = 0; parts && q < POP_FOUR && q < lines - first; q++) all[0] += own[q];
     }
     pop_rows_means_of(s, parts ? all : own, row->rows, m->mean);
 }
@@ -85,18 +84,17 @@ POP_INLINE void pop_rows_inverses_in(const pop_row *row, const pop_format *f, po
     const pop_rows *s = row->spec;
     const int64_t lines = pop_row_lines(row), step = pop_row_line_step(row, 0), length = pop_row_length(row);
     const int parts = s->segments > 1;
-    double all[POP_ROWS_MOST] = {0.0}, own[POP_ROWS_MOST] = {0.0};
+    const char *x = (const char *)row->at[0];
+    double all[POP_FOUR] = {0.0}, own[POP_ROWS_MOST];
     for (int q = 0; q < POP_ROWS_MOST && s->centred == POP_NO_STATISTICS; q++) m->inverse[q] = 1.0f;
     if (s->centred == POP_NO_STATISTICS) return;
-    for (int64_t first = 0; first < lines; first += POP_ROWS_MOST) {
-        const int some = lines - first < POP_ROWS_MOST ? (int)(lines - first) : POP_ROWS_MOST;
-        const char *x = pop_row_line(row, 0, first);
-        POP_ROWS_FOLDED(own, some, length, ({
+    for (int64_t first = 0; first < lines; first += POP_FOUR) {
+        POP_FOUR_FOLDED(own + (parts ? 0 : first), first, lines, length, ({
                             const pop_v_f less = pop_v_splat(m->mean[parts ? 0 : q]);
                             const pop_v_f d = pop_row_else(pop_row_read(f, x + q * step, i, part) - less, 0.0f, part);
                             pop_v_fma(d, d, lane);
                         }));
-        for (int q = 0; q < some && parts; q++) all[0] += own[q];
+        for (int64_t q = 0; parts && q < POP_FOUR && q < lines - first; q++) all[0] += own[q];
     }
     pop_rows_inverses_of(s, parts ? all : own, row->rows, m->inverse);
 }

@@ -167,7 +167,7 @@ POP_INLINE int64_t pop_row_lead(const pop_format *f, const void *to, int64_t n)
     const int64_t lead = past % pop_bytes(f) ? 0 : (bytes - past) % bytes / pop_bytes(f);
     return pop_is_f32(f) && n >= POP_ROW_LEAST ? lead : 0;
 }
-#define POP_LINES 4 /* that may be written at once */
+#define POP_LINES (POP_LANES == 16 ? 4 : 2) /* that may be written at once: there are registers for them */
 /* Vector k of so many lines, element i on: where one instruction rounds two to BF16, even ones of whole groups await the next, `even`. */
 POP_INLINE void pop_rows_put(const pop_format *f, char *const *to, const int lines, int64_t i, int k, int whole, pop_v_f *even,
                              const pop_v_f *made, int part)
@@ -242,39 +242,37 @@ POP_INLINE void pop_rows_put(const pop_format *f, char *const *to, const int lin
         }                                                                                 \
     } while (0)
 
-/* The same of some rows, in `q` too, to `totals`, of what makes of a sum, `lane`, the next; what is last of four is joined
- * together, while the next four are summed. Four of one stretch, of whole groups, have no steps but their sums'. */
-#define POP_ROWS_FOLDED(totals, rows, n, ...)                                             \
+/* The same of up to four rows, q, from `first` on, to `totals`, of what makes of a sum, `lane`, the next; what is last of the four is
+ * joined together. Four of one stretch, of whole groups, have no steps but their sums'. */
+#define POP_FOUR_FOLDED(totals, first, rows, n, ...)                                      \
     do {                                                                                  \
-        const int alone = (n) > POP_STRETCH || (n) % POP_ROW_LANES;                       \
-        for (int first_of = 0; first_of < (rows); first_of += POP_FOUR) {                 \
-            pop_v_f last[POP_FOUR] = {{0}};                                               \
-            pop_four_d before = {0.0};                                                    \
-            if (!alone && (rows) - first_of >= POP_FOUR)                                  \
-                _Pragma("GCC unroll 4") for (int of = 0; of < POP_FOUR; of++)             \
-                {                                                                         \
-                    const int q = first_of + of;                                          \
+        pop_v_f last[POP_FOUR] = {{0}};                                                   \
+        pop_four_d before = {0.0};                                                        \
+        if ((n) <= POP_STRETCH && (n) % POP_ROW_LANES == 0 && (rows) - (first) >= POP_FOUR) \
+            _Pragma("GCC unroll 4") for (int of = 0; of < POP_FOUR; of++)                 \
+            {                                                                             \
+                const int64_t q = (first) + of;                                           \
+                pop_lanes lanes = pop_lanes_of(0.0f);                                     \
+                int64_t i = 0;                                                            \
+                POP_ROW_WHOLE(n, const pop_v_f lane = lanes.v[k]; lanes.v[k] = (__VA_ARGS__);) \
+                last[of] = pop_lanes_plus(lanes);                                         \
+            }                                                                             \
+        else                                                                              \
+            for (int of = 0; of < POP_FOUR && (first) + of < (rows); of++) {              \
+                const int64_t q = (first) + of;                                           \
+                for (int64_t begin = 0; begin < (n); begin += POP_STRETCH) {              \
+                    const int64_t end = (n) - begin < POP_STRETCH ? (n) : begin + POP_STRETCH; \
                     pop_lanes lanes = pop_lanes_of(0.0f);                                 \
-                    int64_t i = 0;                                                        \
-                    POP_ROW_WHOLE(n, const pop_v_f lane = lanes.v[k]; lanes.v[k] = (__VA_ARGS__);) \
+                    POP_ROW_EACH(begin, end, const pop_v_f lane = lanes.v[k]; lanes.v[k] = (__VA_ARGS__);); \
                     last[of] = pop_lanes_plus(lanes);                                     \
+                    if (end < (n)) before[of] += (double)pop_lane_sum(last[of]);          \
                 }                                                                         \
-            else                                                                          \
-                for (int of = 0; of < POP_FOUR && first_of + of < (rows); of++)           \
-                {                                                                         \
-                    const int q = first_of + of;                                          \
-                    for (int64_t begin = 0; begin < (n); begin += POP_STRETCH) {          \
-                        const int64_t end = (n) - begin < POP_STRETCH ? (n) : begin + POP_STRETCH; \
-                        pop_lanes lanes = pop_lanes_of(0.0f);                             \
-                        POP_ROW_EACH(begin, end, const pop_v_f lane = lanes.v[k]; lanes.v[k] = (__VA_ARGS__);); \
-                        last[of] = pop_lanes_plus(lanes);                                 \
-                        if (end < (n)) before[of] += (double)pop_lane_sum(last[of]);      \
-                    }                                                                     \
-                }                                                                         \
-            pop_four_sums(last, &before, (totals) + first_of);                            \
-        }                                                                                 \
+            }                                                                             \
+        pop_four_sums(last, &before, totals);                                             \
     } while (0)
-#define POP_ROWS_SUMS(totals, rows, n, ...) POP_ROWS_FOLDED(totals, rows, n, lane + (__VA_ARGS__))
+#define POP_ROWS_SUMS(totals, rows, n, ...)                                               \
+    for (int first = 0; first < (rows); first += POP_FOUR)                                \
+        POP_FOUR_FOLDED((totals) + first, first, rows, n, lane + (__VA_ARGS__))
 
 /* What several functions of rows begin with is compiled once for each format, and called. */
 #define POP_ROWS_SHARED static __attribute__((noinline, noclone))
