@@ -117,7 +117,7 @@ def convolution_bound(x: Any, weights: Any, *, bias: Any = None, residual: Any =
                       out: Any = None, out_dtype: Any = None, **given: Any) -> Ball:
     """Return exact results and radii of a `convolution` call."""
     how = Described.among(given)
-    arranged = arranged_convolution(x, weights, **_known(given, "transpose_and_flip_weights"))
+    arranged = arranged_convolution(x, weights, **given)
     made = _made(out, out_dtype, x, weights)
     if _modelled(given):
         ball = _on_tiles("forward", arranged, arranged.params, _formats(x, weights), made, given)
@@ -136,7 +136,7 @@ def convolution_with_output_bound(x: Any, weights: Any, out: Any, **given: Any) 
 def convolution_input_gradient_bound(deltas: Any, weights: Any, *, field_shape: Any = None, out: Any = None,
                                      out_dtype: Any = None, **given: Any) -> Ball:
     """Return exact results and radii of a `convolution_input_gradient` call."""
-    arranged = arranged_input_gradient(deltas, weights, field_shape=field_shape, out=out, **_known(given))
+    arranged = arranged_input_gradient(deltas, weights, field_shape=field_shape, out=out, **given)
     made = _made(out, out_dtype, deltas, weights)
     if _modelled(given):
         return _on_tiles("input_gradient", arranged, arranged.params.gradient(), _formats(deltas, weights), made, given)
@@ -147,7 +147,7 @@ def convolution_input_gradient_bound(deltas: Any, weights: Any, *, field_shape: 
 def calculate_weight_deltas_bound(deltas: Any, x: Any, *, kernel_shape: Any = None, out: Any = None,
                                   out_dtype: Any = None, **given: Any) -> Ball:
     """Return exact results and radii of a `calculate_weight_deltas` call."""
-    arranged = arranged_weight_deltas(deltas, x, kernel_shape=kernel_shape, weights=out, **_known(given))
+    arranged = arranged_weight_deltas(deltas, x, kernel_shape=kernel_shape, weights=out, **given)
     made = _made(out, out_dtype, deltas, x)
     if _modelled(given):
         params = arranged.params.weight_update()
@@ -158,7 +158,7 @@ def calculate_weight_deltas_bound(deltas: Any, x: Any, *, kernel_shape: Any = No
 
 def convolution_weight_update_bound(deltas: Any, weights: Any, x: Any, scale: float, **given: Any) -> Ball:
     """Return exact results and radii of a `convolution_weight_update` call, given the weights as they were."""
-    arranged = arranged_weight_deltas(deltas, x, weights=weights, **_known(given))
+    arranged = arranged_weight_deltas(deltas, x, weights=weights, **given)
     formats = _formats(x, deltas)
     if _modelled(given):
         ball = _on_tiles("weight_gradient", arranged, arranged.params.weight_update(), formats, formats[0], given)
@@ -184,10 +184,6 @@ def convolution_bias_update_bound(deltas: Any, bias: Any, scale: float, **given:
         ball = sum_ball(numbers.sum(axes), magnitude, terms, flushes=True)
     ball = scaled(ball.rounded(FP32), scale) + Ball.exact(values(bias))
     return finished_ball(ball, None, None, _format(bias), scale_of(bias))
-
-
-def _known(given: dict[str, Any], *more: str) -> dict[str, Any]:
-    return {name: value for name, value in given.items() if name in (*Described.__dataclass_fields__, *more)}
 
 
 def _format(x: Any) -> Format:

@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 
 from ...formats import Array, Format
-from ...ops import AS_ASKED, Operand, Receiver, Request
+from ...ops import Operand, Receiver
 from ...popops.maps.modelled import Mapped, ScaledSum, plan_scaled
 from ...target import Target
 from ...target.types import data_type
 from ..product.modelled import operands_lack
 from ..tile_conv import ConvParams, ConvPlan, MultiPlan
 from ..tile_conv import plan_convolution as plan_modelled
-from ..tile_conv.modelled import PassCall, modelled_convolution, modelled_update
 from .params import Described
 
 _TYPES = ("float", "half", "quarter")
@@ -64,42 +63,6 @@ def lacks(operands: tuple[Operand, ...], out: Format, bias: Operand | None = Non
     return said
 
 
-def modelled_request(asked: Asked, params: ConvParams, how: Described, pass_: str, images: Operand, second: Operand,
-                     receiver: Receiver, *, bias: Operand | None = None, activation: str | None = None,
-                     update: float | None = None) -> Request:
-    """Describe a pass on a modelled machine.
-
-    Parameters
-    ----------
-    asked : Asked
-    params : ConvParams
-        Of the pass itself.
-    how : Described
-        The order of axes.
-    pass_ : str
-        ``"forward"`` (images, weights), ``"input_gradient"`` (deltas, weights: transposed and flipped) or
-        ``"weight_gradient"`` (images, deltas).
-    images, second : Operand
-    receiver : Receiver
-        What takes the result.
-    bias, activation
-        As for `poplibs_py.poplin.convolution`.
-    update : float, optional
-        What the result is multiplied by before it is added to what its receiver holds.
-    """
-    if not receiver.array.size:
-        return Request(None, (), receiver, lambda: ("an empty convolution", "none", None), placed=AS_ASKED)
-    plan = asked.plan(params, images.format, receiver.format)
-    call = pass_call(params, how, pass_, images, second, receiver, bias, activation, update)
-    if update is None:
-        request = modelled_convolution(plan, *call[:3], pass_=pass_, bias=bias, activation=activation, seed=asked.seed)
-    else:
-        request = modelled_update(with_updates(MultiPlan((plan,), False), asked.target, [receiver], [update]), call)
-    request.receiver = receiver
-    request.keep = plan.fits
-    return request
-
-
 def with_updates(plan: MultiPlan, target: Target, receivers: Sequence[Receiver], scales: Sequence[float]) -> MultiPlan:
     """Return a plan of convolutions with that of each result's addition to what its receiver holds, in place."""
     made = []
@@ -108,16 +71,6 @@ def with_updates(plan: MultiPlan, target: Target, receivers: Sequence[Receiver],
         arrays = Mapped((), (dtype, dtype), (shape, shape), (dtype,))
         made.append(plan_scaled(ScaledSum("scaled_add", scale, None, False, True), arrays, target))
     return replace(plan, updates=tuple(made))
-
-
-def pass_call(params: ConvParams, how: Described, pass_: str, images: Operand, second: Operand, receiver: Receiver,
-              bias: Operand | None, activation: str | None, update: float | None = None) -> PassCall:
-    """Return a pass' arrays in the order of axes that PopLibs has."""
-    ndim, weighs, groups = images.array.ndim - 2, pass_ == "weight_gradient", params.groups
-    seen = images.seen(lambda x: channels_second(x, how))
-    other = second.seen(lambda x: channels_second(x, how) if weighs else grouped(x, how, groups, ndim))
-    made = grouped(receiver.array, how, groups, ndim) if weighs else channels_second(receiver.array, how)
-    return PassCall(seen, other, replace(receiver, array=made), pass_, bias, activation, update)
 
 
 def channels_second(x: Array, how: Described) -> Array:

@@ -11,6 +11,7 @@ import numpy as np
 from ...errors import bad_argument, bad_type, flag
 from ...formats import format_of
 from ...ops import (
+    AS_ASKED,
     RESULT,
     VALUES,
     Operand,
@@ -28,9 +29,10 @@ from ...target import Target
 from ..gemm.options import GemmOptions, options_of
 from ..gemm.params import MatrixLayout
 from ..gemm.plan import Epilogue
-from ..tile_conv import ConvParams
+from ..tile_conv import ConvParams, MultiPlan
+from ..tile_conv.modelled import PassCall, modelled_convolution, modelled_update
 from .lower import lower
-from .modelled import Asked, lacks, modelled_request
+from .modelled import Asked, channels_second, grouped, lacks, with_updates
 from .options import OF_EVERY_MACHINE, parse_options
 from .params import (
     ConvCall,
@@ -96,20 +98,6 @@ def conv_on(name: str, settled: Settings, target: Any, seed: Any, operands: tupl
     return placed
 
 
-def pass_request(call: ConvCall, settled: Settings, placed: Placed[Any], x: Operand, weights: Operand,
-                 receiver: Receiver, bias: Operand | None = None, residual: Operand | None = None,
-                 own: OwnNumber | None = None, values: tuple[int, ...] = ()) -> Request:
-    """Describe a pass on this CPU; `own` is the number of the call, in `values`, that sums are multiplied by."""
-    epilogue = settled.epilogue.own(own) if residual is None else replace(settled.epilogue, beta=1.0)
-    assert placed.host is not None
-    made = lower(plan_call(call, settled.options, epilogue, placed.host, residual is not None, settled.winograd))
-    more = tuple(operand for operand in (bias, residual) if operand is not None)
-    operands: tuple[Any, ...] = (x, weights, RESULT, *more, *(VALUES,) * epilogue.takes_words)
-    steady = x.scales is not None or weights.scales is not None
-    program, operands = decoding(made.executable, operands) if steady else (made.executable, operands)
-    return Request(program, operands, receiver, made.told, values, placed=placed, keep=made.plan.fits, steady=steady)
-
-
 @dataclass(frozen=True, eq=False)
 class Pass:
     """A pass described: what it computes, and on which machine.
@@ -151,15 +139,49 @@ class Pass:
         assert isinstance(by, float)
         return by if self.settled.epilogue.beta else None
 
+    @property
+    def call_on_tiles(self) -> PassCall:
+        """The pass with its arrays in the order of axes that PopLibs has."""
+        how, weighs, groups = self.how, self.kind == "weight_gradient", self.params.groups
+        ndim, receiver = self.x.array.ndim - 2, self.receiver
+        seen = self.x.seen(lambda x: channels_second(x, how))
+        other = self.second.seen(lambda x: channels_second(x, how) if weighs else grouped(x, how, groups, ndim))
+        made = grouped(receiver.array, how, groups, ndim) if weighs else channels_second(receiver.array, how)
+        return PassCall(seen, other, replace(receiver, array=made), self.kind, self.bias,
+                        self.settled.epilogue.activation, self.update)
+
     def request(self, own: OwnNumber | None = None, values: tuple[int, ...] = ()) -> Request:
         """Describe it for the road; `own` is the number of the call, in `values`, in the place of `update`."""
         if self.placed.plan:
-            return modelled_request(self.placed.plan, self.params, self.how, self.kind, self.x, self.second,
-                                    self.receiver, bias=self.bias, activation=self.settled.epilogue.activation,
-                                    update=self.update)
+            return self._on_tiles(self.placed.plan)
         assert self.call is not None
-        return pass_request(self.call, self.settled, self.placed, self.x, self.second, self.receiver, self.bias,
-                            self.residual, own, values)
+        assert self.placed.host is not None
+        beside = [x for x in (self.bias, self.residual) if x is not None]
+        whole = self.settled.epilogue
+        epilogue = whole.own(own) if self.residual is None else replace(whole, beta=1.0)
+        made = lower(plan_call(self.call, self.settled.options, epilogue, self.placed.host, self.residual is not None,
+                               self.settled.winograd))
+        program: Any = made.executable
+        operands: tuple[Any, ...] = (self.x, self.second, RESULT, *beside, *(VALUES,) * epilogue.takes_words)
+        steady = self.x.scales is not None or self.second.scales is not None
+        if steady:
+            program, operands = decoding(program, operands)
+        return Request(program, operands, self.receiver, made.told, values, placed=self.placed, keep=made.plan.fits,
+                       steady=steady)
+
+    def _on_tiles(self, asked: Asked) -> Request:
+        if not self.receiver.array.size:
+            return Request(None, (), self.receiver, lambda: ("an empty convolution", "none", None), placed=AS_ASKED)
+        plan, call = asked.plan(self.params, self.x.format, self.receiver.format), self.call_on_tiles
+        if call.update is None:
+            request = modelled_convolution(plan, *call[:3], pass_=call.pass_, bias=call.bias,
+                                           activation=call.activation, seed=asked.seed)
+        else:
+            plans = with_updates(MultiPlan((plan,), False), asked.target, [self.receiver], [call.update])
+            request = modelled_update(plans, call)
+        request.receiver = self.receiver
+        request.keep = plan.fits
+        return request
 
 
 def request_by(describe: Callable[..., Pass]) -> Callable[..., Request]:

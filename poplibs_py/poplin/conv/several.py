@@ -20,7 +20,7 @@ from ..gemm.model import threads_of
 from ..tile_conv.modelled import modelled_convolutions, tile_kernel
 from ..tile_conv.multi import multi_settings, plan_convolutions
 from ._conv import BESIDE_VERTEX, MOST_OPERANDS
-from .modelled import Asked, pass_call, typed, with_updates
+from .modelled import Asked, typed, with_updates
 from .plan import HostConvPlan
 from .request import Pass
 
@@ -91,9 +91,7 @@ def _run_modelled(name: str, passes: Sequence[Pass], multi_options: Mapping[str,
     scales = [one.update for one in passes if one.update is not None]
     if scales:
         plan = with_updates(plan, asked[0].target, [one.receiver for one in passes], scales)
-    calls = [pass_call(one.params, one.how, one.kind, one.x, one.second, one.receiver, one.bias,
-                       one.settled.epilogue.activation, one.update) for one in passes]
-    program, arrays = modelled_convolutions(plan, calls, seed=asked[0].seed)
+    program, arrays = modelled_convolutions(plan, [one.call_on_tiles for one in passes], seed=asked[0].seed)
     how = "at once" if plan.parallel else "in turn"
     run_told(name, lambda: (f"{len(passes)} convolutions {how}", tile_kernel(), plan), program, *arrays,
              written=tuple(one.receiver.array for one in passes), placed=AS_ASKED,

@@ -76,19 +76,15 @@ def _on_tile(target: Target, view: ConvParams, params: ConvParams, system: ConvT
 
 def check_constraints(params: ConvParams, options: ConvOptions) -> None:
     """Refuse constraints that name levels or dimensions that are not there."""
-    constraints = options.plan_constraints
+    constraints, ndim = options.plan_constraints, params.ndim
     for level in constraints.indices:
         if level >= 2:
             raise PlanError(f"planConstraints.{level}: got level {level}; allowed: 0 (system) or 1 (tile)")
-        for path in ("transform.expandDims", "transform.outChanFlattenDims"):
+        for path, most in (("transform.expandDims", ndim), ("transform.outChanFlattenDims", ndim),
+                           ("partition.fieldSplit", max(2, ndim)), ("partition.kernelSplit", max(2, ndim))):
             for dim in constraints.get(f"{level}.{path}") or ():
-                if int(dim) >= params.ndim:
-                    raise PlanError(
-                        f"planConstraints.{level}.{path}: got {dim}; allowed: a dimension below {params.ndim}")
-        for path in ("partition.fieldSplit", "partition.kernelSplit"):
-            for dim in constraints.get(f"{level}.{path}") or ():
-                if int(dim) >= max(2, params.ndim):
-                    raise PlanError(f"planConstraints.{level}.{path}: got {dim}; allowed: below {max(2, params.ndim)}")
+                if int(dim) >= most:
+                    raise PlanError(f"planConstraints.{level}.{path}: got {dim}; allowed: a dimension below {most}")
 
 
 def _swaps(options: ConvOptions, joint: bool) -> list[bool]:
@@ -108,32 +104,24 @@ def _swaps(options: ConvOptions, joint: bool) -> list[bool]:
     return [wanted]
 
 
-def _constrained_dims(options: ConvOptions, path: str) -> tuple[int, ...] | None:
-    dims = options.plan_constraints.get(path)
-    return None if dims is None else tuple(sorted({int(d) for d in dims}, reverse=True))
-
-
-def _subsets(dims: list[int]) -> list[tuple[int, ...]]:
-    """Every subset, counted in binary, innermost dimension first in each."""
+def _sets_of(dims: list[int], options: ConvOptions, path: str) -> list[tuple[int, ...]]:
+    """Every subset, counted in binary, innermost dimension first in each; or the one that is wanted."""
+    wanted = options.plan_constraints.get(path)
+    if wanted is not None:
+        return [tuple(sorted({int(d) for d in wanted}, reverse=True))]
     return [tuple(d for i, d in reversed(list(enumerate(dims))) if mask >> i & 1) for mask in range(1 << len(dims))]
 
 
 def _expansions(level: int, params: ConvParams, options: ConvOptions) -> list[tuple[int, ...]]:
-    wanted = _constrained_dims(options, f"{level}.transform.expandDims")
-    if wanted is not None:
-        return [wanted]
-    if options.disable_transformations or (level == 1 and not options.enable_tile_level_expand_dims):
-        return [()]
-    return _subsets([d for d, a in enumerate(params.axes) if a.field >= a.kernel and a.expanded() != a])
+    free = not options.disable_transformations and (level == 0 or options.enable_tile_level_expand_dims)
+    dims = [d for d, a in enumerate(params.axes) if free and a.field >= a.kernel and a.expanded() != a]
+    return _sets_of(dims, options, f"{level}.transform.expandDims")
 
 
 def _out_flattenings(params: ConvParams, options: ConvOptions) -> list[tuple[int, ...]]:
-    wanted = _constrained_dims(options, "0.transform.outChanFlattenDims")
-    if wanted is not None:
-        return [wanted]
-    if options.disable_transformations:
-        return [()]
-    return _subsets([d for d, a in enumerate(params.axes) if a.out != 1 and a.field <= a.kernel])
+    free = not options.disable_transformations
+    dims = [d for d, a in enumerate(params.axes) if free and a.out != 1 and a.field <= a.kernel]
+    return _sets_of(dims, options, "0.transform.outChanFlattenDims")
 
 
 def _combinations(target: Target, params: ConvParams, options: ConvOptions, joint: bool) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import lcm
 from typing import Any, NamedTuple
 
@@ -36,7 +37,8 @@ class Method(NamedTuple):
 
     def constraints(self) -> dict[str, Any]:
         """As PopLibs' plan constraints have it."""
-        own = {"AMP": {"convUnits": self.conv_units, "convInputLoadElems": self.input_load_elems},
+        own: dict[str, dict[str, Any]] = {
+            "AMP": {"convUnits": self.conv_units, "convInputLoadElems": self.input_load_elems},
                "SLIC": {"convUnitChainsRequired": self.chains, "windowWidth": self.window_width},
                "HMAC": {"useLimitedVersion": self.limited}}
         return {"type": self.type, **own.get(self.type, {})}
@@ -119,8 +121,9 @@ def _constrained(options: ConvOptions, path: str) -> int | None:
     return None if value is None else int(value)
 
 
-def _allows(wanted: int | None, value: int) -> bool:
-    return wanted is None or wanted == value
+def _allowed(options: ConvOptions, path: str, values: Iterable[int]) -> list[int]:
+    wanted = _constrained(options, path)
+    return [value for value in values if wanted is None or value == wanted]
 
 
 def unit_input_type(target: Target, input_type: str, partials_type: str) -> str:
@@ -160,22 +163,15 @@ def _amp_of_type(target: Target, input_type: str, partials: str, options: ConvOp
         loads.append(_SIMPLEST_LOAD[vertex_in])
     units_list = [available] + ([8] if vertex_in != "quarter" and available > 8 else [])
     found = []
-    for load in loads:
-        if not _allows(_constrained(options, "method.convInputLoadElems"), load):
-            continue
+    for load in _allowed(options, "method.convInputLoadElems", loads):
         wpc = target.conv_pipeline_depth * load
         groupings = [available] + ([wpc] if wpc > available else []) + ([8] if available > 8 else [])
-        for units in units_list:
-            if not _allows(_constrained(options, "method.convUnits"), units):
-                continue
+        inputs_list = _allowed(options, "inChansPerGroup", range(wpc, 0, -1))
+        for units in _allowed(options, "method.convUnits", units_list):
             method = Method("AMP", conv_units=units, input_load_elems=load)
-            for inputs in range(wpc, 0, -1):
-                if not _allows(_constrained(options, "inChansPerGroup"), inputs):
-                    continue
-                for chans in groupings:
-                    wanted = _allows(_constrained(options, "partialChansPerGroup"), chans)
-                    if wanted and _amp_fits(inputs, chans, units, load, wpc, available, vertex_in, options, joint):
-                        found.append(VertexType(method, vertex_in, partials, 1, inputs, chans))
+            found += [VertexType(method, vertex_in, partials, 1, inputs, chans) for inputs in inputs_list
+                      for chans in _allowed(options, "partialChansPerGroup", groupings)
+                      if _amp_fits(inputs, chans, units, load, wpc, available, vertex_in, options, joint)]
     return found
 
 
@@ -205,7 +201,6 @@ def _slic(target: Target, params: ConvParams, options: ConvOptions, joint: bool)
     made = _constrained(options, "partialChansPerGroup")
     if given is not None and made is not None and given != made:
         raise PlanError("planConstraints: SLIC needs equal inChansPerGroup and partialChansPerGroup")
-    wanted = made if given is None else given
     units = target.units(vertex_in, partials)
     chains = [2]
     if partials == "half":
@@ -217,7 +212,7 @@ def _slic(target: Target, params: ConvParams, options: ConvOptions, joint: bool)
         )
     if joint:
         return []
-    if not _allows(_constrained(options, "method.windowWidth"), _SLIC_WINDOW):
+    if not _allowed(options, "method.windowWidth", [_SLIC_WINDOW]):
         raise PlanError(f"planConstraints.method.windowWidth: got another width; allowed: {_SLIC_WINDOW}")
     if vertex_in == "quarter":
         groupings = [(1, 8)]
@@ -225,16 +220,17 @@ def _slic(target: Target, params: ConvParams, options: ConvOptions, joint: bool)
         groupings = [(1, 4), (2, 2), (4, 1)]
         if partials == "half" and units == 16:
             groupings += [(8, 1), (16, 1)]
-    found = []
-    for count in chains:
-        method = Method("SLIC", chains=count, window_width=_SLIC_WINDOW)
-        for groups, chans in groupings:
-            if not _allows(_constrained(options, "convGroupsPerGroup"), groups) or not _allows(wanted, chans):
-                continue
-            if options.experimental_slic_vmac_16 and groups != 16:
-                continue
-            found.append(VertexType(method, vertex_in, partials, groups, chans, chans))
-    return found
+    taken = _groups_together(options, [groups for groups, _ in groupings])
+    sizes = _allowed(options, "inChansPerGroup" if made is None else "partialChansPerGroup", [n for _, n in groupings])
+    methods = [Method("SLIC", chains=count, window_width=_SLIC_WINDOW) for count in chains]
+    return [VertexType(method, vertex_in, partials, groups, chans, chans) for method in methods
+            for groups, chans in groupings if groups in taken and chans in sizes]
+
+
+def _groups_together(options: ConvOptions, groupings: list[int]) -> list[int]:
+    """Those of some numbers of groups that a vertex may take at once."""
+    allowed = _allowed(options, "convGroupsPerGroup", groupings)
+    return [groups for groups in allowed if groups == 16 or not options.experimental_slic_vmac_16]
 
 
 def _hmac(target: Target, params: ConvParams, options: ConvOptions, joint: bool) -> list[VertexType]:
@@ -244,10 +240,8 @@ def _hmac(target: Target, params: ConvParams, options: ConvOptions, joint: bool)
     method = Method("HMAC", limited=True if limited is None else limited)
     grain = 1 if params.input_type == "float" else 2
     rounded = -(-params.in_channels // grain) * grain
-    if not _allows(_constrained(options, "convGroupsPerGroup"), 1):
-        return []
     chans = 1 if options.partials_type == "float" else 2
-    if not _allows(_constrained(options, "partialChansPerGroup"), chans):
+    if not _allowed(options, "convGroupsPerGroup", [1]) or not _allowed(options, "partialChansPerGroup", [chans]):
         return []
     wanted = _constrained(options, "inChansPerGroup")
     if wanted is not None and (wanted > rounded or wanted % grain or wanted < 1):
@@ -292,19 +286,13 @@ def _vmac(target: Target, params: ConvParams, options: ConvOptions, joint: bool)
         groupings.append(width)
     if options.partials_type == "half":
         groupings += [8, 16]
-    found = []
-    for groups in groupings:
-        if not _allows(_constrained(options, "convGroupsPerGroup"), groups):
-            continue
-        if options.experimental_slic_vmac_16 and groups != 16:
-            continue
-        found.append(VertexType(Method("VMAC"), vertex_in, options.partials_type, groups, 1, 1))
-    return found
+    return [VertexType(Method("VMAC"), vertex_in, options.partials_type, groups, 1, 1)
+            for groups in _groups_together(options, groupings)]
 
 
 def _outer_product(target: Target, params: ConvParams, options: ConvOptions, joint: bool) -> list[VertexType]:
     given = params.input_type
-    if given == "quarter" or not _allows(_constrained(options, "inChansPerGroup"), 1):
+    if given == "quarter" or not _allowed(options, "inChansPerGroup", [1]):
         return []
     chans = _constrained(options, "partialChansPerGroup")
     chans = target.vector_width(given) if chans is None else chans
