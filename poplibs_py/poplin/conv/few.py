@@ -159,8 +159,13 @@ class FewPlan(PhasePlan):
         return BF16 if self.kernel.formats == BF16.name else FP32
 
     @property
+    def in_bands(self) -> bool:
+        """Whether all phases of a stride take a band of an image before the next."""
+        return self.dots or (self.slides and any(axis.input.dilation > 1 for axis in self.call.params.axes))
+
+    @property
     def band(self) -> int:
-        """Positions of the first dimension whose images a core's cache holds; all phases of dots take them together."""
+        """Positions of the first dimension whose images a core's cache holds."""
         x, p = self.call.x, self.call.params
         line = p.groups * p.in_channels * x.format.itemsize * math.prod(p.field_shape[1:])
         return max(1, int(_CACHE_SHARE * self.target.bytes_per_tile) // (line * max(1, abs(self.dims[0].step))))
@@ -513,9 +518,8 @@ def _in_tap_pairs(plan: FewPlan) -> bool:
 
 def _in_row_pairs(draft: FewPlan, options: GemmOptions) -> bool:
     """Whether numbers of two rows of taps, or two neighbours along one dimension, may be multiplied as BF16 here."""
-    x, rows = draft.call.x, draft.dims[-2:][0].taps
-    least = 1 if x.format.itemsize == 1 else 2  # what is decoded anyway takes half the room as BF16
-    return rows >= least and x.group == x.format.itemsize and on_units(x.format, draft.call.weights.format, options)
+    x = draft.call.x
+    return x.group == x.format.itemsize and on_units(x.format, draft.call.weights.format, options)
 
 
 def _steps(dim: FieldDim) -> int:
@@ -554,7 +558,7 @@ def _boxed(plan: FewPlan, budget: int) -> FewPlan | None:
                 half += half % 2  # rows of BF16 are joined
             count = (*count[:d], half, *count[d + 1:])
         boxes += cut(box, count)
-    if plan.dots:
+    if plan.in_bands:
         boxes = banded(boxes, plan.band)
     made = replace(plan, boxes=tuple(boxes))
     return made if made.scratch_bytes <= budget else None

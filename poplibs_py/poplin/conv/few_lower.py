@@ -24,8 +24,8 @@ def few_segment(plan: FewPlan) -> tuple[Segment, list[Array]]:
     return Segment(VERTEX, items, spread(len(items), plan.threads)), tables
 
 
-def dots_segment(plans: Sequence[FewPlan]) -> tuple[Segment, list[Array]]:
-    """The same of phases whose lanes are input channels: all take a band of an image before the next."""
+def bands_segment(plans: Sequence[FewPlan]) -> tuple[Segment, list[Array]]:
+    """The same of phases that all take a band of an image before the next."""
     made = [_lowered(plan) for plan in plans]
     items = np.concatenate([items for items, _ in made])
     places = np.concatenate([_places(plan)[items["first"]] for plan, (items, _) in zip(plans, made, strict=True)])
@@ -82,7 +82,7 @@ def _ends(plan: FewPlan, chunks: int) -> Array:
     done = np.cumsum(np.tile(np.array(sizes, float), plan.call.params.batch))
     shares = min(len(done), -(-plan.threads // chunks)) if plan.threads > 1 else 1
     ends = np.searchsorted(done, done[-1] * np.arange(1, shares) / shares * (1 - 1e-9)) + 1
-    bands: Array | list[int] = np.flatnonzero(np.diff(_places(plan))) + 1 if plan.dots else []
+    bands: Array | list[int] = np.flatnonzero(np.diff(_places(plan))) + 1 if plan.in_bands else []
     return np.unique(np.concatenate([[0], ends, bands, [len(done)]])).astype(int)
 
 

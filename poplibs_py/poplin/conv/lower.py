@@ -15,7 +15,7 @@ from ..gemm.lower import items_of
 from ..gemm.plan import prepared_bytes
 from . import _overlap
 from .few import FewPlan
-from .few_lower import dots_segment, few_segment
+from .few_lower import bands_segment, few_segment
 from .overlap import overlap_items
 from .params import WORDS
 from .plan import HostConvPlan
@@ -62,13 +62,13 @@ def lower(plan: HostConvPlan) -> LoweredConv:
         items, held = _products(plan)
         segments.append(Segment(_gemm.VERTEX, items, spread(len(items), plan.threads)))
         tables += held
-    dots = [product for product in plan.products if isinstance(product, FewPlan) and product.dots]
-    if dots:
-        segment, held = dots_segment(dots)
+    in_bands = [product for product in plan.products if isinstance(product, FewPlan) and product.in_bands]
+    if in_bands:
+        segment, held = bands_segment(in_bands)
         segments.append(segment)
         tables += held
     for product in plan.products:
-        if isinstance(product, FewPlan) and product.dots:
+        if isinstance(product, FewPlan) and product.in_bands:
             continue
         if lowered := _SEGMENTS.get(type(product)):
             segment, held = lowered(product)

@@ -39,25 +39,25 @@ POP_INLINE pop_v_f pop_slide_read(const pop_format *f, const pop_slide_line *lin
 POP_INLINE void pop_slide_taps(const pop_format *f, const pop_slide_line *line, int64_t tap, int taps, const char *first,
                                const char *second, int which, int cols, int step, int inside, pop_v_f sums[2][POP_SLIDE_COLS])
 {
-    pop_v_f x[16];
-#pragma GCC unroll 16
-    for (int j = 0; j < (cols - 1) * step + taps; j++) {
-        x[j] = pop_slide_read(f, line, tap + j, inside);
-#if POP_LEVEL >= POP_LEVEL_AVX512 /* GCC would read it anew for each sum: a core takes one vector of 64 bytes a cycle */
-        if (which == 1) __asm__("" : "+v"(x[j]));
-#endif
-    }
+    pop_v_f weights[2][4];
 #pragma GCC unroll 4
     for (int t = 0; t < taps; t++) {
-        if (which & 1) {
-            const pop_v_f weights = pop_v_load_f((const float *)(const void *)(first + 64 * t));
-#pragma GCC unroll 14
-            for (int c = 0; c < cols; c++) sums[0][c] = pop_v_fma(x[c * step + t], weights, sums[0][c]);
-        }
-        if (which & 2) {
-            const pop_v_f weights = pop_v_load_f((const float *)(const void *)(second + 64 * t));
-#pragma GCC unroll 14
-            for (int c = 0; c < cols; c++) sums[1][c] = pop_v_fma(x[c * step + t], weights, sums[1][c]);
+        if (which & 1) weights[0][t] = pop_v_load_f((const float *)(const void *)(first + 64 * t));
+        if (which & 2) weights[1][t] = pop_v_load_f((const float *)(const void *)(second + 64 * t));
+    }
+#pragma GCC unroll 17
+    for (int j = 0; j < (cols - 1) * step + taps; j++) {
+        if (taps == 1 && j % step) continue;
+        pop_v_f x = pop_slide_read(f, line, tap + j, inside);
+#if POP_LEVEL >= POP_LEVEL_AVX512 /* GCC would read it anew for each sum: a core takes one vector of 64 bytes a cycle */
+        __asm__("" : "+v"(x));
+#endif
+#pragma GCC unroll 4
+        for (int t = 0; t < taps; t++) {
+            const int c = (j - t) / step;
+            if (j < t || (j - t) % step || c >= cols) continue;
+            if (which & 1) sums[0][c] = pop_v_fma(x, weights[0][t], sums[0][c]);
+            if (which & 2) sums[1][c] = pop_v_fma(x, weights[1][t], sums[1][c]);
         }
     }
 }
@@ -69,8 +69,8 @@ POP_INLINE void pop_slide_row(const pop_conv_slide *b, const pop_format *f, cons
 {
 #define POP_SLIDE_TAPS(tap, taps) \
     pop_slide_taps(f, line, tap, taps, first + 64 * (tap), second + 64 * (tap), which, cols, step, inside, sums)
-    if (known == 3) {
-        POP_SLIDE_TAPS(0, 3);
+    if (known && known <= 3) {
+        POP_SLIDE_TAPS(0, known);
         return;
     }
     if (known) {
@@ -92,15 +92,17 @@ POP_INLINE uint64_t pop_slide_there(int64_t low, int64_t high)
     return (high <= 0 ? 0 : high < 63 ? (1ull << high) - 1 : ~0ull) & ~before;
 }
 
-/* Ask for what the tile below this one reads that this one does not, and for its results. */
+/* Ask for what the tile below this one reads that this one does not, and for its results: a line of the cache once, by the
+ * first block that it is of. */
 POP_INLINE void pop_slide_ahead(const pop_conv_slide *b, const char *x, const char *to, int rows, int cols, int step)
 {
     const int64_t reach = b->tap_rows + (rows - 1) * b->row_step;
-    for (int64_t i = reach - rows * b->row_step; i < reach; i++)
+    const int first = ((uintptr_t)x & 63) < (uintptr_t)b->x_block, written = ((uintptr_t)to & 63) < (uintptr_t)b->sums_block;
+    for (int64_t i = reach - rows * b->row_step; first && i < reach; i++)
 #pragma GCC unroll 14
         for (int c = 0; c < cols; c++)
             for (int s = 0; s < step; s++) pop_conv_ask(x, i * b->x_row + (c * step + s) * b->x_col + b->x_ahead);
-    for (int r = 0; b->sums_ahead && r < rows; r++)
+    for (int r = 0; b->sums_ahead && written && r < rows; r++)
 #pragma GCC unroll 14
         for (int c = 0; c < cols; c++) pop_conv_ask_to_write(to, r * b->sums_row + c * b->sums_col + b->sums_ahead);
 }
@@ -164,8 +166,9 @@ POP_INLINE void pop_slide_blocks(const pop_conv_slide *given, const pop_format *
     }
 }
 
-/* Tiles of 7, 4, 2 or 1 columns, or of 14 neighbours where registers hold their sums. Of 7 there are more: for kernels of 3, 5 and 7 columns, of two rows of results at once where
- * registers are enough, and for tiles that nothing outside of x is part of. */
+/* Tiles of 7, 4, 2 or 1 columns, or of 14 neighbours where registers hold their sums. Of 7 there are more: for kernels of 3, 5
+ * and 7 columns, and of the 1 and 2 that phases of a stride have (of BF16 where the CPU multiplies it, slide_pairs.h takes
+ * those), of two rows of results at once where registers are enough, and for tiles that nothing outside of x is part of. */
 POP_INLINE void pop_slide(const pop_conv_slide *b, const pop_format *f, int step)
 {
     const int inside = b->col_low <= 0 && b->col_high >= (b->cols - 1) * step + b->tap_cols;
@@ -179,6 +182,13 @@ POP_INLINE void pop_slide(const pop_conv_slide *b, const pop_format *f, int step
         if (b->tap_cols == 3) POP_SLIDE_BOTH(3)
         if (b->tap_cols == 5) POP_SLIDE_BOTH(5)
         if (b->tap_cols == 7) POP_SLIDE_BOTH(7)
+        if (step == 1 && f->mantissa_bits > 7) {
+            if (b->tap_cols == 1 && inside) {
+                pop_slide_blocks(b, f, 2, 7, 1, 1, 1);
+                return;
+            }
+            if (b->tap_cols == 2) POP_SLIDE_BOTH(2)
+        }
     }
 #undef POP_SLIDE_BOTH
     if (POP_SLIDE_COLS == 14 && step == 1 && b->cols == 14) {

@@ -101,6 +101,8 @@ POP_INLINE void pop_pairs_blocks(const pop_conv_slide *b, int cols, int step, in
 POP_INLINE void pop_pairs_seven(const pop_conv_slide *b, int step, int inside)
 {
     switch (b->tap_cols) {
+    case 1: pop_pairs_blocks(b, 7, step, inside, 1); break;
+    case 2: pop_pairs_blocks(b, 7, step, inside, 2); break;
     case 3: pop_pairs_blocks(b, 7, step, inside, 3); break;
     case 5: pop_pairs_blocks(b, 7, step, inside, 5); break;
     case 7: pop_pairs_blocks(b, 7, step, inside, 7); break;
