@@ -69,8 +69,8 @@ POP_INLINE void pop_slide_row(const pop_conv_slide *b, const pop_format *f, cons
 {
 #define POP_SLIDE_TAPS(tap, taps) \
     pop_slide_taps(f, line, tap, taps, first + 64 * (tap), second + 64 * (tap), which, cols, step, inside, sums)
-    if (known && known <= 3) {
-        POP_SLIDE_TAPS(0, known);
+    if (known == 3) {
+        POP_SLIDE_TAPS(0, 3);
         return;
     }
     if (known) {
@@ -167,8 +167,7 @@ POP_INLINE void pop_slide_blocks(const pop_conv_slide *given, const pop_format *
 }
 
 /* Tiles of 7, 4, 2 or 1 columns, or of 14 neighbours where registers hold their sums. Of 7 there are more: for kernels of 3, 5
- * and 7 columns, and of the 1 and 2 that phases of a stride have (of BF16 where the CPU multiplies it, slide_pairs.h takes
- * those), of two rows of results at once where registers are enough, and for tiles that nothing outside of x is part of. */
+ * and 7 columns, of two rows of results at once where registers are enough, and for tiles that nothing outside of x is part of. */
 POP_INLINE void pop_slide(const pop_conv_slide *b, const pop_format *f, int step)
 {
     const int inside = b->col_low <= 0 && b->col_high >= (b->cols - 1) * step + b->tap_cols;
@@ -182,13 +181,6 @@ POP_INLINE void pop_slide(const pop_conv_slide *b, const pop_format *f, int step
         if (b->tap_cols == 3) POP_SLIDE_BOTH(3)
         if (b->tap_cols == 5) POP_SLIDE_BOTH(5)
         if (b->tap_cols == 7) POP_SLIDE_BOTH(7)
-        if (step == 1 && f->mantissa_bits > 7) {
-            if (b->tap_cols == 1 && inside) {
-                pop_slide_blocks(b, f, 2, 7, 1, 1, 1);
-                return;
-            }
-            if (b->tap_cols == 2) POP_SLIDE_BOTH(2)
-        }
     }
 #undef POP_SLIDE_BOTH
     if (POP_SLIDE_COLS == 14 && step == 1 && b->cols == 14) {
