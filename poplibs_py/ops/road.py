@@ -228,6 +228,15 @@ def _array_of(operand: Operand | Array | int | None, receiver: Receiver, words: 
     return array
 
 
+def _place_of(operand: Operand, key: Key) -> int:
+    """Return which of the call's arrays an operand is, or -1 where it was made of what is no array."""
+    if operand.place is None:
+        return -1
+    name, part = operand.place
+    number = key.places[name] + part
+    return number if key.holds(number, operand.array) else -1
+
+
 def _bound(face: Face, request: Request, key: Key) -> BoundCall | None:
     """Return the bound call of a request whose arrays are all the call's own, and take part in it, or None."""
     receiver, program = request.receiver, request.program
@@ -237,10 +246,9 @@ def _bound(face: Face, request: Request, key: Key) -> BoundCall | None:
     size, unused = receiver.array.nbytes, key.plain.copy()
     for operand in request.operands:
         if isinstance(operand, Operand):
-            if operand.place is None:
+            source = _place_of(operand, key)
+            if source < 0:
                 return None
-            name, part = operand.place
-            source = key.places[name] + part
             unused.discard(source)
             sources.append(source + (copy_of if operand.gathered else 0))
             size += operand.array.nbytes
@@ -261,10 +269,9 @@ def _bound(face: Face, request: Request, key: Key) -> BoundCall | None:
     program = program if array.size or request.checks else None
     like = -1
     if request.like is not None:
-        if request.like.place is None:
+        like = _place_of(request.like, key)
+        if like < 0:
             return None
-        name, part = request.like.place
-        like = key.places[name] + part
     own = len(face.values)
     fixed, copied = request.values[own:], receiver.view is not None
     return BoundCall(program, sources if program else [], array.shape, array.dtype, strides, wrap, request.ready, size,

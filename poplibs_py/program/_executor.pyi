@@ -110,6 +110,7 @@ class Key:
     places: dict[str, int]
     plain: set[int]
     values: int
+    def holds(self, number: int, array: Array) -> bool: ...
 
 class Face:
     function: Callable[..., Any]

@@ -248,6 +248,20 @@ cdef class Key:
     cdef readonly set plain
     cdef readonly int values
 
+    def holds(self, int number, cnp.ndarray array not None):
+        """Whether an operand's array lies in the call's array of this number, and was not made of another argument."""
+        cdef char *low
+        cdef char *high
+        cdef char *first
+        cdef char *end
+        cdef cnp.ndarray own
+        if not 0 <= number < self.reading.n_arrays:
+            return False
+        own = <cnp.ndarray>self.reading.arrays[number]
+        reach_of(array, &low, &high)
+        reach_of(own, &first, &end)
+        return (low < end and first < high) or (cnp.PyArray_SIZE(array) == 0 and cnp.PyArray_SIZE(own) == 0)
+
 
 @cython.final
 cdef class Face:

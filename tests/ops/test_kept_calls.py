@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from poplibs_py import poplin, poprand, profile
+from poplibs_py import poplin, popnn, poprand, profile
 from poplibs_py.errors import PoplibsError
 from poplibs_py.ops import catalogue
 from poplibs_py.testing.cases import cases
@@ -48,6 +48,34 @@ def test_a_call_by_names_is_the_call_by_place(name, case):
             assert (got.dtype, got.shape, got.tobytes()) == (due.dtype, due.shape, due.tobytes())
             for i, held in zip(written, before, strict=True):
                 case.operands[i][...] = held
+
+
+@pytest.mark.parametrize("name", catalogue)
+def test_what_is_given_in_the_place_of_an_array_is_taken_anew_each_time(name):
+    """Lists and numbers become arrays that are not the call's: no kept call may look for them there."""
+    face, case = catalogue[name].face, cases(name)[0]
+
+    def answer(i, value):
+        operands = [copy.deepcopy(x) if k != i else value for k, x in enumerate(case.operands)]
+        with suppress(PoplibsError, TypeError, ValueError):
+            return numbers_of(face(*operands, **case.keywords)).tobytes()
+
+    for i, x in enumerate(case.operands):
+        if type(x) is not np.ndarray or not x.size:
+            continue
+        for value in (x.tolist(), x.ravel()[:6].tolist(), x.ravel()[0].item(), x.ravel()[0]):
+            with profile():  # where nothing is kept
+                due = answer(i, value)
+            assert [answer(i, value) for _ in range(3)] == [due] * 3
+
+
+def test_a_number_of_steps_is_no_array_of_the_call():
+    x, w, u = (np.linspace(-1, 1, n).reshape(shape).astype(np.float32)
+               for n, shape in ((24, (3, 2, 4)), (80, (4, 4, 5)), (100, (4, 5, 5))))
+    due = popnn.lstm_fwd(x, w, u, time_steps=np.array([2, 2]))
+    for _ in range(3):
+        got = popnn.lstm_fwd(x, w, u, time_steps=2)
+        assert numbers_of(got[:1]).tobytes() == numbers_of(due[:1]).tobytes()
 
 
 def test_several_results_are_copied_to_the_caller_s_arrays_by_kept_calls_too():
