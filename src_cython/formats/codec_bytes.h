@@ -1,4 +1,4 @@
-/* Encoding up to 32 numbers at once to signed formats of eight bits with subnormals (AVX-512 levels): the codes of codec.h's
+/* Encoding up to 64 numbers at once to signed formats of eight bits with subnormals (AVX-512 levels): the codes of codec.h's
  * pop_v_encode, by one addition that rounds. To x is added what has its exponent, or the smallest normal number's, and so
  * many bits more that the sum's last place is the format's step: its low bits then are the significand rounded to nearest
  * even, its high ones sign and exponent. Times two constants and added, the halves of a sum are sign and code. */
@@ -23,50 +23,98 @@ POP_INLINE __m512i pop_bytes_sum(const pop_format *f, __m512 x, int at)
     const int zero = (0x8000 - ((128 - f->bias + hidden) << 7)) >> shift; /* makes zero's code 0 */
     const __m512 least = _mm512_castsi512_ps(_mm512_set1_epi32((128 - f->bias) << 23));
     const __m512 above = _mm512_castsi512_ps(_mm512_set1_epi32(pop_power_bits(hidden) + zero));
-    x = _mm512_min_ps(x, _mm512_set1_ps(INFINITY)); /* the second where x is NaN, of which no bit may pass for a code */
     const __m512 power = _mm512_and_ps(_mm512_range_ps(x, least, 3), _mm512_castsi512_ps(_mm512_set1_epi32((int32_t)0xff800000)));
     const __m512i halves = _mm512_set1_epi32((1 << (at - shift)) << 16 | 1 << at);
     return _mm512_madd_epi16(_mm512_castps_si512(_mm512_fmadd_ps(power, above, x)), halves);
 }
 
-/* The first n of 32 numbers, 16 of them or all, rounded to nearest even. Where one overflows or is not finite, pop_v_encode
- * takes all. */
-POP_INLINE void pop_encode_bytes(const pop_format *f, int overflow, char *to, __m512 first, __m512 second, int n)
+/* Where one of n numbers overflows or is not finite, pop_v_encode takes all: out of the way of what is always done. */
+static __attribute__((noinline, cold)) void pop_encode_apart(const pop_format *f, int overflow, char *to, const float *x, int n)
 {
+    for (int i = 0; i < n; i += 16) pop_v_encode(f, overflow, to + i, pop_v_load_f(x + i));
+}
+
+/* The first n of 32 numbers, 16 of them or all, rounded to nearest even. */
+POP_INLINE void pop_encode_bytes(const pop_format *f, int overflow, char *to, const float *x, int n)
+{
+    const __m512 first = _mm512_loadu_ps(x), second = _mm512_loadu_ps(x + n - 16);
     const int bits = f->mantissa_bits, most = pop_max_code(f);
-#if POP_LEVEL >= POP_LEVEL_AVX512_BF16
-    static const uint8_t seconds[64] = {
-        1, 5, 9, 13, 17, 21, 25, 29, 33, 37, 41, 45, 49, 53, 57, 61, 65, 69, 73, 77, 81, 85, 89, 93, 97, 101, 105, 109, 113,
-        117, 121, 125, 2, 6, 10, 14, 18, 22, 26, 30, 34, 38, 42, 46, 50, 54, 58, 62, 66, 70, 74, 78, 82, 86, 90, 94, 98, 102,
-        106, 110, 114, 118, 122, 126}; /* bytes, then the ones above them */
-    const __m512i bytes = _mm512_permutex2var_epi8(pop_bytes_sum(f, first, 8), _mm512_loadu_si512(seconds),
-                                                   pop_bytes_sum(f, second, 8));
-    const __m512i beyond = _mm512_inserti64x4(_mm512_set1_epi8((char)((1 << bits) - 1)), _mm256_set1_epi8(-1), 0);
-    const __m512i limit = _mm512_inserti64x4(_mm512_setzero_si512(), _mm256_set1_epi8((char)most), 0);
-    const int fits = f->bias >= POP_BYTES_LEAST_BIAS && !_mm512_cmpgt_epu8_mask(_mm512_and_si512(bytes, beyond), limit);
-    const __m256i code = _mm512_castsi512_si256(bytes), top = _mm256_set1_epi8((char)0x80);
-    const __m256i positive = _mm256_slli_epi16(_mm512_extracti64x4_epi64(bytes, 1), (unsigned)(7 - bits));
-    __m256i codes = _mm256_ternarylogic_epi64(code, positive, top, 0xf2); /* code | ~positive & top */
-    if (pop_nan_is_minus_zero(f)) codes = _mm256_sign_epi8(codes, code);
-#else
+    const __m512 infinity = _mm512_set1_ps(INFINITY); /* the second of min_ps where x is NaN, of which no bit may pass for a code */
     const __m512i evens = _mm512_set_epi16(62, 60, 58, 56, 54, 52, 50, 48, 46, 44, 42, 40, 38, 36, 34, 32,
                                            30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
-    const __m512i halves = _mm512_permutex2var_epi16(pop_bytes_sum(f, first, 7 - bits), evens, pop_bytes_sum(f, second, 7 - bits));
+    const __m512i halves = _mm512_permutex2var_epi16(pop_bytes_sum(f, _mm512_min_ps(first, infinity), 7 - bits), evens,
+                                                     pop_bytes_sum(f, _mm512_min_ps(second, infinity), 7 - bits));
     const __m512i all = _mm512_srli_epi16(halves, (unsigned)(7 - bits));
     const __m512i code = _mm512_and_si512(all, _mm512_set1_epi16((int16_t)((1 << (8 + bits)) - 1)));
     const int fits = f->bias >= POP_BYTES_LEAST_BIAS && !_mm512_cmpgt_epu16_mask(code, _mm512_set1_epi16((int16_t)most));
     const __m512i sign = _mm512_andnot_si512(_mm512_srli_epi16(halves, 8), _mm512_set1_epi16(0x80));
     const __mmask32 signed_ones = pop_nan_is_minus_zero(f) ? _mm512_test_epi16_mask(code, code) : 0xffffffffu;
     const __m256i codes = _mm512_cvtepi16_epi8(_mm512_mask_add_epi16(code, signed_ones, code, sign));
-#endif
     if (__builtin_expect(!fits, 0)) {
-        pop_v_encode(f, overflow, to, first);
-        if (n == 32) pop_v_encode(f, overflow, to + 16, second);
+        pop_encode_apart(f, overflow, to, x, n);
     } else if (n == 32) {
         _mm256_storeu_si256((__m256i *)(void *)to, codes);
     } else {
         _mm_storeu_si128((__m128i *)(void *)to, _mm256_castsi256_si128(codes));
     }
+}
+
+#if POP_LEVEL >= POP_LEVEL_AVX512_BF16
+/* The same of 64 numbers. */
+POP_INLINE void pop_encode_64_bytes(const pop_format *f, int overflow, char *to, const float *from)
+{
+    const __m512 x[4] = {_mm512_loadu_ps(from), _mm512_loadu_ps(from + 16), _mm512_loadu_ps(from + 32), _mm512_loadu_ps(from + 48)};
+    static const uint8_t seconds[64] = {
+        1, 5, 9, 13, 17, 21, 25, 29, 33, 37, 41, 45, 49, 53, 57, 61, 65, 69, 73, 77, 81, 85, 89, 93, 97, 101, 105, 109, 113,
+        117, 121, 125, 2, 6, 10, 14, 18, 22, 26, 30, 34, 38, 42, 46, 50, 54, 58, 62, 66, 70, 74, 78, 82, 86, 90, 94, 98, 102,
+        106, 110, 114, 118, 122, 126}; /* bytes, then the ones above them */
+    const int bits = f->mantissa_bits, beyond = (1 << bits) - 1;
+    const __m512i order = _mm512_loadu_si512(seconds), top = _mm512_set1_epi8((char)0x80);
+    const __m512i low = _mm512_permutex2var_epi8(pop_bytes_sum(f, x[0], 8), order, pop_bytes_sum(f, x[1], 8));
+    const __m512i high = _mm512_permutex2var_epi8(pop_bytes_sum(f, x[2], 8), order, pop_bytes_sum(f, x[3], 8));
+    const __m512i code = _mm512_inserti64x4(low, _mm512_castsi512_si256(high), 1), above = _mm512_shuffle_i64x2(low, high, 0xee);
+    const __mmask64 wrong = _mm512_cmpgt_epu8_mask(code, _mm512_set1_epi8((char)pop_max_code(f))) |
+                            _mm512_test_epi8_mask(above, _mm512_set1_epi8((char)beyond));
+    const __mmask16 nan = _mm512_cmp_ps_mask(x[0], x[1], _CMP_UNORD_Q) | _mm512_cmp_ps_mask(x[2], x[3], _CMP_UNORD_Q);
+    const __m512i sign = _mm512_andnot_si512(_mm512_slli_epi16(above, (unsigned)(7 - bits)), top);
+    const __mmask64 signed_ones = pop_nan_is_minus_zero(f) ? _mm512_test_epi8_mask(code, code) : ~0ull;
+    if (__builtin_expect(f->bias >= POP_BYTES_LEAST_BIAS && !(wrong | nan), 1)) {
+        _mm512_storeu_si512(to, _mm512_mask_add_epi8(code, signed_ones, code, sign));
+        return;
+    }
+    pop_encode_apart(f, overflow, to, from, 64);
+}
+#endif
+
+/* Columns [first, end) of rows, n at once: of the last ones too, before which there are others then. */
+POP_INLINE void pop_encode_columns_of_bytes(const pop_format *f, int overflow, char *to, int64_t to_row, const float *from,
+                                            int64_t from_row, int64_t rows, int64_t first, int64_t end, int64_t ahead, int n)
+{
+    for (int64_t row = 0, j = first; row < rows && first < end;) { /* one loop, that constants stay in registers between rows */
+        const int64_t col = j + n < end ? j : end - n;
+        char *at = to + row * to_row + col;
+        __builtin_prefetch((const void *)((uintptr_t)at + (uintptr_t)ahead), 1, 3);
+#if POP_LEVEL >= POP_LEVEL_AVX512_BF16
+        if (n == 64) pop_encode_64_bytes(f, overflow, at, from + row * from_row + col);
+        else
+#endif
+            pop_encode_bytes(f, overflow, at, from + row * from_row + col, n);
+        j += n;
+        if (j >= end) j = first, row++;
+    }
+}
+
+/* Rows of 16 numbers or more to codes. Asks for the places of codes `ahead` bytes further on. */
+POP_INLINE void pop_encode_rows_of_bytes(const pop_format *f, int overflow, char *to, int64_t to_row, const float *from,
+                                         int64_t from_row, int64_t rows, int64_t cols, int64_t ahead)
+{
+    const int64_t whole = POP_LEVEL >= POP_LEVEL_AVX512_BF16 ? cols & ~(int64_t)63 : 0;
+#define POP_ENCODE_COLUMNS(first, end, n) \
+    pop_encode_columns_of_bytes(f, overflow, to, to_row, from, from_row, rows, first, end, ahead, n)
+    if (whole) POP_ENCODE_COLUMNS(0, whole, 64);
+    if (cols >= 32) POP_ENCODE_COLUMNS(whole, cols, 32);
+    else POP_ENCODE_COLUMNS(0, cols, 16);
+#undef POP_ENCODE_COLUMNS
 }
 #endif
 #endif

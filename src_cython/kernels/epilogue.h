@@ -11,6 +11,7 @@
 #include "simd/math.h"
 
 #define POP_EPILOGUE_LINE 64
+#define POP_EPILOGUE_AHEAD 8 /* rows to the results that memory is asked for */
 
 #define POP_RECORDS "records/epilogue.def"
 #include "records/structs.h"
@@ -52,9 +53,9 @@ POP_INLINE void pop_encode_line(const pop_format *f, int64_t overflow, const flo
 {
     int64_t j = 0;
 #if POP_LEVEL >= POP_LEVEL_AVX512
-    for (int part; pop_takes_bytes(f) && j + POP_LANES <= n; j += part) {
-        part = n - j < 2 * POP_LANES ? POP_LANES : 2 * POP_LANES;
-        pop_encode_bytes(f, (int)overflow, to + j, _mm512_loadu_ps(from + j), _mm512_loadu_ps(from + j + part - POP_LANES), part);
+    if (pop_takes_bytes(f) && n >= 16) {
+        pop_encode_rows_of_bytes(f, (int)overflow, to, 0, from, 0, 1, n, 0);
+        return;
     }
 #endif
     for (; j + POP_LANES <= n; j += POP_LANES) {
@@ -75,6 +76,12 @@ POP_INLINE void pop_scatter(int64_t bytes, const char *from, int64_t from_step, 
     }
 }
 
+/* Whether sums stay as they are, save for a bias. */
+POP_INLINE int pop_epilogue_is_plain(const pop_epilogue *e)
+{
+    return e->alpha == 1.0f && e->beta == 0.0f && e->activation == POP_ACTIVATION_NONE;
+}
+
 /* One line of at most POP_EPILOGUE_LINE sums, to codes `step` bytes apart; `bias` is the line's or NULL, `one` a number for
  * all of it or NULL. */
 POP_INLINE void pop_epilogue_line(const pop_format *f, const pop_epilogue *e, const float *sums, const float *bias,
@@ -83,7 +90,7 @@ POP_INLINE void pop_epilogue_line(const pop_format *f, const pop_epilogue *e, co
     float v[POP_EPILOGUE_LINE], old[POP_EPILOGUE_LINE];
     char codes[4 * POP_EPILOGUE_LINE];
     const int64_t bytes = pop_bytes(f);
-    const int plain = e->alpha == 1.0f && e->beta == 0.0f && !bias && !one && e->activation == POP_ACTIVATION_NONE;
+    const int plain = !bias && !one && pop_epilogue_is_plain(e);
     const float *results = plain ? sums : v;
     for (int64_t j = 0; !plain && j < n; j++) v[j] = e->alpha * sums[j];
     if (e->beta != 0.0f) {
@@ -134,6 +141,13 @@ POP_INLINE void pop_epilogue_rows(pop_epilogue_kernel itself, const pop_format *
         pop_epilogue_columns(itself, e, sums, sums_row, rows, cols);
         return;
     }
+#if POP_LEVEL >= POP_LEVEL_AVX512
+    if (pop_takes_bytes(f) && cols >= 16 && e->out_col == 1 && !e->bias && !e->row_bias && pop_epilogue_is_plain(e)) {
+        pop_encode_rows_of_bytes(f, (int)e->overflow, e->out, e->out_row, sums, sums_row, rows, cols,
+                                 POP_EPILOGUE_AHEAD * e->out_row);
+        return;
+    }
+#endif
     for (int64_t row = 0; row < rows; row++)
         for (int64_t col = 0; col < cols; col += POP_EPILOGUE_LINE)
             pop_epilogue_line(f, e, sums + row * sums_row + col, e->bias ? e->bias + col : NULL,

@@ -297,3 +297,26 @@ def test_epilogues_take_no_bit_of_a_nan_for_a_code(fmt):
         call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 3)
         call(kernel.address)(e.ctypes.data, sums.ctypes.data, sums.shape[1], *sums.shape)
         assert np.isnan(decode(out, fmt)).all(), kernel.name
+
+
+@pytest.mark.parametrize("cols", [15, 16, 17, 31, 33, 48, 63, 64, 65, 80, 97, 128, 144, 200])
+@pytest.mark.parametrize("fmt", [fmt for fmt in FORMATS if fmt.bits == 8], ids=str)
+def test_bytes_of_rows_of_any_width_are_those_of_single_numbers(fmt, cols):
+    rng, rows, gap = np.random.default_rng(cols), 5, 3
+    values = decode(np.arange(256, dtype=fmt.code_dtype), fmt)
+    values = np.sort(values[np.isfinite(values)]).astype(np.float32)
+    values = np.concatenate([values, (values[1:] + values[:-1]) / 2])  # what lies halfway too, and next to it
+    values = np.concatenate([values, *(np.nextafter(values, np.float32(to)) for to in (-np.inf, np.inf))])
+    sums = rng.choice(values, (rows, cols + gap)).astype(np.float32)
+    sums[1, cols // 2], sums[2, -gap - 1], sums[3, 0] = np.nan, np.inf, 1e30
+    first = None
+    for kernel in (k for k in kernels("dot") if k.op == "epilogue" and k.formats == f"float32->{fmt}"):
+        out = np.full((rows + 1, cols + gap), 7, fmt.code_dtype)
+        e = record_of("pop_epilogue", format=format_record(fmt).ctypes.data, overflow=infinite_overflow(fmt), alpha=1.0,
+                      out=out.ctypes.data, out_row=out.strides[0], out_col=1)  # fmt: skip
+        call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 3)
+        call(kernel.address)(e.ctypes.data, sums.ctypes.data, sums.shape[1], rows, cols)
+        first = encode(sums[:, :cols], fmt).astype(fmt.code_dtype) if first is None else first
+        np.testing.assert_array_equal(out[:rows, :cols], first, err_msg=f"{kernel.level} {kernel.name}")
+        assert (out[:, cols:] == 7).all()
+        assert (out[rows] == 7).all()

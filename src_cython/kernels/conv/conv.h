@@ -225,31 +225,30 @@ POP_INLINE void pop_conv_finish(const pop_format *f, const pop_epilogue *e, cons
                                 int64_t cols)
 {
     if (!e->bias && sums_row == cols && e->out_row == cols * pop_bytes(f)) cols *= rows, rows = 1; /* side by side */
-    const int rest = (int)(cols % POP_LANES);
-    const int64_t whole = cols - rest;
-    for (int64_t row = 0; row < rows; row++, sums += sums_row) {
-        char *out = e->out + row * e->out_row;
-        int64_t col = 0;
 #if POP_LEVEL >= POP_LEVEL_AVX512
-        const int64_t ahead = cols < POP_CONV_AHEAD ? 8 * e->out_row : POP_CONV_AHEAD;
-        const int plain = !e->bias && e->activation != POP_ACTIVATION_RELU;
-        for (; pop_bytes(f) == 1 && plain && col + 2 * POP_LANES <= whole; col += 2 * POP_LANES) {
-            if (col % 64 == 0) pop_conv_ask_to_write(out + col, ahead);
-            pop_encode_bytes(f, (int)e->overflow, out + col, _mm512_loadu_ps(sums + col), _mm512_loadu_ps(sums + col + POP_LANES),
-                             2 * POP_LANES);
-        }
-        for (int n; pop_bytes(f) == 1 && col < whole; col += n) {
-            const __m512 v = (__m512)pop_conv_biased(e, sums, col, POP_LANES);
-            n = col + 2 * POP_LANES <= whole ? 2 * POP_LANES : POP_LANES;
-            if (n == POP_LANES) pop_encode_bytes(f, (int)e->overflow, out + col, v, v, POP_LANES);
-            else pop_encode_bytes(f, (int)e->overflow, out + col, v, (__m512)pop_conv_biased(e, sums, col + POP_LANES, POP_LANES),
-                                  2 * POP_LANES);
-        }
-#endif
-        for (; col < whole; col += POP_LANES)
-            pop_v_encode(f, (int)e->overflow, out + col * e->out_col, pop_conv_biased(e, sums, col, POP_LANES));
-        if (rest) pop_v_encode_part(f, (int)e->overflow, out + col * e->out_col, pop_conv_biased(e, sums, col, rest), rest);
+    const int64_t ahead = cols < POP_CONV_AHEAD ? 8 * e->out_row : POP_CONV_AHEAD;
+    if (pop_bytes(f) == 1 && cols >= POP_LANES && !e->bias && e->activation != POP_ACTIVATION_RELU) {
+        pop_encode_rows_of_bytes(f, (int)e->overflow, e->out, e->out_row, sums, sums_row, rows, cols, ahead);
+        return;
     }
+#endif
+    for (int64_t row = 0, n; row < rows; row++, sums += sums_row)
+        for (int64_t col = 0; col < cols; col += n) {
+            char *out = e->out + row * e->out_row + col * e->out_col;
+#if POP_LEVEL >= POP_LEVEL_AVX512
+            if (pop_bytes(f) == 1 && cols - col >= POP_LANES) {
+                float some[64];
+                n = cols - col < 64 ? (cols - col) & -POP_LANES : 64;
+                for (int i = 0; i < n; i += POP_LANES) pop_v_store_f(some + i, pop_conv_biased(e, sums, col + i, POP_LANES));
+                pop_encode_rows_of_bytes(f, (int)e->overflow, out, 0, some, 0, 1, n, ahead);
+                continue;
+            }
+#endif
+            n = cols - col < POP_LANES ? cols - col : POP_LANES;
+            const pop_v_f v = pop_conv_biased(e, sums, col, (int)n);
+            if (n == POP_LANES) pop_v_encode(f, (int)e->overflow, out, v);
+            else pop_v_encode_part(f, (int)e->overflow, out, v, (int)n);
+        }
 }
 
 #define POP_CONV_FINISH_1(function, layout)                                                                              \

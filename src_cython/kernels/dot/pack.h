@@ -82,12 +82,15 @@ POP_INLINE void pop_decode_line_bf16(const pop_format *f, const char *from, uint
 }
 
 #if POP_LEVEL >= POP_LEVEL_AVX512_BF16
+enum { POP_DECODE_AHEAD = 2048 }; /* bytes: a core's prefetcher begins anew in each page */
+
 POP_INLINE void pop_decode_table_bf16(pop_kept_table *kept, const pop_format *f, const char *from, uint16_t *to, int64_t n)
 {
     const pop_byte_table table = pop_table_of(kept, f);
     int64_t j = 0;
     for (; j + 64 <= n; j += 64) {
         __m512i x[2];
+        pop_prefetch((uintptr_t)from + (uintptr_t)(j + POP_DECODE_AHEAD), 1);
         pop_byte_to_bf16(&table, _mm512_loadu_si512(from + j), x);
         _mm512_storeu_si512(to + j, x[0]);
         _mm512_storeu_si512(to + j + 32, x[1]);
