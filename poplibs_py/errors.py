@@ -272,6 +272,8 @@ def real(name: str, value: object, allowed: str = "a number", low: float | None 
         number = float(value)
     except OverflowError:
         raise bad_argument(name, value, allowed) from None
+    except TypeError:  # NumPy's times are integers, and no numbers
+        raise bad_type(name, value, allowed) from None
     if low is None and high is None:
         return number
     above, below = low is None or low <= number, high is None or number <= high

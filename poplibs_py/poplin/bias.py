@@ -106,7 +106,7 @@ def convolution_bias_update(deltas: Any, bias: Any, scale: float, *, layout: str
     receiver = receive("bias", bias, (channels,), None, FP32, (given,), reads=True)
     params = _channel_sums(lies, batch, channels, field, receiver)
     own, values = own_numbers(scale)
-    made = lower(plan_gemm(params, GemmOptions(), Epilogue.of(scale, 1.0, None).own(*own), target_of(target)))
+    made = lower(plan_gemm(params, GemmOptions(), Epilogue.of(scale, 1.0, None, "scale").own(*own), target_of(target)))
     return Request(made.executable, made.arrange(_ONE, given, RESULT), receiver, made.told, values)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +28,7 @@ def _maps(x: Any) -> tuple[Any, tuple[int, ...]]:
     read = one_scale_operand("x", x)
     check_shape("x", read.shape, len(read.shape) == 3, "maps [F, H, W]")
     array = x.to_array(np.float16) if isinstance(x, QuarterArray) else read.array
-    return array.reshape(read.shape[0], -1), read.shape
+    return array.reshape(read.shape[0], prod(read.shape[1:])), read.shape
 
 
 def _places(height: int, width: int) -> Array:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from poplibs_py import poplin, profile, testing
-from poplibs_py.errors import InvalidArgumentError
+from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
 from poplibs_py.formats import QuarterArray
 
 RNG = np.random.default_rng(18)
@@ -88,3 +88,39 @@ def test_a_plan_tells_that_its_factor_is_the_call_s():
     with profile() as seen:
         poplin.matmul(A, B, alpha=0.3)
     assert str(seen.runs[0].plan.epilogue.alpha) == "a number of each call"
+
+
+def test_a_plan_with_a_beta_wants_what_it_multiplies():
+    run = poplin.compile_matmul(poplin.plan_matmul(A.shape, B.shape, alpha=0.3, beta=0.5))
+    with pytest.raises(InvalidArgumentError, match="out: got None"):
+        run(A, B)
+    c = C.copy()
+    assert testing.bound("matmul_acc", C, A, B, alpha=0.3, beta=0.5).contains(run(A, B, out=c)).all()
+
+
+def test_plans_of_calls_with_numbers_of_their_own_and_of_updates_are_not_compiled():
+    with profile() as seen:
+        poplin.matmul(A, B, alpha=0.3)
+        poplin.convolution_weight_update(D, K.copy(), X, 0.3)
+        poplin.convolution_weight_update(D, K.copy(), X, 2.0)
+    product, *updates = (run.plan for run in seen.runs)
+    with pytest.raises(InvalidArgumentError, match="a number of each call"):
+        poplin.compile_matmul(product)
+    for plan in updates:
+        with pytest.raises(InvalidArgumentError, match="an update of weights"):
+            poplin.compile_convolution(plan)
+
+
+def test_a_bad_scale_has_its_name():
+    for bad, error in ((np.inf, InvalidArgumentError), (np.timedelta64(3, "s"), InvalidTypeError),
+                       (True, InvalidTypeError)):
+        with pytest.raises(error, match=r"^scale"):
+            poplin.convolution_weight_update(D, K.copy(), X, bad)
+        with pytest.raises(error, match=r"^scale"):
+            poplin.convolution_bias_update(D, C[0, :16].copy(), bad)
+
+
+def test_zeros_of_both_signs_are_one_factor():
+    for first, second in ((0.0, -0.0), (-0.0, 0.0)):
+        made = [poplin.matmul(A, B, alpha=zero) for zero in (first, second)]
+        np.testing.assert_array_equal(*(np.signbit(x) for x in made))

@@ -170,7 +170,7 @@ BAD: list[tuple[Any, type[Exception], str]] = [
 @pytest.mark.parametrize(("calls", "message"), [
     ([(Y, W, X)], r"(?s)^calls\[0\]: got .*; allowed: \(deltas, weights, x, scale\) or"),
     ([(Y, W, X, 1), (Y, W, X, 1)], r"^calls\[0\]: got an out that may share memory"),
-    ([(Y, W, X, np.inf)], r"^alpha: got inf; allowed: a finite FP32 number"),
+    ([(Y, W, X, np.inf)], r"^scale: got inf; allowed: a finite FP32 number"),
     ([(Y, None, X, 1)], r"^weights: got None; allowed: an array"),
 ])
 def test_bad_updates_are_refused_before_any_work(calls: Any, message: str) -> None:

@@ -183,3 +183,16 @@ def test_wrong_gradients_are_named():
             popnn.pool_indices_gradient(y, wrong, X.shape)
     with pytest.raises(UnsupportedError, match=r"^target: gc200 has no vertex"):
         popnn.pool(X, 2, dilation=2, target="gc200")
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("shape", [(0, 4, 6, 6), (2, 0, 6, 6), (2, 4, 0, 6), (2, 4, 6, 0), (0, 0, 0)])
+def test_gradients_of_fields_without_elements_have_none(shape, layout):
+    x = np.ones(shape, np.float32)
+    for kernel, padding in ((None, 0), (2, 1)):
+        try:
+            made = popnn.pool(x, kernel, "sum", padding=padding, layout=layout)
+        except PoplibsError:
+            continue
+        got = popnn.pool_input_gradient(np.ones_like(made), shape, kernel, "sum", padding=padding, layout=layout)
+        assert (got.shape, got.any()) == (shape, False)

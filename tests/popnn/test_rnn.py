@@ -271,3 +271,12 @@ def test_kernels_of_every_level_give_the_same_bits():
     made = {level: subprocess.run([sys.executable, "-c", _BITS], env=os.environ | {"POPLIBS_MAX_ISA": level}, text=True,
                                   capture_output=True, check=True).stdout for level in levels}
     assert len(set(made.values())) == 1, made
+
+
+def test_layers_without_outputs_give_inputs_no_gradient():
+    x, w, u = np.ones((3, 2, 4), np.float32), np.ones((4, 4, 0), np.float32), np.ones((4, 0, 0), np.float32)
+    made = popnn.lstm_fwd(x, w, u)
+    for _ in range(3):
+        np.full(24, np.nan, np.float32)  # what a new result may lie in
+        got = popnn.lstm_bwd(np.ones_like(made.output), x, w, u, intermediates=made.intermediates)
+        np.testing.assert_array_equal(got.input_grad, np.zeros_like(x))

@@ -70,3 +70,10 @@ def test_gradients_are_the_derivatives():
 def test_bad_input_is_refused_by_name(call, error, words):
     with pytest.raises(error, match="^" + re.escape(words)):
         call()
+
+
+def test_no_maps_have_no_places():
+    for shape in ((0, 4, 4), (0, 0, 3)):
+        assert popnn.spatial_softmax_2d(np.zeros(shape, np.float32)).shape == (0, 2)
+        made = popnn.spatial_softmax_2d_grad(np.zeros((0, 2), np.float32), np.zeros(shape, np.float32))
+        assert made.x_grad.shape == shape

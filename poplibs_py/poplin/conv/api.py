@@ -354,6 +354,8 @@ def compile_convolution(plan: HostConvPlan, weights: Any = None) -> Callable[...
     call, how = plan.call, Described.of(layout=plan.layout)
     if plan.prepared and weights is None:
         raise bad_argument("weights", "None", "the weights, which this plan has packed")
+    if plan.epilogue.beta and not plan.residual:
+        raise bad_argument("plan", "that of an update of weights", "a plan from plan_convolution for this CPU")
     transforms = plan.winograd is not None
     unchanged(plan, lambda: replace(plan_call(call, plan.options, plan.epilogue, plan.target, winograd=transforms,
                                               prepared=plan.prepared), layout=plan.layout))

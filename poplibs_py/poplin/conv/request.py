@@ -263,7 +263,7 @@ def weight_pass(how: Described, settled: Settings, placed: Placed[Any], deltas: 
 
 def update_pass(*, deltas: Any, weights: Any, x: Any, scale: Any, target: Any, **named: Any) -> Pass:
     """Describe an update of weights by their gradient from the arguments of its face."""
-    how, settled = Described.among(named), replace(Settings.of(named), epilogue=Epilogue.of(scale, 1.0, None))
+    how, settled = Described.among(named), replace(Settings.of(named), epilogue=Epilogue.of(scale, 1.0, None, "scale"))
     given, images = operand("deltas", deltas), operand("x", x)
     if weights is None:
         raise bad_type("weights", "None", "an array or a QuarterArray, which receives the result")

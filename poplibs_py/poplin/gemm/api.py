@@ -96,7 +96,7 @@ def stated(a_shape: tuple[int, ...], b_shape: tuple[int, ...], dtype: Any, b_dty
 def compile_gemm(plan: GemmPlan) -> Callable[..., Any]:
     """Lower a plan to a function: see `poplibs_py.poplin.compile_matmul`."""
     _check_plan(plan)
-    made, planned = lower(plan), plan.product
+    made, planned, reads = lower(plan), plan.product, plan.epilogue.beta != 0
     shapes = {"a": (*planned.batch, planned.m, planned.k), "b": (*planned.batch, planned.k, planned.n),
               "bias": (planned.n,)}
 
@@ -108,7 +108,9 @@ def compile_gemm(plan: GemmPlan) -> Callable[..., Any]:
         right = as_planned("b", b, planned.b.format, shapes["b"])
         row = None if planned.bias is None else as_planned("bias", bias, planned.bias.format, shapes["bias"])
         shape, fmt = (*planned.batch, planned.m, planned.n), planned.out.format
-        receiver = receive("out", out, shape, None, fmt, (left, right, row), contiguous=True)
+        if reads and out is None:
+            raise bad_argument("out", "None", "an array, which the planned beta multiplies")
+        receiver = receive("out", out, shape, None, fmt, (left, right, row), contiguous=True, reads=reads)
         if receiver.format != fmt or receiver.scale:
             raise bad_argument("out", f"format {receiver.format}", f"the planned format, {fmt}")
         return Request(made.executable, made.arrange(left, right, RESULT, row), receiver, made.told, placed=AS_ASKED)
@@ -134,6 +136,8 @@ def _check_plan(plan: Any) -> None:
         instance(f"plan.{name}", getattr(plan, name), kind, f"of type {kind.__name__}")
     if plan.target.kind != "host":
         raise bad_argument("plan.target", plan.target.name, "this CPU")
+    if plan.epilogue.takes_words:
+        raise bad_argument("plan.epilogue", "a number of each call", "numbers, as plan_matmul plans them")
     product = checked_params(plan.product)
     epilogue = Epilogue.of(plan.epilogue.alpha, plan.epilogue.beta, plan.epilogue.activation)
     unchanged(plan, lambda: plan_gemm(product, plan.options, epilogue, plan.target))

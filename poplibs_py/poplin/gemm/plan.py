@@ -49,12 +49,12 @@ class Epilogue:
     activation: str | None = None
 
     @classmethod
-    def of(cls, alpha: Any, beta: Any, activation: Any) -> Epilogue:
-        """Check a caller's arguments."""
-        for name, value in (("alpha", alpha), ("beta", beta)):
-            real(name, value, "a finite FP32 number", -_LARGEST, _LARGEST)
+    def of(cls, alpha: Any, beta: Any, activation: Any, name: str = "alpha") -> Epilogue:
+        """Check a caller's arguments, of which the factor of the sums has a `name`; -0 is 0."""
+        by, of_old = (float(np.float32(real(of, value, "a finite FP32 number", -_LARGEST, _LARGEST))) + 0.0
+                      for of, value in ((name, alpha), ("beta", beta)))
         one_of("activation", activation, ACTIVATIONS)
-        return cls(float(np.float32(alpha)), float(np.float32(beta)), activation)
+        return cls(by, of_old, activation)
 
     def own(self, alpha: OwnNumber | None, beta: OwnNumber | None = None) -> Epilogue:
         """Return it with numbers of the call in the place of its own, where there are any."""

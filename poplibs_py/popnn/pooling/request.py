@@ -124,6 +124,8 @@ def _in_c_order(x: Operand, shape: Images) -> tuple[Operand, Lies]:
 
 def request(call: PoolCall, operands: tuple[Any, ...], receiver: Receiver, **more: Any) -> Request:
     """Describe a call of a program of the pool family."""
+    if not receiver.array.size:
+        return Request(None, (), receiver, lambda: (str(call), "none", None), **more)
     program = lower(call, settings.num_threads)
     return Request(program.executable, (*operands, RESULT), receiver, program.told, **more)
 

@@ -113,7 +113,7 @@ class Backward(Pass):
             for to, made in zip(grads.states, (np.add(carried, held, out=held), cell), strict=False):
                 to[...] = made
             if not (p.steps and held.size):
-                for part in (grads.attention, grads.projection):
+                for part in (grads.attention, grads.projection, grads.inputs if p.input_grad else None):
                     if part is not None:
                         part[...] = 0
 
