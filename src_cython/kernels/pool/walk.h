@@ -62,7 +62,7 @@ static void pop_pool_rooms(pop_pool_unit *u)
     u->made = u->flat + line;
     u->results = u->made + s->join * s->joined * s->channels + POP_POOL_SLACK;
     u->decoded = u->results + s->result_room;
-    u->free = (char *)(u->decoded + s->decoded_room);
+    u->free = (char *)(((uintptr_t)(u->decoded + s->decoded_room) + 7) & ~(uintptr_t)7); /* which begins with numbers of 64 bits */
 }
 
 /* Rows that a row is made of: their offsets in elements, their places where all rows are counted, and their weights; returns how

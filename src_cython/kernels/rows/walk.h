@@ -283,6 +283,7 @@ static void pop_rows_walk(const void *work, const pop_tile *tile, pop_rows_body 
     int64_t all = 1;
     for (int d = 0; d < s->kept_count; d++) all *= s->kept[d];
     const int64_t end = all - row.number < item->count * unit ? all : row.number + item->count * unit;
+    if (row.number >= end) return; /* operands may be empty */
     pop_rows_begin(&w, &row, several);
     while (row.number < end) {
         const int64_t left = end - row.number, of_unit = unit - row.number % unit;
