@@ -23,7 +23,9 @@ POP_INLINE int pop_row_of_line(const pop_row *row, int64_t line) { return row->s
 /* A number for each line, or what stands for one that is absent. */
 POP_INLINE float pop_row_line_number(const pop_row *row, int k, int64_t line, float absent)
 {
-    return row->at[k] ? *(const float *)(const void *)pop_row_line(row, k, line) : absent;
+    float number = absent;
+    if (row->at[k]) memcpy(&number, pop_row_line(row, k, line), sizeof number); /* operands need not be aligned */
+    return number;
 }
 
 POP_INLINE double pop_row_share(const pop_rows *s) { return 1.0 / (double)(s->n ? s->n : 1); } /* that an element has of a mean */
