@@ -17,7 +17,7 @@ from ..formats.reference import encode
 from ..kernels import Selection, select
 from ..kernels.records import dtype_of, format_facts, infinite_overflow, numbers_of
 from ..log import tell
-from ..ops import host_target
+from ..ops import OwnNumber, host_target
 from ..ops.one_kernel import OneKernel, shared
 from ..planner import Memory
 from ..planner.ladder import within
@@ -85,10 +85,8 @@ class SliceParams(NamedTuple):
         What an update does.
     scale : float
         Of updates that are added.
-    scale_word : int
-        Which word of a further operand holds that, or -1.
-    scale_whole : bool
-        Whether that is an int64, else a double.
+    own : OwnNumber or None
+        What a further operand holds in the place of that, where each call has a number of its own.
     overlaps : bool
         Whether slices of two places may share elements.
     room : int
@@ -107,8 +105,7 @@ class SliceParams(NamedTuple):
     other: Any
     update: str = "set"
     scale: float = 1.0
-    scale_word: int = -1
-    scale_whole: bool = False
+    own: OwnNumber | None = None
     overlaps: bool = False
     room: int = 0
     tells: bool = False
@@ -223,7 +220,7 @@ def lower(params: SliceParams, threads: int) -> OneKernel:
     threads = 1 if p.overlaps else threads_for(most, 1, min(threads, units))
     step = shared(selection.kernel, _ITEM, spec, units, threads)
     arena = _arena_bytes(room) if p.kernel == "put" else 0
-    program = Program((step,), 3 + (p.scale_word >= 0) + p.tells, threads, arena, tables=(spec, *tables))
+    program = Program((step,), 3 + (p.own is not None) + p.tells, threads, arena, tables=(spec, *tables))
     way = "one after another" if not p.grouped else f"those of a place together, {room:,} sorted at a time"
     made = _program(p, program.executable(threads), selection, lower, (p, threads), way)
     tell("popops", made)
@@ -336,7 +333,7 @@ def _fill(p: SliceParams, room: int) -> tuple[Array, list[Array]]:
     spec["grouped"], spec["room"], spec["tells"] = p.grouped, room, p.tells
     whole = not isinstance(p.table, Format)
     spec["scale" if whole else "factor"] = p.scale
-    spec["scale_word"], spec["scale_whole"] = p.scale_word, p.scale_whole
+    spec["scale_word"], spec["scale_whole"] = p.own or (-1, False)
     if p.policy == "nan":
         spec["nan"] = encode(np.array(np.nan), p.table)
     if p.kernel == "bag" or (p.kernel == "put" and p.update != "set"):

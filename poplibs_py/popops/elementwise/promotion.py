@@ -17,8 +17,7 @@ from ...errors import bad_argument, bad_type
 from ...formats import FP32, Array, Format, format_of
 from ...formats.arrays import as_array
 from ...formats.reference import encode
-from ...ops import Operand, argument, operand, result_format
-from ...program import number_word
+from ...ops import Operand, OwnNumber, argument, operand, own_numbers, result_format
 
 Element = Format | np.dtype[Any]
 """The type of an operation's numbers: a format, or a dtype of integers or truth values."""
@@ -42,14 +41,15 @@ class Taken:
     element : Format or numpy.dtype
     constant : tuple of bool
         Which of them are numbers of Python's or scalars of NumPy's, whose values are part of a call's key.
-    words : tuple of (int, bool) or None
-        Of numbers of Python's that are not: the word that each call has of its own, and whether that is an int64.
+    own, values : tuple of OwnNumber or None, tuple of int
+        Of numbers of Python's that are not, as `own_numbers` returns them; empty of one operand.
     """
 
     operands: tuple[Operand, ...]
     element: Element
     constant: tuple[bool, ...]
-    words: tuple[tuple[int, bool] | None, ...]
+    own: tuple[OwnNumber | None, ...]
+    values: tuple[int, ...]
 
 
 def element_kind(element: Element) -> str:
@@ -116,9 +116,8 @@ def taken(values: Mapping[str, Any], kinds: str, truths: tuple[str, ...] = ()) -
         own = BOOL if name in truths else element
         made[name] = Operand(typed(name, array, own), own)
     constant = tuple(n in numbers or isinstance(v, np.generic) for n, v in values.items())
-    found = [(number_word(value), isinstance(value, int)) for value in values.values()]
-    words = tuple(word and (word[0], whole) for word, whole in found) if len(values) > 1 else ()
-    return Taken(tuple(made[name] for name in values), element, constant, words)
+    own, words = own_numbers(*values.values()) if len(values) > 1 else ((), ())
+    return Taken(tuple(made[name] for name in values), element, constant, own, words)
 
 
 def _truth(name: str, value: Any) -> Operand:

@@ -102,7 +102,7 @@ class ElementwiseOp:
                             lambda machine: self.lacks_call(*call) or self._plan(*call, machine))
         overflow = default_overflow(receiver.format, "nearest-even") if isinstance(element, Format) else "inf"
         return strided_request(self.name, operands, receiver, overflow, placed=placed, chain=self._chain(found),
-                               constant=found.constant, words=found.words)
+                               constant=found.constant, own=found.own, values=found.values)
 
     def _plan(self, found: Taken, receiver: Receiver, shape: tuple[int, ...], takes_place: bool,
               numbers: tuple[bool, ...], machine: Target) -> ElementwisePlan:

@@ -18,12 +18,12 @@ from ...config import settings
 from ...errors import InvalidIndexError, bad_argument, bad_type, one_of, real, whole
 from ...formats import FP32, Array, Format, QuarterArray
 from ...formats.arrays import as_array
-from ...ops import RESULT, VALUES, Operand, Receiver, Request, receive
+from ...ops import RESULT, VALUES, Operand, Receiver, Request, own_numbers, receive
 from ...ops import argument as array_argument
 from ...ops.numpy_ops import BY_NUMPY, told
 from ...ops.one_kernel import OneKernel
 from ...planner import Memory
-from ...program import Executable, Sequence, number_word, whole_lines
+from ...program import Executable, Sequence, whole_lines
 from ...target import Machine, Target
 from ..elementwise.promotion import typed
 from ..maps.request import Worded
@@ -247,10 +247,10 @@ def put_request(op: str, table: Operand, indices: Operand, updates: Operand, lay
     receiver = receiver_of(out, table.shape, elements, (table,), False, in_place=True)
     indices, updates = (x.copied() if np.may_share_memory(receiver.array, x.array) else x for x in (indices, updates))
     in_place = receiver.view is None and same_memory(receiver.array, table.array)
-    number = number_word(scale)  # which a call may have of its own
+    (own,), values = own_numbers(scale)
     how: dict[str, Any] = {"update": word, "scale": factor}
-    if number is not None and update == "add" and (number[1] or isinstance(elements, Format)):
-        how = {"update": word, "scale_word": 0, "scale_whole": number[1] > 0}
+    if own is not None and update == "add" and (own.whole or isinstance(elements, Format)):
+        how = {"update": word, "own": own}
     params = layout.params("put", policy, indices.array, receiver.array, updates.array,
                            (elements, elements_of(updates)), **how)
     check, fits = None, True
@@ -275,7 +275,7 @@ def put_request(op: str, table: Operand, indices: Operand, updates: Operand, lay
             program = _program(made, tiles, layout, elements, policy, update, factor)
         else:
             made, fits = program, _ = within_limit(op, update.outputs, layout, params, limit, host)
-    scaled = params.scale_word >= 0 and isinstance(program, Executable)
+    scaled = params.own is not None and isinstance(program, Executable)
     words = (VALUES,) if scaled else () if program is None or isinstance(update, str) else (update.words,)
     run = _updated(check, program, table.array, receiver.array, aside, in_place, tells, scaled)
 
@@ -283,8 +283,8 @@ def put_request(op: str, table: Operand, indices: Operand, updates: Operand, lay
         return copied() if made is None else made.told()
 
     copied = told(op, table.shape, elements, BY_NUMPY if in_place else kernel_of_copies())
-    return Request(run, (table, indices, updates, RESULT, *words), receiver, tell, number[:1] if number else (),
-                   placed=placed, steady=True, keep=fits and (scaled or number is None), checks=check is not None)
+    return Request(run, (table, indices, updates, RESULT, *words), receiver, tell, values if scaled else (),
+                   placed=placed, steady=True, keep=fits, checks=check is not None)
 
 
 def _updated(check: Check | None, program: Any, table: Array, result: Array, aside: Array, in_place: bool,

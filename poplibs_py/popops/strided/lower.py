@@ -20,6 +20,7 @@ from ...formats import FP32, Array, Format
 from ...kernels import Kernel, kernels, select
 from ...kernels.records import STREAM_BYTES, dtype_of, format_facts, numbers_of
 from ...log import tell
+from ...ops import OwnNumber
 from ...planner import Explanation
 from ...planner.explain import Explained, considered_kernels
 from ...program import ComputeSet, Executable, Program, Segment, threads_for
@@ -75,8 +76,8 @@ class StridedOperand(NamedTuple):
         Extents of the blocks that share a scale, where scales vary.
     offset : int
         Bytes from the array's start to its first element: of results that are parts of one array.
-    word : (int, bool) or None
-        Of one number that each call has of its own: which of the call's words it is, and whether that is an int64.
+    own : OwnNumber or None
+        Where it is one number that each call has of its own.
     """
 
     format: Format | np.dtype[Any] | None
@@ -84,7 +85,7 @@ class StridedOperand(NamedTuple):
     scale: int = 0
     blocks: Blocks = None
     offset: int = 0
-    word: tuple[int, bool] | None = None
+    own: OwnNumber | None = None
 
     @property
     def itemsize(self) -> int:
@@ -225,9 +226,9 @@ def _with_words(records: Any, params: StridedParams, chain: Chain) -> Chain:
     """Return the chain with the operands that are words of the call behind its numbers."""
     records["number"], numbers = -1, list(chain.numbers)
     for i, operand in enumerate(params.inputs):
-        if operand.word is not None:
+        if operand.own is not None:
             records["number"][i] = len(numbers)
-            at, whole = operand.word
+            at, whole = operand.own
             numbers.append(Number(kernel_name(operand.format), word=(i - params.arrays, at), whole=whole))
     return chain._replace(numbers=tuple(numbers))
 

@@ -9,18 +9,16 @@ import numpy as np
 
 from ...config import settings
 from ...formats import Array
-from ...ops import AS_ASKED, RESULT, VALUES, Operand, Placed, Receiver, Request
+from ...ops import AS_ASKED, RESULT, VALUES, Operand, OwnNumber, Placed, Receiver, Request
 from .lower import StridedOperand, StridedParams, lower
 from .steps import Chain
-
-Words = Sequence[tuple[int, bool] | None]
-"""For each operand the word that a call has of its own in its place, and whether that is an int64; else None."""
 
 
 def strided_request(op: str | None, xs: Sequence[Operand], receiver: Receiver, overflow: str,
                     rounding: str = "nearest-even", random_bits: int = 31, seed: int | None = None,
                     placed: Placed[Any] = AS_ASKED, chain: Chain | None = None,
-                    constant: Sequence[bool] = (), words: Words = ()) -> Request:
+                    constant: Sequence[bool] = (), own: Sequence[OwnNumber | None] = (),
+                    values: tuple[int, ...] = ()) -> Request:
     """Describe an elementwise operation; None is the identity, of one operand.
 
     Parameters
@@ -40,23 +38,21 @@ def strided_request(op: str | None, xs: Sequence[Operand], receiver: Receiver, o
         The steps, where the operands' types do not say what they are computed in.
     constant : sequence of bool, optional
         Which operands are the same in every call of the kind.
-    words : sequence of (int, bool) or None, optional
-        Of operands that each call has a number of its own for the word, and whether that is an int64.
+    own, values : sequence of OwnNumber or None, tuple of int, optional
+        Which operands are numbers that each call has of its own, and the words, as `own_numbers` returns them.
     """
-    each = words or (None,) * len(xs)
-    at = [word and (i, word[1]) for i, word in enumerate(each)]
-    lies = tuple(_lies(x)._replace(word=word) for x, word in zip(xs, at, strict=True))
+    each = own or (None,) * len(xs)
+    lies = tuple(_lies(x)._replace(own=number) for x, number in zip(xs, each, strict=True))
     params = StridedParams(op, receiver.shape, lies, (_lies(receiver),), rounding, overflow, random_bits, chain)
     program = lower(params, settings.num_threads, placed.plan and placed.plan.mapping)
     exponents: list[Operand | Array] = [x.scales for x in xs if x.scales is not None]
     if receiver.scales is not None:  # those of a new result are the same in every call
         exponents.append(receiver.scales if receiver.given is not None else receiver.scales.array)
     fixed = constant or (False,) * len(xs)
-    read = [VALUES if word else x.array if same else x for x, same, word in zip(xs, fixed, each, strict=True)]
+    read = [VALUES if number else x.array if same else x for x, same, number in zip(xs, fixed, each, strict=True)]
     operands = (*read, RESULT, *exponents, *(VALUES,) * (seed is not None))
-    values = tuple(word[0] if word else 0 for word in words) if seed is None else (seed,)
-    return Request(program.executable, operands, receiver, lambda: (str(params), program.kernel, program), values,
-                   placed=placed)
+    return Request(program.executable, operands, receiver, lambda: (str(params), program.kernel, program),
+                   values if seed is None else (seed,), placed=placed)
 
 
 def in_place(x: Operand, receiver: Receiver) -> bool:

@@ -195,6 +195,16 @@ POP_INLINE void pop_slide(const pop_conv_slide *b, const pop_format *f, int step
     else pop_slide_blocks(b, f, 1, 1, step, 0, 0);
 }
 
+#if POP_LEVEL >= POP_LEVEL_AVX512_BF16
+/* Sums to what they become. */
+POP_INLINE void pop_slide_store(const pop_conv_slide *b, char *at, __m512 sums)
+{
+    if (b->out == POP_IS_F32) _mm512_storeu_ps(at, sums);
+    else if (b->out == POP_IS_F16) pop_v_encode(&POP_F16, POP_OVERFLOW_INFINITY, at, (pop_v_f)sums);
+    else _mm256_storeu_si256((__m256i *)(void *)at, (__m256i)_mm512_cvtneps_pbh(sums));
+}
+#endif
+
 /* 14 columns, one half after the other. */
 static void pop_slide_halves(const pop_conv_slide *given, void (*slide)(const pop_conv_slide *b))
 {

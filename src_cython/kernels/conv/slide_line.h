@@ -55,7 +55,7 @@ POP_INLINE void pop_line_tile(const pop_conv_slide *b, const char *x, const char
         }
     }
 #pragma GCC unroll 14
-    for (int c = 0; c < cols; c++) pop_pairs_store(b, to + c * b->sums_col, sums[c]);
+    for (int c = 0; c < cols; c++) pop_slide_store(b, to + c * b->sums_col, sums[c]);
 }
 
 /* A row of results, of all blocks. */

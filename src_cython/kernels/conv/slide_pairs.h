@@ -22,14 +22,6 @@ POP_INLINE __m512bh pop_pairs_word(const char *first, const char *second, int th
     return (__m512bh)_mm512_permutex2var_epi16(above, _mm512_loadu_si512(side_by_side), _mm512_castsi256_si512(below));
 }
 
-/* Sums to what they become. */
-POP_INLINE void pop_pairs_store(const pop_conv_slide *b, char *at, __m512 sums)
-{
-    if (b->out == POP_IS_F32) _mm512_storeu_ps(at, sums);
-    else if (b->out == POP_IS_F16) pop_v_encode(&POP_F16, POP_OVERFLOW_INFINITY, at, (pop_v_f)sums);
-    else _mm256_storeu_si256((__m256i *)(void *)at, (__m256i)_mm512_cvtneps_pbh(sums));
-}
-
 /* Two rows of x times `taps` columns of taps; bit j of `columns` says whether column j is there. */
 POP_INLINE void pop_pairs_taps(const char *first, const char *second, int64_t col, uint64_t columns, const char *w, int taps,
                                int cols, int step, int inside, int there, __m512 *sums)
@@ -84,7 +76,7 @@ POP_INLINE void pop_pairs_tile(const pop_conv_slide *b, const char *x, const cha
         }
     }
 #pragma GCC unroll 7
-    for (int c = 0; c < cols; c++) pop_pairs_store(b, to + c * b->sums_col, sums[c]);
+    for (int c = 0; c < cols; c++) pop_slide_store(b, to + c * b->sums_col, sums[c]);
 }
 
 POP_INLINE void pop_pairs_blocks(const pop_conv_slide *b, int cols, int step, int inside, int known)

@@ -82,12 +82,7 @@ POP_INLINE void pop_words_tile(const pop_conv_slide *b, const char *x, const cha
     }
 #undef POP_WORDS_TAPS_FROM
 #pragma GCC unroll 7
-    for (int c = 0; c < cols; c++) {
-        char *at = to + c * b->sums_col;
-        if (b->out == POP_IS_F32) _mm512_storeu_ps(at, sums[c]);
-        else if (b->out == POP_IS_F16) pop_v_encode(&POP_F16, POP_OVERFLOW_INFINITY, at, (pop_v_f)sums[c]);
-        else _mm256_storeu_si256((__m256i *)(void *)at, (__m256i)_mm512_cvtneps_pbh(sums[c]));
-    }
+    for (int c = 0; c < cols; c++) pop_slide_store(b, to + c * b->sums_col, sums[c]);
 }
 
 POP_INLINE void pop_words_blocks(const pop_conv_slide *b, int kind, int cols, int step, int inside)

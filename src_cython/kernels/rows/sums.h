@@ -106,11 +106,6 @@ POP_INLINE void pop_row_write(const pop_format *f, void *p, int64_t i, pop_v_f x
 }
 POP_INLINE pop_v_f pop_row_load(const float *p, int64_t i, int part) { return pop_row_read(&POP_F32, p, i, part); }
 POP_INLINE void pop_row_store(float *p, int64_t i, pop_v_f x, int part) { pop_row_write(&POP_F32, p, i, x, part); }
-/* What is one for the row, is spread. */
-POP_INLINE pop_v_f pop_row_load_or(const float *p, int single, int64_t i, int part)
-{
-    return single ? pop_v_splat(*p) : pop_row_load(p, i, part);
-}
 POP_INLINE pop_v_f pop_row_else(pop_v_f x, float other, int part) /* in the lanes that are none */
 {
     return part == POP_LANES ? x : pop_v_select_f(pop_v_mask(pop_v_first(part)), pop_v_splat(other), x);
