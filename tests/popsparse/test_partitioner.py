@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -288,17 +287,6 @@ def test_words_that_were_changed_are_read_or_refused(seed: int, at: int, word: i
     except InvalidArgumentError:
         return
     assert found.shape == layout.shape[:2]
-
-
-def test_a_million_elements_are_quick() -> None:
-    plan = plan_fully_connected(FullyConnectedParams(4096, 4096, 256, 1 / 16), available_memory_proportion=2)
-    w = random_matrix(random_pattern(4096, 4096, 1, density=1 / 16, seed=1), dtype="float16", seed=2)
-    partitioner, times = Partitioner(plan), []
-    for _ in range(10):
-        begun = time.perf_counter()
-        partitioner.create_sparsity_data(w)
-        times.append(time.perf_counter() - begun)
-    assert min(times) < 0.1
 
 
 def test_an_empty_pattern_has_empty_buckets() -> None:
