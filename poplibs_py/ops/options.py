@@ -81,7 +81,7 @@ def parsed(options: Any, known: Mapping[str, str | None], check: Callable[[str, 
             if not isinstance(key, str) or key not in fields:
                 raise bad_option(key, known)
             field = fields[key]
-            if field is None:
+            if field is None or (value is None and field in _NUMBERS):  # which is what a call says that names no limit
                 continue
             checked = check(key, field, number(key, value) if field in _NUMBERS else value)
             first, before = said.setdefault(field, (key, checked))

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ..errors import flag, instance, one_of, whole
 from ..formats import FORMATS, Array, Format, QuarterArray, format_of
 from ..formats.format import Specials
+from ..formats.reference import decode, encode
 from ..kernels.registry import FAMILIES, kernels
 from ..popsparse import BlockPattern
 from .data import random_operand
@@ -99,7 +100,8 @@ def codes(dtype: Any, *, finite: bool = False) -> SearchStrategy[int]:
 
 
 @st.composite
-def arrays(draw: st.DrawFn, shape: Any, dtype: Any, *, finite: bool = False, moderate: bool = False) -> Array:
+def arrays(draw: st.DrawFn, shape: Any, dtype: Any, *, finite: bool = False, moderate: bool = False,
+           near: Any = None) -> Array:
     """Arrays of bit patterns in the format's dtype (codes, for a format without one).
 
     Parameters
@@ -112,31 +114,54 @@ def arrays(draw: st.DrawFn, shape: Any, dtype: Any, *, finite: bool = False, mod
         Leave out infinities and NaNs.
     moderate : bool, optional
         Finite numbers of ordinary size (a normal distribution), so that sums do not overflow.
+    near : Format, dtype or str, optional
+        A format to which the numbers are rounded: half of them lie where that changes, which are its own numbers, those
+        in the middle between two, and the next ones on either side. By default now and then any with fewer bits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hypothesis import find
+    >>> from poplibs_py.testing import strategies
+    >>> float(find(strategies.arrays((20,), "float32", near="e4m3"), lambda x: (x == 1.0625).any()).max()) >= 1.0625
+    True
     """
     extent = draw(shape) if isinstance(shape, SearchStrategy) else shape
     form = format_of(draw(dtype) if isinstance(dtype, SearchStrategy) else dtype)
     count = int(np.prod(extent, dtype=np.int64))
     if moderate:
         return random_operand(tuple(extent), form, draw(st.integers(0, 2**16)))
-    if count <= 16:
+    coarser = [f for f in FORMATS if f.mantissa_bits < form.mantissa_bits]
+    around = draw(st.sampled_from([None, *coarser])) if near is None else format_of(near, "near")
+    if count <= 16 and around is None:
         flat = np.array(draw(st.lists(codes(form, finite=finite), min_size=count, max_size=count)), np.int64)
     else:
-        flat = _from_palette(draw, form, count, finite)
+        flat = _from_palette(draw, form, count, finite, around)
     array = flat.astype(form.code_dtype).reshape(extent)
     return array if form.dtype is None else array.view(form.dtype)
 
 
-def _from_palette(draw: st.DrawFn, form: Format, count: int, finite: bool) -> NDArray[np.int64]:
+def _from_palette(draw: st.DrawFn, form: Format, count: int, finite: bool, near: Format | None) -> NDArray[np.int64]:
     palette = np.array(draw(st.lists(codes(form, finite=finite), min_size=1, max_size=8)), np.int64)
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     flat = palette[rng.integers(0, len(palette), count)]
     share = draw(st.sampled_from([0.0, 0.5, 1.0]))  # of codes drawn evenly from all
     if share:
         even = rng.integers(0, 1 << form.bits, count)
-        if finite:
-            even = np.where(is_finite(even, form), even, 0)
         flat = np.where(rng.random(count) < share, even, flat)
-    return flat
+    if near is not None:
+        flat = np.where(rng.random(count) < 0.5, _where_rounding_changes(rng, near, form, count), flat)
+    return np.where(is_finite(flat, form), flat, 0) if finite else flat
+
+
+def _where_rounding_changes(rng: np.random.Generator, near: Format, form: Format, count: int) -> NDArray[np.int64]:
+    """Codes of one format about the numbers of another, and about the middles between two of them."""
+    steps = decode(np.arange(near.max_code + 1).astype(near.code_dtype), near)
+    steps = np.append(steps, 2 * steps[-1] - steps[-2])  # where the first step beyond would be
+    at = rng.integers(0, len(steps) - 1, count)
+    points = steps[at] + (steps[at + 1] - steps[at]) * rng.integers(0, 2, count) / 2
+    found: NDArray[np.int64] = np.maximum(encode(points, form).astype(np.int64) + rng.integers(-1, 2, count), 0)
+    return found | (rng.integers(0, 2, count) << form.sign_shift if form.signed else 0)
 
 
 def grains(family: str | None = None, axis: int | None = None) -> tuple[int, ...]:

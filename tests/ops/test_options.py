@@ -53,6 +53,12 @@ def test_the_ops_that_take_options_are_those_that_are_planned():
 
 
 @pytest.mark.parametrize("name", CALLS)
+def test_no_limit_by_keyword_says_nothing(name):
+    CALLS[name](**{NAME: None})
+    CALLS[name](**{NAME: None}, options={KEY: 0.5})
+
+
+@pytest.mark.parametrize("name", CALLS)
 def test_a_keyword_and_an_option_that_contradict_each_other_are_refused_by_both_names(name):
     with pytest.raises(InvalidArgumentError, match=NAME) as refused:
         CALLS[name](**{NAME: 0.5}, options={KEY: 0.25})

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import find, given
 from hypothesis import strategies as st
 
-from poplibs_py.formats import F152, FORMATS, FP16
+from poplibs_py.formats import E4M3, F152, FORMATS, FP16, FP32
+from poplibs_py.formats.reference import decode, encode
 from poplibs_py.testing import strategies, values_of
 
 
@@ -96,3 +97,23 @@ def test_hypothesis_is_imported_only_when_asked_for():
 def test_moderate_arrays_repeat_their_format():
     array = find(strategies.arrays((4, 4), F152, moderate=True), lambda a: True)
     assert array.dtype == F152.dtype
+
+
+@pytest.mark.parametrize("wide", [FP32, FP16], ids=str)
+def test_numbers_lie_in_the_middle_between_those_of_the_format_they_are_near(wide):
+    numbers = decode(np.arange(E4M3.max_code + 1).astype(np.uint8), E4M3)
+    middles = (numbers[1:] + numbers[:-1]) / 2
+    for near, count in ((E4M3, 8), (None, 40)):  # few numbers, and a palette; named, and drawn
+        drawn = strategies.arrays((count,), wide, finite=True, near=near)
+        assert find(drawn, lambda x: np.isin(np.abs(x.astype(np.float64)), middles).any()).size == count
+
+
+def test_a_quantiser_that_rounds_ties_away_is_found():
+    def ties_away(x):
+        step = np.exp2(np.maximum(np.floor(np.log2(np.abs(x), where=x != 0, out=np.zeros_like(x))), -6) - 3)
+        return np.copysign(np.floor(np.abs(x) / step + 0.5) * step, x)
+
+    near = strategies.arrays((9,), FP32, finite=True, near=E4M3)
+    drawn = near.map(lambda x: np.clip(x, -200, 200).astype(np.float64))
+    found = find(drawn, lambda x: (ties_away(x) != decode(encode(x, E4M3), E4M3)).any())
+    assert (ties_away(found) != decode(encode(found, E4M3), E4M3)).any()

@@ -113,8 +113,8 @@ def taken(values: Mapping[str, Any], kinds: str, truths: tuple[str, ...] = ()) -
     element = meeting({n: x.format for n, x in made.items() if n not in truths},
                        {n: x for n, x in numbers.items() if n not in truths}, kinds, allowed)
     for name, array in numbers.items():
-        own = BOOL if name in truths else element
-        made[name] = Operand(typed(name, array, own), own)
+        kind = BOOL if name in truths else element
+        made[name] = Operand(typed(name, array, kind), kind)
     constant = tuple(n in numbers or isinstance(v, np.generic) for n, v in values.items())
     own, words = own_numbers(*values.values()) if len(values) > 1 else ((), ())
     return Taken(tuple(made[name] for name in values), element, constant, own, words)

@@ -36,8 +36,8 @@ def plan_of_call(w: BlockSparseMatrix, n: int, target: Target, options: Mapping[
                  proportion: float | None, transpose: bool = False) -> StaticPlan:
     """Return the plan of op(W) by n columns, kept for the next call of its kind."""
     pattern = w.pattern.transposed()[0] if w.is_transposed != transpose else w.pattern
-    more = {} if proportion is None else {"available_memory_proportion": proportion}
-    return _planned(StaticParams(pattern, n, type_of(w.format)), StaticOptions.parse(options, **more), target)
+    how = StaticOptions.parse(options, available_memory_proportion=proportion)
+    return _planned(StaticParams(pattern, n, type_of(w.format)), how, target)
 
 
 def static_request(w: BlockSparseMatrix, x: Any, out: Any, out_dtype: Any, target: Target,
