@@ -58,7 +58,7 @@ def bench_bounded(case, proportion, benchmark):
 def main() -> None:
     """Print the table."""
     heads = " | ".join(f"{p}: KiB | x" for p in PROPORTIONS[1:])
-    print(f"| W, X; block; density; N | no bound: ms | KiB | {heads} |\n|{'---|' * (3 + 2 * len(PROPORTIONS[1:]))}")
+    print(f"| W, X; block; density; N | no limit: ms | KiB | {heads} |\n|{'---|' * (3 + 2 * len(PROPORTIONS[1:]))}")
     for *names, block, density, columns, transposed in CASES:
         w, x = operands(tuple(names), block, density, columns, transposed)
         times = [t.seconds for t in take_turns(calls(w, x), seconds=1.5)]
