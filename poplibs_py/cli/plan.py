@@ -25,7 +25,7 @@ from ..report import text
 from ..report.chart import Axis, LineChart, Series
 from . import plan_sparse
 from .many import add_specs
-from .spec import modelled_machine, named_as_typed, parse_spec, spec_names
+from .spec import cut_down, named_as_typed, parse_spec, spec_names
 
 PROPORTIONS = (0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
@@ -172,7 +172,7 @@ def _per_dim(name: str, values: list[int] | None, ndim: int, default: int) -> li
 
 
 def _show(a: argparse.Namespace, params: ConvParams) -> int:
-    target = modelled_machine(a.target, tiles=a.tiles, fp8=a.fp8)
+    target = cut_down(a.target, tiles=a.tiles, fp8=a.fp8)
     given: dict[str, Any] = {}
     for word in a.option:
         key, equals, value = word.partition("=")
@@ -228,7 +228,7 @@ def _other(problem: ConvProblem, word: str) -> ConvProblem:
     except ValueError:
         pass  # no number, or none that is allowed
     try:
-        return dataclasses.replace(problem, target=modelled_machine(word))
+        return dataclasses.replace(problem, target=cut_down(word))
     except PoplibsError:
         raise bad_argument("--against", word, "gc2, gc200, bow or c600, or a proportion, 0 or more") from None
 

@@ -23,7 +23,7 @@ from ..poplin.tile_conv import (
     OutputTransform,
     matmul_params,
 )
-from ..target import PRESETS, Target, resolve_target
+from ..target import MODELLED, PRESETS, Target, modelled_machine
 
 _KEYS = frozenset(
     {"mm", "batch", "field", "kernel", "ci", "co", "g", "pad", "stride", "dil", "type", "out", "partials", "amp"}
@@ -97,17 +97,17 @@ def parse_spec(text: str) -> ConvProblem:
         return _problem(words, options)
 
 
-def modelled_machine(name: str, *, tiles: int | None = None, fp8: bool = False) -> Target:
-    """Return the modelled machine of this name, cut down to so many tiles, with FP8 units if asked for.
+def cut_down(name: str, *, tiles: int | None = None, fp8: bool = False) -> Target:
+    """Return a modelled machine with so many tiles, and with FP8 units if asked for.
 
     Examples
     --------
-    >>> modelled_machine("bow", tiles=16).tiles
+    >>> cut_down("bow", tiles=16).tiles
     16
     """
-    target = resolve_target(name) if name in PRESETS else None
-    if target is None or target.kind != "ipu":
-        raise bad_argument("target", name, "a modelled machine: gc2, gc200, bow or c600")
+    if name not in PRESETS:
+        raise bad_argument("target", name, MODELLED)
+    target = modelled_machine(name)
     if tiles is not None:
         target = target.replace(tiles=tiles)
     return target.replace(conv_units=Target.c600().conv_units) if fp8 else target
@@ -195,7 +195,7 @@ def _word(words: dict[str, str], key: str) -> str:
 def machine(words: dict[str, str]) -> Target:
     """Return the machine of a spec, a GC200 by default, cut down to its tiles."""
     tiles = required(words, "tiles") if "tiles" in words else None
-    return modelled_machine(words.get("target", "gc200"), tiles=tiles, fp8=flag(words, "fp8"))
+    return cut_down(words.get("target", "gc200"), tiles=tiles, fp8=flag(words, "fp8"))
 
 
 def _types(words: dict[str, str]) -> tuple[str, str]:

@@ -14,8 +14,6 @@ from ..target import Machine, Target, resolve_target
 
 T = TypeVar("T", covariant=True)
 
-_MOST_TILES = 4096  # whose partitions are looked at one by one
-
 
 def target_of(target: Machine) -> Target:
     """Return the machine that a call names; by default that of the innermost `profile` that has one, else this CPU."""
@@ -71,15 +69,6 @@ def planned_on(op: str, target: Machine, plan_on: Callable[[Target], T | str]) -
     if target is not None:
         raise UnsupportedError(f"target: {machine.name} has no vertex for {op} {made}")
     return Placed(None, f"no vertex for {op} {made}", own_host())
-
-
-def machine_to_plan(target: Target | str) -> Target:
-    """Return the modelled machine that a plan is asked for, or raise where it is this CPU or has too many tiles."""
-    machine = resolve_target(target)
-    if machine.kind == "host" or machine.tiles > _MOST_TILES:
-        got = machine.name if machine.kind == "host" else f"{machine.tiles} tiles"
-        raise UnsupportedError(f"target: got {got}; allowed: a modelled machine of at most {_MOST_TILES} tiles")
-    return machine
 
 
 def host_target(target: Machine, what: str) -> Target:

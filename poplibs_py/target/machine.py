@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import InvalidTypeError, bad_argument, bad_option, bad_type, one_of, real, whole
+from ..errors import InvalidTypeError, UnsupportedError, bad_argument, bad_option, bad_type, one_of, real, whole
 from . import host_machine
 
 #: Bytes of one element of each data type a modelled machine stores.
@@ -24,6 +24,9 @@ _MOST = {"tiles": 2**20, "bytes_per_tile": 2**62 - 1, "workers": 256, "tiles_per
 """The most that a field may be: plans go through workers and stages one by one, profiles through tiles."""
 
 _MOST_UNITS = 4096
+
+MOST_TILES = 4096
+"""Whose partitions a planner looks at one by one."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -232,11 +235,26 @@ PRESETS: dict[str, Callable[[], Target]] = {"gc2": Target.gc2, "gc200": Target.g
                                             "c600": Target.c600, "host": Target.host}
 
 
-def modelled_machine(target: Target | str) -> Target:
-    """Return the modelled machine that is named, or raise."""
+MODELLED = "a modelled machine: gc2, gc200, bow or c600"
+"""What is allowed where this CPU is not."""
+
+
+def modelled_machine(target: Target | str, most_tiles: int = 0) -> Target:
+    """Return the modelled machine that is named, or raise.
+
+    Parameters
+    ----------
+    target : Target or str
+    most_tiles : int
+        Of a planner that looks at partitions one by one; without, any number of tiles.
+    """
     machine = resolve_target(target)
-    if machine.kind != "ipu":
-        raise bad_argument("target", machine.name, "a modelled machine: gc2, gc200, bow or c600")
+    is_host = machine.kind == "host"
+    if most_tiles and (is_host or machine.tiles > most_tiles):
+        got = machine.name if is_host else f"{machine.tiles} tiles"
+        raise UnsupportedError(f"target: got {got}; allowed: a modelled machine of at most {most_tiles} tiles")
+    if is_host:
+        raise bad_argument("target", machine.name, MODELLED)
     return machine
 
 

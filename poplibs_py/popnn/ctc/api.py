@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ...errors import MemoryLimitError
-from ...ops import RESULT, Request, machine_to_plan, op, planned_on, receive, wide_format
+from ...ops import RESULT, Request, op, planned_on, receive, wide_format
 from ...ops.parts import Part, results
 from ...planner import POPLIBS_PROPORTION, Memory
 from ...popops.reductions.compose import Composition
-from ...target import Machine, Target
+from ...target import MOST_TILES, Machine, Target, modelled_machine
 from ...target.types import data_type, type_of
 from ..row_plans import softmax_steps
 from .params import InferenceParams, LossParams
@@ -218,7 +218,7 @@ def plan_ctc_loss(batch: int, time: int, labels: int, classes: int, *, dtype: ob
     types = data_type("dtype", dtype, _TYPES), data_type("partials_type", partials_type, _TYPES)
     proportion = POPLIBS_PROPORTION if available_memory_proportion is None else available_memory_proportion
     params = LossParams(batch, time, labels, classes, *types, reduced_classes)
-    return planned_loss(params, machine_to_plan(target), Memory(proportion))
+    return planned_loss(params, modelled_machine(target, MOST_TILES), Memory(proportion))
 
 
 def plan_ctc_inference(batch: int, classes: int, beams: int, *, target: Target | str = "gc200") -> InferencePlan:
@@ -254,4 +254,4 @@ def plan_ctc_inference(batch: int, classes: int, beams: int, *, target: Target |
     >>> popnn.plan_ctc_inference(8, 100, 2).tiles_used
     792
     """
-    return planned_inference(InferenceParams(batch, classes, beams), machine_to_plan(target))
+    return planned_inference(InferenceParams(batch, classes, beams), modelled_machine(target, MOST_TILES))

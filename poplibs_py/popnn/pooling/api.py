@@ -9,10 +9,10 @@ import numpy as np
 
 from ...errors import UnsupportedError, bad_argument, bad_type, checked_shape, flag, one_of, whole
 from ...formats import format_of
-from ...ops import machine_to_plan, one_scale_operand, op, receive, result_format
+from ...ops import one_scale_operand, op, receive, result_format
 from ...ops.parts import Part, results
 from ...popops.vertices.unary import vector_of
-from ...target import Machine, Target
+from ...target import MOST_TILES, Machine, Target, modelled_machine
 from ...target.types import data_type
 from .modelled import pooled_on
 from .params import PoolParams
@@ -365,7 +365,7 @@ def plan_pooling(op: str, shape: Sequence[int], kernel: int | Sequence[int], *,
                            for n in _extents("channel_grouping", channel_grouping, 2))
     kind = data_type("dtype", dtype, ("float", "half"))
     params = PoolParams(op, direction, tuple(field), window, steps, around, around, channels, batch, kind)
-    machine = machine_to_plan(target)
+    machine = modelled_machine(target, MOST_TILES)
     least, every = vector_of(machine, kind), params.channels * (params.batch if direction == "fwd" else 1)
     if every < least:  # PopLibs moves some of the field into them, in a way that is not known
         raise UnsupportedError(f"shape: got {every} channels; allowed: {least} or more on {machine.name}")

@@ -7,8 +7,8 @@ from typing import Any
 
 from ...errors import bad_argument, bad_type, whole
 from ...formats import Format
-from ...ops import check_mapping, host_target, machine_to_plan
-from ...target import Target, resolve_target
+from ...ops import check_mapping, host_target
+from ...target import MOST_TILES, Target, modelled_machine, resolve_target
 from ...target.types import INTEGER_WORDS, data_type
 from ..making.made import element_of
 from .lower import HostEmbeddingPlan, plan_host
@@ -93,7 +93,7 @@ def plan_embedding(entries: int, width: int, lookups: int | Sequence[int] = (), 
     checked = EmbeddingOptions.parse(options, more)
     if host:
         return plan_host(params, checked, host_target(None if target == "host" else target, "plan_embedding"))
-    machine = machine_to_plan(target)
+    machine = modelled_machine(target, MOST_TILES)
     _check_types(params.data_type, checked)
     return planned(params, checked, machine).checked("plan_embedding")
 

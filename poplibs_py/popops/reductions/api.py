@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from ...errors import UnsupportedError, all_of, bad_argument, checked_shape, finite, flag, one_of
-from ...ops import machine_to_plan, op
+from ...ops import op
 from ...ops.options import parsed
-from ...target import Machine, Target
+from ...target import MOST_TILES, Machine, Target, modelled_machine
 from ...target.types import type_of
 from ..elementwise.promotion import element_of
 from .modelled import ReducePlan, plan_reduction, reduction_lacks
@@ -180,7 +180,7 @@ def plan_reduce(shape: Sequence[int], axes: Axes = None, op: str = "ADD", *, dty
     one_of("op", op, tuple(OPERATIONS))
     source = element_of("dtype", dtype)
     result = source if out_dtype is None else element_of("out_dtype", out_dtype)
-    machine = machine_to_plan(target)
+    machine = modelled_machine(target, MOST_TILES)
     types = type_of(source), type_of(result)
     if reduction_lacks(op, *types):
         raise UnsupportedError(f"target: {machine.name} has no vertex for {op} from {source} to {result}")

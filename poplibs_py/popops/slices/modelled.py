@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import UnsupportedError
-from ...ops import Placed, machine_to_plan, planned_on
+from ...ops import Placed, planned_on
 from ...planner import Memory
-from ...target import Machine, Target
+from ...target import MOST_TILES, Machine, Target, modelled_machine
 from ...target.types import type_of
 from ..embedding.modelled import tiled
 from ..embedding.options import EmbeddingOptions
@@ -93,7 +93,7 @@ def rows_on(op: str, elements: Any, others: Any, sizes: tuple[int, int, int, int
                                        strict_memory=limit.strict)
             try:
                 params = EmbeddingParams(kind, entries, width, (lookups,), groups)
-                made = planned(params, options, machine_to_plan(machine))
+                made = planned(params, options, modelled_machine(machine, MOST_TILES))
             except (UnsupportedError, ValueError) as error:
                 return f"({error})"
             made = made.checked(op)
