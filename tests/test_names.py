@@ -159,7 +159,7 @@ _KINDS = {
     "sizes": {"Sides", "Sequence", "int", "tuple"}, "path": {"str", "Path", "os.PathLike"}, "axis": {"int", "tuple"},
     "axes": {"Axes", "Axis", "tuple"},
     "seed": {"Seed", "int", "tuple"}, "scale": {"Scale", "int", "float", "str", "Array"}, "out": {"BlockSparseMatrix"},
-    "target": {"Target", "Machine", "str"}, "matrix": {"BlockSparseMatrix", "PreparedSparse", "Array"},
+    "target": {"Target", "TargetLike", "str"}, "matrix": {"BlockSparseMatrix", "PreparedSparse", "Array"},
     "mapping": {"Mapping", "dict", "str", "TileMapping"},
     "options": {"Mapping", "str", "ConvOptions", "GemmOptions", "Sequence"},
     "params": {"ConvParams", "GemmParams"}, "problem": {"ConvProblem"}, "numbers": {"Iterable", "float"},

@@ -104,7 +104,7 @@ KINDS = [
 '''),
             Place("poplibs_py/popops/elementwise/unary.py", '@elementwise("popops::exp"', '''\
 @elementwise("popops::halve", "HALVE", lambda x: x / 2, ulp=0.5)
-def halve(x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def halve(x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Half of x, correctly rounded to FP32 (``popops::halve``).
 
     -0 for -0.

@@ -10,12 +10,12 @@ from typing import Any, Generic, TypeVar
 from ..config import settings
 from ..errors import UnsupportedError
 from ..program.record import asked_target
-from ..target import Machine, Target, resolve_target
+from ..target import Target, TargetLike, resolve_target
 
 T = TypeVar("T", covariant=True)
 
 
-def target_of(target: Machine) -> Target:
+def target_of(target: TargetLike) -> Target:
     """Return the machine that a call names; by default that of the innermost `profile` that has one, else this CPU."""
     if target is None:
         target = asked_target()
@@ -46,7 +46,7 @@ AS_ASKED: Placed[Any] = Placed()
 """Where a call runs that runs where it should, and whose request itself tells how."""
 
 
-def planned_on(op: str, target: Machine, plan_on: Callable[[Target], T | str]) -> Placed[T]:
+def planned_on(op: str, target: TargetLike, plan_on: Callable[[Target], T | str]) -> Placed[T]:
     """Return where a call runs: by its plan on the modelled machine that it is for, or on this CPU.
 
     Parameters
@@ -71,7 +71,7 @@ def planned_on(op: str, target: Machine, plan_on: Callable[[Target], T | str]) -
     return Placed(None, f"no vertex for {op} {made}", own_host())
 
 
-def host_target(target: Machine, what: str) -> Target:
+def host_target(target: TargetLike, what: str) -> Target:
     """Return this CPU, or raise where a call names another machine for what only this one does."""
     if target is None:
         return own_host()

@@ -21,7 +21,7 @@ from ..formats import Array
 from ..planner.facts import Load
 from ..program import BoundCall, Executable, Face, Key, Sequence, copy_of, items_of_threads, value_words
 from ..program.record import Run, asked_target, listening, record
-from ..target import Machine, Target
+from ..target import Target, TargetLike
 from .machine import AS_ASKED, Placed, planned_on
 from .operands import Operand, Receiver
 from .parts import Given
@@ -158,7 +158,7 @@ def travel(face: Face, request: Request, key: Key | None) -> Any:
     return request.receiver.finish(request.wrap, request.first)
 
 
-def request_on(op: str, target: Machine, there: Callable[[Target], Request | str],
+def request_on(op: str, target: TargetLike, there: Callable[[Target], Request | str],
                here: Callable[[Placed[Any]], Request]) -> Request:
     """Return a call's request where the numbers of a modelled machine are its own: as `there` describes it on one, or
     tells in words what that has no vertex for, or as `here` does on this CPU."""

@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import bad_type
 from ..formats import FP32
 from ..ops import RESULT, Operand, Request, one_scale_operand, op, operand, own_numbers, receive, target_of
-from ..target import Machine
+from ..target import TargetLike
 from .conv.params import Described, FieldLayout, images_of, take_bias
 from .gemm.field import Field, FieldDim
 from .gemm.lower import lower
@@ -24,7 +24,7 @@ _ONE = np.ones(1, np.float32)
 
 @op("poplin::addBias", bound="poplin.conv.bound", draws="testing.conv_calls", written="acts",
     lacks="alone: it is part of a convolution")
-def add_bias(acts: Any, bias: Any, *, layout: str = "NCHW", target: Machine = None) -> Any:
+def add_bias(acts: Any, bias: Any, *, layout: str = "NCHW", target: TargetLike = None) -> Any:
     """Add a bias to each channel, in place.
 
     Corresponds to PopLibs' ``poplin::addBias``. `convolution` adds one on the way, without another pass.
@@ -67,7 +67,7 @@ def add_bias(acts: Any, bias: Any, *, layout: str = "NCHW", target: Machine = No
 @op("poplin::convolutionBiasUpdate", bound="poplin.conv.bound",
     draws="testing.conv_calls", written="bias", numbers=("scale",), lacks="in any form")
 def convolution_bias_update(deltas: Any, bias: Any, scale: float, *, layout: str = "NCHW",
-                            target: Machine = None) -> Any:
+                            target: TargetLike = None) -> Any:
     """Update a bias in place by its gradient: ``bias += scale * deltas.sum(over images and field)``.
 
     Corresponds to PopLibs' ``poplin::convolutionBiasUpdate``.

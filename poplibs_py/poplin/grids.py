@@ -14,7 +14,7 @@ from ..ops import RESULT, Request, array_operand, op, operand, receive, wide_for
 from ..ops.parts import Part, results
 from ..popops.making.made import made_request
 from ..popops.sequence import SequenceBuilder
-from ..target import Machine
+from ..target import TargetLike
 
 _MOST = 1 << 40
 
@@ -28,7 +28,7 @@ class Grid(NamedTuple):
 
 @op("poplin::linspace", bound="poplin.grids", draws="testing.norm_calls", lacks="of grids")
 def linspace(left: float, right: float, count: int, *, dtype: object = None, out: Any = None,
-             target: Machine = None) -> Any:
+             target: TargetLike = None) -> Any:
     """Return evenly spaced numbers, both ends among them (``poplin::linspace``).
 
     Parameters
@@ -81,7 +81,7 @@ def linspace_bound(left: float, right: float, count: int, *, dtype: Any = None, 
 
 
 @op("poplin::meshgrid2d", bound="poplin.grids", draws="testing.norm_calls", written=None, lacks="of grids")
-def meshgrid2d(x: Any, y: Any, *, out: Any = None, target: Machine = None) -> Any:
+def meshgrid2d(x: Any, y: Any, *, out: Any = None, target: TargetLike = None) -> Any:
     """Return the coordinates of a grid's points (``poplin::meshgrid2d``).
 
     Parameters

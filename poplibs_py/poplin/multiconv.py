@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import bad_type
 from ..ops import check_keywords
-from ..target import Machine
+from ..target import TargetLike
 from .conv import api
 from .conv.request import Pass, deltas_pass, forward_pass, update_pass
 from .conv.several import run_passes
@@ -17,7 +17,7 @@ from .product.api import keywords_of
 __all__ = ["calculate_weight_deltas", "convolution", "convolution_weight_update"]
 
 
-def convolution(calls: Sequence[Any], *, target: Machine = None, seed: Any = None,
+def convolution(calls: Sequence[Any], *, target: TargetLike = None, seed: Any = None,
                 multi_options: Mapping[str, Any] | None = None) -> list[Any]:
     """Convolve several arrays of images, each with weights of its own, in one program.
 
@@ -56,7 +56,7 @@ def convolution(calls: Sequence[Any], *, target: Machine = None, seed: Any = Non
     return _run(api.convolution, forward_pass, calls, multi_options, target=target, seed=seed)
 
 
-def calculate_weight_deltas(calls: Sequence[Any], *, target: Machine = None, seed: Any = None,
+def calculate_weight_deltas(calls: Sequence[Any], *, target: TargetLike = None, seed: Any = None,
                             multi_options: Mapping[str, Any] | None = None) -> list[Any]:
     """Return the gradients of several convolutions' weights, in one program.
 
@@ -85,7 +85,7 @@ def calculate_weight_deltas(calls: Sequence[Any], *, target: Machine = None, see
     return _run(api.calculate_weight_deltas, deltas_pass, calls, multi_options, target=target, seed=seed)
 
 
-def convolution_weight_update(calls: Sequence[Any], *, target: Machine = None,
+def convolution_weight_update(calls: Sequence[Any], *, target: TargetLike = None,
                               multi_options: Mapping[str, Any] | None = None) -> list[Any]:
     """Update the weights of several convolutions in place by their gradients, in one program.
 

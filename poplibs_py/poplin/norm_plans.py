@@ -15,7 +15,7 @@ from ..popops.reductions.compose import Composition, type_of_all
 from ..popops.vertices.scaled import scaled_vertices
 from ..popops.vertices.tile_plan import TilePlan
 from ..popops.vertices.unary import Vertex, vector_of
-from ..target import Machine, Target
+from ..target import Target, TargetLike
 from ..target.mapping import split_between_workers
 
 Shape = tuple[int, ...]
@@ -66,7 +66,7 @@ def add_gradients(made: Composition, shape: Shape, axes: Shape) -> None:
     made.broadcast("gradient", "MULTIPLY", shape, rows, in_place=True)
 
 
-def norm_on(op: str, target: Machine, operands: Sequence[Operand], made: Format, *,
+def norm_on(op: str, target: TargetLike, operands: Sequence[Operand], made: Format, *,
             stable: bool = False) -> Placed[TilePlan]:
     """Return where a function of `poplin.norms` runs.
 

@@ -21,7 +21,7 @@ from ..ops import RESULT, Operand, Request, op, receive, result_format, wide_for
 from ..ops.parts import Part, results
 from ..popops.sequence import SequenceBuilder
 from ..popops.strided.copies import adding, kernel_of_copies
-from ..target import Machine
+from ..target import TargetLike
 from .norm_plans import norm_on
 
 
@@ -56,7 +56,7 @@ class NormParamGradients(NamedTuple):
 
 @op("poplin::normStatistics", bound="poplin.norm_bound", draws="testing.norm_calls", written=None)
 def norm_statistics(acts: Any, eps: float, *, unbiased_var_estimate: bool = False, stable_algo: bool = False,
-                    out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+                    out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Return the mean and the inverse standard deviation of each channel (``poplin::normStatistics``).
 
     Parameters
@@ -123,7 +123,7 @@ def bessel(count: int, unbiased: bool) -> float:
 
 @op("poplin::normWhiten", bound="poplin.norm_bound", draws="testing.norm_calls", by=_each(lambda x, m, i: (x - m) * i))
 def norm_whiten(acts: Any, mean: Any, inv_std_dev: Any, *, out: Any = None, out_dtype: object = None,
-                target: Machine = None) -> Any:
+                target: TargetLike = None) -> Any:
     """Return ``(acts - mean) * inv_std_dev``, channel by channel (``poplin::normWhiten``).
 
     Parameters
@@ -148,7 +148,7 @@ def norm_whiten(acts: Any, mean: Any, inv_std_dev: Any, *, out: Any = None, out_
 
 @op("poplin::normalise", bound="poplin.norm_bound", draws="testing.norm_calls", by=_each(lambda x, g, b: x * g + b))
 def normalise(whitened: Any, gamma: Any, beta: Any, *, out: Any = None, out_dtype: object = None,
-              target: Machine = None) -> Any:
+              target: TargetLike = None) -> Any:
     """Return ``whitened * gamma + beta``, channel by channel (``poplin::normalise``).
 
     Parameters
@@ -176,7 +176,8 @@ def normalise(whitened: Any, gamma: Any, beta: Any, *, out: Any = None, out_dtyp
 
 
 @op("poplin::normGradients", bound="poplin.norm_bound", draws="testing.norm_calls", by=_each(lambda x, g: x * g))
-def norm_gradients(grad: Any, gamma: Any, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def norm_gradients(grad: Any, gamma: Any, *, out: Any = None, out_dtype: object = None,
+                   target: TargetLike = None) -> Any:
     """Return the gradient with respect to what `normalise` was given: ``grad * gamma`` (``poplin::normGradients``).
 
     Parameters
@@ -200,7 +201,7 @@ def norm_gradients(grad: Any, gamma: Any, *, out: Any = None, out_dtype: object 
 
 @op("poplin::normParamGradients", bound="poplin.norm_bound", draws="testing.norm_calls", written=None)
 def norm_param_gradients(grad: Any, whitened: Any, *, out: Any = None, out_dtype: object = None,
-                         target: Machine = None) -> Any:
+                         target: TargetLike = None) -> Any:
     """Return the gradients with respect to scale and shift (``poplin::normParamGradients``).
 
     Parameters
@@ -242,7 +243,7 @@ def norm_param_gradients(grad: Any, whitened: Any, *, out: Any = None, out_dtype
 @op("poplin::normStatisticsGradients", bound="poplin.norm_bound", draws="testing.norm_calls")
 def norm_statistics_gradients(grad: Any, whitened: Any, inv_std_dev: Any, *, unbiased_var_estimate: bool = False,
                               poplibs_exact: bool = False, out: Any = None, out_dtype: object = None,
-                              target: Machine = None) -> Any:
+                              target: TargetLike = None) -> Any:
     """Return the gradient with respect to the activations (``poplin::normStatisticsGradients``).
 
     Parameters

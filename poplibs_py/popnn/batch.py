@@ -19,7 +19,7 @@ from ..poplin.norms import bessel
 from ..popops import add, cast, mul, square_sum
 from ..popops import sum as total
 from ..popops import variance as spread
-from ..target import Machine
+from ..target import TargetLike
 from ._rows import NO_STATISTICS, RowOperand, RowsParams, row_of, rows_request
 from .norms import NormGradients
 
@@ -276,7 +276,7 @@ def _statistics(mean: Any, variance: Any, gamma: Any, beta: Any, count: int) -> 
 
 @op("popnn::bn::batchNormalise", bound="popnn.norm_bound", draws="testing.row_calls", lacks="in one pass")
 def batch_normalise(x: Any, multiplicand: Any, addend: Any, *, out: Any = None, out_dtype: object = None,
-                    target: Machine = None) -> Any:
+                    target: TargetLike = None) -> Any:
     """``x multiplicand + addend``, channel by channel (``popnn::bn::batchNormalise``'s form for inference).
 
     Parameters

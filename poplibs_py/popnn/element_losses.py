@@ -18,7 +18,7 @@ from ..ops import Operand, Request, one_scale_operand, op
 from ..ops.parts import Part, part_format, results
 from ..ops.record import Function
 from ..popops.reductions.request import axes_of
-from ..target import Machine
+from ..target import TargetLike
 from ._rows import RowOperand, RowsParams, c_strides, repeated, row_of, rows_request
 from .losses import Loss
 from .softmax import broadcasting, truths
@@ -98,7 +98,7 @@ def _request(body: str, _: str, /, x: Any, expected: Any, weights: Any, axis: An
 @_loss("squared", "Numbers", "What they should be")
 def mse_loss(x: Any, expected: Any, weights: Any = None, axis: int | tuple[int, ...] = -1, *, mask: Any = None,
              reduction: str = "sum", deltas_scale: float = 1.0, out: Any = None, out_dtype: object = None,
-             target: Machine = None) -> Any:
+             target: TargetLike = None) -> Any:
     """Squared errors ``(x - e)^2``, added along axes, and their gradient ``2 (x - e)``, in one pass.
 
     PopLibs' ``SUM_SQUARED_LOSS`` is half of it: `calc_loss`.
@@ -118,7 +118,7 @@ _DELTA = """    delta : float, optional
 @_loss("huber", "Numbers", "What they should be", _DELTA)
 def huber_loss(x: Any, expected: Any, weights: Any = None, axis: int | tuple[int, ...] = -1, *, mask: Any = None,
                delta: float = 1.0, reduction: str = "sum", deltas_scale: float = 1.0, out: Any = None,
-               out_dtype: object = None, target: Machine = None) -> Any:
+               out_dtype: object = None, target: TargetLike = None) -> Any:
     """Huber's loss, half the square of errors up to `delta`, straight beyond, added along axes, and its gradient.
 
     ``delta (|x - e| - delta / 2)`` beyond. Over `delta` it is torch's ``smooth_l1_loss``. PopLibs has none.
@@ -133,7 +133,7 @@ def huber_loss(x: Any, expected: Any, weights: Any = None, axis: int | tuple[int
 @_loss("binary", "Probabilities, from 0 to 1", "Truth values, or probabilities")
 def binary_cross_entropy(x: Any, expected: Any, weights: Any = None, axis: int | tuple[int, ...] = -1, *,
                          mask: Any = None, reduction: str = "sum", deltas_scale: float = 1.0, out: Any = None,
-                         out_dtype: object = None, target: Machine = None) -> Any:
+                         out_dtype: object = None, target: TargetLike = None) -> Any:
     """Cross-entropy ``-(e log(x) + (1 - e) log(1 - x))`` of probabilities, added along axes, and its gradient.
 
     As in torch logarithms end at -100, and the gradient is ``(x - e) / max(x (1 - x), 1e-12)``. Beyond 0 and 1 nothing
@@ -155,7 +155,7 @@ _POSITIVE = """    positive_weights : array_like, optional
 def binary_cross_entropy_with_logits(x: Any, expected: Any, weights: Any = None, axis: int | tuple[int, ...] = -1, *,
                                      mask: Any = None, positive_weights: Any = None, reduction: str = "sum",
                                      deltas_scale: float = 1.0, out: Any = None, out_dtype: object = None,
-                                     target: Machine = None) -> Any:
+                                     target: TargetLike = None) -> Any:
     """Cross-entropy of the sigmoids of logits with truth values, added along axes, and its gradient.
 
     ``p e log(1 + exp(-x)) + (1 - e) log(1 + exp(x))``: nothing overflows or cancels. PopLibs has none.
@@ -171,7 +171,7 @@ def binary_cross_entropy_with_logits(x: Any, expected: Any, weights: Any = None,
 @_loss("divergence", "Logarithms of probabilities", "Probabilities")
 def kl_divergence(x: Any, expected: Any, weights: Any = None, axis: int | tuple[int, ...] = -1, *, mask: Any = None,
                   reduction: str = "sum", deltas_scale: float = 1.0, out: Any = None, out_dtype: object = None,
-                  target: Machine = None) -> Any:
+                  target: TargetLike = None) -> Any:
     """Kullback-Leibler divergence ``e (log(e) - x)``, added along axes, and its gradient ``-e``.
 
     0 where e is. `x` is what `log_softmax` makes, as for torch's ``kl_div``. PopLibs has none.

@@ -16,7 +16,7 @@ from ..ops import Operand, Request, argument, one_scale_operand, op
 from ..ops.parts import Part, part_format, results
 from ..popops import argmax, eq
 from ..popops import sum as total
-from ..target import Machine
+from ..target import TargetLike
 from ._rows import RowOperand, RowsParams, row_of, rows_request
 from .row_plans import loss_on
 
@@ -67,7 +67,7 @@ def _request(name: str, body: str, x: Operand, labels: Operand | None, more: Ope
 @op("popnn::calcLoss", bound="popnn.loss_bound", draws="testing.row_calls", written=None)
 def calc_loss(model_outputs: Any, expected: Any, loss_type: str, *, deltas_scale: float = 1.0,
               model_output_scaling: float = 1.0, out: Any = None, out_dtype: object = None,
-              target: Machine = None) -> Any:
+              target: TargetLike = None) -> Any:
     """Return the loss of each row of probabilities, and what comes back (``popnn::calcLoss``).
 
     Parameters
@@ -126,7 +126,7 @@ def calc_loss(model_outputs: Any, expected: Any, loss_type: str, *, deltas_scale
 @op(bound="popnn.loss_bound", draws="testing.row_calls", written=None, lacks="whose loss takes probabilities")
 def cross_entropy(logits: Any, labels: Any, weights: Any = None, *, label_smoothing: float = 0.0,
                   ignored_index: int | None = None, deltas_scale: float = 1.0, out: Any = None,
-                  out_dtype: object = None, target: Machine = None) -> Any:
+                  out_dtype: object = None, target: TargetLike = None) -> Any:
     """Return the cross-entropy of each row of logits with its label, and the gradient, in one pass.
 
     Parameters

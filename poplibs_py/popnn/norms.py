@@ -20,7 +20,7 @@ from ..ops.parts import Part, part_format, results
 from ..ops.record import Function
 from ..poplin.norms import bessel
 from ..popops.reductions.request import axes_of
-from ..target import Machine
+from ..target import TargetLike
 from ._rows import EACH_SEGMENT, RowOperand, RowsParams, repeated, row_of, rows_request
 from .row_plans import norm_on
 
@@ -296,7 +296,7 @@ def _gradients(g: Operand, x: Operand, gamma: Operand | None, to: RowOperand, la
 
 @_norm_op("", "[...]", "[those of the axes]", "", _AXES, unbiased=False)
 def layer_norm(x: Any, gamma: Any = None, beta: Any = None, axes: Any = -1, *, eps: float = 1e-5, out: Any = None,
-               out_dtype: object = None, target: Machine = None) -> Any:
+               out_dtype: object = None, target: TargetLike = None) -> Any:
     """Layer norm: each element less the mean along axes, over the deviation there, times gamma plus beta.
 
     A gamma for each element, as torch has it. PopLibs' ``popnn::ln``, with one for each channel, is `group_norm` of one
@@ -312,7 +312,7 @@ def layer_norm(x: Any, gamma: Any = None, beta: Any = None, axes: Any = -1, *, e
 
 @_norm_op("", "[...]", "[those of the axes]", "", _AXES, unbiased=False)
 def layer_norm_grad(grad: Any, x: Any, gamma: Any = None, axes: Any = -1, *, eps: float = 1e-5, out: Any = None,
-                    out_dtype: object = None, target: Machine = None) -> Any:
+                    out_dtype: object = None, target: TargetLike = None) -> Any:
     """Gradients of `layer_norm`.
 
     Statistics are computed anew.
@@ -326,7 +326,7 @@ def layer_norm_grad(grad: Any, x: Any, gamma: Any = None, axes: Any = -1, *, eps
 
 @_norm_op("", "[...]", "[those of the axes]", "", _AXES, what="mean square", unbiased=False)
 def rms_norm(x: Any, gamma: Any = None, axes: Any = -1, *, eps: float = 1e-5, out: Any = None,
-             out_dtype: object = None, target: Machine = None) -> Any:
+             out_dtype: object = None, target: TargetLike = None) -> Any:
     """RMS norm: each element over the root of the mean square along axes, times gamma.
 
     PopLibs has none.
@@ -340,7 +340,7 @@ def rms_norm(x: Any, gamma: Any = None, axes: Any = -1, *, eps: float = 1e-5, ou
 
 @_norm_op("", "[...]", "[those of the axes]", "", _AXES, what="mean square", unbiased=False)
 def rms_norm_grad(grad: Any, x: Any, gamma: Any = None, axes: Any = -1, *, eps: float = 1e-5, out: Any = None,
-                  out_dtype: object = None, target: Machine = None) -> Any:
+                  out_dtype: object = None, target: TargetLike = None) -> Any:
     """Gradients of `rms_norm`.
 
     Its third is that of what would be added.
@@ -355,7 +355,7 @@ def rms_norm_grad(grad: Any, x: Any, gamma: Any = None, axes: Any = -1, *, eps: 
 @_norm_op("popnn::gn::groupNormalise", "[N, C, ...]", "[C]", _GROUPS, _ORDER)
 def group_norm(x: Any, groups: int, gamma: Any = None, beta: Any = None, *, strided_channel_grouping: bool = False,
                eps: float = 1e-5, unbiased_var_estimate: bool = False, out: Any = None, out_dtype: object = None,
-               target: Machine = None) -> Any:
+               target: TargetLike = None) -> Any:
     """Group norm: statistics of each sample and group of channels (``popnn::gn::groupNormalise``).
 
     One group is PopLibs' layer norm, ``popnn::ln``; as many as channels `instance_norm`.
@@ -370,7 +370,7 @@ def group_norm(x: Any, groups: int, gamma: Any = None, beta: Any = None, *, stri
 @_norm_op("popnn::gn::groupNormGradients", "[N, C, ...]", "[C]", _GROUPS, _ORDER)
 def group_norm_grad(grad: Any, x: Any, groups: int, gamma: Any = None, *, strided_channel_grouping: bool = False,
                     eps: float = 1e-5, unbiased_var_estimate: bool = False, poplibs_exact: bool = False,
-                    out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+                    out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Gradients of `group_norm` (``popnn::gn::groupNormGradients``, ``groupNormParamGradients``).
 
     Statistics are computed anew.
@@ -385,7 +385,7 @@ def group_norm_grad(grad: Any, x: Any, groups: int, gamma: Any = None, *, stride
 @_norm_op("popnn::in::instanceNormalise", "[N, C, ...]", "[C]", "")
 def instance_norm(x: Any, gamma: Any = None, beta: Any = None, *, eps: float = 1e-5,
                   unbiased_var_estimate: bool = False, out: Any = None, out_dtype: object = None,
-                  target: Machine = None) -> Any:
+                  target: TargetLike = None) -> Any:
     """Instance norm: statistics of each sample and channel (``popnn::in::instanceNormalise``).
 
     `group_norm` of as many groups as channels.
@@ -401,7 +401,7 @@ def instance_norm(x: Any, gamma: Any = None, beta: Any = None, *, eps: float = 1
 @_norm_op("popnn::in::instanceNormGradients", "[N, C, ...]", "[C]", "")
 def instance_norm_grad(grad: Any, x: Any, gamma: Any = None, *, eps: float = 1e-5,
                        unbiased_var_estimate: bool = False, poplibs_exact: bool = False, out: Any = None,
-                       out_dtype: object = None, target: Machine = None) -> Any:
+                       out_dtype: object = None, target: TargetLike = None) -> Any:
     """Gradients of `instance_norm` (``popnn::in::instanceNormGradients``, ``instanceNormParamGradients``).
 
     Statistics are computed anew.
@@ -415,7 +415,7 @@ def instance_norm_grad(grad: Any, x: Any, gamma: Any = None, *, eps: float = 1e-
 
 @_norm_op("popnn::bn::batchNormalise", "[N, C, ...]", "[C]", "")
 def batch_norm(x: Any, gamma: Any = None, beta: Any = None, *, eps: float = 1e-5, unbiased_var_estimate: bool = False,
-               out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+               out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Batch norm: statistics of each channel over the batch and the field (``popnn::bn::batchNormalise``).
 
     It keeps no running statistics.
@@ -431,7 +431,7 @@ def batch_norm(x: Any, gamma: Any = None, beta: Any = None, *, eps: float = 1e-5
 @_norm_op("popnn::bn::batchNormGradients", "[N, C, ...]", "[C]", "")
 def batch_norm_grad(grad: Any, x: Any, gamma: Any = None, *, eps: float = 1e-5, unbiased_var_estimate: bool = False,
                     poplibs_exact: bool = False, out: Any = None, out_dtype: object = None,
-                    target: Machine = None) -> Any:
+                    target: TargetLike = None) -> Any:
     """Gradients of `batch_norm` (``popnn::bn::batchNormGradients``, ``batchNormParamGradients``).
 
     Statistics are computed anew.

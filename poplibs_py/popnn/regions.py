@@ -29,7 +29,7 @@ from ..ops import (
 )
 from ..ops.one_kernel import OneKernel, shared
 from ..program import Program, threads_for
-from ..target import Machine
+from ..target import TargetLike
 from .pooling.lower import Lies, fill_operand
 from .pooling.request import Images, images
 
@@ -204,7 +204,7 @@ def _asked(aligned_height: Any, aligned_width: Any, sampling_ratio: Any, spatial
 @op("popnn::experimental::roiAlignFwd", bound="popnn.regions_bound", draws="testing.pool_calls", lacks="by places")
 def roi_align(data: Any, rois: Any, batch_index: Any, aligned_height: int, aligned_width: int, *,
               sampling_ratio: int = 0, spatial_scale: float = 1.0, aligned: bool = False, drop_outside: bool = False,
-              layout: str = "NCHW", out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+              layout: str = "NCHW", out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Sample regions of images to grids of bins (``popnn::experimental::roiAlignFwd``).
 
     Parameters
@@ -265,7 +265,7 @@ def roi_align(data: Any, rois: Any, batch_index: Any, aligned_height: int, align
 def roi_align_input_gradient(grad: Any, rois: Any, batch_index: Any, x_shape: Sequence[int], *,
                              sampling_ratio: int = 0, spatial_scale: float = 1.0, aligned: bool = False,
                              drop_outside: bool = False, layout: str = "NCHW", out: Any = None,
-                             out_dtype: object = None, target: Machine = None) -> Any:
+                             out_dtype: object = None, target: TargetLike = None) -> Any:
     """Return the gradient of the images that `roi_align` sampled (``popnn::experimental::roiAlignInputGradient``).
 
     Parameters

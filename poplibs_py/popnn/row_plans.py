@@ -15,7 +15,7 @@ from ..poplin.norm_plans import add_gradients, add_param_gradients, add_statisti
 from ..popops.reductions.compose import Composition, type_of_all
 from ..popops.vertices.tile_plan import Step, TilePlan, work_of
 from ..popops.vertices.unary import TYPE_BYTES, Vertex
-from ..target import Machine, Target, linear_mapping
+from ..target import Target, TargetLike, linear_mapping
 from .loss_model import loss_cycles
 
 Shape = tuple[int, ...]
@@ -25,7 +25,7 @@ def _kept(shape: Shape, axes: Shape) -> Shape:
     return tuple(1 if d in axes else n for d, n in enumerate(shape))
 
 
-def softmax_on(op: str, target: Machine, operands: Sequence[Operand], receiver: Receiver, axes: Shape, *,
+def softmax_on(op: str, target: TargetLike, operands: Sequence[Operand], receiver: Receiver, axes: Shape, *,
                plain: bool) -> Placed[TilePlan]:
     """Return where a softmax, its logarithm or a gradient runs.
 
@@ -98,7 +98,7 @@ def softmax_steps(op: str, shape: Shape, axes: Shape, word: str, target: Target)
     return tuple(made.steps)
 
 
-def norm_on(op: str, target: Machine, operands: Sequence[Operand], made: Format, shape: Shape, axes: Shape,
+def norm_on(op: str, target: TargetLike, operands: Sequence[Operand], made: Format, shape: Shape, axes: Shape,
             params: Shape) -> Placed[TilePlan]:
     """Return where a norm or its gradients runs.
 
@@ -143,7 +143,7 @@ def _norm(op: str, shape: Shape, axes: Shape, params: Shape, word: str, target: 
     return made.plan(f"popnn.{op}", problem, reads=2 * elements + prod(params), writes=elements + 2 * prod(params))
 
 
-def loss_on(op: str, target: Machine, operands: Sequence[Operand], made: Format, shape: Shape, *,
+def loss_on(op: str, target: TargetLike, operands: Sequence[Operand], made: Format, shape: Shape, *,
             cross_entropy: bool, labels: bool) -> Placed[TilePlan]:
     """Return where a loss of probabilities runs.
 

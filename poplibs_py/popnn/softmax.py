@@ -18,7 +18,7 @@ from ..errors import bad_type, check_shape, finite
 from ..ops import Operand, Request, argument, one_scale_operand, op, receive, result_format
 from ..ops.record import Function
 from ..popops.reductions.request import axes_of
-from ..target import Machine
+from ..target import TargetLike
 from ._rows import RowsParams, row_of, rows_request
 from .row_plans import softmax_on
 
@@ -120,7 +120,7 @@ def _backward(name: str, /, grad: Any, y: Any, axis: Any, scale: Any, out: Any, 
 
 @_documented("popnn::softmaxStable", _FORWARD, partial(_forward, "softmax", 1.0))
 def softmax(x: Any, axis: int | tuple[int, ...] = -1, *, mask: Any = None, scale: float = 1.0, out: Any = None,
-            out_dtype: object = None, target: Machine = None) -> Any:
+            out_dtype: object = None, target: TargetLike = None) -> Any:
     """e^x over the sum of e^x along axes (``popnn::softmax``, ``popnn::softmaxStable``).
 
     Of nothing but minus infinity zeros, and NaN along with a NaN or with infinity. PopLibs' plain softmax overflows
@@ -138,7 +138,7 @@ def softmax(x: Any, axis: int | tuple[int, ...] = -1, *, mask: Any = None, scale
 
 @_documented("popnn::scaledSoftmaxStable", _FORWARD, partial(_forward, "softmax", SCALED))
 def scaled_softmax_stable(x: Any, axis: int | tuple[int, ...] = -1, *, mask: Any = None, scale: float = 1.0,
-                          out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+                          out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """62000 times `softmax`, which keeps FP16 from subnormal numbers (``popnn::scaledSoftmaxStable``).
 
     `softmax_grad` takes results of `softmax`: divide these by 62000 first, as PopLibs' callers must.
@@ -152,7 +152,7 @@ def scaled_softmax_stable(x: Any, axis: int | tuple[int, ...] = -1, *, mask: Any
 
 @_documented("popnn::logSoftmax", _FORWARD, partial(_forward, "log_softmax", 1.0))
 def log_softmax(x: Any, axis: int | tuple[int, ...] = -1, *, mask: Any = None, scale: float = 1.0, out: Any = None,
-                out_dtype: object = None, target: Machine = None) -> Any:
+                out_dtype: object = None, target: TargetLike = None) -> Any:
     """Logarithm of `softmax`: x less the logarithm of the sum of e^x along axes (``popnn::logSoftmax``).
 
     Of nothing but minus infinity minus infinity.
@@ -166,7 +166,7 @@ def log_softmax(x: Any, axis: int | tuple[int, ...] = -1, *, mask: Any = None, s
 
 @_documented("popnn::nonLinearityInputGradient", _BACKWARD, _backward)
 def softmax_grad(grad: Any, y: Any, axis: int | tuple[int, ...] = -1, *, scale: float = 1.0, out: Any = None,
-                 out_dtype: object = None, target: Machine = None) -> Any:
+                 out_dtype: object = None, target: TargetLike = None) -> Any:
     """Gradient of `softmax` given its result: ``scale y (grad - sum(grad y))`` (``SOFTMAX``).
 
     What a mask left out has a y of 0, and so a gradient of 0.
@@ -180,7 +180,7 @@ def softmax_grad(grad: Any, y: Any, axis: int | tuple[int, ...] = -1, *, scale: 
 
 @_documented("", _BACKWARD, _backward)
 def log_softmax_grad(grad: Any, y: Any, axis: int | tuple[int, ...] = -1, *, scale: float = 1.0, out: Any = None,
-                     out_dtype: object = None, target: Machine = None) -> Any:
+                     out_dtype: object = None, target: TargetLike = None) -> Any:
     """Gradient of `log_softmax` given its result: ``scale (grad - e^y sum(grad))``.
 
     PopLibs has none.

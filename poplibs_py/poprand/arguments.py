@@ -14,9 +14,9 @@ from numpy.typing import DTypeLike
 from ..errors import InvalidTypeError, bad_argument, bad_type, checked_shape, finite
 from ..formats import FORMATS, Array, Format, format_of
 from ..ops import Operand, Receiver, receive
-from ..target import Machine
+from ..target import TargetLike
 
-__all__ = ["Array", "DType", "Machine", "Seed", "Shape", "Stream", "TileMapping"]
+__all__ = ["Array", "DType", "Seed", "Shape", "Stream", "TargetLike", "TileMapping"]
 
 DType = DTypeLike | Format
 Shape = int | tuple[int, ...]

@@ -21,10 +21,10 @@ from .arguments import (
     INT32,
     LARGEST,
     DType,
-    Machine,
     Seed,
     Shape,
     Stream,
+    TargetLike,
     TileMapping,
     dtype_of,
     result,
@@ -44,7 +44,7 @@ def _kept(chance: float) -> tuple[int, int]:
 @random_op("poprand::bernoulli")
 def bernoulli(shape: Shape | None, prob: float = 0.5, *, dtype: DType = np.float32, seed: Seed = None,
               seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Any = None,
-              target: Machine = None, tile_mapping: TileMapping = None) -> Any:
+              target: TargetLike = None, tile_mapping: TileMapping = None) -> Any:
     """Draw ones with a probability, and zeros.
 
     Corresponds to PopLibs' ``poprand::bernoulli``.
@@ -86,7 +86,7 @@ def _bernoulli(chance: float, element: np.dtype[Any]) -> Law:
 
 @random_op("poprand::dropout")
 def dropout(x: Array, keep_prob: float, scale: float | None = None, *, seed: Seed = None, seed_modifier: int = 0,
-            stream: Stream = "counter", offset: int = 0, out: Any = None, target: Machine = None,
+            stream: Stream = "counter", offset: int = 0, out: Any = None, target: TargetLike = None,
             tile_mapping: TileMapping = None) -> Any:
     """Keep each element with a probability, and scale it; replace the others by zero.
 
@@ -171,7 +171,7 @@ def _dropping(source: Operand, chance: float, factor: float) -> Law:
 @random_op(like="dropout")
 def dropout_gradient(gradient: Array, keep_prob: float, scale: float | None = None, *, seed: Seed,
                      seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Any = None,
-                     target: Machine = None, tile_mapping: TileMapping = None) -> Any:
+                     target: TargetLike = None, tile_mapping: TileMapping = None) -> Any:
     """Return the gradient of `dropout` for its input: the same elements kept, the same scale.
 
     Parameters
@@ -194,7 +194,7 @@ def dropout_gradient(gradient: Array, keep_prob: float, scale: float | None = No
 @random_op("poprand::shapedDropout")
 def shaped_dropout(x: Array, mask_shape: Shape, keep_prob: float, scale: float | None = None, *, seed: Seed = None,
                    seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Any = None,
-                   target: Machine = None, tile_mapping: TileMapping = None) -> Any:
+                   target: TargetLike = None, tile_mapping: TileMapping = None) -> Any:
     """Dropout whose mask has a shape of its own and is broadcast over the input.
 
     Corresponds to PopLibs' ``poprand::shapedDropout``.
@@ -264,7 +264,7 @@ def _mask_shape(mask_shape: Shape, shape: tuple[int, ...]) -> tuple[int, ...]:
 @random_op(like="shaped_dropout")
 def shaped_dropout_gradient(gradient: Array, mask_shape: Shape, keep_prob: float, scale: float | None = None, *,
                             seed: Seed, seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0,
-                            out: Any = None, target: Machine = None, tile_mapping: TileMapping = None) -> Any:
+                            out: Any = None, target: TargetLike = None, tile_mapping: TileMapping = None) -> Any:
     """Return the gradient of `shaped_dropout` for its input.
 
     Parameters

@@ -24,7 +24,7 @@ from ..immutable import frozen
 from ..ops import RESULT, Operand, Receiver, Request, seed_of
 from ..target import Target, linear_mapping, resolve_target
 from . import _workers
-from .arguments import INT32, Machine, Seed, TileMapping, at_least
+from .arguments import INT32, Seed, TargetLike, TileMapping, at_least
 
 WARM_UP_DRAWS = 15
 ALWAYS = 65536
@@ -61,7 +61,7 @@ def _seeded(tiles: int, workers: int, seed: int, modifier: int) -> Array:
     return states
 
 
-def _machine(target: Machine) -> tuple[Target, Array]:
+def _machine(target: TargetLike) -> tuple[Target, Array]:
     """The modelled machine and the states that its workers are in; a machine starts with seed 0."""
     target = Target.gc200() if target is None else resolve_target(target)
     if target.kind != "ipu":
@@ -72,14 +72,14 @@ def _machine(target: Machine) -> tuple[Target, Array]:
     return target, _machines[key]
 
 
-def seed_machine(target: Machine, seed: int, modifier: int) -> None:
+def seed_machine(target: TargetLike, seed: int, modifier: int) -> None:
     """Seed every worker of a modelled machine."""
     with _lock:
         machine, states = _machine(target)
         states[...] = worker_states(machine, seed, modifier)
 
 
-def get_hw_seeds(target: Machine = None) -> Array:
+def get_hw_seeds(target: TargetLike = None) -> Array:
     """Return the state of every worker's generator on a modelled IPU.
 
     Corresponds to Poplar's ``getHwSeeds``. Machines with the same numbers of tiles and workers share their state.
@@ -105,7 +105,7 @@ def get_hw_seeds(target: Machine = None) -> Array:
         return np.ascontiguousarray(states.astype("<u8")).view("<u4").astype(np.uint32, copy=True)
 
 
-def set_hw_seeds(seeds: Array, target: Machine = None) -> None:
+def set_hw_seeds(seeds: Array, target: TargetLike = None) -> None:
     """Set the state of every worker's generator on a modelled IPU, as `get_hw_seeds` gave it.
 
     Corresponds to Poplar's ``setHwSeeds``.
@@ -186,7 +186,7 @@ class Dealer:
     With a seed, the machine's own states are neither read nor changed: that is PopLibs' saving and restoring.
     """
 
-    def __init__(self, target: Machine, mapping: TileMapping, seed: Seed, modifier: int) -> None:
+    def __init__(self, target: TargetLike, mapping: TileMapping, seed: Seed, modifier: int) -> None:
         with _lock:
             self.target, self.states = _machine(target)
         if seed is not None:

@@ -9,15 +9,15 @@ import numpy as np
 
 from ..errors import finite
 from ..formats import format_of
-from .arguments import LARGEST, DType, Machine, Seed, Shape, Stream, TileMapping, dtype_of, positive
+from .arguments import LARGEST, DType, Seed, Shape, Stream, TargetLike, TileMapping, dtype_of, positive
 from .law import Law, law_of
 from .where import Where, counter_only, random_op
 
 
 @random_op("poprand::normal")
 def normal(shape: Shape | None, mean: float = 0.0, std: float = 1.0, *, dtype: DType = np.float32, seed: Seed = None,
-           seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Any = None, target: Machine = None,
-           tile_mapping: TileMapping = None) -> Any:
+           seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Any = None,
+           target: TargetLike = None, tile_mapping: TileMapping = None) -> Any:
     """Draw normal numbers.
 
     Corresponds to PopLibs' ``poprand::normal``.
@@ -65,7 +65,8 @@ def _moments(mean: object, std: object) -> tuple[float, float]:
 @random_op("poprand::truncatedNormal")
 def truncated_normal(shape: Shape | None, mean: float = 0.0, std: float = 1.0, alpha: float = 2.0, *,
                      dtype: DType = np.float32, seed: Seed = None, seed_modifier: int = 0, stream: Stream = "counter",
-                     offset: int = 0, out: Any = None, target: Machine = None, tile_mapping: TileMapping = None) -> Any:
+                     offset: int = 0, out: Any = None,
+                     target: TargetLike = None, tile_mapping: TileMapping = None) -> Any:
     """Draw normal numbers within ``mean +- alpha * std``.
 
     Corresponds to PopLibs' ``poprand::truncatedNormal``.

@@ -15,10 +15,10 @@ from .arguments import (
     INT32,
     LARGEST,
     DType,
-    Machine,
     Seed,
     Shape,
     Stream,
+    TargetLike,
     TileMapping,
     at_least,
     dtype_of,
@@ -69,7 +69,7 @@ def bits_law(dtype: Any) -> Law:
 @random_op("poprand::uniform")
 def uniform(shape: Shape | None, low: float = 0.0, high: float = 1.0, *, dtype: DType = np.float32, seed: Seed = None,
             seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Any = None,
-            target: Machine = None, tile_mapping: TileMapping = None) -> Any:
+            target: TargetLike = None, tile_mapping: TileMapping = None) -> Any:
     """Draw numbers that are uniform between two limits.
 
     Corresponds to PopLibs' ``poprand::uniform``.
@@ -189,7 +189,7 @@ def _integer(name: str, value: object) -> int:
 @random_op("poprand::logUniform")
 def log_uniform(shape: Shape | None, low: float, high: float, base: float = math.e, *, dtype: DType = np.float32,
                 seed: Seed = None, seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Any = None,
-                target: Machine = None, tile_mapping: TileMapping = None) -> Any:
+                target: TargetLike = None, tile_mapping: TileMapping = None) -> Any:
     """Draw numbers whose logarithm is uniform between those of two limits.
 
     Corresponds to PopLibs' ``poprand::logUniform``.

@@ -12,7 +12,7 @@ from ..formats import Array
 from ..ops import Request, op, seed_of
 from ..ops.record import Function
 from ._stream import seed_default
-from .arguments import Machine, Seed, Stream, TileMapping, result
+from .arguments import Seed, Stream, TargetLike, TileMapping, result
 from .hardware import Dealer, seed_machine
 from .law import Law, Place
 
@@ -36,7 +36,7 @@ class Where(NamedTuple):
     seed_modifier: int
     stream: Stream
     offset: int
-    target: Machine = None
+    target: TargetLike = None
     tile_mapping: TileMapping = None
 
     @property
@@ -81,7 +81,7 @@ def counter_only(op: str, stream: Stream) -> None:
         raise UnsupportedError(f"stream: got 'ipu'; allowed for {op}: 'counter', for PopLibs does not have it")
 
 
-def set_seed(seed: Seed, seed_modifier: int = 0, *, stream: Stream = "counter", target: Machine = None) -> None:
+def set_seed(seed: Seed, seed_modifier: int = 0, *, stream: Stream = "counter", target: TargetLike = None) -> None:
     """Seed the stream that calls without a seed continue.
 
     Corresponds to PopLibs' ``poprand::setSeed``.

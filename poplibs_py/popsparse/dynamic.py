@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import bad_argument, bad_type, flag, whole
 from ..formats import Array
 from ..ops import Operand, Placed, Request, planned_on, request_on
-from ..target import Machine, Target
+from ..target import Target, TargetLike
 from .capacity import Capacity
 from .embedding import slice_request, update_request
 from .matrix import BlockSparseMatrix
@@ -33,7 +33,7 @@ __all__ = ["Capacity", "SddmmPlan", "SparsePlan", "compile_dense_sparse_matmul",
            "plan_sparse_dense_matmul", "sparse_dense_matmul"]
 
 
-def _product(forms: Forms, name: str, /, w: Any, out: Any, out_dtype: Any, capacity: Any, target: Machine,
+def _product(forms: Forms, name: str, /, w: Any, out: Any, out_dtype: Any, capacity: Any, target: TargetLike,
              available_memory_proportion: Any, strict_memory: Any, options: Any, bias: Any = None,
              activation: Any = None, transpose_lhs: Any = False, transpose_rhs: Any = False, **dense: Any) -> Request:
     """Describe a product of a matrix and what is dense on the machine that it names: a modelled one, or this CPU."""
@@ -68,7 +68,7 @@ def sparse_dense_matmul(w: BlockSparseMatrix, x: Array | PreparedDense, *, trans
                         transpose_rhs: bool = False, capacity: Capacity | None = None, out: Any = None,
                         out_dtype: object = None, bias: object = None, activation: str | None = None,
                         available_memory_proportion: float | None = None, strict_memory: bool = False,
-                        options: Mapping[str, Any] | None = None, target: Machine = None) -> Any:
+                        options: Mapping[str, Any] | None = None, target: TargetLike = None) -> Any:
     """Multiply a block-sparse matrix with a new pattern by a dense matrix: ``Y = activation(op(W) op(X) + bias)``.
 
     Parameters
@@ -98,7 +98,7 @@ def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix, *, trans
                         transpose_rhs: bool = False, capacity: Capacity | None = None, out: Any = None,
                         out_dtype: object = None, bias: object = None, activation: str | None = None,
                         available_memory_proportion: float | None = None, strict_memory: bool = False,
-                        options: Mapping[str, Any] | None = None, target: Machine = None) -> Any:
+                        options: Mapping[str, Any] | None = None, target: TargetLike = None) -> Any:
     """Multiply a dense matrix by a block-sparse one with a new pattern: ``Y = activation(op(X) op(W) + bias)``.
 
     Parameters
@@ -126,7 +126,7 @@ def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix, *, trans
 def fully_connected_fwd(w: BlockSparseMatrix, acts: Array, *, capacity: Capacity | None = None, out: Any = None,
                         out_dtype: object = None, bias: object = None, activation: str | None = None,
                         available_memory_proportion: float | None = None, strict_memory: bool = False,
-                        options: Mapping[str, Any] | None = None, target: Machine = None) -> Any:
+                        options: Mapping[str, Any] | None = None, target: TargetLike = None) -> Any:
     """Apply a fully connected layer with sparse weights: ``acts W'`` for each group.
 
     Parameters
@@ -156,7 +156,7 @@ def fully_connected_fwd(w: BlockSparseMatrix, acts: Array, *, capacity: Capacity
 def fully_connected_grad_a(w: BlockSparseMatrix, grads: Array, *, capacity: Capacity | None = None, out: Any = None,
                            out_dtype: object = None, available_memory_proportion: float | None = None,
                            strict_memory: bool = False, options: Mapping[str, Any] | None = None,
-                           target: Machine = None) -> Any:
+                           target: TargetLike = None) -> Any:
     """Return the gradient of a layer's input: ``grads W`` for each group, from W as it is stored.
 
     Parameters
@@ -178,7 +178,7 @@ def fully_connected_grad_a(w: BlockSparseMatrix, grads: Array, *, capacity: Capa
 def fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Array, *, capacity: Capacity | None = None,
                                   out: Any = None, out_dtype: object = None,
                                   available_memory_proportion: float | None = None, strict_memory: bool = False,
-                                  options: Mapping[str, Any] | None = None, target: Machine = None) -> Any:
+                                  options: Mapping[str, Any] | None = None, target: TargetLike = None) -> Any:
     """Return the gradient of a layer's stored weights: ``grads' acts`` at the pattern of `w`.
 
     Parameters
@@ -228,7 +228,7 @@ def fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Arra
 def embedding_slice(w: BlockSparseMatrix, indices: Any, *, out: Any = None, out_dtype: object = None,
                     batch: int | None = None, available_memory_proportion: float | None = None,
                     strict_memory: bool = False, options: Mapping[str, Any] | None = None,
-                    target: Machine = None) -> Any:
+                    target: TargetLike = None) -> Any:
     """Return rows of a sparse matrix, dense: zeros where nothing is stored.
 
     Parameters
@@ -272,7 +272,7 @@ def embedding_slice(w: BlockSparseMatrix, indices: Any, *, out: Any = None, out_
 def embedding_update_add(w: BlockSparseMatrix, slices: Array, indices: Any, scale: float = 1.0, *,
                          out: BlockSparseMatrix | None = None, batch: int | None = None,
                          available_memory_proportion: float | None = None, strict_memory: bool = False,
-                         options: Mapping[str, Any] | None = None, target: Machine = None) -> Any:
+                         options: Mapping[str, Any] | None = None, target: TargetLike = None) -> Any:
     """Add rows to those of a sparse matrix, ``W[indices] += scale * slices``, where something is stored.
 
     Parameters
@@ -312,7 +312,7 @@ def embedding_update_add(w: BlockSparseMatrix, slices: Array, indices: Any, scal
 
 
 def _by_index(name: str, request: Request, w: BlockSparseMatrix, slices: tuple[Any, ...], result: tuple[Any, Any],
-              batch: int | None, how: tuple[Any, Any, Any], target: Machine) -> Request:
+              batch: int | None, how: tuple[Any, Any, Any], target: TargetLike) -> Request:
     """Make a request that of the machine that a call names, if that is a modelled one."""
     size = None if batch is None else whole("batch", batch, 1, 2**24)
     proportion, strict, options = how

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..formats import Array
 from ..ops import Placed, Request, request_on
-from ..target import Machine, Target
+from ..target import Target, TargetLike
 from .matrix import OPERATORS, BlockSparseMatrix
 from .operands import check_matrix
 from .options import memory_of
@@ -28,7 +28,7 @@ __all__ = ["PreparedDense", "PreparedSparse", "SddmmPlan", "SparsePlan", "compil
 
 
 def _product(forms: Forms, name: str, /, w: Any, x: Any, out: Any, out_dtype: Any, bias: Any, activation: Any,
-             target: Machine, available_memory_proportion: Any, strict_memory: Any, options: Any) -> Request:
+             target: TargetLike, available_memory_proportion: Any, strict_memory: Any, options: Any) -> Request:
     """Describe a product on the machine that a call names: a modelled one, or this CPU."""
     op, how = f"popsparse.static.{name}", Epilogue(out, out_dtype, bias, activation)
 
@@ -51,7 +51,7 @@ def _product(forms: Forms, name: str, /, w: Any, x: Any, out: Any, out_dtype: An
 def sparse_dense_matmul(w: BlockSparseMatrix | PreparedSparse, x: Array | PreparedDense, *, out: Any = None,
                         out_dtype: object = None, bias: object = None, activation: str | None = None,
                         available_memory_proportion: float | None = None, strict_memory: bool = False,
-                        options: Mapping[str, Any] | None = None, target: Machine = None) -> Any:
+                        options: Mapping[str, Any] | None = None, target: TargetLike = None) -> Any:
     """Multiply a block-sparse by a dense matrix: ``Y = activation(W X + bias)``.
 
     Parameters
@@ -91,7 +91,7 @@ def sparse_dense_matmul(w: BlockSparseMatrix | PreparedSparse, x: Array | Prepar
 def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix | PreparedSparse, *, out: Any = None,
                         out_dtype: object = None, bias: object = None, activation: str | None = None,
                         available_memory_proportion: float | None = None, strict_memory: bool = False,
-                        options: Mapping[str, Any] | None = None, target: Machine = None) -> Any:
+                        options: Mapping[str, Any] | None = None, target: TargetLike = None) -> Any:
     """Multiply a dense by a block-sparse matrix: ``Y = activation(X W + bias)``.
 
     Parameters
@@ -113,7 +113,7 @@ def dense_sparse_matmul(x: Array | PreparedDense, w: BlockSparseMatrix | Prepare
 @sparse_op(bound="sddmm.bound:stored_grad_w_bound", lacks="but as a pass of a dynamic layer")
 def sparse_grad_w(w: BlockSparseMatrix, grads: Array, x: Array, *, out: Any = None, out_dtype: object = None,
                   available_memory_proportion: float | None = None, strict_memory: bool = False,
-                  options: Mapping[str, Any] | None = None, target: Machine = None) -> Any:
+                  options: Mapping[str, Any] | None = None, target: TargetLike = None) -> Any:
     """Return the gradient of the stored values for ``Y = W X``: ``dY X'`` at the pattern of `w`.
 
     Parameters
@@ -147,7 +147,7 @@ def sparse_grad_w(w: BlockSparseMatrix, grads: Array, x: Array, *, out: Any = No
 
 @sparse_op(bound="sparse_bound", written=None, lacks="in PopLibs")
 def sparse_sparse_matmul(w: BlockSparseMatrix, v: BlockSparseMatrix, *, out_dtype: object = None,
-                         target: Machine = None) -> Any:
+                         target: TargetLike = None) -> Any:
     """Multiply two block-sparse matrices: ``W V``, block-sparse too.
 
     Parameters

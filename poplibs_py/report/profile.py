@@ -15,7 +15,7 @@ from ..errors import InvalidArgumentError, bad_argument, described, flag, instan
 from ..files import file_path, replacing
 from ..log import get
 from ..program.record import Listener, Run, start, stop
-from ..target import Machine, Target, resolve_target
+from ..target import Target, TargetLike, resolve_target
 
 if TYPE_CHECKING:
     from .comparison import Comparison
@@ -171,7 +171,7 @@ def _write_at_exit(folder: str) -> None:
 
 
 @contextmanager
-def profile(target: Machine = None) -> Iterator[Profile]:
+def profile(target: TargetLike = None) -> Iterator[Profile]:
     """Collect every operation that runs inside the block, in any thread: what ran and what it cost.
 
     That is dense and block-sparse products, operands prepared for them, gradients, softmax, elementwise operations,

@@ -228,7 +228,7 @@ class Target:
         return cls(**host_machine.describe(threads)).replace(**fields)
 
 
-Machine = Target | str | None
+TargetLike = Target | str | None
 """What a call may say of where it runs: a machine, the name of a preset, or nothing."""
 
 PRESETS: dict[str, Callable[[], Target]] = {"gc2": Target.gc2, "gc200": Target.gc200, "bow": Target.bow,

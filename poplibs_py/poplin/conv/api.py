@@ -22,7 +22,7 @@ from ...ops import (
     receive,
     unchanged,
 )
-from ...target import Machine, Target, resolve_target
+from ...target import Target, TargetLike, resolve_target
 from ..gemm.api import as_planned
 from ..gemm.options import GemmOptions
 from ..gemm.plan import Epilogue
@@ -44,7 +44,7 @@ def convolution(x: Any, weights: Any, *, stride: Any = 1, padding: Any = 0, dila
                 transpose_and_flip_weights: bool = False, bias: Any = None, residual: Any = None,
                 activation: str | None = None, out: Any = None, out_dtype: Any = None, partials_type: str = "float",
                 available_memory_proportion: float | None = None, reproducible: bool = False,
-                strict_memory: bool = False, winograd: bool = False, target: Machine = None,
+                strict_memory: bool = False, winograd: bool = False, target: TargetLike = None,
                 seed: Any = None, options: Mapping[str, Any] | None = None) -> Any:
     """Convolve images with weights: ``activation(conv(x, weights) + residual + bias)``.
 
@@ -140,7 +140,7 @@ def convolution_input_gradient(deltas: Any, weights: Any, *, field_shape: Any = 
                                layout: str = "NCHW", out: Any = None, out_dtype: Any = None,
                                partials_type: str = "float", available_memory_proportion: float | None = None,
                                reproducible: bool = False, strict_memory: bool = False, winograd: bool = False,
-                               target: Machine = None, seed: Any = None,
+                               target: TargetLike = None, seed: Any = None,
                                options: Mapping[str, Any] | None = None) -> Any:
     """Return the gradient of a convolution's images, given that of its result.
 
@@ -180,7 +180,7 @@ def calculate_weight_deltas(deltas: Any, x: Any, *, kernel_shape: Any = None, st
                             dilation: Any = 1, groups: int | None = None, params: ConvParams | None = None,
                             layout: str = "NCHW", out: Any = None, out_dtype: Any = None, partials_type: str = "float",
                             available_memory_proportion: float | None = None, reproducible: bool = False,
-                            strict_memory: bool = False, target: Machine = None, seed: Any = None,
+                            strict_memory: bool = False, target: TargetLike = None, seed: Any = None,
                             options: Mapping[str, Any] | None = None) -> Any:
     """Return the gradient of a convolution's weights, given that of its result.
 
@@ -218,7 +218,7 @@ def convolution_weight_update(deltas: Any, weights: Any, x: Any, scale: float, *
                               dilation: Any = 1, groups: int | None = None, params: ConvParams | None = None,
                               layout: str = "NCHW", partials_type: str = "float",
                               available_memory_proportion: float | None = None, reproducible: bool = False,
-                              strict_memory: bool = False, target: Machine = None,
+                              strict_memory: bool = False, target: TargetLike = None,
                               options: Mapping[str, Any] | None = None) -> Any:
     """Update weights in place by their gradient: ``weights += scale * calculate_weight_deltas(deltas, x)``.
 

@@ -12,7 +12,7 @@ from ...formats import Format
 from ...ops import RESULT, Operand, Placed, Receiver, Request, op, planned_on, receive, result_format, wide_format
 from ...planner import Memory
 from ...program import temporary
-from ...target import Machine
+from ...target import TargetLike
 from .lower import checked, lower
 from .modelled import lacks, modelled_request
 from .params import FactorParams, Lies, laid, matrices
@@ -22,7 +22,7 @@ from .tile_plan import block_options
 @op("poplin::cholesky", bound="poplin.factor.bound", draws="testing.factor_calls", reference="poplin.factor.reference")
 def cholesky(a: Any, *, lower: bool = True, out: Any = None, out_dtype: object = None, block_size: int | None = None,
              available_memory_proportion: float | None = None, strict_memory: bool = False,
-             target: Machine = None, options: Mapping[str, Any] | None = None) -> Any:
+             target: TargetLike = None, options: Mapping[str, Any] | None = None) -> Any:
     """Factor symmetric positive definite matrices: ``a = l @ l.T``, or ``a = u.T @ u`` (``poplin::cholesky``).
 
     Parameters
@@ -93,7 +93,7 @@ def cholesky(a: Any, *, lower: bool = True, out: Any = None, out_dtype: object =
 def triangular_solve(a: Any, b: Any, *, left_side: bool = True, lower: bool = True, unit_diagonal: bool = False,
                      transpose: bool = False, out: Any = None, out_dtype: object = None, block_size: int | None = None,
                      available_memory_proportion: float | None = None, strict_memory: bool = False,
-                     target: Machine = None, options: Mapping[str, Any] | None = None) -> Any:
+                     target: TargetLike = None, options: Mapping[str, Any] | None = None) -> Any:
     """Solve triangular systems: ``a @ x = b``, or ``x @ a = b`` (``poplin::triangularSolve``).
 
     Parameters

@@ -15,7 +15,7 @@ from ...ops import RESULT, Operand, Receiver, Request, argument, op, result_form
 from ...ops.parts import Part, results
 from ...planner.explain import Composition
 from ...popops.sequence import SequenceBuilder
-from ...target import Machine
+from ...target import TargetLike
 from ..product.api import matmul
 from .api import result
 from .lower import Factoring, refusal_of
@@ -34,7 +34,7 @@ class SolveGradients(NamedTuple):
 
 @op(bound="poplin.factor.bound_gradients", draws="testing.factor_calls", lacks="of gradients")
 def cholesky_grad(grad: Any, factor: Any, *, lower: bool = True, out: Any = None, out_dtype: object = None,
-                  target: Machine = None) -> Any:
+                  target: TargetLike = None) -> Any:
     """Return the gradient with respect to what `cholesky` factored.
 
     Parameters
@@ -89,7 +89,7 @@ def cholesky_grad(grad: Any, factor: Any, *, lower: bool = True, out: Any = None
 @op(bound="poplin.factor.bound_gradients", draws="testing.factor_calls", written=None)
 def triangular_solve_grad(grad: Any, a: Any, x: Any, *, left_side: bool = True, lower: bool = True,
                           unit_diagonal: bool = False, transpose: bool = False, out: Any = None,
-                          out_dtype: object = None, target: Machine = None) -> Any:
+                          out_dtype: object = None, target: TargetLike = None) -> Any:
     """Return the gradients with respect to both operands of `triangular_solve`.
 
     Parameters
@@ -155,7 +155,7 @@ def triangular_solve_grad(grad: Any, a: Any, x: Any, *, left_side: bool = True, 
 
 @op(bound="poplin.factor.bound_gradients", draws="testing.factor_calls", lacks="of gradients")
 def lu_grad(l_grad: Any, u_grad: Any, perm: Any, l: Any, u: Any, *, out: Any = None,  # noqa: E741
-            out_dtype: object = None, target: Machine = None) -> Any:
+            out_dtype: object = None, target: TargetLike = None) -> Any:
     """Return the gradient with respect to what `lu` factored, where small changes leave the pivots as they are.
 
     Parameters
@@ -228,7 +228,7 @@ def lu_grad(l_grad: Any, u_grad: Any, perm: Any, l: Any, u: Any, *, out: Any = N
 
 @op(bound="poplin.factor.bound_gradients", draws="testing.factor_calls", lacks="of gradients")
 def qr_grad(q_grad: Any, r_grad: Any, q: Any, r: Any, *, out: Any = None, out_dtype: object = None,
-            target: Machine = None) -> Any:
+            target: TargetLike = None) -> Any:
     """Return the gradient with respect to what `qr` factored, in its reduced form.
 
     Parameters

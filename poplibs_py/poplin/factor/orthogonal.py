@@ -11,7 +11,7 @@ from ...errors import one_of
 from ...formats import FP32
 from ...ops import RESULT, Operand, Request, op, wide_format
 from ...ops.parts import Part, Results, results
-from ...target import Machine
+from ...target import TargetLike
 from .lower import lower
 from .params import FactorParams, Lies, laid, matrices
 
@@ -33,7 +33,7 @@ class QRFactors(NamedTuple):
 
 @op("poplin::experimental::LUFactorization", bound="poplin.factor.bound", draws="testing.factor_calls", written=None,
     lacks="that pivots")
-def lu(a: Any, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def lu(a: Any, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Factor matrices with partial pivoting: ``a[perm] = l @ u`` (``poplin::experimental::LUFactorization``).
 
     Parameters
@@ -85,7 +85,7 @@ def lu(a: Any, *, out: Any = None, out_dtype: object = None, target: Machine = N
 
 @op("poplin::experimental::QRFactorization", bound="poplin.factor.bound", draws="testing.factor_calls", written=None,
     lacks="whose cycles are known")
-def qr(a: Any, *, mode: str = "reduced", out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def qr(a: Any, *, mode: str = "reduced", out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Factor matrices into orthogonal and triangular ones: ``a = q @ r`` (``poplin::experimental::QRFactorization``).
 
     Parameters

@@ -9,7 +9,7 @@ from typing import Any
 from ...errors import UnsupportedError, bad_argument, bad_type, check_shape, one_of
 from ...formats import format_of
 from ...ops import Placed, Request, check_keywords, host_target, op, operand, own_numbers, request_on, target_of
-from ...target import Machine, Target, resolve_target
+from ...target import Target, TargetLike, resolve_target
 from ...target.types import data_type
 from ..gemm.api import compile_gemm, gemm_operand, gemm_request, stated
 from ..gemm.options import GemmOptions, options_of, parse_options
@@ -29,7 +29,7 @@ _OF_THE_HOST = ("reproducible", "half_passes")  # a modelled machine's results a
 def matmul(a: Any, b: Any, *, out: Any = None, out_dtype: Any = None, alpha: float = 1.0, bias: Any = None,
            activation: str | None = None, partials_type: str = "float",
            available_memory_proportion: float | None = None, reproducible: bool = False, strict_memory: bool = False,
-           half_passes: int = 4, target: Machine = None, seed: Any = None,
+           half_passes: int = 4, target: TargetLike = None, seed: Any = None,
            options: Mapping[str, Any] | None = None) -> Any:
     """Multiply matrices: ``activation(alpha * a @ b + bias)``.
 
@@ -128,7 +128,7 @@ def matmul(a: Any, b: Any, *, out: Any = None, out_dtype: Any = None, alpha: flo
 @op("poplin::matMulAcc", reference="poplin.product.reference", bound="poplin.product.bound", draws="testing.calls",
     written="c", numbers=("alpha", "beta"), lacks="that accumulates")
 def matmul_acc(c: Any, a: Any, b: Any, *, alpha: float = 1.0, beta: float = 1.0, bias: Any = None,
-               activation: str | None = None, target: Machine = None,
+               activation: str | None = None, target: TargetLike = None,
                options: Mapping[str, Any] | None = None, **keywords: Any) -> Any:
     """Accumulate a product in place: ``c[...] = activation(alpha * a @ b + beta * c + bias)``.
 
@@ -218,7 +218,7 @@ _ACC_KEYWORDS = tuple(dict.fromkeys((*keywords_of(matmul_acc), *GemmOptions.__da
 
 def plan_matmul(a_shape: tuple[int, ...], b_shape: tuple[int, ...], *, dtype: Any = "float32", b_dtype: Any = None,
                 out_dtype: Any = None, alpha: float = 1.0, beta: float = 0.0, bias_dtype: Any = None,
-                activation: str | None = None, target: Machine = None,
+                activation: str | None = None, target: TargetLike = None,
                 options: Mapping[str, Any] | None = None, **keywords: Any) -> GemmPlan | ConvPlan:
     """Plan a product of C-contiguous arrays without running it.
 
@@ -295,7 +295,7 @@ def compile_matmul(plan: GemmPlan | ConvPlan) -> Callable[..., Any]:
 
 
 def prepare(w: Any, *, side: str = "right", a_dtype: Any = None, b_dtype: Any = None,
-            target: Machine = None, **keywords: Any) -> PreparedMatrix:
+            target: TargetLike = None, **keywords: Any) -> PreparedMatrix:
     """Pack an operand once, for many products.
 
     Corresponds to PopLibs' ``poplin::preArrangeMatMulInputRHS``, and to the same for the left side.

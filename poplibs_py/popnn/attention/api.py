@@ -9,7 +9,7 @@ from ...formats import FP32
 from ...ops import one_scale_operand, op, receive, result_format
 from ...ops.parts import part_format
 from ...planner import Memory
-from ...target import Machine
+from ...target import TargetLike
 from . import request as _request
 from .request import asked, heads_of, logarithms, taken, taken_mask
 
@@ -34,7 +34,7 @@ def scaled_dot_product_attention(q: Any, k: Any, v: Any, mask: Any = None, *, sc
                                  causal: bool = False, query_offset: int = 0, pattern: Any = None,
                                  return_lse: bool = False, out: Any = None, out_dtype: object = None,
                                  available_memory_proportion: float | None = None, strict_memory: bool = False,
-                                 target: Machine = None) -> Any:
+                                 target: TargetLike = None) -> Any:
     """Scaled dot-product attention: softmax(scale q k' + mask) v, without a matrix of scores.
 
     Parameters
@@ -113,7 +113,7 @@ def scaled_dot_product_attention_grad(grad: Any, q: Any, k: Any, v: Any, y: Any,
                                       scale: float | None = None, causal: bool = False, query_offset: int = 0,
                                       pattern: Any = None, out: Any = None, out_dtype: object = None,
                                       available_memory_proportion: float | None = None, strict_memory: bool = False,
-                                      target: Machine = None) -> Any:
+                                      target: TargetLike = None) -> Any:
     """Gradients of `scaled_dot_product_attention` with respect to queries, keys and values.
 
     Parameters

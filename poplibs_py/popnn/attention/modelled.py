@@ -14,13 +14,13 @@ from ...planner import Memory
 from ...poplin._steps import product_steps
 from ...popops.reductions.compose import Composition
 from ...popops.vertices.tile_plan import TilePlan
-from ...target import Machine, Target
+from ...target import Target, TargetLike
 from ...target.types import type_of
 from ..row_plans import softmax_steps
 from .params import AttentionParams
 
 
-def attention_on(op: str, target: Machine, p: AttentionParams, memory: Memory) -> Placed[TilePlan]:
+def attention_on(op: str, target: TargetLike, p: AttentionParams, memory: Memory) -> Placed[TilePlan]:
     """Return where a call runs.
 
     Parameters

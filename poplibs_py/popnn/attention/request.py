@@ -17,7 +17,7 @@ from ...ops.one_kernel import OneKernel
 from ...ops.parts import Part, results
 from ...planner.ladder import Memory, within
 from ...popsparse.pattern import BlockPattern
-from ...target import Machine
+from ...target import TargetLike
 from .lower import lower, several_strips
 from .modelled import attention_on
 from .params import AttentionParams, Lies
@@ -164,7 +164,7 @@ class How:
     query_offset: int
     pattern: BlockPattern | None
     memory: Memory
-    target: Machine
+    target: TargetLike
 
 
 def asked(h: Heads, scale: Any, causal: Any, query_offset: Any, pattern: Any, memory: Memory, target: Any) -> How:

@@ -9,7 +9,7 @@ from ...ops import RESULT, Request, op, planned_on, receive, wide_format
 from ...ops.parts import Part, results
 from ...planner import POPLIBS_PROPORTION, Memory
 from ...popops.reductions.compose import Composition
-from ...target import MOST_TILES, Machine, Target, modelled_machine
+from ...target import MOST_TILES, Target, TargetLike, modelled_machine
 from ...target.types import data_type, type_of
 from ..row_plans import softmax_steps
 from .params import InferenceParams, LossParams
@@ -29,7 +29,7 @@ class CTCLoss(NamedTuple):
 @op("popnn::ctc::calcCTCLossLogProbabilities", bound="popnn.ctc.bound", draws="testing.ctc_calls")
 def ctc_loss(data: Any, labels: Any, data_lengths: Any = None, label_lengths: Any = None, *, blank: int = 0,
              logits: bool = False, zero_infinity: bool = False, reduction: str = "none", out: Any = None,
-             out_dtype: object = None, target: Machine = None) -> Any:
+             out_dtype: object = None, target: TargetLike = None) -> Any:
     """Return minus the log-probability of labels (``popnn::ctc::calcCTCLossLogProbabilities``, ``calcCTCLossLogits``).
 
     Parameters
@@ -90,7 +90,7 @@ def ctc_loss(data: Any, labels: Any, data_lengths: Any = None, label_lengths: An
 def ctc_loss_and_gradient(data: Any, labels: Any, data_lengths: Any = None, label_lengths: Any = None, *,
                           blank: int = 0, logits: bool = False, zero_infinity: bool = False, reduction: str = "none",
                           include_softmax_gradient: bool = True, out: Any = None, out_dtype: object = None,
-                          target: Machine = None) -> Any:
+                          target: TargetLike = None) -> Any:
     """Return a loss and its gradient (``calcLossAndGradientLogProbabilities``, ``calcLossAndGradientLogits``).
 
     Parameters

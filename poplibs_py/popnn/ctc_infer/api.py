@@ -11,7 +11,7 @@ from ...config import settings
 from ...errors import bad_argument, bad_type, finite, flag, whole
 from ...ops import RESULT, Operand, Request, op, planned_on, wide_format
 from ...ops.parts import Part, results
-from ...target import Machine, Target
+from ...target import Target, TargetLike
 from ...target.host_memory import check_memory
 from ...target.types import type_of
 from ..ctc.params import InferenceParams
@@ -33,7 +33,7 @@ class CTCPaths(NamedTuple):
 
 @op(bound="popnn.ctc_infer.bound", draws="testing.ctc_calls", written=None)
 def ctc_greedy_decoder(data: Any, data_lengths: Any = None, *, blank: int = 0, logits: bool = False, out: Any = None,
-                       out_dtype: object = None, target: Machine = None) -> Any:
+                       out_dtype: object = None, target: TargetLike = None) -> Any:
     """Return the labels of the likeliest path: of each step the likeliest class (PopLibs has none).
 
     Parameters
@@ -72,7 +72,7 @@ def ctc_greedy_decoder(data: Any, data_lengths: Any = None, *, blank: int = 0, l
 def ctc_beam_search_decoder(data: Any, data_lengths: Any = None, *, beams: int = 16, top_paths: int = 1,
                             blank: int = 0, logits: bool = False, threshold: float | None = None,
                             scorer: Callable[[tuple[int, ...]], Any] | None = None, out: Any = None,
-                            out_dtype: object = None, target: Machine = None) -> Any:
+                            out_dtype: object = None, target: TargetLike = None) -> Any:
     """Search for the likeliest labels (``popnn::ctc_infer::beamSearchDecoderLogProbabilities``, ``...Logits``).
 
     Parameters

@@ -12,7 +12,7 @@ from ...formats import format_of
 from ...ops import one_scale_operand, op, receive, result_format
 from ...ops.parts import Part, results
 from ...popops.vertices.unary import vector_of
-from ...target import MOST_TILES, Machine, Target, modelled_machine
+from ...target import MOST_TILES, Target, TargetLike, modelled_machine
 from ...target.types import data_type
 from .modelled import pooled_on
 from .params import PoolParams
@@ -66,7 +66,7 @@ _RAISES = """InvalidTypeError, InvalidArgumentError
 @_documented
 def pool(x: Any, kernel: int | Sequence[int] | None = None, op: str = "max", *, stride: Any = None, padding: Any = 0,
          dilation: Any = 1, ceil_mode: bool = False, count_include_pad: bool = False, output_size: Any = None,
-         layout: str = "NCHW", out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+         layout: str = "NCHW", out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Pool fields by their maxima, averages or sums (``popnn::pooling::pool``).
 
     Parameters
@@ -126,7 +126,7 @@ def pool(x: Any, kernel: int | Sequence[int] | None = None, op: str = "max", *, 
 @_documented
 def max_pool_with_indices(x: Any, kernel: int | Sequence[int] | None = None, *, stride: Any = None, padding: Any = 0,
                           dilation: Any = 1, ceil_mode: bool = False, output_size: Any = None, layout: str = "NCHW",
-                          out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+                          out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Pool fields by their maxima, and say where these are (PopLibs has no places).
 
     Parameters
@@ -178,7 +178,7 @@ def pool_input_gradient(grad: Any, x_shape: Sequence[int], kernel: int | Sequenc
                         *, x: Any = None, pooled_x: Any = None, use_scaled_gradient: bool = False, stride: Any = None,
                         padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, count_include_pad: bool = False,
                         output_size: Any = None, layout: str = "NCHW", out: Any = None, out_dtype: object = None,
-                        target: Machine = None) -> Any:
+                        target: TargetLike = None) -> Any:
     """Return the gradient of what was pooled (``popnn::pooling::poolInputGradient``).
 
     Parameters
@@ -249,7 +249,7 @@ def pool_input_gradient(grad: Any, x_shape: Sequence[int], kernel: int | Sequenc
 def pool_indices_gradient(grad: Any, indices: Any, x_shape: Sequence[int], kernel: int | Sequence[int] | None = None,
                           *, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
                           output_size: Any = None, layout: str = "NCHW", out: Any = None, out_dtype: object = None,
-                          target: Machine = None) -> Any:
+                          target: TargetLike = None) -> Any:
     """Return the gradient of what was pooled by maxima, given where these were (PopLibs has none).
 
     Parameters

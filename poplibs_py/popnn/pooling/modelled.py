@@ -12,7 +12,7 @@ from ...popops.reductions.compose import Composition
 from ...popops.reductions.modelled import plan_reduction
 from ...popops.vertices.tile_plan import TilePlan
 from ...popops.vertices.unary import vector_of
-from ...target import Machine, Target
+from ...target import Target, TargetLike
 from ...target.types import type_of
 from .field import Window, is_whole
 from .params import PoolParams
@@ -20,7 +20,7 @@ from .plan import planned
 from .request import Images
 
 
-def pooled_on(op: str, target: Machine, kind: str, shape: Images, windows: tuple[Window, ...], include: bool,
+def pooled_on(op: str, target: TargetLike, kind: str, shape: Images, windows: tuple[Window, ...], include: bool,
               operands: Sequence[Operand], receiver: Receiver, *, scaled: bool = False) -> Placed[TilePlan]:
     """Return where a call runs.
 

@@ -9,7 +9,7 @@ from typing import Any
 from ...errors import bad_argument, bad_type, flag
 from ...ops import Operand, Request, own_host
 from ...ops.parts import Part, results
-from ...target import Machine
+from ...target import TargetLike
 from .backward import BackArrays, Backward, Grads
 from .modelled import layer_on
 from .params import STATES, RnnParams, numbers, optional
@@ -89,7 +89,7 @@ def kept(name: str, value: Any, p: RnnParams, shape: tuple[int | str, ...]) -> O
     return x
 
 
-def backward_request(kinds: Sequence[Any], name: str, /, *, out: Any, target: Machine, **given: Any) -> Request:
+def backward_request(kinds: Sequence[Any], name: str, /, *, out: Any, target: TargetLike, **given: Any) -> Request:
     """Describe a backward pass as its face was called; `kinds` are the named tuples of its results, the second with
     that of an attention or a projection."""
     op, call = f"popnn.{name}", backward_call(name.removesuffix("_bwd"), **given)

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ...ops import op
-from ...target import Machine
+from ...target import TargetLike
 from .gradients import backward_request
 from .params import GATES
 from .request import forward_request
@@ -44,7 +44,7 @@ def gru_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None,
             recurrent_activation: str = "sigmoid", reset_after: bool = False, output_full_sequence: bool = True,
             do_input_weight_calc: bool = True, inference_only: bool = False, recomputation_mode: str = "none",
             out: Any = None, out_dtype: object = None, available_memory_proportion: float | None = None,
-            strict_memory: bool = False, target: Machine = None) -> Any:
+            strict_memory: bool = False, target: TargetLike = None) -> Any:
     """Run a GRU, or an AUGRU, over a sequence (``popnn::gru::gruFwd``, ``auGruFwd``).
 
     Parameters
@@ -107,7 +107,7 @@ def gru_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: 
             recurrent_activation: str = "sigmoid", reset_after: bool = False, output_full_sequence: bool = True,
             calc_input_gradients: bool = True, poplibs_exact: bool = False, out: Any = None, out_dtype: object = None,
             available_memory_proportion: float | None = None, strict_memory: bool = False,
-            target: Machine = None) -> Any:
+            target: TargetLike = None) -> Any:
     """Return the gradients of a GRU's, or an AUGRU's, inputs, first state and gates (``popnn::gru::gruBwd``).
 
     Parameters

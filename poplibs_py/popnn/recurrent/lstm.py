@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ...ops import op
-from ...target import Machine
+from ...target import TargetLike
 from .gradients import backward_request
 from .params import GATES
 from .request import forward_request
@@ -48,7 +48,7 @@ def lstm_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None
              activation: str = "tanh", recurrent_activation: str = "sigmoid", output_full_sequence: bool = True,
              do_input_weight_calc: bool = True, inference_only: bool = False, recomputation_mode: str = "none",
              out: Any = None, out_dtype: object = None, available_memory_proportion: float | None = None,
-             strict_memory: bool = False, target: Machine = None) -> Any:
+             strict_memory: bool = False, target: TargetLike = None) -> Any:
     """Run an LSTM over a sequence (``popnn::lstm::lstmFwd``).
 
     Parameters
@@ -128,7 +128,7 @@ def lstm_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases:
              cell_order: Any = GATES["lstm"], activation: str = "tanh", recurrent_activation: str = "sigmoid",
              output_full_sequence: bool = True, calc_input_gradients: bool = True, poplibs_exact: bool = False,
              out: Any = None, out_dtype: object = None, available_memory_proportion: float | None = None,
-             strict_memory: bool = False, target: Machine = None) -> Any:
+             strict_memory: bool = False, target: TargetLike = None) -> Any:
     """Return an LSTM's gradients with respect to its inputs, initial states and gates (``popnn::lstm::lstmBwd``).
 
     Parameters

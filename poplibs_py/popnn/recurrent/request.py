@@ -16,7 +16,7 @@ from ...planner import Explanation, Memory, within
 from ...planner.explain import Explained
 from ...popsparse.matrix import BlockSparseMatrix
 from ...popsparse.operands import format_in
-from ...target import Machine, Target
+from ...target import Target, TargetLike
 from .forward import Forward, LayerArrays, Made, Pass, lengths_of
 from .modelled import layer_on
 from .params import (
@@ -223,7 +223,7 @@ def layer_arrays(p: RnnParams, arrays: Sequence[Any], matrices: Sequence[Any] = 
                        None if scores is None else np.ascontiguousarray(scores, np.float32), weights[2])
 
 
-def forward_request(kind: Any, name: str, /, *, out: Any, target: Machine, **given: Any) -> Request:
+def forward_request(kind: Any, name: str, /, *, out: Any, target: TargetLike, **given: Any) -> Request:
     """Describe a forward pass as its face was called; `kind` is the named tuple of its results."""
     op, call = f"popnn.{name}", forward_call(name.removesuffix("_fwd"), **given)
     p = call.params

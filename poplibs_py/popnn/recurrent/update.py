@@ -13,7 +13,7 @@ from ...ops import Operand, Request, op, own_host
 from ...ops.parts import Part, results
 from ...planner import Memory
 from ...popsparse.matrix import BlockSparseMatrix
-from ...target import Machine
+from ...target import TargetLike
 from .modelled import layer_on
 from .params import GATES, RnnParams, gate_order, numbers, optional, state_format
 from .request import request, shorter, within_memory
@@ -133,7 +133,8 @@ def _called(cell: str, grads: Operand, x: Any, output: Any, order: tuple[int, ..
                         Memory(available_memory_proportion, strict_memory), (of_inputs, of_states))
 
 
-def _request(take: Callable[..., CalledUpdate], short: str, /, *, out: Any, target: Machine, **given: Any) -> Request:
+def _request(take: Callable[..., CalledUpdate], short: str, /, *, out: Any,
+             target: TargetLike, **given: Any) -> Request:
     """Describe a weight update as its face was called, whose arguments `take` takes."""
     call, name = take(**given), f"popnn.{short}"
     placed = layer_on(target, name, call.params, call.operands, call.memory)
@@ -178,7 +179,7 @@ def _wrapped(call: CalledUpdate, made: Any) -> WeightGradients:
 def lstm_wu(gate_grads: Any, x: Any, output: Any, *, weights_input: Any = None, weights_output: Any = None,
             init_output: Any = None, cell_order: Any = GATES["lstm"], out: Any = None, out_dtype: object = None,
             available_memory_proportion: float | None = None, strict_memory: bool = False,
-            target: Machine = None) -> Any:
+            target: TargetLike = None) -> Any:
     """Return the gradients of an LSTM's weights and biases (``popnn::lstm::lstmWU``).
 
     Parameters
@@ -229,7 +230,7 @@ def gru_wu(gate_grads: Any, x: Any, output: Any, intermediates: Any = None, *, w
            weights_output: Any = None, init_output: Any = None, cell_order: Any = GATES["gru"],
            reset_after: bool = False, out: Any = None, out_dtype: object = None,
            available_memory_proportion: float | None = None, strict_memory: bool = False,
-           target: Machine = None) -> Any:
+           target: TargetLike = None) -> Any:
     """Return the gradients of the weights and biases of a GRU or an AUGRU (``popnn::gru::gruWU``).
 
     Parameters
@@ -271,7 +272,7 @@ def gru_wu(gate_grads: Any, x: Any, output: Any, intermediates: Any = None, *, w
 def rnn_wu(step_grads: Any, x: Any, output: Any, *, weights_input: Any = None, weights_output: Any = None,
            init_output: Any = None, out: Any = None, out_dtype: object = None,
            available_memory_proportion: float | None = None, strict_memory: bool = False,
-           target: Machine = None) -> Any:
+           target: TargetLike = None) -> Any:
     """Return the gradients of a vanilla RNN's weights and biases (``popnn::rnn::paramDeltaUpdate``).
 
     Parameters

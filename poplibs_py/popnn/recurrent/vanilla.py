@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ...ops import op
-from ...target import Machine
+from ...target import TargetLike
 from .gradients import backward_request
 from .request import forward_request
 
@@ -31,7 +31,7 @@ class RnnBackward(NamedTuple):
 def rnn_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *, init_output: Any = None,
             time_steps: Any = None, activation: str = "tanh", out: Any = None, out_dtype: object = None,
             available_memory_proportion: float | None = None, strict_memory: bool = False,
-            target: Machine = None) -> Any:
+            target: TargetLike = None) -> Any:
     """Run a vanilla RNN over a sequence: ``h = act(x W + h U + b)`` (``popnn::rnn::rnnFwdSequence``).
 
     Parameters
@@ -77,7 +77,7 @@ def rnn_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: 
             init_output: Any = None, last_output_grad: Any = None, time_steps: Any = None, activation: str = "tanh",
             calc_input_gradients: bool = True, poplibs_exact: bool = False, out: Any = None, out_dtype: object = None,
             available_memory_proportion: float | None = None, strict_memory: bool = False,
-            target: Machine = None) -> Any:
+            target: TargetLike = None) -> Any:
     """Return the gradients of a vanilla RNN's inputs, first state and steps (``popnn::rnn::rnnBwdSequence``).
 
     Parameters

@@ -15,7 +15,7 @@ from ...ops import argument as array_argument
 from ...ops.one_kernel import OneKernel
 from ...ops.road import Told
 from ...program import Executable, Sequence
-from ...target import Machine
+from ...target import TargetLike
 from ...target.types import type_of
 from ..elementwise.binary import gt, neq
 from ..reductions.lower import ReduceParams, Way
@@ -36,7 +36,7 @@ _NUMBERS = "float32, float16, bfloat16 or FP8 numbers, or a QuarterArray"
 
 @op("popops::histogram", bound="popops.reductions.scan_bound", draws="testing.reduce_calls")
 def histogram(x: Any, levels: Any, *, absolute_of_input: bool = False, update: bool = False, out: Any = None,
-              target: Machine = None) -> Any:
+              target: TargetLike = None) -> Any:
     """Count how many numbers fall between levels (``popops::histogram``).
 
     Parameters
@@ -124,7 +124,7 @@ def _levels(given: Array) -> Array:
 
 
 @op(bound="popops.reductions.scan_bound", draws="testing.reduce_calls", written=None, lacks="in any form")
-def bincount(x: Any, weights: Any = None, *, minlength: int = 0, target: Machine = None) -> Any:
+def bincount(x: Any, weights: Any = None, *, minlength: int = 0, target: TargetLike = None) -> Any:
     """Count how often each whole number is there, or add weights (NumPy's ``bincount``; PopLibs has none).
 
     Parameters

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from ...target import Machine
+from ...target import TargetLike
 from .reference import div_reference, pow_reference
 from .table import ELEMENTWISE, elementwise
 
 
 @elementwise("popops::add", "ADD", np.add, ulp=0.5, kinds="fiu")
-def add(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def add(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Sum, correctly rounded to FP32 (``popops::add``).
 
     NaN for infinities of two signs. Integers wrap.
@@ -28,7 +28,7 @@ def add(a: object, b: object, *, out: Any = None, out_dtype: object = None, targ
 
 
 @elementwise("popops::sub", "SUBTRACT", np.subtract, ulp=0.5, kinds="fiu")
-def sub(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def sub(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Difference, correctly rounded to FP32 (``popops::sub``).
 
     NaN for infinities of one sign. Integers wrap.
@@ -41,7 +41,7 @@ def sub(a: object, b: object, *, out: Any = None, out_dtype: object = None, targ
 
 
 @elementwise("popops::mul", "MULTIPLY", np.multiply, ulp=0.5, kinds="fiu")
-def mul(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def mul(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Product, correctly rounded to FP32 (``popops::mul``).
 
     NaN for 0 times an infinity. Integers wrap.
@@ -54,7 +54,7 @@ def mul(a: object, b: object, *, out: Any = None, out_dtype: object = None, targ
 
 
 @elementwise("popops::div", "DIVIDE", div_reference, ulp=0.5, kinds="fiu")
-def div(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def div(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Quotient, correctly rounded to FP32; of integers truncated (``popops::div``).
 
     By zero an infinity, and NaN for 0 / 0. An integer by 0 is 0, and the least one by -1 wraps. `floor_divide` is
@@ -68,7 +68,7 @@ def div(a: object, b: object, *, out: Any = None, out_dtype: object = None, targ
 
 
 @elementwise("popops::rem", "REMAINDER", np.fmod, kinds="fiu")
-def rem(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def rem(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """What a truncated quotient leaves, exact, as C's fmod and % do (``popops::rem``).
 
     It has the sign of `a`. NaN for an infinite `a` and for b = 0; `a` for an infinite `b`. An integer by 0 leaves 0.
@@ -82,7 +82,7 @@ def rem(a: object, b: object, *, out: Any = None, out_dtype: object = None, targ
 
 
 @elementwise("", "FLOOR_DIVIDE", np.floor_divide, ulp=0.51, kinds="fiu")
-def floor_divide(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def floor_divide(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """The greatest whole number not above a / b, rounded once (NumPy's ``floor_divide``).
 
     As NumPy: by zero an infinity or NaN, NaN for an infinite `a`; an integer by 0 is 0.
@@ -95,7 +95,7 @@ def floor_divide(a: object, b: object, *, out: Any = None, out_dtype: object = N
 
 
 @elementwise("", "FLOOR_REMAINDER", np.remainder, ulp=0.5, kinds="fiu")
-def remainder(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def remainder(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """What `floor_divide` leaves, rounded once (NumPy's ``remainder``).
 
     It has the sign of `b`. NaN for an infinite `a` and for b = 0; an integer by 0 leaves 0.
@@ -108,7 +108,7 @@ def remainder(a: object, b: object, *, out: Any = None, out_dtype: object = None
 
 
 @elementwise("popops::pow", "POWER", pow_reference, ulp=1, kinds="fiu")
-def pow(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def pow(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """a to the power b, within 1 ulp of FP32 (``popops::pow``).
 
     As IEEE 754's pow: 1 for b = 0 and for a = 1, NaN for a < 0 and a `b` that is not whole. Of integers 0 where `b` is
@@ -122,7 +122,7 @@ def pow(a: object, b: object, *, out: Any = None, out_dtype: object = None, targ
 
 
 @elementwise("popops::atan2", "ATAN2", np.arctan2, ulp=1)
-def atan2(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def atan2(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Angle of the point (b, a), within 1 ulp of FP32 (``popops::atan2``).
 
     As IEEE 754's atan2, of zeros and infinities too.
@@ -135,7 +135,7 @@ def atan2(a: object, b: object, *, out: Any = None, out_dtype: object = None, ta
 
 
 @elementwise("popops::max", "MAXIMUM", np.maximum, kinds="fiu")
-def maximum(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def maximum(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """The larger of two, exact (``popops::max``).
 
     NaN where either is; 0 of 0 and -0: IEEE 754-2019's maximum.
@@ -148,7 +148,7 @@ def maximum(a: object, b: object, *, out: Any = None, out_dtype: object = None, 
 
 
 @elementwise("popops::min", "MINIMUM", np.minimum, kinds="fiu")
-def minimum(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def minimum(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """The smaller of two, exact (``popops::min``).
 
     NaN where either is; -0 of 0 and -0: IEEE 754-2019's minimum.
@@ -161,7 +161,7 @@ def minimum(a: object, b: object, *, out: Any = None, out_dtype: object = None, 
 
 
 @elementwise("", "FMAX", np.fmax)
-def fmax(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def fmax(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """The larger of two, the number where one is NaN (NumPy's ``fmax``).
 
     0 of 0 and -0: IEEE 754-2019's maximumNumber. So do PopLibs' vertices on a device.
@@ -174,7 +174,7 @@ def fmax(a: object, b: object, *, out: Any = None, out_dtype: object = None, tar
 
 
 @elementwise("", "FMIN", np.fmin)
-def fmin(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def fmin(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """The smaller of two, the number where one is NaN (NumPy's ``fmin``).
 
     -0 of 0 and -0: IEEE 754-2019's minimumNumber. So do PopLibs' vertices on a device.
@@ -187,7 +187,7 @@ def fmin(a: object, b: object, *, out: Any = None, out_dtype: object = None, tar
 
 
 @elementwise("popops::eq", "EQUAL", np.equal, kinds="fiub", tells=True)
-def eq(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def eq(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Whether two are equal (``popops::eq``).
 
     False for NaN; 0 equals -0.
@@ -200,7 +200,7 @@ def eq(a: object, b: object, *, out: Any = None, out_dtype: object = None, targe
 
 
 @elementwise("popops::neq", "NOT_EQUAL", np.not_equal, kinds="fiub", tells=True)
-def neq(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def neq(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Whether two differ (``popops::neq``).
 
     True for NaN; 0 equals -0.
@@ -213,7 +213,7 @@ def neq(a: object, b: object, *, out: Any = None, out_dtype: object = None, targ
 
 
 @elementwise("popops::gt", "GREATER_THAN", np.greater, kinds="fiub", tells=True)
-def gt(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def gt(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Whether `a` is greater (``popops::gt``).
 
     False for NaN. True is greater than false.
@@ -226,7 +226,7 @@ def gt(a: object, b: object, *, out: Any = None, out_dtype: object = None, targe
 
 
 @elementwise("popops::gteq", "GREATER_THAN_EQUAL", np.greater_equal, kinds="fiub", tells=True)
-def gteq(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def gteq(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Whether `a` is greater or they are equal (``popops::gteq``).
 
     False for NaN. True is greater than false.
@@ -239,7 +239,7 @@ def gteq(a: object, b: object, *, out: Any = None, out_dtype: object = None, tar
 
 
 @elementwise("popops::lt", "LESS_THAN", np.less, kinds="fiub", tells=True)
-def lt(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def lt(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Whether `a` is less (``popops::lt``).
 
     False for NaN. True is greater than false.
@@ -252,7 +252,7 @@ def lt(a: object, b: object, *, out: Any = None, out_dtype: object = None, targe
 
 
 @elementwise("popops::lteq", "LESS_THAN_EQUAL", np.less_equal, kinds="fiub", tells=True)
-def lteq(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def lteq(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Whether `a` is less or they are equal (``popops::lteq``).
 
     False for NaN. True is greater than false.
@@ -267,7 +267,7 @@ def lteq(a: object, b: object, *, out: Any = None, out_dtype: object = None, tar
 @elementwise("popops::varianceToInvStdDev", "VARIANCE_TO_INV_STD_DEV", lambda variance,
              eps: 1 / np.sqrt(variance + eps), ulp=1.5)
 def variance_to_inv_std_dev(variance: object, eps: object, *, out: Any = None, out_dtype: object = None,
-                            target: Machine = None) -> Any:
+                            target: TargetLike = None) -> Any:
     """1 / sqrt(variance + eps), within 1.5 ulp of FP32 (``popops::varianceToInvStdDev``).
 
     NaN where the sum is below zero.
@@ -283,7 +283,7 @@ def variance_to_inv_std_dev(variance: object, eps: object, *, out: Any = None, o
              eps: 1 / inv_std_dev**2 - eps, ulp=0.5,
              more=lambda inv_std_dev, eps: 2.0**-23 / inv_std_dev**2 + 2.0**-149)
 def inv_std_dev_to_variance(inv_std_dev: object, eps: object, *, out: Any = None, out_dtype: object = None,
-                            target: Machine = None) -> Any:
+                            target: TargetLike = None) -> Any:
     """1 / inv_std_dev^2 - eps, 1 / inv_std_dev rounded before it is squared (``popops::invStdDevToVariance``).
 
     Nothing is clamped: it may be below zero.

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...target import Machine
+from ...target import TargetLike
 from .reference import (
     count_leading_zeros_reference,
     popcount_reference,
@@ -21,7 +21,7 @@ from .table import ELEMENTWISE, elementwise
 
 
 @elementwise("popops::bitwiseNot", "BITWISE_NOT", np.invert, kinds="iu")
-def bitwise_not(x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def bitwise_not(x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """All bits of an integer, turned over (``popops::bitwiseNot``).
 
     -1 less x, of signed ones.
@@ -34,7 +34,7 @@ def bitwise_not(x: object, *, out: Any = None, out_dtype: object = None, target:
 
 
 @elementwise("popops::popcount", "POPCOUNT", popcount_reference, kinds="iu")
-def popcount(x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def popcount(x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """How many bits of an integer are set (``popops::popcount``).
 
     Of negative integers those of their two's complement.
@@ -47,7 +47,7 @@ def popcount(x: object, *, out: Any = None, out_dtype: object = None, target: Ma
 
 
 @elementwise("popops::countLeadingZeros", "COUNT_LEADING_ZEROS", count_leading_zeros_reference, kinds="iu")
-def count_leading_zeros(x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def count_leading_zeros(x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """How many bits of an integer are 0 above the highest that is set (``popops::countLeadingZeros``).
 
     All of them for 0, none of a negative integer.
@@ -60,7 +60,7 @@ def count_leading_zeros(x: object, *, out: Any = None, out_dtype: object = None,
 
 
 @elementwise("popops::logicalNot", "LOGICAL_NOT", np.logical_not, kinds="b")
-def logical_not(x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def logical_not(x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """True where x is false (``popops::logicalNot``).
 
     Results are truth values.
@@ -73,7 +73,7 @@ def logical_not(x: object, *, out: Any = None, out_dtype: object = None, target:
 
 
 @elementwise("popops::logicalAnd", "LOGICAL_AND", np.logical_and, kinds="b")
-def logical_and(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def logical_and(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Whether both are true (``popops::logicalAnd``).
 
     Results are truth values.
@@ -86,7 +86,7 @@ def logical_and(a: object, b: object, *, out: Any = None, out_dtype: object = No
 
 
 @elementwise("popops::logicalOr", "LOGICAL_OR", np.logical_or, kinds="b")
-def logical_or(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def logical_or(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Whether one of them is true (``popops::logicalOr``).
 
     Results are truth values.
@@ -99,7 +99,7 @@ def logical_or(a: object, b: object, *, out: Any = None, out_dtype: object = Non
 
 
 @elementwise("popops::bitwiseAnd", "BITWISE_AND", np.bitwise_and, kinds="iu")
-def bitwise_and(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def bitwise_and(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """The bits that are set in both (``popops::bitwiseAnd``).
 
     Integers of one type, or what holds both.
@@ -112,7 +112,7 @@ def bitwise_and(a: object, b: object, *, out: Any = None, out_dtype: object = No
 
 
 @elementwise("popops::bitwiseOr", "BITWISE_OR", np.bitwise_or, kinds="iu")
-def bitwise_or(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def bitwise_or(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """The bits that are set in one of them (``popops::bitwiseOr``).
 
     Integers of one type, or what holds both.
@@ -125,7 +125,7 @@ def bitwise_or(a: object, b: object, *, out: Any = None, out_dtype: object = Non
 
 
 @elementwise("popops::bitwiseXor", "BITWISE_XOR", np.bitwise_xor, kinds="iu")
-def bitwise_xor(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def bitwise_xor(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """The bits in which they differ (``popops::bitwiseXor``).
 
     Integers of one type, or what holds both.
@@ -138,7 +138,7 @@ def bitwise_xor(a: object, b: object, *, out: Any = None, out_dtype: object = No
 
 
 @elementwise("popops::bitwiseXnor", "BITWISE_XNOR", lambda a, b: ~(a ^ b), kinds="iu")
-def bitwise_xnor(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def bitwise_xnor(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """The bits in which they do not differ (``popops::bitwiseXnor``).
 
     Integers of one type, or what holds both.
@@ -151,7 +151,7 @@ def bitwise_xnor(a: object, b: object, *, out: Any = None, out_dtype: object = N
 
 
 @elementwise("popops::shiftLeft", "SHIFT_LEFT", shift_left_reference, kinds="iu")
-def shift_left(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def shift_left(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """The bits of `a`, `b` places up (``popops::shiftLeft``).
 
     0 where `b` is negative, or all bits and more.
@@ -164,7 +164,7 @@ def shift_left(a: object, b: object, *, out: Any = None, out_dtype: object = Non
 
 
 @elementwise("popops::shiftRight", "SHIFT_RIGHT", shift_right_reference, kinds="iu")
-def shift_right(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def shift_right(a: object, b: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """The bits of `a`, `b` places down, zeros behind them, of signed integers too (``popops::shiftRight``).
 
     0 where `b` is negative, or all bits and more.
@@ -178,7 +178,7 @@ def shift_right(a: object, b: object, *, out: Any = None, out_dtype: object = No
 
 @elementwise("popops::shiftRightSignExtend", "SHIFT_RIGHT_SIGN_EXTEND", shift_right_sign_extend_reference, kinds="i")
 def shift_right_sign_extend(a: object, b: object, *, out: Any = None, out_dtype: object = None,
-                            target: Machine = None) -> Any:
+                            target: TargetLike = None) -> Any:
     """The bits of `a`, `b` places down, its sign behind them (``popops::shiftRightSignExtend``).
 
     0 or -1, the sign alone, where `b` is negative, or all bits and more.

@@ -29,7 +29,7 @@ from ...ops import (
     seed_of,
 )
 from ...program import Wrapper, result_array_like
-from ...target import Machine, Target
+from ...target import Target, TargetLike
 from ...target.types import type_of
 from ..strided.lower import ROUNDINGS
 from ..strided.request import in_place, strided_request
@@ -44,7 +44,7 @@ _SOURCES = "float32, float16, bfloat16, FP8, float64, int8 or uint8 numbers, or 
 @op("popops::cast", bound="popops.elementwise.bound", draws="testing.calls", values=("seed",))
 def cast(x: object, dtype: object, *, scale: object = None, block_shape: Sequence[int] | None = None,
          rounding: Rounding | None = None, overflow: Overflow | None = None, seed: object = None, random_bits: int = 31,
-         out: Any = None, target: Machine = None) -> Any:
+         out: Any = None, target: TargetLike = None) -> Any:
     """Cast an array to another number format (``popops::cast``).
 
     Parameters

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ...target import Machine
+from ...target import TargetLike
 from .reference import sigmoid_grad_reference, signum_reference
 from .table import ELEMENTWISE, elementwise
 
 
 @elementwise("", "", lambda grad, x: grad * signum_reference(x))
-def abs_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def abs_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Gradient of `abs`: grad times the sign of x, exact.
 
     0 at zeros, as `signum` has it.
@@ -29,7 +29,8 @@ def abs_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = No
 
 
 @elementwise("", "", lambda grad, x: grad * (2 * x), ulp=1)
-def square_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def square_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None,
+                target: TargetLike = None) -> Any:
     """Gradient of `square`: grad times 2 x, within 1 ulp of FP32.
 
     The operand is the operation's, not its result.
@@ -42,7 +43,7 @@ def square_grad(grad: object, x: object, *, out: Any = None, out_dtype: object =
 
 
 @elementwise("", "", lambda grad, x: grad * (3 * x * x), ulp=1)
-def cube_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def cube_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Gradient of `cube`: grad times 3 x^2, within 1 ulp of FP32.
 
     The operand is the operation's, not its result.
@@ -55,7 +56,7 @@ def cube_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = N
 
 
 @elementwise("", "", lambda grad, x: grad * 0.5 / np.sqrt(x), ulp=2.5)
-def sqrt_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def sqrt_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Gradient of `sqrt`: grad times 1 / (2 sqrt(x)), within 2.5 ulp of FP32.
 
     Infinite at 0, NaN below.
@@ -68,7 +69,7 @@ def sqrt_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = N
 
 
 @elementwise("", "", lambda grad, x: grad * -0.5 / np.sqrt(x) ** 3, ulp=6.5)
-def rsqrt_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def rsqrt_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Gradient of `rsqrt`: grad times -1 / (2 sqrt(x)^3), within 6.5 ulp of FP32.
 
     Infinite at 0, NaN below.
@@ -81,7 +82,7 @@ def rsqrt_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = 
 
 
 @elementwise("", "", lambda grad, x: -grad / (x * x), ulp=1)
-def inv_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def inv_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Gradient of `inv`: grad times -1 / x^2, within 1 ulp of FP32.
 
     Infinite at zeros.
@@ -94,7 +95,7 @@ def inv_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = No
 
 
 @elementwise("", "", lambda grad, x: grad / (3 * np.cbrt(x) ** 2), ulp=4.5)
-def cbrt_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def cbrt_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Gradient of `cbrt`: grad times 1 / (3 cbrt(x)^2), within 4.5 ulp of FP32.
 
     Infinite at zeros.
@@ -107,7 +108,7 @@ def cbrt_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = N
 
 
 @elementwise("", "", lambda grad, x: grad * np.exp(np.clip(x, -300, 300)), ulp=1)
-def exp_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def exp_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Gradient of `exp`: grad times e^x, within 1 ulp of FP32.
 
     Where `grad` is 0 it is 0.
@@ -120,7 +121,7 @@ def exp_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = No
 
 
 @elementwise("", "", lambda grad, x: grad * np.log(2) * np.exp2(np.clip(x, -432, 432)), ulp=1)
-def exp2_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def exp2_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Gradient of `exp2`: grad times 2^x log 2, within 1 ulp of FP32.
 
     Where `grad` is 0 it is 0.
@@ -133,7 +134,7 @@ def exp2_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = N
 
 
 @elementwise("", "", lambda grad, x: grad * np.exp(np.clip(x, -300, 300)), ulp=1)
-def expm1_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def expm1_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Gradient of `expm1`: grad times e^x, within 1 ulp of FP32.
 
     Where `grad` is 0 it is 0.
@@ -146,7 +147,7 @@ def expm1_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = 
 
 
 @elementwise("", "", lambda grad, x: grad / x, ulp=1)
-def log_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def log_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Gradient of `log`: grad times 1 / x, within 1 ulp of FP32.
 
     Infinite at zeros.
@@ -159,7 +160,7 @@ def log_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = No
 
 
 @elementwise("", "", lambda grad, x: grad / x / np.log(2), ulp=1)
-def log2_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def log2_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Gradient of `log2`: grad times 1 / (x log 2), within 1 ulp of FP32.
 
     Infinite at zeros.
@@ -172,7 +173,7 @@ def log2_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = N
 
 
 @elementwise("", "", lambda grad, x: grad / (1 + x), ulp=1)
-def log1p_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def log1p_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Gradient of `log1p`: grad times 1 / (1 + x), within 1 ulp of FP32.
 
     Infinite at -1.
@@ -185,7 +186,7 @@ def log1p_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = 
 
 
 @elementwise("", "", lambda grad, x: grad * np.cos(x), ulp=1)
-def sin_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def sin_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Gradient of `sin`: grad times cos(x), within 1 ulp of FP32.
 
     NaN for infinities.
@@ -198,7 +199,7 @@ def sin_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = No
 
 
 @elementwise("", "", lambda grad, x: -grad * np.sin(x), ulp=1)
-def cos_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def cos_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Gradient of `cos`: grad times -sin(x), within 1 ulp of FP32.
 
     NaN for infinities.
@@ -211,7 +212,7 @@ def cos_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = No
 
 
 @elementwise("", "", lambda grad, x: grad / np.cos(x) ** 2, ulp=1)
-def tan_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def tan_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Gradient of `tan`: grad times 1 / cos(x)^2, within 1 ulp of FP32.
 
     NaN for infinities.
@@ -225,7 +226,7 @@ def tan_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = No
 
 @elementwise("popnn::nonLinearityInputGradient", "TANH_GRAD",
              lambda grad, x: sigmoid_grad_reference(grad, 2 * x) * 4, ulp=1)
-def tanh_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def tanh_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Gradient of `tanh`: grad times 1 / cosh(x)^2, within 1 ulp of FP32.
 
     Its tails keep their bound: nothing is taken from 1.
@@ -238,7 +239,7 @@ def tanh_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = N
 
 
 @elementwise("", "", lambda grad, x: grad * 2 / np.sqrt(np.pi) * np.exp(np.maximum(-x * x, -300)), ulp=1)
-def erf_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def erf_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Gradient of `erf`: grad times 2 e^(-x^2) / sqrt(pi), within 1 ulp of FP32.
 
     The operand is the operation's, not its result.
@@ -251,7 +252,8 @@ def erf_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = No
 
 
 @elementwise("popnn::nonLinearityInputGradient", "SIGMOID_GRAD", sigmoid_grad_reference, ulp=1)
-def sigmoid_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def sigmoid_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None,
+                 target: TargetLike = None) -> Any:
     """Gradient of `sigmoid`: grad times s (1 - s), s = sigmoid(x), within 1 ulp of FP32.
 
     Its tails keep their bound: nothing is taken from 1.
@@ -264,7 +266,7 @@ def sigmoid_grad(grad: object, x: object, *, out: Any = None, out_dtype: object 
 
 
 @elementwise("popnn::nonLinearityInputGradient", "RELU_GRAD", lambda grad, x: np.where(x > 0, grad, 0.0))
-def relu_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def relu_grad(grad: object, x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Gradient of `relu`: grad times 1 above zero, else 0, exact.
 
     0 for NaN.

@@ -15,7 +15,7 @@ from ...formats.bounds import Ball
 from ...formats.reference import default_overflow
 from ...ops import Operand, Receiver, Request, op, planned_on, receive
 from ...ops.record import Function
-from ...target import Machine, Target, resolve_target
+from ...target import Target, TargetLike, resolve_target
 from ...target.types import type_of
 from ..strided.request import has_scale, in_place, strided_request
 from ..strided.steps import Chain, Step
@@ -85,7 +85,7 @@ class ElementwiseOp:
             return self
         return replace(self, name=f"{self.name}_poplibs", reference=self.exact, exact=None)
 
-    def request(self, values: Mapping[str, Any], out: Any, out_dtype: object, target: Machine) -> Request:
+    def request(self, values: Mapping[str, Any], out: Any, out_dtype: object, target: TargetLike) -> Request:
         """Describe a call."""
         found = taken(values, self.kinds, self.conditions)
         shape = _common_shape(self.operands, found.operands)
@@ -270,7 +270,7 @@ def elementwise(poplibs: str, vertex_op: str, reference: Callable[..., Any], ulp
         ELEMENTWISE[name] = row
         function.__globals__[f"{name}_bound"] = row.bound
 
-        def describe(_: str, /, out: Any, out_dtype: object, target: Machine,
+        def describe(_: str, /, out: Any, out_dtype: object, target: TargetLike,
                      poplibs_exact: object = False, **operands: Any) -> Any:
             return row.chosen(poplibs_exact).request(operands, out, out_dtype, target)
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...target import Machine
+from ...target import TargetLike
 from .reference import clamp_reference, select_reference
 from .table import ELEMENTWISE, elementwise
 
 
 @elementwise("popops::select", "SELECT", select_reference, kinds="fiub", conditions=("condition",))
 def select(a: object, b: object, condition: object, *, out: Any = None, out_dtype: object = None,
-           target: Machine = None) -> Any:
+           target: TargetLike = None) -> Any:
     """`a` where the condition is true, else `b`, exact (``popops::select``).
 
     NaN and the sign of zeros stay as they are.
@@ -28,7 +28,7 @@ def select(a: object, b: object, condition: object, *, out: Any = None, out_dtyp
 
 @elementwise("popops::clamp", "CLAMP", clamp_reference, kinds="fiu")
 def clamp(x: object, low: object, high: object, *, out: Any = None, out_dtype: object = None,
-          target: Machine = None) -> Any:
+          target: TargetLike = None) -> Any:
     """x, but `low` where it is less, then `high` where that is greater, exact (``popops::clamp``).
 
     NaN for NaN; a bound that is NaN bounds nothing. Where the bounds cross, `high` wins.

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...target import Machine
+from ...target import TargetLike
 from .reference import (
     erf_reference,
     gelu_erf_reference,
@@ -25,7 +25,7 @@ from .table import ELEMENTWISE, elementwise
 
 
 @elementwise("popops::abs", "ABSOLUTE", np.abs, kinds="fiu")
-def abs(x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def abs(x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Absolute value, exact (``popops::abs``).
 
     0 for -0, infinity for infinities, NaN for NaN. The least integer is its own: integers wrap.
@@ -38,7 +38,7 @@ def abs(x: object, *, out: Any = None, out_dtype: object = None, target: Machine
 
 
 @elementwise("popops::neg", "NEGATE", np.negative, kinds="fiu")
-def neg(x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def neg(x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Change of sign, exact (``popops::neg``).
 
     -0 for 0, NaN for NaN. F143 and F152 have no minus zero, and keep their zero. Integers wrap.
@@ -51,7 +51,7 @@ def neg(x: object, *, out: Any = None, out_dtype: object = None, target: Machine
 
 
 @elementwise("popops::signum", "SIGNUM", signum_reference, kinds="fiu")
-def signum(x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def signum(x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """1 above zero, -1 below, else 0, exact (``popops::signum``).
 
     0 for 0, -0 and NaN, as PopLibs' formula (x > 0) - (x < 0) says.
@@ -64,7 +64,7 @@ def signum(x: object, *, out: Any = None, out_dtype: object = None, target: Mach
 
 
 @elementwise("popops::square", "SQUARE", np.square, ulp=0.5, kinds="fiu")
-def square(x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def square(x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """x times x, correctly rounded to FP32 (``popops::square``).
 
     0 for -0. Integers wrap.
@@ -77,7 +77,7 @@ def square(x: object, *, out: Any = None, out_dtype: object = None, target: Mach
 
 
 @elementwise("", "CUBE", lambda x: x * x * x, ulp=1.5, kinds="fiu")
-def cube(x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def cube(x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """x times x times x, rounded twice to FP32.
 
     -0 for -0. Integers wrap. PopLibs has no such vertex.
@@ -90,7 +90,7 @@ def cube(x: object, *, out: Any = None, out_dtype: object = None, target: Machin
 
 
 @elementwise("popops::sqrt", "SQRT", sqrt_reference, ulp=0.5, kinds="fiu")
-def sqrt(x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def sqrt(x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Square root, correctly rounded to FP32 (``popops::sqrt``).
 
     NaN below zero, -0 for -0. Of integers the whole part, and 0 below zero.
@@ -103,7 +103,7 @@ def sqrt(x: object, *, out: Any = None, out_dtype: object = None, target: Machin
 
 
 @elementwise("popops::rsqrt", "RSQRT", lambda x: 1 / np.sqrt(x), ulp=1)
-def rsqrt(x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def rsqrt(x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """1 / sqrt(x), within 1 ulp of FP32 (``popops::rsqrt``).
 
     Infinity for 0, minus infinity for -0, NaN below, 0 for infinity.
@@ -116,7 +116,7 @@ def rsqrt(x: object, *, out: Any = None, out_dtype: object = None, target: Machi
 
 
 @elementwise("popops::inv", "INVERSE", np.reciprocal, ulp=0.5)
-def inv(x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def inv(x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """1 / x, correctly rounded to FP32 (``popops::inv``).
 
     Infinities for zeros, zeros for infinities, of the same sign.
@@ -129,7 +129,7 @@ def inv(x: object, *, out: Any = None, out_dtype: object = None, target: Machine
 
 
 @elementwise("popops::cbrt", "CBRT", np.cbrt, ulp=1)
-def cbrt(x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def cbrt(x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Cube root, within 1 ulp of FP32 (``popops::cbrt``).
 
     -0 for -0, infinities for infinities.
@@ -142,7 +142,7 @@ def cbrt(x: object, *, out: Any = None, out_dtype: object = None, target: Machin
 
 
 @elementwise("popops::exp", "EXPONENT", np.exp, ulp=1)
-def exp(x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def exp(x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """e^x, within 1 ulp of FP32 (``popops::exp``).
 
     1 for 0, 0 for minus infinity, infinity for infinity. Results may be subnormal.
@@ -155,7 +155,7 @@ def exp(x: object, *, out: Any = None, out_dtype: object = None, target: Machine
 
 
 @elementwise("popops::exp2", "EXPONENT2", np.exp2, ulp=1)
-def exp2(x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def exp2(x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """2^x, within 1 ulp of FP32 (``popops::exp2``).
 
     1 for 0, 0 for minus infinity, infinity for infinity. Results may be subnormal.
@@ -168,7 +168,7 @@ def exp2(x: object, *, out: Any = None, out_dtype: object = None, target: Machin
 
 
 @elementwise("popops::expm1", "EXPONENT_MINUS_ONE", np.expm1, ulp=1)
-def expm1(x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def expm1(x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """e^x - 1, within 1 ulp of FP32 (``popops::expm1``).
 
     -0 for -0, -1 for minus infinity, infinity for infinity.
@@ -181,7 +181,7 @@ def expm1(x: object, *, out: Any = None, out_dtype: object = None, target: Machi
 
 
 @elementwise("popops::log", "LOGARITHM", np.log, ulp=1)
-def log(x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def log(x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Natural logarithm, within 1 ulp of FP32 (``popops::log``).
 
     Minus infinity for 0 and -0, NaN below, infinity for infinity.
@@ -194,7 +194,7 @@ def log(x: object, *, out: Any = None, out_dtype: object = None, target: Machine
 
 
 @elementwise("", "LOGARITHM2", np.log2, ulp=1)
-def log2(x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def log2(x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Logarithm to the base 2, within 1 ulp of FP32.
 
     Minus infinity for 0 and -0, NaN below, infinity for infinity. PopLibs has no such op.
@@ -207,7 +207,7 @@ def log2(x: object, *, out: Any = None, out_dtype: object = None, target: Machin
 
 
 @elementwise("popops::log1p", "LOGARITHM_ONE_PLUS", np.log1p, ulp=1)
-def log1p(x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def log1p(x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """log(1 + x), within 1 ulp of FP32 (``popops::log1p``).
 
     -0 for -0, minus infinity for -1, NaN below, infinity for infinity.
@@ -220,7 +220,7 @@ def log1p(x: object, *, out: Any = None, out_dtype: object = None, target: Machi
 
 
 @elementwise("popops::sin", "SIN", np.sin, ulp=1)
-def sin(x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def sin(x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Sine, within 1 ulp of FP32 (``popops::sin``).
 
     -0 for -0, NaN for infinities. Large arguments are reduced exactly.
@@ -233,7 +233,7 @@ def sin(x: object, *, out: Any = None, out_dtype: object = None, target: Machine
 
 
 @elementwise("popops::cos", "COS", np.cos, ulp=1)
-def cos(x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def cos(x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Cosine, within 1 ulp of FP32 (``popops::cos``).
 
     1 for zeros, NaN for infinities. Large arguments are reduced exactly.
@@ -246,7 +246,7 @@ def cos(x: object, *, out: Any = None, out_dtype: object = None, target: Machine
 
 
 @elementwise("popops::tan", "TAN", np.tan, ulp=1)
-def tan(x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def tan(x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Tangent, within 1 ulp of FP32 (``popops::tan``).
 
     -0 for -0, NaN for infinities. Large arguments are reduced exactly.
@@ -259,7 +259,7 @@ def tan(x: object, *, out: Any = None, out_dtype: object = None, target: Machine
 
 
 @elementwise("popops::asin", "ASIN", np.arcsin, ulp=1)
-def asin(x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def asin(x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Arc sine, within 1 ulp of FP32 (``popops::asin``).
 
     -0 for -0, NaN beyond -1 and 1.
@@ -272,7 +272,7 @@ def asin(x: object, *, out: Any = None, out_dtype: object = None, target: Machin
 
 
 @elementwise("popops::tanh", "TANH", np.tanh, ulp=1)
-def tanh(x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def tanh(x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Hyperbolic tangent, within 1 ulp of FP32 (``popops::tanh``).
 
     -0 for -0, -1 and 1 for the infinities.
@@ -285,7 +285,7 @@ def tanh(x: object, *, out: Any = None, out_dtype: object = None, target: Machin
 
 
 @elementwise("popops::erf", "ERF", erf_reference, ulp=1)
-def erf(x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def erf(x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Error function, within 1 ulp of FP32 (``popops::erf``).
 
     -0 for -0, -1 and 1 for the infinities.
@@ -298,7 +298,7 @@ def erf(x: object, *, out: Any = None, out_dtype: object = None, target: Machine
 
 
 @elementwise("popops::sigmoid", "SIGMOID", sigmoid_reference, ulp=1)
-def sigmoid(x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def sigmoid(x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """1 / (1 + e^(-x)), within 1 ulp of FP32 (``popops::sigmoid``).
 
     0 and 1 for the infinities. The tail below zero keeps its bound.
@@ -311,7 +311,7 @@ def sigmoid(x: object, *, out: Any = None, out_dtype: object = None, target: Mac
 
 
 @elementwise("popops::relu", "RELU", lambda x: np.where(x < 0, 0.0, x))
-def relu(x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def relu(x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """The larger of x and 0, exact (``popops::relu``).
 
     NaN for NaN, -0 for -0.
@@ -324,7 +324,7 @@ def relu(x: object, *, out: Any = None, out_dtype: object = None, target: Machin
 
 
 @elementwise("popops::gelu_erf", "GELU_ERF", gelu_erf_reference, ulp=1)
-def gelu_erf(x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def gelu_erf(x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """x (1 + erf(x / sqrt 2)) / 2, within 1 ulp of FP32 (``popops::gelu_erf``).
 
     -0 for minus infinity, its limit; infinity for infinity. The tail below zero keeps its bound.
@@ -337,7 +337,7 @@ def gelu_erf(x: object, *, out: Any = None, out_dtype: object = None, target: Ma
 
 
 @elementwise("popops::ceil", "CEIL", np.ceil)
-def ceil(x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def ceil(x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """The least whole number that is not below x, exact (``popops::ceil``).
 
     The sign of x stays, of zeros too; infinities for infinities.
@@ -350,7 +350,7 @@ def ceil(x: object, *, out: Any = None, out_dtype: object = None, target: Machin
 
 
 @elementwise("popops::floor", "FLOOR", np.floor)
-def floor(x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def floor(x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """The greatest whole number that is not above x, exact (``popops::floor``).
 
     The sign of x stays, of zeros too; infinities for infinities.
@@ -363,7 +363,7 @@ def floor(x: object, *, out: Any = None, out_dtype: object = None, target: Machi
 
 
 @elementwise("popops::round", "ROUND", round_reference)
-def round(x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def round(x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """The nearest whole number, halves away from zero, exact (``popops::round``).
 
     The sign of x stays, of zeros too. `nearbyint` takes halves to the even number, as NumPy's ``round`` does.
@@ -376,7 +376,7 @@ def round(x: object, *, out: Any = None, out_dtype: object = None, target: Machi
 
 
 @elementwise("popops::nearbyint", "NEARBY_INT", np.rint)
-def nearbyint(x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def nearbyint(x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """The nearest whole number, halves to the even one, exact (``popops::nearbyint``).
 
     The sign of x stays, of zeros too. It is NumPy's ``rint``.
@@ -389,7 +389,7 @@ def nearbyint(x: object, *, out: Any = None, out_dtype: object = None, target: M
 
 
 @elementwise("popops::trunc", "TRUNC", np.trunc)
-def trunc(x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def trunc(x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """The whole number next to x towards zero, exact (``popops::trunc``).
 
     The sign of x stays, of zeros too; infinities for infinities.
@@ -402,7 +402,7 @@ def trunc(x: object, *, out: Any = None, out_dtype: object = None, target: Machi
 
 
 @elementwise("popops::isFinite", "IS_FINITE", np.isfinite, tells=True)
-def is_finite(x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def is_finite(x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Whether x is neither infinite nor NaN (``popops::isFinite``).
 
     True for all numbers of formats without infinities but NaN.
@@ -415,7 +415,7 @@ def is_finite(x: object, *, out: Any = None, out_dtype: object = None, target: M
 
 
 @elementwise("popops::isInf", "IS_INF", np.isinf, tells=True)
-def is_inf(x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def is_inf(x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Whether x is an infinity (``popops::isInf``).
 
     False for NaN.
@@ -428,7 +428,7 @@ def is_inf(x: object, *, out: Any = None, out_dtype: object = None, target: Mach
 
 
 @elementwise("popops::isNaN", "IS_NAN", np.isnan, tells=True)
-def is_nan(x: object, *, out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+def is_nan(x: object, *, out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Whether x is NaN (``popops::isNaN``).
 
     False for infinities.

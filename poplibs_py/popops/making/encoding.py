@@ -11,7 +11,7 @@ from ...formats import FP32, Array, Format
 from ...ops import RESULT, Request, op, planned_on, receive
 from ...ops import argument as array_argument
 from ...ops.numpy_ops import told
-from ...target import Machine
+from ...target import TargetLike
 from .made import code_of, element_of, made_request
 from .steps import fill_plan, iota_plan, one_hot_plan
 
@@ -20,7 +20,7 @@ _MOST = 1 << 48
 
 @op("popops::encodeOneHot", bound="popops.making.bound", draws="testing.encoding_calls")
 def encode_one_hot(indices: Any, length: int, *, on: float = 1, off: float = 0, out: Any = None,
-                   dtype: object = None, target: Machine = None) -> Any:
+                   dtype: object = None, target: TargetLike = None) -> Any:
     """Rows that have one number at an index, and another elsewhere (``popops::encodeOneHot``).
 
     Parameters
@@ -74,7 +74,7 @@ def encode_one_hot(indices: Any, length: int, *, on: float = 1, off: float = 0, 
 
 
 @op("popops::iota", bound="popops.making.bound", draws="testing.encoding_calls")
-def iota(n: int, start: int = 0, *, out: Any = None, dtype: object = None, target: Machine = None) -> Any:
+def iota(n: int, start: int = 0, *, out: Any = None, dtype: object = None, target: TargetLike = None) -> Any:
     """Whole numbers one after another (``popops::iota``).
 
     Parameters
@@ -117,7 +117,7 @@ def iota(n: int, start: int = 0, *, out: Any = None, dtype: object = None, targe
 
 
 @op("popops::fill", bound="popops.making.bound", draws="testing.encoding_calls")
-def fill(shape: Any, value: float, *, out: Any = None, dtype: object = None, target: Machine = None) -> Any:
+def fill(shape: Any, value: float, *, out: Any = None, dtype: object = None, target: TargetLike = None) -> Any:
     """One number everywhere (``popops::fill``, NumPy's ``full``).
 
     Parameters

@@ -11,7 +11,7 @@ import numpy as np
 from ...errors import all_of, bad_argument, bad_type, finite, one_of, real, whole
 from ...formats import Array, Format
 from ...ops import RESULT, Request, op, planned_on, receive
-from ...target import Machine
+from ...target import TargetLike
 from ..ordering.request import numbers
 from ..sequence import SequenceBuilder
 from .made import code_of, coded, write
@@ -39,7 +39,7 @@ _MODES = ("constant", "empty", "edge", *PERIODS, *COMPUTED)
 @op("popops::pad", bound="popops.making.bound", draws="testing.encoding_calls")
 def pad(x: Any, pad_width: int | Sequence[Any] | Mapping[int, Any], mode: str | Callable[..., Any] = "constant", *,
         constant_values: Any = None, end_values: Any = None, stat_length: Any = None, reflect_type: str | None = None,
-        out: Any = None, target: Machine = None, **kwargs: Any) -> Any:
+        out: Any = None, target: TargetLike = None, **kwargs: Any) -> Any:
     """Put numbers around an array, or take some away (``popops::pad``, NumPy's ``pad``).
 
     Parameters

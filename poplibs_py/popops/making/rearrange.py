@@ -19,7 +19,7 @@ from ...ops import RESULT, Request, op, planned_on, receive
 from ...ops.numpy_ops import told
 from ...ops.one_kernel import OneKernel, shared
 from ...program import Program, threads_for
-from ...target import Machine
+from ...target import TargetLike
 from ..ordering.request import numbers
 from .steps import transpose_plan
 
@@ -37,7 +37,7 @@ class _Axis(NamedTuple):
 
 
 @op("popops::rearrange::partialTranspose", bound="popops.making.rearrange", draws="testing.ordering_calls")
-def transpose(x: Any, axes: Axes = None, *, out: Any = None, target: Machine = None) -> Any:
+def transpose(x: Any, axes: Axes = None, *, out: Any = None, target: TargetLike = None) -> Any:
     """Put an array's axes in another order, in memory too (``popops::rearrange::partialTranspose``).
 
     Parameters

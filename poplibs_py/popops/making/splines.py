@@ -13,7 +13,7 @@ from ...ops import RESULT, Operand, Request, array_operand, op, planned_on, rece
 from ...ops import argument as array_argument
 from ...ops.numpy_ops import told
 from ...ops.parts import Part, results
-from ...target import Machine
+from ...target import TargetLike
 from ..elementwise.cast import cast
 from ..maps.api import map as fused
 from ..sequence import SequenceBuilder
@@ -32,7 +32,7 @@ class SplineBasis(NamedTuple):
 
 @op("popops::normaliseImage", bound="popops.making.bound", draws="testing.encoding_calls")
 def normalise_image(x: Any, offsets: Any, scales: Any, in_scale: float = 1.0, *, out: Any = None,
-                    target: Machine = None) -> Any:
+                    target: TargetLike = None) -> Any:
     """Normalise pixels of three channels, and add a channel of zeros (``popops::normaliseImage``).
 
     Parameters
@@ -98,7 +98,7 @@ def _normalising(x: Array, offsets: Array, scales: Array, result: Array, factor:
 
 @op("popops::splineBasis", bound="popops.making.bound", draws="testing.encoding_calls", written=None)
 def spline_basis(pseudo: Any, kernel_size: Any, is_open: Any, degree: int = 1, *, out: Any = None,
-                 target: Machine = None) -> Any:
+                 target: TargetLike = None) -> Any:
     """Values of the B-splines that are not zero at points, and where their weights are (``popops::splineBasis``).
 
     Parameters
@@ -201,7 +201,7 @@ def _vector(name: str, value: Any, count: int, low: int, high: int) -> list[int]
 
 @op("popops::splineWeighting", bound="popops.making.bound", draws="testing.encoding_calls")
 def spline_weighting(x: Any, weight: Any, basis: Any, weight_index: Any, *, out: Any = None, out_dtype: object = None,
-                     target: Machine = None) -> Any:
+                     target: TargetLike = None) -> Any:
     """Weight the channels of edges by values of splines (``popops::splineWeighting``).
 
     Parameters

@@ -8,7 +8,7 @@ from typing import Any, cast
 from ...errors import flag, whole
 from ...ops import op, travel
 from ...program import Face
-from ...target import Machine
+from ...target import TargetLike
 from ..expr import MOST_PLACEHOLDERS, Expression
 from .request import expressions_of, mapped, worded
 
@@ -18,7 +18,7 @@ Mappable = Expression | Sequence[Expression] | Callable[..., Any]
 @op("popops::map", bound="popops.maps.bound", draws="testing.map_calls",
     numbers=tuple([f"arrays[{i}]" for i in range(MOST_PLACEHOLDERS)]))
 def map(expression: Mappable, *arrays: object, out: Any = None, out_dtype: object = None, round_each: bool = False,
-        relaxed: bool = False, target: Machine = None) -> Any:
+        relaxed: bool = False, target: TargetLike = None) -> Any:
     """Evaluate an expression of arrays in one pass (``popops::map``, ``mapInPlace``, ``mapWithOutput``).
 
     Parameters

@@ -13,7 +13,7 @@ from typing import Any
 
 from ...ops import Request, argument, op
 from ...ops.record import Function
-from ...target import Machine
+from ...target import TargetLike
 from ..elementwise.binary import fmax, fmin, gt, lt, maximum, minimum, pow
 from ..elementwise.ternary import select
 from ..elementwise.unary import log
@@ -123,7 +123,7 @@ def _gradient(expressions: Callable[..., Any], of: str, notes: str = "",
         words = _PARAMETERS.format(names=numbers, condition=condition, of=of, notes=notes + " " * bool(notes))
         function.__globals__[f"{name}_bound"] = bound
 
-        def describe(name: str, /, out: Any, out_dtype: object, target: Machine, **given: Any) -> Request:
+        def describe(name: str, /, out: Any, out_dtype: object, target: TargetLike, **given: Any) -> Request:
             return mapped(_outputs(name, len(operands)), True, _arrays(given), out, out_dtype, False, False, target,
                           name, operands)
 
@@ -135,7 +135,7 @@ def _gradient(expressions: Callable[..., Any], of: str, notes: str = "",
 
 @_gradient(_of_mul, "a and b")
 def mul_grad(grad: object, a: object, b: object, *, out: Any = None, out_dtype: object = None,
-             target: Machine = None) -> Any:
+             target: TargetLike = None) -> Any:
     """Gradients of `mul`: grad times b, and grad times a.
 
     Examples
@@ -147,7 +147,7 @@ def mul_grad(grad: object, a: object, b: object, *, out: Any = None, out_dtype: 
 
 @_gradient(_of_div, "a and b")
 def div_grad(grad: object, a: object, b: object, *, out: Any = None, out_dtype: object = None,
-             target: Machine = None) -> Any:
+             target: TargetLike = None) -> Any:
     """Gradients of `div`: grad / b, and minus that times a / b.
 
     Examples
@@ -160,7 +160,7 @@ def div_grad(grad: object, a: object, b: object, *, out: Any = None, out_dtype: 
 @_gradient(_of_pow, "a and b",
            "Where b is 0 the first is 0; where a is 0 the second is.")
 def pow_grad(grad: object, a: object, b: object, *, out: Any = None, out_dtype: object = None,
-             target: Machine = None) -> Any:
+             target: TargetLike = None) -> Any:
     """Gradients of `pow`: grad times b a^(b - 1), and grad times a^b log(a).
 
     Examples
@@ -172,7 +172,7 @@ def pow_grad(grad: object, a: object, b: object, *, out: Any = None, out_dtype: 
 
 @_gradient(_of_atan2, "a and b")
 def atan2_grad(grad: object, a: object, b: object, *, out: Any = None, out_dtype: object = None,
-               target: Machine = None) -> Any:
+               target: TargetLike = None) -> Any:
     """Gradients of `atan2`: grad times b and grad times -a, over a^2 + b^2.
 
     Examples
@@ -185,7 +185,7 @@ def atan2_grad(grad: object, a: object, b: object, *, out: Any = None, out_dtype
 @_gradient(_of_extreme(maximum), "a and b",
            "Equal operands have half of it each. Where either is NaN neither has any.")
 def maximum_grad(grad: object, a: object, b: object, *, out: Any = None, out_dtype: object = None,
-                 target: Machine = None) -> Any:
+                 target: TargetLike = None) -> Any:
     """Gradients of `maximum`: grad goes to the greater operand.
 
     Examples
@@ -198,7 +198,7 @@ def maximum_grad(grad: object, a: object, b: object, *, out: Any = None, out_dty
 @_gradient(_of_extreme(minimum), "a and b",
            "Equal operands have half of it each. Where either is NaN neither has any.")
 def minimum_grad(grad: object, a: object, b: object, *, out: Any = None, out_dtype: object = None,
-                 target: Machine = None) -> Any:
+                 target: TargetLike = None) -> Any:
     """Gradients of `minimum`: grad goes to the lesser operand.
 
     Examples
@@ -211,7 +211,7 @@ def minimum_grad(grad: object, a: object, b: object, *, out: Any = None, out_dty
 @_gradient(_of_extreme(fmax), "a and b",
            "Equal operands have half of it each. The other has all of it where one is NaN.")
 def fmax_grad(grad: object, a: object, b: object, *, out: Any = None, out_dtype: object = None,
-              target: Machine = None) -> Any:
+              target: TargetLike = None) -> Any:
     """Gradients of `fmax`: grad goes to the greater operand.
 
     Examples
@@ -224,7 +224,7 @@ def fmax_grad(grad: object, a: object, b: object, *, out: Any = None, out_dtype:
 @_gradient(_of_extreme(fmin), "a and b",
            "Equal operands have half of it each. The other has all of it where one is NaN.")
 def fmin_grad(grad: object, a: object, b: object, *, out: Any = None, out_dtype: object = None,
-              target: Machine = None) -> Any:
+              target: TargetLike = None) -> Any:
     """Gradients of `fmin`: grad goes to the lesser operand.
 
     Examples
@@ -236,7 +236,7 @@ def fmin_grad(grad: object, a: object, b: object, *, out: Any = None, out_dtype:
 
 @_gradient(_of_select, "select's a and b", draws="select_grad_calls")
 def select_grad(grad: object, condition: object, *, out: Any = None, out_dtype: object = None,
-                target: Machine = None) -> Any:
+                target: TargetLike = None) -> Any:
     """Gradients of `select`: grad goes to the operand that was taken.
 
     Examples
@@ -249,7 +249,7 @@ def select_grad(grad: object, condition: object, *, out: Any = None, out_dtype: 
 @_gradient(_of_clamp, "x, low and high",
            "An x that is NaN has all of it.", "clamp_grad_calls")
 def clamp_grad(grad: object, x: object, low: object, high: object, *, out: Any = None, out_dtype: object = None,
-               target: Machine = None) -> Any:
+               target: TargetLike = None) -> Any:
     """Gradients of `clamp`: grad goes to x between the bounds, else to the bound that x was put to.
 
     Examples

@@ -15,7 +15,7 @@ from ...formats.reference import default_overflow
 from ...ops import RESULT, VALUES, Operand, Placed, Receiver, Request, operand, planned_on, receive
 from ...ops.parts import Part, results
 from ...program import Executable
-from ...target import Machine, Target
+from ...target import Target, TargetLike
 from ..elementwise.promotion import Element, element_of
 from ..expr import MOST_PLACEHOLDERS, Expression, const, number, placeholder, rebuilt, with_words
 from ..strided.lower import StridedOperand, StridedParams, StridedProgram, lower
@@ -152,7 +152,7 @@ def _lies(x: Operand, shape: tuple[int, ...], offset: int = 0) -> StridedOperand
 
 
 def mapped(outputs: Outputs, several: bool, arrays: Sequence[Any], out: Any, out_dtype: Any, rounded: bool,
-           relaxed: bool, target: Machine, op: str = "map", names: Sequence[str] = (),
+           relaxed: bool, target: TargetLike, op: str = "map", names: Sequence[str] = (),
            scaled: ScaledSum | None = None, plain: Worded | None = None) -> Request:
     """Describe a call of a `map`, or of a sum of scaled arrays, which is one; `plain` is as `worded` has it."""
     settled = settled_operands(outputs, arrays, names, plain or worded(None, outputs))
@@ -174,7 +174,7 @@ def mapped(outputs: Outputs, several: bool, arrays: Sequence[Any], out: Any, out
 
 
 def _request(settled: Settled, receivers: Sequence[Receiver], written: tuple[StridedOperand, ...], receiver: Receiver,
-             rounded: bool, relaxed: bool, op: str, target: Machine, scaled: ScaledSum | None = None,
+             rounded: bool, relaxed: bool, op: str, target: TargetLike, scaled: ScaledSum | None = None,
              apart: bool = False, **more: Any) -> Request:
     """Of the program that writes results: into the call's one receiver, or into several apart."""
     placed = _plan(op, settled, receivers, target, scaled)
@@ -197,7 +197,7 @@ def vertices_round(settled: Settled, results: Sequence[Element]) -> bool:
     return not any(map(has_scale, settled.arrays)) and not map_lacks(_mapped(settled, results))
 
 
-def _plan(op: str, settled: Settled, receivers: Sequence[Receiver], target: Machine,
+def _plan(op: str, settled: Settled, receivers: Sequence[Receiver], target: TargetLike,
           scaled: ScaledSum | None = None) -> Placed[MapPlan]:
     """Where a call runs."""
     mapped = _mapped(settled, [receiver.format for receiver in receivers])
@@ -254,7 +254,7 @@ def map_program(outputs: Outputs, arrays: Sequence[Array], out: Array) -> Execut
 
 
 def _many(settled: Settled, asked: Sequence[Element], out: Any, rounded: bool, relaxed: bool, op: str,
-          target: Machine) -> Request:
+          target: TargetLike) -> Request:
     """Several results: parts of one new array, or arrays that the caller gave."""
     if out is not None:
         return _into(settled, asked, out, rounded, relaxed, op, target)
@@ -270,7 +270,7 @@ def _many(settled: Settled, asked: Sequence[Element], out: Any, rounded: bool, r
 
 
 def _into(settled: Settled, asked: Sequence[Element], out: Any, rounded: bool, relaxed: bool, op: str,
-          target: Machine) -> Request:
+          target: TargetLike) -> Request:
     """Several results in the caller's arrays, copies of which are written where they overlap an operand."""
     if not isinstance(out, (tuple, list)):
         raise bad_type("out", out, f"a tuple of {len(asked)} arrays")

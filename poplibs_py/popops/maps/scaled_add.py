@@ -11,7 +11,7 @@ from ...errors import bad_argument, bad_type
 from ...formats import Format
 from ...formats.bounds import Ball
 from ...ops import Request, op, result_format
-from ...target import Machine
+from ...target import TargetLike
 from ..elementwise.promotion import typed
 from ..expr import Expression, const, number, placeholder
 from .bound import map_bound
@@ -135,7 +135,7 @@ _PARAMETERS = """
 @op("popops::scaledAddTo", bound="popops.maps.scaled_add", draws="testing.map_calls", numbers=_SCALES,
     shared=_PARAMETERS.format(default=" By default 1 and none."), by=_request)
 def scaled_add(a: object, b: object, scale: object = 1, *, scale_a: object = None, out: Any = None,
-               out_dtype: object = None, target: Machine = None) -> Any:
+               out_dtype: object = None, target: TargetLike = None) -> Any:
     """``a + scale * b``, or ``scale_a * a + scale * b`` (``popops::scaledAddTo``).
 
     Examples
@@ -149,7 +149,7 @@ def scaled_add(a: object, b: object, scale: object = 1, *, scale_a: object = Non
 @op("popops::scaledSubtractFrom", bound="popops.maps.scaled_add", draws="testing.map_calls:scaled_add_calls",
     numbers=_SCALES, shared=_PARAMETERS.format(default=" By default 1 and none."), by=_request)
 def scaled_subtract(a: object, b: object, scale: object = 1, *, scale_a: object = None, out: Any = None,
-                    out_dtype: object = None, target: Machine = None) -> Any:
+                    out_dtype: object = None, target: TargetLike = None) -> Any:
     """``a - scale * b``, or ``scale_a * a - scale * b`` (``popops::scaledSubtractFrom``).
 
     Examples
@@ -162,7 +162,7 @@ def scaled_subtract(a: object, b: object, scale: object = 1, *, scale_a: object 
 @op("popops::scaledAddTo", bound="popops.maps.scaled_add", draws="testing.map_calls", numbers=_SCALES,
     shared=_PARAMETERS.format(default=""), by=_request)
 def x_minus_ax_plus_by(a: object, b: object, scale_a: object, scale: object, *, out: Any = None,
-                       out_dtype: object = None, target: Machine = None) -> Any:
+                       out_dtype: object = None, target: TargetLike = None) -> Any:
     """``a - scale_a * a + scale * b`` (``popops::scaledAddTo`` with ``ScaledAddSpecialisation::X_MINUS_AX_PLUS_BY``).
 
     Examples

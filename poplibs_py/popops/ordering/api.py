@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ...ops import op
-from ...target import Machine
+from ...target import TargetLike
 from .request import ordering_request
 
 __all__ = ["KeysAndValues", "ValuesAndIndices", "argpartition", "argsort", "partition", "sort", "sort_key_value",
@@ -27,7 +27,7 @@ class ValuesAndIndices(NamedTuple):
 
 
 @op("popops::sort", bound="popops.ordering.bound", draws="testing.ordering_calls")
-def sort(x: Any, axis: int | None = -1, *, descending: bool = False, out: Any = None, target: Machine = None) -> Any:
+def sort(x: Any, axis: int | None = -1, *, descending: bool = False, out: Any = None, target: TargetLike = None) -> Any:
     """Sort rows (``popops::sort``, NumPy's ``sort``).
 
     Parameters
@@ -65,7 +65,8 @@ def sort(x: Any, axis: int | None = -1, *, descending: bool = False, out: Any = 
 
 
 @op(bound="popops.ordering.bound", draws="testing.ordering_calls:sort_calls")
-def argsort(x: Any, axis: int | None = -1, *, descending: bool = False, out: Any = None, target: Machine = None) -> Any:
+def argsort(x: Any, axis: int | None = -1, *, descending: bool = False, out: Any = None,
+            target: TargetLike = None) -> Any:
     """Places of rows' elements in order, stable (NumPy's ``argsort``; PopLibs has none).
 
     Parameters
@@ -95,7 +96,7 @@ def argsort(x: Any, axis: int | None = -1, *, descending: bool = False, out: Any
 
 
 @op(bound="popops.ordering.bound", draws="testing.ordering_calls")
-def partition(x: Any, kth: int, axis: int | None = -1, *, out: Any = None, target: Machine = None) -> Any:
+def partition(x: Any, kth: int, axis: int | None = -1, *, out: Any = None, target: TargetLike = None) -> Any:
     """Put rows' elements before and behind the one that sorting puts at a place (NumPy's ``partition``).
 
     Parameters
@@ -124,7 +125,7 @@ def partition(x: Any, kth: int, axis: int | None = -1, *, out: Any = None, targe
 
 
 @op(bound="popops.ordering.bound", draws="testing.ordering_calls:partition_calls")
-def argpartition(x: Any, kth: int, axis: int | None = -1, *, out: Any = None, target: Machine = None) -> Any:
+def argpartition(x: Any, kth: int, axis: int | None = -1, *, out: Any = None, target: TargetLike = None) -> Any:
     """Places of rows' elements in the order of `partition` (NumPy's ``argpartition``).
 
     Parameters
@@ -149,7 +150,7 @@ def argpartition(x: Any, kth: int, axis: int | None = -1, *, out: Any = None, ta
 
 @op("popops::sortKeyValue", bound="popops.ordering.bound", draws="testing.ordering_calls", written=None)
 def sort_key_value(keys: Any, values: Any, axis: int | None = -1, *, descending: bool = False, out: Any = None,
-                   target: Machine = None) -> Any:
+                   target: TargetLike = None) -> Any:
     """Sort rows of keys, and values along with them, stable (``popops::sortKeyValue``).
 
     Parameters
@@ -183,7 +184,7 @@ def sort_key_value(keys: Any, values: Any, axis: int | None = -1, *, descending:
 
 @op("popops::topK", bound="popops.ordering.bound", draws="testing.ordering_calls")
 def top_k(x: Any, k: int, axis: int | None = -1, *, largest: bool = True, sort_order: str = "none", out: Any = None,
-          target: Machine = None) -> Any:
+          target: TargetLike = None) -> Any:
     """Greatest or least elements of rows (``popops::topK``).
 
     Parameters
@@ -220,7 +221,7 @@ def top_k(x: Any, k: int, axis: int | None = -1, *, largest: bool = True, sort_o
 @op("popops::topKWithPermutation", draws="testing.ordering_calls:top_k_calls", bound="popops.ordering.bound",
     written=None)
 def top_k_with_permutation(x: Any, k: int, axis: int | None = -1, *, largest: bool = True, sort_order: str = "none",
-                           out: Any = None, target: Machine = None) -> Any:
+                           out: Any = None, target: TargetLike = None) -> Any:
     """Greatest or least elements of rows, and their places (``popops::topKWithPermutation``).
 
     Parameters
@@ -246,7 +247,7 @@ def top_k_with_permutation(x: Any, k: int, axis: int | None = -1, *, largest: bo
 
 @op("popops::topKKeyValue", bound="popops.ordering.bound", draws="testing.ordering_calls", written=None)
 def top_k_key_value(keys: Any, values: Any, k: int, axis: int | None = -1, *, largest: bool = True,
-                    sort_order: str = "none", out: Any = None, target: Machine = None) -> Any:
+                    sort_order: str = "none", out: Any = None, target: TargetLike = None) -> Any:
     """Greatest or least keys of rows, and the values along with them (``popops::topKKeyValue``).
 
     Parameters

@@ -12,7 +12,7 @@ from ...errors import bad_argument, bad_type, check_shape, flag, one_of, whole
 from ...formats import QuarterArray
 from ...ops import RESULT, Operand, Placed, Request, planned_on, receive
 from ...ops.parts import Part, results
-from ...target import Machine, Target
+from ...target import Target, TargetLike
 from ...target.types import type_of
 from ..reductions.request import source_of
 from ..vertices.tile_plan import TilePlan
@@ -52,7 +52,7 @@ def axis_of(axis: Any, x: Operand, name: str = "x") -> tuple[Operand, int, tuple
 
 def ordering_request(name: str, x: Any, axis: Any, *, k: Any = _NOTHING, descending: Any = False,
                      largest: Any = _NOTHING, sort_order: Any = "none", other: Any = _NOTHING, kind: Any = None,
-                     places: bool = False, kth: Any = None, out: Any = None, target: Machine = None,
+                     places: bool = False, kth: Any = None, out: Any = None, target: TargetLike = None,
                      argument: str = "x") -> Request:
     """Describe a call that puts rows in order.
 

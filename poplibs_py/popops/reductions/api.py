@@ -9,7 +9,7 @@ from typing import Any
 from ...errors import UnsupportedError, all_of, bad_argument, checked_shape, finite, flag, one_of
 from ...ops import op
 from ...ops.options import parsed
-from ...target import MOST_TILES, Machine, Target, modelled_machine
+from ...target import MOST_TILES, Target, TargetLike, modelled_machine
 from ...target.types import type_of
 from ..elementwise.promotion import element_of
 from .modelled import ReducePlan, plan_reduction, reduction_lacks
@@ -22,7 +22,7 @@ _SCALED = ("ADD", "SQUARE_ADD", "LOG_ADD")
 @op("popops::reduce", bound="popops.reductions.bound", draws="testing.reduce_calls")
 def reduce(x: Any, axes: Axes = None, op: str = "ADD", *, scale: float | None = None, update: bool = False,
            keepdims: bool = False, out: Any = None, out_dtype: object = None, options: Mapping[str, Any] | None = None,
-           target: Machine = None) -> Any:
+           target: TargetLike = None) -> Any:
     """Reduce as PopLibs does (``popops::reduce``, ``popops::reduceWithOutput``).
 
     Parameters
@@ -93,7 +93,7 @@ def accum_types(options: Mapping[str, Any] | None) -> tuple[str, str]:
     return said.get("inter_tile", ""), said.get("in_vertex", "")
 
 
-def reduce_many(reductions: Iterable[Mapping[str, Any]], *, target: Machine = None) -> list[Any]:
+def reduce_many(reductions: Iterable[Mapping[str, Any]], *, target: TargetLike = None) -> list[Any]:
     """Reduce several operands (``popops::reduceMany``).
 
     Parameters

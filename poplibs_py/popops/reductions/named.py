@@ -20,7 +20,7 @@ import numpy as np
 from ...errors import bad_argument, finite, flag, whole
 from ...ops import Request, op
 from ...ops.record import Function
-from ...target import Machine
+from ...target import TargetLike
 from .lower import Way
 from .request import OPERATIONS, TRUTH, Reduction, by_numpy, reduction_request
 
@@ -122,7 +122,7 @@ def _sum_way(kernel: str, compensated: object, finish: str = "plain") -> Way:
 @_reduction("popops::reduce (ADD)", lambda compensated: Reduction(_sum_way("sum", compensated), 0.0, by_numpy(np.sum)),
             compensated=True, allowed=_ANY)
 def sum(x: Any, axes: Axes = None, *, keepdims: bool = False, compensated: bool = False, out: Any = None,
-        out_dtype: object = None, target: Machine = None) -> Any:
+        out_dtype: object = None, target: TargetLike = None) -> Any:
     """Sum (``popops::reduce`` of ``ADD``; NumPy's ``sum``).
 
     Within ``min(13, 2 log2 n) u sum(abs(x))``, u being 2^-24, and one rounding; `compensated`: one rounding and about
@@ -140,7 +140,7 @@ def sum(x: Any, axes: Axes = None, *, keepdims: bool = False, compensated: bool 
 @_reduction("popops::reduce (SQUARE_ADD)", lambda compensated: Reduction(_sum_way("square_sum", compensated), 0.0,
             None), compensated=True, allowed="float32, float16, bfloat16 or FP8 numbers")
 def square_sum(x: Any, axes: Axes = None, *, keepdims: bool = False, compensated: bool = False, out: Any = None,
-               out_dtype: object = None, target: Machine = None) -> Any:
+               out_dtype: object = None, target: TargetLike = None) -> Any:
     """Sum of squares (``popops::reduce`` of ``SQUARE_ADD``).
 
     As `sum`, of exact squares: each is rounded with its sum. Of nothing 0.
@@ -154,7 +154,7 @@ def square_sum(x: Any, axes: Axes = None, *, keepdims: bool = False, compensated
 
 @_reduction("popops::reduce (ADD)", _mean, compensated=True, allowed=_ANY)
 def mean(x: Any, axes: Axes = None, *, keepdims: bool = False, compensated: bool = False, out: Any = None,
-         out_dtype: object = None, target: Machine = None) -> Any:
+         out_dtype: object = None, target: TargetLike = None) -> Any:
     """Mean (NumPy's ``mean``).
 
     The sum as `sum` has it, before it is rounded, divided by the number of elements. Of nothing NaN. Of integers and
@@ -169,7 +169,7 @@ def mean(x: Any, axes: Axes = None, *, keepdims: bool = False, compensated: bool
 
 @_reduction("popops::reduce (MUL)", replace(OPERATIONS["MUL"], integers=by_numpy(np.prod)), allowed=_ANY)
 def prod(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None, out_dtype: object = None,
-         target: Machine = None) -> Any:
+         target: TargetLike = None) -> Any:
     """Product (``popops::reduce`` of ``MUL``; NumPy's ``prod``).
 
     Within ``n u`` of the product, where no part of it is too large or too small. Of nothing 1. Integers and truth
@@ -184,7 +184,7 @@ def prod(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None, 
 
 @_reduction("popops::reduce (MAX)", replace(OPERATIONS["MAX"], empty=None), allowed=_ANY)
 def max(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None, out_dtype: object = None,
-        target: Machine = None) -> Any:
+        target: TargetLike = None) -> Any:
     """Greatest element, exact (``popops::reduce`` of ``MAX``; NumPy's ``max``).
 
     NaN where an element is, as in NumPy: PopLibs' kernels may pass over it. Of nothing it is refused; see `reduce`.
@@ -198,7 +198,7 @@ def max(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None, o
 
 @_reduction("popops::reduce (MIN)", replace(OPERATIONS["MIN"], empty=None), allowed=_ANY)
 def min(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None, out_dtype: object = None,
-        target: Machine = None) -> Any:
+        target: TargetLike = None) -> Any:
     """Least element, exact (``popops::reduce`` of ``MIN``; NumPy's ``min``).
 
     As `max`.
@@ -212,7 +212,7 @@ def min(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None, o
 
 @_reduction("popops::reduce (LOGICAL_OR)", OPERATIONS["LOGICAL_OR"], allowed=_ANY, form=False,
             shape=" of truth values")
-def any(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None, target: Machine = None) -> Any:
+def any(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None, target: TargetLike = None) -> Any:
     """Whether an element is not zero (``popops::reduce`` of ``LOGICAL_OR``; NumPy's ``any``).
 
     NaN is not zero. Of nothing False.
@@ -226,7 +226,7 @@ def any(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None, t
 
 @_reduction("popops::reduce (LOGICAL_AND)", OPERATIONS["LOGICAL_AND"], allowed=_ANY, form=False,
             shape=" of truth values")
-def all(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None, target: Machine = None) -> Any:
+def all(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None, target: TargetLike = None) -> Any:
     """Whether no element is zero (``popops::reduce`` of ``LOGICAL_AND``, ``popops::allTrue``; NumPy's ``all``).
 
     NaN is not zero. Of nothing True.
@@ -245,7 +245,7 @@ def _never(x: Any, axes: Any) -> Any:
 
 @_reduction("popops::hasNaN", Reduction(Way("nan", "max", "nonzero"), 0.0, _never, TRUTH),
             allowed=_ANY, form=False, shape=" of truth values")
-def has_nan(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None, target: Machine = None) -> Any:
+def has_nan(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None, target: TargetLike = None) -> Any:
     """Whether an element is NaN (``popops::hasNaN``).
 
     Of nothing, and of integers, False.
@@ -260,7 +260,7 @@ def has_nan(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = Non
 @_reduction("popops::hasNaNOrInf", Reduction(Way("not_finite", "max", "nonzero"), 0.0, _never, TRUTH),
             allowed=_ANY, form=False, shape=" of truth values")
 def has_nan_or_inf(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None,
-                   target: Machine = None) -> Any:
+                   target: TargetLike = None) -> Any:
     """Whether an element is NaN or infinite (``popops::hasNaNOrInf``).
 
     Of nothing, and of integers, False.
@@ -289,7 +289,7 @@ _DDOF = """    ddof : int, optional
 
 @_reduction("popops::reduce (SQUARE_ADD)", partial(_spread, "spread"), _DDOF, allowed=_ANY)
 def variance(x: Any, axes: Axes = None, *, ddof: int = 0, keepdims: bool = False, out: Any = None,
-             out_dtype: object = None, target: Machine = None) -> Any:
+             out_dtype: object = None, target: TargetLike = None) -> Any:
     """Variance (NumPy's ``var``).
 
     Notes
@@ -308,7 +308,7 @@ def variance(x: Any, axes: Axes = None, *, ddof: int = 0, keepdims: bool = False
 
 @_reduction("popops::reduce (SQUARE_ADD)", partial(_spread, "deviation"), _DDOF, allowed=_ANY)
 def standard_deviation(x: Any, axes: Axes = None, *, ddof: int = 0, keepdims: bool = False, out: Any = None,
-                       out_dtype: object = None, target: Machine = None) -> Any:
+                       out_dtype: object = None, target: TargetLike = None) -> Any:
     """Standard deviation (NumPy's ``std``).
 
     The root of the `variance`, taken before that is rounded.
@@ -342,7 +342,7 @@ def _norm(ord: Any, compensated: object) -> Reduction:
 @_reduction("popops::reduce (SQUARE_ADD)", _norm,
             _ORD, allowed="float32, float16, bfloat16 or FP8 numbers", compensated=True)
 def norm(x: Any, axes: Axes = None, *, ord: float = 2, keepdims: bool = False, compensated: bool = False,
-         out: Any = None, out_dtype: object = None, target: Machine = None) -> Any:
+         out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Norm of the elements as one vector (NumPy's ``linalg.norm`` of it).
 
     Sums as `sum` and `square_sum` have them; the root is taken before they are rounded. Squares that overflow FP32 make
@@ -358,7 +358,7 @@ def norm(x: Any, axes: Axes = None, *, ord: float = 2, keepdims: bool = False, c
 @_reduction("popops::reduce (LOG_ADD)", OPERATIONS["LOG_ADD"],
             allowed="float32, float16, bfloat16 or FP8 numbers")
 def logsumexp(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None, out_dtype: object = None,
-              target: Machine = None) -> Any:
+              target: TargetLike = None) -> Any:
     """log(sum(exp(x))), without overflow (``popops::reduce`` of ``LOG_ADD``; SciPy's ``logsumexp``).
 
     Notes
@@ -387,7 +387,7 @@ def _flat_place(function: Any) -> Callable[..., Any]:
 
 @_reduction("popnn::argMax", Reduction(Way("argmax", "argmax", "index"), None, _flat_place(np.argmax), _INDEX),
             allowed=_ANY, form=False, shape=" of int64")
-def argmax(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None, target: Machine = None) -> Any:
+def argmax(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None, target: TargetLike = None) -> Any:
     """Place of the first greatest element (``popnn::argMax``; NumPy's ``argmax``).
 
     In C order of the axes that are reduced. The first NaN where there is one, as in NumPy. Of nothing it is refused.
@@ -401,7 +401,7 @@ def argmax(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None
 
 @_reduction("popnn::argMin", Reduction(Way("argmin", "argmin", "index"), None, _flat_place(np.argmin), _INDEX),
             allowed=_ANY, form=False, shape=" of int64")
-def argmin(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None, target: Machine = None) -> Any:
+def argmin(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None, target: TargetLike = None) -> Any:
     """Place of the first least element (``popnn::argMin``; NumPy's ``argmin``).
 
     As `argmax`.
@@ -421,7 +421,7 @@ class WithIndices(NamedTuple):
 
 
 def max_with_indices(x: Any, axes: Axes = None, *, keepdims: bool = False, out_dtype: object = None,
-                     target: Machine = None) -> WithIndices:
+                     target: TargetLike = None) -> WithIndices:
     """Greatest elements, and the places of the first of them (``popnn::maxAndArgMax``).
 
     Parameters
@@ -450,7 +450,7 @@ def max_with_indices(x: Any, axes: Axes = None, *, keepdims: bool = False, out_d
 
 
 def min_with_indices(x: Any, axes: Axes = None, *, keepdims: bool = False, out_dtype: object = None,
-                     target: Machine = None) -> WithIndices:
+                     target: TargetLike = None) -> WithIndices:
     """Least elements, and the places of the first of them (``popnn::minAndArgMin``).
 
     Parameters

@@ -19,7 +19,7 @@ from ...ops import argument as array_argument
 from ...ops.numpy_ops import told
 from ...ops.one_kernel import OneKernel
 from ...program import temporary
-from ...target import Machine, Target
+from ...target import Target, TargetLike
 from ...target.types import type_of
 from ..strided.request import has_scale, strided_request
 from ..vertices.tile_plan import TilePlan
@@ -113,7 +113,7 @@ def reduced_shape(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool)
 
 
 def reduction_request(name: str, x: Any, axes: Any, made: Callable[[int], Reduction], *, keepdims: Any = False,
-                      out: Any = None, out_dtype: object = None, target: Machine = None,
+                      out: Any = None, out_dtype: object = None, target: TargetLike = None,
                       argument: str = "axes", accum: tuple[str, str] = ("", "")) -> Request:
     """Describe a reduction.
 
@@ -170,7 +170,7 @@ _OF_PLACES = ("float", "half", "int", "unsigned int")
 
 
 def _plan(name: str, x: Operand, axes: tuple[int, ...], receiver: Receiver, reduction: Reduction,
-          target: Machine, accum: tuple[str, str] = ("", "")) -> Placed[TilePlan]:
+          target: TargetLike, accum: tuple[str, str] = ("", "")) -> Placed[TilePlan]:
     """Where a call runs."""
     element, way = x.array.dtype if x.format is None else x.format, reduction.way
     types = type_of(element), type_of(receiver.format)
@@ -260,7 +260,7 @@ def source_of(x: Any, name: str = "x", allowed: str = _ALLOWED) -> Operand:
 
 
 def _of_integers(name: str, x: Operand, axes: tuple[int, ...], shape: tuple[int, ...], reduction: Reduction, out: Any,
-                 target: Machine) -> Request:
+                 target: TargetLike) -> Request:
     """Integers and truth values by NumPy: exact, whatever the order."""
     function, update = reduction.integers, reduction.update
     if function is None:

@@ -10,7 +10,7 @@ import numpy as np
 from ...errors import bad_type
 from ...ops import Request, op
 from ...ops.record import Function
-from ...target import Machine
+from ...target import TargetLike
 from .lower import Way
 from .request import Reduction, reduction_request
 
@@ -58,7 +58,7 @@ def _scan(state: str) -> Callable[[Function], Function]:
 
 @_scan("sum")
 def cumulative_sum(x: Any, axis: int | None = None, *, out: Any = None, out_dtype: object = None,
-                   target: Machine = None) -> Any:
+                   target: TargetLike = None) -> Any:
     """Running sums (NumPy's ``cumulative_sum``; PopLibs has none).
 
     Notes
@@ -77,7 +77,7 @@ def cumulative_sum(x: Any, axis: int | None = None, *, out: Any = None, out_dtyp
 
 @_scan("product")
 def cumulative_prod(x: Any, axis: int | None = None, *, out: Any = None, out_dtype: object = None,
-                    target: Machine = None) -> Any:
+                    target: TargetLike = None) -> Any:
     """Running products (NumPy's ``cumulative_prod``; PopLibs has none).
 
     In float64, one element after another, each rounded to FP32 and to the result's format. Integers and truth values
@@ -93,7 +93,7 @@ def cumulative_prod(x: Any, axis: int | None = None, *, out: Any = None, out_dty
 
 @_scan("max")
 def cumulative_max(x: Any, axis: int | None = None, *, out: Any = None, out_dtype: object = None,
-                   target: Machine = None) -> Any:
+                   target: TargetLike = None) -> Any:
     """Greatest element so far, exact (NumPy's ``maximum.accumulate``; PopLibs has none).
 
     NaN from the first NaN on.
@@ -108,7 +108,7 @@ def cumulative_max(x: Any, axis: int | None = None, *, out: Any = None, out_dtyp
 
 @_scan("min")
 def cumulative_min(x: Any, axis: int | None = None, *, out: Any = None, out_dtype: object = None,
-                   target: Machine = None) -> Any:
+                   target: TargetLike = None) -> Any:
     """Least element so far, exact (NumPy's ``minimum.accumulate``; PopLibs has none).
 
     NaN from the first NaN on.

@@ -11,7 +11,7 @@ import numpy as np
 from ...errors import all_of, bad_argument, check_shape, whole
 from ...ops import Operand, Request, op
 from ...planner import Memory
-from ...target import Machine, Target
+from ...target import Target, TargetLike
 from ...target.types import type_of
 from ..embedding.lower import HostEmbeddingPlan
 from ..embedding.plan import EmbeddingPlan
@@ -73,7 +73,7 @@ def slicing_op(poplibs: str = "", writes: bool = False, memory: str = "", number
 
 @slicing_op("dynamicSlice")
 def dynamic_slice(x: Any, offsets: Any, axes: Axes, sizes: Sequence[int] | int, *,
-                  index_policy: str = "raise", out: Any = None, target: Machine = None) -> Any:
+                  index_policy: str = "raise", out: Any = None, target: TargetLike = None) -> Any:
     """Return the window of an array that begins at given offsets (``popops::dynamicSlice``).
 
     Parameters
@@ -112,7 +112,7 @@ def dynamic_slice(x: Any, offsets: Any, axes: Axes, sizes: Sequence[int] | int, 
 
 @slicing_op("dynamicUpdate", writes=True)
 def dynamic_update(x: Any, updates: Any, offsets: Any, axes: Axes, *, index_policy: str = "raise",
-                   out: Any = None, target: Machine = None) -> Any:
+                   out: Any = None, target: TargetLike = None) -> Any:
     """Write a window of an array that begins at given offsets (``popops::dynamicUpdate``).
 
     Parameters
@@ -266,7 +266,7 @@ def _check_planned(plan: EmbeddingPlan | HostEmbeddingPlan, table: Operand, look
 @slicing_op("multiSlice", memory="rows", by=row_slice)
 def multi_slice(x: Any, indices: Any, *, axis: int = 0, index_policy: str = "raise", out: Any = None,
                 available_memory_proportion: float | None = None, strict_memory: bool = False,
-                target: Machine = None) -> Any:
+                target: TargetLike = None) -> Any:
     """Return the slices of an array at each of several indices (``popops::multiSlice``): embedding look-ups.
 
     Parameters
@@ -295,7 +295,7 @@ def multi_slice(x: Any, indices: Any, *, axis: int = 0, index_policy: str = "rai
 @slicing_op("groupedMultiSlice", memory="rows", by=row_slice)
 def grouped_multi_slice(x: Any, indices: Any, *, axis: int = 1, index_policy: str = "raise", out: Any = None,
                         available_memory_proportion: float | None = None, strict_memory: bool = False,
-                        target: Machine = None) -> Any:
+                        target: TargetLike = None) -> Any:
     """`multi_slice` of each of several arrays, with indices of its own (``popops::groupedMultiSlice``).
 
     Parameters
@@ -321,7 +321,7 @@ def grouped_multi_slice(x: Any, indices: Any, *, axis: int = 1, index_policy: st
 @slicing_op("multiUpdate", writes=True, memory="rows", by=row_update)
 def multi_update(x: Any, updates: Any, indices: Any, *, axis: int = 0, index_policy: str = "raise", out: Any = None,
                  available_memory_proportion: float | None = None, strict_memory: bool = False,
-                 target: Machine = None) -> Any:
+                 target: TargetLike = None) -> Any:
     """Write slices of an array at each of several indices (``popops::multiUpdate``).
 
     Parameters
@@ -349,7 +349,7 @@ def multi_update(x: Any, updates: Any, indices: Any, *, axis: int = 0, index_pol
 @slicing_op("groupedMultiUpdate", writes=True, memory="rows", by=row_update)
 def grouped_multi_update(x: Any, updates: Any, indices: Any, *, axis: int = 1, index_policy: str = "raise",
                          out: Any = None, available_memory_proportion: float | None = None, strict_memory: bool = False,
-                         target: Machine = None) -> Any:
+                         target: TargetLike = None) -> Any:
     """`multi_update` of each of several arrays, with indices of its own (``popops::groupedMultiUpdate``).
 
     Parameters

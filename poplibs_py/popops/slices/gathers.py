@@ -11,7 +11,7 @@ import numpy as np
 from ...errors import all_of, bad_argument, bad_type, check_shape, one_of, whole
 from ...ops import Operand
 from ...planner import Memory
-from ...target import Machine
+from ...target import TargetLike
 from ..expr import Expression
 from ..maps.request import Worded
 from ..slice_programs import Layout
@@ -31,7 +31,7 @@ Axes = tuple[int, ...]
 def gather(x: Any, indices: Any, axis: int = 0, *, index_vector_dim: int | None = None,
            offset_dims: Sequence[int] | None = None, slice_sizes: Sequence[int] | None = None,
            collapsed_slice_dims: Sequence[int] | None = None, start_index_map: Sequence[int] | None = None,
-           index_policy: str = "raise", out: Any = None, target: Machine = None) -> Any:
+           index_policy: str = "raise", out: Any = None, target: TargetLike = None) -> Any:
     """Gather slices of an array by index (``popops::gather``, in both forms; NumPy's ``take``).
 
     Parameters
@@ -99,7 +99,7 @@ def scatter(x: Any, indices: Any, updates: Any, axis: int = 0, *,
             inserted_window_dims: Sequence[int] | None = None,
             scatter_dims_to_operand_dims: Sequence[int] | None = None, index_policy: str = "raise", out: Any = None,
             available_memory_proportion: float | None = None, strict_memory: bool = False,
-            target: Machine = None) -> Any:
+            target: TargetLike = None) -> Any:
     """Update slices of an array by index (``popops::scatter``).
 
     Parameters

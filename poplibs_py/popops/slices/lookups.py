@@ -14,7 +14,7 @@ from ...ops import RESULT, Operand, Request, planned_on, receive, result_format
 from ...ops.numpy_ops import told
 from ...ops.parts import Part, results
 from ...program import Executable, Sequence
-from ...target import Machine
+from ...target import TargetLike
 from ..slice_programs import Layout, lower, lower_bags
 from .api import slicing_op
 from .lookup_modelled import bags_plan, gradient_plan
@@ -33,7 +33,7 @@ _MOST_ENTRIES = 1 << 40
 @slicing_op()
 def embedding_bag(x: Any, indices: Any, offsets: Any = None, *, mode: str = "sum", weights: Any = None,
                   index_policy: str = "raise", out: Any = None, out_dtype: object = None,
-                  target: Machine = None) -> Any:
+                  target: TargetLike = None) -> Any:
     """Add up the rows of a table that each bag of indices names (torch's ``embedding_bag``; PopLibs has none).
 
     Parameters
@@ -167,7 +167,7 @@ class SparseGradient(NamedTuple):
 
 @slicing_op()
 def embedding_gradient(updates: Any, indices: Any, entries: int, *, index_policy: str = "raise", out: Any = None,
-                       target: Machine = None) -> Any:
+                       target: TargetLike = None) -> Any:
     """Return the gradient of look-ups as rows with their indices (torch's sparse gradient; PopLibs has none).
 
     Parameters

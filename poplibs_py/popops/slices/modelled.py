@@ -11,7 +11,7 @@ import numpy as np
 from ...errors import UnsupportedError
 from ...ops import Placed, planned_on
 from ...planner import Memory
-from ...target import MOST_TILES, Machine, Target, modelled_machine
+from ...target import MOST_TILES, Target, TargetLike, modelled_machine
 from ...target.types import type_of
 from ..embedding.modelled import tiled
 from ..embedding.options import EmbeddingOptions
@@ -48,7 +48,7 @@ PlanOn = Callable[[Target], TiledRun | str]
 """Plans a call on a machine, or tells in words what that has no vertex for."""
 
 
-def tiled_on(op: str, target: Machine, plan_on: PlanOn) -> tuple[TiledRun | None, Placed[TilePlan]]:
+def tiled_on(op: str, target: TargetLike, plan_on: PlanOn) -> tuple[TiledRun | None, Placed[TilePlan]]:
     """Return how a call is cut on the modelled machine that it is for, None on this CPU; and where it runs."""
     found = planned_on(op, target, plan_on)
     return found.plan, Placed(found.plan and found.plan.plan, found.lacking, found.host)

@@ -24,7 +24,7 @@ from ...ops.numpy_ops import BY_NUMPY, told
 from ...ops.one_kernel import OneKernel
 from ...planner import Memory
 from ...program import Executable, Sequence, whole_lines
-from ...target import Machine, Target
+from ...target import Target, TargetLike
 from ..elementwise.promotion import typed
 from ..maps.request import Worded
 from ..reductions.request import source_of
@@ -145,7 +145,7 @@ def check_of(name: str, policy: str, layout: Layout, params: SliceParams) -> Che
 
 
 def take_request(op: str, table: Operand, indices: Operand, layout: Layout, shape: tuple[int, ...], policy: str,
-                 out: Any, target: Machine, *, plan_on: PlanOn | None = None,
+                 out: Any, target: TargetLike, *, plan_on: PlanOn | None = None,
                  name: str = "indices", host: Target | None = None) -> Request:
     """Describe a call that reads slices.
 
@@ -224,7 +224,7 @@ def _told_put(check: Check, copy: Executable, program: Executable, back: Executa
 
 
 def put_request(op: str, table: Operand, indices: Operand, updates: Operand, layout: Layout, policy: str, out: Any,
-                target: Machine, *, plan_on: PlanOn | None = None, update: str | Worded = "set", scale: Any = 1.0,
+                target: TargetLike, *, plan_on: PlanOn | None = None, update: str | Worded = "set", scale: Any = 1.0,
                 memory: Memory | None = None, name: str = "indices", host: Target | None = None) -> Request:
     """Describe a call that updates slices.
 

@@ -13,7 +13,7 @@ from ...errors import bad_argument, bad_type, check_shape, flag
 from ...formats import FP32, Array, Format
 from ...ops import RESULT, Operand, Request, planned_on
 from ...ops.numpy_ops import told
-from ...target import Machine, Target
+from ...target import Target, TargetLike
 from ..making.steps import sequences_plan
 from ..slice_programs import Axis, Component, Layout, SliceParams, Window, lower_sequences
 from .api import slicing_op
@@ -37,7 +37,7 @@ __all__ = ["select_scalar_from_rows", "sequence_slice", "update_scalar_in_rows"]
 
 @slicing_op("sequenceSlice", writes=True)
 def sequence_slice(x: Any, y: Any, lengths: Any, x_offsets: Any, y_offsets: Any, *, zero_unused: bool = False,
-                   index_policy: str = "raise", out: Any = None, target: Machine = None) -> Any:
+                   index_policy: str = "raise", out: Any = None, target: TargetLike = None) -> Any:
     """Copy sequences of rows from one array into another (``popops::sequenceSlice``).
 
     Parameters
@@ -164,7 +164,7 @@ def _scalars_on(op: str, table: Operand, *, update: bool) -> PlanOn:
 
 @slicing_op("selectScalarFromRows")
 def select_scalar_from_rows(x: Any, indices: Any, *, index_policy: str = "poplibs", out: Any = None,
-                            target: Machine = None) -> Any:
+                            target: TargetLike = None) -> Any:
     """Return an element of each row (``popops::selectScalarFromRows``).
 
     Parameters
@@ -192,7 +192,7 @@ def select_scalar_from_rows(x: Any, indices: Any, *, index_policy: str = "poplib
 
 @slicing_op("updateScalarInRows", writes=True)
 def update_scalar_in_rows(x: Any, indices: Any, *, index_policy: str = "poplibs", out: Any = None,
-                          target: Machine = None) -> Any:
+                          target: TargetLike = None) -> Any:
     """Take 1 away from an element of each row (``popops::updateScalarInRows``): the gradient of a cross entropy.
 
     Parameters

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...ops.record import with_sections
-from ...target import Machine
+from ...target import TargetLike
 from .api import row_update, slicing_op
 
 __all__ = ["grouped_multi_update_add", "grouped_multi_update_max", "grouped_multi_update_mul", "multi_update_add",
@@ -53,7 +53,7 @@ def _changes(poplibs: str, numerics: str, scaled: bool = False) -> Callable[[Any
 @_changes("multiUpdateAdd", _SUMS, scaled=True)
 def multi_update_add(x: Any, updates: Any, indices: Any, scale: float = 1.0, *, axis: int = 0,
                      index_policy: str = "raise", out: Any = None, available_memory_proportion: float | None = None,
-                     strict_memory: bool = False, target: Machine = None) -> Any:
+                     strict_memory: bool = False, target: TargetLike = None) -> Any:
     """Add to the rows of an array at each of several indices (``popops::multiUpdateAdd``): the gradient of look-ups.
 
     Examples
@@ -67,7 +67,7 @@ def multi_update_add(x: Any, updates: Any, indices: Any, scale: float = 1.0, *, 
 def grouped_multi_update_add(x: Any, updates: Any, indices: Any, scale: float = 1.0, *, axis: int = 1,
                              index_policy: str = "raise", out: Any = None,
                              available_memory_proportion: float | None = None, strict_memory: bool = False,
-                             target: Machine = None) -> Any:
+                             target: TargetLike = None) -> Any:
     """`multi_update_add` of each of several arrays, with indices of its own (``popops::groupedMultiUpdateAdd``).
 
     Examples
@@ -80,7 +80,7 @@ def grouped_multi_update_add(x: Any, updates: Any, indices: Any, scale: float = 
 @_changes("multiUpdateMul", _PRODUCTS)
 def multi_update_mul(x: Any, updates: Any, indices: Any, *, axis: int = 0, index_policy: str = "raise",
                      out: Any = None, available_memory_proportion: float | None = None, strict_memory: bool = False,
-                     target: Machine = None) -> Any:
+                     target: TargetLike = None) -> Any:
     """Multiply the rows of an array at each of several indices (``popops::multiUpdateMul``).
 
     Examples
@@ -93,7 +93,7 @@ def multi_update_mul(x: Any, updates: Any, indices: Any, *, axis: int = 0, index
 @_changes("groupedMultiUpdateMul", _PRODUCTS)
 def grouped_multi_update_mul(x: Any, updates: Any, indices: Any, *, axis: int = 1, index_policy: str = "raise",
                              out: Any = None, available_memory_proportion: float | None = None,
-                             strict_memory: bool = False, target: Machine = None) -> Any:
+                             strict_memory: bool = False, target: TargetLike = None) -> Any:
     """`multi_update_mul` of each of several arrays, with indices of its own (``popops::groupedMultiUpdateMul``).
 
     Examples
@@ -106,7 +106,7 @@ def grouped_multi_update_mul(x: Any, updates: Any, indices: Any, *, axis: int = 
 @_changes("multiUpdateMax", _EXTREMES)
 def multi_update_max(x: Any, updates: Any, indices: Any, *, axis: int = 0, index_policy: str = "raise",
                      out: Any = None, available_memory_proportion: float | None = None, strict_memory: bool = False,
-                     target: Machine = None) -> Any:
+                     target: TargetLike = None) -> Any:
     """Raise the rows of an array at each of several indices to what is greater (``popops::multiUpdateMax``).
 
     Examples
@@ -119,7 +119,7 @@ def multi_update_max(x: Any, updates: Any, indices: Any, *, axis: int = 0, index
 @_changes("groupedMultiUpdateMax", _EXTREMES)
 def grouped_multi_update_max(x: Any, updates: Any, indices: Any, *, axis: int = 1, index_policy: str = "raise",
                              out: Any = None, available_memory_proportion: float | None = None,
-                             strict_memory: bool = False, target: Machine = None) -> Any:
+                             strict_memory: bool = False, target: TargetLike = None) -> Any:
     """`multi_update_max` of each of several arrays, with indices of its own (``popops::groupedMultiUpdateMax``).
 
     Examples

@@ -12,7 +12,7 @@ from ...errors import instance
 from ...formats import Array
 from ...ops import Request, request_on
 from ...planner import Memory
-from ...target import Machine, Target, modelled_machine
+from ...target import Target, TargetLike, modelled_machine
 from ...target.types import data_type
 from ..matrix import BlockSparseMatrix
 from ..operands import check_matrix, matrix_result, sparse_operand, wrapping
@@ -31,7 +31,7 @@ from .plan import BsMatmulPlan, plan_product
 @sparse_op("popsparse::experimental::bsMatMul", bound="experimental.bound")
 def bs_matmul(x: Array, w: BlockSparseMatrix, *, out: Any = None, out_dtype: object = None,
               available_memory_proportion: float | None = None, strict_memory: bool = False,
-              options: Mapping[str, Any] | None = None, target: Machine = None) -> Any:
+              options: Mapping[str, Any] | None = None, target: TargetLike = None) -> Any:
     """Multiply a dense by a block-sparse matrix: ``Y = X W``.
 
     Parameters
@@ -76,7 +76,7 @@ def bs_matmul(x: Array, w: BlockSparseMatrix, *, out: Any = None, out_dtype: obj
 def bs_matmul_sampled(w: BlockSparseMatrix, a: Array, b: Array, *, mask: str | Sequence[str] = "none",
                       out: BlockSparseMatrix | None = None, out_dtype: object = None,
                       available_memory_proportion: float | None = None, strict_memory: bool = False,
-                      options: Mapping[str, Any] | None = None, target: Machine = None) -> Any:
+                      options: Mapping[str, Any] | None = None, target: TargetLike = None) -> Any:
     """Multiply two dense matrices at the stored blocks of a pattern, ``A B``, as scores of block-sparse attention.
 
     Parameters

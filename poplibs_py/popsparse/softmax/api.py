@@ -12,7 +12,7 @@ from ...errors import bad_argument
 from ...formats import FP32, Array, Format
 from ...ops import RESULT, Operand, Placed, Receiver, Request, own_host, planned_on, receive
 from ...planner.facts import Load
-from ...target import Machine, Target
+from ...target import Target, TargetLike
 from ...target.types import type_of
 from ..matrix import BlockSparseMatrix
 from ..operands import check_matrix, matrix_result, wrapping
@@ -25,7 +25,7 @@ from .plan import SoftmaxPlan, plan_softmax
 
 @sparse_op("popsparse::experimental::bsSoftmax", bound="softmax.bound:softmax_call_bound")
 def bs_softmax(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "none", out_dtype: object = None,
-               scale: int | None = None, out: BlockSparseMatrix | None = None, target: Machine = None) -> Any:
+               scale: int | None = None, out: BlockSparseMatrix | None = None, target: TargetLike = None) -> Any:
     """Take the softmax of each row over its stored elements; all others count as minus infinity.
 
     Parameters
@@ -97,7 +97,7 @@ def bs_softmax_in_place(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "no
 
 @sparse_op("popsparse::experimental::bsSoftmaxGrad", bound="softmax.bound:softmax_grad_call_bound")
 def bs_softmax_grad(y: BlockSparseMatrix, grad: BlockSparseMatrix, *, out_dtype: object = None,
-                    scale: int | None = None, out: BlockSparseMatrix | None = None, target: Machine = None) -> Any:
+                    scale: int | None = None, out: BlockSparseMatrix | None = None, target: TargetLike = None) -> Any:
     """Return the gradient with respect to softmax's input: ``y * (grad - sum(grad * y))``, the sum over each row.
 
     Parameters
@@ -256,7 +256,7 @@ def _run(planned: SoftmaxPlan, out: Any, *operands: _Stored) -> Request:
     return _request(planned, result, *operands)
 
 
-def _on_machine(name: str, plan: SoftmaxPlan, result: _Result, target: Machine, *operands: _Stored) -> Request:
+def _on_machine(name: str, plan: SoftmaxPlan, result: _Result, target: TargetLike, *operands: _Stored) -> Request:
     """Describe a call on the machine that it names: a modelled one, or this CPU."""
     p, pattern = plan.params, operands[0].w.pattern
 
