@@ -13,8 +13,9 @@ from poplibs_py import popops
 from poplibs_py.ops import catalogue
 from poplibs_py.popops.elementwise.table import ELEMENTWISE
 from poplibs_py.popops.vertices.nonlinearities import nonlinearity_op, nonlinearity_vertices
-from poplibs_py.popops.vertices.unary import unary_entry, vector_of
+from poplibs_py.popops.vertices.unary import unary_entry
 from poplibs_py.target import Target
+from poplibs_py.target.types import vector_of
 
 project = "poplibs_py"
 author = "The poplibs_py developers"

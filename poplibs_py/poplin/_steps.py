@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ..planner.facts import facts_of
 from ..planner.ladder import OverLimit
-from ..popops.vertices.tile_plan import Step, TileWork
+from ..planner.tile_plan import Step, TileWork
 from ..target import Target
 from .product.modelled import count_modelled
 from .product.options import conv_options

@@ -11,12 +11,12 @@ from math import prod
 
 from ..formats import Format
 from ..ops import Operand, Placed, planned_on
+from ..planner.tile_plan import TilePlan, Vertex
 from ..popops.reductions.compose import Composition, type_of_all
 from ..popops.vertices.scaled import scaled_vertices
-from ..popops.vertices.tile_plan import TilePlan
-from ..popops.vertices.unary import Vertex, vector_of
 from ..target import Target, TargetLike
 from ..target.mapping import split_between_workers
+from ..target.types import vector_of
 
 Shape = tuple[int, ...]
 

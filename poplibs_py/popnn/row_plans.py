@@ -11,11 +11,11 @@ from math import prod
 
 from ..formats import Format
 from ..ops import Operand, Placed, Receiver, planned_on
+from ..planner.tile_plan import Step, TilePlan, Vertex, work_of
 from ..poplin.norm_plans import add_gradients, add_param_gradients, add_statistics, add_whitening
 from ..popops.reductions.compose import Composition, type_of_all
-from ..popops.vertices.tile_plan import Step, TilePlan, work_of
-from ..popops.vertices.unary import TYPE_BYTES, Vertex
 from ..target import Target, TargetLike, linear_mapping
+from ..target.types import TYPE_BYTES
 from .loss_model import loss_cycles
 
 Shape = tuple[int, ...]

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import InvalidTypeError, bad_argument
 from ..formats import F143, F152, FP16, FP32, Format, format_of
-from .machine import TYPE_SIZES
+from .machine import TYPE_SIZES, Target
 
 _TYPES = {FP32: "float", FP16: "half", F143: "quarter", F152: "quarter"}
 _FORMATS = {"float": FP32, "half": FP16, "quarter": F143}
@@ -16,6 +16,12 @@ _WORDS = {"bool": "bool", "int8": "signed char", "uint8": "unsigned char", "int1
           "int32": "int", "uint32": "unsigned int", "int64": "long long", "uint64": "unsigned long long"}  # fmt: skip
 INTEGER_WORDS = {word: name for name, word in _WORDS.items()}
 """dtypes of integers and truth values by PopLibs' words."""
+
+TYPE_BYTES = {
+    "float": 4, "half": 2, "quarter": 1, "bool": 1, "char": 1, "signed char": 1, "unsigned char": 1, "short": 2,
+    "unsigned short": 2, "int": 4, "unsigned int": 4, "long long": 8, "unsigned long long": 8,
+}  # fmt: skip
+"""Bytes of an element of each type."""
 
 
 def data_type(name: str, value: object, allowed: tuple[str, ...] = tuple(TYPE_SIZES)) -> str:
@@ -57,3 +63,8 @@ def type_of(dtype: Format | np.dtype[Any] | None) -> str:
     if isinstance(dtype, np.dtype):
         return _WORDS.get(dtype.name, "")
     return "" if dtype is None else _TYPES.get(dtype, "")
+
+
+def vector_of(target: Target, data_type: str) -> int:
+    """Elements of a type in one load; at least one."""
+    return target.elements_of_a_load(TYPE_BYTES[data_type])

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from poplibs_py.planner.tile_plan import Vertex, tile_cycles
 from poplibs_py.popops.reductions.split import assigned_workers, intermediate_split, rows_of_workers, stages_of_workers
 from poplibs_py.popops.vertices.argmax import argmax_split
 from poplibs_py.popops.vertices.binary import binary_vertices, scalar_vertices
@@ -19,9 +20,10 @@ from poplibs_py.popops.vertices.fill import fill_vertices
 from poplibs_py.popops.vertices.scaled import scaled_vertices
 from poplibs_py.popops.vertices.sort import bitonic_program
 from poplibs_py.popops.vertices.ternary import ternary_vertices
-from poplibs_py.popops.vertices.unary import TYPE_BYTES, Vertex, tile_cycles, unary_vertices
+from poplibs_py.popops.vertices.unary import unary_vertices
 from poplibs_py.target import Target, linear_mapping
 from poplibs_py.target.mapping import Runs, split_regions
+from poplibs_py.target.types import TYPE_BYTES
 
 from .families import Line
 

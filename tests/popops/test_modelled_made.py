@@ -8,6 +8,7 @@ import pytest
 from poplibs_py import popops, profile, testing
 from poplibs_py.errors import UnsupportedError
 from poplibs_py.planner.facts import facts_of
+from poplibs_py.planner.tile_plan import tile_cycles
 from poplibs_py.popops.vertices.fill import fill_vertices, iota_cycles
 from poplibs_py.popops.vertices.others import (
     normalise_image_cycles,
@@ -16,7 +17,6 @@ from poplibs_py.popops.vertices.others import (
     transpose_cycles,
 )
 from poplibs_py.popops.vertices.slices import one_hot_cycles, sequence_slice_cycles
-from poplibs_py.popops.vertices.unary import tile_cycles
 from poplibs_py.target import Target
 
 GC200, RNG = Target.gc200(), np.random.default_rng(6)

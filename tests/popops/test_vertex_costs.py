@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from poplibs_py.planner.tile_plan import tile_cycles
 from poplibs_py.popops.reductions.split import assigned_workers, intermediate_split, rows_of_workers, stages_of_workers
 from poplibs_py.popops.vertices.argmax import argmax_split, gather_cycles, greatest_cycles
 from poplibs_py.popops.vertices.binary import (
@@ -44,8 +45,8 @@ from poplibs_py.popops.vertices.sort import (
     heap_sort_cycles,
 )
 from poplibs_py.popops.vertices.ternary import ternary_vertices
-from poplibs_py.popops.vertices.unary import TYPE_BYTES, tile_cycles
 from poplibs_py.target import Target
+from poplibs_py.target.types import TYPE_BYTES
 
 GC200 = Target.gc200()
 FEW_WORKERS = GC200.replace(workers=4, repeat_count_max=10)

@@ -17,10 +17,10 @@ from ...ops import parsed
 from ...planner import Memory
 from ...planner.facts import Table
 from ...planner.ladder import OverLimit
+from ...planner.tile_plan import Step, TilePlan, Vertex, mapping_words, memory_of, work_of
 from ...popops.elementwise.modelled import planned
-from ...popops.vertices.tile_plan import Step, TilePlan, mapping_words, memory_of, work_of
-from ...popops.vertices.unary import TYPE_BYTES, Vertex
 from ...target import Target, linear_mapping
+from ...target.types import TYPE_BYTES
 from ..product.options import PRODUCT_OPTIONS, conv_options
 from ..tile_conv import ConvOptions, ConvPlan, matmul_params
 from ..tile_conv.api import planned_quietly

@@ -11,9 +11,9 @@ from math import prod
 
 from ...ops import Placed, planned_on
 from ...planner import Memory
+from ...planner.tile_plan import TilePlan
 from ...poplin._steps import product_steps
 from ...popops.reductions.compose import Composition
-from ...popops.vertices.tile_plan import TilePlan
 from ...target import Target, TargetLike
 from ...target.types import type_of
 from ..row_plans import softmax_steps

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...popops.vertices.unary import TYPE_BYTES
 from ...target import Target
+from ...target.types import TYPE_BYTES
 from .params import LossParams
 
 FREE = ("CTCGenerateCopyCandidates", "CTCGenerateExtendCandidates", "CTCGenerateOutput", "CTCMergeCandidates",

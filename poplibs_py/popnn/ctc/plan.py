@@ -12,9 +12,9 @@ import numpy as np
 from ...errors import MemoryLimitError
 from ...planner import POPLIBS_PROPORTION, Memory
 from ...planner.partitions import choices_within
-from ...popops.vertices.tile_plan import Step, TilePlan, TileWork, memory_of
-from ...popops.vertices.unary import TYPE_BYTES, Vertex
+from ...planner.tile_plan import Step, TilePlan, TileWork, Vertex, memory_of
 from ...target import Target
+from ...target.types import TYPE_BYTES
 from .model import EXCHANGE, LossSplit, loss_bytes, loss_cycles, rank_cycles, reduce_cycles, update_cycles
 from .params import InferenceParams, LossParams
 

@@ -11,9 +11,8 @@ from ...errors import UnsupportedError, bad_argument, bad_type, checked_shape, f
 from ...formats import format_of
 from ...ops import one_scale_operand, op, receive, result_format
 from ...ops.parts import Part, results
-from ...popops.vertices.unary import vector_of
 from ...target import MOST_TILES, Target, TargetLike, modelled_machine
-from ...target.types import data_type
+from ...target.types import data_type, vector_of
 from .modelled import pooled_on
 from .params import PoolParams
 from .plan import PoolPlan, planned

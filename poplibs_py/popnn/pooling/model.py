@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...popops.vertices.unary import vector_of
 from ...target import Target
+from ...target.types import vector_of
 from .params import PoolParams
 
 _LIST = 5  # cycles to find the length of a list

@@ -8,12 +8,11 @@ from typing import Any
 
 from ...formats import Format
 from ...ops import Operand, Placed, Receiver, planned_on
+from ...planner.tile_plan import TilePlan
 from ...popops.reductions.compose import Composition
 from ...popops.reductions.modelled import plan_reduction
-from ...popops.vertices.tile_plan import TilePlan
-from ...popops.vertices.unary import vector_of
 from ...target import Target, TargetLike
-from ...target.types import type_of
+from ...target.types import type_of, vector_of
 from .field import Window, is_whole
 from .params import PoolParams
 from .plan import planned

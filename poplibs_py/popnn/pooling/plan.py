@@ -9,9 +9,9 @@ from math import prod
 import numpy as np
 
 from ...ops import check_fields
-from ...popops.vertices.tile_plan import Step, TilePlan, TileWork, memory_of
-from ...popops.vertices.unary import TYPE_BYTES, Vertex, vector_of
+from ...planner.tile_plan import Step, TilePlan, TileWork, Vertex, memory_of
 from ...target import Target, linear_mapping
+from ...target.types import TYPE_BYTES, vector_of
 from .params import PoolParams
 from .search import MOST_LOADS, Form, PoolPartition, best_split, form_of, received_bytes
 

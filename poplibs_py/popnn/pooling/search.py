@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...planner.partitions import Ints, choices_within, least_splits
-from ...popops.vertices.unary import TYPE_BYTES, vector_of
 from ...target import Target
+from ...target.types import TYPE_BYTES, vector_of
 from .model import least_cycles_of, planned_cycles
 from .params import PoolParams
 

@@ -12,12 +12,11 @@ from typing import Any
 
 from ...ops import Operand, Placed, planned_on
 from ...planner import Memory
+from ...planner.tile_plan import TilePlan
 from ...poplin._steps import product_steps
 from ...popops.reductions.compose import Composition
-from ...popops.vertices.tile_plan import TilePlan
-from ...popops.vertices.unary import TYPE_BYTES
 from ...target import Target
-from ...target.types import type_of
+from ...target.types import TYPE_BYTES, type_of
 from .params import RnnParams
 from .sharding import GRU_SAVED, LSTM_SAVED, LSTM_SAVED_RECOMPUTED, sharded
 

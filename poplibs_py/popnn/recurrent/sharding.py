@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, gcd
 
-from ...popops.vertices.unary import TYPE_BYTES
 from ...target import Target
+from ...target.types import TYPE_BYTES
 
 LSTM_SAVED, LSTM_SAVED_RECOMPUTED, GRU_SAVED = 6, 4, 3
 """Results of each step that a layer's gradient needs; with ``CellAndTanh`` recomputed an LSTM saves fewer."""

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from ...planner.tile_plan import Step, TileWork, Vertex, mapping_words, memory_of, tile_cycles
 from ...target import LinearMapping, Target, linear_mapping
+from ...target.types import TYPE_BYTES
 from ..vertices.broadcast import broadcast_vertices
 from ..vertices.operands import COMMUTATIVE, elementwise_vertices, operand_types
-from ..vertices.tile_plan import Step, TileWork, mapping_words, memory_of
-from ..vertices.unary import TYPE_BYTES, Vertex, tile_cycles
 from .modelled import ElementwisePlan
 
 Reads = np.ndarray[Any, np.dtype[np.int64]]

@@ -9,11 +9,12 @@ from math import prod
 import numpy as np
 
 from ...ops import changed_plan, check_fields
+from ...planner.tile_plan import Step, TilePlan, TileWork, mapping_words, memory_of, tile_cycles
 from ...target import LinearMapping, Target, linear_mapping
+from ...target.types import TYPE_BYTES
 from ..vertices.cast import cast_limit, cast_vertices, is_copy
 from ..vertices.operands import elementwise_vertices, operand_types, vertex_limit
-from ..vertices.tile_plan import Step, TilePlan, TileWork, mapping_words, memory_of
-from ..vertices.unary import NO_LIMIT, TYPE_BYTES, tile_cycles
+from ..vertices.unary import NO_LIMIT
 
 
 @dataclass(frozen=True, kw_only=True)

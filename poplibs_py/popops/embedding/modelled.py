@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...planner.facts import TileMemory
-from ..vertices.tile_plan import Step, TilePlan, TileWork, memory_of
-from ..vertices.unary import Vertex
+from ...planner.tile_plan import Step, TilePlan, TileWork, Vertex, memory_of
 from .model import EmbeddingModel
 from .plan import EmbeddingPlan
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from ...errors import bad_argument, one_of, whole
 from ...formats import FORMATS
-from ...target.types import INTEGER_WORDS
-from ..vertices.unary import TYPE_BYTES
+from ...target.types import INTEGER_WORDS, TYPE_BYTES
 
 TYPES = tuple(name for name, size in TYPE_BYTES.items() if size <= 4 and name != "quarter")
 """PopLibs' types of tables."""

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from ...planner.tile_plan import Step, TilePlan, TileWork, Vertex, mapping_words, memory_of, tile_cycles, work_of
 from ...target import LinearMapping, Target, linear_mapping
-from ...target.types import type_of
+from ...target.types import TYPE_BYTES, type_of
 from ..vertices.fill import fill_vertices, iota_cycles
 from ..vertices.others import (
     TRANSPOSED,
@@ -23,8 +24,6 @@ from ..vertices.others import (
     transpose_cycles,
 )
 from ..vertices.slices import one_hot_cycles, sequence_slice_cycles
-from ..vertices.tile_plan import Step, TilePlan, TileWork, mapping_words, memory_of, work_of
-from ..vertices.unary import TYPE_BYTES, Vertex, tile_cycles
 
 _NUMBERS = ("half", "float", "int", "unsigned int")
 _LEAST_CLASSES = 4

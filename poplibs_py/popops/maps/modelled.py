@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...planner.tile_plan import Step, TilePlan, TileWork, Vertex, mapping_words, memory_of, work_of
 from ...target import LinearMapping, Target, linear_mapping
 from ...target.mapping import split_between_workers
-from ...target.types import type_of
+from ...target.types import TYPE_BYTES, type_of, vector_of
 from ..elementwise.broadcast_modelled import planned_broadcast
 from ..elementwise.modelled import planned
 from ..elementwise.promotion import BOOL, Element
@@ -24,8 +25,7 @@ from ..expr import Expression, postorder
 from ..vertices.cast import cast_vertices, is_copy
 from ..vertices.nonlinearities import nonlinearity_op
 from ..vertices.scaled import scaled_vertices
-from ..vertices.tile_plan import Step, TilePlan, TileWork, mapping_words, memory_of, work_of
-from ..vertices.unary import TYPE_BYTES, Vertex, element_grain, vector_of
+from ..vertices.unary import element_grain
 from .lower import typed_op
 
 Shape = tuple[int, ...]

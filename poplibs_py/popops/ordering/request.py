@@ -12,10 +12,10 @@ from ...errors import bad_argument, bad_type, check_shape, flag, one_of, whole
 from ...formats import QuarterArray
 from ...ops import RESULT, Operand, Placed, Request, planned_on, receive
 from ...ops.parts import Part, results
+from ...planner.tile_plan import TilePlan
 from ...target import Target, TargetLike
 from ...target.types import type_of
 from ..reductions.request import source_of
-from ..vertices.tile_plan import TilePlan
 from .lower import LONGEST, OrderParams, lower
 from .steps import Order, order_lacks, order_plan
 

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...planner.tile_plan import Step, TilePlan, TileWork, Vertex, mapping_words, memory_of, work_of
 from ...target import Target, linear_mapping
+from ...target.types import TYPE_BYTES
 from ..vertices.cast import cast_vertices
 from ..vertices.fill import iota_cycles
 from ..vertices.sort import bitonic_program
-from ..vertices.tile_plan import Step, TilePlan, TileWork, mapping_words, memory_of, work_of
-from ..vertices.unary import TYPE_BYTES, Vertex
 
 _KEYS = ("float", "half", "int", "unsigned int")
 _WORD = 4  # bytes of keys and values while they are compared

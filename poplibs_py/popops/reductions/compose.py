@@ -12,12 +12,11 @@ import numpy as np
 from ...formats import Format
 from ...ops import Operand
 from ...planner.ladder import OverLimit
+from ...planner.tile_plan import Step, TilePlan, Vertex, memory_of, work_of
 from ...target import Target, linear_mapping
-from ...target.types import type_of
+from ...target.types import TYPE_BYTES, type_of
 from ..elementwise.broadcast_modelled import planned_broadcast
 from ..vertices.operands import elementwise_vertices
-from ..vertices.tile_plan import Step, TilePlan, memory_of, work_of
-from ..vertices.unary import TYPE_BYTES, Vertex
 from .modelled import plan_reduction
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from functools import lru_cache
 from math import prod
 
+from ...planner.tile_plan import TilePlan
 from ...target import Target
-from ..vertices.tile_plan import TilePlan
 from .compose import Composition
 from .stages import Types
 

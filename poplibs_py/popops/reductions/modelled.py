@@ -14,11 +14,11 @@ from math import prod
 import numpy as np
 
 from ...planner.facts import TileMemory
+from ...planner.tile_plan import Step, TilePlan, TileWork, Vertex, mapping_words, memory_of, tile_cycles
 from ...target import Target, linear_mapping
+from ...target.types import TYPE_BYTES, vector_of
 from ..vertices.argmax import argmax_split, gather_cycles, sparse_cycles
 from ..vertices.counts import histogram_1d_cycles, nan_1d_cycles
-from ..vertices.tile_plan import Step, TilePlan, TileWork, mapping_words, memory_of
-from ..vertices.unary import TYPE_BYTES, Vertex, tile_cycles, vector_of
 from .stages import (
     Dims,
     Order,

@@ -18,11 +18,11 @@ from ...ops import RESULT, Operand, Placed, Receiver, Request, operand, planned_
 from ...ops import argument as array_argument
 from ...ops.numpy_ops import told
 from ...ops.one_kernel import OneKernel
+from ...planner.tile_plan import TilePlan
 from ...program import temporary
 from ...target import Target, TargetLike
 from ...target.types import type_of
 from ..strided.request import has_scale, strided_request
-from ..vertices.tile_plan import TilePlan
 from .compositions import COMPOSED, plan_composed
 from .lower import ReduceParams, Way, lower, lower_scan, merged_axes
 from .modelled import ReducePlan, plan_argmax, plan_nan, plan_reduction, reduction_lacks

@@ -8,7 +8,7 @@ from math import isqrt
 
 from ...target import Target
 from ...target.mapping import split_regions
-from ..vertices.unary import vector_of
+from ...target.types import vector_of
 
 Piece = tuple[int, int, int]
 """Columns of a partial result, from the first to before the last, and into how many runs of rows they are cut."""

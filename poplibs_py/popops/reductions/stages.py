@@ -13,16 +13,16 @@ from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
+from ...planner.tile_plan import Step, TileWork, Vertex
 from ...target import LinearMapping, Target, linear_mapping
 from ...target.mapping import Runs, split_between_workers
+from ...target.types import TYPE_BYTES, vector_of
 from ..vertices.reductions import (
     continuous_reduce_cycles,
     reduce_cycles,
     single_input_reduce_cycles,
     strided_reduce_cycles,
 )
-from ..vertices.tile_plan import Step, TileWork
-from ..vertices.unary import TYPE_BYTES, Vertex, vector_of
 from .split import assigned_workers, column_grain, intermediate_split, rows_of_workers, stages_of_workers
 
 Dims = tuple[tuple[int, bool], ...]

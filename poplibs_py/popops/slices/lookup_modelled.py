@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from ...planner.tile_plan import Step, TilePlan, TileWork, Vertex, tile_cycles, work_of
 from ...target import Target, linear_mapping
-from ...target.types import type_of
+from ...target.types import TYPE_BYTES, type_of
 from ..reductions.compose import Composition
 from ..vertices.fill import fill_vertices
 from ..vertices.slices import interval_cycles
-from ..vertices.tile_plan import Step, TilePlan, TileWork, work_of
-from ..vertices.unary import TYPE_BYTES, Vertex, tile_cycles
 from .modelled import TiledRun, rows_on
 
 _NUMBERS = ("half", "float")

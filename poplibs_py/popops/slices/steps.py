@@ -13,11 +13,11 @@ from math import prod
 
 import numpy as np
 
+from ...planner.tile_plan import Step, TilePlan, Vertex, memory_of, work_of
 from ...target import Target
+from ...target.types import TYPE_BYTES
 from ..vertices.operands import elementwise_vertices, vertices_lack
 from ..vertices.slices import dynamic_slice_1d_cycles
-from ..vertices.tile_plan import Step, TilePlan, memory_of, work_of
-from ..vertices.unary import TYPE_BYTES, Vertex
 
 _GRAIN_BYTES, _INDEX_BYTES = 8, 4
 _COMBINED = {"add": "ADD", "mul": "MULTIPLY", "max": "MAXIMUM", "min": "MINIMUM"}

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...planner.tile_plan import Vertex
 from ...target import Target
 from ...target.mapping import Runs
-from .unary import Entry, Vertex, element_limit, element_split, entry_tables, vector_of
+from ...target.types import vector_of
+from .unary import Entry, element_limit, element_split, entry_tables
 
 SUPERVISOR = 11
 """Cycles of a tile to start its workers and to wait for them."""

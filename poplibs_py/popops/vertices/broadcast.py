@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...planner.tile_plan import Vertex
 from ...target import Target
 from ...target.mapping import Runs, split_between_workers
+from ...target.types import vector_of
 from .binary import ARITHMETIC, SUPERVISOR, binary_vertices, scalar_entry, scalar_vertices
-from .unary import Vertex, element_grain, element_limit, vector_of
+from .unary import element_grain, element_limit
 
 _MOST_NUMBERS = 256  # that PopLibs cuts a tile's regions up for
 _MOST_ROWS_OF_NUMBERS = 6

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...formats import Format
+from ...planner.tile_plan import Vertex
 from ...target import Target
 from ...target.mapping import Runs, split_between_workers
-from ...target.types import type_of
-from .unary import TYPE_BYTES, Vertex, vector_of
+from ...target.types import TYPE_BYTES, type_of, vector_of
 
 _SIGNED = ("int", "char", "short")
 _BYTES = ("char", "signed char", "unsigned char")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ...target import Target
-from .unary import TYPE_BYTES, vector_of
+from ...target.types import TYPE_BYTES, vector_of
 
 
 def _rest(half: bool, elements: int, absolute: bool) -> int:

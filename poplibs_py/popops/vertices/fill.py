@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...planner.tile_plan import Vertex
 from ...target import Target
 from ...target.mapping import Runs, split_between_workers
-from .unary import TYPE_BYTES, Vertex, vector_of
+from ...target.types import TYPE_BYTES, vector_of
 
 _STEP = {"half": 4}  # elements that a vertex takes at a step, where that is not 2
 

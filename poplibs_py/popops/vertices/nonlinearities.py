@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...planner.tile_plan import Vertex
 from ...target import Target
-from .unary import Vertex, vector_of
+from ...target.types import vector_of
 
 _Cost = tuple[int, int]
 """Cycles of one element, and of a load of them."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from ...planner.tile_plan import Vertex
 from ...target import Target
 from .binary import binary_entry, binary_vertices, scalar_entry, scalar_vertices
 from .nonlinearities import nonlinearity_op, nonlinearity_vertices
 from .ternary import ternary_vertices
-from .unary import NO_LIMIT, Vertex, element_limit, unary_entry, unary_vertices
+from .unary import NO_LIMIT, element_limit, unary_entry, unary_vertices
 
 COMMUTATIVE = {"ADD", "MULTIPLY", "MAXIMUM", "MINIMUM", "EQUAL", "NOT_EQUAL", "BITWISE_AND", "BITWISE_OR",
                "BITWISE_XOR", "BITWISE_XNOR", "LOGICAL_AND", "LOGICAL_OR"}  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...target import Target
-from .unary import vector_of
+from ...target.types import vector_of
 
 _ADDS = ("ADD", "SQUARE_ADD")
 _ACCUMULATORS = {"half": 8, "float": 4}

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...planner.tile_plan import Vertex
 from ...target import Target
 from ...target.mapping import Runs, split_between_workers
-from .unary import Vertex, vector_of
+from ...target.types import vector_of
 
 _SUBTRACTS = ("ScaledSubtract",)
 _BOTH_SCALED = ("aXPlusbY", "aXMinusbY")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...target import Target
-from .unary import TYPE_BYTES
+from ...target.types import TYPE_BYTES
 
 Count = int | np.ndarray[Any, np.dtype[np.int64]]
 """A number of elements or of indices, or many numbers at once."""

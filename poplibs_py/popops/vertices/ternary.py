@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ...planner.tile_plan import Vertex
 from ...target import Target
 from ...target.mapping import Runs, split_between_workers
-from .unary import TYPE_BYTES, Vertex, element_grain, vector_of
+from ...target.types import TYPE_BYTES, vector_of
+from .unary import element_grain
 
 _CLAMPS = ("Clamp", "BroadcastClamp")
 

@@ -7,19 +7,14 @@ slowest, and a cycle of a worker takes as many of the tile's as there are worker
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
-from ...target import Target, worker_cycles
+from ...planner.tile_plan import Vertex
+from ...target import Target
 from ...target.mapping import Runs, split_between_workers
-
-TYPE_BYTES = {
-    "float": 4, "half": 2, "quarter": 1, "bool": 1, "char": 1, "signed char": 1, "unsigned char": 1, "short": 2,
-    "unsigned short": 2, "int": 4, "unsigned int": 4, "long long": 8, "unsigned long long": 8,
-}  # fmt: skip
-"""Bytes of an element of each type."""
+from ...target.types import TYPE_BYTES, vector_of
 
 NO_LIMIT = 1 << 62
 """More elements than there are."""
@@ -85,53 +80,6 @@ class Entry(NamedTuple):
         if self.elements:
             return (self.cycles + 4) * (elements + vector - 1) // vector  # truncates after the product, as PopLibs does
         return (self.cycles + 4) * elements
-
-
-@dataclass(frozen=True)
-class Vertex:
-    """A vertex of one tile.
-
-    Attributes
-    ----------
-    name : str
-        PopLibs' class, such as ``"UnaryOp1D"``.
-    params : tuple of str
-        Of its template: the operation and the type, or two types.
-    regions : Runs
-        What it works on: ``(elements, how many such regions)``.
-    cycles : int
-        Of the tile, or of one of its workers.
-    unit : {"tile", "worker"}
-    fields : tuple of (str, int or tuple of int), optional
-        What else PopLibs sets, by its names, such as ``("columns", 64)``.
-    """
-
-    name: str
-    params: tuple[str, ...]
-    regions: Runs
-    cycles: int
-    unit: str
-    fields: tuple[tuple[str, int | tuple[int, ...]], ...] = ()
-
-    @property
-    def elements(self) -> int:
-        """In all regions."""
-        return sum(n * count for n, count in self.regions)
-
-    def __str__(self) -> str:
-        return f"{self.name}<{','.join(self.params)}>"
-
-
-def vector_of(target: Target, data_type: str) -> int:
-    """Elements of a type in one load; at least one."""
-    return target.elements_of_a_load(TYPE_BYTES[data_type])
-
-
-def tile_cycles(target: Target, vertices: Iterable[Vertex]) -> int:
-    """Cycles of a tile with these vertices: those that spread themselves one after another, the others side by side."""
-    vertices = tuple(vertices)
-    return (sum(v.cycles for v in vertices if v.unit == "tile")
-            + worker_cycles(target, [v.cycles for v in vertices if v.unit == "worker"]))
 
 
 Entries = dict[tuple[str, str], Entry]

@@ -15,17 +15,52 @@ from typing import Self
 
 import numpy as np
 
-from ...formats import Array
-from ...planner import Explanation, Memory
-from ...planner.facts import Load, PlanFacts, Table, TileMemory, facts_of
-from ...planner.ladder import OverLimit, complain
-from ...planner.summary import Phase
-from ...target import LinearMapping, Target
-from ...target.exchange import cycles_to_receive
-from .unary import Vertex, tile_cycles
+from ..formats import Array
+from ..target import LinearMapping, Target, worker_cycles
+from ..target.exchange import cycles_to_receive
+from ..target.mapping import Runs
+from .explain import Explanation
+from .facts import Load, PlanFacts, Table, TileMemory, facts_of
+from .ladder import Memory, OverLimit, complain
+from .summary import Phase
 
 _MOST_ROWS = 40  # of a table in words
 _HEADS = "tiles", "elements", "vertex", "of a tile", "elements", "cycles"
+
+
+@dataclass(frozen=True)
+class Vertex:
+    """A vertex of one tile.
+
+    Attributes
+    ----------
+    name : str
+        PopLibs' class, such as ``"UnaryOp1D"``.
+    params : tuple of str
+        Of its template: the operation and the type, or two types.
+    regions : Runs
+        What it works on: ``(elements, how many such regions)``.
+    cycles : int
+        Of the tile, or of one of its workers.
+    unit : {"tile", "worker"}
+    fields : tuple of (str, int or tuple of int), optional
+        What else PopLibs sets, by its names, such as ``("columns", 64)``.
+    """
+
+    name: str
+    params: tuple[str, ...]
+    regions: Runs
+    cycles: int
+    unit: str
+    fields: tuple[tuple[str, int | tuple[int, ...]], ...] = ()
+
+    @property
+    def elements(self) -> int:
+        """In all regions."""
+        return sum(n * count for n, count in self.regions)
+
+    def __str__(self) -> str:
+        return f"{self.name}<{','.join(self.params)}>"
 
 
 @dataclass(frozen=True)
@@ -88,6 +123,13 @@ class Step:
     def compute_cycles(self) -> int:
         """Cycles of the slowest tile, each time."""
         return max((w.cycles for w in self.work), default=0)
+
+
+def tile_cycles(target: Target, vertices: Iterable[Vertex]) -> int:
+    """Cycles of a tile with these vertices: those that spread themselves one after another, the others side by side."""
+    vertices = tuple(vertices)
+    return (sum(v.cycles for v in vertices if v.unit == "tile")
+            + worker_cycles(target, [v.cycles for v in vertices if v.unit == "worker"]))
 
 
 def work_of(target: Target, shares: Iterable[tuple[int, int]], vertices: Callable[[int], tuple[Vertex, ...]],
