@@ -46,7 +46,7 @@ from .slices.rows import *  # noqa: F403
 from .slices.updates import *  # noqa: F403
 
 if TYPE_CHECKING:
-    from .embedding.api import plan_embedding
+    from .slices.embedding.api import plan_embedding
     from .slices.prepared import compile_multi_slice, compile_multi_update
 
 __all__ = ["CircBuf", "SplineBasis", "bincount", "cast", "compile_map", "compile_multi_slice", "compile_multi_update",

@@ -11,9 +11,9 @@ from poplibs_py.popnn.ctc.plan import planned_inference, planned_loss
 from poplibs_py.popnn.pooling.params import PoolParams
 from poplibs_py.popnn.pooling.plan import planned as planned_pooling
 from poplibs_py.popnn.recurrent.sharding import LSTM_SAVED, LSTM_SAVED_RECOMPUTED, interleaved_update_pays, sharded
-from poplibs_py.popops.embedding.options import EmbeddingOptions
-from poplibs_py.popops.embedding.params import EmbeddingParams
-from poplibs_py.popops.embedding.plan import planned as planned_embedding
+from poplibs_py.popops.slices.embedding.options import EmbeddingOptions
+from poplibs_py.popops.slices.embedding.params import EmbeddingParams
+from poplibs_py.popops.slices.embedding.plan import planned as planned_embedding
 from poplibs_py.target import Target
 
 from .costs import GC200, flag, not_built, numbers, spec, typed

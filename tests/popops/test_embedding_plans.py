@@ -23,12 +23,12 @@ from poplibs_py.errors import (
     UnsupportedError,
 )
 from poplibs_py.popops import compile_multi_slice, compile_multi_update, plan_embedding
-from poplibs_py.popops.embedding.lower import UPDATES
-from poplibs_py.popops.embedding.model import EmbeddingModel, Partition
-from poplibs_py.popops.embedding.options import EmbeddingOptions
-from poplibs_py.popops.embedding.params import EmbeddingParams
-from poplibs_py.popops.embedding.plan import planned
-from poplibs_py.popops.embedding.search import least_cycles
+from poplibs_py.popops.slices.embedding.lower import UPDATES
+from poplibs_py.popops.slices.embedding.model import EmbeddingModel, Partition
+from poplibs_py.popops.slices.embedding.options import EmbeddingOptions
+from poplibs_py.popops.slices.embedding.params import EmbeddingParams
+from poplibs_py.popops.slices.embedding.plan import planned
+from poplibs_py.popops.slices.embedding.search import least_cycles
 from poplibs_py.program import memory_in_use, memory_peak
 from poplibs_py.target import Target
 

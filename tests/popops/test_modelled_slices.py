@@ -13,11 +13,11 @@ from poplibs_py import popops, profile, testing
 from poplibs_py.config import thread_limit
 from poplibs_py.errors import InvalidArgumentError, MemoryLimitWarning, UnsupportedError
 from poplibs_py.planner.facts import facts_of
-from poplibs_py.popops.embedding.modelled import tiled
-from poplibs_py.popops.embedding.options import EmbeddingOptions
-from poplibs_py.popops.embedding.params import EmbeddingParams
-from poplibs_py.popops.embedding.plan import planned
 from poplibs_py.popops.slices.bound import place_of
+from poplibs_py.popops.slices.embedding.modelled import tiled
+from poplibs_py.popops.slices.embedding.options import EmbeddingOptions
+from poplibs_py.popops.slices.embedding.params import EmbeddingParams
+from poplibs_py.popops.slices.embedding.plan import planned
 from poplibs_py.popops.slices.parts import RowParts
 from poplibs_py.popops.vertices.slices import dynamic_slice_1d_cycles
 from poplibs_py.target import Target

@@ -20,8 +20,8 @@ from poplibs_py.errors import (
 )
 from poplibs_py.formats import FORMATS, FP16
 from poplibs_py.kernels import Selection, kernels, select
-from poplibs_py.popops.slice_programs import LEAST_ROOM, lower, lower_bags, lower_check, lower_sequences, room_bytes
 from poplibs_py.popops.slices.bound import place_of
+from poplibs_py.popops.slices.lower import LEAST_ROOM, lower, lower_bags, lower_check, lower_sequences, room_bytes
 from poplibs_py.popops.slices.request import POLICIES
 from poplibs_py.program import forget_calls, guard_arenas, memory_in_use, memory_peak
 from poplibs_py.target import Target
@@ -231,7 +231,7 @@ def test_threads_and_levels_change_nothing(name, fmt, monkeypatch):
         found = [k for k in kernels(family) if (k.level, k.op, k.formats) == ("portable", op, formats)]
         return Selection(found[0], ()) if found else select(family, op, formats)
 
-    monkeypatch.setattr("poplibs_py.popops.slice_programs.select", portable)
+    monkeypatch.setattr("poplibs_py.popops.slices.lower.select", portable)
     for place, function in {"slices.request.lower": lower, "slices.function.lower": lower,
                             "slices.request.lower_check": lower_check, "slices.lookups.lower": lower,
                             "slices.lookups.lower_bags": lower_bags,

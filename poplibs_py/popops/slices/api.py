@@ -13,9 +13,9 @@ from ...ops import Operand, Request, op
 from ...planner import Memory
 from ...target import Target, TargetLike
 from ...target.types import type_of
-from ..embedding.lower import HostEmbeddingPlan
-from ..embedding.plan import EmbeddingPlan
-from ..slice_programs import Layout
+from .embedding.lower import HostEmbeddingPlan
+from .embedding.plan import EmbeddingPlan
+from .lower import Layout
 from .modelled import PlanOn, rows_on, windows_on
 from .request import checked_policy, elements_of, indices_of, put_request, table_of, take_request, updates_of
 from .steps import Sliced

@@ -23,7 +23,7 @@ from ...program import Executable
 from ...target import Target
 from ..maps.lower import lowered
 from ..maps.request import Outputs, Worded, expressions_of, map_program, worded
-from ..slice_programs import Axis, Component, Layout, SliceParams, Window, lower
+from .lower import Axis, Component, Layout, SliceParams, Window, lower
 from .parts import rows_named
 
 _ROOM_BYTES = 1 << 20  # of look-ups that are taken at a time, by default: what a core's second-level cache holds

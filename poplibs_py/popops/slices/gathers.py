@@ -14,9 +14,9 @@ from ...planner import Memory
 from ...target import TargetLike
 from ..expr import Expression
 from ..maps.request import Worded
-from ..slice_programs import Layout
 from .api import slicing_op
 from .function import function_of
+from .lower import Layout
 from .modelled import PlanOn, rows_on, windows_on
 from .request import checked_policy, elements_of, indices_of, put_request, table_of, take_request, updates_of
 from .steps import Sliced

@@ -15,9 +15,9 @@ from ...ops.numpy_ops import told
 from ...ops.parts import Part, results
 from ...program import Executable, Sequence
 from ...target import TargetLike
-from ..slice_programs import Layout, lower, lower_bags
 from .api import slicing_op
 from .lookup_modelled import bags_plan, gradient_plan
+from .lower import Layout, lower, lower_bags
 from .modelled import tiled_on
 from .parts import rows_named
 from .request import Check, check_of, checked_policy, elements_of, indices_of, parts_of, table_of

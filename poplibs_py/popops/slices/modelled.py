@@ -14,10 +14,10 @@ from ...planner import Memory
 from ...planner.tile_plan import TilePlan, memory_of
 from ...target import MOST_TILES, Target, TargetLike, modelled_machine
 from ...target.types import type_of
-from ..embedding.modelled import tiled
-from ..embedding.options import EmbeddingOptions
-from ..embedding.params import TYPES, EmbeddingParams
-from ..embedding.plan import EmbeddingPlan, planned
+from .embedding.modelled import tiled
+from .embedding.options import EmbeddingOptions
+from .embedding.params import TYPES, EmbeddingParams
+from .embedding.plan import EmbeddingPlan, planned
 from .steps import Sliced, windows_plan
 
 _OPERATIONS = {"set": "none", "add": "add", "mul": "mul", "max": "max"}

@@ -15,7 +15,7 @@ import numpy as np
 from ...config import settings
 from ...errors import InvalidIndexError
 from ...formats import FP16, FP32, Array
-from ..slice_programs import Axis, Component, SliceParams, Window, lower
+from .lower import Axis, Component, SliceParams, Window, lower
 
 _INDEX = np.dtype(np.int64)
 

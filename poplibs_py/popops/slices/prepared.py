@@ -7,9 +7,9 @@ from typing import Any
 
 from ...errors import bad_argument, bad_type
 from ...ops import Request, catalogue, check_fields, compiled, unchanged
-from ..embedding.lower import UPDATES, HostEmbeddingPlan, plan_host
-from ..embedding.plan import EmbeddingPlan, planned
 from .api import row_slice, row_update
+from .embedding.lower import UPDATES, HostEmbeddingPlan, plan_host
+from .embedding.plan import EmbeddingPlan, planned
 
 
 def compile_multi_slice(plan: EmbeddingPlan | HostEmbeddingPlan) -> Callable[..., Any]:

@@ -28,9 +28,9 @@ from ...target import Target, TargetLike
 from ..elementwise.promotion import typed
 from ..maps.request import Worded
 from ..reductions.request import source_of
-from ..slice_programs import Layout, SliceParams, lower, lower_check, within_memory
 from ..strided.copies import copying, kernel_of_copies
 from .function import SliceFunction, within_limit
+from .lower import Layout, SliceParams, lower, lower_check, within_memory
 from .modelled import PlanOn, TiledRun, tiled_on
 from .parts import RowParts
 

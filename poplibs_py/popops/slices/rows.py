@@ -15,9 +15,9 @@ from ...ops import RESULT, Operand, Request, planned_on
 from ...ops.numpy_ops import told
 from ...target import Target, TargetLike
 from ..making.steps import sequences_plan
-from ..slice_programs import Axis, Component, Layout, SliceParams, Window, lower_sequences
 from .api import slicing_op
 from .lookup_modelled import scalars_plan
+from .lower import Axis, Component, Layout, SliceParams, Window, lower_sequences
 from .modelled import PlanOn, TiledRun
 from .request import (
     checked_policy,

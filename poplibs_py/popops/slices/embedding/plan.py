@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Self
 
-from ...errors import PlanError
-from ...planner import Explanation
-from ...planner.hashing import hashed
-from ...planner.ladder import complain
-from ...target import Target
+from ....errors import PlanError
+from ....planner import Explanation
+from ....planner.hashing import hashed
+from ....planner.ladder import complain
+from ....target import Target
 from .model import EmbeddingModel, Partition
 from .options import EmbeddingOptions
 from .params import EmbeddingParams

@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...target import Target
-from ...target.exchange import cycles_to_receive
-from ...target.types import TYPE_BYTES, vector_of
-from ..vertices.cast import cast_vertex_cycles
-from ..vertices.fill import fill_vertex_cycles
-from ..vertices.reductions import strided_reduce_cycles
-from ..vertices.scaled import scaled_1d_cycles
-from ..vertices.slices import multi_slice_cycles, multi_update_op_cycles
+from ....target import Target
+from ....target.exchange import cycles_to_receive
+from ....target.types import TYPE_BYTES, vector_of
+from ...vertices.cast import cast_vertex_cycles
+from ...vertices.fill import fill_vertex_cycles
+from ...vertices.reductions import strided_reduce_cycles
+from ...vertices.scaled import scaled_1d_cycles
+from ...vertices.slices import multi_slice_cycles, multi_update_op_cycles
 from .options import EmbeddingOptions
 from .params import EmbeddingParams
 

@@ -12,17 +12,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..formats import FP32, Array, Format
-from ..formats.reference import encode
-from ..kernels import Selection, select
-from ..kernels.records import dtype_of, format_facts, infinite_overflow, numbers_of
-from ..log import tell
-from ..ops import OwnNumber, host_target
-from ..ops.one_kernel import OneKernel, shared
-from ..planner import Memory
-from ..planner.ladder import within
-from ..program import Executable, Program, threads_for, whole_lines
-from ..target import Target
+from ...formats import FP32, Array, Format
+from ...formats.reference import encode
+from ...kernels import Selection, select
+from ...kernels.records import dtype_of, format_facts, infinite_overflow, numbers_of
+from ...log import tell
+from ...ops import OwnNumber, host_target
+from ...ops.one_kernel import OneKernel, shared
+from ...planner import Memory
+from ...planner.ladder import within
+from ...program import Executable, Program, threads_for, whole_lines
+from ...target import Target
 
 LEAST_ROOM = 256
 """Updates that are sorted at a time, at the least."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...errors import bad_argument, one_of, whole
-from ...formats import FORMATS
-from ...target.types import INTEGER_WORDS, TYPE_BYTES
+from ....errors import bad_argument, one_of, whole
+from ....formats import FORMATS
+from ....target.types import INTEGER_WORDS, TYPE_BYTES
 
 TYPES = tuple(name for name, size in TYPE_BYTES.items() if size <= 4 and name != "quarter")
 """PopLibs' types of tables."""

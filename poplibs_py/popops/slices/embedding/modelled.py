@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...planner.facts import TileMemory
-from ...planner.tile_plan import Step, TilePlan, TileWork, Vertex, memory_of
+from ....planner.facts import TileMemory
+from ....planner.tile_plan import Step, TilePlan, TileWork, Vertex, memory_of
 from .model import EmbeddingModel
 from .plan import EmbeddingPlan
 

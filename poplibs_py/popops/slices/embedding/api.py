@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...errors import bad_argument, bad_type, whole
-from ...formats import Format
-from ...ops import check_mapping, host_target
-from ...target import MOST_TILES, Target, modelled_machine, resolve_target
-from ...target.types import INTEGER_WORDS, data_type
-from ..making.made import element_of
+from ....errors import bad_argument, bad_type, whole
+from ....formats import Format
+from ....ops import check_mapping, host_target
+from ....target import MOST_TILES, Target, modelled_machine, resolve_target
+from ....target.types import INTEGER_WORDS, data_type
+from ...making.made import element_of
 from .lower import HostEmbeddingPlan, plan_host
 from .options import EmbeddingOptions
 from .params import TYPES, EmbeddingParams

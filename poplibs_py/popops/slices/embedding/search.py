@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...planner.partitions import Ints, choices_within, least_splits
+from ....planner.partitions import Ints, choices_within, least_splits
 from .model import EmbeddingModel, Partition
 
 _AT_ONCE = 4096

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import bad_argument, bad_option, bad_type, flag, one_of, whole
-from ...ops import parsed
-from ...planner import Memory
+from ....errors import bad_argument, bad_option, bad_type, flag, one_of, whole
+from ....ops import parsed
+from ....planner import Memory
 
 _KEYS: dict[str, str | None] = {"availableMemoryProportion": "available_memory_proportion",
                                 "usedForSlice": "used_for_slice", "usedForUpdate": "used_for_update",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...errors import bad_argument
-from ...ops.one_kernel import OneKernel
-from ...planner import Explanation, Memory
-from ...planner.explain import Explained
-from ...target import Target
-from ..making.made import element_of
-from ..slice_programs import Axis, Component, SliceParams, Window, check_bytes, lower, within_memory
+from ....errors import bad_argument
+from ....ops.one_kernel import OneKernel
+from ....planner import Explanation, Memory
+from ....planner.explain import Explained
+from ....target import Target
+from ...making.made import element_of
+from ..lower import Axis, Component, SliceParams, Window, check_bytes, lower, within_memory
 from .options import EmbeddingOptions
 from .params import EmbeddingParams
 
