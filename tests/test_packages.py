@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,13 @@ def test_planned_ops_have_the_same_files(package: str) -> None:
     modules = {path.stem for path in (PACKAGE / package).glob("*.py") if not path.stem.startswith("_")}
     assert modules >= STATIONS
     assert modules - STATIONS - MORE <= (OF_CONVOLUTIONS if package.endswith("tile_conv") else set())
+
+
+def test_what_makes_steps_on_tiles_is_called_modelled() -> None:
+    makers = {path.stem for path in PACKAGE.rglob("*.py")
+              if re.search(r"tile_plan import .*?\bStep\b", path.read_text().replace("(\n    ", ""))}
+    assert "modelled" in makers
+    assert {stem for stem in makers if not stem.endswith("modelled")} == {"plan", "modelled_plan", "compose"}
 
 
 def test_no_other_package_is_a_planned_op() -> None:

@@ -22,7 +22,7 @@ from ..ops.parts import Part, results
 from ..popops.sequence import SequenceBuilder
 from ..popops.strided.copies import adding, kernel_of_copies
 from ..target import TargetLike
-from .norm_plans import norm_on
+from .norms_modelled import norm_on
 
 
 def _each(step: Callable[..., Any]) -> Callable[..., Request]:

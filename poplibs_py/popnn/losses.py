@@ -18,7 +18,7 @@ from ..popops import argmax, eq
 from ..popops import sum as total
 from ..target import TargetLike
 from ._rows import RowOperand, RowsParams, row_of, rows_request
-from .row_plans import loss_on
+from .rows_modelled import loss_on
 
 MASKED_LABEL_CODE = 0xFFFFFFFF
 """PopLibs' label of what is left out."""

@@ -22,7 +22,7 @@ from ..poplin.norms import bessel
 from ..popops.reductions.request import axes_of
 from ..target import TargetLike
 from ._rows import EACH_SEGMENT, RowOperand, RowsParams, repeated, row_of, rows_request
-from .row_plans import norm_on
+from .rows_modelled import norm_on
 
 
 class NormGradients(NamedTuple):

@@ -20,7 +20,7 @@ from ..ops.record import Function
 from ..popops.reductions.request import axes_of
 from ..target import TargetLike
 from ._rows import RowsParams, row_of, rows_request
-from .row_plans import softmax_on
+from .rows_modelled import softmax_on
 
 SCALED = 62000.0
 """What PopLibs' scaled softmax multiplies by, which keeps FP16 from subnormal numbers."""

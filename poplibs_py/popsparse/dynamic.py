@@ -321,7 +321,7 @@ def _by_index(name: str, request: Request, w: BlockSparseMatrix, slices: tuple[A
     wanted = rows.array.size
 
     def plan_on(machine: Target) -> Any:
-        from .embedding_tiles import embedding_lacks, tiles_of  # only here: to import it takes its time
+        from .embedding_modelled import embedding_lacks, tiles_of  # only here: to import it takes its time
 
         if lacking := embedding_lacks(w, slices, *result):
             return lacking

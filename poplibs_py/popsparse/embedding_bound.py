@@ -9,8 +9,8 @@ import numpy as np
 from ..formats.bounds import Ball, sum_ball
 from ..formats.reference import values
 from .matrix import BlockSparseMatrix
+from .modelled_bound import at_blocks
 from .spmm.bound import out_format_of
-from .tile_bound import at_blocks
 
 
 def embedding_slice_bound(w: BlockSparseMatrix, indices: Any, *, out: Any = None, out_dtype: object = None,

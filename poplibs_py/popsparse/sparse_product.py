@@ -18,10 +18,10 @@ from ..program import Executable, Segment, host_program, spread, threads_for
 from ..target.host_memory import check_memory
 from ._tiles import BLOCKS_VERTEX
 from .matrix import BlockSparseMatrix
+from .modelled import block_items, clearing, finishing, multiply_kernel
 from .operands import check_matrix, checked_format, product_format
 from .pattern import BlockPattern
 from .plans import lines
-from .tiles import block_items, clearing, finishing, multiply_kernel
 from .values import decode
 
 _ITEM = dtype_of("pop_tile_blocks")

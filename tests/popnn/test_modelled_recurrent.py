@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from poplibs_py import popnn, profile
-from poplibs_py.poplin._steps import product_steps
 from poplibs_py.poplin.product.modelled import plan_modelled
+from poplibs_py.poplin.products_modelled import product_steps
 from poplibs_py.target import Target
 
 STEPS, BATCH, INPUTS, OUTPUTS = 5, 4, 16, 32

@@ -15,8 +15,8 @@ from poplibs_py.errors import InvalidArgumentError, InvalidOptionError, Unsuppor
 from poplibs_py.formats import BF16, QuarterArray
 from poplibs_py.kernels.levels import available_levels
 from poplibs_py.popops import plan_reduce
-from poplibs_py.popops.reductions.stages import merged_dims
-from poplibs_py.popops.reductions.tiles import interpret_reduction
+from poplibs_py.popops.reductions.modelled_lower import interpret_reduction
+from poplibs_py.popops.reductions.stages_modelled import merged_dims
 from poplibs_py.popops.vertices.argmax import argmax_split
 from poplibs_py.target import Target, linear_mapping
 

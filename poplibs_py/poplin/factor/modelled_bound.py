@@ -14,9 +14,9 @@ from ...target.types import type_of
 from ..product.bound import planned_ball
 from ..tile_conv.work import work_of
 from .balls import SLACK, TINY, at_rest, mirrored
+from .modelled_plan import TileProblem, block_options, cholesky_moves, padded_order, solve_moves
 from .params import FactorParams, Lies
 from .reference import cholesky, inverse
-from .tile_plan import TileProblem, block_options, cholesky_moves, padded_order, solve_moves
 
 
 def tile_cholesky_bound(a: Floats, lower: bool, dtype: Format, target: Any, options: tuple[Any, ...]) -> Ball:

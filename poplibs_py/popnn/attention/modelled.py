@@ -12,11 +12,11 @@ from math import prod
 from ...ops import Placed, planned_on
 from ...planner import Memory
 from ...planner.tile_plan import TilePlan
-from ...poplin._steps import product_steps
+from ...poplin.products_modelled import product_steps
 from ...popops.reductions.compose import Composition
 from ...target import Target, TargetLike
 from ...target.types import type_of
-from ..row_plans import softmax_steps
+from ..rows_modelled import softmax_steps
 from .params import AttentionParams
 
 

@@ -11,7 +11,7 @@ from ...planner import POPLIBS_PROPORTION, Memory
 from ...popops.reductions.compose import Composition
 from ...target import MOST_TILES, Target, TargetLike, modelled_machine
 from ...target.types import data_type, type_of
-from ..row_plans import softmax_steps
+from ..rows_modelled import softmax_steps
 from .params import InferenceParams, LossParams
 from .plan import InferencePlan, LossPlan, planned_inference, planned_loss
 from .request import Checked, Taken, taken

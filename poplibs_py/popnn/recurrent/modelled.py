@@ -13,7 +13,7 @@ from typing import Any
 from ...ops import Operand, Placed, planned_on
 from ...planner import Memory
 from ...planner.tile_plan import TilePlan
-from ...poplin._steps import product_steps
+from ...poplin.products_modelled import product_steps
 from ...popops.reductions.compose import Composition
 from ...target import Target
 from ...target.types import TYPE_BYTES, type_of

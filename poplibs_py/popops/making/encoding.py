@@ -13,7 +13,7 @@ from ...ops import argument as array_argument
 from ...ops.numpy_ops import told
 from ...target import TargetLike
 from .made import code_of, element_of, made_request
-from .steps import fill_plan, iota_plan, one_hot_plan
+from .modelled import fill_plan, iota_plan, one_hot_plan
 
 _MOST = 1 << 48
 

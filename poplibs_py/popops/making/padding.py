@@ -15,7 +15,7 @@ from ...target import TargetLike
 from ..ordering.request import numbers
 from ..sequence import SequenceBuilder
 from .made import code_of, coded, write
-from .steps import copy_plan
+from .modelled import copy_plan
 
 Sides = tuple[tuple[int, int], ...]
 

@@ -21,7 +21,7 @@ from ...ops.one_kernel import OneKernel, shared
 from ...program import Program, threads_for
 from ...target import TargetLike
 from ..ordering.request import numbers
-from .steps import transpose_plan
+from .modelled import transpose_plan
 
 Axes = tuple[int, ...] | None
 

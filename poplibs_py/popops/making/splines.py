@@ -18,7 +18,7 @@ from ..elementwise.cast import cast
 from ..maps.api import map as fused
 from ..sequence import SequenceBuilder
 from .made import coded, write
-from .steps import basis_plan, image_plan, weighting_plan
+from .modelled import basis_plan, image_plan, weighting_plan
 
 _FLOATS = "float32 or float16 numbers"
 

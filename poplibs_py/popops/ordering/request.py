@@ -17,7 +17,7 @@ from ...target import Target, TargetLike
 from ...target.types import type_of
 from ..reductions.request import source_of
 from .lower import LONGEST, OrderParams, lower
-from .steps import Order, order_lacks, order_plan
+from .modelled import Order, order_lacks, order_plan
 
 INDEX = np.dtype(np.int64)
 

@@ -19,7 +19,7 @@ from ...target import Target, linear_mapping
 from ...target.types import TYPE_BYTES, vector_of
 from ..vertices.argmax import argmax_split, gather_cycles, sparse_cycles
 from ..vertices.counts import histogram_1d_cycles, nan_1d_cycles
-from .stages import (
+from .stages_modelled import (
     Dims,
     Order,
     Partials,

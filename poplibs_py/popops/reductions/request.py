@@ -23,10 +23,10 @@ from ...program import temporary
 from ...target import Target, TargetLike
 from ...target.types import type_of
 from ..strided.request import has_scale, strided_request
-from .compositions import COMPOSED, plan_composed
+from .composed_modelled import COMPOSED, plan_composed
 from .lower import ReduceParams, Way, lower, lower_scan, merged_axes
 from .modelled import ReducePlan, plan_argmax, plan_nan, plan_reduction, reduction_lacks
-from .tiles import CHAINED, lower_tiled
+from .modelled_lower import CHAINED, lower_tiled
 
 OfIntegers = Callable[..., Any]
 

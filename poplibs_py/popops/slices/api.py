@@ -18,7 +18,7 @@ from .embedding.plan import EmbeddingPlan
 from .lower import Layout
 from .modelled import PlanOn, rows_on, windows_on
 from .request import checked_policy, elements_of, indices_of, put_request, table_of, take_request, updates_of
-from .steps import Sliced
+from .windows_modelled import Sliced
 
 __all__ = ["dynamic_slice", "dynamic_update", "grouped_multi_slice", "grouped_multi_update", "multi_slice",
            "multi_update"]

@@ -19,7 +19,7 @@ from .function import function_of
 from .lower import Layout
 from .modelled import PlanOn, rows_on, windows_on
 from .request import checked_policy, elements_of, indices_of, put_request, table_of, take_request, updates_of
-from .steps import Sliced
+from .windows_modelled import Sliced
 
 __all__ = ["gather", "scatter"]
 

@@ -18,7 +18,7 @@ from .embedding.modelled import tiled
 from .embedding.options import EmbeddingOptions
 from .embedding.params import TYPES, EmbeddingParams
 from .embedding.plan import EmbeddingPlan, planned
-from .steps import Sliced, windows_plan
+from .windows_modelled import Sliced, windows_plan
 
 _OPERATIONS = {"set": "none", "add": "add", "mul": "mul", "max": "max"}
 _UPDATED = ("float", "half", "int", "unsigned int")

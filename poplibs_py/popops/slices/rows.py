@@ -14,7 +14,7 @@ from ...formats import FP32, Array, Format
 from ...ops import RESULT, Operand, Request, planned_on
 from ...ops.numpy_ops import told
 from ...target import Target, TargetLike
-from ..making.steps import sequences_plan
+from ..making.modelled import sequences_plan
 from .api import slicing_op
 from .lookup_modelled import scalars_plan
 from .lower import Axis, Component, Layout, SliceParams, Window, lower_sequences

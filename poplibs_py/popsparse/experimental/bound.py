@@ -10,11 +10,11 @@ import numpy as np
 from ...formats.bounds import Ball
 from ...ops import target_of
 from ..matrix import BlockSparseMatrix
+from ..modelled_bound import at_blocks, modelled_ball, sampled_ball
 from ..reference import sampled, transposed
 from ..sddmm.bound import stored_grad_w_bound
 from ..softmax.params import check_masks
 from ..spmm.bound import dense_sparse_matmul_bound
-from ..tile_bound import at_blocks, modelled_ball, sampled_ball
 from .options import BsMatmulOptions
 from .params import GRAIN
 

@@ -8,9 +8,9 @@ from functools import lru_cache
 import numpy as np
 
 from ...program import Executable
+from ..modelled import TileBlocks, lower_tiles
 from ..operands import DenseLayout
-from ..tile_samples import TileSamples, lower_samples
-from ..tiles import TileBlocks, lower_tiles
+from ..samples_modelled import TileSamples, lower_samples
 from .plan import BsMatmulPlan
 
 

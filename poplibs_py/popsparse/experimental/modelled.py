@@ -13,13 +13,13 @@ from ...ops import RESULT, Request
 from ...target import Target
 from ...target.types import type_of
 from ..matrix import BlockSparseMatrix
+from ..modelled import TileBlocks, product_lacks, tiles_request
 from ..operands import dense_operand, in_groups, layout_of, matrices, receive_result, shape_of, sparse_operand
 from ..pattern import BlockPattern
+from ..samples_modelled import TileSamples, interpret_samples
 from ..softmax.modelled import wholly_masked
 from ..spmm.api import Epilogue
 from ..static_matmul.modelled import interpret
-from ..tile_samples import TileSamples, interpret_samples
-from ..tiles import TileBlocks, product_lacks, tiles_request
 from .lower import lower
 from .options import BsMatmulOptions
 from .params import GRAIN, BsMatmulParams

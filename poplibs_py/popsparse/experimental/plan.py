@@ -17,9 +17,9 @@ from ...planner import Explanation
 from ...planner.explain import Explained
 from ...planner.facts import Load, PlanFacts, facts_of
 from ...target import TYPE_SIZES, Target
+from ..modelled import ColumnPart, Split, TileBlocks, distinct
 from ..plan_figures import facts_of_tiles
-from ..tile_samples import TileSamples
-from ..tiles import ColumnPart, Split, TileBlocks, distinct
+from ..samples_modelled import TileSamples
 from .model import balance_of, grid_of, run_tiles, strip_tiles
 from .options import BsMatmulOptions
 from .params import GRAIN, BsMatmulParams

@@ -1,4 +1,4 @@
-"""How wrong a dynamic product of a modelled machine may be: see `poplibs_py.popsparse.tile_bound`."""
+"""How wrong a dynamic product of a modelled machine may be: see `poplibs_py.popsparse.modelled_bound`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...formats.bounds import Ball
 from ...target import Target
 from ...target.types import type_of
 from ..matrix import BlockSparseMatrix
-from ..tile_bound import modelled_ball, sampled_ball
+from ..modelled_bound import modelled_ball, sampled_ball
 from .api import partials_in_use
 from .options import FullyConnectedOptions
 from .params import FullyConnectedParams

@@ -15,11 +15,11 @@ from ...formats import Array
 from ...ops import RESULT, Request
 from ...target import TYPE_SIZES, Target
 from ..matrix import BlockSparseMatrix
+from ..modelled import empty_request, tiles_request
 from ..operands import dense_operand, layout_of, receive_result, sparse_operand
 from ..partitioner import SparsityData
 from ..pattern import BlockPattern, places_of
-from ..tile_samples import TileSamples, interpret_samples, lower_samples
-from ..tiles import empty_request, tiles_request
+from ..samples_modelled import TileSamples, interpret_samples, lower_samples
 from .lower import blocks_of, overflow_of
 from .modelled import grouped, partitioned, plan_of_call
 

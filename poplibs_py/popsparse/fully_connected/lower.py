@@ -11,8 +11,8 @@ import numpy as np
 
 from ...formats import Array
 from ...target import TYPE_SIZES
+from ..modelled import ColumnPart, Split, TileBlocks
 from ..partitioner import SparsityData
-from ..tiles import ColumnPart, Split, TileBlocks
 
 
 def overflow_of(groups: Sequence[SparsityData]) -> tuple[int, int, int]:

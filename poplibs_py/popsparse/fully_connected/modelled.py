@@ -13,6 +13,7 @@ from ...ops import RESULT, Operand, Request
 from ...target import Target
 from ...target.types import type_of
 from ..matrix import BlockSparseMatrix
+from ..modelled import empty_request, lower_tiles, product_lacks, tiles_request
 from ..operands import (
     Form,
     dense_operand,
@@ -27,7 +28,6 @@ from ..operands import (
 from ..partitioner import Partitioner, SparsityData
 from ..partitioner.api import BucketOverflowError
 from ..static_matmul.modelled import interpret
-from ..tiles import empty_request, lower_tiles, product_lacks, tiles_request
 from .api import plan_fully_connected
 from .lower import tile_blocks
 from .params import FullyConnectedParams

@@ -11,10 +11,10 @@ from ...ops import target_of
 from ...poplin.product.bound import finished_ball, scale_of
 from ..fully_connected.bound import gradient_ball
 from ..matrix import BlockSparseMatrix
+from ..modelled_bound import at_blocks
 from ..reference import by_group
 from ..spmm.bound import check_memory, out_format_of
 from ..spmm.model import compute_format_of
-from ..tile_bound import at_blocks
 
 
 def fully_connected_sparse_grad_w_bound(w: BlockSparseMatrix, grads: Array, acts: Array, *, capacity: object = None,

@@ -12,8 +12,8 @@ from ...formats import FP32, Array, Format
 from ...formats.arrays import as_array, floats
 from ...formats.bounds import Ball, dot_ball, gamma
 from ..matrix import BlockSparseMatrix
+from ..modelled_bound import at_blocks
 from ..reference import dense_of
-from ..tile_bound import at_blocks
 from ..values import SCALE_LIMITS, as_format
 from .params import new_format
 

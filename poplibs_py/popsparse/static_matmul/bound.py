@@ -1,4 +1,4 @@
-"""How wrong a static product of a modelled machine may be: see `poplibs_py.popsparse.tile_bound`."""
+"""How wrong a static product of a modelled machine may be: see `poplibs_py.popsparse.modelled_bound`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from ...formats.bounds import Ball
 from ...target import Target
 from ..matrix import BlockSparseMatrix
-from ..tile_bound import modelled_ball
+from ..modelled_bound import modelled_ball
 from .modelled import plan_of_call
 
 

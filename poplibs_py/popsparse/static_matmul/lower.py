@@ -9,8 +9,8 @@ import numpy as np
 
 from ...formats import Array
 from ...program import Executable
+from ..modelled import ColumnPart, Split, TileBlocks, lower_tiles
 from ..operands import DenseLayout
-from ..tiles import ColumnPart, Split, TileBlocks, lower_tiles
 from .model import StaticModel
 from .plan import StaticPlan
 

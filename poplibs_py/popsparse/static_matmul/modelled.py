@@ -15,8 +15,8 @@ from ...poplin.tile_conv.interpreter import fused_multiply_add, rounded_to
 from ...target import Target
 from ...target.types import type_of
 from ..matrix import BlockSparseMatrix
+from ..modelled import TileBlocks, empty_request, product_lacks, tiles_request
 from ..operands import Form, dense_operand, layout_of, receive_result, seen, shape_of, sparse_operand
-from ..tiles import TileBlocks, empty_request, product_lacks, tiles_request
 from .api import planned
 from .lower import lower, tile_blocks
 from .options import StaticOptions

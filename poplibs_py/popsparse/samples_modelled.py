@@ -16,9 +16,9 @@ from ..poplin.tile_conv import _partials
 from ..poplin.tile_conv.interpreter import fused_multiply_add, rounded_to
 from ..program import ComputeSet, Exchange, Executable, Program, Segment, spread, threads_for
 from ._tiles import BLOCKS_VERTEX
+from .modelled import TileWork, block_items, clearing, decoding, finishing
 from .operands import DenseLayout
 from .plans import lines
-from .tiles import TileWork, block_items, clearing, decoding, finishing
 
 _LEFT, _RIGHT, _, _WORK = range(4)  # a program's operands, its workspace last
 _SET_FLOPS = 1 << 20  # for each thread

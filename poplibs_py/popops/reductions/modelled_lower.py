@@ -21,7 +21,7 @@ from ...kernels.records import dtype_of, format_facts, infinite_overflow
 from ...program import ComputeSet, Executable, Program, Segment, threads_for
 from .. import _chains
 from .modelled import ReducePlan
-from .stages import Share, Source, sources_of
+from .stages_modelled import Share, Source, sources_of
 
 CHAINED = {"ADD": 0, "SQUARE_ADD": 1, "MUL": 2}
 """The operations whose numbers depend on the order, and what the vertex calls them."""

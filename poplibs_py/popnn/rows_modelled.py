@@ -12,7 +12,7 @@ from math import prod
 from ..formats import Format
 from ..ops import Operand, Placed, Receiver, planned_on
 from ..planner.tile_plan import Step, TilePlan, Vertex, work_of
-from ..poplin.norm_plans import add_gradients, add_param_gradients, add_statistics, add_whitening
+from ..poplin.norms_modelled import add_gradients, add_param_gradients, add_statistics, add_whitening
 from ..popops.reductions.compose import Composition, type_of_all
 from ..target import Target, TargetLike, linear_mapping
 from ..target.types import TYPE_BYTES

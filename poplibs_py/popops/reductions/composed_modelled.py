@@ -11,7 +11,7 @@ from math import prod
 from ...planner.tile_plan import TilePlan
 from ...target import Target
 from .compose import Composition
-from .stages import Types
+from .stages_modelled import Types
 
 COMPOSED = {("moments", "spread"): "SQUARE_ADD", ("moments", "deviation"): "SQUARE_ADD",
             ("square_sum", "sqrt"): "SQUARE_ADD", ("abs_sum", "plain"): "ADD", ("abs_max", "plain"): "MAX"}

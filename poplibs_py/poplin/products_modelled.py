@@ -46,7 +46,7 @@ def product_steps(target: Target, data_type: str, a_shape: Sequence[int], b_shap
 
     Examples
     --------
-    >>> from poplibs_py.poplin._steps import product_steps
+    >>> from poplibs_py.poplin.products_modelled import product_steps
     >>> from poplibs_py.target import Target
     >>> sum(step.compute_cycles for step in product_steps(Target.gc200(), "half", (32, 128), (128, 256)).steps)
     659
