@@ -61,4 +61,4 @@ __all__ = ["CircBuf", "SplineBasis", "bincount", "cast", "compile_map", "compile
 
 __getattr__, __dir__ = submodules_on_demand(__name__, {
     "compile_multi_slice": "slices.prepared", "compile_multi_update": "slices.prepared",
-    "plan_embedding": "embedding.api"})
+    "plan_embedding": "slices.embedding.api"})
