@@ -138,7 +138,7 @@ def sparse_dense_matmul(w: ShardedMatrix | BlockSparseMatrix, x: Any, *, out_dty
     """
     w, x = _sharded(w, "rows"), _lines(x, "x", 0, "columns")
     (m, k), made = w.shape, _result(w, x, out_dtype)
-    check_shape("x", x.shape, x.shape[0] == k, f"shape ({k}, columns)")
+    check_shape("x", x, x.shape[0] == k, f"shape ({k}, columns)")
     told = {"out_dtype": made, "activation": check_activation(activation)}
     biases = _biases(bias, m, w.edges)
     chunks = x.to_delayed()[0]
@@ -172,7 +172,7 @@ def dense_sparse_matmul(x: Any, w: ShardedMatrix | BlockSparseMatrix, *, out_dty
     """
     w, x = _sharded(w, "columns"), _lines(x, "x", 1, "rows")
     (k, m), made = w.shape, _result(w, x, out_dtype)
-    check_shape("x", x.shape, x.shape[1] == k, f"shape (rows, {k})")
+    check_shape("x", x, x.shape[1] == k, f"shape (rows, {k})")
     told = {"out_dtype": made, "activation": check_activation(activation)}
     biases = _biases(bias, m, w.edges)
     product = dask.delayed(_dense_sparse, pure=True)
@@ -263,5 +263,5 @@ def _biases(bias: object, lines: int, edges: Sequence[int]) -> list[Any]:
     if bias is None:
         return [None] * (len(edges) - 1)
     numbers = as_array("bias", bias, "one number for each row of the result, or each column", np.float32)
-    check_shape("bias", numbers.shape, numbers.shape == (lines,), f"shape ({lines},)")
+    check_shape("bias", numbers, numbers.shape == (lines,), f"shape ({lines},)")
     return [numbers[start:stop] for start, stop in pairwise(edges)]

@@ -22,8 +22,8 @@ from typing import Any
 __all__ = ["CapacityError", "CapacityWarning", "InvalidArgumentError", "InvalidIndexError", "InvalidOptionError",
            "InvalidTypeError", "MemoryLimitError", "MemoryLimitWarning", "MissingPackageError", "NotBuiltError",
            "PlanError", "PoplibsError", "PoplibsWarning", "RangeWarning", "ReadOnlyError", "TimeLimitError",
-           "UnsupportedError", "all_of", "bad_argument", "bad_option", "bad_type", "checked_shape", "described",
-           "finite", "flag", "instance", "not_built", "one_of", "real", "warn", "whole"]
+           "UnsupportedError", "all_of", "as_shape", "bad_argument", "bad_option", "bad_type", "check_shape",
+           "described", "finite", "flag", "instance", "not_built", "one_of", "real", "warn", "whole"]
 
 
 class PoplibsError(Exception):
@@ -176,15 +176,15 @@ def one_of(name: str, got: object, allowed: tuple[str | None, ...]) -> None:
         raise bad_argument(name, got, ", ".join(map(repr, allowed)))
 
 
-def check_shape(name: str, shape: object, fits: object, allowed: str) -> None:
-    """Raise unless a shape fits.
+def check_shape(name: str, value: Any, fits: object, allowed: str) -> None:
+    """Raise unless the shape of an array fits; `value` is the array, or its shape.
 
     Examples
     --------
     >>> check_shape("x", (2, 3), True, "a matrix")
     """
     if not fits:
-        raise bad_argument(name, f"shape {shape}", allowed)
+        raise bad_argument(name, f"shape {tuple(getattr(value, 'shape', value))}", allowed)
 
 
 def flag(name: str, value: object) -> bool:
@@ -307,7 +307,7 @@ def all_of(name: str, values: object, kind: type | tuple[type, ...], allowed: st
     return listed
 
 
-def checked_shape(name: str, shape: object, least: int = 0, most: int = 1 << 58) -> tuple[int, ...]:
+def as_shape(name: str, shape: object, least: int = 0, most: int = 1 << 58) -> tuple[int, ...]:
     """Return a shape as a tuple, that of a whole number as of one axis, or raise.
 
     It has `least` axes or more, and at most `most` numbers, empty axes left out, as NumPy counts: their bytes can be
@@ -315,7 +315,7 @@ def checked_shape(name: str, shape: object, least: int = 0, most: int = 1 << 58)
 
     Examples
     --------
-    >>> checked_shape("shape", 3), checked_shape("shape", [2, 0])
+    >>> as_shape("shape", 3), as_shape("shape", [2, 0])
     ((3,), (2, 0))
     """
     listed = [shape] if isinstance(shape, Integral) else all_of(name, shape, Integral, "whole numbers")

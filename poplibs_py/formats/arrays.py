@@ -145,3 +145,17 @@ def _kind_of(value: object) -> str:
     kind = type(value)
     package = kind.__module__.partition(".")[0]
     return kind.__name__ if package == "builtins" else f"{kind.__name__} of {package}"
+
+
+def broadcast(name: str, shape: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape that an argument's and another broadcast to, or raise.
+
+    Examples
+    --------
+    >>> broadcast("got", (1, 3), (2, 3))
+    (2, 3)
+    """
+    try:
+        return np.broadcast_shapes(shape, other)
+    except ValueError:
+        raise bad_argument(name, f"shape {shape}", f"one that broadcasts with {other}") from None

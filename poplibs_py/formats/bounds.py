@@ -26,8 +26,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import InvalidIndexError, bad_argument, bad_type, described, flag, instance, one_of, whole
-from .arrays import Floats, floats
+from ..errors import InvalidIndexError, bad_argument, bad_type, check_shape, described, flag, instance, one_of, whole
+from .arrays import Floats, broadcast, floats
 from .format import FP32, Format, format_of
 
 __all__ = ["Ball", "dot_ball", "gamma", "magnitude_product", "matmul_ball", "rounding_error", "sum_ball"]
@@ -113,10 +113,8 @@ class Ball:
 
     def __post_init__(self) -> None:
         centre, radius = floats("centre", self.centre), floats("radius", self.radius)
-        try:
-            centre, radius = np.broadcast_arrays(centre, radius)
-        except ValueError:
-            raise bad_argument("radius", f"shape {radius.shape}", f"one that broadcasts with {centre.shape}") from None
+        broadcast("radius", radius.shape, centre.shape)
+        centre, radius = np.broadcast_arrays(centre, radius)
         object.__setattr__(self, "centre", centre)
         object.__setattr__(self, "radius", np.where(np.isnan(radius), np.inf, radius))
 
@@ -291,8 +289,7 @@ def sum_ball(centre: ArrayLike, magnitude: ArrayLike, terms: ArrayLike, partials
         sizes, roundings = floats("magnitude", magnitude), floats("terms", terms)
         shape = floats("centre", centre).shape
         for name, met in (("carried", wrong), ("magnitude", sizes), ("terms", roundings)):
-            broadcast(name, met.shape, shape)
-            shape = np.broadcast_shapes(shape, met.shape)
+            shape = broadcast(name, met.shape, shape)
         least = partials.smallest_normal if flag("flushes", flushes) else partials.smallest_subnormal
         relative = gamma(roundings, partials.unit_roundoff) + 2 * gamma(roundings, _OWN)
         sizes = sizes + wrong
@@ -342,8 +339,8 @@ def matmul_ball(a: ArrayLike, b: ArrayLike, partials_dtype: Format = FP32, *, te
 
 def check_product(a: Floats, b: Floats) -> None:
     """Raise unless two arrays are matrices, or batches of them that broadcast, of which there is a product."""
-    if a.ndim < 2 or b.ndim < 2 or a.shape[-1] != b.shape[-2]:
-        raise bad_argument("b", f"shape {b.shape}", f"matrices of as many rows as a, {a.shape}, has columns")
+    check_shape("b", b, a.ndim >= 2 and b.ndim >= 2 and a.shape[-1] == b.shape[-2],
+                f"matrices of as many rows as a, {a.shape}, has columns")
     try:
         np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     except ValueError:
@@ -357,19 +354,6 @@ def magnitude_product(a: Floats, b: Floats) -> Floats:
     with np.errstate(all="ignore"):
         product: Floats = np.abs(_finite(left)) @ np.abs(_finite(right))
     return product
-
-
-def broadcast(name: str, shape: tuple[int, ...], other: tuple[int, ...]) -> None:
-    """Raise unless an argument's shape broadcasts with another.
-
-    Examples
-    --------
-    >>> broadcast("got", (1, 3), (2, 3))
-    """
-    try:
-        np.broadcast_shapes(shape, other)
-    except ValueError:
-        raise bad_argument(name, f"shape {shape}", f"one that broadcasts with {other}") from None
 
 
 def dot_ball(products: ArrayLike, axis: int = -1, partials_dtype: Format = FP32, *, flushes: bool = False) -> Ball:

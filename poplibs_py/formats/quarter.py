@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import InvalidIndexError, bad_argument, bad_type, described, one_of
 from ..files import ArrayFile, file_path, replacing
 from ..immutable import Immutable, anchored, frozen, holding, kind_of, token_of
-from .arrays import Array, as_array, float_dtype
+from .arrays import Array, as_array, broadcast, float_dtype
 from .format import F143, FORMATS, LAYOUT, Format, format_of
 from .metadata import pack_metadata, unpack_metadata
 from .presets import PRESETS
@@ -270,10 +270,8 @@ class QuarterArray(Immutable):
         if not (isinstance(other, (QuarterArray, np.generic, int, float, list, tuple)) or hasattr(other, "__dlpack__")):
             return NotImplemented
         that = other.to_array() if isinstance(other, QuarterArray) else _real(other, "other")
-        try:
-            return relation(self.to_array(), that)
-        except ValueError:
-            raise bad_argument("other", f"shape {that.shape}", f"one that broadcasts with {self.shape}") from None
+        broadcast("other", that.shape, self.shape)
+        return relation(self.to_array(), that)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return QuarterArray, (self._codes, self.format, self._scale, self.block_shape)

@@ -10,8 +10,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from ..errors import bad_argument, bad_type, one_of, whole
-from .arrays import Array, as_array, floats
+from ..errors import bad_argument, bad_type, check_shape, one_of, whole
+from .arrays import Array, as_array, broadcast, floats
 from .format import Format, format_of
 
 __all__ = ["Overflow", "Rounding", "decode", "default_overflow", "encode", "values"]
@@ -40,7 +40,7 @@ def decode(codes: Array, dtype: Format, scale: int | Array = 0) -> Array:
     """
     dtype, scale = format_of(dtype), _exponents(scale)
     code = _whole_numbers("codes", codes, f"codes of {dtype} as whole numbers").astype(np.int64)
-    _check_scale(scale, code.shape)
+    broadcast("scale", np.shape(scale), code.shape)
     magnitude = code & ((1 << dtype.sign_shift) - 1)
     negative = code >> dtype.sign_shift & 1 == 1
     exponent = magnitude >> dtype.mantissa_bits
@@ -54,13 +54,6 @@ def decode(codes: Array, dtype: Format, scale: int | Array = 0) -> Array:
     if dtype.has_nan:
         value = np.where(code == dtype.nan_code, np.nan, value)
     return np.ldexp(np.where(negative, -value, value), scale)
-
-
-def _check_scale(scale: Any, shape: tuple[int, ...]) -> None:
-    try:
-        np.broadcast_shapes(np.shape(scale), shape)
-    except ValueError:
-        raise bad_argument("scale", f"shape {np.shape(scale)}", f"one that broadcasts with {shape}") from None
 
 
 def default_overflow(dtype: Format, rounding: Rounding) -> Overflow:
@@ -127,10 +120,10 @@ def encode(values: Array, dtype: Format, *, scale: int | Array = 0, rounding: Ro
         random_bits = whole("random_bits", random_bits, 1, 31)
     with np.errstate(invalid="ignore"):  # a signalling NaN
         x = floats("values", values)
-    _check_scale(scale, x.shape)
+    broadcast("scale", np.shape(scale), x.shape)
     given = np.asarray(words).shape
-    if rounding == "stochastic" and given not in ((), x.shape):
-        raise bad_argument("words", f"shape {given}", f"one for each element, shape {x.shape}")
+    check_shape("words", given, rounding != "stochastic" or given in ((), x.shape),
+                f"one for each element, shape {x.shape}")
     finite = np.isfinite(x)
     within = np.minimum(np.abs(x), 2.0**200)  # past every format's range, and no overflow of float64 below
     magnitude = np.ldexp(np.where(finite, within, 0.0), np.negative(scale))

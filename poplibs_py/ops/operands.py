@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import bad_argument, bad_type
+from ..errors import bad_argument, bad_type, check_shape
 from ..formats import BF16, FORMATS, FP16, FP32, Array, Format, QuarterArray, format_of
 from ..formats.arrays import as_array
 from ..formats.format import preset_of
@@ -144,8 +144,7 @@ def one_scale_operand(name: str, value: object, shape: tuple[int, ...] | None = 
     """Take an operand whose elements share a scale, perhaps of a known shape."""
     x = operand(name, value)
     _with_one_scale(name, x)
-    if shape is not None and x.shape != shape:
-        raise bad_argument(name, f"shape {x.shape}", f"shape {shape}")
+    check_shape(name, x, shape is None or x.shape == shape, f"shape {shape}")
     return x
 
 
@@ -266,8 +265,7 @@ def receive(name: str, out: object, shape: tuple[int, ...] | None, out_dtype: ob
         raise bad_argument(name, f"dtype {fmt}", f"out_dtype, which is {out_dtype}")
     if own and fmt != default:
         raise bad_argument(name, f"dtype {fmt}", f"{default}, {own}")
-    if shape is not None and array.shape != shape:
-        raise bad_argument(name, f"shape {array.shape}", f"shape {shape}")
+    check_shape(name, array, shape is None or array.shape == shape, f"shape {shape}")
     if not array.flags.writeable:
         raise bad_argument(name, "a read-only array", "a writeable array")
     if overlaps_itself(array):

@@ -105,7 +105,7 @@ def meshgrid2d(x: Any, y: Any, *, out: Any = None, target: TargetLike = None) ->
     """
     given = tuple(array_operand(name, value) for name, value in (("x", x), ("y", y)))
     for name, vector in zip("xy", given, strict=True):
-        check_shape(name, vector.shape, len(vector.shape) == 1, "a vector")
+        check_shape(name, vector, len(vector.shape) == 1, "a vector")
     shape = (given[1].shape[0], given[0].shape[0])
     made = results(out, tuple(Part(shape, x.format) for x in given), Grid)
 

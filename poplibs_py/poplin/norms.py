@@ -302,19 +302,19 @@ def _elementwise(name: str, operands: tuple[Operand, ...], describe: Callable[..
 
 def _activations(name: str, value: Any) -> Operand:
     x = wide_operand(name, value)
-    check_shape(name, x.shape, len(x.shape) >= 2, "activations [N, C, ...]")
+    check_shape(name, x, len(x.shape) >= 2, "activations [N, C, ...]")
     return x
 
 
 def _of_channels(name: str, value: Any, shape: tuple[int, ...]) -> Operand:
     x = wide_operand(name, value)
-    check_shape(name, x.shape, x.shape == (shape[1],), f"one number for each of the {shape[1]} channels")
+    check_shape(name, x, x.shape == (shape[1],), f"one number for each of the {shape[1]} channels")
     return x
 
 
 def _alike(first: tuple[str, Any], second: tuple[str, Any]) -> tuple[Operand, Operand]:
     x, y = _activations(*first), _activations(*second)
-    check_shape(second[0], y.shape, x.shape == y.shape, f"that of {first[0]}, {x.shape}")
+    check_shape(second[0], y, x.shape == y.shape, f"that of {first[0]}, {x.shape}")
     return x, y
 
 

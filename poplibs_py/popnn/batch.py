@@ -51,7 +51,7 @@ class FoldedWeights(NamedTuple):
 def _activations(name: str, value: Any) -> tuple[int, ...]:
     """The shape of activations."""
     x = one_scale_operand(name, value)
-    check_shape(name, x.shape, len(x.shape) >= 2, "activations [N, C, ...]")
+    check_shape(name, x, len(x.shape) >= 2, "activations [N, C, ...]")
     return x.shape
 
 
@@ -60,7 +60,7 @@ def _channels(name: str, value: Any, count: int, default: float | None = None) -
     if value is None and default is not None:
         return np.full(count, default)
     x = one_scale_operand(name, value)
-    check_shape(name, x.shape, x.shape == (count,), f"shape {(count,)}, one number for each channel")
+    check_shape(name, x, x.shape == (count,), f"shape {(count,)}, one number for each channel")
     if isinstance(value, QuarterArray):
         return np.asarray(value.to_array(np.float32)).astype(np.float64)
     with np.errstate(invalid="ignore"):
@@ -307,7 +307,7 @@ def batch_normalise(x: Any, multiplicand: Any, addend: Any, *, out: Any = None, 
     shape, read = _activations("x", x), one_scale_operand("x", x)
     by, more = one_scale_operand("multiplicand", multiplicand), one_scale_operand("addend", addend)
     for name, own in (("multiplicand", by), ("addend", more)):
-        check_shape(name, own.shape, own.shape == shape[1:2], f"shape {shape[1:2]}, one number for each channel")
+        check_shape(name, own, own.shape == shape[1:2], f"shape {shape[1:2]}, one number for each channel")
     receiver = receive("out", out, shape, out_dtype, result_format(read), (read, by, more), like=read.array)
     strides = receiver.array.strides
     beside = len(shape) == 2 or abs(strides[1]) < min(abs(step) for step in strides[2:])
@@ -370,7 +370,7 @@ def distributed_batch_norm_grad(grad: Any, x: Any, statistics: BatchStatistics, 
     if not isinstance(statistics, BatchStatistics):
         raise bad_type("statistics", type(statistics).__name__, "a BatchStatistics")
     g = one_scale_operand("grad", grad)
-    check_shape("grad", g.shape, g.shape == shape, f"that of x, {shape}")
+    check_shape("grad", g, g.shape == shape, f"that of x, {shape}")
     read, reduce = one_scale_operand("x", x), _callback(all_reduce)
     made = result_format(g, read) if out_dtype is None else out_dtype
     scale = _channels("gamma", gamma, shape[1], 1.0)

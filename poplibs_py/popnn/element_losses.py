@@ -72,7 +72,7 @@ def _request(body: str, _: str, /, x: Any, expected: Any, weights: Any, axis: An
     straight = float(np.float32(finite("delta", more["delta"], 1e-30, 1e30))) if more else 0.0
     read, wanted = one_scale_operand("x", x), one_scale_operand("expected", expected)
     shape = read.shape
-    check_shape("expected", wanted.shape, wanted.shape == shape, f"that of x, {shape}")
+    check_shape("expected", wanted, wanted.shape == shape, f"that of x, {shape}")
     axes = axes_of(axis, len(shape), "axis")
     of_elements = _broadcast("weights", weights, shape)
     kept = None if mask is None else truths("mask", mask, shape)

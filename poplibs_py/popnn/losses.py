@@ -36,14 +36,14 @@ class Loss(NamedTuple):
 
 def _classes(name: str, value: Any) -> Operand:
     x = one_scale_operand(name, value)
-    check_shape(name, x.shape, len(x.shape) == 2, "one number for each class, [N, C]")
+    check_shape(name, x, len(x.shape) == 2, "one number for each class, [N, C]")
     return x
 
 
 def _labels(name: str, x: Operand, rows: int) -> Operand:
     if x.array.dtype not in (np.int32, np.uint32, np.int64) or not x.array.dtype.isnative:
         raise bad_type(name, f"dtype {x.array.dtype}", _LABELS)
-    check_shape(name, x.shape, x.shape == (rows,), f"one label for each of {rows} rows")
+    check_shape(name, x, x.shape == (rows,), f"one label for each of {rows} rows")
     return x
 
 
@@ -111,7 +111,7 @@ def calc_loss(model_outputs: Any, expected: Any, loss_type: str, *, deltas_scale
         labels = _labels("expected", seen, x.shape[0])
     else:
         given = one_scale_operand("expected", expected)
-        check_shape("expected", given.shape, given.shape == x.shape, f"labels [N], or that of model_outputs, {x.shape}")
+        check_shape("expected", given, given.shape == x.shape, f"labels [N], or that of model_outputs, {x.shape}")
     by, scaling = (finite(name, value, 1e-30, 1e30) for name, value in (
         ("deltas_scale", deltas_scale), ("model_output_scaling", model_output_scaling)))
     if loss_type == _KINDS[0] and (by, scaling) != (1.0, 1.0):
@@ -167,8 +167,8 @@ def cross_entropy(logits: Any, labels: Any, weights: Any = None, *, label_smooth
     x = _classes("logits", logits)
     given = _labels("labels", argument("labels", labels, _LABELS), x.shape[0])
     of_classes = None if weights is None else one_scale_operand("weights", weights)
-    if of_classes is not None and of_classes.shape != x.shape[1:]:
-        raise bad_argument("weights", f"shape {of_classes.shape}", f"one number for each of {x.shape[1]} classes")
+    check_shape("weights", of_classes, of_classes is None or of_classes.shape == x.shape[1:],
+                f"one number for each of {x.shape[1]} classes")
     smoothing = finite("label_smoothing", label_smoothing, 0.0, 1.0)
     by = finite("deltas_scale", deltas_scale, -1e30, 1e30)
     ignored = -1.0 if ignored_index is None else float(whole("ignored_index", ignored_index, -(2**31), 2**32 - 1))

@@ -205,7 +205,7 @@ def _param(name: str, value: Any, layout: Layout) -> Operand | None:
     if value is None:
         return None
     x = one_scale_operand(name, value)
-    check_shape(name, x.shape, x.shape == layout.own, f"shape {layout.own}")
+    check_shape(name, x, x.shape == layout.own, f"shape {layout.own}")
     return x
 
 
@@ -220,7 +220,7 @@ def _row_of_param(x: Operand | None, number: int, layout: Layout) -> RowOperand 
 def _described(name: str, /, x: Any, unbiased_var_estimate: Any = False, **given: Any) -> Request:
     """Describe a call of a norm, or of its gradients, as its face was called."""
     read = one_scale_operand("x", x)
-    check_shape("x", read.shape, len(read.shape) >= 1 + ("axes" not in given), "activations [N, C, ...]")
+    check_shape("x", read, len(read.shape) >= 1 + ("axes" not in given), "activations [N, C, ...]")
     layout, centred = laid_out(name, read.shape, given)
     factor = bessel(prod(layout.shape[d] for d in layout.axes), flag("unbiased_var_estimate", unbiased_var_estimate))
     return (_backward if name.endswith("_grad") else _forward)(name, read, layout, centred, factor, **given)
@@ -245,7 +245,7 @@ def _forward(name: str, x: Operand, layout: Layout, centred: bool, factor: float
 def _backward(name: str, x: Operand, layout: Layout, centred: bool, factor: float, *, grad: Any, gamma: Any, eps: Any,
               out: Any, out_dtype: object, target: Any, poplibs_exact: Any = False) -> Request:
     g, scale, small = one_scale_operand("grad", grad), _param("gamma", gamma, layout), finite("eps", eps, 0.0, 3e38)
-    check_shape("grad", g.shape, g.shape == x.shape, f"that of x, {x.shape}")
+    check_shape("grad", g, g.shape == x.shape, f"that of x, {x.shape}")
     operands = [p for p in (g, x, scale) if p is not None]
     fmt = part_format(out_dtype, *operands)
     made = results(out, [Part(x.shape, fmt, x.array), Part(layout.own, fmt), Part(layout.own, fmt)], NormGradients)

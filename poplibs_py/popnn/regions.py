@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..config import settings
-from ..errors import bad_argument, bad_type, check_shape, checked_shape, finite, flag, whole
+from ..errors import as_shape, bad_argument, bad_type, check_shape, finite, flag, whole
 from ..formats import Array
 from ..kernels import select
 from ..kernels.records import dtype_of
@@ -141,7 +141,7 @@ def _lower(call: _Call, threads: int) -> OneKernel:
 def _regions(rois: Any, batch_index: Any, batch: int) -> tuple[Array, Array]:
     """Boxes in float64, and the sample of each."""
     boxes = array_operand("rois", rois, "float32, float16, bfloat16 or FP8 numbers [R, 4]").array
-    check_shape("rois", boxes.shape, boxes.ndim == 2 and boxes.shape[1] == 4, "[R, 4]: x1, y1, x2, y2")
+    check_shape("rois", boxes, boxes.ndim == 2 and boxes.shape[1] == 4, "[R, 4]: x1, y1, x2, y2")
     with np.errstate(invalid="ignore"):
         numbers = boxes.astype(np.float64)
     if not np.isfinite(numbers).all():
@@ -149,8 +149,7 @@ def _regions(rois: Any, batch_index: Any, batch: int) -> tuple[Array, Array]:
     index = argument("batch_index", batch_index, "an array of integers [R]", np.int64).array
     if index.dtype.kind not in "iu":
         raise bad_type("batch_index", f"dtype {index.dtype}", "integers")
-    if index.shape != (len(numbers),):
-        raise bad_argument("batch_index", f"shape {index.shape}", f"shape ({len(numbers)},), one for each of rois")
+    check_shape("batch_index", index, index.shape == (len(numbers),), f"shape ({len(numbers)},), one for each of rois")
     if index.size and (int(index.min()) < 0 or int(index.max()) >= batch):
         raise bad_argument("batch_index", f"{index.min()} to {index.max()}", f"0 to {batch - 1}")
     return numbers, index.astype(np.int64)
@@ -188,8 +187,8 @@ def _request(backward: bool, source: Operand, shape: Images, regions: tuple[Arra
 
 def _images(name: str, shape: tuple[int, ...], layout: str) -> Images:
     made = images(name, shape, layout)
-    if len(made.field) != 2 or 0 in made.field:
-        raise bad_argument(name, f"shape {shape}", "two dimensions of the field, of one element or more")
+    check_shape(name, shape, len(made.field) == 2 and 0 not in made.field,
+                "two dimensions of the field, of one element or more")
     return made
 
 
@@ -297,12 +296,11 @@ def roi_align_input_gradient(grad: Any, rois: Any, batch_index: Any, x_shape: Se
            [1., 1.]], dtype=float32)
     """
     source = one_scale_operand("grad", grad)
-    shape = _images("x_shape", checked_shape("x_shape", x_shape), layout)
+    shape = _images("x_shape", as_shape("x_shape", x_shape), layout)
     given = _images("grad", source.shape, layout)
     bins, how = _asked(given.field[0], given.field[1], sampling_ratio, spatial_scale, aligned, drop_outside)
     regions = _regions(rois, batch_index, shape.batch)
-    if (given.batch, given.channels) != (len(regions[0]), shape.channels):
-        allowed = f"{len(regions[0])} regions, {shape.channels} channels"
-        raise bad_argument("grad", f"shape {source.shape}", allowed)
+    due = len(regions[0]), shape.channels
+    check_shape("grad", source, (given.batch, given.channels) == due, f"{due[0]} regions, {due[1]} channels")
     receiver = receive("out", out, shape.shape, out_dtype, result_format(source), (source,), contiguous=True)
     return _request(True, source, shape, regions, bins, receiver, how)

@@ -81,7 +81,7 @@ def broadcasting(name: str, x: Operand, shape: tuple[int, ...]) -> Operand:
         fits = np.broadcast_shapes(x.shape, shape) == shape
     except ValueError:
         fits = False
-    check_shape(name, x.shape, fits, f"one that broadcasts to {shape}")
+    check_shape(name, x, fits, f"one that broadcasts to {shape}")
     return x
 
 
@@ -109,7 +109,7 @@ def _forward(body: str, factor: float, name: str, /, x: Any, axis: Any, mask: An
 def _backward(name: str, /, grad: Any, y: Any, axis: Any, scale: Any, out: Any, out_dtype: object,
               target: Any) -> Request:
     g, made = one_scale_operand("grad", grad), one_scale_operand("y", y)
-    check_shape("y", made.shape, made.shape == g.shape, f"that of grad, {g.shape}")
+    check_shape("y", made, made.shape == g.shape, f"that of grad, {g.shape}")
     shape, axes, by = g.shape, axes_of(axis, len(g.shape), "axis"), _factor("scale", scale)
     receiver = receive("out", out, shape, out_dtype, result_format(g, made), (g, made), in_place=True, like=g.array)
     placed = softmax_on(name, target, [g, made], receiver, axes, plain=by == 1)

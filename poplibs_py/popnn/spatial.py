@@ -26,7 +26,7 @@ class SpatialGradients(NamedTuple):
 def _maps(x: Any) -> tuple[Any, tuple[int, ...]]:
     """Maps with their places in a row, and their shape."""
     read = one_scale_operand("x", x)
-    check_shape("x", read.shape, len(read.shape) == 3, "maps [F, H, W]")
+    check_shape("x", read, len(read.shape) == 3, "maps [F, H, W]")
     array = x.to_array(np.float16) if isinstance(x, QuarterArray) else read.array
     return array.reshape(read.shape[0], prod(read.shape[1:])), read.shape
 
@@ -116,7 +116,7 @@ def spatial_softmax_2d_grad(grad: Any, x: Any, temperature: float = 1.0, *,
     """
     maps, shape = _maps(x)
     g = one_scale_operand("grad", grad)
-    check_shape("grad", g.shape, g.shape == (shape[0], 2), f"shape {(shape[0], 2)}")
+    check_shape("grad", g, g.shape == (shape[0], 2), f"shape {(shape[0], 2)}")
     by = 1 / finite("temperature", temperature, 1e-30, 1e30)
     y = softmax(maps, scale=by, out_dtype="float32")
     of_weights = matmul(np.asarray(g.array, np.float32), _places(*shape[1:]).T, out_dtype="float32")

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ..errors import InvalidTypeError, bad_argument, bad_type, checked_shape, finite
+from ..errors import InvalidTypeError, as_shape, bad_argument, bad_type, finite
 from ..formats import FORMATS, Array, Format, format_of
 from ..ops import Operand, Receiver, receive
 from ..target import TargetLike
@@ -53,7 +53,7 @@ def result(shape: object, dtype: np.dtype[Any], out: object, operands: tuple[Ope
            contiguous: bool = True) -> Receiver:
     """Return what receives the elements: `out`, checked, or a new array. A shape of None is that of `out`."""
     if shape is not None:
-        sizes = checked_shape("shape", shape)
+        sizes = as_shape("shape", shape)
     elif out is None:
         raise bad_argument("shape", None, "a shape, or None together with out")
     else:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..config import settings
-from ..errors import bad_argument, checked_shape, finite
+from ..errors import as_shape, bad_argument, finite
 from ..formats import Array
 from ..ops import RESULT, VALUES, Operand, Receiver, Request, array_operand
 from ..popops.strided.lower import StridedOperand, StridedParams, lower
@@ -254,7 +254,7 @@ def _masking(source: Operand, extents: tuple[int, ...], factor: float, receiver:
 
 
 def _mask_shape(mask_shape: Shape, shape: tuple[int, ...]) -> tuple[int, ...]:
-    extents = checked_shape("mask_shape", mask_shape)
+    extents = as_shape("mask_shape", mask_shape)
     ends = zip(reversed(extents), reversed(shape), strict=False)
     if len(extents) > len(shape) or any(mine not in (1, full) for mine, full in ends):
         raise bad_argument("mask_shape", mask_shape, f"a shape that broadcasts to {shape}")

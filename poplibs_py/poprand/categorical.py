@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..config import settings
-from ..errors import bad_argument, bad_type, checked_shape, whole
+from ..errors import as_shape, bad_argument, bad_type, whole
 from ..formats import FORMATS, Array
 from ..ops import RESULT, VALUES, Operand, Request, argument, new_result
 from ..popops.ordering.lower import OrderParams, lower
@@ -138,7 +138,7 @@ def permutation(x: int | Array, *, axis: int = 0, seed: Seed = None, seed_modifi
         sources = (source,)
     else:
         along, count = whole("axis", axis, 0, 0), whole("x", x, 0, 1 << 40)
-        receiver = new_result(checked_shape("x", count), np.dtype(np.int64))
+        receiver = new_result(as_shape("x", count), np.dtype(np.int64))
     law, place = bits_law(np.uint64), Place.of(seed, seed_modifier, 0)
     room = Room(operands=2)
     drawn = room.take(8 * count)

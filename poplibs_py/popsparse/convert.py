@@ -75,7 +75,7 @@ def pattern_of_mask(mask: object, block_shape: object, shape: object = None) -> 
     full = tuple(count * side for count, side in zip(stack.shape[1:], sides, strict=True))
     rows_and_columns = as_shape(full if shape is None else shape, groups)
     wanted = tuple(-(-extent // side) for extent, side in zip(rows_and_columns, sides, strict=True))
-    check_shape("mask", chosen.shape, stack.shape[1:] == wanted,
+    check_shape("mask", chosen, stack.shape[1:] == wanted,
                 f"{wanted[0]} block rows and {wanted[1]} block columns for shape {rows_and_columns}")
     check_memory("mask", f"shape {chosen.shape}", 24 * groups * wanted[0])
     offsets = np.zeros(groups * wanted[0] + 1, np.int64)

@@ -39,7 +39,7 @@ def update_request(w: Any, slices: Any, indices: Any, scale: Any, out: Any) -> R
     factor = np.float32(finite("scale", scale, -FP32.max, FP32.max))
     rows = dense_operand("slices", slices)
     shape = (*wanted.shape, matrix.shape[1])
-    check_shape("slices", rows.shape, rows.shape == shape, f"shape {shape}, a row for each index")
+    check_shape("slices", rows, rows.shape == shape, f"shape {shape}, a row for each index")
     if out is not None:
         into = check_matrix("out", out)
         same = (into.pattern, into.format, into.is_transposed) == (matrix.pattern, matrix.format, matrix.is_transposed)

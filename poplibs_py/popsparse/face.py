@@ -165,7 +165,7 @@ class MatrixFace(Immutable):
         if array.ndim == 0:
             return other
         shape = ((self.groups,) if self.groups > 1 else ()) + self.shape
-        check_shape("others", array.shape, array.shape == shape, f"shape {shape}, a number or a matrix")
+        check_shape("others", array, array.shape == shape, f"shape {shape}, a number or a matrix")
         stack, p = array.reshape(-1, *self.shape), self.pattern
         turned = stack.swapaxes(1, 2) if self.is_transposed else stack
         return sampled(turned, p.block_shape, p.row_offsets, p.column_indices)
@@ -221,8 +221,8 @@ class MatrixFace(Immutable):
             raise bad_argument("w", f"{self.groups} groups", "one: see BlockSparseMatrix.group")
         numbers = as_array("x", x, "an array of real numbers")
         shapes = f"shape ({depth},) or ({depth}, 1)" if ndim == 1 else f"shape ({depth}, columns)"
-        if numbers.ndim not in (ndim, 2) or len(numbers) != depth or (ndim == 1 and numbers.size != depth):
-            raise bad_argument("x", f"shape {numbers.shape}", shapes)
+        fits = numbers.ndim in (ndim, 2) and len(numbers) == depth and (ndim != 1 or numbers.size == depth)
+        check_shape("x", numbers, fits, shapes)
         if numbers.dtype.kind in "iub" or numbers.dtype == np.float64:
             numbers = numbers.astype(np.float32)
         product: Array = OPERATORS["w @ x"](self, numbers, out_dtype=FP32)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import bad_argument, bad_type, one_of
+from ..errors import bad_argument, bad_type, check_shape, one_of
 from ..formats import Array
 from .pattern import BlockPattern, as_block_shape, as_shape, index_array, rows_of_offsets
 from .values import numeric_array
@@ -80,8 +80,8 @@ def from_host(storage: object) -> tuple[BlockPattern, Array]:
     if any(extent % side for extent, side in zip(shape, sides, strict=True)):
         raise bad_argument("block_dimensions", sides, f"numbers that divide the matrix, {shape}")
     values = numeric_array("nz_values", storage.nz_values)
-    if values.ndim != 1 or values.size % (sides[0] * sides[1]):
-        raise bad_argument("nz_values", f"shape {values.shape}", f"one dimension of blocks of {sides[0] * sides[1]}")
+    check_shape("nz_values", values, values.ndim == 1 and not values.size % (sides[0] * sides[1]),
+                f"one dimension of blocks of {sides[0] * sides[1]}")
     blocks = values.reshape(-1, *sides)
     along = {"row_indices": (storage.row_indices, shape[0], sides[0]),
              "column_indices": (storage.column_indices, shape[1], sides[1])}

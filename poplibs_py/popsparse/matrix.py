@@ -96,7 +96,7 @@ class BlockSparseMatrix(MatrixFace):
             raise bad_type("blocks", type(blocks).__name__, "a numpy.ndarray without a mask")
         target = as_format(dtype, blocks)
         wanted = (pattern.n_blocks, *pattern.block_shape)
-        check_shape("blocks", blocks.shape, blocks.shape == wanted, f"shape {wanted}")
+        check_shape("blocks", blocks, blocks.shape == wanted, f"shape {wanted}")
         if blocks.dtype != target.dtype:
             raise bad_type("blocks", f"dtype {blocks.dtype}", f"{target.dtype} for dtype {target.name}")
         if not (blocks.flags.c_contiguous and blocks.flags.aligned):
@@ -419,7 +419,7 @@ class BlockSparseMatrix(MatrixFace):
             scale.
         """
         new = numeric_array("values", values)
-        check_shape("values", new.shape, new.shape == self._blocks.shape, f"shape {self._blocks.shape}")
+        check_shape("values", new, new.shape == self._blocks.shape, f"shape {self._blocks.shape}")
         if not self._blocks.flags.writeable:
             raise bad_argument("values", "new ones for read-only blocks", "a matrix whose blocks may be written to")
         if new.dtype != self.format.dtype:

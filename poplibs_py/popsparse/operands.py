@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from ..errors import bad_argument, bad_type
+from ..errors import bad_argument, bad_type, check_shape
 from ..formats import BF16, FORMATS, FP32, Array, Format, QuarterArray, format_of
 from ..kernels.records import ACTIVATIONS, FORMAT_NUMBERS
 from ..ops import Operand, Receiver, operand, receive, result_format
@@ -169,8 +169,8 @@ def shape_of(form: Form, groups: int, rows: int, columns: int, stack: tuple[int,
 
 def matrices(name: str, value: Operand, form: Form, groups: int, rows: int) -> Operand:
     """Return an operand in a form as matrices of so many rows, or raise."""
-    if form == "layer" and (value.array.ndim != 2 or value.array.shape[1] != groups * rows):
-        raise bad_argument(name, f"shape {value.shape}", f"shape (batch, {groups * rows})")
+    check_shape(name, value, form != "layer" or (value.array.ndim == 2 and value.array.shape[1] == groups * rows),
+                f"shape (batch, {groups * rows})")
     found = value.seen(lambda array: seen(array, form, groups)) if value.array.ndim >= 2 else value
     stacked = len(found.shape) == 3 and found.shape[:2] == (groups, rows)
     if not stacked and (len(found.shape) != 2 or groups > 1 or found.shape[0] != rows):

@@ -69,7 +69,7 @@ def movement_scores(w: BlockSparseMatrix, gradient: object) -> Array:
     numpy.ndarray of float64, shape (n_blocks,)
     """
     values, slopes = _values(w), numeric_array("gradient", gradient).astype(np.float64)
-    check_shape("gradient", slopes.shape, slopes.shape == values.shape, f"that of the blocks, {values.shape}")
+    check_shape("gradient", slopes, slopes.shape == values.shape, f"that of the blocks, {values.shape}")
     found: Array = -(values * slopes).sum(axis=(1, 2))
     return found
 
@@ -97,8 +97,8 @@ def dense_gradient_scores(grads: object, acts: object, block_shape: int | tuple[
     """
     high, wide = as_block_shape(block_shape)
     left, right = _dense("grads", grads), _dense("acts", acts)
-    if left.ndim != 2 or right.ndim != 2 or len(left) != len(right):
-        raise bad_argument("acts", f"shape {right.shape}", f"(batch, inputs), with the batch of grads, {left.shape}")
+    check_shape("acts", right, left.ndim == 2 and right.ndim == 2 and len(left) == len(right),
+                f"(batch, inputs), with the batch of grads, {left.shape}")
     (rows, columns), sides = (left.shape[1], right.shape[1]), (-(-right.shape[1] // wide) * wide)
     scores = np.zeros((-(-rows // high), sides // wide))
     step = max(1, _STRIP // max(1, sides * high))
@@ -259,8 +259,8 @@ def carried(before: BlockPattern, after: BlockPattern, values: Array) -> Array:
     if kinds[0] != kinds[1]:
         raise bad_argument("after", after, f"a pattern of the same matrix, {before}")
     array = as_array("values", values, "an array with a row for each block")
-    if array.ndim < 1 or len(array) != before.n_blocks:
-        raise bad_argument("values", f"shape {array.shape}", f"{before.n_blocks} rows, one for each block")
+    check_shape("values", array, array.ndim >= 1 and len(array) == before.n_blocks,
+                f"{before.n_blocks} rows, one for each block")
     found = np.zeros((after.n_blocks, *array.shape[1:]), array.dtype)
     _, mine, its = np.intersect1d(places_of(after), places_of(before), assume_unique=True, return_indices=True)
     found[mine] = array[its]
@@ -282,7 +282,7 @@ def _dense(name: str, value: object) -> Array:
 def _scores(scores: object, shapes: tuple[tuple[int, ...], ...]) -> Array:
     """Return scores as float64 of one of these shapes, or raise."""
     wanted = numeric_array("scores", scores).astype(np.float64)
-    check_shape("scores", wanted.shape, wanted.shape in shapes, " or ".join(map(str, shapes)))
+    check_shape("scores", wanted, wanted.shape in shapes, " or ".join(map(str, shapes)))
     return wanted
 
 

@@ -56,11 +56,11 @@ def as_scale(scale: object, dtype: Format, n_blocks: int, values: Array | None =
         if number and dtype.bits > 8:
             raise bad_argument("scale", number, f"0 for {dtype.name}: only 8-bit formats carry a scale")
         return number
-    check_shape("scale", given.shape, given.shape == (n_blocks,), f"{allowed}: shape ({n_blocks},)")
+    check_shape("scale", given, given.shape == (n_blocks,), f"{allowed}: shape ({n_blocks},)")
     if given.size and (given.min() < low or given.max() > high):
         raise bad_argument("scale", f"numbers from {given.min()} to {given.max()}", allowed)
-    if dtype.bits > 8 and given.any():
-        raise bad_argument("scale", f"shape {given.shape}", f"0 for {dtype.name}: only 8-bit formats carry a scale")
+    check_shape("scale", given, dtype.bits <= 8 or not given.any(),
+                f"0 for {dtype.name}: only 8-bit formats carry a scale")
     return given.astype(np.int8) if dtype.bits <= 8 else 0
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import bad_argument, checked_shape, flag, instance, whole
+from ..errors import as_shape, bad_argument, flag, instance, whole
 from ..formats import FP32, Array, Format, format_of
 from ..ops import Seed, seed_of
 from ..popsparse import BlockPattern, BlockSparseMatrix
@@ -48,7 +48,7 @@ class ExactOperands:
     def addend(self, shape: tuple[int, ...], dtype: Any, seed: Seed = 0) -> Array:
         """Return an operand (bias, accumulator) that may be added to the products' sums without a rounding."""
         form, seed = format_of(dtype), seed_of(seed)
-        shape = checked_shape("shape", shape, most=_MOST)
+        shape = as_shape("shape", shape, most=_MOST)
         most = min(self.limit, _whole_numbers(form))
         numbers = np.random.default_rng(seed).integers(-most, most, shape, endpoint=True)
         if not form.smallest_subnormal <= self.quantum <= form.max / most:
@@ -87,7 +87,7 @@ def exact_operands(a_shape: tuple[int, ...], b_shape: tuple[int, ...], a_dtype: 
     """
     a_form, sums = format_of(a_dtype), format_of(partials_dtype)
     b_form = a_form if b_dtype is None else format_of(b_dtype)
-    a_shape, b_shape = checked_shape("a_shape", a_shape, 1, _MOST), checked_shape("b_shape", b_shape, 1, _MOST)
+    a_shape, b_shape = as_shape("a_shape", a_shape, 1, _MOST), as_shape("b_shape", b_shape, 1, _MOST)
     if terms is None and a_shape[-1] != b_shape[-2:][0]:
         raise bad_argument("b_shape", b_shape, f"as many rows as a_shape has columns, {a_shape[-1]}, or terms")
     rng = np.random.default_rng(seed_of(seed))
@@ -147,7 +147,7 @@ def exact_sparse_operands(pattern: BlockPattern, columns: int, w_dtype: Any, x_d
     if filled > budget:
         raise bad_argument("pattern", f"sums of {most_terms(view)} products, scales 2^{spread} apart",
                            f"at most {budget} times the least, for exact sums in {sums.name}")
-    x_shape = checked_shape("columns", (*(pattern.groups,) * (pattern.groups > 1), view.shape[1], columns), most=_MOST)
+    x_shape = as_shape("columns", (*(pattern.groups,) * (pattern.groups > 1), view.shape[1], columns), most=_MOST)
     x_form = w_form if x_dtype is None else format_of(x_dtype, "x_dtype")
     rng = np.random.default_rng(seed_of(seed))
     blocks, x, quantum = _operands(rng, (empty.blocks.shape, w_form), (x_shape, x_form), sums, filled, (low, high))
@@ -225,7 +225,7 @@ def random_operand(shape: tuple[int, ...], dtype: Any, seed: Seed = 0, *, patter
     >>> random_operand((2, 2), "bfloat16", seed=1).dtype
     dtype(bfloat16)
     """
-    form, shape = format_of(dtype), checked_shape("shape", shape, most=_MOST)
+    form, shape = format_of(dtype), as_shape("shape", shape, most=_MOST)
     rng = np.random.default_rng(seed_of(seed))
     if flag("patterns", patterns):
         codes = rng.integers(0, 1 << form.bits, shape, dtype=np.int64).astype(form.code_dtype)

@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import check_shape, instance
 from ..formats import Floats, Format, format_of
-from ..formats.bounds import Ball, broadcast
+from ..formats.arrays import broadcast
+from ..formats.bounds import Ball
 from .exact import codes_of, values_of
 
 
@@ -130,7 +131,7 @@ def error_over_bound(got: Any, ball: Ball, dtype: Any = None) -> Floats:
     """
     instance("ball", ball, Ball, "a Ball")
     values = values_of(got, format_of(dtype) if dtype is not None else None)
-    check_shape("got", values.shape, values.shape == ball.shape, f"shape {ball.shape}, as ball has")
+    check_shape("got", values, values.shape == ball.shape, f"shape {ball.shape}, as ball has")
     with np.errstate(invalid="ignore", divide="ignore"):
         share = np.abs(values - ball.centre) / ball.radius
     outside = ~ball.contains(values)

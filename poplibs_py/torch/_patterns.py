@@ -62,7 +62,7 @@ class KeptPattern:
 
     def matrix(self, blocks: Array, transposed: bool) -> BlockSparseMatrix:
         """Return blocks, which are shared, as a matrix, or as its transposed view."""
-        check_shape("blocks", blocks.shape, blocks.shape == self.blocks_shape, f"shape {self.blocks_shape}")
+        check_shape("blocks", blocks, blocks.shape == self.blocks_shape, f"shape {self.blocks_shape}")
         made = self._makers.get((blocks.dtype, transposed))
         if made is None:
             made = self._makers[blocks.dtype, transposed] = maker(self.pattern, format_of(blocks.dtype), transposed)

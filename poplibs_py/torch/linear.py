@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import InvalidArgumentError, bad_argument, bad_type, flag, whole
+from ..errors import InvalidArgumentError, bad_argument, bad_type, check_shape, flag, whole
 from ..ops import seed_of
 from ..popsparse.pattern import BlockPattern
 from ..popsparse.patterns import random_pattern
@@ -147,8 +147,7 @@ class BlockSparseLinear(torch.nn.Module):
         with torch.no_grad():
             layer.blocks.copy_(w.blocks)
             if layer.bias is not None and bias is not None:
-                if bias.shape != layer.bias.shape:
-                    raise bad_argument("bias", f"shape {tuple(bias.shape)}", f"shape {tuple(layer.bias.shape)}")
+                check_shape("bias", bias, bias.shape == layer.bias.shape, f"shape {tuple(layer.bias.shape)}")
                 layer.bias.copy_(bias)
         return layer
 
@@ -268,8 +267,8 @@ class BlockSparseLinear(torch.nn.Module):
         if all(isinstance(part, Tensor) and part.layout is torch.strided for part in parts):
             blocks, offsets, columns = parts
             try:
-                if tuple(blocks.shape[1:]) != self.block_shape:
-                    raise bad_argument("blocks", f"shape {tuple(blocks.shape)}", f"blocks of {self.block_shape}")
+                check_shape("blocks", blocks, tuple(blocks.shape[1:]) == self.block_shape,
+                            f"blocks of {self.block_shape}")
                 if not offsets.is_meta:
                     KeptPattern(offsets, columns, (self.out_features, self.in_features), self.block_shape)
                 if len(columns) != len(blocks):

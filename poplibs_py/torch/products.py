@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..errors import bad_argument
+from ..errors import check_shape
 from ..popsparse import static
 from ..program import result_array
 from ._library import (
@@ -164,8 +164,8 @@ def _sampled(a: Tensor, b: Tensor, row_offsets: Tensor, column_indices: Tensor, 
              block_rows: int, block_columns: int, out_dtype: torch.dtype | None = None) -> Tensor:
     kept = kept_pattern(row_offsets, column_indices, rows, columns, (block_rows, block_columns))
     left, right = array_of("a", a), array_of("b", b)
-    if left.ndim < 2 or right.ndim < 2 or left.shape[-1] != right.shape[-2]:
-        raise bad_argument("b", f"shape {right.shape}", f"as many rows as a, of shape {left.shape}, has columns")
+    check_shape("b", right, left.ndim >= 2 and right.ndim >= 2 and left.shape[-1] == right.shape[-2],
+                f"as many rows as a, of shape {left.shape}, has columns")
     dtype = result_dtype(out_dtype, a.dtype, b.dtype)
     made = result_array(kept.blocks_shape, dtype_format("out_dtype", dtype).dtype)
     static.sparse_grad_w(kept.matrix(made, False), left, right.swapaxes(-1, -2), out=made)

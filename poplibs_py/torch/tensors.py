@@ -102,7 +102,7 @@ class BlockSparseTensor(NamedTuple):
             raise bad_type("pattern", type(pattern).__name__, "a BlockPattern")
         check_tensor("blocks", blocks)
         wanted = (pattern.n_blocks, *pattern.block_shape)
-        check_shape("blocks", tuple(blocks.shape), tuple(blocks.shape) == wanted, f"shape {wanted}")
+        check_shape("blocks", blocks, tuple(blocks.shape) == wanted, f"shape {wanted}")
         return cls(blocks, *index_tensors(pattern), *pattern.shape)
 
     @property

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument, bad_type, flag, instance, whole
+from ...errors import bad_argument, bad_type, check_shape, flag, instance, whole
 from ...formats import Array
 from ...ops import (
     AS_ASKED,
@@ -421,10 +421,9 @@ def weights_transpose_chans_flip_xy(weights: Any, *, field_dims: int = 2) -> Arr
     """
     array = operand("weights", weights).array
     dims = whole("field_dims", field_dims, 0)
-    if array.ndim not in (2 + dims, 3 + dims):
-        raise bad_argument("weights", f"shape {array.shape}",
-                           f"output and input channels, then {dims} dimensions of the kernel (field_dims), perhaps "
-                           f"groups in front")
+    check_shape("weights", array, array.ndim in (2 + dims, 3 + dims),
+                f"output and input channels, then {dims} dimensions of the kernel (field_dims), perhaps "
+                f"groups in front")
     channels = array.ndim - dims
     turned: Array = np.flip(array.swapaxes(channels - 2, channels - 1), tuple(range(channels, array.ndim)))
     return turned

@@ -216,9 +216,8 @@ def stated(how: Described, batch: int, field: tuple[int, ...], kernel: tuple[int
 
 def field_dims(x: Operand, name: str, how: Described) -> int:
     """Return how many field dimensions images have."""
-    if x.array.ndim < 3:
-        axes = "N, field..., C" if how.channels_last else "N, C, field..."
-        raise bad_argument(name, f"shape {x.shape}", f"three axes at least: {axes}")
+    axes = "N, field..., C" if how.channels_last else "N, C, field..."
+    check_shape(name, x, x.array.ndim >= 3, f"three axes at least: {axes}")
     return x.array.ndim - 2
 
 
@@ -242,9 +241,9 @@ def kernels_of(w: Operand, name: str, how: Described, ndim: int) -> tuple[FieldL
     array, groups = w.array, how.groups or (1 if how.params is None else how.params.groups)
     grouped = array.ndim == ndim + 3
     last = how.channels_last
-    if not grouped and array.ndim != ndim + 2:
-        axes = "K..., Ci, G * Co" if last else "G * Co, Ci, K..."
-        raise bad_argument(name, f"shape {w.shape}", f"{ndim + 2} axes ({axes}), or {ndim + 3} with the groups first")
+    axes = "K..., Ci, G * Co" if last else "G * Co, Ci, K..."
+    check_shape(name, w, grouped or array.ndim == ndim + 2,
+                f"{ndim + 2} axes ({axes}), or {ndim + 3} with the groups first")
     if grouped:
         if how.groups is not None and array.shape[0] != how.groups:
             raise bad_argument(name, f"{array.shape[0]} groups", f"as `groups` says, {how.groups}")
@@ -347,7 +346,7 @@ def stated_weights(how: Described, deltas: Operand, x: Operand, kernel: Any, wei
         _, (groups, _, _), extents = kernels_of(weights, name, how, ndim)
     _, batch, channels, field = images_of(x, "x", how, groups)
     _, count, made, outputs = images_of(deltas, "deltas", how, groups)
-    check_shape("deltas", deltas.shape, len(outputs) == ndim, f"as many axes as x has, {ndim + 2}")
+    check_shape("deltas", deltas, len(outputs) == ndim, f"as many axes as x has, {ndim + 2}")
     if count != batch:
         raise bad_argument("deltas", f"{count} images", f"as many as x has, {batch}")
     if kernel is not None:
@@ -373,5 +372,5 @@ def take_bias(bias: Any, channels: int) -> Operand:
     added = operand("bias", bias)
     if added.scale or added.scales:
         raise bad_type("bias", "a QuarterArray", "an array")
-    check_shape("bias", added.shape, added.shape == (channels,), f"one number for each channel, ({channels},)")
+    check_shape("bias", added, added.shape == (channels,), f"one number for each channel, ({channels},)")
     return added

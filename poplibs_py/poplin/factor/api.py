@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...config import settings
-from ...errors import bad_argument, flag
+from ...errors import check_shape, flag
 from ...formats import Format
 from ...ops import RESULT, Operand, Placed, Receiver, Request, op, planned_on, receive, result_format, wide_format
 from ...planner import Memory
@@ -160,9 +160,9 @@ def triangular_solve(a: Any, b: Any, *, left_side: bool = True, lower: bool = Tr
         flag(name, value) for name, value in (("left_side", left_side), ("lower", lower),
                                               ("unit_diagonal", unit_diagonal), ("transpose", transpose)))
     n, shape = x.shape[-1], y.shape
-    if shape[:-2] != x.shape[:-2] or shape[-2 if left_side else -1] != n:
-        allowed = f"[..., {n}, k]" if left_side else f"[..., k, {n}]"
-        raise bad_argument("b", f"shape {shape}", f"{allowed} with the batch of a, {x.shape[:-2]}")
+    allowed = f"[..., {n}, k]" if left_side else f"[..., k, {n}]"
+    check_shape("b", shape, shape[:-2] == x.shape[:-2] and shape[-2 if left_side else -1] == n,
+                f"{allowed} with the batch of a, {x.shape[:-2]}")
     receiver = result(out, out_dtype, result_format(x, y), shape, (x, y))
     chosen = block_options("solve", options, block_size, Memory(available_memory_proportion, strict_memory))
     placed = planned_on("poplin.triangular_solve", target, lambda machine: lacks(receiver.format, x, y) or machine)

@@ -70,7 +70,7 @@ def cholesky_grad(grad: Any, factor: Any, *, lower: bool = True, out: Any = None
     array([[0.25]], dtype=float32)
     """
     g, l, lower = matrices("grad", grad, square=True), matrices("factor", factor, square=True), flag("lower", lower)  # noqa: E741
-    check_shape("factor", l.shape, g.shape == l.shape, f"that of grad, {g.shape}")
+    check_shape("factor", l, g.shape == l.shape, f"that of grad, {g.shape}")
     receiver = result(out, out_dtype, result_format(g, l), g.shape, (g, l))
 
     steps = _Steps((g, l), receiver)
@@ -134,9 +134,9 @@ def triangular_solve_grad(grad: Any, a: Any, x: Any, *, left_side: bool = True, 
     left_side, lower, unit_diagonal, transpose = (
         flag(name, value) for name, value in (("left_side", left_side), ("lower", lower),
                                               ("unit_diagonal", unit_diagonal), ("transpose", transpose)))
-    check_shape("x", y.shape, y.shape == g.shape, f"that of grad, {g.shape}")
-    if t.shape[:-2] != g.shape[:-2] or t.shape[-1] != g.shape[-2 if left_side else -1]:
-        raise bad_argument("a", f"shape {t.shape}", f"square matrices that fit grad, {g.shape}")
+    check_shape("x", y, y.shape == g.shape, f"that of grad, {g.shape}")
+    check_shape("a", t, t.shape[:-2] == g.shape[:-2] and t.shape[-1] == g.shape[-2 if left_side else -1],
+                f"square matrices that fit grad, {g.shape}")
     fmt = wide_format("out_dtype", out_dtype, result_format(g, t, y))
     made = results(out, (Part(t.shape, fmt), Part(g.shape, fmt)), SolveGradients)
 
@@ -196,8 +196,8 @@ def lu_grad(l_grad: Any, u_grad: Any, perm: Any, l: Any, u: Any, *, out: Any = N
     _same_shape("l", low, "l_grad", gl)
     _same_shape("u", up, "u_grad", gu)
     (m, k), n = low.shape[-2:], up.shape[-1]
-    if up.shape[:-1] != (*low.shape[:-2], k) or k != min(m, n):
-        raise bad_argument("u", f"shape {up.shape}", f"the one that lu returns beside l, {low.shape}")
+    check_shape("u", up, up.shape[:-1] == (*low.shape[:-2], k) and k == min(m, n),
+                f"the one that lu returns beside l, {low.shape}")
     order = argument("perm", perm, "whole numbers")
     got, allowed = f"{order.array.dtype}, shape {order.shape}", f"whole numbers, shape {low.shape[:-1]}"
     if order.array.dtype.kind not in "iu" or order.shape != low.shape[:-1]:
@@ -267,8 +267,8 @@ def qr_grad(q_grad: Any, r_grad: Any, q: Any, r: Any, *, out: Any = None, out_dt
     _same_shape("q", t, "q_grad", gq)
     _same_shape("r", v, "r_grad", gr)
     (m, k), n = t.shape[-2:], v.shape[-1]
-    if v.shape[:-1] != (*t.shape[:-2], k) or k != min(m, n):
-        raise bad_argument("r", f"shape {v.shape}", f"the one that qr returns beside q, {t.shape}, in its reduced form")
+    check_shape("r", v, v.shape[:-1] == (*t.shape[:-2], k) and k == min(m, n),
+                f"the one that qr returns beside q, {t.shape}, in its reduced form")
     receiver = result(out, out_dtype, result_format(gq, gr, t, v), (*t.shape[:-1], n), (gq, gr, t, v))
 
     steps = _Steps((gq, gr, t, v), receiver)
@@ -382,7 +382,7 @@ class _Steps(SequenceBuilder):
 
 
 def _same_shape(name: str, x: Operand, other: str, grad: Operand) -> None:
-    check_shape(name, x.shape, x.shape == grad.shape, f"that of {other}, {grad.shape}")
+    check_shape(name, x, x.shape == grad.shape, f"that of {other}, {grad.shape}")
 
 
 def _transposed(x: Array) -> Array:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument
+from ...errors import check_shape
 from ...formats import Array, Format
 from ...ops import Operand, wide_operand
 
@@ -95,9 +95,8 @@ class FactorParams:
 def matrices(name: str, value: Any, square: bool = False) -> Operand:
     """Take an operand that holds a matrix or a batch of them, or raise."""
     x = wide_operand(name, value, "matrices")
-    if len(x.shape) < 2 or (square and x.shape[-1] != x.shape[-2]):
-        kind = "square matrices [..., n, n]" if square else "matrices [..., m, n]"
-        raise bad_argument(name, f"shape {x.shape}", kind)
+    kind = "square matrices [..., n, n]" if square else "matrices [..., m, n]"
+    check_shape(name, x, len(x.shape) >= 2 and (not square or x.shape[-1] == x.shape[-2]), kind)
     return x
 
 

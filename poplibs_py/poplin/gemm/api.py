@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...errors import bad_argument, bad_type, checked_shape, instance
+from ...errors import as_shape, bad_argument, bad_type, instance
 from ...formats import format_of
 from ...ops import (
     AS_ASKED,
@@ -79,7 +79,7 @@ def _prepared(a: Any, b: Any) -> PreparedMatrix | None:
 def stated(a_shape: tuple[int, ...], b_shape: tuple[int, ...], dtype: Any, b_dtype: Any, out_dtype: Any,
            bias_dtype: Any) -> GemmParams:
     """Check shapes and formats, and state the product of C-contiguous arrays."""
-    shapes = [checked_shape(name, s, 2) for s, name in ((a_shape, "a_shape"), (b_shape, "b_shape"))]
+    shapes = [as_shape(name, s, 2) for s, name in ((a_shape, "a_shape"), (b_shape, "b_shape"))]
     (*batch, m, k), (*b_batch, b_rows, n) = shapes
     if batch != b_batch or b_rows != k:
         raise bad_argument("b_shape", tuple(b_shape), f"batch axes {tuple(batch)} and {k} rows, as a_shape has")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument
+from ...errors import bad_argument, check_shape
 from ...formats import Format
 from ...ops import Operand
 from .field import Field
@@ -295,8 +295,7 @@ def spread_bias(bias: Operand, batch: tuple[int, ...], m: int, n: int) -> Operan
     array = bias.array if bias.array.ndim != 1 else bias.array[None]
     per_row = array.shape[-2:] == (m, 1) != (1, n)
     allowed = f"shape ({n},), (..., 1, {n}) or (..., {m}, 1)"
-    if array.ndim < 2 or array.shape[-2:] != ((m, 1) if per_row else (1, n)):
-        raise bad_argument("bias", f"shape {bias.shape}", allowed)
+    check_shape("bias", bias, array.ndim >= 2 and array.shape[-2:] == ((m, 1) if per_row else (1, n)), allowed)
     line = array[..., 0][..., None] if per_row else array[..., 0, :][..., None, :]  # a new axis has a stride of 0
     try:
         spread = np.broadcast_to(line, (*batch, m, n))

@@ -59,7 +59,7 @@ class PreparedMatrix(Constant):
     def __init__(self, w: Operand, partner: Format, options: GemmOptions, target: Target, side: str = "right") -> None:
         if not isinstance(w, Operand):
             raise bad_type("w", type(w).__name__, "what poplin.prepare makes one from")
-        check_shape("w", w.shape, len(w.shape) == 2, "a matrix")
+        check_shape("w", w, len(w.shape) == 2, "a matrix")
         is_left, typical = side == "left", _TYPICAL
         m, k, n = (*w.shape, typical) if is_left else (typical, *w.shape)
         a, b = contiguous(partner, m, k), contiguous(partner, k, n)

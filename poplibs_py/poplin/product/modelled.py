@@ -102,7 +102,7 @@ class _TileProduct(TileConvolution):
         shape = {"a": (*p.batch, p.m, p.k), "b": (*p.batch, p.k, p.n)}[name]
         if value.array.ndim == 2 and shape[0] == 1:
             value = value.seen(lambda array: array[None])
-        check_shape(name, value.shape, value.shape == shape, f"the planned shape {shape}")
+        check_shape(name, value, value.shape == shape, f"the planned shape {shape}")
         return value
 
     @property

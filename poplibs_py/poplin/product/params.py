@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument, checked_shape
+from ...errors import as_shape, bad_argument
 from ...formats import Format, format_of
 from ...ops import Operand, result_format
 from ...target import Target
@@ -73,7 +73,7 @@ def product_of(a: Operand, b: Operand, out_dtype: object) -> Product:
 
 def stated(a_shape: Sequence[int], b_shape: Sequence[int], dtype: object, out_dtype: object) -> ConvParams:
     """Check shapes and types, and state the product as a convolution."""
-    a, b = (checked_shape(name, shape, 2, VOLUME_LIMIT) for name, shape in (("a_shape", a_shape), ("b_shape", b_shape)))
+    a, b = (as_shape(name, shape, 2, VOLUME_LIMIT) for name, shape in (("a_shape", a_shape), ("b_shape", b_shape)))
     if len(a) != len(b) or a[:-2] != b[:-2]:
         raise bad_argument("b_shape", b, f"as many dimensions and the same groups as a_shape {a}")
     if a[-1] != b[-2]:

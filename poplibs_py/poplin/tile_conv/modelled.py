@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...errors import bad_argument, bad_type
+from ...errors import bad_argument, bad_type, check_shape
 from ...formats import Array
 from ...formats.bounds import Ball
 from ...formats.metadata import METADATA_SCALES
@@ -75,8 +75,7 @@ def _layout(name: str, x: Operand, view: Callable[[int, Array], Array], groups: 
     """How an operand lies as one of a plan's; its extents are checked."""
     seen = view(groups, x.array)
     head, added = seen.shape[:3], len(shape) - seen.ndim
-    if (*head, *(1,) * added, *seen.shape[3:]) != shape:
-        raise bad_argument(name, f"shape {x.shape}", f"one that is seen as the planned {shape}")
+    check_shape(name, x, (*head, *(1,) * added, *seen.shape[3:]) == shape, f"one that is seen as the planned {shape}")
     strides, offset = list(seen.strides), 0
     if flip:
         offset = sum((extent - 1) * stride for extent, stride in zip(seen.shape[3:], strides[3:], strict=True))

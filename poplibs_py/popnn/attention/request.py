@@ -73,7 +73,7 @@ class Taken:
 def taken(name: str, value: Any) -> Operand:
     """Take numbers that share a scale, at least tokens by elements."""
     x = one_scale_operand(name, value)
-    check_shape(name, x.shape, len(x.shape) >= 2, "[..., heads, tokens, elements], or [tokens, elements]")
+    check_shape(name, x, len(x.shape) >= 2, "[..., heads, tokens, elements], or [tokens, elements]")
     return x
 
 
@@ -82,18 +82,17 @@ def logarithms(value: Any, shape: tuple[int, ...]) -> Operand:
     x = operand("lse", value, "float32 numbers")
     if x.format != FP32:
         raise bad_type("lse", f"dtype {x.format}", "float32 numbers")
-    check_shape("lse", x.shape, x.shape == shape, f"shape {shape}")
+    check_shape("lse", x, x.shape == shape, f"shape {shape}")
     return x
 
 
 def heads_of(q: Operand, k: Operand, v: Operand) -> Heads:
     """Return what operands are together, or refuse what does not fit."""
     for name, x in (("k", k), ("v", v)):
-        check_shape(name, x.shape, len(x.shape) == len(q.shape) and x.shape[:-3] == q.shape[:-3],
+        check_shape(name, x, len(x.shape) == len(q.shape) and x.shape[:-3] == q.shape[:-3],
                     f"{len(q.shape)} axes, those before the heads as q has them, which has shape {q.shape}")
-    check_shape("k", k.shape, k.shape[-1] == q.shape[-1], f"{q.shape[-1]} elements of a token, as q has")
-    if v.shape[:-1] != k.shape[:-1]:
-        raise bad_argument("v", f"shape {v.shape}", f"heads and tokens as k has them, which has shape {k.shape}")
+    check_shape("k", k, k.shape[-1] == q.shape[-1], f"{q.shape[-1]} elements of a token, as q has")
+    check_shape("v", v, v.shape[:-1] == k.shape[:-1], f"heads and tokens as k has them, which has shape {k.shape}")
     of_q, of_k = (x.shape[-3] if len(x.shape) > 2 else 1 for x in (q, k))
     if of_q != of_k and (of_k == 0 or of_q % of_k):
         raise bad_argument("k", f"{of_k} heads", f"as many as q has, or a divisor of these {of_q}")
@@ -175,8 +174,7 @@ def asked(h: Heads, scale: Any, causal: Any, query_offset: Any, pattern: Any, me
         raise bad_argument("query_offset", offset, "0, where nothing is causal")
     if pattern is not None:
         instance("pattern", pattern, BlockPattern, "a BlockPattern")
-        if pattern.shape != (h.queries, h.keys):
-            raise bad_argument("pattern", f"shape {pattern.shape}", f"queries by keys, {(h.queries, h.keys)}")
+        check_shape("pattern", pattern, pattern.shape == (h.queries, h.keys), f"queries by keys, {(h.queries, h.keys)}")
         allowed = {1, h.heads * h.shares, h.batch * h.heads * h.shares}
         if pattern.groups not in allowed:
             raise bad_argument("pattern", f"{pattern.groups} groups", f"one for all heads, or {sorted(allowed)[1:]}")

@@ -22,7 +22,7 @@ _MOST_STEPS, _MOST_CLASSES, _MOST_LABELS = 1 << 20, 1 << 24, 1 << 20
 def probabilities(name: str, value: Any) -> Operand:
     """Take logits or log-probabilities [T, N, C], whose classes a program reads one after another."""
     x = wide_operand(name, value)
-    check_shape(name, x.shape, len(x.shape) == 3 and x.shape[2], "[T, N, C]: steps, sequences, one class or more")
+    check_shape(name, x, len(x.shape) == 3 and x.shape[2], "[T, N, C]: steps, sequences, one class or more")
     for what, extent, most in zip(("steps", "classes"), x.shape[::2], (_MOST_STEPS, _MOST_CLASSES), strict=True):
         if extent > most:
             raise bad_argument(name, f"{extent} {what}", f"at most {most}")
@@ -44,7 +44,7 @@ def lengths(name: str, value: Any, batch: int, longest: int) -> Operand | Array:
     x = argument(name, value, "an array of whole numbers", None)
     if x.array.dtype.kind not in "iu" and x.array.size:
         raise bad_type(name, f"dtype {x.array.dtype}", "an array of whole numbers")
-    check_shape(name, x.shape, x.shape == (batch,), f"[N] with N = {batch}")
+    check_shape(name, x, x.shape == (batch,), f"[N] with N = {batch}")
     return x
 
 
@@ -61,7 +61,7 @@ def _labels(value: Any, batch: int) -> Operand:
     x = argument("labels", value, "an array of whole numbers [N, L]", None)
     if x.array.dtype.kind not in "iu" and x.array.size:
         raise bad_type("labels", f"dtype {x.array.dtype}", "an array of whole numbers [N, L]")
-    check_shape("labels", x.shape, len(x.shape) == 2 and x.shape[0] == batch, f"[N, L] with N = {batch}")
+    check_shape("labels", x, len(x.shape) == 2 and x.shape[0] == batch, f"[N, L] with N = {batch}")
     if x.shape[1] > _MOST_LABELS:
         raise bad_argument("labels", f"{x.shape[1]} labels", f"at most {_MOST_LABELS}")
     return x

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...errors import UnsupportedError, bad_argument, bad_type, checked_shape, flag, one_of, whole
+from ...errors import UnsupportedError, as_shape, bad_argument, bad_type, check_shape, flag, one_of, whole
 from ...formats import format_of
 from ...ops import one_scale_operand, op, receive, result_format
 from ...ops.parts import Part, results
@@ -223,7 +223,7 @@ def pool_input_gradient(grad: Any, x_shape: Sequence[int], kernel: int | Sequenc
     """
     one_of("op", op, OPS)
     scaled = flag("use_scaled_gradient", use_scaled_gradient)
-    shape = images("x_shape", checked_shape("x_shape", x_shape), layout)
+    shape = images("x_shape", as_shape("x_shape", x_shape), layout)
     windows = windows_asked(shape.field, kernel, output_size, stride=stride, padding=padding, dilation=dilation,
                             ceil_mode=ceil_mode)
     include = flag("count_include_pad", count_include_pad)
@@ -283,15 +283,15 @@ def pool_indices_gradient(grad: Any, indices: Any, x_shape: Sequence[int], kerne
     >>> popnn.pool_indices_gradient([[[5.0, 6.0]]], [[[1, 1]]], (1, 1, 3), 2, stride=1).tolist()
     [[[0.0, 11.0, 0.0]]]
     """
-    shape, source = images("x_shape", checked_shape("x_shape", x_shape), layout), one_scale_operand("grad", grad)
+    shape, source = images("x_shape", as_shape("x_shape", x_shape), layout), one_scale_operand("grad", grad)
     due = images("grad", source.shape, layout)
     windows = windows_asked(shape.field, kernel, output_size, stride=stride, padding=padding, dilation=dilation,
                             ceil_mode=ceil_mode)
     told = kernel is not None or output_size is not None
     if told and shape.elements >> 31:  # places are words of 32 bits
         raise bad_argument("x_shape", shape.shape, "fewer than 2^31 elements where windows are told")
-    if told and source.shape != shape.of(windows).shape:
-        raise bad_argument("grad", f"shape {source.shape}", f"shape {shape.of(windows).shape}, that of the windows")
+    check_shape("grad", source, not told or source.shape == shape.of(windows).shape,
+                f"shape {shape.of(windows).shape}, that of the windows")
     if (due.batch, due.channels, len(due.field)) != (shape.batch, shape.channels, len(shape.field)):
         raise bad_argument("x_shape", shape.shape, f"samples and channels of `grad`, whose shape is {source.shape}")
     places = checked_places(indices, source.shape, None if told else shape.elements)

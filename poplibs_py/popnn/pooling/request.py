@@ -85,9 +85,8 @@ def images(name: str, shape: Any, layout: str) -> Images:
     layout : str
     """
     one_of("layout", layout, LAYOUTS)
-    if len(shape) < 3:
-        kind = "[N, C, ...]" if layout == "NCHW" else "[N, ..., C]"
-        raise bad_argument(name, f"shape {tuple(shape)}", f"{kind} with one dimension of the field or more")
+    kind = "[N, C, ...]" if layout == "NCHW" else "[N, ..., C]"
+    check_shape(name, shape, len(shape) >= 3, f"{kind} with one dimension of the field or more")
     if layout == "NHWC":
         return Images(shape[0], shape[-1], tuple(shape[1:-1]), True)
     return Images(shape[0], shape[1], tuple(shape[2:]), False)
@@ -189,7 +188,7 @@ def checked_places(indices: Any, shape: tuple[int, ...], elements: int | None) -
     array = places.array
     if array.dtype.kind not in "iu" or array.dtype.itemsize < 4:
         raise bad_type("indices", f"dtype {array.dtype}", "int64 or int32")
-    check_shape("indices", array.shape, array.shape == shape, f"shape {shape}, that of `grad`")
+    check_shape("indices", array, array.shape == shape, f"shape {shape}, that of `grad`")
     if elements is None:
         return places.in_c_order() if array.dtype == np.int64 else np.ascontiguousarray(array, np.int64)
     unsigned = array.view(array.dtype.str.replace("i", "u"))  # where -1 and what is less are the greatest: one pass

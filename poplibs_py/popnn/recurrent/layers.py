@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...errors import bad_argument, bad_type, flag, instance, one_of
+from ...errors import bad_argument, bad_type, check_shape, flag, instance, one_of
 from ...formats import FP16, Array, Format
 from ...ops import WIDE, Operand, own_host, result_format, wide_format
 from ...popsparse.matrix import BlockSparseMatrix
@@ -343,9 +343,8 @@ def _layer_of(left: dict[str, Any], cell: str, end: str) -> LayerWeights:
         if name not in left:
             raise bad_argument("state", f"nothing under {name}", "both weights of each layer")
         w = numbers(name, left.pop(name), ("gates * outputs", "size")).array
-        if w.shape[0] % gates:
-            counts = ", ".join(f"{len(each)} of {other!r}" for other, each in GATES.items())
-            raise bad_argument(name, f"shape {w.shape}", f"the rows of {gates} gates; `cell` says how many: {counts}")
+        counts = ", ".join(f"{len(each)} of {other!r}" for other, each in GATES.items())
+        check_shape(name, w, not w.shape[0] % gates, f"the rows of {gates} gates; `cell` says how many: {counts}")
         turned = w.reshape(gates, w.shape[0] // gates, w.shape[1]).transpose(0, 2, 1)
         weights.append(turned[0] if cell == "rnn" else turned)
     biases, projection = None, None

@@ -176,8 +176,8 @@ def weights_of(name: str, value: Any, shape: tuple[int | str, ...]) -> Any:
 
 
 def _shaped(name: str, x: Any, shape: tuple[int | str, ...]) -> Any:
-    if len(x.shape) != len(shape) or any(isinstance(n, int) and n != m for n, m in zip(shape, x.shape, strict=True)):
-        raise bad_argument(name, f"shape {x.shape}", f"shape ({', '.join(map(str, shape))})")
+    fits = len(x.shape) == len(shape) and all(isinstance(n, str) or n == m for n, m in zip(shape, x.shape, strict=True))
+    check_shape(name, x, fits, f"shape ({', '.join(map(str, shape))})")
     return x
 
 
@@ -196,7 +196,7 @@ def limits(value: Any, batch: int, steps: int) -> Operand | None:
     given = argument("time_steps", np.array(value) if isinstance(value, (int, np.integer)) else value, allowed)
     if given.array.dtype.kind not in "iu":
         raise bad_type("time_steps", f"an array of {given.array.dtype}", allowed)
-    check_shape("time_steps", given.shape, given.shape in ((), (1,), (batch,)), allowed)
+    check_shape("time_steps", given, given.shape in ((), (1,), (batch,)), allowed)
     checked_limits(given.array, steps)
     return given
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument, bad_type, flag, one_of
+from ...errors import bad_type, check_shape, flag, one_of
 from ...formats import Array
 from ...ops import RESULT, Operand, Placed, Request, own_host, result_format
 from ...ops.parts import Part, results
@@ -101,11 +101,9 @@ def called(cell: str, x: Any, weights_input: Any, weights_output: Any, biases: A
         raise bad_type("weights_projection", weights_projection, "a dense array, or a QuarterArray")
     if weights_projection is not None:
         projected = weights_of("weights_projection", weights_projection, (outputs, "projected"))
-    if projected is None and fed != outputs:
-        raise bad_argument("weights_output", f"shape {recurrent.shape}", "a square matrix for each gate")
-    if projected is not None and not 0 < projected.shape[1] == fed <= outputs:
-        raise bad_argument("weights_projection", f"shape {projected.shape}",
-                           f"({outputs}, {fed}), from 1 to {outputs} columns, as many as weights_output has rows")
+    check_shape("weights_output", recurrent, projected is not None or fed == outputs, "a square matrix for each gate")
+    check_shape("weights_projection", projected, projected is None or 0 < projected.shape[1] == fed <= outputs,
+                f"({outputs}, {fed}), from 1 to {outputs} columns, as many as weights_output has rows")
     read = numbers("x", x, ("steps", "batch", "inputs") if weighted else ("steps", "batch", count, outputs))
     steps, batch = read.shape[:2]
     inputs = weights_of("weights_input", weights_input, (*gates, read.shape[2], outputs)) if weighted else None

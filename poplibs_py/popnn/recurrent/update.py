@@ -120,7 +120,7 @@ def _called(cell: str, grads: Operand, x: Any, output: Any, order: tuple[int, ..
     steps, batch, _, outputs = grads.shape
     inputs = numbers("x", x, (steps, batch, "inputs"))
     states = numbers("output", output, (steps, batch, "states" if cell == "lstm" else outputs))
-    check_shape("output", states.shape, states.shape[2] <= outputs, f"at most {outputs} elements, as a projection has")
+    check_shape("output", states, states.shape[2] <= outputs, f"at most {outputs} elements, as a projection has")
     init = optional("init_output", init_output, (batch, states.shape[2]))
     result = state_format(out_dtype, grads, inputs, states)
     front = (len(order),) if cell != "rnn" else ()

@@ -113,7 +113,7 @@ def _levels(given: Array) -> Array:
     """Ascending levels in FP32."""
     if given.dtype.kind not in "biufV":
         raise bad_type("levels", f"dtype {given.dtype}", _ASCENDING)
-    check_shape("levels", given.shape, given.ndim == 1 and given.size, "one axis, with a level or more")
+    check_shape("levels", given, given.ndim == 1 and given.size, "one axis, with a level or more")
     with np.errstate(all="ignore"):
         edges = np.ascontiguousarray(given.astype(np.float32))
         if not np.array_equal(edges.astype(np.float64), given.astype(np.float64), equal_nan=True):
@@ -153,10 +153,9 @@ def bincount(x: Any, weights: Any = None, *, minlength: int = 0, target: TargetL
     least = whole("minlength", minlength, 0, _MOST_BINS)
     numbers = indices_of("x", x)
     dtype = numbers.array.dtype
-    check_shape("x", numbers.shape, numbers.array.ndim == 1, "an array of whole numbers, of one axis")
+    check_shape("x", numbers, numbers.array.ndim == 1, "an array of whole numbers, of one axis")
     added = None if weights is None else _weights(weights).in_c_order()
-    if added is not None and added.shape != numbers.shape:
-        raise bad_argument("weights", f"shape {added.shape}", f"shape {numbers.shape}, that of x")
+    check_shape("weights", added, added is None or added.shape == numbers.shape, f"shape {numbers.shape}, that of x")
     made = _COUNTED if added is None else np.dtype(np.float32)
     params = ReduceParams(_BINCOUNT, dtype, 0, numbers.shape, numbers.array.strides, (0,), made, 0, 1.0, False)
     bins = max(least, _greatest(numbers.array, params) + 1)

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import UnsupportedError, all_of, bad_argument, checked_shape, flag, one_of
+from ...errors import UnsupportedError, all_of, as_shape, bad_argument, flag, one_of
 from ...formats import FP32, Format
+from ...formats.arrays import broadcast
 from ...formats.bounds import Ball
 from ...formats.reference import default_overflow
 from ...ops import Operand, Receiver, Request, op, planned_on, receive
@@ -163,10 +164,7 @@ def _common_shape(names: Sequence[str], operands: Sequence[Operand]) -> tuple[in
     """The shape that operands broadcast to."""
     shape: tuple[int, ...] = operands[0].shape
     for name, x in zip(names[1:], operands[1:], strict=True):
-        try:
-            shape = np.broadcast_shapes(shape, x.shape)
-        except ValueError:
-            raise bad_argument(name, f"shape {x.shape}", f"one that broadcasts with {shape}") from None
+        shape = broadcast(name, x.shape, shape)
     return shape
 
 
@@ -333,7 +331,7 @@ def plan_elementwise(op: str, shape: Sequence[int], *, dtype: object = "float16"
     'BroadcastVectorInner1D'
     """
     one_of("op", op, (*ELEMENTWISE, "cast"))
-    extents = checked_shape("shape", shape)
+    extents = as_shape("shape", shape)
     row = ELEMENTWISE.get(op)
     source = element_of("dtype", dtype)
     result = BOOL if row is not None and row.tells else source
@@ -372,7 +370,7 @@ def _operands_of_plan(extents: tuple[int, ...], count: int, numbers: Sequence[bo
         return tuple((1,) * len(extents) if one else extents for one in beside), beside
     if numbers is not None:
         raise bad_argument("numbers", numbers, "None where `shapes` are given")
-    own = tuple(checked_shape("shapes", shape) for shape in all_of("shapes", shapes, object, "shapes"))
+    own = tuple(as_shape("shapes", shape) for shape in all_of("shapes", shapes, object, "shapes"))
     try:
         met = np.broadcast_shapes(*own) if len(own) == count else None
     except ValueError:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument, bad_type, checked_shape, whole
+from ...errors import as_shape, bad_argument, bad_type, whole
 from ...formats import FP32, Array, Format
 from ...ops import RESULT, Request, op, planned_on, receive
 from ...ops import argument as array_argument
@@ -142,7 +142,7 @@ def fill(shape: Any, value: float, *, out: Any = None, dtype: object = None, tar
     array([[0.5, 0.5],
            [0.5, 0.5]], dtype=float16)
     """
-    sizes, element = checked_shape("shape", shape), element_of(dtype, out, FP32)
+    sizes, element = as_shape("shape", shape), element_of(dtype, out, FP32)
     receiver = receive("out", out, sizes, None, element)
     scaled = value * 2.0**-receiver.scale if receiver.scale and isinstance(value, (int, float)) else value
     code = code_of("value", scaled, element)

@@ -65,10 +65,10 @@ def normalise_image(x: Any, offsets: Any, scales: Any, in_scale: float = 1.0, *,
     dtype = source.array.dtype
     if dtype not in (np.uint8, np.float16, np.float32) or not dtype.isnative:
         raise bad_type("x", f"dtype {dtype}", "uint8, float16 or float32 numbers")
-    check_shape("x", source.shape, source.shape and source.shape[-1] == 3, "[..., 3]: three channels")
+    check_shape("x", source, source.shape and source.shape[-1] == 3, "[..., 3]: three channels")
     constants = [array_operand(name, value) for name, value in (("offsets", offsets), ("scales", scales))]
     for name, constant in zip(("offsets", "scales"), constants, strict=True):
-        check_shape(name, constant.shape, constant.shape == (3,), "[3]: a number for each channel")
+        check_shape(name, constant, constant.shape == (3,), "[3]: a number for each channel")
     factor = finite("in_scale", in_scale)
     if factor == 0 or not np.isfinite(np.float32(factor)):
         raise bad_argument("in_scale", in_scale, "a number other than zero that float32 holds")
@@ -187,7 +187,7 @@ def _points(pseudo: Any) -> Operand:
     points = array_operand("pseudo", pseudo, _FLOATS)
     if points.format not in (FP32, FP16):
         raise bad_type("pseudo", f"dtype {points.array.dtype}", _FLOATS)
-    check_shape("pseudo", points.shape, len(points.shape) == 2 and points.shape[1], "[e, d], d one or more")
+    check_shape("pseudo", points, len(points.shape) == 2 and points.shape[1], "[e, d], d one or more")
     return points
 
 
@@ -250,11 +250,11 @@ def spline_weighting(x: Any, weight: Any, basis: Any, weight_index: Any, *, out:
             raise bad_type(name, f"dtype {operand.array.dtype}", "float32, float16 or bfloat16 numbers")
     edges, nodes_of, coefficients = given
     index = array_argument("weight_index", weight_index, "an array of whole numbers")
-    check_shape("x", edges.shape, len(edges.shape) == 2, "[e, i]")
-    if len(nodes_of.shape) != 3 or nodes_of.shape[1] != edges.shape[1]:
-        raise bad_argument("weight", f"shape {nodes_of.shape}", f"[k, {edges.shape[1]}, o]")
-    if len(coefficients.shape) != 2 or coefficients.shape[0] != edges.shape[0]:
-        raise bad_argument("basis", f"shape {coefficients.shape}", f"[{edges.shape[0]}, s]")
+    check_shape("x", edges, len(edges.shape) == 2, "[e, i]")
+    check_shape("weight", nodes_of, len(nodes_of.shape) == 3 and nodes_of.shape[1] == edges.shape[1],
+                f"[k, {edges.shape[1]}, o]")
+    check_shape("basis", coefficients, len(coefficients.shape) == 2 and coefficients.shape[0] == edges.shape[0],
+                f"[{edges.shape[0]}, s]")
     held = index.array
     if held.dtype.kind not in "iu" or held.shape != coefficients.shape:
         raise bad_argument("weight_index", f"{held.dtype} of shape {held.shape}",

@@ -11,6 +11,7 @@ import numpy as np
 from ...config import settings
 from ...errors import PoplibsError, bad_argument, bad_type
 from ...formats import FORMATS, Array, Format
+from ...formats.arrays import broadcast
 from ...formats.reference import default_overflow
 from ...ops import RESULT, VALUES, Operand, Placed, Receiver, Request, operand, planned_on, receive
 from ...ops.parts import Part, results
@@ -122,10 +123,7 @@ def settled_operands(outputs: Outputs, arrays: Sequence[Any], names: Sequence[st
         plain = plain._replace(values=tuple(words) if numbers else ())
     shape: tuple[int, ...] = ()
     for name, x in zip((n for n, v in zip(names, arrays, strict=True) if not _is_number(v)), taken, strict=True):
-        try:
-            shape = np.broadcast_shapes(shape, x.shape)
-        except ValueError:
-            raise bad_argument(name, f"shape {x.shape}", f"one that broadcasts with {shape}") from None
+        shape = broadcast(name, x.shape, shape)
     return Settled(outputs, tuple(taken), shape, plain)
 
 

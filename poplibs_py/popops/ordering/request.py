@@ -139,7 +139,7 @@ def _plan(op: str, machine: Target, order: Order, kth: Any) -> TilePlan | str:
 def _companion(other: Any, x: Operand) -> tuple[Operand, Any]:
     """Take what is put in the order of another array."""
     values, element = numbers("values", other)
-    check_shape("values", values.shape, values.shape == x.shape, f"shape {x.shape}, that of the keys")
+    check_shape("values", values, values.shape == x.shape, f"shape {x.shape}, that of the keys")
     return values, element
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ...errors import UnsupportedError, all_of, bad_argument, checked_shape, finite, flag, one_of
+from ...errors import UnsupportedError, all_of, as_shape, bad_argument, finite, flag, one_of
 from ...ops import op
 from ...ops.options import parsed
 from ...target import MOST_TILES, Target, TargetLike, modelled_machine
@@ -175,7 +175,7 @@ def plan_reduce(shape: Sequence[int], axes: Axes = None, op: str = "ADD", *, dty
     >>> plan.phases
     {'exchange': 624, 'reduce on tiles': 2172, 'reduce between tiles': 900, 'reduce to the result': 492}
     """
-    extents = checked_shape("shape", shape)
+    extents = as_shape("shape", shape)
     over = axes_of(axes, len(extents))
     one_of("op", op, tuple(OPERATIONS))
     source = element_of("dtype", dtype)

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ...config import settings
-from ...errors import all_of, bad_argument, bad_type, flag, whole
+from ...errors import all_of, bad_argument, bad_type, check_shape, flag, whole
 from ...formats import FP32, Array, Format, QuarterArray
 from ...formats.format import preset_of
 from ...formats.reference import encode
@@ -137,8 +137,8 @@ def reduction_request(name: str, x: Any, axes: Any, made: Callable[[int], Reduct
     shape = reduced_shape(source.shape, over, flag("keepdims", keepdims))
     if reduction.scans:
         shape = source.shape if axes is not None else (count,)
-    if count == 0 and reduction.empty is None and 0 not in shape:
-        raise bad_argument("x", f"shape {source.shape}", f"one element or more over axes {over}")
+    check_shape("x", source, count != 0 or reduction.empty is not None or 0 in shape,
+                f"one element or more over axes {over}")
     if source.format is None and out_dtype is not None:
         raise bad_argument("out_dtype", out_dtype, f"None for {source.array.dtype} numbers")
     if source.format is None and not reduction.scans:

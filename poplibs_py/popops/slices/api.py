@@ -141,7 +141,7 @@ def dynamic_update(x: Any, updates: Any, offsets: Any, axes: Axes, *, index_poli
     named = _axes(table, axes)
     fits = len(given.shape) == len(table.shape) and all(
         m <= n if d in named else m == n for d, (m, n) in enumerate(zip(given.shape, table.shape, strict=True)))
-    check_shape("updates", given.shape, fits, f"that of x, {table.shape}, or less along axes {named}")
+    check_shape("updates", given, fits, f"that of x, {table.shape}, or less along axes {named}")
     layout = _window_layout(table, places, named, given.shape)
     plan_on = _window_on("popops.dynamic_update", table, given, named, given.shape, "set")
     return put_request("popops.dynamic_update", table, places, given, layout, policy, out, target, plan_on=plan_on,
@@ -165,7 +165,7 @@ def _axes(table: Operand, axes: Any) -> tuple[int, ...]:
 
 
 def _window_layout(table: Operand, offsets: Operand, named: tuple[int, ...], shape: tuple[int, ...]) -> Layout:
-    check_shape("offsets", offsets.shape, offsets.shape == (len(named),), f"({len(named)},): one for each of the axes")
+    check_shape("offsets", offsets, offsets.shape == (len(named),), f"({len(named)},): one for each of the axes")
     windows = tuple((n, d, d, named.index(d) if d in named and n > 1 else -1) for d, n in enumerate(shape))
     return Layout((), tuple((axis, table.shape[axis]) for axis in named), windows, 0)
 
@@ -179,9 +179,9 @@ def _rows_layout(table: Operand, indices: Operand, axis: int, groups: bool) -> L
     rank, shape = len(table.shape), indices.shape
     if len(shape) == front + 2 and shape[-1] == 1:
         shape = shape[:-1]
-    if len(shape) != front + 1 or (groups and shape[0] != table.shape[0]):
-        allowed = f"[{table.shape[0]}, n]" if groups else "[n]"
-        raise bad_argument("indices", f"shape {indices.shape}", f"{allowed}, or that with one more axis of 1")
+    allowed = f"[{table.shape[0]}, n]" if groups else "[n]"
+    check_shape("indices", indices, len(shape) == front + 1 and not (groups and shape[0] != table.shape[0]),
+                f"{allowed}, or that with one more axis of 1")
     windows = tuple((1 if d == axis else n, d, d + 1, -1) for d, n in enumerate(table.shape) if d >= front)
     lookups = (shape[-1], front, None, front)
     assert axis < rank
@@ -191,7 +191,7 @@ def _rows_layout(table: Operand, indices: Operand, axis: int, groups: bool) -> L
 
 def _axis(table: Operand, axis: Any, groups: bool) -> int:
     rank, least = len(table.shape), 2 if groups else 1
-    check_shape("x", table.shape, rank >= least, f"{least} axes or more")
+    check_shape("x", table, rank >= least, f"{least} axes or more")
     found = whole("axis", axis, -rank, rank - 1) % rank
     if groups and found == 0:
         raise bad_argument("axis", axis, "another axis than that of the groups, 0")
@@ -232,7 +232,7 @@ def row_update(name: str, /, x: Any, updates: Any, indices: Any, axis: Any, inde
     if given.shape == flat and flat != shape:
         at = len(front) + along - groups
         given = given.seen(lambda array: np.expand_dims(array, at))
-    check_shape("updates", given.shape, given.shape == shape, f"{shape}, or without the axis of the rows, {flat}")
+    check_shape("updates", given, given.shape == shape, f"{shape}, or without the axis of the rows, {flat}")
     plan_on = _rows_on(f"popops.{name}", table, given, layout, update, memory, plan)
     return put_request(f"popops.{name}", table, places, given, layout, checked, out, target, plan_on=plan_on,
                        update=update, scale=scale, memory=memory, host=_host_of(plan))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument, checked_shape, whole
+from ...errors import as_shape, bad_argument, whole
 from ...formats import FP32, Format
 from ...formats.format import preset_of
 from ...ops import Operand, new_result, receive
@@ -56,7 +56,7 @@ class CircBuf:
     """
 
     def __init__(self, size: int, shape: Any, *, dtype: object = None) -> None:
-        self.size, self.shape = whole("size", size, 1, _MOST), checked_shape("shape", shape)
+        self.size, self.shape = whole("size", size, 1, _MOST), as_shape("shape", shape)
         self._element = element_of(dtype, None, FP32)
         own = self._element.dtype if isinstance(self._element, Format) else self._element
         if own is None:

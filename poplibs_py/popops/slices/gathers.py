@@ -162,15 +162,14 @@ def scatter(x: Any, indices: Any, updates: Any, axis: int = 0, *,
         inserted = _listed("inserted_window_dims", inserted_window_dims, rank)
         kept = [d for d in range(rank) if d not in inserted]
         at = _listed("update_window_dims", update_window_dims, len(front) + len(kept), len(kept))
-        if len(given.shape) != len(front) + len(kept):
-            raise bad_argument("updates", f"shape {given.shape}", f"{len(front) + len(kept)} axes")
+        check_shape("updates", given, len(given.shape) == len(front) + len(kept), f"{len(front) + len(kept)} axes")
         windows = dict(zip(kept, at, strict=True))
         sizes = [given.shape[windows[d]] if d in windows else 1 for d in range(rank)]
-        if any(size > n for size, n in zip(sizes, table.shape, strict=True)):
-            raise bad_argument("updates", f"shape {given.shape}", f"slices within shape {table.shape}, that of x")
+        check_shape("updates", given, not any(size > n for size, n in zip(sizes, table.shape, strict=True)),
+                    f"slices within shape {table.shape}, that of x")
         layout = _by_vectors(table, places, vector, front, named, windows, sizes)
         shape = _shape_of(layout)
-    check_shape("updates", given.shape, given.shape == shape, f"shape {shape}")
+    check_shape("updates", given, given.shape == shape, f"shape {shape}")
     return put_request("popops.scatter", table, places, given, layout, policy, out, target,
                        plan_on=_loop_on("popops.scatter", table, given, layout, sizes, update), update=update,
                        scale=scale, memory=Memory(available_memory_proportion, strict_memory))

@@ -68,7 +68,7 @@ def embedding_bag(x: Any, indices: Any, offsets: Any = None, *, mode: str = "sum
     fmt = elements_of(table)
     if not isinstance(fmt, Format):
         raise bad_type("x", f"dtype {fmt}", "numbers of a format")
-    check_shape("x", table.shape, len(table.shape) == 2, "two axes: entries, width")
+    check_shape("x", table, len(table.shape) == 2, "two axes: entries, width")
     bags, begins = _bags(places, offsets)
     factors = _weights(weights, places, mode)
     sources = (table, places) if begins is None else (table, places, begins)
@@ -100,10 +100,10 @@ def embedding_bag(x: Any, indices: Any, offsets: Any = None, *, mode: str = "sum
 def _bags(places: Operand, offsets: Any) -> tuple[int, Operand | None]:
     """How many bags there are, and where they begin, or None where they are the rows of an array."""
     if offsets is None:
-        check_shape("indices", places.shape, len(places.shape) == 2, "[bags, n], or [n] with offsets")
+        check_shape("indices", places, len(places.shape) == 2, "[bags, n], or [n] with offsets")
         return places.shape[0], None
     begins = indices_of("offsets", offsets)
-    check_shape("offsets", begins.shape, len(places.shape) == 1 and len(begins.shape) == 1, "[bags], with indices [n]")
+    check_shape("offsets", begins, len(places.shape) == 1 and len(begins.shape) == 1, "[bags], with indices [n]")
     return begins.shape[0], begins
 
 
@@ -113,7 +113,7 @@ def _weights(weights: Any, places: Operand, mode: str) -> Operand | None:
     factors = table_of("weights", weights)
     if elements_of(factors) != FP32:
         raise bad_type("weights", f"dtype {factors.array.dtype}", "float32")
-    check_shape("weights", factors.shape, factors.shape == places.shape, f"shape {places.shape}, that of indices")
+    check_shape("weights", factors, factors.shape == places.shape, f"shape {places.shape}, that of indices")
     if mode != "sum":
         raise bad_argument("mode", mode, "'sum' where there are weights")
     return factors
@@ -196,8 +196,8 @@ def embedding_gradient(updates: Any, indices: Any, entries: int, *, index_policy
     count, fmt = whole("entries", entries, 0, _MOST_ENTRIES), elements_of(grad)
     if not isinstance(fmt, Format):
         raise bad_type("updates", f"dtype {fmt}", "numbers of a format")
-    if len(grad.shape) != len(places.shape) + 1 or grad.shape[:-1] != places.shape:
-        raise bad_argument("updates", f"shape {grad.shape}", f"({', '.join(map(str, places.shape))}, width)")
+    check_shape("updates", grad, len(grad.shape) == len(places.shape) + 1 and grad.shape[:-1] == places.shape,
+                f"({', '.join(map(str, places.shape))}, width)")
     if out is not None:
         raise bad_argument("out", out, "None: how many rows there are depends on the indices")
     width = grad.shape[-1]

@@ -68,13 +68,13 @@ def sequence_slice(x: Any, y: Any, lengths: Any, x_offsets: Any, y_offsets: Any,
     elements = elements_of(table)
     if elements_of(into) != elements:
         raise bad_type("y", f"dtype {elements_of(into)}", f"{elements}, as x has")
-    if len(table.shape) < 2 or len(into.shape) < 2 or into.shape[1:] != table.shape[1:]:
-        raise bad_argument("y", f"shape {into.shape}", f"two axes or more, behind the first as of x, {table.shape}")
+    check_shape("y", into, len(table.shape) >= 2 and len(into.shape) >= 2 and into.shape[1:] == table.shape[1:],
+                f"two axes or more, behind the first as of x, {table.shape}")
     counts = [indices_of(name, value) for name, value in
               (("lengths", lengths), ("x_offsets", x_offsets), ("y_offsets", y_offsets))]
     n = counts[0].shape[0] if len(counts[0].shape) == 1 else -1
     for name, count in zip(("lengths", "x_offsets", "y_offsets"), counts, strict=True):
-        check_shape(name, count.shape, count.shape == (n,), "[n], the same for lengths and both offsets")
+        check_shape(name, count, count.shape == (n,), "[n], the same for lengths and both offsets")
     zeroes, width = flag("zero_unused", zero_unused), prod(into.shape[1:])
     placed = planned_on("popops.sequence_slice", target, lambda machine: sequences_plan(
         "popops.sequence_slice", machine, elements, n, (into.shape[0], table.shape[0]), width))
@@ -148,8 +148,8 @@ def _labels(x: Any, indices: Any, policy: Any) -> tuple[Operand, Operand, Layout
     table, labels, checked = table_of("x", x), indices_of("indices", indices), checked_policy(policy)
     if not isinstance(elements_of(table), Format):
         raise bad_type("x", f"dtype {table.array.dtype}", "numbers of a format")
-    check_shape("x", table.shape, len(table.shape) == 2, "two axes: rows, columns")
-    check_shape("indices", labels.shape, labels.shape == table.shape[:1], f"({table.shape[0]},): one for each row")
+    check_shape("x", table, len(table.shape) == 2, "two axes: rows, columns")
+    check_shape("indices", labels, labels.shape == table.shape[:1], f"({table.shape[0]},): one for each row")
     layout = Layout(((table.shape[0], 0, 0, 0),), ((1, table.shape[1]),), ())
     return table, labels, layout, checked
 

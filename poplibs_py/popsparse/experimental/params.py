@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from ...errors import bad_argument, flag, instance, one_of, whole
+from ...errors import bad_argument, check_shape, flag, instance, one_of, whole
 from ..pattern import BlockPattern
 
 GRAIN = {"half": 16, "float": 8}
@@ -41,8 +41,8 @@ class BsMatmulParams:
         if p.block_shape[0] != p.block_shape[1] or p.block_shape[0] % grain:
             raise bad_argument("pattern", f"blocks of {p.block_shape[0]} x {p.block_shape[1]}",
                                f"square blocks, of sides that are multiples of {grain}")
-        if p.is_ragged or 0 in p.shape:
-            raise bad_argument("pattern", f"shape {p.shape}", f"multiples of the blocks' side, {p.block_shape[0]}")
+        check_shape("pattern", p, not p.is_ragged and 0 not in p.shape,
+                    f"multiples of the blocks' side, {p.block_shape[0]}")
         if self.extent % grain:
             raise bad_argument("extent", self.extent, f"a multiple of {grain}")
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from ...errors import bad_argument
+from ...errors import bad_argument, check_shape
 from ...ops import RESULT, Operand, Placed, Receiver, Request, own_host
 from ...planner import Memory
 from ..matrix import BlockSparseMatrix
@@ -46,8 +46,8 @@ def sddmm_request(op: str, w: BlockSparseMatrix, dy: Any, x: Any, out: Any, out_
     columns, others = grads.shape[-1], acts.shape[-1]
     if form == "layer" and columns != others:
         raise bad_argument(x_name, f"a batch of {others}", f"that of grads, {columns}")
-    if columns != others or grads.array.ndim != acts.array.ndim:
-        raise bad_argument(x_name, f"shape {acts.shape}", f"as long sums as {y_name} has, of {columns}")
+    check_shape(x_name, acts, columns == others and grads.array.ndim == acts.array.ndim,
+                f"as long sums as {y_name} has, of {columns}")
     stored, swapped = _stored(w), w.is_transposed
     left, right = (acts, grads) if swapped else (grads, acts)
     default = product_format(format_in(dy, grads), format_in(x, acts))

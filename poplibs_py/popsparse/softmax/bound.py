@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument, bad_type, whole
+from ...errors import bad_type, check_shape, whole
 from ...formats import FP32, Array, Format
 from ...formats.arrays import as_array, floats
 from ...formats.bounds import Ball, dot_ball, gamma
@@ -98,8 +98,8 @@ def softmax_grad_call_bound(y: BlockSparseMatrix, grad: BlockSparseMatrix, *, ou
 
 def _alike(one: Array, other: Array, name: str) -> tuple[Array, Array]:
     """Return two arrays of rows, or raise where their shapes differ."""
-    if not one.ndim or one.shape != other.shape:
-        raise bad_argument(name, f"shape {other.shape}", f"that of the operand before it, {one.shape}, not ()")
+    check_shape(name, other, one.ndim and one.shape == other.shape,
+                f"that of the operand before it, {one.shape}, not ()")
     return one, other
 
 

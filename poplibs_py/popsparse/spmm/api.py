@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument, bad_type, flag
+from ...errors import bad_argument, bad_type, check_shape, flag
 from ...formats import FP32, Array, Format
 from ...ops import RESULT, Operand, Placed, Receiver, Request, array_operand, own_host
 from ...planner import Memory
@@ -219,15 +219,13 @@ def _dense(name: str, value: Any, form: Form, groups: int, depth: int) -> _Dense
     fmt = taken.format if isinstance(value, Operand) else format_in(value, taken)
     vector = taken.array.ndim == 1 and groups == 1 and form != "layer"
     if vector:
-        if taken.array.size != depth:
-            inner = f"rows, {depth}" if form == "swapped" else f"{depth}, columns"
-            raise bad_argument(name, f"shape {taken.array.shape}", f"shape ({depth},) or ({inner})")
+        inner = f"rows, {depth}" if form == "swapped" else f"{depth}, columns"
+        check_shape(name, taken.array, taken.array.size == depth, f"shape ({depth},) or ({inner})")
         taken = taken.seen(lambda array: array[:, None])
     elif taken.array.ndim > 2 and groups == 1 and form != "layer":
         batch, taken = taken.shape[:-2], taken.seen(lambda array: seen(array, form, 1))
-        if taken.shape[-2] != depth:
-            wanted = f"(..., rows, {depth})" if form == "swapped" else f"(..., {depth}, columns)"
-            raise bad_argument(name, f"shape {seen(taken.array, form, 1).shape}", f"shape {wanted}")
+        wanted = f"(..., rows, {depth})" if form == "swapped" else f"(..., {depth}, columns)"
+        check_shape(name, seen(taken.array, form, 1), taken.shape[-2] == depth, f"shape {wanted}")
         first = taken.seen(lambda array: _first(array, batch))
         return _Dense(taken, layout_of(first), taken.shape, fmt, batch=batch)
     else:

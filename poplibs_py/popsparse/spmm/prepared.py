@@ -72,7 +72,7 @@ class PreparedDense(Constant):
         one_of("side", side, SIDES)
         if not isinstance(array, np.ndarray):
             raise bad_type("array", array, "a numpy.ndarray: see prepare_dense")
-        check_shape("array", array.shape, array.ndim in (2, 3), "shape (k, n) or (groups, k, n)")
+        check_shape("array", array, array.ndim in (2, 3), "shape (k, n) or (groups, k, n)")
         shape = list(array.shape)
         if side == "left":
             array = array.swapaxes(-1, -2)
@@ -156,7 +156,7 @@ def prepare_dense(x: object, w_dtype: object = None, *, side: str = "right") -> 
     (4, 3)
     """
     operand = dense_operand("x", x)
-    check_shape("x", operand.array.shape, operand.array.ndim in (2, 3), "two axes, or three with groups")
+    check_shape("x", operand.array, operand.array.ndim in (2, 3), "two axes, or three with groups")
     w = operand.format if w_dtype is None else format_of(w_dtype, "w_dtype")
     compute_format = compute_format_of(w.name, operand.format.name)
     numbers = operand.array

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from ...errors import bad_argument, instance, one_of, whole
+from ...errors import bad_argument, check_shape, instance, one_of, whole
 from ..pattern import BlockPattern
 
 BLOCKS = (1, 4, 8, 16)
@@ -41,8 +41,8 @@ class StaticParams:
         if p.block_shape[0] != p.block_shape[1] or p.block_shape[0] not in BLOCKS:
             raise bad_argument("pattern", f"blocks of {p.block_shape[0]} x {p.block_shape[1]}",
                                "square blocks of side 1, 4, 8 or 16, as in PopLibs")
-        if p.is_ragged or 0 in p.shape:
-            raise bad_argument("pattern", f"shape {p.shape}", f"multiples of the blocks' side, {p.block_shape[0]}")
+        check_shape("pattern", p, not p.is_ragged and 0 not in p.shape,
+                    f"multiples of the blocks' side, {p.block_shape[0]}")
 
     @property
     def side(self) -> int:

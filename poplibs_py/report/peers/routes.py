@@ -60,7 +60,7 @@ def dense_routes(w: Array, x: Array) -> list[Route]:
     """
     for operand, what in ((w, "w"), (x, "x")):
         instance(what, operand, np.ndarray, "a matrix")
-        check_shape(what, operand.shape, operand.ndim == 2, "a matrix")
+        check_shape(what, operand, operand.ndim == 2, "a matrix")
     if (x.dtype, x.shape[0]) != (w.dtype, w.shape[1]):
         raise bad_argument("x", x, f"{w.shape[1]} rows of {w.dtype}, to be multiplied by w")
     name = format_of(w, "w").name
