@@ -9,29 +9,16 @@ from typing import Any
 
 import pytest
 
-from poplibs_py.popnn.ctc.model import FREE, rank_cycles, recursion_cycles, update_cycles
+from poplibs_py.popnn.ctc.model import rank_cycles, update_cycles
 from poplibs_py.popnn.ctc.model import reduce_cycles as join_cycles
-from poplibs_py.popnn.loss_model import CONSTANT as POPNN_CONSTANT
-from poplibs_py.popnn.loss_model import accuracy_cycles, loss_cycles
-from poplibs_py.popnn.pooling.model import pool_vertex_cycles
-from poplibs_py.popops.vertices.argmax import gather_cycles, greatest_cycles, sparse_cycles
-from poplibs_py.popops.vertices.binary import (
-    binary_vertex_cycles,
-    dual_output_cycles,
-    hadamard_cycles,
-    scalar_vertex_cycles,
-)
+from poplibs_py.popnn.rows_modelled import loss_cycles
+from poplibs_py.popops.vertices.argmax import gather_cycles, sparse_cycles
+from poplibs_py.popops.vertices.binary import binary_vertex_cycles, scalar_vertex_cycles
 from poplibs_py.popops.vertices.broadcast import inner_1d_cycles, inner_2d_cycles, outer_cycles
 from poplibs_py.popops.vertices.cast import cast_vertex_cycles
-from poplibs_py.popops.vertices.counts import histogram_1d_cycles, histogram_2d_cycles, nan_1d_cycles, nan_2d_cycles
+from poplibs_py.popops.vertices.counts import histogram_1d_cycles, nan_1d_cycles
 from poplibs_py.popops.vertices.fill import fill_vertex_cycles, iota_cycles
-from poplibs_py.popops.vertices.nonlinearities import (
-    gradient_1d_cycles,
-    gradient_2d_cycles,
-    nonlinearity_1d_cycles,
-    nonlinearity_2d_cycles,
-)
-from poplibs_py.popops.vertices.others import CONSTANT as POPOPS_CONSTANT
+from poplibs_py.popops.vertices.nonlinearities import gradient_1d_cycles, nonlinearity_1d_cycles
 from poplibs_py.popops.vertices.others import normalise_image_cycles, spline_basis_cycles, spline_weighting_cycles
 from poplibs_py.popops.vertices.reductions import (
     continuous_reduce_cycles,
@@ -39,28 +26,41 @@ from poplibs_py.popops.vertices.reductions import (
     single_input_reduce_cycles,
     strided_reduce_cycles,
 )
-from poplibs_py.popops.vertices.scaled import (
-    scalar_multiply_1d_cycles,
-    scalar_multiply_2d_cycles,
-    scaled_1d_cycles,
-    scaled_2d_cycles,
-)
+from poplibs_py.popops.vertices.scaled import scaled_1d_cycles, scaled_2d_cycles
 from poplibs_py.popops.vertices.slices import (
     dynamic_slice_1d_cycles,
-    dynamic_slice_2d_cycles,
     interval_cycles,
     multi_slice_cycles,
     multi_update_op_cycles,
     one_hot_cycles,
     sequence_slice_cycles,
 )
-from poplibs_py.popops.vertices.sort import Work, compare_and_swap_cycles, heap_sort_cycles
 from poplibs_py.popops.vertices.ternary import ternary_vertex_cycles
 from poplibs_py.popops.vertices.unary import unary_vertex_cycles
 from poplibs_py.target import Target
 from poplibs_py.target.mapping import Runs
 
 from .families import Line
+from .formulas import (
+    CONSTANT,
+    FREE,
+    Work,
+    accuracy_cycles,
+    compare_and_swap_cycles,
+    dual_output_cycles,
+    dynamic_slice_2d_cycles,
+    gradient_2d_cycles,
+    greatest_cycles,
+    hadamard_cycles,
+    heap_sort_cycles,
+    histogram_2d_cycles,
+    nan_2d_cycles,
+    nonlinearity_2d_cycles,
+    pool_vertex_cycles,
+    recursion_cycles,
+    scalar_multiply_1d_cycles,
+    scalar_multiply_2d_cycles,
+)
 
 GC200 = Target.gc200()
 Fields = dict[str, Any]
@@ -301,7 +301,7 @@ NAMES: dict[str, Callable[[str, list[str], Fields], int]] = {
     r"CompareAndSwapAtDistance(KeyVal)?": _compare,
     r"HeapSortVertex": lambda name, params, fields: heap_sort_cycles(fields["out"], values=False),
     r"HeapSortVertexKV": lambda name, params, fields: heap_sort_cycles(fields["key"], values=True),
-    "|".join(POPOPS_CONSTANT | POPNN_CONSTANT): lambda name, params, fields: (POPOPS_CONSTANT | POPNN_CONSTANT)[name],
+    "|".join(CONSTANT): lambda name, params, fields: CONSTANT[name],
     r"CTC(Alpha|Beta|GradGiven(Alpha|Beta))": _recursion,
     r"CTCRankCandidates": _rank,
     r"CTCReduceCandidates": lambda name, params, fields: join_cycles(GC200, fields["totalCandidates"]),

@@ -6,11 +6,12 @@ import itertools
 from math import prod
 
 import pytest
+from golden.formulas import pool_vertex_cycles
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from poplibs_py.errors import InvalidArgumentError
-from poplibs_py.popnn.pooling.model import least_cycles_of, planned_cycles, pool_vertex_cycles
+from poplibs_py.popnn.pooling.model import least_cycles_of, planned_cycles
 from poplibs_py.popnn.pooling.params import PoolParams
 from poplibs_py.popnn.pooling.plan import planned
 from poplibs_py.popnn.pooling.search import best_split, form_of, received_bytes

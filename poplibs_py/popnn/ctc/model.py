@@ -10,28 +10,12 @@ from ...target import Target
 from ...target.types import TYPE_BYTES
 from .params import LossParams
 
-FREE = ("CTCGenerateCopyCandidates", "CTCGenerateExtendCandidates", "CTCGenerateOutput", "CTCMergeCandidates",
-        "CTCRemapLabels", "CTCSelectCopyCandidates", "CTCSelectExtendCandidates")
-"""Vertices that PopNN counts as nothing."""
-
 _FORWARD, _GRADIENT = 44, 84  # cycles of a label
 _LAST_BLANK = 17
 EXCHANGE = 100
 """Cycles of an exchange beside those of its bytes."""
 
 _SYNC = 90
-
-
-def recursion_cycles(labels: int, *, gradient: bool) -> int:
-    """Cycles of a worker for a step: ``CTCAlpha``, ``CTCBeta``, ``CTCGradGivenAlpha``, ``CTCGradGivenBeta``.
-
-    Parameters
-    ----------
-    labels : int
-        Of the vertex, one of which is its neighbour's.
-    gradient : bool
-    """
-    return (_GRADIENT if gradient else _FORWARD) * (labels - 1)
 
 
 def rank_cycles(target: Target, candidates: int, ranked: int, beams: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Any, NamedTuple
 
@@ -11,8 +11,6 @@ import numpy as np
 from ...target import Target
 from ...target.types import vector_of
 from .params import PoolParams
-
-_LIST = 5  # cycles to find the length of a list
 
 
 class _Loops(NamedTuple):
@@ -26,7 +24,7 @@ class _Loops(NamedTuple):
 
 _LOOPS = {"max": _Loops(3, 4, 3, 4), "sum": _Loops(4, 5, 3, 4)}
 _BACKWARD = _Loops(3, 7, 5, 6)
-_MORE_BACKWARD = (10, 6)  # cycles to begin, as the planner has it and as it is
+_MORE_BACKWARD = 10  # cycles to begin, as the planner has it
 _ROW, _POSITION = 15, 23
 
 
@@ -39,37 +37,6 @@ def _zeroed(target: Target, worker: int, results: Any, loads: Any) -> Any:
     each = results * loads // target.workers
     rest = results - target.workers * each  # unsigned in PopLibs: where it is negative, every worker has one more
     return 4 + each + ((rest < 0) | (worker < rest))
-
-
-def pool_vertex_cycles(target: Target, maximum: bool, backward: bool, groups: int, loads: int, results: int,
-                       work: Iterable[Sequence[Sequence[int]]]) -> int:
-    """Cycles of a tile (``MaxPooling``, ``SumPooling``, ``MaxPoolingGrad``, ``MaxPoolingGradientScale``).
-
-    Parameters
-    ----------
-    target : Target
-    maximum, backward : bool
-    groups, loads : int
-        Of channels; loads of a group.
-    results : int
-        That are set to a first value.
-    work : iterable of sequence of sequence of int
-        For each worker, each of its rows and each position of the window how many results there are, less one.
-    """
-    loops, slowest = _loops(maximum, backward), 0
-    for worker, rows in enumerate(work):
-        cycles = 23 + int(_zeroed(target, worker, results, loads)) * groups
-        if not rows:
-            cycles += 1
-        else:
-            cycles += loops.enter + _MORE_BACKWARD[1] * (maximum and backward) + 6 + 2 * _LIST
-        for positions in rows:
-            cycles += _ROW
-            for more in positions:
-                load = 2 + loads * (3 + loops.load + loops.step * more)
-                cycles += _POSITION + groups * load + (groups - 1) * loops.group
-        slowest = max(slowest, cycles + 1)
-    return 13 + target.workers * slowest
 
 
 def planned_cycles(target: Target, params: PoolParams, batch: Any, field: Sequence[Any], groups: Any, per_group: Any,
@@ -87,7 +54,7 @@ def planned_cycles(target: Target, params: PoolParams, batch: Any, field: Sequen
     loops, kernel = _loops(params.op == "max", params.backward), prod(params.kernel)
     loads, width = per_group // vector_of(target, params.data_type), field[-1]
     total = batch * prod(field)
-    begin = loops.enter + _MORE_BACKWARD[0] * (params.op == "max" and params.backward) + 11
+    begin = loops.enter + _MORE_BACKWARD * (params.op == "max" and params.backward) + 11
     position = _POSITION + groups * (2 + loads * (3 + loops.load - loops.step)) + (groups - 1) * loops.group
     slowest: Any = 0
     for worker in range(target.workers):

@@ -5,7 +5,6 @@ The vertices for the smallest cost the same.
 
 from __future__ import annotations
 
-from math import log
 from typing import NamedTuple
 
 from ...target import Target
@@ -61,27 +60,3 @@ def gather_cycles(target: Target, data_type: str, size: int, each: int) -> int:
 def sparse_cycles(data_type: str, size: int) -> int:
     """Cycles of a worker that finds the greatest of what was found before (``ReduceMaxClassSparse``)."""
     return 27 + 3 * (size - 1) if data_type in _FLOATS else 23 + 6 * size
-
-
-def greatest_cycles(size: int, count: int, pieces: int, *, in_order: bool) -> int:
-    """Cycles of a worker that keeps a heap of the greatest elements (``ReduceMaxNClassGather``, ``…Sparse``).
-
-    Parameters
-    ----------
-    size : int
-        Elements to look through, for each piece.
-    count : int
-        That are kept.
-    pieces : int
-        How many such results.
-    in_order : bool
-        Whether they are sorted in the end.
-    """
-    total = 23
-    for i in range(1, count):
-        total = int(total + 13 + 20 * log(i))
-    total = int(total + (size - count) * (13 + 20 * log(count))) + 8 * count
-    if in_order:
-        for i in range(1, count + 1):
-            total = int(total + 10 + 20 * log(i))
-    return 12 + pieces * total

@@ -155,13 +155,6 @@ def scalar_vertex_cycles(target: Target, op: str, data_type: str, regions: Runs,
     return target.workers * (20 + steps(entry, share, vector, overhead)) + SUPERVISOR
 
 
-def dual_output_cycles(target: Target, data_type: str, result_type: str, elements: int) -> int:
-    """Cycles of a tile to cast an array and to compare it with a number, both written as `result_type`."""
-    share, step = -(-elements // target.workers), vector_of(target, result_type) // 2
-    enter, each = (15, 8) if result_type == "float" else (36, 23)
-    return target.workers * (20 + enter + -(-share // step) * each) + SUPERVISOR
-
-
 def binary_vertices(target: Target, op: str, data_type: str, sizes: Sequence[int], *,
                     in_place: bool = False) -> tuple[Vertex, ...]:
     """Return the vertices that PopLibs gives a tile for an operation on two arrays.
@@ -211,8 +204,3 @@ def scalar_vertices(target: Target, op: str, data_type: str, sizes: Sequence[int
         return tuple(Vertex(name, params, ((n, 1),), c, "tile") for n, c in zip(sizes, singles, strict=True))
     name = f"BroadcastScalar2D{'Data' if uniform else ''}{ending}"
     return tuple(Vertex(name, params, runs, cycles(runs, True), "worker") for runs in shared)
-
-
-def hadamard_cycles(target: Target, data_type: str, regions: Sequence[int]) -> int:
-    """Cycles of a worker to multiply its regions element by element (``HadamardProd``)."""
-    return 5 + sum(6 + 2 * -(-n // vector_of(target, data_type)) for n in regions)

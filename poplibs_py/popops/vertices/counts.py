@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
 from ...target import Target
 from ...target.types import TYPE_BYTES, vector_of
 
@@ -39,13 +37,6 @@ def histogram_1d_cycles(target: Target, data_type: str, elements: int, levels: i
     return workers * ((28 if half else 27) + once * limits + 10)
 
 
-def histogram_2d_cycles(target: Target, data_type: str, regions: Sequence[int], levels: int, *, absolute: bool) -> int:
-    """Cycles of a worker to count its regions' elements between limits (``Histogram2D``)."""
-    half, vector, limits = data_type == "half", vector_of(target, data_type), levels - 1
-    once = sum(_rest(half, n, absolute) + (3 + absolute) * (n // vector) for n in regions)
-    return (12 if half else 10) + ((22 if half else 15) + once) * limits + 3 * len(regions) + 10 + 2 * limits
-
-
 def _nan(data_type: str, elements: int, both: bool) -> int:
     """Cycles of a worker to look through one region for NaN, or for infinities too."""
     if not elements:
@@ -77,8 +68,3 @@ def nan_1d_cycles(target: Target, data_type: str, loads: int, more: bool, rest: 
     """
     elements = (loads + more) * (8 // TYPE_BYTES[data_type]) + rest
     return target.workers * (17 + _nan(data_type, elements, both) + _leave(data_type, both)) + 24
-
-
-def nan_2d_cycles(target: Target, data_type: str, regions: Iterable[int], *, both: bool) -> int:
-    """Cycles of a worker to look through its regions (``HasNaNOrInf2D``), which PopLibs counts for all workers."""
-    return target.workers * (9 + sum(_nan(data_type, n, both) for n in regions) + _leave(data_type, both))

@@ -5,8 +5,6 @@ TANH, SIGMOID, RELU and GELU_ERF are popops' unary operations; their gradients a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ...planner.tile_plan import Vertex
 from ...target import Target
 from ...target.types import vector_of
@@ -59,17 +57,6 @@ def nonlinearity_1d_cycles(target: Target, op: str, data_type: str, elements: in
     return 9 + workers * (20 + (op == "SWISH" and in_place) + _core(cost, -(-loads // workers)) + left)
 
 
-def nonlinearity_2d_cycles(target: Target, op: str, data_type: str, regions: Sequence[int], *,
-                           in_place: bool = False) -> int:
-    """Cycles of a worker with regions of its own (``NonLinearity2D``)."""
-    cost, half = _EACH[op, data_type], data_type == "half"
-    total = 5 + (1 if op == "SWISH" and in_place else 9)  # PopNN's precedence of operators
-    for n in regions:
-        loads, rest = divmod(n, vector_of(target, data_type))
-        total += (13 if half else 10) + _core(cost, loads) + _left(half, cost[0], rest)
-    return total
-
-
 def _gradient_core(cost: _Cost, loads: int) -> int:
     return 5 + (loads - 1) * cost[1] if loads else 0
 
@@ -81,20 +68,6 @@ def gradient_1d_cycles(target: Target, op: str, data_type: str, elements: int) -
     one = cost[0]
     left = 6 + (one + 2) * (rest >= 2) + (one + 4) * (rest % 2) if data_type == "half" else 4 + (one + 1) * (rest % 2)
     return 9 + workers * (20 + _gradient_core(cost, -(-loads // workers)) + left)
-
-
-def gradient_2d_cycles(target: Target, op: str, data_type: str, regions: Sequence[int]) -> int:
-    """Cycles of a worker with regions of a gradient (``NonLinearityGrad2D``)."""
-    cost, total = _GRADIENT[op, data_type], 17
-    for n in regions:
-        loads, rest = divmod(n, vector_of(target, data_type))
-        one = cost[0]
-        if data_type == "half":
-            left = 4 + (2 + one) * (rest >= 2) + (4 + one) * (rest % 2)
-        else:
-            left = 2 + (1 + one) * (rest % 2)
-        total += 10 + _gradient_core(cost, loads) + left
-    return total
 
 
 def nonlinearity_op(op: str) -> tuple[str, bool] | None:

@@ -7,10 +7,6 @@ from ...target import Target
 TRANSPOSED = {"float": (2, 3), "half": (4, 4)}
 """Of types that are transposed by vertices: rows and columns of the least block, and cycles of a step."""
 
-CONSTANT = {"CheckAccuracyWhenCast": 30, "CircBufIncrIndex": 8, "CircOffset": 10, "ForLoopCounter": 43}
-"""Vertices that take as long whatever they work on."""
-
-
 def normalise_image_cycles(target: Target, data_type: str, pixels: int) -> int:
     """Cycles of a tile to normalise pixels of three channels to four (``NormaliseImage``)."""
     enter, each = {"unsigned char": (29, 8), "half": (52, 11), "float": (52, 17)}[data_type]

@@ -140,24 +140,3 @@ def scaled_vertices(target: Target, op: str, types: tuple[str, str, str], sizes:
     parts = split_between_workers(target, sizes, width, least=2 * width, most_in_region=min(_MOST, reach))
     return tuple(Vertex(f"{op}2D", params + end, runs, scaled_2d_cycles(
         target, op, types, runs, constrained=constrained), "worker") for runs in parts)
-
-
-def _products(vectors: int) -> int:
-    return 1 + (7 + 5 * (vectors - 1) if vectors else 0)
-
-
-def _products_left(elements: int) -> int:
-    return 8 + 5 * (elements > 1) + 6 * (elements % 2) if elements else 1
-
-
-def scalar_multiply_1d_cycles(target: Target, elements: int) -> int:
-    """Cycles of a tile to multiply halves by a float (``ScalarMultiply1D``)."""
-    workers = target.workers
-    last = (elements % (4 * workers) - 1) // 4
-    return workers * (51 + max(_products((elements + 4 * (workers - 1 - w)) // (4 * workers))
-                               + _products_left(elements % 4 if w == last else 0) for w in range(workers)))
-
-
-def scalar_multiply_2d_cycles(regions: Sequence[int], *, in_place: bool = False) -> int:
-    """Cycles of a worker to multiply regions of halves by a float (``ScalarMultiply2D``)."""
-    return (36 if in_place else 37) + sum(17 + _products(n // 4) + _products_left(n % 4) for n in regions)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,23 +26,6 @@ def dynamic_slice_1d_cycles(target: Target, data_type: str, region: int, slices:
     steps = -(-region * (2 if size == 8 else 1) // target.workers) // _dynamic_step(data_type)
     worker = 76 + (72 + 2 * steps) * slices if size == 1 else 39 + (24 + 2 * steps) * slices
     return 25 + target.workers * worker
-
-
-def dynamic_slice_2d_cycles(data_type: str, regions: Sequence[int], slices: int, *, update: bool = False) -> int:
-    """Cycles of a worker to copy `slices` slices of each region (``DynamicSlice2D``, ``DynamicUpdateSlice2D``)."""
-    size, step = TYPE_BYTES[data_type], _dynamic_step(data_type)
-    doubled = 2 if size == 8 and update else 1
-    total = 27
-    for region in regions:
-        steps = -(-region * doubled // step)
-        if size == 1:
-            each = 50 + (23 if update else 2) * steps
-        elif data_type == "half":
-            each = 31 + 2 * steps
-        else:
-            each = 28 + doubled + steps
-        total += each * slices + 13
-    return total
 
 
 def _search_cycles(offsets: Count, each: int) -> Any:

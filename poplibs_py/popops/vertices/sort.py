@@ -6,7 +6,7 @@ and one vertex for each tile that is used, whose workers share its comparisons.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -35,49 +35,6 @@ _FLOATS = ("float", "half")
 _OF_A_TILE = 19
 
 _Counts = int | np.ndarray[Any, np.dtype[np.int64]]
-
-
-@dataclass(frozen=True)
-class Work:
-    """A worker's comparisons.
-
-    Attributes
-    ----------
-    counted : int
-        Comparisons since the order changed last.
-    first : int
-        Those up to the end of the first block.
-    entries : tuple of (int, int)
-        A block's comparisons, and how many there are of such blocks.
-    """
-
-    counted: int
-    first: int
-    entries: tuple[tuple[int, int], ...]
-
-
-def compare_and_swap_cycles(target: Target, key_type: str, kind: str, work: Sequence[Work], flip: int) -> int:
-    """Cycles of a tile to compare and swap (``CompareAndSwapAtDistance``, ``CompareAndSwapAtDistanceKeyVal``).
-
-    Parameters
-    ----------
-    target : Target
-    key_type : str
-    kind : {"keys", "values", "secondary"}
-        What is swapped: keys alone, keys with values, or with values that decide between equal keys.
-    work : sequence of Work
-        Of each worker.
-    flip : int
-        Comparisons after which the order changes.
-    """
-    cost, slowest = _COSTS[kind, key_type in _FLOATS], 0
-    for share in work:
-        left, total = flip - share.counted, cost.begin
-        for place, (block, count) in enumerate(share.entries):
-            first = min(block, count) if place else share.first
-            total += int(_entry_cycles(cost, block, count, first, left, flip))
-        slowest = max(slowest, total)
-    return _OF_A_TILE + target.workers * slowest
 
 
 def _entry_cycles(cost: _Cost, block: _Counts, count: _Counts, first: _Counts, left: _Counts, flip: int) -> Any:
@@ -250,9 +207,3 @@ def bitonic_program(target: Target, elements: int, count: int, *, batch: int = 1
         tiles, cycles = _step_cycles(target, cost, comparisons, distance, flip)
         steps.append(Step(step.elements * batch, tiles, cycles))
     return BitonicProgram(tuple(steps), values or secondary)
-
-
-def heap_sort_cycles(elements: int, *, values: bool) -> int:
-    """Cycles of a worker to sort keys, or keys and values (``HeapSortVertex``, ``HeapSortVertexKV``)."""
-    depth = elements.bit_length() - 1
-    return (16 if values else 8) * (19 * elements * depth + 6 * elements + 2)

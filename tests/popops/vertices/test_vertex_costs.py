@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from golden.formulas import (
+    Work,
+    compare_and_swap_cycles,
+    dynamic_slice_2d_cycles,
+    greatest_cycles,
+    heap_sort_cycles,
+    scalar_multiply_1d_cycles,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
 from poplibs_py.planner.tile_plan import tile_cycles
 from poplibs_py.popops.reductions.split import assigned_workers, intermediate_split, rows_of_workers, stages_of_workers
-from poplibs_py.popops.vertices.argmax import argmax_split, gather_cycles, greatest_cycles
+from poplibs_py.popops.vertices.argmax import argmax_split, gather_cycles
 from poplibs_py.popops.vertices.binary import (
     binary_entry,
     binary_vertex_cycles,
@@ -28,22 +36,14 @@ from poplibs_py.popops.vertices.reductions import (
     single_input_reduce_cycles,
     strided_reduce_cycles,
 )
-from poplibs_py.popops.vertices.scaled import scalar_multiply_1d_cycles, scaled_vertices
+from poplibs_py.popops.vertices.scaled import scaled_vertices
 from poplibs_py.popops.vertices.slices import (
     dynamic_slice_1d_cycles,
-    dynamic_slice_2d_cycles,
     multi_slice_cycles,
     multi_update_op_cycles,
     sequence_slice_cycles,
 )
-from poplibs_py.popops.vertices.sort import (
-    _COSTS,
-    Work,
-    _step_cycles,
-    bitonic_program,
-    compare_and_swap_cycles,
-    heap_sort_cycles,
-)
+from poplibs_py.popops.vertices.sort import _COSTS, _step_cycles, bitonic_program
 from poplibs_py.popops.vertices.ternary import ternary_vertices
 from poplibs_py.target import Target
 from poplibs_py.target.types import TYPE_BYTES
