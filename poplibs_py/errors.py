@@ -17,13 +17,13 @@ import warnings
 from collections.abc import Iterable, Sized
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 __all__ = ["CapacityError", "CapacityWarning", "InvalidArgumentError", "InvalidIndexError", "InvalidOptionError",
            "InvalidTypeError", "MemoryLimitError", "MemoryLimitWarning", "MissingPackageError", "NotBuiltError",
            "PlanError", "PoplibsError", "PoplibsWarning", "RangeWarning", "ReadOnlyError", "TimeLimitError",
            "UnsupportedError", "all_of", "as_shape", "bad_argument", "bad_option", "bad_type", "check_shape",
-           "described", "finite", "flag", "instance", "not_built", "one_of", "real", "warn", "whole"]
+           "described", "finite", "flag", "instance", "is_number", "not_built", "one_of", "real", "warn", "whole"]
 
 
 class PoplibsError(Exception):
@@ -251,9 +251,22 @@ def instance(name: str, value: object, kind: type | tuple[type, ...], allowed: s
         raise bad_type(name, value, allowed)
 
 
+def is_number(value: object) -> TypeGuard[Real]:
+    """Whether `value` is one number, of Python's, NumPy's or ml_dtypes': no truth value, and no array.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> is_number(np.float16(0.3)), is_number(True), is_number(np.array(0.3))
+    (True, False, False)
+    """
+    return type(value) is float or (not isinstance(value, bool) and (
+        isinstance(value, Real) or type(value).__module__ == "ml_dtypes"))
+
+
 def real(name: str, value: object, allowed: str = "a number", low: float | None = None,
          high: float | None = None) -> float:
-    """Return a number as float, NumPy's too, or raise.
+    """Return a number as float, or raise.
 
     Infinities and NaNs are numbers; only finite ones lie within bounds, which are allowed themselves. The number is
     compared as Python's float: NumPy would convert a bound to the type of its scalar, where it may overflow.
@@ -266,7 +279,7 @@ def real(name: str, value: object, allowed: str = "a number", low: float | None 
     >>> real("oversize", np.float16(3), "a number from 0 to 1e300", 0, 1e300)
     3.0
     """
-    if type(value) is not float and (isinstance(value, bool) or not isinstance(value, Real)):
+    if not is_number(value):
         raise bad_type(name, value, allowed)
     try:
         number = float(value)

@@ -13,7 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, real, whole
+from poplibs_py import poplin, popops
+from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, finite, real, whole
+from poplibs_py.formats import FORMATS
 
 FLOATS = [np.float16, np.float32, np.float64, np.longdouble]
 INTEGERS = [np.int8, np.uint8, np.int16, np.int32, np.int64, np.uint64]
@@ -90,6 +92,16 @@ def test_what_is_no_number_is_refused_by_its_type(value: Any) -> None:
     for check in (lambda: real("x", value), lambda: real("x", value, low=0), lambda: whole("x", value, 0, 9)):
         with pytest.raises(InvalidTypeError, match=r"^x: got"):
             check()
+
+
+@pytest.mark.parametrize("fmt", [f for f in FORMATS if f.dtype is not None], ids=str)
+def test_a_scalar_of_any_format_is_a_number(fmt: Any) -> None:
+    ones = np.ones((2, 2), np.float32)
+    for number in (0.25, 1.5, -0.75):
+        value = fmt.dtype.type(number)
+        assert real("x", value) == finite("x", value) == number
+        assert (poplin.matmul(ones, ones, alpha=value) == 2 * number).all()
+        assert (popops.scaled_add(ones, ones, value) == 1 + number).all()
 
 
 @pytest.mark.parametrize("value", [np.float16(3), np.float32(3), np.float64(3), 3.0, Fraction(3)])

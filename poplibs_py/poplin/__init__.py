@@ -1,5 +1,6 @@
 """PopLin: dense matrix multiplication and convolution, factorisations, grids, statistics of normalisation."""
 
+from ..lazy import submodules_on_demand
 from . import multiconv
 from .bias import add_bias, convolution_bias_update
 from .conv.api import (
@@ -48,3 +49,5 @@ __all__ = ["ConvOptions", "ConvParams", "ConvPlan", "FieldTransform", "Grid", "H
            "norm_statistics_gradients", "norm_whiten", "normalise", "plan_convolution", "plan_convolutions",
            "plan_matmul", "prepare", "qr", "qr_grad", "triangular_solve", "triangular_solve_grad",
            "weights_transpose_chans_flip_xy"]
+
+__getattr__, __dir__ = submodules_on_demand(__name__)

@@ -25,7 +25,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from ..errors import UnsupportedError, bad_argument, bad_type, whole
+from ..errors import UnsupportedError, bad_argument, bad_type, is_number, real, whole
 from ..program import key_by_identity, key_by_parts, number_word
 from .elementwise.promotion import element_of
 from .elementwise.table import ELEMENTWISE
@@ -244,6 +244,9 @@ def placeholder(number: int) -> Expression:
     return made("placeholder", (), whole("number", number, 1, MOST_PLACEHOLDERS))
 
 
+_CONSTANTS = "numbers, and expressions of placeholders; arrays are operands of map"
+
+
 def const(value: Any) -> Expression:
     """Return a constant. Numbers beside expressions become constants of themselves.
 
@@ -252,14 +255,12 @@ def const(value: Any) -> Expression:
     value : bool, int, float or NumPy scalar
         It takes the type of what it meets, as far as its kind (truth value, whole number, real number) allows.
     """
-    if isinstance(value, np.generic):
-        value = value.item() if value.dtype.kind in "biuf" else value
-    if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "biuf":
+    if isinstance(value, (np.generic, np.ndarray)) and value.ndim == 0 and value.dtype.kind in "biuf":
         value = value.item()
-    if isinstance(value, (int, float)) and type(value) is not bool:  # of a subclass too
-        value = int(value) if isinstance(value, int) else float(value)
+    if is_number(value):
+        value = int(value) if isinstance(value, int) else real("expression", value, _CONSTANTS)
     if type(value) not in (bool, int, float):
-        raise bad_type("expression", value, "numbers, and expressions of placeholders; arrays are operands of map")
+        raise bad_type("expression", value, _CONSTANTS)
     return made("const", (), value)
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import cache
-from numbers import Rational, Real
+from numbers import Rational
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import bad_type, instance, one_of, whole
+from ..errors import bad_type, instance, is_number, one_of, whole
 from ..formats import Array, Format, QuarterArray, format_of
 from ..formats.arrays import as_array
 
@@ -75,7 +75,7 @@ def round_exact(value: Number, dtype: object, rounding: str = "nearest-even", ov
     dtype = format_of(dtype, "dtype")
     one_of("rounding", rounding, ("nearest-even", "nearest-away", "toward-zero", "up", "down"))
     one_of("overflow", overflow, (None, "inf", "nan", "saturate"))
-    if isinstance(value, bool) or not isinstance(value, Real):
+    if not is_number(value):
         raise bad_type("value", value, "a Fraction, an int or a float")
     value = value if isinstance(value, Rational) else float(value)
     if isinstance(value, float) and value != value:
