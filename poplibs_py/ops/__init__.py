@@ -1,6 +1,6 @@
 """What every op shares: its record, operands in and results out, options, and the road that each call takes."""
 
-from .machine import AS_ASKED, Placed, host_target, own_host, planned_on, target_of
+from .machine import AS_ASKED, Placed, host_target, own_host, place_of, target_of
 from .operands import (
     WIDE,
     Operand,
@@ -19,12 +19,11 @@ from .options import check_keywords, check_mapping, number, parsed
 from .own import OwnNumber, own_numbers
 from .plans import changed_plan, check_fields, compiled, unchanged
 from .record import Op, catalogue, located, op
-from .road import RESULT, VALUES, Request, request_on, run_told, travel
+from .road import RESULT, VALUES, Request, placed_request, run_told, travel
 from .seeds import Seed, seed_of
 
 __all__ = ["AS_ASKED", "RESULT", "VALUES", "WIDE", "Op", "Operand", "OwnNumber", "Placed", "Receiver", "Request",
            "Seed", "argument", "array_operand", "catalogue", "changed_plan", "check_fields", "check_keywords",
-           "check_mapping", "compiled", "host_target", "located", "new_result", "number",
-           "one_scale_operand", "op", "operand", "own_host", "own_numbers", "parsed", "planned_on", "receive",
-           "request_on", "result_format", "run_told", "seed_of", "target_of", "travel", "unchanged", "wide_format",
-           "wide_operand"]
+           "check_mapping", "compiled", "host_target", "located", "new_result", "number", "one_scale_operand", "op",
+           "operand", "own_host", "own_numbers", "parsed", "place_of", "placed_request", "receive", "result_format",
+           "run_told", "seed_of", "target_of", "travel", "unchanged", "wide_format", "wide_operand"]

@@ -46,7 +46,7 @@ AS_ASKED: Placed[Any] = Placed()
 """Where a call runs that runs where it should, and whose request itself tells how."""
 
 
-def planned_on(op: str, target: TargetLike, plan_on: Callable[[Target], T | str]) -> Placed[T]:
+def place_of(op: str, target: TargetLike, plan_on: Callable[[Target], T | str]) -> Placed[T]:
     """Return where a call runs: by its plan on the modelled machine that it is for, or on this CPU.
 
     Parameters

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 
 from ..errors import UnsupportedError, bad_argument, bad_type, described
 from ..program import Face
-from .machine import Placed, planned_on
+from .machine import Placed, place_of
 from .road import travel
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -176,7 +176,7 @@ def _on_host(function: Function, name: str, lacks: str) -> Function:
     """Return what describes a call as a function does, on this CPU alone."""
     @wraps(unwrap(function))
     def describe(*args: Any, target: Any = None, **named: Any) -> Any:
-        placed: Placed[Any] = planned_on(name, target, lambda _: lacks)
+        placed: Placed[Any] = place_of(name, target, lambda _: lacks)
         request = function(*args, target=placed.host, **named)
         request.placed = placed
         return request

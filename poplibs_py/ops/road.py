@@ -22,7 +22,7 @@ from ..planner.facts import Load
 from ..program import BoundCall, Executable, Face, Key, Sequence, copy_of, items_of_threads, value_words
 from ..program.record import Run, asked_target, listening, record
 from ..target import Target, TargetLike
-from .machine import AS_ASKED, Placed, planned_on
+from .machine import AS_ASKED, Placed, place_of
 from .operands import Operand, Receiver
 from .parts import Given
 
@@ -158,11 +158,11 @@ def travel(face: Face, request: Request, key: Key | None) -> Any:
     return request.receiver.finish(request.wrap, request.first)
 
 
-def request_on(op: str, target: TargetLike, there: Callable[[Target], Request | str],
-               here: Callable[[Placed[Any]], Request]) -> Request:
+def placed_request(op: str, target: TargetLike, there: Callable[[Target], Request | str],
+                   here: Callable[[Placed[Any]], Request]) -> Request:
     """Return a call's request where the numbers of a modelled machine are its own: as `there` describes it on one, or
     tells in words what that has no vertex for, or as `here` does on this CPU."""
-    placed = planned_on(op, target, there)
+    placed = place_of(op, target, there)
     return here(placed) if placed.plan is None else placed.plan
 
 

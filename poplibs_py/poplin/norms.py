@@ -22,7 +22,7 @@ from ..ops.parts import Part, results
 from ..popops.sequence import SequenceBuilder
 from ..popops.strided.copies import adding, kernel_of_copies
 from ..target import TargetLike
-from .norms_modelled import norm_on
+from .norms_modelled import place_of_norm
 
 
 def _each(step: Callable[..., Any]) -> Callable[..., Request]:
@@ -99,7 +99,7 @@ def norm_statistics(acts: Any, eps: float, *, unbiased_var_estimate: bool = Fals
     unbiased, stable = flag("unbiased_var_estimate", unbiased_var_estimate), flag("stable_algo", stable_algo)
     part = Part((x.shape[1],), wide_format("out_dtype", out_dtype, x.format))
     made = results(out, (part, part), NormStatistics)
-    placed = norm_on("norm_statistics", target, (x,), part.format, stable=stable)
+    placed = place_of_norm("norm_statistics", target, (x,), part.format, stable=stable)
     steps = _Steps(x.array, made.receiver.array)
     values, buffer = steps.operands
     mean, inverse = made.views(buffer)
@@ -230,7 +230,7 @@ def norm_param_gradients(grad: Any, whitened: Any, *, out: Any = None, out_dtype
     g, y = _alike(("grad", grad), ("whitened", whitened))
     part = Part((g.shape[1],), wide_format("out_dtype", out_dtype, result_format(g, y)))
     made = results(out, (part, part), NormParamGradients)
-    placed = norm_on("norm_param_gradients", target, (g, y), part.format)
+    placed = place_of_norm("norm_param_gradients", target, (g, y), part.format)
     steps = _Steps(g.array, y.array, made.receiver.array)
     grads, acts, buffer = steps.operands
     gamma_grad, beta_grad = made.views(buffer)
@@ -292,7 +292,7 @@ def _elementwise(name: str, operands: tuple[Operand, ...], describe: Callable[..
     receiver = receive("out", out, shape, out_dtype, result_format(*operands), operands)
     wide_format("out_dtype" if out is None else "out", receiver.format)
     assert isinstance(receiver.format, Format)
-    placed = norm_on(name, target, operands, receiver.format)
+    placed = place_of_norm(name, target, operands, receiver.format)
     steps = _Steps(*(operand.array for operand in operands), receiver.array)
     *given, made = steps.operands
     describe(steps, made, *given)

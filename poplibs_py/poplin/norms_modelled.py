@@ -10,7 +10,7 @@ from functools import lru_cache
 from math import prod
 
 from ..formats import Format
-from ..ops import Operand, Placed, planned_on
+from ..ops import Operand, Placed, place_of
 from ..planner.tile_plan import TilePlan, Vertex
 from ..popops.reductions.compose import Composition, type_of_all
 from ..popops.vertices.scaled import scaled_vertices
@@ -66,8 +66,8 @@ def add_gradients(made: Composition, shape: Shape, axes: Shape) -> None:
     made.broadcast("gradient", "MULTIPLY", shape, rows, in_place=True)
 
 
-def norm_on(op: str, target: TargetLike, operands: Sequence[Operand], made: Format, *,
-            stable: bool = False) -> Placed[TilePlan]:
+def place_of_norm(op: str, target: TargetLike, operands: Sequence[Operand], made: Format, *,
+                  stable: bool = False) -> Placed[TilePlan]:
     """Return where a function of `poplin.norms` runs.
 
     Parameters
@@ -88,7 +88,7 @@ def norm_on(op: str, target: TargetLike, operands: Sequence[Operand], made: Form
         word, lacking = type_of_all(operands, made, shape)
         return lacking or _norm(op, shape, word, stable, machine)
 
-    return planned_on(f"poplin.{op}", target, plan_on)
+    return place_of(f"poplin.{op}", target, plan_on)
 
 
 @lru_cache(maxsize=512)

@@ -18,7 +18,7 @@ from ..popops import argmax, eq
 from ..popops import sum as total
 from ..target import TargetLike
 from ._rows import RowOperand, RowsParams, row_of, rows_request
-from .rows_modelled import loss_on
+from .rows_modelled import place_of_loss
 
 MASKED_LABEL_CODE = 0xFFFFFFFF
 """PopLibs' label of what is left out."""
@@ -52,8 +52,8 @@ def _request(name: str, body: str, x: Operand, labels: Operand | None, more: Ope
     """A loss for each row, and deltas."""
     shape, operands = x.shape, tuple(p for p in (x, labels, more) if p is not None)
     made = results(out, (Part(shape[:1], fmt), Part(shape, fmt)), Loss)
-    placed = loss_on(name, target, [p for p in (x, more) if p is not None], fmt, shape,
-                     cross_entropy=bool(how.get("centred")), labels=labels is not None)
+    placed = place_of_loss(name, target, [p for p in (x, more) if p is not None], fmt, shape,
+                           cross_entropy=bool(how.get("centred")), labels=labels is not None)
     last, each = len(operands), fmt.itemsize
     label = None if labels is None else row_of(labels.seen(lambda array: array[:, None]), 1, shape, single=True)
     beside = None if more is None else row_of(more, last - 1, shape)

@@ -22,7 +22,7 @@ from ..poplin.norms import bessel
 from ..popops.reductions.request import axes_of
 from ..target import TargetLike
 from ._rows import EACH_SEGMENT, RowOperand, RowsParams, repeated, row_of, rows_request
-from .rows_modelled import norm_on
+from .rows_modelled import place_of_norm
 
 
 class NormGradients(NamedTuple):
@@ -232,7 +232,7 @@ def _forward(name: str, x: Operand, layout: Layout, centred: bool, factor: float
     operands = [p for p in (x, scale, shift) if p is not None]
     receiver = receive("out", out, x.shape, out_dtype, result_format(*operands), tuple(operands), like=x.array)
     assert isinstance(receiver.format, Format)
-    placed = norm_on(name, target, operands, receiver.format, layout.shape, layout.axes, layout.params)
+    placed = place_of_norm(name, target, operands, receiver.format, layout.shape, layout.axes, layout.params)
     written = receiver.array.reshape(layout.shape)
     rows = (row_of(_seen(x, layout), 0, layout.shape), _row_of_param(scale, 1, layout),
             _row_of_param(shift, len(operands) - 1, layout),
@@ -251,7 +251,7 @@ def _backward(name: str, x: Operand, layout: Layout, centred: bool, factor: floa
     made = results(out, [Part(x.shape, fmt, x.array), Part(layout.own, fmt), Part(layout.own, fmt)], NormGradients)
     steps = made.views(made.receiver.array)[0].reshape(layout.shape).strides
     result = RowOperand(2 if scale is None else 3, fmt, steps, written=True)
-    placed = norm_on(name, target, operands, fmt, layout.shape, layout.axes, layout.params)
+    placed = place_of_norm(name, target, operands, fmt, layout.shape, layout.axes, layout.params)
     program, workspace = _gradients(g, x, scale, result, layout, made.offsets, {
         "epsilon": small, "centred": centred, "factor": factor,
         "scale": 1.0 if flag("poplibs_exact", poplibs_exact) else factor})

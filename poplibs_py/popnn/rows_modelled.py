@@ -10,7 +10,7 @@ from functools import lru_cache
 from math import prod
 
 from ..formats import Format
-from ..ops import Operand, Placed, Receiver, planned_on
+from ..ops import Operand, Placed, Receiver, place_of
 from ..planner.tile_plan import Step, TilePlan, Vertex, work_of
 from ..poplin.norms_modelled import add_gradients, add_param_gradients, add_statistics, add_whitening
 from ..popops.reductions.compose import Composition, type_of_all
@@ -24,8 +24,8 @@ def _kept(shape: Shape, axes: Shape) -> Shape:
     return tuple(1 if d in axes else n for d, n in enumerate(shape))
 
 
-def softmax_on(op: str, target: TargetLike, operands: Sequence[Operand], receiver: Receiver, axes: Shape, *,
-               plain: bool) -> Placed[TilePlan]:
+def place_of_softmax(op: str, target: TargetLike, operands: Sequence[Operand], receiver: Receiver, axes: Shape, *,
+                     plain: bool) -> Placed[TilePlan]:
     """Return where a softmax, its logarithm or a gradient runs.
 
     Parameters
@@ -49,7 +49,7 @@ def softmax_on(op: str, target: TargetLike, operands: Sequence[Operand], receive
             return lacking or "to numbers with a scale"
         return _softmax(op, shape, axes, word, machine) if plain else "with a mask or a scale"
 
-    return planned_on(f"popnn.{op}", target, plan_on)
+    return place_of(f"popnn.{op}", target, plan_on)
 
 
 def _softmax(op: str, shape: Shape, axes: Shape, word: str, target: Target) -> TilePlan:
@@ -97,8 +97,8 @@ def softmax_steps(op: str, shape: Shape, axes: Shape, word: str, target: Target)
     return tuple(made.steps)
 
 
-def norm_on(op: str, target: TargetLike, operands: Sequence[Operand], made: Format, shape: Shape, axes: Shape,
-            params: Shape) -> Placed[TilePlan]:
+def place_of_norm(op: str, target: TargetLike, operands: Sequence[Operand], made: Format, shape: Shape, axes: Shape,
+                  params: Shape) -> Placed[TilePlan]:
     """Return where a norm or its gradients runs.
 
     Parameters
@@ -122,7 +122,7 @@ def norm_on(op: str, target: TargetLike, operands: Sequence[Operand], made: Form
         word, lacking = type_of_all(operands, made, shape)
         return lacking or _norm(op, shape, axes, params, word, machine)
 
-    return planned_on(f"popnn.{op}", target, plan_on)
+    return place_of(f"popnn.{op}", target, plan_on)
 
 
 @lru_cache(maxsize=512)
@@ -151,8 +151,8 @@ def loss_cycles(data_type: str, elements: int, *, cross_entropy: bool) -> int:
     return 19 + cross_entropy + each * (elements // 2) + left
 
 
-def loss_on(op: str, target: TargetLike, operands: Sequence[Operand], made: Format, shape: Shape, *,
-            cross_entropy: bool, labels: bool) -> Placed[TilePlan]:
+def place_of_loss(op: str, target: TargetLike, operands: Sequence[Operand], made: Format, shape: Shape, *,
+                  cross_entropy: bool, labels: bool) -> Placed[TilePlan]:
     """Return where a loss of probabilities runs.
 
     Parameters
@@ -175,7 +175,7 @@ def loss_on(op: str, target: TargetLike, operands: Sequence[Operand], made: Form
         word, lacking = type_of_all(operands, made, shape)
         return lacking or _loss(shape, word, cross_entropy, labels, machine)
 
-    return planned_on(f"popnn.{op}", target, plan_on)
+    return place_of(f"popnn.{op}", target, plan_on)
 
 
 @lru_cache(maxsize=512)

@@ -20,7 +20,7 @@ from ..ops.record import Function
 from ..popops.reductions.request import axes_of
 from ..target import TargetLike
 from ._rows import RowsParams, row_of, rows_request
-from .rows_modelled import softmax_on
+from .rows_modelled import place_of_softmax
 
 SCALED = 62000.0
 """What PopLibs' scaled softmax multiplies by, which keeps FP16 from subnormal numbers."""
@@ -98,7 +98,7 @@ def _forward(body: str, factor: float, name: str, /, x: Any, axis: Any, mask: An
     kept = None if mask is None else truths("mask", mask, shape)
     receiver = receive("out", out, shape, out_dtype, result_format(read),
                        (read,) if kept is None else (read, kept), in_place=kept is None, like=read.array)
-    placed = softmax_on(name, target, [read], receiver, axes, plain=kept is None and by == 1)
+    placed = place_of_softmax(name, target, [read], receiver, axes, plain=kept is None and by == 1)
     operands: list[Operand] = [read, *([] if kept is None else [kept])]
     left = None if kept is None else row_of(kept, 1, shape)
     rows = row_of(read, 0, shape), left, row_of(receiver, len(operands), shape)
@@ -112,7 +112,7 @@ def _backward(name: str, /, grad: Any, y: Any, axis: Any, scale: Any, out: Any, 
     check_shape("y", made, made.shape == g.shape, f"that of grad, {g.shape}")
     shape, axes, by = g.shape, axes_of(axis, len(g.shape), "axis"), _factor("scale", scale)
     receiver = receive("out", out, shape, out_dtype, result_format(g, made), (g, made), in_place=True, like=g.array)
-    placed = softmax_on(name, target, [g, made], receiver, axes, plain=by == 1)
+    placed = place_of_softmax(name, target, [g, made], receiver, axes, plain=by == 1)
     rows = row_of(g, 0, shape), row_of(made, 1, shape), row_of(receiver, 2, shape)
     params = RowsParams(name, shape, axes, rows, 3, scale=by)
     return rows_request((params,), (g, made), receiver, placed)

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import bad_argument, bad_type, flag, whole
 from ..formats import Array
-from ..ops import Operand, Placed, Request, planned_on, request_on
+from ..ops import Operand, Placed, Request, place_of, placed_request
 from ..target import Target, TargetLike
 from .capacity import Capacity
 from .embedding import slice_request, update_request
@@ -57,7 +57,7 @@ def _product(forms: Forms, name: str, /, w: Any, out: Any, out_dtype: Any, capac
                             memory_of(available_memory_proportion, strict_memory, options), forms, x_name=x_name,
                             room=room, keep=room >= room_for(matrix.n_blocks), placed=placed)
 
-    request = request_on(op, target, there, here)
+    request = placed_request(op, target, there, here)
     _grow(w, capacity)
     return request
 
@@ -219,7 +219,7 @@ def fully_connected_sparse_grad_w(w: BlockSparseMatrix, grads: Array, acts: Arra
         _room(check_matrix("w", w), capacity)
         return sddmm_request(op, w, grads, acts, out, out_dtype, memory, x_name="acts", form="layer", placed=placed)
 
-    request = request_on(op, target, there, here)
+    request = placed_request(op, target, there, here)
     _grow(w, capacity)
     return request
 
@@ -328,7 +328,7 @@ def _by_index(name: str, request: Request, w: BlockSparseMatrix, slices: tuple[A
         _, more = _planning(w, None, proportion, strict, *(["do_grad_w_pass"] if slices else []))
         return tiles_of(w, wanted, size, machine, options, more)
 
-    placed = planned_on(f"popsparse.dynamic.{name}", target, plan_on)
+    placed = place_of(f"popsparse.dynamic.{name}", target, plan_on)
     if placed.host is not None:
         memory_of(*how)
     return replace(request, placed=placed)

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from ..formats import Array
-from ..ops import Placed, Request, request_on
+from ..ops import Placed, Request, placed_request
 from ..target import Target, TargetLike
 from .matrix import OPERATORS, BlockSparseMatrix
 from .operands import check_matrix
@@ -44,7 +44,7 @@ def _product(forms: Forms, name: str, /, w: Any, x: Any, out: Any, out_dtype: An
         return spmm_request(op, product_operand(w, "left" if forms is PLAIN else "right"), x, how, memory, forms,
                             placed=placed)
 
-    return request_on(op, target, there, here)
+    return placed_request(op, target, there, here)
 
 
 @sparse_op("popsparse::static_::sparseDenseMatMul", bound="spmm.bound", by=partial(_product, PLAIN))

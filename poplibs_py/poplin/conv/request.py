@@ -21,7 +21,7 @@ from ...ops import (
     Request,
     operand,
     own_numbers,
-    planned_on,
+    place_of,
     receive,
     result_format,
 )
@@ -74,8 +74,8 @@ class Settings:
                    base, flag("winograd", how.get("winograd", False)))
 
 
-def conv_on(name: str, settled: Settings, target: Any, seed: Any, operands: tuple[Operand, ...], out: Any,
-            out_dtype: Any, bias: Any = None, lacking: str = "", updates: bool = False) -> Placed[Any]:
+def place_of_pass(name: str, settled: Settings, target: Any, seed: Any, operands: tuple[Operand, ...], out: Any,
+                  out_dtype: Any, bias: Any = None, lacking: str = "", updates: bool = False) -> Placed[Any]:
     """Return where a call runs: as `Asked` of a modelled machine, or on this CPU.
 
     `lacking` is what no machine does, in words. Where the call `updates` weights, `out` are these.
@@ -92,7 +92,7 @@ def conv_on(name: str, settled: Settings, target: Any, seed: Any, operands: tupl
         return lacking or transforms or lacks(operands, made, added, updates) or Asked(
             machine, settled.given, said, seed)
 
-    placed = planned_on(name, target, plan_on)
+    placed = place_of(name, target, plan_on)
     if placed.plan is None and seed is not None:
         raise bad_argument("seed", seed, "None on this CPU: cast a float32 result stochastically")
     return placed
@@ -194,8 +194,8 @@ def forward_pass(*, x: Any, weights: Any, transpose_and_flip_weights: bool, bias
     """Describe a convolution from the arguments of its face."""
     how, settled = Described.among(named), Settings.of(named)
     images, kernels = operand("x", x), operand("weights", weights)
-    lacking = "with a residual" if residual is not None else ""
-    placed = conv_on("poplin.convolution", settled, target, seed, (images, kernels), out, out_dtype, bias, lacking)
+    placed = place_of_pass("poplin.convolution", settled, target, seed, (images, kernels), out, out_dtype, bias,
+                           "with a residual" if residual is not None else "")
     w_lies, (g, made, taken), kernel = kernels_of(kernels, "weights", how, field_dims(images, "x", how))
     if transpose_and_flip_weights:
         w_lies, made, taken = w_lies.swapped.flipped(kernel), taken, made
@@ -222,7 +222,7 @@ def gradient_pass(*, deltas: Any, weights: Any, field_shape: Any, out: Any, out_
     """Describe the gradient of images from the arguments of its face."""
     how, settled = Described.among(named), Settings.of(named)
     given, kernels = operand("deltas", deltas), operand("weights", weights)
-    placed = conv_on("poplin.convolution_input_gradient", settled, target, seed, (given, kernels), out, out_dtype)
+    placed = place_of_pass("poplin.convolution_input_gradient", settled, target, seed, (given, kernels), out, out_dtype)
     p = stated_input_gradient(how, given, kernels, field_shape, out)
     shape = images_shape(how, p.batch, p.groups * p.in_channels, p.field_shape)
     receiver = receive_result(out, out_dtype, shape, (given, kernels), None if how.channels_last else given)
@@ -239,7 +239,7 @@ def deltas_pass(*, deltas: Any, x: Any, kernel_shape: Any, out: Any, out_dtype: 
     """Describe the gradient of weights from the arguments of its face."""
     how, settled = Described.among(named), Settings.of(named)
     given, images = operand("deltas", deltas), operand("x", x)
-    placed = conv_on("poplin.calculate_weight_deltas", settled, target, seed, (images, given), out, out_dtype)
+    placed = place_of_pass("poplin.calculate_weight_deltas", settled, target, seed, (images, given), out, out_dtype)
     return weight_pass(how, settled, placed, given, images, kernel_shape, None, out, out_dtype)
 
 
@@ -268,8 +268,8 @@ def update_pass(*, deltas: Any, weights: Any, x: Any, scale: Any, target: Any, *
     if weights is None:
         raise bad_type("weights", "None", "an array or a QuarterArray, which receives the result")
     kernels = operand("weights", weights)
-    placed = conv_on("poplin.convolution_weight_update", settled, target, None, (images, given), weights, None,
-                     updates=True)
+    placed = place_of_pass("poplin.convolution_weight_update", settled, target, None, (images, given), weights, None,
+                           updates=True)
     return weight_pass(how, settled, placed, given, images, None, kernels, weights, None)
 
 

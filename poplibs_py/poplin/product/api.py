@@ -8,7 +8,7 @@ from typing import Any
 
 from ...errors import UnsupportedError, bad_argument, bad_type, check_shape, one_of
 from ...formats import format_of
-from ...ops import Placed, Request, check_keywords, host_target, op, operand, own_numbers, request_on, target_of
+from ...ops import Placed, Request, check_keywords, host_target, op, operand, own_numbers, placed_request, target_of
 from ...target import Target, TargetLike, resolve_target
 from ...target.types import data_type
 from ..gemm.api import compile_gemm, gemm_operand, gemm_request, stated
@@ -122,7 +122,7 @@ def matmul(a: Any, b: Any, *, out: Any = None, out_dtype: Any = None, alpha: flo
         chosen, epilogue = parse_options(options, keywords), Epilogue.of(alpha, 0.0, activation).own(own)
         return gemm_request(a, b, out, out_dtype, epilogue, bias, chosen, placed, values=values)
 
-    return request_on("poplin.matmul", target, there, here)
+    return placed_request("poplin.matmul", target, there, here)
 
 
 @op("poplin::matMulAcc", reference="poplin.product.reference", bound="poplin.product.bound", draws="testing.calls",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from math import prod
 
-from ...ops import Placed, planned_on
+from ...ops import Placed, place_of
 from ...planner import Memory
 from ...planner.tile_plan import TilePlan
 from ...poplin.products_modelled import product_steps
@@ -20,7 +20,7 @@ from ..rows_modelled import softmax_steps
 from .params import AttentionParams
 
 
-def attention_on(op: str, target: TargetLike, p: AttentionParams, memory: Memory) -> Placed[TilePlan]:
+def place_of_attention(op: str, target: TargetLike, p: AttentionParams, memory: Memory) -> Placed[TilePlan]:
     """Return where a call runs.
 
     Parameters
@@ -47,7 +47,7 @@ def attention_on(op: str, target: TargetLike, p: AttentionParams, memory: Memory
         masked = p.causal or "mask" in lies
         return _planned(op, p.backward, masked, sizes, word, memory.proportion, machine).checked(memory)
 
-    return planned_on(f"popnn.{op}", target, plan_on)
+    return place_of(f"popnn.{op}", target, plan_on)
 
 
 @lru_cache(maxsize=256)

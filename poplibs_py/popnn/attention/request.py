@@ -19,7 +19,7 @@ from ...planner.ladder import Memory, within
 from ...popsparse.pattern import BlockPattern
 from ...target import TargetLike
 from .lower import lower, several_strips
-from .modelled import attention_on
+from .modelled import place_of_attention
 from .params import AttentionParams, Lies
 
 _MASKS = "truth values, or float32, float16 or bfloat16 numbers to add"
@@ -227,7 +227,7 @@ def request(op: str, h: Heads, how: How, reads: dict[str, Any], mask: Taken | No
         "grad" in reads, h.batch, h.heads, h.shares, h.queries, h.keys, how.scale, how.causal, how.query_offset,
         None if pattern is None else pattern.block_shape, 1 if pattern is None else pattern.groups,
         0 if pattern is None else pattern.n_blocks, number + 1, tuple(lies))
-    placed = attention_on(op, how.target, params, how.memory)
+    placed = place_of_attention(op, how.target, params, how.memory)
     program, fits = _within_memory(op, params, Memory() if placed.plan else how.memory)
     return Request(program.executable, (*operands, RESULT), receiver, program.told, wrap=wrap, placed=placed,
                    keep=pattern is None and fits)

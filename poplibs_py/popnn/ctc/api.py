@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ...errors import MemoryLimitError
-from ...ops import RESULT, Request, op, planned_on, receive, wide_format
+from ...ops import RESULT, Request, op, place_of, receive, wide_format
 from ...ops.parts import Part, results
 from ...planner import POPLIBS_PROPORTION, Memory
 from ...popops.reductions.compose import Composition
@@ -163,7 +163,7 @@ def _request(asked: Taken, program: Checked, receiver: Any, target: Any) -> Requ
             made.broadcast("share", "MULTIPLY", (own.time, own.batch, own.classes), (own.batch, 1), in_place=True)
         return plan.with_steps(made.steps)
 
-    placed = planned_on(name, target, plan_on)
+    placed = place_of(name, target, plan_on)
     return Request(program, (*asked.operands, RESULT), receiver, lambda: (str(p.params), p.kernel, p),
                    placed=placed, steady=True)
 

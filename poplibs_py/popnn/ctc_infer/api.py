@@ -9,7 +9,7 @@ import numpy as np
 
 from ...config import settings
 from ...errors import bad_argument, bad_type, finite, flag, whole
-from ...ops import RESULT, Operand, Request, op, planned_on, wide_format
+from ...ops import RESULT, Operand, Request, op, place_of, wide_format
 from ...ops.parts import Part, results
 from ...target import Target, TargetLike
 from ...target.host_memory import check_memory
@@ -156,7 +156,7 @@ def _request(data: Any, data_lengths: Any, blank: Any, logits: Any, search: tupl
             return "of nothing"
         return planned_inference(InferenceParams(batch, classes, beams), machine).over(steps)
 
-    placed = planned_on(f"popnn.{name}", target, plan_on)
+    placed = place_of(f"popnn.{name}", target, plan_on)
     alone = scorer is None
     return Request(Decoding(program, made.views, scorer), (x, ends, RESULT), made.receiver,
                    program.told, wrap=made.wrap, placed=placed, steady=alone, keep=alone)

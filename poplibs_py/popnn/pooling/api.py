@@ -13,7 +13,7 @@ from ...ops import one_scale_operand, op, receive, result_format
 from ...ops.parts import Part, results
 from ...target import MOST_TILES, Target, TargetLike, modelled_machine
 from ...target.types import data_type, vector_of
-from .modelled import pooled_on
+from .modelled import place_of_pooling
 from .params import PoolParams
 from .plan import PoolPlan, planned
 from .request import OPS, checked_places, images, pooled, to_places, windows_asked
@@ -117,7 +117,7 @@ def pool(x: Any, kernel: int | Sequence[int] | None = None, op: str = "max", *, 
     include = flag("count_include_pad", count_include_pad)
     receiver = receive("out", out, shape.of(windows).shape, out_dtype, result_format(source), (source,),
                        contiguous=True)
-    placed = pooled_on("pool", target, op, shape, windows, include, [source], receiver)
+    placed = place_of_pooling("pool", target, op, shape, windows, include, [source], receiver)
     return pooled("pool", op, shape, windows, include, [source], receiver, placed)
 
 
@@ -238,8 +238,8 @@ def pool_input_gradient(grad: Any, x_shape: Sequence[int], kernel: int | Sequenc
     receiver = receive("out", out, shape.shape, out_dtype, result_format(operands[0]), tuple(operands),
                        contiguous=True)
     kind = "max_gradient" if op == "max" else "gradient"
-    placed = pooled_on("pool_input_gradient", target, op, shape, windows, include, operands, receiver,
-                       scaled=scaled)
+    placed = place_of_pooling("pool_input_gradient", target, op, shape, windows, include, operands, receiver,
+                              scaled=scaled)
     return pooled(kind, op, shape, windows, include, operands, receiver, placed, scaled=scaled)
 
 

@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from ...formats import Format
-from ...ops import Operand, Placed, Receiver, planned_on
+from ...ops import Operand, Placed, Receiver, place_of
 from ...planner.tile_plan import TilePlan
 from ...popops.reductions.compose import Composition
 from ...popops.reductions.modelled import plan_reduction
@@ -19,8 +19,8 @@ from .plan import planned
 from .request import Images
 
 
-def pooled_on(op: str, target: TargetLike, kind: str, shape: Images, windows: tuple[Window, ...], include: bool,
-              operands: Sequence[Operand], receiver: Receiver, *, scaled: bool = False) -> Placed[TilePlan]:
+def place_of_pooling(op: str, target: TargetLike, kind: str, shape: Images, windows: tuple[Window, ...], include: bool,
+                     operands: Sequence[Operand], receiver: Receiver, *, scaled: bool = False) -> Placed[TilePlan]:
     """Return where a call runs.
 
     Parameters
@@ -52,7 +52,7 @@ def pooled_on(op: str, target: TargetLike, kind: str, shape: Images, windows: tu
             return _whole(op, kind, shape, word, machine)
         return _pooled(op, kind, shape, windows, word, scaled, machine)
 
-    return planned_on(f"popnn.{op}", target, plan_on)
+    return place_of(f"popnn.{op}", target, plan_on)
 
 
 def _lacks(op: str, kind: str, shape: Images, windows: tuple[Window, ...], include: bool, word: str,
@@ -77,10 +77,9 @@ def _passes(window: Window) -> bool:
 
 def _whole(op: str, kind: str, shape: Images, word: str, machine: Target) -> TilePlan:
     """A window that is the whole field: a reduction, and its gradient a copy to all of the field."""
-    axes = tuple(range(1, len(shape.shape) - 1)) if shape.channels_last else tuple(range(2, len(shape.shape)))
     if op == "pool":
-        return plan_reduction("popnn.pool", "MAX" if kind == "max" else "ADD", shape.shape, axes, (word, word), machine,
-                              scaled=kind == "avg")
+        return plan_reduction("popnn.pool", "MAX" if kind == "max" else "ADD", shape.shape, shape.field_axes,
+                              (word, word), machine, scaled=kind == "avg")
     made, rows = Composition(machine, word), shape.batch * shape.channels
     if kind == "avg":
         made.elementwise("multiply", "MULTIPLY", rows, operands=2, number=True)

@@ -25,6 +25,13 @@ OPS = ("max", "avg", "sum")
 """What becomes of a window."""
 
 
+def _apart(axes: Sequence[int], channels_last: bool) -> tuple[int, int, tuple[int, ...]]:
+    """What each axis has, of samples, of channels, of the field."""
+    batch, *rest = axes
+    channels = rest.pop(-1 if channels_last else 0)
+    return batch, channels, tuple(rest)
+
+
 @dataclass(frozen=True)
 class Images:
     """The shape of samples of fields.
@@ -44,9 +51,13 @@ class Images:
     @property
     def shape(self) -> tuple[int, ...]:
         """In the order of the axes."""
-        if self.channels_last:
-            return (self.batch, *self.field, self.channels)
-        return (self.batch, self.channels, *self.field)
+        channels = (self.channels,)
+        return self.batch, *channels[self.channels_last:], *self.field, *channels[:self.channels_last]
+
+    @property
+    def field_axes(self) -> tuple[int, ...]:
+        """Which axes the field has."""
+        return _apart(range(len(self.shape)), self.channels_last)[2]
 
     def of(self, windows: Sequence[Window]) -> Images:
         """The shape of what windows come to."""
@@ -54,9 +65,7 @@ class Images:
 
     def lies(self, dtype: Format | None, exponent: int, strides: Sequence[int]) -> Lies:
         """How an operand of the shape lies, given its strides in elements."""
-        if self.channels_last:
-            return Lies(dtype, exponent, strides[0], strides[-1], tuple(strides[1:-1]))
-        return Lies(dtype, exponent, strides[0], strides[1], tuple(strides[2:]))
+        return Lies(dtype, exponent, *_apart(strides, self.channels_last))
 
     def in_c_order(self, dtype: Format | None, exponent: int = 0) -> Lies:
         """How one in C order lies."""
@@ -87,9 +96,7 @@ def images(name: str, shape: Any, layout: str) -> Images:
     one_of("layout", layout, LAYOUTS)
     kind = "[N, C, ...]" if layout == "NCHW" else "[N, ..., C]"
     check_shape(name, shape, len(shape) >= 3, f"{kind} with one dimension of the field or more")
-    if layout == "NHWC":
-        return Images(shape[0], shape[-1], tuple(shape[1:-1]), True)
-    return Images(shape[0], shape[1], tuple(shape[2:]), False)
+    return Images(*_apart(shape, layout == "NHWC"), layout == "NHWC")
 
 
 def windows_asked(field: tuple[int, ...], kernel: Any, output_size: Any, **how: Any) -> tuple[Window, ...]:
@@ -171,10 +178,9 @@ def pooled(kind: str, op: str, shape: Images, windows: tuple[Window, ...], inclu
 
 def _reduced(op: str, shape: Images, x: Operand, receiver: Receiver, placed: Placed[Any] | None) -> Request:
     """A window that is the whole field is a reduction."""
-    axes = tuple(range(1, x.array.ndim - 1)) if shape.channels_last else tuple(range(2, x.array.ndim))
     way = Way("max", "max", "plain") if op == "max" else Way("sum", "sum", "plain")
-    params = ReduceParams(way, x.format, x.scale, x.shape, x.array.strides, axes, receiver.format, receiver.scale,
-                          1 / shape.elements if op == "avg" else 1.0, False)
+    params = ReduceParams(way, x.format, x.scale, x.shape, x.array.strides, shape.field_axes, receiver.format,
+                          receiver.scale, 1 / shape.elements if op == "avg" else 1.0, False)
     program = lower_reduction(params, settings.num_threads)
     return Request(program.executable, (x, RESULT), receiver, program.told, placed=placed)
 

@@ -11,7 +11,7 @@ from ...ops import Operand, Request, own_host
 from ...ops.parts import Part, results
 from ...target import TargetLike
 from .backward import BackArrays, Backward, Grads
-from .modelled import layer_on
+from .modelled import place_of_layer
 from .params import STATES, RnnParams, numbers, optional
 from .prepared import PreparedWeights
 from .request import Called, called, layer_arrays, request, saved_planes, stretches
@@ -94,7 +94,7 @@ def backward_request(kinds: Sequence[Any], name: str, /, *, out: Any, target: Ta
     that of an attention or a projection."""
     op, call = f"popnn.{name}", backward_call(name.removesuffix("_bwd"), **given)
     p, layer = call.layer.params, call.layer
-    placed = layer_on(target, op, p, (*layer.operands, call.grad, call.intermediates), layer.memory)
+    placed = place_of_layer(target, op, p, (*layer.operands, call.grad, call.intermediates), layer.memory)
     machine = own_host()
     sequence = p.steps, p.batch
     states = [Part((p.batch, columns), p.state) for columns in (p.states, p.outputs)[: len(layer.init)]]

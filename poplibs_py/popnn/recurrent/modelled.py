@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from ...ops import Operand, Placed, planned_on
+from ...ops import Operand, Placed, place_of
 from ...planner import Memory
 from ...planner.tile_plan import TilePlan
 from ...poplin.products_modelled import product_steps
@@ -80,14 +80,14 @@ def _missing(p: RnnParams, operands: Sequence[Operand | None]) -> str:
     return "with scores of attention" if p.attention else ""
 
 
-def layer_on(target: Any, op: str, p: RnnParams, operands: Sequence[Operand | None],
-             memory: Memory) -> Placed[TilePlan]:
+def place_of_layer(target: Any, op: str, p: RnnParams, operands: Sequence[Operand | None],
+                   memory: Memory) -> Placed[TilePlan]:
     """Return where a pass of a layer runs.
 
     Parameters
     ----------
     target, op
-        As `planned_on` takes them.
+        As `place_of` takes them.
     p : RnnParams
     operands : sequence of Operand or None
         Whose formats are asked for.
@@ -99,7 +99,7 @@ def layer_on(target: Any, op: str, p: RnnParams, operands: Sequence[Operand | No
     def plan_on(machine: Target) -> TilePlan | str:
         return _missing(p, operands) or planned(op, machine, p, memory.proportion).checked(memory)
 
-    return planned_on(op, target, plan_on)
+    return place_of(op, target, plan_on)
 
 
 @lru_cache(maxsize=256)

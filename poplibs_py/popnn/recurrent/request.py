@@ -18,7 +18,7 @@ from ...popsparse.matrix import BlockSparseMatrix
 from ...popsparse.operands import format_in
 from ...target import Target, TargetLike
 from .forward import Forward, LayerArrays, Made, Pass, lengths_of
-from .modelled import layer_on
+from .modelled import place_of_layer
 from .params import (
     GATES,
     STATES,
@@ -225,7 +225,7 @@ def forward_request(kind: Any, name: str, /, *, out: Any, target: TargetLike, **
     """Describe a forward pass as its face was called; `kind` is the named tuple of its results."""
     op, call = f"popnn.{name}", forward_call(name.removesuffix("_fwd"), **given)
     p = call.params
-    placed = layer_on(target, op, p, call.operands, call.memory)
+    placed = place_of_layer(target, op, p, call.operands, call.memory)
     sequence = p.steps, p.batch
     states = [Part((p.batch, columns), p.state) for columns in (p.states, p.outputs)[: len(call.init)]]
     output = Part((*sequence, p.states), p.state) if p.full else states[0]

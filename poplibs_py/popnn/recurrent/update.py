@@ -14,7 +14,7 @@ from ...ops.parts import Part, results
 from ...planner import Memory
 from ...popsparse.matrix import BlockSparseMatrix
 from ...target import TargetLike
-from .modelled import layer_on
+from .modelled import place_of_layer
 from .params import GATES, RnnParams, gate_order, numbers, optional, state_format
 from .request import request, shorter, within_memory
 from .sparse import blocks_of, checked_blocks
@@ -137,7 +137,7 @@ def _request(take: Callable[..., CalledUpdate], short: str, /, *, out: Any,
              target: TargetLike, **given: Any) -> Request:
     """Describe a weight update as its face was called, whose arguments `take` takes."""
     call, name = take(**given), f"popnn.{short}"
-    placed = layer_on(target, name, call.params, call.operands, call.memory)
+    placed = place_of_layer(target, name, call.params, call.operands, call.memory)
     machine = own_host()
     inputs, outputs, gates = call.x.shape[2], call.grads.shape[3], len(call.order)
     front = () if call.cell == "rnn" else (gates,)

@@ -10,7 +10,7 @@ import numpy as np
 from ...config import settings
 from ...errors import bad_argument, bad_type, check_shape, flag, whole
 from ...formats import BF16, FP16, FP32, Array
-from ...ops import AS_ASKED, RESULT, Operand, Request, new_result, op, planned_on, receive, run_told
+from ...ops import AS_ASKED, RESULT, Operand, Request, new_result, op, place_of, receive, run_told
 from ...ops import argument as array_argument
 from ...ops.one_kernel import OneKernel
 from ...ops.road import Told
@@ -79,7 +79,7 @@ def histogram(x: Any, levels: Any, *, absolute_of_input: bool = False, update: b
     bins, form = edges.size + 1, source.format
     lacks = "" if type_of(form) in ("float", "half") and not has_scale(source) else f"of {form}" + " with a scale" * (
         has_scale(source))
-    placed = planned_on("popops.histogram", target, lambda machine: lacks or plan_histogram(
+    placed = place_of("popops.histogram", target, lambda machine: lacks or plan_histogram(
         source.shape, edges.size, magnitudes, type_of(form), machine))
     receiver = receive("out", out, (bins,), None, _COUNTS, (source, held), reads=adds, contiguous=True)
 

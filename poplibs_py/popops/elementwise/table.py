@@ -14,7 +14,7 @@ from ...formats import FP32, Format
 from ...formats.arrays import broadcast
 from ...formats.bounds import Ball
 from ...formats.reference import default_overflow
-from ...ops import Operand, Receiver, Request, op, planned_on, receive
+from ...ops import Operand, Receiver, Request, op, place_of, receive
 from ...ops.record import Function
 from ...target import Target, TargetLike, resolve_target
 from ...target.types import type_of
@@ -99,8 +99,8 @@ class ElementwiseOp:
         receiver = receive("out", out, shape, out_dtype, element, operands, in_place=True, blocks=True, like=like)
         numbers, takes_place = _numbers(found.operands, shape), in_place(operands[0], receiver)
         call = found, receiver, shape, takes_place, numbers
-        placed = planned_on(f"popops.{self.name}", target,
-                            lambda machine: self.lacks_call(*call) or self._plan(*call, machine))
+        placed = place_of(f"popops.{self.name}", target,
+                          lambda machine: self.lacks_call(*call) or self._plan(*call, machine))
         overflow = default_overflow(receiver.format, "nearest-even") if isinstance(element, Format) else "inf"
         return strided_request(self.name, operands, receiver, overflow, placed=placed, chain=self._chain(found),
                                constant=found.constant, own=found.own, values=found.values)

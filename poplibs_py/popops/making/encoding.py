@@ -8,7 +8,7 @@ import numpy as np
 
 from ...errors import as_shape, bad_argument, bad_type, whole
 from ...formats import FP32, Array, Format
-from ...ops import RESULT, Request, op, planned_on, receive
+from ...ops import RESULT, Request, op, place_of, receive
 from ...ops import argument as array_argument
 from ...ops.numpy_ops import told
 from ...target import TargetLike
@@ -57,7 +57,7 @@ def encode_one_hot(indices: Any, length: int, *, on: float = 1, off: float = 0, 
     shape = (*x.shape, wide)
     receiver = receive("out", out, shape, None, element, (x,), contiguous=True)
     plain, signed = (on, off) == (1, 0), x.array.dtype.kind == "i"
-    placed = planned_on("popops.encode_one_hot", target, lambda machine: one_hot_plan(
+    placed = place_of("popops.encode_one_hot", target, lambda machine: one_hot_plan(
         "popops.encode_one_hot", machine, element, signed, x.array.size, wide, plain))
 
     def run(places: Array, result: Array) -> None:
@@ -106,7 +106,7 @@ def iota(n: int, start: int = 0, *, out: Any = None, dtype: object = None, targe
     if count and first + count - 1 > limits.max:
         raise bad_argument("n", count, f"at most {limits.max - first + 1} from {first} on, which {element} holds")
     receiver = receive("out", out, (count,), None, element)
-    placed = planned_on("popops.iota", target, lambda machine: iota_plan("popops.iota", machine, element, count))
+    placed = place_of("popops.iota", target, lambda machine: iota_plan("popops.iota", machine, element, count))
 
     def make(result: Array) -> None:
         result[...] = np.arange(count, dtype=element)
@@ -146,7 +146,7 @@ def fill(shape: Any, value: float, *, out: Any = None, dtype: object = None, tar
     receiver = receive("out", out, sizes, None, element)
     scaled = value * 2.0**-receiver.scale if receiver.scale and isinstance(value, (int, float)) else value
     code = code_of("value", scaled, element)
-    placed = planned_on("popops.fill", target, lambda machine: fill_plan("popops.fill", machine, element, sizes))
+    placed = place_of("popops.fill", target, lambda machine: fill_plan("popops.fill", machine, element, sizes))
 
     kind, number = code.dtype, code[()]
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import all_of, bad_argument, bad_type, finite, one_of, real, whole
 from ...formats import Array, Format
-from ...ops import RESULT, Request, op, planned_on, receive
+from ...ops import RESULT, Request, op, place_of, receive
 from ...target import TargetLike
 from ..ordering.request import numbers
 from ..sequence import SequenceBuilder
@@ -116,7 +116,7 @@ def pad(x: Any, pad_width: int | Sequence[Any] | Mapping[int, Any], mode: str | 
     shape = tuple(end - begin + sum(pair) for (begin, end), pair in zip(kept, more, strict=True))
     receiver = receive("out", out, shape, None, element, (source,), contiguous=True, own="that of x")
     made, problem = prod(shape), f"pad {list(source.shape)} to {list(shape)} {element}"
-    placed = planned_on("popops.pad", target, lambda machine: _lacks(mode, computed) or copy_plan(
+    placed = place_of("popops.pad", target, lambda machine: _lacks(mode, computed) or copy_plan(
         "popops.pad", machine, element, source.array.size, made, problem))
 
     steps = SequenceBuilder(source.array, receiver.array)

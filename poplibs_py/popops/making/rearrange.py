@@ -15,7 +15,7 @@ from ...formats.bounds import Ball
 from ...formats.reference import values
 from ...kernels import select
 from ...kernels.records import dtype_of
-from ...ops import RESULT, Request, op, planned_on, receive
+from ...ops import RESULT, Request, op, place_of, receive
 from ...ops.numpy_ops import told
 from ...ops.one_kernel import OneKernel, shared
 from ...program import Program, threads_for
@@ -70,7 +70,7 @@ def transpose(x: Any, axes: Axes = None, *, out: Any = None, target: TargetLike 
     order = _order("axes", axes, rank)
     shape = tuple(source.shape[d] for d in order)
     receiver = receive("out", out, shape, None, element, (source,), contiguous=True, own="that of x")
-    placed = planned_on("popops.transpose", target, lambda machine: transpose_plan(
+    placed = place_of("popops.transpose", target, lambda machine: transpose_plan(
         "popops.transpose", machine, element, *_matrices(source.shape, order)))
     walk = _walk(shape, tuple(source.array.strides[d] for d in order), element.itemsize)
     if walk is None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...errors import bad_argument, bad_type, check_shape, finite, whole
 from ...formats import BF16, FP16, FP32, Array
-from ...ops import RESULT, Operand, Request, array_operand, op, planned_on, receive, result_format
+from ...ops import RESULT, Operand, Request, array_operand, op, place_of, receive, result_format
 from ...ops import argument as array_argument
 from ...ops.numpy_ops import told
 from ...ops.parts import Part, results
@@ -76,7 +76,7 @@ def normalise_image(x: Any, offsets: Any, scales: Any, in_scale: float = 1.0, *,
     form = FP32 if dtype == np.float32 else FP16
     receiver = receive("out", out, shape, None, form, (source, *constants), contiguous=True, own="the result's")
     pixels = prod(source.shape[:-1])
-    placed = planned_on("popops.normalise_image", target, lambda machine: image_plan(
+    placed = place_of("popops.normalise_image", target, lambda machine: image_plan(
         "popops.normalise_image", machine, dtype, pixels))
 
     steps = _normalising(source.array, constants[0].array, constants[1].array, receiver.array, factor)
@@ -144,7 +144,7 @@ def spline_basis(pseudo: Any, kernel_size: Any, is_open: Any, degree: int = 1, *
         raise bad_argument("pseudo", f"{dimensions} dimensions", f"as many as give at most {1 << 20} values at a point")
     shape = (count, steps**dimensions)
     made = results(out, (Part(shape, points.format), Part(shape, np.dtype(np.int32))), SplineBasis)
-    placed = planned_on("popops.spline_basis", target, lambda machine: basis_plan(
+    placed = place_of("popops.spline_basis", target, lambda machine: basis_plan(
         "popops.spline_basis", machine, points.format, count, dimensions, shape[1], degree))
 
     def run(coordinates: Array, buffer: Array) -> None:
@@ -266,7 +266,7 @@ def spline_weighting(x: Any, weight: Any, basis: Any, weight_index: Any, *, out:
     receiver = receive("out", out, shape, out_dtype, result_format(*given), (*given, index),
                        contiguous=True)
     formats = (*(o.format for o in given), receiver.format)
-    placed = planned_on("popops.spline_weighting", target, lambda machine: weighting_plan(
+    placed = place_of("popops.spline_weighting", target, lambda machine: weighting_plan(
         "popops.spline_weighting", machine, formats,
         (edges.shape[0], edges.shape[1], coefficients.shape[1], shape[1])))
 

@@ -13,7 +13,7 @@ from ...errors import PoplibsError, bad_argument, bad_type
 from ...formats import FORMATS, Array, Format
 from ...formats.arrays import broadcast
 from ...formats.reference import default_overflow
-from ...ops import RESULT, VALUES, Operand, Placed, Receiver, Request, operand, planned_on, receive
+from ...ops import RESULT, VALUES, Operand, Placed, Receiver, Request, operand, place_of, receive
 from ...ops.parts import Part, results
 from ...program import Executable
 from ...target import Target, TargetLike
@@ -210,7 +210,7 @@ def _plan(op: str, settled: Settled, receivers: Sequence[Receiver], target: Targ
             return "alone: it is several of PopLibs' operations"
         return map_lacks(mapped) or plan_map(op, mapped, machine)
 
-    return planned_on(f"popops.{op}", target, plan_on)
+    return place_of(f"popops.{op}", target, plan_on)
 
 
 def _asked(out_dtype: Any, elements: Sequence[Element], several: bool) -> list[Element]:

@@ -10,7 +10,7 @@ import numpy as np
 from ...config import settings
 from ...errors import bad_argument, bad_type, check_shape, flag, one_of, whole
 from ...formats import QuarterArray
-from ...ops import RESULT, Operand, Placed, Request, planned_on, receive
+from ...ops import RESULT, Operand, Placed, Request, place_of, receive
 from ...ops.parts import Part, results
 from ...planner.tile_plan import TilePlan
 from ...target import Target, TargetLike
@@ -89,7 +89,7 @@ def ordering_request(name: str, x: Any, axis: Any, *, k: Any = _NOTHING, descend
     rows = prod(n for d, n in enumerate(shape) if d != along)
     order = Order(type_of(element), _values(second, places), most, count, rows, descending, in_order,
                   descending == backwards, places, kind is not None or not places)
-    placed = planned_on(f"popops.{name}", target, lambda machine: _plan(f"popops.{name}", machine, order, kth))
+    placed = place_of(f"popops.{name}", target, lambda machine: _plan(f"popops.{name}", machine, order, kth))
     made = (*shape[:along], count, *shape[along + 1:])
     params = OrderParams("order", element, shape, strides, along, count, descending, backwards)
     operands: tuple[Any, ...] = (read, RESULT)

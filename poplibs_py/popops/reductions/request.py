@@ -14,7 +14,7 @@ from ...errors import all_of, bad_argument, bad_type, check_shape, flag, whole
 from ...formats import FP32, Array, Format, QuarterArray
 from ...formats.format import preset_of
 from ...formats.reference import encode
-from ...ops import RESULT, Operand, Placed, Receiver, Request, operand, planned_on, receive, result_format
+from ...ops import RESULT, Operand, Placed, Receiver, Request, operand, place_of, receive, result_format
 from ...ops import argument as array_argument
 from ...ops.numpy_ops import told
 from ...ops.one_kernel import OneKernel
@@ -204,7 +204,7 @@ def _plan(name: str, x: Operand, axes: tuple[int, ...], receiver: Receiver, redu
             return plan_composed(name, way.kernel, way.finish, x.shape, axes, types, machine)
         return plan_reduction(name, vertex_op, x.shape, axes, types, machine, scaled=scaled, accum=accum)
 
-    return planned_on(f"popops.{name}", target, plan_on)
+    return place_of(f"popops.{name}", target, plan_on)
 
 
 def _in_order(x: Operand, axes: tuple[int, ...], receiver: Receiver, reduction: Reduction,

@@ -16,7 +16,7 @@ from ...target.types import type_of
 from .embedding.lower import HostEmbeddingPlan
 from .embedding.plan import EmbeddingPlan
 from .lower import Layout
-from .modelled import PlanOn, rows_on, windows_on
+from .modelled import PlanOn, rows_planner, windows_planner
 from .request import checked_policy, elements_of, indices_of, put_request, table_of, take_request, updates_of
 from .windows_modelled import Sliced
 
@@ -105,7 +105,7 @@ def dynamic_slice(x: Any, offsets: Any, axes: Axes, sizes: Sequence[int] | int, 
     for axis, length in zip(named, lengths, strict=True):
         shape[axis] = whole("sizes", length, 0, table.shape[axis])
     layout = _window_layout(table, places, named, tuple(shape))
-    plan_on = _window_on("popops.dynamic_slice", table, table, named, tuple(shape))
+    plan_on = _window_planner("popops.dynamic_slice", table, table, named, tuple(shape))
     return take_request("popops.dynamic_slice", table, places, layout, tuple(shape), policy, out, target,
                         plan_on=plan_on, name="offsets")
 
@@ -143,14 +143,14 @@ def dynamic_update(x: Any, updates: Any, offsets: Any, axes: Axes, *, index_poli
         m <= n if d in named else m == n for d, (m, n) in enumerate(zip(given.shape, table.shape, strict=True)))
     check_shape("updates", given, fits, f"that of x, {table.shape}, or less along axes {named}")
     layout = _window_layout(table, places, named, given.shape)
-    plan_on = _window_on("popops.dynamic_update", table, given, named, given.shape, "set")
+    plan_on = _window_planner("popops.dynamic_update", table, given, named, given.shape, "set")
     return put_request("popops.dynamic_update", table, places, given, layout, policy, out, target, plan_on=plan_on,
                        name="offsets")
 
 
-def _window_on(op: str, table: Operand, other: Operand, named: tuple[int, ...], window: tuple[int, ...],
-               update: str = "") -> PlanOn:
-    return windows_on(op, elements_of(table), elements_of(other), Sliced(table.shape, window, named), update)
+def _window_planner(op: str, table: Operand, other: Operand, named: tuple[int, ...], window: tuple[int, ...],
+                    update: str = "") -> PlanOn:
+    return windows_planner(op, elements_of(table), elements_of(other), Sliced(table.shape, window, named), update)
 
 
 def _axes(table: Operand, axes: Any) -> tuple[int, ...]:
@@ -209,7 +209,7 @@ def row_slice(name: str, /, x: Any, indices: Any, axis: Any, index_policy: Any, 
     if plan is not None:
         _check_planned(plan, table, front[-1])
     shape = (*front, *(n for n, *_ in layout.windows))
-    plan_on = _rows_on(f"popops.{name}", table, table, layout, "", memory, plan)
+    plan_on = _rows_planner(f"popops.{name}", table, table, layout, "", memory, plan)
     return take_request(f"popops.{name}", table, places, layout, shape, checked, out, target, plan_on=plan_on,
                         host=_host_of(plan))
 
@@ -233,7 +233,7 @@ def row_update(name: str, /, x: Any, updates: Any, indices: Any, axis: Any, inde
         at = len(front) + along - groups
         given = given.seen(lambda array: np.expand_dims(array, at))
     check_shape("updates", given, given.shape == shape, f"{shape}, or without the axis of the rows, {flat}")
-    plan_on = _rows_on(f"popops.{name}", table, given, layout, update, memory, plan)
+    plan_on = _rows_planner(f"popops.{name}", table, given, layout, update, memory, plan)
     return put_request(f"popops.{name}", table, places, given, layout, checked, out, target, plan_on=plan_on,
                        update=update, scale=scale, memory=memory, host=_host_of(plan))
 
@@ -243,13 +243,13 @@ def _host_of(plan: EmbeddingPlan | HostEmbeddingPlan | None) -> Target | None:
     return plan.target if isinstance(plan, HostEmbeddingPlan) else None
 
 
-def _rows_on(op: str, table: Operand, other: Operand, layout: Layout, update: str, memory: Memory | None,
-             plan: EmbeddingPlan | HostEmbeddingPlan | None) -> PlanOn:
+def _rows_planner(op: str, table: Operand, other: Operand, layout: Layout, update: str, memory: Memory | None,
+                  plan: EmbeddingPlan | HostEmbeddingPlan | None) -> PlanOn:
     [(along, entries)], axes = layout.components, layout.axes
     width = prod(n for n, d, *_ in layout.windows if d != along)
     sizes = (prod(n for n, *_ in axes[:-1]), entries, width, axes[-1][0])
     modelled = plan if isinstance(plan, EmbeddingPlan) else None
-    return rows_on(op, elements_of(table), elements_of(other), sizes, update, memory, modelled)
+    return rows_planner(op, elements_of(table), elements_of(other), sizes, update, memory, modelled)
 
 
 def _check_planned(plan: EmbeddingPlan | HostEmbeddingPlan, table: Operand, lookups: int) -> None:

@@ -26,7 +26,7 @@ from ..maps.request import expressions_of
 _OWN = 2.0**-53
 
 
-def place_of(index: int, limit: int, policy: str) -> int | None:
+def element_at(index: int, limit: int, policy: str) -> int | None:
     """Where an index leads to; None for nowhere."""
     if 0 <= index < limit:
         return index
@@ -49,7 +49,7 @@ class _Slots:
         for vector in vectors:
             start: list[int | None] = [0] * len(sizes)
             for index, axis, limit in zip(vector.tolist(), axes, limits, strict=True):
-                start[axis] = place_of(index, limit, policy)
+                start[axis] = element_at(index, limit, policy)
             starts.append(tuple(start))
         return cls(starts, tuple(sizes))
 
@@ -299,7 +299,7 @@ def sequence_slice_bound(x: Any, y: Any, lengths: Any, x_offsets: Any, y_offsets
     made = np.zeros(made.shape) if zero_unused else made
     for n, begin, onto in zip(*(np.asarray(part).tolist() for part in (lengths, x_offsets, y_offsets)), strict=True):
         for j in range(n):
-            to, source = (place_of(at + j, len(rows), index_policy) for at, rows in ((onto, made), (begin, held)))
+            to, source = (element_at(at + j, len(rows), index_policy) for at, rows in ((onto, made), (begin, held)))
             if to is not None and (source is not None or index_policy != "skip"):
                 made[to] = 0 if source is None else held[source]
     return Ball.exact(made)
@@ -307,7 +307,7 @@ def sequence_slice_bound(x: Any, y: Any, lengths: Any, x_offsets: Any, y_offsets
 
 def _labels(indices: Any, columns: int, policy: str) -> list[tuple[int | None, bool]]:
     """The column of each row, or None; and whether its label is masked."""
-    return [(place_of(index, columns, "skip" if policy == "poplibs" else policy),
+    return [(element_at(index, columns, "skip" if policy == "poplibs" else policy),
              policy == "poplibs" and index in (-1, 2**32 - 1)) for index in np.asarray(indices).tolist()]
 
 
@@ -346,7 +346,7 @@ def embedding_bag_bound(x: Any, indices: Any, offsets: Any = None, *, mode: str 
     with np.errstate(all="ignore"):
         for bag, (begin, end) in enumerate(zip(begins, [*begins, len(flat)][1:], strict=True)):
             for k in range(begin, end):
-                place = place_of(flat[k], len(held), index_policy)
+                place = element_at(flat[k], len(held), index_policy)
                 if place is None and index_policy == "skip":
                     continue
                 row = factors[k] * (np.zeros(held.shape[1]) if place is None else held[place])
@@ -364,7 +364,7 @@ def embedding_gradient_bound(updates: Any, indices: Any, entries: int, *, index_
                              target: Any = None) -> tuple[Ball, Ball]:
     """Return the rows' indices, and exact sums and radii, of an `embedding_gradient` call."""
     held = array_of(updates)
-    places = [place_of(index, entries, index_policy) for index in np.asarray(indices).ravel().tolist()]
+    places = [element_at(index, entries, index_policy) for index in np.asarray(indices).ravel().tolist()]
     named = sorted({place for place in places if place is not None})
     slots = _Slots([(None if place is None else named.index(place), 0) for place in places], (1, held.shape[-1]))
     zero = np.zeros((len(named), held.shape[-1]), held.dtype)

@@ -17,7 +17,7 @@ from ..maps.request import Worded
 from .api import slicing_op
 from .function import function_of
 from .lower import Layout
-from .modelled import PlanOn, rows_on, windows_on
+from .modelled import PlanOn, rows_planner, windows_planner
 from .request import checked_policy, elements_of, indices_of, put_request, table_of, take_request, updates_of
 from .windows_modelled import Sliced
 
@@ -74,7 +74,7 @@ def gather(x: Any, indices: Any, axis: int = 0, *, index_vector_dim: int | None 
         layout, shape = _along(table, places, axis)
         [(along, entries)], elements = layout.components, elements_of(table)
         width = prod(n for d, n in enumerate(table.shape) if d != along)
-        plan_on = rows_on("popops.gather", elements, elements, (1, entries, width, prod(places.shape)), "", None)
+        plan_on = rows_planner("popops.gather", elements, elements, (1, entries, width, prod(places.shape)), "", None)
         return take_request("popops.gather", table, places, layout, shape, policy, out, target, plan_on=plan_on)
     vector, front = _vectors(places, index_vector_dim)
     rank, named = len(table.shape), _listed("start_index_map", start_index_map, len(table.shape))
@@ -89,7 +89,7 @@ def gather(x: Any, indices: Any, axis: int = 0, *, index_vector_dim: int | None 
     at = _listed("offset_dims", offset_dims, len(front) + len(kept), len(kept))
     layout = _by_vectors(table, places, vector, front, named, dict(zip(kept, at, strict=True)), sizes)
     return take_request("popops.gather", table, places, layout, _shape_of(layout), policy, out, target,
-                        plan_on=_loop_on("popops.gather", table, table, layout, sizes, ""))
+                        plan_on=_loop_planner("popops.gather", table, table, layout, sizes, ""))
 
 
 @slicing_op("scatter", writes=True, memory="sorted", numbers=("scale",))
@@ -171,7 +171,7 @@ def scatter(x: Any, indices: Any, updates: Any, axis: int = 0, *,
         shape = _shape_of(layout)
     check_shape("updates", given, given.shape == shape, f"shape {shape}")
     return put_request("popops.scatter", table, places, given, layout, policy, out, target,
-                       plan_on=_loop_on("popops.scatter", table, given, layout, sizes, update), update=update,
+                       plan_on=_loop_planner("popops.scatter", table, given, layout, sizes, update), update=update,
                        scale=scale, memory=Memory(available_memory_proportion, strict_memory))
 
 
@@ -230,8 +230,8 @@ def _by_vectors(table: Operand, places: Operand, vector: int | None, front: list
     return Layout(axes, components, tuple((sizes[d], d, o, -1) for d, o in sorted(windows.items())), vector)
 
 
-def _loop_on(op: str, table: Operand, other: Operand, layout: Layout, sizes: Sequence[int],
-             update: str | Worded) -> PlanOn:
+def _loop_planner(op: str, table: Operand, other: Operand, layout: Layout, sizes: Sequence[int],
+                  update: str | Worded) -> PlanOn:
     """A window for each of the vectors of indices; a function has no vertex."""
     if not isinstance(update, str):
         return lambda _: "with a function"
@@ -239,7 +239,7 @@ def _loop_on(op: str, table: Operand, other: Operand, layout: Layout, sizes: Seq
     axes = tuple(d for d, (m, n) in enumerate(zip(sizes, table.shape, strict=True)) if d in named or m < n)
     times = prod(n for n, i, *_ in layout.axes if i is not None)
     sliced = Sliced(table.shape, tuple(sizes), axes, times)
-    return windows_on(op, elements_of(table), elements_of(other), sliced, update)
+    return windows_planner(op, elements_of(table), elements_of(other), sliced, update)
 
 
 def _shape_of(layout: Layout) -> Axes:

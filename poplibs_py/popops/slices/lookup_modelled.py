@@ -16,7 +16,7 @@ from ...target.types import TYPE_BYTES, type_of
 from ..reductions.compose import Composition
 from ..vertices.fill import fill_vertices
 from ..vertices.slices import interval_cycles
-from .modelled import TiledRun, rows_on
+from .modelled import TiledRun, rows_planner
 
 _NUMBERS = ("half", "float")
 _INDEX_BYTES = 4
@@ -50,7 +50,7 @@ def bags_plan(op: str, target: Target, elements: tuple[Any, Any], sizes: tuple[i
         return f"of {table} with weights of float32"
     if skips and mode != "sum":
         return f"({mode}) with index_policy 'skip', which leaves look-ups out"
-    rows = rows_on(op, table, table, (1, entries, width, bags * each), "", None)(target)
+    rows = rows_planner(op, table, table, (1, entries, width, bags * each), "", None)(target)
     if isinstance(rows, str) or not rows.plan.steps:
         return rows if isinstance(rows, str) else rows.plan
     made = Composition(target, word)
@@ -76,7 +76,7 @@ def gradient_plan(op: str, target: Target, element: Any, sizes: tuple[int, int, 
         Entries and elements of a row of the table, and look-ups.
     """
     entries, width, lookups = sizes
-    made = rows_on(op, element, element, (1, entries, width, lookups), "add", None)(target)
+    made = rows_planner(op, element, element, (1, entries, width, lookups), "add", None)(target)
     if isinstance(made, str) or not made.plan.steps:
         return made
     word = type_of(element)

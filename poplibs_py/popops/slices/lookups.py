@@ -10,7 +10,7 @@ import numpy as np
 from ...config import settings
 from ...errors import bad_argument, bad_type, check_shape, one_of, whole
 from ...formats import FP32, Array, Format
-from ...ops import RESULT, Operand, Request, planned_on, receive, result_format
+from ...ops import RESULT, Operand, Request, place_of, receive, result_format
 from ...ops.numpy_ops import told
 from ...ops.parts import Part, results
 from ...program import Executable, Sequence
@@ -18,7 +18,7 @@ from ...target import TargetLike
 from .api import slicing_op
 from .lookup_modelled import bags_plan, gradient_plan
 from .lower import Layout, lower, lower_bags
-from .modelled import tiled_on
+from .modelled import tiled_place
 from .parts import rows_named
 from .request import Check, check_of, checked_policy, elements_of, indices_of, parts_of, table_of
 
@@ -76,7 +76,7 @@ def embedding_bag(x: Any, indices: Any, offsets: Any = None, *, mode: str = "sum
     if not isinstance(receiver.format, Format) or receiver.scale:
         raise bad_type("out", out, "an array of a format")
     sizes = (table.shape[0], table.shape[1], bags, places.shape[1] if begins is None else -1)
-    placed = planned_on("popops.embedding_bag", target, lambda machine: bags_plan(
+    placed = place_of("popops.embedding_bag", target, lambda machine: bags_plan(
         "popops.embedding_bag", machine, (fmt, receiver.format), sizes, mode, weighted=factors is not None,
         skips=policy == "skip"))
     axes = tuple((n, d, None, None) for d, n in enumerate(places.shape))
@@ -201,7 +201,7 @@ def embedding_gradient(updates: Any, indices: Any, entries: int, *, index_policy
     if out is not None:
         raise bad_argument("out", out, "None: how many rows there are depends on the indices")
     width = grad.shape[-1]
-    tiles, placed = tiled_on("popops.embedding_gradient", target, lambda machine: gradient_plan(
+    tiles, placed = tiled_place("popops.embedding_gradient", target, lambda machine: gradient_plan(
         "popops.embedding_gradient", machine, fmt, (count, width, places.array.size)))
     kept, named = rows_named(places.array.ravel(), count, policy)
     distinct, inverse = np.unique(named, return_inverse=True)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import UnsupportedError
-from ...ops import Placed, planned_on
+from ...ops import Placed, place_of
 from ...planner import Memory
 from ...planner.tile_plan import TilePlan, memory_of
 from ...target import MOST_TILES, Target, TargetLike, modelled_machine
@@ -48,14 +48,14 @@ PlanOn = Callable[[Target], TiledRun | str]
 """Plans a call on a machine, or tells in words what that has no vertex for."""
 
 
-def tiled_on(op: str, target: TargetLike, plan_on: PlanOn) -> tuple[TiledRun | None, Placed[TilePlan]]:
+def tiled_place(op: str, target: TargetLike, plan_on: PlanOn) -> tuple[TiledRun | None, Placed[TilePlan]]:
     """Return how a call is cut on the modelled machine that it is for, None on this CPU; and where it runs."""
-    found = planned_on(op, target, plan_on)
+    found = place_of(op, target, plan_on)
     return found.plan, Placed(found.plan and found.plan.plan, found.lacking, found.host)
 
 
-def rows_on(op: str, elements: Any, others: Any, sizes: tuple[int, int, int, int], update: str, memory: Memory | None,
-            plan: EmbeddingPlan | None = None) -> PlanOn:
+def rows_planner(op: str, elements: Any, others: Any, sizes: tuple[int, int, int, int], update: str,
+                 memory: Memory | None, plan: EmbeddingPlan | None = None) -> PlanOn:
     """Return what plans rows of tables that are read or updated.
 
     Parameters
@@ -104,13 +104,13 @@ def rows_on(op: str, elements: Any, others: Any, sizes: tuple[int, int, int, int
     return plan_on
 
 
-def windows_on(op: str, elements: Any, others: Any, sliced: Sliced, update: str) -> PlanOn:
+def windows_planner(op: str, elements: Any, others: Any, sliced: Sliced, update: str) -> PlanOn:
     """Return what plans windows at offsets, one or a loop of them.
 
     Parameters
     ----------
     op, elements, others, update
-        As `rows_on` takes them.
+        As `rows_planner` takes them.
     sliced : Sliced
         The array, its windows, and how many of them there are.
     """

@@ -31,7 +31,7 @@ from ..reductions.request import source_of
 from ..strided.copies import copying, kernel_of_copies
 from .function import SliceFunction, within_limit
 from .lower import Layout, SliceParams, lower, lower_check, within_memory
-from .modelled import PlanOn, TiledRun, tiled_on
+from .modelled import PlanOn, TiledRun, tiled_place
 from .parts import RowParts
 
 POLICIES = ("raise", "clip", "skip", "wrap", "zero", "poplibs")
@@ -169,7 +169,7 @@ def take_request(op: str, table: Operand, indices: Operand, layout: Layout, shap
     host : Target, optional
         This CPU with the threads that the call takes there; by default those of the settings.
     """
-    _, placed = tiled_on(op, target, plan_on or _no_vertex)
+    _, placed = tiled_place(op, target, plan_on or _no_vertex)
     elements = elements_of(table)
     receiver = receiver_of(out, shape, elements, (table, indices), policy == "skip")
     fresh = out is None and policy == "skip"  # there is nothing to leave as it is
@@ -243,7 +243,7 @@ def put_request(op: str, table: Operand, indices: Operand, updates: Operand, lay
     elements = elements_of(table)
     word = update if isinstance(update, str) else "set"
     factor = _check_elements(table, updates, word, scale) if isinstance(update, str) else 1.0
-    tiles, placed = tiled_on(op, target, plan_on or _no_vertex)
+    tiles, placed = tiled_place(op, target, plan_on or _no_vertex)
     receiver = receiver_of(out, table.shape, elements, (table,), False, in_place=True)
     indices, updates = (x.copied() if np.may_share_memory(receiver.array, x.array) else x for x in (indices, updates))
     in_place = receiver.view is None and same_memory(receiver.array, table.array)

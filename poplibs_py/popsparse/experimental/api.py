@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import instance
 from ...formats import Array
-from ...ops import Request, request_on
+from ...ops import Request, placed_request
 from ...planner import Memory
 from ...target import Target, TargetLike, modelled_machine
 from ...target.types import data_type
@@ -68,7 +68,7 @@ def bs_matmul(x: Array, w: BlockSparseMatrix, *, out: Any = None, out_dtype: obj
             w, _logical(w), x, how, checked, machine)
 
     op = "popsparse.experimental.bs_matmul"
-    return request_on(op, target, there, lambda placed: spmm_request(
+    return placed_request(op, target, there, lambda placed: spmm_request(
         op, sparse_operand("w", w, True), x, how, memory, SWAPPED, placed=placed))
 
 
@@ -131,7 +131,7 @@ def bs_matmul_sampled(w: BlockSparseMatrix, a: Array, b: Array, *, mask: str | S
 
     stored = None if given is None else given._parts[1 + BLOCKS]
     op = "popsparse.experimental.bs_matmul_sampled"
-    request = request_on(op, target, there, lambda placed: sddmm_request(
+    request = placed_request(op, target, there, lambda placed: sddmm_request(
         op, place, a, b, stored, out_dtype, memory, y_name="a", x_name="b", x_form="swapped", placed=placed))
     if given is None:
         made = request.receiver

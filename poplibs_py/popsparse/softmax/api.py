@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import bad_argument
 from ...formats import FP32, Array, Format
-from ...ops import RESULT, Operand, Placed, Receiver, Request, own_host, planned_on, receive
+from ...ops import RESULT, Operand, Placed, Receiver, Request, own_host, place_of, receive
 from ...planner.facts import Load
 from ...target import Target, TargetLike
 from ...target.types import type_of
@@ -266,7 +266,7 @@ def _on_machine(name: str, plan: SoftmaxPlan, result: _Result, target: TargetLik
         return lacks(pattern, p.masks, p.formats) or SoftmaxTiles(
             pattern, type_of(p.formats[0][0]), len(p.formats), machine)
 
-    return _request(plan, result, *operands, placed=planned_on(f"popsparse.{name}", target, plan_on))
+    return _request(plan, result, *operands, placed=place_of(f"popsparse.{name}", target, plan_on))
 
 
 def _request(plan: SoftmaxPlan, result: _Result, first: _Stored, *more: _Stored,

@@ -13,7 +13,7 @@ from poplibs_py import popops, profile, testing
 from poplibs_py.config import thread_limit
 from poplibs_py.errors import InvalidArgumentError, MemoryLimitWarning, UnsupportedError
 from poplibs_py.planner.facts import facts_of
-from poplibs_py.popops.slices.bound import place_of
+from poplibs_py.popops.slices.bound import element_at
 from poplibs_py.popops.slices.embedding.modelled import tiled
 from poplibs_py.popops.slices.embedding.options import EmbeddingOptions
 from poplibs_py.popops.slices.embedding.params import EmbeddingParams
@@ -120,7 +120,7 @@ def test_updates_that_are_split_are_summed_as_stated(seed, update, dtype, policy
         indices, u[:, :, None], made)
     scale = 0.5
     for g in range(2):
-        places = [place_of(i, entries, policy) for i in indices[g].tolist()]
+        places = [element_at(i, entries, policy) for i in indices[g].tolist()]
         assert np.array_equal(made[g], in_parts(x[g], u[g], places, scale, update, turns, copies, partial))
 
 

@@ -20,7 +20,7 @@ from poplibs_py.errors import (
 )
 from poplibs_py.formats import FORMATS, FP16
 from poplibs_py.kernels import Selection, kernels, select
-from poplibs_py.popops.slices.bound import place_of
+from poplibs_py.popops.slices.bound import element_at
 from poplibs_py.popops.slices.lower import LEAST_ROOM, lower, lower_bags, lower_check, lower_sequences, room_bytes
 from poplibs_py.popops.slices.request import POLICIES
 from poplibs_py.program import forget_calls, guard_arenas, memory_in_use, memory_peak
@@ -66,7 +66,7 @@ def one_bad_call(rng, count):
     indices = rng.integers(limits.min, limits.max, count, dtype, endpoint=True)
     few = rng.integers(-2 if limits.min else 0, entries + 2, count)
     indices = np.where(rng.random(count) < 0.5, indices, few.astype(dtype))
-    places = [place_of(index, entries, policy) for index in indices.tolist()]
+    places = [element_at(index, entries, policy) for index in indices.tolist()]
     out, beyond = fenced((count, 1, width))
     before = out.copy()
     popops.multi_slice(table, indices, index_policy=policy, out=out)
@@ -393,7 +393,7 @@ def test_single_numbers_are_added_in_order(dtype, entries, policy):
     x, updates = np.zeros(entries, np.float32), numbers(3000)
     indices = RNG.integers(0, min(entries, np.iinfo(dtype).max), 3000).astype(dtype)
     indices[2000] = np.iinfo(dtype).max
-    places = [place_of(int(i), entries, policy) for i in indices]
+    places = [element_at(int(i), entries, policy) for i in indices]
     due = x.copy()
     for place, update in zip(places, updates, strict=True):
         if isinstance(place, int):
