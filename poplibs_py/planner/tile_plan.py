@@ -178,8 +178,6 @@ class TilePlan:
 
     Attributes
     ----------
-    op : str
-        Its public name.
     problem : str
         What is computed, in words.
     target : Target
@@ -194,7 +192,6 @@ class TilePlan:
         Of a product within it that takes more than it may.
     """
 
-    op: str
     problem: str
     target: Target
     steps: tuple[Step, ...]
@@ -243,11 +240,11 @@ class TilePlan:
         kept = self.over_limit is None and (self.memory_limit is None or self.temp_bytes <= self.memory_limit)
         return kept and self._most_bytes <= self.target.bytes_per_tile
 
-    def checked(self, memory: Memory) -> Self:
-        """Return the plan; warn, or raise, where it does not keep to what a call says about temporary memory."""
+    def checked(self, op: str, memory: Memory) -> Self:
+        """Return the plan; warn, or raise, where it does not keep to what an op's call says about temporary memory."""
         if self.over_limit is not None:
             limit, needed = self.over_limit
-            complain(self.op, memory.on_machine(), limit, f"the plan of a product takes {needed:,} on a tile")
+            complain(op, memory.on_machine(), limit, f"the plan of a product takes {needed:,} on a tile")
         return self
 
     @cached_property

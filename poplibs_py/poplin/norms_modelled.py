@@ -114,4 +114,4 @@ def _norm(op: str, shape: Shape, word: str, stable: bool, target: Target) -> Til
     else:
         add_gradients(made, shape, axes)
         reads = 2 * elements + channels
-    return made.plan(f"poplin.{op}", f"{op} {shape}, {word}", reads=reads, writes=writes)
+    return made.plan(f"{op} {shape}, {word}", reads=reads, writes=writes)

@@ -55,7 +55,7 @@ def place_of_softmax(op: str, target: TargetLike, operands: Sequence[Operand], r
 def _softmax(op: str, shape: Shape, axes: Shape, word: str, target: Target) -> TilePlan:
     made, elements = Composition(target, word), prod(shape)
     made.take(softmax_steps(op, shape, axes, word, target))
-    return made.plan(f"popnn.{op}", f"{op} {shape} over {axes}, {word}", writes=elements,
+    return made.plan(f"{op} {shape} over {axes}, {word}", writes=elements,
                      reads=elements * (2 if op.endswith("_grad") else 1))
 
 
@@ -134,12 +134,12 @@ def _norm(op: str, shape: Shape, axes: Shape, params: Shape, word: str, target: 
     if not op.endswith("_grad"):
         made.broadcast("scale", "MULTIPLY", shape, params)
         made.broadcast("scale", "ADD", shape, params, in_place=True)
-        return made.plan(f"popnn.{op}", problem, reads=elements + 2 * prod(params), writes=elements)
+        return made.plan(problem, reads=elements + 2 * prod(params), writes=elements)
     over = tuple(d for d, n in enumerate(params) if n == 1)
     add_param_gradients(made, "parameters", shape, over)
     made.broadcast("scale", "MULTIPLY", shape, params)
     add_gradients(made, shape, axes)
-    return made.plan(f"popnn.{op}", problem, reads=2 * elements + prod(params), writes=elements + 2 * prod(params))
+    return made.plan(problem, reads=2 * elements + prod(params), writes=elements + 2 * prod(params))
 
 
 def loss_cycles(data_type: str, elements: int, *, cross_entropy: bool) -> int:
@@ -193,4 +193,4 @@ def _loss(shape: Shape, word: str, cross_entropy: bool, labels: bool, target: Ta
     made.add(Step("transform", work_of(target, linear_mapping(target, elements, TYPE_BYTES[word]).classes, vertices)))
     made.reduce("sum", "ADD", shape, (1,))
     what = f"{'cross-entropy' if cross_entropy else 'squares'} of {shape}, {word}"
-    return made.plan("popnn.calc_loss", what, reads=2 * elements, writes=elements + shape[0])
+    return made.plan(what, reads=2 * elements, writes=elements + shape[0])

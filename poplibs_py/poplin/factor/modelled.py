@@ -44,7 +44,8 @@ def modelled_request(params: FactorParams, name: str, operands: tuple[Operand, .
                      block: int, options: ConvOptions) -> Request:
     """Describe a call on a modelled machine; the operand of this name is the one whose matrices it may refuse."""
     problem = TileProblem.of(params, type_of(params.operands[0].format), block, options, target)
-    plan = plan_factoring(problem).checked(Memory(options.available_memory_proportion, options.strict_memory))
+    op = "poplin.cholesky" if problem.op == "cholesky" else "poplin.triangular_solve"
+    plan = plan_factoring(problem).checked(op, Memory(options.available_memory_proportion, options.strict_memory))
     made = _factoring(params, problem, settings.num_threads)
     return Request(checked(made, name), (*operands, RESULT), receiver, lambda: (str(params), made.kernel, made),
                    placed=Placed(plan), steady=True)

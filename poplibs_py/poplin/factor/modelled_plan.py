@@ -192,9 +192,8 @@ def plan_factoring(problem: TileProblem) -> FactorPlan:
     decisions = (("mapping", mapping_words(p.target, mapping)),
                  ("blocks", f"of order {p.block}, {sum(s.times for s in steps if s.name in _OF_BLOCKS)} of them"),
                  ("products", f"{len(products)}, planned as convolutions are"), ("not known", _not_known(p)))
-    op = "poplin.cholesky" if p.op == "cholesky" else "poplin.triangular_solve"
     memory = memory_of(p.target, operands, results, temp_bytes)
-    return FactorPlan(op=op, problem=what, target=p.target, steps=steps, memory=memory, decisions=decisions,
+    return FactorPlan(problem=what, target=p.target, steps=steps, memory=memory, decisions=decisions,
                       products=products,
                       over_limit=next((OverLimit(x.limit, x.temp_bytes) for x in products if not x.fits), None))
 

@@ -45,7 +45,7 @@ def place_of_attention(op: str, target: TargetLike, p: AttentionParams, memory: 
             return "of nothing"
         sizes = p.batch * p.heads * p.shares, p.queries, p.keys, numbers[0].width, numbers[2].width
         masked = p.causal or "mask" in lies
-        return _planned(op, p.backward, masked, sizes, word, memory.proportion, machine).checked(memory)
+        return _planned(op, p.backward, masked, sizes, word, memory.proportion, machine).checked(f"popnn.{op}", memory)
 
     return place_of(f"popnn.{op}", target, plan_on)
 
@@ -76,5 +76,4 @@ def _planned(op: str, backward: bool, masked: bool, sizes: tuple[int, int, int, 
         product(queries, keys, values)
     of_queries, of_keys = groups * queries * (width + values), groups * keys * (width + values)
     problem = f"{op} of {groups} x {queries} queries, {keys} keys of {width}, {word}"
-    return made.plan(f"popnn.{op}", problem, reads=of_queries + of_keys, writes=of_queries if not backward else
-                     of_queries + of_keys)
+    return made.plan(problem, reads=of_queries + of_keys, writes=of_queries if not backward else of_queries + of_keys)

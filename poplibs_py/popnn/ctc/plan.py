@@ -88,7 +88,7 @@ def _plan(params: LossParams, target: Target, at: LossSplit, limit: int | None) 
                f"{params.data_type}")
     held = np.full(int(at.tiles), of_tile, np.int64)
     return LossPlan(
-        op="popnn.ctc_loss_and_gradient", problem=problem, target=target, steps=tuple(steps), decisions=decisions,
+        problem=problem, target=target, steps=tuple(steps), decisions=decisions,
         memory=memory_of(target, held, held[:0], sizes["total"] - of_tile), memory_limit=limit, params=params, split=at,
         costs=tuple(costs.items()), sizes=tuple(sizes.items()))
 
@@ -187,7 +187,7 @@ def planned_inference(params: InferenceParams, target: Target) -> InferencePlan:
                  ("sort", "; ".join(f"{s.groups} groups, ranked in {s.rank}, joined in {s.reduce}" for s in stages)))
     held = np.full(batch * taken, entries * classes * TYPE_BYTES["float"], np.int64)
     return InferencePlan(
-        op="popnn.ctc_beam_search_decoder", problem=problem, target=target, decisions=decisions,
+        problem=problem, target=target, decisions=decisions,
         steps=tuple(_sorting(params, target, stages, batch, entries)), memory=memory_of(target, held, held[:0], 0),
         params=params, batch=batch, extend=extend, beams=of_beams, extend_vertices=min(beams, _MOST_EXTENDED),
         sort=tuple(stages), tiles_of_entry=taken)

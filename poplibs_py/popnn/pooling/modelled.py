@@ -84,7 +84,7 @@ def _whole(op: str, kind: str, shape: Images, word: str, machine: Target) -> Til
     if kind == "avg":
         made.elementwise("multiply", "MULTIPLY", rows, operands=2, number=True)
     made.copy("spread", rows * shape.elements)
-    return made.plan(f"popnn.{op}", f"{kind} pooling gradient of a whole field {shape.shape}, {word}", reads=rows,
+    return made.plan(f"{kind} pooling gradient of a whole field {shape.shape}, {word}", reads=rows,
                      writes=rows * shape.elements)
 
 

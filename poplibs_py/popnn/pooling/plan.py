@@ -103,7 +103,7 @@ def _plan(params: PoolParams, target: Target, form: Form, found: tuple[int, Pool
     read = {"fwd": here, "scale": here + there, "bwd": there + (params.op == "max") * (here + there)}[params.direction]
     lies = [np.diff(linear_mapping(target, n, size).edges()) * size for n in (read, made)]
     return PoolPlan(
-        op="popnn.pool", problem=f"{params.op} pooling {params.direction} [{params.batch}, {params.channels}, {shape}] "
+        problem=f"{params.op} pooling {params.direction} [{params.batch}, {params.channels}, {shape}] "
         f"{params.data_type}", target=target, steps=(Step("compute", (work,), received, exchange=exchange),),
         memory=memory_of(target, lies[0], lies[1], received), decisions=decisions, params=params, partition=at,
         planned=form.planned, grouped=grouped)

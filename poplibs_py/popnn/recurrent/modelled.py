@@ -53,7 +53,7 @@ class _Layer:
         """Add the gradient of one."""
         self.each(name, f"{_VERTEX[activation]}_GRAD", states, operands=2)
 
-    def plan(self, op: str, what: str, reads: int, writes: int) -> TilePlan:
+    def plan(self, what: str, reads: int, writes: int) -> TilePlan:
         """Return the plan, and how many steps lie side by side on the machine."""
         p, target = self.p, self.made.target
         saved = {"lstm": LSTM_SAVED_RECOMPUTED if p.kept == 4 else LSTM_SAVED, "gru": GRU_SAVED + p.reset_after,
@@ -61,7 +61,7 @@ class _Layer:
         shards = sharded(target, self.made.data_type, p.batch, p.steps, p.inputs, p.outputs, saved)
         decisions = (("steps", f"{p.steps}, on {shards.shards} shards of {shards.shard_tiles} tiles"),)
         problem = f"{p.cell} {what}, {p.steps} x {p.batch}, {p.inputs} to {p.outputs}, {self.made.data_type}"
-        return self.made.plan(op, problem, reads=reads, writes=writes, decisions=decisions)
+        return self.made.plan(problem, reads=reads, writes=writes, decisions=decisions)
 
 
 def _missing(p: RnnParams, operands: Sequence[Operand | None]) -> str:
@@ -97,13 +97,13 @@ def place_of_layer(target: Any, op: str, p: RnnParams, operands: Sequence[Operan
     planned = {"fwd": _forward, "bwd": _backward, "wu": _update}[op.rpartition("_")[2]]
 
     def plan_on(machine: Target) -> TilePlan | str:
-        return _missing(p, operands) or planned(op, machine, p, memory.proportion).checked(memory)
+        return _missing(p, operands) or planned(machine, p, memory.proportion).checked(op, memory)
 
     return place_of(op, target, plan_on)
 
 
 @lru_cache(maxsize=256)
-def _forward(op: str, target: Target, p: RnnParams, proportion: float | None) -> TilePlan:
+def _forward(target: Target, p: RnnParams, proportion: float | None) -> TilePlan:
     layer = _Layer(target, p, proportion)
     phase = "TRAINING_FWD" if p.saved else "INFERENCE_FWD"
     if p.cell == "rnn":
@@ -116,7 +116,7 @@ def _forward(op: str, target: Target, p: RnnParams, proportion: float | None) ->
     layer.made.copy("update", 2 * layer.state)
     weights = p.gates * p.outputs * (p.inputs * p.weighted + p.states + 1) + p.outputs * p.projected
     outputs = p.batch * p.states * (p.steps if p.full else 1)
-    return layer.plan(op, "forward", p.steps * p.batch * p.inputs + weights, outputs + p.steps * p.saved * layer.state)
+    return layer.plan("forward", p.steps * p.batch * p.inputs + weights, outputs + p.steps * p.saved * layer.state)
 
 
 def _lstm_step(layer: _Layer, phase: str) -> None:
@@ -170,7 +170,7 @@ def _rnn_step(layer: _Layer, phase: str) -> None:
 
 
 @lru_cache(maxsize=256)
-def _backward(op: str, target: Target, p: RnnParams, proportion: float | None) -> TilePlan:
+def _backward(target: Target, p: RnnParams, proportion: float | None) -> TilePlan:
     layer, made = _Layer(target, p, proportion), p.inputs * p.input_grad + p.states
     layer.made.times = p.steps
     layer.made.copy("slice", (max(1, p.kept) + 1) * layer.state)
@@ -179,7 +179,7 @@ def _backward(op: str, target: Target, p: RnnParams, proportion: float | None) -
     layer.made.copy("rearrange", p.batch * made)
     grads = p.steps * p.grads * layer.state
     weights = p.gates * p.outputs * made
-    return layer.plan(op, "backward", p.steps * (1 + p.kept) * layer.state + weights,
+    return layer.plan("backward", p.steps * (1 + p.kept) * layer.state + weights,
                       grads + p.steps * p.batch * p.inputs * p.input_grad + layer.state)
 
 
@@ -221,7 +221,7 @@ def _rnn_back(layer: _Layer, made: int) -> None:
 
 
 @lru_cache(maxsize=256)
-def _update(op: str, target: Target, p: RnnParams, proportion: float | None) -> TilePlan:
+def _update(target: Target, p: RnnParams, proportion: float | None) -> TilePlan:
     layer = _Layer(target, p, proportion)
     layer.made.times = p.steps
     layer.made.copy("slice", p.batch * (p.inputs + p.states) + p.grads * layer.state)
@@ -230,4 +230,4 @@ def _update(op: str, target: Target, p: RnnParams, proportion: float | None) -> 
     layer.made.elementwise("accumulate", "ADD", depth * gates, operands=2, in_place=True)
     layer.bias(p.grads)
     sequence = p.steps * p.batch
-    return layer.plan(op, "weight update", sequence * depth + p.steps * p.grads * layer.state, gates * (depth + 1))
+    return layer.plan("weight update", sequence * depth + p.steps * p.grads * layer.state, gates * (depth + 1))

@@ -162,7 +162,7 @@ def planned_broadcast(op: str, vertex_op: str, shape: Shape, shapes: tuple[Shape
     words = " and ".join(str(own) for own in shapes)
     problem = f"{op} {shape} {data_type}" + " in place" * in_place + f", of {words}"
     return BroadcastPlan(
-        op=op, problem=problem, target=target, steps=(step,),
+        problem=problem, target=target, steps=(step,),
         decisions=(("mapping", mapping_words(target, mapping)),),
         memory=memory_of(target, operands, held * made, step.temp_bytes), vertex_op=vertex_op, shape=shape,
         data_type=data_type, result_type=result_type, in_place=in_place, mapping=mapping, numbers=numbers,

@@ -106,6 +106,6 @@ def planned(op: str, vertex_op: str, shape: tuple[int, ...], data_type: str, res
     decisions = (("mapping", mapping_words(target, mapping)),
                  ("a vertex", f"takes {'any number of' if limit == NO_LIMIT else f'up to {limit:,}'} elements"))
     return ElementwisePlan(
-        op=op, problem=problem, target=target, steps=(step,), decisions=decisions,
+        problem=problem, target=target, steps=(step,), decisions=decisions,
         memory=memory_of(target, held * array_bytes, held * made, step.temp_bytes), vertex_op=vertex_op, shape=shape,
         data_type=data_type, result_type=result_type, in_place=in_place, mapping=mapping, numbers=numbers)

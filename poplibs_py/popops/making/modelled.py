@@ -32,13 +32,13 @@ _CHANNELS = 3
 _ROW_BYTES = 8  # that are worth a tile
 
 
-def _plan(op: str, problem: str, mapping: LinearMapping, target: Target, steps: tuple[Step, ...], result_bytes: int,
+def _plan(problem: str, mapping: LinearMapping, target: Target, steps: tuple[Step, ...], result_bytes: int,
           operand_bytes: int = 0) -> TilePlan:
     """A plan whose result lies by a mapping of as many bytes an element; operands are spread over the same tiles."""
     results = np.diff(mapping.edges()) * result_bytes
     operands = np.full(mapping.tiles, -(-operand_bytes // max(1, mapping.tiles)), np.int64)
     memory = memory_of(target, operands, results, steps)
-    return TilePlan(op, problem, target, steps, memory, (("mapping", mapping_words(target, mapping)),))
+    return TilePlan(problem, target, steps, memory, (("mapping", mapping_words(target, mapping)),))
 
 
 def _shared(target: Target, name: str, types: tuple[str, ...], elements: int,
@@ -50,17 +50,17 @@ def _shared(target: Target, name: str, types: tuple[str, ...], elements: int,
     return tuple(Vertex(name, types, ((n, 1),), cycles(n), "worker") for n in shares)
 
 
-def fill_plan(op: str, target: Target, element: Any, shape: tuple[int, ...]) -> TilePlan | str:
+def fill_plan(target: Target, element: Any, shape: tuple[int, ...]) -> TilePlan | str:
     """One number everywhere: PopLibs' `Fill` (where it fills in a program of its own it copies a constant)."""
     kind = type_of(element)
     if not kind:
         return f"of {element}"
     mapping = linear_mapping(target, prod(shape), TYPE_BYTES[kind])
     work = work_of(target, mapping.classes, lambda n: fill_vertices(target, kind, (n,)))
-    return _plan(op, f"fill {list(shape)} {kind}", mapping, target, (Step("fill", work),), TYPE_BYTES[kind])
+    return _plan(f"fill {list(shape)} {kind}", mapping, target, (Step("fill", work),), TYPE_BYTES[kind])
 
 
-def iota_plan(op: str, target: Target, element: Any, count: int) -> TilePlan | str:
+def iota_plan(target: Target, element: Any, count: int) -> TilePlan | str:
     """Whole numbers one after another."""
     kind = type_of(element)
     if kind not in ("int", "unsigned int"):
@@ -68,16 +68,14 @@ def iota_plan(op: str, target: Target, element: Any, count: int) -> TilePlan | s
     mapping = linear_mapping(target, count, TYPE_BYTES[kind])
     work = work_of(target, mapping.classes, lambda n: _shared(
         target, "Iota", (kind,), n, lambda k: iota_cycles(target, kind, (k,))))
-    return _plan(op, f"iota {count:,} {kind}", mapping, target, (Step("iota", work),), TYPE_BYTES[kind])
+    return _plan(f"iota {count:,} {kind}", mapping, target, (Step("iota", work),), TYPE_BYTES[kind])
 
 
-def one_hot_plan(op: str, target: Target, element: Any, signed: bool, indices: int, length: int,
-                 plain: bool) -> TilePlan | str:
+def one_hot_plan(target: Target, element: Any, signed: bool, indices: int, length: int, plain: bool) -> TilePlan | str:
     """Rows with one number at an index: filled, then written on a grid of indices and of their places, then copied.
 
     Parameters
     ----------
-    op : str
     target : Target
     element : Format or numpy.dtype
         Of the result.
@@ -93,7 +91,7 @@ def one_hot_plan(op: str, target: Target, element: Any, signed: bool, indices: i
     size, total = TYPE_BYTES[kind], indices * length
     mapping = linear_mapping(target, total, size)
     if not total:
-        return _plan(op, "one-hot rows, none", mapping, target, (), size)
+        return _plan("one-hot rows, none", mapping, target, (), size)
     down = min(indices, target.tiles)
     across = max(1, min(-(-length // _LEAST_CLASSES), target.tiles // down))
     rows, columns = -(-indices // down), -(-length // across)
@@ -105,7 +103,7 @@ def one_hot_plan(op: str, target: Target, element: Any, signed: bool, indices: i
     held = rows * columns * size
     zero = work_of(target, [(rows * columns, grid.tiles)], lambda n: fill_vertices(target, kind, (n,)))
     steps = Step("zero", zero, held), Step("encode", (grid,), held + rows * _INDEX_BYTES), _copied(mapping, size)
-    return _plan(op, f"one-hot rows of {length:,} {kind} for {indices:,} {index}", mapping, target, steps, size,
+    return _plan(f"one-hot rows of {length:,} {kind} for {indices:,} {index}", mapping, target, steps, size,
                  indices * _INDEX_BYTES)
 
 
@@ -114,21 +112,21 @@ def _copied(mapping: LinearMapping, size: int) -> Step:
     return Step("copy", tuple(TileWork(tiles, n, (), 0, n * size) for n, tiles in mapping.classes))
 
 
-def copy_plan(op: str, target: Target, element: Any, elements: int, made: int, problem: str) -> TilePlan | str:
+def copy_plan(target: Target, element: Any, elements: int, made: int, problem: str) -> TilePlan | str:
     """A copy, each element of the result to its tile, of any type of PopLibs'."""
     if not type_of(element):
         return f"of {element}"
     mapping = linear_mapping(target, made, element.itemsize)
-    return _plan(op, problem, mapping, target, (_copied(mapping, element.itemsize),) if made else (), element.itemsize,
+    return _plan(problem, mapping, target, (_copied(mapping, element.itemsize),) if made else (), element.itemsize,
                  elements * element.itemsize)
 
 
-def transpose_plan(op: str, target: Target, element: Any, matrices: int, rows: int, columns: int) -> TilePlan | str:
+def transpose_plan(target: Target, element: Any, matrices: int, rows: int, columns: int) -> TilePlan | str:
     """Matrices transposed: least blocks by vertices on the tiles that they are dealt out to; else a copy alone."""
     kind, total = type_of(element), matrices * rows * columns
     grain = TRANSPOSED[kind][0] if kind in TRANSPOSED else 0
     if not total or not grain or rows % grain or columns % grain:
-        return copy_plan(op, target, element, total, total, f"transpose {matrices} x {rows} x {columns} {element}")
+        return copy_plan(target, element, total, total, f"transpose {matrices} x {rows} x {columns} {element}")
     size, block = TYPE_BYTES[kind], grain * grain
     mapping = linear_mapping(target, total, size, grain=block, least=block)
 
@@ -138,11 +136,11 @@ def transpose_plan(op: str, target: Target, element: Any, matrices: int, rows: i
 
     work = work_of(target, mapping.classes, vertices, lambda n: n * size)
     temporary = max(n for n, _ in mapping.classes) * size
-    return _plan(op, f"transpose {matrices:,} x {rows:,} x {columns:,} {kind}", mapping, target,
+    return _plan(f"transpose {matrices:,} x {rows:,} x {columns:,} {kind}", mapping, target,
                  (Step("transpose", work, temporary),), size, total * size)
 
 
-def image_plan(op: str, target: Target, dtype: Any, pixels: int) -> TilePlan | str:
+def image_plan(target: Target, dtype: Any, pixels: int) -> TilePlan | str:
     """Pixels of three channels normalised to four."""
     kind = {"uint8": "unsigned char", "float16": "half", "float32": "float"}[np.dtype(dtype).name]
     made = "half" if kind == "unsigned char" else kind
@@ -154,12 +152,11 @@ def image_plan(op: str, target: Target, dtype: Any, pixels: int) -> TilePlan | s
         return (Vertex("NormaliseImage", (kind, made), ((elements, 1),), cycles, "tile"),)
 
     work = work_of(target, mapping.classes, vertices, lambda _: constants)
-    return _plan(op, f"normalise {pixels:,} pixels of {kind}", mapping, target, (Step("normalise", work, constants),),
+    return _plan(f"normalise {pixels:,} pixels of {kind}", mapping, target, (Step("normalise", work, constants),),
                  4 * TYPE_BYTES[made], pixels * _CHANNELS * TYPE_BYTES[kind])
 
 
-def basis_plan(op: str, target: Target, element: Any, points: int, dimensions: int, values: int,
-               degree: int) -> TilePlan | str:
+def basis_plan(target: Target, element: Any, points: int, dimensions: int, values: int, degree: int) -> TilePlan | str:
     """Values of splines at points, and where their weights are."""
     kind = type_of(element)
     size, mapping = TYPE_BYTES[kind], linear_mapping(target, points * values, TYPE_BYTES[kind])
@@ -171,17 +168,15 @@ def basis_plan(op: str, target: Target, element: Any, points: int, dimensions: i
     work = work_of(target, mapping.classes, lambda n: _shared(
         target, "SplineBasis", (kind, str(degree)), n, lambda k: spline_basis_cycles(kind, k)), received)
     temporary = max((w.received for w in work), default=0)
-    return _plan(op, f"spline basis of degree {degree}, {points:,} x {values:,} {kind}", mapping, target,
+    return _plan(f"spline basis of degree {degree}, {points:,} x {values:,} {kind}", mapping, target,
                  (Step("basis", work, temporary),), size + _INDEX_BYTES, points * dimensions * size)
 
 
-def weighting_plan(op: str, target: Target, elements: tuple[Any, ...],
-                   sizes: tuple[int, int, int, int]) -> TilePlan | str:
+def weighting_plan(target: Target, elements: tuple[Any, ...], sizes: tuple[int, int, int, int]) -> TilePlan | str:
     """Channels of edges weighted by values of splines.
 
     Parameters
     ----------
-    op : str
     target : Target
     elements : tuple of Format
         Of the operands, and of the result.
@@ -202,17 +197,15 @@ def weighting_plan(op: str, target: Target, elements: tuple[Any, ...],
         target, "SplineWeighting", (kind,), n, lambda k: spline_weighting_cycles(kind, channels, splines, k)), received)
     temporary = max((w.received for w in work), default=0)
     problem = f"spline weighting of {edges:,} x {channels:,} to {outputs:,} {kind}, {splines:,} splines"
-    return _plan(op, problem, mapping, target, (Step("weighting", work, temporary),), size,
+    return _plan(problem, mapping, target, (Step("weighting", work, temporary),), size,
                  edges * (channels * size + splines * (size + _INDEX_BYTES)))
 
 
-def sequences_plan(op: str, target: Target, element: Any, sequences: int, rows: tuple[int, int],
-                   width: int) -> TilePlan | str:
+def sequences_plan(target: Target, element: Any, sequences: int, rows: tuple[int, int], width: int) -> TilePlan | str:
     """Sequences of rows copied: each tile has eight bytes or more of every row.
 
     Parameters
     ----------
-    op : str
     target : Target
     element : Format or numpy.dtype
     sequences : int
@@ -233,5 +226,5 @@ def sequences_plan(op: str, target: Target, element: Any, sequences: int, rows: 
         return (Vertex("SequenceSlice", (kind,), ((elements, sequences),), cycles, "tile"),)
 
     work = work_of(target, mapping.classes, vertices, lambda _: counts) if sequences else ()
-    return _plan(op, f"{sequences:,} sequences of rows of {width:,} {kind}", mapping, target,
+    return _plan(f"{sequences:,} sequences of rows of {width:,} {kind}", mapping, target,
                  (Step("slice", work, counts),), rows[0] * size, rows[1] * width * size)

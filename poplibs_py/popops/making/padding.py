@@ -117,7 +117,7 @@ def pad(x: Any, pad_width: int | Sequence[Any] | Mapping[int, Any], mode: str | 
     receiver = receive("out", out, shape, None, element, (source,), contiguous=True, own="that of x")
     made, problem = prod(shape), f"pad {list(source.shape)} to {list(shape)} {element}"
     placed = place_of("popops.pad", target, lambda machine: _lacks(mode, computed) or copy_plan(
-        "popops.pad", machine, element, source.array.size, made, problem))
+        machine, element, source.array.size, made, problem))
 
     steps = SequenceBuilder(source.array, receiver.array)
     array, result = steps.operands

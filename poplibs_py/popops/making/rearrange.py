@@ -71,7 +71,7 @@ def transpose(x: Any, axes: Axes = None, *, out: Any = None, target: TargetLike 
     shape = tuple(source.shape[d] for d in order)
     receiver = receive("out", out, shape, None, element, (source,), contiguous=True, own="that of x")
     placed = place_of("popops.transpose", target, lambda machine: transpose_plan(
-        "popops.transpose", machine, element, *_matrices(source.shape, order)))
+        machine, element, *_matrices(source.shape, order)))
     walk = _walk(shape, tuple(source.array.strides[d] for d in order), element.itemsize)
     if walk is None:
         def run(array: Array, result: Array) -> None:

@@ -76,8 +76,7 @@ def normalise_image(x: Any, offsets: Any, scales: Any, in_scale: float = 1.0, *,
     form = FP32 if dtype == np.float32 else FP16
     receiver = receive("out", out, shape, None, form, (source, *constants), contiguous=True, own="the result's")
     pixels = prod(source.shape[:-1])
-    placed = place_of("popops.normalise_image", target, lambda machine: image_plan(
-        "popops.normalise_image", machine, dtype, pixels))
+    placed = place_of("popops.normalise_image", target, lambda machine: image_plan(machine, dtype, pixels))
 
     steps = _normalising(source.array, constants[0].array, constants[1].array, receiver.array, factor)
     return Request(steps.made(), (source, *constants, RESULT), receiver,
@@ -145,7 +144,7 @@ def spline_basis(pseudo: Any, kernel_size: Any, is_open: Any, degree: int = 1, *
     shape = (count, steps**dimensions)
     made = results(out, (Part(shape, points.format), Part(shape, np.dtype(np.int32))), SplineBasis)
     placed = place_of("popops.spline_basis", target, lambda machine: basis_plan(
-        "popops.spline_basis", machine, points.format, count, dimensions, shape[1], degree))
+        machine, points.format, count, dimensions, shape[1], degree))
 
     def run(coordinates: Array, buffer: Array) -> None:
         basis, index = made.views(buffer)
@@ -267,7 +266,7 @@ def spline_weighting(x: Any, weight: Any, basis: Any, weight_index: Any, *, out:
                        contiguous=True)
     formats = (*(o.format for o in given), receiver.format)
     placed = place_of("popops.spline_weighting", target, lambda machine: weighting_plan(
-        "popops.spline_weighting", machine, formats,
+        machine, formats,
         (edges.shape[0], edges.shape[1], coefficients.shape[1], shape[1])))
 
     weigh = _weighted if placed.plan is None else _weighted_in_order

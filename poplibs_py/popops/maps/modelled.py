@@ -186,11 +186,10 @@ def plan_map(op: str, mapped: Mapped, target: Target) -> MapPlan:
     words += ", ".join(repr(output) for output in mapped.outputs)
     decisions = (("mapping", mapping_words(target, mapping)),
                  ("operations", f"{len(nodes)}" + (" in one generated vertex" if fused else " one after another")))
-    return _finished(op, words, target, steps, decisions, mapping, mapped.elements, mapped.shapes, mapped.results,
-                     fused)
+    return _finished(words, target, steps, decisions, mapping, mapped.elements, mapped.shapes, mapped.results, fused)
 
 
-def _finished(op: str, words: str, target: Target, steps: tuple[Step, ...], decisions: tuple[tuple[str, str], ...],
+def _finished(words: str, target: Target, steps: tuple[Step, ...], decisions: tuple[tuple[str, str], ...],
               mapping: LinearMapping, elements: Sequence[Element], shapes: Sequence[Shape],
               results: Sequence[Element], fused: bool) -> MapPlan:
     """The plan, with what lies where."""
@@ -199,7 +198,7 @@ def _finished(op: str, words: str, target: Target, steps: tuple[Step, ...], deci
         lies = mapping if prod(own) == mapping.elements else linear_mapping(target, prod(own), element.itemsize)
         operands[:lies.tiles] += np.diff(lies.edges()) * element.itemsize
     held = np.diff(mapping.edges()) * sum(element.itemsize for element in results)
-    return MapPlan(op=op, problem=words, target=target, steps=steps, decisions=decisions,
+    return MapPlan(problem=words, target=target, steps=steps, decisions=decisions,
                    memory=memory_of(target, operands, held, steps), mapping=mapping, fused=fused)
 
 
@@ -318,7 +317,7 @@ def plan_scaled(given: ScaledSum, mapped: Mapped, target: Target) -> MapPlan:
                       temporary + number_bytes))
     words = f"{given.form} {shape} {a} and {type_of(mapped.elements[1])}" + " in place" * given.in_place
     decisions = (("mapping", mapping_words(target, mapping)), ("scales", kind))
-    return _finished(given.form, words, target, tuple(steps), decisions, mapping, mapped.elements, mapped.shapes,
+    return _finished(words, target, tuple(steps), decisions, mapping, mapped.elements, mapped.shapes,
                      () if given.in_place else mapped.results, False)
 
 

@@ -63,13 +63,11 @@ def _iota(target: Target, elements: int) -> Vertex:
 
 
 @lru_cache(maxsize=256)
-def order_plan(op: str, target: Target, order: Order) -> TilePlan:
+def order_plan(target: Target, order: Order) -> TilePlan:
     """Return what a call does on the tiles.
 
     Parameters
     ----------
-    op : str
-        Its public name.
     target : Target
     order : Order
         That has vertices.
@@ -106,4 +104,4 @@ def order_plan(op: str, target: Target, order: Order) -> TilePlan:
     decisions = (("mapping", mapping_words(target, operand)),
                  ("program", f"bitonic, {compared:,} comparisons" if compared else "a copy: nothing is compared"),
                  ("order", "as it comes" if not o.in_order else "ascending" if o.ascending else "descending"))
-    return TilePlan(op, problem, target, tuple(steps), memory, decisions)
+    return TilePlan(problem, target, tuple(steps), memory, decisions)

@@ -89,7 +89,7 @@ def ordering_request(name: str, x: Any, axis: Any, *, k: Any = _NOTHING, descend
     rows = prod(n for d, n in enumerate(shape) if d != along)
     order = Order(type_of(element), _values(second, places), most, count, rows, descending, in_order,
                   descending == backwards, places, kind is not None or not places)
-    placed = place_of(f"popops.{name}", target, lambda machine: _plan(f"popops.{name}", machine, order, kth))
+    placed = place_of(f"popops.{name}", target, lambda machine: _plan(machine, order, kth))
     made = (*shape[:along], count, *shape[along + 1:])
     params = OrderParams("order", element, shape, strides, along, count, descending, backwards)
     operands: tuple[Any, ...] = (read, RESULT)
@@ -130,10 +130,10 @@ def _values(second: Any, places: bool) -> str:
     return "unsigned int" if places else ""
 
 
-def _plan(op: str, machine: Target, order: Order, kth: Any) -> TilePlan | str:
+def _plan(machine: Target, order: Order, kth: Any) -> TilePlan | str:
     """What a modelled machine does, or what it has no vertex for."""
     lacking = "in any form: it has no partitions" if kth is not None else order_lacks(order)
-    return lacking or order_plan(op, machine, order)
+    return lacking or order_plan(machine, order)
 
 
 def _companion(other: Any, x: Operand) -> tuple[Operand, Any]:

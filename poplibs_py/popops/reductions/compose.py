@@ -46,7 +46,7 @@ class Composition:
     >>> made = Composition(Target.gc200(), "half")
     >>> made.elementwise("scale", "MULTIPLY", 4096, operands=2)
     >>> made.copy("rearrange", 4096)
-    >>> made.plan("popops.example", "an example", reads=8192, writes=4096).phases
+    >>> made.plan("an example", reads=8192, writes=4096).phases
     {'exchange': 32, 'scale': 221}
     """
 
@@ -99,7 +99,7 @@ class Composition:
             self.add(step if name is None else replace(step, name=name))
 
     def take_product(self, product: Any) -> None:
-        """Add the steps of a product, as `poplin._steps.product_steps` returns them."""
+        """Add the steps of a product, as `product_steps` of poplin returns them."""
         self.take(product.steps)
         self.over_limit = self.over_limit or product.over_limit
 
@@ -108,13 +108,12 @@ class Composition:
         if step.work:
             self.steps.append(replace(step, times=step.times * self.times))
 
-    def plan(self, op: str, problem: str, *, reads: int, writes: int,
-             decisions: tuple[tuple[str, str], ...] = ()) -> TilePlan:
+    def plan(self, problem: str, *, reads: int, writes: int, decisions: tuple[tuple[str, str], ...] = ()) -> TilePlan:
         """Return the plan of what was added.
 
         Parameters
         ----------
-        op, problem, decisions
+        problem, decisions
             As `TilePlan` has them.
         reads, writes : int
             Elements of all operands and of all results, which lie linearly.
@@ -123,4 +122,4 @@ class Composition:
         held = [np.diff(linear_mapping(self.target, n, size).edges()) * size
                 for n, size in zip((reads, writes), sizes, strict=True)]
         memory = memory_of(self.target, held[0], held[1], self.steps)
-        return TilePlan(op, problem, self.target, tuple(self.steps), memory, decisions, over_limit=self.over_limit)
+        return TilePlan(problem, self.target, tuple(self.steps), memory, decisions, over_limit=self.over_limit)

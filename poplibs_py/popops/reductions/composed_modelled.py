@@ -47,4 +47,4 @@ def plan_composed(op: str, kernel: str, finish: str, shape: tuple[int, ...], axe
         if finish in ("sqrt", "deviation"):
             made.elementwise("root", "SQRT", prod(rows), types[1], in_place=True)
     words = f"{op} {shape} over {axes}, {types[0]} to {types[1]}"
-    return made.plan(op, words, reads=prod(shape), writes=prod(rows) if prod(shape) else 0)
+    return made.plan(words, reads=prod(shape), writes=prod(rows) if prod(shape) else 0)

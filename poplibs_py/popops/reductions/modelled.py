@@ -131,7 +131,7 @@ def plan_reduction(op: str, vertex_op: str, shape: tuple[int, ...], axes: tuple[
                  ("partials", " between tiles, ".join(dict.fromkeys(partials)) + " inside" * (len(set(partials)) > 1)))
     words = f"{op} {shape} over {axes}, {types[0]} to {types[1]}"
     return ReducePlan(
-        op=op, problem=words, target=target, steps=steps, decisions=decisions,
+        problem=words, target=target, steps=steps, decisions=decisions,
         memory=_memory(target, np.diff(mapping.edges()) * TYPE_BYTES[types[0]], outputs, types[1], steps),
         vertex_op=vertex_op, dims=dims, types=types, partials=partials, order=order)
 
@@ -172,12 +172,12 @@ def _joined(target: Target, op: str, types: Types, tiles: int, columns: int) -> 
     return later_stages(target, op, types, [(tiles, columns)], tiles, partials=partials_of(op, types))[0]
 
 
-def _plain(op: str, words: str, target: Target, steps: tuple[Step, ...], data_type: str, shape: tuple[int, ...],
+def _plain(words: str, target: Target, steps: tuple[Step, ...], data_type: str, shape: tuple[int, ...],
            outputs: int, result_type: str, *decisions: tuple[str, str]) -> TilePlan:
     """A plan of an operand that lies linearly."""
     mapping = linear_mapping(target, prod(shape), TYPE_BYTES[data_type])
     held = np.diff(mapping.edges()) * TYPE_BYTES[data_type]
-    return TilePlan(op=op, problem=words, target=target, steps=steps,
+    return TilePlan(problem=words, target=target, steps=steps,
                     decisions=(("mapping", mapping_words(target, mapping)), *decisions),
                     memory=_memory(target, held, outputs, result_type, steps))
 
@@ -202,7 +202,7 @@ def plan_nan(op: str, shape: tuple[int, ...], data_type: str, target: Target) ->
         work.append(TileWork(tiles, elements, (vertex,), cycles))
     first = (Step("look on tiles", tuple(work), mapping.tiles > 1),) if work else ()
     steps = (*first, *_joined(target, "LOGICAL_OR", ("bool", "bool"), max(1, mapping.tiles), 1))
-    return _plain(op, f"{op} {shape} {data_type}", target, steps, data_type, shape, 1, "bool")
+    return _plain(f"{op} {shape} {data_type}", target, steps, data_type, shape, 1, "bool")
 
 
 @lru_cache(maxsize=512)
@@ -228,7 +228,7 @@ def plan_histogram(shape: tuple[int, ...], limits: int, absolute: bool, data_typ
     first = (Step("count on tiles", tuple(work), 4 * bins + limits * TYPE_BYTES[data_type]),) if work else ()
     steps = (*first, *_joined(target, "ADD", ("float", "float"), max(1, mapping.tiles), bins))
     words = f"histogram {shape} {data_type} between {limits} limits" + " of magnitudes" * absolute
-    return _plain("histogram", words, target, steps, data_type, shape, bins, "unsigned int",
+    return _plain(words, target, steps, data_type, shape, bins, "unsigned int",
                   ("workers share", "the limits" if by_limits else "the elements"))
 
 
@@ -266,7 +266,7 @@ def plan_argmax(op: str, shape: tuple[int, ...], axes: tuple[int, ...], data_typ
         steps.append(_sparse_step(target, f"Reduce{kind}ClassSparse", data_type, left))
         left = [-(-n // _GATHERED) for n in left]
     words = f"{op} {shape} over {axes}, {data_type}"
-    return _plain(op, words, target, tuple(steps) if work else (), data_type, shape, rows, "unsigned int",
+    return _plain(words, target, tuple(steps) if work else (), data_type, shape, rows, "unsigned int",
                   ("rows", f"{rows:,} of {columns:,} elements" + ", rearranged first" * moved))
 
 

@@ -105,7 +105,7 @@ def dynamic_slice(x: Any, offsets: Any, axes: Axes, sizes: Sequence[int] | int, 
     for axis, length in zip(named, lengths, strict=True):
         shape[axis] = whole("sizes", length, 0, table.shape[axis])
     layout = _window_layout(table, places, named, tuple(shape))
-    plan_on = _window_planner("popops.dynamic_slice", table, table, named, tuple(shape))
+    plan_on = _window_planner(table, table, named, tuple(shape))
     return take_request("popops.dynamic_slice", table, places, layout, tuple(shape), policy, out, target,
                         plan_on=plan_on, name="offsets")
 
@@ -143,14 +143,14 @@ def dynamic_update(x: Any, updates: Any, offsets: Any, axes: Axes, *, index_poli
         m <= n if d in named else m == n for d, (m, n) in enumerate(zip(given.shape, table.shape, strict=True)))
     check_shape("updates", given, fits, f"that of x, {table.shape}, or less along axes {named}")
     layout = _window_layout(table, places, named, given.shape)
-    plan_on = _window_planner("popops.dynamic_update", table, given, named, given.shape, "set")
+    plan_on = _window_planner(table, given, named, given.shape, "set")
     return put_request("popops.dynamic_update", table, places, given, layout, policy, out, target, plan_on=plan_on,
                        name="offsets")
 
 
-def _window_planner(op: str, table: Operand, other: Operand, named: tuple[int, ...], window: tuple[int, ...],
+def _window_planner(table: Operand, other: Operand, named: tuple[int, ...], window: tuple[int, ...],
                     update: str = "") -> PlanOn:
-    return windows_planner(op, elements_of(table), elements_of(other), Sliced(table.shape, window, named), update)
+    return windows_planner(elements_of(table), elements_of(other), Sliced(table.shape, window, named), update)
 
 
 def _axes(table: Operand, axes: Any) -> tuple[int, ...]:

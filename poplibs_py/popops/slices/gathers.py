@@ -89,7 +89,7 @@ def gather(x: Any, indices: Any, axis: int = 0, *, index_vector_dim: int | None 
     at = _listed("offset_dims", offset_dims, len(front) + len(kept), len(kept))
     layout = _by_vectors(table, places, vector, front, named, dict(zip(kept, at, strict=True)), sizes)
     return take_request("popops.gather", table, places, layout, _shape_of(layout), policy, out, target,
-                        plan_on=_loop_planner("popops.gather", table, table, layout, sizes, ""))
+                        plan_on=_loop_planner(table, table, layout, sizes, ""))
 
 
 @slicing_op("scatter", writes=True, memory="sorted", numbers=("scale",))
@@ -171,7 +171,7 @@ def scatter(x: Any, indices: Any, updates: Any, axis: int = 0, *,
         shape = _shape_of(layout)
     check_shape("updates", given, given.shape == shape, f"shape {shape}")
     return put_request("popops.scatter", table, places, given, layout, policy, out, target,
-                       plan_on=_loop_planner("popops.scatter", table, given, layout, sizes, update), update=update,
+                       plan_on=_loop_planner(table, given, layout, sizes, update), update=update,
                        scale=scale, memory=Memory(available_memory_proportion, strict_memory))
 
 
@@ -230,8 +230,7 @@ def _by_vectors(table: Operand, places: Operand, vector: int | None, front: list
     return Layout(axes, components, tuple((sizes[d], d, o, -1) for d, o in sorted(windows.items())), vector)
 
 
-def _loop_planner(op: str, table: Operand, other: Operand, layout: Layout, sizes: Sequence[int],
-                  update: str | Worded) -> PlanOn:
+def _loop_planner(table: Operand, other: Operand, layout: Layout, sizes: Sequence[int], update: str | Worded) -> PlanOn:
     """A window for each of the vectors of indices; a function has no vertex."""
     if not isinstance(update, str):
         return lambda _: "with a function"
@@ -239,7 +238,7 @@ def _loop_planner(op: str, table: Operand, other: Operand, layout: Layout, sizes
     axes = tuple(d for d, (m, n) in enumerate(zip(sizes, table.shape, strict=True)) if d in named or m < n)
     times = prod(n for n, i, *_ in layout.axes if i is not None)
     sliced = Sliced(table.shape, tuple(sizes), axes, times)
-    return windows_planner(op, elements_of(table), elements_of(other), sliced, update)
+    return windows_planner(elements_of(table), elements_of(other), sliced, update)
 
 
 def _shape_of(layout: Layout) -> Axes:

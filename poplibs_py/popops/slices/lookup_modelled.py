@@ -59,7 +59,7 @@ def bags_plan(op: str, target: Target, elements: tuple[Any, Any], sizes: tuple[i
         made.broadcast("weigh", "MULTIPLY", (bags, each, width), (bags, each, 1), in_place=True)
     made.reduce(mode, "MAX" if mode == "max" else "ADD", (bags, each, width), (1,), scaled=mode == "mean")
     problem = f"{mode} of {bags:,} bags of {each:,} rows of [{entries:,}, {width:,}] {word}"
-    return made.plan(op, problem, reads=entries * width, writes=bags * width, decisions=rows.plan.decisions)
+    return made.plan(problem, reads=entries * width, writes=bags * width, decisions=rows.plan.decisions)
 
 
 def gradient_plan(op: str, target: Target, element: Any, sizes: tuple[int, int, int]) -> TiledRun | str:
@@ -85,13 +85,11 @@ def gradient_plan(op: str, target: Target, element: Any, sizes: tuple[int, int, 
     return made._replace(plan=made.plan.with_steps((zero, *made.plan.steps)))
 
 
-def scalars_plan(op: str, target: Target, element: Any, rows: int, columns: int, *, update: bool) -> TilePlan | str:
+def scalars_plan(target: Target, element: Any, rows: int, columns: int, *, update: bool) -> TilePlan | str:
     """One element of each row read, or made less by 1 where it is.
 
     Parameters
     ----------
-    op : str
-        Its public name.
     target : Target
     element : Format
     rows, columns : int
@@ -118,7 +116,7 @@ def scalars_plan(op: str, target: Target, element: Any, rows: int, columns: int,
         elif not update:
             made.copy("gather", rows)
     what = f"{'less 1 in' if update else 'a scalar of each of'} {rows:,} rows of {columns:,} {word}"
-    return made.plan(op, what, reads=rows * columns, writes=0 if update else rows)
+    return made.plan(what, reads=rows * columns, writes=0 if update else rows)
 
 
 def _scalars(target: Target, name: str, word: str, held: int, pieces: int, tiles: int) -> TileWork:

@@ -85,7 +85,7 @@ def rows_planner(op: str, elements: Any, others: Any, sizes: tuple[int, int, int
         if lookups > _MOST_LOOKUPS:
             return f"of more than {_MOST_LOOKUPS:,} rows"
         if not prod(sizes):
-            return TiledRun(TilePlan(op, "no rows", machine, (), memory_of(machine, _NOTHING, _NOTHING, 0)))
+            return TiledRun(TilePlan("no rows", machine, (), memory_of(machine, _NOTHING, _NOTHING, 0)))
         made = plan
         if made is None:
             limit = memory or Memory()
@@ -99,17 +99,17 @@ def rows_planner(op: str, elements: Any, others: Any, sizes: tuple[int, int, int
             made = made.checked(op)
         at = made.partition
         sums = made.options.partial_type if made.options.operation_for_update == "add" else ""
-        return TiledRun(tiled(op, made, lookups, update=bool(update)), at.serial, at.parallel, sums or kind)
+        return TiledRun(tiled(made, lookups, update=bool(update)), at.serial, at.parallel, sums or kind)
 
     return plan_on
 
 
-def windows_planner(op: str, elements: Any, others: Any, sliced: Sliced, update: str) -> PlanOn:
+def windows_planner(elements: Any, others: Any, sliced: Sliced, update: str) -> PlanOn:
     """Return what plans windows at offsets, one or a loop of them.
 
     Parameters
     ----------
-    op, elements, others, update
+    elements, others, update
         As `rows_planner` takes them.
     sliced : Sliced
         The array, its windows, and how many of them there are.
@@ -120,7 +120,7 @@ def windows_planner(op: str, elements: Any, others: Any, sliced: Sliced, update:
             return f"on {elements}"
         if elements != others:
             return f"of {others} on {elements}"
-        made = windows_plan(op, machine, kind, sliced, update)
+        made = windows_plan(machine, kind, sliced, update)
         return made if isinstance(made, str) else TiledRun(made)
 
     return plan_on

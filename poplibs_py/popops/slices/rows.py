@@ -77,7 +77,7 @@ def sequence_slice(x: Any, y: Any, lengths: Any, x_offsets: Any, y_offsets: Any,
         check_shape(name, count, count.shape == (n,), "[n], the same for lengths and both offsets")
     zeroes, width = flag("zero_unused", zero_unused), prod(into.shape[1:])
     placed = place_of("popops.sequence_slice", target, lambda machine: sequences_plan(
-        "popops.sequence_slice", machine, elements, n, (into.shape[0], table.shape[0]), width))
+        machine, elements, n, (into.shape[0], table.shape[0]), width))
     receiver = receiver_of(out, into.shape, elements, (into,), False, in_place=True)
     table = table.copied() if np.may_share_memory(receiver.array, table.array) else table
     counts = [count.copied() if np.may_share_memory(receiver.array, count.array) else count for count in counts]
@@ -154,9 +154,9 @@ def _labels(x: Any, indices: Any, policy: Any) -> tuple[Operand, Operand, Layout
     return table, labels, layout, checked
 
 
-def _scalars_planner(op: str, table: Operand, *, update: bool) -> PlanOn:
+def _scalars_planner(table: Operand, *, update: bool) -> PlanOn:
     def plan_on(machine: Target) -> TiledRun | str:
-        made = scalars_plan(op, machine, elements_of(table), *table.shape, update=update)
+        made = scalars_plan(machine, elements_of(table), *table.shape, update=update)
         return made if isinstance(made, str) else TiledRun(made)
 
     return plan_on
@@ -187,7 +187,7 @@ def select_scalar_from_rows(x: Any, indices: Any, *, index_policy: str = "poplib
     table, labels, layout, policy = _labels(x, indices, index_policy)
     policy = "nan" if policy == "poplibs" else policy
     return take_request("popops.select_scalar_from_rows", table, labels, layout, labels.shape, policy, out, target,
-                        plan_on=_scalars_planner("popops.select_scalar_from_rows", table, update=False))
+                        plan_on=_scalars_planner(table, update=False))
 
 
 @slicing_op("updateScalarInRows", writes=True)
@@ -219,7 +219,7 @@ def update_scalar_in_rows(x: Any, indices: Any, *, index_policy: str = "poplibs"
     less = Operand(np.broadcast_to(np.float32(-1), labels.shape), FP32)
     request = put_request("popops.update_scalar_in_rows", table, labels, less, layout, "skip" if marks else policy, out,
                           target, update="add",
-                          plan_on=_scalars_planner("popops.update_scalar_in_rows", table, update=True))
+                          plan_on=_scalars_planner(table, update=True))
     run, columns = request.program, table.shape[1]
     assert run is not None
     request.operands = (table, labels, RESULT)

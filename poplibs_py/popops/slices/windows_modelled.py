@@ -55,13 +55,11 @@ class Sliced:
         return prod(n for d, n in enumerate(self.window) if d not in self.axes)
 
 
-def windows_plan(op: str, target: Target, data_type: str, sliced: Sliced, update: str) -> TilePlan | str:
+def windows_plan(target: Target, data_type: str, sliced: Sliced, update: str) -> TilePlan | str:
     """Return what reading or updating windows does on the tiles, or what no vertex does of it.
 
     Parameters
     ----------
-    op : str
-        Its public name.
     target : Target
     data_type : str
         PopLibs' word.
@@ -84,7 +82,7 @@ def windows_plan(op: str, target: Target, data_type: str, sliced: Sliced, update
     order = ", then ".join(str(d) for d in sliced.order) or "none"
     mapping = f"sliced axes on each of {len(sizes):,} tiles, {int(sizes.max(initial=0)):,} bytes of the others at most"
     decisions = ("mapping", mapping), ("axes", f"sliced in the order {order}")
-    return TilePlan(op, what + times, target, steps, memory, decisions)
+    return TilePlan(what + times, target, steps, memory, decisions)
 
 
 class _Walk:

@@ -43,7 +43,7 @@ def test_steps_take_what_the_planner_counts(params, options, tiles):
     plan = planned(params, options, Target.small(tiles))
     costs, calls = dict(plan.costs), ["update"] + ["slice"] * options.used_for_slice
     for kind in calls:
-        made = tiled("op", plan, params.most_lookups, update=kind == "update")
+        made = tiled(plan, params.most_lookups, update=kind == "update")
         assert (made.cycles, made.temp_bytes) == (costs[f"{kind}TotalCycles"], costs.get(f"{kind}TempBytes", 0))
         assert made.tiles_used == plan.tiles_used
         assert made.fits == (made.memory_limit is None or made.temp_bytes <= made.memory_limit)

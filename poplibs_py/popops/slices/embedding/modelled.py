@@ -16,13 +16,11 @@ from .plan import EmbeddingPlan
 _INDEX_BYTES = 4
 
 
-def tiled(op: str, plan: EmbeddingPlan, lookups: int, *, update: bool) -> TilePlan:
+def tiled(plan: EmbeddingPlan, lookups: int, *, update: bool) -> TilePlan:
     """Return what one call does on the tiles, and what that takes, as the planner counts it.
 
     Parameters
     ----------
-    op : str
-        Its public name.
     plan : EmbeddingPlan
     lookups : int
         Of the call: no more than planned for.
@@ -34,7 +32,7 @@ def tiled(op: str, plan: EmbeddingPlan, lookups: int, *, update: bool) -> TilePl
     steps = tuple(call.updating() if update else call.reading())
     rows = f"{params.groups} x " * (params.groups > 1) + f"[{params.entries:,}, {params.width:,}] {params.data_type}"
     what = f"update ({plan.options.operation_for_update})" if update else "slice"
-    return TilePlan(op, f"{what} {lookups:,} rows of {rows}", plan.target, steps, call.memory(update),
+    return TilePlan(f"{what} {lookups:,} rows of {rows}", plan.target, steps, call.memory(update),
                     tuple(plan.cuts()), plan.options.memory.limit(plan.target))
 
 
