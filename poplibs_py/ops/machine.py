@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from ..config import settings
 from ..errors import UnsupportedError
@@ -46,13 +46,13 @@ AS_ASKED: Placed[Any] = Placed()
 """Where a call runs that runs where it should, and whose request itself tells how."""
 
 
-def place_of(op: str, target: TargetLike, plan_on: Callable[[Target], T | str]) -> Placed[T]:
+def place_of(op: str | Callable[..., Any], target: TargetLike, plan_on: Callable[[Target], T | str]) -> Placed[T]:
     """Return where a call runs: by its plan on the modelled machine that it is for, or on this CPU.
 
     Parameters
     ----------
-    op : str
-        The op's public name.
+    op : str or callable
+        The op's public name, or its face, whose record has that.
     target : Target or str or None
         What the call names. Where that machine lacks something the call is refused; where a `profile` names it the call
         runs on this CPU.
@@ -66,9 +66,10 @@ def place_of(op: str, target: TargetLike, plan_on: Callable[[Target], T | str]) 
     made = plan_on(machine)
     if not isinstance(made, str):
         return Placed(made)
+    lacking = f"no vertex for {op if isinstance(op, str) else cast(Any, op).op.name} {made}"
     if target is not None:
-        raise UnsupportedError(f"target: {machine.name} has no vertex for {op} {made}")
-    return Placed(None, f"no vertex for {op} {made}", own_host())
+        raise UnsupportedError(f"target: {machine.name} has {lacking}")
+    return Placed(None, lacking, own_host())
 
 
 def host_target(target: TargetLike, what: str) -> Target:

@@ -158,7 +158,7 @@ def travel(face: Face, request: Request, key: Key | None) -> Any:
     return request.receiver.finish(request.wrap, request.first)
 
 
-def placed_request(op: str, target: TargetLike, there: Callable[[Target], Request | str],
+def placed_request(op: str | Callable[..., Any], target: TargetLike, there: Callable[[Target], Request | str],
                    here: Callable[[Placed[Any]], Request]) -> Request:
     """Return a call's request where the numbers of a modelled machine are its own: as `there` describes it on one, or
     tells in words what that has no vertex for, or as `here` does on this CPU."""

@@ -79,7 +79,7 @@ def cholesky(a: Any, *, lower: bool = True, out: Any = None, out_dtype: object =
     x, lower = matrices("a", a, square=True), flag("lower", lower)
     receiver = result(out, out_dtype, x.format, x.shape, (x,))
     chosen = block_options("cholesky", options, block_size, Memory(available_memory_proportion, strict_memory))
-    placed = place_of("poplin.cholesky", target, lambda machine: lacks(receiver.format, x) or machine)
+    placed = place_of(cholesky, target, lambda machine: lacks(receiver.format, x) or machine)
     x, lies = laid(x, 0)
     n = x.shape[-1]
     params = FactorParams("cholesky", x.shape[:-2], n, n, (lies, written(receiver, 1)), upper=not lower)
@@ -165,7 +165,7 @@ def triangular_solve(a: Any, b: Any, *, left_side: bool = True, lower: bool = Tr
                 f"{allowed} with the batch of a, {x.shape[:-2]}")
     receiver = result(out, out_dtype, result_format(x, y), shape, (x, y))
     chosen = block_options("solve", options, block_size, Memory(available_memory_proportion, strict_memory))
-    placed = place_of("poplin.triangular_solve", target, lambda machine: lacks(receiver.format, x, y) or machine)
+    placed = place_of(triangular_solve, target, lambda machine: lacks(receiver.format, x, y) or machine)
     # x a = b is a' x' = b'
     swapped = not left_side
     first, a_lies = laid(x, 0, transpose != swapped)

@@ -122,7 +122,7 @@ def matmul(a: Any, b: Any, *, out: Any = None, out_dtype: Any = None, alpha: flo
         chosen, epilogue = parse_options(options, keywords), Epilogue.of(alpha, 0.0, activation).own(own)
         return gemm_request(a, b, out, out_dtype, epilogue, bias, chosen, placed, values=values)
 
-    return placed_request("poplin.matmul", target, there, here)
+    return placed_request(matmul, target, there, here)
 
 
 @op("poplin::matMulAcc", reference="poplin.product.reference", bound="poplin.product.bound", draws="testing.calls",

@@ -79,7 +79,7 @@ def histogram(x: Any, levels: Any, *, absolute_of_input: bool = False, update: b
     bins, form = edges.size + 1, source.format
     lacks = "" if type_of(form) in ("float", "half") and not has_scale(source) else f"of {form}" + " with a scale" * (
         has_scale(source))
-    placed = place_of("popops.histogram", target, lambda machine: lacks or plan_histogram(
+    placed = place_of(histogram, target, lambda machine: lacks or plan_histogram(
         source.shape, edges.size, magnitudes, type_of(form), machine))
     receiver = receive("out", out, (bins,), None, _COUNTS, (source, held), reads=adds, contiguous=True)
 

@@ -113,7 +113,7 @@ def cast(x: object, dtype: object, *, scale: object = None, block_shape: Sequenc
     array([  3, -19], dtype=int8)
     """
     if (integer := integer_dtype(dtype)) is not None:
-        placed: Placed[Any] = place_of("popops.cast", target, lambda _: f"to {integer}")
+        placed: Placed[Any] = place_of(cast, target, lambda _: f"to {integer}")
         return _to_integers(_source(x), integer, scale, block_shape, rounding, overflow, seed, out, placed)
     fmt = format_of(dtype, "dtype", "int8, uint8")
     how = checked_how(fmt, rounding, overflow, seed, random_bits)
@@ -123,7 +123,7 @@ def cast(x: object, dtype: object, *, scale: object = None, block_shape: Sequenc
         raise bad_argument("rounding", rounding, "any but 'stochastic' from float64; cast to float32 first")
     receiver, wrap = _receiver(x, given, fmt, scale, block_shape, out)
     auto = isinstance(scale, str)
-    placed = place_of("popops.cast", target, lambda machine: _missing(
+    placed = place_of(cast, target, lambda machine: _missing(
         machine, source, receiver, rounding, auto) or planned(
             "cast", "", given.shape, type_of(given.format), type_of(fmt), in_place(given, receiver), machine))
     request = strided_request(None, (given,), receiver, how.overflow, rounding, how.random_bits, how.seed, placed)

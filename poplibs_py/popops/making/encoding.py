@@ -57,7 +57,7 @@ def encode_one_hot(indices: Any, length: int, *, on: float = 1, off: float = 0, 
     shape = (*x.shape, wide)
     receiver = receive("out", out, shape, None, element, (x,), contiguous=True)
     plain, signed = (on, off) == (1, 0), x.array.dtype.kind == "i"
-    placed = place_of("popops.encode_one_hot", target, lambda machine: one_hot_plan(
+    placed = place_of(encode_one_hot, target, lambda machine: one_hot_plan(
         machine, element, signed, x.array.size, wide, plain))
 
     def run(places: Array, result: Array) -> None:
@@ -106,7 +106,7 @@ def iota(n: int, start: int = 0, *, out: Any = None, dtype: object = None, targe
     if count and first + count - 1 > limits.max:
         raise bad_argument("n", count, f"at most {limits.max - first + 1} from {first} on, which {element} holds")
     receiver = receive("out", out, (count,), None, element)
-    placed = place_of("popops.iota", target, lambda machine: iota_plan(machine, element, count))
+    placed = place_of(iota, target, lambda machine: iota_plan(machine, element, count))
 
     def make(result: Array) -> None:
         result[...] = np.arange(count, dtype=element)
@@ -146,7 +146,7 @@ def fill(shape: Any, value: float, *, out: Any = None, dtype: object = None, tar
     receiver = receive("out", out, sizes, None, element)
     scaled = value * 2.0**-receiver.scale if receiver.scale and isinstance(value, (int, float)) else value
     code = code_of("value", scaled, element)
-    placed = place_of("popops.fill", target, lambda machine: fill_plan(machine, element, sizes))
+    placed = place_of(fill, target, lambda machine: fill_plan(machine, element, sizes))
 
     kind, number = code.dtype, code[()]
 

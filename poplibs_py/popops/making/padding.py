@@ -116,7 +116,7 @@ def pad(x: Any, pad_width: int | Sequence[Any] | Mapping[int, Any], mode: str | 
     shape = tuple(end - begin + sum(pair) for (begin, end), pair in zip(kept, more, strict=True))
     receiver = receive("out", out, shape, None, element, (source,), contiguous=True, own="that of x")
     made, problem = prod(shape), f"pad {list(source.shape)} to {list(shape)} {element}"
-    placed = place_of("popops.pad", target, lambda machine: _lacks(mode, computed) or copy_plan(
+    placed = place_of(pad, target, lambda machine: _lacks(mode, computed) or copy_plan(
         machine, element, source.array.size, made, problem))
 
     steps = SequenceBuilder(source.array, receiver.array)

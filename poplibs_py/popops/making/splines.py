@@ -76,7 +76,7 @@ def normalise_image(x: Any, offsets: Any, scales: Any, in_scale: float = 1.0, *,
     form = FP32 if dtype == np.float32 else FP16
     receiver = receive("out", out, shape, None, form, (source, *constants), contiguous=True, own="the result's")
     pixels = prod(source.shape[:-1])
-    placed = place_of("popops.normalise_image", target, lambda machine: image_plan(machine, dtype, pixels))
+    placed = place_of(normalise_image, target, lambda machine: image_plan(machine, dtype, pixels))
 
     steps = _normalising(source.array, constants[0].array, constants[1].array, receiver.array, factor)
     return Request(steps.made(), (source, *constants, RESULT), receiver,
@@ -143,7 +143,7 @@ def spline_basis(pseudo: Any, kernel_size: Any, is_open: Any, degree: int = 1, *
         raise bad_argument("pseudo", f"{dimensions} dimensions", f"as many as give at most {1 << 20} values at a point")
     shape = (count, steps**dimensions)
     made = results(out, (Part(shape, points.format), Part(shape, np.dtype(np.int32))), SplineBasis)
-    placed = place_of("popops.spline_basis", target, lambda machine: basis_plan(
+    placed = place_of(spline_basis, target, lambda machine: basis_plan(
         machine, points.format, count, dimensions, shape[1], degree))
 
     def run(coordinates: Array, buffer: Array) -> None:
@@ -265,7 +265,7 @@ def spline_weighting(x: Any, weight: Any, basis: Any, weight_index: Any, *, out:
     receiver = receive("out", out, shape, out_dtype, result_format(*given), (*given, index),
                        contiguous=True)
     formats = (*(o.format for o in given), receiver.format)
-    placed = place_of("popops.spline_weighting", target, lambda machine: weighting_plan(
+    placed = place_of(spline_weighting, target, lambda machine: weighting_plan(
         machine, formats,
         (edges.shape[0], edges.shape[1], coefficients.shape[1], shape[1])))
 

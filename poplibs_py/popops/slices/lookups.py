@@ -76,7 +76,7 @@ def embedding_bag(x: Any, indices: Any, offsets: Any = None, *, mode: str = "sum
     if not isinstance(receiver.format, Format) or receiver.scale:
         raise bad_type("out", out, "an array of a format")
     sizes = (table.shape[0], table.shape[1], bags, places.shape[1] if begins is None else -1)
-    placed = place_of("popops.embedding_bag", target, lambda machine: bags_plan(
+    placed = place_of(embedding_bag, target, lambda machine: bags_plan(
         "popops.embedding_bag", machine, (fmt, receiver.format), sizes, mode, weighted=factors is not None,
         skips=policy == "skip"))
     axes = tuple((n, d, None, None) for d, n in enumerate(places.shape))

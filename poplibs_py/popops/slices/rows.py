@@ -76,7 +76,7 @@ def sequence_slice(x: Any, y: Any, lengths: Any, x_offsets: Any, y_offsets: Any,
     for name, count in zip(("lengths", "x_offsets", "y_offsets"), counts, strict=True):
         check_shape(name, count, count.shape == (n,), "[n], the same for lengths and both offsets")
     zeroes, width = flag("zero_unused", zero_unused), prod(into.shape[1:])
-    placed = place_of("popops.sequence_slice", target, lambda machine: sequences_plan(
+    placed = place_of(sequence_slice, target, lambda machine: sequences_plan(
         machine, elements, n, (into.shape[0], table.shape[0]), width))
     receiver = receiver_of(out, into.shape, elements, (into,), False, in_place=True)
     table = table.copied() if np.may_share_memory(receiver.array, table.array) else table

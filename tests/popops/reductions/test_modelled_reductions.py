@@ -171,7 +171,7 @@ def test_what_poplibs_composes_has_the_plan_of_its_operations_and_this_cpus_numb
             made = getattr(popops, op)(x, axes, **keywords)
         testing.assert_same_bits(made, getattr(popops, op)(x, axes, **keywords))
         (run,) = report.runs
-        assert (run.lacking, run.plan.op, run.plan.fits) == ("", op, True)
+        assert (run.lacking, run.op, run.plan.fits) == ("", f"popops.{op}", True)
         assert [p for p in run.plan.phases if p != "exchange"] == (phases.split() if x.size else [])
     (mean, squares) = (plan_reduce((300, 40), 0, reduction, scaled=True) for reduction in ("ADD", "SQUARE_ADD"))
     if op == "variance":

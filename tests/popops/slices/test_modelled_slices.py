@@ -245,7 +245,7 @@ def test_what_has_no_vertex_is_refused_by_name():
     for empty in (i[:0], np.zeros((0,), np.int32)):
         made, run = ran(lambda i=empty: popops.multi_slice(x, i, target="gc200"))
         assert (made.shape, run.plan.cycles) == ((0, 1, 4), 0)
-    assert replace(run.plan, op="op").op == "op"
+    assert replace(run.plan, problem="rows").problem == "rows"
 
 
 DRAWN = [f"{front}multi_{kind}" for front in ("", "grouped_")
