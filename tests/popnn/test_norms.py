@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from result_bits import bits
 
 from poplibs_py import popnn, testing
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
@@ -90,15 +91,27 @@ def test_channels_last_give_the_same_bits(shape, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
-@pytest.mark.parametrize("shape", [(37, 128), (21, 250), (6, 1025), (5, 5000), (3, 40000), (2, 140000)])
+@pytest.mark.parametrize("shape", [(75, 128), (53, 250), (6, 1025), (5, 5000), (3, 40000), (2, 140000)])
 def test_rows_alone_are_as_rows_that_are_done_at_once(shape, dtype):
-    """However many are: 16, eight, four or fewer."""
+    """However many are: 32, 16, four or fewer."""
     x, grad = RNG.standard_normal((2, *shape)).astype(dtype)
     gamma = RNG.standard_normal(shape[1]).astype(dtype)
     y, x_grad = popnn.layer_norm(x, gamma, gamma), popnn.layer_norm_grad(grad, x, gamma).x_grad
     for k in range(len(x)):
         assert popnn.layer_norm(x[k], gamma, gamma).tobytes() == y[k].tobytes()
         assert popnn.layer_norm_grad(grad[k], x[k], gamma).x_grad.tobytes() == x_grad[k].tobytes()
+
+
+@pytest.mark.parametrize("level", sorted({k.level for k in kernels("rows") if k.formats == "bfloat16"}))
+@pytest.mark.parametrize("n", [64, 200, 1030])
+def test_subnormal_results_beside_zeros_are_rounded_as_others(level, n, rows_at):
+    """In BF16 as FP32's are: conversions of this CPU make zeros of them."""
+    bf16 = ml_dtypes.bfloat16
+    x = np.round(RNG.standard_normal((13, n)) * 4).astype(bf16)
+    gamma = np.resize(np.float32([1.0, 2.0**-127, 3e-39, 0.0, 2.0**-125]), n).astype(bf16)
+    beta = np.resize(np.float32([0.0, -0.0, 0.0]), n).astype(bf16)
+    wide = popnn.layer_norm(*(operand.astype(np.float32) for operand in (x, gamma, beta)))
+    assert rows_at(level, "bfloat16", "layer_norm", x, gamma, beta) == bits(wide.astype(bf16))
 
 
 @pytest.mark.parametrize("level", sorted({k.level for k in kernels("rows") if k.formats == "float32"} - {"portable"}))

@@ -6,7 +6,7 @@ enum {
     POP_NO_STATISTICS = 2, /* `centred` of a norm: numbers are scaled and shifted as they are */
     POP_BRIEF = 2,         /* `centred` of powers: numbers were FP16 or BF16 */
     POP_FOUR = 4,
-    POP_ROWS_MOST = 16,    /* that may be done at once: of up to half of POP_ROWS_EIGHTS elements; eight of up to these, else four */
+    POP_ROWS_MOST = 32,    /* that may be done at once: of up to half of POP_ROWS_EIGHTS elements; half as many of up to these, else four */
     POP_ROWS_EIGHTS = 256,
     POP_ROWS_NEAR = 131072, /* elements of all rows that a norm takes at once: they stay in the second cache */
     POP_ROWS_SHORT = 1024  /* elements of rows of which several passes take several: they stay in the first cache */

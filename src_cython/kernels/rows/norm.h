@@ -110,16 +110,16 @@ POP_INLINE void pop_rows_inverses_in(const pop_row *row, const pop_format *f, po
     POP_ROWS_SHARED void pop_rows_inverses_##suffix(const pop_row *row, pop_moments *m) { pop_rows_inverses_in(row, &POP_##format, m); }
 POP_ROWS_FORMATS(POP_ROWS_MOMENTS_OF)
 
-/* Short rows of codes that have means are decoded once: where, or NULL. */
+/* Short rows of FP16 that have means are decoded once, which takes longer than a number's turn in a sum: where, or NULL. */
 POP_INLINE float *pop_row_near(const pop_row *row, const pop_format *f)
 {
     const pop_rows *s = row->spec;
-    return !pop_is_f32(f) && s->centred == 1 && s->segments == 1 && s->n <= POP_ROWS_SHORT ? row->room : NULL;
+    return pop_is_f16(f) && s->centred == 1 && s->segments == 1 && s->n <= POP_ROWS_SHORT ? row->room : NULL;
 }
 
 /* Places of a line from `begin` to `end`, or of POP_LINES, from x to `to`: what they are apart from the mean, times the inverse
- * deviation and gamma, or their product where that is one number, plus beta. Those of channels may lie far apart: the next row's are
- * asked for. */
+ * deviation and gamma, or their product where that is one number, plus beta. The next rows' are asked for, unless a
+ * row is read part by part: they may lie far apart, and memory waits while sums are made. */
 POP_INLINE void pop_row_normed(const pop_row *row, const pop_format *f, const float *near, int64_t line, const int lines,
                                const pop_moments *m, int64_t begin, int64_t end, const int weighed, const int shifted)
 {
@@ -137,13 +137,14 @@ POP_INLINE void pop_row_normed(const pop_row *row, const pop_format *f, const fl
         ahead[q] = pop_beyond(x[q], row->rows * row->step[0]), next[q] = pop_beyond(to[q], row->rows * row->step[3]);
         less[q] = pop_v_splat(m->mean[own]), by[q] = pop_v_splat(m->inverse[own] * outer);
     }
+    const int asks = (!weighed && !shifted) || n == pop_row_length(row);
     const pop_v_f shift = pop_v_splat(shifted ? 0.0f : pop_row_line_number(row, 2, line, -0.0f));
     POP_ROW_WRITTEN(f, to[0], n,
                     const pop_v_f times = weighed ? pop_row_load(gamma, i, part) : by[0];
                     const pop_v_f plus = shifted ? pop_row_load(beta, i, part) : shift;
                     pop_v_f made[POP_LINES];
                     POP_LINES_EACH(lines) {
-                        if (!weighed && !shifted) pop_row_ask(f, ahead[q], i, k, 0), pop_row_ask(f, next[q], i, k, 1);
+                        if (asks) pop_row_ask(f, ahead[q], i, k, 0), pop_row_ask(f, next[q], i, k, 1);
                         pop_v_f y = near ? pop_row_load(near + (line + q) * n, i, part) : pop_row_read(f, x[q], i, part);
                         y = y - less[q];
                         if (weighed) y = y * by[q];
@@ -151,20 +152,17 @@ POP_INLINE void pop_row_normed(const pop_row *row, const pop_format *f, const fl
                     }
                     POP_ROWS_PUT(f, to, lines, made););
 }
-/* Long rows are written part by part, whose gammas and betas stay in the first cache; half of the next part is asked for. */
+/* Long rows are written part by part, whose gammas and betas stay in the first cache. */
 POP_INLINE void pop_row_norm_of(const pop_row *row, const pop_format *f, const float *near, const pop_moments *m)
 {
     const pop_rows_operand *o = row->spec->operands;
     const int equal = row->spec->segments == 1 && !row->step[1] && !row->step[2];
-    const int64_t n = pop_row_length(row), lines = pop_row_lines(row), width = row->spec->segments > 1 ? n : POP_ROWS_SHORT;
+    const int64_t n = pop_row_length(row), lines = pop_row_lines(row), width = row->spec->segments > 1 ? n : 2 * POP_ROWS_SHORT;
     for (int64_t begin = 0, end; begin < n; begin = end) {
         end = n - begin < width ? n : begin + width;
         for (int64_t line = 0, here; line < lines; line += here) {
             const int weighed = !o[1].single && row->at[1], shifted = !o[2].single && row->at[2];
             here = weighed && shifted && equal && lines - line >= POP_LINES ? POP_LINES : 1;
-            for (int64_t q = line; end < n && q < line + here; q++)
-                pop_rows_ask(o + 3, pop_beyond(pop_row_line(row, 3, q), end * pop_bytes(f)), POP_CACHE_LINE,
-                             POP_ROWS_SHORT / 2 * pop_bytes(f) / POP_CACHE_LINE);
             if (here > 1) pop_row_normed(row, f, near, line, POP_LINES, m, begin, end, 1, 1);
             else if (weighed && shifted) pop_row_normed(row, f, near, line, 1, m, begin, end, 1, 1);
             else if (!weighed && !shifted) pop_row_normed(row, f, near, line, 1, m, begin, end, 0, 0);

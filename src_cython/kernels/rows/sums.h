@@ -86,15 +86,26 @@ POP_INLINE void pop_four_sums(const pop_v_f *v, const pop_four_d *before, double
     memcpy(made, &sums, sizeof sums);
 }
 
-/* Numbers in the kernel's format, f. */
+POP_INLINE int pop_row_is_bf16(const pop_format *f) { return pop_is_short_f32(f) && f->mantissa_bits == 7; }
+/* Numbers in the kernel's format, f. One instruction puts 16 codes of BF16 where FP32 has them. */
 POP_INLINE pop_v_f pop_row_read(const pop_format *f, const void *p, int64_t i, int part)
 {
+#if POP_LEVEL >= POP_LEVEL_AVX512
+    if (pop_row_is_bf16(f)) {
+        const __m512i twice = _mm512_set_epi16(15, 15, 14, 14, 13, 13, 12, 12, 11, 11, 10, 10, 9, 9, 8, 8, 7, 7, 6, 6, 5, 5, 4, 4, 3, 3,
+                                               2, 2, 1, 1, 0, 0);
+        const uint16_t *at = (const uint16_t *)p + i;
+        const __m256i codes = part == POP_LANES ? _mm256_loadu_si256((const __m256i *)(const void *)at)
+                                                : _mm256_maskz_loadu_epi16(pop_v_first(part), at);
+        return (pop_v_f)_mm512_maskz_permutexvar_epi16(0xaaaaaaaa, twice, _mm512_castsi256_si512(codes));
+    }
+#endif
     return pop_v_decode_part(f, (const char *)p + i * pop_bytes(f), part);
 }
 POP_INLINE void pop_row_write(const pop_format *f, void *p, int64_t i, pop_v_f x, int part)
 {
 #if POP_LEVEL >= POP_LEVEL_AVX512_BF16 /* one instruction rounds what is not subnormal: of that it makes zeros */
-    if (pop_is_short_f32(f) && f->mantissa_bits == 7) {
+    if (pop_row_is_bf16(f)) {
         __m256i codes = (__m256i)_mm512_cvtneps_pbh((__m512)x);
         if (__builtin_expect(_mm512_fpclass_ps_mask((__m512)x, 0x20), 0)) codes = pop_v_bf16(x);
         if (part == POP_LANES) _mm256_storeu_si256((__m256i *)((uint16_t *)p + i), codes);
@@ -168,15 +179,18 @@ POP_INLINE void pop_rows_put(const pop_format *f, char *const *to, const int lin
                              const pop_v_f *made, int part)
 {
 #if POP_LEVEL >= POP_LEVEL_AVX512_BF16
-    if (pop_is_short_f32(f) && f->mantissa_bits == 7 && whole) {
+    if (pop_row_is_bf16(f) && whole) {
         __m512i codes[POP_LINES];
+        __mmask32 zeros = 0;
         POP_LINES_EACH(lines) {
-            const __m512 first = (__m512)even[q], second = (__m512)made[q];
             if (k % 2 == 0) even[q] = made[q];
-            else codes[q] = (__m512i)_mm512_cvtne2ps_pbh(second, first);
-            if (k % 2 && __builtin_expect(_mm512_fpclass_ps_mask(first, 0x20) | _mm512_fpclass_ps_mask(second, 0x20), 0))
-                codes[q] = _mm512_inserti64x4(_mm512_castsi256_si512(pop_v_bf16(even[q])), pop_v_bf16(made[q]), 1);
+            else codes[q] = (__m512i)_mm512_cvtne2ps_pbh((__m512)made[q], (__m512)even[q]);
+            if (k % 2) zeros |= _mm512_testn_epi16_mask(codes[q], _mm512_set1_epi16(0x7fff));
         }
+        if (__builtin_expect(zeros, 0)) /* which subnormal numbers became too */
+            POP_LINES_EACH(lines)
+                if (_mm512_fpclass_ps_mask((__m512)even[q], 0x20) | _mm512_fpclass_ps_mask((__m512)made[q], 0x20))
+                    codes[q] = _mm512_inserti64x4(_mm512_castsi256_si512(pop_v_bf16(even[q])), pop_v_bf16(made[q]), 1);
         POP_LINES_EACH(lines)
             if (k % 2) _mm512_storeu_si512((uint16_t *)(void *)to[q] + i - POP_LANES, codes[q]);
         return;
