@@ -377,8 +377,14 @@ class FewPlan(PhasePlan):
 
     @property
     def looks_ahead(self) -> bool:
-        """Whether operands outgrow a thread's memory, so that asking for them early pays."""
-        p = self.call.params
+        """Whether operands outgrow a thread's memory, or of tiles a quarter of the last cache: asking early pays."""
+        p, call = self.call.params, self.call
+        if self.slides or self.slides_over_taps:
+            sides = ((call.x, p.batch * p.in_channels, p.field_shape),
+                     (call.weights, p.in_channels * p.out_channels, p.kernel_shape),
+                     (call.out, p.batch * p.out_channels, p.output_shape))
+            size = sum(side.format.itemsize * p.groups * n * math.prod(field) for side, n, field in sides)
+            return size > STREAM_BYTES["tiles"] // 2
         elements = self.taps * p.in_channels if self.over_taps else self.positions * p.batch
         return 4 * p.groups * elements * (self.x.inner + p.out_channels) > self.target.bytes_per_tile
 

@@ -33,6 +33,7 @@ _LEAST_COLUMNS = 16  # of the products: a vector's; less for deep products, and 
 _DEEP, _DEEP_COLUMNS, _ONE_CHANNEL_COLUMNS = 24, 8, 4
 _CHUNK_BYTES = 192 << 10  # of products at once: they stay in the second-level cache
 _LEAST_ROWS = 48
+_MOST_ELEMENTS = 2  # for each result: with more, most products would be of no result
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,8 @@ def plan_overlap(call: ConvCall, options: GemmOptions, epilogue: Epilogue, targe
     elements = tuple(-(-dim.end // dim.dilation) for dim in dims)
     least = _ONE_CHANNEL_COLUMNS if p.out_channels == 1 else _DEEP_COLUMNS
     if columns < (least if p.in_channels >= _DEEP else _LEAST_COLUMNS) or not all(elements):
+        return None
+    if math.prod(elements) > _MOST_ELEMENTS * math.prod(dim.positions for dim in dims):
         return None
     inner = math.prod(elements[1:])
     chunk = max(_LEAST_ROWS, _CHUNK_BYTES // 4 // columns)

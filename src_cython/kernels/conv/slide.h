@@ -26,13 +26,14 @@ typedef struct pop_slide_line {
     int64_t col, low, high;
 } pop_slide_line;
 
-POP_INLINE pop_v_f pop_slide_read(const pop_format *f, const pop_slide_line *line, int64_t j, int inside)
+/* Column j of it, which is at `at`. */
+POP_INLINE pop_v_f pop_slide_read(const pop_format *f, const pop_slide_line *line, const char *at, int64_t j, int inside)
 {
     static const char zeros[64];
-    if (inside) return pop_v_decode(f, line->at + j * line->col);
+    if (inside) return pop_v_decode(f, at);
     const uintptr_t in = -(uintptr_t)((uint64_t)(j - line->low) < (uint64_t)(line->high - line->low));
-    const uintptr_t at = (uintptr_t)line->at + (uintptr_t)(j * line->col), none = (uintptr_t)zeros;
-    return pop_v_decode(f, (const void *)(none + ((at - none) & in)));
+    const uintptr_t none = (uintptr_t)zeros;
+    return pop_v_decode(f, (const void *)(none + (((uintptr_t)at - none) & in)));
 }
 
 /* A row of x times `taps` columns of taps, from number `tap` on, for the rows of results that `which` has a bit for. */
@@ -45,10 +46,12 @@ POP_INLINE void pop_slide_taps(const pop_format *f, const pop_slide_line *line, 
         if (which & 1) weights[0][t] = pop_v_load_f((const float *)(const void *)(first + 64 * t));
         if (which & 2) weights[1][t] = pop_v_load_f((const float *)(const void *)(second + 64 * t));
     }
+    const char *at = line->at + tap * line->col;
 #pragma GCC unroll 17
-    for (int j = 0; j < (cols - 1) * step + taps; j++) {
+    for (int j = 0; j < (cols - 1) * step + taps; j++, at += line->col) {
+        __asm__("" : "+r"(at)); /* GCC would else keep places of all columns */
         if (taps == 1 && j % step) continue;
-        pop_v_f x = pop_slide_read(f, line, tap + j, inside);
+        pop_v_f x = pop_slide_read(f, line, at, tap + j, inside);
 #if POP_LEVEL >= POP_LEVEL_AVX512 /* GCC would read it anew for each sum: a core takes one vector of 64 bytes a cycle */
         __asm__("" : "+v"(x));
 #endif
@@ -69,8 +72,8 @@ POP_INLINE void pop_slide_row(const pop_conv_slide *b, const pop_format *f, cons
 {
 #define POP_SLIDE_TAPS(tap, taps) \
     pop_slide_taps(f, line, tap, taps, first + 64 * (tap), second + 64 * (tap), which, cols, step, inside, sums)
-    if (known == 3) {
-        POP_SLIDE_TAPS(0, 3);
+    if (known && known <= 3) {
+        POP_SLIDE_TAPS(0, known);
         return;
     }
     if (known) {
@@ -93,17 +96,16 @@ POP_INLINE uint64_t pop_slide_there(int64_t low, int64_t high)
 }
 
 /* Ask for what the tile below this one reads that this one does not, and for its results: a line of the cache once, by the
- * first block that it is of. */
-POP_INLINE void pop_slide_ahead(const pop_conv_slide *b, const char *x, const char *to, int rows, int cols, int step)
+ * first block that it is of. A function of its own, so that places of all columns take no registers of the tile's. */
+static __attribute__((noinline)) void pop_slide_ahead(const pop_conv_slide *b, const char *x, const char *to, int rows, int cols,
+                                                      int step)
 {
     const int64_t reach = b->tap_rows + (rows - 1) * b->row_step;
     const int first = ((uintptr_t)x & 63) < (uintptr_t)b->x_block, written = ((uintptr_t)to & 63) < (uintptr_t)b->sums_block;
+    __asm__ volatile(""); /* GCC would else take the function for one of no effect */
     for (int64_t i = reach - rows * b->row_step; first && i < reach; i++)
-#pragma GCC unroll 14
-        for (int c = 0; c < cols; c++)
-            for (int s = 0; s < step; s++) pop_conv_ask(x, i * b->x_row + (c * step + s) * b->x_col + b->x_ahead);
+        for (int c = 0; c < cols * step; c++) pop_conv_ask(x, i * b->x_row + c * b->x_col + b->x_ahead);
     for (int r = 0; b->sums_ahead && written && r < rows; r++)
-#pragma GCC unroll 14
         for (int c = 0; c < cols; c++) pop_conv_ask_to_write(to, r * b->sums_row + c * b->sums_col + b->sums_ahead);
 }
 
@@ -140,13 +142,15 @@ POP_INLINE void pop_slide_tile(const pop_conv_slide *b, const pop_format *f, con
 #undef POP_SLIDE_ROWS_TO
     }
 #pragma GCC unroll 2
-    for (int r = 0; r < rows; r++)
+    for (int r = 0; r < rows; r++, to += b->sums_row) {
+        char *at = to;
 #pragma GCC unroll 14
-        for (int c = 0; c < cols; c++) {
-            char *at = to + r * b->sums_row + c * b->sums_col;
+        for (int c = 0; c < cols; c++, at += b->sums_col) {
+            __asm__("" : "+r"(at));
             if (b->out == POP_IS_F32) pop_v_store_f((float *)(void *)at + lane, sums[r][c]);
             else pop_v_encode(f, POP_OVERFLOW_INFINITY, at + size * lane, sums[r][c]);
         }
+    }
 }
 
 /* All blocks, `rows` rows of results at once. */
@@ -178,6 +182,8 @@ POP_INLINE void pop_slide(const pop_conv_slide *b, const pop_format *f, int step
         return;                                                    \
     }
     if (POP_SLIDE_ROWS == 2 && b->rows == 2 && b->cols == 7) {
+        if (b->tap_cols == 1) POP_SLIDE_BOTH(1)
+        if (b->tap_cols == 2) POP_SLIDE_BOTH(2)
         if (b->tap_cols == 3) POP_SLIDE_BOTH(3)
         if (b->tap_cols == 5) POP_SLIDE_BOTH(5)
         if (b->tap_cols == 7) POP_SLIDE_BOTH(7)

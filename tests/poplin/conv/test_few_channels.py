@@ -395,6 +395,22 @@ def test_numbers_are_multiplied_as_bf16_two_at_once(shape, which, field, fmt):
     assert any(one.run for one in products) == bool(decoded)
 
 
+@pytest.mark.parametrize("which", PASSES)
+def test_tiles_ask_for_what_outgrows_the_last_cache(which):
+    for images_, asks in ((1, False), (4, True)):
+        p = params(1, 1, 144, 56, 3, 1, 1, images_)
+        a, b, out = (laid(np.zeros(shapes(p)[name]), "last", np.float32) for name in OPERANDS[which])
+        assert {one.looks_ahead for one in lowered(p, which, a, b, out).plan.products} == {asks}
+
+
+def test_gradients_of_the_weights_of_many_images_are_no_products_made_first():
+    p = params(1, 1, 16, 9, 3, 1, 1, 40)
+    x, y, w = (laid(np.zeros(shapes(p)[name]), "last", np.float32) for name in "xyw")
+    plan = lowered(p, "weight gradient", x, y, w).plan
+    assert plan.overlap is None
+    assert plan.products[0].slides_over_taps
+
+
 def test_dense_convolutions_stay_products_of_matrices():
     p = params(32, 32, 1, 9, 3, 1, 1)
     x, w, y = (laid(value, "last", np.float32) for value in whole_numbers(p, 0).values())
