@@ -141,14 +141,17 @@ POP_INLINE void pop_slide_tile(const pop_conv_slide *b, const pop_format *f, con
         POP_SLIDE_ROWS_TO(reach, 2)
 #undef POP_SLIDE_ROWS_TO
     }
+    const int64_t col = b->sums_col, row = b->sums_row;
+    const int narrow = b->out != POP_IS_F32;
+    to += (narrow ? size : 4) * lane;
 #pragma GCC unroll 2
-    for (int r = 0; r < rows; r++, to += b->sums_row) {
-        char *at = to;
+    for (int r = 0; r < rows; r++) {
+        char *at = to + r * row;
 #pragma GCC unroll 14
-        for (int c = 0; c < cols; c++, at += b->sums_col) {
+        for (int c = 0; c < cols; c++, at += col) {
             __asm__("" : "+r"(at));
-            if (b->out == POP_IS_F32) pop_v_store_f((float *)(void *)at + lane, sums[r][c]);
-            else pop_v_encode(f, POP_OVERFLOW_INFINITY, at + size * lane, sums[r][c]);
+            if (narrow) pop_v_encode(f, POP_OVERFLOW_INFINITY, at, sums[r][c]);
+            else pop_v_store_f((float *)(void *)at, sums[r][c]);
         }
     }
 }
@@ -202,12 +205,19 @@ POP_INLINE void pop_slide(const pop_conv_slide *b, const pop_format *f, int step
 }
 
 #if POP_LEVEL >= POP_LEVEL_AVX512_BF16
-/* Sums to what they become. */
-POP_INLINE void pop_slide_store(const pop_conv_slide *b, char *at, __m512 sums)
+/* A row of sums to what they become. */
+POP_INLINE void pop_slide_store(const pop_conv_slide *b, char *at, const __m512 *sums, int cols)
 {
-    if (b->out == POP_IS_F32) _mm512_storeu_ps(at, sums);
-    else if (b->out == POP_IS_F16) pop_v_encode(&POP_F16, POP_OVERFLOW_INFINITY, at, (pop_v_f)sums);
-    else _mm256_storeu_si256((__m256i *)(void *)at, (__m256i)_mm512_cvtneps_pbh(sums));
+    const int64_t out = b->out, col = b->sums_col;
+#define POP_SLIDE_STORE(store)                                               \
+    _Pragma("GCC unroll 14") for (int c = 0; c < cols; c++, at += col) {     \
+        __asm__("" : "+r"(at));                                              \
+        store;                                                               \
+    }
+    if (out == POP_IS_F32) POP_SLIDE_STORE(_mm512_storeu_ps(at, sums[c]))
+    else if (out == POP_IS_F16) POP_SLIDE_STORE(pop_v_encode(&POP_F16, POP_OVERFLOW_INFINITY, at, (pop_v_f)sums[c]))
+    else POP_SLIDE_STORE(_mm256_storeu_si256((__m256i *)(void *)at, (__m256i)_mm512_cvtneps_pbh(sums[c])))
+#undef POP_SLIDE_STORE
 }
 #endif
 

@@ -54,8 +54,7 @@ POP_INLINE void pop_line_tile(const pop_conv_slide *b, const char *x, const char
             sums[c] = _mm512_dpbf16_ps(sums[c], words[c], (__m512bh)_mm512_loadu_si512(weights));
         }
     }
-#pragma GCC unroll 14
-    for (int c = 0; c < cols; c++) pop_slide_store(b, to + c * b->sums_col, sums[c]);
+    pop_slide_store(b, to, sums, cols);
 }
 
 /* A row of results, of all blocks. */

@@ -24,19 +24,27 @@ POP_INLINE pop_taps_line pop_taps_lines(const char *first, int64_t apart, int64_
     return (pop_taps_line){{above ? first : zeros, below ? first + apart : zeros}, {above ? col : 0, below ? col : 0}};
 }
 
-POP_INLINE pop_v_f pop_taps_read(const pop_format *f, const pop_taps_line *line, int64_t j, int pairs)
+/* The number that is next, or the word; a place each is kept, where GCC would keep those of all columns. */
+POP_INLINE pop_v_f pop_taps_read(const pop_format *f, pop_taps_line *line, int pairs)
 {
-    const char *first = line->at[0] + j * line->col[0];
+    const char *first = line->at[0], *second = line->at[1];
+    line->at[0] += line->col[0], line->at[1] += pairs ? line->col[1] : 0;
+    __asm__("" : "+r"(line->at[0]));
 #if POP_LEVEL >= POP_LEVEL_AVX512_BF16
-    if (pairs) return (pop_v_f)pop_pairs_word(first, line->at[1] + j * line->col[1], POP_PAIRS_BOTH);
-#else
-    (void)pairs;
+    __asm__("" : "+r"(line->at[1]));
+    if (pairs) return (pop_v_f)pop_pairs_word(first, second, POP_PAIRS_BOTH);
 #endif
+    (void)second;
     return pop_v_decode(f, first);
 }
 
+POP_INLINE void pop_taps_pass(pop_taps_line *line)
+{
+    line->at[0] += line->col[0], line->at[1] += line->col[1];
+}
+
 /* A row of x times the deltas, for `taps` columns of the kernel; x is there in [low, high) of their columns. */
-POP_INLINE void pop_taps_piece(const pop_format *f, const pop_taps_line *x, int64_t low, int64_t high, const pop_v_f *deltas,
+POP_INLINE void pop_taps_piece(const pop_format *f, pop_taps_line x, int64_t low, int64_t high, const pop_v_f *deltas,
                                char *to, int taps, int cols, int step, int inside, int pairs)
 {
     pop_v_f sums[POP_TAPS_COLS];
@@ -44,9 +52,11 @@ POP_INLINE void pop_taps_piece(const pop_format *f, const pop_taps_line *x, int6
     for (int t = 0; t < taps; t++) sums[t] = pop_v_load_f((const float *)(const void *)(to + 64 * t));
 #pragma GCC unroll 19
     for (int j = 0; j < (cols - 1) * step + taps; j++) {
-        if (taps == 1 && j % step) continue;
-        if (!inside && (j < low || j >= high)) continue;
-        pop_v_f number = pop_taps_read(f, x, j, pairs);
+        if ((taps == 1 && j % step) || (!inside && (j < low || j >= high))) {
+            pop_taps_pass(&x);
+            continue;
+        }
+        pop_v_f number = pop_taps_read(f, &x, pairs);
 #if POP_LEVEL >= POP_LEVEL_AVX512 /* GCC would read it anew for each sum: a core takes one vector of 64 bytes a cycle */
         __asm__("" : "+v"(number));
 #endif
@@ -66,7 +76,7 @@ POP_INLINE void pop_taps_row(const pop_conv_gradient *b, const pop_format *f, po
 {
     int64_t tap = 0;
 #define POP_TAPS_PIECE(taps)                                                                                                \
-    pop_taps_piece(f, &x, b->col_low - col - tap, b->col_high - col - tap, deltas, to, taps, cols, step, inside, pairs);    \
+    pop_taps_piece(f, x, b->col_low - col - tap, b->col_high - col - tap, deltas, to, taps, cols, step, inside, pairs);    \
     tap += taps, to += 64 * taps, x.at[0] += taps * x.col[0], x.at[1] += taps * x.col[1]
     while (tap + 7 <= b->tap_cols) {
         POP_TAPS_PIECE(7);
@@ -84,8 +94,10 @@ POP_INLINE void pop_taps_row(const pop_conv_gradient *b, const pop_format *f, po
 }
 
 /* Ask for the rows of x, and of deltas, that the rows of deltas below meet first. */
-POP_INLINE void pop_taps_ahead(const pop_conv_gradient *b, const char *x, const char *w, int64_t rows, int cols, int step)
+static __attribute__((noinline)) void pop_taps_ahead(const pop_conv_gradient *b, const char *x, const char *w, int64_t rows,
+                                                     int cols, int step)
 {
+    __asm__ volatile(""); /* as pop_slide_ahead */
     const int64_t reach = b->tap_rows + (rows - 1) * b->down, fresh = rows * b->down;
     for (int64_t i = reach > fresh ? reach - fresh : 0; i < reach; i++)
         for (int j = 0; j < cols * step; j++) pop_conv_ask(x, i * b->x_row + j * b->x_col + rows * b->x_down);
@@ -104,10 +116,10 @@ POP_INLINE void pop_taps_tile(const pop_conv_gradient *b, const pop_format *f, i
         if (b->ahead && ((uintptr_t)x & 63) < 16 * (uintptr_t)size) /* the first block of a line of the cache */
             pop_taps_ahead(b, x, w, 1 + pairs, cols, step);
         for (int lane = 0; lane < 16; lane += POP_LANES, x += size * POP_LANES, w += size * POP_LANES) {
-            const pop_taps_line by = pop_taps_lines(w, b->w_row, b->w_col, 1, (int)two);
+            pop_taps_line by = pop_taps_lines(w, b->w_row, b->w_col, 1, (int)two);
             pop_v_f deltas[POP_TAPS_COLS];
 #pragma GCC unroll 7
-            for (int c = 0; c < cols; c++) deltas[c] = pop_taps_read(f, &by, c, pairs);
+            for (int c = 0; c < cols; c++) deltas[c] = pop_taps_read(f, &by, pairs);
             char *to = b->sums + k * b->sums_block + 4 * lane;
             for (int64_t s = 0; s < b->tap_rows; s++, to += 64 * b->tap_cols) {
                 const int64_t place = b->row_first + row * b->row_step + s * b->row_unit;

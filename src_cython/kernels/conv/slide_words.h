@@ -81,8 +81,7 @@ POP_INLINE void pop_words_tile(const pop_conv_slide *b, const char *x, const cha
         }
     }
 #undef POP_WORDS_TAPS_FROM
-#pragma GCC unroll 7
-    for (int c = 0; c < cols; c++) pop_slide_store(b, to + c * b->sums_col, sums[c]);
+    pop_slide_store(b, to, sums, cols);
 }
 
 POP_INLINE void pop_words_blocks(const pop_conv_slide *b, int kind, int cols, int step, int inside)
