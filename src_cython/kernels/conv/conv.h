@@ -219,20 +219,48 @@ POP_INLINE pop_v_f pop_conv_biased(const pop_epilogue *e, const float *sums, int
 
 enum { POP_CONV_AHEAD = 1024 }; /* bytes to the results that memory is asked for */
 
+#if POP_LEVEL >= POP_LEVEL_AVX512
+/* Rows of two to four results each, of which none has a bias: four rows are rounded in one vector. Returns how many were. */
+POP_INLINE int64_t pop_conv_finish_fours(const pop_format *f, const pop_epilogue *e, const float *sums, int64_t sums_row,
+                                         int64_t rows, int64_t cols)
+{
+    const int64_t size = pop_bytes(f), last = (cols - 2) * size;
+    int64_t row = 0;
+    for (; row + 4 <= rows; row += 4, sums += 4 * sums_row) {
+        char codes[64], *out = e->out + row * e->out_row;
+        __m512 v = _mm512_castps128_ps512(_mm_loadu_ps(sums));
+        v = _mm512_insertf32x4(v, _mm_loadu_ps(sums + sums_row), 1);
+        v = _mm512_insertf32x4(v, _mm_loadu_ps(sums + 2 * sums_row), 2);
+        v = _mm512_insertf32x4(v, _mm_loadu_ps(sums + 3 * sums_row), 3);
+        pop_v_encode(f, (int)e->overflow, codes, (pop_v_f)v);
+        for (int r = 0; r < 4; r++, out += e->out_row) { /* the first two and the last two */
+            memcpy(out, codes + 4 * r * size, (size_t)(2 * size));
+            memcpy(out + last, codes + 4 * r * size + last, (size_t)(2 * size));
+        }
+    }
+    return row;
+}
+#endif
+
 /* The epilogue of sums that stay as they are, save for a bias and relu, to results that lie side by side: the bits of
  * kernels/epilogue.h, in one walk over registers. */
 POP_INLINE void pop_conv_finish(const pop_format *f, const pop_epilogue *e, const float *sums, int64_t sums_row, int64_t rows,
                                 int64_t cols)
 {
     if (!e->bias && sums_row == cols && e->out_row == cols * pop_bytes(f)) cols *= rows, rows = 1; /* side by side */
+    int64_t row = 0;
 #if POP_LEVEL >= POP_LEVEL_AVX512
     const int64_t ahead = cols < POP_CONV_AHEAD ? 8 * e->out_row : POP_CONV_AHEAD;
     if (pop_bytes(f) == 1 && cols >= POP_LANES && !e->bias && e->activation != POP_ACTIVATION_RELU) {
         pop_encode_rows_of_bytes(f, (int)e->overflow, e->out, e->out_row, sums, sums_row, rows, cols, ahead);
         return;
     }
+    if (cols >= 2 && cols <= 4 && sums_row >= 4 && !e->bias && e->activation != POP_ACTIVATION_RELU) {
+        row = pop_conv_finish_fours(f, e, sums, sums_row, rows, cols);
+        sums += row * sums_row;
+    }
 #endif
-    for (int64_t row = 0, n; row < rows; row++, sums += sums_row)
+    for (int64_t n; row < rows; row++, sums += sums_row)
         for (int64_t col = 0; col < cols; col += n) {
             char *out = e->out + row * e->out_row + col * e->out_col;
 #if POP_LEVEL >= POP_LEVEL_AVX512
