@@ -2,7 +2,7 @@
 
 from libc.stdint cimport uint16_t, uintptr_t
 
-from kernels.products cimport pop_dot_decode, pop_dot_interleave, pop_dot_transpose, pop_prefetch, pop_scatter
+from kernels.products cimport pop_dot_decode, pop_dot_interleave, pop_dot_pair, pop_dot_transpose, pop_prefetch, pop_scatter
 
 
 cdef struct Source:
@@ -161,6 +161,21 @@ cdef char *stage_line(const Source *s, int64_t k, int64_t end, int64_t step, int
     return to
 
 
+cdef inline const char *line_of_codes(const Source *s, int64_t k, int64_t end, int64_t step, int64_t width, char *to,
+                                      const char *gathered) noexcept nogil:
+    """A line's codes, one after another, or zeros' beyond the depth's end. Returns where they are."""
+    cdef const Side *d = s.side
+    if k >= end:
+        memset(to, 0, width)
+        return to
+    if s.field != NULL:
+        return gathered
+    if d.step == d.item or width == 1:
+        return s.base + k * d.line + step * d.step
+    pop_scatter(d.item, s.base + k * d.line + step * d.step, d.step, to, d.item, width)
+    return to
+
+
 cdef void pack_lines(const Spec *p, const Source *s, int64_t k, int64_t depth, int64_t step, int64_t width, char *to,
                      int64_t low, int64_t pitch, char *stage) noexcept nogil:
     """Lines across the width become lines of cells: one of FP32, two of BF16 interleaved."""
@@ -182,6 +197,14 @@ cdef void pack_lines(const Spec *p, const Source *s, int64_t k, int64_t depth, i
         if s.field != NULL and i % GATHERED_LINES == 0 and i < depth:
             gathered = stage + s.side.gather_at
             gather(s, k + i, smaller(GATHERED_LINES, depth - i), step, width, <char *>gathered, length)
+        if s.side.pair:
+            (<pop_dot_pair>s.side.pair)(<const pop_format *>s.side.format,
+                                        line_of_codes(s, k + i, k + depth, step, width, even, gathered),
+                                        line_of_codes(s, k + i + 1, k + depth, step, width, odd, gathered + length),
+                                        <uint16_t *>to, width)
+            gathered += 2 * length
+            to += pitch
+            continue
         first = stage_line(s, k + i, k + depth, step, width, even, stage, gathered)
         second = stage_line(s, k + i + 1, k + depth, step, width, odd, stage, gathered + length)
         interleave(p, first, second, to, width)

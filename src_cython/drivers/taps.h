@@ -112,8 +112,12 @@ static void pop_taps_piece(const pop_taps *w, const int64_t *at, int64_t along, 
     const char *line = w->base + (x->first + at[last] * x->step + low * x->tap_step) * x->stride;
     const int64_t in_line = x->tap_step * x->stride == f->channels * w->item, runs = in_line ? 1 : high - low;
     const int64_t n = (in_line ? high - low : 1) * f->channels;
-    int64_t tap[10] = {0}, depth = low * f->channels, d;
+    int64_t tap[10] = {0}, depth = w->first / inner * inner + low * f->channels, d, left = w->first / inner;
     pop_dot_block *t = w->t;
+    for (d = last - 1; d >= 0; d--) { /* of the first number of the depth */
+        tap[d] = left % f->dims[d].taps;
+        left /= f->dims[d].taps;
+    }
     t->a_row = f->dims[along].step * f->dims[along].stride;
     t->accumulate = !fresh;
     for (;;) {
@@ -138,8 +142,8 @@ static void pop_taps_piece(const pop_taps *w, const int64_t *at, int64_t along, 
                 pop_taps_run(w, from + first * t->a_row + i * x->tap_step * x->stride, depth + i * n, n);
         }
         for (d = last - 1; d >= 0 && ++tap[d] == f->dims[d].taps; d--) tap[d] = 0;
-        if (d < 0) break;
         depth += inner;
+        if (d < 0 || depth >= w->end) break;
     }
     if (t->accumulate) return;
     t->c = c, t->rows = rows, t->cells = 0; /* nothing is met */

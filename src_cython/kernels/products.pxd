@@ -15,6 +15,8 @@ cdef extern from "kernels/dot/dot.h" nogil:
     ctypedef void (*pop_dot_round)(float *sums, int64_t n) noexcept nogil
     ctypedef void (*pop_dot_round_at_random)(float *sums, int64_t n, const uint32_t *words) noexcept nogil
     ctypedef void (*pop_dot_interleave)(const uint16_t *even, const uint16_t *odd, uint16_t *to, int64_t n) noexcept nogil
+    ctypedef void (*pop_dot_pair)(const pop_format *format, const void *even, const void *odd, uint16_t *to,
+                                  int64_t n) noexcept nogil
 
 cdef extern from "kernels/epilogue.h" nogil:
     ctypedef void (*pop_epilogue_kernel)(const pop_epilogue *e, const float *sums, int64_t sums_row, int64_t rows,

@@ -241,6 +241,21 @@ def test_two_lines_interleave(kernel, n):
     np.testing.assert_array_equal(to, [*np.stack([even, odd], 1).ravel(), 9, 9, 9, 9])
 
 
+@these("pair")
+@given(n=st.integers(0, 200), scale=st.integers(-20, 20), seed=st.integers(0, 2**16))
+def test_two_lines_of_codes_become_cells(kernel, n, scale, seed):
+    fmt, panel = (format_of(name) for name in kernel.formats.split("->"))
+    lines = random_operand((2, n), fmt, seed, patterns=True)
+    to = np.full(2 * n + 8, 1.5, panel.dtype)
+    ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4, ctypes.c_int64)(kernel.address)(
+        format_record(fmt, scale).ctypes.data, lines[0].ctypes.data, lines[1].ctypes.data, to.ctypes.data, n
+    )
+    with np.errstate(invalid="ignore"):
+        wanted = np.ldexp(lines.T.astype(np.float64), scale)
+        np.testing.assert_array_equal(to[: 2 * n].astype(np.float64), wanted.ravel())
+    assert (to[2 * n :] == 1.5).all()
+
+
 @these("round_at_random")
 @pytest.mark.parametrize("n", [0, 1, 15, 16, 17, 5000])
 def test_sums_are_rounded_at_random_as_a_cast_rounds_them(kernel, n):

@@ -143,6 +143,48 @@ static void pop_decode_bf16_bf16(const pop_format *f, const void *from, void *to
     memcpy(to, from, (size_t)n * 2);
 }
 
+#if POP_LEVEL >= POP_LEVEL_AVX512_BF16
+/* Two lines of codes to cells: 64 columns at a time, their bytes put together at once. */
+POP_INLINE void pop_pair_table(pop_kept_table *kept, const pop_format *f, const char *even, const char *odd, uint16_t *to,
+                               int64_t n)
+{
+    const pop_byte_table table = pop_table_of(kept, f);
+    const __m512i order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
+    for (int64_t j = 0; j < n; j += 64) {
+        const __mmask64 there = n - j < 64 ? ~0ull >> (64 - (n - j)) : ~0ull;
+        __m512i low[2], high[2];
+        pop_byte_lookup(&table, _mm512_permutexvar_epi32(order, _mm512_maskz_loadu_epi8(there, even + j)), low, high);
+        pop_byte_lookup(&table, _mm512_permutexvar_epi32(order, _mm512_maskz_loadu_epi8(there, odd + j)), low + 1, high + 1);
+        const __m512i first[2] = {_mm512_unpacklo_epi8(low[0], high[0]), _mm512_unpacklo_epi8(low[1], high[1])};
+        const __m512i second[2] = {_mm512_unpackhi_epi8(low[0], high[0]), _mm512_unpackhi_epi8(low[1], high[1])};
+        const __m512i cells[4] = {_mm512_unpacklo_epi16(first[0], first[1]), _mm512_unpackhi_epi16(first[0], first[1]),
+                                  _mm512_unpacklo_epi16(second[0], second[1]), _mm512_unpackhi_epi16(second[0], second[1])};
+        for (int u = 0; u < 4; u++) {
+            if (there >> (16 * u + 15) & 1) _mm512_storeu_si512(to + 2 * j + 32 * u, cells[u]);
+            else _mm512_mask_storeu_epi32(to + 2 * j + 32 * u, (__mmask16)(there >> 16 * u), cells[u]);
+        }
+    }
+}
+
+#define POP_PAIR(bytes, constant, function, ...) POP_PAIR_##bytes(function, POP_##constant)
+#define POP_PAIR_4(function, layout)
+#define POP_PAIR_2(function, layout)
+#define POP_PAIR_1(function, layout)                                                                                   \
+    static void pop_pair_##function(const pop_format *f, const void *even, const void *odd, uint16_t *to, int64_t n)   \
+    {                                                                                                                  \
+        static __thread pop_kept_table kept;                                                                           \
+        pop_format g = layout;                                                                                         \
+        g.bias = f->bias;                                                                                              \
+        pop_pair_table(&kept, &g, (const char *)even, (const char *)odd, to, n);                                       \
+    }
+POP_FORMATS(POP_PAIR)
+#define POP_PAIR_ROW(bytes, constant, function, format, ...) POP_PAIR_ROW_##bytes(function, format)
+#define POP_PAIR_ROW_4(function, format)
+#define POP_PAIR_ROW_2(function, format)
+#define POP_PAIR_ROW_1(function, format) \
+    {"pair", format "->bfloat16", "pair_" #function, POP_FUNCTION(pop_pair_##function), {1, 1, 1}, {1, 64, 1}, POP_CONSISTENT},
+#endif
+
 static void pop_interleave(const uint16_t *even, const uint16_t *odd, uint16_t *to, int64_t n)
 {
     const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37, 5,
@@ -198,6 +240,9 @@ static const pop_kernel POP_PACK_KERNELS[] = {
     POP_FORMATS(POP_DECODE_ROW) POP_DECODE_ROW(0, , any, "any")
 #if POP_LEVEL >= POP_LEVEL_AVX512
     POP_DECODE_BF16_ROW_1(f16, "float16") POP_DECODE_BF16_ROW_1(bf16, "bfloat16") POP_FORMATS(POP_DECODE_BF16_ROW)
+#endif
+#if POP_LEVEL >= POP_LEVEL_AVX512_BF16
+    POP_FORMATS(POP_PAIR_ROW)
 #endif
     {"transpose", "cells", "transpose", POP_FUNCTION(pop_transpose), {1, 1, 1}, {16, 16, 1}, POP_CONSISTENT},
     {"round", "float16", "round_f16", POP_FUNCTION(pop_round_f16), {1, 1, 1}, {1, 64, 1}, POP_CONSISTENT},
