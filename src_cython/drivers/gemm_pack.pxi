@@ -2,7 +2,15 @@
 
 from libc.stdint cimport uint16_t, uintptr_t
 
-from kernels.products cimport pop_dot_decode, pop_dot_interleave, pop_dot_pair, pop_dot_transpose, pop_prefetch, pop_scatter
+from kernels.products cimport (
+    pop_dot_decode,
+    pop_dot_interleave,
+    pop_dot_lines,
+    pop_dot_pair,
+    pop_dot_transpose,
+    pop_prefetch,
+    pop_scatter,
+)
 
 
 cdef struct Source:
@@ -114,6 +122,11 @@ cdef void decode_field(const Source *s, int64_t line, int64_t lines, int64_t ste
     while i < lines:  # whole turns are gathered the fastest
         some = smaller(GATHERED_LINES // turn * turn - (s.first_line + line + i) % turn, lines - i)
         gather(s, line + i, some, step, n, stage + d.gather_at, length)
+        if d.lines:
+            (<pop_dot_lines>d.lines)(<const pop_format *>d.format, stage + d.gather_at, length, some, to, pitch, n)
+            to += some * pitch
+            i += some
+            continue
         for j in range(some):
             (<pop_dot_decode>d.decode)(<const pop_format *>d.format, stage + d.gather_at + j * length, to,
                                        low, n)
@@ -127,6 +140,10 @@ cdef void pack_rows(const Spec *p, const Source *s, int64_t line, int64_t lines,
     """Lines along the depth stay lines along the depth, padded with zeros to the kernel's grain."""
     cdef int64_t r, element = 4 // p.elements
     cdef int64_t padding = (rounded(depth, p.depth_grain) - depth) * element
+    cdef bint at_once = s.field == NULL and s.side.lines and s.side.step == s.side.item
+    if at_once:
+        (<pop_dot_lines>s.side.lines)(<const pop_format *>s.side.format, s.base + line * s.side.line + k * s.side.step,
+                                      s.side.line, lines, to, pitch, depth)
     if s.field != NULL:
         decode_field(s, line, lines, k, depth, to, to + low if low else NULL, pitch, stage)
     for r in range(lines):
@@ -134,7 +151,7 @@ cdef void pack_rows(const Spec *p, const Source *s, int64_t line, int64_t lines,
             # the same part of the block after this one
             pop_prefetch(<uintptr_t>s.base + <uintptr_t>((line + lines + r) * s.side.line + k * s.side.step),
                          depth * s.side.item)
-        if s.field == NULL:
+        if s.field == NULL and not at_once:
             decode_line(s, line + r, k, depth, to, to + low if low else NULL, element, stage)
         if padding:
             memset(to + depth * element, 0, padding)

@@ -121,6 +121,12 @@ static void pop_window_take_deltas(pop_window_walk *w, const char *image)
         for (int64_t d = 0; d < last; d++) line += at[d] * p->dims[d].w;
         for (int64_t i = 0; i < taps; i += 2, to += p->w.pitch) {
             const char *even = line + i * p->dims[last].w, *odd = even + p->dims[last].w;
+            if (p->pair) {
+                if (i + 1 == taps) odd = memset(room, 0, (size_t)w->w.inner);
+                POP_CALL(pop_dot_pair, p->pair)((const pop_format *)(uintptr_t)w->w.format, even, odd,
+                                                (uint16_t *)(void *)to, w->w.inner);
+                continue;
+            }
             if (!p->in_place || i + 1 == taps) {
                 pop_window_decode(&w->w, even, p->dims[last].w, pop_conv_least(2, taps - i), room, item);
                 if (i + 1 == taps) memset(room + item, 0, (size_t)item);

@@ -17,6 +17,8 @@ cdef extern from "kernels/dot/dot.h" nogil:
     ctypedef void (*pop_dot_interleave)(const uint16_t *even, const uint16_t *odd, uint16_t *to, int64_t n) noexcept nogil
     ctypedef void (*pop_dot_pair)(const pop_format *format, const void *even, const void *odd, uint16_t *to,
                                   int64_t n) noexcept nogil
+    ctypedef void (*pop_dot_lines)(const pop_format *format, const void *source, int64_t source_line, int64_t lines, void *to,
+                                   int64_t to_line, int64_t n) noexcept nogil
 
 cdef extern from "kernels/epilogue.h" nogil:
     ctypedef void (*pop_epilogue_kernel)(const pop_epilogue *e, const float *sums, int64_t sums_row, int64_t rows,

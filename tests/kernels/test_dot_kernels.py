@@ -256,6 +256,21 @@ def test_two_lines_of_codes_become_cells(kernel, n, scale, seed):
     assert (to[2 * n :] == 1.5).all()
 
 
+@these("lines")
+@given(lines=st.integers(0, 3), n=st.integers(0, 200), scale=st.integers(-20, 20), seed=st.integers(0, 2**16))
+def test_lines_of_codes_are_decoded_where_each_belongs(kernel, lines, n, scale, seed):
+    fmt, panel = (format_of(name) for name in kernel.formats.split("->"))
+    codes = random_operand((lines, n + 3), fmt, seed, patterns=True)
+    to = np.full((lines, n + 8), 1.5, panel.dtype)
+    pointer, number = ctypes.c_void_p, ctypes.c_int64
+    ctypes.CFUNCTYPE(None, pointer, pointer, number, number, pointer, number, number)(kernel.address)(
+        format_record(fmt, scale).ctypes.data, codes.ctypes.data, n + 3, lines, to.ctypes.data, 2 * (n + 8), n
+    )
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(to[:, :n].astype(np.float64), np.ldexp(codes[:, :n].astype(np.float64), scale))
+    assert (to[:, n:] == 1.5).all()
+
+
 @these("round_at_random")
 @pytest.mark.parametrize("n", [0, 1, 15, 16, 17, 5000])
 def test_sums_are_rounded_at_random_as_a_cast_rounds_them(kernel, n):

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ...formats import FP32, Array
+from ...formats import BF16, FP32, Array
 from ...kernels import select
+from ...kernels.records import kernel_format
 from ...program import Segment, spread
 from ..gemm.lower import fill_decoding, fill_finish
 from ._conv import WINDOW_BOX, WINDOW_ITEM, WINDOW_SPEC, WINDOW_VERTEX
@@ -48,6 +49,9 @@ def _spec(plan: WindowPlan) -> Array:
     s["transpose"] = select("dot", "transpose", "cells").kernel.address
     if plan.elements == 2:
         s["interleave"] = select("dot", "interleave", "bfloat16").kernel.address
+        if call.weights.format.itemsize == 1:
+            w = call.weights
+            s["pair"] = select("dot", "pair", f"{kernel_format(w.format, w.scale != 0)}->{BF16}").kernel.address
     _side(s["x"], call.x, plan, "images", plan.padded, 4 * plan.padded)
     _side(s["w"], call.weights, plan, "weights", plan.padded_columns, plan.pitch)
     s["rank"], s["elements"] = len(plan.parts), plan.elements

@@ -184,7 +184,8 @@ def _side(record: Any, plan: GemmPlan, side: int, operand_number: int) -> None:
     record["mode"], record["operand"] = mode, operand_number
     if plan.elements == 2 and operand.format.itemsize == 1 and not operand.scales:
         name = f"{kernel_format(operand.format, not operand.plain)}->{plan.compute_format}"
-        record["pair"] = select("dot", "pair", name).kernel.address
+        for op in ("pair", "lines"):
+            record[op] = select("dot", op, name).kernel.address
     record["copied"] = operand.format == plan.compute_format and operand.plain
     record["line"], record["step"] = operand.row, operand.column
     record["at"] = plan.offset("ab"[side])

@@ -84,28 +84,30 @@ POP_INLINE void pop_decode_line_bf16(const pop_format *f, const char *from, uint
 #if POP_LEVEL >= POP_LEVEL_AVX512_BF16
 enum { POP_DECODE_AHEAD = 2048 }; /* bytes: a core's prefetcher begins anew in each page */
 
-POP_INLINE void pop_decode_table_bf16(pop_kept_table *kept, const pop_format *f, const char *from, uint16_t *to, int64_t n)
+POP_INLINE void pop_decode_lines_bf16(pop_kept_table *kept, const pop_format *f, const char *from, int64_t from_line,
+                                      int64_t lines, char *to, int64_t to_line, int64_t n)
 {
     const pop_byte_table table = pop_table_of(kept, f);
-    int64_t j = 0;
-    for (; j + 64 <= n; j += 64) {
+    const int64_t whole = n & ~(int64_t)63;
+    const __mmask64 left = (1ull << (n - whole)) - 1;
+    for (int64_t i = 0; i < lines; i++, from += from_line, to += to_line) {
+        uint16_t *line = (uint16_t *)(void *)to;
         __m512i x[2];
-        pop_prefetch((uintptr_t)from + (uintptr_t)(j + POP_DECODE_AHEAD), 1);
-        pop_byte_to_bf16(&table, _mm512_loadu_si512(from + j), x);
-        _mm512_storeu_si512(to + j, x[0]);
-        _mm512_storeu_si512(to + j + 32, x[1]);
-    }
-    if (j < n) {
-        __mmask64 mask = ~0ull >> (64 - (n - j));
-        __m512i x[2];
-        pop_byte_to_bf16(&table, _mm512_maskz_loadu_epi8(mask, from + j), x);
-        _mm512_mask_storeu_epi16(to + j, (__mmask32)mask, x[0]);
-        _mm512_mask_storeu_epi16(to + j + 32, (__mmask32)(mask >> 32), x[1]);
+        for (int64_t j = 0; j < whole; j += 64) {
+            pop_prefetch((uintptr_t)from + (uintptr_t)(j + POP_DECODE_AHEAD), 1);
+            pop_byte_to_bf16(&table, _mm512_loadu_si512(from + j), x);
+            _mm512_storeu_si512(line + j, x[0]);
+            _mm512_storeu_si512(line + j + 32, x[1]);
+        }
+        if (!left) continue;
+        pop_byte_to_bf16(&table, _mm512_maskz_loadu_epi8(left, from + whole), x);
+        _mm512_mask_storeu_epi16(line + whole, (__mmask32)left, x[0]);
+        _mm512_mask_storeu_epi16(line + whole + 32, (__mmask32)(left >> 32), x[1]);
     }
 }
 #define POP_DECODE_BF16_BODY \
     static __thread pop_kept_table kept; \
-    pop_decode_table_bf16(&kept, &g, (const char *)from, (uint16_t *)to, n)
+    pop_decode_lines_bf16(&kept, &g, (const char *)from, 0, 1, (char *)to, 0, n)
 #else
 #define POP_DECODE_BF16_BODY pop_decode_line_bf16(&g, (const char *)from, (uint16_t *)to, n)
 #endif
@@ -176,13 +178,23 @@ POP_INLINE void pop_pair_table(pop_kept_table *kept, const pop_format *f, const 
         pop_format g = layout;                                                                                         \
         g.bias = f->bias;                                                                                              \
         pop_pair_table(&kept, &g, (const char *)even, (const char *)odd, to, n);                                       \
+    }                                                                                                                  \
+    static void pop_lines_of_##function(const pop_format *f, const void *from, int64_t from_line, int64_t lines,       \
+                                        void *to, int64_t to_line, int64_t n)                                          \
+    {                                                                                                                  \
+        static __thread pop_kept_table kept;                                                                           \
+        pop_format g = layout;                                                                                         \
+        g.bias = f->bias;                                                                                              \
+        pop_decode_lines_bf16(&kept, &g, (const char *)from, from_line, lines, (char *)to, to_line, n);                \
     }
 POP_FORMATS(POP_PAIR)
 #define POP_PAIR_ROW(bytes, constant, function, format, ...) POP_PAIR_ROW_##bytes(function, format)
 #define POP_PAIR_ROW_4(function, format)
 #define POP_PAIR_ROW_2(function, format)
 #define POP_PAIR_ROW_1(function, format) \
-    {"pair", format "->bfloat16", "pair_" #function, POP_FUNCTION(pop_pair_##function), {1, 1, 1}, {1, 64, 1}, POP_CONSISTENT},
+    {"pair", format "->bfloat16", "pair_" #function, POP_FUNCTION(pop_pair_##function), {1, 1, 1}, {1, 64, 1}, POP_CONSISTENT}, \
+    {"lines", format "->bfloat16", "lines_" #function, POP_FUNCTION(pop_lines_of_##function), {1, 1, 1}, {1, 64, 1}, \
+     POP_CONSISTENT},
 #endif
 
 static void pop_interleave(const uint16_t *even, const uint16_t *odd, uint16_t *to, int64_t n)
