@@ -371,13 +371,15 @@ def _with_depth(plan: GemmPlan, depth: int) -> GemmPlan:
 def _overhead(plan: GemmPlan, m: int, n: int) -> float:
     """Packing and moving of sums for each product, in products: to pack a number costs as much as 14 in FP32 or so."""
     packing = _PACKING * plan.elements
-    packs_a = packing if plan.a_mode != Mode.DIRECT else packing / 4  # read again at least
+    a = plan.params.a
+    bytes_in_line = plan.a_mode == Mode.LINES and a.field is None and a.format.itemsize == 1 and plan.elements == 2
+    packs_a = packing / 4 if plan.a_mode == Mode.DIRECT or bytes_in_line else packing  # read or decoded again
     if plan.a_mode == Mode.TRANSPOSED:
         packs_a *= 1 + 32 / plan.packed_rows  # short lines
-    if plan.window_bytes and plan.params.a.field:
-        whole, lap, *_ = plan.params.a.field.laps
+    if plan.window_bytes and a.field:
+        whole, lap, *_ = a.field.laps
         decoded = plan.window_bytes // plan.compute_format.itemsize * max(1.0, lap / plan.kc)
-        packs_a += packing * decoded / (plan.window_lines * plan.params.a.field.dims[-1].positions * whole)
+        packs_a += packing * decoded / (plan.window_lines * a.field.dims[-1].positions * whole)
     packs_b = 0.0 if plan.b_mode in (Mode.DIRECT, Mode.PREPARED) else packing
     again = plan.mc if plan.sums == Sums.BLOCK else m
     moves = 0.0 if plan.sums == Sums.TILE or plan.narrow else packing / 2 / min(plan.kc, max(1, plan.params.k))
