@@ -24,6 +24,8 @@ LIBRARIES = ("popops", "popfloat", "poplin", "poprand", "popsparse", "popsparse.
              "popsparse.experimental", "popnn")
 """Where ops are: to read the catalogue is to import them."""
 
+_ALLOWED = "a name in poplibs_py.ops.catalogue, or the end of one"
+
 
 @dataclass(frozen=True)
 class Op:
@@ -90,7 +92,7 @@ class Catalogue(Mapping[str, Op]):
         return len(self._whole())
 
     def find(self, name: str) -> Op:
-        """Return the op of a name, or of the end of one: ``"matmul"``, ``"static.sparse_dense_matmul"``.
+        """Return the op of a name, of the end of one, or of another name of its: ``"matmul"``, ``"popnn.swish"``.
 
         Raises
         ------
@@ -104,9 +106,16 @@ class Catalogue(Mapping[str, Op]):
             return self[name if name in names else names[0]]
         if names:
             raise bad_argument("op", name, ", ".join(map(repr, names)))
+        library, _, function = name.rpartition(".")
+        found = [getattr(sys.modules[f"{_PACKAGE}.{of}"], function, None) for of in LIBRARIES if library in ("", of)]
+        records: list[Op] = [face.op for face in found if isinstance(face, Face)]
+        if records:
+            return records[0]
+        if any(map(callable, found)):
+            raise bad_argument("op", f"{described(name)}, a function that is no op and has no bound", _ALLOWED)
         near = difflib.get_close_matches(name, [full.rpartition(".")[2] for full in self], n=1)
         hint = f" (did you mean {near[0]!r}?)" if near else ""
-        raise bad_argument("op", f"{described(name)}{hint}", "a name in poplibs_py.ops.catalogue, or the end of one")
+        raise bad_argument("op", f"{described(name)}{hint}", _ALLOWED)
 
     def _whole(self) -> dict[str, Op]:
         for library in LIBRARIES:
