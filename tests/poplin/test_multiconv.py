@@ -122,6 +122,16 @@ def test_modelled_machines_update_weights_in_one_program(kind: str) -> None:
     assert len(run.plan.updates) == 3
 
 
+def test_results_of_no_products_are_written() -> None:
+    x, w, bias = np.ones((1, 1, 1), np.float32), np.ones((1, 1, 1), np.float32), np.float32([3])
+    how = {"stride": 2, "padding": 1}
+    (y,) = multiconv.convolution([(x, w, how | {"bias": bias, "out": np.full((1, 1, 2), 7, np.float32)})])
+    assert y.tolist() == [[[3, 3]]]
+    how |= {"kernel_shape": 1, "out": np.full((1, 1, 1), 7, np.float32)}
+    (y,) = multiconv.calculate_weight_deltas([(np.ones((1, 1, 2), np.float32), x, how)])
+    assert y.tolist() == [[[0]]]
+
+
 def test_nothing_and_empty_results() -> None:
     assert multiconv.convolution([]) == []
     some = multiconv.convolution([(numbers(0, 4, 5), numbers(3, 4, 2)), (numbers(1, 4, 5), numbers(3, 4, 2))])

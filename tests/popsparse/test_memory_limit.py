@@ -267,3 +267,27 @@ def test_slices_take_no_memory_that_is_not_counted(form, transposed):
     rows = 8 * (w.shape[0] + 1)  # offsets of block rows
     assert traced < 4 * rows + w.n_blocks
     assert most > w.n_blocks
+
+
+@pytest.mark.filterwarnings("ignore::poplibs_py.errors.MemoryLimitWarning")
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("groups", [1, 3])
+def test_prepared_operands_keep_to_their_group_where_values_are_decoded_some_rows_at_a_time(name, groups):
+    rng = np.random.default_rng(4)
+    w = sparse(rng, 16, 16, (8, 8), name, groups)
+    x = numbers(rng, (groups, 16, 4), name) if groups > 1 else numbers(rng, (16, 4), name)
+    ready = static.prepare_dense(x, w_dtype=name)
+    for share in (None, 1e-2, 1e-4):
+        got = static.sparse_dense_matmul(w, ready, available_memory_proportion=share, out_dtype="float32")
+        np.testing.assert_array_equal(got, w.to_dense().astype(np.float32) @ x.astype(np.float32))
+
+
+@pytest.mark.filterwarnings("ignore::poplibs_py.errors.MemoryLimitWarning")
+@pytest.mark.parametrize("name", ["bfloat16", "f143"])
+@pytest.mark.parametrize("share", [0.003, 0.01, 0.03])
+def test_plans_under_a_limit_are_taken_as_they_are(name, share):
+    w = sparse(np.random.default_rng(0), 64, 64, (32, 32), name, density=1)
+    for columns in (16, 64):
+        for plan, take in ((static.plan_dense_sparse_matmul, static.compile_dense_sparse_matmul),
+                           (dynamic.plan_dense_sparse_matmul, dynamic.compile_dense_sparse_matmul)):
+            assert take(plan(w, columns, out_dtype="float32", available_memory_proportion=share)) is not None

@@ -232,7 +232,7 @@ class FewPlan(PhasePlan):
         """Whether tiles of results share what they read: depthwise, or of words of two channels of groups that a vector
         has, with taps that are neighbours where results are."""
         depthwise = self.call.params.in_channels == 1 and self.together == LANES
-        if self.over_taps or not self.taps or not (depthwise or self.in_words):
+        if self.dots or self.over_taps or not self.taps or not (depthwise or self.in_words):
             return False
         rows, columns = ([1] + [_steps(dim) for dim in self.dims])[-2:]
         return rows > 0 and 0 < columns <= _MOST_STEPS

@@ -174,7 +174,7 @@ def _together(programs: tuple[Executable, ...], flops: tuple[int, ...], threads:
                       for one in sets]
         else:
             count = sum(len(items) for one in sets for items in one)
-            at_once += [(items, work * len(items) / count) for one in sets for items in one]
+            at_once += [(items, max(work, 1) * len(items) / count) for one in sets for items in one]
     if at_once:
         items = np.concatenate([items for items, _ in at_once])
         each = np.concatenate([np.full(len(items), work / len(items)) for items, work in at_once])

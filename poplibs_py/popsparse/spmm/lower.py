@@ -197,7 +197,7 @@ def run_slices(plan: SparsePlan, w: SparseOperand, x: Array, y: Array, bias: Arr
     gather = None if w.order is None else _Gather(plan, codes, scales)
     n_rows = -(-p.shape[0] // height)
     for group in range(p.groups):
-        dense, made = (x[group] if x.ndim == 3 else x), (y[group] if y.ndim == 3 else y)
+        dense, made = (x[group] if x.ndim > 2 else x), (y[group] if y.ndim == 3 else y)
         for first, last, cut in _slices(plan, offsets, group, n_rows):
             rows = slice(first * height, min(last * height, p.shape[0]))
             values, more = codes[cut], [] if bias is None else [bias[group, rows]]

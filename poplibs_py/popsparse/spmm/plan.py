@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from ...errors import bad_argument
@@ -66,7 +66,7 @@ class SparsePlan(KernelPlan):
     values_bytes, gathered_bytes, bias_bytes : int
         Temporary bytes of all threads: W's values decoded, blocks gathered for that, the bias decoded.
     longest : int
-        Stored blocks of the longest block row of the pattern, where W is decoded some block rows at a time.
+        Stored blocks of the longest block row of the pattern, where a limit bounds what is decoded at a time.
     """
 
     params: SpmmParams
@@ -149,8 +149,9 @@ def plan_spmm(op: str, params: SpmmParams, memory: Memory, target: Target, longe
     if fastest.fits:
         return fastest
     most = longest() if fastest.decodes else 0
-    return within(op, lambda limit: _fitted(fastest, limit, most), memory, target,
+    plan = within(op, lambda limit: _fitted(fastest, limit, most), memory, target,
                   lambda: list(_choices(fastest, 0, most))[-1].temporary_bytes, fastest.threads)[0]
+    return replace(plan, longest=most)
 
 
 @lru_cache(maxsize=1024)
@@ -183,7 +184,7 @@ def _choices(fastest: SparsePlan, limit: int, longest: int) -> Iterator[SparsePl
             return whole
         left = room - whole.threads * lines(whole.scratch_bytes) - lines(whole.bias_bytes) - 2 * _ALIGNMENT
         fit = min(left // (whole.block_bytes + _stored_bytes(f.params)), f.params.room)
-        return _decided(f.params, f.memory, f.target, copied, width, max(1, longest, fit), longest)
+        return _decided(f.params, f.memory, f.target, copied, width, max(1, longest, fit))
 
     for widths in ((0, *_STRIPS), (_LEAST_STRIP,)):
         shapes = [(copied, width) for copied in panels for width in widths]
@@ -196,8 +197,8 @@ def _choices(fastest: SparsePlan, limit: int, longest: int) -> Iterator[SparsePl
         yield chosen(*shapes[-1], sliced=True)
 
 
-def _decided(p: SpmmParams, memory: Memory, target: Target, panels: bool, most_strip: int = 0, slice_blocks: int = 0,
-             longest: int = 0) -> SparsePlan:
+def _decided(p: SpmmParams, memory: Memory, target: Target, panels: bool, most_strip: int = 0,
+             slice_blocks: int = 0) -> SparsePlan:
     """Make every decision of a product: with `panels` X is copied wherever it can be, in strips of `most_strip`
     columns at most."""
     compute = p.prepared or compute_format_of(p.w_format, p.x.format, p.block_shape)
@@ -219,7 +220,7 @@ def _decided(p: SpmmParams, memory: Memory, target: Target, panels: bool, most_s
         p, memory, target, threads_of(p.multiplications, target), selection, compute, decodes, pairs, reorders, packs,
         finishes, strip, slice_blocks, block_bytes, _scratch(p, strip, size, tiles, packs, finishes),
         (slice_blocks or p.room) * block_bytes if decodes else 0, slice_blocks * _stored_bytes(p),
-        0 if p.bias is None or p.bias.plain else FP32.itemsize * p.groups * p.shape[0], longest)
+        0 if p.bias is None or p.bias.plain else FP32.itemsize * p.groups * p.shape[0])
 
 
 def _swept(p: SpmmParams, compute: str) -> bool:

@@ -337,6 +337,18 @@ def test_scratch_keeps_to_the_limit(which, shape, dtype, share):
     assert np.array_equal(out, reference(p, which, held[names[0]], held[names[1]]))
 
 
+@pytest.mark.parametrize("channels", [16, 32, 64])
+@pytest.mark.parametrize("fmt", [FP32, FP16, BF16], ids=str)
+def test_lanes_are_input_channels_of_any_number(fmt, channels):
+    p, names = params(2, channels, 2, 9, 4, 1, 3), OPERANDS["input gradient"]
+    held = whole_numbers(p, 0)
+    a, b = (laid(held[name], "last", fmt.dtype) for name in names[:2])
+    out = laid(np.zeros(shapes(p)[names[2]]), "last", np.float32)
+    made = lowered(p, "input gradient", a, b, out)
+    guarded(made, a, b, out)
+    assert np.array_equal(out, reference(p, "input gradient", held[names[0]], held[names[1]]))
+
+
 @pytest.mark.parametrize("share", [0.05, 0.3])
 @pytest.mark.parametrize("fmt", [FP32, FP16], ids=str)
 def test_scratch_of_lanes_of_input_channels_keeps_to_the_limit(fmt, share):
