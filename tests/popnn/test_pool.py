@@ -91,7 +91,7 @@ def test_ties_have_the_gradient_each_or_a_share_of_it():
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
-@pytest.mark.parametrize("how", [how for how in GEOMETRIES + OVERLAPS if "kernel" in how], ids=str)
+@pytest.mark.parametrize("how", [{"kernel": 1}, *(how for how in GEOMETRIES + OVERLAPS if "kernel" in how)], ids=str)
 def test_gradients_of_half_types_are_those_of_what_they_are(how, dtype):
     """Ties, zeros of both signs, endless numbers and NaN among them; whole lines of any length."""
     for width in (5, 28, 33, 70):

@@ -14,7 +14,7 @@ typedef struct pop_pool_pair_taps {
 
 typedef struct pop_pool_code_taps {
     int lanes, taps;
-    int64_t advance;
+    int64_t advance, windows; /* of the next register; that one takes from */
     __m512i at[POP_POOL_TAP_LIMIT];
     __mmask32 there[POP_POOL_TAP_LIMIT];
     pop_pool_pair_taps few;
@@ -53,7 +53,7 @@ static int pop_pool_code_taps_of(const pop_pool *s, pop_pool_code_taps *r)
     if (s->by_place && (s->axis_count != 1 || s->rows * s->made_extent > UINT16_MAX)) return 0;
     if (s->by_channel || s->kernel == 0 || s->kernel > POP_POOL_TAP_LIMIT || s->stride > 32 || back > 31) return 0;
     r->lanes = (int)(pop_least(32, (32 - back) * s->stride) / s->stride * s->stride);
-    r->advance = r->lanes / s->stride;
+    r->advance = r->lanes / s->stride, r->windows = r->advance + back;
     for (int l = 0; l < r->lanes; l++)
         for (int64_t k = s->kernel - 1; k >= 0; k--) {
             const int64_t step = k * s->dilation;
@@ -73,6 +73,10 @@ static int pop_pool_code_taps_of(const pop_pool *s, pop_pool_code_taps *r)
 POP_INLINE __m512i pop_pool_one_zero(__m512i x)
 {
     return _mm512_maskz_mov_epi16(_mm512_test_epi16_mask(x, _mm512_set1_epi16(0x7fff)), x);
+}
+POP_INLINE __m256i pop_pool_one_zero_of_16(__m256i x)
+{
+    return _mm256_maskz_mov_epi16(_mm256_test_epi16_mask(x, _mm256_set1_epi16(0x7fff)), x);
 }
 POP_INLINE __m256i pop_pool_half(__m512i x, int high) { return high ? _mm512_extracti64x4_epi64(x, 1) : _mm512_castsi512_si256(x); }
 POP_INLINE pop_v_f pop_pool_half_numbers(__m512i x, int high, int bf16)
@@ -132,8 +136,8 @@ POP_INLINE void pop_pool_gradient_codes(const pop_pool_unit *u, const pop_pool_c
     }
 }
 
-/* Of two taps and two rows at most: what a row of windows brings is put in order once. Where windows do not overlap, words are
- * compared and taken. Else even and odd lanes are numbers apart: of FP16 the codes are compared as the BF16 numbers that they
+/* Of two taps and two rows at most: what a row of windows brings is put in order once. Where windows do not overlap, and a register takes
+ * from 16 at most, words are compared and taken. Else even and odd lanes are numbers apart: of FP16 the codes are compared as the BF16 numbers that they
  * would be, in which zeros are one too, and NaN is made one. No place is 65535, which stands for none. */
 typedef struct pop_pool_codes_brought {
     int64_t number;
@@ -160,17 +164,19 @@ POP_INLINE __m512i pop_pool_place_codes(const char *p, __mmask32 m)
     return m >> 16 ? _mm512_inserti64x4(low, pop_pool_place_words(p + 128, (__mmask16)(m >> 16)), 1) : low;
 }
 
-POP_INLINE void pop_pool_bring_words(const pop_pool_pair_taps *r, __m512i top, __m512i grad, __mmask32 real, int by_place, int bf16,
+/* Of 16 windows at most. */
+POP_INLINE void pop_pool_bring_words(const pop_pool_pair_taps *r, __m256i top, __m256i grad, __mmask16 real, int by_place, int bf16,
                                      pop_pool_codes_brought *b)
 {
-    const __m512i none = _mm512_set1_epi16(by_place ? -1 : INT16_MIN), magnitude = _mm512_set1_epi16(0x7fff);
-    const __m512i infinity = _mm512_set1_epi16(bf16 ? 0x7f80 : 0x7c00), quiet = _mm512_set1_epi16(bf16 ? 0x0040 : 0x0200);
-    const __mmask32 nan = _mm512_cmpgt_epi16_mask(_mm512_and_si512(grad, magnitude), infinity);
-    grad = _mm512_mask_mov_epi16(pop_pool_one_zero(grad), nan, _mm512_or_si512(grad, quiet));
-    if (!by_place) real = _mm512_mask_cmple_epi16_mask(real, _mm512_and_si512(top, magnitude), infinity);
-    top = _mm512_mask_mov_epi16(none, real, by_place ? top : pop_pool_one_zero(top));
-    b->all = _mm512_mask_permutexvar_epi16(none, r->there, r->at, top);
-    b->words = _mm512_permutexvar_epi16(r->at, grad);
+    const __m512i none = _mm512_set1_epi16(by_place ? -1 : INT16_MIN);
+    const __m256i magnitude = _mm256_set1_epi16(0x7fff), infinity = _mm256_set1_epi16(bf16 ? 0x7f80 : 0x7c00);
+    const __mmask16 nan = _mm256_cmpgt_epi16_mask(_mm256_and_si256(grad, magnitude), infinity);
+    const __m256i quiet = _mm256_or_si256(grad, _mm256_set1_epi16(bf16 ? 0x0040 : 0x0200));
+    grad = _mm256_mask_mov_epi16(pop_pool_one_zero_of_16(grad), nan, quiet);
+    if (!by_place) real = _mm256_mask_cmple_epi16_mask(real, _mm256_and_si256(top, magnitude), infinity);
+    top = _mm256_mask_mov_epi16(_mm512_castsi512_si256(none), real, by_place ? top : pop_pool_one_zero_of_16(top));
+    b->all = _mm512_mask_permutexvar_epi16(none, r->there, r->at, _mm512_castsi256_si512(top));
+    b->words = _mm512_permutexvar_epi16(r->at, _mm512_castsi256_si512(grad));
 }
 
 POP_INLINE void pop_pool_bring_pairs(const pop_pool_pair_taps *r, __m512i top, __m512i grad, __mmask32 real, int by_place,
@@ -190,11 +196,16 @@ POP_INLINE void pop_pool_bring_pairs(const pop_pool_pair_taps *r, __m512i top, _
 POP_INLINE void pop_pool_bring_codes(const pop_pool_pair_taps *r, const char *tops, const char *grads, __mmask32 there,
                                      int by_place, int vectors, int bf16, int64_t number, pop_pool_codes_brought *b)
 {
+    b->number = number;
+    if (vectors == 1) {
+        const __mmask16 few = (__mmask16)there;
+        const __m256i top = by_place ? pop_pool_place_words(tops, few) : _mm256_maskz_loadu_epi16(few, tops);
+        pop_pool_bring_words(r, top, _mm256_maskz_loadu_epi16(few, grads), few, by_place, bf16, b);
+        return;
+    }
     const __m512i grad = _mm512_maskz_loadu_epi16(there, grads);
     const __m512i top = by_place ? pop_pool_place_codes(tops, there) : _mm512_maskz_loadu_epi16(there, tops);
-    b->number = number;
-    if (vectors == 1) pop_pool_bring_words(r, top, grad, there, by_place, bf16, b);
-    else pop_pool_bring_pairs(r, top, grad, there, by_place, vectors, bf16, b);
+    pop_pool_bring_pairs(r, top, grad, there, by_place, vectors, bf16, b);
 }
 
 /* Numbers of even and odd lanes, or their places. */
@@ -323,7 +334,7 @@ static int64_t pop_pool_gradient_by_codes(const pop_pool_unit *u, const pop_pool
     if (r->lanes == 0) return 0;
     const pop_pool *s = u->spec;
     const int bf16 = s->operands->format == POP_IS_BF16, few = r->taps <= 2 && s->axis_count == 1 && s->row_limit <= 2;
-    const int vectors = r->taps == 1 && s->row_limit == 1 ? 1 : r->few.alike ? 2 : 4;
+    const int vectors = r->taps == 1 && s->row_limit == 1 && r->windows <= 16 ? 1 : r->few.alike ? 2 : 4;
     if (!few) {
         if (s->by_place) return 0;
         bf16 ? pop_pool_gradient_codes(u, r, r->taps, 1) : pop_pool_gradient_codes(u, r, r->taps, 0);
