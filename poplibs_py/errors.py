@@ -204,16 +204,17 @@ def whole(name: str, value: object, low: int | None = None, high: int | None = N
     >>> whole("seed", 7, 0, 9)
     7
     """
-    if type(value) is int and (low is None or high is None or low <= value <= high):
+    if type(value) is int and (low is None or low <= value) and (high is None or value <= high):
         return value
-    allowed = "a whole number" + ("" if low is None else f" from {low} to {high}") + what
+    bounds = "" if low is None else f", {low} or more" if high is None else f" from {low} to {high}"
+    allowed = f"a whole number{bounds}{what}"
     try:
         number = None if type(value).__name__ in ("bool", "bool_") else operator.index(value)  # type: ignore[arg-type]
     except Exception:  # whatever an object of somebody else's raises
         number = None
     if number is None:
         raise bad_type(name, value, allowed)
-    if low is not None and high is not None and not low <= number <= high:
+    if (low is not None and number < low) or (high is not None and number > high):
         raise bad_argument(name, number, allowed)
     return number
 

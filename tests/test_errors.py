@@ -87,6 +87,12 @@ def test_whole_numbers_of_any_type_against_any_bounds(kind: Any) -> None:
                 whole("x", value, low, high)
 
 
+def test_a_whole_number_may_have_a_bound_below_alone() -> None:
+    assert whole("x", 2**70, 1) == 2**70
+    with pytest.raises(InvalidArgumentError, match=r"^x: got 0; allowed: a whole number, 1 or more$"):
+        whole("x", 0, 1)
+
+
 @pytest.mark.parametrize("value", [True, np.bool_(1), None, "1", b"1", 1j, np.complex64(1), [1], np.ones(1), object])
 def test_what_is_no_number_is_refused_by_its_type(value: Any) -> None:
     for check in (lambda: real("x", value), lambda: real("x", value, low=0), lambda: whole("x", value, 0, 9)):

@@ -142,7 +142,8 @@ def random_matrix(pattern: BlockPattern, dtype: object = "float32", seed: Seed =
 
 
 def _extents(rows: int, columns: int, block_shape: Any) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
-    shape, sides = as_shape((rows, columns)), as_block_shape(block_shape)
+    shape = as_shape((as_extent("rows", rows, 0), as_extent("columns", columns, 0)))
+    sides = as_block_shape(block_shape)
     return shape, sides, (-(-shape[0] // sides[0]), -(-shape[1] // sides[1]))
 
 

@@ -20,6 +20,12 @@ densities = st.sampled_from([Fraction(0), Fraction(1)] + [Fraction(1, 2**i) for 
 seeds = st.integers(0, 2**32 - 1)
 
 
+def test_extents_are_refused_by_their_own_names() -> None:
+    for name, extents in (("rows", (-1, 8)), ("columns", (8, "many"))):
+        with pytest.raises((InvalidArgumentError, InvalidTypeError), match=rf"^{name}: got "):
+            random_pattern(*extents, 4, 0.5)
+
+
 @pytest.mark.parametrize("density", [1e-320, 1e-9, np.float32(1e-9)])
 def test_a_density_above_zero_is_a_block(density: float) -> None:
     assert random_pattern(8, 8, 4, density).n_blocks == 1

@@ -277,7 +277,7 @@ FROZEN._blocks.flags.writeable = False
     lambda: bs_softmax_grad(W, None), lambda: bs_softmax_grad(None, W), lambda: bs_softmax_grad(W, W[0:2]),
 ])  # fmt: skip
 def test_bad_arguments_are_refused(call: Any) -> None:
-    with pytest.raises((InvalidArgumentError, InvalidTypeError), match=r"^[a-z]+: got"):
+    with pytest.raises((InvalidArgumentError, InvalidTypeError), match=r"^[a-z_]+: got"):
         call()
 
 
@@ -354,3 +354,9 @@ def test_a_repeated_call_still_asks_for_one_pattern():
             bs_softmax_grad(y, other)
         with pytest.raises(InvalidArgumentError, match=r"^out: got "):
             bs_softmax(x, out=other)
+
+
+def test_a_bad_format_of_the_result_is_refused_by_its_name() -> None:
+    x = BlockSparseMatrix.from_dense(np.ones((4, 4), np.float32), 2)
+    with pytest.raises(InvalidTypeError, match=r"^out_dtype: got 3"):
+        bs_softmax(x, out_dtype=3)

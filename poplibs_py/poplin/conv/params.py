@@ -328,7 +328,9 @@ def stated_input_gradient(how: Described, deltas: Operand, weights: Operand, fie
     elif how.params is not None:
         extents = how.params.field_shape
     elif out is not None:
-        shape = operand("out", out).shape
+        into = operand("out", out)
+        check_shape("out", into, into.array.ndim == ndim + 2, f"{ndim + 2} axes")
+        shape = into.shape
         extents = shape[1:-1] if how.channels_last else shape[2:]
     else:  # the smallest
         dims = zip(outputs, kernel, *how.dims(ndim), strict=True)

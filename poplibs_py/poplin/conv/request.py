@@ -193,11 +193,12 @@ def forward_pass(*, x: Any, weights: Any, transpose_and_flip_weights: bool, bias
                  out_dtype: Any, target: Any, seed: Any, **named: Any) -> Pass:
     """Describe a convolution from the arguments of its face."""
     how, settled = Described.among(named), Settings.of(named)
+    flipped = flag("transpose_and_flip_weights", transpose_and_flip_weights)
     images, kernels = operand("x", x), operand("weights", weights)
     placed = place_of_pass("poplin.convolution", settled, target, seed, (images, kernels), out, out_dtype, bias,
                            "with a residual" if residual is not None else "")
     w_lies, (g, made, taken), kernel = kernels_of(kernels, "weights", how, field_dims(images, "x", how))
-    if transpose_and_flip_weights:
+    if flipped:
         w_lies, made, taken = w_lies.swapped.flipped(kernel), taken, made
     x_lies, batch, channels, field = images_of(images, "x", how, g)
     if channels != g * taken:
@@ -208,7 +209,7 @@ def forward_pass(*, x: Any, weights: Any, transpose_and_flip_weights: bool, bias
     rest = None if residual is None else operand("residual", residual)
     like = None if how.channels_last else images
     receiver = receive_result(out, out_dtype, shape, (images, kernels, added, rest), like)
-    kind = "input_gradient" if transpose_and_flip_weights else "forward"
+    kind = "input_gradient" if flipped else "forward"
     made_pass = Pass(placed, settled, replace(how, groups=g), kind, p, images, kernels, receiver, added)
     if placed.plan:
         return made_pass

@@ -67,7 +67,7 @@ def default_scale(dtype: Format) -> int:
 
 def new_format(default: Format, dtype: object, scale: object) -> tuple[Format, int]:
     """Return the format and the scale of a new result, or raise."""
-    target = default if dtype is None else as_format(dtype)
+    target = default if dtype is None else as_format(dtype, name="out_dtype")
     exponent = default_scale(target) if scale is None else whole("scale", scale, *SCALE_LIMITS)
     as_scale(exponent, target, 0)
     return target, exponent
