@@ -126,6 +126,9 @@ def test_a_residual_is_added_before_the_activation_in_any_layout() -> None:
     for residual in (rest, channels_last(rest), rest[::-1][::-1]):
         got = check("convolution", x, w, padding=1, residual=residual, bias=bias, activation="relu")
         assert_same_bits(got, expected)
+    for apart in (np.zeros((*got.shape[:-1], 2 * got.shape[-1]), got.dtype)[..., ::2], np.zeros_like(got)[..., ::-1]):
+        poplin.convolution(x, w, padding=1, residual=rest, bias=bias, activation="relu", out=apart)
+        np.testing.assert_array_equal(apart, got)
     with pytest.raises(InvalidArgumentError, match=r"^residual: got .*; allowed: the result's format and shape"):
         poplin.convolution(x, w, padding=1, residual=rest[:1])
 
