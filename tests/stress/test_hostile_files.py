@@ -163,7 +163,7 @@ def test_a_cache_of_plans_with_damaged_files(data, tmp_path_factory):
 
 def test_sizes_of_memory_are_refused_before_any_work():
     for name, call in (("density", lambda: popsparse.random_pattern(2**31 - 1, 2**31 - 1, 1, 0.5)),
-                       ("shape", lambda: popsparse.random_pattern(HUGE, 1, 1, 1)),
+                       ("rows", lambda: popsparse.random_pattern(HUGE, 1, 1, 1)),
                        ("a_shape", lambda: poplin.plan_matmul((HUGE, HUGE), (HUGE, HUGE))),
                        ("shape", lambda: BlockSparseMatrix.from_mask(np.broadcast_to(np.bool_(1), (2**17, 8)), 2**15))):
         with pytest.raises(PoplibsError, match=f"^{name}: got"):

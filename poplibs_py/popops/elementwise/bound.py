@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -133,12 +133,18 @@ def elementwise_bound(values: Mapping[str, Any], reference: Callable[..., Any], 
         exact = np.asarray(reference(*numbers))
         if tells or not isinstance(found.element, Format):
             return Ball.exact(exact)
-        ball = fp32_ball(exact, ulp)
-        if more is not None:
-            besides = more(*numbers)  # infinite where nothing is promised
-            counts = np.isfinite(ball.centre) | np.isposinf(besides)
-            ball = Ball(ball.centre, ball.radius + np.where(counts, besides, 0.0))
+        ball = function_ball(exact, ulp, more, numbers)
         return finished(ball, out, found.element if out_dtype is None else out_dtype)
+
+
+def function_ball(exact: Any, ulp: float, more: Callable[..., Any] | None, numbers: Sequence[Any]) -> Ball:
+    """Return exact results and radii of an FP32 function; `ulp` and `more` as an `ElementwiseOp` has them."""
+    ball = fp32_ball(exact, ulp)
+    if more is None:
+        return ball
+    besides = more(*numbers)  # infinite where nothing is promised
+    counts = np.isfinite(ball.centre) | np.isposinf(besides)
+    return Ball(ball.centre, ball.radius + np.where(counts, besides, 0.0))
 
 
 def _exact(value: Any, x: Operand, element: Element, condition: bool) -> np.ndarray[Any, Any]:

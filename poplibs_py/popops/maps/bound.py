@@ -19,7 +19,7 @@ from ...formats import BF16, FP16, FP32, Format, QuarterArray, format_of
 from ...formats.bounds import Ball
 from ...formats.format import preset_of
 from ...ops import target_of
-from ..elementwise.bound import fp32_ball
+from ..elementwise.bound import fp32_ball, function_ball
 from ..elementwise.promotion import BOOL, Element, element_of, typed
 from ..elementwise.table import ELEMENTWISE, ElementwiseOp
 from ..expr import Expression, postorder
@@ -207,10 +207,8 @@ def _applied(row: ElementwiseOp, element: Element, centres: list[Numbers], radii
             unsure = _unsure(row, exact, centres, radii) & (reach > 0)
         off = 1.0 if element == BOOL or row.tells else np.inf
         return Known(exact, np.where(unsure, off, 0.0), BOOL if row.tells else element)
-    ball = fp32_ball(exact, row.ulp)
+    ball = function_ball(exact, row.ulp, row.more, centres)
     own = ball.radius
-    if row.more is not None:
-        own = own + np.where(np.isfinite(exact), row.more(*centres), 0.0)
     if not (reach > 0).any():
         return Known(ball.centre, np.broadcast_to(own, shape), element)
     centre, radius = _carried(row, exact, centres, radii)

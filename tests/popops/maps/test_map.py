@@ -358,3 +358,9 @@ def test_8_bit_numbers_that_reach_beyond_fp16_are_rounded_to_it_where_each_step_
         testing.check("popops.map", _1 * _2 + _1, x, y, round_each=each)
         testing.check("popops.map", _1 * 0.5 + _2, x, y.astype(np.float32), round_each=each)
         testing.check("popops.map", popops.gelu_erf_grad(_1, _1), x, round_each=each)  # of FP32 kernels alone
+
+
+def test_what_no_bound_is_promised_for_has_none_in_an_expression_either():
+    x = np.float16([-np.inf])
+    for how in ({}, {"round_each": True}, {"relaxed": True}):
+        testing.check("popops.map", popops.gelu_tanh_grad(_1, _2), -x, x, **how)
