@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from ...program import Executable, Segment, host_program, spread
+from ...program import Executable, Segment, Sequence, host_program, spread
 from ..gemm import _gemm
 from ..gemm.lower import items_of
 from ..gemm.plan import prepared_bytes
@@ -19,6 +19,7 @@ from .few_lower import bands_segment, few_segment
 from .overlap import overlap_items
 from .params import WORDS
 from .plan import HostConvPlan
+from .rearranged import in_chunks
 from .window import WindowPlan
 from .window_lower import window_segment
 from .winograd_lower import winograd_sets
@@ -36,7 +37,7 @@ class LoweredConv:
     """A convolution lowered; its executable takes images, weights, the result, then bias and residual if there are."""
 
     plan: HostConvPlan
-    executable: Executable
+    executable: Executable | Sequence
 
     def told(self) -> tuple[str, str, HostConvPlan]:
         """Return what runs, for a reader, its kernel, and the plan."""
@@ -46,6 +47,10 @@ class LoweredConv:
 @lru_cache(maxsize=1024)
 def lower(plan: HostConvPlan) -> LoweredConv:
     """Lower a plan to a program."""
+    if plan.rearranged:
+        some = lower(replace(plan, call=plan.rearranged.call, rearranged=None)).executable
+        assert isinstance(some, Executable)
+        return LoweredConv(plan, in_chunks(plan.rearranged, plan.call, plan.residual, some))
     segments: list[Segment] = []
     tables: list[Any] = []
     operands = 3 + (plan.call.bias is not None) + plan.residual + plan.epilogue.takes_words

@@ -2,14 +2,16 @@
 
 A product is of matrices that are gathered while they are packed (`GemmPlan`), or, with few channels in a group, of
 lanes side by side (`FewPlan`), or, in a gradient of weights, of windows (`WindowPlan`); or one at each point of
-Winograd's transforms (`Winograd`).
+Winograd's transforms (`Winograd`). Images whose channels lie apart may be rearranged first (`Rearranged`).
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from ...errors import MemoryLimitError
 from ...formats import Format
 from ...kernels import Kernel
 from ...planner.explain import Explained, Explanation
@@ -21,6 +23,7 @@ from .few import FewPlan, plan_few
 from .model import phases, product
 from .overlap import Overlap, plan_overlap
 from .params import ConvCall
+from .rearranged import Rearranged, rearrange
 from .window import WindowPlan, plan_window
 from .winograd import Winograd, plan_winograd
 
@@ -47,6 +50,8 @@ class HostConvPlan(Explained):
         Whether weights come packed, or transformed.
     layout : str
         Order of the axes of the arrays that it was planned for.
+    rearranged : Rearranged or None
+        How arrays are rearranged first; products are then those of that.
     """
 
     call: ConvCall
@@ -59,6 +64,7 @@ class HostConvPlan(Explained):
     winograd: Winograd | str | None = None
     prepared: bool = False
     layout: str = "NCHW"
+    rearranged: Rearranged | None = None
 
     def __hash__(self) -> int:
         return hash(self.call)
@@ -93,7 +99,8 @@ class HostConvPlan(Explained):
         if self.transformed:
             return self.transformed.threads
         if self.overlap:
-            return min(self.target.tiles, self.call.params.batch * self.call.params.groups * self.overlap.bands)
+            p = (self.rearranged or self).call.params
+            return min(self.target.tiles, p.batch * p.groups * self.overlap.bands)
         return max((plan.threads for plan in self.products), default=1)
 
     @property
@@ -112,13 +119,16 @@ class HostConvPlan(Explained):
 
     @property
     def workspace_bytes(self) -> int:
-        """Those of them that all threads see: kernels transformed."""
+        """Those of them that all threads see: kernels transformed, or arrays rearranged."""
+        if self.rearranged:
+            return self.rearranged.room_bytes
         return self.transformed.workspace_bytes if self.transformed and not self.prepared else 0
 
     @property
     def limit(self) -> int | None:
         """Temporary bytes that all threads may take, or None."""
-        each = (self.transformed or self._largest).memory_limit
+        each = self.options.memory.limit(self.target) if self.rearranged else (
+            self.transformed or self._largest).memory_limit
         return None if each is None else self.threads * each
 
     @property
@@ -166,6 +176,8 @@ class HostConvPlan(Explained):
         """Return what was decided, and the kernels that were considered."""
         inner = self._largest.explain()
         decisions = {"method": self._method}
+        if self.rearranged:
+            decisions["channels"] = self.rearranged.words
         if isinstance(self.winograd, str):
             decisions["winograd"] = f"not taken: {self.winograd}"
         if self.transformed:
@@ -203,6 +215,11 @@ def plan_call(call: ConvCall, options: GemmOptions, epilogue: Epilogue, target: 
     if isinstance(transforms, Winograd):
         return HostConvPlan(call, options, epilogue, target, (transforms.product,), None, residual, transforms,
                             prepared=prepared)
+    way = rearrange(call, options, epilogue, target, residual)
+    if way:
+        with suppress(MemoryLimitError):
+            made = plan_call(way.call, way.options, epilogue, target, residual, prepared=prepared)
+            return replace(made, call=call, options=options, winograd=transforms, rearranged=way)
     overlap = None if residual else plan_overlap(call, options, epilogue, target)
     if overlap:
         return HostConvPlan(call, options, epilogue, target, (overlap.product,), overlap, winograd=transforms)

@@ -111,7 +111,7 @@ def _run_here(name: str, passes: Sequence[Pass]) -> None:
     placed: Placed[Any] = Placed(None, "; ".join(dict.fromkeys(x.placed.lacking for x in passes if x.placed.lacking)))
     requests = [one.request() for one in passes]
     for one in requests:
-        if one.program and not isinstance(one.program, Executable):  # operands are decoded first
+        if one.program and not isinstance(one.program, Executable):  # operands are decoded, or rearranged, first
             arrays = [_array(x, one) for x in one.operands]
             run_told(name, one.tell, one.program, *arrays, written=(one.receiver.array,), placed=placed)
     for some in _portions([one for one in requests if isinstance(one.program, Executable)]):

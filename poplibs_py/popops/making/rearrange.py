@@ -72,16 +72,21 @@ def transpose(x: Any, axes: Axes = None, *, out: Any = None, target: TargetLike 
     receiver = receive("out", out, shape, None, element, (source,), contiguous=True, own="that of x")
     placed = place_of(transpose, target, lambda machine: transpose_plan(
         machine, element, *_matrices(source.shape, order)))
-    walk = _walk(shape, tuple(source.array.strides[d] for d in order), element.itemsize)
-    if walk is None:
+    made = transposing(shape, tuple(source.array.strides[d] for d in order), element.itemsize, settings.num_threads)
+    if made is None:
         def run(array: Array, result: Array) -> None:
             result[...] = array.transpose(order)
 
         return Request(run, (source, RESULT), receiver, told("transpose", source.shape, element), placed=placed,
                        steady=True)
-    made = _lower(walk, element.itemsize, settings.num_threads)
     return Request(made.executable, (source, RESULT), receiver, lambda: (str(made), made.kernel, made),
                    placed=placed)
+
+
+def transposing(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int, threads: int) -> OneKernel | None:
+    """Return what copies elements of so many bytes to C order as bits; None where they lie so along the last axis."""
+    walk = _walk(shape, strides, itemsize)
+    return None if walk is None else _lower(walk, itemsize, threads)
 
 
 def _matrices(shape: tuple[int, ...], order: tuple[int, ...]) -> tuple[int, int, int]:

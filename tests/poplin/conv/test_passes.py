@@ -82,7 +82,7 @@ def test_elements_apart_reproducible_small_memory_and_threads(p: ConvParams, whi
 
 
 def test_few_channels_of_products_made_first() -> None:
-    p = plain(2, (60, 61), 7, (3, 16), stride=2, pad=3)
+    p = plain(2, (60, 61), 7, (3, 20), stride=2, pad=3)
     arrays = [np.ones(shape, np.float32) for shape in shapes(p)]
     ways = (True, {}), (False, {"reproducible": True}), (False, {"available_memory_proportion": 0.02})
     for threads in (1, 2, 3):
