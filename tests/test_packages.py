@@ -10,9 +10,9 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "poplibs_py"
 STATIONS = {"api", "params", "plan", "lower"}
 """What each has; of the files that come next an op has those that it needs."""
-MORE = {"few", "few_lower", "field", "gradient", "modelled", "options", "overlap", "request", "model", "search",
-        "rearranged", "several", "scales", "reference", "bound", "prepared", "window", "window_lower", "winograd", "winograd_bound",
-        "winograd_lower"}
+MORE = {"few", "few_lower", "field", "gradient", "modelled", "options", "overlap", "request", "model", "rearranged",
+        "search", "several", "scales", "reference", "bound", "prepared", "window", "window_lower", "winograd",
+        "winograd_bound", "winograd_lower"}
 PLANNED = ["popnn/ctc", "popnn/pooling", "poplin/gemm", "poplin/conv", "poplin/tile_conv",
            "popsparse/fully_connected", "popsparse/static_matmul", "popsparse/spmm", "popsparse/sddmm",
            "popsparse/softmax", "popsparse/experimental", "popops/slices/embedding"]
