@@ -27,6 +27,7 @@ _FEWEST_DELTAS = 32  # channels of deltas from which gradients of weights are su
 _SUMS = 3  # of such a gradient for each number that is copied: with more they are what takes the time
 _CACHES = 4  # second-level caches that both operands of such a gradient in FP32 may fill
 _ROWS = 1024  # positions for which weights are packed
+_MOST_BYTES = 1 << 26  # that what is rearranged at once may take where no limit is named
 _CACHE_SHARE = 0.5  # of the second-level cache, that rearranged images fill where no limit is named
 _LIMIT_SHARE = 2  # of a limit that is named, one part in so many
 
@@ -146,9 +147,9 @@ def rearrange(call: ConvCall, options: GemmOptions, epilogue: Epilogue, target: 
     count = images if update else _at_once(images, math.prod(p.output_shape), each, budget)
     moves = [move.some(count) for move in moves]
     share = options.available_memory_proportion
+    if sum(move.bytes for move in moves) > (_MOST_BYTES if limit is None else budget):
+        return None
     if share is not None:
-        if sum(move.bytes for move in moves) > budget:
-            return None
         options = replace(options, available_memory_proportion=share / _LIMIT_SHARE, strict_memory=True)
     moved = {move.operand: move for move in moves}
     x, w, out = (_packed(lies, moved[operand], p.groups, update) if operand in moved else lies

@@ -116,6 +116,15 @@ def test_what_gathers_little_stays_where_it_lies(p: ConvParams, which: str) -> N
     assert run(which, p, *drawn(p, FP16, orders_of(p.ndim, False))).plan.rearranged is None
 
 
+@pytest.mark.parametrize("which", PASSES)
+def test_what_takes_much_room_stays_where_it_lies(which: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rearranged, "_MOST_BYTES", 4096)
+    p = plain(8, (41, 40), 3, (32, 32))
+    forget()
+    assert run(which, p, *drawn(p, BF16, orders_of(2, False))).plan.rearranged is None
+    forget()
+
+
 @pytest.mark.parametrize("fmt", [np.float32, np.float16, ml_dtypes.bfloat16])
 @pytest.mark.parametrize("op", [poplin.convolution, poplin.convolution_input_gradient, poplin.calculate_weight_deltas])
 def test_sums_are_those_of_channels_last(op: Any, fmt: Any) -> None:
