@@ -173,7 +173,7 @@ def batch_norm_training(x: Any, gamma: Any = None, beta: Any = None, *, running_
     out : array or QuarterArray, optional
         Where y goes.
     out_dtype : Format, dtype or str, optional
-        Its format; by default what the operands' formats give.
+        Its format; by default that of x, float16 of FP8: statistics, scale and shift are numbers of FP32 to it.
 
     Returns
     -------
