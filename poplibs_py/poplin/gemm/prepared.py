@@ -115,7 +115,7 @@ class PreparedMatrix(Constant):
             lies = layout_of(whole, params.batch)
         params = replace(params, a=lies) if left else replace(params, b=lies)
         takes = meets_packed(self._plan, params, options, left=left, whole=whole is not None)
-        if whole is not None and (not self._gains(params) if left else not takes and not other.plain):
+        if whole is not None and ((left and not self._gains(params)) or (not takes and not other.plain)):
             return lower(plan_gemm(params, options, epilogue, target)), whole, None
         if not takes:
             planned = self._plan.product.b if left else self._plan.product.a

@@ -76,6 +76,14 @@ def test_scales_of_rows_columns_and_blocks(op: str, side: str, data: st.DataObje
     check(op, *operands_of(op, a, b, c), **({} if op.endswith("acc") else {"out_dtype": out_format}))
 
 
+@pytest.mark.parametrize("op", ["matmul_prepared", "matmul_prepared_left"])
+def test_scales_that_were_not_prepared_for(op: str) -> None:
+    for m, k, n in ((33, 64, 20), (5, 0, 5), (64, 3, 5)):
+        a, b = random_operand((m, k), FP16, 1), random_operand((k, n), FP16, 2)
+        check(op, a, QuarterArray(b, FP16, 1), out_dtype="float32")
+        check(op, a, QuarterArray(b, FP16, np.ones((k, 1), np.int64), (1, -1)), out_dtype="float32")
+
+
 @pytest.mark.parametrize("op", ["matmul", "matmul_acc", "matmul_grouped"])
 @given(data=st.data(), m=EXTENTS, k=EXTENTS, n=EXTENTS,
        out_format=formats(at_most_bits=16, custom=True).filter(lambda f: f.signed))
