@@ -6,10 +6,10 @@ What runs is this CPU's function, with its numbers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from math import prod
 
 from ..formats import Format
+from ..memo import remembered
 from ..ops import Operand, Placed, place_of
 from ..planner.tile_plan import TilePlan, Vertex
 from ..popops.reductions.compose import Composition, type_of_all
@@ -91,7 +91,7 @@ def place_of_norm(op: str, target: TargetLike, operands: Sequence[Operand], made
     return place_of(f"poplin.{op}", target, plan_on)
 
 
-@lru_cache(maxsize=512)
+@remembered(weight=2)
 def _norm(op: str, shape: Shape, word: str, stable: bool, target: Target) -> TilePlan:
     made, elements, channels = Composition(target, word), prod(shape), shape[1]
     axes = tuple(d for d in range(len(shape)) if d != 1)

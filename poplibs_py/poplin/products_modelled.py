@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
+from ..memo import remembered
 from ..planner.facts import facts_of
 from ..planner.ladder import OverLimit
 from ..planner.tile_plan import Step, TileWork
@@ -25,7 +25,7 @@ class ProductSteps(NamedTuple):
     over_limit: OverLimit | None
 
 
-@lru_cache(maxsize=512)
+@remembered(weight=2)
 def product_steps(target: Target, data_type: str, a_shape: Sequence[int], b_shape: Sequence[int], *,
                   name: str = "product", fully_connected_pass: str = "NONE", partials_type: str = "float",
                   proportion: float | None = None) -> ProductSteps:

@@ -7,7 +7,6 @@ what there is one of for each row is `single`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
@@ -17,6 +16,7 @@ from ..config import settings
 from ..formats import BF16, FP16, FP32, Format
 from ..kernels import Selection, kernels, select
 from ..kernels.records import ROWS, dtype_of
+from ..memo import remembered
 from ..ops import RESULT, Operand, Placed, Receiver, Request
 from ..ops.one_kernel import OneKernel, fill_cast, shared
 from ..program import ComputeSet, Program, threads_for, whole_lines
@@ -152,7 +152,7 @@ def _fill_operand(slot: Any, x: RowOperand) -> None:
         fill_cast(slot, element, x.exponent, x.written)
 
 
-@lru_cache(maxsize=1024)
+@remembered()
 def lower(steps: tuple[RowsParams, ...], threads: int, workspace: int = 0) -> OneKernel:
     """Return the program of functions of rows, one after another; the workspace is the operand after the last."""
     made = [_lowered(p, threads) for p in steps]

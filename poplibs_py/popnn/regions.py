@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ from ..formats import Array
 from ..kernels import select
 from ..kernels.records import dtype_of
 from ..log import tell
+from ..memo import remembered
 from ..ops import (
     RESULT,
     Operand,
@@ -111,7 +111,7 @@ class _Call:
                 f"{s.field[0]} x {s.field[1]}]")
 
 
-@lru_cache(maxsize=256)
+@remembered(weight=4)
 def _lower(call: _Call, threads: int) -> OneKernel:
     spec, s = np.zeros(1, _SPEC), call.shape
     height, width = s.field

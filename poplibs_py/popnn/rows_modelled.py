@@ -6,10 +6,10 @@ What runs is this CPU's function, in one pass, with its numbers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from math import prod
 
 from ..formats import Format
+from ..memo import remembered
 from ..ops import Operand, Placed, Receiver, place_of
 from ..planner.tile_plan import Step, TilePlan, Vertex, work_of
 from ..poplin.norms_modelled import add_gradients, add_param_gradients, add_statistics, add_whitening
@@ -59,7 +59,7 @@ def _softmax(op: str, shape: Shape, axes: Shape, word: str, target: Target) -> T
                      reads=elements * (2 if op.endswith("_grad") else 1))
 
 
-@lru_cache(maxsize=512)
+@remembered(weight=2)
 def softmax_steps(op: str, shape: Shape, axes: Shape, word: str, target: Target) -> tuple[Step, ...]:
     """Return what PopNN composes a softmax, its logarithm or a gradient of.
 
@@ -125,7 +125,7 @@ def place_of_norm(op: str, target: TargetLike, operands: Sequence[Operand], made
     return place_of(f"popnn.{op}", target, plan_on)
 
 
-@lru_cache(maxsize=512)
+@remembered(weight=2)
 def _norm(op: str, shape: Shape, axes: Shape, params: Shape, word: str, target: Target) -> TilePlan:
     made, elements = Composition(target, word), prod(shape)
     add_statistics(made, shape, axes)  # PopLibs' default, which takes no second pass
@@ -178,7 +178,7 @@ def place_of_loss(op: str, target: TargetLike, operands: Sequence[Operand], made
     return place_of(f"popnn.{op}", target, plan_on)
 
 
-@lru_cache(maxsize=512)
+@remembered(weight=2)
 def _loss(shape: Shape, word: str, cross_entropy: bool, labels: bool, target: Target) -> TilePlan:
     made, elements = Composition(target, word), prod(shape)
     if labels:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import ArrayLike
 from ..config import settings
 from ..errors import as_shape, bad_argument, bad_type, whole
 from ..formats import FORMATS, Array
+from ..memo import remembered
 from ..ops import RESULT, VALUES, Operand, Request, argument, new_result
 from ..popops.ordering.lower import OrderParams, lower
 from ..program import Executable, Room, Segment, Sequence, host_program, shares_of, threads_for, value_words
@@ -70,7 +70,7 @@ def categorical(shape: Shape | None, weights: ArrayLike, *, seed: Seed = None, s
                    0 if late else place.ready, steady=given)
 
 
-@lru_cache(maxsize=1024)
+@remembered()
 def _looking_up(size: int, threads: int) -> Executable:
     """What writes the classes of so many words, given how many bounds there are and these, and the words."""
     threads = threads_for(size, ELEMENTS_PER_THREAD, threads)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from ..config import settings
 from ..errors import bad_argument, whole
 from ..kernels.records import dtype_of
 from ..kernels.registry import Kernel, select
+from ..memo import remembered
 from ..ops import RESULT, VALUES, Operand, Receiver, Request, seed_of
 from ..program import Executable, Segment, host_program, threads_for
 from ._stream import FROM_DEFAULT, FROM_SEED, LAST
@@ -101,7 +102,7 @@ class Law:
         return f"{array.shape} {array.dtype}", self.kernel.label, None
 
 
-@lru_cache(maxsize=1024)
+@remembered()
 def _program(address: int, reads: bool, numbers: tuple[tuple[str, float], ...], threads: int) -> Executable:
     items = np.zeros(threads, dtype_of("pop_random_item"))
     items["share"], items["shares"] = np.arange(threads), threads

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import DTypeLike
 
 from ..errors import bad_argument, bad_type, finite, whole
 from ..formats import BF16, FP16, FP32, format_of
+from ..memo import remembered
 from .arguments import (
     INT32,
     LARGEST,
@@ -145,7 +146,7 @@ def uniform(shape: Shape | None, low: float = 0.0, high: float = 1.0, *, dtype: 
                        shape, element, out)
 
 
-@lru_cache(maxsize=256)
+@remembered(weight=4)
 def _uniform(begin: float, end: float, element: np.dtype[Any]) -> Law:
     form = format_of(element)
     start = at_least(begin, element)
@@ -243,7 +244,7 @@ def _log_limits(low: object, high: object, least: float, dtype: np.dtype[Any]) -
     return begin, end
 
 
-@lru_cache(maxsize=256)
+@remembered(weight=4)
 def _log_uniform(begin: float, end: float, element: np.dtype[Any]) -> Law:
     form = FP32 if element is INT32 else format_of(element)  # float32 numbers are cut off to the integers
     assert form.dtype is not None

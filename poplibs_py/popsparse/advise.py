@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from .. import poplin
 from ..config import settings
 from ..errors import bad_argument
 from ..formats import Format
+from ..memo import remembered
 from .matrix import BlockSparseMatrix
 from .operands import check_matrix
 from .pattern import as_extent
@@ -156,7 +156,7 @@ def _probe_density(density: float) -> float:
     return float(2.0 ** round(math.log2(min(high, max(low, density)))))
 
 
-@lru_cache(maxsize=256)
+@remembered(weight=4)
 def _rates(format: Format, inputs: Format, block_shape: tuple[int, int], shape: tuple[int, int], n: int,
            density: float, threads: int) -> Rates:
     """Measure: `threads` only tells apart what was measured with other settings."""

@@ -3,6 +3,7 @@
 import numpy as np
 
 from ..formats import FORMATS, Format, QuarterArray
+from ..memo import at_forgetting
 from ..target import Target
 from ._executor import (
     BoundCall,
@@ -36,10 +37,11 @@ from .shares import items_of_threads, shares_of, spread, threads_for
 _DTYPES = {type(f.dtype) for f in FORMATS} | {type(np.dtype(code)) for code in np.typecodes["All"]}
 key_by_identity(Format, Target, *_DTYPES)
 key_by_parts(QuarterArray)
+at_forgetting(forget_calls)
 
 __all__ = ["BoundCall", "ComputeSet", "Exchange", "Executable", "Face", "Key", "Loop", "OnArrays", "Program", "Remake",
            "ResultPool", "Room", "Segment", "Sequence", "Views", "Wrapper", "clear_result_pool", "copy_of",
-           "forget_calls", "guard_arenas", "host_program", "items_of_threads", "key_by_identity", "key_by_parts",
+           "guard_arenas", "host_program", "items_of_threads", "key_by_identity", "key_by_parts",
            "memory_in_use", "memory_peak", "number_word", "overlaps_itself", "result_array", "result_array_like",
            "result_pool", "result_pool_limit", "shares_of", "spread", "temporary", "threads_for", "value_words",
            "whole_lines"]

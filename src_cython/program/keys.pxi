@@ -90,7 +90,7 @@ cdef int64_t generation = 0
 
 
 def forget_calls():
-    """Make no call ready that was before: for tests that change what programs are made of."""
+    """Make no call ready that was before."""
     global generation
     generation += 1
 

@@ -5,6 +5,7 @@ from result_bits import bits
 
 from poplibs_py import popnn
 from poplibs_py.kernels import Selection, kernels, registry
+from poplibs_py.memo import forget
 from poplibs_py.popnn import _rows
 
 
@@ -24,10 +25,10 @@ def rows_at(monkeypatch):
             return Selection(kernel, ())
 
         monkeypatch.setattr(_rows, "select", select)
-        _rows.lower.cache_clear()
+        forget()
         request = getattr(popnn, name).function(*operands, **how)
         request.run()
         return bits(request.receiver.finish(request.wrap, None))
 
     yield run
-    _rows.lower.cache_clear()
+    forget()

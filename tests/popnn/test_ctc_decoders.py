@@ -14,6 +14,7 @@ from poplibs_py.config import thread_limit
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 from poplibs_py.kernels import kernels
 from poplibs_py.kernels.registry import Selection
+from poplibs_py.memo import forget
 from poplibs_py.popnn.ctc import lower as ctc_lower
 from poplibs_py.popnn.ctc_infer import lower
 
@@ -148,13 +149,13 @@ def test_every_level_and_number_of_threads_gives_the_same_bits(dtype, monkeypatc
             continue
         monkeypatch.setattr(ctc_lower, "select", lambda *_, taken=kernel: Selection(taken, ()))
         for threads in (1, 3):
-            lower.lower.cache_clear()
+            forget()
             with thread_limit(threads), profile() as report:
                 got = calls[kernel.op]()
             assert report.runs[0].plan.threads == threads
             for one, other in zip(got, due[kernel.op], strict=True):
                 np.testing.assert_array_equal(one, other, strict=True)
-    lower.lower.cache_clear()
+    forget()
 
 
 def test_layouts_do_not_matter_and_out_is_written():

@@ -14,6 +14,7 @@ from poplibs_py.config import thread_limit
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 from poplibs_py.kernels import kernels
 from poplibs_py.kernels.registry import Selection
+from poplibs_py.memo import forget
 from poplibs_py.popnn.ctc import lower
 from poplibs_py.popnn.ctc.bound import ctc_loss_and_gradient_bound
 from poplibs_py.testing import assert_same_bits, assert_within_bound
@@ -155,13 +156,13 @@ def test_every_level_and_number_of_threads_gives_the_same_bits(dtype, monkeypatc
             continue
         monkeypatch.setattr(lower, "select", lambda *_, taken=kernel: Selection(taken, ()))
         for threads in (1, 2, 3):
-            lower.lower.cache_clear()
+            forget()
             with thread_limit(threads), profile() as report:
                 got = popnn.ctc_loss_and_gradient(x, labels, ends, counts, **how)
             assert report.runs[0].plan.threads == threads
             for one, other in zip(got, due, strict=True):
                 assert_same_bits(one, other)
-    lower.lower.cache_clear()
+    forget()
 
 
 def test_layouts_do_not_matter_and_out_is_written():

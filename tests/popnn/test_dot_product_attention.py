@@ -10,6 +10,7 @@ from poplibs_py.config import thread_limit
 from poplibs_py.errors import MemoryLimitWarning, PoplibsError
 from poplibs_py.formats import BF16, FP16, FP32
 from poplibs_py.kernels import kernels
+from poplibs_py.memo import forget
 from poplibs_py.popnn.attention import lower
 from poplibs_py.popsparse import BlockPattern, banded_pattern, random_pattern
 from poplibs_py.testing import assert_same_bits, assert_within_bound
@@ -202,12 +203,12 @@ def test_products_of_fp32_have_the_same_bits_at_every_level(level, monkeypatch):
             return type(own(family, op, formats, **how))(pick[0], ()) if pick else own(family, op, formats, **how)
 
         monkeypatch.setattr(lower, "select", select)
-        lower.lower.cache_clear()
+        forget()
         q, k, v = operands(100, 300, fmt=fmt)
         results = attention(q, k[:, :], v, causal=True, return_lse=True)
         made = bits(results), bits(attention_grad(q, q, k, v, *results, causal=True))
         monkeypatch.undo()
-        lower.lower.cache_clear()
+        forget()
         return made
 
     for fmt in (FP32, FP16):

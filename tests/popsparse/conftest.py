@@ -9,11 +9,9 @@ import pytest
 
 from poplibs_py import profile
 from poplibs_py.config import thread_limit
-from poplibs_py.popsparse.sddmm import plan as sddmm
+from poplibs_py.memo import forget
 from poplibs_py.popsparse.softmax import model as softmax_model
-from poplibs_py.popsparse.softmax import plan as softmax
 from poplibs_py.popsparse.spmm import model
-from poplibs_py.popsparse.spmm import plan as spmm
 
 
 @pytest.fixture
@@ -22,14 +20,11 @@ def on_threads(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], AbstractConte
 
     @contextmanager
     def running(count: int) -> Iterator[None]:
-        plans = spmm._fastest, spmm._fitted, sddmm._decided, softmax.plan_softmax
         with monkeypatch.context() as patch, thread_limit(count), profile():  # what is listened to is not kept
             patch.setattr(model, "WORK_FOR_A_THREAD", 1)
             patch.setattr(softmax_model, "WORK_FOR_A_THREAD", 1)
-            for cached in plans:
-                cached.cache_clear()
+            forget()
             yield
-        for cached in plans:
-            cached.cache_clear()
+        forget()
 
     return running

@@ -13,6 +13,7 @@ from poplibs_py.config import settings, thread_limit
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
 from poplibs_py.formats import E4M3, F143, F152, FORMATS, FP32
 from poplibs_py.kernels import Selection, kernels
+from poplibs_py.memo import forget
 from poplibs_py.popsparse import (
     BlockPattern,
     BlockSparseMatrix,
@@ -22,8 +23,8 @@ from poplibs_py.popsparse import (
     bs_softmax_grad_bound,
     bs_softmax_in_place,
 )
-from poplibs_py.popsparse.softmax import lower, model, params, plan
-from poplibs_py.program import forget_calls, memory_in_use, memory_peak
+from poplibs_py.popsparse.softmax import model, params
+from poplibs_py.program import memory_in_use, memory_peak
 from poplibs_py.testing import assert_same_bits, assert_within_bound, random_operand
 
 LEVELS = sorted({kernel.level for kernel in kernels("softmax")})
@@ -105,16 +106,12 @@ def test_every_level_and_number_of_threads_gives_the_same_bits(x: BlockSparseMat
                 patch.setattr(model, "select", lambda family, op, name, level=level: Selection(next(
                     k for k in kernels(family) if (k.op, k.formats, k.level) == (op, name, level)), ()))
                 patch.setattr(model, "WORK_FOR_A_THREAD", 1)
-                plan.plan_softmax.cache_clear()
-                lower.lower.cache_clear()
-                forget_calls()
+                forget()
                 with thread_limit(threads):
                     y = bs_softmax(x, mask=mask, out_dtype=format)
                     mixed = bs_softmax_grad(y, x, out_dtype="float32")
                     results.append((y.blocks, bs_softmax_grad(y, grad).blocks, mixed.blocks))
-    plan.plan_softmax.cache_clear()
-    lower.lower.cache_clear()
-    forget_calls()
+    forget()
     for result in results[1:]:
         for got, want in zip(result, results[0], strict=True):
             assert_same_bits(got, want)

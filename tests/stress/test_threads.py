@@ -16,10 +16,9 @@ from result_bits import bits
 
 from poplibs_py import poplin, popops, poprand, popsparse
 from poplibs_py.formats import FORMATS
+from poplibs_py.memo import forget
 from poplibs_py.ops import catalogue
-from poplibs_py.poplin.gemm import lower
 from poplibs_py.popsparse import dynamic, static
-from poplibs_py.program import forget_calls
 from poplibs_py.testing import find_op, random_operand
 from poplibs_py.testing.calls import calls
 
@@ -200,7 +199,7 @@ def call_of_an_op(number):
 @pytest.mark.parametrize("count", [1000, pytest.param(100_000, marks=pytest.mark.nightly)])
 def test_calls_of_every_op_from_eight_threads_give_the_bits_of_one(count):
     once = [call_of_an_op(number) for number in range(len(drawn_calls()))]
-    forget_calls()
+    forget()
     for number, made in enumerate(from_threads(range(count), call_of_an_op)):
         assert made == once[number % len(once)]
 
@@ -280,8 +279,7 @@ def test_a_call_outlives_the_cache_of_its_program():
     due = call(50)
 
     def work():
-        lower.lower.cache_clear()
-        forget_calls()
+        forget()
         gc.collect()
         # Whatever was freed is taken again and overwritten.
         kept = [np.full(size, 0xFF, np.uint8) for size in range(64, 4096, 8) for _ in range(3)]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from ...memo import remembered
 from ...program import Executable, Segment, Sequence, host_program, spread
 from ..gemm import _gemm
 from ..gemm.lower import items_of
@@ -44,7 +44,7 @@ class LoweredConv:
         return self.plan.problem.removeprefix("convolution of "), self.plan.kernel.label, self.plan
 
 
-@lru_cache(maxsize=1024)
+@remembered()
 def lower(plan: HostConvPlan) -> LoweredConv:
     """Lower a plan to a program."""
     if plan.rearranged:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from ...errors import bad_argument, bad_type, check_shape, one_of, whole
 from ...formats import Format, format_of
+from ...memo import remembered
 from ...ops import Operand, Receiver, new_result, operand, result_format
 from ...target.types import format_of_type
 from ..gemm.params import MatrixLayout, contiguous_strides
@@ -189,7 +189,7 @@ def _sides(value: Any, given: Any) -> tuple[int, int]:
     return value
 
 
-@lru_cache(maxsize=1024)
+@remembered()
 def stated(how: Described, batch: int, field: tuple[int, ...], kernel: tuple[int, ...], in_channels: int,
            out_channels: int, groups: int, name: str = "weights") -> ConvParams:
     """State a convolution in PopLibs' terms; channels are those of a group, and `name` says the kernel."""

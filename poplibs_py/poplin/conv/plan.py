@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from ...errors import MemoryLimitError
 from ...formats import Format
 from ...kernels import Kernel
+from ...memo import remembered
 from ...planner.explain import Explained, Explanation
 from ...target import Target
 from ..gemm.options import GemmOptions
@@ -203,7 +203,7 @@ class HostConvPlan(Explained):
                 "scratch": f"{w.scratch_bytes:,} bytes a thread (limit {limit}), {self.workspace_bytes:,} of all"}
 
 
-@lru_cache(maxsize=1024)
+@remembered()
 def plan_call(call: ConvCall, options: GemmOptions, epilogue: Epilogue, target: Target,
               residual: bool = False, winograd: bool = False, prepared: bool = False) -> HostConvPlan:
     """Plan a convolution of arrays on this CPU.

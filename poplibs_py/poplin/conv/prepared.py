@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from ...formats import Array
+from ...memo import remembered
 from ...ops import Operand, run_told
 from ...program import Executable, Segment, host_program, result_array, spread
 from ...program.operands import aligned_bytes
@@ -61,7 +61,7 @@ def packed_weights(plan: HostConvPlan, weights: Operand) -> PackedWeights:
     return PackedWeights(ready, packed, whole if ready.falls_back else None)
 
 
-@lru_cache(maxsize=256)
+@remembered(weight=4)
 def _packing(plan: HostConvPlan) -> tuple[Executable, int]:
     """The program that packs a plan's weights, and the bytes that it writes."""
     if plan.transformed:

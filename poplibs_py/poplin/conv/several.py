@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import accumulate
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 from ...errors import bad_argument
 from ...formats import Array
 from ...kernels.records import dtype_of
+from ...memo import remembered
 from ...ops import AS_ASKED, Operand, Placed, Request, run_told
 from ...planner.explain import Explained, Explanation
 from ...program import ComputeSet, Executable, Program, Segment, spread
@@ -146,7 +146,7 @@ def _portions(requests: Sequence[Request]) -> list[list[Request]]:
     return portions
 
 
-@lru_cache(maxsize=256)
+@remembered(weight=4)
 def _together(programs: tuple[Executable, ...], flops: tuple[int, ...], threads: int) -> Executable:
     """The program of several, each on operands of its own.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,6 +14,7 @@ from ...formats import Array
 from ...kernels.records import FORMAT_NUMBERS, dtype_of
 from ...kernels.registry import Selection, select
 from ...log import tell
+from ...memo import remembered
 from ...planner import Explanation
 from ...planner.explain import Considered, Explained, considered_kernels
 from ...program import Executable, Segment, Sequence, host_program, spread
@@ -105,7 +106,7 @@ def refusal_of(p: FactorParams, name: str, failed: Array) -> Exception:
     return bad_argument(name, f"{p.which(failed)}, which is {got}", allowed)
 
 
-@lru_cache(maxsize=1024)
+@remembered()
 def lower(params: FactorParams, threads: int) -> Factoring:
     """Return what runs on at most so many threads."""
     if side_by_side(params):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from ...config import settings
 from ...formats import FP16, FP32, Array, Format
 from ...kernels.registry import select
+from ...memo import remembered
 from ...ops import RESULT, Operand, Placed, Receiver, Request
 from ...planner import Memory
 from ...program import temporary
@@ -152,7 +152,7 @@ class TileFactoring:
         return out
 
 
-@lru_cache(maxsize=64)
+@remembered(weight=16)
 def _factoring(params: FactorParams, problem: TileProblem, threads: int) -> TileFactoring:
     return TileFactoring(params, problem, threads)
 

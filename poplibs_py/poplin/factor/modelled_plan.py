@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...errors import whole
+from ...memo import remembered
 from ...ops import parsed
 from ...planner import Memory
 from ...planner.facts import Table
@@ -175,7 +175,7 @@ def block_options(op: str, options: Any, block_size: Any = None, memory: Memory 
     return said.get(_BLOCK, BLOCK_SIZES[op]), conv_options(rest, limited)
 
 
-@lru_cache(maxsize=256)
+@remembered(weight=4)
 def plan_factoring(problem: TileProblem) -> FactorPlan:
     """Return the plan of a problem."""
     p, size = problem, TYPE_BYTES[problem.kind]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 from ...formats import FP32, Array, Format
 from ...kernels import select
 from ...kernels.records import ACTIVATIONS, dtype_of, format_facts, infinite_overflow, kernel_format
+from ...memo import remembered
 from ...ops import VALUES, OwnNumber
 from ...program import Executable, Segment, host_program, spread
 from . import _gemm
@@ -111,7 +111,7 @@ def _lowered(plan: GemmPlan, specs: list[Array], items: Array, vertex: int, oper
                                       arena_bytes=plan.scratch_bytes, tables=tuple(specs)))
 
 
-@lru_cache(maxsize=1024)
+@remembered()
 def lower(plan: GemmPlan) -> Lowered:
     """Lower a plan to a program."""
     p = plan.params

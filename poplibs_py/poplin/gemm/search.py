@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from ...formats import BF16, FORMATS, FP16, FP32, Format
 from ...kernels import Kernel, Selection, kernels, select
 from ...log import tell
+from ...memo import remembered
 from ...planner import within
 from ...target import Target
 from ._gemm import Mode, Sums
@@ -61,7 +61,7 @@ def plan_gemm(params: GemmParams, options: GemmOptions, epilogue: Epilogue, targ
     return within(op, lambda limit: _planned(problem, limit), options.memory, target, least)[0]
 
 
-@lru_cache(maxsize=1024)
+@remembered()
 def _planned(problem: _Problem, limit: int | None) -> GemmPlan | None:
     # without a limit blocks fit the cache all the same, where any do
     fits = int(_CACHE_SHARE * problem.target.bytes_per_tile) if limit is None else limit
@@ -107,7 +107,7 @@ def _better_swapped(p: GemmParams) -> bool:
     return False
 
 
-@lru_cache(maxsize=4096)  # a call beyond its limit climbs the ladder each time
+@remembered()  # a call beyond its limit climbs the ladder each time
 def _plan_within(problem: _Problem, limit: int | None, least: bool = False) -> GemmPlan | None:
     """Return the best plan whose scratch fits `limit` bytes a thread; None if there is none."""
     params, options, fixed = problem.params, problem.options, problem.fixed

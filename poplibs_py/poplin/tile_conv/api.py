@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from ...errors import (
     instance,
 )
 from ...log import tell
+from ...memo import remembered
 from ...planner import deadline
 from ...planner.cache import PlanCache
 from ...planner.ladder import Memory, climb, complain
@@ -140,7 +140,7 @@ def thawed(items: Items) -> dict[str, Any]:
     return {key: value for key, _, value in items}
 
 
-@lru_cache(maxsize=4096)
+@remembered()
 def _checked_problem(params: ConvParams, target: Target | str, options: Items | ConvOptions | None,
                      more: Items) -> ConvProblem:
     """`_check`, remembered: asking again for a plan costs microseconds."""

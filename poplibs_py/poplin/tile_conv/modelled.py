@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ from ...formats.bounds import Ball
 from ...formats.metadata import METADATA_SCALES
 from ...formats.reference import decode, values
 from ...kernels import select
+from ...memo import remembered
 from ...ops import AS_ASKED, RESULT, VALUES, Operand, Receiver, Request, seed_of
 from ...program import Executable
 from ...target import TYPE_SIZES
@@ -173,7 +173,7 @@ def tile_kernel() -> str:
     return select("dot", "multiply", "float32", consistent=True).kernel.label
 
 
-@lru_cache(maxsize=64)
+@remembered(weight=16)
 def _program(work: TileWork, call: TileCall) -> Executable:
     return lower(work, call)
 

@@ -28,6 +28,7 @@ import numpy as np
 
 from ...errors import bad_argument
 from ...formats import FP16, FP32, Array, Format
+from ...memo import remembered
 from ...target import TYPE_SIZES
 from ._model import reduction_stages
 from .axis import Axis, Range
@@ -337,7 +338,7 @@ class TileWork:
         return tiles
 
 
-@lru_cache(maxsize=256)
+@remembered(weight=4)
 def work_of(plan: ConvPlan) -> TileWork:
     """Lay out a plan's work on its tiles.
 

@@ -5,7 +5,6 @@ What a strip of queries, a tile of keys and their scores take in a thread's aren
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from ...formats import BF16, FP32, Format
 from ...kernels import Kernel, Selection, kernels, select
 from ...kernels.records import dtype_of, format_facts, kernel_format
 from ...log import tell
+from ...memo import remembered
 from ...ops.one_kernel import OneKernel, fill_cast, shared
 from ...program import Program, threads_for, whole_lines
 from .params import AttentionParams, Lies
@@ -146,7 +146,7 @@ def _fill(slot: Any, x: Lies, compute: Format) -> None:
         fill_cast(slot, fmt, x.exponent, x.written)
 
 
-@lru_cache(maxsize=1024)
+@remembered()
 def lower(p: AttentionParams, threads: int, kept: bool) -> OneKernel:
     """Return the program of a call: all keys of a head kept packed, or as many as a strip takes at once."""
     walk = _Walk(p)

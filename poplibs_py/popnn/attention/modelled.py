@@ -6,9 +6,9 @@ the machine's program has one.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from math import prod
 
+from ...memo import remembered
 from ...ops import Placed, place_of
 from ...planner import Memory
 from ...planner.tile_plan import TilePlan
@@ -50,7 +50,7 @@ def place_of_attention(op: str, target: TargetLike, p: AttentionParams, memory: 
     return place_of(f"popnn.{op}", target, plan_on)
 
 
-@lru_cache(maxsize=256)
+@remembered(weight=4)
 def _planned(op: str, backward: bool, masked: bool, sizes: tuple[int, int, int, int, int], word: str,
              proportion: float | None, target: Target) -> TilePlan:
     groups, queries, keys, width, values = sizes

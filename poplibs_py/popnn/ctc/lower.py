@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from ...formats import Array
 from ...kernels.records import FORMAT_NUMBERS, dtype_of
 from ...kernels.registry import select
 from ...log import tell
+from ...memo import remembered
 from ...ops.one_kernel import OneKernel
 from ...program import Segment, host_program, shares_of, spread, threads_for
 from .params import HostLossParams
@@ -22,7 +22,7 @@ _THREAD_WORK = 1 << 16  # states and classes that are worth a thread
 _OPERANDS = 6  # and the gradient
 
 
-@lru_cache(maxsize=1024)
+@remembered()
 def lower(params: HostLossParams, threads: int) -> OneKernel:
     """Return what runs on at most so many threads."""
     p = params

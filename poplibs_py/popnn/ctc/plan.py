@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from math import isqrt
 
 import numpy as np
 
 from ...errors import MemoryLimitError
+from ...memo import remembered
 from ...planner import POPLIBS_PROPORTION, Memory
 from ...planner.partitions import choices_within
 from ...planner.tile_plan import Step, TilePlan, TileWork, Vertex, memory_of
@@ -42,7 +42,7 @@ class LossPlan(TilePlan):
     sizes: tuple[tuple[str, int], ...]
 
 
-@lru_cache(maxsize=1024)
+@remembered()
 def planned_loss(params: LossParams, target: Target, memory: Memory = _DEFAULT) -> LossPlan:
     """Return PopLibs' plan of a loss.
 
@@ -166,7 +166,7 @@ def _parts(extent: int, most: int) -> int:
     return -(-extent // -(-extent // most))
 
 
-@lru_cache(maxsize=1024)
+@remembered()
 def planned_inference(params: InferenceParams, target: Target) -> InferencePlan:
     """Return PopLibs' plan of a search."""
     batch = -(-params.batch // max(1, -(-params.batch // target.tiles)))

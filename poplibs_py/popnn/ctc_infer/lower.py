@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
 from ...formats import Format
 from ...kernels.records import FORMAT_NUMBERS, dtype_of
+from ...memo import remembered
 from ...ops.one_kernel import OneKernel
 from ...program import shares_of, threads_for
 from ..ctc.lower import STEP, in_steps, lowered
@@ -58,7 +58,7 @@ class DecoderParams:
         return f"{kind} [{self.time}, {self.batch}, {self.classes}] {self.format}"
 
 
-@lru_cache(maxsize=1024)
+@remembered()
 def lower(params: DecoderParams, threads: int) -> OneKernel:
     """Return what runs on at most so many threads."""
     p = params

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...errors import bad_argument, flag, whole
 from ...formats import Array
+from ...memo import remembered
 
 _MOST, _MOST_PAIRS = (1 << 31) - 1, 1 << 26
 
@@ -155,7 +155,7 @@ def _places(window: Window) -> tuple[Array, Array]:
     return places, (places >= 0) & (places < window.inputs) & (number < count[:, None])
 
 
-@lru_cache(maxsize=256)
+@remembered(weight=4)
 def held(window: Window, backward: bool = False) -> Pairs:
     """Return the elements that each window holds; `backward`: the windows that hold each element."""
     places, there = _places(window)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ from ...formats import FP32, Array, Format
 from ...kernels import Selection, select
 from ...kernels.records import FORMAT_NUMBERS, dtype_of, format_facts, infinite_overflow, kernel_format, numbers_of
 from ...log import tell
+from ...memo import remembered
 from ...ops.one_kernel import OneKernel, shared
 from ...program import ComputeSet, Program, threads_for
 from .field import Window, divisors, held
@@ -303,7 +303,7 @@ def _c_order(call: PoolCall) -> Lies:
     return Lies(FP32, 0, call.channels * prod(extents), channel, field)
 
 
-@lru_cache(maxsize=512)
+@remembered(weight=2)
 def lower(call: PoolCall, threads: int) -> OneKernel:
     """Return the program of a pooling on at most so many threads."""
     threads = threads_for(call.elements, _THREAD_ELEMENTS, threads)

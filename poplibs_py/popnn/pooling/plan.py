@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from math import prod
 
 import numpy as np
 
+from ...memo import remembered
 from ...ops import check_fields
 from ...planner.tile_plan import Step, TilePlan, TileWork, Vertex, memory_of
 from ...target import Target, linear_mapping
@@ -47,7 +47,7 @@ class PoolPlan(TilePlan):
         check_fields(self)
 
 
-@lru_cache(maxsize=1024)
+@remembered()
 def planned(params: PoolParams, target: Target, detected: tuple[int, int] = (1, 1)) -> PoolPlan:
     """Return PopLibs' plan.
 

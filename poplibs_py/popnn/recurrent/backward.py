@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...formats import FP32, Array
+from ...memo import remembered
 from ...poplin.gemm.lower import Lowered
 from ...poplin.gemm.params import MatrixLayout, contiguous
 from ...program import ComputeSet, Executable, Loop, Program, Segment, temporary
@@ -324,7 +325,7 @@ def _state(p: RnnParams, given: Array | None, columns: int) -> Array:
     return made
 
 
-@lru_cache(maxsize=256)
+@remembered(weight=4)
 def again(p: RnnParams) -> Executable:
     """Return what computes an LSTM's cell states again: of what was saved, the states before, lengths, to the two."""
     o = p.outputs

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from ...formats import FP16, FP32, Array
 from ...kernels import Selection
+from ...memo import remembered
 from ...planner import Explanation
 from ...planner.explain import Explained, considered_kernels
 from ...poplin.gemm.params import MatrixLayout, contiguous
@@ -130,7 +131,7 @@ class Pass(Explained):
         return type(self).of, (self.params, self.target)
 
     @classmethod
-    @lru_cache(maxsize=512)
+    @remembered(weight=2)
     def of(cls, params: RnnParams, target: Target) -> Self:
         """Return the pass, as it was made before where it was."""
         return cls(params, target)

@@ -7,9 +7,9 @@ it is counted as its operations.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
+from ...memo import remembered
 from ...ops import Operand, Placed, place_of
 from ...planner import Memory
 from ...planner.tile_plan import TilePlan
@@ -102,7 +102,7 @@ def place_of_layer(target: Any, op: str, p: RnnParams, operands: Sequence[Operan
     return place_of(op, target, plan_on)
 
 
-@lru_cache(maxsize=256)
+@remembered(weight=4)
 def _forward(target: Target, p: RnnParams, proportion: float | None) -> TilePlan:
     layer = _Layer(target, p, proportion)
     phase = "TRAINING_FWD" if p.saved else "INFERENCE_FWD"
@@ -169,7 +169,7 @@ def _rnn_step(layer: _Layer, phase: str) -> None:
     layer.gate("gates", p.activation, 1)
 
 
-@lru_cache(maxsize=256)
+@remembered(weight=4)
 def _backward(target: Target, p: RnnParams, proportion: float | None) -> TilePlan:
     layer, made = _Layer(target, p, proportion), p.inputs * p.input_grad + p.states
     layer.made.times = p.steps
@@ -220,7 +220,7 @@ def _rnn_back(layer: _Layer, made: int) -> None:
     layer.product(layer.p.batch, layer.p.outputs, made, "TRAINING_BWD")
 
 
-@lru_cache(maxsize=256)
+@remembered(weight=4)
 def _update(target: Target, p: RnnParams, proportion: float | None) -> TilePlan:
     layer = _Layer(target, p, proportion)
     layer.made.times = p.steps

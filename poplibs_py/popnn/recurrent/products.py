@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from ...formats import FP32, Array, Format
+from ...memo import remembered
 from ...poplin.gemm import _gemm
 from ...poplin.gemm._gemm import Mode
 from ...poplin.gemm.lower import Lowered, items_of, lower, lower_prepare
@@ -62,7 +62,7 @@ def lying(dtype: Format, rows: int, columns: int, transposed: bool, scale: int =
     return replace(made, scale=scale) if scale else made
 
 
-@lru_cache(maxsize=256)
+@remembered(weight=4)
 def multiply(m: int, k: int, n: int, a: MatrixLayout, b: MatrixLayout, out: MatrixLayout, target: Target,
              beta: float = 0.0, packed: GemmPlan | None = None) -> Lowered:
     """Return a product of matrices that lie so, lowered; `beta` times what is there already is added.
@@ -215,7 +215,7 @@ class PackingProduct(StepProduct):
         return packed, _NOTHING, _NOTHING, _NOTHING
 
 
-@lru_cache(maxsize=256)
+@remembered(weight=4)
 def step_product(m: int, k: int, n: int, a: MatrixLayout, b: Format, transposed: bool, scale: int,
                  target: Target) -> PackingProduct:
     """Plan a step's product, of m rows that lie like `a`, with a matrix that is packed beforehand; results are FP32."""
@@ -229,7 +229,7 @@ def step_product(m: int, k: int, n: int, a: MatrixLayout, b: Format, transposed:
     return PackingProduct(plan, 0, lower_prepare(packed).executable, _bytes_of(packed), b, given, apart)
 
 
-@lru_cache(maxsize=256)
+@remembered(weight=4)
 def lying_product(m: int, k: int, n: int, a: MatrixLayout, b: Format, target: Target) -> LyingProduct | None:
     """Plan a step's product with weights that lie by columns and are read there, or return None if no kernel does."""
     params = GemmParams(m, n, k, a, lying(b, k, n, True), contiguous(FP32, m, n))
@@ -237,7 +237,7 @@ def lying_product(m: int, k: int, n: int, a: MatrixLayout, b: Format, target: Ta
     return LyingProduct(plan, 0) if plan.swapped and plan.a_mode == Mode.DIRECT and not plan.fallback else None
 
 
-@lru_cache(maxsize=256)
+@remembered(weight=4)
 def prepared_product(m: int, k: int, n: int, a: MatrixLayout, packed: tuple[GemmPlan, ...], number: int,
                      target: Target) -> StepProduct:
     """Plan a step's product with the weights of this number that came packed together; results are FP32."""

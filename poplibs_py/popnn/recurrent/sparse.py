@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from ...errors import bad_argument
 from ...formats import FP32, Array, Format
+from ...memo import remembered
 from ...ops import Operand
 from ...planner import Memory
 from ...poplin.gemm.params import MatrixLayout
@@ -154,7 +154,7 @@ class SparseStep:
         return _alone(self)
 
 
-@lru_cache(maxsize=256)
+@remembered(weight=4)
 def _alone(step: SparseStep) -> Executable:
     work, _ = step.segment(0, (1, 2, 3, 4), 5)
     return host_program((work,), operands=6, threads=step.plan.threads, arena_bytes=step.plan.scratch_bytes)
@@ -164,7 +164,7 @@ def _plan(params: SpmmParams, target: Target) -> SparsePlan:
     return plan_spmm("popnn.recurrent", params, Memory(), target, lambda: 0)
 
 
-@lru_cache(maxsize=256)
+@remembered(weight=4)
 def sparse_step(m: int, k: int, n: int, a: MatrixLayout, b: Format, blocks: Blocks, back: bool, target: Target,
                 out: Format = FP32) -> SparseStep:
     """Plan a product of m rows that lie like `a` with block-sparse weights; `back` with their transpose."""

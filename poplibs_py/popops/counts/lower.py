@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from ...formats import FP32, Array, Format
 from ...kernels import Selection, select
 from ...kernels.records import dtype_of, format_facts, kernel_format
+from ...memo import remembered
 from ...ops.one_kernel import OneKernel, shared
 from ...program import Program, threads_for
 from ..reductions.lower import THREAD_ELEMENTS, ReduceParams, filled_rows
@@ -21,7 +21,7 @@ _LINE = 16  # counters
 _HALVES = 2  # of a cell: below its level, and from it on
 
 
-@lru_cache(maxsize=1024)
+@remembered()
 def lower_histogram(params: ReduceParams, bins: int, magnitudes: bool, threads: int) -> OneKernel:
     """Return the program of a histogram: its operands are the numbers, the counts and the levels."""
     p, selection = params, select("reduce", "histogram", "any")
@@ -31,7 +31,7 @@ def lower_histogram(params: ReduceParams, bins: int, magnitudes: bool, threads: 
     return _counted(p, selection, spec, tables, threads, (lower_histogram, (p, bins, magnitudes, threads)))
 
 
-@lru_cache(maxsize=1024)
+@remembered()
 def lower_bincount(params: ReduceParams, bins: int, weights: Any, threads: int) -> OneKernel:
     """Return the program of counts of whole numbers, all below `bins`, which depends on data: a power of two.
 
@@ -58,7 +58,7 @@ def lower_bincount(params: ReduceParams, bins: int, weights: Any, threads: int) 
     return OneKernel(p, program.executable(threads), selection, again, {"walk": "rows"}, p.way.kernel)
 
 
-@lru_cache(maxsize=1024)
+@remembered()
 def lower_greatest(params: ReduceParams, threads: int) -> OneKernel:
     """Return the program that finds the greatest of whole numbers, in an int64 of each thread; see its kernel."""
     p, selection = params, select("reduce", "greatest", "any")

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from ...memo import remembered
 from ...planner.tile_plan import Step, TileWork, Vertex, mapping_words, memory_of, tile_cycles
 from ...target import LinearMapping, Target, linear_mapping
 from ...target.types import TYPE_BYTES
@@ -127,7 +127,7 @@ def _received(spread: _Spread, reads: Reads, tile: int, once: bool) -> int:
     return (len(met) - here) * spread.itemsize
 
 
-@lru_cache(maxsize=512)
+@remembered(weight=2)
 def planned_broadcast(op: str, vertex_op: str, shape: Shape, shapes: tuple[Shape, ...], order: tuple[int, ...],
                       data_type: str, result_type: str, in_place: bool, target: Target) -> BroadcastPlan:
     """Return the plan of an operation of two or three operands that broadcast, which the machine has vertices for.

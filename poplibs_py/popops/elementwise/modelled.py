@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from math import prod
 
 import numpy as np
 
+from ...memo import remembered
 from ...ops import changed_plan, check_fields
 from ...planner.tile_plan import Step, TilePlan, TileWork, mapping_words, memory_of, tile_cycles
 from ...target import LinearMapping, Target, linear_mapping
@@ -71,7 +71,7 @@ class ElementwisePlan(TilePlan):
         return held
 
 
-@lru_cache(maxsize=4096)
+@remembered()
 def planned(op: str, vertex_op: str, shape: tuple[int, ...], data_type: str, result_type: str, in_place: bool,
             target: Target, numbers: tuple[bool, ...] = (False,)) -> ElementwisePlan:
     """Return the plan of an operation that the machine has vertices for.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
@@ -15,6 +14,7 @@ from ...formats.bounds import Ball
 from ...formats.reference import values
 from ...kernels import select
 from ...kernels.records import dtype_of
+from ...memo import remembered
 from ...ops import RESULT, Request, op, place_of, receive
 from ...ops.numpy_ops import told
 from ...ops.one_kernel import OneKernel, shared
@@ -128,7 +128,7 @@ def _walk(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tu
     return (*merged[:nearest], *merged[nearest + 1:], merged[nearest])
 
 
-@lru_cache(maxsize=1024)
+@remembered()
 def _lower(axes: tuple[_Axis, ...], itemsize: int, threads: int) -> OneKernel:
     *others, last, nearest = axes
     outer, spec = np.array(others, _AXIS), np.zeros(1, _SPEC)

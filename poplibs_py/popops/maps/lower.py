@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from ...errors import UnsupportedError, bad_argument, bad_type
 from ...formats import BF16, FP16, FP32, Format
 from ...kernels import kernels
+from ...memo import remembered
 from ..elementwise.promotion import BOOL, Element, allowed_for, meeting, typed
 from ..elementwise.table import ELEMENTWISE, ElementwiseOp
 from ..expr import Expression, const, postorder
@@ -336,7 +337,7 @@ def _settled(name: str, args: list[Expression], element: Element, work: _Lowerin
 _RULES: tuple[Rule, ...] = (_unsigned, _power, _neutral, _settled)
 
 
-@lru_cache(maxsize=1024)
+@remembered()
 def lowered(outputs: tuple[Expression, ...], elements: tuple[Element, ...], out: tuple[Element | None, ...],
             rounded: bool, relaxed: bool) -> Lowered:
     """Return the steps of an expression.

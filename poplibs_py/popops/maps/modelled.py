@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from math import isfinite, prod
 from typing import NamedTuple
 
 import numpy as np
 
+from ...memo import remembered
 from ...planner.tile_plan import Step, TilePlan, TileWork, Vertex, mapping_words, memory_of, work_of
 from ...target import LinearMapping, Target, linear_mapping
 from ...target.mapping import split_between_workers
@@ -164,7 +164,7 @@ def map_lacks(mapped: Mapped) -> str:
     return found if isinstance(found, str) else ""
 
 
-@lru_cache(maxsize=512)
+@remembered(weight=2)
 def plan_map(op: str, mapped: Mapped, target: Target) -> MapPlan:
     """Return the plan of expressions that the machine has vertices for.
 
@@ -276,7 +276,7 @@ def _scale_type(data_type: str, scales: Sequence[float | None], arrays: Sequence
     return "half" if exact and all(type_of(e) != "float" for e in arrays) else "float"
 
 
-@lru_cache(maxsize=512)
+@remembered(weight=2)
 def plan_scaled(given: ScaledSum, mapped: Mapped, target: Target) -> MapPlan:
     """Return the plan of a sum of scaled arrays that the machine has vertices for.
 

@@ -242,7 +242,7 @@ def _program(settled: Settled, written: tuple[StridedOperand, ...], rounded: boo
             op, chain = chain.steps[0].op, None  # type: ignore[assignment]  # perhaps on codes as they lie
     params = StridedParams(op, settled.shape, read, written, "nearest-even", overflow if chain else overflow[0],
                            chain=chain)
-    return lower(params, settings.num_threads, plan and plan.mapping)
+    return lower(params, settings.num_threads, None if plan is None else plan.mapping)
 
 
 def map_program(outputs: Outputs, arrays: Sequence[Array], out: Array) -> Executable:

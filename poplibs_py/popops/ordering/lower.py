@@ -6,7 +6,6 @@ are the numbers, the results, and what else is put in the numbers' order.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
@@ -16,6 +15,7 @@ from ...formats import Array, Format
 from ...kernels import select
 from ...kernels.records import dtype_of
 from ...log import tell
+from ...memo import remembered
 from ...ops.one_kernel import OneKernel, shared
 from ...program import Program, threads_for
 
@@ -79,7 +79,7 @@ class OrderParams(NamedTuple):
         return f"{self.shape} along {self.axis}, {name}{best}"
 
 
-@lru_cache(maxsize=1024)
+@remembered()
 def lower(params: OrderParams, threads: int) -> OneKernel:
     """Return the program that puts rows in order, on at most so many threads."""
     p, n = params, params.shape[params.axis]
@@ -127,7 +127,7 @@ def _kept(p: OrderParams) -> tuple[Array, int]:
     return np.array(kept, _AXIS), along
 
 
-@lru_cache(maxsize=64)
+@remembered(weight=16)
 def key_facts(element: Any) -> tuple[dict[str, int], Array, Array]:
     """Return how codes become keys: fields of a `pop_sort`, and for codes of one byte their ranks and their order.
 

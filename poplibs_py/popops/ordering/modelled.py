@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
+from ...memo import remembered
 from ...planner.tile_plan import Step, TilePlan, TileWork, Vertex, mapping_words, memory_of, work_of
 from ...target import Target, linear_mapping
 from ...target.types import TYPE_BYTES
@@ -62,7 +62,7 @@ def _iota(target: Target, elements: int) -> Vertex:
     return Vertex("Iota", ("unsigned int",), ((elements, 1),), iota_cycles(target, "unsigned int", (share,)), "worker")
 
 
-@lru_cache(maxsize=256)
+@remembered(weight=4)
 def order_plan(target: Target, order: Order) -> TilePlan:
     """Return what a call does on the tiles.
 

@@ -5,9 +5,9 @@ What runs is this CPU's function, in one pass, with its numbers.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from math import prod
 
+from ...memo import remembered
 from ...planner.tile_plan import TilePlan
 from ...target import Target
 from .compose import Composition
@@ -18,7 +18,7 @@ COMPOSED = {("moments", "spread"): "SQUARE_ADD", ("moments", "deviation"): "SQUA
 """What the kernels reduce and what becomes of it, and PopLibs' name of the reduction that makes the results."""
 
 
-@lru_cache(maxsize=512)
+@remembered(weight=2)
 def plan_composed(op: str, kernel: str, finish: str, shape: tuple[int, ...], axes: tuple[int, ...], types: Types,
                   target: Target) -> TilePlan:
     """Return the plan of a variance, a standard deviation or a norm.

@@ -8,7 +8,6 @@ workspace.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ from ...formats import FP32, Array, Format
 from ...kernels import Kernel, kernels, select
 from ...kernels.records import dtype_of, format_facts, infinite_overflow, kernel_format, numbers_of
 from ...log import tell
+from ...memo import remembered
 from ...ops.one_kernel import OneKernel, shared
 from ...program import Executable, Program, threads_for
 
@@ -112,7 +112,7 @@ def merged_axes(axes: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return [(axis.extent, axis.stride) for axis in _merged([_Axis(*axis) for axis in axes])]
 
 
-@lru_cache(maxsize=1024)
+@remembered()
 def lower(params: ReduceParams, threads: int) -> OneKernel:
     """Return the program of a reduction of one element or more, on at most so many threads."""
     p = params
@@ -169,7 +169,7 @@ def _fill(p: ReduceParams, kept: list[_Axis], reduced: list[_Axis], direct: bool
     return spec, tables
 
 
-@lru_cache(maxsize=1024)
+@remembered()
 def lower_scan(params: ReduceParams, threads: int) -> OneKernel:
     """Return the program of a running reduction, whose result has the operand's shape."""
     p, step = params, 1

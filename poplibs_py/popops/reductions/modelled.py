@@ -8,11 +8,11 @@ is written; there are golden values of its parts, its vertices' cycles and its s
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from math import prod
 
 import numpy as np
 
+from ...memo import remembered
 from ...planner.facts import TileMemory
 from ...planner.tile_plan import Step, TilePlan, TileWork, Vertex, mapping_words, memory_of, tile_cycles
 from ...target import Target, linear_mapping
@@ -95,7 +95,7 @@ def reduction_lacks(op: str, data_type: str, result_type: str) -> bool:
     return data_type != result_type and not (op in _MIXED and "int" not in (data_type, result_type))
 
 
-@lru_cache(maxsize=64)  # an order may be of many thousand shares
+@remembered(weight=16)  # an order may be of many thousand shares
 def plan_reduction(op: str, vertex_op: str, shape: tuple[int, ...], axes: tuple[int, ...], types: Types,
                    target: Target, *, scaled: bool = False, accum: tuple[str, str] = ("", "")) -> ReducePlan:
     """Return the plan of a reduction that the machine has vertices for.
@@ -182,7 +182,7 @@ def _plain(words: str, target: Target, steps: tuple[Step, ...], data_type: str, 
                     memory=_memory(target, held, outputs, result_type, steps))
 
 
-@lru_cache(maxsize=512)
+@remembered(weight=2)
 def plan_nan(op: str, shape: tuple[int, ...], data_type: str, target: Target) -> TilePlan:
     """Return the plan of a search for NaN, or for infinities too, in a whole operand of floats or halves.
 
@@ -205,7 +205,7 @@ def plan_nan(op: str, shape: tuple[int, ...], data_type: str, target: Target) ->
     return _plain(f"{op} {shape} {data_type}", target, steps, data_type, shape, 1, "bool")
 
 
-@lru_cache(maxsize=512)
+@remembered(weight=2)
 def plan_histogram(shape: tuple[int, ...], limits: int, absolute: bool, data_type: str, target: Target) -> TilePlan:
     """Return the plan of a histogram between so many limits: counted on tiles in floats, then added and cast.
 
@@ -232,7 +232,7 @@ def plan_histogram(shape: tuple[int, ...], limits: int, absolute: bool, data_typ
                   ("workers share", "the limits" if by_limits else "the elements"))
 
 
-@lru_cache(maxsize=512)
+@remembered(weight=2)
 def plan_argmax(op: str, shape: tuple[int, ...], axes: tuple[int, ...], data_type: str, target: Target) -> TilePlan:
     """Return the plan of a search for the places of the greatest or least elements of rows.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from ...formats.format import preset_of
 from ...formats.reference import decode
 from ...kernels import select
 from ...kernels.records import dtype_of, format_facts, infinite_overflow
+from ...memo import remembered
 from ...program import ComputeSet, Executable, Program, Segment, threads_for
 from .. import _chains
 from .modelled import ReducePlan
@@ -80,7 +80,7 @@ class _Lies:
             begin, i = stop, i + 1
 
 
-@lru_cache(maxsize=64)
+@remembered(weight=16)
 def lower_tiled(plan: ReducePlan, source: Format, column: int, row: int, result: Format, scale: float, update: bool,
                 threads: int) -> TiledReduction:
     """Return the program of a reduction whose operand has columns and rows so many bytes apart.

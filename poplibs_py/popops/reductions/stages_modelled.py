@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
+from ...memo import remembered
 from ...planner.tile_plan import Step, TileWork, Vertex
 from ...target import LinearMapping, Target, linear_mapping
 from ...target.mapping import Runs, split_between_workers
@@ -221,7 +221,7 @@ def _dealt(sizes: Sequence[int], parts: Sequence[Runs]) -> list[tuple[int, int]]
     return made
 
 
-@lru_cache(maxsize=1024)
+@remembered()
 def _on_tile(target: Target, op: str, types: Types, inside: str, groups: tuple[tuple[int, int], ...], along: bool,
              packed: bool, update: bool) -> _OnTile:
     """Deal the columns of a tile out to its workers: groups of them, columns and rows of each.

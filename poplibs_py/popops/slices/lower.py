@@ -6,7 +6,6 @@ What a call asks for, how its arrays lie and what an index is to each axis, is a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
@@ -17,6 +16,7 @@ from ...formats.reference import encode
 from ...kernels import Selection, select
 from ...kernels.records import dtype_of, format_facts, infinite_overflow, numbers_of
 from ...log import tell
+from ...memo import remembered
 from ...ops import OwnNumber, host_target
 from ...ops.one_kernel import OneKernel, shared
 from ...planner import Memory
@@ -204,7 +204,7 @@ def _arena_bytes(room: int) -> int:
     return select("slices", "put", "any").kernel.block[2] + _KEY_BYTES * room
 
 
-@lru_cache(maxsize=1024)
+@remembered()
 def lower(params: SliceParams, threads: int) -> OneKernel:
     """Return the program of a call of one lookup or more, on at most so many threads.
 
@@ -244,7 +244,7 @@ def within_memory(op: str, params: SliceParams, memory: Memory, target: Target |
     return within(op, planned, memory, host, lambda: room_bytes(least))
 
 
-@lru_cache(maxsize=1024)
+@remembered()
 def lower_bags(params: SliceParams, bags: int, stride: int, mean: bool, weighted: bool, threads: int) -> OneKernel:
     """Return the program of so many bags, whose results are `stride` bytes apart.
 
@@ -262,7 +262,7 @@ def lower_bags(params: SliceParams, bags: int, stride: int, mean: bool, weighted
     return _program(p, program.executable(threads), selection, lower_bags, again, f"{bags:,} bags")
 
 
-@lru_cache(maxsize=1024)
+@remembered()
 def lower_sequences(params: SliceParams, threads: int) -> OneKernel:
     """Return the program of sequences of rows: the table's component, then the result's.
 
@@ -284,7 +284,7 @@ def _program(p: SliceParams, executable: Executable, selection: Selection, lower
         "way": way, "bad indices": p.policy, "temporary bytes": f"{executable.temporary_bytes:,}"})
 
 
-@lru_cache(maxsize=1024)
+@remembered()
 def lower_check(params: SliceParams, threads: int) -> tuple[Executable, int]:
     """Return what finds bad indices, and how many shares it has; each tells in an int64 whether it found one.
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +19,7 @@ from ...formats import FP32, Array, Format
 from ...kernels import Kernel, kernels, select
 from ...kernels.records import STREAM_BYTES, dtype_of, format_facts, numbers_of
 from ...log import tell
+from ...memo import remembered
 from ...ops import OwnNumber
 from ...planner import Explanation
 from ...planner.explain import Explained, considered_kernels
@@ -172,7 +172,7 @@ class StridedProgram(Explained):
         }, tuple(c for k in self.used for c in considered_kernels(select(k.family, k.op, k.served[0]))))
 
 
-@lru_cache(maxsize=1024)
+@remembered()
 def lower(params: StridedParams, threads: int, mapping: LinearMapping | None = None) -> StridedProgram:
     """Return the program of a strided operation, on at most so many threads.
 

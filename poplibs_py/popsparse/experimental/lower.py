@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
 
 import numpy as np
 
+from ...memo import remembered
 from ...program import Executable
 from ..modelled import TileBlocks, lower_tiles
 from ..operands import DenseLayout
@@ -14,7 +14,7 @@ from ..samples_modelled import TileSamples, lower_samples
 from .plan import BsMatmulPlan
 
 
-@lru_cache(maxsize=8)
+@remembered(weight=128)
 def lower(plan: BsMatmulPlan, transposed: bool, one: DenseLayout, other: DenseLayout) -> Executable:
     """Return the executable of a plan.
 

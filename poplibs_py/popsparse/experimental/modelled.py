@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from ...errors import bad_argument
 from ...formats import Array
+from ...memo import remembered
 from ...ops import RESULT, Request
 from ...target import Target
 from ...target.types import type_of
@@ -44,7 +44,7 @@ def lacks(w: Any, operands: tuple[Any, ...], how: Epilogue, masks: tuple[str, ..
     return "with blocks that lie wholly in the masked triangle" if wholly_masked(pattern, masks) else ""
 
 
-_planned = lru_cache(maxsize=64)(plan_product)
+_planned = remembered(weight=16)(plan_product)
 
 
 def product_request(w: BlockSparseMatrix, pattern: BlockPattern, x: Any, how: Epilogue, options: BsMatmulOptions,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 from ...errors import InvalidOptionError, PlanError, instance
 from ...log import tell
+from ...memo import remembered
 from ...planner import Memory, Objective, climb, deadline
 from ...planner.explain import Considered
 from ...planner.ladder import complain
@@ -90,7 +90,7 @@ def plan_fully_connected(params: FullyConnectedParams, *, target: Target | str =
     return plan
 
 
-@lru_cache(maxsize=1024)
+@remembered()
 def plan_quietly(params: FullyConnectedParams, options: FullyConnectedOptions, target: Target) -> FullyConnectedPlan:
     """Plan a checked problem, whether the plan keeps to its limit or not."""
     limit = memory_limit(target, options.available_memory_proportion) or 1

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 
 from ...formats import format_of
 from ...kernels.records import FORMAT_NUMBERS, dtype_of, infinite_overflow
 from ...kernels.registry import select
 from ...log import tell
+from ...memo import remembered
 from ...program import Executable, Segment, host_program, spread
 from ..spmm.lower import PANEL
 from ..spmm.params import itemsize_of
@@ -20,7 +19,7 @@ SAMPLE = dtype_of("pop_sample_item")
 """One part of the block rows of one group: the stored blocks of ``dY X'``."""
 
 
-@lru_cache(maxsize=1024)
+@remembered()
 def lower(plan: SddmmPlan) -> Executable:
     """Return the executable; its operands are row offsets, column indices, dY, X, values."""
     tell("popsparse", plan)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 from ...kernels.registry import select
+from ...memo import remembered
 from ...planner import Explanation, Memory, within
 from ...target import Target
 from ..plans import KernelPlan, lines
@@ -89,7 +89,7 @@ def plan_sddmm(op: str, params: SddmmParams, memory: Memory, target: Target) -> 
     return within(op, plan_once, memory, target, lambda: least.temporary_bytes, least.threads)[0]
 
 
-@lru_cache(maxsize=1024)
+@remembered()
 def _decided(p: SddmmParams, memory: Memory, target: Target, limit: int | None) -> SddmmPlan:
     """Make every decision; where none keeps to a limit of bytes for a thread, those that take the least.
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 
 from ...kernels.records import dtype_of, format_facts
 from ...log import tell
+from ...memo import remembered
 from ...program import Executable, Segment, host_program, spread
 from .params import MASKS
 from .plan import SoftmaxPlan
@@ -15,7 +14,7 @@ from .plan import SoftmaxPlan
 _ITEM = dtype_of("pop_softmax_item")
 
 
-@lru_cache(maxsize=1024)
+@remembered()
 def lower(plan: SoftmaxPlan) -> Executable:
     """Return the executable; its operands are row offsets, column indices, the operands' values, the result's."""
     tell("popsparse", plan)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
+from ...memo import remembered
 from ...planner import Explanation, Memory
 from ...target import Target
 from ..plans import KernelPlan, lines
@@ -54,7 +54,7 @@ class SoftmaxPlan(KernelPlan):
             "sums": f"{self.lanes} side by side"}, self.scratch_bytes, 0)
 
 
-@lru_cache(maxsize=1024)
+@remembered()
 def plan_softmax(params: SoftmaxParams, target: Target) -> SoftmaxPlan:
     """Return the plan: there is one way, and what it takes does not depend on how many blocks there are in all."""
     area = params.block_shape[0] * params.block_shape[1]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import lru_cache
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from ...formats import Array, format_of
 from ...kernels.records import ACTIVATIONS, FORMAT_NUMBERS, STREAM_BYTES, dtype_of, infinite_overflow
 from ...kernels.registry import Kernel, select
 from ...log import tell
+from ...memo import remembered
 from ...program import Executable, Segment, host_program, spread, temporary
 from ...target import LinearMapping
 from ..operands import SparseOperand
@@ -34,7 +34,7 @@ _PLACES_AT_ONCE = 256
 _OFFSETS, _COLUMNS, _VALUES, _X, _Y, _MORE = range(6)  # a program's operands, in order
 
 
-@lru_cache(maxsize=1024)
+@remembered()
 def lower(plan: SparsePlan) -> Executable:
     """Return the executable of a product.
 
@@ -65,7 +65,7 @@ def _scaled(plan: SparsePlan) -> bool:
     return plan.params.w_scale is None and plan.params.prepared is None
 
 
-@lru_cache(maxsize=64)
+@remembered(weight=16)
 def lower_prepare(plan: SparsePlan) -> Executable:
     """Return what decodes the values of a product's W.
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from ...errors import bad_argument
 from ...formats import FP32
 from ...kernels import Kernel
+from ...memo import remembered
 from ...planner import Explanation, Memory, within
 from ...target import Target
 from ..plans import KernelPlan, lines
@@ -154,12 +154,12 @@ def plan_spmm(op: str, params: SpmmParams, memory: Memory, target: Target, longe
     return replace(plan, longest=most)
 
 
-@lru_cache(maxsize=1024)
+@remembered()
 def _fastest(params: SpmmParams, memory: Memory, target: Target) -> SparsePlan:
     return _decided(params, memory, target, panels_pay(params))
 
 
-@lru_cache(maxsize=256)
+@remembered(weight=4)
 def _fitted(fastest: SparsePlan, limit: int | None, longest: int) -> SparsePlan | None:
     if limit is None:
         return fastest

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
 
 import numpy as np
 
 from ...formats import Array
+from ...memo import remembered
 from ...program import Executable
 from ..modelled import ColumnPart, Split, TileBlocks, lower_tiles
 from ..operands import DenseLayout
@@ -15,7 +15,7 @@ from .model import StaticModel
 from .plan import StaticPlan
 
 
-@lru_cache(maxsize=8)
+@remembered(weight=128)
 def tile_blocks(plan: StaticPlan) -> TileBlocks:
     """Return the blocks of each tile: in each part of N those of its band in their planned order, cut evenly."""
     p = plan.params
@@ -44,7 +44,7 @@ def tile_blocks(plan: StaticPlan) -> TileBlocks:
                       columns, tuple(parts), tuple(split for _, split, _ in splits.values()))
 
 
-@lru_cache(maxsize=8)
+@remembered(weight=128)
 def lower(plan: StaticPlan, transposed: bool, x: DenseLayout, y: DenseLayout) -> Executable:
     """Return the executable of a plan, which runs on the stored values, X and the result.
 

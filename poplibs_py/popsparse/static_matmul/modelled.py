@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from ...errors import bad_argument
 from ...formats import Array
+from ...memo import remembered
 from ...ops import RESULT, Request
 from ...poplin.tile_conv.interpreter import fused_multiply_add, rounded_to
 from ...target import Target
@@ -29,7 +29,7 @@ def lacks(w: Any, x: Any, out: Any, out_dtype: Any, bias: Any, activation: Any) 
     return product_lacks(w, (x,), out, out_dtype, bias, activation, lambda side: side in BLOCKS, "1, 4, 8 or 16")
 
 
-_planned = lru_cache(maxsize=64)(planned)
+_planned = remembered(weight=16)(planned)
 
 
 def plan_of_call(w: BlockSparseMatrix, n: int, target: Target, options: Mapping[str, Any] | None,

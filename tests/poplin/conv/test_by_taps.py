@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from poplibs_py import poplin
 from poplibs_py.formats import BF16, F143, FP16, FP32
+from poplibs_py.memo import forget
 from poplibs_py.poplin.conv import plan as plans
-from poplibs_py.poplin.conv.lower import lower
 from poplibs_py.poplin.gemm import search
 from poplibs_py.poplin.tile_conv import ConvParams, FieldTransform, OutputTransform
 from poplibs_py.program import guard_arenas
@@ -24,15 +24,12 @@ FORMATS = st.sampled_from([FP32, BF16, FP16, F143])
 def _short_runs():
     """Products are planned so for runs of any length, with few channels too."""
     kept = search._LONG_RUN, plans.plan_few, plans.plan_overlap
-    caches = search._planned, search._plan_within, plans.plan_call, lower
     search._LONG_RUN = 1
     plans.plan_few = plans.plan_overlap = lambda *_: None
-    for cache in caches:
-        cache.cache_clear()
+    forget()
     yield
     search._LONG_RUN, plans.plan_few, plans.plan_overlap = kept
-    for cache in caches:
-        cache.cache_clear()
+    forget()
 
 
 def layer(fields, kernels, pads, strides, dilations, channels=(2, 3), batch=1, groups=1) -> ConvParams:

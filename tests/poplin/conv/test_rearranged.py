@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from poplibs_py import poplin, profile
 from poplibs_py.formats import BF16, F143, FP16, FP32, Format
+from poplibs_py.memo import forget
 from poplibs_py.poplin import ConvParams
 from poplibs_py.poplin.conv import rearranged
-from poplibs_py.poplin.conv.lower import lower
-from poplibs_py.poplin.conv.plan import plan_call
 from poplibs_py.program import guard_arenas, memory_in_use, memory_peak
 from poplibs_py.testing import check
 from tests.poplin.conv.passes import PASSES, expected, lying, run, shapes
@@ -23,11 +22,6 @@ from tests.poplin.conv.test_by_taps import layer
 from tests.poplin.conv.test_passes import orders_of, plain
 
 Array = np.ndarray[Any, Any]
-
-
-def forget() -> None:
-    plan_call.cache_clear()
-    lower.cache_clear()
 
 
 @pytest.fixture

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from poplibs_py.formats import BF16, F143, FP16, FP32, format_of
 from poplibs_py.kernels import available_levels
+from poplibs_py.memo import forget
 from poplibs_py.poplin import ConvParams
-from poplibs_py.poplin.conv import plan as plans
 from poplibs_py.poplin.conv import window
-from poplibs_py.poplin.conv.lower import lower
 from poplibs_py.poplin.conv.window import WindowPlan
 from poplibs_py.program import guard_arenas
 from poplibs_py.target import Target
@@ -32,11 +31,9 @@ def small_ones(monkeypatch: pytest.MonkeyPatch) -> Any:
     with monkeypatch.context() as patched:
         for name, value in LEAST.items():
             patched.setattr(window, name, value)
-        plans.plan_call.cache_clear()
-        lower.cache_clear()
+        forget()
         yield
-    plans.plan_call.cache_clear()
-    lower.cache_clear()
+    forget()
 
 
 @st.composite

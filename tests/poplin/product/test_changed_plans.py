@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from poplibs_py import poplin
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, PoplibsError, UnsupportedError
+from poplibs_py.memo import forget
 from poplibs_py.poplin.product import modelled
 from poplibs_py.poplin.product.modelled import compile_modelled, count_modelled, interpret_modelled
 from poplibs_py.poplin.tile_conv import ConvParams, plan_convolution
 from poplibs_py.poplin.tile_conv.plan import Split
 from poplibs_py.poplin.tile_conv.work import work_of
-from poplibs_py.program import forget_calls
 
 SIZE = 48
 HOST = poplin.plan_matmul((SIZE, SIZE), (SIZE, SIZE))
@@ -169,7 +169,7 @@ def test_a_dimension_is_not_both_expanded_and_flattened():
 def test_the_road_does_not_plan_its_own_plan_again(monkeypatch):
     a, b = _exact(np.float16)
     monkeypatch.setattr(modelled, "unchanged", None)  # what calls it fails
-    forget_calls()
+    forget()
     assert poplin.matmul(a, b, target="gc200").shape == (SIZE, SIZE)
     with pytest.raises(TypeError, match="NoneType"):
         poplin.compile_matmul(TILES)

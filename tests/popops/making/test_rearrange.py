@@ -11,8 +11,8 @@ from poplibs_py import popops
 from poplibs_py.config import thread_limit
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 from poplibs_py.kernels import Selection, kernels
+from poplibs_py.memo import forget
 from poplibs_py.popops.making import rearrange
-from poplibs_py.program import forget_calls
 from poplibs_py.testing import as_format
 
 LEVELS = sorted({k.level for k in kernels("rearrange")})
@@ -33,13 +33,11 @@ def same(got, due):
 def test_matrices_of_every_size_are_transposed(level, dtype, monkeypatch):
     monkeypatch.setattr(rearrange, "select", lambda family, op, formats: Selection(
         next(k for k in kernels(family) if (k.level, k.op) == (level, op)), ()))
-    forget_calls()
-    rearrange._lower.cache_clear()
+    forget()
     for shape in ((1, 1), (7, 16), (16, 16), (17, 33), (64, 65), (520, 70), (3, 1030)):
         x = numbers(shape, dtype)
         same(popops.transpose(x), x.T)
-    forget_calls()
-    rearrange._lower.cache_clear()
+    forget()
 
 
 def test_axes_may_have_any_order():

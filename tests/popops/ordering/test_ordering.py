@@ -10,9 +10,9 @@ from poplibs_py.config import thread_limit
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 from poplibs_py.formats import BF16, F143, FP16, FP32, QuarterArray
 from poplibs_py.kernels import Selection, kernels
+from poplibs_py.memo import forget
 from poplibs_py.ops import catalogue
 from poplibs_py.popops.ordering import lower as _order
-from poplibs_py.program import forget_calls
 from poplibs_py.testing import as_format, check
 
 KINDS = [*(np.dtype(kind) for kind in "?bBhHiIqQ"), FP32, FP16, BF16, F143]
@@ -175,18 +175,15 @@ def test_levels_give_the_same_bits(level, monkeypatch):
     def run(level):
         monkeypatch.setattr(_order, "select", lambda family, op, formats: Selection(
             next(k for k in kernels(family) if (k.level, k.op) == (level, op)), ()))
-        _order.lower.cache_clear()
+        forget()
         return [bits(made) for x in operands for made in (
             popops.sort(x), popops.argsort(x), *(popops.top_k_with_permutation(x, k) for k in (1, 20)),
             popops.top_k_with_permutation(x, 20, largest=False), popops.sort_key_value(x, x),
             popops.argpartition(x, 11))]
 
-    forget_calls()
     due = run("portable")
-    forget_calls()
     assert run(level) == due
-    forget_calls()
-    _order.lower.cache_clear()
+    forget()
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -195,8 +192,7 @@ def test_long_rows_are_dealt_out_in_parts(kind, level, monkeypatch):
     """Beyond the caches, by the highest bits: of many numbers, of one, of some far from all others."""
     monkeypatch.setattr(_order, "select", lambda family, op, formats: Selection(
         next(k for k in kernels(family) if (k.level, k.op) == (level, op)), ()))
-    _order.lower.cache_clear()
-    forget_calls()
+    forget()
     n = (16 << 20) // (8 if kind == "int64" else 4) + 77  # POP_LONG_BYTES
     rng = np.random.default_rng(1)
     x = {"few": lambda: np.round(rng.standard_normal(n)) * rng.choice([-1, 1], n), "rising": lambda: np.arange(n),
@@ -216,8 +212,7 @@ def test_long_rows_are_dealt_out_in_parts(kind, level, monkeypatch):
         backwards = y.size - 1 - np.argsort(y[::-1], kind="stable")[::-1]
         np.testing.assert_array_equal(popops.argsort(y, descending=True), backwards)
         assert bits(popops.sort_key_value(y, y).values) == bits(y[order])
-    forget_calls()
-    _order.lower.cache_clear()
+    forget()
 
 
 def test_out_receives_results_and_may_be_the_operand():

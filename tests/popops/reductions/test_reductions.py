@@ -14,13 +14,13 @@ from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
 from poplibs_py.formats import BF16, F143, FORMATS, FP16, FP32, QuarterArray
 from poplibs_py.kernels import Selection, kernels
 from poplibs_py.kernels import select as taken
+from poplibs_py.memo import forget
 from poplibs_py.ops import catalogue
 from poplibs_py.popops.counts.lower import lower_bincount, lower_greatest, lower_histogram
 from poplibs_py.popops.elementwise.cast import cast
 from poplibs_py.popops.reductions import named as reductions
 from poplibs_py.popops.reductions.bound import roundings
 from poplibs_py.popops.reductions.lower import BLOCK, ReduceParams, Way, lower, lower_scan
-from poplibs_py.program import forget_calls
 from poplibs_py.testing import as_format, assert_same_bits
 from poplibs_py.testing.exact import exact_values
 
@@ -148,9 +148,9 @@ def test_running_reductions_and_counts_are_the_same_at_each_level(level, monkeyp
         monkeypatch.setattr(f"poplibs_py.popops.counts.api.{lowered.__name__}", lowered.__wrapped__)
     monkeypatch.setattr("poplibs_py.popops.counts.lower.select", select)
     monkeypatch.setattr("poplibs_py.popops.reductions.lower.select", select)
-    forget_calls()
+    forget()
     assert [bits(call()) for call in calls] == due
-    forget_calls()
+    forget()
 
 
 @pytest.mark.parametrize("name", ["sum", "max", "variance", "argmax"])

@@ -20,10 +20,11 @@ from poplibs_py.errors import (
 )
 from poplibs_py.formats import FORMATS, FP16
 from poplibs_py.kernels import Selection, kernels, select
+from poplibs_py.memo import forget
 from poplibs_py.popops.slices.bound import element_at
 from poplibs_py.popops.slices.lower import LEAST_ROOM, lower, lower_bags, lower_check, lower_sequences, room_bytes
 from poplibs_py.popops.slices.request import POLICIES
-from poplibs_py.program import forget_calls, guard_arenas, memory_in_use, memory_peak
+from poplibs_py.program import guard_arenas, memory_in_use, memory_peak
 from poplibs_py.target import Target
 from poplibs_py.testing import as_format
 
@@ -237,9 +238,9 @@ def test_threads_and_levels_change_nothing(name, fmt, monkeypatch):
                             "slices.lookups.lower_bags": lower_bags,
                             "slices.rows.lower_sequences": lower_sequences}.items():
         monkeypatch.setattr(f"poplibs_py.popops.{place}", function.__wrapped__)
-    forget_calls()
+    forget()
     assert np.array_equal(CALLS[name](x, u, indices), due)
-    forget_calls()
+    forget()
 
 
 @pytest.mark.parametrize("fmt", ["float32", "float16", "int32"])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Self
 
 from ....errors import PlanError
+from ....memo import remembered
 from ....planner import Explanation
 from ....planner.hashing import hashed
 from ....planner.ladder import complain
@@ -115,7 +115,7 @@ class EmbeddingPlan:
         return "\n".join([self.explain().words(), "", *costs])
 
 
-@lru_cache(maxsize=1024)
+@remembered()
 def planned(params: EmbeddingParams, options: EmbeddingOptions, target: Target) -> EmbeddingPlan:
     """Return PopLibs' plan; where none keeps to the limit on memory, the fastest of all.
 

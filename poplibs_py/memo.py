@@ -1,0 +1,98 @@
+"""One memo for what follows from what does not change: plans, programs, tables.
+
+A function that makes such a thing is `remembered`. All of them share one memo, so that there is one limit to what it
+holds: what was used least recently goes first, and a large thing counts for several small ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from itertools import count
+from os import register_at_fork
+from threading import RLock
+from typing import Any, ParamSpec, TypeVar
+
+_Given = ParamSpec("_Given")
+_Made = TypeVar("_Made")
+
+_MOST = 4096  # weights together
+_kept: dict[Any, list[Any]] = {}  # what was made, its weight, when it was used last
+_changes = RLock()  # what is collected meanwhile may call an op
+_clock = count()
+_weights = 0
+_others: list[Callable[[], object]] = []
+
+
+def remembered(weight: int = 1) -> Callable[[Callable[_Given, _Made]], Callable[_Given, _Made]]:
+    """Return what makes a function look up what it made of equal arguments before.
+
+    Its arguments must be hashable and never change, and what it raises is not kept. Of threads that make the same thing
+    at a time all return the first one's.
+
+    Parameters
+    ----------
+    weight : int, optional
+        How many small things a result counts for: a program of some kilobytes is one.
+
+    Examples
+    --------
+    >>> from poplibs_py.memo import remembered
+    >>> @remembered()
+    ... def square(x):
+    ...     print("made")
+    ...     return x * x
+    >>> square(3), square(3)
+    made
+    (9, 9)
+    """
+    def make(function: Callable[_Given, _Made]) -> Callable[_Given, _Made]:
+        @wraps(function)
+        def found(*given: _Given.args, **named: _Given.kwargs) -> _Made:
+            key = function, given, *named.items()
+            held = _kept.get(key)
+            if held is None:
+                held = _keep(key, function(*given, **named), weight)
+            else:
+                held[2] = next(_clock)
+            made: _Made = held[0]
+            return made
+
+        return found
+
+    return make
+
+
+def _keep(key: Any, made: Any, weight: int) -> list[Any]:
+    """Put away what was made, unless another thread did meanwhile; make room where it is short."""
+    global _weights
+    with _changes:
+        held = _kept.get(key)
+        if held is None:
+            held = _kept[key] = [made, weight, next(_clock)]
+            _weights += weight
+        if _weights > _MOST:
+            for old in sorted(_kept, key=lambda one: int(_kept[one][2])):
+                if old != key and old in _kept:
+                    _weights -= _kept.pop(old)[1]
+                if _weights <= _MOST * 3 // 4:
+                    break
+    return held
+
+
+def forget() -> None:
+    """Empty the memo, and make no call ready that was before: for tests that change what programs are made of."""
+    global _weights
+    with _changes:
+        _kept.clear()
+        _weights = 0
+    for function in _others:
+        function()
+
+
+def at_forgetting(function: Callable[[], object]) -> None:
+    """Have a function called when all is forgotten, which empties a memo of another kind."""
+    _others.append(function)
+
+
+register_at_fork(before=_changes.acquire, after_in_parent=_changes.release, after_in_child=_changes.release)

@@ -1,0 +1,114 @@
+"""The memo that plans and programs share."""
+
+from __future__ import annotations
+
+from threading import Barrier, Thread
+
+import pytest
+
+from poplibs_py import memo
+from poplibs_py.memo import forget, remembered
+
+
+@pytest.fixture
+def room_for_eight(monkeypatch):
+    forget()
+    monkeypatch.setattr(memo, "_MOST", 8)
+    yield
+    forget()
+
+
+def counted(weight=1):
+    """A remembered function, and the arguments that it was run with."""
+    made = []
+
+    @remembered(weight)
+    def function(*given, **named):
+        made.append((given, named))
+        return [given, named]
+
+    return function, made
+
+
+def test_equal_arguments_give_the_same_object():
+    function, made = counted()
+    first = function(1, "a", word=(2, 3))
+    assert function(1, "a", word=(2, 3)) is first
+    assert function(1, "a") is not first
+    assert function(1, "a", ("word", (2, 3))) is not first
+    assert len(made) == 3
+
+
+def test_functions_do_not_share_results():
+    one, other = counted()[0], counted()[0]
+    assert one(1) is not other(1)
+
+
+def test_what_was_used_least_recently_goes_first(room_for_eight):
+    function, made = counted()
+    for i in range(8):
+        function(i)
+    function(0)
+    function(8)  # one too many: back to six, without 1, 2 and 3
+    made.clear()
+    for i in (0, 4, 5, 6, 7, 8):
+        function(i)
+    assert not made
+    function(1)
+    assert made == [((1,), {})]
+
+
+def test_large_things_count_for_several(room_for_eight):
+    small, made = counted()
+    large, _ = counted(weight=7)
+    small(0), small(1)
+    large(0)
+    made.clear()
+    small(0)
+    assert made
+
+
+def test_what_weighs_more_than_all_is_kept_until_the_next(room_for_eight):
+    function, made = counted(weight=100)
+    assert function(0) is function(0)
+    function(1)
+    function(0)
+    assert len(made) == 3
+
+
+def test_what_is_raised_is_not_kept():
+    raised = []
+
+    @remembered()
+    def function(x):
+        raised.append(x)
+        raise ValueError(x)
+
+    for _ in range(2):
+        with pytest.raises(ValueError, match="1"):
+            function(1)
+    assert raised == [1, 1]
+
+
+def test_threads_get_one_object():
+    barrier, made = Barrier(8), []
+
+    @remembered()
+    def function(x):
+        barrier.wait()
+        return [x]
+
+    threads = [Thread(target=lambda: made.append(function(1))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({id(x) for x in made}) == 1
+
+
+def test_all_is_forgotten():
+    function, made = counted()
+    function(1)
+    forget()
+    function(1)
+    assert len(made) == 2
