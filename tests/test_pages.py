@@ -36,3 +36,20 @@ def test_a_page_begins_with_what_it_is_for_and_an_example(page: Path) -> None:
 def test_links_lead_to_files(page: Path) -> None:
     links = _LINK.findall(_CODE.sub("", page.read_text()))
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_the_table_of_families_names_files_that_are_there() -> None:
+    text = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
+    section = text.partition("## Where a family is")[2].partition("\n## ")[0]
+    rows = [[re.findall(r"`([^`]+)`", cell) for cell in line.split("|")[2:6]]
+            for line in section.splitlines() if line.startswith("| ")][1:]
+    sources, package = ROOT / "src_cython", ROOT / "poplibs_py"
+    told = [[sources / "records" / name for name in record] + [package / name for name in (*lower, *bound)]
+            + [sources / ("kernels" if "/" in name else "drivers") / name for name in kernels]
+            for record, lower, kernels, bound in rows]
+    assert len(told) > 20
+    assert [str(path) for paths in told for path in paths if not path.exists()] == []
+    assert all(record and lower and kernels for record, lower, kernels, _ in rows)
+    lists = {path.name for path in (sources / "records").glob("*.def")}
+    parts = {"all", "enums", "format", "cast", "epilogue", "dot", "multiplier", "beside", "peak"}  # no family's own
+    assert lists - {f"{name}.def" for name in parts} == {name for record, *_ in rows for name in record}
