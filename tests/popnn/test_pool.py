@@ -133,6 +133,22 @@ def test_windows_that_are_told_change_no_bit_of_gradients_by_places(how, layout)
         assert not popnn.pool_indices_gradient(grad, nowhere, shape, layout=layout, **how).any()
 
 
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_places_that_become_bad_once_they_were_looked_at_write_nothing(layout, monkeypatch):
+    y, places = popnn.max_pool_with_indices(X, 3, stride=2)
+    grad = RNG.normal(size=y.shape).astype(np.float32)
+    bad = RNG.random(y.shape) < 0.5
+    skipped = popnn.pool_indices_gradient(grad, np.where(bad, -1, places), X.shape)
+    limit = X.shape[2] * X.shape[3]
+    wrong = np.where(bad, RNG.choice([-2, limit, limit + 1, 2**31, 2**62, -(2**63)], y.shape), places)
+    shape = X.shape
+    if layout == "NHWC":
+        grad, wrong, skipped = (np.ascontiguousarray(np.moveaxis(a, 1, -1)) for a in (grad, wrong, skipped))
+        shape = skipped.shape
+    monkeypatch.setattr("poplibs_py.popnn.pooling.api.checked_places", lambda places, *_: np.ascontiguousarray(places))
+    assert_same_bits(popnn.pool_indices_gradient(grad, wrong, shape, layout=layout), skipped)
+
+
 def test_gradients_of_averages_are_the_transposes_of_averages():
     for how, op in product(GEOMETRIES, ("avg", "sum")):
         y = popnn.pool(X, op=op, **how)

@@ -188,7 +188,7 @@ def _reduced(op: str, shape: Images, x: Operand, receiver: Receiver, placed: Pla
 def checked_places(indices: Any, shape: tuple[int, ...], elements: int | None) -> Operand | Array:
     """Return places as int64 in C order, each within a field of so many elements or -1, or any place at all.
 
-    Those that were looked at are an array of this call alone.
+    Those that were looked at may be the caller's: kernels look at each once more.
     """
     places = argument("indices", indices, "an array of int64 or int32 places", np.int64)
     array = places.array

@@ -3,7 +3,8 @@
 #define POP_POOL_FIELDS_H
 #include "kernels/pool/gradient.h"
 
-/* Gradients to the places that they belong to. Units are samples times groups of channels; operand 1 holds the places. */
+/* Gradients to the places that they belong to. Units are samples times groups of channels; operand 1 holds the places. A place is read
+ * once, and met by its limit then: whatever another thread makes of it, what is written lies in the field. */
 static void pop_pool_place_gradient(const void *work, const pop_tile *tile)
 {
     const pop_pool_item *item = (const pop_pool_item *)work;
@@ -15,20 +16,23 @@ static void pop_pool_place_gradient(const void *work, const pop_tile *tile)
         pop_pool_begin(&u, item->first + i);
         const pop_pool_segment *g = u.segment;
         float *to = pop_pool_result(&u, out, 0);
+        const uint64_t limit = (uint64_t)g->makes;
         const int64_t *places = (const int64_t *)(const void *)pop_pool_base(&u, where);
         pop_pool_fill(to, 0.0f, g->makes * s->channels);
         for (int64_t r = 0; r < s->results; r += s->slots) {
             const int64_t n = pop_least(s->slots, s->results - r);
             pop_pool_one_row(&u, in, 0, r, n, u.line);
             if (s->channels == 1) {
-                for (int64_t k = 0; k < n; k++)
-                    if (places[r + k] >= 0) to[places[r + k]] += u.line[k];
+                for (int64_t k = 0; k < n; k++) {
+                    const uint64_t at = (uint64_t)places[r + k];
+                    if (at < limit) to[at] += u.line[k];
+                }
                 continue;
             }
             for (int64_t k = 0; k < n; k++)
                 for (int64_t c = 0; c < u.lanes; c++) {
-                    const int64_t at = places[(r + k) * where->position + c];
-                    if (at >= 0) to[at * s->channels + c] += u.line[k * s->channels + c];
+                    const uint64_t at = (uint64_t)places[(r + k) * where->position + c];
+                    if (at < limit) to[(int64_t)at * s->channels + c] += u.line[k * s->channels + c];
                 }
         }
         pop_pool_put(&u, out, 0, to);
