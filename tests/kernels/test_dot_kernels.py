@@ -45,7 +45,7 @@ def offset_copy(array, shift):
     return view
 
 
-@these("multiply", "multiply_dots", "multiply_apart", "multiply_parts")
+@these("multiply", "multiply_dots", "multiply_across", "multiply_apart", "multiply_parts")
 @given(st.data())
 def test_products_are_exact_and_stay_in_their_block(kernel, data):
     rows = data.draw(st.integers(1, kernel.block[0]))
@@ -65,7 +65,7 @@ def test_products_are_exact_and_stay_in_their_block(kernel, data):
     c[1 : rows + 1, 2 : cols + 2] = old = rng.integers(-8, 9, (rows, cols))
     a_cells = offset_copy(a.astype(format_of(mixed).dtype) if mixed else cells_of(a, elements), shift)
     b_cells = cells_of(b, elements)
-    dots, apart = kernel.op == "multiply_dots", kernel.op == "multiply_apart"
+    dots, apart = kernel.op in ("multiply_dots", "multiply_across"), kernel.op == "multiply_apart"
     lines = b.T.astype(ml_dtypes.bfloat16) if apart else b_cells if dots else b_cells.T
     b_cells = offset_copy(np.ascontiguousarray(lines), shift)
     ahead = data.draw(st.integers(0, 2**46)), data.draw(st.integers(0, 20))  # what is asked for early is never touched

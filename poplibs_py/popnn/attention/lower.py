@@ -40,7 +40,8 @@ def _multiply(p: AttentionParams, rows: int) -> tuple[Selection, Format]:
     def cost(k: Kernel) -> float:
         if k.grain[0] > 1:  # a matrix unit takes no columns of weights as rows
             return 1e6 if p.backward else 0.0
-        return 1.0 + abs(k.block[1] - 64) + (1e3 if (k.block[0] <= 2) != (rows <= 2) else 0.0)
+        columns = 128 if rows <= 2 else 64  # a row alone needs as many sums as there are steps in the pipes
+        return 1.0 + abs(k.block[1] - columns) + (1e3 if (k.block[0] <= 2) != (rows <= 2) else 0.0)
 
     return select("dot", "multiply", wanted.name, cost=cost), wanted
 
@@ -94,7 +95,7 @@ def _lay(spec: Any, p: AttentionParams, walk: _Walk, kernel: Kernel, elements: i
     spec["q_cells"], spec["v_cells"], spec["q_line"], spec["v_line"] = q_cells, v_cells, q_line, v_line
     spec["score_line"] = line
     slot, tile_cells = _Arena(), _up(walk.tile, grain) // elements
-    slot.room(4 * _up(walk.tile, wide) * q_cells)
+    slot.room(4 * (_up(walk.tile, wide) if kept or p.backward else wide) * q_cells)
     spec["values_at"] = slot.room(4 * (_up(walk.tile, wide) * v_cells if p.backward else tile_cells * v_line))
     spec["lines_at"] = slot.room(4 * tile_cells * q_line if p.backward else 0)
     spec["slot"] = slot.size
@@ -175,8 +176,8 @@ def lower(p: AttentionParams, threads: int, kept: bool) -> OneKernel:
             _fill(spec[name][0], x, compute if name in ("q", "k", "v", "grad") else FP32)
     once = not (kept or p.backward) and spec["v"]["copied"]
     spec["in_place"] = once and elements == 1
-    if once and spec["k"]["copied"] and _few(p, walk, kernel, elements):
-        for name in ("dots", "apart"):
+    if once and spec["k"]["copied"]:
+        for name in _in_place(p, walk, kernel, elements):
             spec[name] = select("dot", f"multiply_{name}", compute.name).kernel.address
     mask = p.lies("mask")
     spec["truths"] = mask is not None and mask.format is None
@@ -191,10 +192,13 @@ def lower(p: AttentionParams, threads: int, kept: bool) -> OneKernel:
     return made
 
 
-def _few(p: AttentionParams, walk: _Walk, kernel: Kernel, elements: int) -> bool:
-    """Whether queries are so few that packing BF16 keys and values would take longer than multiplying them."""
-    return (elements == 2 and walk.rows <= 2 and p.block_shape is None and kernel.grain[0] == 1
-            and p.widths[0] % kernel.grain[2] == 0)
+def _in_place(p: AttentionParams, walk: _Walk, kernel: Kernel, elements: int) -> tuple[str, ...]:
+    """Kernels of keys and values as they lie, where queries are so few that packing would take longer than multiplying."""
+    if walk.rows > 2 or p.block_shape is not None or kernel.grain[0] > 1:
+        return ()
+    if elements == 2:
+        return ("dots", "apart") if p.widths[0] % kernel.grain[2] == 0 else ()
+    return tuple(k.op.removeprefix("multiply_") for k in kernels("dot") if k.op == "multiply_across")[:1]
 
 
 def several_strips(p: AttentionParams) -> bool:

@@ -10,8 +10,8 @@
  *
  * Measured on one Zen 4 core, 4 heads of 2048 tokens, in GFLOP/s of the products, of 64 and of 128 elements: BF16 forward 165 and
  * 185, backward 175 and 180; FP32 95 and 100, 95 and 92. Blocks of 32 x 32 at a density of 1/8 reach 0.72 to 0.77 of the ideal
- * speed-up over that. One or two queries of BF16 are multiplied with keys and values where they lie: 8 heads of 1024 tokens of 64
- * elements take 34 us, 62 GB/s of keys and values (packed first they took 90). */
+ * speed-up over that. One or two queries are multiplied with keys and values where they lie: 8 heads of 1024 tokens of 64
+ * elements take 34 us in BF16, 62 GB/s of keys and values (packed first they took 90). */
 #ifndef POP_ATTENTION_H
 #define POP_ATTENTION_H
 #include "kernels/attention/weights.h"
@@ -68,7 +68,10 @@ static void pop_attention_head(pop_attention_walk *w, int64_t number)
     memset(w->tile->scratch + s->packed_at, 0, (size_t)(s->kept ? s->column_count * s->column_tiles : 0));
 }
 
-/* See that a tile's keys and values are in their slot. */
+/* Whether a tile's keys are packed for one strip alone, panel by panel as they are multiplied. */
+POP_INLINE int pop_attention_is_once(const pop_attention_walk *w) { return !w->spec->kept && !w->backward; }
+
+/* See that a tile's keys and values are in their slot, but keys that are packed as they are multiplied. */
 static void pop_attention_pack(const pop_attention_walk *w, pop_attention_piece *piece, int64_t slot)
 {
     const pop_attention *s = w->spec;
@@ -80,7 +83,8 @@ static void pop_attention_pack(const pop_attention_walk *w, pop_attention_piece 
     const int64_t column = piece->tile / s->column_tiles, own = (column + 1) * s->block_columns - piece->key;
     const int64_t keys = pop_lesser(pop_lesser(s->tile, own), s->keys - piece->key); /* causal strips need fewer at first */
     const char *k = w->k + piece->key * s->k.token, *v = w->v + piece->key * s->v.token;
-    pop_attention_across(s, &s->k, k, keys, piece->slot, s->q_cells, stage);
+    if (!pop_attention_is_once(w))
+        pop_attention_across(s, &s->k, k, keys, piece->slot, s->q_cells, stage);
     if (w->backward) {
         pop_attention_across(s, &s->v, v, keys, piece->slot + s->values_at, s->v_cells, stage);
         pop_attention_lines(s, &s->k, k, keys, piece->slot + s->lines_at, s->q_line, stage);
@@ -134,11 +138,14 @@ static void pop_attention_scores(const pop_attention_walk *w, const pop_attentio
 {
     const pop_attention *s = w->spec;
     float *scores = (float *)(void *)(w->tile->scratch + s->scores_at);
+    char *stage = w->tile->scratch + s->stage_at;
     for (int p = 0; p < count; p++) {
-        if (p + 1 < count) pop_attention_ask(s, pieces[p + 1].slot, 4 * pieces[p + 1].keys * s->q_cells);
+        if (p + 1 < count && !pop_attention_is_once(w)) pop_attention_ask(s, pieces[p + 1].slot, 4 * pieces[p + 1].keys * s->q_cells);
         const char *q = w->tile->scratch + s->q_at, *k = w->k + pieces[p].key * s->k.token;
         float *to = scores + pieces[p].at;
-        if (s->dots) pop_attention_by_tokens(s, q, k, to, s->score_line, strip->rows, pieces[p].keys);
+        if (s->dots || s->across) pop_attention_by_tokens(s, q, k, to, s->score_line, strip->rows, pieces[p].keys);
+        else if (pop_attention_is_once(w))
+            pop_attention_by_new_panels(s, q, k, pieces[p].slot, to, s->score_line, strip->rows, pieces[p].keys, stage);
         else pop_attention_by_panels(s, q, pieces[p].slot, to, s->score_line, strip->rows, pieces[p].keys, s->q_cells);
         if (pop_attention_is_masked(s, strip, pieces + p)) pop_attention_mask(s, w->tile, strip, pieces + p, scores);
     }

@@ -109,6 +109,17 @@ POP_INLINE void pop_attention_by_panels(const pop_attention *s, const char *a, c
     pop_attention_multiply(s, t, rows, cols, 4 * s->cols_at_once * cells);
 }
 
+/* The same by tokens as they lie: they come to a panel, which is multiplied while the first cache has it. */
+static void pop_attention_by_new_panels(const pop_attention *s, const char *a, const char *from, char *panel, float *c, int64_t c_row,
+                                        int64_t rows, int64_t cols, char *stage)
+{
+    for (int64_t j = 0; j < cols; j += s->cols_at_once, from += s->cols_at_once * s->k.token) {
+        const int64_t some = pop_lesser(s->cols_at_once, cols - j);
+        pop_attention_across(s, &s->k, from, some, panel, s->q_cells, stage);
+        pop_attention_by_panels(s, a, panel, c + j, c_row, rows, some, s->q_cells);
+    }
+}
+
 /* A, with its strides, by lines of tokens, `b_cell` bytes apart, added to sums: one cell of depth for each line. */
 POP_INLINE void pop_attention_by_lines(const pop_attention *s, const char *a, int64_t a_row, int64_t a_cell, const char *b,
                                        int64_t b_cell, int64_t line, float *c, int64_t rows, int64_t cols, int64_t cells)
@@ -118,12 +129,18 @@ POP_INLINE void pop_attention_by_lines(const pop_attention *s, const char *a, in
     pop_attention_multiply(s, t, rows, cols, 4 * s->cols_at_once);
 }
 
-/* Scores of a few rows with keys that lie as they are. */
+/* Scores of a few rows with keys that lie as they are: dots of BF16, in FP32 sums that ascend, as those by panels do. */
 static void pop_attention_by_tokens(const pop_attention *s, const char *a, const char *keys, float *c, int64_t c_row, int64_t rows,
                                     int64_t count)
 {
     pop_dot_block t = {.a = keys, .b = a, .c = c, .a_row = s->k.token, .a_cell = 4, .b_cell = 4, .c_row = 1, .rows = count, .cols = 1,
                        .cells = s->q_cells};
+    if (s->across) {
+        t = (pop_dot_block){.a = a, .b = keys, .c = c, .a_row = 4 * s->q_cells, .a_cell = 4, .b_col = s->k.token, .c_row = c_row,
+                            .rows = rows, .cols = count, .cells = s->q_cells};
+        ((pop_dot_multiply)s->across)(&t);
+        return;
+    }
     for (int64_t r = 0; r < rows; r++, t.b += 4 * s->q_cells, t.c += c_row) ((pop_dot_multiply)s->dots)(&t);
 }
 

@@ -26,6 +26,8 @@
 #undef POP_KIND
 #undef POP_STEP
 
+#include "kernels/dot/across512.h"
+
 #define POP_LINES(name, rows, cols) \
     {"multiply", "float32", name, POP_FUNCTION(pop_multiply_lines_fma512), {1, 16, 1}, {rows, cols, 1}, POP_CONSISTENT}
 static const pop_kernel POP_PRODUCT_KERNELS[] = {
@@ -37,6 +39,7 @@ static const pop_kernel POP_PRODUCT_KERNELS[] = {
      {8, 4, 16}, 0},
     {"multiply_dots", "bfloat16,float32", "fma512_dots_bf16", POP_FUNCTION(pop_multiply_dots_fma512_bf16), {1, 1, 1},
      {8, 4, 16}, 0},
+    {"multiply_across", "float32", "fma512_across", POP_FUNCTION(pop_multiply_across), {1, 1, 1}, {2, 16, 1}, POP_CONSISTENT},
 };
 #undef POP_LINES
 #endif
