@@ -193,7 +193,7 @@ def lower(p: AttentionParams, threads: int, kept: bool) -> OneKernel:
 
 
 def _in_place(p: AttentionParams, walk: _Walk, kernel: Kernel, elements: int) -> tuple[str, ...]:
-    """Kernels of keys and values as they lie, where queries are so few that packing would take longer than multiplying."""
+    """Kernels of keys and values as they lie, where queries are so few that packing takes longer than multiplying."""
     if walk.rows > 2 or p.block_shape is not None or kernel.grain[0] > 1:
         return ()
     if elements == 2:
