@@ -21,6 +21,7 @@ from .params import AttentionParams, Lies
 _SPEC, _ITEM = dtype_of("pop_attention"), dtype_of("pop_attention_item")
 _STRIP, _BACK_STRIP = 48, 96  # most queries at a time
 _TILE, _BACK_TILE = 256, 128  # keys whose scores are held: what sums' bits depend on, so the same at every level
+_NARROW = 32  # columns of a panel of narrow blocks
 _LINE, _GRAIN = 64, 16  # bytes of a cache line; columns of sums and of panels
 _PIECES = 32  # POP_ATTENTION_PIECES
 _THREAD_FLOPS = 1 << 21  # that are worth a thread
@@ -83,9 +84,17 @@ class _Arena:
         return at
 
 
+def _panel(walk: _Walk, kernel: Kernel) -> tuple[int, int]:
+    """Columns of a panel of tokens, and rows that its products take at once: blocks of few columns leave none empty."""
+    rows, wide, _ = kernel.block
+    if kernel.grain[0] > 1 or walk.tile > _NARROW or wide <= _NARROW:
+        return wide, rows
+    return _NARROW, max(k.block[0] for k in kernels("dot") if k.address == kernel.address)
+
+
 def _lay(spec: Any, p: AttentionParams, walk: _Walk, kernel: Kernel, elements: int, kept: bool) -> int:
     """Say where everything is in a thread's arena; return its size."""
-    grain, wide = max(kernel.grain[2], 1), kernel.block[1]
+    grain, wide = max(kernel.grain[2], 1), _panel(walk, kernel)[0]
     d, e = p.widths
     q_cells, v_cells = _up(d, grain) // elements, _up(e, grain) // elements
     q_line, v_line = _up(d, _GRAIN), _up(e, _GRAIN)
@@ -162,6 +171,7 @@ def lower(p: AttentionParams, threads: int, kept: bool) -> OneKernel:
     if kernel.grain[0] > 1:
         spec["begin"], spec["end"] = (select("dot", op, compute.name).kernel.address for op in ("begin", "end"))
     spec["rows_at_once"], spec["cols_at_once"], spec["depth_grain"] = kernel.block[0], kernel.block[1], kernel.grain[2]
+    spec["panel"], spec["panel_rows"] = _panel(walk, kernel)
     for name in ("heads", "shares", "queries", "keys", "causal", "scale", "patterns"):
         spec[name] = getattr(p, name)
     spec["origin"], spec["kept"] = p.query_offset, kept

@@ -133,6 +133,21 @@ POP_INLINE void pop_attention_ask(const pop_attention *s, const char *from, int6
     for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i, 0, 3);
 }
 
+/* A strip's queries, or what comes back to them, as rows of cells: as they lie, where they do so, or in a room. Matrix units read rows
+ * beyond the last. */
+static pop_attention_cells pop_attention_rows_of(const pop_attention_walk *w, const pop_attention_strip *strip,
+                                                 const pop_attention_operand *o, int64_t room, int64_t cells)
+{
+    const pop_attention *s = w->spec;
+    char *to = w->tile->scratch + room;
+    if (strip->heads == 1 && !s->begin && pop_attention_is_direct(s, o, cells))
+        return (pop_attention_cells){pop_attention_at(o, w->tile, strip->batch, strip->head) + strip->first * o->token, o->token};
+    for (int64_t h = 0; h < strip->heads; h++)
+        pop_attention_rows(s, o, pop_attention_at(o, w->tile, strip->batch, strip->head + h) + strip->first * o->token,
+                           strip->each, to + 4 * h * strip->each * cells, cells);
+    return (pop_attention_cells){to, 4 * cells};
+}
+
 static void pop_attention_scores(const pop_attention_walk *w, const pop_attention_strip *strip, const pop_attention_piece *pieces,
                                  int count)
 {
@@ -141,12 +156,12 @@ static void pop_attention_scores(const pop_attention_walk *w, const pop_attentio
     char *stage = w->tile->scratch + s->stage_at;
     for (int p = 0; p < count; p++) {
         if (p + 1 < count && !pop_attention_is_once(w)) pop_attention_ask(s, pieces[p + 1].slot, 4 * pieces[p + 1].keys * s->q_cells);
-        const char *q = w->tile->scratch + s->q_at, *k = w->k + pieces[p].key * s->k.token;
+        const char *k = w->k + pieces[p].key * s->k.token;
         float *to = scores + pieces[p].at;
-        if (s->dots || s->across) pop_attention_by_tokens(s, q, k, to, s->score_line, strip->rows, pieces[p].keys);
+        if (s->dots || s->across) pop_attention_by_tokens(s, strip->q, k, to, s->score_line, strip->rows, pieces[p].keys);
         else if (pop_attention_is_once(w))
-            pop_attention_by_new_panels(s, q, k, pieces[p].slot, to, s->score_line, strip->rows, pieces[p].keys, stage);
-        else pop_attention_by_panels(s, q, pieces[p].slot, to, s->score_line, strip->rows, pieces[p].keys, s->q_cells);
+            pop_attention_by_new_panels(s, strip->q, k, pieces[p].slot, to, s->score_line, strip->rows, pieces[p].keys, stage);
+        else pop_attention_by_panels(s, strip->q, pieces[p].slot, to, s->score_line, strip->rows, pieces[p].keys, s->q_cells);
         if (pop_attention_is_masked(s, strip, pieces + p)) pop_attention_mask(s, w->tile, strip, pieces + p, scores);
     }
 }
@@ -169,15 +184,34 @@ static void pop_attention_finish(const pop_attention_walk *w, const pop_attentio
     }
 }
 
-static void pop_attention_attend(const pop_attention_walk *w, const pop_attention_strip *strip)
+/* Weights times the lines of all pieces, added to sums. Pieces of as many keys are runs of one product: sums stay in registers. */
+static void pop_attention_by_pieces(const pop_attention_walk *w, int64_t rows, const pop_attention_piece *pieces, int count,
+                                    const char *weights, int64_t lines_at, int64_t line, int64_t width)
+{
+    const pop_attention *s = w->spec;
+    const int64_t size = 4 / s->elements;
+    float *sums = (float *)(void *)(w->tile->scratch + s->sums_at);
+    int64_t a_at[POP_ATTENTION_PIECES], b_at[POP_ATTENTION_PIECES];
+    for (int p = 0, n; p < count; p += n) {
+        const pop_attention_piece *first = pieces + p;
+        const char *lines = s->in_place ? w->v + first->key * s->v.token : first->slot + lines_at;
+        for (n = 1; p + n < count && first[n].keys == first->keys && !s->begin; n++) {
+            a_at[n - 1] = size * (first[n].at - first->at);
+            b_at[n - 1] = s->in_place ? (first[n].key - first->key) * s->v.token : first[n].slot - first->slot;
+        }
+        pop_attention_by_lines(s, weights + size * first->at, size * s->score_line, 4, lines, s->in_place ? s->v.token : 4 * line, line,
+                               sums, rows, width, pop_rounded(first->keys, s->depth_grain) / s->elements,
+                               (pop_attention_runs){n - 1, a_at, b_at});
+    }
+}
+
+static void pop_attention_attend(const pop_attention_walk *w, pop_attention_strip *strip)
 {
     const pop_attention *s = w->spec;
     char *arena = w->tile->scratch;
     float *sums = (float *)(void *)(arena + s->sums_at), *state = (float *)(void *)(arena + s->state_at);
     pop_attention_piece pieces[POP_ATTENTION_PIECES];
-    for (int64_t h = 0; h < strip->heads; h++)
-        pop_attention_rows(s, &s->q, pop_attention_at(&s->q, w->tile, strip->batch, strip->head + h) + strip->first * s->q.token,
-                           strip->each, arena + s->q_at + 4 * h * strip->each * s->q_cells, s->q_cells);
+    strip->q = pop_attention_rows_of(w, strip, &s->q, s->q_at, s->q_cells);
     pop_attention_fill(sums, 0.0f, strip->rows * s->v_line);
     pop_attention_fill(state, -INFINITY, strip->rows);
     pop_attention_fill(state + strip->rows, 0.0f, strip->rows);
@@ -185,18 +219,10 @@ static void pop_attention_attend(const pop_attention_walk *w, const pop_attentio
     for (int count; (count = pop_attention_next(w, strip, &from, pieces, &columns)) > 0;) {
         pop_attention_scores(w, strip, pieces, count);
         pop_attention_chunk(s, w->tile, strip->rows, columns);
-        for (int p = 0; p < count; p++) {
-            if (p + 1 < count)
-                pop_attention_ask(s, pieces[p + 1].slot + s->values_at, 4 * pieces[p + 1].keys / s->elements * s->v_line);
-            const char *own = w->v + pieces[p].key * s->v.token, *values = s->in_place ? own : pieces[p].slot + s->values_at;
-            const char *weights = arena + s->weights_at + 4 / s->elements * pieces[p].at;
-            if (s->apart) {
-                pop_attention_by_values(s, weights, own, pieces[p].keys, sums, strip->rows, arena + s->stage_at);
-                continue;
-            }
-            pop_attention_by_lines(s, weights, 4 / s->elements * s->score_line, 4, values, s->in_place ? s->v.token : 4 * s->v_line, s->v_line, sums, strip->rows, s->v.width,
-                                   pop_rounded(pieces[p].keys, s->depth_grain) / s->elements);
-        }
+        if (s->apart)
+            pop_attention_by_values(s, arena + s->weights_at, w->v + pieces->key * s->v.token, pieces->keys, sums, strip->rows,
+                                    arena + s->stage_at);
+        else pop_attention_by_pieces(w, strip->rows, pieces, count, arena + s->weights_at, s->values_at, s->v_line, s->v.width);
     }
     pop_attention_finish(w, strip);
 }
@@ -236,22 +262,21 @@ static void pop_attention_means(const pop_attention_walk *w, const pop_attention
     }
 }
 
-/* What one piece adds to the gradients of its keys and values, and of the strip's queries. */
+/* What one piece adds to the gradients of its keys and values. */
 static void pop_attention_add_piece(const pop_attention *s, char *arena, int64_t rows, const pop_attention_piece *piece)
 {
     const int pairs = s->elements == 2;
     const int64_t cells = pop_rounded(rows, s->elements) / s->elements, across = 4 * s->score_line, at = piece->at;
     float *k_sums = (float *)(void *)(arena + s->k_sums_at), *v_sums = (float *)(void *)(arena + s->v_sums_at);
     pop_attention_by_lines(s, arena + (pairs ? s->pairs_at : s->weights_at) + 4 * at, 4, across, arena + s->grad_lines_at,
-                           4 * s->v_line, s->v_line, v_sums + piece->key * s->v_line, piece->keys, s->v.width, cells);
+                           4 * s->v_line, s->v_line, v_sums + piece->key * s->v_line, piece->keys, s->v.width, cells,
+                           POP_ATTENTION_ONE_RUN);
     pop_attention_by_lines(s, arena + (pairs ? s->delta_pairs_at : s->delta_weights_at) + 4 * at, 4, across,
-                           arena + s->q_lines_at, 4 * s->q_line, s->q_line, k_sums + piece->key * s->q_line, piece->keys, s->q.width, cells);
-    pop_attention_by_lines(s, arena + s->delta_weights_at + 4 / s->elements * at, 4 / s->elements * s->score_line, 4,
-                           piece->slot + s->lines_at, 4 * s->q_line, s->q_line, (float *)(void *)(arena + s->sums_at), rows, s->q.width,
-                           pop_rounded(piece->keys, s->depth_grain) / s->elements);
+                           arena + s->q_lines_at, 4 * s->q_line, s->q_line, k_sums + piece->key * s->q_line, piece->keys, s->q.width, cells,
+                           POP_ATTENTION_ONE_RUN);
 }
 
-static void pop_attention_go_back(const pop_attention_walk *w, const pop_attention_strip *strip)
+static void pop_attention_go_back(const pop_attention_walk *w, pop_attention_strip *strip)
 {
     const pop_attention *s = w->spec;
     char *arena = w->tile->scratch, *stage = arena + s->stage_at;
@@ -260,8 +285,8 @@ static void pop_attention_go_back(const pop_attention_walk *w, const pop_attenti
     const char *grad = pop_attention_at(&s->grad, w->tile, strip->batch, strip->head) + strip->first * s->grad.token;
     pop_attention_piece pieces[POP_ATTENTION_PIECES];
     pop_attention_means(w, strip, grad);
-    pop_attention_rows(s, &s->q, q, strip->rows, arena + s->q_at, s->q_cells);
-    pop_attention_rows(s, &s->grad, grad, strip->rows, arena + s->grad_at, s->v_cells);
+    strip->q = pop_attention_rows_of(w, strip, &s->q, s->q_at, s->q_cells);
+    const pop_attention_cells grads = pop_attention_rows_of(w, strip, &s->grad, s->grad_at, s->v_cells);
     pop_attention_lines(s, &s->q, q, strip->rows, arena + s->q_lines_at, s->q_line, stage);
     pop_attention_lines(s, &s->grad, grad, strip->rows, arena + s->grad_lines_at, s->v_line, stage);
     pop_attention_fill((float *)(void *)(arena + s->sums_at), 0.0f, strip->rows * s->q_line);
@@ -271,7 +296,7 @@ static void pop_attention_go_back(const pop_attention_walk *w, const pop_attenti
         for (int p = 0; p < count; p++) {
             if (p + 1 < count)
                 pop_attention_ask(s, pieces[p + 1].slot + s->values_at, 4 * pieces[p + 1].keys * s->v_cells);
-            pop_attention_by_panels(s, arena + s->grad_at, pieces[p].slot + s->values_at, deltas + pieces[p].at, s->score_line,
+            pop_attention_by_panels(s, grads, pieces[p].slot + s->values_at, deltas + pieces[p].at, s->score_line,
                                     strip->rows, pieces[p].keys, s->v_cells);
             const int64_t end = p + 1 < count ? pieces[p + 1].at : columns, used = pieces[p].at + pieces[p].keys;
             for (int64_t r = 0; r < strip->rows && used < end; r++)
@@ -283,6 +308,7 @@ static void pop_attention_go_back(const pop_attention_walk *w, const pop_attenti
             pop_attention_pairs(s, arena + s->delta_weights_at, strip->rows, columns, arena + s->delta_pairs_at, stage);
         }
         for (int p = 0; p < count; p++) pop_attention_add_piece(s, arena, strip->rows, pieces + p);
+        pop_attention_by_pieces(w, strip->rows, pieces, count, arena + s->delta_weights_at, s->lines_at, s->q_line, s->q.width);
     }
     pop_attention_write(&s->q_grad, (float *)(void *)(arena + s->sums_at), s->q_line, strip->rows, (float)s->scale,
                         pop_attention_at(&s->q_grad, w->tile, strip->batch, strip->head) + strip->first * s->q_grad.token);

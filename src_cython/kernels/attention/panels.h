@@ -32,12 +32,21 @@ static void pop_attention_rows(const pop_attention *s, const pop_attention_opera
     }
 }
 
-/* Tokens to lines of cells across them, in panels as wide as the kernel takes at once. */
+/* Whether tokens are rows of cells where they lie. */
+POP_INLINE int pop_attention_is_direct(const pop_attention *s, const pop_attention_operand *o, int64_t cells)
+{
+    return o->copied && cells * s->elements == o->width;
+}
+
+/* Rows of cells: where, and how many bytes apart. */
+typedef struct pop_attention_cells { const char *at; int64_t row; } pop_attention_cells;
+
+/* Tokens to lines of cells across them, in panels. */
 static void pop_attention_across(const pop_attention *s, const pop_attention_operand *o, const char *from, int64_t tokens,
                                  char *to, int64_t cells, char *stage)
 {
-    const int direct = o->copied && cells * s->elements == o->width;
-    const int64_t wide = s->cols_at_once;
+    const int direct = pop_attention_is_direct(s, o, cells);
+    const int64_t wide = s->panel;
     for (int64_t j = 0; j < tokens; j += 16, from += 16 * o->token) {
         const int64_t lines = pop_lesser(16, tokens - j);
         const char *source = direct ? from : stage;
@@ -81,15 +90,15 @@ static void pop_attention_pairs(const pop_attention *s, const char *from, int64_
     }
 }
 
-/* A product: rows of A by columns of panels of B, which lie `panel` bytes apart, over `cells` cells of depth. Rows are dealt out
- * evenly: a kernel's few last ones would wait for their sums. */
-static void pop_attention_multiply(const pop_attention *s, pop_dot_block t, int64_t rows, int64_t cols, int64_t panel)
+/* A product: rows of A by columns of panels of B, `wide` each, which lie `panel` bytes apart, over `cells` cells of depth. Rows are
+ * dealt out evenly: a kernel's few last ones would wait for their sums. */
+static void pop_attention_multiply(const pop_attention *s, pop_dot_block t, int64_t rows, int64_t cols, int64_t wide, int64_t panel)
 {
     const char *a = t.a;
     float *c = t.c;
-    const int64_t calls = (rows + s->rows_at_once - 1) / s->rows_at_once;
-    for (int64_t j = 0; j < cols; j += s->cols_at_once, t.b += panel) {
-        t.cols = pop_lesser(s->cols_at_once, cols - j);
+    const int64_t most = wide < s->cols_at_once ? s->panel_rows : s->rows_at_once, calls = (rows + most - 1) / most;
+    for (int64_t j = 0; j < cols; j += wide, t.b += panel) {
+        t.cols = pop_lesser(wide, cols - j);
         for (int64_t i = 0; i < calls; i++) {
             const int64_t first = rows * i / calls;
             t.rows = rows * (i + 1) / calls - first;
@@ -101,47 +110,52 @@ static void pop_attention_multiply(const pop_attention *s, pop_dot_block t, int6
 }
 
 /* A whose rows are `cells` cells, by panels of tokens across. */
-POP_INLINE void pop_attention_by_panels(const pop_attention *s, const char *a, const char *b, float *c, int64_t c_row, int64_t rows,
-                                        int64_t cols, int64_t cells)
+POP_INLINE void pop_attention_by_panels(const pop_attention *s, pop_attention_cells a, const char *b, float *c, int64_t c_row,
+                                        int64_t rows, int64_t cols, int64_t cells)
 {
-    const pop_dot_block t = {.a = a, .b = b, .c = c, .a_row = 4 * cells, .a_cell = 4, .b_cell = 4 * s->cols_at_once,
+    const pop_dot_block t = {.a = a.at, .b = b, .c = c, .a_row = a.row, .a_cell = 4, .b_cell = 4 * s->panel,
                              .c_row = c_row, .cells = cells};
-    pop_attention_multiply(s, t, rows, cols, 4 * s->cols_at_once * cells);
+    pop_attention_multiply(s, t, rows, cols, s->panel, 4 * s->panel * cells);
 }
 
 /* The same by tokens as they lie: they come to a panel, which is multiplied while the first cache has it. */
-static void pop_attention_by_new_panels(const pop_attention *s, const char *a, const char *from, char *panel, float *c, int64_t c_row,
+static void pop_attention_by_new_panels(const pop_attention *s, pop_attention_cells a, const char *from, char *panel, float *c, int64_t c_row,
                                         int64_t rows, int64_t cols, char *stage)
 {
-    for (int64_t j = 0; j < cols; j += s->cols_at_once, from += s->cols_at_once * s->k.token) {
-        const int64_t some = pop_lesser(s->cols_at_once, cols - j);
+    for (int64_t j = 0; j < cols; j += s->panel, from += s->panel * s->k.token) {
+        const int64_t some = pop_lesser(s->panel, cols - j);
         pop_attention_across(s, &s->k, from, some, panel, s->q_cells, stage);
         pop_attention_by_panels(s, a, panel, c + j, c_row, rows, some, s->q_cells);
     }
 }
 
-/* A, with its strides, by lines of tokens, `b_cell` bytes apart, added to sums: one cell of depth for each line. */
+/* Lines of tokens after the first run of them: how many runs, so many bytes after a and b each. */
+typedef struct pop_attention_runs { int64_t more; const int64_t *a_at, *b_at; } pop_attention_runs;
+#define POP_ATTENTION_ONE_RUN ((pop_attention_runs){0, NULL, NULL})
+
+/* A, with its strides, by lines of tokens, `b_cell` bytes apart, added to sums: one cell of depth for each line of a run. */
 POP_INLINE void pop_attention_by_lines(const pop_attention *s, const char *a, int64_t a_row, int64_t a_cell, const char *b,
-                                       int64_t b_cell, int64_t line, float *c, int64_t rows, int64_t cols, int64_t cells)
+                                       int64_t b_cell, int64_t line, float *c, int64_t rows, int64_t cols, int64_t cells,
+                                       pop_attention_runs runs)
 {
-    const pop_dot_block t = {.a = a, .b = b, .c = c, .a_row = a_row, .a_cell = a_cell, .b_cell = b_cell,
-                             .c_row = line, .cells = cells, .accumulate = 1};
-    pop_attention_multiply(s, t, rows, cols, 4 * s->cols_at_once);
+    const pop_dot_block t = {.a = a, .b = b, .c = c, .a_row = a_row, .a_cell = a_cell, .b_cell = b_cell, .c_row = line,
+                             .cells = cells, .accumulate = 1, .more = runs.more, .a_at = runs.a_at, .b_at = runs.b_at};
+    pop_attention_multiply(s, t, rows, cols, s->cols_at_once, 4 * s->cols_at_once);
 }
 
 /* Scores of a few rows with keys that lie as they are: dots of BF16, in FP32 sums that ascend, as those by panels do. */
-static void pop_attention_by_tokens(const pop_attention *s, const char *a, const char *keys, float *c, int64_t c_row, int64_t rows,
-                                    int64_t count)
+static void pop_attention_by_tokens(const pop_attention *s, pop_attention_cells a, const char *keys, float *c, int64_t c_row,
+                                    int64_t rows, int64_t count)
 {
-    pop_dot_block t = {.a = keys, .b = a, .c = c, .a_row = s->k.token, .a_cell = 4, .b_cell = 4, .c_row = 1, .rows = count, .cols = 1,
+    pop_dot_block t = {.a = keys, .b = a.at, .c = c, .a_row = s->k.token, .a_cell = 4, .b_cell = 4, .c_row = 1, .rows = count, .cols = 1,
                        .cells = s->q_cells};
     if (s->across) {
-        t = (pop_dot_block){.a = a, .b = keys, .c = c, .a_row = 4 * s->q_cells, .a_cell = 4, .b_col = s->k.token, .c_row = c_row,
+        t = (pop_dot_block){.a = a.at, .b = keys, .c = c, .a_row = a.row, .a_cell = 4, .b_col = s->k.token, .c_row = c_row,
                             .rows = rows, .cols = count, .cells = s->q_cells};
         ((pop_dot_multiply)s->across)(&t);
         return;
     }
-    for (int64_t r = 0; r < rows; r++, t.b += 4 * s->q_cells, t.c += c_row) ((pop_dot_multiply)s->dots)(&t);
+    for (int64_t r = 0; r < rows; r++, t.b += a.row, t.c += c_row) ((pop_dot_multiply)s->dots)(&t);
 }
 
 /* Weights times values that lie as they are, added to sums; what is left of an odd number is paired with zeros. */
@@ -158,7 +172,8 @@ static void pop_attention_by_values(const pop_attention *s, const char *a, const
     if (keys % 2 == 0) return;
     char *line = stage + 2 * pop_rounded(2 * s->v.width, 64);
     pop_attention_lines(s, &s->v, values + (keys - 1) * s->v.token, 1, line, s->v_line, stage);
-    pop_attention_by_lines(s, a + 2 * (keys - 1), 2 * s->score_line, 4, line, 4 * s->v_line, s->v_line, c, rows, s->v.width, 1);
+    pop_attention_by_lines(s, a + 2 * (keys - 1), 2 * s->score_line, 4, line, 4 * s->v_line, s->v_line, c, rows, s->v.width, 1,
+                           POP_ATTENTION_ONE_RUN);
 }
 
 /* Sums times a number, rounded to the result's format, or divided by it. */

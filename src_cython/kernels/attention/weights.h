@@ -22,6 +22,7 @@ typedef struct pop_attention_piece {
 typedef struct pop_attention_strip {
     int64_t batch, head, heads; /* of queries */
     int64_t first, each, rows;  /* query; queries of a head; in all */
+    pop_attention_cells q;      /* the queries, as rows of cells */
     const int32_t *columns;     /* of the block row, NULL where all count */
     int64_t blocks;
 } pop_attention_strip;
