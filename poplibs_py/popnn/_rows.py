@@ -24,7 +24,6 @@ from ..program import ComputeSet, Program, threads_for, whole_lines
 Axes = list[tuple[int, tuple[int, ...]]]
 """Extents, and each operand's strides."""
 _SPEC, _ITEM = dtype_of("pop_rows"), dtype_of("pop_rows_item")
-_AXES, _OPERANDS = 32, 8
 _THREAD_ELEMENTS = 1 << 15  # that are worth a thread
 _TOGETHER_BYTES = 1 << 20  # of rows that are taken together
 _POWERS = "softmax", "log_softmax", "cross_entropy"

@@ -14,7 +14,7 @@ from .softmax_bound import Exponentials, row_sum, times
 
 Balls = tuple[Ball, Ball]
 
-_U, _TINY, _ULP = FP32.unit_roundoff, FP32.smallest_subnormal, 2 * FP32.unit_roundoff
+_TINY, _ULP = FP32.smallest_subnormal, 2 * FP32.unit_roundoff
 _MASKED = 0xFFFFFFFF
 
 

@@ -54,7 +54,7 @@ def _of_others(matrix: Any) -> Any:
     """Return torch's and PyData's sparse matrices as SciPy's with the same arrays; anything else as it is."""
     torch: Any = sys.modules.get("torch")
     if torch is not None and isinstance(matrix, torch.Tensor):
-        return _of_torch(torch, matrix)
+        return _of_torch(matrix)
     if type(matrix).__module__.partition(".")[0] != "sparse":
         return matrix
     if hasattr(matrix, "tocoo"):  # PyData's compressed one
@@ -67,7 +67,7 @@ def _of_others(matrix: Any) -> Any:
     return SimpleNamespace(format="coo", data=_wide(matrix.data), row=row, col=col, shape=matrix.shape)
 
 
-def _of_torch(torch: Any, tensor: Any) -> Any:
+def _of_torch(tensor: Any) -> Any:
     if tensor.requires_grad:
         raise bad_type("matrix", "a tensor that requires a gradient", f"{_ALLOWED}: see its detach()")
     kind = str(tensor.layout).removeprefix("torch.sparse_").removeprefix("torch.")

@@ -20,7 +20,7 @@ from .modelled import TileWork, block_items, clearing, decoding, finishing
 from .operands import DenseLayout
 from .plans import lines
 
-_LEFT, _RIGHT, _, _WORK = range(4)  # a program's operands, its workspace last
+_LEFT, _RIGHT = range(2)  # of a program's operands
 _SET_FLOPS = 1 << 20  # for each thread
 
 

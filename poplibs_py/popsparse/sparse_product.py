@@ -10,7 +10,6 @@ import numpy as np
 from ..config import settings
 from ..errors import bad_argument, bad_type
 from ..formats import Array
-from ..kernels.records import dtype_of
 from ..ops import RESULT, Operand, Request, receive
 from ..planner.explain import Composition
 from ..poplin.tile_conv import _partials
@@ -24,7 +23,6 @@ from .pattern import BlockPattern
 from .plans import lines
 from .values import decode
 
-_ITEM = dtype_of("pop_tile_blocks")
 _LEFT, _RIGHT = range(2)  # of the program's operands
 _THREAD_FLOPS = 1 << 18
 _ITEMS = 8  # for each thread

@@ -10,7 +10,7 @@ from poplibs_py.popnn.ctc.params import InferenceParams, LossParams
 from poplibs_py.popnn.ctc.plan import planned_inference, planned_loss
 from poplibs_py.popnn.pooling.params import PoolParams
 from poplibs_py.popnn.pooling.plan import planned as planned_pooling
-from poplibs_py.popnn.recurrent.sharding import LSTM_SAVED, LSTM_SAVED_RECOMPUTED, interleaved_update_pays, sharded
+from poplibs_py.popnn.recurrent.sharding import LSTM_SAVED, LSTM_SAVED_RECOMPUTED, sharded
 from poplibs_py.popops.slices.embedding.options import EmbeddingOptions
 from poplibs_py.popops.slices.embedding.params import EmbeddingParams
 from poplibs_py.popops.slices.embedding.plan import planned as planned_embedding
@@ -78,7 +78,6 @@ def sharding(case: Line) -> None:
     assert (found.shards, found.most_shards) == (fields["numShards"], fields["maxShards"])
     assert (found.input_bytes, found.output_bytes) == (fields["inputBytesPerTile"], fields["outputBytesPerTile"])
     assert found.shard_tiles == fields["tilesPerShard"]
-    assert interleaved_update_pays(*sizes) == bool(fields["interleavedWUBeneficial"])
 
 
 def ctc(case: Line) -> None:

@@ -111,7 +111,7 @@ def _inner(name: str, params: list[str], fields: Fields) -> int:
         return inner_1d_cycles(GC200, *params, fields["bSliceLen"], fields["bSlicesM1"] + 1,
                                fields["bBroadcastFactor"], in_place=in_place)
     words = fields["workList"]
-    return inner_2d_cycles(GC200, *params, list(zip(words[1::2], words[2::2], strict=True)), in_place=in_place)
+    return inner_2d_cycles(*params, list(zip(words[1::2], words[2::2], strict=True)), in_place=in_place)
 
 
 def _fill(name: str, params: list[str], fields: Fields) -> int:
@@ -197,7 +197,7 @@ def _intervals(name: str, params: list[str], fields: Fields) -> int:
 
 
 def _sequences(name: str, params: list[str], fields: Fields) -> int:
-    return sequence_slice_cycles(GC200, *params, fields["nElementsT"], fields["dstT"], fields["srcT"],
+    return sequence_slice_cycles(*params, fields["nElementsT"], fields["dstT"], fields["srcT"],
                                  fields["regionSize"])
 
 

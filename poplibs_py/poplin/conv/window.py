@@ -175,7 +175,7 @@ def plan_window(call: ConvCall, parts: tuple[Part, ...], options: GemmOptions, e
     params = product(call, parts)
     compute = compute_format_of(params, options)
     x_in_line, in_line = (side.row == side.format.itemsize for side in (call.x, call.weights))
-    if compute == BF16 and (not (x_in_line and in_line) or parts_of(params, options) != (1, 1)):
+    if compute == BF16 and (not (x_in_line and in_line) or parts_of(params) != (1, 1)):
         return None
     if p.in_channels * taps < (_DEPTH if x_in_line and in_line else _DEPTH_ACROSS) or (
             dims[-1].taps * compute.itemsize < 4 * _RUN):

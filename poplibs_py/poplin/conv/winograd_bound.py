@@ -61,7 +61,7 @@ def winograd_radius(plan: Winograd, p: ConvParams, x: Floats, weights: Floats) -
     t, least, most = plan.tile, FP32.smallest_subnormal, FP32.max
     into, of_kernels, out_of = (np.abs(np.array(m[t], float)) for m in (IMAGES, KERNELS, RESULTS))
     tiles, open_tiles = _tiles(plan, p, x)
-    kernels = np.abs(_kernels(plan, p, weights))
+    kernels = np.abs(_kernels(p, weights))
     open_kernels: Any = ~(kernels * _KERNEL_SUMS <= most).all((2, 3, 4))  # [G, Co]
     kernels = np.where(np.isfinite(kernels), kernels, 0.0)
     values = into @ tiles @ into.T  # [N, G, Ci, down, across, point, point]
@@ -92,7 +92,7 @@ def _tiles(plan: Winograd, p: ConvParams, x: Floats) -> tuple[Floats, Any]:
     return np.where(np.isfinite(met), met, 0.0), ~np.isfinite(met).all((2, 5, 6))
 
 
-def _kernels(plan: Winograd, p: ConvParams, weights: Floats) -> Floats:
+def _kernels(p: ConvParams, weights: Floats) -> Floats:
     """The 3x3 that a plan convolves with."""
     for d, axis in enumerate(p.axes):
         first = axis.weights.truncation_lower

@@ -27,7 +27,7 @@ def winograd_sets(plan: Winograd, call: ConvCall, epilogue: Epilogue, residual: 
     """
     spec = np.zeros(1, dtype_of("pop_winograd_spec"))
     _spec(spec[0], plan, call)
-    _epilogue(spec[0]["conv"], plan, call, epilogue)
+    _epilogue(spec[0]["conv"], call, epilogue)
     has_bias = call.bias is not None
     spec["kernels"] = 1 if prepared else 3 + has_bias + residual
     spec["old"] = 3 + has_bias if residual else 0
@@ -79,7 +79,7 @@ def _spec(s: Any, plan: Winograd, call: ConvCall) -> None:
     s["channels_at_once"] = CHANNELS_AT_ONCE
 
 
-def _epilogue(conv: Any, plan: Winograd, call: ConvCall, epilogue: Epilogue) -> None:
+def _epilogue(conv: Any, call: ConvCall, epilogue: Epilogue) -> None:
     out, bias = call.out, call.bias
     fill_finish(conv, out.format, out.scale, epilogue, bias, WORDS)
     conv["out_channel"] = out.channel

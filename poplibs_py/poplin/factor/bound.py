@@ -59,11 +59,11 @@ def triangular_solve_bound(a: Any, b: Any, *, left_side: bool = True, lower: boo
         how = options, block_size, Memory(available_memory_proportion)
         ball = tile_solve_bound(t, sides, x, lower, unit_diagonal, made, machine, how)
     else:
-        ball = solved(t, lower, Ball.exact(x), unit_diagonal).rounded(made)
+        ball = solved(t, lower, Ball.exact(x)).rounded(made)
     return ball if left_side else mirrored(ball)
 
 
-def solved(t: Floats, lower: bool, x: Ball, unit_diagonal: bool = False, carried: Any = 0.0) -> Ball:
+def solved(t: Floats, lower: bool, x: Ball, carried: Any = 0.0) -> Ball:
     """Return solutions of triangular systems with the errors of substitution.
 
     Parameters
@@ -73,7 +73,6 @@ def solved(t: Floats, lower: bool, x: Ball, unit_diagonal: bool = False, carried
     lower : bool
     x : Ball
         The exact solutions.
-    unit_diagonal : bool, optional
     carried : array_like, optional
         What the right-hand sides may already be wrong by.
 

@@ -79,7 +79,7 @@ def lu_grad_bound(l_grad: Any, u_grad: Any, perm: Any, l: Any, u: Any, *, out: A
     high = _from_the_right(v[..., :k], _joined(middle, exact(below[..., k:, :]), -2))
     wide = _joined(Ball(high.centre[..., :k, :], high.radius[..., :k, :]), exact(right[..., k:]), -1)
     back = _mirrored(t[..., :k, :])
-    wide = solved(back, False, exact(triangular_solve(back, wide.centre, lower=False)), True, carried=wide.radius)
+    wide = solved(back, False, exact(triangular_solve(back, wide.centre, lower=False)), carried=wide.radius)
     whole = _joined(wide, Ball(high.centre[..., k:, :], high.radius[..., k:, :]), -2) if m > k else wide
     order = np.argsort(np.asarray(perm), -1)[..., None]
     ball = Ball(*(np.take_along_axis(x, order, -2) for x in (whole.centre, whole.radius)))

@@ -113,7 +113,7 @@ def _plan_within(problem: _Problem, limit: int | None, least: bool = False) -> G
     params, options, fixed = problem.params, problem.options, problem.fixed
     settled = problem.compute_format or (fixed and fixed.compute_format)
     compute = settled or compute_format_of(params, options, problem.packing)
-    split = parts(params, options) if compute == BF16 else (1, 1)
+    split = parts(params) if compute == BF16 else (1, 1)
     threads, grid = _threads(params, problem.target)
     m, n = max(1, -(-params.m // grid[0])), max(1, -(-params.n // grid[1]))
     selection = fixed.selection if fixed else _kernel(problem, compute, m, n, split)
@@ -162,7 +162,7 @@ def compute_format_of(params: GemmParams, options: GemmOptions, any_shape: bool 
     return BF16 if units else FP32
 
 
-def parts(params: GemmParams, options: GemmOptions) -> tuple[int, int]:
+def parts(params: GemmParams) -> tuple[int, int]:
     """Return how many BF16 numbers an element of A, of B is split in on BF16 units."""
     a, b = (2 if x.format == FP16 else 1 for x in (params.a, params.b))
     return a, b
@@ -174,7 +174,7 @@ def meets_packed(plan: GemmPlan, params: GemmParams, options: GemmOptions, *, le
 
     That is the left one if `left` says so. Numbers in parts need it `whole` too, for a call that is not finite.
     """
-    split = parts(params, options)
+    split = parts(params)
     return plan.compute_format == FP32 or (
         compute_format_of(params, options, any_shape=True) == plan.compute_format
         and split[0 if left else 1] == plan.parts[1] and (split == (1, 1) or whole))

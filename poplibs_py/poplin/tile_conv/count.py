@@ -14,8 +14,6 @@ class Count:
 
     Attributes
     ----------
-    compute_sets : int
-        Compute sets of the program, those of reductions among them.
     vertices : int
         Partial products in all of them.
     tile_macs : numpy.ndarray of int, [tiles]
@@ -32,7 +30,6 @@ class Count:
         The plan's modelled cycles.
     """
 
-    compute_sets: int
     vertices: int
     tile_macs: Array
     tile_bytes: Array
@@ -49,7 +46,6 @@ class Count:
 
 def count(work: TileWork) -> Count:
     """Count a plan's work and do none of it."""
-    reductions = 0 if work.direct else len(work.stages or (1,)) * work.depth_turns
-    return Count(compute_sets=work.turns + reductions + (not work.direct), vertices=len(work.pieces),
-                 tile_macs=work.tile_macs(), tile_bytes=work.tile_bytes(), operand_bytes=work.operand_bytes,
-                 partial_bytes=work.partial_bytes, additions=work.additions, cycles=work.plan.cycles)
+    return Count(vertices=len(work.pieces), tile_macs=work.tile_macs(), tile_bytes=work.tile_bytes(),
+                 operand_bytes=work.operand_bytes, partial_bytes=work.partial_bytes, additions=work.additions,
+                 cycles=work.plan.cycles)

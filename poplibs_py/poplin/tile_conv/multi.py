@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -174,59 +173,3 @@ def _up_to_bus(tiles: int, target: Target) -> int:
 
 def _larger_steps(left: dict[str, int], right: dict[str, int]) -> dict[str, int]:
     return {step: max(left.get(step, 0), right.get(step, 0)) for step in STEPS}
-
-
-# Tiles by work -------------------------------------------------------------------------------------
-
-
-def split_elements_in_weighted_groups(weights: Sequence[int], elements: int) -> list[int]:
-    """Deal `elements` out in proportion to `weights`, at least one each.
-
-    Corresponds to PopLibs' ``splitElementsInWeightedGroups``.
-
-    Examples
-    --------
-    >>> from poplibs_py.poplin.tile_conv.multi import split_elements_in_weighted_groups
-    >>> split_elements_in_weighted_groups([1, 10000, 1], 1216)
-    [1, 1214, 1]
-    """
-    if elements < len(weights):
-        raise bad_argument("elements", elements, f"{len(weights)} or more, one for each group")
-    total = float(sum(weights))
-    if total == 0:
-        raise bad_argument("weights", list(weights), "at least one that is not zero")
-    shares, dealt = [], 0.0
-    for weight in weights:
-        share = elements * weight / total
-        # halves round away from zero, as C's round does
-        shares.append(math.floor(dealt + share + 0.5) - math.floor(dealt + 0.5))
-        dealt += share
-    for i, share in enumerate(shares):
-        if share == 0:
-            shares[shares.index(max(shares))] -= 1
-            shares[i] += 1
-    return shares
-
-
-def split_tiles_by_comp(flops: Sequence[int], tiles: int) -> list[int]:
-    """Deal tiles out by work, two by two. Corresponds to PopLibs' ``splitTilesByComp``."""
-    if tiles % 2:
-        raise bad_argument("tiles", tiles, "an even number")
-    return [2 * n for n in split_elements_in_weighted_groups(flops, tiles // 2)]
-
-
-def group_index(sizes: Sequence[int], element: int) -> int:
-    """Which group of consecutive elements an element is in. Corresponds to PopLibs' ``getGroupIndex``.
-
-    Examples
-    --------
-    >>> from poplibs_py.poplin.tile_conv.multi import group_index
-    >>> [group_index([3, 0, 4, 1], e) for e in (0, 2, 3, 6, 7)]
-    [0, 0, 2, 2, 3]
-    """
-    end = 0
-    for i, size in enumerate(sizes):
-        end += size
-        if 0 <= element < end:
-            return i
-    raise bad_argument("element", element, f"0 or more, below {end}")

@@ -101,7 +101,7 @@ def scaled_dot_product_attention(q: Any, k: Any, v: Any, mask: Any = None, *, sc
     default, shape = result_format(*reads.values()), h.shape(h.value_width)
     if flag("return_lse", return_lse):
         form = part_format(out_dtype, *reads.values())
-        made, makes = _request.parts_of(h, out, [("y", shape, form), ("lse", h.shape(), FP32)], Attention)
+        made, makes = _request.parts_of(out, [("y", shape, form), ("lse", h.shape(), FP32)], Attention)
         return _request.request("scaled_dot_product_attention", h, how, reads, masked, makes, made.receiver, made.wrap)
     receiver = receive("out", out, shape, out_dtype, default, sources, contiguous=True)
     makes = [("y", shape, receiver.format, receiver.scale, 0)]
@@ -167,5 +167,5 @@ def scaled_dot_product_attention_grad(grad: Any, q: Any, k: Any, v: Any, y: Any,
                for name, x in reads.items()]
     reads |= {"grad": one_scale_operand("grad", grad, shape), "y": one_scale_operand("y", y, shape),
               "lse": logarithms(lse, h.shape())}
-    made, makes = _request.parts_of(h, out, formats, AttentionGradients)
+    made, makes = _request.parts_of(out, formats, AttentionGradients)
     return _request.request("scaled_dot_product_attention_grad", h, how, reads, masked, makes, made.receiver, made.wrap)

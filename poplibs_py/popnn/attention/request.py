@@ -251,7 +251,7 @@ def _within_memory(op: str, params: AttentionParams, memory: Memory) -> tuple[On
     return within(f"popnn.{op}", planned, memory, host, lambda: least.executable.program.arena_bytes, least.threads)
 
 
-def parts_of(h: Heads, out: Any, formats: list[tuple[str, tuple[int, ...], Format]], kind: Any
+def parts_of(out: Any, formats: list[tuple[str, tuple[int, ...], Format]], kind: Any
              ) -> tuple[Any, list[tuple[str, tuple[int, ...], Format, int, int]]]:
     """What receives several results, and how the program makes them."""
     made = results(out, [Part(shape, fmt) for _, shape, fmt in formats], kind)

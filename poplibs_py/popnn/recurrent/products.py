@@ -221,7 +221,7 @@ def step_product(m: int, k: int, n: int, a: MatrixLayout, b: Format, transposed:
     """Plan a step's product, of m rows that lie like `a`, with a matrix that is packed beforehand; results are FP32."""
     options, out, apart, given = GemmOptions(), contiguous(FP32, m, n), 0, b
     params = GemmParams(m, n, k, a, lying(b, k, n, transposed, scale), out)
-    if parts(params, options) != (1, 1):  # else the frame would want the matrix whole too, for what is not finite
+    if parts(params) != (1, 1):  # else the frame would want the matrix whole too, for what is not finite
         apart, b = scale, FP32
         params = GemmParams(m, n, k, a, lying(b, k, n, transposed), out)
     packed = plan_gemm(params, options, Epilogue(), target, packing=True)

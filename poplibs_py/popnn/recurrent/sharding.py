@@ -68,8 +68,3 @@ def sharded(target: Target, data_type: str, batch: int, steps: int, inputs: int,
     taken = (sizes[0] + sizes[1] * (1 + saved)) * steps
     shards = min(ceil(taken / (_SHARE * target.bytes_per_tile)), most)
     return Sharding(shards, most, sizes[0], sizes[1], max(tiles))
-
-
-def interleaved_update_pays(batch: int, steps: int, inputs: int, outputs: int) -> bool:
-    """Whether an LSTM's weights are updated as its gradient goes: where they are no more than all steps' gradients."""
-    return inputs + outputs <= batch * steps

@@ -222,7 +222,7 @@ def sequences_plan(target: Target, element: Any, sequences: int, rows: tuple[int
     counts = 3 * sequences * _INDEX_BYTES
 
     def vertices(elements: int) -> tuple[Vertex, ...]:
-        cycles = sequence_slice_cycles(target, kind, sequences, *rows, elements)
+        cycles = sequence_slice_cycles(kind, sequences, *rows, elements)
         return (Vertex("SequenceSlice", (kind,), ((elements, sequences),), cycles, "tile"),)
 
     work = work_of(target, mapping.classes, vertices, lambda _: counts) if sequences else ()

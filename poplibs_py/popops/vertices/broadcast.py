@@ -188,8 +188,7 @@ def inner_1d_cycles(target: Target, op: str, data_type: str, length: int, slices
     return row.enter + workers * (row.worker[half] + odd + slices * core + worker) + tile
 
 
-def inner_2d_cycles(target: Target, op: str, data_type: str, work: Sequence[tuple[int, int]], *,
-                    in_place: bool = False) -> int:
+def inner_2d_cycles(op: str, data_type: str, work: Sequence[tuple[int, int]], *, in_place: bool = False) -> int:
     """Cycles of a worker: in each region a row of so many elements meets so many rows."""
     row, half = _INNER[op], data_type == "half"
     cores = sum(row.row_2d[half] + row.core(half, length, blocks, False) for length, blocks in work)
@@ -277,14 +276,14 @@ def _rows(target: Target, op: str, data_type: str, found: Sequence[Sequence[Patt
             for n, m in totals)
     longest = min(target.repeat_count_max * length, limit // target.workers)
     parts = split_between_workers(target, sizes, length, least=length, most_in_region=longest)
-    return tuple(_inner_2d(target, op, data_type, runs, length, in_place) for runs in parts)
+    return tuple(_inner_2d(op, data_type, runs, length, in_place) for runs in parts)
 
 
-def _inner_2d(target: Target, op: str, data_type: str, runs: Runs, length: int, in_place: bool) -> Vertex:
+def _inner_2d(op: str, data_type: str, runs: Runs, length: int, in_place: bool) -> Vertex:
     """One worker's vertex."""
     work = [(length, n // length) for n, count in runs for _ in range(count)]
     listed = (len(work) - 1, *(word for entry in work for word in entry))
-    cycles = inner_2d_cycles(target, op, data_type, work, in_place=in_place)
+    cycles = inner_2d_cycles(op, data_type, work, in_place=in_place)
     name = "BroadcastVectorInner2DInPlace" if in_place else "BroadcastVectorInner2D"
     return Vertex(name, (op, data_type), runs, cycles, "worker", (("workList", listed),))
 

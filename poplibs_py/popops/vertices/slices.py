@@ -94,8 +94,7 @@ def multi_update_op_cycles(target: Target, data_type: str, op: str, elements: Co
     return np.where(np.asarray(offsets) == 0, begin, target.workers * (begin + row * in_range + other))
 
 
-def sequence_slice_cycles(target: Target, data_type: str, sequences: int, target_rows: int, source_rows: int,
-                          region: int) -> int:
+def sequence_slice_cycles(data_type: str, sequences: int, target_rows: int, source_rows: int, region: int) -> int:
     """Cycles of a tile to copy slices of sequences (``SequenceSlice``)."""
     if not sequences:
         return 40

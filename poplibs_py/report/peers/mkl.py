@@ -19,7 +19,7 @@ from ...errors import UnsupportedError, bad_argument
 from ...formats import format_of
 
 _ROW_MAJOR = 101
-_NO_TRANSPOSE, _TRANSPOSE = 111, 112
+_NO_TRANSPOSE = 111
 _SPARSE_NO_TRANSPOSE, _SPARSE_TRANSPOSE = 10, 11
 _GENERAL = 20
 _SEQUENTIAL, _GNU_THREADS = 1, 3

@@ -60,7 +60,7 @@ static void pop_strip_begin(pop_strip *t, int x, int g, int gamma, int64_t numbe
     const pop_rows_operand *o = s->operands;
     const int last = s->reduced_count - 1;
     const int64_t extent = s->kept[s->kept_count - 1], units = (extent + s->unit - 1) / s->unit, columns = s->unit + POP_STRIP;
-    char *room = t->tile->scratch + s->room;
+    char *room = t->tile->scratch;
     t->number = number / units, t->first = number % units * s->unit;
     t->width = extent - t->first < s->unit ? extent - t->first : s->unit;
     t->places = s->reduced[last], t->segments = last ? s->reduced[0] : 1;

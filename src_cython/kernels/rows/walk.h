@@ -278,7 +278,7 @@ static void pop_rows_walk(const void *work, const pop_tile *tile, pop_rows_body 
 {
     const pop_rows_item *item = (const pop_rows_item *)work;
     const pop_rows *s = item->spec;
-    pop_row row = {.spec = s, .room = (float *)(void *)(tile->scratch + s->room), .number = item->first * unit};
+    pop_row row = {.spec = s, .room = (float *)(void *)tile->scratch, .number = item->first * unit};
     pop_rows_walked w = {.s = s, .tile = tile, .label = label};
     int64_t all = 1;
     for (int d = 0; d < s->kept_count; d++) all *= s->kept[d];

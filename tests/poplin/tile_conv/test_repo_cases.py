@@ -1,4 +1,4 @@
-"""The checks of PopLibs' own planner tests (ConvPlanTest, ConvOptionsTest, ConvUtilTest, MultiConvolutionPlanTest)."""
+"""The checks of PopLibs' own planner tests (ConvPlanTest, ConvOptionsTest, MultiConvolutionPlanTest)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,7 @@ from poplibs_py.poplin.tile_conv import (
     matmul_params,
     plan_convolution,
 )
-from poplibs_py.poplin.tile_conv.multi import (
-    group_index,
-    plan_convolutions,
-    split_elements_in_weighted_groups,
-    split_tiles_by_comp,
-)
+from poplibs_py.poplin.tile_conv.multi import plan_convolutions
 from poplibs_py.target import Target
 
 pytestmark = pytest.mark.filterwarnings("ignore::poplibs_py.errors.PoplibsWarning")
@@ -296,55 +291,7 @@ def test_partials_are_raised_to_the_output_type() -> None:
     assert str(made.types[1]) == "float/float"
 
 
-# Helpers -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("weights", "shares"),
-    [
-        ([123, 456, 789], [109, 406, 701]),
-        ([1, 4, 1], [203, 810, 203]),
-        ([1, 1, 1, 1, 4, 10], [68, 67, 68, 67, 270, 676]),
-        ([1, 10000, 1], [1, 1214, 1]),
-        ([1, 1, 1, 1, 10, 10000], [1, 1, 1, 1, 2, 1210]),
-    ],
-)
-def test_elements_by_weight(weights: list[int], shares: list[int]) -> None:
-    assert split_elements_in_weighted_groups(weights, 1216) == shares
-
-
-@pytest.mark.parametrize(
-    ("flops", "tiles"),
-    [
-        ([123, 456, 789], [110, 404, 702]),
-        ([1, 1, 1, 1, 10, 1000], [2, 2, 2, 2, 12, 1196]),
-        ([1, 1, 1, 1, 10, 10000], [2, 2, 2, 2, 2, 1206]),
-        ([4294967296, 1], [1214, 2]),
-    ],
-)
-def test_tiles_by_work(flops: list[int], tiles: list[int]) -> None:
-    assert split_tiles_by_comp(flops, 1216) == tiles
-
-
-@pytest.mark.parametrize(
-    ("flops", "tiles", "error"),
-    [
-        ([1, 1], 1, "tiles: got 1; allowed: an even number"),
-        ([1, 1, 1], 3, "tiles: got 3; allowed: an even number"),
-        ([0, 0], 4, "weights: got .*; allowed: at least one that is not zero"),
-        ([1, 1, 1], 4, "elements: got 2; allowed: 3 or more"),
-    ],
-)
-def test_tiles_that_cannot_be_dealt(flops: list[int], tiles: int, error: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=rf"^{error}"):
-        split_tiles_by_comp(flops, tiles)
-
-
-def test_group_of_an_element() -> None:
-    assert [group_index([3, 0, 4, 1], e) for e in (0, 2, 3, 6, 7)] == [0, 0, 2, 2, 3]
-    for outside in (8, -1):
-        with pytest.raises(InvalidArgumentError, match=rf"^element: got {outside}; allowed: 0 or more, below 8"):
-            group_index([3, 0, 4, 1], outside)
+# Constraints ---------------------------------------------------------------------------------------
 
 
 def test_indices_of_constraints_have_one_form() -> None:

@@ -46,7 +46,7 @@ CALLS = {
         np.round(X[:10].astype(np.float32)), W, np.ones((10, 3), np.float32), np.ones((10, 3), np.int32), **how),
         lambda: {"weighting": 6 * spline_weighting_cycles("float", 128, 3, 6)}),
     "sequence_slice": (lambda **how: popops.sequence_slice(X, X[:9], [2, 3], [4, 1], [0, 5], **how),
-                       lambda: {"slice": sequence_slice_cycles(GC200, "half", 2, 9, 64, 4)}),
+                       lambda: {"slice": sequence_slice_cycles("half", 2, 9, 64, 4)}),
 }
 
 

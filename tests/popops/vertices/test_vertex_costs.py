@@ -199,7 +199,7 @@ GROWING = {
     "slice of regions": lambda n: dynamic_slice_2d_cycles("char", [4 * n, 8], 3, update=True),
     "rows by index": lambda n: int(multi_slice_cycles(GC200, "float", 16, n, n, 2, in_order=True)),
     "rows added by index": lambda n: int(multi_update_op_cycles(GC200, "half", "ADD", 16, n, n, scaled=True)),
-    "sequences": lambda n: sequence_slice_cycles(GC200, "float", 6, n, n, 12),
+    "sequences": lambda n: sequence_slice_cycles("float", 6, n, n, 12),
     "histogram": lambda n: histogram_1d_cycles(GC200, "half", 24 * n, 9, absolute=True, by_limits=False),
     "limits": lambda n: histogram_1d_cycles(GC200, "float", 24, 1 + n, absolute=False, by_limits=True),
     "NaN": lambda n: nan_1d_cycles(GC200, "half", n, False, 0, both=True),
