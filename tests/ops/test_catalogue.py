@@ -19,7 +19,7 @@ NO_OPS = {
     "batch_norm_training", "bs_softmax_bound", "bs_softmax_grad_bound", "bs_softmax_in_place", "calc_accuracy",
     "cast_gfloat_to_native", "cast_native_to_gfloat", "distributed_batch_norm_grad", "fold_batch_norm",
     "from_torch", "get_hw_seeds", "gru", "gru_bwd_with_wu", "index_statistics", "layers_bwd", "lstm",
-    "lstm_bwd_with_wu", "matmul_params", "max_with_indices", "min_with_indices", "random_matrix", "random_pattern",
+    "lstm_bwd_with_wu", "max_with_indices", "min_with_indices", "random_matrix", "random_pattern",
     "reduce_many", "rnn", "rnn_steps", "set_hw_seeds", "set_seed", "spatial_softmax_2d", "spatial_softmax_2d_grad",
     "weights_transpose_chans_flip_xy",
 }  # fmt: skip
@@ -34,6 +34,10 @@ def public_functions():
             value = getattr(module, name)
             if callable(value) and not inspect.isclass(value):
                 yield f"{library}.{name}", value
+
+
+def test_what_is_no_op_is_public():
+    assert {name.rpartition(".")[2] for name, _ in public_functions()} >= NO_OPS
 
 
 @pytest.mark.parametrize(("name", "function"), list(public_functions()), ids=lambda x: x if isinstance(x, str) else "")

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from result_bits import bits
 
-from poplibs_py import poplin
+from poplibs_py import poplin, profile
 from poplibs_py.cli import main
 from poplibs_py.errors import InvalidArgumentError, InvalidOptionError, InvalidTypeError
 from poplibs_py.ops import catalogue
@@ -52,10 +53,17 @@ def test_the_ops_that_take_options_are_those_that_are_planned():
         assert signature(catalogue[name].face).parameters["options"].kind is Parameter.KEYWORD_ONLY
 
 
+def _outcome(name: str, **how: Any) -> Any:
+    """What a call makes, the plan that it follows and the bytes that it takes."""
+    with profile() as report:
+        made = CALLS[name](**how)
+    runs = [(run.plan, run.temporary_bytes) for run in report.runs]
+    return bits(made) if runs else made, runs
+
+
 @pytest.mark.parametrize("name", CALLS)
 def test_no_limit_by_keyword_says_nothing(name):
-    CALLS[name](**{NAME: None})
-    CALLS[name](**{NAME: None}, options={KEY: 0.5})
+    assert _outcome(name, **{NAME: None}) == _outcome(name)
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -70,8 +78,10 @@ def test_a_keyword_and_an_option_that_contradict_each_other_are_refused_by_both_
 @pytest.mark.filterwarnings("ignore::poplibs_py.errors.MemoryLimitWarning")
 @pytest.mark.parametrize("name", CALLS)
 def test_a_keyword_and_an_option_may_say_the_same(name):
-    for options in ({KEY: 0.5}, {KEY: "0.5"}, {NAME: 0.5}, {KEY: "0.5", NAME: 0.5}):
-        CALLS[name](**{NAME: 0.5}, options=options)
+    once = _outcome(name, options={KEY: 0.5})
+    assert _outcome(name, **{NAME: None}, options={KEY: 0.5}) == once
+    for options in (None, {KEY: 0.5}, {KEY: "0.5"}, {NAME: 0.5}, {KEY: "0.5", NAME: 0.5}):
+        assert _outcome(name, **{NAME: 0.5}, options=options) == once
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -286,8 +286,11 @@ def test_prepared_operands_keep_to_their_group_where_values_are_decoded_some_row
 @pytest.mark.parametrize("name", ["bfloat16", "f143"])
 @pytest.mark.parametrize("share", [0.003, 0.01, 0.03])
 def test_plans_under_a_limit_are_taken_as_they_are(name, share):
-    w = sparse(np.random.default_rng(0), 64, 64, (32, 32), name, density=1)
+    rng = np.random.default_rng(0)
+    w = sparse(rng, 64, 64, (32, 32), name, density=1)
     for columns in (16, 64):
         for plan, take in ((static.plan_dense_sparse_matmul, static.compile_dense_sparse_matmul),
                            (dynamic.plan_dense_sparse_matmul, dynamic.compile_dense_sparse_matmul)):
-            assert take(plan(w, columns, out_dtype="float32", available_memory_proportion=share)) is not None
+            x = numbers(rng, (columns, 64), name)
+            multiply = take(plan(w, columns, out_dtype="float32", available_memory_proportion=share))
+            np.testing.assert_array_equal(multiply(w, x), x.astype(np.float32) @ w.to_dense().astype(np.float32))
