@@ -20,9 +20,9 @@ import numpy as np
 from ..formats import Array
 from ..planner.facts import Load
 from ..program import BoundCall, Executable, Face, Key, Sequence, copy_of, items_of_threads, value_words
-from ..program.record import Run, asked_target, listening, record
+from ..program.record import Run, listening, record
 from ..target import Target, TargetLike
-from .machine import AS_ASKED, Placed, place_of
+from .machine import Placed, place_of
 from .operands import Operand, Receiver
 from .parts import Given
 
@@ -184,10 +184,7 @@ def _told(op: str, job: Request | _Packing) -> bool:
         return False
     ended = perf_counter()
     what, kernel, plan = job.tell()
-    placed, measure = job.placed, job.measure
-    if placed is None:
-        target = asked_target()
-        placed = AS_ASKED if target is None or target.kind == "host" else Placed(lacking=f"no program for {op}")
+    measure, placed = job.measure, job.placed or place_of(op, None, lambda _: "in this form")
     if placed.plan is not None:
         plan, measure = placed.plan, partial(_on_tiles, placed.plan)
     read, written = job.moved()

@@ -19,14 +19,16 @@ from ..popops.strided.lower import StridedOperand, StridedParams, lower
 from ..popops.strided.request import strided_request
 from ..popops.strided.steps import Chain, Step
 from ..program import Executable, Room, Sequence
+from ..target import TargetLike
 
 _NATIVE = (FP32, FP16, BF16)
 _ALLOWED = "an array of float32, float16 or bfloat16"
 
 
-@op("popfloat::experimental::castNativeToGfloat", bound="popfloat.quantise", draws="testing.calls", values=("seed",))
+@op("popfloat::experimental::castNativeToGfloat", bound="popfloat.quantise", draws="testing.calls", values=("seed",),
+    lacks="whose cycles are known")
 def quantise(x: object, dtype: object, *, rounding: Rounding | None = None, overflow: Overflow | None = None,
-             seed: object = None, random_bits: int = 31, out: Any = None) -> Any:
+             seed: object = None, random_bits: int = 31, out: Any = None, target: TargetLike = None) -> Any:
     """Round an array to the values of a format, in its own dtype (``popfloat::experimental::castNativeToGfloat``).
 
     What a model would compute if its numbers were stored in that format, with no other change to it.
@@ -59,8 +61,8 @@ def quantise(x: object, dtype: object, *, rounding: Rounding | None = None, over
     the format's values, as float32 always does; else it rounds to nearest even once more, and what is too large becomes
     an infinity.
 
-    Infinities and NaN become what `cast` makes of them, but in formats that hold neither they stay, as in PopFloat. It
-    runs on this CPU, and keeps the codes, one or two bytes an element, while it does.
+    Infinities and NaN become what `cast` makes of them, but in formats that hold neither they stay, as in PopFloat. The
+    codes, one or two bytes an element, are kept while it runs.
 
     Examples
     --------
@@ -108,12 +110,12 @@ def _finite_ones(first: Receiver, second: Operand, result: Receiver) -> Executab
 
 
 def quantise_bound(x: Any, dtype: Any, *, rounding: Rounding | None = None, overflow: Overflow | None = None,
-                   seed: Any = None, random_bits: int = 31, out: Any = None) -> Ball:
+                   seed: Any = None, random_bits: int = 31, out: Any = None, target: Any = None) -> Ball:
     """Return exact results and radii of a `quantise` call.
 
     Parameters
     ----------
-    x, dtype, rounding, overflow, seed, random_bits, out
+    x, dtype, rounding, overflow, seed, random_bits, out, target
         As `quantise` takes them.
     """
     fmt, held = format_of(dtype), np.asarray(x, np.float32 if isinstance(x, (list, tuple, float, int)) else None)

@@ -15,15 +15,15 @@ from ..ops import RESULT, VALUES, Operand, Request, argument, new_result
 from ..popops.ordering.lower import OrderParams, lower
 from ..program import Executable, Room, Segment, Sequence, host_program, shares_of, threads_for, value_words
 from ._stream import LOOK_UP
-from .arguments import Seed, Shape, Stream, result
+from .arguments import Seed, Shape, Stream, TargetLike, result
 from .law import ELEMENTS_PER_THREAD, Place
 from .uniform import bits_law
 from .where import PLACE, counter_only, random_op
 
 
-@random_op()
+@random_op(lacks="in any form")
 def categorical(shape: Shape | None, weights: ArrayLike, *, seed: Seed = None, seed_modifier: int = 0,
-                stream: Stream = "counter", offset: int = 0, out: Any = None) -> Any:
+                stream: Stream = "counter", offset: int = 0, out: Any = None, target: TargetLike = None) -> Any:
     """Draw class numbers with given weights.
 
     Parameters
@@ -95,9 +95,9 @@ def _cumulative(weights: Array) -> Array:
     return np.concatenate([np.array([last], np.uint64), scaled.astype(np.uint64)])
 
 
-@random_op(written=None, values=PLACE[:2])
+@random_op(written=None, values=PLACE[:2], lacks="in any form")
 def permutation(x: int | Array, *, axis: int = 0, seed: Seed = None, seed_modifier: int = 0,
-                stream: Stream = "counter") -> Any:
+                stream: Stream = "counter", target: TargetLike = None) -> Any:
     """Return a random permutation of the first whole numbers, or of an array along an axis.
 
     Parameters

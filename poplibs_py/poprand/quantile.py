@@ -112,9 +112,10 @@ def _truncated(centre: float, spread: float, width: float, element: np.dtype[Any
                   shift=centre, **odds)
 
 
-@random_op()
+@random_op(lacks="in any form")
 def exponential(shape: Shape | None, scale: float = 1.0, *, dtype: DType = np.float32, seed: Seed = None,
-                seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Any = None) -> Any:
+                seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Any = None,
+                target: TargetLike = None) -> Any:
     """Draw exponential numbers.
 
     Parameters
@@ -147,9 +148,10 @@ def exponential(shape: Shape | None, scale: float = 1.0, *, dtype: DType = np.fl
     return Where(seed, seed_modifier, stream, offset).counted(law, shape, out)
 
 
-@random_op()
+@random_op(lacks="in any form")
 def gumbel(shape: Shape | None, loc: float = 0.0, scale: float = 1.0, *, dtype: DType = np.float32, seed: Seed = None,
-           seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Any = None) -> Any:
+           seed_modifier: int = 0, stream: Stream = "counter", offset: int = 0, out: Any = None,
+           target: TargetLike = None) -> Any:
     """Draw Gumbel numbers: ``argmax(logits + gumbel)`` is a categorical draw.
 
     Parameters

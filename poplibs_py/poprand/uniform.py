@@ -30,9 +30,9 @@ from .law import Law, law_of
 from .where import Where, random_op
 
 
-@random_op()
+@random_op(lacks="in any form")
 def bits(shape: Shape | None, *, dtype: DTypeLike = np.uint32, seed: Seed = None, seed_modifier: int = 0,
-         offset: int = 0, out: Any = None) -> Any:
+         offset: int = 0, out: Any = None, target: TargetLike = None) -> Any:
     """Draw random bits: the counter stream itself.
 
     Parameters

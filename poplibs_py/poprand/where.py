@@ -20,13 +20,13 @@ PLACE = ("seed", "seed_modifier", "offset")
 """The parameters that each call has of its own: where in the stream it draws."""
 
 
-def random_op(poplibs: str = "", *, like: str = "", written: str | None = "out",
-              values: tuple[str, ...] = PLACE) -> Callable[[Function], Function]:
+def random_op(poplibs: str = "", *, like: str = "", written: str | None = "out", values: tuple[str, ...] = PLACE,
+              lacks: str = "") -> Callable[[Function], Function]:
     """Make a function an op of this library, as `poplibs_py.ops.op` does: its bound and its draws have its name, or
     that of the op that it is `like`."""
     bound, draws = (f":{like}_bound", f":{like}_calls") if like else ("", "")
     return op(poplibs, bound="poprand.bound" + bound, draws="testing.random_calls" + draws, written=written,
-              values=values)
+              values=values, lacks=lacks)
 
 
 class Where(NamedTuple):

@@ -57,6 +57,7 @@ def test_what_a_record_names_is_there(name):
     assert record.face.op is record
     assert record.face.__doc__
     parameters = inspect.signature(record.face).parameters
+    assert parameters.keys() & {"target", "keywords"}
     assert record.written is None or record.written in parameters or "keywords" in parameters
     assert set(record.values) <= set(parameters) or "keywords" in parameters
     for place in (record.reference or record.bound, record.bound, record.draws):

@@ -1,5 +1,7 @@
 """Quantised arrays, and PopFloat's words for formats and roundings."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from format_oracle import MORE, NARROW, USERS
@@ -19,6 +21,10 @@ MODES = {"RN": "nearest-even", "RA": "nearest-away", "RZ": "toward-zero", "RU": 
 
 def bits(array):
     return array.view(np.dtype(f"u{array.itemsize}"))
+
+
+def test_no_machine_quantises(refused_or_here):
+    refused_or_here(partial(quantise, X, "e2m1"), "whose cycles are known")
 
 
 @pytest.mark.parametrize("rounding", sorted(MODES.values()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -184,6 +185,13 @@ def test_types(call: Callable[[], Any]) -> None:
 def test_dtypes_that_an_ipu_lacks(dtype: str) -> None:
     with pytest.raises(PoplibsError, match="dtype"):
         poprand.uniform(4, dtype=dtype, seed=1, stream="ipu")
+
+
+@pytest.mark.parametrize("call", [
+    partial(poprand.categorical, 4, [1, 2]),
+    *(partial(op, 4) for op in (poprand.bits, poprand.exponential, poprand.gumbel, poprand.permutation))])
+def test_what_no_machine_draws_is_refused_or_drawn_here(call: Callable[..., Any], refused_or_here: Any) -> None:
+    refused_or_here(call, "in any form")
 
 
 def test_a_refused_call_does_not_move_the_default_stream() -> None:

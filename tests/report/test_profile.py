@@ -175,6 +175,6 @@ def test_what_has_no_program_on_the_profiles_machine_says_so():
             poplibs_py.poprand.uniform((3,), seed=1)
             poplin.matmul_acc(x.copy(), x, x)
             poplin.compile_matmul(plan)(x, x)
-        whys = "no program for poprand.uniform", "no vertex for poplin.matmul_acc that accumulates"
+        whys = "no vertex for poprand.uniform in this form", "no vertex for poplin.matmul_acc that accumulates"
         assert [run.lacking for run in report.runs] == ["", *(why * said for why in whys), ""]
-        assert ("no program for poprand.uniform" in report.summary()) == said
+        assert ("no vertex for poprand.uniform in this form" in report.summary()) == said
