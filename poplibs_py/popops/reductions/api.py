@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from inspect import signature
+from typing import Any, cast
 
 from ...errors import UnsupportedError, all_of, as_shape, bad_argument, finite, flag, one_of
 from ...ops import op
@@ -111,7 +112,7 @@ def reduce_many(reductions: Iterable[Mapping[str, Any]], *, target: TargetLike =
     Raises
     ------
     InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind or value. What stands before it has been done then.
+        If an argument is of the wrong kind or value. Nothing has been written then.
 
     Examples
     --------
@@ -125,10 +126,14 @@ def reduce_many(reductions: Iterable[Mapping[str, Any]], *, target: TargetLike =
             one_of("reductions", key, _REDUCE_ARGUMENTS)
         if "x" not in call:
             raise bad_argument("reductions", sorted(call), "arguments of `reduce`, `x` among them")
-    return [reduce(**{"target": target, **call}) for call in calls]
+    calls = [{"target": target, **call} for call in calls]
+    if any(call.get("out") is not None for call in calls):
+        for call in calls:
+            cast(Any, reduce).function(**call)  # describes it: what is wrong is refused before anything is written
+    return [reduce(**call) for call in calls]
 
 
-_REDUCE_ARGUMENTS = ("x", "axes", "op", "scale", "update", "keepdims", "out", "out_dtype", "options", "target")
+_REDUCE_ARGUMENTS = tuple(signature(reduce).parameters)
 
 
 def plan_reduce(shape: Sequence[int], axes: Axes = None, op: str = "ADD", *, dtype: object = "float16",

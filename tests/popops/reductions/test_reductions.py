@@ -10,7 +10,7 @@ import pytest
 
 from poplibs_py import popops, profile, testing
 from poplibs_py.config import thread_limit
-from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
+from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, PoplibsError
 from poplibs_py.formats import BF16, F143, FORMATS, FP16, FP32, QuarterArray
 from poplibs_py.kernels import Selection, kernels
 from poplibs_py.kernels import select as taken
@@ -384,6 +384,13 @@ def test_many_reductions():
     assert second is out
     with pytest.raises(InvalidArgumentError, match=r"^reductions: got"):
         popops.reduce_many([{"x": x, "axis": 1}])
+    held = out.copy()
+    for wrong in ({"x": x, "axes": 2}, {"x": x, "op": "MEAN"}, {"x": x, "out": np.zeros(3, np.int32)}, {"x": "x"}):
+        with pytest.raises(PoplibsError):
+            popops.reduce_many([{"x": x, "axes": 0, "out": out}, wrong])
+        assert_same_bits(out, held)
+    popops.reduce_many([{"x": x, "axes": 0, "out": out}, {"x": out, "axes": 0, "out": out[:1], "keepdims": True}])
+    np.testing.assert_array_equal(out[:1], popops.sum(popops.sum(x, 0), keepdims=True))
 
 
 def test_a_run_is_recorded():
