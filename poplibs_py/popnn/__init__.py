@@ -23,8 +23,8 @@ from .batch import (
     distributed_batch_norm_grad,
     fold_batch_norm,
 )
-from .ctc.api import CTCLoss, ctc_loss, ctc_loss_and_gradient, plan_ctc_inference, plan_ctc_loss
-from .ctc_infer.api import CTCPaths, ctc_beam_search_decoder, ctc_greedy_decoder
+from .ctc.api import CTCLoss, ctc_loss, ctc_loss_and_gradient, plan_ctc_loss
+from .ctc_infer.api import CTCPaths, ctc_beam_search_decoder, ctc_greedy_decoder, plan_ctc_inference
 from .element_losses import binary_cross_entropy, binary_cross_entropy_with_logits, huber_loss, kl_divergence, mse_loss
 from .losses import MASKED_LABEL_CODE, Loss, calc_accuracy, calc_loss, cross_entropy
 from .nonlinearities import *  # noqa: F403

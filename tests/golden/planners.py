@@ -6,8 +6,10 @@ import pytest
 
 from poplibs_py.errors import MemoryLimitError
 from poplibs_py.planner import Memory
-from poplibs_py.popnn.ctc.params import InferenceParams, LossParams
-from poplibs_py.popnn.ctc.plan import planned_inference, planned_loss
+from poplibs_py.popnn.ctc.params import LossParams
+from poplibs_py.popnn.ctc.plan import planned_loss
+from poplibs_py.popnn.ctc_infer.params import InferenceParams
+from poplibs_py.popnn.ctc_infer.plan import planned_inference
 from poplibs_py.popnn.pooling.params import PoolParams
 from poplibs_py.popnn.pooling.plan import planned as planned_pooling
 from poplibs_py.popnn.recurrent.sharding import LSTM_SAVED, LSTM_SAVED_RECOMPUTED, sharded

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from poplibs_py.popnn.ctc.model import rank_cycles, update_cycles
-from poplibs_py.popnn.ctc.model import reduce_cycles as join_cycles
+from poplibs_py.popnn.ctc_infer.model import rank_cycles, update_cycles
+from poplibs_py.popnn.ctc_infer.model import reduce_cycles as join_cycles
 from poplibs_py.popnn.rows_modelled import loss_cycles
 from poplibs_py.popops.vertices.argmax import gather_cycles, sparse_cycles
 from poplibs_py.popops.vertices.binary import binary_vertex_cycles, scalar_vertex_cycles

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from poplibs_py.errors import InvalidArgumentError, MemoryLimitError
 from poplibs_py.planner import Memory
 from poplibs_py.popnn.ctc.model import LossSplit, loss_bytes, loss_cycles
-from poplibs_py.popnn.ctc.params import InferenceParams, LossParams
-from poplibs_py.popnn.ctc.plan import planned_inference, planned_loss
+from poplibs_py.popnn.ctc.params import LossParams
+from poplibs_py.popnn.ctc.plan import planned_loss
+from poplibs_py.popnn.ctc_infer.params import InferenceParams
+from poplibs_py.popnn.ctc_infer.plan import planned_inference
 from poplibs_py.popnn.recurrent.sharding import LSTM_SAVED, sharded
 from poplibs_py.target import Target
 

@@ -12,8 +12,8 @@ from ...popops.reductions.compose import Composition
 from ...target import MOST_TILES, Target, TargetLike, modelled_machine
 from ...target.types import data_type, type_of
 from ..rows_modelled import softmax_steps
-from .params import InferenceParams, LossParams
-from .plan import InferencePlan, LossPlan, planned_inference, planned_loss
+from .params import LossParams
+from .plan import LossPlan, planned_loss
 from .request import Checked, Taken, taken
 
 _TYPES = ("float", "half")
@@ -219,39 +219,3 @@ def plan_ctc_loss(batch: int, time: int, labels: int, classes: int, *, dtype: ob
     proportion = POPLIBS_PROPORTION if available_memory_proportion is None else available_memory_proportion
     params = LossParams(batch, time, labels, classes, *types, reduced_classes)
     return planned_loss(params, modelled_machine(target, MOST_TILES), Memory(proportion))
-
-
-def plan_ctc_inference(batch: int, classes: int, beams: int, *, target: Target | str = "gc200") -> InferencePlan:
-    """Plan the search for the likeliest labels by beams on a modelled machine.
-
-    Corresponds to PopLibs' ``popnn::ctc_infer::plan``: the same split over tiles.
-
-    Parameters
-    ----------
-    batch : int
-        Sequences.
-    classes : int
-        Labels that there are, and the blank.
-    beams : int
-        Sequences of labels that are kept at each step.
-    target : Target or str, optional
-        The machine.
-
-    Returns
-    -------
-    InferencePlan
-
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind or value.
-    UnsupportedError
-        If the machine is this CPU or has more than 4,096 tiles.
-
-    Examples
-    --------
-    >>> from poplibs_py import popnn
-    >>> popnn.plan_ctc_inference(8, 100, 2).tiles_used
-    792
-    """
-    return planned_inference(InferenceParams(batch, classes, beams), modelled_machine(target, MOST_TILES))

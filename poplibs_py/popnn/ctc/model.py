@@ -1,4 +1,4 @@
-"""What CTC costs on a modelled machine: its vertices' cycles, and those of a loss for many splits at once."""
+"""What a CTC loss costs on a modelled machine, for many splits at once."""
 
 from __future__ import annotations
 
@@ -16,22 +16,6 @@ EXCHANGE = 100
 """Cycles of an exchange beside those of its bytes."""
 
 _SYNC = 90
-
-
-def rank_cycles(target: Target, candidates: int, ranked: int, beams: int) -> int:
-    """Cycles to rank some of the candidates among all (``CTCRankCandidates``)."""
-    each = -(-ranked // target.workers)
-    return 22 + 11 * beams + target.workers * (28 + each * (28 + 3 * ((candidates - 1) // 2)))
-
-
-def reduce_cycles(target: Target, candidates: int) -> int:
-    """Cycles to join candidates (``CTCReduceCandidates``)."""
-    return 36 + target.workers * (19 + (candidates - 1) // 2)
-
-
-def update_cycles(target: Target, beams: int) -> int:
-    """Cycles to take a step's beams over (``CTCUpdate``)."""
-    return 28 + target.workers * (17 + 7 * beams)
 
 
 class LossSplit(NamedTuple):

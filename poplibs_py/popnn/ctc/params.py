@@ -1,4 +1,4 @@
-"""What a CTC loss, or a search for the likeliest labels, is."""
+"""What a CTC loss is."""
 
 from __future__ import annotations
 
@@ -41,25 +41,6 @@ class LossParams:
         one_of("data_type", self.data_type, _TYPES)
         one_of("partial_type", self.partial_type, _TYPES)
         flag("reduced_classes", self.reduced_classes)
-
-
-@dataclass(frozen=True)
-class InferenceParams:
-    """A search for the likeliest labels by beams.
-
-    Attributes
-    ----------
-    batch, classes, beams : int
-        Classes with the blank; sequences that are kept.
-    """
-
-    batch: int
-    classes: int
-    beams: int
-
-    def __post_init__(self) -> None:
-        for name, least in (("batch", 1), ("classes", 2), ("beams", 1)):
-            object.__setattr__(self, name, whole(name, getattr(self, name), least, _MOST))
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,14 @@ from ...config import settings
 from ...errors import bad_argument, bad_type, finite, flag, whole
 from ...ops import RESULT, Operand, Request, op, place_of, wide_format
 from ...ops.parts import Part, results
-from ...target import Target, TargetLike
+from ...target import MOST_TILES, Target, TargetLike, modelled_machine
 from ...target.host_memory import check_memory
 from ...target.types import type_of
-from ..ctc.params import InferenceParams
-from ..ctc.plan import InferencePlan, planned_inference
 from ..ctc.request import lengths, probabilities, row_strides
-from .lower import DecoderParams, lower, scratch_bytes, state_bytes
-from .search import Decoding
+from .decode import Decoding
+from .lower import lower, scratch_bytes, state_bytes
+from .params import DecoderParams, InferenceParams
+from .plan import InferencePlan, planned_inference
 
 _MOST_BEAMS, _MOST_CANDIDATES = 1 << 16, 1 << 31
 
@@ -160,3 +160,39 @@ def _request(data: Any, data_lengths: Any, blank: Any, logits: Any, search: tupl
     alone = scorer is None
     return Request(Decoding(program, made.views, scorer), (x, ends, RESULT), made.receiver,
                    program.told, wrap=made.wrap, placed=placed, steady=alone, keep=alone)
+
+
+def plan_ctc_inference(batch: int, classes: int, beams: int, *, target: Target | str = "gc200") -> InferencePlan:
+    """Plan the search for the likeliest labels by beams on a modelled machine.
+
+    Corresponds to PopLibs' ``popnn::ctc_infer::plan``: the same split over tiles.
+
+    Parameters
+    ----------
+    batch : int
+        Sequences.
+    classes : int
+        Labels that there are, and the blank.
+    beams : int
+        Sequences of labels that are kept at each step.
+    target : Target or str, optional
+        The machine.
+
+    Returns
+    -------
+    InferencePlan
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If an argument is of the wrong kind or value.
+    UnsupportedError
+        If the machine is this CPU or has more than 4,096 tiles.
+
+    Examples
+    --------
+    >>> from poplibs_py import popnn
+    >>> popnn.plan_ctc_inference(8, 100, 2).tiles_used
+    792
+    """
+    return planned_inference(InferenceParams(batch, classes, beams), modelled_machine(target, MOST_TILES))

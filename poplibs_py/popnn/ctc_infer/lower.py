@@ -2,60 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from ...formats import Format
 from ...kernels.records import FORMAT_NUMBERS, dtype_of
 from ...memo import remembered
 from ...ops.one_kernel import OneKernel
 from ...program import shares_of, threads_for
 from ..ctc.lower import STEP, in_steps, lowered
+from .params import DecoderParams
 
 _ITEM = dtype_of("pop_ctc_search")
 _HEAD = 64  # search_head of kernels/ctc/beams.h
 _THREAD_WORK = 1 << 15  # classes and beams, of all steps, that are worth a thread
-
-
-@dataclass(frozen=True)
-class DecoderParams:
-    """How sequences are decoded, and how the operand lies.
-
-    Attributes
-    ----------
-    time, batch, classes : int
-        Extents of the operand.
-    strides : (int, int)
-        Bytes from step to step, and from sequence to sequence.
-    format : Format
-    blank : int
-    logits : bool
-    beams : int
-        That are kept at each step; 0 for the best path.
-    paths : int
-        That are told.
-    threshold : float
-        Logarithm below the best from which nothing is kept.
-    by_steps : bool
-        Whether each call takes some of the steps, and looks at what is scored between them.
-    """
-
-    time: int
-    batch: int
-    classes: int
-    strides: tuple[int, int]
-    format: Format
-    blank: int
-    logits: bool
-    beams: int
-    paths: int
-    threshold: float
-    by_steps: bool
-
-    def __str__(self) -> str:
-        kind = f"ctc_beam_search_decoder, {self.beams} beams," if self.beams else "ctc_greedy_decoder"
-        return f"{kind} [{self.time}, {self.batch}, {self.classes}] {self.format}"
 
 
 @remembered()
