@@ -1,4 +1,4 @@
-"""What poplin composes norms of on modelled machines: statistics, whitening, gradients, each added to a `Composition`.
+"""What poplin composes norms of on modelled machines: statistics, whitening, gradients, each added to a `StepsBuilder`.
 
 What runs is this CPU's function, with its numbers.
 """
@@ -12,7 +12,7 @@ from ..formats import Format
 from ..memo import remembered
 from ..ops import Operand, Placed, place_of
 from ..planner.tile_plan import TilePlan, Vertex
-from ..popops.reductions.compose import Composition, type_of_all
+from ..popops.reductions.compose import StepsBuilder, type_of_all
 from ..popops.vertices.scaled import scaled_vertices
 from ..target import Target, TargetLike
 from ..target.mapping import split_between_workers
@@ -25,7 +25,7 @@ def _rows(shape: Shape, axes: Shape) -> Shape:
     return tuple(1 if d in axes else n for d, n in enumerate(shape))
 
 
-def add_statistics(made: Composition, shape: Shape, axes: Shape, *, stable: bool = False) -> None:
+def add_statistics(made: StepsBuilder, shape: Shape, axes: Shape, *, stable: bool = False) -> None:
     """Add means and inverse standard deviations. Powers are float, as PopLibs' ``partialsType`` is by default."""
     made.reduce("statistics", "ADD", shape, axes, scaled=True)
     if stable:
@@ -42,19 +42,19 @@ def add_statistics(made: Composition, shape: Shape, axes: Shape, *, stable: bool
     made.vertices("statistics", prod(_rows(shape, axes)), vertices)
 
 
-def add_whitening(made: Composition, shape: Shape, axes: Shape) -> None:
+def add_whitening(made: StepsBuilder, shape: Shape, axes: Shape) -> None:
     """Add what takes the mean away and divides by the standard deviation."""
     made.broadcast("whiten", "SUBTRACT", shape, _rows(shape, axes))
     made.broadcast("whiten", "MULTIPLY", shape, _rows(shape, axes), in_place=True)
 
 
-def add_param_gradients(made: Composition, name: str, shape: Shape, axes: Shape, *, scaled: bool = False) -> None:
+def add_param_gradients(made: StepsBuilder, name: str, shape: Shape, axes: Shape, *, scaled: bool = False) -> None:
     """Add gradients with respect to scale and shift: one reduction of products and of gradients beside them."""
     made.broadcast(name, "MULTIPLY", shape, shape)
     made.reduce(name, "ADD", (2, *shape), tuple(d + 1 for d in axes), scaled=scaled)
 
 
-def add_gradients(made: Composition, shape: Shape, axes: Shape) -> None:
+def add_gradients(made: StepsBuilder, shape: Shape, axes: Shape) -> None:
     """Add gradients with respect to activations, of those with respect to what `add_whitening` makes."""
     add_param_gradients(made, "statistics", shape, axes, scaled=True)
     rows, word = _rows(shape, axes), made.data_type
@@ -93,7 +93,7 @@ def place_of_norm(op: str, target: TargetLike, operands: Sequence[Operand], made
 
 @remembered(weight=2)
 def _norm(op: str, shape: Shape, word: str, stable: bool, target: Target) -> TilePlan:
-    made, elements, channels = Composition(target, word), prod(shape), shape[1]
+    made, elements, channels = StepsBuilder(target, word), prod(shape), shape[1]
     axes = tuple(d for d in range(len(shape)) if d != 1)
     rows = _rows(shape, axes)
     reads, writes = elements + 2 * channels, elements

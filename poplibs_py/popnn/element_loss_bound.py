@@ -11,8 +11,7 @@ import numpy as np
 
 from ..formats import FP32, Floats
 from ..formats.bounds import Ball, sum_ball
-from ..popops.elementwise.bound import finished
-from ..popops.elementwise.bound import numbers as held
+from ..popops.elementwise.bound import finished, numbers
 from ..popops.reductions.request import axes_of
 from .loss_bound import single
 from .softmax_bound import ROUNDINGS, times
@@ -92,18 +91,18 @@ def _divergence(x: Floats, e: Floats) -> Balls:
 def _bound(of: Callable[..., Balls], x: Any, expected: Any, weights: Any = None,
            axis: Any = -1, *, mask: Any = None, reduction: str = "sum", deltas_scale: float = 1.0, out: Any = None,
            out_dtype: Any = None, target: Any = None) -> Balls:
-    numbers = held(x)
-    axes = axes_of(axis, numbers.ndim, "axis")
+    values = numbers(x)
+    axes = axes_of(axis, values.ndim, "axis")
     with np.errstate(all="ignore"):
-        loss, grad = of(numbers, held(expected))
+        loss, grad = of(values, numbers(expected))
         if weights is not None:
-            by = Ball.exact(np.broadcast_to(held(weights), numbers.shape))
+            by = Ball.exact(np.broadcast_to(numbers(weights), values.shape))
             loss, grad = times(by, loss), times(by, grad)
         if mask is not None:
-            kept = np.broadcast_to(mask, numbers.shape)
+            kept = np.broadcast_to(mask, values.shape)
             loss, grad = (Ball(np.where(kept, b.centre, 0.0), np.where(kept, b.radius, 0.0)) for b in (loss, grad))
-        share = 1 / max(1, prod(numbers.shape[d] for d in axes)) if reduction == "mean" else 1.0
-        deltas = times(Ball.exact(np.broadcast_to(single(deltas_scale * share).centre, numbers.shape)), grad)
+        share = 1 / max(1, prod(values.shape[d] for d in axes)) if reduction == "mean" else 1.0
+        deltas = times(Ball.exact(np.broadcast_to(single(deltas_scale * share).centre, values.shape)), grad)
         sizes = np.abs(loss.centre).sum(axes)
         summed = sum_ball(loss.centre.sum(axes), sizes, ROUNDINGS + 1, carried=loss.radius.sum(axes)) * share
         known = np.isfinite(summed.centre) & (sizes + loss.radius.sum(axes) < FP32.max)
@@ -114,7 +113,7 @@ def _bound(of: Callable[..., Balls], x: Any, expected: Any, weights: Any = None,
 
 def binary_cross_entropy_with_logits_bound(x: Any, *operands: Any, positive_weights: Any = None, **how: Any) -> Balls:
     """Return exact results and radii of a `binary_cross_entropy_with_logits` call."""
-    positive = None if positive_weights is None else np.broadcast_to(held(positive_weights), held(x).shape)
+    positive = None if positive_weights is None else np.broadcast_to(numbers(positive_weights), numbers(x).shape)
     return _bound(partial(_logits, positive=positive), x, *operands, **how)
 
 

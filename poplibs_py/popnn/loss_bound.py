@@ -8,8 +8,7 @@ import numpy as np
 
 from ..formats import FP16, FP32, QuarterArray, format_of
 from ..formats.bounds import Ball
-from ..popops.elementwise.bound import finished
-from ..popops.elementwise.bound import numbers as held
+from ..popops.elementwise.bound import finished, numbers
 from .softmax_bound import Exponentials, row_sum, times
 
 Balls = tuple[Ball, Ball]
@@ -43,9 +42,9 @@ def calc_loss_bound(model_outputs: Any, expected: Any, loss_type: str, *, deltas
                     model_output_scaling: float = 1.0, out: Any = None, out_dtype: Any = None,
                     target: Any = None) -> Balls:
     """Return exact results and radii of a `calc_loss` call."""
-    p = Ball.exact(held(model_outputs))
+    p = Ball.exact(numbers(model_outputs))
     labelled = isinstance(expected, np.ndarray) and expected.dtype.kind in "iu"
-    e = _one_hot(expected, p.shape[1]) if labelled else held(expected)
+    e = _one_hot(expected, p.shape[1]) if labelled else numbers(expected)
     wanted, scaling = Ball.exact(e), single(model_output_scaling)
     by = single(deltas_scale / model_output_scaling)
     masked = np.zeros((p.shape[0], 1), bool)
@@ -69,11 +68,11 @@ def cross_entropy_bound(logits: Any, labels: Any, weights: Any = None, *, label_
                         ignored_index: Any = None, deltas_scale: float = 1.0, out: Any = None, out_dtype: Any = None,
                         target: Any = None) -> Balls:
     """Return exact results and radii of a `cross_entropy` call."""
-    x, e = held(logits), Exponentials(logits, 1, None, 1.0)
+    x, e = numbers(logits), Exponentials(logits, 1, None, 1.0)
     classes, named = x.shape[1], np.asarray(labels).astype(np.int64)[:, None]
     one_hot = _one_hot(labels, classes)
     left_out = (one_hot.sum(1, keepdims=True) == 0) | (False if ignored_index is None else named == ignored_index)
-    w = np.ones((1, classes)) if weights is None else held(weights)[None]
+    w = np.ones((1, classes)) if weights is None else numbers(weights)[None]
     share = label_smoothing / max(1, classes)
     with np.errstate(all="ignore"):
         weight = (1 - label_smoothing) * np.where(one_hot > 0, w, 0.0).sum(1, keepdims=True)

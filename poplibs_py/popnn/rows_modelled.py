@@ -13,7 +13,7 @@ from ..memo import remembered
 from ..ops import Operand, Placed, Receiver, place_of
 from ..planner.tile_plan import Step, TilePlan, Vertex, work_of
 from ..poplin.norms_modelled import add_gradients, add_param_gradients, add_statistics, add_whitening
-from ..popops.reductions.compose import Composition, type_of_all
+from ..popops.reductions.compose import StepsBuilder, type_of_all
 from ..target import Target, TargetLike, linear_mapping
 from ..target.types import TYPE_BYTES
 
@@ -53,7 +53,7 @@ def place_of_softmax(op: str, target: TargetLike, operands: Sequence[Operand], r
 
 
 def _softmax(op: str, shape: Shape, axes: Shape, word: str, target: Target) -> TilePlan:
-    made, elements = Composition(target, word), prod(shape)
+    made, elements = StepsBuilder(target, word), prod(shape)
     made.take(softmax_steps(op, shape, axes, word, target))
     return made.plan(f"{op} {shape} over {axes}, {word}", writes=elements,
                      reads=elements * (2 if op.endswith("_grad") else 1))
@@ -72,7 +72,7 @@ def softmax_steps(op: str, shape: Shape, axes: Shape, word: str, target: Target)
         PopLibs' type.
     target : Target
     """
-    made, rows, elements = Composition(target, word), _kept(shape, axes), prod(shape)
+    made, rows, elements = StepsBuilder(target, word), _kept(shape, axes), prod(shape)
     if op.endswith("_grad"):
         if op == "softmax_grad":
             made.broadcast("product", "MULTIPLY", shape, shape)
@@ -127,7 +127,7 @@ def place_of_norm(op: str, target: TargetLike, operands: Sequence[Operand], made
 
 @remembered(weight=2)
 def _norm(op: str, shape: Shape, axes: Shape, params: Shape, word: str, target: Target) -> TilePlan:
-    made, elements = Composition(target, word), prod(shape)
+    made, elements = StepsBuilder(target, word), prod(shape)
     add_statistics(made, shape, axes)  # PopLibs' default, which takes no second pass
     add_whitening(made, shape, axes)
     problem = f"{op} {shape} over {axes}, {word}"
@@ -180,7 +180,7 @@ def place_of_loss(op: str, target: TargetLike, operands: Sequence[Operand], made
 
 @remembered(weight=2)
 def _loss(shape: Shape, word: str, cross_entropy: bool, labels: bool, target: Target) -> TilePlan:
-    made, elements = Composition(target, word), prod(shape)
+    made, elements = StepsBuilder(target, word), prod(shape)
     if labels:
         made.copy("labels", elements)
     name = "LossCrossEntropyTransform" if cross_entropy else "LossSumSquaredTransform"

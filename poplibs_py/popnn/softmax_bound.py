@@ -9,8 +9,7 @@ import numpy as np
 
 from ..formats import BF16, FP16, FP32
 from ..formats.bounds import Ball, gamma, sum_ball
-from ..popops.elementwise.bound import finished, format_of_operand
-from ..popops.elementwise.bound import numbers as held
+from ..popops.elementwise.bound import finished, format_of_operand, numbers
 from ..popops.reductions.request import axes_of
 
 ROUNDINGS = 38
@@ -46,7 +45,7 @@ class Exponentials:
     """What both begin with: e^(z - top), z being what is scaled and masked, and how wrong each part may be."""
 
     def __init__(self, x: Any, axis: Any, mask: Any, scale: Any) -> None:
-        z, by = held(x), float(np.float32(scale))
+        z, by = numbers(x), float(np.float32(scale))
         brief = format_of_operand(x) in (FP16, BF16)
         power, more = (_BRIEF, _BRIEF_EXPONENTS) if brief else (_ULP, 0.0)
         self.axes = axes_of(axis, z.ndim, "axis")
@@ -106,7 +105,7 @@ def log_softmax_bound(x: Any, axis: Any = -1, *, mask: Any = None, scale: float 
 def softmax_grad_bound(grad: Any, y: Any, axis: Any = -1, *, scale: float = 1.0, out: Any = None,
                        out_dtype: Any = None, target: Any = None) -> Ball:
     """Return exact results and radii of a `softmax_grad` call."""
-    g, made = Ball.exact(held(grad)), Ball.exact(held(y))
+    g, made = Ball.exact(numbers(grad)), Ball.exact(numbers(y))
     mean = row_sum(times(g, made), axes_of(axis, g.centre.ndim, "axis"))
     apart = (g - mean).rounded(FP32)
     return finished(times(Ball.exact(np.float64(np.float32(scale))), times(made, apart)), out, out_dtype, grad, y)
@@ -115,11 +114,11 @@ def softmax_grad_bound(grad: Any, y: Any, axis: Any = -1, *, scale: float = 1.0,
 def log_softmax_grad_bound(grad: Any, y: Any, axis: Any = -1, *, scale: float = 1.0, out: Any = None,
                            out_dtype: Any = None, target: Any = None) -> Ball:
     """Return exact results and radii of a `log_softmax_grad` call."""
-    g, numbers = Ball.exact(held(grad)), held(y)
+    g, logs = Ball.exact(numbers(grad)), numbers(y)
     total = row_sum(g, axes_of(axis, g.centre.ndim, "axis"))
     with np.errstate(all="ignore"):
-        powers = np.exp(numbers)
-        radius = np.where(np.isfinite(powers) & (numbers > -np.inf), powers * _ULP * _SLACK + 2 * _TINY, 0.0)
+        powers = np.exp(logs)
+        radius = np.where(np.isfinite(powers) & (logs > -np.inf), powers * _ULP * _SLACK + 2 * _TINY, 0.0)
         share = Ball(powers, radius).rounded(FP32)
     apart = (g - times(share, total)).rounded(FP32)
     return finished(times(Ball.exact(np.float64(np.float32(scale))), apart), out, out_dtype, grad, y)

@@ -43,7 +43,7 @@ def _two(op: str, swapped: bool = False) -> Callable[[Any, Any], Any]:
         if not isinstance(other, (Expression, bool, int, float, np.generic, np.ndarray)):
             return NotImplemented
         pair = _taken(other), self
-        return made(op, pair if swapped else pair[::-1])
+        return expression_of(op, pair if swapped else pair[::-1])
 
     return method
 
@@ -53,7 +53,7 @@ def _pair(op: str) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]
 
 
 def _one(op: str) -> Callable[[Any], Any]:
-    return lambda self: made(op, (self,))
+    return lambda self: expression_of(op, (self,))
 
 
 class Expression:
@@ -97,7 +97,7 @@ class Expression:
     __hash__ = object.__hash__
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return made, (self.op, self.args, self.value)
+        return expression_of, (self.op, self.args, self.value)
 
     def __getattr__(self, name: str) -> Any:
         if name != "_parts":  # what keys know it by, made where a key asks first
@@ -140,7 +140,7 @@ class Expression:
                 raise bad_argument("expression", f"{key}= of popops.{name}", "operands alone; see map and popops.cast")
         if missing := [key for key in row.operands if key not in given]:
             raise bad_argument("expression", f"popops.{name} without {missing[0]}", ", ".join(row.operands))
-        return made(name, tuple(_taken(given[key]) for key in row.operands))
+        return expression_of(name, tuple(_taken(given[key]) for key in row.operands))
 
     def __bool__(self) -> bool:
         raise bad_type("expression", "a branch on an array's values", "popops.select, which takes both sides")
@@ -162,7 +162,7 @@ class Expression:
                        "elementwise functions of poplibs_py.popops")
 
 
-def made(op: str, args: tuple[Expression, ...], value: Any = None) -> Expression:
+def expression_of(op: str, args: tuple[Expression, ...], value: Any = None) -> Expression:
     """Return the one expression of an operation, its operands and its value."""
     own = struct.pack("d", value) if isinstance(value, float) else value  # zeros of two signs; NaNs equal themselves
     key = op, tuple(map(id, args)), type(value), own
@@ -202,7 +202,7 @@ def rebuilt(outputs: Sequence[Expression], put: Callable[[Expression], Expressio
             found = None if node.args else put(node)
             for arg in node.args:
                 if new[arg] is not arg:
-                    found = made(node.op, tuple([new[arg] for arg in node.args]), node.value)
+                    found = expression_of(node.op, tuple([new[arg] for arg in node.args]), node.value)
                     break
             new[node] = node if found is None else found
     return tuple([new[node] for node in outputs])
@@ -215,7 +215,7 @@ def number(block: int, at: int, value: Any) -> tuple[Expression, int]:
         return const(value), 0
     word, kind = found
     size = (1 << (kind >> 1)) - 1
-    return made("number", (), (block, at, 1.5 if not kind else -size if kind & 1 else size)), word
+    return expression_of("number", (), (block, at, 1.5 if not kind else -size if kind & 1 else size)), word
 
 
 @lru_cache(maxsize=1024)
@@ -241,7 +241,7 @@ def placeholder(number: int) -> Expression:
     number : int
         1 to 20.
     """
-    return made("placeholder", (), whole("number", number, 1, MOST_PLACEHOLDERS))
+    return expression_of("placeholder", (), whole("number", number, 1, MOST_PLACEHOLDERS))
 
 
 _CONSTANTS = "numbers, and expressions of placeholders; arrays are operands of map"
@@ -261,7 +261,7 @@ def const(value: Any) -> Expression:
         value = int(value) if isinstance(value, int) else real("expression", value, _CONSTANTS)
     if type(value) not in (bool, int, float):
         raise bad_type("expression", value, _CONSTANTS)
-    return made("const", (), value)
+    return expression_of("const", (), value)
 
 
 def _taken(value: Any) -> Expression:
@@ -271,7 +271,7 @@ def _taken(value: Any) -> Expression:
 def _cast(x: Any, dtype: Any, **named: Any) -> Expression:
     if wrong := [key for key, value in named.items() if value is not None and (key, value) != ("random_bits", 31)]:
         raise bad_argument("expression", f"{wrong[0]}= of popops.cast", "a dtype alone, rounded to nearest even")
-    return made("cast", (_taken(x),), element_of("dtype", dtype))
+    return expression_of("cast", (_taken(x),), element_of("dtype", dtype))
 
 
 _OF_TWO = {"max": "maximum", "min": "minimum", "sum": "add", "prod": "mul", "any": "logical_or", "all": "logical_and"}
@@ -289,7 +289,7 @@ def _ufunc(self: Expression, ufunc: Any, method: str, *args: Any, **named: Any) 
     if method != "__call__" or named or (name not in ELEMENTWISE and name not in _NAMES):
         raise UnsupportedError(f"popops.map: numpy.{ufunc.__name__} cannot be traced; allowed: the elementwise "
                                "functions of poplibs_py.popops")
-    return made(name, tuple(map(_taken, args)))
+    return expression_of(name, tuple(map(_taken, args)))
 
 
 Expression.__array_ufunc__ = _ufunc

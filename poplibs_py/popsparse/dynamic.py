@@ -38,7 +38,7 @@ def _product(forms: Forms, name: str, /, w: Any, out: Any, out_dtype: Any, capac
              activation: Any = None, transpose_lhs: Any = False, transpose_rhs: Any = False, **dense: Any) -> Request:
     """Describe a product of a matrix and what is dense on the machine that it names: a modelled one, or this CPU."""
     op, how, ((x_name, x),) = f"popsparse.dynamic.{name}", Epilogue(out, out_dtype, bias, activation), dense.items()
-    backward, forms = forms is BACKWARD, _turned(forms, transpose_lhs, transpose_rhs, x)
+    backward, forms = forms is BACKWARD, _forms_of(forms, transpose_lhs, transpose_rhs, x)
 
     def there(machine: Target) -> Request | str:
         from .fully_connected.modelled import dynamic_request, lacks  # only here: to import it takes its time
@@ -334,7 +334,7 @@ def _by_index(name: str, request: Request, w: BlockSparseMatrix, slices: tuple[A
     return replace(request, placed=placed)
 
 
-def _turned(forms: Forms, transpose_lhs: object, transpose_rhs: object, x: object = None) -> Forms:
+def _forms_of(forms: Forms, transpose_lhs: object, transpose_rhs: object, x: object = None) -> Forms:
     """Return how W and X are taken, as a call says of the first and of the second operand."""
     names = [("transpose_lhs", transpose_lhs), ("transpose_rhs", transpose_rhs)][:: -1 if forms is SWAPPED else 1]
     turn_w, turn_x = (flag(*each) for each in names)
@@ -371,8 +371,8 @@ def _grow(w: BlockSparseMatrix, capacity: Capacity | None) -> None:
 
 def _plan(forms: Forms, op: str, w: Any, n: Any, *, capacity: Capacity | None = None, transpose_lhs: object = False,
           transpose_rhs: object = False, **how: Any) -> SparsePlan:
-    turned = _turned(forms, transpose_lhs, transpose_rhs)
-    return plan_product(op, w, n, turned, _room(check_matrix("w", w), capacity), **how)
+    forms = _forms_of(forms, transpose_lhs, transpose_rhs)
+    return plan_product(op, w, n, forms, _room(check_matrix("w", w), capacity), **how)
 
 
 def _plan_sampled(op: str, w: Any, n: Any, *, capacity: Capacity | None = None, **how: Any) -> SddmmPlan:

@@ -80,7 +80,7 @@ class Split:
         return which, met, np.append(begins, keys.size)
 
 
-class TileWork:
+class TileFormats:
     """The formats of what tiles multiply."""
 
     data_type: str
@@ -103,7 +103,7 @@ class TileWork:
 
 
 @dataclass(frozen=True, eq=False)
-class TileBlocks(TileWork):
+class TileBlocks(TileFormats):
     """What the tiles of a sparse product multiply.
 
     Attributes

@@ -16,7 +16,7 @@ from ..poplin.tile_conv import _partials
 from ..poplin.tile_conv.interpreter import fused_multiply_add, rounded_to
 from ..program import ComputeSet, Exchange, Executable, Program, Segment, spread, threads_for
 from ._tiles import BLOCKS_VERTEX
-from .modelled import TileWork, block_items, clearing, decoding, finishing
+from .modelled import TileFormats, block_items, clearing, decoding, finishing
 from .operands import DenseLayout
 from .plans import lines
 
@@ -25,7 +25,7 @@ _SET_FLOPS = 1 << 20  # for each thread
 
 
 @dataclass(frozen=True, eq=False)
-class TileSamples(TileWork):
+class TileSamples(TileFormats):
     """What the tiles of a sampled product ``L R'`` multiply, L of shape (m, n) and R of (k, n).
 
     Attributes

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from .. import popops
 from ..formats import FORMATS, FP32, QuarterArray
 from ..popops.elementwise.table import ELEMENTWISE
-from ..popops.expr import Expression, const, made, placeholder
+from ..popops.expr import Expression, const, expression_of, placeholder
 from .calls import Call
 from .elementwise_calls import integer_arrays
 from .strategies import NAMES, arrays, formats, layouts, options, relaid, shapes
@@ -33,14 +33,14 @@ def expressions(draw: st.DrawFn, count: int, steps: int) -> Expression:
             row = ELEMENTWISE[draw(st.sampled_from(_NUMBERS))]
             args = [known[-1] if draw(st.booleans()) else draw(st.sampled_from(known)),
                     *(draw(operand) for _ in row.operands[1:])]
-            known.append(made(row.name, tuple(args)))
+            known.append(expression_of(row.name, tuple(args)))
         elif kind == "cast":
             known.append(popops.cast(draw(st.sampled_from(known)), draw(st.sampled_from(NAMES))))
         else:
             row = ELEMENTWISE[draw(st.sampled_from(_QUESTIONS))]
             asked = [draw(st.sampled_from(known)), *(draw(operand) for _ in row.operands[1:])]
             chosen = draw(st.sampled_from(known)), draw(operand)
-            known.append(made("select", (*chosen, made(row.name, tuple(asked)))))
+            known.append(expression_of("select", (*chosen, expression_of(row.name, tuple(asked)))))
     return known[-1]
 
 

@@ -29,7 +29,7 @@ from ..formats import FORMATS, Format, QuarterArray
 from ..formats.format import LAYOUT
 from ..formats.presets import PRESETS
 from ..poplin.tile_conv import Axis, ConvParams, FieldTransform, OutputTransform
-from ..popops.expr import Expression, made
+from ..popops.expr import Expression, expression_of
 from ..popsparse import BlockPattern, BlockSparseMatrix, dynamic
 
 _NAMED = {f.name: f for f in (*FORMATS, *PRESETS)}
@@ -156,7 +156,7 @@ _KINDS: dict[str, tuple[type, Callable[[Any], Iterable[Any]], Callable[..., Any]
     "sparse": (BlockSparseMatrix, attrgetter("pattern", "blocks", "format", "scale", "is_transposed"), _matrix),
     "capacity": (dynamic.Capacity, lambda capacity: [capacity.n_blocks], dynamic.Capacity),
     "convolution": (ConvParams, attrgetter(*(field.name for field in dataclasses.fields(ConvParams))), ConvParams),
-    "expression": (Expression, attrgetter("op", "args", "value"), made),
+    "expression": (Expression, attrgetter("op", "args", "value"), expression_of),
     "tuple": (tuple, tuple, lambda *items: items),
     "list": (list, list, lambda *items: list(items)),
     "dict": (dict, dict.items, lambda *items: dict(items)),

@@ -16,7 +16,7 @@ from ...target import TargetLike
 from .lower import checked, lower
 from .modelled import lacks, modelled_request
 from .modelled_plan import block_options
-from .params import FactorParams, Lies, laid, matrices
+from .params import FactorLayout, FactorParams, laid, matrices
 
 
 @op("poplin::cholesky", bound="poplin.factor.bound", draws="testing.factor_calls", reference="poplin.factor.reference")
@@ -189,10 +189,10 @@ def result(out: Any, out_dtype: object, default: Format, shape: tuple[int, ...],
     return replace(receiver, array=temporary(shape, receiver.array.dtype), view=receiver.array)
 
 
-def written(receiver: Receiver, operand: int, transposed: bool = False) -> Lies:
+def written(receiver: Receiver, operand: int, transposed: bool = False) -> FactorLayout:
     """Return how the matrices of a result lie."""
     rows, columns = receiver.array.shape[-2:]
-    return Lies(receiver.format, rows, columns, transposed, operand)
+    return FactorLayout(receiver.format, rows, columns, transposed, operand)
 
 
 def request(params: FactorParams, name: str, operands: tuple[Operand, ...], receiver: Receiver,

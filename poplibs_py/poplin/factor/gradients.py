@@ -20,7 +20,7 @@ from ..product.api import matmul
 from .api import result
 from .lower import Factoring, refusal_of
 from .lower import lower as lowered
-from .params import FactorParams, Lies, matrices
+from .params import FactorLayout, FactorParams, matrices
 
 __all__ = ["SolveGradients", "cholesky_grad", "lu_grad", "qr_grad", "triangular_solve_grad"]
 
@@ -337,7 +337,7 @@ class _Steps(SequenceBuilder):
         made = self.room(b.shape)
         swapped, front = not left_side, b.shape[:-2]
         n, k = b.shape[-2:] if left_side else b.shape[:-3:-1]
-        like = [Lies(format_of(x.dtype), x.shape[-2], x.shape[-1], change, i)
+        like = [FactorLayout(format_of(x.dtype), x.shape[-2], x.shape[-1], change, i)
                 for i, (x, change) in enumerate(((t, transpose != swapped), (b, swapped), (made, swapped)))]
         upper = lower == (transpose != swapped)
         params = FactorParams("solve", front, n, k, tuple(like), upper=upper, unit=unit_diagonal)

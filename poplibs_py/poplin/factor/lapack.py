@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...formats import Array
-from .params import FactorParams, Lies
+from .params import FactorLayout, FactorParams
 
 
 def _views(p: FactorParams, arrays: tuple[Array, ...]) -> Iterator[Any]:
@@ -17,18 +17,18 @@ def _views(p: FactorParams, arrays: tuple[Array, ...]) -> Iterator[Any]:
     return zip(*flat, strict=True)
 
 
-def _lines(array: Array, lies: Lies, batch: int) -> Array:
+def _lines(array: Array, lies: FactorLayout, batch: int) -> Array:
     array = array if array.flags.c_contiguous else array.swapaxes(-1, -2)
     codes = array.reshape(-1).view(np.uint8)[lies.offset:lies.offset + batch * lies.matrix]
     return codes.view(np.dtype(lies.format.dtype)).reshape(batch, lies.rows, lies.columns)
 
 
-def _work(lines: Array, lies: Lies) -> Array:
+def _work(lines: Array, lies: FactorLayout) -> Array:
     """A matrix in C order, in FP32, in memory of its own."""
     return np.array(lines.T if lies.transposed else lines, np.float32, order="C")
 
 
-def _write(to: Array, lies: Lies, numbers: Array) -> None:
+def _write(to: Array, lies: FactorLayout, numbers: Array) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
         to[...] = numbers.T if lies.transposed else numbers
 

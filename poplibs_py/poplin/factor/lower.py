@@ -19,7 +19,7 @@ from ...planner import Explanation
 from ...planner.explain import Considered, Explained, considered_kernels
 from ...program import Executable, Segment, Sequence, host_program, spread
 from .model import LANES, side_by_side, threads_of
-from .params import FactorParams, Lies
+from .params import FactorLayout, FactorParams
 
 _ITEM = dtype_of("pop_factor_item")
 _BLOCK, _PANEL = 4, 16  # rows that registers hold (LU: steps), and right-hand sides of a panel: kernels/factor/solve.h
@@ -142,7 +142,7 @@ def on_kernels(p: FactorParams, threads: int) -> Factoring:
     return Factoring(p, executable, threads, selection)
 
 
-def _describe(record: Any, operand: Lies) -> None:
+def _describe(record: Any, operand: FactorLayout) -> None:
     for name in ("matrix", "line", "rows", "columns", "transposed", "operand", "offset"):
         record[name] = getattr(operand, name)
     record["format"] = FORMAT_NUMBERS[operand.format.name]

@@ -27,7 +27,7 @@ from ..tile_conv.modelled import tile_kernel
 from ..tile_conv.work import work_of
 from .lower import checked, on_kernels
 from .modelled_plan import FactorPlan, TileProblem, cholesky_moves, padded_order, plan_factoring, solve_moves
-from .params import FactorParams, Lies
+from .params import FactorLayout, FactorParams
 
 _FORMATS: dict[str, Format] = {"float": FP32, "half": FP16}
 
@@ -133,7 +133,7 @@ class TileFactoring:
         key = op, n, k
         if key not in self.programs:
             fmt = self.params.operands[0].format
-            lies = tuple(Lies(fmt, n, x.shape[-1], operand=i) for i, x in enumerate((*operands, out)))
+            lies = tuple(FactorLayout(fmt, n, x.shape[-1], operand=i) for i, x in enumerate((*operands, out)))
             made = FactorParams(op, (self.problem.batch,), n, k, lies, upper=upper, unit=unit)
             self.programs[key] = on_kernels(made, self.threads).run
         status = np.zeros_like(failed)
@@ -157,7 +157,7 @@ def _factoring(params: FactorParams, problem: TileProblem, threads: int) -> Tile
     return TileFactoring(params, problem, threads)
 
 
-def _matrices(array: Array, lies: Lies, batch: int) -> Array:
+def _matrices(array: Array, lies: FactorLayout, batch: int) -> Array:
     """An operand's matrices, or the result's, as those of the algorithm."""
     array = array if array.flags.c_contiguous else array.swapaxes(-1, -2)
     lines = array.reshape(batch, lies.rows, lies.columns)

@@ -15,7 +15,7 @@ from ..product.bound import planned_ball
 from ..tile_conv.work import work_of
 from .balls import SLACK, TINY, at_rest, mirrored
 from .modelled_plan import TileProblem, block_options, cholesky_moves, padded_order, solve_moves
-from .params import FactorParams, Lies
+from .params import FactorLayout, FactorParams
 from .reference import cholesky, inverse
 
 
@@ -87,7 +87,7 @@ def tile_solve_bound(t: Floats, b: Floats, x: Floats, lower: bool, unit: bool, d
 def _problem(op: str, matrices: Floats, sides: int, dtype: Format, target: Any,
              options: tuple[Any, ...]) -> TileProblem:
     batch, n = matrices.shape[:2]
-    params = FactorParams(op, (batch,), n, sides or n, (Lies(dtype, n, n),))
+    params = FactorParams(op, (batch,), n, sides or n, (FactorLayout(dtype, n, n),))
     block, of_products = block_options(op, *options)
     return TileProblem.of(params, type_of(dtype), block, of_products, resolve_target(target))
 

@@ -13,7 +13,7 @@ from ...ops import RESULT, Operand, Request, op, wide_format
 from ...ops.parts import Part, Results, results
 from ...target import TargetLike
 from .lower import lower
-from .params import FactorParams, Lies, laid, matrices
+from .params import FactorLayout, FactorParams, laid, matrices
 
 
 class LUFactors(NamedTuple):
@@ -78,8 +78,8 @@ def lu(a: Any, *, out: Any = None, out_dtype: object = None, target: TargetLike 
     made = results(out, parts, LUFactors)
     x, lies = laid(x, 0)
     at = made.offsets
-    operands = (lies, Lies(fmt, m, k, operand=1, offset=at[1]), Lies(fmt, k, n, operand=1, offset=at[2]),
-                Lies(FP32, 1, m, operand=1, offset=at[0]))
+    operands = (lies, FactorLayout(fmt, m, k, operand=1, offset=at[1]),
+                FactorLayout(fmt, k, n, operand=1, offset=at[2]), FactorLayout(FP32, 1, m, operand=1, offset=at[0]))
     return _request(FactorParams("lu", front, m, n, operands), x, made)
 
 
@@ -130,7 +130,8 @@ def qr(a: Any, *, mode: str = "reduced", out: Any = None, out_dtype: object = No
     made = results(out, (Part((*front, m, width), fmt), Part((*front, width, n), fmt)), QRFactors)
     x, lies = laid(x, 0)
     at = made.offsets
-    operands = (lies, Lies(fmt, m, width, operand=1, offset=at[0]), Lies(fmt, width, n, operand=1, offset=at[1]))
+    operands = (lies, FactorLayout(fmt, m, width, operand=1, offset=at[0]),
+                FactorLayout(fmt, width, n, operand=1, offset=at[1]))
     return _request(FactorParams("qr", front, m, n, operands, width), x, made)
 
 

@@ -14,7 +14,7 @@ from ...ops import Operand, wide_operand
 
 
 @dataclass(frozen=True)
-class Lies:
+class FactorLayout:
     """How the matrices of an operand lie: lines one behind another, each a row, or a column where they are transposed.
 
     Attributes
@@ -59,7 +59,7 @@ class FactorParams:
         Extents of the batch.
     rows, columns : int
         Of the matrix that is factored; of a solve, its order and the right-hand sides.
-    operands : tuple of Lies
+    operands : tuple of FactorLayout
         What is read, then what is written.
     width : int
         Columns of Q.
@@ -71,7 +71,7 @@ class FactorParams:
     front: tuple[int, ...]
     rows: int
     columns: int
-    operands: tuple[Lies, ...]
+    operands: tuple[FactorLayout, ...]
     width: int = 0
     upper: bool = False
     unit: bool = False
@@ -100,7 +100,7 @@ def matrices(name: str, value: Any, square: bool = False) -> Operand:
     return x
 
 
-def laid(x: Operand, operand: int, transposed: bool = False) -> tuple[Operand, Lies]:
+def laid(x: Operand, operand: int, transposed: bool = False) -> tuple[Operand, FactorLayout]:
     """Return an operand as a program reads it, its matrices one behind another, and how they lie.
 
     Parameters
@@ -116,4 +116,4 @@ def laid(x: Operand, operand: int, transposed: bool = False) -> tuple[Operand, L
     if not x.array.flags.c_contiguous and np.swapaxes(x.array, -1, -2).flags.c_contiguous:
         x, transposed = x.seen(lambda array: array.swapaxes(-1, -2)), not transposed
     rows, columns = x.shape[-2:]
-    return x.in_c_order(), Lies(fmt, rows, columns, transposed, operand)
+    return x.in_c_order(), FactorLayout(fmt, rows, columns, transposed, operand)

@@ -21,7 +21,7 @@ from ..gemm.options import GemmOptions, parse_options
 from ..gemm.plan import HALF_PARTIALS_DEPTH
 from ..gemm.search import may_flush, passes
 from ..tile_conv.bound import modelled_bound
-from ..tile_conv.work import TileWork, work_of
+from ..tile_conv.work import ConvWork, work_of
 from .params import product_of
 from .reference import activate, as_matrices
 
@@ -87,7 +87,7 @@ def matmul_modelled_bound(a: Any, b: Any, *, target: Target | str = "gc200", out
     return _without(finished_on_tiles(ball, bias, activation, product.out, seed), added)
 
 
-def planned_ball(work: TileWork, a: Any, b: Any, out: Format | None = None, seed: Any = None) -> Ball:
+def planned_ball(work: ConvWork, a: Any, b: Any, out: Format | None = None, seed: Any = None) -> Ball:
     """Return exact products [g, m, n] of [g, m, k] and [g, k, n], and radii of what a plan's tiles make."""
     x, w = a.swapaxes(0, 1).reshape(work.shapes["x"]), b.swapaxes(1, 2).reshape(work.shapes["w"])
     groups, m, n = a.shape[0], a.shape[1], b.shape[2]  # rows are images of one element

@@ -40,7 +40,7 @@ from ..tile_conv.interpreter import interpret
 from ..tile_conv.modelled import TileConvolution, Views, tile_kernel, values_of
 from ..tile_conv.problem import ConvProblem
 from ..tile_conv.summary import is_product
-from ..tile_conv.work import TileWork, work_of
+from ..tile_conv.work import ConvWork, work_of
 from .options import conv_options
 from .params import Product, product_of, stated
 
@@ -92,7 +92,7 @@ _VIEWS = Views(_rows, lambda _, b: b.swapaxes(1, 2)[..., None], _rows, lambda ou
 class _TileProduct(TileConvolution):
     """A product of given shapes and formats, as the tiles of a plan make it: rows are images of one element."""
 
-    def __init__(self, work: TileWork) -> None:
+    def __init__(self, work: ConvWork) -> None:
         super().__init__(work, _VIEWS)
 
     def operand(self, name: str, value: Operand) -> Operand:
@@ -134,12 +134,12 @@ class _TileProduct(TileConvolution):
         return self.described(run, program, x, w, bias, receiver, seed)
 
 
-def product_program(work: TileWork, a: Array, b: Array, out: Array, threads: int | None = None) -> Executable:
+def product_program(work: ConvWork, a: Array, b: Array, out: Array, threads: int | None = None) -> Executable:
     """Return the program of a plan's product on arrays that lie as these, each with its groups along the first axis.
 
     Parameters
     ----------
-    work : TileWork
+    work : ConvWork
         What the tiles do.
     a, b, out : numpy.ndarray
         [g, m, k], [g, k, n] and [g, m, n], of the planned formats.

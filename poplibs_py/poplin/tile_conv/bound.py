@@ -21,18 +21,18 @@ from ...formats import FP16, Format
 from ...formats.bounds import Ball, rounding_error, sum_ball
 from ...formats.reference import values
 from .reference import reference_convolution
-from .work import TileWork
+from .work import ConvWork
 
 
-def modelled_bound(work: TileWork, x: Any, w: Any, *, out: Format | None = None, seed: int | None = None) -> Ball:
+def modelled_bound(work: ConvWork, x: Any, w: Any, *, out: Format | None = None, seed: int | None = None) -> Ball:
     """Return exact results and radii of a convolution that a modelled machine makes.
 
     Parameters
     ----------
-    work : TileWork
+    work : ConvWork
         What its tiles do.
     x, w : array_like or QuarterArray
-        The operands, in the shapes of `TileWork.shapes`.
+        The operands, in the shapes of `ConvWork.shapes`.
     out : Format, optional
         The result's format; that of the plan by default.
     seed : int, optional
@@ -73,7 +73,7 @@ def modelled_bound(work: TileWork, x: Any, w: Any, *, out: Format | None = None,
     return ball.rounded(out or work.out, "nearest-even" if seed is None else "stochastic")
 
 
-def _half_roundings(work: TileWork, seed: int | None) -> tuple[int, int]:
+def _half_roundings(work: ConvWork, seed: int | None) -> tuple[int, int]:
     """FP16 roundings that a term may meet on its way, and all that one sum has; stochastic ones count twice."""
     chunks = work.chunks if work.partial == FP16 else 0
     partials = work.parts * work.depth_turns

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...formats import Array
-from .work import TileWork
+from .work import ConvWork
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Count:
         return self.operand_bytes + self.partial_bytes
 
 
-def count(work: TileWork) -> Count:
+def count(work: ConvWork) -> Count:
     """Count a plan's work and do none of it."""
     return Count(vertices=len(work.pieces), tile_macs=work.tile_macs(), tile_bytes=work.tile_bytes(),
                  operand_bytes=work.operand_bytes, partial_bytes=work.partial_bytes, additions=work.additions,

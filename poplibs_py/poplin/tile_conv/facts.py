@@ -17,7 +17,7 @@ from ...target import TYPE_SIZES
 from .multi import MultiPlan
 from .plan import ConvPlan
 from .summary import summary_of
-from .work import TileWork, work_of
+from .work import ConvWork, work_of
 
 _BEFORE_LOOP = "broadcast input before the loop", "rearrange weights before slicing"
 
@@ -61,7 +61,7 @@ def _several(plan: MultiPlan) -> PlanFacts:
         each[0].tiles, tile_bytes=each[0].tile_bytes)
 
 
-def memory_of(work: TileWork) -> TileMemory:
+def memory_of(work: ConvWork) -> TileMemory:
     """Return what lies on each tile.
 
     Operands and the result lie on the tiles that read or make them, once each: an element that several tiles use is on

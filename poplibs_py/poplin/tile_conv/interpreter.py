@@ -12,7 +12,7 @@ import numpy as np
 from ...formats import FP16, Array, Format
 from ...popops.elementwise.cast import cast
 from .grid import of_groups
-from .work import TileWork
+from .work import ConvWork
 
 
 def fused_multiply_add(x: Array, y: Array, z: Array) -> Array:
@@ -42,16 +42,16 @@ def rounded_to(sums: Array, f: Format) -> Array:
     return half
 
 
-def interpret(work: TileWork, x: Array, w: Array, seed: int | None = None, bias: Array | None = None,
+def interpret(work: ConvWork, x: Array, w: Array, seed: int | None = None, bias: Array | None = None,
               activate: Callable[[Array], Array] | None = None) -> Array:
     """Return the result [batch, groups, out_channels, outputs...]: one piece, one reduction stage, one turn at a time.
 
     Parameters
     ----------
-    work : TileWork
+    work : ConvWork
         What the tiles do.
     x, w : numpy.ndarray of float32
-        Values of the operands, in the shapes of `TileWork.shapes`.
+        Values of the operands, in the shapes of `ConvWork.shapes`.
     seed : int, optional
         Of the stochastic rounding of what tiles exchange, and of the result.
     bias : numpy.ndarray of float32, optional
@@ -82,7 +82,7 @@ def _channels_last(x: Array) -> Array:
     return np.moveaxis(x, (1, 2), (0, -1))
 
 
-def _sums(work: TileWork, x: Array, w: Array, seed: int | None) -> tuple[Array, int]:
+def _sums(work: ConvWork, x: Array, w: Array, seed: int | None) -> tuple[Array, int]:
     """The reduced sums [groups, batch, outputs..., channels], and how many stochastic roundings there have been."""
     shape = _channels_last(np.empty(work.shapes["out"], np.int8)).shape
     reduced = np.zeros(shape, np.float32)
@@ -107,7 +107,7 @@ def round_at_random(sums: Array, seed: int, draw: int) -> None:
     sums[...] = cast(sums, FP16, rounding="stochastic", seed=(seed + draw) % 2**64).astype(np.float32)
 
 
-def _multiply(work: TileWork, piece: Any, group: int, x: Array, w: Array, partials: Array, seed: int | None) -> None:
+def _multiply(work: ConvWork, piece: Any, group: int, x: Array, w: Array, partials: Array, seed: int | None) -> None:
     """One group of a piece: its partial sums [batch, outputs..., channels], all of them at once, link by link."""
     made, summed = work.channels_out, work.channels_in
     outs, ins = (of_groups(piece[name][None], work.factor, prod(extents))[group % work.factor, 0]
@@ -139,7 +139,7 @@ def _multiply(work: TileWork, piece: Any, group: int, x: Array, w: Array, partia
     partials[(batch, *places, channel)] = sums
 
 
-def _outputs(work: TileWork, piece: Any, outs: Array, made: tuple[int, ...]) -> tuple[Array, Array, list[Array]]:
+def _outputs(work: ConvWork, piece: Any, outs: Array, made: tuple[int, ...]) -> tuple[Array, Array, list[Array]]:
     """Every output of a piece: its entry of the batch, its channel, and its index along each dimension."""
     ranges = [np.arange(*r) for r in (piece["batch"], *piece["field"], outs)]
     *positions, channels = (r.ravel() for r in np.meshgrid(*ranges, indexing="ij"))
@@ -160,7 +160,7 @@ def _at(operand: Array, where: tuple[Any, ...], elements: list[Array]) -> Array:
     return values
 
 
-def _reduce(work: TileWork, partials: Array, reduced: Array, accumulate: bool, seed: int | None, rounds: int) -> int:
+def _reduce(work: ConvWork, partials: Array, reduced: Array, accumulate: bool, seed: int | None, rounds: int) -> int:
     """Add the partials up in the plan's stages; return how many stochastic roundings there have been."""
 
     def travelling(sums: Array) -> Array:

@@ -28,7 +28,7 @@ from ..gemm.plan import Epilogue, GemmPlan, laid_out
 from . import _partials
 from .products import ArrayLayout, TileProduct, tile_products
 from .together import beside
-from .work import TileWork
+from .work import ConvWork
 
 Steps = Iterator[ComputeSet | Exchange]
 
@@ -49,7 +49,7 @@ class TileCall(NamedTuple):
     Attributes
     ----------
     x, w, out : ArrayLayout
-        Of the input, the weights and the result, in the axes of `TileWork.shapes`.
+        Of the input, the weights and the result, in the axes of `ConvWork.shapes`.
     bias : ArrayLayout, optional
         Of a bias, broadcast to the result.
     activation : str, optional
@@ -76,7 +76,7 @@ class TileCall(NamedTuple):
         return self.bias is None and self.activation is None and self.update is None
 
 
-def lower(work: TileWork, call: TileCall) -> Executable:
+def lower(work: ConvWork, call: TileCall) -> Executable:
     """Return the executable of a plan's work.
 
     It runs on x, w, out, then the bias if there is one, then one uint64 where it rounds stochastically: the seed.
@@ -84,12 +84,12 @@ def lower(work: TileWork, call: TileCall) -> Executable:
     return lower_together(((work, call),))
 
 
-def lower_together(works: Sequence[tuple[TileWork, TileCall]], side_by_side: bool = True) -> Executable:
+def lower_together(works: Sequence[tuple[ConvWork, TileCall]], side_by_side: bool = True) -> Executable:
     """Return one executable of several plans' work, which runs on the operands of each, one seed for all after them.
 
     Parameters
     ----------
-    works : sequence of (TileWork, TileCall)
+    works : sequence of (ConvWork, TileCall)
         Of one rounding, all of them.
     side_by_side : bool, optional
         Whether they run at once, on tiles of their own: then their loops have as many turns. Else one after another.
@@ -116,7 +116,7 @@ def lower_together(works: Sequence[tuple[TileWork, TileCall]], side_by_side: boo
 class _Lowering:
     """What every compute set of one plan's work needs: its first operand's number, its workspace's first byte."""
 
-    work: TileWork
+    work: ConvWork
     call: TileCall
     first: int
     seed: int

@@ -25,7 +25,7 @@ from .lower import TileCall, lower, lower_together
 from .multi import MultiPlan
 from .plan import ConvPlan
 from .products import ArrayLayout
-from .work import TileWork, work_of
+from .work import ConvWork, work_of
 
 TYPES = tuple(TYPE_SIZES)
 
@@ -34,7 +34,7 @@ TYPES = tuple(TYPE_SIZES)
 class Views:
     """How arrays that a caller holds are the input, the weights and the result of a plan's convolution.
 
-    Each takes the groups, and an array, and returns it in the axes of `TileWork.shapes` without the dimensions that a
+    Each takes the groups, and an array, and returns it in the axes of `ConvWork.shapes` without the dimensions that a
     plan adds, beginning at the same element; `back` does the opposite with a result, and `flips` says which operand is
     then read backwards along its field.
     """
@@ -90,13 +90,13 @@ class TileConvolution:
 
     Attributes
     ----------
-    work : TileWork
+    work : ConvWork
         What the tiles do.
     views : Views
         What a caller's arrays are in it.
     """
 
-    work: TileWork
+    work: ConvWork
     views: Views = PASSES["forward"]
 
     @property
@@ -116,7 +116,7 @@ class TileConvolution:
         return value if value.array.flags.aligned else value.copied()
 
     def seen(self, name: str, array: Array) -> Array:
-        """Return an operand's numbers, ``"x"`` or ``"w"``, or a bias (``"out"``), in the axes of `TileWork.shapes`."""
+        """Return an operand's numbers, ``"x"`` or ``"w"``, or a bias (``"out"``), in the axes of `ConvWork.shapes`."""
         seen = getattr(self.views, name)(self.work.params.groups, array)
         if self.views.flips == name:
             seen = np.flip(seen, tuple(range(3, seen.ndim)))
@@ -174,7 +174,7 @@ def tile_kernel() -> str:
 
 
 @remembered(weight=16)
-def _program(work: TileWork, call: TileCall) -> Executable:
+def _program(work: ConvWork, call: TileCall) -> Executable:
     return lower(work, call)
 
 

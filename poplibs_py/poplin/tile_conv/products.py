@@ -19,11 +19,11 @@ from ..gemm.field import Field, FieldDim, Phase
 from ..gemm.params import MatrixLayout
 from .axis import Range
 from .grid import of_groups
-from .work import Dim, TileWork
+from .work import ConvWork, Dim
 
 
 class ArrayLayout(NamedTuple):
-    """How an operand of a convolution lies, in the axes of `TileWork.shapes`.
+    """How an operand of a convolution lies, in the axes of `ConvWork.shapes`.
 
     Attributes
     ----------
@@ -105,12 +105,12 @@ class _Cell(NamedTuple):
     groups: range
 
 
-def tile_products(work: TileWork, x: ArrayLayout, w: ArrayLayout, out: ArrayLayout) -> Iterator[TileProduct]:
+def tile_products(work: ConvWork, x: ArrayLayout, w: ArrayLayout, out: ArrayLayout) -> Iterator[TileProduct]:
     """Put a plan's pieces together to products of matrices.
 
     Parameters
     ----------
-    work : TileWork
+    work : ConvWork
         What the tiles do.
     x, w, out : ArrayLayout
         How the operands lie, and the sums of the first part.
@@ -130,7 +130,7 @@ def tile_products(work: TileWork, x: ArrayLayout, w: ArrayLayout, out: ArrayLayo
                 yield from _products(work, cell, chosen, batch, channels, (x, w, out))
 
 
-def _cells(work: TileWork) -> Iterator[_Cell]:
+def _cells(work: ConvWork) -> Iterator[_Cell]:
     grid, factor = work.grid, work.factor
     slow, fast, *_ = grid.shape
     shared_in, shared_out = grid.shape[-2:]
@@ -200,7 +200,7 @@ def _phases(dim: Dim, outs: Range, elements: Range, x_stride: int, w_stride: int
                     made + phase.position * out_stride)
 
 
-def _products(work: TileWork, cell: _Cell, parts: tuple[_Part, ...], batch: Range, channels: Range,
+def _products(work: ConvWork, cell: _Cell, parts: tuple[_Part, ...], batch: Range, channels: Range,
               layouts: tuple[ArrayLayout, ArrayLayout, ArrayLayout]) -> Iterator[TileProduct]:
     """The products of one phase: one, or one for each output along dimensions whose columns do not lie in line."""
     x, w, out = layouts
@@ -233,7 +233,7 @@ def _one(part: _Part, position: int) -> _Part:
     return part._replace(slides=slides, out_at=part.out_at + position * d.out_stride)
 
 
-def _product(work: TileWork, cell: _Cell, parts: list[_Part], batch: Range, channels: Range,
+def _product(work: ConvWork, cell: _Cell, parts: list[_Part], batch: Range, channels: Range,
              layouts: tuple[ArrayLayout, ArrayLayout, ArrayLayout]) -> TileProduct:
     x, w, out = layouts
     order = (*work.taps, *work.inner)
@@ -268,7 +268,7 @@ def _product(work: TileWork, cell: _Cell, parts: list[_Part], batch: Range, chan
     )  # fmt: skip
 
 
-def _narrowed(work: TileWork, parts: list[_Part], ins: Range) -> tuple[list[_Part], Range]:
+def _narrowed(work: ConvWork, parts: list[_Part], ins: Range) -> tuple[list[_Part], Range]:
     """Parts of a share of the plan's input channels alone, and its own channels, where it is a box; else the same."""
     boxes = list(_boxes(ins, work.channels_in))
     if len(boxes) != 1:

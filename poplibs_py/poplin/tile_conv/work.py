@@ -118,7 +118,7 @@ def _met(dim: Dim, element: int) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class TileWork:
+class ConvWork:
     """What the tiles of a modelled machine do for one convolution.
 
     Attributes
@@ -339,7 +339,7 @@ class TileWork:
 
 
 @remembered(weight=4)
-def work_of(plan: ConvPlan) -> TileWork:
+def work_of(plan: ConvPlan) -> ConvWork:
     """Lay out a plan's work on its tiles.
 
     Parameters
@@ -358,7 +358,7 @@ def work_of(plan: ConvPlan) -> TileWork:
     taps = tuple(d for d, dim in enumerate(dims) if not dim.inner and d not in on_tile)
     inner = (*reversed(system.out_chan_flatten_dims), *reversed(system.expand_dims))
     parts = split.in_chan_split.parallel * prod(split.kernel_split)
-    return TileWork(
+    return ConvWork(
         plan, params, transformed(problem.params, system), dims, (*taps, *on_tile), inner, len(on_tile),
         system.swap_operands, system.combine_conv_groups_factor, parts,
         tuple(reduction_stages(parts, problem.options.enable_multi_stage_reduce)), split.in_chan_split.serial,

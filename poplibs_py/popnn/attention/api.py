@@ -11,7 +11,7 @@ from ...ops.parts import part_format
 from ...planner import Memory
 from ...target import TargetLike
 from . import request as _request
-from .request import asked, heads_of, logarithms, taken, taken_mask
+from .request import checked_how, heads_of, logarithms, taken_mask, tokens_operand
 
 
 class Attention(NamedTuple):
@@ -93,9 +93,10 @@ def scaled_dot_product_attention(q: Any, k: Any, v: Any, mask: Any = None, *, sc
     array([[1.],
            [2.]], dtype=float32)
     """
-    reads = {"q": taken("q", q), "k": taken("k", k), "v": taken("v", v)}
+    reads = {"q": tokens_operand("q", q), "k": tokens_operand("k", k), "v": tokens_operand("v", v)}
     h = heads_of(*reads.values())
-    how = asked(h, scale, causal, query_offset, pattern, Memory(available_memory_proportion, strict_memory), target)
+    memory = Memory(available_memory_proportion, strict_memory)
+    how = checked_how(h, scale, causal, query_offset, pattern, memory, target)
     masked = None if mask is None else taken_mask(mask, h)
     sources = (*reads.values(), *((masked.operand,) if masked else ()))
     default, shape = result_format(*reads.values()), h.shape(h.value_width)
@@ -158,9 +159,10 @@ def scaled_dot_product_attention_grad(grad: Any, q: Any, k: Any, v: Any, y: Any,
     array([[0.5],
            [0.5]], dtype=float32)
     """
-    reads = {"q": taken("q", q), "k": taken("k", k), "v": taken("v", v)}
+    reads = {"q": tokens_operand("q", q), "k": tokens_operand("k", k), "v": tokens_operand("v", v)}
     h = heads_of(*reads.values())
-    how = asked(h, scale, causal, query_offset, pattern, Memory(available_memory_proportion, strict_memory), target)
+    memory = Memory(available_memory_proportion, strict_memory)
+    how = checked_how(h, scale, causal, query_offset, pattern, memory, target)
     shape = h.shape(h.value_width)
     masked = None if mask is None else taken_mask(mask, h)
     formats = [(f"{name}_grad", x.shape, part_format(out_dtype, x))

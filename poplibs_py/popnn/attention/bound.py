@@ -18,8 +18,7 @@ import numpy as np
 from ...formats import BF16, FP32, Floats
 from ...formats.bounds import Ball, gamma, matmul_ball, sum_ball
 from ...ops import result_format
-from ...popops.elementwise.bound import finished, format_of_operand
-from ...popops.elementwise.bound import numbers as held
+from ...popops.elementwise.bound import finished, format_of_operand, numbers
 from ..softmax_bound import row_sum, times
 from .lower import multiplies_bf16
 from .reference import attend, counted
@@ -90,7 +89,7 @@ def _scores(q: Any, k: Any, v: Any, mask: Any, how: dict[str, Any], *others: Any
     """Balls of scores of a call."""
     asked: dict[str, Any] = {"scale": None, "causal": False, "query_offset": 0, "pattern": None} | how
     halves = all(format_of_operand(x) == BF16 for x in (q, k, v, *others)) and multiplies_bf16()
-    a, b, c = held(q), held(k), held(v)
+    a, b, c = numbers(q), numbers(k), numbers(v)
     of_k = b.shape[-3] if b.ndim > 2 else 1
     shares = (a.shape[-3] if a.ndim > 2 else 1) // of_k if of_k else 1
     qh, kh, vh = _headed(a, of_k, shares), _headed(b, of_k, 1), _headed(c, of_k, 1)
@@ -175,14 +174,14 @@ def _product(p: Ball, x: Floats, terms: int, halves: bool) -> Ball:
     if halves:
         p = p.rounded(BF16)
     least = FP32.smallest_normal if halves else 0.0
-    turned, size = p.centre.swapaxes(-1, -2), np.abs(x)
-    magnitude = np.abs(turned) @ size
-    lost = least * (np.abs(turned).sum(-1, keepdims=True) + size.sum(-2, keepdims=True))
+    transposed, size = p.centre.swapaxes(-1, -2), np.abs(x)
+    magnitude = np.abs(transposed) @ size
+    lost = least * (np.abs(transposed).sum(-1, keepdims=True) + size.sum(-2, keepdims=True))
     carried = p.radius.swapaxes(-1, -2) @ size + lost
-    return sum_ball(turned @ x, magnitude, np.full(magnitude.shape, terms), flushes=halves, carried=carried)
+    return sum_ball(transposed @ x, magnitude, np.full(magnitude.shape, terms), flushes=halves, carried=carried)
 
 
-def _turned(p: Ball) -> Ball:
+def _transposed(p: Ball) -> Ball:
     return Ball(p.centre.swapaxes(-1, -2), p.radius.swapaxes(-1, -2))
 
 
@@ -193,23 +192,23 @@ def scaled_dot_product_attention_grad_bound(grad: Any, q: Any, k: Any, v: Any, y
     """Return exact results and radii of a `scaled_dot_product_attention_grad` call, for the y and lse that it has."""
     s = _scores(q, k, v, mask, how, grad)
     heads, shares = s.q.shape[1:3]
-    g, outputs = (_headed(held(x), heads, shares) for x in (grad, y))
-    logs = _headed(held(lse)[..., None], heads, shares)
+    g, outputs = (_headed(numbers(x), heads, shares) for x in (grad, y))
+    logs = _headed(numbers(lse)[..., None], heads, shares)
     with np.errstate(all="ignore"):
         p = _powers(s, np.where(logs == -np.inf, np.inf, logs),
                     np.where(np.isfinite(logs), np.abs(logs), 0.0) * 2 * _U, 0)
         deltas = matmul_ball(g, s.v.swapaxes(-1, -2), flushes=s.halves)
         mean = row_sum(times(Ball.exact(g), Ball.exact(outputs)), (-1,))
-        turned = times(p, (deltas - mean).rounded(FP32))
+        of_scores = times(p, (deltas - mean).rounded(FP32))
         each = shares * s.q.shape[-2]
-        merged = [Ball(_joined(x.centre), _joined(x.radius)) for x in (p, turned)]
+        merged = [Ball(_joined(x.centre), _joined(x.radius)) for x in (p, of_scores)]
         keys = np.broadcast_to(s.k, (*s.q.shape[:3], *s.k.shape[3:]))
-        makes = [_product(_turned(turned), keys, s.k.shape[-2], s.halves),
+        makes = [_product(_transposed(of_scores), keys, s.k.shape[-2], s.halves),
                  _product(merged[1], _joined(s.q), each, s.halves), _product(merged[0], _joined(g), each, s.halves)]
         makes = [times(_factor(by), x) for by, x in zip((s.scale, s.scale, 1.0), makes, strict=True)]
     sound = np.isfinite(s.z.radius) & ~np.isnan(s.z.centre) & (s.z.centre != np.inf)
     known = _sound(sound, s.q, s.k, s.v, g, outputs, np.where(logs == -np.inf, 0.0, logs), p.centre + p.radius,
-                   turned.centre + turned.radius)
+                   of_scores.centre + of_scores.radius)
     return _results(makes, known, (q, k, v), out, out_dtype)
 
 
@@ -233,7 +232,7 @@ def _results(makes: Sequence[Ball], known: np.ndarray[Any, Any], operands: Seque
         alike = known.reshape(known.shape + (1,) * (ball.centre.ndim - 2))
         centre = np.where(alike & np.isfinite(ball.centre), ball.centre, 0.0)
         radius = np.where(alike & np.isfinite(ball.centre), ball.radius, np.inf)
-        shape = held(x).shape
+        shape = numbers(x).shape
         dtype = out_dtype if out is None else out[number]
         dtype = result_format(format_of_operand(x)) if dtype is None else dtype
         found.append(finished(Ball(centre.reshape(shape), radius.reshape(shape)), None, dtype, x))

@@ -16,7 +16,7 @@ from ...log import tell
 from ...memo import remembered
 from ...ops.one_kernel import OneKernel, fill_cast, shared
 from ...program import Program, threads_for, whole_lines
-from .params import AttentionParams, Lies
+from .params import AttentionParams, HeadsLayout
 
 _SPEC, _ITEM = dtype_of("pop_attention"), dtype_of("pop_attention_item")
 _STRIP, _BACK_STRIP = 48, 96  # most queries at a time
@@ -140,7 +140,7 @@ def _lay(spec: Any, p: AttentionParams, walk: _Walk, kernel: Kernel, elements: i
     return arena.size
 
 
-def _fill(slot: Any, x: Lies, compute: Format) -> None:
+def _fill(slot: Any, x: HeadsLayout, compute: Format) -> None:
     """How one operand is read or written."""
     slot["operand"], slot["offset"], slot["width"], slot["bytes"] = x.operand, x.offset, x.width, x.bytes
     slot["batch"], slot["head"], slot["token"] = x.batch, x.head, x.token

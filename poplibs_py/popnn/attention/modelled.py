@@ -13,7 +13,7 @@ from ...ops import Placed, place_of
 from ...planner import Memory
 from ...planner.tile_plan import TilePlan
 from ...poplin.products_modelled import product_steps
-from ...popops.reductions.compose import Composition
+from ...popops.reductions.compose import StepsBuilder
 from ...target import Target, TargetLike
 from ...target.types import type_of
 from ..rows_modelled import softmax_steps
@@ -54,7 +54,7 @@ def place_of_attention(op: str, target: TargetLike, p: AttentionParams, memory: 
 def _planned(op: str, backward: bool, masked: bool, sizes: tuple[int, int, int, int, int], word: str,
              proportion: float | None, target: Target) -> TilePlan:
     groups, queries, keys, width, values = sizes
-    made, scores = Composition(target, word), (groups * queries, keys)
+    made, scores = StepsBuilder(target, word), (groups * queries, keys)
 
     def product(rows: int, depth: int, columns: int) -> None:
         made.take_product(product_steps(target, word, (groups, rows, depth), (groups, depth, columns),

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from ...formats import BF16, FP32, Format
 
 
-class Lies(NamedTuple):
+class HeadsLayout(NamedTuple):
     """How an operand lies: bytes from a batch, a head and a token to the next.
 
     Attributes
@@ -65,7 +65,7 @@ class AttentionParams(NamedTuple):
         That the patterns have together.
     arrays : int
         That a call passes.
-    operands : tuple of (str, Lies)
+    operands : tuple of (str, HeadsLayout)
         By the names of the fields of the record ``pop_attention``.
     """
 
@@ -82,9 +82,9 @@ class AttentionParams(NamedTuple):
     patterns: int
     n_blocks: int
     arrays: int
-    operands: tuple[tuple[str, Lies], ...]
+    operands: tuple[tuple[str, HeadsLayout], ...]
 
-    def lies(self, name: str) -> Lies | None:
+    def lies(self, name: str) -> HeadsLayout | None:
         """Return how an operand lies, or None where there is none."""
         return dict(self.operands).get(name)
 

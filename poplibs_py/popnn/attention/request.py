@@ -20,7 +20,7 @@ from ...popsparse.pattern import BlockPattern
 from ...target import TargetLike
 from .lower import lower, several_strips
 from .modelled import place_of_attention
-from .params import AttentionParams, Lies
+from .params import AttentionParams, HeadsLayout
 
 _MASKS = "truth values, or float32, float16 or bfloat16 numbers to add"
 _FAR = 1 << 40
@@ -62,7 +62,7 @@ class Heads:
 
 
 @dataclass(frozen=True)
-class Taken:
+class HeadsOperand:
     """An operand as a program reads it."""
 
     name: str
@@ -70,7 +70,7 @@ class Taken:
     strides: tuple[int, int, int]
 
 
-def taken(name: str, value: Any) -> Operand:
+def tokens_operand(name: str, value: Any) -> Operand:
     """Take numbers that share a scale, at least tokens by elements."""
     x = one_scale_operand(name, value)
     check_shape(name, x, len(x.shape) >= 2, "[..., heads, tokens, elements], or [tokens, elements]")
@@ -100,14 +100,14 @@ def heads_of(q: Operand, k: Operand, v: Operand) -> Heads:
                  len(q.shape))
 
 
-def _seen(name: str, x: Operand, after: int = 1) -> Taken:
+def _seen(name: str, x: Operand, after: int = 1) -> HeadsOperand:
     """An operand, and its bytes from a batch, a head, a token to the next: a copy where elements are apart."""
     array = x.array
     strides = _strides(array.shape, array.strides, array.itemsize, after)
     if strides is None or not array.flags.aligned:
         x = x.in_c_order()
         strides = _dense(array, after)
-    return Taken(name, x, strides)
+    return HeadsOperand(name, x, strides)
 
 
 def _dense(array: Array, after: int) -> tuple[int, int, int]:
@@ -135,7 +135,7 @@ def _merged(shape: tuple[int, ...], steps: tuple[int, ...]) -> int | None:
     return held[-1][1] if held else 0
 
 
-def taken_mask(value: Any, h: Heads) -> Taken:
+def taken_mask(value: Any, h: Heads) -> HeadsOperand:
     """Take a mask that broadcasts to [..., heads, queries, keys]: its keys one after another."""
     x = argument("mask", value, _MASKS, np.float32)
     if x.array.dtype != np.bool_:
@@ -151,7 +151,7 @@ def taken_mask(value: Any, h: Heads) -> Taken:
     if strides is None or not wide.flags.aligned:
         wide = np.ascontiguousarray(wide)
         strides, x = _dense(wide, 1), Operand(wide, x.format)
-    return Taken("mask", x, strides)
+    return HeadsOperand("mask", x, strides)
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class How:
     target: TargetLike
 
 
-def asked(h: Heads, scale: Any, causal: Any, query_offset: Any, pattern: Any, memory: Memory, target: Any) -> How:
+def checked_how(h: Heads, scale: Any, causal: Any, query_offset: Any, pattern: Any, memory: Memory, target: Any) -> How:
     """Check what a call says beside its arrays."""
     by = 1 / sqrt(max(1, h.width)) if scale is None else finite("scale", scale, -3e38, 3e38)
     causal, offset = flag("causal", causal), whole("query_offset", query_offset, -_FAR, _FAR)
@@ -181,23 +181,23 @@ def asked(h: Heads, scale: Any, causal: Any, query_offset: Any, pattern: Any, me
     return How(by, causal, offset, pattern, memory, target)
 
 
-def _lies(x: Taken, number: int) -> Lies:
+def _lies(x: HeadsOperand, number: int) -> HeadsLayout:
     o = x.operand
     width = 1 if x.name in ("lse", "mask") else o.shape[-1]
-    return Lies(number, o.format, width, *x.strides, o.scale)
+    return HeadsLayout(number, o.format, width, *x.strides, o.scale)
 
 
 def written(h: Heads, name: str, number: int, shape: tuple[int, ...], form: Format, exponent: int = 0,
-            offset: int = 0) -> tuple[str, Lies]:
+            offset: int = 0) -> tuple[str, HeadsLayout]:
     """How a result lies, in C order."""
     width = 1 if name == "lse" else shape[-1]
     tokens = h.keys if name in ("k_grad", "v_grad") else h.queries
     heads = h.heads if name in ("k_grad", "v_grad") else h.heads * h.shares
     token = width * int((form.dtype or form.code_dtype).itemsize)
-    return name, Lies(number, form, width, heads * tokens * token, tokens * token, token, exponent, offset, True)
+    return name, HeadsLayout(number, form, width, heads * tokens * token, tokens * token, token, exponent, offset, True)
 
 
-def request(op: str, h: Heads, how: How, reads: dict[str, Any], mask: Taken | None,
+def request(op: str, h: Heads, how: How, reads: dict[str, Any], mask: HeadsOperand | None,
             makes: list[tuple[str, tuple[int, ...], Format, int, int]], receiver: Receiver, wrap: Any) -> Request:
     """Describe a call.
 
@@ -208,7 +208,7 @@ def request(op: str, h: Heads, how: How, reads: dict[str, Any], mask: Taken | No
         What is computed.
     reads : dict
         Operands by the record's names.
-    mask : Taken or None
+    mask : HeadsOperand or None
     makes : list
         Results: name, shape, format, exponent of the scale, offset in bytes.
     receiver : Receiver

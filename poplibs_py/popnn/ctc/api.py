@@ -8,13 +8,13 @@ from ...errors import MemoryLimitError
 from ...ops import RESULT, Request, op, place_of, receive, wide_format
 from ...ops.parts import Part, results
 from ...planner import POPLIBS_PROPORTION, Memory
-from ...popops.reductions.compose import Composition
+from ...popops.reductions.compose import StepsBuilder
 from ...target import MOST_TILES, Target, TargetLike, modelled_machine
 from ...target.types import data_type, type_of
 from ..rows_modelled import softmax_steps
 from .params import LossParams
 from .plan import LossPlan, planned_loss
-from .request import Checked, Taken, taken
+from .request import Checked, LossCall, loss_call
 
 _TYPES = ("float", "half")
 
@@ -79,8 +79,8 @@ def ctc_loss(data: Any, labels: Any, data_lengths: Any = None, label_lengths: An
     >>> popnn.ctc_loss(even, [[1]])                     # of four paths three
     array([0.2876821], dtype=float32)
     """
-    asked = taken(data, labels, data_lengths, label_lengths, blank=blank, logits=logits, zero_infinity=zero_infinity,
-                  reduction=reduction, out_dtype=out_dtype)
+    asked = loss_call(data, labels, data_lengths, label_lengths, blank=blank, logits=logits,
+                      zero_infinity=zero_infinity, reduction=reduction, out_dtype=out_dtype)
     receiver = receive("out", out, asked.losses, out_dtype, asked.data.format, (asked.data,))
     wide_format("out", receiver.format)
     return _request(asked, Checked(asked), receiver, target)
@@ -125,8 +125,9 @@ def ctc_loss_and_gradient(data: Any, labels: Any, data_lengths: Any = None, labe
     >>> popnn.ctc_loss_and_gradient(even, [[1]]).grad[0, 0]     # half of the paths less a third and two
     array([ 0.16666666, -0.16666669], dtype=float32)
     """
-    asked = taken(data, labels, data_lengths, label_lengths, blank=blank, logits=logits, zero_infinity=zero_infinity,
-                  reduction=reduction, out_dtype=out_dtype, softmax=include_softmax_gradient)
+    asked = loss_call(data, labels, data_lengths, label_lengths, blank=blank, logits=logits,
+                      zero_infinity=zero_infinity, reduction=reduction, out_dtype=out_dtype,
+                      softmax=include_softmax_gradient)
     dtype = asked.program.params.result
     made = results(out, (Part(asked.losses, dtype), Part(asked.data.shape, dtype)), CTCLoss)
     request = _request(asked, Checked(asked, made.views), made.receiver, target)
@@ -134,7 +135,7 @@ def ctc_loss_and_gradient(data: Any, labels: Any, data_lengths: Any = None, labe
     return request
 
 
-def _request(asked: Taken, program: Checked, receiver: Any, target: Any) -> Request:
+def _request(asked: LossCall, program: Checked, receiver: Any, target: Any) -> Request:
     p = asked.program
     name = f"popnn.{str(p.params).partition(' ')[0]}"
 
@@ -153,7 +154,7 @@ def _request(asked: Taken, program: Checked, receiver: Any, target: Any) -> Requ
             plan = planned_loss(LossParams(own.batch, own.time, own.labels, own.classes, word, "float"), machine)
         except MemoryLimitError as error:
             return f"within its memory: {error}"
-        made = Composition(machine, word)
+        made = StepsBuilder(machine, word)
         if own.logits:
             made.take(softmax_steps("log_softmax", (own.time * own.batch, own.classes), (1,), word, machine))
         made.take(plan.steps)

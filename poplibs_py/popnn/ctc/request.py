@@ -78,7 +78,7 @@ def _checked_labels(value: Array, counts: Array, classes: int, blank: int) -> Ar
     return np.where(counted, own, 0).astype(np.int32)
 
 
-class Taken(NamedTuple):
+class LossCall(NamedTuple):
     """A loss as its face was asked for it."""
 
     data: Operand
@@ -92,8 +92,9 @@ class Taken(NamedTuple):
         return (self.data.shape[1],) if self.reduction == "none" else ()
 
 
-def taken(data: Any, labels: Any, data_lengths: Any, label_lengths: Any, *, blank: Any, logits: Any, zero_infinity: Any,
-          reduction: Any, result: Format | None = None, out_dtype: object = None, softmax: Any = None) -> Taken:
+def loss_call(data: Any, labels: Any, data_lengths: Any, label_lengths: Any, *, blank: Any, logits: Any,
+              zero_infinity: Any, reduction: Any, result: Format | None = None, out_dtype: object = None,
+              softmax: Any = None) -> LossCall:
     """Return what a call asks for, checked but for what labels and lengths say; a gradient where `softmax` is not None.
 
     Parameters
@@ -115,13 +116,13 @@ def taken(data: Any, labels: Any, data_lengths: Any, label_lengths: Any, *, blan
     params = HostLossParams(steps, batch, classes, rows.shape[1], row_strides(x), x.format, made, blank, logits,
                             zero_infinity, gradient, softmax)
     check_memory("labels", f"shape {rows.shape}", scratch_bytes(params))
-    return Taken(x, (x, rows, ends, counts), lower(params, settings.num_threads), reduction)
+    return LossCall(x, (x, rows, ends, counts), lower(params, settings.num_threads), reduction)
 
 
 class Checked:
     """A program that looks at a call's labels and lengths before it runs, and reduces the losses."""
 
-    def __init__(self, asked: Taken, parts: Any = None) -> None:
+    def __init__(self, asked: LossCall, parts: Any = None) -> None:
         self.program, self.reduction, self.parts = asked.program, asked.reduction, parts
 
     def __call__(self, data: Array, labels: Array, data_lengths: Array, label_lengths: Array, result: Array) -> None:

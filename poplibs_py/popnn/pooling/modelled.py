@@ -9,7 +9,7 @@ from typing import Any
 from ...formats import Format
 from ...ops import Operand, Placed, Receiver, place_of
 from ...planner.tile_plan import TilePlan
-from ...popops.reductions.compose import Composition
+from ...popops.reductions.compose import StepsBuilder
 from ...popops.reductions.modelled import plan_reduction
 from ...target import Target, TargetLike
 from ...target.types import type_of, vector_of
@@ -80,7 +80,7 @@ def _whole(op: str, kind: str, shape: Images, word: str, machine: Target) -> Til
     if op == "pool":
         return plan_reduction("popnn.pool", "MAX" if kind == "max" else "ADD", shape.shape, shape.field_axes,
                               (word, word), machine, scaled=kind == "avg")
-    made, rows = Composition(machine, word), shape.batch * shape.channels
+    made, rows = StepsBuilder(machine, word), shape.batch * shape.channels
     if kind == "avg":
         made.elementwise("multiply", "MULTIPLY", rows, operands=2, number=True)
     made.copy("spread", rows * shape.elements)
@@ -99,7 +99,7 @@ def _pooled(op: str, kind: str, shape: Images, windows: tuple[Window, ...], word
     plan = planned(PoolParams(kind, "bwd", **sides), machine)
     if not scaled and kind != "avg":
         return plan
-    made = Composition(machine, word)
+    made = StepsBuilder(machine, word)
     if scaled:
         made.take(planned(PoolParams(kind, "scale", **sides), machine).steps, "scale")
     made.elementwise("multiply", "MULTIPLY", prod(shape.of(windows).shape), operands=2, in_place=not scaled)

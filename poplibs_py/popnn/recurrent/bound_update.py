@@ -28,8 +28,8 @@ def _update(call: CalledUpdate) -> tuple[Ball, ...]:
     own: Any = call.grads.format
 
     def product(left: Ball, dtype: Any) -> Ball:
-        turned = Ball(left.centre.T, left.radius.T)
-        return multiplied(turned, flat, dtype, own).rounded(call.result).reshape(turned.shape[0], planes, outputs)
+        columns = Ball(left.centre.T, left.radius.T)
+        return multiplied(columns, flat, dtype, own).rounded(call.result).reshape(columns.shape[0], planes, outputs)
 
     def ordered(made: Ball, which: tuple[int, ...]) -> Ball:
         found = np.empty(len(which), int)

@@ -14,7 +14,7 @@ from .backward import BackArrays, Backward, Grads
 from .modelled import place_of_layer
 from .params import STATES, RnnParams, numbers, optional
 from .prepared import PreparedWeights
-from .request import Called, called, layer_arrays, request, saved_planes, stretches
+from .request import Called, layer_arrays, layer_call, request, saved_planes, stretches
 
 
 @dataclass(frozen=True)
@@ -58,16 +58,16 @@ def backward_call(cell: str, grad: Any, x: Any, weights_input: Any, weights_outp
         if isinstance(weights, PreparedWeights):
             raise bad_type(name, "PreparedWeights", "the weights before they were prepared: it is by their transposes "
                                                     "that a backward pass multiplies")
-    layer = called(cell, x, weights_input, weights_output, biases, full=full, input_grad=inputs,
-                   constant_slope=flag("poplibs_exact", poplibs_exact), reset_after=flag("reset_after", reset_after),
-                   **more)
+    layer = layer_call(cell, x, weights_input, weights_output, biases, full=full, input_grad=inputs,
+                       constant_slope=flag("poplibs_exact", poplibs_exact),
+                       reset_after=flag("reset_after", reset_after), **more)
     p = layer.params
     shape, sequence = (p.batch, p.states), (p.steps, p.batch, p.states)
     given = numbers("grad", grad, sequence if full else shape)
     ends = ("last_output_grad", last_output_grad, p.states), ("last_cell_state_grad", last_cell_state_grad, p.outputs)
     states = tuple(optional(name, value, (p.batch, columns)) for name, value, columns in ends[: len(STATES[cell])])
-    outputs = kept("output", output, p, sequence)
-    saved = kept("intermediates", intermediates, p, (p.steps, p.batch, "planes", p.outputs))
+    outputs = saved_operand("output", output, p, sequence)
+    saved = saved_operand("intermediates", intermediates, p, (p.steps, p.batch, "planes", p.outputs))
     if saved is not None and not saved.shape[2]:
         saved = None
     if saved is not None:
@@ -81,7 +81,7 @@ def backward_call(cell: str, grad: Any, x: Any, weights_input: Any, weights_outp
     return replace(made, layer=replace(layer, params=params))
 
 
-def kept(name: str, value: Any, p: RnnParams, shape: tuple[int | str, ...]) -> Operand | None:
+def saved_operand(name: str, value: Any, p: RnnParams, shape: tuple[int | str, ...]) -> Operand | None:
     """Take what a forward pass gave, of the states' format."""
     x = optional(name, value, shape)
     if x is not None and x.format != p.state:

@@ -345,8 +345,8 @@ def _layer_of(left: dict[str, Any], cell: str, end: str) -> LayerWeights:
         w = numbers(name, left.pop(name), ("gates * outputs", "size")).array
         counts = ", ".join(f"{len(each)} of {other!r}" for other, each in GATES.items())
         check_shape(name, w, not w.shape[0] % gates, f"the rows of {gates} gates; `cell` says how many: {counts}")
-        turned = w.reshape(gates, w.shape[0] // gates, w.shape[1]).transpose(0, 2, 1)
-        weights.append(turned[0] if cell == "rnn" else turned)
+        transposed = w.reshape(gates, w.shape[0] // gates, w.shape[1]).transpose(0, 2, 1)
+        weights.append(transposed[0] if cell == "rnn" else transposed)
     biases, projection = None, None
     if cell == "lstm" and f"weight_hr_{end}" in left:
         projection = numbers(f"weight_hr_{end}", left.pop(f"weight_hr_{end}"), ("projected", "size")).array.T
@@ -389,11 +389,11 @@ def _forward(cell: str, x: Any, layers: Any, time_steps: Any, batch_first: bool,
         outputs = []
         for way, weights in enumerate(layer):
             begun = {name: held.array[number * ways + way] for name, held in init.items() if held is not None}
-            turned = _turned(read, lengths) if way else read
+            sequence = _reversed(read, lengths) if way else read
             more = {} if cell == "rnn" else {"inference_only": only}
-            made = _PASSES[cell][0](turned, *weights[:3], **begun, **how, **more, **_said(cell, weights))
-            outputs.append(_turned(made.output, lengths) if way else made.output)
-            tape.inputs.append(turned)
+            made = _PASSES[cell][0](sequence, *weights[:3], **begun, **how, **more, **_said(cell, weights))
+            outputs.append(_reversed(made.output, lengths) if way else made.output)
+            tape.inputs.append(sequence)
             tape.made.append(made)
             tape.init.append(begun)
         read = outputs[0] if ways == 1 else np.concatenate(outputs, 2)
@@ -409,7 +409,7 @@ def _said(cell: str, weights: LayerWeights) -> dict[str, Any]:
     return how | ({} if weights.weights_projection is None else {"weights_projection": weights.weights_projection})
 
 
-def _turned(x: Array, lengths: Array | None) -> Array:
+def _reversed(x: Array, lengths: Array | None) -> Array:
     """Return sequences with the steps of each row in the other order."""
     if lengths is None:
         return x[::-1]
@@ -471,12 +471,12 @@ def layers_bwd(grad: Any, tape: Any, *, last_output_grad: Any = None,
             which = number * ways + way
             outputs = tape.made[which].output.shape[2]
             own = given[:, :, way * outputs : (way + 1) * outputs]
-            own = _turned(own, tape.lengths) if way else own
+            own = _reversed(own, tape.lengths) if way else own
             ends = {name: x.array[which] for name, x in last.items() if x is not None}
             back, update = _of_layer(tape, which, tape.layers[number][way], own, ends)
             states[which] = back[1 : 1 + len(STATES[tape.cell])]
             found.append(update)
-            of_inputs = _turned(back[0], tape.lengths) if way else back[0]
+            of_inputs = _reversed(back[0], tape.lengths) if way else back[0]
             total = of_inputs if total is None else total + of_inputs
         weights.insert(0, found)
         given = total

@@ -14,7 +14,7 @@ from ...ops import Operand, Placed, place_of
 from ...planner import Memory
 from ...planner.tile_plan import TilePlan
 from ...poplin.products_modelled import product_steps
-from ...popops.reductions.compose import Composition
+from ...popops.reductions.compose import StepsBuilder
 from ...target import Target
 from ...target.types import TYPE_BYTES, type_of
 from .params import RnnParams
@@ -27,7 +27,7 @@ class _Layer:
     """The sizes of a layer's step, and what its operations are composed of."""
 
     def __init__(self, target: Target, p: RnnParams, proportion: float | None) -> None:
-        self.p, self.made, self.proportion = p, Composition(target, type_of(p.state)), proportion
+        self.p, self.made, self.proportion = p, StepsBuilder(target, type_of(p.state)), proportion
         self.state = p.batch * p.outputs
 
     def product(self, rows: int, depth: int, columns: int, phase: str) -> None:

@@ -81,14 +81,14 @@ def forward_call(cell: str, *operands: Any, output_full_sequence: bool = True, i
     full, mode = flag("output_full_sequence", output_full_sequence), mode_of(cell, recomputation_mode)
     after = flag("reset_after", reset_after)
     saved = 0 if flag("inference_only", inference_only) else saved_planes(cell, mode, full, after)
-    return called(cell, *operands, full=full, saved=saved, reset_after=after, **more)
+    return layer_call(cell, *operands, full=full, saved=saved, reset_after=after, **more)
 
 
-def called(cell: str, x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *,
-           init_output: Any = None, init_cell_state: Any = None, time_steps: Any = None, cell_order: Any = None,
-           do_input_weight_calc: bool = True, reset_after: bool = False,
-           attention: Any = None, weights_projection: Any = None, out_dtype: object = None,
-           available_memory_proportion: float | None = None, strict_memory: bool = False, **more: Any) -> Called:
+def layer_call(cell: str, x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *,
+               init_output: Any = None, init_cell_state: Any = None, time_steps: Any = None, cell_order: Any = None,
+               do_input_weight_calc: bool = True, reset_after: bool = False,
+               attention: Any = None, weights_projection: Any = None, out_dtype: object = None,
+               available_memory_proportion: float | None = None, strict_memory: bool = False, **more: Any) -> Called:
     """Take the operands of a layer, or raise; `more` are fields of its params."""
     count = len(GATES[cell])
     gates = (count,) if cell != "rnn" else ()

@@ -18,7 +18,7 @@ from .modelled import place_of_layer
 from .params import GATES, RnnParams, gate_order, numbers, optional, state_format
 from .request import request, shorter, within_memory
 from .sparse import blocks_of, checked_blocks
-from .updating import Update, UpdateArrays, UpdateSizes
+from .update_lower import Update, UpdateArrays, UpdateSizes
 
 
 class WeightGradients(NamedTuple):

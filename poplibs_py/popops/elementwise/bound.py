@@ -13,7 +13,7 @@ from ...formats.reference import Rounding, decode, default_overflow
 from ...formats.scales import auto_scale, checked_block_shape, checked_scale, spread
 from ...ops import Operand, result_format
 from .integers import integer_dtype, write_integers
-from .promotion import Element, taken
+from .promotion import Element, elementwise_operands
 
 
 def cast_bound(x: Any, dtype: Any, *, scale: Any = None, block_shape: Any = None, rounding: Rounding | None = None,
@@ -126,7 +126,7 @@ def elementwise_bound(values: Mapping[str, Any], reference: Callable[..., Any], 
     out, out_dtype
         As the operation takes them.
     """
-    found = taken(values, kinds, conditions)
+    found = elementwise_operands(values, kinds, conditions)
     numbers = [_exact(value, x, found.element, name in conditions)
                for (name, value), x in zip(values.items(), found.operands, strict=True)]
     with np.errstate(all="ignore"):

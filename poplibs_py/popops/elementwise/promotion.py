@@ -31,7 +31,7 @@ _RANKS = "biuf"  # of Python's numbers: u is no kind of theirs
 
 
 @dataclass(frozen=True)
-class Taken:
+class ElementwiseOperands:
     """Operands of a call, and the type that they meet in.
 
     Attributes
@@ -83,7 +83,7 @@ def element_of(name: str, what: object) -> Element:
     return format_of(what, name, "an integer type, bool")
 
 
-def taken(values: Mapping[str, Any], kinds: str, truths: tuple[str, ...] = ()) -> Taken:
+def elementwise_operands(values: Mapping[str, Any], kinds: str, truths: tuple[str, ...] = ()) -> ElementwiseOperands:
     """Take the operands of an operation.
 
     Parameters
@@ -117,7 +117,7 @@ def taken(values: Mapping[str, Any], kinds: str, truths: tuple[str, ...] = ()) -
         made[name] = Operand(typed(name, array, kind), kind)
     constant = tuple(n in numbers or isinstance(v, np.generic) for n, v in values.items())
     own, words = own_numbers(*values.values()) if len(values) > 1 else ((), ())
-    return Taken(tuple(made[name] for name in values), element, constant, own, words)
+    return ElementwiseOperands(tuple(made[name] for name in values), element, constant, own, words)
 
 
 def _truth(name: str, value: Any) -> Operand:

@@ -27,7 +27,7 @@ from .bound import elementwise_bound
 from .broadcast_modelled import planned_broadcast
 from .cast import cast
 from .modelled import ElementwisePlan, planned
-from .promotion import BOOL, Element, Taken, allowed_for, element_of, taken
+from .promotion import BOOL, Element, ElementwiseOperands, allowed_for, element_of, elementwise_operands
 
 Numbers = np.ndarray[Any, Any]
 
@@ -88,7 +88,7 @@ class ElementwiseOp:
 
     def request(self, values: Mapping[str, Any], out: Any, out_dtype: object, target: TargetLike) -> Request:
         """Describe a call."""
-        found = taken(values, self.kinds, self.conditions)
+        found = elementwise_operands(values, self.kinds, self.conditions)
         shape = _common_shape(self.operands, found.operands)
         operands = tuple(_broadcast(value, x, shape) for value, x in zip(values.values(), found.operands, strict=True))
         element = BOOL if self.tells else found.element
@@ -105,7 +105,7 @@ class ElementwiseOp:
         return strided_request(self.name, operands, receiver, overflow, placed=placed, chain=self._chain(found),
                                constant=found.constant, own=found.own, values=found.values)
 
-    def _plan(self, found: Taken, receiver: Receiver, shape: tuple[int, ...], takes_place: bool,
+    def _plan(self, found: ElementwiseOperands, receiver: Receiver, shape: tuple[int, ...], takes_place: bool,
               numbers: tuple[bool, ...], machine: Target) -> ElementwisePlan:
         """Return the plan of a call that the machine has vertices for."""
         types = type_of(found.element), type_of(receiver.format)
@@ -116,7 +116,7 @@ class ElementwiseOp:
         shapes = tuple(x.shape for x in found.operands)
         return planned_broadcast(self.name, self.vertex_op, shape, shapes, order, *types, takes_place, machine)
 
-    def _chain(self, found: Taken) -> Chain | None:
+    def _chain(self, found: ElementwiseOperands) -> Chain | None:
         """One step with the types that it is computed in, where the operands' own do not say it."""
         numbers = [x.format for n, x in zip(self.operands, found.operands, strict=True) if n not in self.conditions]
         formats = [isinstance(form, Format) for form in numbers]
@@ -127,7 +127,7 @@ class ElementwiseOp:
         lanes = ["bool" if name in self.conditions else lane for name in self.operands]
         return Chain((Step(self.name, tuple(range(count)), (count,)),), (*lanes, "bool" if self.tells else lane))
 
-    def lacks_call(self, found: Taken, receiver: Receiver, shape: tuple[int, ...], takes_place: bool,
+    def lacks_call(self, found: ElementwiseOperands, receiver: Receiver, shape: tuple[int, ...], takes_place: bool,
                    numbers: tuple[bool, ...]) -> str:
         """Return what no vertex does of a call."""
         for name, x in zip(self.operands, found.operands, strict=True):

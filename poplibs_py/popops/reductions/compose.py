@@ -28,7 +28,7 @@ def type_of_all(operands: Sequence[Operand], made: Format, shape: tuple[int, ...
     return word, "" if prod(shape) else "of nothing"
 
 
-class Composition:
+class StepsBuilder:
     """Steps that are added one after another.
 
     Parameters
@@ -41,9 +41,9 @@ class Composition:
 
     Examples
     --------
-    >>> from poplibs_py.popops.reductions.compose import Composition
+    >>> from poplibs_py.popops.reductions.compose import StepsBuilder
     >>> from poplibs_py.target import Target
-    >>> made = Composition(Target.gc200(), "half")
+    >>> made = StepsBuilder(Target.gc200(), "half")
     >>> made.elementwise("scale", "MULTIPLY", 4096, operands=2)
     >>> made.copy("rearrange", 4096)
     >>> made.plan("an example", reads=8192, writes=4096).phases

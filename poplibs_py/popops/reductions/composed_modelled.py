@@ -10,7 +10,7 @@ from math import prod
 from ...memo import remembered
 from ...planner.tile_plan import TilePlan
 from ...target import Target
-from .compose import Composition
+from .compose import StepsBuilder
 from .stages_modelled import Types
 
 COMPOSED = {("moments", "spread"): "SQUARE_ADD", ("moments", "deviation"): "SQUARE_ADD",
@@ -32,7 +32,7 @@ def plan_composed(op: str, kernel: str, finish: str, shape: tuple[int, ...], axe
     kernel, finish : str
         A key of `COMPOSED`.
     """
-    made = Composition(target, *types)
+    made = StepsBuilder(target, *types)
     rows = tuple(1 if d in axes else n for d, n in enumerate(shape))
     if prod(shape):
         spread = kernel == "moments"

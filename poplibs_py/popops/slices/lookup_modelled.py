@@ -13,7 +13,7 @@ import numpy as np
 from ...planner.tile_plan import Step, TilePlan, TileWork, Vertex, tile_cycles, work_of
 from ...target import Target, linear_mapping
 from ...target.types import TYPE_BYTES, type_of
-from ..reductions.compose import Composition
+from ..reductions.compose import StepsBuilder
 from ..vertices.fill import fill_vertices
 from ..vertices.slices import interval_cycles
 from .modelled import TiledRun, rows_planner
@@ -53,7 +53,7 @@ def bags_plan(op: str, target: Target, elements: tuple[Any, Any], sizes: tuple[i
     rows = rows_planner(op, table, table, (1, entries, width, bags * each), "", None)(target)
     if isinstance(rows, str) or not rows.plan.steps:
         return rows if isinstance(rows, str) else rows.plan
-    made = Composition(target, word)
+    made = StepsBuilder(target, word)
     made.take(rows.plan.steps)
     if weighted:
         made.broadcast("weigh", "MULTIPLY", (bags, each, width), (bags, each, 1), in_place=True)
@@ -98,7 +98,7 @@ def scalars_plan(target: Target, element: Any, rows: int, columns: int, *, updat
     word = type_of(element)
     if word not in _NUMBERS:
         return f"of {element}"
-    made, size = Composition(target, word), TYPE_BYTES[word]
+    made, size = StepsBuilder(target, word), TYPE_BYTES[word]
     mapping = linear_mapping(target, rows * columns, size)
     if rows and columns:
         edges = mapping.edges()

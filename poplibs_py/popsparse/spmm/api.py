@@ -105,9 +105,9 @@ def spmm_request(op: str, w: SparseOperand, x: Any, how: Epilogue, memory: Memor
                               (dense.operand, w.values, bias))
     y = receiver.array[:, None] if dense.vector else seen(receiver.array, y_form, p.groups)
     batch, first = dense.batch, _first(y, dense.batch)
-    if batch and y_form == forms[1] == "swapped" and _one_batch(_turned(dense.operand.array)) and _one_batch(
+    if batch and y_form == forms[1] == "swapped" and _one_batch(_transposed(dense.operand.array)) and _one_batch(
             receiver.array):
-        dense = _dense(x_name, dense.operand.seen(lambda array: _rows(_turned(array)).T), "plain", 1, depth)
+        dense = _dense(x_name, dense.operand.seen(lambda array: _rows(_transposed(array)).T), "plain", 1, depth)
         first = y = _rows(receiver.array).T
         batch = ()
     blocks, y_layout = room_for(p.n_blocks), layout_of(receiver.seen(lambda _: first))
@@ -210,7 +210,7 @@ def _rows(array: Array) -> Array:
     return array.reshape(-1, array.shape[-1])
 
 
-def _turned(array: Array) -> Array:
+def _transposed(array: Array) -> Array:
     return array.swapaxes(-1, -2)
 
 

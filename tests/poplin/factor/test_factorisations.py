@@ -15,7 +15,7 @@ from poplibs_py.formats import FP32, format_of
 from poplibs_py.kernels.registry import kernels
 from poplibs_py.poplin.factor import lower, reference
 from poplibs_py.poplin.factor.model import LANES
-from poplibs_py.poplin.factor.params import FactorParams, Lies
+from poplibs_py.poplin.factor.params import FactorLayout, FactorParams
 from poplibs_py.testing import assert_same_bits, random_operand
 from poplibs_py.testing.strategies import LAYOUTS, relaid
 
@@ -175,15 +175,15 @@ def run_kernel(kernel, arrays, threads):
     """The bytes that one kernel gives for a batch."""
     first = arrays[0]
     front, (m, n) = first.shape[:-2], first.shape[-2:]
-    reads = [Lies(FP32, *x.shape[-2:], operand=i) for i, x in enumerate(arrays)]
+    reads = [FactorLayout(FP32, *x.shape[-2:], operand=i) for i, x in enumerate(arrays)]
     at, k = len(arrays), min(m, n)
     size = 4 * len(first)
     writes = {
-        "cholesky": [Lies(FP32, n, n, operand=at)],
-        "solve": [Lies(FP32, *arrays[-1].shape[-2:], operand=at)],
-        "lu": [Lies(FP32, m, k, operand=at), Lies(FP32, k, n, operand=at, offset=size * m * k),
-               Lies(FP32, 1, m, operand=at, offset=size * (m * k + k * n))],
-        "qr": [Lies(FP32, m, k, operand=at), Lies(FP32, k, n, operand=at, offset=size * m * k)],
+        "cholesky": [FactorLayout(FP32, n, n, operand=at)],
+        "solve": [FactorLayout(FP32, *arrays[-1].shape[-2:], operand=at)],
+        "lu": [FactorLayout(FP32, m, k, operand=at), FactorLayout(FP32, k, n, operand=at, offset=size * m * k),
+               FactorLayout(FP32, 1, m, operand=at, offset=size * (m * k + k * n))],
+        "qr": [FactorLayout(FP32, m, k, operand=at), FactorLayout(FP32, k, n, operand=at, offset=size * m * k)],
     }[kernel.op]
     columns = arrays[-1].shape[-1]
     params = FactorParams(kernel.op, front, m, columns, (*reads, *writes), width=k if kernel.op == "qr" else 0)
