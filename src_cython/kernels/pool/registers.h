@@ -112,70 +112,80 @@ POP_INLINE pop_pool_near pop_pool_near_rows(const pop_pool_unit *u, const pop_po
 
 POP_INLINE pop_pool_axis pop_pool_only_axis(const pop_pool *s) { return s->axis_count == 1 ? *s->axes : (pop_pool_axis){0}; }
 
-/* The rows of a unit, so many results of each at a time: what one takes, then all. */
+/* So many results of each row of a unit: what they take. */
 typedef struct pop_pool_part {
     const char *read;
-    __mmask16 low, high; /* lanes that there are of both registers */
-    pop_v_f by_low, by_high;
+    __mmask16 low, high, made; /* lanes that there are of both registers, and of results */
+    pop_v_f by_low, by_high, divide;
 } pop_pool_part;
 
 #define POP_POOL_REGISTER(op, suffix, layout)                                                                         \
-    POP_INLINE pop_v_f pop_pool_row_##op##_##suffix(const pop_pool_part *p, const pop_pool_reach *r, const pop_pool_near *n, \
-                                                    int scaled, int two, int taps, int quick, pop_v_m *nan)           \
+    POP_INLINE int pop_pool_rows_##op##_##suffix(const pop_pool_unit *u, const pop_pool_part p, const pop_pool_reach *r, char *to, \
+                                                 const int scaled, const int divided, const int two, const int taps, const int quick) \
     {                                                                                                                 \
+        const pop_pool *s = u->spec;                                                                                  \
+        const pop_pool_axis axis = pop_pool_only_axis(s);                                                             \
+        const pop_pool_reach reach = *r; /* which nothing that is written may be */                                   \
+        const int64_t read_ahead = s->operands[0].ahead, made_ahead = s->operands[3].ahead, bytes = pop_bytes(&layout); \
+        const int64_t made_bytes = s->operands[3].bytes, end = u->row + u->rows;                                      \
+        const int format = pop_pool_direct_format(s->operands[3].format);                                             \
         const pop_v_f none = pop_v_splat(POP_POOL_NONE_##op);                                                         \
-        pop_v_f a = none, b = none;                                                                                   \
-        for (int64_t j = 0; j < n->count; j++) {                                                                      \
-            const char *row = p->read + n->at[j] * n->step;                                                           \
-            const float w = n->weights ? n->weights[j] : 1.0f;                                                        \
-            const pop_v_f x = pop_pool_some_##suffix(row, p->low);                                                    \
-            const pop_v_f y = two ? pop_pool_some_##suffix(row + 16 * pop_bytes(&layout), p->high) : x;               \
-            a = POP_POOL_STEP_##op(quick, a, x, w);                                                                   \
-            if (two) b = POP_POOL_STEP_##op(quick, b, y, w);                                                          \
-            if (quick) POP_POOL_SEE_##op(*nan, x, y);                                                                 \
-            (void)w;                                                                                                  \
+        pop_v_m nan = {0};                                                                                            \
+        pop_v_f x = none, y = none; /* the row that was read last, which may be the next one's first */               \
+        int64_t last = -1;                                                                                            \
+        for (int64_t row = u->row; row < end; row++) {                                                                \
+            const pop_pool_near n = pop_pool_near_rows(u, &axis, bytes, row);                                         \
+            pop_v_f a = none, b = none;                                                                               \
+            for (int64_t j = 0; j < n.count; j++) {                                                                   \
+                const float w = n.weights ? n.weights[j] : 1.0f;                                                      \
+                if (j || n.at[0] != last) {                                                                           \
+                    const char *from = p.read + n.at[j] * n.step;                                                     \
+                    pop_pool_ask(from, read_ahead);                                                                   \
+                    x = pop_pool_some_##suffix(from, p.low);                                                          \
+                    if (two && bytes == 4) pop_pool_ask(from + 64, read_ahead);                                       \
+                    if (two) y = pop_pool_some_##suffix(from + 16 * bytes, p.high);                                   \
+                    if (quick) POP_POOL_SEE_##op(nan, x, two ? y : x);                                                \
+                }                                                                                                     \
+                a = POP_POOL_STEP_##op(quick, a, x, w);                                                               \
+                if (two) b = POP_POOL_STEP_##op(quick, b, y, w);                                                      \
+                (void)w;                                                                                              \
+            }                                                                                                         \
+            last = n.count ? n.at[n.count - 1] : -1;                                                                  \
+            a = POP_POOL_OUTSIDE_##op(a, p.low);                                                                      \
+            if (two) b = POP_POOL_OUTSIDE_##op(b, p.high);                                                            \
+            if (scaled) {                                                                                             \
+                a = a * p.by_low;                                                                                     \
+                if (two) b = b * p.by_high;                                                                           \
+            }                                                                                                         \
+            pop_v_f z = taps ? pop_pool_tap(&reach, two, 0, a, b) : none;                                             \
+            for (int t = 1; t < taps; t++) z = POP_POOL_JOIN_##op(quick, z, pop_pool_tap(&reach, two, t, a, b));      \
+            z = POP_POOL_END_##op(quick, z);                                                                          \
+            if (divided) z = z / (pop_v_splat(n.divisor) * p.divide);                                                 \
+            char *own = to + n.made * made_bytes;                                                                     \
+            pop_pool_ask_to_write(own, made_ahead);                                                                   \
+            pop_pool_store_lanes(format, own, 0, z, p.made);                                                          \
         }                                                                                                             \
-        a = POP_POOL_OUTSIDE_##op(a, p->low);                                                                         \
-        if (two) b = POP_POOL_OUTSIDE_##op(b, p->high);                                                               \
-        if (scaled) {                                                                                                 \
-            a = a * p->by_low;                                                                                        \
-            if (two) b = b * p->by_high;                                                                              \
-        }                                                                                                             \
-        pop_v_f x = taps ? pop_pool_tap(r, two, 0, a, b) : none;                                                      \
-        for (int t = 1; t < taps; t++) x = POP_POOL_JOIN_##op(quick, x, pop_pool_tap(r, two, t, a, b));               \
-        return POP_POOL_END_##op(quick, x);                                                                           \
+        return !pop_v_any(nan);                                                                                       \
     }                                                                                                                 \
     POP_INLINE void pop_pool_lanes_##op##_##suffix(const pop_pool_unit *u, const pop_pool_reach *r, int two, int taps) \
     {                                                                                                                 \
         const pop_pool *s = u->spec;                                                                                  \
         const pop_pool_segment *g = u->segment;                                                                       \
         const pop_pool_operand *in = s->operands, *out = in + 3;                                                      \
-        const pop_pool_axis axis = pop_pool_only_axis(s);                                                             \
-        const pop_pool_reach reach = *r; /* which nothing that is written may be */                                   \
-        const int64_t bytes = pop_bytes(&layout), made_bytes = out->bytes, end = u->row + u->rows;                    \
-        const int format = pop_pool_direct_format(out->format), scaled = s->multipliers != NULL;                      \
-        const float *divisors = s->divisors ? s->divisors + g->made : NULL;                                           \
+        const int scaled = s->multipliers != NULL, divided = s->divisors != NULL;                                     \
         int64_t q = g->origin;                                                                                        \
         for (int64_t m = -g->shift; m < g->makes; m += r->lanes, q += r->advance) {                                   \
             const uint64_t there = pop_pool_lanes(-q, s->read_extent - q);                                            \
-            const __mmask16 made = (__mmask16)pop_pool_lanes(-m, pop_least(r->lanes, g->makes - m));                  \
-            pop_pool_part p = {.read = pop_pool_base(u, in) + q * pop_bytes(&layout), (__mmask16)there, (__mmask16)(there >> 16)}; \
+            pop_pool_part p = {.read = pop_pool_base(u, in) + q * pop_bytes(&layout), (__mmask16)there, (__mmask16)(there >> 16), \
+                               (__mmask16)pop_pool_lanes(-m, pop_least(r->lanes, g->makes - m))};                     \
             char *to = pop_pool_base(u, out) + (g->made + m) * out->bytes;                                            \
-            pop_v_f divide = pop_v_splat(0.0f);                                                                       \
             if (scaled) {                                                                                             \
                 p.by_low = (pop_v_f)_mm512_maskz_loadu_ps(p.low, s->multipliers + q);                                 \
                 p.by_high = (pop_v_f)_mm512_maskz_loadu_ps(p.high, s->multipliers + q + 16);                          \
             }                                                                                                         \
-            if (divisors) divide = (pop_v_f)_mm512_maskz_loadu_ps(made, divisors + m);                                \
-            const pop_pool_part own = p;                                                                              \
-            for (int64_t row = u->row; row < end; row++) {                                                            \
-                const pop_pool_near n = pop_pool_near_rows(u, &axis, bytes, row);                                     \
-                pop_v_m nan = {0};                                                                                    \
-                pop_v_f x = pop_pool_row_##op##_##suffix(&own, &reach, &n, scaled, two, taps, 1, &nan);                      \
-                if (pop_v_any(nan)) x = pop_pool_row_##op##_##suffix(&own, &reach, &n, scaled, two, taps, 0, &nan);          \
-                if (divisors) x = x / (pop_v_splat(n.divisor) * divide);                                              \
-                pop_pool_store_lanes(format, to + n.made * made_bytes, 0, x, made);                                    \
-            }                                                                                                         \
+            if (divided) p.divide = (pop_v_f)_mm512_maskz_loadu_ps(p.made, s->divisors + g->made + m);                \
+            if (!pop_pool_rows_##op##_##suffix(u, p, r, to, scaled, divided, two, taps, 1))                           \
+                (void)pop_pool_rows_##op##_##suffix(u, p, r, to, scaled, divided, two, taps, 0);                      \
         }                                                                                                             \
     }                                                                                                                 \
     static void pop_pool_register_##op##_##suffix(const pop_pool_unit *u, const pop_pool_reach *r)                    \
@@ -262,8 +272,8 @@ static int pop_pool_sums_by_rows(const pop_pool_unit *u, const pop_pool_reach *r
     return 1;
 }
 
-/* The same of maxima in 16 bits, by their codes, 32 at a time: magnitudes are in the order of their codes, so of a negative
- * number all bits but the sign are turned round, and NaN is above all. */
+/* The same of maxima in 16 bits, by their codes, 32 at a time. Of a negative number all bits but the sign are turned round: then words are
+ * in the order of numbers, NaN at both ends; less by what NaN below -inf takes, that is above all too, as words wrap around. */
 typedef struct pop_pool_code_reach {
     int lanes, taps, two;
     int64_t advance;
@@ -290,49 +300,69 @@ POP_INLINE __m512i pop_pool_turned(__m512i x)
     return _mm512_xor_si512(x, _mm512_and_si512(_mm512_srai_epi16(x, 15), _mm512_set1_epi16(0x7fff)));
 }
 
-POP_INLINE __m512i pop_pool_code_keys(const char *p, __mmask32 m, __m512i infinity)
+/* Where rows are, and what of them there is; none is the code of -inf, `low_nan` how many codes of NaN are below it. */
+typedef struct pop_pool_max_code_part {
+    const char *read;
+    char *to;
+    __mmask32 low, high, made;
+    __m512i none, low_nan;
+} pop_pool_max_code_part;
+
+POP_INLINE __m512i pop_pool_code_keys(const pop_pool_max_code_part *p, const char *from, __mmask32 m)
 {
-    const __m512i x = _mm512_maskz_loadu_epi16(m, p), most = _mm512_set1_epi16(0x7fff);
-    const __mmask32 nan = _mm512_cmpgt_epi16_mask(_mm512_and_si512(x, most), infinity);
-    return _mm512_mask_mov_epi16(pop_pool_turned(x), nan, most);
+    return _mm512_sub_epi16(pop_pool_turned(_mm512_mask_loadu_epi16(p->none, m, from)), p->low_nan);
 }
 
-POP_INLINE void pop_pool_code_rows(const pop_pool_unit *u, const pop_pool_code_reach *r, int two, int taps, int bf16)
+POP_INLINE void pop_pool_max_code_rows(const pop_pool_unit *u, const pop_pool_code_reach *r, const pop_pool_max_code_part p, int two, int taps, int bf16)
+{
+    const pop_pool *s = u->spec;
+    const pop_pool_axis axis = pop_pool_only_axis(s);
+    const pop_pool_code_reach reach = *r;
+    const int64_t read_ahead = s->operands[0].ahead, made_ahead = s->operands[3].ahead, end = u->row + u->rows;
+    const __m512i least = _mm512_set1_epi16(INT16_MIN), infinity = _mm512_sub_epi16(_mm512_set1_epi16(bf16 ? 0x7f80 : 0x7c00), p.low_nan);
+    __m512i x = least, y = least; /* the row that was read last */
+    int64_t last = -1;
+    for (int64_t row = u->row; row < end; row++) {
+        const pop_pool_near n = pop_pool_near_rows(u, &axis, 2, row);
+        __m512i a = least, b = least;
+        for (int64_t j = 0; j < n.count; j++) {
+            if (j || n.at[0] != last) {
+                const char *from = p.read + n.at[j] * n.step;
+                pop_pool_ask(from, read_ahead);
+                x = pop_pool_code_keys(&p, from, p.low);
+                if (two) y = pop_pool_code_keys(&p, from + 64, p.high);
+                if (two) pop_pool_ask(from + 64, read_ahead);
+            }
+            a = _mm512_max_epi16(a, x);
+            if (two) b = _mm512_max_epi16(b, y);
+        }
+        last = n.count ? n.at[n.count - 1] : -1;
+        __m512i most = least;
+        for (int t = 0; t < taps; t++) most = _mm512_max_epi16(most, _mm512_permutex2var_epi16(a, reach.at[t], b));
+        const __mmask32 nan = _mm512_cmpgt_epi16_mask(most, infinity);
+        most = _mm512_add_epi16(most, p.low_nan);
+        most = pop_pool_turned(_mm512_mask_mov_epi16(most, _mm512_cmpeq_epi16_mask(most, _mm512_set1_epi16(-1)), _mm512_setzero_si512()));
+        most = _mm512_mask_mov_epi16(most, nan, _mm512_set1_epi16(bf16 ? 0x7fc0 : 0x7e00));
+        char *to = p.to + 2 * n.made;
+        pop_pool_ask_to_write(to, made_ahead);
+        _mm512_mask_storeu_epi16(to, p.made, most);
+    }
+}
+
+POP_INLINE void pop_pool_max_codes(const pop_pool_unit *u, const pop_pool_code_reach *r, int two, int taps, int bf16)
 {
     const pop_pool_segment *g = u->segment;
     const pop_pool_operand *in = u->spec->operands, *out = in + 3;
-    const pop_pool_axis axis = pop_pool_only_axis(u->spec);
-    const pop_pool_code_reach reach = *r;
-    const int64_t end = u->row + u->rows;
-    const __m512i infinity = _mm512_set1_epi16(bf16 ? 0x7f80 : 0x7c00);
-    const __m512i none = pop_pool_turned(_mm512_set1_epi16((short)(bf16 ? 0xff80 : 0xfc00)));
     int64_t q = g->origin;
     for (int64_t m = 0; m < g->makes; m += r->lanes, q += r->advance) {
         const int64_t before = q < 0 ? -q : 0, left = u->spec->read_extent - q, high = left < 64 ? left : 64;
         const uint64_t below = high >= 64 ? ~0ull : high > 0 ? (1ull << high) - 1 : 0;
         const uint64_t there = before >= 64 ? 0 : below & ~((1ull << before) - 1);
-        const char *base = pop_pool_base(u, in) + 2 * q;
-        char *to = pop_pool_base(u, out) + 2 * (g->made + m);
-        const __mmask32 low = (__mmask32)there, last = (__mmask32)(there >> 32);
         const int64_t n = pop_least(r->lanes, g->makes - m);
-        const __mmask32 made = n >= 32 ? 0xffffffffu : (1u << n) - 1;
-        for (int64_t row = u->row; row < end; row++) {
-            const pop_pool_near rows = pop_pool_near_rows(u, &axis, 2, row);
-            __m512i a = none, b = none;
-            for (int64_t j = 0; j < rows.count; j++) {
-                const char *p = base + rows.at[j] * rows.step;
-                a = _mm512_max_epi16(a, pop_pool_code_keys(p, low, infinity));
-                if (two) b = _mm512_max_epi16(b, pop_pool_code_keys(p + 64, last, infinity));
-            }
-            a = _mm512_mask_mov_epi16(none, low, a);
-            if (two) b = _mm512_mask_mov_epi16(none, last, b);
-            __m512i x = none;
-            for (int t = 0; t < taps; t++) x = _mm512_max_epi16(x, _mm512_permutex2var_epi16(a, reach.at[t], b));
-            const __mmask32 nan = _mm512_cmpeq_epi16_mask(x, _mm512_set1_epi16(0x7fff));
-            x = pop_pool_turned(_mm512_mask_mov_epi16(x, _mm512_cmpeq_epi16_mask(x, _mm512_set1_epi16(-1)), _mm512_setzero_si512()));
-            x = _mm512_mask_mov_epi16(x, nan, _mm512_set1_epi16(bf16 ? 0x7fc0 : 0x7e00));
-            _mm512_mask_storeu_epi16(to + 2 * rows.made, made, x);
-        }
+        const pop_pool_max_code_part p = {
+            pop_pool_base(u, in) + 2 * q, pop_pool_base(u, out) + 2 * (g->made + m), (__mmask32)there, (__mmask32)(there >> 32),
+            n >= 32 ? 0xffffffffu : (1u << n) - 1, _mm512_set1_epi16((short)(bf16 ? 0xff80 : 0xfc00)), _mm512_set1_epi16(bf16 ? 0x7f : 0x3ff)};
+        pop_pool_max_code_rows(u, r, p, two, taps, bf16);
     }
 }
 
@@ -341,9 +371,10 @@ static int pop_pool_by_codes(const pop_pool_unit *u, const pop_pool_code_reach *
     const pop_pool_operand *in = u->spec->operands, *out = in + 3;
     const int bf16 = in->format == POP_IS_BF16;
     if (r->lanes == 0 || in->format != out->format || (in->format != POP_IS_F16 && !bf16)) return 0;
-    if (!r->two && r->taps == 3) pop_pool_code_rows(u, r, 0, 3, bf16);
-    else if (!r->two) pop_pool_code_rows(u, r, 0, r->taps, bf16);
-    else pop_pool_code_rows(u, r, 1, r->taps, bf16);
+    if (!r->two && r->taps == 3) pop_pool_max_codes(u, r, 0, 3, bf16);
+    else if (!r->two && r->taps == 2) pop_pool_max_codes(u, r, 0, 2, bf16);
+    else if (!r->two) pop_pool_max_codes(u, r, 0, r->taps, bf16);
+    else pop_pool_max_codes(u, r, 1, r->taps, bf16);
     return 1;
 }
 
