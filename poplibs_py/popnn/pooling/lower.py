@@ -27,7 +27,7 @@ _MOST_LANES, _LANES = 512, 256  # channels of a group: POP_POOL_PLACES, and of e
 _LINE, _WHOLE_LINE, _RESULTS = 1 << 13, 1 << 14, 1 << 13  # floats: of a part of a line, of one in one part, of a unit
 _FIELD = 1 << 16  # floats of the fields that a unit adds to, where it can
 _THREAD_ELEMENTS = 1 << 15  # that are worth a thread
-_AHEAD = 6 << 10  # bytes of a field from where a kernel works to what it asks for
+_AHEAD = 3 << 9  # bytes of windows from where a kernel works to what it asks for
 _READ, _SECOND, _THIRD, _MADE = range(4)  # places in a record's operands
 
 
@@ -224,20 +224,15 @@ def fill_operand(record: Any, number: int, lies: Lies, made: bool, offset: int =
         record["codec"] = select("cast", "decode", f"{name}->float32").kernel.address
 
 
-def _ask_ahead(spec: Array, call: PoolCall, backward: bool, places: dict[int, tuple[int, Lies, int]]) -> None:
-    """Fill in how far ahead operands are asked for where they are more, all together, than a core's own cache holds.
-
-    A field and its windows keep pace: what is asked for of each is read, or written, at about the same time.
-    """
-    fields = (_SECOND, _MADE) if backward else (_READ,)
-    inputs, outputs = prod(w.inputs for w in call.windows), prod(w.outputs for w in call.windows)
-    records = spec["operands"][0]
-    size = {place: (inputs if place in fields else outputs) * int(records[place]["bytes"]) for place in places}
-    if call.batch * call.channels * sum(size.values()) <= STREAM_BYTES["rows"]:
-        return
+def _ahead(call: PoolCall, places: dict[int, tuple[int, Lies, int]], fields: tuple[int, ...]) -> int:
+    """How far ahead operands are asked for: where they are more, all together, than a core's own cache, channel beside channel."""
+    size = 0
     for place, (_, lies, _) in places.items():
-        if lies.channel == (inputs if place in fields else outputs):
-            records[place]["ahead"] = _AHEAD * size[place] // max(size.values())
+        elements = prod(w.inputs if place in fields else w.outputs for w in call.windows)
+        if lies.channel != elements:
+            return 0
+        size += elements * (8 if lies.format is None else lies.format.itemsize)
+    return _AHEAD if call.batch * call.channels * size > STREAM_BYTES["rows"] else 0
 
 
 def _fill(call: PoolCall, backward: bool, places: dict[int, tuple[int, Lies, int]]) -> tuple[Array, list[Array]]:
@@ -289,7 +284,7 @@ def _fill(call: PoolCall, backward: bool, places: dict[int, tuple[int, Lies, int
     spec["decoded_room"] = most * (max(makes, reads) * lanes + _SLACK)
     for place, (number, lies, offset) in places.items():
         fill_operand(spec["operands"][0, place], number, lies, place == _MADE, offset)
-    _ask_ahead(spec, call, backward, places)
+    spec["ahead"] = _ahead(call, places, (_SECOND, _MADE) if backward else (_READ,))
     return spec, tables
 
 

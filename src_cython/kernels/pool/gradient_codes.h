@@ -256,7 +256,7 @@ POP_INLINE void pop_pool_gradient_code_lanes(const int by_place, const int vecto
                                              int64_t row, int64_t rows, int64_t place)
 {
     const int64_t *const all = axis->coordinates, *first = axis->first + row, *const end = first + rows;
-    const int64_t step = 2 * axis->made_stride, read = 2 * axis->read_stride, apart = by_place ? 4 * read : read;
+    const int64_t step = 2 * axis->made_stride, read = 2 * axis->read_stride, apart = by_place ? 4 * read : read, ahead = s->ahead;
     const __m512i even = _mm512_slli_epi32((__m512i)pop_pool_own_lanes(0), 1), width = _mm512_set1_epi32((int)s->made_extent);
     const __m512i width16 = _mm512_set1_epi16((short)s->made_extent);
     __m512i own = pop_pool_own_codes(place), low = _mm512_add_epi32(even, _mm512_set1_epi32((int)place));
@@ -266,13 +266,16 @@ POP_INLINE void pop_pool_gradient_code_lanes(const int by_place, const int vecto
         if (count && near[count - 1] != last.number) {
             const int64_t n = near[count - 1];
             before = last;
+            pop_pool_ask(p.grads + n * read, ahead), pop_pool_ask(p.tops + n * apart, by_place ? 4 * ahead : ahead);
+            if (by_place) pop_pool_ask(p.tops + n * apart + 64, 4 * ahead);
             pop_pool_bring_codes(r, p.tops + n * apart, p.grads + n * read, p.there, by_place, vectors, bf16, n, &last);
         }
         if (vectors > 1 && count == 2 && near[0] != before.number) {
             const int64_t n = near[0];
             pop_pool_bring_codes(r, p.tops + n * apart, p.grads + n * read, p.there, by_place, vectors, bf16, n, &before);
         }
-        if (!by_place) own = _mm512_maskz_loadu_epi16(p.made, p.x);
+        if (!by_place) pop_pool_ask(p.x, 4 * ahead), own = _mm512_maskz_loadu_epi16(p.made, p.x);
+        pop_pool_ask_to_write(p.to, 4 * ahead);
         __m512i codes;
         if (vectors == 1) {
             const __mmask32 same = count ? _mm512_cmpeq_epi16_mask(by_place ? own : pop_pool_one_zero(own), last.all) : 0;

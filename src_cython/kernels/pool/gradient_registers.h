@@ -56,74 +56,92 @@ POP_INLINE void pop_pool_gradient_lanes(const pop_pool_unit *u, const pop_pool_r
 typedef struct pop_pool_rows_of {
     const char *x, *grads, *tops; /* of row 0, and of coordinate 0 */
     char *to;
-    int64_t step, read;           /* bytes to the next row and coordinate */
-    int64_t beside, beside_read;  /* to the next register */
-    int64_t place, width;         /* of the first element of row 0, and from row to row */
+    int64_t place;                /* of the first element of row 0 */
+    int64_t beside, beside_read;  /* bytes to the next register */
     __mmask16 low[2], made[2], there[2];
     __m512i at[2];
 } pop_pool_rows_of;
 
+/* What elements are compared with, and what they are given then. */
 typedef struct pop_pool_brought {
     int64_t number;
-    __m512 most[2][2], grads[2][2];
+    __m512i most[2][2];
+    __m512 grads[2][2];
 } pop_pool_brought;
 
-POP_INLINE void pop_pool_bring(const int by_place, const int registers, const int taps, const pop_pool_rows_of *p, int64_t number,
-                               pop_pool_brought *b)
+POP_INLINE void pop_pool_bring(const int by_place, const int registers, const int taps, const pop_pool_rows_of *p, int64_t from,
+                               int64_t ahead, pop_pool_brought *b)
 {
-    b->number = number;
-    for (int i = 0; i < registers; i++) {
-        const int64_t from = number * p->read + i * p->beside_read;
-        const char *tops = p->tops + (by_place ? 2 * from : from);
-        const pop_v_f read = pop_pool_load_lanes(by_place ? POP_POOL_OF_PLACES : 0, tops, 0, p->low[i]);
-        const __m512 top = _mm512_mask_mov_ps((__m512)pop_v_set(-1), p->low[i], (__m512)read);
-        const __m512 grad = _mm512_maskz_loadu_ps(p->low[i], p->grads + from);
+    const __m512i none = _mm512_set1_epi32(-1);
+    const char *tops = p->tops + (by_place ? 2 * from : from), *grads = p->grads + from;
+    pop_pool_ask(grads, ahead), pop_pool_ask(tops, by_place ? 2 * ahead : ahead);
+    if (by_place) pop_pool_ask(tops + 64, 2 * ahead);
+    for (int i = 0; i < registers; i++, grads += p->beside_read, tops += by_place ? 2 * p->beside_read : p->beside_read) {
+        const __m512i words = by_place ? (__m512i)pop_pool_some_places(tops, p->low[i]) : _mm512_maskz_loadu_epi32(p->low[i], tops);
+        const __m512i top = _mm512_mask_mov_epi32(none, p->low[i], words);
+        const __m512 grad = _mm512_maskz_loadu_ps(p->low[i], grads);
         for (int t = 0; t < taps; t++) {
-            b->most[i][t] = _mm512_permutexvar_ps(p->at[t], top);
+            b->most[i][t] = _mm512_mask_permutexvar_epi32(none, p->there[t], p->at[t], top);
             b->grads[i][t] = _mm512_permutexvar_ps(p->at[t], grad);
         }
     }
 }
 
-POP_INLINE __m512 pop_pool_with(const int by_place, const int taps, const pop_pool_rows_of *p, __m512 own, __m512 a,
-                                const __m512 *most, const __m512 *grads)
+POP_INLINE __m512 pop_pool_with(const int by_place, const int taps, const int first, __m512i own, __m512 a, const __m512i *most,
+                                const __m512 *grads)
 {
-    for (int t = 0; t < taps; t++)
-        a = _mm512_mask_add_ps(a, p->there[t] & pop_pool_same(by_place, (pop_v_f)own, (pop_v_f)most[t]), a, grads[t]);
+    for (int t = 0; t < taps; t++) {
+        const __mmask16 same = by_place ? _mm512_cmpeq_epi32_mask(own, most[t])
+                                        : _mm512_cmp_ps_mask((__m512)own, (__m512)most[t], _CMP_EQ_OQ);
+        a = first && t == 0 ? _mm512_maskz_add_ps(same, grads[t], _mm512_setzero_ps()) : _mm512_mask_add_ps(a, same, a, grads[t]);
+    }
     return a;
 }
 
 POP_INLINE void pop_pool_gradient_rows(const int by_place, const int registers, const int taps, const pop_pool_rows_of p,
-                                       const pop_pool_axis *axis, int64_t row, int64_t rows)
+                                       const pop_pool *s, int64_t row, int64_t rows)
 {
-    pop_pool_brought before = {.number = -1}, last = {.number = -1};
-    const char *x = p.x + row * p.step;
-    char *to = p.to + row * p.step;
+    const pop_pool_axis *axis = s->axes;
+    const int64_t step = 4 * axis->made_stride, read = 4 * axis->read_stride, ahead = s->ahead;
     const int64_t *first = axis->first + row, *const end = first + rows, *const all = axis->coordinates;
-    int64_t place = p.place + row * p.width;
-    for (; first < end; first++, x += p.step, to += p.step, place += p.width) {
+    const char *x = p.x + row * step;
+    char *to = p.to + row * step;
+    const __m512i width = _mm512_set1_epi32((int32_t)s->made_extent);
+    pop_pool_brought before = {.number = -1}, last = {.number = -1};
+    __m512i own[2];
+    for (int i = 0; i < registers; i++) own[i] = (__m512i)pop_pool_own_lanes(p.place + row * s->made_extent + i * p.beside / 4);
+    for (; first < end; first++, x += step, to += step) {
         const int64_t *near = all + first[0], count = first[1] - first[0];
         if (count && near[count - 1] != last.number) {
-            before = last;
-            pop_pool_bring(by_place, registers, taps, &p, near[count - 1], &last);
+            before = last, last.number = near[count - 1];
+            pop_pool_bring(by_place, registers, taps, &p, last.number * read, ahead, &last);
         }
-        if (count == 2 && near[0] != before.number) pop_pool_bring(by_place, registers, taps, &p, near[0], &before);
+        if (count == 2 && near[0] != before.number) {
+            before.number = near[0];
+            pop_pool_bring(by_place, registers, taps, &p, before.number * read, ahead, &before);
+        }
         for (int i = 0; i < registers; i++) {
-            const __m512 own = by_place ? (__m512)pop_pool_own_lanes(place + i * p.beside / 4)
-                                        : _mm512_maskz_loadu_ps(p.made[i], x + i * p.beside);
+            if (!by_place) own[i] = _mm512_maskz_loadu_epi32(p.made[i], x + i * p.beside);
+            if (!by_place) pop_pool_ask(x + i * p.beside, 4 * ahead);
+            pop_pool_ask_to_write(to + i * p.beside, 4 * ahead);
             __m512 a = _mm512_setzero_ps();
-            if (count == 2) a = pop_pool_with(by_place, taps, &p, own, a, before.most[i], before.grads[i]);
-            if (count) a = pop_pool_with(by_place, taps, &p, own, a, last.most[i], last.grads[i]);
+            if (count == 2) {
+                a = pop_pool_with(by_place, taps, 1, own[i], a, before.most[i], before.grads[i]);
+                a = pop_pool_with(by_place, taps, 0, own[i], a, last.most[i], last.grads[i]);
+            } else if (count) {
+                a = pop_pool_with(by_place, taps, 1, own[i], a, last.most[i], last.grads[i]);
+            }
             _mm512_mask_storeu_ps(to + i * p.beside, p.made[i], a);
+            if (by_place) own[i] = _mm512_add_epi32(own[i], width);
         }
     }
 }
 
 #define POP_POOL_GRADIENT_ROWS(by_place, two, taps, p, u)                                                             \
-    ((taps) == 1 ? (two) ? pop_pool_gradient_rows(by_place, 2, 1, p, (u)->spec->axes, (u)->row, (u)->rows)            \
-                         : pop_pool_gradient_rows(by_place, 1, 1, p, (u)->spec->axes, (u)->row, (u)->rows)            \
-     : (two)     ? pop_pool_gradient_rows(by_place, 2, 2, p, (u)->spec->axes, (u)->row, (u)->rows)                    \
-                 : pop_pool_gradient_rows(by_place, 1, 2, p, (u)->spec->axes, (u)->row, (u)->rows))
+    ((taps) == 1 ? (two) ? pop_pool_gradient_rows(by_place, 2, 1, p, (u)->spec, (u)->row, (u)->rows)                  \
+                         : pop_pool_gradient_rows(by_place, 1, 1, p, (u)->spec, (u)->row, (u)->rows)                  \
+     : (two)     ? pop_pool_gradient_rows(by_place, 2, 2, p, (u)->spec, (u)->row, (u)->rows)                          \
+                 : pop_pool_gradient_rows(by_place, 1, 2, p, (u)->spec, (u)->row, (u)->rows))
 
 static __attribute__((noinline)) void pop_pool_gradient_of_rows(const pop_pool_unit *u, const pop_pool_reach *r)
 {
@@ -134,8 +152,7 @@ static __attribute__((noinline)) void pop_pool_gradient_of_rows(const pop_pool_u
     for (int64_t m = -g->shift, next; m < g->makes; m = next) {
         pop_pool_rows_of p = {
             pop_pool_base(u, field) + 4 * (g->made + m), pop_pool_base(u, in) + 4 * q, pop_pool_base(u, maxima) + maxima->bytes * q,
-            pop_pool_base(u, out) + 4 * (g->made + m), s->axes->made_stride * 4, s->axes->read_stride * 4,
-            4 * r->lanes, 4 * r->advance, g->made + m, s->made_extent,
+            pop_pool_base(u, out) + 4 * (g->made + m), g->made + m, 4 * r->lanes, 4 * r->advance,
             .there = {r->there[0], r->there[r->taps - 1]}, .at = {r->at[0], r->at[r->taps - 1]}};
         next = m;
         for (int i = 0; i < 2; i++, next += r->lanes, q += r->advance) {

@@ -126,7 +126,7 @@ typedef struct pop_pool_part {
         const pop_pool *s = u->spec;                                                                                  \
         const pop_pool_axis axis = pop_pool_only_axis(s);                                                             \
         const pop_pool_reach reach = *r; /* which nothing that is written may be */                                   \
-        const int64_t read_ahead = s->operands[0].ahead, made_ahead = s->operands[3].ahead, bytes = pop_bytes(&layout); \
+        const int64_t ahead = s->ahead, bytes = pop_bytes(&layout); \
         const int64_t made_bytes = s->operands[3].bytes, end = u->row + u->rows;                                      \
         const int format = pop_pool_direct_format(s->operands[3].format);                                             \
         const pop_v_f none = pop_v_splat(POP_POOL_NONE_##op);                                                         \
@@ -140,9 +140,9 @@ typedef struct pop_pool_part {
                 const float w = n.weights ? n.weights[j] : 1.0f;                                                      \
                 if (j || n.at[0] != last) {                                                                           \
                     const char *from = p.read + n.at[j] * n.step;                                                     \
-                    pop_pool_ask(from, read_ahead);                                                                   \
+                    pop_pool_ask(from, 4 * ahead);                                                                   \
                     x = pop_pool_some_##suffix(from, p.low);                                                          \
-                    if (two && bytes == 4) pop_pool_ask(from + 64, read_ahead);                                       \
+                    if (two && bytes == 4) pop_pool_ask(from + 64, 4 * ahead);                                       \
                     if (two) y = pop_pool_some_##suffix(from + 16 * bytes, p.high);                                   \
                     if (quick) POP_POOL_SEE_##op(nan, x, two ? y : x);                                                \
                 }                                                                                                     \
@@ -162,7 +162,7 @@ typedef struct pop_pool_part {
             z = POP_POOL_END_##op(quick, z);                                                                          \
             if (divided) z = z / (pop_v_splat(n.divisor) * p.divide);                                                 \
             char *own = to + n.made * made_bytes;                                                                     \
-            pop_pool_ask_to_write(own, made_ahead);                                                                   \
+            pop_pool_ask_to_write(own, ahead);                                                                   \
             pop_pool_store_lanes(format, own, 0, z, p.made);                                                          \
         }                                                                                                             \
         return !pop_v_any(nan);                                                                                       \
@@ -215,9 +215,11 @@ typedef struct pop_pool_sums_of {
     __m512 by[2];
 } pop_pool_sums_of;
 
-POP_INLINE void pop_pool_sums_of_rows(int registers, int taps, int format, const pop_pool_sums_of p, const pop_pool_axis *axis,
-                                      int64_t row, int64_t rows)
+POP_INLINE void pop_pool_sums_of_rows(int registers, int taps, int format, const pop_pool_sums_of p, const pop_pool *s, int64_t row,
+                                      int64_t rows)
 {
+    const pop_pool_axis *axis = s->axes;
+    const int64_t ahead = s->ahead;
     static const float ones[2] = {1.0f, 1.0f};
     const int64_t *first = axis->first + row, *const end = first + rows, *const near = axis->coordinates;
     const float *const weights = axis->weights;
@@ -228,6 +230,8 @@ POP_INLINE void pop_pool_sums_of_rows(int registers, int taps, int format, const
         for (int i = 0; i < registers; i++) {
             const char *from = p.read + i * p.beside_read;
             pop_v_f a = pop_v_splat(0.0f);
+            if (count && i == 0) pop_pool_ask(from + near[begin] * p.read_step, ahead);
+            if (i == 0 || format == 0) pop_pool_ask_to_write(to + i * p.beside, 4 * ahead);
             if (count) a = pop_v_fma(pop_pool_load_lanes(format, from + near[begin] * p.read_step, 0, p.low[i]), pop_v_splat(w[0]), a);
             if (count > 1) a = pop_v_fma(pop_pool_load_lanes(format, from + near[begin + 1] * p.read_step, 0, p.low[i]), pop_v_splat(w[1]), a);
             a = a * p.by[i];
@@ -239,10 +243,10 @@ POP_INLINE void pop_pool_sums_of_rows(int registers, int taps, int format, const
 }
 
 #define POP_POOL_SUMS_OF_ROWS(format, p, two, taps, u)                                                                \
-    ((taps) == 1 ? (two) ? pop_pool_sums_of_rows(2, 1, format, p, (u)->spec->axes, (u)->row, (u)->rows)               \
-                         : pop_pool_sums_of_rows(1, 1, format, p, (u)->spec->axes, (u)->row, (u)->rows)               \
-     : (two)     ? pop_pool_sums_of_rows(2, 2, format, p, (u)->spec->axes, (u)->row, (u)->rows)                       \
-                 : pop_pool_sums_of_rows(1, 2, format, p, (u)->spec->axes, (u)->row, (u)->rows))
+    ((taps) == 1 ? (two) ? pop_pool_sums_of_rows(2, 1, format, p, (u)->spec, (u)->row, (u)->rows)               \
+                         : pop_pool_sums_of_rows(1, 1, format, p, (u)->spec, (u)->row, (u)->rows)               \
+     : (two)     ? pop_pool_sums_of_rows(2, 2, format, p, (u)->spec, (u)->row, (u)->rows)                       \
+                 : pop_pool_sums_of_rows(1, 2, format, p, (u)->spec, (u)->row, (u)->rows))
 
 static int pop_pool_sums_by_rows(const pop_pool_unit *u, const pop_pool_reach *r)
 {
@@ -318,7 +322,7 @@ POP_INLINE void pop_pool_max_code_rows(const pop_pool_unit *u, const pop_pool_co
     const pop_pool *s = u->spec;
     const pop_pool_axis axis = pop_pool_only_axis(s);
     const pop_pool_code_reach reach = *r;
-    const int64_t read_ahead = s->operands[0].ahead, made_ahead = s->operands[3].ahead, end = u->row + u->rows;
+    const int64_t ahead = s->ahead, end = u->row + u->rows;
     const __m512i least = _mm512_set1_epi16(INT16_MIN), infinity = _mm512_sub_epi16(_mm512_set1_epi16(bf16 ? 0x7f80 : 0x7c00), p.low_nan);
     __m512i x = least, y = least; /* the row that was read last */
     int64_t last = -1;
@@ -328,10 +332,10 @@ POP_INLINE void pop_pool_max_code_rows(const pop_pool_unit *u, const pop_pool_co
         for (int64_t j = 0; j < n.count; j++) {
             if (j || n.at[0] != last) {
                 const char *from = p.read + n.at[j] * n.step;
-                pop_pool_ask(from, read_ahead);
+                pop_pool_ask(from, 4 * ahead);
                 x = pop_pool_code_keys(&p, from, p.low);
                 if (two) y = pop_pool_code_keys(&p, from + 64, p.high);
-                if (two) pop_pool_ask(from + 64, read_ahead);
+                if (two) pop_pool_ask(from + 64, 4 * ahead);
             }
             a = _mm512_max_epi16(a, x);
             if (two) b = _mm512_max_epi16(b, y);
@@ -344,7 +348,7 @@ POP_INLINE void pop_pool_max_code_rows(const pop_pool_unit *u, const pop_pool_co
         most = pop_pool_turned(_mm512_mask_mov_epi16(most, _mm512_cmpeq_epi16_mask(most, _mm512_set1_epi16(-1)), _mm512_setzero_si512()));
         most = _mm512_mask_mov_epi16(most, nan, _mm512_set1_epi16(bf16 ? 0x7fc0 : 0x7e00));
         char *to = p.to + 2 * n.made;
-        pop_pool_ask_to_write(to, made_ahead);
+        pop_pool_ask_to_write(to, ahead);
         _mm512_mask_storeu_epi16(to, p.made, most);
     }
 }

@@ -111,14 +111,11 @@ POP_INLINE char *pop_pool_base(const pop_pool_unit *u, const pop_pool_operand *o
 }
 
 /* Ask for what is read, or written, so many bytes further on, which may be beyond the operand. Loads and stores with masks wait for
- * memory one after another, and a page's first lines are nobody's else to ask for. */
-POP_INLINE void pop_pool_ask(const char *at, int64_t ahead)
-{
-    if (ahead) __builtin_prefetch((const void *)((uintptr_t)at + (uintptr_t)ahead), 0, 3);
-}
+ * memory one after another otherwise. */
+POP_INLINE void pop_pool_ask(const char *at, int64_t ahead) { __builtin_prefetch((const void *)((uintptr_t)at + (uintptr_t)ahead), 0, 3); }
 POP_INLINE void pop_pool_ask_to_write(const char *at, int64_t ahead)
 {
-    if (ahead) __builtin_prefetch((const void *)((uintptr_t)at + (uintptr_t)ahead), 1, 3);
+    __builtin_prefetch((const void *)((uintptr_t)at + (uintptr_t)ahead), 1, 3);
 }
 
 /* `count` rows joined from `offset` bytes on, n elements. */
