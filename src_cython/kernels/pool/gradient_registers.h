@@ -51,12 +51,49 @@ POP_INLINE void pop_pool_gradient_lanes(const pop_pool_unit *u, const pop_pool_r
     }
 }
 
+/* Rows of an axis that come in pairs, all alike: both meet one row of windows, the next one for each pair, and the first one meets
+ * `both`, the row before that too. */
+typedef struct pop_pool_pairs {
+    int64_t begin, end, number; /* rows, and the first pair's row of windows */
+} pop_pool_pairs;
+
+POP_INLINE int pop_pool_is_pair(const pop_pool_axis *axis, int64_t row, int both, int64_t number)
+{
+    const int64_t *first = axis->first + row, *near = axis->coordinates + first[0];
+    if (row + 2 > axis->extent || first[1] - first[0] != both + 1 || first[2] - first[1] != 1) return 0;
+    return near[both] == number && near[both + 1] == number && near[0] == number - both;
+}
+
+static pop_pool_pairs pop_pool_pairs_of(const pop_pool *s, int both)
+{
+    pop_pool_pairs p = {0, 0, 0};
+    if (s->axis_count != 1 || s->row_limit != both + 1) return p;
+    const pop_pool_axis *axis = s->axes;
+    for (; p.begin + 2 <= axis->extent; p.begin++) {
+        const int64_t end = axis->first[p.begin + 1];
+        p.number = end ? axis->coordinates[end - 1] : -1;
+        if (pop_pool_is_pair(axis, p.begin, both, p.number)) break;
+    }
+    for (p.end = p.begin; pop_pool_is_pair(axis, p.end, both, p.number + (p.end - p.begin) / 2); p.end += 2) continue;
+    return p;
+}
+
+/* Those of a unit. */
+POP_INLINE pop_pool_pairs pop_pool_pairs_within(pop_pool_pairs p, int64_t row, int64_t rows)
+{
+    if (row > p.begin) p.number += (row - p.begin + 1) / 2, p.begin += (row - p.begin + 1) / 2 * 2;
+    p.end = pop_least(p.end, row + rows);
+    p.end -= (p.end - p.begin) % 2;
+    if (p.end <= p.begin) p.begin = p.end = row + rows;
+    return p;
+}
+
 /* FP32 of two axes, windows of 2 and 3 by 2, of which at most two rows meet a row of the field: what a row of windows brings is
  * put in order once for all rows that it meets, and kept in registers with the row before, for two registers side by side. */
 typedef struct pop_pool_rows_of {
     const char *x, *grads, *tops; /* of row 0, and of coordinate 0 */
     char *to;
-    int64_t place;                /* of the first element of row 0 */
+    int64_t place, width;         /* of the first element of row 0, and to the next row's */
     int64_t beside, beside_read;  /* bytes to the next register */
     __mmask16 low[2], made[2], there[2];
     __m512i at[2];
@@ -98,61 +135,79 @@ POP_INLINE __m512 pop_pool_with(const int by_place, const int taps, const int fi
     return a;
 }
 
+/* A row that meets `count` rows of windows, in so many registers. */
+POP_INLINE void pop_pool_gradient_row(const int by_place, const int registers, const int taps, const int count, const pop_pool_rows_of *p,
+                                      const char *x, char *to, int64_t ahead, __m512i *own, const pop_pool_brought *before,
+                                      const pop_pool_brought *last)
+{
+    for (int i = 0; i < registers; i++) {
+        const __m512i here = by_place ? own[i] : _mm512_maskz_loadu_epi32(p->made[i], x + i * p->beside);
+        if (!by_place) pop_pool_ask(x + i * p->beside, 4 * ahead);
+        pop_pool_ask_to_write(to + i * p->beside, 4 * ahead);
+        __m512 a = _mm512_setzero_ps();
+        if (count == 2) a = pop_pool_with(by_place, taps, 1, here, a, before->most[i], before->grads[i]);
+        if (count) a = pop_pool_with(by_place, taps, count == 1, here, a, last->most[i], last->grads[i]);
+        _mm512_mask_storeu_ps(to + i * p->beside, p->made[i], a);
+        if (by_place) own[i] = _mm512_add_epi32(own[i], _mm512_set1_epi32((int32_t)p->width));
+    }
+}
+
 POP_INLINE void pop_pool_gradient_rows(const int by_place, const int registers, const int taps, const pop_pool_rows_of p,
-                                       const pop_pool *s, int64_t row, int64_t rows)
+                                       const pop_pool *s, const pop_pool_pairs pairs, int64_t row, const int64_t end)
 {
     const pop_pool_axis *axis = s->axes;
     const int64_t step = 4 * axis->made_stride, read = 4 * axis->read_stride, ahead = s->ahead;
-    const int64_t *first = axis->first + row, *const end = first + rows, *const all = axis->coordinates;
+    const int64_t *const first = axis->first, *const all = axis->coordinates;
     const char *x = p.x + row * step;
     char *to = p.to + row * step;
-    const __m512i width = _mm512_set1_epi32((int32_t)s->made_extent);
     pop_pool_brought before = {.number = -1}, last = {.number = -1};
     __m512i own[2];
-    for (int i = 0; i < registers; i++) own[i] = (__m512i)pop_pool_own_lanes(p.place + row * s->made_extent + i * p.beside / 4);
-    for (; first < end; first++, x += step, to += step) {
-        const int64_t *near = all + first[0], count = first[1] - first[0];
-        if (count && near[count - 1] != last.number) {
-            before = last, last.number = near[count - 1];
-            pop_pool_bring(by_place, registers, taps, &p, last.number * read, ahead, &last);
-        }
-        if (count == 2 && near[0] != before.number) {
-            before.number = near[0];
-            pop_pool_bring(by_place, registers, taps, &p, before.number * read, ahead, &before);
-        }
-        for (int i = 0; i < registers; i++) {
-            if (!by_place) own[i] = _mm512_maskz_loadu_epi32(p.made[i], x + i * p.beside);
-            if (!by_place) pop_pool_ask(x + i * p.beside, 4 * ahead);
-            pop_pool_ask_to_write(to + i * p.beside, 4 * ahead);
-            __m512 a = _mm512_setzero_ps();
-            if (count == 2) {
-                a = pop_pool_with(by_place, taps, 1, own[i], a, before.most[i], before.grads[i]);
-                a = pop_pool_with(by_place, taps, 0, own[i], a, last.most[i], last.grads[i]);
-            } else if (count) {
-                a = pop_pool_with(by_place, taps, 1, own[i], a, last.most[i], last.grads[i]);
+    for (int i = 0; i < registers; i++) own[i] = (__m512i)pop_pool_own_lanes(p.place + row * p.width + i * p.beside / 4);
+    for (int64_t stop = pairs.begin;; stop = end) {
+        for (; row < stop; row++, x += step, to += step) {
+            const int64_t *near = all + first[row], count = first[row + 1] - first[row];
+            if (count && near[count - 1] != last.number) {
+                before = last, last.number = near[count - 1];
+                pop_pool_bring(by_place, registers, taps, &p, last.number * read, ahead, &last);
             }
-            _mm512_mask_storeu_ps(to + i * p.beside, p.made[i], a);
-            if (by_place) own[i] = _mm512_add_epi32(own[i], width);
+            if (count == 2 && near[0] != before.number) {
+                before.number = near[0];
+                pop_pool_bring(by_place, registers, taps, &p, before.number * read, ahead, &before);
+            }
+            if (count == 2) pop_pool_gradient_row(by_place, registers, taps, 2, &p, x, to, ahead, own, &before, &last);
+            else if (count) pop_pool_gradient_row(by_place, registers, taps, 1, &p, x, to, ahead, own, &before, &last);
+            else pop_pool_gradient_row(by_place, registers, taps, 0, &p, x, to, ahead, own, &before, &last);
         }
+        if (row == end) return;
+        int64_t number = pairs.number;
+        if (taps == 2 && last.number != number - 1) pop_pool_bring(by_place, registers, taps, &p, (number - 1) * read, ahead, &last);
+        for (; row < pairs.end; row += 2, x += 2 * step, to += 2 * step, number++) {
+            if (taps == 2) before = last;
+            pop_pool_bring(by_place, registers, taps, &p, number * read, ahead, &last);
+            pop_pool_gradient_row(by_place, registers, taps, taps, &p, x, to, ahead, own, &before, &last);
+            pop_pool_gradient_row(by_place, registers, taps, 1, &p, x + step, to + step, ahead, own, &before, &last);
+        }
+        last.number = number - 1, before.number = taps == 2 ? number - 2 : -1;
     }
 }
 
 #define POP_POOL_GRADIENT_ROWS(by_place, two, taps, p, u)                                                             \
-    ((taps) == 1 ? (two) ? pop_pool_gradient_rows(by_place, 2, 1, p, (u)->spec, (u)->row, (u)->rows)                  \
-                         : pop_pool_gradient_rows(by_place, 1, 1, p, (u)->spec, (u)->row, (u)->rows)                  \
-     : (two)     ? pop_pool_gradient_rows(by_place, 2, 2, p, (u)->spec, (u)->row, (u)->rows)                          \
-                 : pop_pool_gradient_rows(by_place, 1, 2, p, (u)->spec, (u)->row, (u)->rows))
+    ((taps) == 1 ? (two) ? pop_pool_gradient_rows(by_place, 2, 1, p, (u)->spec, pairs, (u)->row, (u)->row + (u)->rows)                  \
+                         : pop_pool_gradient_rows(by_place, 1, 1, p, (u)->spec, pairs, (u)->row, (u)->row + (u)->rows)                  \
+     : (two)     ? pop_pool_gradient_rows(by_place, 2, 2, p, (u)->spec, pairs, (u)->row, (u)->row + (u)->rows)                          \
+                 : pop_pool_gradient_rows(by_place, 1, 2, p, (u)->spec, pairs, (u)->row, (u)->row + (u)->rows))
 
-static __attribute__((noinline)) void pop_pool_gradient_of_rows(const pop_pool_unit *u, const pop_pool_reach *r)
+static __attribute__((noinline)) void pop_pool_gradient_of_rows(const pop_pool_unit *u, const pop_pool_reach *r, const pop_pool_pairs *all)
 {
     const pop_pool *s = u->spec;
     const pop_pool_segment *g = u->segment;
     const pop_pool_operand *in = s->operands, *field = in + 1, *maxima = in + 2, *out = in + 3;
+    const pop_pool_pairs pairs = pop_pool_pairs_within(*all, u->row, u->rows);
     int64_t q = g->origin;
     for (int64_t m = -g->shift, next; m < g->makes; m = next) {
         pop_pool_rows_of p = {
             pop_pool_base(u, field) + 4 * (g->made + m), pop_pool_base(u, in) + 4 * q, pop_pool_base(u, maxima) + maxima->bytes * q,
-            pop_pool_base(u, out) + 4 * (g->made + m), g->made + m, 4 * r->lanes, 4 * r->advance,
+            pop_pool_base(u, out) + 4 * (g->made + m), g->made + m, s->made_extent, 4 * r->lanes, 4 * r->advance,
             .there = {r->there[0], r->there[r->taps - 1]}, .at = {r->at[0], r->at[r->taps - 1]}};
         next = m;
         for (int i = 0; i < 2; i++, next += r->lanes, q += r->advance) {
@@ -165,8 +220,9 @@ static __attribute__((noinline)) void pop_pool_gradient_of_rows(const pop_pool_u
     }
 }
 
-static int pop_pool_by_rows(const pop_pool *s, const pop_pool_reach *r)
+static int pop_pool_by_rows(const pop_pool *s, const pop_pool_reach *r, pop_pool_pairs *pairs)
 {
+    *pairs = pop_pool_pairs_of(s, r->taps == 2);
     static const int wide[4] = {0, 0, 0, 0};
     int format[4];
     return r->lanes && (r->taps == 1 || r->taps == 2) && !r->two && s->axis_count == 1 && s->row_limit <= 2 &&
@@ -182,8 +238,14 @@ static int pop_pool_gradient_by_registers(const pop_pool_unit *u, const pop_pool
     return 1;
 }
 #else
-static int pop_pool_by_rows(const pop_pool *s, const pop_pool_reach *r) { return (void)s, (void)r, 0; }
-static void pop_pool_gradient_of_rows(const pop_pool_unit *u, const pop_pool_reach *r) { (void)u, (void)r; }
+typedef struct pop_pool_pairs {
+    int64_t begin;
+} pop_pool_pairs;
+static int pop_pool_by_rows(const pop_pool *s, const pop_pool_reach *r, pop_pool_pairs *p) { return (void)s, (void)r, (void)p, 0; }
+static void pop_pool_gradient_of_rows(const pop_pool_unit *u, const pop_pool_reach *r, const pop_pool_pairs *p)
+{
+    (void)u, (void)r, (void)p;
+}
 static int pop_pool_gradient_by_registers(const pop_pool_unit *u, const pop_pool_reach *r) { return (void)u, (void)r, 0; }
 #endif
 #endif
