@@ -18,6 +18,7 @@ typedef struct pop_pool_code_taps {
     __m512i at[POP_POOL_TAP_LIMIT];
     __mmask32 there[POP_POOL_TAP_LIMIT];
     pop_pool_pair_taps few;
+    pop_pool_pairs pairs;
 } pop_pool_code_taps;
 
 static void pop_pool_pair_taps_of(pop_pool_code_taps *taps)
@@ -38,6 +39,12 @@ static void pop_pool_pair_taps_of(pop_pool_code_taps *taps)
     r->odd = 0xaaaaaaaa;
     for (int l = 0; l < 16; l++) mix[2 * l] = (int16_t)l, mix[2 * l + 1] = (int16_t)(32 + l);
     r->mix = _mm512_loadu_si512(mix);
+}
+
+/* Whether windows do not overlap and registers take from so few that words are taken. */
+POP_INLINE int pop_pool_is_words(const pop_pool *s, const pop_pool_code_taps *r)
+{
+    return r->taps == 1 && s->row_limit == 1 && r->windows <= 16;
 }
 
 static int pop_pool_code_taps_of(const pop_pool *s, pop_pool_code_taps *r)
@@ -67,6 +74,7 @@ static int pop_pool_code_taps_of(const pop_pool *s, pop_pool_code_taps *r)
         for (int l = 0; l < r->lanes; l++) r->there[t] |= (__mmask32)(t < taps[l]) << l;
     }
     pop_pool_pair_taps_of(r);
+    r->pairs = pop_pool_pairs_of(s, !pop_pool_is_words(s, r));
     return 1;
 }
 
@@ -189,23 +197,8 @@ POP_INLINE void pop_pool_bring_pairs(const pop_pool_pair_taps *r, __m512i top, _
         const __mmask32 into = by_place ? r->high[v] >> 1 : r->high[v];
         b->most[v] = (pop_v_f)_mm512_mask_permutexvar_epi16(none, into, r->both[v], top);
         const __m512i codes = _mm512_maskz_permutexvar_epi16(bf16 ? r->odd : ~0u, bf16 ? r->both[v] : r->alone[v], grad);
-        b->grads[v] = (bf16 ? (pop_v_f)codes : (pop_v_f)_mm512_cvtph_ps(_mm512_castsi512_si256(codes))) + pop_v_splat(0.0f);
+        b->grads[v] = bf16 ? (pop_v_f)codes : (pop_v_f)_mm512_cvtph_ps(_mm512_castsi512_si256(codes));
     }
-}
-
-POP_INLINE void pop_pool_bring_codes(const pop_pool_pair_taps *r, const char *tops, const char *grads, __mmask32 there,
-                                     int by_place, int vectors, int bf16, int64_t number, pop_pool_codes_brought *b)
-{
-    b->number = number;
-    if (vectors == 1) {
-        const __mmask16 few = (__mmask16)there;
-        const __m256i top = by_place ? pop_pool_place_words(tops, few) : _mm256_maskz_loadu_epi16(few, tops);
-        pop_pool_bring_words(r, top, _mm256_maskz_loadu_epi16(few, grads), few, by_place, bf16, b);
-        return;
-    }
-    const __m512i grad = _mm512_maskz_loadu_epi16(there, grads);
-    const __m512i top = by_place ? pop_pool_place_codes(tops, there) : _mm512_maskz_loadu_epi16(there, tops);
-    pop_pool_bring_pairs(r, top, grad, there, by_place, vectors, bf16, b);
 }
 
 /* Numbers of even and odd lanes, or their places. */
@@ -216,7 +209,7 @@ typedef struct pop_pool_pair {
 POP_INLINE pop_v_f pop_pool_with_codes(int by_place, int first, pop_v_f own, pop_v_f a, const pop_pool_codes_brought *b, int v)
 {
     const __mmask16 same = pop_pool_same(by_place, own, b->most[v]);
-    return (pop_v_f)(first ? _mm512_maskz_mov_ps(same, b->grads[v]) : _mm512_mask_add_ps(a, same, a, b->grads[v]));
+    return (pop_v_f)(first ? _mm512_maskz_add_ps(same, b->grads[v], _mm512_setzero_ps()) : _mm512_mask_add_ps(a, same, a, b->grads[v]));
 }
 POP_INLINE pop_pool_pair pop_pool_with_pairs(int by_place, int vectors, int first, pop_pool_pair own, pop_pool_pair a,
                                              const pop_pool_codes_brought *b)
@@ -244,60 +237,96 @@ POP_INLINE __m512i pop_pool_pair_codes(const pop_pool_pair_taps *r, int exact, i
                                      _mm512_castsi256_si512(pop_pool_half_codes(a.odd, 0)));
 }
 
-/* One register's lanes of the rows of one channel. */
+/* One register's lanes of the rows of one channel: of the first row, and of coordinate 0. */
 typedef struct pop_pool_code_lanes {
-    const char *x, *grads, *tops; /* of the first row, and of coordinate 0 */
+    const char *x, *grads, *tops;
     char *to;
     __mmask32 there, made;
+    int64_t read, apart, ahead; /* bytes to the next coordinate of gradients and of maxima */
 } pop_pool_code_lanes;
 
-POP_INLINE void pop_pool_gradient_code_lanes(const int by_place, const int vectors, const int bf16, const pop_pool *s,
-                                             const pop_pool_pair_taps *r, const pop_pool_axis *axis, pop_pool_code_lanes p,
-                                             int64_t row, int64_t rows, int64_t place)
+/* What a row of windows brings. */
+POP_INLINE void pop_pool_bring_codes(const int by_place, const int vectors, const int bf16, const pop_pool_pair_taps *r,
+                                     const pop_pool_code_lanes *p, int64_t number, pop_pool_codes_brought *b)
 {
-    const int64_t *const all = axis->coordinates, *first = axis->first + row, *const end = first + rows;
-    const int64_t step = 2 * axis->made_stride, read = 2 * axis->read_stride, apart = by_place ? 4 * read : read, ahead = s->ahead;
-    const __m512i even = _mm512_slli_epi32((__m512i)pop_pool_own_lanes(0), 1), width = _mm512_set1_epi32((int)s->made_extent);
-    const __m512i width16 = _mm512_set1_epi16((short)s->made_extent);
-    __m512i own = pop_pool_own_codes(place), low = _mm512_add_epi32(even, _mm512_set1_epi32((int)place));
+    const char *tops = p->tops + number * p->apart, *grads = p->grads + number * p->read;
+    pop_pool_ask(grads, p->ahead), pop_pool_ask(tops, by_place ? 4 * p->ahead : p->ahead);
+    if (by_place) pop_pool_ask(tops + 64, 4 * p->ahead);
+    b->number = number;
+    if (vectors == 1) {
+        const __mmask16 few = (__mmask16)p->there;
+        const __m256i top = by_place ? pop_pool_place_words(tops, few) : _mm256_maskz_loadu_epi16(few, tops);
+        pop_pool_bring_words(r, top, _mm256_maskz_loadu_epi16(few, grads), few, by_place, bf16, b);
+        return;
+    }
+    const __m512i grad = _mm512_maskz_loadu_epi16(p->there, grads);
+    const __m512i top = by_place ? pop_pool_place_codes(tops, p->there) : _mm512_maskz_loadu_epi16(p->there, tops);
+    pop_pool_bring_pairs(r, top, grad, p->there, by_place, vectors, bf16, b);
+}
+
+/* Places of a row's elements: words, or of even lanes numbers of 32 bits. */
+typedef struct pop_pool_own {
+    __m512i words, even, width, width16;
+} pop_pool_own;
+
+/* A row that meets `count` rows of windows. */
+POP_INLINE void pop_pool_gradient_code_row(const int by_place, const int vectors, const int bf16, const int count,
+                                           const pop_pool_pair_taps *r, const pop_pool_code_lanes *p, const char *from, char *to,
+                                           pop_pool_own *own, const pop_pool_codes_brought *before, const pop_pool_codes_brought *last)
+{
+    const __m512i here = by_place ? own->words : _mm512_maskz_loadu_epi16(p->made, from);
+    __m512i codes;
+    if (!by_place) pop_pool_ask(from, 4 * p->ahead);
+    pop_pool_ask_to_write(to, 4 * p->ahead);
+    if (vectors == 1) {
+        const __mmask32 same = count ? _mm512_cmpeq_epi16_mask(by_place ? here : pop_pool_one_zero(here), last->all) : 0;
+        codes = _mm512_maskz_mov_epi16(same, last->words);
+        own->words = _mm512_add_epi16(own->words, own->width16);
+    } else {
+        pop_pool_pair x = {(pop_v_f)_mm512_slli_epi32(here, 16), (pop_v_f)_mm512_maskz_mov_epi16(r->odd, here)};
+        pop_pool_pair a = {pop_v_splat(0.0f), pop_v_splat(0.0f)};
+        if (by_place) x = (pop_pool_pair){(pop_v_f)own->even, (pop_v_f)_mm512_add_epi32(own->even, _mm512_set1_epi32(1))};
+        own->even = _mm512_add_epi32(own->even, own->width);
+        if (count == 2) a = pop_pool_with_pairs(by_place, vectors, 1, x, a, before);
+        if (count) a = pop_pool_with_pairs(by_place, vectors, count == 1, x, a, last);
+        codes = pop_pool_pair_codes(r, count < 2 && vectors == 2, bf16, a);
+    }
+    _mm512_mask_storeu_epi16(to, p->made, codes);
+}
+
+POP_INLINE void pop_pool_gradient_code_lanes(const int by_place, const int vectors, const int bf16, const pop_pool_axis *axis,
+                                             const pop_pool_pair_taps *r, const pop_pool_code_lanes p, const pop_pool_pairs pairs,
+                                             int64_t row, const int64_t end, pop_pool_own own)
+{
+    const int64_t *const first = axis->first, *const all = axis->coordinates, step = 2 * axis->made_stride;
+    const char *x = p.x;
+    char *to = p.to;
     pop_pool_codes_brought before = {.number = -1}, last = {.number = -1};
-    for (; first < end; first++, p.x += step, p.to += step) {
-        const int64_t *near = all + first[0], count = first[1] - first[0];
-        if (count && near[count - 1] != last.number) {
-            const int64_t n = near[count - 1];
-            before = last;
-            pop_pool_ask(p.grads + n * read, ahead), pop_pool_ask(p.tops + n * apart, by_place ? 4 * ahead : ahead);
-            if (by_place) pop_pool_ask(p.tops + n * apart + 64, 4 * ahead);
-            pop_pool_bring_codes(r, p.tops + n * apart, p.grads + n * read, p.there, by_place, vectors, bf16, n, &last);
-        }
-        if (vectors > 1 && count == 2 && near[0] != before.number) {
-            const int64_t n = near[0];
-            pop_pool_bring_codes(r, p.tops + n * apart, p.grads + n * read, p.there, by_place, vectors, bf16, n, &before);
-        }
-        if (!by_place) pop_pool_ask(p.x, 4 * ahead), own = _mm512_maskz_loadu_epi16(p.made, p.x);
-        pop_pool_ask_to_write(p.to, 4 * ahead);
-        __m512i codes;
-        if (vectors == 1) {
-            const __mmask32 same = count ? _mm512_cmpeq_epi16_mask(by_place ? own : pop_pool_one_zero(own), last.all) : 0;
-            codes = _mm512_maskz_mov_epi16(same, last.words);
-            if (by_place) own = _mm512_add_epi16(own, width16);
-        } else {
-            pop_pool_pair x, a = {pop_v_splat(0.0f), pop_v_splat(0.0f)};
-            if (by_place) {
-                x = (pop_pool_pair){(pop_v_f)low, (pop_v_f)_mm512_add_epi32(low, _mm512_set1_epi32(1))};
-                low = _mm512_add_epi32(low, width);
-            } else {
-                x = (pop_pool_pair){(pop_v_f)_mm512_slli_epi32(own, 16), (pop_v_f)_mm512_maskz_mov_epi16(r->odd, own)};
+    for (int64_t stop = pairs.begin;; stop = end) {
+        for (; row < stop; row++, x += step, to += step) {
+            const int64_t *near = all + first[row], count = first[row + 1] - first[row];
+            if (count && near[count - 1] != last.number) {
+                before = last;
+                pop_pool_bring_codes(by_place, vectors, bf16, r, &p, near[count - 1], &last);
             }
-            if (count == 2) {
-                a = pop_pool_with_pairs(by_place, vectors, 1, x, a, &before);
-                codes = pop_pool_pair_codes(r, 0, bf16, pop_pool_with_pairs(by_place, vectors, 0, x, a, &last));
+            if (vectors > 1 && count == 2) {
+                if (near[0] != before.number) pop_pool_bring_codes(by_place, vectors, bf16, r, &p, near[0], &before);
+                pop_pool_gradient_code_row(by_place, vectors, bf16, 2, r, &p, x, to, &own, &before, &last);
+            } else if (count) {
+                pop_pool_gradient_code_row(by_place, vectors, bf16, 1, r, &p, x, to, &own, &before, &last);
             } else {
-                if (count) a = pop_pool_with_pairs(by_place, vectors, 1, x, a, &last);
-                codes = pop_pool_pair_codes(r, vectors == 2, bf16, a);
+                pop_pool_gradient_code_row(by_place, vectors, bf16, 0, r, &p, x, to, &own, &before, &last);
             }
         }
-        _mm512_mask_storeu_epi16(p.to, p.made, codes);
+        if (row == end) return;
+        int64_t number = pairs.number;
+        if (vectors > 1 && last.number != number - 1) pop_pool_bring_codes(by_place, vectors, bf16, r, &p, number - 1, &last);
+        for (; row < pairs.end; row += 2, x += 2 * step, to += 2 * step, number++) {
+            if (vectors > 1) before = last;
+            pop_pool_bring_codes(by_place, vectors, bf16, r, &p, number, &last);
+            pop_pool_gradient_code_row(by_place, vectors, bf16, vectors > 1 ? 2 : 1, r, &p, x, to, &own, &before, &last);
+            pop_pool_gradient_code_row(by_place, vectors, bf16, 1, r, &p, x + step, to + step, &own, &before, &last);
+        }
     }
 }
 
@@ -309,6 +338,7 @@ POP_INLINE void pop_pool_gradient_code_rows(const pop_pool_unit *u, const pop_po
     const pop_pool_segment *g = u->segment;
     const pop_pool_axis axis = *s->axes;
     const pop_pool_pair_taps few = taps->few; /* which nothing that is written may be */
+    const pop_pool_pairs pairs = pop_pool_pairs_within(taps->pairs, u->row, u->rows);
     const pop_pool_operand *in = s->operands, *field = in + 1, *maxima = in + 2, *out = in + 3;
     int64_t q = g->origin;
     for (int64_t m = -g->shift; m < g->makes; m += taps->lanes, q += taps->advance) {
@@ -316,10 +346,14 @@ POP_INLINE void pop_pool_gradient_code_rows(const pop_pool_unit *u, const pop_po
         pop_pool_code_lanes p = {
             pop_pool_base(u, field) + at, pop_pool_base(u, in) + 2 * q, pop_pool_base(u, maxima) + maxima->bytes * q,
             pop_pool_base(u, out) + at, (__mmask32)pop_pool_lanes(-q, s->read_extent - q),
-            (__mmask32)pop_pool_lanes(-m, pop_least(taps->lanes, g->makes - m))};
+            (__mmask32)pop_pool_lanes(-m, pop_least(taps->lanes, g->makes - m)), 2 * axis.read_stride,
+            maxima->bytes * axis.read_stride, s->ahead};
+        const int64_t place = u->row * s->made_extent + g->made + m;
+        const __m512i even = _mm512_slli_epi32((__m512i)pop_pool_own_lanes(0), 1);
+        const pop_pool_own own = {pop_pool_own_codes(place), _mm512_add_epi32(even, _mm512_set1_epi32((int)place)),
+                                  _mm512_set1_epi32((int)s->made_extent), _mm512_set1_epi16((short)s->made_extent)};
         for (int64_t plane = 0; plane < planes; plane++) {
-            pop_pool_gradient_code_lanes(by_place, vectors, bf16, s, &few, &axis, p, u->row, u->rows,
-                                         u->row * s->made_extent + g->made + m);
+            pop_pool_gradient_code_lanes(by_place, vectors, bf16, &axis, &few, p, pairs, u->row, u->row + u->rows, own);
             p.x += 2 * field->channel, p.grads += 2 * in->channel, p.tops += maxima->bytes * maxima->channel;
             p.to += 2 * out->channel;
         }
@@ -337,7 +371,7 @@ static int64_t pop_pool_gradient_by_codes(const pop_pool_unit *u, const pop_pool
     if (r->lanes == 0) return 0;
     const pop_pool *s = u->spec;
     const int bf16 = s->operands->format == POP_IS_BF16, few = r->taps <= 2 && s->axis_count == 1 && s->row_limit <= 2;
-    const int vectors = r->taps == 1 && s->row_limit == 1 && r->windows <= 16 ? 1 : r->few.alike ? 2 : 4;
+    const int vectors = pop_pool_is_words(s, r) ? 1 : r->few.alike ? 2 : 4;
     if (!few) {
         if (s->by_place) return 0;
         bf16 ? pop_pool_gradient_codes(u, r, r->taps, 1) : pop_pool_gradient_codes(u, r, r->taps, 0);
