@@ -353,6 +353,8 @@ def lower(call: PoolCall, threads: int) -> OneKernel:
     spec["slots"] = slots = max(min(rows, 4 if len(call.windows) < 3 else 16), int(spec["row_limit"][0]))
     own = 8 * slots + 4 * (2 * slots * _line_floats(spec) + int(spec["places"][0] * spec["channels"][0])
                            + int(spec["decoded_room"][0]))
+    if call.kind == "window_gradient":  # words of the places of two channels
+        own = max(own, 4 * prod(w.outputs for w in call.windows) + 160)
     return _program(call, "max_gradient", spec, [*tables, *kept], threads, number + 1, own, ties, more, workspace)
 
 

@@ -6,7 +6,7 @@
 #if POP_LANES == 16
 /* Two taps at most, apart for even lanes (0 and 1) and for odd ones (2 and 3): both words of 32 bits, or the words alone. */
 typedef struct pop_pool_pair_taps {
-    int alike;                       /* odd lanes have one tap, the second of even lanes */
+    int alike;                       /* odd lanes have one tap, the second of even lanes, which have two */
     __mmask32 there, high[4], odd;   /* lanes with a first tap; high words of lanes that have the tap, and of all lanes */
     __m512i at, both[4], alone[4];
     __m512i mix;                     /* words of even and odd lanes, alternating */
@@ -35,8 +35,10 @@ static void pop_pool_pair_taps_of(pop_pool_code_taps *taps)
         r->both[v] = _mm512_loadu_si512(both[v]), r->alone[v] = _mm512_loadu_si512(alone[v]);
     }
     r->at = taps->at[0], r->there = taps->there[0];
-    r->alike = r->high[3] == 0 && r->high[2] == r->high[1] && memcmp(both[2], both[1], sizeof both[1]) == 0;
     r->odd = 0xaaaaaaaa;
+    const __mmask32 beyond = taps->lanes < 32 ? ~0u << taps->lanes : 0; /* lanes of which nothing is stored */
+    r->alike = r->high[3] == 0 && r->high[2] == r->high[1] && (r->high[0] & r->high[1]) == (r->odd & ~beyond) &&
+               memcmp(both[2], both[1], sizeof both[1]) == 0;
     for (int l = 0; l < 16; l++) mix[2 * l] = (int16_t)l, mix[2 * l + 1] = (int16_t)(32 + l);
     r->mix = _mm512_loadu_si512(mix);
 }
@@ -159,17 +161,20 @@ POP_INLINE __m512i pop_pool_own_codes(int64_t place)
     return _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi32_epi16(low)), _mm512_cvtepi32_epi16(high), 1);
 }
 
-/* Places as words, eight at a time. */
-POP_INLINE __m256i pop_pool_place_words(const char *p, __mmask16 m)
+/* Places as words: those that no element has are 65535. Of 16 at most, in registers. */
+POP_INLINE __m256i pop_pool_few_words(const char *p, __mmask16 m)
 {
     const __m128i low = _mm512_cvtusepi64_epi16(_mm512_maskz_loadu_epi64((__mmask8)m, p));
     const __m128i high = _mm512_cvtusepi64_epi16(_mm512_maskz_loadu_epi64((__mmask8)(m >> 8), p + 64));
     return _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
 }
-POP_INLINE __m512i pop_pool_place_codes(const char *p, __mmask32 m)
+POP_INLINE void pop_pool_place_words(const char *places, int64_t n, int64_t ahead, char *to)
 {
-    const __m512i low = _mm512_castsi256_si512(pop_pool_place_words(p, (__mmask16)m));
-    return m >> 16 ? _mm512_inserti64x4(low, pop_pool_place_words(p + 128, (__mmask16)(m >> 16)), 1) : low;
+    for (int64_t i = 0; i < n; i += 8, places += 64, to += 16) {
+        const __mmask8 part = (__mmask8)(n - i < 8 ? (1 << (n - i)) - 1 : 0xff);
+        pop_pool_ask(places, ahead);
+        _mm_storeu_si128((__m128i *)(void *)to, _mm512_cvtusepi64_epi16(_mm512_maskz_loadu_epi64(part, places)));
+    }
 }
 
 /* Of 16 windows at most. */
@@ -190,14 +195,14 @@ POP_INLINE void pop_pool_bring_words(const pop_pool_pair_taps *r, __m256i top, _
 POP_INLINE void pop_pool_bring_pairs(const pop_pool_pair_taps *r, __m512i top, __m512i grad, __mmask32 real, int by_place,
                                      int vectors, int bf16, pop_pool_codes_brought *b)
 {
-    const __m512i magnitude = _mm512_set1_epi16(0x7fff), none = _mm512_set1_epi32(by_place ? 0xffff : 0x7fff0000);
+    const __m512i magnitude = _mm512_set1_epi16(0x7fff), none = _mm512_set1_epi32(by_place ? -65536 : 0x7fff0000);
     if (!by_place && !bf16) real &= _mm512_cmple_epi16_mask(_mm512_and_si512(top, magnitude), _mm512_set1_epi16(0x7c00));
     top = _mm512_mask_mov_epi16(by_place ? _mm512_set1_epi16(-1) : magnitude, real, top);
     for (int v = 0; v < vectors; v++) {
-        const __mmask32 into = by_place ? r->high[v] >> 1 : r->high[v];
-        b->most[v] = (pop_v_f)_mm512_mask_permutexvar_epi16(none, into, r->both[v], top);
+        b->most[v] = (pop_v_f)(vectors == 2 ? _mm512_maskz_permutexvar_epi16(r->odd, r->both[v], top)
+                                            : _mm512_mask_permutexvar_epi16(none, r->high[v], r->both[v], top));
         const __m512i codes = _mm512_maskz_permutexvar_epi16(bf16 ? r->odd : ~0u, bf16 ? r->both[v] : r->alone[v], grad);
-        b->grads[v] = bf16 ? (pop_v_f)codes : (pop_v_f)_mm512_cvtph_ps(_mm512_castsi512_si256(codes));
+        b->grads[v] = (bf16 ? (pop_v_f)codes : (pop_v_f)_mm512_cvtph_ps(_mm512_castsi512_si256(codes))) + pop_v_splat(0.0f);
     }
 }
 
@@ -208,8 +213,8 @@ typedef struct pop_pool_pair {
 
 POP_INLINE pop_v_f pop_pool_with_codes(int by_place, int first, pop_v_f own, pop_v_f a, const pop_pool_codes_brought *b, int v)
 {
-    const __mmask16 same = pop_pool_same(by_place, own, b->most[v]);
-    return (pop_v_f)(first ? _mm512_maskz_add_ps(same, b->grads[v], _mm512_setzero_ps()) : _mm512_mask_add_ps(a, same, a, b->grads[v]));
+    const __mmask16 same = by_place ? _mm512_cmp_epi32_mask((__m512i)own, (__m512i)b->most[v], _MM_CMPINT_EQ) : pop_pool_same(0, own, b->most[v]);
+    return (pop_v_f)(first ? _mm512_maskz_mov_ps(same, b->grads[v]) : _mm512_mask_add_ps(a, same, a, b->grads[v]));
 }
 POP_INLINE pop_pool_pair pop_pool_with_pairs(int by_place, int vectors, int first, pop_pool_pair own, pop_pool_pair a,
                                              const pop_pool_codes_brought *b)
@@ -237,34 +242,36 @@ POP_INLINE __m512i pop_pool_pair_codes(const pop_pool_pair_taps *r, int exact, i
                                      _mm512_castsi256_si512(pop_pool_half_codes(a.odd, 0)));
 }
 
-/* One register's lanes of the rows of one channel: of the first row, and of coordinate 0. */
+/* One register's lanes of the rows of one channel: of the first row, and of coordinate 0. Of places `tops` are words, but where windows
+ * do not overlap. */
 typedef struct pop_pool_code_lanes {
     const char *x, *grads, *tops;
     char *to;
     __mmask32 there, made;
-    int64_t read, apart, ahead; /* bytes to the next coordinate of gradients and of maxima */
+    int64_t read, ahead; /* bytes to the next coordinate, and how far to ask ahead */
 } pop_pool_code_lanes;
 
 /* What a row of windows brings. */
 POP_INLINE void pop_pool_bring_codes(const int by_place, const int vectors, const int bf16, const pop_pool_pair_taps *r,
                                      const pop_pool_code_lanes *p, int64_t number, pop_pool_codes_brought *b)
 {
-    const char *tops = p->tops + number * p->apart, *grads = p->grads + number * p->read;
-    pop_pool_ask(grads, p->ahead), pop_pool_ask(tops, by_place ? 4 * p->ahead : p->ahead);
-    if (by_place) pop_pool_ask(tops + 64, 4 * p->ahead);
+    const int words = by_place && vectors == 1;
+    const char *tops = p->tops + number * (words ? 4 * p->read : p->read), *grads = p->grads + number * p->read;
+    pop_pool_ask(grads, p->ahead);
+    if (!by_place) pop_pool_ask(tops, p->ahead);
+    if (words) pop_pool_ask(tops, 2 * p->ahead), pop_pool_ask(tops + 64, 2 * p->ahead);
     b->number = number;
     if (vectors == 1) {
         const __mmask16 few = (__mmask16)p->there;
-        const __m256i top = by_place ? pop_pool_place_words(tops, few) : _mm256_maskz_loadu_epi16(few, tops);
+        const __m256i top = words ? pop_pool_few_words(tops, few) : _mm256_maskz_loadu_epi16(few, tops);
         pop_pool_bring_words(r, top, _mm256_maskz_loadu_epi16(few, grads), few, by_place, bf16, b);
         return;
     }
-    const __m512i grad = _mm512_maskz_loadu_epi16(p->there, grads);
-    const __m512i top = by_place ? pop_pool_place_codes(tops, p->there) : _mm512_maskz_loadu_epi16(p->there, tops);
+    const __m512i top = _mm512_maskz_loadu_epi16(p->there, tops), grad = _mm512_maskz_loadu_epi16(p->there, grads);
     pop_pool_bring_pairs(r, top, grad, p->there, by_place, vectors, bf16, b);
 }
 
-/* Places of a row's elements: words, or of even lanes numbers of 32 bits. */
+/* Places of a row's elements: words, or of even lanes the high words of numbers. */
 typedef struct pop_pool_own {
     __m512i words, even, width, width16;
 } pop_pool_own;
@@ -285,7 +292,7 @@ POP_INLINE void pop_pool_gradient_code_row(const int by_place, const int vectors
     } else {
         pop_pool_pair x = {(pop_v_f)_mm512_slli_epi32(here, 16), (pop_v_f)_mm512_maskz_mov_epi16(r->odd, here)};
         pop_pool_pair a = {pop_v_splat(0.0f), pop_v_splat(0.0f)};
-        if (by_place) x = (pop_pool_pair){(pop_v_f)own->even, (pop_v_f)_mm512_add_epi32(own->even, _mm512_set1_epi32(1))};
+        if (by_place) x = (pop_pool_pair){(pop_v_f)own->even, (pop_v_f)_mm512_add_epi32(own->even, _mm512_set1_epi32(1 << 16))};
         own->even = _mm512_add_epi32(own->even, own->width);
         if (count == 2) a = pop_pool_with_pairs(by_place, vectors, 1, x, a, before);
         if (count) a = pop_pool_with_pairs(by_place, vectors, count == 1, x, a, last);
@@ -330,40 +337,74 @@ POP_INLINE void pop_pool_gradient_code_lanes(const int by_place, const int vecto
     }
 }
 
-/* `planes`: channels one after another, where one register holds a row. */
-POP_INLINE void pop_pool_gradient_code_rows(const pop_pool_unit *u, const pop_pool_code_taps *taps, const int by_place,
-                                            const int vectors, const int bf16, int64_t planes)
+/* One function for each kind, so that no other's registers are in its way. */
+typedef void (*pop_pool_code_sweep)(const pop_pool_axis *, const pop_pool_pair_taps *, const pop_pool_code_lanes *, const pop_pool_pairs *,
+                                    int64_t, int64_t, const pop_pool_own *);
+#define POP_POOL_CODE_SWEEP(name, by_place, vectors, bf16)                                                            \
+    static __attribute__((noinline)) void pop_pool_code_sweep_##name(const pop_pool_axis *axis, const pop_pool_pair_taps *r, \
+                                                                     const pop_pool_code_lanes *p, const pop_pool_pairs *pairs, \
+                                                                     int64_t row, int64_t end, const pop_pool_own *own) \
+    {                                                                                                                 \
+        const pop_pool_pair_taps few = *r; /* which nothing that is written may be */                                 \
+        pop_pool_gradient_code_lanes(by_place, vectors, bf16, axis, &few, *p, *pairs, row, end, *own);                \
+    }
+#define POP_POOL_CODE_SWEEPS(name, by_place, bf16)                                                                    \
+    POP_POOL_CODE_SWEEP(name##_1, by_place, 1, bf16) POP_POOL_CODE_SWEEP(name##_2, by_place, 2, bf16) POP_POOL_CODE_SWEEP(name##_4, by_place, 4, bf16) \
+    static const pop_pool_code_sweep pop_pool_code_sweeps_##name[3] = {pop_pool_code_sweep_##name##_1, pop_pool_code_sweep_##name##_2, pop_pool_code_sweep_##name##_4};
+POP_POOL_CODE_SWEEPS(f16, 0, 0)
+POP_POOL_CODE_SWEEPS(bf16, 0, 1)
+POP_POOL_CODE_SWEEPS(places_f16, 1, 0)
+POP_POOL_CODE_SWEEPS(places_bf16, 1, 1)
+
+/* Rows of windows that a unit's rows meet. */
+POP_INLINE void pop_pool_met(const pop_pool_unit *u, const pop_pool_axis *axis, int64_t *low, int64_t *high)
 {
+    *low = INT64_MAX, *high = 0;
+    for (int64_t i = axis->first[u->row]; i < axis->first[u->row + u->rows]; i++) {
+        const int64_t at = axis->coordinates[i];
+        if (at < *low) *low = at;
+        if (at >= *high) *high = at + 1;
+    }
+    if (*high == 0) *low = 0;
+}
+
+/* `planes`: channels one after another, where one register holds a row. */
+static void pop_pool_gradient_code_rows(const pop_pool_unit *u, const pop_pool_code_taps *taps, int vectors, pop_pool_code_sweep sweep,
+                                        int64_t planes)
+{
+    const int worded = u->spec->by_place && vectors > 1;
     const pop_pool *s = u->spec;
     const pop_pool_segment *g = u->segment;
     const pop_pool_axis axis = *s->axes;
-    const pop_pool_pair_taps few = taps->few; /* which nothing that is written may be */
     const pop_pool_pairs pairs = pop_pool_pairs_within(taps->pairs, u->row, u->rows);
     const pop_pool_operand *in = s->operands, *field = in + 1, *maxima = in + 2, *out = in + 3;
-    int64_t q = g->origin;
-    for (int64_t m = -g->shift; m < g->makes; m += taps->lanes, q += taps->advance) {
-        const int64_t at = 2 * (u->row * axis.made_stride + g->made + m);
-        pop_pool_code_lanes p = {
-            pop_pool_base(u, field) + at, pop_pool_base(u, in) + 2 * q, pop_pool_base(u, maxima) + maxima->bytes * q,
-            pop_pool_base(u, out) + at, (__mmask32)pop_pool_lanes(-q, s->read_extent - q),
-            (__mmask32)pop_pool_lanes(-m, pop_least(taps->lanes, g->makes - m)), 2 * axis.read_stride,
-            maxima->bytes * axis.read_stride, s->ahead};
-        const int64_t place = u->row * s->made_extent + g->made + m;
-        const __m512i even = _mm512_slli_epi32((__m512i)pop_pool_own_lanes(0), 1);
-        const pop_pool_own own = {pop_pool_own_codes(place), _mm512_add_epi32(even, _mm512_set1_epi32((int)place)),
-                                  _mm512_set1_epi32((int)s->made_extent), _mm512_set1_epi16((short)s->made_extent)};
-        for (int64_t plane = 0; plane < planes; plane++) {
-            pop_pool_gradient_code_lanes(by_place, vectors, bf16, &axis, &few, p, pairs, u->row, u->row + u->rows, own);
-            p.x += 2 * field->channel, p.grads += 2 * in->channel, p.tops += maxima->bytes * maxima->channel;
-            p.to += 2 * out->channel;
+    const int64_t read = 2 * axis.read_stride;
+    const char *x = pop_pool_base(u, field), *grads = pop_pool_base(u, in), *tops = pop_pool_base(u, maxima);
+    char *to = pop_pool_base(u, out);
+    int64_t low = 0, high = 0;
+    if (worded) pop_pool_met(u, &axis, &low, &high);
+    const int64_t words_before = low * read, places = (high - low) * axis.read_stride, room = (2 * places + 79) / 64 * 64;
+    char *words_of = u->free, *words_next = words_of + room;
+    if (worded) pop_pool_place_words(tops + 4 * words_before, places, 2 * s->ahead, words_of);
+    for (int64_t plane = 0; plane < planes; plane++) {
+        if (worded && plane + 1 < planes)
+            pop_pool_place_words(tops + 4 * words_before + 8 * maxima->channel, places, 2 * s->ahead, words_next);
+        int64_t q = g->origin;
+        for (int64_t m = -g->shift; m < g->makes; m += taps->lanes, q += taps->advance) {
+            const int64_t at = 2 * (u->row * axis.made_stride + g->made + m), place = u->row * s->made_extent + g->made + m;
+            const __m512i words = pop_pool_own_codes(place), width = _mm512_set1_epi16((short)s->made_extent);
+            const pop_pool_own own = {words, _mm512_slli_epi32(words, 16), _mm512_slli_epi32(width, 16), width};
+            const pop_pool_code_lanes p = {
+                x + at, grads + 2 * q, worded ? words_of - words_before + 2 * q : tops + maxima->bytes * q, to + at,
+                (__mmask32)pop_pool_lanes(-q, s->read_extent - q),
+                (__mmask32)pop_pool_lanes(-m, pop_least(taps->lanes, g->makes - m)), read, s->ahead};
+            sweep(&axis, &taps->few, &p, &pairs, u->row, u->row + u->rows, &own);
         }
+        x += 2 * field->channel, grads += 2 * in->channel, tops += maxima->bytes * maxima->channel, to += 2 * out->channel;
+        char *const done = words_of;
+        words_of = words_next, words_next = done;
     }
 }
-
-#define POP_POOL_CODE_ROWS(u, r, by_place, bf16, planes)                                        \
-    (vectors == 1   ? pop_pool_gradient_code_rows(u, r, by_place, 1, bf16, planes)               \
-     : vectors == 2 ? pop_pool_gradient_code_rows(u, r, by_place, 2, bf16, planes)               \
-                    : pop_pool_gradient_code_rows(u, r, by_place, 4, bf16, planes))
 
 /* How many of the units that are left are done: 0 where this is not their way. */
 static int64_t pop_pool_gradient_by_codes(const pop_pool_unit *u, const pop_pool_code_taps *r, int64_t left)
@@ -380,8 +421,9 @@ static int64_t pop_pool_gradient_by_codes(const pop_pool_unit *u, const pop_pool
     int64_t planes = 1;
     if (s->segment_count == 1 && s->blocks == 1 && u->segment->shift + u->segment->makes <= r->lanes)
         planes = pop_least(left, s->all_channels - u->channel);
-    if (s->by_place) bf16 ? POP_POOL_CODE_ROWS(u, r, 1, 1, planes) : POP_POOL_CODE_ROWS(u, r, 1, 0, planes);
-    else bf16 ? POP_POOL_CODE_ROWS(u, r, 0, 1, planes) : POP_POOL_CODE_ROWS(u, r, 0, 0, planes);
+    const pop_pool_code_sweep *by_place = bf16 ? pop_pool_code_sweeps_places_bf16 : pop_pool_code_sweeps_places_f16;
+    const pop_pool_code_sweep *by_value = bf16 ? pop_pool_code_sweeps_bf16 : pop_pool_code_sweeps_f16;
+    pop_pool_gradient_code_rows(u, r, vectors, (s->by_place ? by_place : by_value)[vectors / 2], planes);
     return planes;
 }
 #else

@@ -128,7 +128,7 @@ POP_INLINE __m512 pop_pool_with(const int by_place, const int taps, const int fi
                                 const __m512 *grads)
 {
     for (int t = 0; t < taps; t++) {
-        const __mmask16 same = by_place ? _mm512_cmpeq_epi32_mask(own, most[t])
+        const __mmask16 same = by_place ? _mm512_cmp_epi32_mask(own, most[t], _MM_CMPINT_EQ)
                                         : _mm512_cmp_ps_mask((__m512)own, (__m512)most[t], _CMP_EQ_OQ);
         a = first && t == 0 ? _mm512_maskz_add_ps(same, grads[t], _mm512_setzero_ps()) : _mm512_mask_add_ps(a, same, a, grads[t]);
     }
