@@ -41,6 +41,51 @@ POP_INLINE void pop_pairs_taps(const char *first, const char *second, int64_t co
     }
 }
 
+/* The same of 7 columns that are all there, tap by tap: each of the sums waits for its last product, not for its neighbours'. */
+POP_INLINE void pop_pairs_taps_in_turn(const char *first, int64_t row, int64_t col, const char *w, int taps, int step,
+                                       int there, __m512 *sums)
+{
+    __m512bh words[19];
+    const char *at = first;
+#pragma GCC unroll 7
+    for (int t = 0; t < taps; t++) {
+        const __m512bh weights = (__m512bh)_mm512_loadu_si512(w + 64 * t);
+        if (t == 1 && step == 2) at = first + col;
+#pragma GCC unroll 7
+        for (int c = 0; c < 7; c++) {
+            const int j = c * step + t;
+            if (t < step || c == 6) {
+                __asm__("" : "+r"(at)); /* GCC would else keep places of all columns */
+                words[j] = pop_pairs_word(at, at + row, there);
+                at += t + 1 < step || (t < step && c < 6) ? step * col : col;
+            }
+            sums[c] = _mm512_dpbf16_ps(sums[c], words[j], weights);
+        }
+    }
+}
+
+/* The same of those columns that are there, for two rows of results, the second `down` bytes of x below the first. */
+POP_INLINE void pop_pairs_taps_of_two(const char *first, int64_t row, int64_t down, int64_t col, uint64_t columns, const char *w,
+                                      int taps, int step, int there, __m512 sums[2][7])
+{
+    __m512bh weights[7];
+#pragma GCC unroll 7
+    for (int t = 0; t < taps; t++) weights[t] = (__m512bh)_mm512_loadu_si512(w + 64 * t);
+#pragma GCC unroll 19
+    for (int j = 0; j < 6 * step + taps; j++, first += col) {
+        const char *second = first + down;
+        if (!(columns >> j & 1)) continue;
+        const __m512bh words[2] = {pop_pairs_word(first, first + row, there), pop_pairs_word(second, second + row, there)};
+#pragma GCC unroll 7
+        for (int t = 0; t < taps; t++) {
+            const int c = (j - t) / step;
+            if (j < t || (j - t) % step || c >= 7) continue;
+            sums[0][c] = _mm512_dpbf16_ps(sums[0][c], words[0], weights[t]);
+            sums[1][c] = _mm512_dpbf16_ps(sums[1][c], words[1], weights[t]);
+        }
+    }
+}
+
 /* The same of all columns of taps: `known` of them, or one at a time. */
 POP_INLINE void pop_pairs_rows(const pop_conv_slide *b, const char *first, const char *second, uint64_t columns, const char *w,
                                int cols, int step, int inside, int known, int there, __m512 *sums)
@@ -78,12 +123,47 @@ POP_INLINE void pop_pairs_tile(const pop_conv_slide *b, const char *x, const cha
     pop_slide_store(b, to, sums, cols);
 }
 
+/* Two rows of taps, or the last, for two rows of results. */
+POP_INLINE void pop_pairs_rows_of_two(const pop_conv_slide *b, const char *first, uint64_t columns, const char *w, int step,
+                                      int inside, int known, int there, __m512 sums[2][7])
+{
+    const int64_t row = b->x_row, down = b->row_step * row;
+    if (inside) {
+        pop_pairs_taps_in_turn(first, row, b->x_col, w, known, step, there, sums[0]);
+        pop_pairs_taps_in_turn(first + down, row, b->x_col, w, known, step, there, sums[1]);
+        return;
+    }
+    pop_pairs_taps_of_two(first, row, down, b->x_col, columns, w, known, step, there, sums);
+}
+
+/* Two rows of results of a tile whose rows of x are all there: twice as many sums hide what a product takes. */
+POP_INLINE void pop_pairs_two(const pop_conv_slide *b, const char *x, const char *w, char *to, int step, int inside, int known)
+{
+    const uint64_t columns = pop_slide_there(b->col_low, b->col_high);
+    __m512 sums[2][7];
+#pragma GCC unroll 7
+    for (int c = 0; c < 7; c++) sums[0][c] = sums[1][c] = _mm512_setzero_ps();
+    for (int64_t plane = 0; plane < b->planes; plane++) {
+        const char *weights = w + b->plane_w[plane], *first = x + b->plane_x[plane];
+        int64_t i = 0;
+        for (; i + 2 <= b->tap_rows; i += 2, first += 2 * b->x_row, weights += 64 * known)
+            pop_pairs_rows_of_two(b, first, columns, weights, step, inside, known, POP_PAIRS_BOTH, sums);
+        if (i < b->tap_rows) pop_pairs_rows_of_two(b, first, columns, weights, step, inside, known, POP_PAIRS_FIRST, sums);
+    }
+    pop_slide_store(b, to, sums[0], 7);
+    pop_slide_store(b, to + b->sums_row, sums[1], 7);
+}
+
 POP_INLINE void pop_pairs_blocks(const pop_conv_slide *b, int cols, int step, int inside, int known)
 {
     for (int64_t k = 0; k < b->blocks; k++) {
         const char *x = b->x + k * b->x_block, *w = b->w + k * b->w_block;
         char *to = b->sums + k * b->sums_block;
         if (b->ahead && b->planes) pop_slide_ahead(b, x + b->plane_x[0], to, (int)b->rows, cols, step);
+        if (known && b->rows == 2 && b->row_low <= 0 && b->row_high >= b->tap_rows + b->row_step) {
+            pop_pairs_two(b, x, w, to, step, inside, known);
+            continue;
+        }
         for (int64_t r = 0; r < b->rows; r++)
             pop_pairs_tile(b, x, w, to + r * b->sums_row, r * b->row_step, cols, step, inside, known);
     }
