@@ -91,12 +91,18 @@ static void pop_field_move_lines(char *to, int64_t to_step, const char *from, in
     for (int64_t j = 0; j < lines; j++, to += to_step, from += from_step) {
         const char *next = from + POP_FIELD_AHEAD * from_step;
         for (int64_t at = 0; apart && at < bytes && at < 512; at += 64) __builtin_prefetch(next + at);
-        if (bytes <= 32 || bytes > 64) {
+        if (bytes < 16 || bytes > 64) {
             pop_field_move(to, from, bytes);
             continue;
         }
         char x[4][16];
         memcpy(x[0], from, 16);
+        if (bytes <= 32) {
+            memcpy(x[3], from + bytes - 16, 16);
+            memcpy(to, x[0], 16);
+            memcpy(to + bytes - 16, x[3], 16);
+            continue;
+        }
         memcpy(x[1], from + 16, 16);
         memcpy(x[2], from + bytes - 32, 16);
         memcpy(x[3], from + bytes - 16, 16);
