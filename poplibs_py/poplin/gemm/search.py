@@ -15,12 +15,23 @@ from ._gemm import Mode, Sums
 from .model import kernel_cycles, rounded, threads_of
 from .options import GemmOptions
 from .params import GemmParams, MatrixLayout
-from .plan import HALF_PARTIALS_DEPTH, PIECES, TRANSPOSED_PIECES, WINDOW, Epilogue, GemmPlan, laid_out, prepared_bytes
+from .plan import (
+    HALF_PARTIALS_DEPTH,
+    PIECES,
+    TRANSPOSED_PIECES,
+    WINDOW,
+    Epilogue,
+    GemmPlan,
+    laid_out,
+    prepared_bytes,
+    row_pitch,
+)
 
 _DEPTHS = (2048, 1024, 512, 256, 128, 64)  # cells of depth that a block may have, beside the whole
 _CACHE_SHARE = 0.6  # of the second-level cache, that a thread's blocks fill
 _SMALL_DEPTHS = (256, 128, 64)  # the same for tiles, and to pack for good
 _PREPARED_DEPTHS = (512, *_SMALL_DEPTHS)  # the same for an operand prepared
+_GATHERED_SHARE = 1 / 16  # of the second-level cache, that rows take which one panel meets
 _DIRECT_PIECES = 2  # as `PIECES`, where A is read as it lies: its rows may lie in the same lines of the cache
 _LONG_RUN = 64  # cells of a field's run from which it is read tap by tap: sums are loaded and stored for each
 _LINES = 3  # of the field in a block of rows, by the kernel's rows
@@ -339,6 +350,8 @@ def _heights(plan: GemmPlan, m: int, n: int) -> list[int]:
         pieces = [512, 256, 128, 64, 32, 16, *pieces]
     elif plan.a_mode == Mode.DIRECT and n <= cols:
         pieces.insert(0, most // rows)
+    elif plan.a_mode == Mode.LINES and plan.params.a.field and n <= cols:  # each block has costs, and is read once
+        pieces.insert(0, int(_GATHERED_SHARE * plan.target.bytes_per_tile) // (rows * row_pitch(plan)) or 1)
     heights = [min(x * rows, most) for x in pieces]
     if plan.by_taps and plan.params.a.field:  # lines of the field, so many that their ends fill the kernel's rows too
         *before, line = (dim.positions for dim in plan.params.a.field.dims)
