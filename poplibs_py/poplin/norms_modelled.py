@@ -12,7 +12,7 @@ from ..formats import Format
 from ..memo import remembered
 from ..ops import Operand, Placed, place_of
 from ..planner.tile_plan import TilePlan, Vertex
-from ..popops.reductions.compose import StepsBuilder, type_of_all
+from ..popops.reductions.compose import StepsBuilder, kept_shape, type_of_all
 from ..popops.vertices.scaled import scaled_vertices
 from ..target import Target, TargetLike
 from ..target.mapping import split_between_workers
@@ -21,15 +21,11 @@ from ..target.types import vector_of
 Shape = tuple[int, ...]
 
 
-def _rows(shape: Shape, axes: Shape) -> Shape:
-    return tuple(1 if d in axes else n for d, n in enumerate(shape))
-
-
 def add_statistics(made: StepsBuilder, shape: Shape, axes: Shape, *, stable: bool = False) -> None:
     """Add means and inverse standard deviations. Powers are float, as PopLibs' ``partialsType`` is by default."""
     made.reduce("statistics", "ADD", shape, axes, scaled=True)
     if stable:
-        made.broadcast("statistics", "SUBTRACT", shape, _rows(shape, axes))
+        made.broadcast("statistics", "SUBTRACT", shape, kept_shape(shape, axes))
     made.reduce("statistics", "SQUARE_ADD", shape, axes, "float", scaled=True)
     word, target = made.data_type, made.target
     grain = vector_of(target, word)
@@ -39,13 +35,13 @@ def add_statistics(made: StepsBuilder, shape: Shape, axes: Shape, *, stable: boo
             (4 + 5 * -(-n // 2)) * count for n, count in runs), "worker")
             for runs in split_between_workers(target, [elements], grain))
 
-    made.vertices("statistics", prod(_rows(shape, axes)), vertices)
+    made.vertices("statistics", prod(kept_shape(shape, axes)), vertices)
 
 
 def add_whitening(made: StepsBuilder, shape: Shape, axes: Shape) -> None:
     """Add what takes the mean away and divides by the standard deviation."""
-    made.broadcast("whiten", "SUBTRACT", shape, _rows(shape, axes))
-    made.broadcast("whiten", "MULTIPLY", shape, _rows(shape, axes), in_place=True)
+    made.broadcast("whiten", "SUBTRACT", shape, kept_shape(shape, axes))
+    made.broadcast("whiten", "MULTIPLY", shape, kept_shape(shape, axes), in_place=True)
 
 
 def add_param_gradients(made: StepsBuilder, name: str, shape: Shape, axes: Shape, *, scaled: bool = False) -> None:
@@ -57,7 +53,7 @@ def add_param_gradients(made: StepsBuilder, name: str, shape: Shape, axes: Shape
 def add_gradients(made: StepsBuilder, shape: Shape, axes: Shape) -> None:
     """Add gradients with respect to activations, of those with respect to what `add_whitening` makes."""
     add_param_gradients(made, "statistics", shape, axes, scaled=True)
-    rows, word = _rows(shape, axes), made.data_type
+    rows, word = kept_shape(shape, axes), made.data_type
     made.broadcast("gradient", "MULTIPLY", shape, rows)
     made.elementwise("gradient", "MULTIPLY", prod(rows), operands=2, number=True, in_place=True)
     made.broadcast("gradient", "ADD", shape, rows, in_place=True)
@@ -95,7 +91,7 @@ def place_of_norm(op: str, target: TargetLike, operands: Sequence[Operand], made
 def _norm(op: str, shape: Shape, word: str, stable: bool, target: Target) -> TilePlan:
     made, elements, channels = StepsBuilder(target, word), prod(shape), shape[1]
     axes = tuple(d for d in range(len(shape)) if d != 1)
-    rows = _rows(shape, axes)
+    rows = kept_shape(shape, axes)
     reads, writes = elements + 2 * channels, elements
     if op == "norm_statistics":
         add_statistics(made, shape, axes, stable=stable)

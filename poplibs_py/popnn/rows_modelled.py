@@ -13,15 +13,11 @@ from ..memo import remembered
 from ..ops import Operand, Placed, Receiver, place_of
 from ..planner.tile_plan import Step, TilePlan, Vertex, work_of
 from ..poplin.norms_modelled import add_gradients, add_param_gradients, add_statistics, add_whitening
-from ..popops.reductions.compose import StepsBuilder, type_of_all
+from ..popops.reductions.compose import StepsBuilder, kept_shape, type_of_all
 from ..target import Target, TargetLike, linear_mapping
 from ..target.types import TYPE_BYTES
 
 Shape = tuple[int, ...]
-
-
-def _kept(shape: Shape, axes: Shape) -> Shape:
-    return tuple(1 if d in axes else n for d, n in enumerate(shape))
 
 
 def place_of_softmax(op: str, target: TargetLike, operands: Sequence[Operand], receiver: Receiver, axes: Shape, *,
@@ -72,7 +68,7 @@ def softmax_steps(op: str, shape: Shape, axes: Shape, word: str, target: Target)
         PopLibs' type.
     target : Target
     """
-    made, rows, elements = StepsBuilder(target, word), _kept(shape, axes), prod(shape)
+    made, rows, elements = StepsBuilder(target, word), kept_shape(shape, axes), prod(shape)
     if op.endswith("_grad"):
         if op == "softmax_grad":
             made.broadcast("product", "MULTIPLY", shape, shape)

@@ -14,7 +14,7 @@ from ..ops import RESULT, VALUES, Operand, Receiver, Request
 from ..ops.numpy_ops import BY_NUMPY, told
 from ..planner.explain import Composition
 from ..program import Executable, OnArrays, Room, Sequence, Views, value_words
-from ..program.operands import aligned_bytes
+from ..program.operands import aligned_bytes, lying_like
 from .strided.copies import copying, kernel_of_copies
 
 
@@ -113,11 +113,9 @@ class SequenceBuilder:
 
     def _like(self, operand: int, x: Array) -> Array:
         """Memory for an operand that lies as an array does."""
-        reach = [(n - 1) * step for n, step in zip(x.shape, x.strides, strict=True)] if x.size else []
-        before = -sum(min(0, r) for r in reach)
-        held = aligned_bytes(before + sum(max(0, r) for r in reach) + x.itemsize, x.ctypes.data - before)
-        self._memory.append(_Memory(held, operand, -before))
-        return np.ndarray(x.shape, x.dtype, held, before, x.strides)
+        made, held = lying_like(x)
+        self._memory.append(_Memory(held, operand, held.ctypes.data - made.ctypes.data))
+        return made
 
     def _source(self, array: Array) -> Any:
         return next((place for memory in self._memory if (place := memory.place(array)) is not None), array)

@@ -22,6 +22,22 @@ def aligned_bytes(size: int, address: int = 0) -> np.ndarray[Any, Any]:
     return room[skipped:skipped + size]
 
 
+def lying_like(x: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Return a new array that lies as another does, and the bytes that it lies in.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.zeros((3, 4))
+    >>> lying_like(x[::-1, ::2])[0].strides
+    (-32, 16)
+    """
+    reach = [(n - 1) * step for n, step in zip(x.shape, x.strides, strict=True)] if x.size else []
+    before = -sum(min(0, r) for r in reach)
+    held = aligned_bytes(before + sum(max(0, r) for r in reach) + x.itemsize, x.ctypes.data - before)
+    return np.ndarray(x.shape, x.dtype, held, before, x.strides), held
+
+
 def overlaps_itself(array: np.ndarray[Any, Any]) -> bool:
     """Whether two elements of an array may share memory, as those of a broadcast one do.
 

@@ -6,10 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from ...errors import bad_argument, bad_type, flag
-from ...formats import Array, format_of
+from ...formats import format_of
 from ...ops import (
     AS_ASKED,
     RESULT,
@@ -25,6 +23,7 @@ from ...ops import (
     receive,
     result_format,
 )
+from ...program.operands import lying_like
 from ...target import Target
 from ..gemm.options import GemmOptions, options_of
 from ..gemm.params import MatrixLayout
@@ -305,14 +304,6 @@ def bias_layout(bias: Operand | None, groups: int) -> MatrixLayout | None:
     return MatrixLayout(bias.format, 0, step, (bias.shape[0] // groups * step,))
 
 
-def _lying_so(x: Array) -> Array:
-    """Return a new array with the strides of another."""
-    reach = [(n - 1) * step for n, step in zip(x.shape, x.strides, strict=True)] if x.size else [0]
-    before = -sum(min(0, r) for r in reach)
-    held = np.empty(before + sum(max(0, r) for r in reach) + x.itemsize, np.uint8)
-    return np.ndarray(x.shape, x.dtype, held, before, x.strides)
-
-
 def as_result(residual: Operand, receiver: Receiver) -> Operand:
     """Return what is added to a result, lying as the result does."""
     fits = (residual.shape, residual.format, residual.scale) == (receiver.shape, receiver.format, receiver.scale)
@@ -321,6 +312,6 @@ def as_result(residual: Operand, receiver: Receiver) -> Operand:
                            f"the result's format and shape, {receiver.format} of shape {receiver.shape}")
     if residual.array.strides == receiver.array.strides and residual.array.flags.aligned:
         return residual
-    copy = _lying_so(receiver.array)
+    copy, _ = lying_like(receiver.array)
     copy[...] = residual.array
     return replace(residual, array=copy, place=None)

@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...errors import UnsupportedError, as_shape, bad_argument, bad_type, check_shape, flag, one_of, whole
+from ...errors import UnsupportedError, as_shape, bad_argument, bad_type, check_shape, flag, one_of
 from ...formats import format_of
 from ...ops import one_scale_operand, op, receive, result_format
 from ...ops.parts import Part, results
 from ...target import MOST_TILES, Target, TargetLike, modelled_machine
 from ...target.types import data_type, vector_of
+from .field import each_of
 from .modelled import place_of_pooling
 from .params import PoolParams
 from .plan import PoolPlan, planned
@@ -357,11 +358,10 @@ def plan_pooling(op: str, shape: Sequence[int], kernel: int | Sequence[int], *,
         raise bad_type("shape", shape, "a sequence of integers: batch, channels and field")
     batch, channels, *field = shape
     fields = len(field)
-    window = _extents("kernel", kernel, fields)
-    steps = window if stride is None else _extents("stride", stride, fields)
-    around = _extents("padding", padding, fields)
-    detected, regrouped = (whole("channel_grouping", n, 1, 1 << 31)
-                           for n in _extents("channel_grouping", channel_grouping, 2))
+    window = each_of("kernel", kernel, fields, 1)
+    steps = window if stride is None else each_of("stride", stride, fields, 1)
+    around = each_of("padding", padding, fields, -(1 << 31))
+    detected, regrouped = each_of("channel_grouping", channel_grouping, 2, 1, "operands")
     kind = data_type("dtype", dtype, ("float", "half"))
     params = PoolParams(op, direction, tuple(field), window, steps, around, around, channels, batch, kind)
     machine = modelled_machine(target, MOST_TILES)
@@ -369,12 +369,3 @@ def plan_pooling(op: str, shape: Sequence[int], kernel: int | Sequence[int], *,
     if every < least:  # PopLibs moves some of the field into them, in a way that is not known
         raise UnsupportedError(f"shape: got {every} channels; allowed: {least} or more on {machine.name}")
     return planned(params, machine, (detected, regrouped))
-
-
-def _extents(name: str, value: int | Sequence[int], count: int) -> tuple[int, ...]:
-    """A number for each of so many dimensions."""
-    if not isinstance(value, (list, tuple)):
-        return (whole(name, value),) * count
-    if len(value) != count:
-        raise bad_argument(name, value, f"one number, or {count}")
-    return tuple(whole(name, n) for n in value)

@@ -57,13 +57,13 @@ class Pairs(NamedTuple):
     read: Array
 
 
-def _each(name: str, value: Any, dims: int, least: int) -> tuple[int, ...]:
-    """A number for each dimension."""
+def each_of(name: str, value: Any, count: int, least: int, what: str = "field dimensions") -> tuple[int, ...]:
+    """Return a number for each of so many."""
     if isinstance(value, (list, tuple)):
-        if len(value) != dims:
-            raise bad_argument(name, value, f"one number, or one for each of {dims} field dimensions")
+        if len(value) != count:
+            raise bad_argument(name, value, f"one number, or one for each of {count} {what}")
         return tuple(whole(name, n, least, _MOST) for n in value)
-    return (whole(name, value, least, _MOST),) * dims
+    return (whole(name, value, least, _MOST),) * count
 
 
 def _sides(value: Any, dims: int) -> list[tuple[int, int]]:
@@ -91,8 +91,8 @@ def windows_of(field: Sequence[int], kernel: Any, stride: Any, padding: Any, dil
         As `pool` takes them.
     """
     dims = len(field)
-    kernels, dilations = _each("kernel", kernel, dims, 1), _each("dilation", dilation, dims, 1)
-    strides = kernels if stride is None else _each("stride", stride, dims, 1)
+    kernels, dilations = each_of("kernel", kernel, dims, 1), each_of("dilation", dilation, dims, 1)
+    strides = kernels if stride is None else each_of("stride", stride, dims, 1)
     up = flag("ceil_mode", ceil_mode)
     made = []
     for n, k, s, d, (low, high) in zip(field, kernels, strides, dilations, _sides(padding, dims), strict=True):

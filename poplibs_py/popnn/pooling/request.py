@@ -13,13 +13,11 @@ from ...config import settings
 from ...errors import bad_argument, bad_type, check_shape, one_of
 from ...formats import Array, Format
 from ...ops import RESULT, Operand, Placed, Receiver, Request, argument
+from ...poplin.conv.params import LAYOUTS
 from ...popops.reductions.lower import ReduceParams, Way
 from ...popops.reductions.lower import lower as lower_reduction
 from .field import Window, adaptive_windows, is_whole, whole_field, windows_of
 from .lower import Lies, PoolCall, lower
-
-LAYOUTS = ("NCHW", "NHWC")
-"""Orders of axes: HW stands for all dimensions of the field."""
 
 OPS = ("max", "avg", "sum")
 """What becomes of a window."""

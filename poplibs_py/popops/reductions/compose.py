@@ -28,6 +28,11 @@ def type_of_all(operands: Sequence[Operand], made: Format, shape: tuple[int, ...
     return word, "" if prod(shape) else "of nothing"
 
 
+def kept_shape(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape of what is reduced along axes, which stay with an extent of 1."""
+    return tuple(1 if d in axes else n for d, n in enumerate(shape))
+
+
 class StepsBuilder:
     """Steps that are added one after another.
 

@@ -10,7 +10,7 @@ from math import prod
 from ...memo import remembered
 from ...planner.tile_plan import TilePlan
 from ...target import Target
-from .compose import StepsBuilder
+from .compose import StepsBuilder, kept_shape
 from .stages_modelled import Types
 
 COMPOSED = {("moments", "spread"): "SQUARE_ADD", ("moments", "deviation"): "SQUARE_ADD",
@@ -33,7 +33,7 @@ def plan_composed(op: str, kernel: str, finish: str, shape: tuple[int, ...], axe
         A key of `COMPOSED`.
     """
     made = StepsBuilder(target, *types)
-    rows = tuple(1 if d in axes else n for d, n in enumerate(shape))
+    rows = kept_shape(shape, axes)
     if prod(shape):
         spread = kernel == "moments"
         if spread:

@@ -23,6 +23,7 @@ from ...program import temporary
 from ...target import Target, TargetLike
 from ...target.types import type_of
 from ..strided.request import has_scale, strided_request
+from .compose import kept_shape
 from .composed_modelled import COMPOSED, plan_composed
 from .lower import ReduceParams, Way, lower, lower_scan, merged_axes
 from .modelled import ReducePlan, plan_argmax, plan_nan, plan_reduction, reduction_lacks
@@ -108,7 +109,7 @@ def _no_axis(name: str, axis: object) -> NoReturn:
 def reduced_shape(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
     """Return the shape of the result."""
     if keepdims:
-        return tuple(1 if d in axes else n for d, n in enumerate(shape))
+        return kept_shape(shape, axes)
     return tuple(n for d, n in enumerate(shape) if d not in axes)
 
 
