@@ -71,13 +71,14 @@ class OneKernel(Explained):
         return Explanation(f"{self.way} {self.params}".lstrip(), decided, considered_kernels(self.selection))
 
 
-def fill_cast(slot: Any, dtype: Format, exponent: int, written: bool) -> None:
-    """Describe how numbers of a format, at a scale, are cast to or from float32: where that is, and by what kernel."""
+def fill_cast(slot: Any, dtype: Format, exponent: int, written: bool, cast: str = "cast", codec: str = "codec") -> None:
+    """Describe how numbers of a format, at a scale, are cast to or from float32, and by what kernel, in a record's
+    fields of these names."""
     own, wide, name = format_facts(dtype, exponent), format_facts(FP32), kernel_format(dtype)
-    slot["cast"]["from"], slot["cast"]["to"] = (wide, own) if written else (own, wide)
-    slot["cast"]["rounding"], slot["cast"]["overflow"] = _NEAREST, infinite_overflow(dtype)
+    slot[cast]["from"], slot[cast]["to"] = (wide, own) if written else (own, wide)
+    slot[cast]["rounding"], slot[cast]["overflow"] = _NEAREST, infinite_overflow(dtype)
     kind, formats = ("encode", f"float32->{name}") if written else ("decode", f"{name}->float32")
-    slot["codec"] = select("cast", kind, formats).kernel.address
+    slot[codec] = select("cast", kind, formats).kernel.address
 
 
 def shared(kernel: Kernel, item: np.dtype[Any], spec: Array, units: int, threads: int) -> ComputeSet:

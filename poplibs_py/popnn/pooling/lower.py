@@ -11,16 +11,15 @@ import numpy as np
 
 from ...formats import FP32, Array, Format
 from ...kernels import Selection, select
-from ...kernels.records import FORMAT_NUMBERS, STREAM_BYTES, dtype_of, format_facts, infinite_overflow, kernel_format, numbers_of
+from ...kernels.records import FORMAT_NUMBERS, STREAM_BYTES, dtype_of, kernel_format
 from ...log import tell
 from ...memo import remembered
-from ...ops.one_kernel import OneKernel, shared
+from ...ops.one_kernel import OneKernel, fill_cast, shared
 from ...program import ComputeSet, Program, threads_for
 from .field import Window, divisors, held
 
 _AXIS, _SEGMENT, _PHASE, _SPEC, _ITEM = (dtype_of(f"pop_pool{part}") for part in
                                          ("_axis", "_segment", "_phase", "", "_item"))
-_NEAREST = numbers_of("rounding")["nearest-even"]
 _DIRECT = ("float32", "float16", "bfloat16")
 _SLACK = 16  # POP_POOL_SLACK
 _MOST_LANES, _LANES = 512, 256  # channels of a group: POP_POOL_PLACES, and of each where there are more
@@ -203,7 +202,7 @@ def _axes(call: PoolCall, backward: bool, read: Lies, made: Lies, *, weights: bo
 
 def fill_operand(record: Any, number: int, lies: Lies, made: bool, offset: int = 0) -> None:
     """Fill in the record of an operand: what is made is encoded, what is read decoded."""
-    fmt, cast = lies.format, record["cast"]
+    fmt = lies.format
     record["operand"], record["offset"] = number, offset
     record["batch"], record["channel"], record["position"] = lies.batch, lies.channel, lies.field[-1]
     if fmt is None:
@@ -212,16 +211,8 @@ def fill_operand(record: Any, number: int, lies: Lies, made: bool, offset: int =
     record["bytes"] = fmt.itemsize
     name = kernel_format(fmt)
     record["format"] = FORMAT_NUMBERS[name] if name in _DIRECT and not lies.exponent else -1
-    if fmt == FP32 and not lies.exponent:
-        return
-    facts = format_facts(fmt, lies.exponent)
-    if made:
-        cast["from"], cast["to"] = format_facts(FP32), facts
-        cast["rounding"], cast["overflow"] = _NEAREST, infinite_overflow(fmt)
-        record["codec"] = select("cast", "encode", f"float32->{name}").kernel.address
-    else:
-        cast["from"], cast["to"] = facts, format_facts(FP32)
-        record["codec"] = select("cast", "decode", f"{name}->float32").kernel.address
+    if fmt != FP32 or lies.exponent:
+        fill_cast(record, fmt, lies.exponent, made)
 
 
 def _ahead(call: PoolCall, places: dict[int, tuple[int, Lies, int]], fields: tuple[int, ...]) -> int:

@@ -8,9 +8,9 @@ import numpy as np
 
 from ...formats import FP32, Array, Format
 from ...kernels import Selection, select
-from ...kernels.records import dtype_of, format_facts, kernel_format
+from ...kernels.records import dtype_of
 from ...memo import remembered
-from ...ops.one_kernel import OneKernel, shared
+from ...ops.one_kernel import OneKernel, fill_cast, shared
 from ...program import Program, threads_for
 from ..reductions.lower import THREAD_ELEMENTS, ReduceParams, filled_rows
 
@@ -48,8 +48,7 @@ def lower_bincount(params: ReduceParams, bins: int, weights: Any, threads: int) 
     selection = select("reduce", "weighted", lane)
     spec["weight_bytes"] = weights.itemsize
     if isinstance(weights, Format) and weights != FP32:
-        spec["weights"]["from"], spec["weights"]["to"] = format_facts(weights), format_facts(FP32)
-        spec["decode_weights"] = select("cast", "decode", f"{kernel_format(weights)}->{lane}").kernel.address
+        fill_cast(spec, weights, 0, False, "weights", "decode_weights")
     elif not isinstance(weights, Format) and weights.name != lane:
         spec["decode_weights"] = select("cast", "widen", f"{weights.name}->{lane}").kernel.address
     threads = min(threads_for(p.row, THREAD_ELEMENTS, threads), bins)

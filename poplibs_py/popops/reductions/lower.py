@@ -15,10 +15,10 @@ import numpy as np
 
 from ...formats import FP32, Array, Format
 from ...kernels import Kernel, kernels, select
-from ...kernels.records import dtype_of, format_facts, infinite_overflow, kernel_format, numbers_of
+from ...kernels.records import dtype_of, kernel_format, numbers_of
 from ...log import tell
 from ...memo import remembered
-from ...ops.one_kernel import OneKernel, shared
+from ...ops.one_kernel import OneKernel, fill_cast, shared
 from ...program import Executable, Program, threads_for
 
 BLOCK = 512
@@ -34,7 +34,6 @@ _AXIS, _SPEC = dtype_of("pop_reduce_axis"), dtype_of("pop_reduce")
 _STATES, _FINISHES = numbers_of("state"), numbers_of("finish")
 _NARROW = 8  # columns: fewer are gathered
 _STATE_BYTES = 16  # of a segment, in the workspace
-_NEAREST = numbers_of("rounding")["nearest-even"]
 
 
 class Way(NamedTuple):
@@ -157,15 +156,10 @@ def _fill(p: ReduceParams, kept: list[_Axis], reduced: list[_Axis], direct: bool
     spec["state"], spec["finish"], spec["scale"] = _STATES[p.way.state], _FINISHES[p.way.finish], p.scale
     spec["code_bytes"], spec["out_bytes"] = p.format.itemsize, p.result.itemsize
     if not direct:
-        spec["read"]["from"], spec["read"]["to"] = format_facts(p.format, p.exponent), format_facts(FP32)
-        spec["decode"] = select("cast", "decode", f"{kernel_format(p.format)}->float32").kernel.address
+        fill_cast(spec, p.format, p.exponent, False, "read", "decode")
     if isinstance(p.result, Format) and (p.result != FP32 or p.result_exponent):
-        facts, name = format_facts(p.result, p.result_exponent), kernel_format(p.result)
-        spec["write"]["from"], spec["write"]["to"] = format_facts(FP32), facts
-        spec["write"]["rounding"], spec["write"]["overflow"] = _NEAREST, infinite_overflow(p.result)
-        spec["encode"] = select("cast", "encode", f"float32->{name}").kernel.address
-        spec["before"]["from"], spec["before"]["to"] = facts, format_facts(FP32)
-        spec["decode_before"] = select("cast", "decode", f"{name}->float32").kernel.address
+        fill_cast(spec, p.result, p.result_exponent, True, "write", "encode")
+        fill_cast(spec, p.result, p.result_exponent, False, "before", "decode_before")
     return spec, tables
 
 

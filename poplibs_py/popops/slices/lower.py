@@ -14,11 +14,11 @@ import numpy as np
 from ...formats import FP32, Array, Format
 from ...formats.reference import encode
 from ...kernels import Selection, select
-from ...kernels.records import dtype_of, format_facts, infinite_overflow, numbers_of
+from ...kernels.records import dtype_of, numbers_of
 from ...log import tell
 from ...memo import remembered
 from ...ops import OwnNumber, host_target
-from ...ops.one_kernel import OneKernel, shared
+from ...ops.one_kernel import OneKernel, fill_cast, shared
 from ...planner import Memory
 from ...planner.ladder import within
 from ...program import Executable, Program, threads_for, whole_lines
@@ -33,7 +33,6 @@ _POLICIES, _UPDATES, _ELEMENTS = (numbers_of(name) for name in ("index_policy", 
 _THREAD_BYTES, _THREAD_LOOKUPS = 1 << 17, 1 << 14  # that are worth a thread
 _KEY_BYTES = 16  # of a lookup that is sorted, with the copy's
 _LINE = 64  # what a thread's temporary bytes are a multiple of
-_NEAREST = numbers_of("rounding")["nearest-even"]
 
 
 class Axis(NamedTuple):
@@ -346,10 +345,7 @@ def _codecs(spec: Array, p: SliceParams) -> None:
     """Decoders and encoders of what is no FP32 and no whole number."""
     for fmt, cast, decode in ((p.table, "read", "decode"), (p.other, "read_other", "decode_other")):
         if isinstance(fmt, Format) and fmt != FP32:
-            spec[cast]["from"], spec[cast]["to"] = format_facts(fmt), format_facts(FP32)
-            spec[decode] = select("cast", "decode", f"{fmt.name}->float32").kernel.address
+            fill_cast(spec, fmt, 0, False, cast, decode)
     written = p.other if p.kernel == "bag" else p.table
     if isinstance(written, Format) and written != FP32:
-        spec["write"]["from"], spec["write"]["to"] = format_facts(FP32), format_facts(written)
-        spec["write"]["rounding"], spec["write"]["overflow"] = _NEAREST, infinite_overflow(written)
-        spec["encode"] = select("cast", "encode", f"float32->{written.name}").kernel.address
+        fill_cast(spec, written, 0, True, "write", "encode")
