@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -156,3 +156,23 @@ def within(op: str, plan_once: Callable[[int | None], T | None], memory: Memory,
     if plan is None:
         raise AssertionError(f"{op}: there always is a plan without a limit")
     return plan, False
+
+
+def first_within(op: str, choices: Sequence[T], bytes_of: Callable[[T], int], memory: Memory, target: Target,
+                 share: int) -> tuple[T, bool]:
+    """Return the first of some choices that keeps to the limit, and whether one does; see `within`.
+
+    Parameters
+    ----------
+    op, memory, target, share
+        As for `within`.
+    choices : sequence
+        Of which the first is the fastest.
+    bytes_of : callable
+        Returns the bytes that a choice takes on all tiles.
+    """
+    def plan_once(limit: int | None) -> tuple[T] | None:
+        return next(((one,) for one in choices if limit is None or bytes_of(one) <= limit * share), None)
+
+    (found,), fits = within(op, plan_once, memory, target, lambda: min(map(bytes_of, choices)), share)
+    return found, fits

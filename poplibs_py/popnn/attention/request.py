@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from math import prod, sqrt
 from typing import Any
@@ -15,7 +16,7 @@ from ...formats import FP32, Array, Format
 from ...ops import RESULT, Operand, Receiver, Request, argument, one_scale_operand, operand, own_host
 from ...ops.one_kernel import OneKernel
 from ...ops.parts import Part, results
-from ...planner.ladder import Memory, within
+from ...planner.ladder import Memory, first_within
 from ...popsparse.pattern import BlockPattern
 from ...target import TargetLike
 from .lower import lower, several_strips
@@ -238,17 +239,11 @@ def _within_memory(op: str, params: AttentionParams, memory: Memory) -> tuple[On
     several = several_strips(params)
     if memory.proportion is None:
         return lower(params, settings.num_threads, several), True
-    host = own_host()
-
-    def planned(limit: int | None) -> OneKernel | None:
-        for kept in (True, False) if several else (False,):
-            made = lower(params, settings.num_threads, kept)
-            if limit is None or made.executable.program.arena_bytes <= limit:
-                return made
-        return None
-
-    least = lower(params, settings.num_threads, False)
-    return within(f"popnn.{op}", planned, memory, host, lambda: least.executable.program.arena_bytes, least.threads)
+    program = partial(lower, params, settings.num_threads)
+    kept, fits = first_within(f"popnn.{op}", (True, False) if several else (False,),
+                              lambda kept: program(kept).executable.temporary_bytes, memory, own_host(),
+                              program(False).threads)
+    return program(kept), fits
 
 
 def parts_of(out: Any, formats: list[tuple[str, tuple[int, ...], Format]], kind: Any

@@ -12,7 +12,7 @@ from ...errors import bad_type, check_shape, flag, one_of
 from ...formats import Array
 from ...ops import RESULT, Operand, Placed, Request, own_host, result_format
 from ...ops.parts import Part, results
-from ...planner import Explanation, Memory, within
+from ...planner import Explanation, Memory, first_within
 from ...planner.explain import Explained
 from ...popsparse.matrix import BlockSparseMatrix
 from ...popsparse.operands import format_in
@@ -182,9 +182,8 @@ def stretches(op: str, layer: Pass, memory: Memory, bytes_of: Callable[[int], in
     plan : object
         Of a modelled machine, whose memory the limit is one on; else None.
     """
-    choices = [(n,) for n in shorter(layer.params.steps)]
-    at_once, fits = within_memory(op, choices, bytes_of, layer.threads, memory, target, plan)
-    return Stretches(layer, at_once[0], fits)
+    limit = memory if plan is None else Memory()
+    return Stretches(layer, *first_within(op, shorter(layer.params.steps), bytes_of, limit, target, layer.threads))
 
 
 def shorter(steps: int) -> list[int]:
@@ -193,18 +192,6 @@ def shorter(steps: int) -> list[int]:
     while made[-1] > 1:
         made.append(-(-made[-1] // 2))
     return made
-
-
-def within_memory(op: str, choices: Sequence[tuple[int, ...]], bytes_of: Callable[..., int], threads: int,
-                  memory: Memory, target: Target, plan: object) -> tuple[tuple[int, ...], bool]:
-    """Return the first of some choices that keeps to a limit on all threads' memory, and whether one does."""
-    if plan is not None or memory.limit(target) is None:
-        return choices[0], True
-
-    def planned(limit: int | None) -> tuple[int, ...] | None:
-        return next((one for one in choices if limit is None or bytes_of(*one) <= limit * threads), None)
-
-    return within(op, planned, memory, target, lambda: min(bytes_of(*one) for one in choices), threads)
 
 
 def layer_arrays(p: RnnParams, arrays: Sequence[Any], matrices: Sequence[Any] = (None, None)) -> LayerArrays:

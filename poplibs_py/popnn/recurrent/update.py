@@ -11,12 +11,12 @@ from ...errors import bad_argument, check_shape, flag
 from ...formats import Format
 from ...ops import Operand, Request, op, own_host
 from ...ops.parts import Part, results
-from ...planner import Memory
+from ...planner import Memory, first_within
 from ...popsparse.matrix import BlockSparseMatrix
 from ...target import TargetLike
 from .modelled import place_of_layer
 from .params import GATES, RnnParams, gate_order, numbers, optional, state_format
-from .request import request, shorter, within_memory
+from .request import request, shorter
 from .sparse import blocks_of, checked_blocks
 from .update_lower import Update, UpdateArrays, UpdateSizes
 
@@ -151,9 +151,9 @@ def _request(take: Callable[..., CalledUpdate], short: str, /, *, out: Any,
     sizes = UpdateSizes.of(call)
     choices = [(steps, planes) for planes in dict.fromkeys((sizes.planes, 1)) for steps in shorter(sizes.steps)]
     ready = Update(f"{call} weight update", sizes, machine)
-    (steps, planes), ready.fits = within_memory(name, choices, ready.bytes_taken, ready.threads, call.memory,
-                                                machine, placed.plan)
-    ready.at_once = steps, planes
+    memory = call.memory if placed.plan is None else Memory()
+    ready.at_once, ready.fits = first_within(name, choices, lambda at_once: ready.bytes_taken(*at_once), memory,
+                                             machine, ready.threads)
 
     def run(arrays: list[Any], views: Any) -> None:
         grads, read, output, init, reset = arrays
