@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ...errors import PlanError
+from ...memo import remembered
 from ...planner.deadline import deadline
 from ...planner.objective import UNLIMITED, Objective
 from ...target import Target
@@ -130,7 +130,7 @@ class Space(NamedTuple):
         return [i for i in places if least[i][0] <= cycles and least[i][1] <= temp]
 
 
-@lru_cache(maxsize=4)
+@remembered(weight=64)  # some hundred candidates, of 100 to 200 KiB
 def _space(target: Target, params: ConvParams, options: ConvOptions, joint: bool, together: bool) -> Space:
     """Every candidate; where families are searched together, `likely` holds the others alone."""
     space = Space([], [], [], [])
