@@ -4,6 +4,8 @@
 #define POP_ROWS_NORM_H
 #include "kernels/rows/sums.h"
 
+#define POP_TURNS (POP_LANES == 16 ? 2 : 1) /* lines whose lanes of products there are registers for */
+
 typedef struct pop_moments { /* of rows that are done at once */
     float mean[POP_ROWS_MOST], inverse[POP_ROWS_MOST]; /* of the deviation */
 } pop_moments;
@@ -20,6 +22,11 @@ POP_INLINE int64_t pop_row_length(const pop_row *row) /* of a line */
     return row->spec->segments > 1 ? row->spec->n / row->spec->segments : row->spec->n;
 }
 POP_INLINE int pop_row_of_line(const pop_row *row, int64_t line) { return row->spec->segments > 1 ? 0 : (int)line; }
+/* Whether the next rows are asked for: not where a row is long, which comes by itself, unless its segments lie apart. */
+POP_INLINE int pop_row_asks(const pop_row *row, int64_t length)
+{
+    return row->spec->segments > 1 || length <= 2 * POP_ROWS_SHORT;
+}
 /* A number for each line, or what stands for one that is absent. */
 POP_INLINE float pop_row_line_number(const pop_row *row, int k, int64_t line, float absent)
 {
@@ -80,22 +87,62 @@ POP_INLINE void pop_rows_means_in(const pop_row *row, const pop_format *f, int k
         for (int64_t q = 0; parts && q < POP_FOUR && q < lines - first; q++) all[0] += own[q];
     }
     pop_rows_means_of(s, parts ? all : own, row->rows, m->mean);
+    for (int q = 1; parts && q < POP_FOUR; q++) m->mean[q] = m->mean[0]; /* its segments' */
 }
-POP_INLINE void pop_rows_inverses_in(const pop_row *row, const pop_format *f, pop_moments *m)
+/* Lanes of squares of what numbers of four lines of one stretch, of whole groups, are apart from their means. A product waits for the
+ * last one of its lane: where there are registers, two lines take turns. Lines at `ahead`, in the format f, are asked for meanwhile. */
+POP_INLINE void pop_four_squares(const pop_format *f, const pop_format *of_x, const char *x, int64_t step, int64_t n, const float *mean,
+                                 uintptr_t ahead, int64_t ahead_step, pop_v_f *made)
+{
+    _Pragma("GCC unroll 4") for (int q = 0; q < POP_FOUR; q += POP_TURNS) {
+        const char *line = x + q * step, *other = line + step;
+        const uintptr_t next = ahead + (uintptr_t)(q * ahead_step), other_next = next + (uintptr_t)ahead_step;
+        const pop_v_f less = pop_v_splat(mean[q]), other_less = pop_v_splat(mean[q + POP_TURNS - 1]);
+        pop_lanes squares = pop_lanes_of(0.0f), others = squares;
+        int64_t i = 0;
+        POP_ROW_WHOLE(n,
+                      pop_row_ask(f, next, i, k, 0);
+                      const pop_v_f d = pop_row_read(of_x, line, i, part) - less;
+                      squares.v[k] = pop_v_fma(d, d, squares.v[k]);
+                      if (POP_TURNS > 1) {
+                          pop_row_ask(f, other_next, i, k, 0);
+                          const pop_v_f e = pop_row_read(of_x, other, i, part) - other_less;
+                          others.v[k] = pop_v_fma(e, e, others.v[k]);
+                      })
+        made[q] = pop_lanes_plus(squares);
+        if (POP_TURNS > 1) made[q + POP_TURNS - 1] = pop_lanes_plus(others);
+    }
+}
+POP_INLINE void pop_rows_inverses_in(const pop_row *row, const pop_format *f, const float *near, pop_moments *m)
 {
     const pop_rows *s = row->spec;
-    const int64_t lines = pop_row_lines(row), step = pop_row_line_step(row, 0), length = pop_row_length(row);
+    const pop_format *of_x = near ? &POP_F32 : f;
+    const int64_t lines = pop_row_lines(row), length = pop_row_length(row), line_step = pop_row_line_step(row, 0);
+    const int64_t step = near ? length * (int64_t)sizeof *near : line_step;
     const int parts = s->segments > 1;
-    const char *x = (const char *)row->at[0];
+    const char *x = near ? (const char *)near : (const char *)row->at[0];
+    const uintptr_t ahead = pop_beyond(row->at[0], row->rows * row->step[0]);
+    const int asks = pop_row_asks(row, length);
+    const pop_four_d none = {0.0};
     double all[POP_FOUR] = {0.0}, own[POP_ROWS_MOST];
     for (int q = 0; q < POP_ROWS_MOST && s->centred == POP_NO_STATISTICS; q++) m->inverse[q] = 1.0f;
     if (s->centred == POP_NO_STATISTICS) return;
     for (int64_t first = 0; first < lines; first += POP_FOUR) {
-        POP_FOUR_FOLDED(own + (parts ? 0 : first), first, lines, length, ({
-                            const pop_v_f less = pop_v_splat(m->mean[parts ? 0 : q]);
-                            const pop_v_f d = pop_row_else(pop_row_read(f, x + q * step, i, part) - less, 0.0f, part);
-                            pop_v_fma(d, d, lane);
-                        }));
+        const float *mean = m->mean + (parts ? 0 : first);
+        const char *at = x + first * step;
+        const uintptr_t next = ahead + (uintptr_t)(first * line_step);
+        double *to = own + (parts ? 0 : first);
+        pop_v_f last[POP_FOUR];
+        if (pop_row_whole(length) && lines - first >= POP_FOUR) {
+            pop_four_squares(f, of_x, at, step, length, mean, next, line_step, last);
+            pop_four_sums(last, &none, to);
+        } else
+            POP_FOUR_PARTS(to, 0, lines - first, length, ({
+                               if (asks) pop_row_ask(f, next + (uintptr_t)(q * line_step), i, k, 0);
+                               const pop_v_f less = pop_v_splat(mean[q]);
+                               const pop_v_f d = pop_row_else(pop_row_read(of_x, at + q * step, i, part) - less, 0.0f, part);
+                               pop_v_fma(d, d, lane);
+                           }));
         for (int64_t q = 0; parts && q < POP_FOUR && q < lines - first; q++) all[0] += own[q];
     }
     pop_rows_inverses_of(s, parts ? all : own, row->rows, m->inverse);
@@ -107,7 +154,11 @@ POP_INLINE void pop_rows_inverses_in(const pop_row *row, const pop_format *f, po
         if (near && !pop_is_f32(&POP_##format)) pop_rows_means_in(row, &POP_##format, k, near, m);                     \
         else pop_rows_means_in(row, &POP_##format, k, NULL, m);                                                        \
     }                                                                                                                  \
-    POP_ROWS_SHARED void pop_rows_inverses_##suffix(const pop_row *row, pop_moments *m) { pop_rows_inverses_in(row, &POP_##format, m); }
+    POP_ROWS_SHARED void pop_rows_inverses_##suffix(const pop_row *row, const float *near, pop_moments *m)             \
+    {                                                                                                                  \
+        if (near && !pop_is_f32(&POP_##format)) pop_rows_inverses_in(row, &POP_##format, near, m);                     \
+        else pop_rows_inverses_in(row, &POP_##format, NULL, m);                                                        \
+    }
 POP_ROWS_FORMATS(POP_ROWS_MOMENTS_OF)
 
 /* Short rows of FP16 that have means are decoded once, which takes longer than a number's turn in a sum: where, or NULL. */
@@ -118,33 +169,30 @@ POP_INLINE float *pop_row_near(const pop_row *row, const pop_format *f)
 }
 
 /* Places of a line from `begin` to `end`, or of POP_LINES, from x to `to`: what they are apart from the mean, times the inverse
- * deviation and gamma, or their product where that is one number, plus beta. The next rows' are asked for, unless a
- * row is read part by part: they may lie far apart, and memory waits while sums are made. */
+ * deviation and gamma, or their product where that is one number, plus beta. Where the next rows are written is asked for. */
 POP_INLINE void pop_row_normed(const pop_row *row, const pop_format *f, const float *near, int64_t line, const int lines,
                                const pop_moments *m, int64_t begin, int64_t end, const int weighed, const int shifted)
 {
     const float *gamma = weighed ? (const float *)(const void *)pop_row_line(row, 1, line) + begin : NULL;
     const float *beta = shifted ? (const float *)(const void *)pop_row_line(row, 2, line) + begin : NULL;
-    const int64_t n = end - begin, offset = begin * pop_bytes(f);
+    const int64_t n = end - begin, offset = begin * pop_bytes(f), next = row->rows * row->step[3];
     const char *x[POP_LINES];
     char *to[POP_LINES];
-    uintptr_t ahead[POP_LINES], next[POP_LINES];
     pop_v_f less[POP_LINES], by[POP_LINES];
     for (int q = 0; q < lines; q++) {
         const int own = pop_row_of_line(row, line + q);
         const float outer = weighed ? 1.0f : pop_row_line_number(row, 1, line + q, 1.0f);
         x[q] = pop_row_line(row, 0, line + q) + offset, to[q] = pop_row_line(row, 3, line + q) + offset;
-        ahead[q] = pop_beyond(x[q], row->rows * row->step[0]), next[q] = pop_beyond(to[q], row->rows * row->step[3]);
         less[q] = pop_v_splat(m->mean[own]), by[q] = pop_v_splat(m->inverse[own] * outer);
     }
-    const int asks = (!weighed && !shifted) || n == pop_row_length(row);
+    const int asks = pop_row_asks(row, pop_row_length(row));
     const pop_v_f shift = pop_v_splat(shifted ? 0.0f : pop_row_line_number(row, 2, line, -0.0f));
     POP_ROW_WRITTEN(f, to[0], n,
                     const pop_v_f times = weighed ? pop_row_load(gamma, i, part) : by[0];
                     const pop_v_f plus = shifted ? pop_row_load(beta, i, part) : shift;
                     pop_v_f made[POP_LINES];
                     POP_LINES_EACH(lines) {
-                        if (asks) pop_row_ask(f, ahead[q], i, k, 0), pop_row_ask(f, next[q], i, k, 1);
+                        if (asks) pop_row_ask(f, pop_beyond(to[q], next), i, k, 1);
                         pop_v_f y = near ? pop_row_load(near + (line + q) * n, i, part) : pop_row_read(f, x[q], i, part);
                         y = y - less[q];
                         if (weighed) y = y * by[q];
@@ -176,12 +224,9 @@ POP_INLINE void pop_row_norm_of(const pop_row *row, const pop_format *f, const f
 POP_INLINE void pop_row_norm(pop_row *row, const pop_format *f)
 {
     float *near = pop_row_near(row, f);
-    pop_row read = *row;
     pop_moments m;
     POP_ROWS_OF(pop_rows_means, f)(row, 0, near, &m);
-    if (near) read.at[0] = near, read.step[0] = row->spec->n * (int64_t)sizeof *near;
-    if (near) pop_rows_inverses_f32(&read, &m);
-    else POP_ROWS_OF(pop_rows_inverses, f)(row, &m);
+    POP_ROWS_OF(pop_rows_inverses, f)(row, near, &m);
     if (near) pop_row_norm_of(row, f, near, &m);
     else pop_row_norm_of(row, f, NULL, &m);
 }

@@ -251,13 +251,16 @@ POP_INLINE void pop_rows_put(const pop_format *f, char *const *to, const int lin
         }                                                                                 \
     } while (0)
 
+/* Whether lines are of whole groups, all in one stretch: these have no steps but their sums'. */
+POP_INLINE int pop_row_whole(int64_t n) { return n <= POP_STRETCH && n % POP_ROW_LANES == 0; }
+
 /* The same of up to four rows, q, from `first` on, to `totals`, of what makes of a sum, `lane`, the next; what is last of the four is
- * joined together. Four of one stretch, of whole groups, have no steps but their sums'. */
+ * joined together. */
 #define POP_FOUR_FOLDED(totals, first, rows, n, ...)                                      \
     do {                                                                                  \
-        pop_v_f last[POP_FOUR] = {{0}};                                                   \
-        pop_four_d before = {0.0};                                                        \
-        if ((n) <= POP_STRETCH && (n) % POP_ROW_LANES == 0 && (rows) - (first) >= POP_FOUR) \
+        if (pop_row_whole(n) && (rows) - (first) >= POP_FOUR) {                           \
+            const pop_four_d before = {0.0};                                              \
+            pop_v_f last[POP_FOUR];                                                       \
             _Pragma("GCC unroll 4") for (int of = 0; of < POP_FOUR; of++)                 \
             {                                                                             \
                 const int64_t q = (first) + of;                                           \
@@ -266,17 +269,24 @@ POP_INLINE void pop_rows_put(const pop_format *f, char *const *to, const int lin
                 POP_ROW_WHOLE(n, const pop_v_f lane = lanes.v[k]; lanes.v[k] = (__VA_ARGS__);) \
                 last[of] = pop_lanes_plus(lanes);                                         \
             }                                                                             \
-        else                                                                              \
-            for (int of = 0; of < POP_FOUR && (first) + of < (rows); of++) {              \
-                const int64_t q = (first) + of;                                           \
-                for (int64_t begin = 0; begin < (n); begin += POP_STRETCH) {              \
-                    const int64_t end = (n) - begin < POP_STRETCH ? (n) : begin + POP_STRETCH; \
-                    pop_lanes lanes = pop_lanes_of(0.0f);                                 \
-                    POP_ROW_EACH(begin, end, const pop_v_f lane = lanes.v[k]; lanes.v[k] = (__VA_ARGS__);); \
-                    last[of] = pop_lanes_plus(lanes);                                     \
-                    if (end < (n)) before[of] += (double)pop_lane_sum(last[of]);          \
-                }                                                                         \
+            pop_four_sums(last, &before, totals);                                         \
+        } else                                                                            \
+            POP_FOUR_PARTS(totals, first, rows, n, __VA_ARGS__);                          \
+    } while (0)
+#define POP_FOUR_PARTS(totals, first, rows, n, ...)                                       \
+    do {                                                                                  \
+        pop_v_f last[POP_FOUR] = {{0}};                                                   \
+        pop_four_d before = {0.0};                                                        \
+        for (int of = 0; of < POP_FOUR && (first) + of < (rows); of++) {                  \
+            const int64_t q = (first) + of;                                               \
+            for (int64_t begin = 0; begin < (n); begin += POP_STRETCH) {                  \
+                const int64_t end = (n) - begin < POP_STRETCH ? (n) : begin + POP_STRETCH; \
+                pop_lanes lanes = pop_lanes_of(0.0f);                                     \
+                POP_ROW_EACH(begin, end, const pop_v_f lane = lanes.v[k]; lanes.v[k] = (__VA_ARGS__);); \
+                last[of] = pop_lanes_plus(lanes);                                         \
+                if (end < (n)) before[of] += (double)pop_lane_sum(last[of]);              \
             }                                                                             \
+        }                                                                                 \
         pop_four_sums(last, &before, totals);                                             \
     } while (0)
 #define POP_ROWS_SUMS(totals, rows, n, ...)                                               \
