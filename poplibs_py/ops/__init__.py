@@ -19,11 +19,12 @@ from .options import check_keywords, check_mapping, number, parsed
 from .own import OwnNumber, own_numbers
 from .plans import changed_plan, check_fields, compiled, unchanged
 from .record import Op, catalogue, located, op
-from .road import RESULT, VALUES, Request, placed_request, run_told, travel
+from .road import BESIDE, RESULT, VALUES, Request, placed_request, run_told, travel
 from .seeds import Seed, seed_of
 
-__all__ = ["AS_ASKED", "RESULT", "VALUES", "WIDE", "Op", "Operand", "OwnNumber", "Placed", "Receiver", "Request",
-           "Seed", "argument", "array_operand", "catalogue", "changed_plan", "check_fields", "check_keywords",
-           "check_mapping", "compiled", "host_target", "located", "new_result", "number", "one_scale_operand", "op",
-           "operand", "own_host", "own_numbers", "parsed", "place_of", "placed_request", "receive", "result_format",
-           "run_told", "seed_of", "target_of", "travel", "unchanged", "wide_format", "wide_operand"]
+__all__ = ["AS_ASKED", "BESIDE", "RESULT", "VALUES", "WIDE", "Op", "Operand", "OwnNumber", "Placed", "Receiver",
+           "Request", "Seed", "argument", "array_operand", "catalogue", "changed_plan", "check_fields",
+           "check_keywords", "check_mapping", "compiled", "host_target", "located", "new_result", "number",
+           "one_scale_operand", "op", "operand", "own_host", "own_numbers", "parsed", "place_of", "placed_request",
+           "receive", "result_format", "run_told", "seed_of", "target_of", "travel", "unchanged", "wide_format",
+           "wide_operand"]

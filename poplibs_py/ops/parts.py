@@ -1,4 +1,7 @@
-"""Ops with several results: one new array of bytes that the program writes, seen as the results one after another."""
+"""Ops with several results: one new array of bytes that the program writes, seen as the results one after another.
+
+Where one of them is received as a single result is, with all that `out` may be, the bytes are those of the others.
+"""
 
 from __future__ import annotations
 
@@ -43,6 +46,14 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Several:
+    """Results that are one of several: a tuple of their own."""
+
+    kind: type
+    parts: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
 class Results:
     """What receives several results.
 
@@ -51,18 +62,18 @@ class Results:
     receiver : Receiver
         The bytes.
     offsets : tuple of int
-        Where each result begins.
+        Where each result begins that lies in them.
     wrap : callable
         Makes the bytes into what is returned: views of them, or arrays that the caller gave, to which they are copied
         when all are done.
-    views : callable
+    views : Views
         Makes the bytes into the results: compiled, for what a repeated call does.
     """
 
     receiver: Receiver
     offsets: tuple[int, ...]
     wrap: Callable[[Array, Any], Any]
-    views: Callable[[Array], Any]
+    views: Views
 
 
 @dataclass(frozen=True)
@@ -93,24 +104,41 @@ class Given:
         return (type(made)._make if hasattr(made, "_make") else tuple)(x.given for x in self.receivers)
 
 
-def results(out: Any, parts: Sequence[Part], kind: type) -> Results:
+def results(out: Any, parts: Sequence[Part | Several | int | None], kind: type) -> Results:
     """Return what receives several results: arrays given as `out`, checked, or new ones.
 
     Parameters
     ----------
     out : sequence of arrays, or None
-    parts : sequence of Part
+        Of results that are all arrays.
+    parts : sequence of Part, Several, int or None
+        A number is a result itself. None is that which the call's own receiver has, beside which the others are made:
+        `Request.beside`.
     kind : type
         A tuple, or a named one of as many fields.
     """
-    ends = np.cumsum([part.nbytes for part in parts]).tolist()
-    offsets = (0, *ends[:-1])
-    receivers = None if out is None else _given(out, parts)
-    views = Views(kind, tuple((part.shape, part.dtype, offset, part.order)
-                              for part, offset in zip(parts, offsets, strict=True)))
-
+    views, offsets, end = _laid(kind, parts, 0)
+    receivers = None if out is None else _given(out, [part for part in parts if isinstance(part, Part)])
     wrap = views if receivers is None else Given(views, receivers)
-    return Results(new_result((ends[-1],), np.dtype(np.uint8)), offsets, wrap, views)
+    return Results(new_result((end,), np.dtype(np.uint8)), tuple(offsets), wrap, views)
+
+
+def _laid(kind: type, parts: Sequence[Any], end: int) -> tuple[Views, list[int], int]:
+    """Views of results that lie one after another from a byte on, where each begins, and where the last ends."""
+    made: list[Any] = []
+    offsets: list[int] = []
+    for part in parts:
+        if isinstance(part, Part):
+            made.append((part.shape, part.dtype, end, part.order))
+            offsets.append(end)
+            end += part.nbytes
+        elif isinstance(part, Several):
+            views, own, end = _laid(part.kind, part.parts, end)
+            made.append(views)
+            offsets += own
+        else:
+            made.append(part)
+    return Views(kind, tuple(made)), offsets, end
 
 
 def part_format(out_dtype: object, *operands: Operand | None) -> Format:

@@ -24,13 +24,16 @@ from ..program.record import Run, listening, record
 from ..target import Target, TargetLike
 from .machine import Placed, place_of
 from .operands import Operand, Receiver
-from .parts import Given
+from .parts import Given, Results
 
 RESULT: Literal[-1] = -1
 """In a request's operands: what receives the result."""
 
 VALUES: Literal[-2] = -2
 """In a request's operands: the block of words that each call has of its own, such as a seed."""
+
+BESIDE: Literal[-4] = -4
+"""In a request's operands: the bytes of its further results."""
 
 Told = tuple[str, str, Any]
 
@@ -59,7 +62,7 @@ class Request:
     program : Executable, Sequence, callable or None
         What runs on the operands' arrays, in order; None where there is nothing to do.
     operands : tuple
-        Each an `Operand` of the call, an array that is the same in every such call, `RESULT` or `VALUES`.
+        Each an `Operand` of the call, an array that is the same in every such call, `RESULT`, `VALUES` or `BESIDE`.
     receiver : Receiver
         What receives the result.
     tell : callable
@@ -88,6 +91,8 @@ class Request:
         Whether the next call of the kind may run as this one does, without asking Python again.
     checks : bool, optional
         Whether the program may refuse operands, so that it runs where the result is empty, too.
+    beside : Results, optional
+        What receives further results, and makes of these and of the result what is returned.
     """
 
     program: Callable[..., Any] | None
@@ -104,14 +109,20 @@ class Request:
     steady: bool = False
     keep: bool = True
     checks: bool = False
+    beside: Results | None = None
+
+    @property
+    def runs(self) -> bool:
+        """Whether there is anything to do."""
+        return self.program is not None and bool(self.receiver.array.size or self.checks or self.beside)
 
     def run(self) -> dict[str, float]:
         """Run the program once, and return the wall seconds of each of its phases, where somebody listens."""
-        program, receiver = self.program, self.receiver
-        if program is None or not (receiver.array.size or self.checks):
+        program = self.program
+        if program is None or not self.runs:
             return {}
         words = value_words(self.ready, self.values) if self.values else None
-        arrays = [_array_of(x, receiver, words) for x in self.operands]
+        arrays = [_array_of(x, self, words) for x in self.operands]
         if not (listening() and isinstance(program, Executable | Sequence) and any(program.phases)):
             program(*arrays)
             return {}
@@ -120,11 +131,17 @@ class Request:
             seconds[phase] = seconds.get(phase, 0.0) + float(taken)
         return seconds
 
+    def result(self) -> Any:
+        """Return what the call returns, once it has run."""
+        made = self.receiver.finish(self.wrap, self.first)
+        return made if self.beside is None else self.beside.views.beside(self.beside.receiver.array, made)
+
     def moved(self) -> tuple[int, int]:
-        """Return the bytes of operands, each once, and of the result."""
+        """Return the bytes of operands, each once, and of results."""
         arrays = [x.array if isinstance(x, Operand) else x for x in self.operands
                   if isinstance(x, Operand | np.ndarray)]
-        return _bytes(arrays), _bytes([self.receiver.array])
+        further = [] if self.beside is None else [self.beside.receiver.array]
+        return _bytes(arrays), _bytes([self.receiver.array, *further])
 
 
 @dataclass(eq=False, slots=True)
@@ -155,7 +172,7 @@ def travel(face: Face, request: Request, key: Key | None) -> Any:
         bound = _bound(face, request, key)
         if bound is not None:
             face.keep(key, bound)
-    return request.receiver.finish(request.wrap, request.first)
+    return request.result()
 
 
 def placed_request(op: str | Callable[..., Any], target: TargetLike, there: Callable[[Target], Request | str],
@@ -215,12 +232,14 @@ def _bytes(arrays: Iterable[Array]) -> int:
                for a in different)
 
 
-def _array_of(operand: Operand | Array | int | None, receiver: Receiver, words: Array | None) -> Array:
+def _array_of(operand: Operand | Array | int | None, request: Request, words: Array | None) -> Array:
     if isinstance(operand, Operand):
         return np.ascontiguousarray(operand.array) if operand.gathered else operand.array
     if isinstance(operand, np.ndarray):
         return operand
-    array = receiver.array if operand == RESULT else words
+    if operand == BESIDE and request.beside is not None:
+        return request.beside.receiver.array
+    array = request.receiver.array if operand == RESULT else words
     assert array is not None
     return array
 
@@ -261,9 +280,11 @@ def _bound(face: Face, request: Request, key: Key) -> BoundCall | None:
         wrap = wrap.views
     if unused or len(request.values) < key.values:  # what was read may be other numbers in the next call
         return None
-    array = receiver.array
+    array, beside = receiver.array, None
     strides = None if array.flags.c_contiguous else array.strides
-    program = program if array.size or request.checks else None
+    program = program if request.runs else None
+    if request.beside is not None:
+        beside, size = request.beside.views, size + request.beside.receiver.array.nbytes
     like = -1
     if request.like is not None:
         like = _place_of(request.like, key)
@@ -272,4 +293,4 @@ def _bound(face: Face, request: Request, key: Key) -> BoundCall | None:
     own = len(face.values)
     fixed, copied = request.values[own:], receiver.view is not None
     return BoundCall(program, sources if program else [], array.shape, array.dtype, strides, wrap, request.ready, size,
-                     own, fixed, copied, like, given)
+                     own, fixed, copied, like, given, beside)

@@ -38,7 +38,8 @@ cdef class BoundCall:
         None where there is nothing to do. A callable is given the arrays that an executable would run on.
     sources : sequence of int or numpy.ndarray
         For each operand of the program: which of the call's arrays it is (plus `copy_of`: a copy of that in C order),
-        `RESULT`, `VALUES` (the block of words that each call has of its own), or an array that is always the same.
+        `RESULT`, `VALUES` (the block of words that each call has of its own), `BESIDE` (the bytes of further results), or
+        an array that is always the same.
     shape, dtype, strides : tuple of int, numpy.dtype, tuple of int or None
         Of a new result; in C order without strides.
     like : int, optional
@@ -56,6 +57,8 @@ cdef class BoundCall:
         The first of the call's arrays that results are copied to, as many as the `Views` of `wrap` make, or -1.
     copied : bool, optional
         Whether the result is made in an array in C order, and then copied to what is written to.
+    beside : Views, optional
+        Makes new bytes into what is returned: further results, and beside them the result.
     """
 
     cdef Executable executable
@@ -74,16 +77,18 @@ cdef class BoundCall:
     cdef int64_t bytes
     cdef cnp.dtype dtype
     cdef object keep, wrap
+    cdef Views views, beside
     cdef values_function prepare_values
 
     def __cinit__(self, program, sources, tuple shape not None, cnp.dtype dtype not None, strides=None,
                   wrap=None, size_t values=0, int64_t bytes=0, int own=0, tuple words=(), bint copied=False, int like=-1,
-                  int given=-1):
+                  int given=-1, Views beside=None):
         cdef int i
         self.executable = program if isinstance(program, Executable) else None
         self.sequence = program if isinstance(program, Sequence) else None
         self.function = program if self.executable is None and self.sequence is None else None
-        self.like, self.dtype, self.wrap, self.given = like, dtype, wrap, given
+        self.like, self.dtype, self.wrap, self.given, self.beside = like, dtype, wrap, given, beside
+        self.views = wrap if type(wrap) is Views else None
         self.axes, self.n_sources = <int>len(shape), <int>len(sources)
         if self.axes > MOST_AXES or self.n_sources >= MOST_OPERANDS:
             raise bad_argument("shape", shape, f"at most {MOST_AXES} axes, and {MOST_OPERANDS - 1} operands")
@@ -132,7 +137,7 @@ cdef class BoundCall:
         cdef cnp.ndarray like
         cdef cnp.ndarray out
         if self.given >= 0:
-            return lie_apart(r.arrays + self.given, (<Views>self.wrap).n)
+            return lie_apart(r.arrays + self.given, self.views.n)
         if self.like < 0 or r.receiver == NULL:
             return True
         like, out = <cnp.ndarray>r.arrays[self.like], <cnp.ndarray>r.arrays[r.written]
@@ -145,7 +150,7 @@ cdef class BoundCall:
         for i in range(self.axes):
             self.extents[i] = cnp.PyArray_DIM(like, i)
 
-    cdef list arrays_of(self, Reading *r, cnp.ndarray written):
+    cdef list arrays_of(self, Reading *r, written, further):
         """The arrays that a program of Python is called with."""
         cdef int i, source
         cdef list arrays = []
@@ -158,7 +163,9 @@ cdef class BoundCall:
             elif source >= 0:
                 arrays.append(PyArray_View(<object>r.arrays[source], NULL, NULL))  # whose shape nobody else can reach
             elif source == RESULT:
-                arrays.append(PyArray_View(written, NULL, NULL))
+                arrays.append(PyArray_View(<cnp.ndarray>written, NULL, NULL))
+            elif source == BESIDE:
+                arrays.append(PyArray_View(<cnp.ndarray>further, NULL, NULL))
             elif source == VALUES:
                 words = np.empty(MOST_VALUES, np.int64)
                 memcpy(cnp.PyArray_DATA(words), r.values, sizeof(r.values))
@@ -170,28 +177,53 @@ cdef class BoundCall:
 
     cdef object run(self, Reading *r, PyObject *subject):
         """Run on the arrays of a call, and return its result."""
-        cdef char *operands[MOST_OPERANDS]
-        cdef int i, source
-        cdef object result
-        cdef cnp.ndarray written, source_copy, given = None
-        cdef list gathered = None
-        several = (<Views>self.wrap).holding(r.arrays + self.given) if self.given >= 0 else None
+        cdef char *to = NULL
+        cdef char *more = NULL
+        cdef cnp.ndarray given = None
+        cdef object written, result, further = None
+        several = self.views.holding(r.arrays + self.given) if self.given >= 0 else None
         if r.receiver != NULL and self.given < 0:
             result = <object>r.receiver
-            written = <cnp.ndarray>r.arrays[r.written]
+            written = <object>r.arrays[r.written]
             if self.copied:
-                given = written
+                given = <cnp.ndarray>written
                 written = counted(cnp.PyArray_NDIM(given), cnp.PyArray_DIMS(given), self.dtype, cnp.PyArray_NBYTES(given))
+        elif self.views is not None:
+            result = written = bytes_of_results(self.bytes, self.executable is None, &to)
         else:
             if self.like >= 0:
                 self.take_shape(<cnp.ndarray>r.arrays[self.like])
             result = written = new_result(self.axes, self.extents, NULL if self.ordered else self.steps, self.dtype,
                                           self.bytes)
+        if to == NULL:
+            to = <char *>cnp.PyArray_DATA(<cnp.ndarray>written)
+        if self.beside is not None:
+            further = bytes_of_results(self.beside.bytes, self.executable is None, &more)
+        self.do(r, written, to, further, more)
+        if given is not None:
+            cnp.PyArray_CopyInto(given, <cnp.ndarray>written)
+        if self.given >= 0:
+            return self.views.copied(written, to, several)
+        if self.wrap is not None and r.receiver == NULL:
+            if self.views is not None:
+                result = self.views.made(written, to, None)
+            elif type(self.wrap) is Wrapper:
+                result = (<Wrapper>self.wrap).made(<cnp.ndarray>written, subject)
+            else:
+                result = self.wrap(result, <object>subject)
+        return result if self.beside is None else self.beside.made(further, more, result)
+
+    cdef int do(self, Reading *r, written, char *to, further, char *more) except -1:
+        """Run the program; what is written begins at these places, and is arrays where a function is called with them."""
+        cdef char *operands[MOST_OPERANDS]
+        cdef int i, source
+        cdef cnp.ndarray source_copy
+        cdef list gathered = None
         memcpy(&r.values[self.first_fixed], self.fixed, self.n_fixed * sizeof(int64_t))
         if self.prepare_values != NULL:
             self.prepare_values(r.values)
         if self.function is not None:
-            self.function(*self.arrays_of(r, written))
+            self.function(*self.arrays_of(r, written, further))
         elif self.executable is not None or self.sequence is not None:
             for i in range(self.n_sources):
                 source = self.sources[i]
@@ -202,7 +234,9 @@ cdef class BoundCall:
                 elif source >= 0:
                     operands[i] = <char *>cnp.PyArray_DATA(<cnp.ndarray>r.arrays[source])
                 elif source == RESULT:
-                    operands[i] = <char *>cnp.PyArray_DATA(written)
+                    operands[i] = to
+                elif source == BESIDE:
+                    operands[i] = more
                 elif source == VALUES:
                     operands[i] = <char *>r.values
                 else:
@@ -212,18 +246,8 @@ cdef class BoundCall:
             else:
                 status = self.sequence.run(operands, self.brief, NULL)
                 if status is not None:
-                    raise self.sequence.refuse(status, *self.arrays_of(r, written))
-        if given is not None:
-            cnp.PyArray_CopyInto(given, written)
-        if self.given >= 0:
-            return (<Views>self.wrap).copied(written, several)
-        if self.wrap is None or r.receiver != NULL:
-            return result
-        if type(self.wrap) is Wrapper:
-            return (<Wrapper>self.wrap).made(written, subject)
-        if type(self.wrap) is Views:
-            return (<Views>self.wrap).made(written)
-        return self.wrap(result, <object>subject)
+                    raise self.sequence.refuse(status, *self.arrays_of(r, written, further))
+        return 0
 
 
 @cython.final

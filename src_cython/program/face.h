@@ -2,6 +2,7 @@
 #ifndef POP_FACE_H
 #define POP_FACE_H
 #include <Python.h>
+#include <stdint.h>
 #include <structmember.h>
 
 /* Have the instances of a type called by the function that each holds at `offset`. */
@@ -43,6 +44,22 @@ static inline PyObject *pop_new_tuple(PyObject *type, Py_ssize_t n)
 {
     return ((PyTypeObject *)type)->tp_alloc((PyTypeObject *)type, n);
 }
+
+/* Memory that results of no great size look at, which no array need own: to make one takes twice as long. */
+typedef struct pop_held {
+    PyObject_VAR_HEAD
+    int64_t apart; /* from what is held, which begins at a multiple of 16 bytes */
+    char at[];
+} pop_held;
+static PyTypeObject pop_held_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "poplibs_py.program._executor.Held",
+    .tp_basicsize = sizeof(pop_held),
+    .tp_itemsize = 1,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_doc = "Memory of several results.",
+};
+static inline PyObject *pop_hold(Py_ssize_t bytes) { return (PyObject *)PyObject_NewVar(pop_held, &pop_held_type, bytes); }
+static inline char *pop_held_at(PyObject *held) { return ((pop_held *)held)->at; }
 
 static inline PyObject *pop_get_slot(PyObject *owner, Py_ssize_t offset) { return *(PyObject **)((char *)owner + offset); }
 

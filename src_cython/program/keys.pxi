@@ -49,6 +49,10 @@ cdef extern from "program/face.h":
     PyObject *pop_get_slot(object owner, Py_ssize_t offset)
     object pop_new(object type)
     tuple pop_new_tuple(object type, Py_ssize_t n)
+    PyTypeObject pop_held_type
+    object pop_hold(Py_ssize_t bytes)
+    char *pop_held_at(object held)
+    int PyType_Ready(PyTypeObject *type) except -1
 
 cdef enum:
     MOST_WORDS = 192
@@ -68,7 +72,7 @@ cdef enum:  # what a word stands for
     NOTHING = 1, ARRAY, SAME, WHOLE, REAL, ROW, MAPPING, OBJECT, WORD, PAIR, SCALAR, NUMBER
 
 cdef enum:  # where an operand of a program comes from, where it is no array of the call
-    RESULT = -1, VALUES = -2, CONSTANT = -3
+    RESULT = -1, VALUES = -2, CONSTANT = -3, BESIDE = -4
     COPY_OF = 64  # added to the number of an array: a copy of it in C order
 
 copy_of = COPY_OF

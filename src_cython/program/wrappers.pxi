@@ -124,6 +124,25 @@ cdef class Wrapper:
         return made
 
 
+cdef enum:  # what one of several results is
+    AN_ARRAY, SEVERAL, A_NUMBER, THE_RESULT
+
+cdef cnp.dtype BYTES = np.dtype(np.uint8)
+
+PyType_Ready(&pop_held_type)
+
+
+cdef inline object bytes_of_results(int64_t bytes, bint array, char **at):
+    """Memory of several results, and where it begins: an array's, where there are many or that is asked for."""
+    if array or bytes >= POP_LEAST_RESULT:
+        made = new_result(1, <cnp.npy_intp *>&bytes, NULL, BYTES, bytes)
+        at[0] = <char *>cnp.PyArray_DATA(<cnp.ndarray>made)
+    else:
+        made = pop_hold(bytes)
+        at[0] = pop_held_at(made)
+    return made
+
+
 @cython.final
 cdef class Views:
     """Makes the bytes of several results into them: arrays one behind another.
@@ -132,36 +151,57 @@ cdef class Views:
     ----------
     kind : type
         A tuple, or a named one.
-    parts : tuple of (tuple of int, numpy.dtype, int, tuple of int or nothing)
-        Shape and dtype of each, the byte where it begins, and its axes from the outermost to the innermost, if not in C order.
+    parts : tuple
+        Of an array its shape and dtype, the byte where it begins, and its axes from the outermost to the innermost, if not in
+        C order. Of what is no array: `Views` of the same bytes, a whole number, or None, the result that others are beside.
     """
 
     cdef object kind
-    cdef tuple dtypes
-    cdef list shapes, strides
+    cdef tuple dtypes, held
+    cdef list lies
     cdef Py_ssize_t n
     cdef int64_t bytes
+    cdef int what[MOST_ARGUMENTS]
     cdef int axes[MOST_ARGUMENTS]
     cdef int64_t offsets[MOST_ARGUMENTS]
+    cdef cnp.npy_intp *extents[MOST_ARGUMENTS]  # in the arrays of `lies`
+    cdef cnp.npy_intp *strides[MOST_ARGUMENTS]  # or NULL: C order
 
     def __init__(self, kind, tuple parts):
         if not (isinstance(kind, type) and issubclass(kind, tuple)) or len(parts) > MOST_ARGUMENTS:
             raise bad_type("kind", kind, f"a kind of tuple, of at most {MOST_ARGUMENTS} results")
-        self.kind, self.n, self.bytes = kind, len(parts), 0
-        self.dtypes = tuple([np.dtype(dtype) for _, dtype, *_ in parts])
-        self.shapes = [np.array(shape, np.intp) for shape, *_ in parts]
-        self.strides = []
-        for i, (shape, dtype, offset, *orders) in enumerate(parts):
-            strides, step = np.zeros(len(shape), np.intp), np.dtype(dtype).itemsize
-            for axis in reversed(orders[0] if orders else range(len(shape))):
-                strides[axis], step = step, step * shape[axis]
-            self.strides.append(strides)
-            self.axes[i], self.offsets[i] = <int>len(shape), offset
-            self.bytes = max(self.bytes, offset + math.prod(shape) * np.dtype(dtype).itemsize)
+        self.kind, self.n, self.bytes, self.held = kind, len(parts), 0, parts
+        self.lies, dtypes = [], []
+        for i, part in enumerate(parts):
+            self.what[i] = AN_ARRAY if isinstance(part, tuple) else (
+                SEVERAL if isinstance(part, Views) else THE_RESULT if part is None else A_NUMBER)
+            shape, dtype, self.offsets[i], *orders = part if self.what[i] == AN_ARRAY else ((), np.uint8, 0)
+            dtypes.append(np.dtype(dtype))
+            self.set_axes(i, shape, orders[0] if orders else tuple(range(len(shape))), dtypes[i].itemsize)
+            if self.what[i] == AN_ARRAY:
+                self.bytes = max(self.bytes, self.offsets[i] + math.prod(shape) * dtypes[i].itemsize)
+            elif self.what[i] == SEVERAL:
+                self.bytes = max(self.bytes, (<Views>part).bytes)
+        self.dtypes = tuple(dtypes)
+
+    cdef int set_axes(self, int i, tuple shape, tuple order, int64_t step) except -1:
+        extents, strides = np.array(shape, np.intp), np.zeros(len(shape), np.intp)
+        for axis in reversed(order):
+            strides[axis], step = step, step * shape[axis]
+        self.lies += [extents, strides]
+        self.axes[i], self.extents[i] = <int>len(shape), <cnp.npy_intp *>cnp.PyArray_DATA(<cnp.ndarray>extents)
+        self.strides[i] = NULL if order == tuple(range(len(shape))) else <cnp.npy_intp *>cnp.PyArray_DATA(<cnp.ndarray>strides)
+        return 0
 
     def __call__(self, cnp.ndarray array not None, first=None):
         """Return the results that lie in an array of bytes."""
-        return self.made(array)
+        return self.beside(array, None)
+
+    def beside(self, cnp.ndarray array not None, result):
+        """Return the results that lie in an array of bytes, beside another one."""
+        if cnp.PyArray_NBYTES(array) < self.bytes:
+            raise bad_argument("array", f"{cnp.PyArray_NBYTES(array)} bytes", f"at least {self.bytes}")
+        return self.made(array, <char *>cnp.PyArray_DATA(array), result)
 
     cdef object holding(self, PyObject **given):
         """Arrays of the caller's, as the results that they are to be."""
@@ -171,28 +211,32 @@ cdef class Views:
             put_item(made, i, given[i])
         return made
 
-    cdef object copied(self, cnp.ndarray array, given):
+    cdef object copied(self, memory, char *at, given):
         """Copy the results to such arrays; return these."""
         cdef Py_ssize_t i
-        views = self.made(array)
+        views = self.made(memory, at, None)
         for i in range(self.n):
             cnp.PyArray_CopyInto(<cnp.ndarray>PyTuple_GET_ITEM(given, i), <cnp.ndarray>PyTuple_GET_ITEM(views, i))
         return given
 
-    cdef object made(self, cnp.ndarray array):
+    cdef object made(self, memory, char *at, result):
+        """The results that lie in an object's memory from a place on."""
         cdef Py_ssize_t i
-        cdef cnp.dtype dtype
-        cdef tuple views
-        if cnp.PyArray_NBYTES(array) < self.bytes:
-            raise bad_argument("array", f"{cnp.PyArray_NBYTES(array)} bytes", f"at least {self.bytes}")
-        views = pop_new_tuple(self.kind, self.n)
+        cdef tuple views = pop_new_tuple(self.kind, self.n)
         for i in range(self.n):
-            dtype = <cnp.dtype>PyTuple_GET_ITEM(self.dtypes, i)
-            Py_INCREF(dtype)
-            view = PyArray_NewFromDescr(PyArray_Type, dtype, self.axes[i], <cnp.npy_intp *>cnp.PyArray_DATA(
-                <cnp.ndarray>PyList_GET_ITEM(self.shapes, i)), <cnp.npy_intp *>cnp.PyArray_DATA(
-                <cnp.ndarray>PyList_GET_ITEM(self.strides, i)), <char *>cnp.PyArray_DATA(array) + self.offsets[i],
-                cnp.NPY_ARRAY_CARRAY, NULL)
-            cnp.set_array_base(view, array)
-            put_item(views, i, <PyObject *>view)
+            if self.what[i] == AN_ARRAY:
+                part = self.view(memory, at, i)
+            elif self.what[i] == SEVERAL:
+                part = (<Views>PyTuple_GET_ITEM(self.held, i)).made(memory, at, result)
+            else:
+                part = result if self.what[i] == THE_RESULT else <object>PyTuple_GET_ITEM(self.held, i)
+            put_item(views, i, <PyObject *>part)
         return views
+
+    cdef inline object view(self, memory, char *at, Py_ssize_t i):
+        cdef cnp.dtype dtype = <cnp.dtype>PyTuple_GET_ITEM(self.dtypes, i)
+        Py_INCREF(dtype)
+        view = PyArray_NewFromDescr(PyArray_Type, dtype, self.axes[i], self.extents[i], self.strides[i],
+                                    at + self.offsets[i], cnp.NPY_ARRAY_CARRAY, NULL)
+        cnp.set_array_base(view, memory)
+        return view

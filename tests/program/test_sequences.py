@@ -151,6 +151,10 @@ def test_views_are_the_parts_of_their_bytes():
     assert made.first.base is buffer
     assert (buffer[64:88].view("f4").tolist(), buffer[:8].view("i8").tolist()) == ([0, 0, 0, 0, 0, 3], [5])
     assert Views(tuple, ())(buffer) == ()
+    beside = Views(Pair, (None, Views(tuple, (((2,), np.dtype("f4"), 8), 7))))
+    assert (beside.beside(buffer, made).first is made, beside.beside(buffer, made).second[1]) == (True, 7)
+    with pytest.raises(InvalidArgumentError, match="at least 16"):
+        beside(buffer[:12])
     with pytest.raises(InvalidArgumentError, match="at least 88"):
         views(buffer[:80])
     with pytest.raises(InvalidTypeError, match="kind"):
