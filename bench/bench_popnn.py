@@ -25,7 +25,8 @@ FIELD = (8, 256, 28, 28)
 DTYPES = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
 ROW_OPS = ("softmax", "softmax_grad", "log_softmax", "log_softmax_grad", "layer_norm", "layer_norm_grad", "rms_norm",
            "rms_norm_grad", "cross_entropy")  # fmt: skip
-FIELD_OPS = ("batch_norm", "batch_norm_grad", "group_norm", "group_norm_grad")
+FIELD_OPS = ("batch_norm", "batch_norm_training", "batch_norm_grad", "group_norm", "group_norm_grad")
+TRAINING = ("batch_norm_training",)  # whose numbers of channels are FP32, as torch takes them beside halves
 Calls = dict[str, Callable[[], object]]
 
 
@@ -56,7 +57,10 @@ def ours(op: str, shape: str, dtype: str) -> Callable[[], object]:
     function = getattr(popnn, op)
     if op in FIELD_OPS:
         x, grad, channels = field(dtype, shape, 1), field(dtype, shape, 2), FIELD[1]
-        gamma, beta = drawn((channels,), dtype, 3), drawn((channels,), dtype, 4)
+        gamma, beta = (drawn((channels,), "float32" if op in TRAINING else dtype, seed) for seed in (3, 4))
+        if op in TRAINING:
+            mean, variance = np.zeros(channels, np.float32), np.ones(channels, np.float32)
+            return partial(function, x, gamma, beta, running_mean=mean, running_variance=variance, out=like(x))
         groups = (32,) if "group" in op else ()
         if op.endswith("_grad"):
             return partial(function, grad, x, *groups, gamma)
@@ -78,7 +82,7 @@ def ours(op: str, shape: str, dtype: str) -> Callable[[], object]:
 def rows() -> Iterator[tuple[str, str, Callable[[], Calls]]]:
     """Classes, rows, and what makes a row's calls."""
     for op, shape, dtype in cases():
-        name = op.replace("_", " ").replace("grad", "gradient")
+        name = op.replace("_", " ").replace("grad", "gradient").replace(" training", ", training")
         of = f"{name} {'FP32' if dtype == 'float32' else 'half'}" if "softmax" in op else name
         yield of, f"{shape} {dtype}", partial(row, op, shape, dtype)
 
@@ -143,12 +147,15 @@ def torchs(op: str, shape: str, dtype: str) -> Any:
     else:
         x, grad, n = tensor(ROWS[shape], "float32", 1), tensor(ROWS[shape], "float32", 2), ROWS[shape][1]
     gamma, beta = tensor((n,), "float32", 3), tensor((n,), "float32", 4)
+    running = None, None
+    if op in TRAINING:
+        gamma, beta, running = gamma.float(), beta.float(), (torch.zeros(n), torch.ones(n))
 
     def forward(x: Any, gamma: Any, beta: Any) -> Any:
         if name in ("softmax", "log_softmax"):
             return getattr(functions, name)(x, -1)
-        if name == "batch_norm":
-            return functions.batch_norm(x, None, None, gamma, beta, training=True)
+        if name.startswith("batch_norm"):
+            return functions.batch_norm(x, *running, gamma, beta, training=True)
         if name == "group_norm":
             return functions.group_norm(x, 32, gamma, beta)
         if name == "rms_norm":

@@ -14,4 +14,6 @@ def bits(result):
         return result.pattern, result.format, np.asarray(result.scale).tobytes(), result.blocks.tobytes()
     if isinstance(result, QuarterArray):
         return result.format, result.block_shape, np.asarray(result.scale).tobytes(), result.codes.tobytes()
+    if isinstance(result, int):
+        return result
     return result.dtype, result.shape, result.tobytes()

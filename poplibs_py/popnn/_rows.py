@@ -17,7 +17,7 @@ from ..formats import BF16, FP16, FP32, Format
 from ..kernels import Selection, kernels, select
 from ..kernels.records import ROWS, dtype_of
 from ..memo import remembered
-from ..ops import RESULT, Operand, Placed, Receiver, Request
+from ..ops import BESIDE, RESULT, Operand, Placed, Receiver, Request
 from ..ops.one_kernel import OneKernel, fill_cast, shared
 from ..program import ComputeSet, Program, threads_for, whole_lines
 
@@ -33,8 +33,9 @@ NO_STATISTICS: int = ROWS["no statistics"]
 """Of a norm, for `centred`: its numbers are scaled and shifted as they are."""
 _WIDE: dict[str, tuple[int, ...]] = {
     "softmax": (0, 2), "log_softmax": (0, 2), "softmax_grad": (0, 1, 2), "log_softmax_grad": (0, 1, 2),
-    "norm": (0, 3), "norm_grad": (0, 1, 3), "norm_grad_blocks": (0, 1, 3), "block_sums": (),
-    "cross_entropy": (0, 3, 4), "loss": (), "squared": (), "huber": (), "binary": (), "logits": (), "divergence": ()}
+    "norm": (0, 3), "norm_grad": (0, 1, 3), "norm_grad_blocks": (0, 1, 3), "block_sums": (), "running": (),
+    "scales": (), "cross_entropy": (0, 3, 4), "loss": (), "squared": (), "huber": (), "binary": (), "logits": (),
+    "divergence": ()}
 """Which operands of a kernel are numbers in its format; others are FP32."""
 
 
@@ -85,6 +86,8 @@ class RowsParams(NamedTuple):
         As pop_rows has them.
     segments : int or None
         The first of the axes, where sums along the others are added then.
+    raw : bool
+        As pop_rows has it.
     """
 
     body: str
@@ -97,6 +100,7 @@ class RowsParams(NamedTuple):
     epsilon: float = 0.0
     centred: int = True
     segments: int | None = None
+    raw: bool = False
 
     def __str__(self) -> str:
         return f"{self.body} {list(self.shape)} along {list(self.axes)}"
@@ -123,7 +127,8 @@ def rows_request(steps: tuple[RowsParams, ...], operands: tuple[Any, ...], recei
                  placed: Placed[Any] | None = None, workspace: int = 0, **more: Any) -> Request:
     """Describe a call of a program of rows, of one function or of several one after another."""
     program = lower(steps, settings.num_threads, workspace)
-    return Request(program.executable, (*operands, RESULT), receiver, program.told, placed=placed, **more)
+    written = (RESULT, BESIDE) if "beside" in more else (RESULT,)
+    return Request(program.executable, (*operands, *written), receiver, program.told, placed=placed, **more)
 
 
 def _merged(axes: list[int], p: RowsParams, inside: bool) -> list[tuple[int, tuple[int, ...]]]:
@@ -179,6 +184,7 @@ def _lowered(p: RowsParams, threads: int) -> tuple[ComputeSet, int, int, Any, Se
         spec["unit"], spec["sharing"], spec["interval"] = columns.unit, columns.sharing, columns.interval
     spec["kept_count"], spec["reduced_count"] = len(kept), len(reduced)
     spec["scale"], spec["factor"], spec["epsilon"], spec["centred"] = p.scale, p.factor, p.epsilon, p.centred
+    spec["raw"] = p.raw
     if p.body in _POWERS and p.operands[0] is not None and p.operands[0].element in (FP16, BF16):
         spec["centred"] = ROWS["brief"]
     for name, axes in (("kept", kept), ("reduced", reduced)):

@@ -1,27 +1,30 @@
 """What batch norm needs beside a batch's own statistics: those of a run, of several machines, and inference.
 
-Statistics are FP32 results of `poplibs_py.popops` reductions; what is made of one number for each channel is float64,
-rounded once.
+Statistics are those of `poplibs_py.popnn.norms`, written beside the result; what is made of one number for each channel
+is float64, rounded once (``src_cython/kernels/rows/channels.h``). What several machines make of their statistics
+together is in `machines`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..errors import bad_argument, bad_type, check_shape, finite, flag, whole
-from ..formats import Floats, QuarterArray
-from ..ops import one_scale_operand, op, receive, result_format
+from ..formats import FP32, Array, Floats, Format, QuarterArray
+from ..ops import Operand, Placed, Receiver, Request, one_scale_operand, op, receive, result_format
+from ..ops.parts import Part, Results, Several, results
 from ..poplin.norms import bessel
-from ..popops import add, cast, mul, square_sum
+from ..popops import add, cast, mul
 from ..popops import sum as total
-from ..popops import variance as spread
 from ..target import TargetLike
 from ._rows import NO_STATISTICS, RowOperand, RowsParams, row_of, rows_request
-from .norms import NormGradients
+from .machines import callback, reduced, statistics_of_all
+from .norms import Layout, NormGradients, batched
+from .rows_modelled import place_of_norm
 
 
 class BatchStatistics(NamedTuple):
@@ -48,45 +51,71 @@ class FoldedWeights(NamedTuple):
     bias: Any
 
 
-def _activations(name: str, value: Any) -> tuple[int, ...]:
-    """The shape of activations."""
+def _activations(name: str, value: Any) -> Operand:
+    """Activations of any strides."""
     x = one_scale_operand(name, value)
     check_shape(name, x, len(x.shape) >= 2, "activations [N, C, ...]")
-    return x.shape
+    return x
+
+
+def _vector(name: str, value: Any, count: int) -> Operand:
+    """One number for each channel."""
+    x = one_scale_operand(name, value)
+    check_shape(name, x, x.shape == (count,), f"shape {(count,)}, one number for each channel")
+    return x
+
+
+def _perhaps(name: str, value: Any, count: int) -> Operand | None:
+    """The same, or none."""
+    return None if value is None else _vector(name, value, count)
 
 
 def _channels(name: str, value: Any, count: int, default: float | None = None) -> Floats:
-    """One number for each channel."""
+    """The same as float64 numbers."""
     if value is None and default is not None:
         return np.full(count, default)
-    x = one_scale_operand(name, value)
-    check_shape(name, x, x.shape == (count,), f"shape {(count,)}, one number for each channel")
+    x = _vector(name, value, count)
     if isinstance(value, QuarterArray):
         return np.asarray(value.to_array(np.float32)).astype(np.float64)
     with np.errstate(invalid="ignore"):
         return np.asarray(x.array).astype(np.float64)
 
 
-def _reduced(all_reduce: Callable[..., Any] | None, values: Floats) -> Floats:
-    """What the callback makes of one machine's sums."""
-    if all_reduce is None:
-        return values
-    made = np.asarray(all_reduce(values.copy()))
-    if made.dtype.kind not in "fiu":
-        raise bad_type("all_reduce", f"a result of dtype {made.dtype}", "a function that returns sums of its argument")
-    if made.shape != values.shape:
-        raise bad_argument("all_reduce", f"a result of shape {made.shape}", f"that of its argument, {values.shape}")
-    return made.astype(np.float64)
+def _numbered(first: int, *vectors: Operand | None) -> list[RowOperand | None]:
+    """How numbers of channels lie that are a call's operands from so many on."""
+    rows: list[RowOperand | None] = []
+    for x in vectors:
+        rows.append(None if x is None else row_of(x, first, x.shape, single=True))
+        first += x is not None
+    return rows
 
 
-def _callback(all_reduce: Any) -> Callable[..., Any] | None:
-    if all_reduce is not None and not callable(all_reduce):
-        raise bad_type("all_reduce", type(all_reduce).__name__, "a function, or None")
-    return all_reduce  # type: ignore[no-any-return]
+def _beside_acts(x: RowOperand | None, shape: tuple[int, ...], single: bool = True) -> RowOperand | None:
+    """How they lie beside activations."""
+    return None if x is None else x._replace(strides=(0, *x.strides, *(0,) * (len(shape) - 2)), single=single)
 
 
-def batch_norm_statistics(x: Any, *, stable_algo: bool = True,
-                          all_reduce: Callable[..., Any] | None = None) -> BatchStatistics:
+def _elements(layout: Layout) -> int:
+    return prod(layout.shape[d] for d in layout.axes)
+
+
+def _further(number: int, *offsets: int) -> list[RowOperand]:
+    """Float32 numbers of channels that are written to bytes, an operand, from these on."""
+    return [RowOperand(number, FP32, (4,), single=True, written=True, offset=at) for at in offsets]
+
+
+def _normed(x: Operand, layout: Layout, channels: list[RowOperand | None], to: RowOperand | None,
+            statistics: list[RowOperand], **how: Any) -> RowsParams:
+    """A norm of activations, or its statistics alone, which are written to the last operand."""
+    beside = [_beside_acts(row, layout.shape) for row in (*channels, *statistics)]
+    rows = (row_of(x, 0, layout.shape), *beside[:2], to, *beside[2:])
+    return RowsParams("norm", layout.shape, layout.axes, rows, statistics[0].operand + 1, segments=layout.segments,
+                      **how)
+
+
+@op("popnn::bn::batchNormStatistics", bound="popnn.norm_bound", draws="testing.row_calls", written=None)
+def batch_norm_statistics(x: Any, *, stable_algo: bool = True, all_reduce: Callable[..., Any] | None = None,
+                          target: TargetLike = None) -> Any:
     """Return each channel's mean and variance (``popnn::bn::batchNormStatistics``, ``distributedBatchNormStatistics``).
 
     Parameters
@@ -105,52 +134,37 @@ def batch_norm_statistics(x: Any, *, stable_algo: bool = True,
     BatchStatistics
         float32 arrays [C] of mean and variance, and the number of elements, of all machines.
 
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind or value.
-
     Examples
     --------
-    >>> from poplibs_py import popnn
     >>> popnn.batch_norm_statistics([[1.0, 4.0], [3.0, 4.0]])
     BatchStatistics(mean=array([2., 4.], dtype=float32), variance=array([1., 0.], dtype=float32), elements=2)
     """
-    shape, stable, reduce = _activations("x", x), flag("stable_algo", stable_algo), _callback(all_reduce)
-    axes, count = (0, *range(2, len(shape))), prod(shape) // max(1, shape[1])
-    if count == 0:
-        own, apart = np.zeros(shape[1]), np.zeros(shape[1])
-    else:
-        own = np.asarray(total(x, axes, out_dtype="float32")).astype(np.float64) / count
-        if stable:
-            apart = np.asarray(spread(x, axes, out_dtype="float32")).astype(np.float64)
-        else:
-            squares = np.asarray(square_sum(x, axes, out_dtype="float32")).astype(np.float64)
-            apart = squares / count - own * own
-    with np.errstate(all="ignore"):
-        if reduce is not None and stable:
-            sums = _reduced(reduce, np.stack([np.full(shape[1], float(count)), own * count]))
-            all_of = sums[1] / np.maximum(1, sums[0])
-            [squares] = _reduced(reduce, (count * (apart + (own - all_of) ** 2))[None])
-            own, apart, count = all_of, squares / np.maximum(1, sums[0]), _count(sums[0], count)
-        elif reduce is not None:
-            squares = (apart + own * own) * count
-            sums = _reduced(reduce, np.stack([np.full(shape[1], float(count)), own * count, squares]))
-            own, squares = sums[1:] / np.maximum(1, sums[0])
-            apart, count = squares - own * own, _count(sums[0], count)
-        made = (own.astype(np.float32), np.where(apart < 0, 0.0, apart).astype(np.float32))
-    return BatchStatistics(*made, count)
+    read, stable, reduce = _activations("x", x), flag("stable_algo", stable_algo), callback(all_reduce)
+    layout, part = batched(read.shape), Part(read.shape[1:2], FP32)
+    placed = place_of_norm("batch_norm_statistics", target, (read,), read.format, layout.shape, layout.axes,
+                           layout.params, stable=stable, machines=reduce is not None)
+    if reduce is not None:
+        *known, count = statistics_of_all(x, read.shape, reduce, stable)
+        made = results(None, (part, part, count), BatchStatistics)
+        _fill(made.views(made.receiver.array)[:2], known)
+        return Request(None, (), made.receiver, lambda: ("sums of several machines", "none", None), wrap=made.wrap,
+                       placed=placed, keep=False)
+    made = results(None, (part, part, _elements(layout)), BatchStatistics)
+    params = _normed(read, layout, [None, None], None, _further(1, *made.offsets), raw=not stable)
+    return rows_request((params,), (read,), made.receiver, placed, wrap=made.wrap)
 
 
-def _count(sums: Floats, own: int) -> int:
-    return int(sums[0]) if sums.size else own
+def _fill(arrays: Sequence[Array], values: Iterable[Array]) -> None:
+    for array, value in zip(arrays, values, strict=True):
+        array[...] = value
 
 
+@op("", bound="popnn.norm_bound", draws="testing.row_calls")
 def batch_norm_training(x: Any, gamma: Any = None, beta: Any = None, *, running_mean: Any = None,
                         running_variance: Any = None, momentum: float = 0.1, eps: float = 1e-5,
                         unbiased_var_estimate: bool = False, stable_algo: bool = True,
-                        all_reduce: Callable[..., Any] | None = None, out: Any = None,
-                        out_dtype: object = None) -> BatchNorm:
+                        all_reduce: Callable[..., Any] | None = None, out: Any = None, out_dtype: object = None,
+                        target: TargetLike = None) -> Any:
     """Batch norm by the batch's statistics, and running statistics moved towards these.
 
     Parameters
@@ -171,45 +185,78 @@ def batch_norm_training(x: Any, gamma: Any = None, beta: Any = None, *, running_
     stable_algo, all_reduce
         As for `batch_norm_statistics`.
     out : array or QuarterArray, optional
-        Where y goes.
+        Where y goes, of any strides; it may overlap the operands.
     out_dtype : Format, dtype or str, optional
-        Its format; by default that of x, float16 of FP8: statistics, scale and shift are numbers of FP32 to it.
+        Its format; by default that of `out`, without one that of `x`, float16 of FP8: statistics, scale and shift are
+        numbers of FP32 to it.
 
     Returns
     -------
     BatchNorm
         The result, the batch's statistics, and the new running statistics, float32. Nothing given is changed but `out`.
 
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind or value. Nothing has been written then.
-
     Notes
     -----
-    PopLibs leaves running statistics to its callers. Where `x` is on one machine, `batch_norm_grad` gives the
-    gradients; else `distributed_batch_norm_grad`.
+    What `batch_norm` does, with its statistics written beside the result: y has the bits of
+    ``batch_norm(x, gamma, beta, eps=, unbiased_var_estimate=, out_dtype=)``, but where `stable_algo` is false or the
+    statistics are those of several machines. PopLibs leaves running statistics to its callers: on a modelled machine
+    they are two scaled additions. Where `x` is on one machine, `batch_norm_grad` gives the gradients; else
+    `distributed_batch_norm_grad`.
 
     Examples
     --------
-    >>> from poplibs_py import popnn
     >>> made = popnn.batch_norm_training([[1.0, 4.0], [3.0, 4.0]], momentum=0.5, eps=0.0)
     >>> made.running_mean, made.running_variance
     (array([1., 2.], dtype=float32), array([1.5, 0.5], dtype=float32))
     """
-    shape, by = _activations("x", x), finite("momentum", momentum, 0.0, 1.0)
-    before = (_channels("running_mean", running_mean, shape[1], 0.0),
-              _channels("running_variance", running_variance, shape[1], 1.0))
-    unbiased, small = flag("unbiased_var_estimate", unbiased_var_estimate), finite("eps", eps, 0.0, 3e38)
-    _channels("gamma", gamma, shape[1], 1.0), _channels("beta", beta, shape[1], 0.0)
-    statistics = batch_norm_statistics(x, stable_algo=stable_algo, all_reduce=all_reduce)
-    factor = bessel(statistics.elements, unbiased)
-    y = batch_norm_inference(x, statistics.mean, statistics.variance.astype(np.float64) * factor, gamma, beta,
-                             eps=small * factor, out=out, out_dtype=out_dtype)
+    read, by, small = _activations("x", x), finite("momentum", momentum, 0.0, 1.0), finite("eps", eps, 0.0, 3e38)
+    unbiased, stable = flag("unbiased_var_estimate", unbiased_var_estimate), flag("stable_algo", stable_algo)
+    given = {"gamma": gamma, "beta": beta, "running_mean": running_mean, "running_variance": running_variance}
+    vectors = [_perhaps(name, value, read.shape[1]) for name, value in given.items()]
+    layout, reduce, operands = batched(read.shape), callback(all_reduce), [read, *(v for v in vectors if v is not None)]
+    receiver = receive("out", out, read.shape, out_dtype, result_format(read), tuple(operands), like=read.array)
+    assert isinstance(receiver.format, Format)
+    placed = place_of_norm("batch_norm_training", target, [v for v in (read, *vectors[:2]) if v is not None],
+                           receiver.format, layout.shape, layout.axes, layout.params, stable=stable,
+                           machines=reduce is not None)
+    if reduce is not None:
+        statistics = BatchStatistics(*statistics_of_all(x, read.shape, reduce, stable))
+        return _by_statistics(read, statistics, given, by, small, unbiased, receiver, placed)
+    channels, number, count = _numbered(1, *vectors), len(operands), _elements(layout)
+    made = _results(read.shape[1], count)
+    further = _further(number + 1, *made.offsets)
+    norm = _normed(read, layout, channels[:2], row_of(receiver, number, read.shape), further[:2], epsilon=small,
+                   factor=bessel(count, unbiased), raw=not stable)
+    of_batch = [row._replace(written=False) for row in further[:2]]
+    running = RowsParams("running", read.shape[1:2], (), (*channels[2:], *of_batch, *further[2:]), number + 2,
+                         scale=by, factor=bessel(count, True))
+    return rows_request((norm, running), tuple(operands), receiver, placed, beside=made)
+
+
+def _results(channels: int, count: int) -> Results:
+    """What receives statistics beside the result."""
+    part = Part((channels,), FP32)
+    return results(None, (None, Several(BatchStatistics, (part, part, count)), part, part), BatchNorm)
+
+
+def _by_statistics(x: Operand, statistics: BatchStatistics, given: dict[str, Any], by: float, eps: float,
+                   unbiased: bool, receiver: Receiver, placed: Placed[Any]) -> Request:
+    """Describe what is left where the statistics are those of several machines: a scale and a shift of channels."""
+    mean, variance, count = statistics
+    factor, made = bessel(count, unbiased), _results(len(mean), count)
+    gamma, beta, *running = (_channels(name, value, len(mean), default)
+                             for (name, value), default in zip(given.items(), (1.0, 0.0, 0.0, 1.0), strict=True))
+    combined = _combined(variance.astype(np.float64) * factor, mean, gamma, beta, eps * factor)
+    batch = mean.astype(np.float64), variance.astype(np.float64) * bessel(count, True)
+    _, own, *after = made.views(made.receiver.array)
     with np.errstate(all="ignore"):
-        now = statistics.mean, statistics.variance * bessel(statistics.elements, True)
-        after = [((1 - by) * old + by * new).astype(np.float32) for old, new in zip(before, now, strict=True)]
-    return BatchNorm(y, statistics, *after)
+        scale, shift = (numbers.astype(np.float32) for numbers in combined)
+        moved = [(1 - by) * old + by * new for old, new in zip(running, batch, strict=True)]
+        _fill([*own[:2], *after], [mean, variance, *moved])
+    rows = [RowOperand(k, FP32, (4,), single=True) for k in (1, 2)]
+    request = rows_request((_scaled(x, rows, receiver, 3),), (x, scale, shift), receiver, placed, keep=False)
+    request.beside = made
+    return request
 
 
 def _combined(variance: Floats, mean: Floats, gamma: Floats, beta: Floats, eps: float) -> tuple[Any, Any]:
@@ -219,8 +266,9 @@ def _combined(variance: Floats, mean: Floats, gamma: Floats, beta: Floats, eps: 
         return scale, beta - mean * scale
 
 
+@op("", bound="popnn.norm_bound", draws="testing.row_calls", lacks="in one pass")
 def batch_norm_inference(x: Any, mean: Any, variance: Any, gamma: Any = None, beta: Any = None, *, eps: float = 1e-5,
-                         out: Any = None, out_dtype: object = None) -> Any:
+                         out: Any = None, out_dtype: object = None, target: TargetLike = None) -> Any:
     """Batch norm by statistics that are known: one multiplication and one addition.
 
     Parameters
@@ -228,13 +276,13 @@ def batch_norm_inference(x: Any, mean: Any, variance: Any, gamma: Any = None, be
     x : array_like or QuarterArray [N, C, ...]
         float32, float16, bfloat16 or FP8 numbers, of any strides.
     mean, variance : array_like [C]
-        Such as `batch_norm_training` returns; float64 too.
+        Such as `batch_norm_training` returns.
     gamma, beta : array_like [C], optional
         Scale and shift.
     eps : float, optional
         Added to the variance; not negative.
     out : array or QuarterArray, optional
-        Where the result goes.
+        Where the result goes, of any strides; it may overlap the operands.
     out_dtype : Format, dtype or str, optional
         Its format; by default that of `out`, without one what the format of `x` gives.
 
@@ -244,34 +292,26 @@ def batch_norm_inference(x: Any, mean: Any, variance: Any, gamma: Any = None, be
         `batch_normalise` of ``gamma / sqrt(variance + eps)`` and ``beta - mean gamma / sqrt(variance + eps)``, which
         are float64 rounded once to float32.
 
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind or value. Nothing has been written then.
-
     Notes
     -----
     After a convolution or a product it need not be done at all: `fold_batch_norm`.
 
     Examples
     --------
-    >>> from poplibs_py import popnn
     >>> popnn.batch_norm_inference([[1.0, 4.0]], [0.0, 2.0], [4.0, 1.0], eps=0.0)
     array([[0.5, 2. ]], dtype=float32)
     """
-    count = _activations("x", x)[1]
-    scale, shift = _combined(*_statistics(mean, variance, gamma, beta, count), finite("eps", eps, 0.0, 3e38))
-    with np.errstate(over="ignore"):
-        return batch_normalise(x, scale.astype(np.float32), shift.astype(np.float32), out=out, out_dtype=out_dtype)
-
-
-def _statistics(mean: Any, variance: Any, gamma: Any, beta: Any, count: int) -> tuple[Floats, Floats, Floats, Floats]:
-    """Variance, mean, scale and shift of the channels."""
-    exact = isinstance(variance, np.ndarray) and variance.dtype == np.float64
-    with np.errstate(over="ignore"):
-        spread_out = _channels("variance", variance.astype(np.float32) if exact else variance, count)
-    return (variance if exact else spread_out, _channels("mean", mean, count), _channels("gamma", gamma, count, 1.0),
-            _channels("beta", beta, count, 0.0))
+    read, small = _activations("x", x), finite("eps", eps, 0.0, 3e38)
+    count = read.shape[1]
+    vectors = (*(_vector(*known, count) for known in (("mean", mean), ("variance", variance))),
+               *(_perhaps(*given, count) for given in (("gamma", gamma), ("beta", beta))))
+    operands = (read, *(v for v in vectors if v is not None))
+    receiver = receive("out", out, read.shape, out_dtype, result_format(read), operands, like=read.array)
+    number = len(operands)
+    both = _further(number + 1, 0, 4 * count)
+    scales = RowsParams("scales", (count,), (), (*_numbered(1, *vectors), *both), number + 1, epsilon=small)
+    norm = _scaled(read, [row._replace(written=False) for row in both], receiver, number)
+    return rows_request((scales, norm), operands, receiver, workspace=8 * count)
 
 
 @op("popnn::bn::batchNormalise", bound="popnn.norm_bound", draws="testing.row_calls", lacks="in one pass")
@@ -304,21 +344,22 @@ def batch_normalise(x: Any, multiplicand: Any, addend: Any, *, out: Any = None, 
     >>> popnn.batch_normalise([[1.0, 4.0]], [0.5, 1.0], [0.0, -2.0])
     array([[0.5, 2. ]], dtype=float32)
     """
-    shape, read = _activations("x", x), one_scale_operand("x", x)
-    by, more = one_scale_operand("multiplicand", multiplicand), one_scale_operand("addend", addend)
-    for name, own in (("multiplicand", by), ("addend", more)):
-        check_shape(name, own, own.shape == shape[1:2], f"shape {shape[1:2]}, one number for each channel")
-    receiver = receive("out", out, shape, out_dtype, result_format(read), (read, by, more), like=read.array)
-    strides = receiver.array.strides
+    read = _activations("x", x)
+    by = _vector("multiplicand", multiplicand, read.shape[1])
+    more = _vector("addend", addend, read.shape[1])
+    receiver = receive("out", out, read.shape, out_dtype, result_format(read), (read, by, more), like=read.array)
+    rows = [row_of(own, number, own.shape, single=True) for number, own in ((1, by), (2, more))]
+    return rows_request((_scaled(read, rows, receiver, 3),), (read, by, more), receiver)
+
+
+def _scaled(x: Operand, channels: Sequence[RowOperand], receiver: Receiver, number: int) -> RowsParams:
+    """What multiplies and adds numbers of channels, given which operand the result is."""
+    shape, strides = x.shape, receiver.array.strides
     beside = len(shape) == 2 or abs(strides[1]) < min(abs(step) for step in strides[2:])
     axes = (1,) if beside else tuple(range(2, len(shape)))
-    kept = (1, shape[1], *(1,) * (len(shape) - 2))
-    rows = (row_of(read, 0, shape),
-            *(row_of(own.seen(lambda array: array.reshape(kept)), number, shape, single=not beside)
-              for number, own in ((1, by), (2, more))),
-            RowOperand(3, receiver.format, strides, receiver.scale, written=True))
-    params = RowsParams("norm", shape, axes, rows, 4, centred=NO_STATISTICS)
-    return rows_request((params,), (read, by, more), receiver)
+    rows = (row_of(x, 0, shape), *(_beside_acts(row, shape, single=not beside) for row in channels),
+            row_of(receiver, number, shape))
+    return RowsParams("norm", shape, axes, rows, number + 1, centred=NO_STATISTICS)
 
 
 def distributed_batch_norm_grad(grad: Any, x: Any, statistics: BatchStatistics, gamma: Any = None, *,
@@ -366,12 +407,12 @@ def distributed_batch_norm_grad(grad: Any, x: Any, statistics: BatchStatistics, 
     >>> popnn.distributed_batch_norm_grad(grad, x, popnn.batch_norm_statistics(x), eps=0.0).gamma_grad
     array([-1.], dtype=float32)
     """
-    shape = _activations("x", x)
+    read, reduce = _activations("x", x), callback(all_reduce)
+    shape = read.shape
     if not isinstance(statistics, BatchStatistics):
         raise bad_type("statistics", type(statistics).__name__, "a BatchStatistics")
     g = one_scale_operand("grad", grad)
     check_shape("grad", g, g.shape == shape, f"that of x, {shape}")
-    read, reduce = one_scale_operand("x", x), _callback(all_reduce)
     made = result_format(g, read) if out_dtype is None else out_dtype
     scale = _channels("gamma", gamma, shape[1], 1.0)
     small = finite("eps", eps, 0.0, 3e38)
@@ -385,7 +426,7 @@ def distributed_batch_norm_grad(grad: Any, x: Any, statistics: BatchStatistics, 
         axes = (0, *range(2, len(shape)))
         beta_grad = np.asarray(total(grad, axes, out_dtype="float32"))
         gamma_grad = np.asarray(total(mul(y, grad, out_dtype="float32"), axes, out_dtype="float32"))
-        sums = _reduced(reduce, np.stack([beta_grad, gamma_grad]).astype(np.float64)) / count
+        sums = reduced(reduce, np.stack([beta_grad, gamma_grad]).astype(np.float64)) / count
         by, nothing = scale * inverse, np.zeros(shape[1], np.float32)
         near = batch_normalise(grad, by.astype(np.float32), (-by * sums[0]).astype(np.float32), out_dtype="float32")
         far = batch_normalise(y, (-by * sums[1] * part).astype(np.float32), nothing)
@@ -438,7 +479,9 @@ def fold_batch_norm(weights: Any, mean: Any, variance: Any, gamma: Any = None, b
         raise bad_argument("weights", "shape ()", "an axis of channels")
     at = whole("axis", axis, -len(w.shape), len(w.shape) - 1) % len(w.shape)
     count = w.shape[at]
-    scale, shift = _combined(*_statistics(mean, variance, gamma, beta, count), finite("eps", eps, 0.0, 3e38))
+    scale, shift = _combined(
+        _channels("variance", variance, count), _channels("mean", mean, count), _channels("gamma", gamma, count, 1.0),
+        _channels("beta", beta, count, 0.0), finite("eps", eps, 0.0, 3e38))
     made = result_format(w) if out_dtype is None else out_dtype
     with np.errstate(all="ignore"):
         added = (_channels("bias", bias, count, 0.0) * scale + shift).astype(np.float32)

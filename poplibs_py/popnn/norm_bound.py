@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import bad_argument
 from ..formats import FP32
 from ..formats.bounds import Ball
 from ..poplin.norms import bessel
@@ -37,15 +38,25 @@ def _fused(a: Ball, b: Ball, c: Ball) -> Ball:
     return Ball(made.centre, np.where(lost, np.inf, made.radius)).rounded(FP32)
 
 
-def _apart(x: Ball, layout: Layout, eps: float, factor: float, centred: bool) -> tuple[Ball, Ball]:
-    """What numbers are apart from their mean, and one over the deviation."""
+def _moments(x: Ball, layout: Layout, centred: bool, raw: bool = False) -> Balls:
+    """The mean, what numbers are apart from it, and the variance, which is not rounded yet."""
     count = _count(layout)
-    apart = (x - _over(row_sum(x, layout.axes), count).rounded(FP32)).rounded(FP32) if centred else x
-    variance = _over(row_sum(times(apart, apart), layout.axes), count)
+    mean = _over(row_sum(x, layout.axes), count).rounded(FP32)
+    apart = (x - mean).rounded(FP32) if centred else x
+    variance = _over(row_sum(times(*(2 * [x if raw else apart])), layout.axes), count)
     with np.errstate(all="ignore"):
+        variance = variance - mean * mean if raw else variance
         less = x.centre.mean(layout.axes, keepdims=True) if centred and count else 0.0
         exact = ((x.centre - less) ** 2).sum(layout.axes, keepdims=True) / max(1, count)
         wrong = np.abs(variance.centre - exact) + variance.radius
+        known = np.isfinite(exact) & np.isfinite(wrong)
+    return mean, apart, Ball(np.where(known, exact, 0.0), np.where(known, wrong, np.inf))
+
+
+def _inverse(variance: Ball, eps: float, factor: float) -> Ball:
+    """One over the deviation."""
+    exact, wrong = variance.centre, variance.radius
+    with np.errstate(all="ignore"):
         inverse = 1 / np.sqrt((exact + eps) * factor)
         least = (exact - wrong + eps) * factor
         most = 1 / np.sqrt((exact + wrong + eps) * factor)
@@ -53,8 +64,8 @@ def _apart(x: Ball, layout: Layout, eps: float, factor: float, centred: bool) ->
         radius = np.where(least > 0, radius + inverse * 2.0**-40, np.inf)
         constant = (exact == 0) & (wrong == 0)  # nothing apart: the same whatever it is divided by
         radius = np.where(constant, inverse * 2.0**-40, radius)
-        known = np.isfinite(inverse) & np.isfinite(radius) & np.isfinite(exact)
-    return apart, Ball(np.where(known, inverse, 0.0), np.where(known, radius, np.inf)).rounded(FP32)
+        known = np.isfinite(inverse) & np.isfinite(radius)
+    return Ball(np.where(known, inverse, 0.0), np.where(known, radius, np.inf)).rounded(FP32)
 
 
 def _param(value: Any, layout: Layout) -> Ball | None:
@@ -75,15 +86,20 @@ def _forward(layout: Layout, x: Any, gamma: Any = None, beta: Any = None, *, eps
              unbiased_var_estimate: bool = False, centred: bool = True, out: Any = None, out_dtype: Any = None,
              target: Any = None) -> Ball:
     numbers = held(x)
-    factor = bessel(_count(layout), unbiased_var_estimate)
-    made, by = _apart(Ball.exact(numbers.reshape(layout.shape)), layout, eps, factor, centred)
-    scale, shift = _param(gamma, layout), _param(beta, layout)
+    moments = _moments(Ball.exact(numbers.reshape(layout.shape)), layout, centred)
+    made = _normed(layout, moments, gamma, beta, eps, bessel(_count(layout), unbiased_var_estimate))
+    return finished(made.reshape(*numbers.shape), out, out_dtype, *(v for v in (x, gamma, beta) if v is not None))
+
+
+def _normed(layout: Layout, moments: Balls, gamma: Any, beta: Any, eps: float, factor: float) -> Ball:
+    """What numbers become of these moments, in FP32."""
+    _, made, variance = moments
+    by, scale, shift = _inverse(variance, eps, factor), _param(gamma, layout), _param(beta, layout)
     if scale is not None and _each_place(layout):
         made, by = times(by, made), scale
     elif scale is not None:
         by = times(by, scale)
-    made = _fused(made, by, Ball.exact(0.0) if shift is None else shift)
-    return finished(made.reshape(*numbers.shape), out, out_dtype, *(v for v in (x, gamma, beta) if v is not None))
+    return _fused(made, by, Ball.exact(0.0) if shift is None else shift)
 
 
 def _backward(layout: Layout, grad: Any, x: Any, gamma: Any = None, *, eps: float = 1e-5,
@@ -92,7 +108,8 @@ def _backward(layout: Layout, grad: Any, x: Any, gamma: Any = None, *, eps: floa
     layout = of_gradients(layout)
     numbers, count = held(x), _count(layout)
     factor = bessel(count, unbiased_var_estimate)
-    apart, by = _apart(Ball.exact(numbers.reshape(layout.shape)), layout, eps, factor, centred)
+    _, apart, variance = _moments(Ball.exact(numbers.reshape(layout.shape)), layout, centred)
+    by = _inverse(variance, eps, factor)
     g, scale, made = Ball.exact(held(grad).reshape(layout.shape)), _param(gamma, layout), times(by, apart)
     each, field, rest = scale is not None and _each_place(layout), _field(layout), set(layout.axes)
     d, outer = (times(scale, g), None) if each and scale is not None else (g, scale)
@@ -141,3 +158,55 @@ def batch_normalise_bound(x: Any, multiplicand: Any, addend: Any, *, out: Any = 
     numbers = held(x)
     scale, shift = (Ball.exact(held(v).reshape(batched(numbers.shape).params)) for v in (multiplicand, addend))
     return finished(_fused(scale, Ball.exact(numbers), shift), out, out_dtype, x)
+
+
+def batch_norm_statistics_bound(x: Any, *, stable_algo: bool = True, all_reduce: Any = None,
+                                target: Any = None) -> Balls:
+    """Return exact results and radii of a `batch_norm_statistics` call on one machine."""
+    numbers = held(x)
+    layout = batched(numbers.shape)
+    return _statistics(layout, _moments(Ball.exact(numbers), layout, True, not _alone(stable_algo, all_reduce)))
+
+
+def _alone(stable_algo: bool, all_reduce: Any) -> bool:
+    if all_reduce is not None:
+        raise bad_argument("all_reduce", all_reduce, "None: a bound knows of one machine alone")
+    return stable_algo
+
+
+def _statistics(layout: Layout, moments: Balls) -> Balls:
+    mean, _, variance = moments
+    return mean.reshape(*layout.own), variance.rounded(FP32).reshape(*layout.own), Ball.exact(float(_count(layout)))
+
+
+def batch_norm_training_bound(x: Any, gamma: Any = None, beta: Any = None, *, running_mean: Any = None,
+                              running_variance: Any = None, momentum: float = 0.1, eps: float = 1e-5,
+                              unbiased_var_estimate: bool = False, stable_algo: bool = True, all_reduce: Any = None,
+                              out: Any = None, out_dtype: Any = None,
+                              target: Any = None) -> tuple[Ball, Balls, Ball, Ball]:
+    """Return exact results and radii of a `batch_norm_training` call on one machine."""
+    numbers = held(x)
+    layout = batched(numbers.shape)
+    count = _count(layout)
+    moments = _moments(Ball.exact(numbers), layout, True, not _alone(stable_algo, all_reduce))
+    y = finished(_normed(layout, moments, gamma, beta, eps, bessel(count, unbiased_var_estimate)), out, out_dtype, x)
+    statistics = _statistics(layout, moments)
+    before = (Ball.exact(np.full(layout.own, absent) if value is None else held(value))
+              for value, absent in ((running_mean, 0.0), (running_variance, 1.0)))
+    after = [_fused(new, Ball.exact(momentum * of_batch), old * (1 - momentum))
+             for old, new, of_batch in zip(before, statistics, (1.0, bessel(count, True)), strict=False)]
+    return y, statistics, after[0], after[1]
+
+
+def batch_norm_inference_bound(x: Any, mean: Any, variance: Any, gamma: Any = None, beta: Any = None, *,
+                               eps: float = 1e-5, out: Any = None, out_dtype: Any = None,
+                               target: Any = None) -> Ball:
+    """Return exact results and radii of a `batch_norm_inference` call."""
+    numbers, centre = held(x), held(mean)
+    with np.errstate(all="ignore"):
+        scale = (1.0 if gamma is None else held(gamma)) / np.sqrt(held(variance) + eps)
+        shift = (0.0 if beta is None else held(beta)) - centre * scale
+        sizes = np.abs(scale), np.abs(shift) + np.abs(centre * scale)
+    by, more = (Ball(at, np.where(np.isfinite(at), size * 2.0**-50, 0.0)).rounded(FP32).reshape(
+        *batched(numbers.shape).params) for at, size in zip((scale, shift), sizes, strict=True))
+    return finished(_fused(by, Ball.exact(numbers), more), out, out_dtype, x)

@@ -14,6 +14,7 @@ from ..ops import Operand, Placed, Receiver, place_of
 from ..planner.tile_plan import Step, TilePlan, Vertex, work_of
 from ..poplin.norms_modelled import add_gradients, add_param_gradients, add_statistics, add_whitening
 from ..popops.reductions.compose import StepsBuilder, kept_shape, type_of_all
+from ..popops.vertices.scaled import scaled_vertices
 from ..target import Target, TargetLike, linear_mapping
 from ..target.types import TYPE_BYTES
 
@@ -94,8 +95,8 @@ def softmax_steps(op: str, shape: Shape, axes: Shape, word: str, target: Target)
 
 
 def place_of_norm(op: str, target: TargetLike, operands: Sequence[Operand], made: Format, shape: Shape, axes: Shape,
-                  params: Shape) -> Placed[TilePlan]:
-    """Return where a norm or its gradients runs.
+                  params: Shape, *, stable: bool = False, machines: bool = False) -> Placed[TilePlan]:
+    """Return where a norm, its gradients or batch norm's statistics are made.
 
     Parameters
     ----------
@@ -110,27 +111,38 @@ def place_of_norm(op: str, target: TargetLike, operands: Sequence[Operand], made
         Of the activations as statistics are taken of them, and along which.
     params : tuple of int
         Of scale and shift, which broadcasts to `shape`.
+    stable : bool, optional
+        Whether variances are means of ``(x - mean)^2``: PopLibs' default takes no second pass.
+    machines : bool, optional
+        Whether statistics are those of several machines.
     """
 
     def plan_on(machine: Target) -> TilePlan | str:
         if op.startswith("rms_norm"):
             return "in PopLibs"
-        word, lacking = type_of_all(operands, made, shape)
-        return lacking or _norm(op, shape, axes, params, word, machine)
+        word, lacking = ("", "over several machines") if machines else type_of_all(operands, made, shape)
+        return lacking or _norm(op, shape, axes, params, word, stable, machine)
 
     return place_of(f"popnn.{op}", target, plan_on)
 
 
 @remembered(weight=2)
-def _norm(op: str, shape: Shape, axes: Shape, params: Shape, word: str, target: Target) -> TilePlan:
+def _norm(op: str, shape: Shape, axes: Shape, params: Shape, word: str, stable: bool, target: Target) -> TilePlan:
     made, elements = StepsBuilder(target, word), prod(shape)
-    add_statistics(made, shape, axes)  # PopLibs' default, which takes no second pass
-    add_whitening(made, shape, axes)
     problem = f"{op} {shape} over {axes}, {word}"
+    add_statistics(made, shape, axes, stable=stable)
+    if op.endswith("_statistics"):
+        return made.plan(problem, reads=elements, writes=2 * prod(params))
+    add_whitening(made, shape, axes)
     if not op.endswith("_grad"):
         made.broadcast("scale", "MULTIPLY", shape, params)
         made.broadcast("scale", "ADD", shape, params, in_place=True)
-        return made.plan(problem, reads=elements + 2 * prod(params), writes=elements)
+        running = 2 * op.endswith("_training")  # statistics, which PopLibs' callers move
+        for _ in range(running):
+            made.vertices("running", prod(params), lambda n: scaled_vertices(
+                target, "aXPlusbY", ("float", "float", "float"), (n,)), "float")
+        return made.plan(problem, reads=elements + (2 + running) * prod(params),
+                         writes=elements + 2 * running * prod(params))
     over = tuple(d for d, n in enumerate(params) if n == 1)
     add_param_gradients(made, "parameters", shape, over)
     made.broadcast("scale", "MULTIPLY", shape, params)

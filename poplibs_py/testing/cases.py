@@ -299,6 +299,12 @@ def _normed(count: int, *groups: int) -> list[Case]:
     return [Case("16 x 8", operands, {}), Case("gamma", operands, {"gamma": _numbers(8)})]
 
 
+def _trained() -> list[Case]:
+    x, running = _numbers(16, 8), {"running_mean": _numbers(8), "running_variance": np.ones(8, np.float32)}
+    return [Case("16 x 8", (x,), {}), Case("gamma, beta, running", (x, _numbers(8), _numbers(8, seed=2)), running),
+            Case("out", (x,), {"out": np.empty((16, 8), np.float32)})]
+
+
 def _probabilities() -> Any:
     numbers = np.exp(_numbers(8, 32))
     return (numbers / numbers.sum(1, keepdims=True)).astype(np.float32)
@@ -425,6 +431,11 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "lstm_bwd_calls": partial(_recurrent, 4, "init_output", "last_cell_state_grad", back=True),
     "lstm_fwd_calls": partial(_recurrent, 4, "init_output", "init_cell_state"),
     "lstm_wu_calls": partial(_recurrent_update, 4),
+    "batch_norm_inference_calls": lambda: [
+        Case("16 x 8", (_numbers(16, 8), _numbers(8), np.ones(8, np.float32)), {}),
+        Case("gamma", (_numbers(16, 8), _numbers(8), np.ones(8, np.float32)), {"gamma": _numbers(8)})],
+    "batch_norm_statistics_calls": lambda: [Case("16 x 8", (_numbers(16, 8),), {})],
+    "batch_norm_training_calls": _trained,
     "batch_normalise_calls": lambda: [
         Case("8 x 32", (_numbers(8, 32), _probabilities()[0], _probabilities()[1]), {})],
     "calc_loss_calls": lambda: [

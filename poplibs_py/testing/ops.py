@@ -82,9 +82,14 @@ def reference(op: str, *operands: Any, **keywords: Any) -> Any:
     """
     record = find_op(op)
     found = _answered(op, located(record.reference or record.bound), operands, keywords)
+    return _centres(found) if isinstance(found, tuple | Ball) else np.asarray(found)
+
+
+def _centres(found: Any) -> Any:
+    """What is meant by balls, or by tuples of them and of what is none."""
     if isinstance(found, tuple):
-        return tuple(part.centre if isinstance(part, Ball) else part for part in found)
-    return found.centre if isinstance(found, Ball) else np.asarray(found)
+        return tuple(map(_centres, found))
+    return found.centre if isinstance(found, Ball) else found
 
 
 def check(op: str, *operands: Any, kernel_name: str | None = None, **keywords: Any) -> Any:

@@ -68,10 +68,45 @@ batch_norm_calls, batch_norm_grad_calls = (partial(_norm_calls, "batch", back) f
 
 
 @st.composite
+def _activations(draw: st.DrawFn) -> tuple[int, ...]:
+    """Shapes of activations."""
+    extent = st.integers(0, 6)
+    return draw(st.tuples(extent, _long) | st.tuples(extent, extent, st.integers(0, 70)))
+
+
+@st.composite
+def batch_norm_statistics_calls(draw: st.DrawFn) -> Call:
+    """Calls of `batch_norm_statistics`."""
+    return (draw(numbers(draw(_activations()))),), draw(options({"stable_algo": [False]}))
+
+
+@st.composite
+def batch_norm_training_calls(draw: st.DrawFn) -> Call:
+    """Calls of `batch_norm_training`."""
+    shape = draw(_activations())
+    how = draw(options({"eps": [0.25, 1e-3], "out_dtype": NAMES, "momentum": [0.0, 0.25, 1.0],
+                        "unbiased_var_estimate": [True], "stable_algo": [False]}))
+    for name in ("gamma", "beta", "running_mean", "running_variance"):
+        if draw(st.booleans()):
+            how[name] = draw(numbers(shape[1:2]))
+    return (draw(numbers(shape)),), how
+
+
+@st.composite
+def batch_norm_inference_calls(draw: st.DrawFn) -> Call:
+    """Calls of `batch_norm_inference`; variances are those of other numbers."""
+    shape = draw(_activations())
+    how = draw(options({"eps": [0.25, 1e-3], "out_dtype": NAMES}))
+    for name in ("gamma", "beta"):
+        if draw(st.booleans()):
+            how[name] = draw(numbers(shape[1:2]))
+    return tuple(draw(numbers(own)) for own in (shape, shape[1:2], shape[1:2])), how
+
+
+@st.composite
 def batch_normalise_calls(draw: st.DrawFn) -> Call:
     """Calls of `batch_normalise`."""
-    extent = st.integers(0, 6)
-    shape = draw(st.tuples(extent, _long) | st.tuples(extent, extent, st.integers(0, 70)))
+    shape = draw(_activations())
     how = draw(options({"out_dtype": NAMES}))
     return tuple(draw(numbers(own)) for own in (shape, shape[1:2], shape[1:2])), how
 

@@ -22,7 +22,7 @@ EVERY_CASE = [(name, case) for name in catalogue for case in cases(name)]
 
 def numbers_of(result):
     if isinstance(result, tuple):
-        return np.concatenate([part.ravel().astype(np.float64) for part in result])
+        return np.concatenate([np.ravel(numbers_of(part)).astype(np.float64) for part in result])
     return np.array(result.blocks if hasattr(result, "blocks") else getattr(result, "codes", result))
 
 

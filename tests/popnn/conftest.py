@@ -28,7 +28,7 @@ def rows_at(monkeypatch):
         forget()
         request = getattr(popnn, name).function(*operands, **how)
         request.run()
-        return bits(request.receiver.finish(request.wrap, None))
+        return bits(request.result())
 
     yield run
     forget()

@@ -3,13 +3,16 @@
 import re
 import threading
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from result_bits import bits
 
-from poplibs_py import poplin, popnn, testing
-from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
+from poplibs_py import poplin, popnn, profile, testing
+from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
+from poplibs_py.formats import F143, QuarterArray
 from poplibs_py.testing.calls import calls
 
 RNG = np.random.default_rng(3)
@@ -19,11 +22,13 @@ GRAD = RNG.integers(-3, 4, X.shape).astype(np.float32)
 GAMMA, BETA = np.float32([2, 1, 4]), np.float32([1, 0, -2])
 
 
-@settings(max_examples=15)
+@pytest.mark.parametrize("name", ["batch_norm_training", "batch_norm_statistics", "batch_norm_inference",
+                                  "batch_normalise"])
+@settings(max_examples=25)
 @given(st.data())
-def test_drawn_calls_are_within_their_bounds(data):
-    operands, keywords = data.draw(calls("popnn.batch_normalise"))
-    testing.check("popnn.batch_normalise", *operands, **keywords)
+def test_drawn_calls_are_within_their_bounds(name, data):
+    operands, keywords = data.draw(calls(f"popnn.{name}"))
+    testing.check(f"popnn.{name}", *operands, **keywords)
 
 
 def machines(parts, step):
@@ -63,8 +68,65 @@ def test_training_moves_running_statistics():
     np.testing.assert_array_equal(made.running_mean, [0.5, 0, 2])
     np.testing.assert_array_equal(made.running_variance, np.float32(0.75 + 0.25 * 4 * 64 / 63))
     two = popnn.batch_norm_training(X[:1, :, :1, 1:3], eps=0.0, unbiased_var_estimate=True)  # n / (n - 1) is 2
-    due = popnn.batch_norm_inference(X[:1, :, :1, 1:3], two.statistics.mean, 2 * two.statistics.variance, eps=0.0)
+    due = popnn.batch_norm(X[:1, :, :1, 1:3], eps=0.0, unbiased_var_estimate=True)
     np.testing.assert_array_equal(two.y, due)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fnuz])
+@pytest.mark.parametrize("shape", [(6, 24), (40, 5), (3, 8, 9), (2, 20, 17, 4), (1, 70, 33, 65)])
+@pytest.mark.parametrize("stable", [True, False])
+def test_training_is_batch_norm_wherever_channels_lie(shape, dtype, stable):
+    """To the bit, and the statistics are those of `batch_norm_statistics`."""
+    x, own = RNG.standard_normal(shape).astype(dtype), RNG.standard_normal((4, shape[1])).astype(np.float32)
+    how = {"running_mean": own[0], "running_variance": abs(own[1]), "unbiased_var_estimate": True}
+    last = np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1)
+    first = popnn.batch_norm_training(x, own[2], own[3], **how, stable_algo=stable)
+    batch = np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 0, -1)), -1, 0)
+    for acts in (x, last, batch, x[:, ::-1][:, ::-1]):
+        made = popnn.batch_norm_training(acts, own[2], own[3], **how, stable_algo=stable)
+        assert bits(made) == bits(first)
+        assert made.y.strides == np.empty_like(acts, made.y.dtype).strides
+        assert bits(made.statistics) == bits(popnn.batch_norm_statistics(acts, stable_algo=stable))
+    if stable:
+        due = popnn.batch_norm(x, own[2], own[3], unbiased_var_estimate=True, out_dtype=first.y.dtype)
+        assert bits(first.y) == bits(due)
+
+
+def test_an_algorithm_loses_what_the_mean_has_more():
+    x = np.float32([[1e6 - 1], [1e6 + 1]])
+    assert popnn.batch_norm_statistics(x).variance == 1
+    assert popnn.batch_norm_statistics(x, stable_algo=False).variance != 1
+    assert popnn.batch_norm_statistics(X, stable_algo=False).variance.tolist() == [4, 4, 4]
+
+
+def test_the_result_alone_may_be_given():
+    """Its place is as any op's; further results are new, in a repeated call too."""
+    due, x = popnn.batch_norm_training(X, GAMMA, BETA), X.copy()
+    strided, quarter = np.empty((*X.shape, 2), np.float32)[..., 0], QuarterArray(np.zeros(X.shape, np.uint8), F143, -3)
+    for out in (np.empty_like(X), strided, x, quarter):
+        for _ in range(3):
+            x[...] = X
+            made = popnn.batch_norm_training(x, GAMMA, BETA, out=out)
+            assert made.y is out
+            assert bits(made[1:]) == bits(due[1:])
+            assert bits(np.ascontiguousarray(out)) == bits(due.y) if out is not quarter else out.to_array().any()
+    before = GAMMA.copy()
+    made = popnn.batch_norm_training(X, running_mean=before, momentum=0.5)
+    again = popnn.batch_norm_training(X, running_mean=before, momentum=0.5)
+    assert bits(made) == bits(again)
+    assert not np.may_share_memory(made.running_mean, again.running_mean)
+    np.testing.assert_array_equal(before, GAMMA)
+
+
+def test_several_machines_tell_of_their_sums_and_of_the_norm():
+    with profile(target="gc200") as report:
+        made = popnn.batch_norm_training(X, all_reduce=lambda sums: 2 * sums, eps=0.0)
+    *_, run = report.runs
+    assert (run.op, "over several machines" in run.lacking) == ("popnn.batch_norm_training", True)
+    with pytest.raises(UnsupportedError, match=r"^target: gc200 has no vertex for .* over several machines"):
+        popnn.batch_norm_statistics(X, all_reduce=np.copy, target="gc200")
+    assert made.statistics.elements == 128
+    np.testing.assert_array_equal(made.y, popnn.batch_norm(X, eps=0.0))
 
 
 def test_gradients_of_machines_are_parts_of_the_gradient():

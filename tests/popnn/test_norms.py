@@ -122,7 +122,9 @@ def test_all_levels_give_the_same_bits(level, rows_at):
     for name, operands in (("layer_norm", (x, gamma, gamma)), ("layer_norm_grad", (x[::-1], x, gamma)),
                            ("batch_norm_grad", (x[::-1], x, gamma)), ("batch_norm", (last, own, own)),
                            ("group_norm", (first, 6, own, own)), ("group_norm_grad", (first, first, 6, own)),
-                           ("group_norm", (last, 6, own, own)), ("group_norm_grad", (last, last, 6, own))):
+                           ("group_norm", (last, 6, own, own)), ("group_norm_grad", (last, last, 6, own)),
+                           *(("batch_norm_training", (x, own, own)) for x in (first, last)),
+                           ("batch_norm_inference", (last, own, abs(own), own, own))):
         assert rows_at("portable", "float32", name, *operands) == rows_at(level, "float32", name, *operands)
 
 

@@ -129,7 +129,8 @@ def exact_operands(op):
         **dict.fromkeys((f"popnn.{name}" for name in ("softmax", "log_softmax", "scaled_softmax_stable")), (a,)),
         **dict.fromkeys((f"popnn.{name}_norm" for name in NORMS), (a[None],)), "popnn.group_norm": (a, 2),
         **dict.fromkeys((f"popnn.{name}_norm_grad" for name in NORMS), (a, b)), "popnn.group_norm_grad": (a, b, 2),
-        "popnn.batch_normalise": (a, b[0], b[1]),
+        "popnn.batch_normalise": (a, b[0], b[1]), "batch_norm_inference": (a, b[0], np.abs(b[1])),
+        "batch_norm_training": (a,), "batch_norm_statistics": (a,),
         "calc_loss": (np.abs(a), np.arange(4, dtype=np.int32), "SUM_SQUARED_LOSS"),
         "cross_entropy": (a, np.arange(4, dtype=np.int32)),
         **dict.fromkeys(("mse_loss", "huber_loss", "binary_cross_entropy_with_logits"), (a, np.abs(b))),
@@ -165,7 +166,7 @@ def poolings(a, b):
 
 def parts(result):
     """Several results, or one alone."""
-    return result if isinstance(result, tuple) else (result,)
+    return tuple(part for of in result for part in parts(of)) if isinstance(result, tuple) else (result,)
 
 
 @pytest.mark.parametrize("op", OPS)
@@ -187,7 +188,7 @@ def test_a_result_that_is_wrong_is_found(op):
     operands = exact_operands(op)
     ball, got = (parts(made)[-1] for made in (testing.bound(op, *operands), testing.check(op, *operands)))
     numbers = np.array(got.blocks if isinstance(got, BlockSparseMatrix) else got)
-    numbers = 1.5 + numbers if numbers.dtype.kind in "biu" else numbers
+    numbers = np.asarray(1.5 + numbers) if numbers.dtype.kind in "biu" else numbers
     place = np.unravel_index(np.nanargmax(np.where(np.isinf(ball.centre), 0, np.abs(ball.centre))), ball.shape)
     numbers[place] *= 1.01
     with pytest.raises(AssertionError, match="outside their bounds"):
@@ -220,7 +221,7 @@ def test_a_failing_check_names_its_kernels_and_a_line_that_makes_it_again(op, mo
     def wrong(*operands, **keywords):
         got = right(*operands, **keywords)
         for part in parts(got):
-            numbers = part.blocks if isinstance(part, BlockSparseMatrix) else part
+            numbers = part.blocks if isinstance(part, BlockSparseMatrix) else np.asarray(part)
             if numbers.dtype == bool:
                 numbers ^= True
             else:

@@ -216,7 +216,7 @@ def fill_operand(record: Any, number: int, lies: Lies, made: bool, offset: int =
 
 
 def _ahead(call: PoolCall, places: dict[int, tuple[int, Lies, int]], fields: tuple[int, ...]) -> int:
-    """How far ahead operands are asked for: where they are more, all together, than a core's own cache, channel beside channel."""
+    """How far ahead operands are asked for: where all together outgrow a core's cache, channel beside channel."""
     size = 0
     for place, (_, lies, _) in places.items():
         elements = prod(w.inputs if place in fields else w.outputs for w in call.windows)

@@ -65,7 +65,7 @@ static void pop_strip_begin(pop_strip *t, int x, int g, int gamma, int64_t numbe
     t->width = extent - t->first < s->unit ? extent - t->first : s->unit;
     t->places = s->reduced[last], t->segments = last ? s->reduced[0] : 1;
     t->of_x = o + x, t->of_g = o + g;
-    t->x = pop_strip_place(t, o + x), t->g = pop_strip_place(t, o + g), t->to = pop_strip_place(t, o + 3);
+    t->x = pop_strip_place(t, o + x), t->g = pop_strip_place(t, o + g), t->to = o[3].operand < 0 ? NULL : pop_strip_place(t, o + 3);
     t->x_step = o[x].reduced[last], t->g_step = o[g].reduced[last], t->to_step = o[3].reduced[last];
     for (int k = 0; k < POP_BACK_SUMS; k++, room += columns * sizeof(double)) t->sums[k] = (double *)(void *)room;
     float **numbers[POP_COLUMN_NUMBERS] = {&t->mean, &t->inverse, &t->gamma, &t->beta, &t->share};
@@ -235,8 +235,26 @@ POP_INLINE void pop_strip_means(pop_strip *t, const pop_format *f)
 static void pop_strip_inverses(pop_strip *t)
 {
     const double share = pop_row_share(t->spec);
-    pop_strip_shared(t, t->sums[POP_BACK_SQUARES], NULL);
-    for (int64_t i = 0; i < t->width; i++) t->inverse[i] = pop_row_inverse(t->spec, share, t->sums[POP_BACK_SQUARES][i]);
+    double *squares = t->sums[POP_BACK_SQUARES];
+    pop_strip_shared(t, squares, NULL);
+    for (int64_t i = 0; i < t->width; i++) {
+        if (t->spec->raw) squares[i] = pop_row_squares_apart(t->spec, squares[i], t->mean[i]);
+        t->inverse[i] = pop_row_inverse(t->spec, share, squares[i]);
+    }
+}
+/* Squares of what numbers are apart from `less`. */
+POP_INLINE void pop_strip_squares(pop_strip *t, const pop_format *f, float *less)
+{
+    float *const mean = t->mean;
+    t->mean = less;
+    pop_strip_sums(t, f, POP_STRIP_SQUARES);
+    t->mean = mean;
+}
+static void pop_strip_told(pop_strip *t)
+{
+    const double share = pop_row_share(t->spec);
+    for (int64_t i = 0; i < t->width; i++) t->share[i] = (float)(t->sums[POP_BACK_SQUARES][i] * share);
+    pop_strip_write(t, 4, t->mean), pop_strip_write(t, 5, t->share);
 }
 
 /* Places of a strip whose first column is c, from the last to the first: those that were read last are still near. */
@@ -263,13 +281,15 @@ POP_INLINE void pop_strip_normed(const pop_strip *t, const pop_format *f, int64_
                      pop_row_write(f, to, i, pop_v_fma(pop_row_read(f, x, i, part) - less.v[v], by.v[v], shift.v[v]), part););
 }
 
-/* x, gamma, beta, result. */
+/* x, gamma, beta, result, mean, variance. */
 POP_INLINE void pop_strip_norm(pop_strip *t, const pop_format *f, int64_t number)
 {
     pop_strip_begin(t, 0, 0, 1, number);
     pop_strip_read(t, 2, -0.0f, t->beta);
     pop_strip_means(t, f);
-    if (t->spec->centred != POP_NO_STATISTICS) pop_strip_sums(t, f, POP_STRIP_SQUARES), pop_strip_inverses(t);
+    if (t->spec->centred != POP_NO_STATISTICS) pop_strip_squares(t, f, t->spec->raw ? t->share : t->mean), pop_strip_inverses(t);
+    if (t->spec->operands[4].operand >= 0) pop_strip_told(t);
+    if (!t->to) return;
     for (int64_t i = 0; i < t->width; i++) t->gamma[i] *= t->inverse[i];
     POP_STRIP_WRITTEN(t, pop_strip_normed)
 }

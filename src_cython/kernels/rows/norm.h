@@ -8,6 +8,7 @@
 
 typedef struct pop_moments { /* of rows that are done at once */
     float mean[POP_ROWS_MOST], inverse[POP_ROWS_MOST]; /* of the deviation */
+    double squares[POP_ROWS_MOST];                     /* of what numbers are apart from the mean: their sum */
 } pop_moments;
 
 /* Lines that are summed: segments of a row, or rows that are done at once. */
@@ -124,7 +125,7 @@ POP_INLINE void pop_rows_inverses_in(const pop_row *row, const pop_format *f, co
     const uintptr_t ahead = pop_beyond(row->at[0], row->rows * row->step[0]);
     const int asks = pop_row_asks(row, length);
     const pop_four_d none = {0.0};
-    double all[POP_FOUR] = {0.0}, own[POP_ROWS_MOST];
+    double all[POP_FOUR] = {0.0}, *own = m->squares;
     for (int q = 0; q < POP_ROWS_MOST && s->centred == POP_NO_STATISTICS; q++) m->inverse[q] = 1.0f;
     if (s->centred == POP_NO_STATISTICS) return;
     for (int64_t first = 0; first < lines; first += POP_FOUR) {
@@ -145,7 +146,8 @@ POP_INLINE void pop_rows_inverses_in(const pop_row *row, const pop_format *f, co
                            }));
         for (int64_t q = 0; parts && q < POP_FOUR && q < lines - first; q++) all[0] += own[q];
     }
-    pop_rows_inverses_of(s, parts ? all : own, row->rows, m->inverse);
+    if (parts) memcpy(own, all, sizeof all);
+    pop_rows_inverses_of(s, own, row->rows, m->inverse);
 }
 
 #define POP_ROWS_MOMENTS_OF(suffix, format)                                                                            \
@@ -220,13 +222,41 @@ POP_INLINE void pop_row_norm_of(const pop_row *row, const pop_format *f, const f
     }
 }
 
-/* x, gamma, beta, result; gamma and beta may be absent: times one and plus minus zero change no bit. */
+/* What a sum of squares is apart from the mean, at least 0. */
+POP_INLINE double pop_row_squares_apart(const pop_rows *s, double squares, float mean)
+{
+    const double apart = squares - (double)s->n * ((double)mean * (double)mean);
+    return apart < 0.0 ? 0.0 : apart;
+}
+/* As what makes them of given means, of the squares themselves, from which these means' are taken. */
+POP_ROWS_SHARED void pop_rows_raw(const pop_row *row, const float *near, void (*inverses)(const pop_row *, const float *, pop_moments *),
+                                  pop_moments *m)
+{
+    pop_moments own = {.mean = {0.0f}};
+    inverses(row, near, &own);
+    for (int q = 0; q < POP_ROWS_MOST; q++) m->squares[q] = q < row->rows ? pop_row_squares_apart(row->spec, own.squares[q], m->mean[q]) : 0.0;
+    pop_rows_inverses_of(row->spec, m->squares, row->rows, m->inverse);
+}
+/* Means and variances, to 4 and 5. */
+POP_ROWS_SHARED void pop_rows_told(const pop_row *row, const pop_moments *m)
+{
+    const double share = pop_row_share(row->spec);
+    for (int q = 0; q < row->rows; q++) {
+        *(float *)(void *)pop_row_line(row, 4, q) = m->mean[q];
+        *(float *)(void *)pop_row_line(row, 5, q) = (float)(m->squares[q] * share);
+    }
+}
+
+/* x, gamma, beta, result, mean, variance; x alone need be there: times one and plus minus zero change no bit. */
 POP_INLINE void pop_row_norm(pop_row *row, const pop_format *f)
 {
     float *near = pop_row_near(row, f);
     pop_moments m;
     POP_ROWS_OF(pop_rows_means, f)(row, 0, near, &m);
-    POP_ROWS_OF(pop_rows_inverses, f)(row, near, &m);
+    if (row->spec->raw) pop_rows_raw(row, near, POP_ROWS_OF(pop_rows_inverses, f), &m);
+    else POP_ROWS_OF(pop_rows_inverses, f)(row, near, &m);
+    if (row->at[4]) pop_rows_told(row, &m);
+    if (!row->at[3]) return;
     if (near) pop_row_norm_of(row, f, near, &m);
     else pop_row_norm_of(row, f, NULL, &m);
 }
@@ -409,29 +439,5 @@ POP_INLINE void pop_row_norm_grad_blocks(pop_row *row, const pop_format *f)
     POP_ROWS_OF(pop_rows_sums_back, f)(row, &b);
     if (b.near) pop_rows_back(row, f, &POP_F32, &b, blocks);
     else pop_rows_back(row, f, f, &b, blocks);
-}
-
-#define POP_COLUMNS 256 /* of a strip */
-
-/* Sums of blocks of rows, two kinds of them, added in float64: columns lie side by side. */
-static void pop_columns_block_sums(const void *work, const pop_tile *tile)
-{
-    const pop_rows_item *item = (const pop_rows_item *)work;
-    const pop_rows *s = item->spec;
-    double totals[POP_COLUMNS];
-    float made[POP_COLUMNS];
-    for (int64_t strip = item->first; strip < item->first + item->count; strip++) {
-        const int64_t first = strip * POP_COLUMNS, width = s->kept[0] - first < POP_COLUMNS ? s->kept[0] - first : POP_COLUMNS;
-        for (int k = 0; k < 2; k++) {
-            const pop_rows_operand *from = s->operands + k, *to = from + 2;
-            const char *at = tile->operands[from->operand] + from->offset + first * from->kept[0];
-            memset(totals, 0, sizeof totals);
-            for (int64_t r = 0; r < s->n; r++, at += from->reduced[0])
-                for (int64_t i = 0; i < width; i++) totals[i] += (double)((const float *)(const void *)at)[i];
-            for (int64_t i = 0; i < width; i++) made[i] = (float)totals[i];
-            pop_rows_encode(to, made, tile->operands[to->operand] + to->offset + first * to->kept[0], to->kept[0], width,
-                            tile->scratch + s->codes);
-        }
-    }
 }
 #endif

@@ -4,6 +4,7 @@
  * thread counts and strides give the same bits: where the CPU rounds to BF16, that is all that differs. */
 #ifndef POP_ROWS_H
 #define POP_ROWS_H
+#include "kernels/rows/channels.h"
 #include "kernels/rows/columns.h"
 #include "kernels/rows/losses.h"
 #include "kernels/rows/points.h"
@@ -36,6 +37,7 @@ POP_ROWS_VERTEX(loss, 1, 0, 1, f32, F32)
     X(squared, __VA_ARGS__) X(huber, __VA_ARGS__) X(binary, __VA_ARGS__) X(logits, __VA_ARGS__) X(divergence, __VA_ARGS__)
 #if POP_LEVEL < POP_LEVEL_AVX512_BF16
 POP_ROWS_POINTS(POP_ROWS_VERTEX, 1, 0, -1, f32, F32)
+POP_CHANNELS_BODIES(POP_CHANNELS_VERTEX)
 #endif
 #if POP_LEVEL > 0 && POP_LEVEL < POP_LEVEL_AVX512_BF16 /* where vectors are no gain these are decoded */
 POP_ROWS_BODIES(POP_ROWS_VERTEX, f16, F16)
@@ -67,8 +69,7 @@ static const pop_kernel POP_ROWS_KERNELS[] = {
 #if POP_LEVEL < POP_LEVEL_AVX512_BF16
     POP_ROWS_BODIES(POP_ROWS_ROW, f32, "float32") POP_ROWS_COLUMNS(f32, "float32")
     POP_ROWS_ROW(loss, 1, 0, 1, f32, "float32") POP_ROWS_POINTS(POP_ROWS_ROW, 1, 0, -1, f32, "float32")
-    {"block_sums", "float32", "block_sums", POP_FUNCTION(pop_columns_block_sums), {1, 1, 1}, {1, POP_COLUMNS, 4 * POP_ROWS_CODES},
-     POP_CONSISTENT},
+    POP_CHANNELS_BODIES(POP_CHANNELS_ROW)
 #endif
 };
 #endif
