@@ -2,7 +2,7 @@
 
 Statistics are those of `poplibs_py.popnn.norms`, written beside the result; what is made of one number for each channel
 is float64, rounded once (``src_cython/kernels/rows/channels.h``). What several machines make of their statistics
-together is in `machines`.
+together is in `poplibs_py.popnn.machines`.
 """
 
 from __future__ import annotations
