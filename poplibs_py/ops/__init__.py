@@ -12,6 +12,7 @@ from .operands import (
     operand,
     receive,
     result_format,
+    whole_operand,
     wide_format,
     wide_operand,
 )
@@ -26,5 +27,5 @@ __all__ = ["AS_ASKED", "BESIDE", "RESULT", "VALUES", "WIDE", "Op", "Operand", "O
            "Request", "Seed", "argument", "array_operand", "catalogue", "changed_plan", "check_fields",
            "check_keywords", "check_mapping", "compiled", "host_target", "located", "new_result", "number",
            "one_scale_operand", "op", "operand", "own_host", "own_numbers", "parsed", "place_of", "placed_request",
-           "receive", "result_format", "run_told", "seed_of", "target_of", "travel", "unchanged", "wide_format",
-           "wide_operand"]
+           "receive", "result_format", "run_told", "seed_of", "target_of", "travel", "unchanged", "whole_operand",
+           "wide_format", "wide_operand"]

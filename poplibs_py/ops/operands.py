@@ -107,6 +107,17 @@ def array_operand(name: str, value: object, allowed: str = _ALLOWED, also: str =
     return x
 
 
+def whole_operand(name: str, value: object, allowed: str = "an array of whole numbers") -> Operand:
+    """Take an array of whole numbers: indices, labels, lengths, of any integer type in the machine's own byte order."""
+    x = argument(name, value, allowed)
+    dtype = x.array.dtype
+    if isinstance(value, (list, tuple)) and not x.array.size:
+        x.array = x.array.astype(np.int64)
+    elif dtype.kind not in "iu" or not dtype.isnative:
+        raise bad_type(name, f"dtype {dtype.str if dtype.kind in 'iu' else dtype}", allowed)
+    return x
+
+
 def operand(name: str, value: object, allowed: str = _ALLOWED, also: str = "") -> Operand:
     """Take an operand: an array, a tensor, lists of numbers, or a `QuarterArray` with its scales."""
     if not isinstance(value, QuarterArray):

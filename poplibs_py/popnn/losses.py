@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import bad_argument, bad_type, check_shape, finite, one_of, whole
+from ..errors import bad_argument, check_shape, finite, one_of, whole
 from ..formats import FP16, Format, QuarterArray
-from ..ops import Operand, Request, argument, one_scale_operand, op
+from ..ops import Operand, Request, argument, one_scale_operand, op, whole_operand
 from ..ops.parts import Part, part_format, results
 from ..popops import argmax, eq
 from ..popops import sum as total
@@ -23,7 +23,7 @@ from .rows_modelled import place_of_loss
 MASKED_LABEL_CODE = 0xFFFFFFFF
 """PopLibs' label of what is left out."""
 
-_LABELS = "labels of int32, uint32 or int64"
+_LABELS = "labels, whole numbers"
 _KINDS = ("SUM_SQUARED_LOSS", "CROSS_ENTROPY_LOSS")
 
 
@@ -40,11 +40,11 @@ def _classes(name: str, value: Any) -> Operand:
     return x
 
 
-def _labels(name: str, x: Operand, rows: int) -> Operand:
-    if x.array.dtype not in (np.int32, np.uint32, np.int64) or not x.array.dtype.isnative:
-        raise bad_type(name, f"dtype {x.array.dtype}", _LABELS)
+def _labels(name: str, value: Any, rows: int) -> Operand:
+    """Take labels: kernels read those of 32 bits and int64, others are copied."""
+    x = whole_operand(name, value, _LABELS)
     check_shape(name, x, x.shape == (rows,), f"one label for each of {rows} rows")
-    return x
+    return x if x.array.dtype in (np.int32, np.uint32, np.int64) else Operand(x.array.astype(np.int64), None)
 
 
 def _request(name: str, body: str, x: Operand, labels: Operand | None, more: Operand | None, fmt: Format, out: Any,
@@ -75,7 +75,7 @@ def calc_loss(model_outputs: Any, expected: Any, loss_type: str, *, deltas_scale
     model_outputs : array_like or QuarterArray [N, C]
         float32, float16, bfloat16 or FP8 numbers, of any strides: p.
     expected : array_like [N] or [N, C]
-        Labels (int32, uint32 or int64), or what each number should be: e, which is 1 at the label and 0 elsewhere.
+        Labels, whole numbers, or what each number should be: e, which is 1 at the label and 0 elsewhere.
         `MASKED_LABEL_CODE` names nothing, as every number that is no class.
     loss_type : {"SUM_SQUARED_LOSS", "CROSS_ENTROPY_LOSS"}
     deltas_scale : float, optional
@@ -108,7 +108,7 @@ def calc_loss(model_outputs: Any, expected: Any, loss_type: str, *, deltas_scale
     labels, given = None, None
     seen = None if isinstance(expected, QuarterArray) else argument("expected", expected, _LABELS)
     if seen is not None and seen.array.dtype.kind in "iu" and seen.shape != x.shape:
-        labels = _labels("expected", seen, x.shape[0])
+        labels = _labels("expected", expected, x.shape[0])
     else:
         given = one_scale_operand("expected", expected)
         check_shape("expected", given, given.shape == x.shape, f"labels [N], or that of model_outputs, {x.shape}")
@@ -134,7 +134,7 @@ def cross_entropy(logits: Any, labels: Any, weights: Any = None, *, label_smooth
     logits : array_like or QuarterArray [N, C]
         float32, float16, bfloat16 or FP8 numbers, of any strides: x.
     labels : numpy.ndarray [N]
-        Classes: int32, uint32 or int64. A number that is no class, such as `MASKED_LABEL_CODE`, leaves its row out.
+        Classes, whole numbers. A number that is no class, such as `MASKED_LABEL_CODE`, leaves its row out.
     weights : array_like [C], optional
         Of the classes: w; 1 by default.
     label_smoothing : float, optional
@@ -165,7 +165,7 @@ def cross_entropy(logits: Any, labels: Any, weights: Any = None, *, label_smooth
     Loss(loss=array([0.6931472], dtype=float32), deltas=array([[ 0.5, -0.5]], dtype=float32))
     """
     x = _classes("logits", logits)
-    given = _labels("labels", argument("labels", labels, _LABELS), x.shape[0])
+    given = _labels("labels", labels, x.shape[0])
     of_classes = None if weights is None else one_scale_operand("weights", weights)
     check_shape("weights", of_classes, of_classes is None or of_classes.shape == x.shape[1:],
                 f"one number for each of {x.shape[1]} classes")
@@ -198,5 +198,5 @@ def calc_accuracy(model_outputs: Any, expected: Any) -> int:
     1
     """
     x = _classes("model_outputs", model_outputs)
-    labels = _labels("expected", argument("expected", expected, _LABELS), x.shape[0])
+    labels = _labels("expected", expected, x.shape[0])
     return int(total(eq(argmax(model_outputs, 1), labels.array)))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..config import settings
-from ..errors import as_shape, bad_argument, bad_type, check_shape, finite, flag, whole
+from ..errors import as_shape, bad_argument, check_shape, finite, flag, whole
 from ..formats import Array
 from ..kernels import select
 from ..kernels.records import dtype_of
@@ -20,12 +20,12 @@ from ..ops import (
     Operand,
     Receiver,
     Request,
-    argument,
     array_operand,
     one_scale_operand,
     op,
     receive,
     result_format,
+    whole_operand,
 )
 from ..ops.one_kernel import OneKernel, shared
 from ..program import Program, threads_for
@@ -146,9 +146,7 @@ def _regions(rois: Any, batch_index: Any, batch: int) -> tuple[Array, Array]:
         numbers = boxes.astype(np.float64)
     if not np.isfinite(numbers).all():
         raise bad_argument("rois", "numbers that are not finite", "finite ones")
-    index = argument("batch_index", batch_index, "an array of integers [R]", np.int64).array
-    if index.dtype.kind not in "iu":
-        raise bad_type("batch_index", f"dtype {index.dtype}", "integers")
+    index = whole_operand("batch_index", batch_index, "an array of whole numbers [R]").array
     check_shape("batch_index", index, index.shape == (len(numbers),), f"shape ({len(numbers)},), one for each of rois")
     if index.size and (int(index.min()) < 0 or int(index.max()) >= batch):
         raise bad_argument("batch_index", f"{index.min()} to {index.max()}", f"0 to {batch - 1}")

@@ -9,9 +9,8 @@ import numpy as np
 
 from ..errors import InvalidIndexError, bad_argument, check_shape, finite
 from ..formats import FP16, FP32, Array, Format
-from ..ops import RESULT, Operand, Request, receive
+from ..ops import RESULT, Operand, Request, receive, whole_operand
 from ..ops.numpy_ops import told
-from ..popops.slices.request import indices_of
 from ..target.host_memory import check_memory
 from .matrix import BlockSparseMatrix
 from .operands import check_matrix, dense_operand, product_format, receive_result
@@ -66,7 +65,7 @@ def _indexed(w: Any, indices: Any) -> tuple[BlockSparseMatrix, Operand]:
     matrix = check_matrix("w", w)
     if matrix.groups > 1:
         raise bad_argument("w", f"{matrix.groups} groups", "one: see BlockSparseMatrix.group")
-    wanted = indices_of("indices", indices)
+    wanted = whole_operand("indices", indices)
     rows, numbers = matrix.shape[0], wanted.array
     wrong = numbers[(numbers < 0) | (numbers >= rows)] if numbers.size else numbers
     if wrong.size:

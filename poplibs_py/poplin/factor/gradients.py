@@ -11,7 +11,7 @@ from ... import popops
 from ...config import settings
 from ...errors import bad_argument, check_shape, flag
 from ...formats import Array, format_of
-from ...ops import RESULT, Operand, Receiver, Request, argument, op, result_format, wide_format
+from ...ops import RESULT, Operand, Receiver, Request, op, result_format, whole_operand, wide_format
 from ...ops.parts import Part, results
 from ...planner.explain import Composition
 from ...popops.sequence import SequenceBuilder
@@ -164,7 +164,7 @@ def lu_grad(l_grad: Any, u_grad: Any, perm: Any, l: Any, u: Any, *, out: Any = N
         The gradient with respect to `l`; only what is below its diagonal is read. k = min(m, n).
     u_grad : array_like [..., k, n]
         The gradient with respect to `u`; only its triangle is read.
-    perm : array_like of int32 or int64 [..., m]
+    perm : array_like of int [..., m]
         As `lu` returned it.
     l, u : array_like
         What `lu` returned, of the shapes of their gradients.
@@ -198,10 +198,8 @@ def lu_grad(l_grad: Any, u_grad: Any, perm: Any, l: Any, u: Any, *, out: Any = N
     (m, k), n = low.shape[-2:], up.shape[-1]
     check_shape("u", up, up.shape[:-1] == (*low.shape[:-2], k) and k == min(m, n),
                 f"the one that lu returns beside l, {low.shape}")
-    order = argument("perm", perm, "whole numbers")
-    got, allowed = f"{order.array.dtype}, shape {order.shape}", f"whole numbers, shape {low.shape[:-1]}"
-    if order.array.dtype.kind not in "iu" or order.shape != low.shape[:-1]:
-        raise bad_argument("perm", got, allowed)
+    order = whole_operand("perm", perm)
+    check_shape("perm", order, order.shape == low.shape[:-1], f"that of a column of l, {low.shape[:-1]}")
     receiver = result(out, out_dtype, result_format(gl, gu, low, up), (*low.shape[:-1], n), (gl, gu, low, up))
 
     steps = _Steps((gl, gu, order, low, up), receiver)

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...config import settings
-from ...errors import bad_argument, bad_type, check_shape, flag, one_of, whole
+from ...errors import bad_argument, check_shape, flag, one_of, whole
 from ...formats import Array, Format
-from ...ops import Operand, argument, wide_format, wide_operand
+from ...ops import Operand, whole_operand, wide_format, wide_operand
 from ...ops.one_kernel import OneKernel
 from ...target.host_memory import check_memory
 from .lower import lower, scratch_bytes
@@ -41,9 +41,7 @@ def lengths(name: str, value: Any, batch: int, longest: int) -> Operand | Array:
     """Take the lengths of sequences; by default all are the longest. Their values are each call's to check."""
     if value is None:
         return np.full(batch, longest, np.int32)
-    x = argument(name, value, "an array of whole numbers", None)
-    if x.array.dtype.kind not in "iu" and x.array.size:
-        raise bad_type(name, f"dtype {x.array.dtype}", "an array of whole numbers")
+    x = whole_operand(name, value)
     check_shape(name, x, x.shape == (batch,), f"[N] with N = {batch}")
     return x
 
@@ -58,9 +56,7 @@ def checked_lengths(name: str, value: Array, longest: int) -> Array:
 
 
 def _labels(value: Any, batch: int) -> Operand:
-    x = argument("labels", value, "an array of whole numbers [N, L]", None)
-    if x.array.dtype.kind not in "iu" and x.array.size:
-        raise bad_type("labels", f"dtype {x.array.dtype}", "an array of whole numbers [N, L]")
+    x = whole_operand("labels", value, "an array of whole numbers [N, L]")
     check_shape("labels", x, len(x.shape) == 2 and x.shape[0] == batch, f"[N, L] with N = {batch}")
     if x.shape[1] > _MOST_LABELS:
         raise bad_argument("labels", f"{x.shape[1]} labels", f"at most {_MOST_LABELS}")

@@ -256,7 +256,7 @@ def pool_indices_gradient(grad: Any, indices: Any, x_shape: Sequence[int], kerne
     ----------
     grad : array_like or QuarterArray [N, C, ...]
         The gradient of the maxima.
-    indices : array of int64 or int32 [N, C, ...]
+    indices : array_like of int [N, C, ...]
         As `max_pool_with_indices` returned them; -1 for none.
     x_shape : sequence of int
         The shape of what was pooled.

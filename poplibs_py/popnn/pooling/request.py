@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ...config import settings
-from ...errors import bad_argument, bad_type, check_shape, one_of
+from ...errors import bad_argument, check_shape, one_of
 from ...formats import Array, Format
-from ...ops import RESULT, Operand, Placed, Receiver, Request, argument
+from ...ops import RESULT, Operand, Placed, Receiver, Request, whole_operand
 from ...poplin.conv.params import LAYOUTS
 from ...popops.reductions.lower import ReduceParams, Way
 from ...popops.reductions.lower import lower as lower_reduction
@@ -188,10 +188,8 @@ def checked_places(indices: Any, shape: tuple[int, ...], elements: int | None) -
 
     Those that were looked at may be the caller's: kernels look at each once more.
     """
-    places = argument("indices", indices, "an array of int64 or int32 places", np.int64)
-    array = places.array
-    if array.dtype.kind not in "iu" or array.dtype.itemsize < 4:
-        raise bad_type("indices", f"dtype {array.dtype}", "int64 or int32")
+    places = whole_operand("indices", indices)
+    array = places.array if places.array.itemsize >= 4 else places.array.astype(np.int64)
     check_shape("indices", array, array.shape == shape, f"shape {shape}, that of `grad`")
     if elements is None:
         return places.in_c_order() if array.dtype == np.int64 else np.ascontiguousarray(array, np.int64)

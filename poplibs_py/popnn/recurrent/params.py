@@ -9,7 +9,7 @@ import numpy as np
 
 from ...errors import bad_argument, bad_type, check_shape, one_of
 from ...formats import FP32, Array, Format, QuarterArray
-from ...ops import Operand, argument, result_format, wide_format, wide_operand
+from ...ops import Operand, result_format, whole_operand, wide_format, wide_operand
 from ...poplin.gemm.plan import GemmPlan
 from ...popsparse.matrix import BlockSparseMatrix
 from ...popsparse.operands import dense_operand
@@ -193,9 +193,7 @@ def limits(value: Any, batch: int, steps: int) -> Operand | None:
     allowed = f"integers from 0 to {steps}, one or {batch} of them"
     if isinstance(value, (bool, np.bool_)):
         raise bad_type("time_steps", value, allowed)
-    given = argument("time_steps", np.array(value) if isinstance(value, (int, np.integer)) else value, allowed)
-    if given.array.dtype.kind not in "iu":
-        raise bad_type("time_steps", f"an array of {given.array.dtype}", allowed)
+    given = whole_operand("time_steps", np.array(value) if isinstance(value, (int, np.integer)) else value, allowed)
     check_shape("time_steps", given, given.shape in ((), (1,), (batch,)), allowed)
     checked_limits(given.array, steps)
     return given

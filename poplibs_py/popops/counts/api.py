@@ -10,7 +10,7 @@ import numpy as np
 from ...config import settings
 from ...errors import bad_argument, bad_type, check_shape, flag, whole
 from ...formats import BF16, FP16, FP32, Array
-from ...ops import AS_ASKED, RESULT, Operand, Request, new_result, op, place_of, receive, run_told
+from ...ops import AS_ASKED, RESULT, Operand, Request, new_result, op, place_of, receive, run_told, whole_operand
 from ...ops import argument as array_argument
 from ...ops.one_kernel import OneKernel
 from ...ops.road import Told
@@ -22,7 +22,6 @@ from ..reductions.lower import ReduceParams, Way
 from ..reductions.modelled import plan_histogram
 from ..reductions.request import counted_source, program_request, source_of
 from ..sequence import SequenceBuilder
-from ..slices.request import indices_of
 from ..strided.request import has_scale
 from .lower import lower_bincount, lower_greatest, lower_histogram
 
@@ -151,7 +150,7 @@ def bincount(x: Any, weights: Any = None, *, minlength: int = 0, target: TargetL
     (array([1, 0, 2]), array([1.  , 0.  , 0.75], dtype=float32))
     """
     least = whole("minlength", minlength, 0, _MOST_BINS)
-    numbers = indices_of("x", x)
+    numbers = whole_operand("x", x)
     dtype = numbers.array.dtype
     check_shape("x", numbers, numbers.array.ndim == 1, "an array of whole numbers, of one axis")
     added = None if weights is None else _weights(weights).in_c_order()

@@ -8,8 +8,7 @@ import numpy as np
 
 from ...errors import as_shape, bad_argument, bad_type, whole
 from ...formats import FP32, Array, Format
-from ...ops import RESULT, Request, op, place_of, receive
-from ...ops import argument as array_argument
+from ...ops import RESULT, Request, op, place_of, receive, whole_operand
 from ...ops.numpy_ops import told
 from ...target import TargetLike
 from .made import code_of, element_of, made_request
@@ -49,9 +48,7 @@ def encode_one_hot(indices: Any, length: int, *, on: float = 1, off: float = 0, 
            [1., 0., 0.],
            [0., 0., 0.]], dtype=float32)
     """
-    x = array_argument("indices", indices, "an array of whole numbers")
-    if x.array.dtype.kind not in "iu" or not x.array.dtype.isnative:
-        raise bad_type("indices", f"dtype {x.array.dtype}", "whole numbers")
+    x = whole_operand("indices", indices)
     wide, element = whole("length", length, 0, _MOST), element_of(dtype, out, FP32)
     one, other = code_of("on", on, element), code_of("off", off, element)
     shape = (*x.shape, wide)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...errors import bad_argument, bad_type, check_shape, finite, whole
 from ...formats import BF16, FP16, FP32, Array
-from ...ops import RESULT, Operand, Request, array_operand, op, place_of, receive, result_format
+from ...ops import RESULT, Operand, Request, array_operand, op, place_of, receive, result_format, whole_operand
 from ...ops import argument as array_argument
 from ...ops.numpy_ops import told
 from ...ops.parts import Part, results
@@ -248,16 +248,14 @@ def spline_weighting(x: Any, weight: Any, basis: Any, weight_index: Any, *, out:
         if operand.format not in (FP32, FP16, BF16):
             raise bad_type(name, f"dtype {operand.array.dtype}", "float32, float16 or bfloat16 numbers")
     edges, nodes_of, coefficients = given
-    index = array_argument("weight_index", weight_index, "an array of whole numbers")
+    index = whole_operand("weight_index", weight_index)
     check_shape("x", edges, len(edges.shape) == 2, "[e, i]")
     check_shape("weight", nodes_of, len(nodes_of.shape) == 3 and nodes_of.shape[1] == edges.shape[1],
                 f"[k, {edges.shape[1]}, o]")
     check_shape("basis", coefficients, len(coefficients.shape) == 2 and coefficients.shape[0] == edges.shape[0],
                 f"[{edges.shape[0]}, s]")
+    check_shape("weight_index", index, index.shape == coefficients.shape, f"that of basis, {coefficients.shape}")
     held = index.array
-    if held.dtype.kind not in "iu" or held.shape != coefficients.shape:
-        raise bad_argument("weight_index", f"{held.dtype} of shape {held.shape}",
-                           f"whole numbers of shape {coefficients.shape}")
     if held.size and (int(held.min()) < 0 or int(held.max()) >= nodes_of.shape[0]):
         last = nodes_of.shape[0] - 1
         raise bad_argument("weight_index", f"numbers from {held.min()} to {held.max()}", f"0 to {last}")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import all_of, bad_argument, check_shape, whole
-from ...ops import Operand, Request, op
+from ...ops import Operand, Request, op, whole_operand
 from ...planner import Memory
 from ...target import Target, TargetLike
 from ...target.types import type_of
@@ -17,7 +17,7 @@ from .embedding.lower import HostEmbeddingPlan
 from .embedding.plan import EmbeddingPlan
 from .lower import Layout
 from .modelled import PlanOn, rows_planner, windows_planner
-from .request import checked_policy, elements_of, indices_of, put_request, table_of, take_request, updates_of
+from .request import checked_policy, elements_of, put_request, table_of, take_request, updates_of
 from .windows_modelled import Sliced
 
 __all__ = ["dynamic_slice", "dynamic_update", "grouped_multi_slice", "grouped_multi_update", "multi_slice",
@@ -96,7 +96,7 @@ def dynamic_slice(x: Any, offsets: Any, axes: Axes, sizes: Sequence[int] | int, 
     >>> popops.dynamic_slice([1.0, 2.0, 3.0, 4.0], [3], 0, 2)
     array([4., 1.], dtype=float32)
     """
-    table, places, policy = table_of("x", x), indices_of("offsets", offsets), checked_policy(index_policy)
+    table, places, policy = table_of("x", x), whole_operand("offsets", offsets), checked_policy(index_policy)
     named = _axes(table, axes)
     lengths = [sizes] if isinstance(sizes, (int, np.integer)) else all_of("sizes", sizes, (int, np.integer), "sizes")
     if len(lengths) != len(named):
@@ -137,7 +137,7 @@ def dynamic_update(x: Any, updates: Any, offsets: Any, axes: Axes, *, index_poli
     """
     table = table_of("x", x)
     given = updates_of(updates, table)
-    places, policy = indices_of("offsets", offsets), checked_policy(index_policy)
+    places, policy = whole_operand("offsets", offsets), checked_policy(index_policy)
     named = _axes(table, axes)
     fits = len(given.shape) == len(table.shape) and all(
         m <= n if d in named else m == n for d, (m, n) in enumerate(zip(given.shape, table.shape, strict=True)))
@@ -202,7 +202,7 @@ def row_slice(name: str, /, x: Any, indices: Any, axis: Any, index_policy: Any, 
               available_memory_proportion: Any = None, strict_memory: Any = False,
               plan: EmbeddingPlan | HostEmbeddingPlan | None = None) -> Request:
     groups, memory = name.startswith("grouped"), Memory(available_memory_proportion, strict_memory)
-    table, places, checked = table_of("x", x), indices_of("indices", indices), checked_policy(index_policy)
+    table, places, checked = table_of("x", x), whole_operand("indices", indices), checked_policy(index_policy)
     along = _axis(table, axis, groups)
     layout = _rows_layout(table, places, along, groups)
     front = [n for n, *_ in layout.axes]
@@ -219,7 +219,7 @@ def row_update(name: str, /, x: Any, updates: Any, indices: Any, axis: Any, inde
                plan: EmbeddingPlan | HostEmbeddingPlan | None = None) -> Request:
     groups, update = name.startswith("grouped"), name.partition("multi_update")[2].removeprefix("_") or "set"
     memory: Memory | None = Memory(available_memory_proportion, strict_memory)
-    table, places = table_of("x", x), indices_of("indices", indices)
+    table, places = table_of("x", x), whole_operand("indices", indices)
     given = updates_of(updates, table)
     checked, along = checked_policy(index_policy), _axis(table, axis, groups)
     layout = _rows_layout(table, places, along, groups)

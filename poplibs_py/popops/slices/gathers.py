@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import all_of, bad_argument, bad_type, check_shape, one_of, whole
-from ...ops import Operand
+from ...ops import Operand, whole_operand
 from ...planner import Memory
 from ...target import TargetLike
 from ..expr import Expression
@@ -18,7 +18,7 @@ from .api import slicing_op
 from .function import function_of
 from .lower import Layout
 from .modelled import PlanOn, rows_planner, windows_planner
-from .request import checked_policy, elements_of, indices_of, put_request, table_of, take_request, updates_of
+from .request import checked_policy, elements_of, put_request, table_of, take_request, updates_of
 from .windows_modelled import Sliced
 
 __all__ = ["gather", "scatter"]
@@ -67,7 +67,7 @@ def gather(x: Any, indices: Any, axis: int = 0, *, index_vector_dim: int | None 
     ...               collapsed_slice_dims=[0], start_index_map=[0, 1]).tolist()
     [[3, 4], [1, 2]]
     """
-    table, places, policy = table_of("x", x), indices_of("indices", indices), checked_policy(index_policy)
+    table, places, policy = table_of("x", x), whole_operand("indices", indices), checked_policy(index_policy)
     if index_vector_dim is None:
         _none_of(offset_dims=offset_dims, slice_sizes=slice_sizes, collapsed_slice_dims=collapsed_slice_dims,
                  start_index_map=start_index_map)
@@ -141,7 +141,7 @@ def scatter(x: Any, indices: Any, updates: Any, axis: int = 0, *,
     >>> popops.scatter([1.0, 2.0, 3.0], [2, 0, 2], [10.0, 20.0, 30.0], operation=lambda old, new: old * 0.5 + new)
     array([20.5 ,  2.  , 35.75], dtype=float32)
     """
-    table, places = table_of("x", x), indices_of("indices", indices)
+    table, places = table_of("x", x), whole_operand("indices", indices)
     given = updates_of(updates, table)
     policy = checked_policy(index_policy)
     update: str | Worded

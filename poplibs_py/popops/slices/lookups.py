@@ -10,7 +10,7 @@ import numpy as np
 from ...config import settings
 from ...errors import bad_argument, bad_type, check_shape, one_of, whole
 from ...formats import FP32, Array, Format
-from ...ops import RESULT, Operand, Request, place_of, receive, result_format
+from ...ops import RESULT, Operand, Request, place_of, receive, result_format, whole_operand
 from ...ops.numpy_ops import told
 from ...ops.parts import Part, results
 from ...program import Executable, Sequence
@@ -20,7 +20,7 @@ from .lookup_modelled import bags_plan, gradient_plan
 from .lower import Layout, lower, lower_bags
 from .modelled import tiled_place
 from .parts import rows_named
-from .request import Check, check_of, checked_policy, elements_of, indices_of, parts_of, table_of
+from .request import Check, check_of, checked_policy, elements_of, parts_of, table_of
 
 __all__ = ["IndexStatistics", "SparseGradient", "embedding_bag", "embedding_gradient", "index_statistics"]
 
@@ -63,7 +63,7 @@ def embedding_bag(x: Any, indices: Any, offsets: Any = None, *, mode: str = "sum
     array([[6., 8.],
            [3., 4.]], dtype=float32)
     """
-    table, places, policy = table_of("x", x), indices_of("indices", indices), checked_policy(index_policy)
+    table, places, policy = table_of("x", x), whole_operand("indices", indices), checked_policy(index_policy)
     one_of("mode", mode, ("sum", "mean", "max"))
     fmt = elements_of(table)
     if not isinstance(fmt, Format):
@@ -102,7 +102,7 @@ def _bags(places: Operand, offsets: Any) -> tuple[int, Operand | None]:
     if offsets is None:
         check_shape("indices", places, len(places.shape) == 2, "[bags, n], or [n] with offsets")
         return places.shape[0], None
-    begins = indices_of("offsets", offsets)
+    begins = whole_operand("offsets", offsets)
     check_shape("offsets", begins, len(places.shape) == 1 and len(begins.shape) == 1, "[bags], with indices [n]")
     return begins.shape[0], begins
 
@@ -191,7 +191,7 @@ def embedding_gradient(updates: Any, indices: Any, entries: int, *, index_policy
     SparseGradient(indices=array([3, 7]), rows=array([[2.],
            [5.]], dtype=float32))
     """
-    grad, places = table_of("updates", updates), indices_of("indices", indices)
+    grad, places = table_of("updates", updates), whole_operand("indices", indices)
     policy = checked_policy(index_policy)
     count, fmt = whole("entries", entries, 0, _MOST_ENTRIES), elements_of(grad)
     if not isinstance(fmt, Format):
@@ -275,7 +275,7 @@ def index_statistics(indices: Any, entries: int) -> IndexStatistics:
     >>> found.bad, found.most_repeated, found.distribution
     (1, 3, 'onePoint')
     """
-    flat, limit = indices_of("indices", indices).array.ravel(), whole("entries", entries, 0, _MOST_ENTRIES)
+    flat, limit = whole_operand("indices", indices).array.ravel(), whole("entries", entries, 0, _MOST_ENTRIES)
     good = flat[(flat >= 0) & (flat.astype(np.uint64) < np.uint64(limit))]
     _, counts = np.unique(good, return_counts=True)
     most = int(counts.max(initial=0))

@@ -19,7 +19,6 @@ from ...errors import InvalidIndexError, bad_argument, bad_type, one_of, real, w
 from ...formats import FP32, Array, Format, QuarterArray
 from ...formats.arrays import as_array
 from ...ops import RESULT, VALUES, Operand, Receiver, Request, own_numbers, receive
-from ...ops import argument as array_argument
 from ...ops.numpy_ops import BY_NUMPY, told
 from ...ops.one_kernel import OneKernel
 from ...planner import Memory
@@ -39,7 +38,6 @@ POLICIES = ("raise", "clip", "skip", "wrap", "zero", "poplibs")
 
 _MOST_LOOKUPS, _MOST_AXES = 1 << 31, 64
 _COPIED = 4  # what a copy and its way back move, in tables
-_WHOLE = "an array of whole numbers"
 _NUMBERS = "float32, float16, bfloat16 or FP8 numbers, integers or truth values"
 _NEED_A_PLACE = ("raise", "clip", "wrap", "poplibs")
 
@@ -70,16 +68,6 @@ def updates_of(value: Any, table: Operand) -> Operand:
 def elements_of(x: Operand) -> Any:
     """The format of an operand, or the dtype of what has none."""
     return x.array.dtype if x.format is None else x.format
-
-
-def indices_of(name: str, value: Any) -> Operand:
-    """Take an array of whole numbers."""
-    x = array_argument(name, value, _WHOLE)
-    if isinstance(value, (list, tuple)) and not x.array.size:
-        x.array = x.array.astype(np.int64)
-    if x.array.dtype.kind not in "iu" or not x.array.dtype.isnative or x.array.dtype.itemsize > 8:
-        raise bad_type(name, f"dtype {x.array.dtype.str if x.array.dtype.kind in 'iu' else x.array.dtype}", _WHOLE)
-    return x
 
 
 @dataclass(frozen=True, eq=False)

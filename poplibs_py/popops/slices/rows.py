@@ -11,7 +11,7 @@ import numpy as np
 from ...config import settings
 from ...errors import bad_argument, bad_type, check_shape, flag
 from ...formats import FP32, Array, Format
-from ...ops import RESULT, Operand, Request, place_of
+from ...ops import RESULT, Operand, Request, place_of, whole_operand
 from ...ops.numpy_ops import told
 from ...target import Target, TargetLike
 from ..making.modelled import sequences_plan
@@ -22,7 +22,6 @@ from .modelled import PlanOn, TiledRun
 from .request import (
     checked_policy,
     elements_of,
-    indices_of,
     put_request,
     receiver_of,
     same_memory,
@@ -70,7 +69,7 @@ def sequence_slice(x: Any, y: Any, lengths: Any, x_offsets: Any, y_offsets: Any,
         raise bad_type("y", f"dtype {elements_of(into)}", f"{elements}, as x has")
     check_shape("y", into, len(table.shape) >= 2 and len(into.shape) >= 2 and into.shape[1:] == table.shape[1:],
                 f"two axes or more, behind the first as of x, {table.shape}")
-    counts = [indices_of(name, value) for name, value in
+    counts = [whole_operand(name, value) for name, value in
               (("lengths", lengths), ("x_offsets", x_offsets), ("y_offsets", y_offsets))]
     n = counts[0].shape[0] if len(counts[0].shape) == 1 else -1
     for name, count in zip(("lengths", "x_offsets", "y_offsets"), counts, strict=True):
@@ -145,7 +144,7 @@ def _int64(numbers: Array) -> Array:
 
 
 def _labels(x: Any, indices: Any, policy: Any) -> tuple[Operand, Operand, Layout, str]:
-    table, labels, checked = table_of("x", x), indices_of("indices", indices), checked_policy(policy)
+    table, labels, checked = table_of("x", x), whole_operand("indices", indices), checked_policy(policy)
     if not isinstance(elements_of(table), Format):
         raise bad_type("x", f"dtype {table.array.dtype}", "numbers of a format")
     check_shape("x", table, len(table.shape) == 2, "two axes: rows, columns")
