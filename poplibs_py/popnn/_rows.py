@@ -17,7 +17,7 @@ from ..formats import BF16, FP16, FP32, Format
 from ..kernels import Selection, kernels, select
 from ..kernels.records import ROWS, dtype_of
 from ..memo import remembered
-from ..ops import BESIDE, RESULT, Operand, Placed, Receiver, Request
+from ..ops import BESIDE, RESULT, Operand, Placed, Receiver, Request, merged_axes
 from ..ops.one_kernel import OneKernel, fill_cast, shared
 from ..program import ComputeSet, Program, threads_for, whole_lines
 
@@ -131,18 +131,11 @@ def rows_request(steps: tuple[RowsParams, ...], operands: tuple[Any, ...], recei
     return Request(program.executable, (*operands, *written), receiver, program.told, placed=placed, **more)
 
 
-def _merged(axes: list[int], p: RowsParams, inside: bool) -> list[tuple[int, tuple[int, ...]]]:
-    """Extents of axes and each operand's strides along them, neighbours that lie as one made one."""
-    merged: list[tuple[int, tuple[int, ...]]] = []
-    for d in axes:
-        steps = tuple(0 if x is None or (inside and x.single == 1) else x.strides[d] for x in p.operands)
-        if p.shape[d] == 1:
-            continue
-        if merged and all(outer == p.shape[d] * inner for outer, inner in zip(merged[-1][1], steps, strict=True)):
-            merged[-1] = merged[-1][0] * p.shape[d], steps
-        else:
-            merged.append((p.shape[d], steps))
-    return merged or [(1, (0,) * len(p.operands))]
+def _merged(axes: list[int], p: RowsParams, inside: bool) -> Axes:
+    """Axes and each operand's strides along them, neighbours that lie as one made one."""
+    found = ((p.shape[d], tuple(0 if x is None or (inside and x.single == 1) else x.strides[d] for x in p.operands))
+             for d in axes)
+    return merged_axes(found) or [(1, (0,) * len(p.operands))]
 
 
 def _fill_operand(slot: Any, x: RowOperand) -> None:

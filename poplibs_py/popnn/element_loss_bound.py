@@ -11,8 +11,8 @@ import numpy as np
 
 from ..formats import FP32, Floats
 from ..formats.bounds import Ball, sum_ball
+from ..ops import axes_of
 from ..popops.elementwise.bound import finished, numbers
-from ..popops.reductions.request import axes_of
 from .loss_bound import single
 from .softmax_bound import ROUNDINGS, times
 

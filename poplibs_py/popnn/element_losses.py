@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import check_shape, finite, one_of
-from ..ops import Operand, Request, one_scale_operand, op
+from ..ops import Operand, Request, axes_of, one_scale_operand, op
 from ..ops.parts import Part, part_format, results
 from ..ops.record import Function
-from ..popops.reductions.request import axes_of
 from ..target import TargetLike
 from ._rows import RowOperand, RowsParams, c_strides, repeated, row_of, rows_request
 from .losses import Loss

@@ -15,11 +15,10 @@ from typing import Any, NamedTuple
 
 from ..errors import bad_argument, check_shape, finite, flag, whole
 from ..formats import FP32, Format
-from ..ops import Operand, Request, one_scale_operand, op, receive, result_format
+from ..ops import Operand, Request, axes_of, one_scale_operand, op, receive, result_format
 from ..ops.parts import Part, part_format, results
 from ..ops.record import Function
 from ..poplin.norms import bessel
-from ..popops.reductions.request import axes_of
 from ..target import TargetLike
 from ._rows import EACH_SEGMENT, RowOperand, RowsParams, repeated, row_of, rows_request
 from .rows_modelled import place_of_norm

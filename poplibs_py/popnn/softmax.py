@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import bad_type, check_shape, finite
-from ..ops import Operand, Request, argument, one_scale_operand, op, receive, result_format
+from ..ops import Operand, Request, argument, axes_of, one_scale_operand, op, receive, result_format
 from ..ops.record import Function
-from ..popops.reductions.request import axes_of
 from ..target import TargetLike
 from ._rows import RowsParams, row_of, rows_request
 from .rows_modelled import place_of_softmax

@@ -9,8 +9,8 @@ import numpy as np
 
 from ..formats import BF16, FP16, FP32
 from ..formats.bounds import Ball, gamma, sum_ball
+from ..ops import axes_of
 from ..popops.elementwise.bound import finished, format_of_operand, numbers
-from ..popops.reductions.request import axes_of
 
 ROUNDINGS = 38
 """In FP32 that a term of a sum meets: 32 in a lane, 6 when lanes are joined."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from math import prod, sqrt
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 from ...config import settings
 from ...errors import bad_argument, bad_type, check_shape, finite, flag, instance, whole
 from ...formats import FP32, Array, Format
-from ...ops import RESULT, Operand, Receiver, Request, argument, one_scale_operand, operand, own_host
+from ...ops import RESULT, Operand, Receiver, Request, argument, merged_axes, one_scale_operand, operand, own_host
 from ...ops.one_kernel import OneKernel
 from ...ops.parts import Part, results
 from ...planner.ladder import Memory, first_within
@@ -124,16 +123,10 @@ def _strides(shape: tuple[int, ...], steps: tuple[int, ...], item: int, after: i
         return None
     if after:
         shape, steps = shape[:-1], steps[:-1]
-    batch = _merged(shape[:-2], steps[:-2])
-    return None if batch is None else (batch, steps[-2] if len(shape) > 1 else 0, steps[-1])
-
-
-def _merged(shape: tuple[int, ...], steps: tuple[int, ...]) -> int | None:
-    """Bytes from one element to the next of axes walked in C order, or None where they are no one axis."""
-    held = [(n, step) for n, step in zip(shape, steps, strict=True) if n != 1]
-    if any(outer != n * inner for (_, outer), (n, inner) in pairwise(held)):
+    batch = merged_axes((n, (step,)) for n, step in zip(shape[:-2], steps[:-2], strict=True))
+    if len(batch) > 1:
         return None
-    return held[-1][1] if held else 0
+    return batch[0][1][0] if batch else 0, steps[-2] if len(shape) > 1 else 0, steps[-1]
 
 
 def taken_mask(value: Any, h: Heads) -> HeadsOperand:

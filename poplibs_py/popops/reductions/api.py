@@ -8,14 +8,14 @@ from inspect import signature
 from typing import Any, cast
 
 from ...errors import UnsupportedError, all_of, as_shape, bad_argument, finite, flag, one_of
-from ...ops import op
+from ...ops import axes_of, op
 from ...ops.options import parsed
 from ...target import MOST_TILES, Target, TargetLike, modelled_machine
 from ...target.types import type_of
 from ..elementwise.promotion import element_of
 from .modelled import ReducePlan, plan_reduction, reduction_lacks
 from .named import Axes
-from .request import OPERATIONS, axes_of, reduction_request
+from .request import OPERATIONS, reduction_request
 
 _SCALED = ("ADD", "SQUARE_ADD", "LOG_ADD")
 

@@ -7,7 +7,6 @@ workspace.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ from ...kernels import Kernel, kernels, select
 from ...kernels.records import dtype_of, kernel_format, numbers_of
 from ...log import tell
 from ...memo import remembered
+from ...ops import merged_axes
 from ...ops.one_kernel import OneKernel, fill_cast, shared
 from ...program import Executable, Program, threads_for
 
@@ -95,20 +95,7 @@ class _Axis(NamedTuple):
 
 
 def _merged(axes: list[_Axis]) -> list[_Axis]:
-    """Axes with neighbours that can be walked as one taken together."""
-    made: list[_Axis] = []
-    for axis in axes:
-        if axis.extent == 1:
-            continue
-        if made and made[-1].stride == axis.extent * axis.stride and made[-1].out == axis.extent * axis.out:
-            axis = _Axis(made.pop().extent * axis.extent, axis.stride, axis.out)
-        made.append(axis)
-    return made
-
-
-def merged_axes(axes: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return extents and strides, with neighbours that can be walked as one taken together."""
-    return [(axis.extent, axis.stride) for axis in _merged([_Axis(*axis) for axis in axes])]
+    return [_Axis(n, *steps) for n, steps in merged_axes((n, (stride, out)) for n, stride, out in axes)]
 
 
 @remembered()

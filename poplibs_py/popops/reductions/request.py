@@ -5,16 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from ...config import settings
-from ...errors import all_of, bad_argument, bad_type, check_shape, flag, whole
+from ...errors import bad_argument, bad_type, check_shape, flag
 from ...formats import FP32, Array, Format, QuarterArray
 from ...formats.format import preset_of
 from ...formats.reference import encode
-from ...ops import RESULT, Operand, Placed, Receiver, Request, operand, place_of, receive, result_format
+from ...ops import (
+    RESULT,
+    Operand,
+    Placed,
+    Receiver,
+    Request,
+    axes_of,
+    merged_axes,
+    operand,
+    place_of,
+    receive,
+    result_format,
+)
 from ...ops import argument as array_argument
 from ...ops.numpy_ops import told
 from ...ops.one_kernel import OneKernel
@@ -25,7 +37,7 @@ from ...target.types import type_of
 from ..strided.request import has_scale, strided_request
 from .compose import kept_shape
 from .composed_modelled import COMPOSED, plan_composed
-from .lower import ReduceParams, Way, lower, lower_scan, merged_axes
+from .lower import ReduceParams, Way, lower, lower_scan
 from .modelled import ReducePlan, plan_argmax, plan_nan, plan_reduction, reduction_lacks
 from .modelled_lower import CHAINED, lower_tiled
 
@@ -88,22 +100,6 @@ OPERATIONS = {
     "LOG_ADD": Reduction(Way("logsumexp", "log", "log"), -math.inf, None, scale=0.0),
 }
 """Of `reduce`, by PopLibs' names: integers keep their type there."""
-
-
-def axes_of(axes: Any, rank: int, name: str = "axes") -> tuple[int, ...]:
-    """Return the axes that a call names, ascending; all by default."""
-    if axes is None:
-        return tuple(range(rank))
-    several = not isinstance(axes, (int, np.integer))
-    named = all_of(name, axes, (int, np.integer), "an axis, a sequence of them, or None") if several else [axes]
-    found = [whole(name, axis, -rank, rank - 1) % rank if rank else _no_axis(name, axis) for axis in named]
-    if len(set(found)) < len(found):
-        raise bad_argument(name, axes, "axes that are named once")
-    return tuple(sorted(found))
-
-
-def _no_axis(name: str, axis: object) -> NoReturn:
-    raise bad_argument(name, axis, "none: the operand has no axis")
 
 
 def reduced_shape(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
@@ -213,13 +209,13 @@ def _in_order(x: Operand, axes: tuple[int, ...], receiver: Receiver, reduction: 
     """A reduction in the order of its plan. Columns and rows that are not so many bytes apart each are copied first."""
     kept, plan = tuple(d for d in range(x.array.ndim) if d not in axes), placed.plan
     assert plan is not None
-    steps = [merged_axes([(x.shape[d], x.array.strides[d]) for d in some]) for some in (kept, axes)]
+    steps = [merged_axes((x.shape[d], (x.array.strides[d],)) for d in some) for some in (kept, axes)]
     item, form = x.array.itemsize, receiver.format
     assert isinstance(x.format, Format)
     assert isinstance(form, Format)
     straight = all(len(found) <= 1 for found in steps)
     if straight:
-        column, row = (found[0][1] if found else item for found in steps)
+        column, row = (found[0][1][0] if found else item for found in steps)
     else:
         column, row = plan.factor * item, item
     tiled = lower_tiled(plan, x.format, column, row, form, reduction.scale, reduction.update, settings.num_threads)

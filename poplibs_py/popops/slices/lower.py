@@ -6,6 +6,7 @@ What a call asks for, how its arrays lie and what an index is to each axis, is a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 from math import prod
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from ...kernels import Selection, select
 from ...kernels.records import dtype_of, numbers_of
 from ...log import tell
 from ...memo import remembered
-from ...ops import OwnNumber, host_target
+from ...ops import OwnNumber, host_target, merged_axes
 from ...ops.one_kernel import OneKernel, fill_cast, shared
 from ...planner import Memory
 from ...planner.ladder import within
@@ -178,20 +179,12 @@ class Layout:
                            elements[0], elements[1], overlaps=self.overlaps, **how)
 
 
-def merged(axes: tuple[Any, ...], kind: type[Any]) -> tuple[Any, ...]:
-    """Axes with neighbours that can be walked as one taken together; those of one element left out."""
-    made: list[Any] = []
-    for axis in axes:
-        before = made[-1] if made else None
-        if axis.extent == 1 and not (kind is Window and axis.component >= 0):
-            continue
-        plain = kind is Axis or (before is not None and before.component < 0 and axis.component < 0)
-        if before is not None and plain and all(
-                getattr(before, name) == axis.extent * getattr(axis, name)
-                for name in kind._fields[1:4] if name not in ("component", "modulus")):
-            axis = axis._replace(extent=axis.extent * made.pop().extent)
-        made.append(axis)
-    return tuple(made)
+def _merged_windows(windows: tuple[Window, ...]) -> list[Window]:
+    """Windows, of which those that begin at no index may be walked as one."""
+    made: list[Window] = []
+    for apart, some in groupby(windows, lambda window: window.component >= 0):
+        made += some if apart else [Window(n, *steps) for n, steps in merged_axes((w.extent, w[1:3]) for w in some)]
+    return made
 
 
 def room_bytes(room: int) -> int:
@@ -305,8 +298,9 @@ def check_bytes(params: SliceParams, threads: int) -> int:
 def _fill(p: SliceParams, room: int) -> tuple[Array, list[Array]]:
     """The record, and the tables that it points to."""
     spec, wraps = np.zeros(1, _SPEC), any(w.component >= 0 for w in p.windows)
-    axes = merged(p.axes, Axis) or (Axis(1, 0, 0, 0),)
-    windows = merged(p.windows, Window) or (Window(1, 0, p.other.itemsize),)
+    axes = [Axis(n, *steps) for n, steps in merged_axes((axis[0], axis[1:]) for axis in p.axes)]
+    axes = axes or [Axis(1, 0, 0, 0)]
+    windows = _merged_windows(p.windows) or [Window(1, 0, p.other.itemsize)]
     place = 1
     placed_axes: list[tuple[int, ...]] = []
     components: list[tuple[int, ...]] = []
