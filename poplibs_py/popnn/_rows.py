@@ -33,10 +33,8 @@ NO_STATISTICS: int = ROWS["no statistics"]
 """Of a norm, for `centred`: its numbers are scaled and shifted as they are."""
 _WIDE: dict[str, tuple[int, ...]] = {
     "softmax": (0, 2), "log_softmax": (0, 2), "softmax_grad": (0, 1, 2), "log_softmax_grad": (0, 1, 2),
-    "norm": (0, 3), "norm_grad": (0, 1, 3), "norm_grad_blocks": (0, 1, 3), "block_sums": (), "running": (),
-    "scales": (), "cross_entropy": (0, 3, 4), "loss": (), "squared": (), "huber": (), "binary": (), "logits": (),
-    "divergence": ()}
-"""Which operands of a kernel are numbers in its format; others are FP32."""
+    "norm": (0, 3), "norm_grad": (0, 1, 3), "norm_grad_blocks": (0, 1, 3), "cross_entropy": (0, 3, 4)}
+"""Which operands of a kernel are numbers in its format, if any; others are FP32."""
 
 
 class RowOperand(NamedTuple):
@@ -192,7 +190,7 @@ def _lowered(p: RowsParams, threads: int) -> tuple[ComputeSet, int, int, Any, Se
         for name, axes in (("kept", kept), ("reduced", reduced)):
             slot[name][:len(axes)] = [strides[k] for _, strides in axes]
         slot["constant"] = not x.written and not any(strides[k] for _, strides in kept)
-        wanted = taken if k in _WIDE[p.body] else FP32
+        wanted = taken if k in _WIDE.get(p.body, ()) else FP32
         run = reduced[len(outer):]
         along = x.single or (len(run) == 1 and (run[0][1][k] == wanted.itemsize or run[0][0] == 1))
         direct = columns is not None or (x.element == wanted and not x.exponent and along)
@@ -228,11 +226,11 @@ class _Columns(NamedTuple):
 
 def _columns(p: RowsParams, kept: Axes, reduced: Axes, outer: int) -> _Columns | None:
     """How norms' rows or segments lie, where they are columns whose places are at one stride; else None."""
-    wide = [(k, x) for k, x in enumerate(p.operands) if k in _WIDE[p.body] and x is not None]
+    wide = [(k, x) for k, x in enumerate(p.operands) if k in _WIDE.get(p.body, ()) and x is not None]
     if p.body not in ("norm", "norm_grad") or len(reduced) - outer > 1 or reduced[-1][0] < 2:
         return None
     first = wide[0][1].element
-    single = all(x is None or x.single for k, x in enumerate(p.operands) if k not in _WIDE[p.body])
+    single = all(x is None or x.single for k, x in enumerate(p.operands) if k not in _WIDE.get(p.body, ()))
     alike = single and all(x.element == first and not x.exponent for _, x in wide)
     strip = next((k.block[0] for k in kernels("rows") if k.op == p.body + "_columns" and k.formats == first.name), 0)
     if not alike or not strip:
@@ -263,7 +261,7 @@ def _columns(p: RowsParams, kept: Axes, reduced: Axes, outer: int) -> _Columns |
 
 def _taken(p: RowsParams, reduced: list[tuple[int, tuple[int, ...]]]) -> Format:
     """The format that the kernel takes numbers in: theirs, where all lie one after another in one of 16 bits."""
-    wide = [(k, x) for k, x in enumerate(p.operands) if k in _WIDE[p.body] and x is not None]
+    wide = [(k, x) for k, x in enumerate(p.operands) if k in _WIDE.get(p.body, ()) and x is not None]
     if not wide or wide[0][1].element not in (FP16, BF16) or len(reduced) > 1:
         return FP32
     first: Format = wide[0][1].element

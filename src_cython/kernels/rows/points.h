@@ -87,11 +87,9 @@ POP_INLINE void pop_row_points(pop_row *row, pop_point_of of)
     }
     *(float *)row->at[6] = (float)(sum * s->factor);
 }
-#define POP_ROW_POINTS(name) \
+#define POP_ROWS_POINTS(X, ...) \
+    X(squared, __VA_ARGS__) X(huber, __VA_ARGS__) X(binary, __VA_ARGS__) X(logits, __VA_ARGS__) X(divergence, __VA_ARGS__)
+#define POP_ROW_POINTS(name, ...) \
     POP_INLINE void pop_row_##name(pop_row *row, const pop_format *f) { (void)f, pop_row_points(row, pop_point_##name); }
-POP_ROW_POINTS(squared)
-POP_ROW_POINTS(huber)
-POP_ROW_POINTS(binary)
-POP_ROW_POINTS(logits)
-POP_ROW_POINTS(divergence)
+POP_ROWS_POINTS(POP_ROW_POINTS, )
 #endif
