@@ -358,14 +358,14 @@ def described(value: object) -> str:
     >>> import numpy as np
     >>> described(np.zeros((64, 64), np.float32)), described(0.5)
     ('ndarray of float32, shape (64, 64)', '0.5')
-    >>> described([1.0] * 1000)
-    '[1.0, 1.0, 1.0, 1.0, ...]'
+    >>> described([1.0] * 1000), described((np.zeros(3), None))
+    ('[1.0, 1.0, 1.0, 1.0, ...]', '(ndarray of float64, shape (3,), None)')
     """
     try:
         if isinstance(value, str | type):
             text = str(value) if isinstance(value, str) else value.__name__
         else:
-            text = _of_array(value) or _BRIEF.repr(value)
+            text = " ".join(_BRIEF.repr(value).split())
         return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
     except Exception:  # of an object of somebody else's
         return f"an object of type {type(value).__name__}"
@@ -379,7 +379,16 @@ _NO_NUMBERS = ("bool", "bool_", "complex64", "complex128", "clongdouble", "compl
 _LONGEST = 200
 _MOST_AXES = 64  # NumPy has no more
 _MOST_LISTED = 1 << 20
-_BRIEF = reprlib.Repr()
+
+
+class _Brief(reprlib.Repr):
+    """What is said of containers, and of arrays, in them too."""
+
+    def repr1(self, x: Any, level: int) -> str:
+        return _of_array(x) or super().repr1(x, level)
+
+
+_BRIEF = _Brief()
 _BRIEF.maxlist = _BRIEF.maxtuple = _BRIEF.maxset = _BRIEF.maxfrozenset = _BRIEF.maxdict = _BRIEF.maxarray = 4
 _BRIEF.maxstring = _BRIEF.maxlong = _BRIEF.maxother = _LONGEST
 _BRIEF.maxlevel = 3
