@@ -10,6 +10,8 @@ from numbers import Integral
 from types import UnionType
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
+import numpy as np
+
 from ..errors import InvalidArgumentError, MemoryLimitWarning, bad_argument, described
 from ..program import Face
 from .road import travel
@@ -65,7 +67,8 @@ def _fits(kind: Any) -> Callable[[Any], bool]:
     """What tells whether a value is of a declared type, in and out of tuples, dicts and unions."""
     origin, inner = get_origin(kind), get_args(kind)
     if kind is int:
-        return lambda value: type(value) is int or (isinstance(value, Integral) and not isinstance(value, bool))
+        no = bool, np.timedelta64  # which NumPy counts among whole numbers
+        return lambda value: type(value) is int or (isinstance(value, Integral) and not isinstance(value, no))
     if origin is tuple and inner[1:] == (...,):
         each = _fits(inner[0])
         return lambda value: isinstance(value, tuple) and all(map(each, value))
