@@ -203,6 +203,7 @@ X, LABELS = drawn(5, 2, 4, 2)
     ((X, LABELS[:1]), {}, InvalidArgumentError, "labels: got shape"),
     ((X, LABELS, [5, 6]), {}, InvalidArgumentError, "data_lengths: got a length of 6; allowed: lengths from 0 to 5"),
     ((X, LABELS, [5]), {}, InvalidArgumentError, "data_lengths: got shape"),
+    ((X[:, :0], LABELS[:0], np.zeros(0, complex)), {}, InvalidTypeError, "data_lengths: got dtype complex128"),
     ((X, LABELS, None, [-1, 2]), {}, InvalidArgumentError, "label_lengths: got a length of -1"),
     ((X, LABELS), {"blank": 4}, InvalidArgumentError, "blank: got 4; allowed: a whole number from 0 to 3"),
     ((X, LABELS), {"reduction": "max"}, InvalidArgumentError, "reduction: got max"),
