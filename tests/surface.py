@@ -29,11 +29,11 @@ OF_THE_FRAME = {
                 "Room", "Segment", "Sequence", "Views", "Wrapper", "copy_of", "guard_arenas", "host_program",
                 "items_of_threads", "key_by_identity", "key_by_parts",
                 "overlaps_itself",
-                "result_array", "result_array_like", "spread", "temporary", "threads_for", "value_words"},
+                "result_array", "result_array_like", "spread", "temporary", "threads_for", "value_words",
+                "whole_lines"},
     "planner": {"climb", "within"},
-    "errors": {"all_of", "bad_argument", "bad_option", "bad_type", "described", "finite", "flag", "instance",
-               "not_built",
-               "one_of", "real", "warn", "whole"},
+    "errors": {"all_of", "as_shape", "bad_argument", "bad_option", "bad_type", "check_shape", "described", "finite",
+               "flag", "instance", "not_built", "one_of", "real", "warn", "whole"},
 }  # fmt: skip
 """What serves those who write ops, not those who call them: parts of programs, which take addresses and trust them,
 steps of planning, and what words a refusal. It does not check what the package itself hands it."""

@@ -49,7 +49,9 @@ def update_request(w: Any, slices: Any, indices: Any, scale: Any, out: Any) -> R
 
     def run(given: Array, places: Array, result: Array) -> None:
         values = _wide(given, rows.scale).reshape(-1, shape[-1])
-        _add(matrix, values * factor, places.ravel(), result)
+        with np.errstate(all="ignore"):
+            values *= factor
+        _add(matrix, values, places.ravel(), result)
 
     request = Request(run, (rows, wanted, RESULT), receiver, told("embedding_update_add", shape, matrix.format),
                       keep=False)

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..ops import catalogue
 from ..popops.elementwise.table import ELEMENTWISE, ElementwiseOp
 from ..popops.elementwise.unary import relu
 from ..popops.expr import _1, _2
 from ..popsparse import BlockSparseMatrix, bs_softmax, dynamic, random_matrix, random_pattern
 from .data import random_operand
-from .ops import find_op
 
 __all__ = ["Case", "cases"]
 
@@ -32,14 +32,14 @@ def cases(op: str) -> list[Case]:
     Parameters
     ----------
     op : str
-        As in `poplibs_py.testing.check`. Ops whose calls are drawn by one strategy have the same cases.
+        Its name in the catalogue, or the end of it. Ops whose calls are drawn by one strategy have the same cases.
 
     Examples
     --------
     >>> [case.what for case in cases("popops.exp")]
     ['256', 'out']
     """
-    where, _, name = find_op(op).draws.partition(":")
+    where, _, name = catalogue.find(op).draws.partition(":")
     return _elementwise(ELEMENTWISE[name]) if where == "testing.elementwise_calls" else _CASES[name]()
 
 
@@ -78,7 +78,7 @@ def _matmul() -> list[Case]:
 
 
 def _matmul_acc() -> list[Case]:
-    operands = (np.zeros((8, 8), np.float32), _numbers(8, 8), _numbers(8, 8, seed=2))
+    operands = tuple(_numbers(8, 8, seed=seed) for seed in (3, 1, 2))
     how = {"beta": 0.5, "bias": _numbers(8), "options": _OPTIONS}
     return [Case("8 x 8", operands, {}), Case(", ".join(how), operands, how)]
 
@@ -179,12 +179,13 @@ def _cast() -> list[Case]:
 
 def _elementwise(row: ElementwiseOp) -> list[Case]:
     """Numbers for which every function is defined; a number of Python's beside an array, too."""
-    x = np.abs(_numbers(256))
-    x = x if "f" in row.kinds else (x * 40).astype(np.int32) if "i" in row.kinds else x > 1
-    operands = tuple(x > 1 if name in row.conditions else x for name in row.operands)
-    made = [Case("256", operands, {}), Case("out", operands, {"out": np.empty(256, bool if row.tells else x.dtype)})]
+    drawn = [np.abs(_numbers(256, seed=seed)) for seed in range(1, len(row.operands) + 1)]
+    kinds = [x if "f" in row.kinds else (x * 40).astype(np.int32) if "i" in row.kinds else x > 1 for x in drawn]
+    operands = tuple(x > 1 if name in row.conditions else x for name, x in zip(row.operands, kinds, strict=True))
+    dtype = kinds[0].dtype
+    made = [Case("256", operands, {}), Case("out", operands, {"out": np.empty(256, bool if row.tells else dtype)})]
     if len(operands) > 1:
-        made.append(Case("a number", (x, x.dtype.type(1).item(), *operands[2:]), {}))
+        made.append(Case("a number", (operands[0], dtype.type(1).item(), *operands[2:]), {}))
     return made
 
 
@@ -293,10 +294,10 @@ def _rowwise(count: int) -> list[Case]:
             Case("out", operands, {"out": np.empty((8, 32), np.float32)})]
 
 
-def _normed(count: int, *groups: int) -> list[Case]:
+def _normed(count: int, *groups: int, shape: tuple[int, ...] = (16, 8)) -> list[Case]:
     """Calls of norms of 8 channels, or of the last 8 numbers."""
-    operands = (*(_numbers(16, 8, seed=seed + 1) for seed in range(count)), *groups)
-    return [Case("16 x 8", operands, {}), Case("gamma", operands, {"gamma": _numbers(8)})]
+    operands = (*(_numbers(*shape, seed=seed + 1) for seed in range(count)), *groups)
+    return [Case(" x ".join(map(str, shape)), operands, {}), Case("gamma", operands, {"gamma": _numbers(8)})]
 
 
 def _trained() -> list[Case]:
@@ -305,8 +306,8 @@ def _trained() -> list[Case]:
             Case("out", (x,), {"out": np.empty((16, 8), np.float32)})]
 
 
-def _probabilities() -> Any:
-    numbers = np.exp(_numbers(8, 32))
+def _probabilities(seed: int = 1) -> Any:
+    numbers = np.exp(_numbers(8, 32, seed=seed))
     return (numbers / numbers.sum(1, keepdims=True)).astype(np.float32)
 
 
@@ -331,6 +332,8 @@ def _scaled(*scales: float) -> list[Case]:
 
 def _several(count: int) -> list[Case]:
     return [Case("256", tuple(_numbers(256, seed=i) for i in range(1, count + 1)), {})]
+
+
 def _pooled() -> list[Case]:
     x = _numbers(1, 4, 8, 8)
     return [Case("1 x 4 x 8 x 8", (x, 2), {}), Case("3 x 3 by 2", (x, 3), {"stride": 2, "padding": 1}),
@@ -340,6 +343,8 @@ def _pooled() -> list[Case]:
 def _pool_gradient() -> list[Case]:
     x, y = _numbers(1, 4, 8, 8), _numbers(1, 4, 4, 4)
     return [Case("average", (y, x.shape, 2, "avg"), {}), Case("maximum", (y, x.shape, 2), {"x": x, "pooled_x": y})]
+
+
 def _ctc() -> list[Case]:
     operands = _numbers(8, 2, 5), np.array([[1, 2, 2], [4, 3, 1]], np.int32)
     lengths = np.array([8, 6], np.int32), np.array([3, 2], np.int32)
@@ -445,7 +450,7 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
         Case("8 x 32", (_numbers(8, 32), _probabilities()), {}),
         Case("8 x 32, weights", (_numbers(8, 32), _probabilities(), _probabilities()[0]), {"reduction": "mean"})]),
     **dict.fromkeys(("binary_cross_entropy_calls", "kl_divergence_calls"), lambda: [
-        Case("8 x 32", (_probabilities(), _probabilities()), {})]),
+        Case("8 x 32", (_probabilities(), _probabilities(2)), {})]),
     "cross_entropy_calls": lambda: [
         Case("8 x 32", (_numbers(8, 32), np.arange(8, dtype=np.int32)), {}),
         Case("smoothing, weights", (_numbers(8, 32), np.arange(8, dtype=np.int32), _probabilities()[0]),
@@ -459,7 +464,7 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "map_calls": _map,
     "matmul_acc_calls": _matmul_acc,
     "matmul_calls": _matmul,
-    "matmul_grouped_acc_calls": lambda: _matmul_grouped(np.zeros((4, 8, 8), np.float32)),
+    "matmul_grouped_acc_calls": lambda: _matmul_grouped(_numbers(4, 8, 8, seed=3)),
     "matmul_grouped_calls": _matmul_grouped,
     "meshgrid2d_calls": lambda: [Case("4 x 8", (_numbers(8), _numbers(4)), {})],
     "norm_gradients_calls": partial(_of_channels, 1, 1),
@@ -484,10 +489,10 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "scaled_add_calls": partial(_scaled, 0.5),
     "select_grad_calls": lambda: [Case("256", (_numbers(256), _numbers(256, seed=2) > 0), {})],
     **dict.fromkeys(("softmax_calls", "log_softmax_calls", "scaled_softmax_stable_calls"), partial(_rowwise, 1)),
-    **dict.fromkeys(("layer_norm_calls", "rms_norm_calls", "instance_norm_calls", "batch_norm_calls"),
-                    partial(_normed, 1)),
-    **dict.fromkeys(("layer_norm_grad_calls", "rms_norm_grad_calls", "instance_norm_grad_calls",
-                     "batch_norm_grad_calls"), partial(_normed, 2)),
+    **dict.fromkeys(("layer_norm_calls", "rms_norm_calls", "batch_norm_calls"), partial(_normed, 1)),
+    **dict.fromkeys(("layer_norm_grad_calls", "rms_norm_grad_calls", "batch_norm_grad_calls"), partial(_normed, 2)),
+    "instance_norm_calls": partial(_normed, 1, shape=(2, 8, 8)),
+    "instance_norm_grad_calls": partial(_normed, 2, shape=(2, 8, 8)),
     "group_norm_calls": partial(_normed, 1, 4), "group_norm_grad_calls": partial(_normed, 2, 4),
     **dict.fromkeys(("softmax_grad_calls", "log_softmax_grad_calls"), partial(_rowwise, 2)),
     "shaped_dropout_calls": partial(_seeded, np.ones((4, 4), np.float32), (4, 1), 0.5),

@@ -113,7 +113,7 @@ def compiled(plan: Any) -> Any:
 def calls(seed: int) -> Any:
     """A function from a call's number to what is called: its name, and a function of nothing."""
     from attack_values import GOOD, OWNERS, nonsense
-    from cases import CASES
+    from cases import OPS, OWN
     from surface import doors
 
     def owner_of(door: Any, r: Random) -> Any:
@@ -130,8 +130,8 @@ def calls(seed: int) -> Any:
         r = Random(seed * 1_000_003 + number)
         kind = r.random()
         if kind < 0.35:
-            case = r.choice(CASES)
-            named = case.make(1)
+            case = r.choice(r.choice([OPS, OWN]))
+            named = case.make()
             for name in r.sample(sorted(named), min(len(named), r.choice([1, 1, 2, 3]))):
                 if name != "owner":
                     named[name] = GOOD[name](r) if name in GOOD and r.random() < 0.3 else nonsense(r)

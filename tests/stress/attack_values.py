@@ -16,7 +16,7 @@ import ml_dtypes
 import numpy as np
 import scipy.sparse
 from cases import matrix, operand
-from hostile import DTYPES, SCALARS, Subclass
+from hostile import DTYPES, SCALARS, Raises, Subclass
 
 from poplibs_py import Profile, planner, poplin, popops, poprand, popsparse
 from poplibs_py.errors import PoplibsWarning
@@ -39,17 +39,6 @@ from poplibs_py.target import Target, linear_mapping
 from poplibs_py.testing import exact_operands
 
 FOLDER = pathlib.Path(tempfile.gettempdir()) / f"poplibs-attack-{os.getpid()}"
-
-
-class Raises:
-    """Raises whatever it is asked."""
-
-    def _raise(self, *_: object, **__: object) -> Any:
-        raise RuntimeError("asked too much")
-
-    __array__ = __index__ = __float__ = __len__ = __iter__ = __getitem__ = __eq__ = __bool__ = __repr__ = _raise  # type: ignore[assignment]
-    __hash__ = None  # type: ignore[assignment]
-    shape = ndim = dtype = property(_raise)
 
 
 class Lies:

@@ -1,15 +1,18 @@
 """Every op of the catalogue, in drawn calls with arguments made bad: a clear refusal, or it is served."""
 
 import inspect
-from functools import partial
 
+import numpy as np
 import pytest
-from hostile import SCALARS, attempt, hostile
+from cases import by_name
+from hostile import SCALARS, attempt, hostile, snapshot
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from poplibs_py.errors import PoplibsError
 from poplibs_py.ops import catalogue
 from poplibs_py.testing.calls import calls
+from poplibs_py.testing.cases import cases
 
 
 @pytest.mark.parametrize("name", catalogue)
@@ -18,19 +21,28 @@ from poplibs_py.testing.calls import calls
 @given(data=st.data())
 def test_a_bad_argument_of_any_call_is_refused_clearly_or_served(name, data):
     face = catalogue[name].face
-    operands, keywords = data.draw(calls(name))
+    call, arguments = by_name(face, *data.draw(calls(name)))
     parameters = inspect.signature(face).parameters
-    places = [n for n, p in parameters.items() if p.kind is not p.KEYWORD_ONLY]
-    rest = next((n for n in places if parameters[n].kind is inspect.Parameter.VAR_POSITIONAL), None)
-    if rest is not None:  # as many as the call has, by their places
-        places = places[: places.index(rest)]
-        places += [f"{rest}[{i}]" for i in range(len(operands) - len(places))]
-    arguments = dict(zip(places, operands, strict=False)) | keywords
     named = sorted({n for n, p in parameters.items() if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)} | {*arguments})
     for _ in range(data.draw(st.integers(1, 2))):
         argument = data.draw(st.sampled_from(named))
         bad = hostile(arguments[argument]) if argument in arguments else st.sampled_from(SCALARS)
         arguments[argument] = data.draw(bad, label=argument)
-    if rest is not None:
-        face = partial(face, *(arguments.pop(place) for place in places))
-    attempt(face, arguments)
+    attempt(call, arguments)
+
+
+@pytest.mark.parametrize("name", [name for name, record in catalogue.items() if record.written == "out"])
+def test_what_cannot_receive_the_result_is_refused_and_left_as_it_was(name):
+    case = cases(name)[0]
+    call, arguments = by_name(catalogue[name].face, case.operands, case.keywords)
+    made = call(**arguments)
+    first, *rest = [getattr(part, "blocks", part) for part in (made if isinstance(made, tuple) else (made,))]
+    fixed = first.copy()
+    fixed.flags.writeable = False
+    wrong = [fixed, np.zeros((*first.shape, 1), first.dtype), np.zeros(first.shape, np.complex64)]
+    for out in wrong + [(one, *rest) for one in wrong if rest]:
+        receivers = dict(enumerate(out if rest and isinstance(out, tuple) else (out,)))
+        before = snapshot(receivers)
+        with pytest.raises(PoplibsError, match=r": got .*; allowed: "):
+            call(**{**arguments, "out": out})
+        assert snapshot(receivers) == before

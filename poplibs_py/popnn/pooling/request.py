@@ -104,7 +104,7 @@ def windows_asked(field: tuple[int, ...], kernel: Any, output_size: Any, **how: 
     if kernel is not None:
         return windows_of(field, kernel, **how)
     for name, default in (("stride", None), ("padding", 0), ("dilation", 1), ("ceil_mode", False)):
-        value = how[name]
+        value = how[name].item() if isinstance(how[name], (np.integer, np.bool_)) else how[name]
         if type(value) is not type(default) or value != default:
             raise bad_argument(name, value, "its default without a kernel")
     return whole_field(field) if output_size is None else adaptive_windows(field, output_size)

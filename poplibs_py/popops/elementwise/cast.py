@@ -149,11 +149,11 @@ def checked_how(dtype: Format, rounding: object, overflow: object, seed: object,
     word: Any = "nearest-even" if rounding is None else rounding
     one_of("rounding", word, tuple(ROUNDINGS))
     too_large = checked_overflow(overflow, dtype, word)
+    random_bits = whole("random_bits", random_bits, 1, 31)
     if word != "stochastic":
         if seed is not None:
             raise bad_argument("seed", seed, f"None with rounding={word!r}: 'stochastic' alone draws")
         return How(word, too_large, 31, None)
-    random_bits = whole("random_bits", random_bits, 1, 31)
     if seed is None:
         raise bad_type("seed", seed, "a whole number of 64 bits, or two of 32, which stochastic rounding needs")
     return How(word, too_large, random_bits, seed_of(seed))

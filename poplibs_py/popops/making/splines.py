@@ -69,8 +69,8 @@ def normalise_image(x: Any, offsets: Any, scales: Any, in_scale: float = 1.0, *,
     constants = [array_operand(name, value) for name, value in (("offsets", offsets), ("scales", scales))]
     for name, constant in zip(("offsets", "scales"), constants, strict=True):
         check_shape(name, constant, constant.shape == (3,), "[3]: a number for each channel")
-    factor = finite("in_scale", in_scale)
-    if factor == 0 or not np.isfinite(np.float32(factor)):
+    factor = finite("in_scale", in_scale, -FP32.max, FP32.max)
+    if factor == 0:
         raise bad_argument("in_scale", in_scale, "a number other than zero that float32 holds")
     shape = (*source.shape[:-1], 4)
     form = FP32 if dtype == np.float32 else FP16
