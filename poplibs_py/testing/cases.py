@@ -48,8 +48,8 @@ def _numbers(*shape: int, fmt: str = "float32", seed: int = 1) -> Any:
 
 
 def _matrix(fmt: str = "float32", seed: int = 3) -> BlockSparseMatrix:
-    """An 8 x 8 matrix of which all four blocks are stored."""
-    return random_matrix(random_pattern(8, 8, 4, 1.0, 3), fmt, seed)
+    """An 8 x 8 matrix of which three of four blocks are stored."""
+    return random_matrix(random_pattern(8, 8, 4, 0.75, 3), fmt, seed)
 
 
 _OPTIONS = {"availableMemoryProportion": 0.3}
@@ -136,15 +136,19 @@ def _dynamic_sparse_dense_matmul() -> list[Case]:
             Case(", ".join(everything), operands, everything)]
 
 
-def _fully_connected_fwd() -> list[Case]:
-    operands, everything = (_matrix(), _numbers(8, 8)), _CAPACITY | {"bias": _numbers(8), "activation": "relu"}
-    return [Case("capacity", operands, _CAPACITY), Case(", ".join(everything), operands, everything)]
+def _fully_connected(count: int, **epilogue: Any) -> list[Case]:
+    """Calls of a layer with so many dense operands."""
+    groups = BlockSparseMatrix.from_dense(_numbers(2, 8, 8), 4, mask=np.array([[[1, 1], [0, 1]], [[0, 1], [1, 1]]]) > 0)
+    operands, wide = ([_numbers(8, n, seed=seed + 1) for seed in range(count)] for n in (8, 16))
+    everything = _CAPACITY | epilogue
+    more = [Case(", ".join(everything), (_matrix(), *operands), everything)] if epilogue else []
+    return [Case("capacity", (_matrix(), *operands), _CAPACITY), *more, Case("2 groups", (groups, *wide), {})]
 
 
 def _sparse_grad_w() -> list[Case]:
-    w = _matrix()
+    w, dense = _matrix(), (_numbers(8, 8), _numbers(8, 8, seed=2))
     everything = {"out": np.empty_like(w.blocks), "out_dtype": "float32", "options": _OPTIONS}
-    return _keyword_by_keyword("8 x 8", (w, _numbers(8, 8), _numbers(8, 8)), everything)
+    return [*_keyword_by_keyword("8 x 8", (w, *dense), everything), Case("transposed", (w.T, *dense), {})]
 
 
 def _bs_softmax() -> list[Case]:
@@ -154,7 +158,7 @@ def _bs_softmax() -> list[Case]:
 
 
 def _bs_matmul_sampled() -> list[Case]:
-    operands = _matrix(), _numbers(8, 8), _numbers(8, 8)
+    operands = _matrix(), _numbers(8, 8), _numbers(8, 8, seed=2)
     return [Case("8 x 8", operands, {}), Case("mask", operands, {"mask": "zero_upper_triangle"}),
             Case("out", operands, {"out": _matrix()})]
 
@@ -420,10 +424,9 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "dynamic_dense_sparse_matmul_calls": lambda: [Case("capacity", (_numbers(8, 8), _matrix()), _CAPACITY)],
     "dynamic_sparse_dense_matmul_calls": _dynamic_sparse_dense_matmul,
     "exponential_calls": _drawn,
-    "fully_connected_fwd_calls": _fully_connected_fwd,
-    "fully_connected_grad_a_calls": lambda: [Case("capacity", (_matrix(), _numbers(8, 8)), _CAPACITY)],
-    "fully_connected_sparse_grad_w_calls": lambda: [
-        Case("capacity", (_matrix(), _numbers(8, 8), _numbers(8, 8)), _CAPACITY)],
+    "fully_connected_fwd_calls": lambda: _fully_connected(1, bias=_numbers(8), activation="relu"),
+    "fully_connected_grad_a_calls": partial(_fully_connected, 1),
+    "fully_connected_sparse_grad_w_calls": partial(_fully_connected, 2),
     "gather_calls": partial(_rows_by_index, False),
     "gumbel_calls": _drawn,
     "convolution_input_gradient_calls": partial(_gradient, _DELTAS, _KERNELS),
