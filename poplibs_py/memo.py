@@ -72,8 +72,8 @@ def _keep(key: Any, made: Any, weight: int) -> list[Any]:
             held = _kept[key] = [made, weight, next(_clock)]
             _weights += weight
         if _weights > _MOST:
-            for old in sorted(_kept, key=lambda one: int(_kept[one][2])):
-                if old != key and old in _kept:
+            for old, one in sorted(_kept.items(), key=lambda item: int(item[1][2])):
+                if one is not held and old in _kept:  # keys of expressions have no truth value of `!=`
                     _weights -= _kept.pop(old)[1]
                 if _weights <= _MOST * 3 // 4:
                     break

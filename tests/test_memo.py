@@ -8,6 +8,7 @@ import pytest
 
 from poplibs_py import memo
 from poplibs_py.memo import forget, remembered
+from poplibs_py.popops.expr import _1
 
 
 @pytest.fixture
@@ -112,3 +113,11 @@ def test_all_is_forgotten():
     forget()
     function(1)
     assert len(made) == 2
+
+
+def test_expressions_are_forgotten_too(room_for_eight):
+    function, made = counted()
+    terms = [_1 * float(i) for i in range(9)]  # which compare to an expression, not to True or False
+    for term in terms:
+        function(term)
+    assert len(made) == 9
