@@ -15,7 +15,7 @@
 #include "records/structs.h"
 
 enum { POP_CONV_DEPTH_IN_LINE = 1, POP_CONV_LANES_IN_LINE = 2 }; /* of w_lines */
-enum { POP_CONV_AT_ONCE = 14, POP_CONV_DOTS_AT_ONCE = 8, POP_CONV_WIDE = 16, POP_CONV_LINE = 64, POP_CONV_DIMS = 9 };
+enum { POP_CONV_AT_ONCE = 14, POP_CONV_SEVERAL_AT_ONCE = 12, POP_CONV_DOTS_AT_ONCE = 8, POP_CONV_WIDE = 16, POP_CONV_LINE = 64, POP_CONV_DIMS = 9 };
 
 typedef void (*pop_conv_decode)(const pop_format *format, const void *from, void *to, void *low, int64_t n);
 typedef void (*pop_conv_turn)(const char *from, int64_t line, int64_t lines, int64_t cells, char *to, int64_t cell);
@@ -240,9 +240,12 @@ static void pop_conv_multiply(pop_conv_walk *w, int across, int64_t n, const int
                               const char *weights, int64_t w_vector, int64_t sums_vector)
 {
     pop_conv_block *b = &w->block;
-    const int64_t at_once = w->p->quads ? n : w->p->dots ? POP_CONV_DOTS_AT_ONCE : POP_CONV_AT_ONCE;
-    const int64_t parts = (n + at_once - 1) / at_once, vectors = w->p->vectors, blocks = w->item->blocks;
+    const int64_t vectors = w->p->vectors, blocks = w->item->blocks;
+    const int64_t some = vectors > 1 ? POP_CONV_SEVERAL_AT_ONCE : POP_CONV_AT_ONCE;
+    const int64_t at_once = w->p->quads ? n : w->p->dots ? POP_CONV_DOTS_AT_ONCE : some, parts = (n + at_once - 1) / at_once;
     b->blocks = across ? blocks : 1;
+    b->vectors = w->p->quads || w->p->dots ? 1 : vectors;
+    b->w_vector = w_vector, b->sums_vector = sums_vector;
     for (int64_t k = 0; k < blocks; k += b->blocks)
         for (int64_t part = 0; part < parts; part++) {
             const int64_t first = n * part / parts;
@@ -253,7 +256,7 @@ static void pop_conv_multiply(pop_conv_walk *w, int across, int64_t n, const int
                 b->sums_ahead = to[first + b->positions] - to[first];
             }
             b->x = w->x + k * b->x_block;
-            for (int64_t v = 0; v < vectors; v++) {
+            for (int64_t v = 0; v < vectors; v += b->vectors) {
                 b->w = weights + k * b->w_block + v * w_vector;
                 b->sums = sums + k * b->sums_block + v * sums_vector;
                 POP_CALL(pop_conv_kernel, w->p->convolve)(b);

@@ -56,16 +56,17 @@ def test_sums_are_one_chain_in_order(kernel, data):
     together = data.draw(st.sampled_from([1, 2, 4, 8, 16]))
     positions, runs, steps = data.draw(st.integers(1, MOST)), data.draw(st.integers(0, 4)), data.draw(st.integers(1, 5))
     blocks, accumulate = data.draw(st.integers(1, 3)), data.draw(st.booleans())
+    vectors = data.draw(st.integers(1, 5)) if together == 1 else 1
     ordered = data.draw(st.booleans()) and 1 < together < LANES
     rng = np.random.default_rng(data.draw(st.integers(0, 2**16)))
     places = rng.permutation(40)[:positions] * together  # where positions read, in numbers
     pairs = kernel.formats == "bfloat16"  # words of two whole numbers, whose sums are exact in any order
     x, w = (words(rng, shape) if pairs else rng.integers(-4095, 4096, shape).astype(np.float32) for shape in (
-        (blocks, 40 + 3 * runs + 4 * steps, together), (blocks, max(1, runs * steps), LANES)))
-    sums = np.full((blocks * 20 + 1, LANES), CANARY)
+        (blocks, 40 + 3 * runs + 4 * steps, together), (blocks, vectors, max(1, runs * steps), LANES)))
+    sums = np.full((blocks * vectors * 20 + 1, LANES), CANARY)
     slots = rng.permutation(20)[:positions]
-    for block in range(blocks):
-        sums[block * 20 + slots] = rng.integers(-4095, 4096, (positions, LANES))
+    for number in range(blocks * vectors):
+        sums[number * 20 + slots] = rng.integers(-4095, 4096, (positions, LANES))
     before = sums.copy()
     order = rng.permutation(LANES).astype(np.int32)
     x_at, w_at = np.arange(runs) * 3 * together * 4, np.arange(runs) * steps * 64
@@ -74,23 +75,24 @@ def test_sums_are_one_chain_in_order(kernel, data):
         "pop_conv_block", x=x.ctypes.data, w=w.ctypes.data, sums=sums.ctypes.data, x_at=x_at.ctypes.data,
         w_at=w_at.ctypes.data, runs=runs, steps=steps, x_step=4 * together, w_step=64, positions=positions,
         at=at.ctypes.data, to=to.ctypes.data, together=together, accumulate=accumulate, blocks=blocks,
-        x_block=x[0].nbytes, w_block=w[0].nbytes, sums_block=20 * 64, ahead=data.draw(st.booleans()), x_ahead=64,
+        x_block=x[0].nbytes, w_block=w[0].nbytes, sums_block=vectors * 20 * 64, vectors=vectors,
+        w_vector=w[0, 0].nbytes, sums_vector=20 * 64, ahead=data.draw(st.booleans()), x_ahead=64,
         sums_ahead=data.draw(st.sampled_from([0, 64])), order=order.ctypes.data if ordered else 0,
     )  # fmt: skip
     ctypes.CFUNCTYPE(None, ctypes.c_void_p)(kernel.address)(record.ctypes.data)
     want = before.copy()
-    for block in range(blocks):
+    for number, (block, vector) in enumerate(np.ndindex(blocks, vectors)):
         numbers = x[block].ravel()
         ways = [(3 * run + step) * together for run in range(runs) for step in range(steps)]
         taken = np.array([[numbers[place + way :][:together] for way in ways] for place in places], np.float32)
         lanes = np.tile(taken.reshape(positions, runs * steps, together), LANES // together)
-        start = before[block * 20 + slots] if accumulate else np.zeros((positions, LANES), np.float32)
-        by = w[block][: runs * steps]
+        start = before[number * 20 + slots] if accumulate else np.zeros((positions, LANES), np.float32)
+        by = w[block, vector][: runs * steps]
         if pairs:
             made = start + sum((numbers_of(lanes, half) * numbers_of(by, half)).sum(1) for half in (0, 1))
         else:
             made = chain(lanes, by, start)
-        want[block * 20 + slots] = made[:, order] if ordered else made
+        want[number * 20 + slots] = made[:, order] if ordered else made
     assert np.array_equal(sums, want)
 
 

@@ -93,6 +93,7 @@ POP_INLINE pop_v_f pop_conv_add(int pairs, pop_v_f x, pop_v_f w, pop_v_f sum)
 enum { POP_CONV_PAIRS = POP_LEVEL >= POP_LEVEL_AVX512_BF16 };
 #include "kernels/conv/dots.h"
 #include "kernels/conv/quads.h"
+#include "kernels/conv/several.h"
 #include "kernels/conv/slide_taps.h"
 
 /* One step: `others` are places read anew each time, which GCC would else keep in vector registers. */
@@ -192,10 +193,23 @@ POP_CONV_TOGETHER(4)
 POP_CONV_TOGETHER(8)
 POP_CONV_TOGETHER(16)
 
+/* One group in all lanes: of all vectors of each block, those that there are bodies for at once. */
+static void pop_conv_of_one(const pop_conv_block *given)
+{
+    pop_conv_block b = *given;
+    b.blocks = 1;
+    for (int64_t k = 0; k < given->blocks; k++) {
+        b.x = given->x + k * given->x_block, b.w = given->w + k * given->w_block, b.sums = given->sums + k * given->sums_block;
+        int64_t v = POP_LANES == POP_CONV_LANES ? pop_conv_several(&b) : 0;
+        for (b.w += v * b.w_vector, b.sums += v * b.sums_vector; v < b.vectors; v++, b.w += b.w_vector, b.sums += b.sums_vector)
+            pop_conv_together_1(&b);
+    }
+}
+
 static void pop_conv_convolve(const pop_conv_block *b)
 {
     switch (b->together) {
-        case 1: pop_conv_together_1(b); break;
+        case 1: pop_conv_of_one(b); break;
         case 2: pop_conv_together_2(b); break;
         case 4: pop_conv_together_4(b); break;
         case 8: pop_conv_together_8(b); break;
