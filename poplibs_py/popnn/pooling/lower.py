@@ -26,7 +26,7 @@ _MOST_LANES, _LANES = 512, 256  # channels of a group: POP_POOL_PLACES, and of e
 _LINE, _WHOLE_LINE, _RESULTS = 1 << 13, 1 << 14, 1 << 13  # floats: of a part of a line, of one in one part, of a unit
 _FIELD = 1 << 16  # floats of the fields that a unit adds to, where it can
 _THREAD_ELEMENTS = 1 << 15  # that are worth a thread
-_AHEAD = 3 << 9  # bytes of windows from where a kernel works to what it asks for
+_AHEAD, _AHEAD_CHANNELS = 3 << 9, 1 << 9  # bytes of windows from where a kernel works to what it asks for, by its lanes
 _READ, _SECOND, _THIRD, _MADE = range(4)  # places in a record's operands
 
 
@@ -220,10 +220,12 @@ def _ahead(call: PoolCall, places: dict[int, tuple[int, Lies, int]], fields: tup
     size = 0
     for place, (_, lies, _) in places.items():
         elements = prod(w.inputs if place in fields else w.outputs for w in call.windows)
-        if lies.channel != elements:
+        if (lies.field[-1] if call.channels_last else lies.channel) != (call.channels if call.channels_last else elements):
             return 0
         size += elements * (8 if lies.format is None else lies.format.itemsize)
-    return _AHEAD if call.batch * call.channels * size > STREAM_BYTES["rows"] else 0
+    if call.batch * call.channels * size <= STREAM_BYTES["rows"]:
+        return 0
+    return _AHEAD_CHANNELS if call.channels_last else _AHEAD
 
 
 def _fill(call: PoolCall, backward: bool, places: dict[int, tuple[int, Lies, int]]) -> tuple[Array, list[Array]]:

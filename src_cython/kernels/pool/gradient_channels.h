@@ -8,6 +8,16 @@ POP_INLINE pop_v_m pop_pool_same(int by_place, pop_v_f a, pop_v_f b)
     return by_place ? pop_v_eq(pop_v_bits(a), pop_v_bits(b)) : pop_v_eq_f(a, b);
 }
 
+/* a, which is not -0, and b where it is the same. */
+POP_INLINE pop_v_f pop_pool_add_where(pop_v_m same, pop_v_f a, pop_v_f b)
+{
+#if POP_LANES == 16
+    return (pop_v_f)_mm512_mask_add_ps(a, same, a, b);
+#else
+    return a + pop_v_float(pop_v_keep(same, pop_v_bits(b)));
+#endif
+}
+
 /* `to` and what windows of one phase bring it: the gradients of those whose maximum it is. */
 static void pop_pool_take_gradient(int by_place, const float *x, const float *maxima, const float *gradients, const int64_t *taps,
                                    int64_t count, int64_t times, int64_t advance, int64_t lanes, float *to, int64_t x_step,
@@ -40,6 +50,10 @@ POP_INLINE int32_t pop_pool_place_word(int64_t place) { return place == (int32_t
 POP_INLINE pop_v_f pop_pool_words_of(const char *p, int n)
 {
 #if POP_LANES == 16
+    if (n == POP_LANES) { /* without masks, so that the CPU asks ahead */
+        const __m256i low = _mm512_cvtusepi64_epi32(_mm512_loadu_si512(p)), high = _mm512_cvtusepi64_epi32(_mm512_loadu_si512(p + 64));
+        return (pop_v_f)_mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+    }
     return pop_pool_some_places(p, pop_v_first(n));
 #else
     pop_v_i words = pop_v_set(-1);
@@ -76,26 +90,64 @@ POP_INLINE pop_v_f pop_pool_load(int format, const char *p, int64_t i, int n)
     return format == 1 ? pop_v_decode_part(&POP_F16, p + 2 * i, n) : pop_v_decode_part(&POP_BF16, p + 2 * i, n);
 }
 
-/* `vectors` of the channels of one element from c on: the gradients of those windows whose maximum it is. */
-POP_INLINE void pop_pool_gradient_cells(const int *format, const char *x, int64_t place, const char *const *rows, int64_t count,
-                                        const int64_t *at, int64_t taps, const int64_t *step, int vectors, int64_t c, int part,
-                                        char *to)
+/* What the channels of one element are given by: rows of gradients and of maxima, or of words of places, two by two. */
+typedef struct pop_pool_given {
+    const char *x, *const *rows;
+    char *to;
+    const int64_t *at; /* coordinates of the last axis */
+    int64_t place, count, taps, step[2], ahead;
+    const char *grads, *tops; /* where there is a window that no element before was in: what is asked for of the windows to come */
+} pop_pool_given;
+
+/* `vectors` of the channels from c on: the gradients of those windows whose maximum an element is. */
+POP_INLINE void pop_pool_gradient_cells(const int *format, const pop_pool_given *s, int vectors, const int64_t count, const int64_t taps,
+                                        int64_t c, int part)
 {
     const int by_place = format[1] == POP_POOL_OF_PLACES;
     pop_v_f own[POP_POOL_CELLS], made[POP_POOL_CELLS];
     for (int v = 0; v < vectors; v++) {
-        own[v] = by_place ? pop_v_float(pop_v_set((int32_t)place)) : pop_pool_load(format[1], x, c + v * POP_LANES, part);
+        own[v] = by_place ? pop_v_float(pop_v_set((int32_t)s->place)) : pop_pool_load(format[1], s->x, c + v * POP_LANES, part);
         made[v] = pop_v_splat(0.0f);
     }
-    for (int64_t j = 0; j < count; j++)
-        for (int64_t t = 0; t < taps; t++)
+    for (int64_t j = 0; j < count; j++) {
+        const char *const rows[2] = {s->rows[2 * j], s->rows[2 * j + 1]};
+        for (int64_t t = 0; t < taps; t++) {
+            const int64_t i = s->at[t] * s->step[0] + c, k = s->at[t] * s->step[1] + c;
             for (int v = 0; v < vectors; v++) {
-                const int64_t i = at[t] * step[0] + c + v * POP_LANES, k = at[t] * step[1] + c + v * POP_LANES;
-                const pop_v_f top = pop_pool_load(by_place ? 0 : format[2], rows[2 * j + 1], k, part);
+                const pop_v_f top = pop_pool_load(by_place ? 0 : format[2], rows[1], k + v * POP_LANES, part);
                 const pop_v_m same = pop_pool_same(by_place, own[v], top);
-                made[v] = made[v] + pop_v_float(pop_v_keep(same, pop_v_bits(pop_pool_load(format[0], rows[2 * j], i, part))));
+                made[v] = pop_pool_add_where(same, made[v], pop_pool_load(format[0], rows[0], i + v * POP_LANES, part));
             }
-    for (int v = 0; v < vectors; v++) pop_pool_store(format[3], to, c + v * POP_LANES, made[v], part);
+        }
+    }
+    for (int v = 0; v < vectors; v++) pop_pool_store(format[3], s->to, c + v * POP_LANES, made[v], part);
+}
+
+/* Ask for what the elements and windows to come have at the channels from c on. */
+POP_INLINE void pop_pool_gradient_asks(const int *format, const pop_pool_given *s, int64_t c)
+{
+    const int by_place = format[1] == POP_POOL_OF_PLACES, bytes = format[0] ? 2 : 4;
+    const int64_t from = c * bytes, end = from + POP_POOL_CELLS * POP_LANES * bytes;
+    for (int64_t b = from; b < end; b += 64) {
+        if (!by_place) pop_pool_ask(s->x + b, s->ahead);
+        pop_pool_ask_to_write(s->to + b, s->ahead);
+    }
+    if (!s->grads) return;
+    for (int64_t b = from; b < end; b += 64) {
+        pop_pool_ask(s->grads, b);
+        if (!by_place) pop_pool_ask(s->tops, b);
+    }
+}
+
+POP_INLINE void pop_pool_gradient_all_cells(const int *format, const pop_pool_given *given, const int64_t count, const int64_t taps, int64_t n)
+{
+    const pop_pool_given here = *given, *s = &here; /* which nothing that is written may be */
+    int64_t c = 0;
+    for (; c + POP_POOL_CELLS * POP_LANES <= n; c += POP_POOL_CELLS * POP_LANES) {
+        if (s->ahead) pop_pool_gradient_asks(format, s, c);
+        pop_pool_gradient_cells(format, s, POP_POOL_CELLS, count, taps, c, POP_LANES);
+    }
+    for (; c < n; c += POP_LANES) pop_pool_gradient_cells(format, s, 1, s->count, s->taps, c, (int)pop_least(POP_LANES, n - c));
 }
 
 /* Whether all operands of a unit are read and written as they lie; their formats' places in tables. */
@@ -154,21 +206,31 @@ POP_INLINE void pop_pool_gradient_channels(const pop_pool_unit *u, const pop_poo
     const pop_pool_operand *in = s->operands, *field = in + 1, *out = in + 3;
     const pop_pool_segment *g = u->segment;
     const int by_place = format[1] == POP_POOL_OF_PLACES;
-    const int64_t step[2] = {in->position, by_place ? s->channels : in[2].position};
+    pop_pool_given own = {.rows = u->read, .step = {in->position, by_place ? s->channels : in[2].position}, .ahead = 4 * s->ahead};
+    int64_t last_row = -1;
     for (int64_t k = 0; by_place && k < s->slots; k++) kept->numbers[k] = -1;
     for (int64_t row = u->row; row < u->row + u->rows; row++) {
-        const int64_t count = pop_pool_addresses(u, kept, by_place, row);
+        own.count = pop_pool_addresses(u, kept, by_place, row);
+        const int fresh = own.ahead && own.count && u->numbers[own.count - 1] > last_row;
+        last_row = own.count ? u->numbers[own.count - 1] : last_row;
+        const char *const *rows = u->read + 2 * own.count - 2;
         const int64_t offset = pop_pool_made_offset(s, row) + g->made * out->position;
-        const char *x = pop_pool_base(u, field) + offset * field->bytes;
-        char *to = pop_pool_base(u, out) + offset * out->bytes;
-        for (int64_t m = g->made; m < g->made + g->makes; m++, x += field->position * field->bytes, to += out->position * out->bytes) {
-            const int64_t place = row * s->made_extent + m, *at = s->coordinates + s->first[m], taps = s->first[m + 1] - s->first[m];
-            int64_t c = 0;
-            for (; c + POP_POOL_CELLS * POP_LANES <= u->lanes; c += POP_POOL_CELLS * POP_LANES)
-                pop_pool_gradient_cells(format, x, place, u->read, count, at, taps, step, POP_POOL_CELLS, c, POP_LANES, to);
-            for (; c < u->lanes; c += POP_LANES)
-                pop_pool_gradient_cells(format, x, place, u->read, count, at, taps, step, 1, c,
-                                        (int)pop_least(POP_LANES, u->lanes - c), to);
+        int64_t last_tap = -1;
+        own.x = pop_pool_base(u, field) + offset * field->bytes, own.to = pop_pool_base(u, out) + offset * out->bytes;
+        for (int64_t m = g->made; m < g->made + g->makes; m++) {
+            own.place = row * s->made_extent + m, own.at = s->coordinates + s->first[m], own.taps = s->first[m + 1] - s->first[m];
+            own.grads = own.tops = NULL;
+            if (fresh && own.taps && own.at[own.taps - 1] > last_tap) {
+                last_tap = own.at[own.taps - 1];
+                own.grads = rows[0] + last_tap * in->position * in->bytes + own.ahead;
+                own.tops = rows[1] + last_tap * in[2].position * in[2].bytes + own.ahead;
+            }
+            if (own.count == 1 && own.taps == 1) pop_pool_gradient_all_cells(format, &own, 1, 1, u->lanes);
+            else if (own.count == 1 && own.taps == 2) pop_pool_gradient_all_cells(format, &own, 1, 2, u->lanes);
+            else if (own.count == 2 && own.taps == 1) pop_pool_gradient_all_cells(format, &own, 2, 1, u->lanes);
+            else if (own.count == 2 && own.taps == 2) pop_pool_gradient_all_cells(format, &own, 2, 2, u->lanes);
+            else pop_pool_gradient_all_cells(format, &own, own.count, own.taps, u->lanes);
+            own.x += field->position * field->bytes, own.to += out->position * out->bytes;
         }
     }
 }

@@ -15,14 +15,16 @@ POP_INLINE pop_v_f pop_pool_greater(pop_v_f a, pop_v_f b) { return pop_v_select_
 
 /* Quick maxima are one instruction, and right where no number is NaN. */
 POP_INLINE pop_v_f pop_pool_maximum(int quick, pop_v_f a, pop_v_f b) { return quick ? pop_v_max_f(a, b) : pop_pool_greater(a, b); }
-POP_INLINE pop_v_m pop_pool_nan(pop_v_f a, pop_v_f b) /* whether either is */
-{
+/* Lanes where no number was NaN yet, and whether that is all of them. */
 #if POP_LANES == 16
-    return _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q);
+#define POP_POOL_SOUND ((pop_v_m)-1)
+POP_INLINE pop_v_m pop_pool_see(pop_v_m sound, pop_v_f a, pop_v_f b) { return _mm512_mask_cmp_ps_mask(sound, a, b, _CMP_ORD_Q); }
+POP_INLINE int pop_pool_is_sound(pop_v_m sound) { return sound == POP_POOL_SOUND; }
 #else
-    return ~(pop_v_eq_f(a, a) & pop_v_eq_f(b, b));
+#define POP_POOL_SOUND (~(pop_v_m){0})
+POP_INLINE pop_v_m pop_pool_see(pop_v_m sound, pop_v_f a, pop_v_f b) { return sound & pop_v_eq_f(a, a) & pop_v_eq_f(b, b); }
+POP_INLINE int pop_pool_is_sound(pop_v_m sound) { return !pop_v_any(~sound); }
 #endif
-}
 /* What a maximum ends as: zeros are +0 and NaN is one, whichever came first. */
 POP_INLINE pop_v_f pop_pool_most(int quick, pop_v_f a)
 {
@@ -35,8 +37,14 @@ POP_INLINE pop_v_f pop_pool_most(int quick, pop_v_f a)
 #define POP_POOL_JOIN_sum(quick, a, b) ((a) + (b))
 #define POP_POOL_STEP_max(quick, a, x, w) pop_pool_maximum(quick, a, x)
 #define POP_POOL_STEP_sum(quick, a, x, w) pop_v_fma(x, pop_v_splat(w), a)
-#define POP_POOL_SEE_max(nan, a, b) ((nan) |= pop_pool_nan(a, b))
-#define POP_POOL_SEE_sum(nan, a, b) ((void)(a), (void)(b))
+#define POP_POOL_SEE_max(sound, a, b) ((sound) = pop_pool_see(sound, a, b))
+#define POP_POOL_SEE_sum(sound, a, b) ((void)(a), (void)(b))
+/* GCC would load it again for each operation. */
+#if POP_LANES == 16
+#define POP_POOL_ONCE(x) __asm__("" : "+v"(x))
+#else
+#define POP_POOL_ONCE(x) ((void)0)
+#endif
 #define POP_POOL_END_max(quick, a) pop_pool_most(quick, a)
 #define POP_POOL_END_sum(quick, a) (a)
 

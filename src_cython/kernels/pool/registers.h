@@ -126,31 +126,33 @@ typedef struct pop_pool_part {
         const pop_pool *s = u->spec;                                                                                  \
         const pop_pool_axis axis = pop_pool_only_axis(s);                                                             \
         const pop_pool_reach reach = *r; /* which nothing that is written may be */                                   \
-        const int64_t ahead = s->ahead, bytes = pop_bytes(&layout); \
+        const int64_t ahead = s->ahead, bytes = pop_bytes(&layout);                                                   \
         const int64_t made_bytes = s->operands[3].bytes, end = u->row + u->rows;                                      \
         const int format = pop_pool_direct_format(s->operands[3].format);                                             \
         const pop_v_f none = pop_v_splat(POP_POOL_NONE_##op);                                                         \
-        pop_v_m nan = {0};                                                                                            \
+        pop_v_m sound = POP_POOL_SOUND;                                                                               \
         pop_v_f x = none, y = none; /* the row that was read last, which may be the next one's first */               \
         int64_t last = -1;                                                                                            \
         for (int64_t row = u->row; row < end; row++) {                                                                \
             const pop_pool_near n = pop_pool_near_rows(u, &axis, bytes, row);                                         \
             pop_v_f a = none, b = none;                                                                               \
+            pop_v_m here = POP_POOL_SOUND;                                                                            \
             for (int64_t j = 0; j < n.count; j++) {                                                                   \
                 const float w = n.weights ? n.weights[j] : 1.0f;                                                      \
                 if (j || n.at[0] != last) {                                                                           \
                     const char *from = p.read + n.at[j] * n.step;                                                     \
-                    pop_pool_ask(from, 4 * ahead);                                                                   \
+                    pop_pool_ask(from, 4 * ahead);                                                                    \
                     x = pop_pool_some_##suffix(from, p.low);                                                          \
-                    if (two && bytes == 4) pop_pool_ask(from + 64, 4 * ahead);                                       \
+                    if (two && bytes == 4) pop_pool_ask(from + 64, 4 * ahead);                                        \
                     if (two) y = pop_pool_some_##suffix(from + 16 * bytes, p.high);                                   \
-                    if (quick) POP_POOL_SEE_##op(nan, x, two ? y : x);                                                \
+                    if (quick) POP_POOL_SEE_##op(here, x, two ? y : x);                                               \
                 }                                                                                                     \
                 a = POP_POOL_STEP_##op(quick, a, x, w);                                                               \
                 if (two) b = POP_POOL_STEP_##op(quick, b, y, w);                                                      \
                 (void)w;                                                                                              \
             }                                                                                                         \
             last = n.count ? n.at[n.count - 1] : -1;                                                                  \
+            sound &= here;                                                                                            \
             a = POP_POOL_OUTSIDE_##op(a, p.low);                                                                      \
             if (two) b = POP_POOL_OUTSIDE_##op(b, p.high);                                                            \
             if (scaled) {                                                                                             \
@@ -162,10 +164,10 @@ typedef struct pop_pool_part {
             z = POP_POOL_END_##op(quick, z);                                                                          \
             if (divided) z = z / (pop_v_splat(n.divisor) * p.divide);                                                 \
             char *own = to + n.made * made_bytes;                                                                     \
-            pop_pool_ask_to_write(own, ahead);                                                                   \
+            pop_pool_ask_to_write(own, ahead);                                                                        \
             pop_pool_store_lanes(format, own, 0, z, p.made);                                                          \
         }                                                                                                             \
-        return !pop_v_any(nan);                                                                                       \
+        return pop_pool_is_sound(sound);                                                                              \
     }                                                                                                                 \
     POP_INLINE void pop_pool_lanes_##op##_##suffix(const pop_pool_unit *u, const pop_pool_reach *r, int two, int taps) \
     {                                                                                                                 \
@@ -215,37 +217,44 @@ typedef struct pop_pool_sums_of {
     __m512 by[2];
 } pop_pool_sums_of;
 
-POP_INLINE void pop_pool_sums_of_rows(int registers, int taps, int format, const pop_pool_sums_of p, const pop_pool *s, int64_t row,
-                                      int64_t rows)
+POP_INLINE void pop_pool_sums_of_rows(const int registers, const int taps, const int format, const pop_pool_sums_of p, const pop_pool *s,
+                                      int64_t row, int64_t rows)
 {
-    const pop_pool_axis *axis = s->axes;
-    const int64_t ahead = s->ahead;
     static const float ones[2] = {1.0f, 1.0f};
-    const int64_t *first = axis->first + row, *const end = first + rows, *const near = axis->coordinates;
+    const pop_pool_axis *axis = s->axes;
+    const int64_t *first = axis->first + row, *const end = first + rows, *const near = axis->coordinates, ahead = s->ahead;
     const float *const weights = axis->weights;
     char *to = p.to + row * p.step;
+    pop_v_f last[2] = {{0}}; /* the row that was read last, which may be the next one's first */
+    int64_t number = -1;
     for (; first < end; first++, to += p.step) {
         const int64_t begin = first[0], count = first[1] - begin;
         const float *w = weights ? weights + begin : ones;
+        pop_v_f a[2] = {{0}};
+        for (int64_t j = 0; j < count; j++) {
+            const char *from = p.read + near[begin + j] * p.read_step;
+            if (near[begin + j] != number) {
+                number = near[begin + j];
+                pop_pool_ask(from, ahead);
+                for (int i = 0; i < registers; i++) last[i] = pop_pool_load_lanes(format, from + i * p.beside_read, 0, p.low[i]);
+            }
+            for (int i = 0; i < registers; i++) a[i] = pop_v_fma(last[i], pop_v_splat(w[j]), a[i]);
+        }
+        pop_pool_ask_to_write(to, 4 * ahead);
         for (int i = 0; i < registers; i++) {
-            const char *from = p.read + i * p.beside_read;
-            pop_v_f a = pop_v_splat(0.0f);
-            if (count && i == 0) pop_pool_ask(from + near[begin] * p.read_step, ahead);
-            if (i == 0 || format == 0) pop_pool_ask_to_write(to + i * p.beside, 4 * ahead);
-            if (count) a = pop_v_fma(pop_pool_load_lanes(format, from + near[begin] * p.read_step, 0, p.low[i]), pop_v_splat(w[0]), a);
-            if (count > 1) a = pop_v_fma(pop_pool_load_lanes(format, from + near[begin + 1] * p.read_step, 0, p.low[i]), pop_v_splat(w[1]), a);
-            a = a * p.by[i];
-            pop_v_f x = (pop_v_f)_mm512_maskz_permutexvar_ps(p.there[0], p.at[0], a);
-            if (taps > 1) x = x + (pop_v_f)_mm512_maskz_permutexvar_ps(p.there[1], p.at[1], a);
+            const __m512 sum = (__m512)a[i] * p.by[i];
+            pop_v_f x = (pop_v_f)_mm512_maskz_permutexvar_ps(p.there[0], p.at[0], sum);
+            if (taps > 1) x = x + (pop_v_f)_mm512_maskz_permutexvar_ps(p.there[1], p.at[1], sum);
+            if (i && format == 0) pop_pool_ask_to_write(to + p.beside, 4 * ahead);
             pop_pool_store_lanes(format, to + i * p.beside, 0, x, p.made[i]);
         }
     }
 }
 
 #define POP_POOL_SUMS_OF_ROWS(format, p, two, taps, u)                                                                \
-    ((taps) == 1 ? (two) ? pop_pool_sums_of_rows(2, 1, format, p, (u)->spec, (u)->row, (u)->rows)               \
-                         : pop_pool_sums_of_rows(1, 1, format, p, (u)->spec, (u)->row, (u)->rows)               \
-     : (two)     ? pop_pool_sums_of_rows(2, 2, format, p, (u)->spec, (u)->row, (u)->rows)                       \
+    ((taps) == 1 ? (two) ? pop_pool_sums_of_rows(2, 1, format, p, (u)->spec, (u)->row, (u)->rows)                     \
+                         : pop_pool_sums_of_rows(1, 1, format, p, (u)->spec, (u)->row, (u)->rows)                     \
+     : (two)     ? pop_pool_sums_of_rows(2, 2, format, p, (u)->spec, (u)->row, (u)->rows)                             \
                  : pop_pool_sums_of_rows(1, 2, format, p, (u)->spec, (u)->row, (u)->rows))
 
 static int pop_pool_sums_by_rows(const pop_pool_unit *u, const pop_pool_reach *r)
