@@ -20,8 +20,8 @@ from .road import travel
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _PACKAGE = __name__.partition(".")[0]
-LIBRARIES = ("popops", "popfloat", "poplin", "poprand", "popsparse", "popsparse.static", "popsparse.dynamic",
-             "popsparse.experimental", "popnn")
+LIBRARIES = ("popops", "popfloat", "poplin", "poplin.multiconv", "poprand", "popsparse", "popsparse.static",
+             "popsparse.dynamic", "popsparse.experimental", "popnn")
 """Where ops are: to read the catalogue is to import them."""
 
 _ALLOWED = "a name in poplibs_py.ops.catalogue, or the end of one"
@@ -94,6 +94,8 @@ class Catalogue(Mapping[str, Op]):
     def find(self, name: str) -> Op:
         """Return the op of a name, of the end of one, or of another name of its: ``"matmul"``, ``"popnn.swish"``.
 
+        Of several that is the one in a library itself: ``"convolution"`` is not that of ``poplin.multiconv``.
+
         Raises
         ------
         InvalidArgumentError
@@ -102,6 +104,8 @@ class Catalogue(Mapping[str, Op]):
         if not isinstance(name, str):
             raise bad_type("op", name, "the name of an op")
         names = [full for full in self if full == name or full.endswith(f".{name}")]
+        least = min((full.count(".") for full in names), default=0)
+        names = [full for full in names if full.count(".") == least]
         if name in names or len(names) == 1:
             return self[name if name in names else names[0]]
         if names:

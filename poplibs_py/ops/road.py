@@ -93,6 +93,8 @@ class Request:
         Whether the program may refuse operands, so that it runs where the result is empty, too.
     beside : Results, optional
         What receives further results, and makes of these and of the result what is returned.
+    written : tuple of Receiver, optional
+        Arguments that the program writes to beside the result, operands of its own.
     """
 
     program: Callable[..., Any] | None
@@ -110,6 +112,7 @@ class Request:
     keep: bool = True
     checks: bool = False
     beside: Results | None = None
+    written: tuple[Receiver, ...] = ()
 
     @property
     def runs(self) -> bool:
@@ -138,10 +141,11 @@ class Request:
 
     def moved(self) -> tuple[int, int]:
         """Return the bytes of operands, each once, and of results."""
+        lost = {id(x) for x in self.written if not x.reads}
         arrays = [x.array if isinstance(x, Operand) else x for x in self.operands
-                  if isinstance(x, Operand | np.ndarray)]
+                  if isinstance(x, Operand | np.ndarray) and id(x) not in lost]
         further = [] if self.beside is None else [self.beside.receiver.array]
-        return _bytes(arrays), _bytes([self.receiver.array, *further])
+        return _bytes(arrays), _bytes([self.receiver.array, *further, *(x.array for x in self.written)])
 
 
 @dataclass(eq=False, slots=True)
@@ -172,6 +176,8 @@ def travel(face: Face, request: Request, key: Key | None) -> Any:
         bound = _bound(face, request, key)
         if bound is not None:
             face.keep(key, bound)
+    for written in request.written:
+        written.finish(None, None)
     return request.result()
 
 
@@ -292,5 +298,6 @@ def _bound(face: Face, request: Request, key: Key) -> BoundCall | None:
             return None
     own = len(face.values)
     fixed, copied = request.values[own:], receiver.view is not None
+    apart = tuple(_place_of(x, key) for x in request.written)
     return BoundCall(program, sources if program else [], array.shape, array.dtype, strides, wrap, request.ready, size,
-                     own, fixed, copied, like, given, beside)
+                     own, fixed, copied, like, given, beside, apart)

@@ -2,23 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from inspect import signature
 from typing import Any
 
 from ..errors import bad_type
-from ..ops import check_keywords
+from ..ops import Operand, Request, check_keywords, op
+from ..program import arrays_in
 from ..target import TargetLike
 from .conv import api
 from .conv.request import Pass, deltas_pass, forward_pass, update_pass
-from .conv.several import run_passes
+from .conv.several import several_request
 from .product.api import keywords_of
 
 __all__ = ["calculate_weight_deltas", "convolution", "convolution_weight_update"]
 
 
+def _request_by(face: Any, describe: Callable[..., Pass], out_of: Callable[[Any], Any]) -> Callable[..., Request]:
+    """Return what describes several calls of a face, of each of which `describe` makes a pass."""
+    def request(_: str, /, calls: Any, multi_options: Mapping[str, Any] | None, **of_all: Any) -> Request:
+        passes = passes_of(face, describe, calls, of_all)
+        for one, begins in zip(passes, _begins(calls, face, of_all), strict=True):
+            for operand in (one.x, one.second, one.receiver, one.bias, one.residual):
+                _place(operand, begins)
+        return several_request(calls, passes, multi_options, out_of)
+
+    return request
+
+
+def passes_of(face: Any, describe: Callable[..., Pass], calls: Any, of_all: Mapping[str, Any]) -> list[Pass]:
+    """Return the passes of several calls of a face, with the arguments of all."""
+    return [describe(**call, **of_all) for call in calls_of(face, calls, of_all)]
+
+
+def _place(operand: Operand | None, begins: Mapping[str, int]) -> None:
+    """Say which of the arrays in `calls` an operand is, of which it is told which argument's it is."""
+    if operand is None:
+        return
+    _place(operand.scales, begins)
+    if operand.place is not None:
+        name, part = operand.place
+        operand.place = ("calls", begins[name] + part)
+
+
+def _begins(calls: Any, face: Any, of_all: Mapping[str, Any]) -> Iterator[dict[str, int]]:
+    """Of each call, which number the first array of each argument has among all in `calls`, in the order of the key."""
+    number, names = 0, _operands(face, of_all)
+    for call in calls:
+        begins = {}
+        named = call[len(names)] if len(call) > len(names) else {}
+        for name, value in (*zip(names, call, strict=False), *named.items()):
+            begins[name] = number
+            number += arrays_in(value)
+        yield begins
+
+
+@op("poplin::multiconv::convolution", bound="poplin.multiconv_bound",
+    draws="testing.conv_calls:several_convolution_calls", written=None, values=("seed",),
+    by=_request_by(api.convolution, forward_pass, lambda call: call[2]["out"]))
 def convolution(calls: Sequence[Any], *, target: TargetLike = None, seed: Any = None,
-                multi_options: Mapping[str, Any] | None = None) -> list[Any]:
+                multi_options: Mapping[str, Any] | None = None) -> Any:
     """Convolve several arrays of images, each with weights of its own, in one program.
 
     Corresponds to PopLibs' ``poplin::multiconv::convolution``. Results are those of `poplibs_py.poplin.convolution`,
@@ -53,11 +96,13 @@ def convolution(calls: Sequence[Any], *, target: TargetLike = None, seed: Any = 
     >>> multiconv.convolution([(x, w), (x, w, {"padding": 1})])
     [array([[[2., 2.]]], dtype=float32), array([[[1., 2., 2., 1.]]], dtype=float32)]
     """
-    return _run(api.convolution, forward_pass, calls, multi_options, target=target, seed=seed)
 
 
+@op("poplin::multiconv::calculateWeightDeltas", bound="poplin.multiconv_bound",
+    draws="testing.conv_calls:several_calculate_weight_deltas_calls", written=None, values=("seed",),
+    by=_request_by(api.calculate_weight_deltas, deltas_pass, lambda call: call[2]["out"]))
 def calculate_weight_deltas(calls: Sequence[Any], *, target: TargetLike = None, seed: Any = None,
-                            multi_options: Mapping[str, Any] | None = None) -> list[Any]:
+                            multi_options: Mapping[str, Any] | None = None) -> Any:
     """Return the gradients of several convolutions' weights, in one program.
 
     Corresponds to PopLibs' ``poplin::multiconv::calculateWeightDeltas``.
@@ -82,11 +127,13 @@ def calculate_weight_deltas(calls: Sequence[Any], *, target: TargetLike = None, 
     >>> multiconv.calculate_weight_deltas([(np.ones((1, 1, 3), np.float32), x)])
     [array([[[3., 6., 9.]]], dtype=float32)]
     """
-    return _run(api.calculate_weight_deltas, deltas_pass, calls, multi_options, target=target, seed=seed)
 
 
+@op("poplin::multiconv::convolutionWeightUpdate", bound="poplin.multiconv_bound",
+    draws="testing.conv_calls:several_convolution_weight_update_calls", written=None,
+    by=_request_by(api.convolution_weight_update, update_pass, lambda call: call[1]))
 def convolution_weight_update(calls: Sequence[Any], *, target: TargetLike = None,
-                              multi_options: Mapping[str, Any] | None = None) -> list[Any]:
+                              multi_options: Mapping[str, Any] | None = None) -> Any:
     """Update the weights of several convolutions in place by their gradients, in one program.
 
     Corresponds to PopLibs' ``poplin::multiconv::convolutionWeightUpdate``. Results are those of
@@ -114,20 +161,12 @@ def convolution_weight_update(calls: Sequence[Any], *, target: TargetLike = None
     >>> multiconv.convolution_weight_update([(np.ones((1, 1, 3), np.float32), w, x, -0.5)])
     [array([[[-1.5, -3. , -4.5]]], dtype=float32)]
     """
-    return _run(api.convolution_weight_update, update_pass, calls, multi_options, target=target)
 
 
-def _run(face: Any, describe: Callable[..., Pass], calls: Any, multi_options: Mapping[str, Any] | None,
-         **of_all: Any) -> list[Any]:
-    """Run calls of a face, of each of which `describe` makes a pass."""
-    passes = [describe(**call, **of_all) for call in _calls(calls, face, of_all)]
-    return run_passes(f"poplin.multiconv.{face.__name__}", passes, multi_options)
-
-
-def _calls(calls: Any, face: Any, of_all: Mapping[str, Any]) -> list[dict[str, Any]]:
+def calls_of(face: Any, calls: Any, of_all: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Check calls, and return all arguments of the face, but for those of all calls."""
+    operands = _operands(face, of_all)
     known = {name: default for name, default in keywords_of(face).items() if name not in of_all}
-    operands = [name for name in signature(face).parameters if name not in known and name not in of_all]
     names, count, found = ", ".join(operands), len(operands), []
     if not isinstance(calls, (list, tuple)):
         raise bad_type("calls", calls, f"a list of ({names}) or ({names}, keywords)")
@@ -140,3 +179,9 @@ def _calls(calls: Any, face: Any, of_all: Mapping[str, Any]) -> list[dict[str, A
         check_keywords(f"calls[{number}]", keywords, known)
         found.append(dict(zip(operands, call, strict=False)) | known | dict(keywords))
     return found
+
+
+def _operands(face: Any, of_all: Mapping[str, Any]) -> list[str]:
+    """What of a face is no keyword."""
+    keywords = keywords_of(face)
+    return [name for name in signature(face).parameters if name not in keywords and name not in of_all]

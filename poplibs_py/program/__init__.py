@@ -15,6 +15,7 @@ from ._executor import (
     Sequence,
     Views,
     Wrapper,
+    arrays_in,
     copy_of,
     forget_calls,
     guard_arenas,
@@ -40,7 +41,7 @@ key_by_parts(QuarterArray)
 at_forgetting(forget_calls)
 
 __all__ = ["BoundCall", "ComputeSet", "Exchange", "Executable", "Face", "Key", "Loop", "OnArrays", "Program", "Remake",
-           "ResultPool", "Room", "Segment", "Sequence", "Views", "Wrapper", "clear_result_pool", "copy_of",
+           "ResultPool", "Room", "Segment", "Sequence", "Views", "Wrapper", "arrays_in", "clear_result_pool", "copy_of",
            "guard_arenas", "host_program", "items_of_threads", "key_by_identity", "key_by_parts",
            "memory_in_use", "memory_peak", "number_word", "overlaps_itself", "result_array", "result_array_like",
            "result_pool", "result_pool_limit", "shares_of", "spread", "temporary", "threads_for", "value_words",

@@ -58,7 +58,7 @@ def assert_within_bound(got: Any, ball: Ball | tuple[Ball, ...], *, dtype: Any =
       kernel: a broken one
     """
     if isinstance(ball, tuple):  # of several results
-        instance("got", got, tuple, f"a tuple of {len(ball)} results")
+        instance("got", got, (tuple, list), f"a tuple of {len(ball)} results")
         for one, of_one in zip(got, ball, strict=True):
             assert_within_bound(one, of_one, dtype=None, kernel_name=kernel_name, reproduce=reproduce)
         return

@@ -115,6 +115,13 @@ def _gradient(*shapes: tuple[int, ...], scale: tuple[float, ...] = ()) -> list[C
     return [Case("1 x 8, 4 to 8 channels", operands, {}), Case("options", operands, {"options": _OPTIONS})]
 
 
+def _two(make: Callable[[], list[Case]]) -> list[Case]:
+    """Calls of two convolutions in one: the plainest twice, and the others with it, in arrays of their own."""
+    firsts = make(), make()
+    return [Case(f"two of {one.what}", ([(*plain.operands, plain.keywords), (*one.operands, one.keywords)],), {})
+            for plain, one in zip((firsts[0][0],) * len(firsts[1]), firsts[1], strict=True)]
+
+
 def _biased(*operands: tuple[int, ...], scale: tuple[float, ...] = ()) -> list[Case]:
     return [Case("1 x 8, 8 channels", (*(_numbers(*shape) for shape in operands), *scale), {})]
 
@@ -507,5 +514,9 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "uniform_calls": _drawn,
     "calculate_weight_deltas_calls": partial(_gradient, _DELTAS, _IMAGES),
     "convolution_weight_update_calls": partial(_gradient, _DELTAS, _KERNELS, _IMAGES, scale=(-0.5,)),
+    "several_convolution_calls": partial(_two, _convolution),
+    "several_calculate_weight_deltas_calls": partial(_two, partial(_gradient, _DELTAS, _IMAGES)),
+    "several_convolution_weight_update_calls": partial(
+        _two, partial(_gradient, _DELTAS, _KERNELS, _IMAGES, scale=(-0.5,))),
     "x_minus_ax_plus_by_calls": partial(_scaled, 0.25, 0.5),
 }

@@ -162,3 +162,25 @@ def convolution_bias_update_calls(draw: st.DrawFn) -> Call:
 
 
 convolution_with_output_calls = partial(convolution_calls, given=True)
+
+
+@st.composite
+def _several(draw: st.DrawFn, one: st.SearchStrategy[Call]) -> Call:
+    """Calls that are one: up to three, some of convolutions with an array for the result."""
+    return (draw(st.lists(one.map(lambda call: (*call[0], call[1])), min_size=1, max_size=3)),), {}
+
+
+def several_convolution_calls() -> st.SearchStrategy[Call]:
+    """Calls of `poplin.multiconv.convolution`."""
+    given = convolution_with_output_calls().map(lambda call: (call[0][:2], call[1] | {"out": call[0][2]}))
+    return _several(convolution_calls() | given)
+
+
+def several_calculate_weight_deltas_calls() -> st.SearchStrategy[Call]:
+    """Calls of `poplin.multiconv.calculate_weight_deltas`."""
+    return _several(calculate_weight_deltas_calls())
+
+
+def several_convolution_weight_update_calls() -> st.SearchStrategy[Call]:
+    """Calls of `poplin.multiconv.convolution_weight_update`."""
+    return _several(convolution_weight_update_calls())

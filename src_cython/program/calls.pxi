@@ -14,7 +14,7 @@ def value_words(size_t ready, tuple values):
 
 
 cdef list anchors_of(Reading *r):
-    """What keeps the memory of a call's own arrays in its place; objects with arrays have theirs."""
+    """What keeps a call's own arrays, which a list may drop, and their memory in its place; objects with arrays have theirs."""
     cdef list anchors = []
     cdef PyObject *owner
     cdef int i
@@ -25,7 +25,20 @@ cdef list anchors_of(Reading *r):
                     cnp.PyArray_BASE(<cnp.ndarray>owner), PyArray_Type):
                 owner = cnp.PyArray_BASE(<cnp.ndarray>owner)
             anchors.append(PyWeakref_NewRef(<object>owner, None))
+            anchors.append(<object>r.arrays[i])
     return anchors
+
+
+cdef bint are_anchored(Reading *r, list anchors) noexcept:
+    """Whether the arrays are those that have anchors: a list may hold others by now."""
+    cdef Py_ssize_t n = 1
+    cdef int i
+    for i in range(r.n_arrays):
+        if r.plain >> i & 1:
+            if n >= PyList_GET_SIZE(anchors) or PyList_GET_ITEM(anchors, n) != r.arrays[i]:
+                return False
+            n += 2
+    return True
 
 
 @cython.final
@@ -59,6 +72,8 @@ cdef class BoundCall:
         Whether the result is made in an array in C order, and then copied to what is written to.
     beside : Views, optional
         Makes new bytes into what is returned: further results, and beside them the result.
+    apart : tuple of int, optional
+        Which of the call's arrays the program writes to beside the result: each lies apart from all others.
     """
 
     cdef Executable executable
@@ -70,6 +85,7 @@ cdef class BoundCall:
     cdef bint brief, anchored, ordered, copied
     cdef int first_fixed, n_fixed
     cdef int64_t fixed[MOST_VALUES]
+    cdef int64_t apart  # a bit for each such array
     cdef int sources[MOST_OPERANDS]
     cdef char *constants[MOST_OPERANDS]
     cdef cnp.npy_intp extents[MOST_AXES]
@@ -82,7 +98,7 @@ cdef class BoundCall:
 
     def __cinit__(self, program, sources, tuple shape not None, cnp.dtype dtype not None, strides=None,
                   wrap=None, size_t values=0, int64_t bytes=0, int own=0, tuple words=(), bint copied=False, int like=-1,
-                  int given=-1, Views beside=None):
+                  int given=-1, Views beside=None, tuple apart=()):
         cdef int i
         self.executable = program if isinstance(program, Executable) else None
         self.sequence = program if isinstance(program, Sequence) else None
@@ -94,6 +110,9 @@ cdef class BoundCall:
             raise bad_argument("shape", shape, f"at most {MOST_AXES} axes, and {MOST_OPERANDS - 1} operands")
         if self.function is None and program is not None and program.operands != self.n_sources:
             raise ValueError(f"sources: got {self.n_sources}; allowed: {program.operands}")
+        self.apart = 0
+        for number in apart:
+            self.apart |= <int64_t>1 << <int>number
         self.ordered = strides is None
         self.bytes = dtype.itemsize
         for i in range(self.axes):
@@ -136,6 +155,8 @@ cdef class BoundCall:
         where there are several."""
         cdef cnp.ndarray like
         cdef cnp.ndarray out
+        if self.apart and not lies_apart(r, self.apart):
+            return False
         if self.given >= 0:
             return lie_apart(r.arrays + self.given, self.views.n)
         if self.like < 0 or r.receiver == NULL:
@@ -517,7 +538,7 @@ cdef PyObject *call_face(PyObject *called, PyObject *const *args, size_t nargsf,
             close_reading(&r)
             open_reading(&r)
             known = face.read(&r, args, n, keywords)
-            bound = face.find(&r) if known else None
+            bound = face.find(&r) if known and are_anchored(&r, anchors) else None
         subject = NULL
         if bound is not None and bound.wrap is not None:
             subject = subject_of(face, args, n, keywords)

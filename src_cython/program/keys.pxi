@@ -55,11 +55,12 @@ cdef extern from "program/face.h":
     int PyType_Ready(PyTypeObject *type) except -1
 
 cdef enum:
-    MOST_WORDS = 192
-    MOST_HELD = 48
+    MOST_WORDS = 512
+    MOST_HELD = 128
     MOST_ARGUMENTS = 32
     MOST_VALUES = 24
     LONGEST_TEXT = 64
+    LONGEST_LIST = 16
     VARARGS = 4  # CO_VARARGS
     OF_SINGLE = 1 << 16
     FLAGS = cnp.NPY_ARRAY_ALIGNED | cnp.NPY_ARRAY_WRITEABLE
@@ -260,7 +261,7 @@ cdef bint read_argument(Reading *r, PyObject *x, bint alone) noexcept:
         return True
     if kind == &PyList_Type:
         n = PyList_GET_SIZE(<object>x)
-        if n > 8 or not put(r, ROW, -1 - n):  # long ones hold numbers, not options
+        if n > LONGEST_LIST or not put(r, ROW, -1 - n):  # long ones hold numbers, not options
             return False
         for i in range(n):
             if not read_argument(r, PyList_GET_ITEM(<object>x, i), False):
@@ -274,6 +275,16 @@ cdef bint read_argument(Reading *r, PyObject *x, bint alone) noexcept:
                 return False
         return True
     return PyObject_TypeCheck(x, &PyGenericArrType_Type) and read_scalar(r, x)
+
+
+def arrays_in(value):
+    """Return how many arrays the key of a call reads of a value that is part of an argument; 0 where it has no words."""
+    cdef Reading r
+    open_reading(&r)
+    try:
+        return r.n_arrays if read_argument(&r, <PyObject *>value, False) else 0
+    finally:
+        close_reading(&r)
 
 
 cdef bint read_value(Reading *r, PyObject *x, int64_t *to) noexcept:
@@ -379,6 +390,25 @@ cdef bint lie_apart(PyObject **arrays, Py_ssize_t n) noexcept:
     return True
 
 
+cdef bint lies_apart(Reading *r, int64_t written) noexcept:
+    """Whether each array that has a bit may be written, and reaches into no other."""
+    cdef char *low
+    cdef char *high
+    cdef char *first
+    cdef char *end
+    cdef int i, k
+    for i in range(r.n_arrays):
+        if written >> i & 1:
+            if not cnp.PyArray_ISWRITEABLE(<cnp.ndarray>r.arrays[i]):
+                return False
+            reach_of(<cnp.ndarray>r.arrays[i], &low, &high)
+            for k in range(r.n_arrays):
+                reach_of(<cnp.ndarray>r.arrays[k], &first, &end)
+                if k != i and low < end and first < high:
+                    return False
+    return True
+
+
 cdef bint same_place(cnp.ndarray a, cnp.ndarray b) noexcept:
     cdef size_t bytes = cnp.PyArray_NDIM(a) * sizeof(cnp.npy_intp)
     return (cnp.PyArray_DATA(a) == cnp.PyArray_DATA(b) and cnp.PyArray_NDIM(a) == cnp.PyArray_NDIM(b)
@@ -411,10 +441,12 @@ cdef bint read_overlaps(Reading *r) noexcept:
 cdef bint read_shared(Reading *r) noexcept:
     """Write which arrays are one and the same object, such as those of a pattern that several matrices have."""
     cdef int i, k
-    for i in range(r.n_arrays):
-        for k in range(i + 1, r.n_arrays):
-            if r.arrays[i] == r.arrays[k] and not put(r, SAME, i << 8 | k):
-                return False
+    for k in range(r.n_arrays):
+        for i in range(k):
+            if r.arrays[i] == r.arrays[k]:
+                if not put(r, SAME, i << 8 | k):
+                    return False
+                break
     return True
 
 

@@ -157,6 +157,25 @@ cdef class Sequence:
         """What runs, one after another."""
         return tuple([part.program for part in self.executables if type(part) is Executable])
 
+    def within(self, tuple places):
+        """Return its parts as those of another sequence, where its operands and its room have these places, each a pair."""
+        cdef Source *source = self.sources
+        cdef int i, k
+        if any([self.parts[i].status_bytes for i in range(len(self.executables))]):
+            raise ValueError("parts: got some that may end a run; allowed: parts that always run")
+        made, constants = [], iter(self.keep)
+        for i, executable in enumerate(self.executables):
+            taken = []
+            for k in range(self.parts[i].operands):
+                if source.operand < 0:
+                    taken.append(next(constants))
+                else:
+                    operand, offset = places[source.operand]
+                    taken.append((operand, offset + source.offset))
+                source += 1
+            made.append((executable, taken))
+        return made
+
     @property
     def temporary_bytes(self):
         """Bytes that one run takes beside its operands."""

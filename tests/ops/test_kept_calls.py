@@ -21,9 +21,18 @@ EVERY_CASE = [(name, case) for name in catalogue for case in cases(name)]
 
 
 def numbers_of(result):
-    if isinstance(result, tuple):
+    if isinstance(result, (tuple, list)):
         return np.concatenate([np.ravel(numbers_of(part)).astype(np.float64) for part in result])
     return np.array(result.blocks if hasattr(result, "blocks") else getattr(result, "codes", result))
+
+
+def restore(value, before):
+    """Write what arrays held to them again."""
+    if isinstance(value, np.ndarray):
+        value[...] = before
+    elif isinstance(value, (list, tuple)):
+        for one, held in zip(value, before, strict=True):
+            restore(one, held)
 
 
 @pytest.mark.parametrize(("name", "case"), EVERY_CASE, ids=lambda x: x if isinstance(x, str) else x.what)
@@ -37,17 +46,17 @@ def test_a_call_by_names_is_the_call_by_place(name, case):
         bound.arguments = {k: v for k, v in bound.arguments.items() if k not in before}
     named = {k: v for k, v in bound.arguments.items() if k != spread} | bound.arguments.get(spread, {})
     places = list(named)[: len(case.operands)] if rest is None else []
-    written = [i for i, parameter in enumerate(places) if parameter == catalogue[name].written]
+    written = [i for i, parameter in enumerate(places) if parameter in (catalogue[name].written, "calls")]
     for keywords in (named, dict(reversed(named.items()))):
         for _ in range(3):
             before = [copy.deepcopy(case.operands[i]) for i in written]
             due = numbers_of(catalogue[name].face(*case.operands, **case.keywords))
             for i, held in zip(written, before, strict=True):
-                case.operands[i][...] = held
+                restore(case.operands[i], held)
             got = numbers_of(face(**keywords))
             assert (got.dtype, got.shape, got.tobytes()) == (due.dtype, due.shape, due.tobytes())
             for i, held in zip(written, before, strict=True):
-                case.operands[i][...] = held
+                restore(case.operands[i], held)
 
 
 @pytest.mark.parametrize("name", catalogue)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
 import pytest
 
-from poplibs_py import poplin, popops, profile
+from poplibs_py import poplin, popops, profile, testing
 from poplibs_py.config import thread_limit
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
+from poplibs_py.formats import F143, QuarterArray
 from poplibs_py.poplin import multiconv
 from poplibs_py.poplin.conv.several import HostConvPlans
 from poplibs_py.poplin.tile_conv import MultiPlan
@@ -57,11 +59,14 @@ def test_results_go_where_they_are_wanted_and_nothing_else_is_taken() -> None:
     given = [(x, w, how | {"out": out}) for (x, w, how), out in zip(calls, outs, strict=True)]
     with profile() as report:
         assert all(y is out for y, out in zip(multiconv.convolution(given), outs, strict=True))
-    *apart, run = report.runs
-    assert all(one.plan.rearranged for one in apart)
+    (run,) = report.runs
     assert isinstance(run.plan, HostConvPlans)
-    assert {one.op for one in report.runs} == {"poplin.multiconv.convolution"}
-    assert len(run.plan.plans) + len(apart) == len(calls)
+    assert run.op == "poplin.multiconv.convolution"
+    assert len(run.plan.plans) == len(calls)
+    apart = [plan for plan in run.plan.plans if plan.rearranged]
+    assert run.plan.at_once + len(apart) == len(calls)
+    assert run.written_bytes == sum(out.nbytes for out in outs)
+    assert run.temporary_bytes is not None
     assert run.flops == sum(plan.flops for plan in run.plan.plans)
     for out, y in zip(outs, alone, strict=True):
         assert_same_bits(out, y)
@@ -69,7 +74,7 @@ def test_results_go_where_they_are_wanted_and_nothing_else_is_taken() -> None:
     before = memory_in_use()
     multiconv.convolution(given)
     assert memory_peak() - before <= 0.9 * run.plan.plans[0].target.bytes_per_tile * run.plan.threads
-    at_once = f"{len(calls) - len(apart)} convolutions at once"
+    at_once = f"{len(calls)} convolutions{f', {run.plan.at_once}' if apart else ''} at once"
     assert at_once in str(run.plan)
     assert at_once in str(report)
 
@@ -159,12 +164,101 @@ def test_modelled_machines_plan_them_together(kind: str) -> None:
             assert_same_bits(y, alone)
 
 
+@pytest.mark.parametrize("kind", ["parallel", "serial"])
+def test_modelled_machines_keep_to_the_bounds_of_their_plans(kind: str) -> None:
+    how = {"target": "gc200", "multi_options": {"planType": kind}}
+    nothing = np.zeros((0, 8, 9, 9), np.float16), numbers(8, 8, 3, 3, dtype="float16")
+    calls = [call for call in layers("float16") if "out_dtype" not in call[2]]
+    for _ in range(2):
+        testing.check("multiconv.convolution", [*calls[:2], nothing], **how)
+        testing.check("multiconv.convolution", [nothing], **how)
+        testing.check("multiconv.convolution", calls[:2], seed=3, **how)
+        testing.check("multiconv.convolution_weight_update", updates("float16"), **how)
+    assert multiconv.convolution([], target="gc200") == []
+
+
 def test_what_a_machine_lacks_runs_here() -> None:
     half, single = layers("float16")[1], layers("bfloat16")[1]
     with profile(target="gc200") as report:
         got = multiconv.convolution([half, single])
-    assert [bool(run.lacking) for run in report.runs] == [False, True]
+    (run,) = report.runs
+    assert "bfloat16" in run.lacking
+    assert isinstance(run.plan, MultiPlan)
+    assert_same_bits(got[0], poplin.convolution(half[0], half[1], target="gc200", **half[2]))
     assert_same_bits(got[1], poplin.convolution(single[0], single[1], **single[2]))
+
+
+def scaled(x: Any, **blocks: Any) -> QuarterArray:
+    blocks_of = tuple(-(-n // b) for n, b in zip(x.shape, blocks["block_shape"], strict=True))
+    scale = np.arange(np.prod(blocks_of)).reshape(blocks_of) - 1
+    return QuarterArray(x.astype(F143.dtype), F143, scale.astype(np.int8), **blocks)
+
+
+def test_a_repeated_call_is_kept_whatever_is_in_its_list() -> None:
+    x, w, tile = numbers(1, 4, 8), numbers(3, 4, 2), {"block_shape": (1, 2, 8)}
+    quarters = QuarterArray(x.astype(F143.dtype), F143, 3), QuarterArray(w.astype(F143.dtype), F143, -2)
+    for more, kept in [
+        ([(x, w)], 1), ([(x, w), (x, w, {"bias": numbers(3), "activation": "relu", "padding": [1]})], 1),
+        ([(*quarters, {"layout": "NCHW"})], 1), ([(scaled(x, **tile), w), (x, w)], 1), (((x, w), [x, w]), 1),
+        ([(x, w, {"out_dtype": "e3m2"}), (x, w)], 1), ([(x, w, {"out": np.empty((1, 3, 7), np.float32)}), (x, w)], 1),
+        ([(x.tolist(), w)], 0), ([(x, w)] * 15, 1), ([(x, w)] * 16, 0),
+        ([(numbers(1, 64, 12, 12), numbers(64, 64, 3, 3)), (x, w)], 1),  # rearranged
+    ]:
+        before = multiconv.convolution.kept
+        with profile():
+            due = multiconv.convolution(more)
+        for _ in range(3):
+            for y, one in zip(multiconv.convolution(more), due, strict=True):
+                assert type(y) is type(one)
+                assert_same_bits(y, one)
+        assert multiconv.convolution.kept - before == kept, more
+
+
+def test_kept_calls_refuse_outs_that_share_memory_too() -> None:
+    x, w, room = numbers(1, 2, 5), numbers(3, 2, 2), np.empty(40, np.float32)
+
+    def call(first: int, second: int, image: Any = x) -> list[Any]:
+        outs = (room[begin:begin + 12].reshape(1, 3, 4) for begin in (first, second))
+        return multiconv.convolution([(image, w, {"out": out}) for out in outs])
+
+    before, due = multiconv.convolution.kept, poplin.convolution(x, w)
+    for begin in (12, 20, 28):
+        for y in call(0, begin):
+            assert_same_bits(y, due)
+    assert multiconv.convolution.kept == before + 1
+    for wrong in (0, 8):
+        with pytest.raises(InvalidArgumentError, match="share memory"):
+            call(0, wrong)
+    image = room[:10].reshape(1, 2, 5)
+    image[...] = x
+    with pytest.raises(InvalidArgumentError, match="share memory"):
+        call(4, 20, image)
+    (y,) = multiconv.convolution([(image, w, {"out": room[4:16].reshape(1, 3, 4)})])  # its own: as if it did not
+    assert_same_bits(y, due)
+    room.flags.writeable = False
+    with pytest.raises(InvalidArgumentError, match="read-only"):
+        call(0, 12)
+
+
+def test_a_list_that_loses_its_arrays_while_it_is_read() -> None:
+    """What garbage does when it is collected: the arrays of a call stay until it has run."""
+    x, w = numbers(1, 32, 40, 40), numbers(32, 32, 3, 3)
+    calls = [(x, w), (x.copy(), w)]
+    for _ in range(2):
+        due = multiconv.convolution(calls)
+    done = []
+
+    def lose() -> None:
+        while not done:
+            calls[1] = (x.copy(), w)
+
+    other = threading.Thread(target=lose)
+    other.start()
+    for _ in range(20):
+        for y, one in zip(multiconv.convolution(calls), due, strict=True):
+            assert_same_bits(y, one)
+    done.append(1)
+    other.join()
 
 
 X, W = np.ones((1, 2, 5), np.float32), np.ones((3, 2, 2), np.float32)

@@ -113,9 +113,13 @@ def hostile(value):
     if isinstance(value, np.ndarray) and value.nbytes < 1 << 20 and value is not np.ma.masked:
         return hostile_arrays(value) | st.sampled_from(SCALARS)
     if isinstance(value, dict):
-        changed = st.tuples(st.sampled_from(sorted(value) or ["a"]), st.sampled_from(SCALARS)).map(
-            lambda change: {**value, change[0]: change[1]})
+        changed = st.sampled_from(sorted(value) or ["a"]).flatmap(
+            lambda key: hostile(value.get(key)).map(lambda bad: {**value, key: bad}))
         return changed | st.just({**value, "unheardOf": 1}) | st.sampled_from(SCALARS)
+    if type(value) in (list, tuple) and value:
+        changed = st.integers(0, len(value) - 1).flatmap(
+            lambda i: hostile(value[i]).map(lambda bad: type(value)([*value[:i], bad, *value[i + 1:]])))
+        return changed | st.sampled_from(SCALARS)
     return st.sampled_from(SCALARS)
 
 
@@ -123,6 +127,8 @@ def parts_of(value):
     """The arrays that a value is made of."""
     if isinstance(value, np.ndarray):
         return [value]
+    if type(value) in (list, tuple, dict):
+        return [part for one in (value.values() if isinstance(value, dict) else value) for part in parts_of(one)]
     if isinstance(value, np.generic):
         return []  # some scalars of ml_dtypes raise when asked for their data
     found = []

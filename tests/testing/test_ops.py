@@ -39,8 +39,10 @@ def test_any_call_is_within_its_bound(op, data):
 
 def whole(value, dtype=None):
     """A value whose numbers become whole ones, up to 16, of a power of two: no sum rounds, whatever its order."""
-    if isinstance(value, tuple):
-        return tuple(whole(part, dtype) for part in value)
+    if isinstance(value, (tuple, list)):
+        return type(value)(whole(part, dtype) for part in value)
+    if isinstance(value, dict):
+        return {name: whole(part, dtype) for name, part in value.items()}
     if isinstance(value, BlockSparseMatrix):
         return BlockSparseMatrix(value.pattern, whole(value.blocks, dtype))
     if not isinstance(value, np.ndarray) or value.dtype.kind in "biu":

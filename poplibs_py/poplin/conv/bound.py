@@ -222,7 +222,7 @@ def _on_tiles(pass_: str, arranged: Arranged, params: ConvParams, formats: tuple
     asked = Asked(target_of(given.get("target")), given.get("options"), keywords)
     if 0 in (params.batch, params.out_channels, params.groups, *params.output_shape):
         return Ball.exact(arranged.back(_REFERENCES[pass_](arranged.first, arranged.second, arranged.params)))
-    plan = asked.plan(params, formats[0], made)
+    plan = given.get("plan") or asked.plan(params, formats[0], made)  # one of several convolutions has its own
     ball = modelled_bound(plan, arranged.first, arranged.second, pass_=pass_, seed=given.get("seed"))
     return Ball(arranged.back(ball.centre), arranged.back(ball.radius))
 

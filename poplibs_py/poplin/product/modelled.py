@@ -123,7 +123,7 @@ class _TileProduct(TileConvolution):
         """Describe a call on operands with their groups along the first axis; a bias has the result's shape."""
         grouped_out = receiver.array.reshape(self.product.shape)
         written = replace(receiver, array=grouped_out)
-        program = self.executable(x, w, written, bias, activation, seed, threads)
+        program = self.executable(x, w, written, bias, activation, seed is not None, threads)
         if np.may_share_memory(grouped_out, receiver.array):
             return self.described(program, program, x, w, bias, receiver, seed)
 
@@ -148,7 +148,7 @@ def product_program(work: ConvWork, a: Array, b: Array, out: Array, threads: int
     """
     made = _TileProduct(work)
     left, right, result = (array_operand(name, x) for name, x in (("a", a), ("b", b), ("out", out)))
-    return made.executable(made.operand("a", left), made.operand("b", right), result, None, None, None, threads)
+    return made.executable(made.operand("a", left), made.operand("b", right), result, None, None, False, threads)
 
 
 def _checked_plan(plan: Any) -> ConvPlan:

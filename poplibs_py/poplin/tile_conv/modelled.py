@@ -136,7 +136,7 @@ class TileConvolution:
         what = f"{p.batch} x {field} by {kernel}, {groups}{p.in_channels} to {p.out_channels} channels"
         return what, tile_kernel(), self.plan
 
-    def call(self, x: Operand, w: Operand, out: Operand, bias: Operand | None, activation: str | None, seed: Any,
+    def call(self, x: Operand, w: Operand, out: Operand, bias: Operand | None, activation: str | None, seeded: bool,
              threads: int | None, update: float | None = None) -> TileCall:
         """Return how a call's operands lie; a bias has the result's shape, broadcast."""
         groups, shapes, views = self.work.params.groups, self.work.shapes, self.views
@@ -145,8 +145,8 @@ class TileConvolution:
             return _layout(name, value, getattr(views, name), groups, shapes[name], flip=views.flips == name)
 
         added = None if bias is None else lies(bias, "out")
-        return TileCall(lies(x, "x"), lies(w, "w"), lies(out, "out"), added, activation, update,
-                        seed is not None, threads)
+        return TileCall(lies(x, "x"), lies(w, "w"), lies(out, "out"), added, activation, update, seeded,
+                        threads)
 
     def executable(self, *how: Any) -> Executable:
         """Return the program of a call; the arguments are those of `call`."""
@@ -155,7 +155,7 @@ class TileConvolution:
     def request(self, x: Operand, w: Operand, bias: Operand | None, activation: str | None, receiver: Receiver,
                 seed: Any, threads: int | None = None) -> Request:
         """Describe a call on operands as `views` takes them; a bias has the result's shape, broadcast."""
-        program = self.executable(x, w, receiver, bias, activation, seed, threads)
+        program = self.executable(x, w, receiver, bias, activation, seed is not None, threads)
         return self.described(program, program, x, w, bias, receiver, seed)
 
     def described(self, run: Any, program: Executable, x: Operand, w: Operand, bias: Operand | None, receiver: Receiver,
@@ -232,9 +232,9 @@ class PassCall(NamedTuple):
     update: float | None = None
 
 
-def modelled_convolutions(plan: MultiPlan, calls: Sequence[PassCall], *, seed: Any = None,
-                          threads: int | None = None) -> tuple[Executable, tuple[Array, ...]]:
-    """Return the program of several convolutions, planned together, and the arrays that it runs on.
+def modelled_convolutions(plan: MultiPlan, calls: Sequence[PassCall], *, seeded: bool = False,
+                          threads: int | None = None) -> tuple[Executable, tuple[Any, ...]]:
+    """Return the program of several convolutions, planned together, and its operands, as a `Request` has them.
 
     Where the plan has them side by side, their steps are one program's: an exchange, a compute set, a turn of the loop
     is that of them all, each on its own tiles. Else they run one after another.
@@ -244,20 +244,22 @@ def modelled_convolutions(plan: MultiPlan, calls: Sequence[PassCall], *, seed: A
     plan : MultiPlan
         Of `plan_convolutions`.
     calls : sequence of PassCall
-        One for each of its plans.
-    seed, threads : optional
-        As for `modelled_convolution`; one seed for all.
+        One for each of its plans; the operands are theirs, with each one's receiver.
+    seeded : bool, optional
+        Whether the call has a seed, for stochastic roundings of all.
+    threads : int, optional
+        As for `modelled_convolution`.
     """
-    works, arrays = [], []
+    works: list[tuple[ConvWork, TileCall]] = []
+    operands: list[Any] = []
     for one, call in zip(plan.plans, calls, strict=True):
         made = TileConvolution(work_of(one), PASSES[call.pass_])
         x, w = made.operand("x", call.x), made.operand("w", call.w)
         bias = None if call.bias is None else _over_channels(call.bias, call.receiver.array.shape)
-        lies = made.call(x, w, call.receiver, bias, call.activation, seed, threads, call.update)
+        lies = made.call(x, w, call.receiver, bias, call.activation, seeded, threads, call.update)
         works.append((made.work, lies))
-        arrays += [x.array, w.array, call.receiver.array, *(() if bias is None else (bias.array,))]
-    words = () if seed is None else (np.array([seed_of(seed)], np.uint64),)
-    return lower_together(works, plan.parallel), (*arrays, *words)
+        operands += [x, w, call.receiver, *(() if bias is None else (bias,))]
+    return lower_together(works, plan.parallel), (*operands, *(VALUES,) * seeded)
 
 
 def interpret_convolution(plan: ConvPlan, x: Operand, w: Operand, *, pass_: str = "forward", seed: Any = None,

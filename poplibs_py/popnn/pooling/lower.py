@@ -220,7 +220,8 @@ def _ahead(call: PoolCall, places: dict[int, tuple[int, Lies, int]], fields: tup
     size = 0
     for place, (_, lies, _) in places.items():
         elements = prod(w.inputs if place in fields else w.outputs for w in call.windows)
-        if (lies.field[-1] if call.channels_last else lies.channel) != (call.channels if call.channels_last else elements):
+        apart, least = (lies.field[-1], call.channels) if call.channels_last else (lies.channel, elements)
+        if apart != least:
             return 0
         size += elements * (8 if lies.format is None else lies.format.itemsize)
     if call.batch * call.channels * size <= STREAM_BYTES["rows"]:

@@ -16,7 +16,7 @@ from poplibs_py import testing
 from poplibs_py.cli.spec import parse_spec
 from poplibs_py.errors import InvalidArgumentError, PlanError
 from poplibs_py.formats import format_of
-from poplibs_py.ops import operand, receive
+from poplibs_py.ops import VALUES, operand, receive
 from poplibs_py.poplin.tile_conv import (
     ConvOptions,
     ConvParams,
@@ -268,8 +268,8 @@ def test_several_convolutions_in_one_program(kind, seed):
         calls.append(PassCall(left, right, receive("out", None, shape, None, work_of(plan).out, ()), pass_, bias,
                               "relu" if bias else None))
     for threads in (1, 2):
-        program, arrays = modelled_convolutions(multi, calls, seed=seed, threads=threads)
-        program(*arrays)
+        program, operands = modelled_convolutions(multi, calls, seeded=seed is not None, threads=threads)
+        program(*(np.array([seed], np.uint64) if x == VALUES else x.array for x in operands))
         for plan, call, (_, pass_, a, b, shape) in zip(multi.plans, calls, layers, strict=True):
             alone = run(plan, a, b, shape, pass_, seed=seed, bias=call.bias, activation=call.activation)
             assert_same_bits(call.receiver.array, alone)
