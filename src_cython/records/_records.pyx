@@ -32,13 +32,13 @@ cdef extern from "kernels/stream.h":
 
 cdef extern from "kernels/rows/constants.h":
     const int POP_EACH_SEGMENT, POP_NO_STATISTICS, POP_BRIEF
-    const int POP_FOUR, POP_ROWS_MOST, POP_ROWS_EIGHTS, POP_ROWS_SHORT
+    const int POP_ROWS_NEARBY, POP_ROWS_MOST, POP_ROWS_EIGHTS, POP_ROWS_SHORT
 
 CONSISTENT, LONG = POP_CONSISTENT, POP_LONG
 STREAM_BYTES = {"arrays": POP_STREAM_BYTES(1), "tiles": POP_STREAM_TILES, "rows": POP_STREAM_ROWS}
 ROWS = {"each segment": POP_EACH_SEGMENT, "no statistics": POP_NO_STATISTICS, "brief": POP_BRIEF,
         "at once": ((POP_ROWS_EIGHTS // 2, POP_ROWS_MOST), (POP_ROWS_EIGHTS, POP_ROWS_MOST // 2),
-                    (POP_ROWS_SHORT, POP_FOUR))}
+                    (POP_ROWS_SHORT, POP_ROWS_NEARBY))}
 
 
 def records():

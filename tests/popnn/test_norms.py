@@ -91,9 +91,10 @@ def test_channels_last_give_the_same_bits(shape, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
-@pytest.mark.parametrize("shape", [(75, 128), (53, 250), (6, 1025), (5, 5000), (3, 40000), (2, 140000)])
+@pytest.mark.parametrize("shape", [(75, 128), (53, 250), (521, 320), (8, 384), (7, 1024), (6, 960), (6, 1025), (5, 5000),
+                                   (3, 40000), (2, 140000)])
 def test_rows_alone_are_as_rows_that_are_done_at_once(shape, dtype):
-    """However many are: 32, 16, four or fewer."""
+    """However many are: 32, 16, four or fewer, or two in turns."""
     x, grad = RNG.standard_normal((2, *shape)).astype(dtype)
     gamma = RNG.standard_normal(shape[1]).astype(dtype)
     y, x_grad = popnn.layer_norm(x, gamma, gamma), popnn.layer_norm_grad(grad, x, gamma).x_grad
@@ -103,7 +104,7 @@ def test_rows_alone_are_as_rows_that_are_done_at_once(shape, dtype):
 
 
 @pytest.mark.parametrize("level", sorted({k.level for k in kernels("rows") if k.formats == "bfloat16"}))
-@pytest.mark.parametrize("n", [64, 200, 1030])
+@pytest.mark.parametrize("n", [64, 200, 448, 1030])
 def test_subnormal_results_beside_zeros_are_rounded_as_others(level, n, rows_at):
     """In BF16 as FP32's are: conversions of this CPU make zeros of them."""
     bf16 = ml_dtypes.bfloat16

@@ -9,6 +9,8 @@ enum {
     POP_ROWS_MOST = 32,    /* that may be done at once: of up to half of POP_ROWS_EIGHTS elements; half as many of up to these, else four */
     POP_ROWS_EIGHTS = 256,
     POP_ROWS_NEAR = 131072, /* elements of all rows that a norm takes at once: they stay in the second cache */
+    POP_ROWS_TURNS = 512,  /* rows that take turns, at once */
+    POP_ROWS_NEARBY = 6,   /* of these, for which there is room beside */
     POP_ROWS_SHORT = 1024  /* elements of rows of which several passes take several: they stay in the first cache */
 };
 #endif

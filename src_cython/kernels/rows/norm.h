@@ -247,18 +247,86 @@ POP_ROWS_SHARED void pop_rows_told(const pop_row *row, const pop_moments *m)
     }
 }
 
-/* x, gamma, beta, result, mean, variance; x alone need be there: times one and plus minus zero change no bit. */
+/* Whether rows take turns: those of 16 bits that are neither short nor long, of whole groups, scaled and shifted alike. */
+POP_INLINE int pop_norm_turns(const pop_rows *s, const pop_format *f)
+{
+    const pop_rows_operand *gamma = s->operands + 1, *beta = s->operands + 2;
+    const int alike = gamma->operand >= 0 && !gamma->single && gamma->constant && beta->operand >= 0 && !beta->single && beta->constant;
+    return POP_LANES == 16 && !pop_is_f32(f) && s->centred == 1 && s->segments == 1 && s->n > POP_ROWS_EIGHTS && s->n <= POP_ROWS_SHORT &&
+           s->n % POP_ROW_LANES == 0 && alike && s->operands[4].operand < 0 && !s->raw;
+}
+/* Lanes of sums of the two rows at x, which go to `near` where there is one; and of squares of what the two at `before` are apart from
+ * their means. The two rows after x are asked for. */
+POP_INLINE void pop_turn_sums(const pop_format *f, const char *x, int64_t step, float *near, const char *before, int64_t before_step,
+                              const float *mean, int64_t n, pop_v_f *made)
+{
+    const pop_format *of_before = near ? &POP_F32 : f;
+    const char *other = x + step, *other_before = before + before_step;
+    const pop_v_f less = pop_v_splat(mean[0]), other_less = pop_v_splat(mean[1]);
+    pop_lanes sums = pop_lanes_of(0.0f), other_sums = sums, squares = sums, other_squares = sums;
+    int64_t i = 0;
+    POP_ROW_WHOLE(n,
+                  const pop_v_f d = pop_row_read(of_before, before, i, part) - less;
+                  const pop_v_f e = pop_row_read(of_before, other_before, i, part) - other_less;
+                  squares.v[k] = pop_v_fma(d, d, squares.v[k]), other_squares.v[k] = pop_v_fma(e, e, other_squares.v[k]);
+                  pop_row_ask(f, pop_beyond(x, 2 * step), i, k, 0), pop_row_ask(f, pop_beyond(other, 2 * step), i, k, 0);
+                  const pop_v_f own = pop_row_read(f, x, i, part), others = pop_row_read(f, other, i, part);
+                  if (near) pop_row_store(near, i, own, part), pop_row_store(near + n, i, others, part);
+                  sums.v[k] = sums.v[k] + own, other_sums.v[k] = other_sums.v[k] + others;)
+    made[0] = pop_lanes_plus(sums), made[1] = pop_lanes_plus(other_sums);
+    made[2] = pop_lanes_plus(squares), made[3] = pop_lanes_plus(other_squares);
+}
+/* Two rows are summed while squares of the two before are, and then the two before these are written: nothing waits for means, for
+ * roots or for memory. There is room for six rows nearby. */
+POP_INLINE void pop_rows_turns(const pop_row *row, const pop_format *f, float *near)
+{
+    const pop_rows *s = row->spec;
+    const int64_t n = s->n, pairs = row->rows / 2, step = row->step[0], line = near ? n * (int64_t)sizeof *near : step;
+    const pop_four_d none = {0.0};
+    pop_moments m[3];
+    pop_row pair = *row;
+    pair.rows = 2;
+    POP_ROWS_OF(pop_rows_means, f)(&pair, 0, near, m);
+    for (int64_t t = 1; t < pairs + 2; t++) {
+        pop_moments *summed = m + t % 3, *squared = m + (t + 2) % 3, *written = m + (t + 1) % 3;
+        float *const near_summed = near ? near + (summed - m) * 2 * n : NULL, *const near_written = near ? near + (written - m) * 2 * n : NULL;
+        if (t <= pairs) {
+            const char *x = (const char *)row->at[0] + (t < pairs ? t : t - 1) * 2 * step; /* after the last are none: any do */
+            const char *before = near ? (const char *)(near + (squared - m) * 2 * n) : (const char *)row->at[0] + (t - 1) * 2 * step;
+            pop_v_f last[POP_FOUR];
+            double sums[POP_FOUR];
+            float made[POP_FOUR];
+            pop_turn_sums(f, x, step, near_summed, before, line, squared->mean, n, last);
+            pop_four_sums(last, &none, sums);
+            pop_rows_means_of(s, sums, POP_FOUR, made), memcpy(summed->mean, made, 2 * sizeof *made);
+            pop_rows_inverses_of(s, sums, POP_FOUR, made), memcpy(squared->inverse, made + 2, 2 * sizeof *made);
+        }
+        if (t < 2) continue;
+        pair.at[0] = (char *)row->at[0] + (t - 2) * 2 * step, pair.at[3] = (char *)row->at[3] + (t - 2) * 2 * row->step[3];
+        pop_row_normed(&pair, f, near_written, 0, 2, written, 0, n, 1, 1);
+    }
+}
+
+/* x, gamma, beta, result; gamma and beta may be absent: times one and plus minus zero change no bit. */
 POP_INLINE void pop_row_norm(pop_row *row, const pop_format *f)
 {
     float *near = pop_row_near(row, f);
+    pop_row left = *row;
     pop_moments m;
-    POP_ROWS_OF(pop_rows_means, f)(row, 0, near, &m);
-    if (row->spec->raw) pop_rows_raw(row, near, POP_ROWS_OF(pop_rows_inverses, f), &m);
-    else POP_ROWS_OF(pop_rows_inverses, f)(row, near, &m);
-    if (row->at[4]) pop_rows_told(row, &m);
-    if (!row->at[3]) return;
-    if (near) pop_row_norm_of(row, f, near, &m);
-    else pop_row_norm_of(row, f, NULL, &m);
+    if (pop_norm_turns(row->spec, f) && row->rows > POP_ROWS_NEARBY) {
+        if (!pop_is_f16(f)) pop_rows_turns(row, f, NULL);
+        else if (near) pop_rows_turns(row, f, near);
+        left.rows = row->rows % 2;
+        for (int k = 0; k < 4; k++) left.at[k] = pop_row_line(row, k, row->rows - left.rows);
+    }
+    if (left.rows == 0) return;
+    POP_ROWS_OF(pop_rows_means, f)(&left, 0, near, &m);
+    if (left.spec->raw) pop_rows_raw(&left, near, POP_ROWS_OF(pop_rows_inverses, f), &m);
+    else POP_ROWS_OF(pop_rows_inverses, f)(&left, near, &m);
+    if (left.at[4]) pop_rows_told(&left, &m);
+    if (!left.at[3]) return;
+    if (near) pop_row_norm_of(&left, f, near, &m);
+    else pop_row_norm_of(&left, f, NULL, &m);
 }
 
 /* Sums that gradients are made of: of squares of what x is apart from its mean, of d, which is grad, times gamma where each place

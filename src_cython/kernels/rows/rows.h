@@ -16,7 +16,7 @@
     X(log_softmax, 1, pop_row_plain(s) ? POP_ROWS_SHORTS(s) : 0, -1, __VA_ARGS__)                                          \
     X(softmax_grad, 1, POP_ROWS_SHORTS(s), -1, __VA_ARGS__)                                                                \
     X(log_softmax_grad, 1, POP_ROWS_SHORTS(s), -1, __VA_ARGS__)                                                            \
-    X(norm, 1, POP_ROWS_NEAR, -1, __VA_ARGS__)                                                                           \
+    X(norm, 1, pop_norm_turns(s, f) ? -POP_ROWS_TURNS : POP_ROWS_NEAR, -1, __VA_ARGS__)                                \
     X(norm_grad, 1, POP_ROWS_NEAR / 2, -1, __VA_ARGS__)                                                                \
     X(norm_grad_blocks, POP_BLOCK_ROWS, POP_ROWS_NEAR / 2, -1, __VA_ARGS__)                                            \
     X(cross_entropy, 1, POP_ROWS_SHORTS(s), 1, __VA_ARGS__)
@@ -25,6 +25,8 @@
     static void pop_rows_##name##_##suffix(const void *item, const pop_tile *tile)                                     \
     {                                                                                                                  \
         const pop_rows *s = ((const pop_rows_item *)item)->spec;                                                       \
+        const pop_format *f = &POP_##format;                                                                           \
+        (void)f;                                                                                                       \
         const int64_t several = s->segments == 1 ? (together) : 0;                                                     \
         pop_rows_walk(item, tile, pop_rows_body_##name##_##suffix, several, label, unit);                              \
     }

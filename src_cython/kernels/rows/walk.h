@@ -199,7 +199,7 @@ static void pop_rows_begin(pop_rows_walked *w, pop_row *row, int64_t several)
     w->index[0] = rest;
     w->most = 1;
     const int most = s->n <= POP_ROWS_EIGHTS / 2 ? POP_ROWS_MOST : s->n <= POP_ROWS_EIGHTS ? POP_ROWS_MOST / 2 : POP_FOUR;
-    w->at_once = several <= s->n ? 1 : several < most * s->n ? several / s->n : most;
+    w->at_once = several < 0 ? -several : several <= s->n ? 1 : several < most * s->n ? several / s->n : most;
     for (int k = 0; k < POP_ROWS_OPERANDS; k++) {
         const pop_rows_operand *o = s->operands + k;
         if (o->operand < 0) continue;
@@ -272,8 +272,8 @@ POP_INLINE void pop_rows_leave(pop_rows_walked *w, pop_row *row)
     }
 }
 
-/* Items count units of so many rows. Bodies may take several at once, of `several` elements at most, of rows side by side or of
- * operands used as they lie. */
+/* Items count units of so many rows. Bodies may take several at once, of `several` elements at most, or so many rows where that is
+ * negative, of rows side by side or of operands used as they lie. */
 static void pop_rows_walk(const void *work, const pop_tile *tile, pop_rows_body body, int64_t several, int label, int64_t unit)
 {
     const pop_rows_item *item = (const pop_rows_item *)work;
