@@ -307,7 +307,7 @@ POP_INLINE void pop_rows_turns(const pop_row *row, const pop_format *f, float *n
     }
 }
 
-/* x, gamma, beta, result; gamma and beta may be absent: times one and plus minus zero change no bit. */
+/* x, gamma, beta, result, mean, variance; x alone need be there: times one and plus minus zero change no bit. */
 POP_INLINE void pop_row_norm(pop_row *row, const pop_format *f)
 {
     float *near = pop_row_near(row, f);
