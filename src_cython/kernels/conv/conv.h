@@ -196,6 +196,10 @@ POP_CONV_TOGETHER(16)
 /* One group in all lanes: of all vectors of each block, those that there are bodies for at once. */
 static void pop_conv_of_one(const pop_conv_block *given)
 {
+    if (given->vectors == 1) { /* without a copy, which takes as long as a few products */
+        pop_conv_together_1(given);
+        return;
+    }
     pop_conv_block b = *given;
     b.blocks = 1;
     for (int64_t k = 0; k < given->blocks; k++) {

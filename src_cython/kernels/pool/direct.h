@@ -111,7 +111,8 @@ static int pop_pool_by_channel(const pop_pool_unit *u, const pop_pool_direct *ho
     for (int64_t row = u->row; row < u->row + u->rows; row++) {
         float divisor;
         pop_pool_cell own = {u->read, u->weights, s->multipliers, NULL, pop_pool_rows(u, row, &divisor), 0,
-                             in->position * in->bytes, 0.0f, pop_pool_direct_format(out->format), .made_ahead = s->backward ? 4 * s->ahead : s->ahead};
+                             in->position * in->bytes, 0.0f, pop_pool_direct_format(out->format),
+                             .made_ahead = s->backward ? 4 * s->ahead : s->ahead};
         for (int64_t j = 0; j < own.count; j++) u->read[j] = base + u->offsets[j] * in->bytes;
         own.fresh_rows = pop_pool_beyond(u->numbers, own.count, last_row);
         const int64_t skip = s->axis_count && own.fresh_rows ? (own.fresh_rows - 1) * s->axes[s->axis_count - 1].read_stride * in->bytes : 0;

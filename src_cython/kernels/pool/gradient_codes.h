@@ -349,8 +349,10 @@ typedef void (*pop_pool_code_sweep)(const pop_pool_axis *, const pop_pool_pair_t
         pop_pool_gradient_code_lanes(by_place, vectors, bf16, axis, &few, *p, *pairs, row, end, *own);                \
     }
 #define POP_POOL_CODE_SWEEPS(name, by_place, bf16)                                                                    \
-    POP_POOL_CODE_SWEEP(name##_1, by_place, 1, bf16) POP_POOL_CODE_SWEEP(name##_2, by_place, 2, bf16) POP_POOL_CODE_SWEEP(name##_4, by_place, 4, bf16) \
-    static const pop_pool_code_sweep pop_pool_code_sweeps_##name[3] = {pop_pool_code_sweep_##name##_1, pop_pool_code_sweep_##name##_2, pop_pool_code_sweep_##name##_4};
+    POP_POOL_CODE_SWEEP(name##_1, by_place, 1, bf16) POP_POOL_CODE_SWEEP(name##_2, by_place, 2, bf16)                 \
+    POP_POOL_CODE_SWEEP(name##_4, by_place, 4, bf16)                                                                  \
+    static const pop_pool_code_sweep pop_pool_code_sweeps_##name[3] = {                                               \
+        pop_pool_code_sweep_##name##_1, pop_pool_code_sweep_##name##_2, pop_pool_code_sweep_##name##_4};
 POP_POOL_CODE_SWEEPS(f16, 0, 0)
 POP_POOL_CODE_SWEEPS(bf16, 0, 1)
 POP_POOL_CODE_SWEEPS(places_f16, 1, 0)

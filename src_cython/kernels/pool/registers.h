@@ -326,7 +326,8 @@ POP_INLINE __m512i pop_pool_code_keys(const pop_pool_max_code_part *p, const cha
     return _mm512_sub_epi16(pop_pool_turned(_mm512_mask_loadu_epi16(p->none, m, from)), p->low_nan);
 }
 
-POP_INLINE void pop_pool_max_code_rows(const pop_pool_unit *u, const pop_pool_code_reach *r, const pop_pool_max_code_part p, int two, int taps, int bf16)
+POP_INLINE void pop_pool_max_code_rows(const pop_pool_unit *u, const pop_pool_code_reach *r, const pop_pool_max_code_part p, int two, int taps,
+                                       int bf16)
 {
     const pop_pool *s = u->spec;
     const pop_pool_axis axis = pop_pool_only_axis(s);
