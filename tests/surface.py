@@ -31,7 +31,7 @@ OF_THE_FRAME = {
                 "overlaps_itself",
                 "result_array", "result_array_like", "spread", "temporary", "threads_for", "value_words",
                 "whole_lines"},
-    "planner": {"climb", "within"},
+    "planner": {"climb", "first_within", "within"},
     "errors": {"all_of", "as_shape", "bad_argument", "bad_option", "bad_type", "check_shape", "described", "finite",
                "flag", "instance", "not_built", "one_of", "real", "warn", "whole"},
 }  # fmt: skip

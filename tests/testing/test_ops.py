@@ -81,7 +81,7 @@ def exact_call(op):
 
 def parts(result):
     """Several results, or one alone."""
-    return tuple(part for of in result for part in parts(of)) if isinstance(result, tuple) else (result,)
+    return tuple(part for of in result for part in parts(of)) if isinstance(result, (tuple, list)) else (result,)
 
 
 @pytest.mark.parametrize("op", OPS)
