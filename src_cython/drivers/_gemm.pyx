@@ -48,6 +48,10 @@ cdef extern from *:
     """
     float pop_multiplier_of(const pop_multiplier *m, const pop_tile *tile) noexcept nogil
     ctypedef void (*pop_taps_kernel)(const pop_dot_block *block) noexcept nogil
+    ctypedef struct pop_ahead:
+        pass
+    void pop_ahead_open(pop_ahead *ahead, const pop_field *f, const char *base, int64_t item, int64_t position, int64_t n,
+                        int64_t steps) nogil
     ctypedef struct pop_taps:
         const pop_field *f
         const char *base
@@ -55,6 +59,16 @@ cdef extern from *:
         pop_dot_block *t
         pop_taps_kernel multiply
         int64_t first, end, item, elements, rows_at_once
+        float *c
+        int64_t c_row
+        void (*finish)(void *walk, const float *tile, int64_t place, int64_t rows) noexcept nogil
+        void *walk
+        char *out
+        int64_t out_row, out_bytes
+        const pop_field *out_field
+        int64_t position
+        int narrow
+        pop_ahead *ahead
     ctypedef struct pop_taps_source:
         const pop_field *f
         const char *base
@@ -63,7 +77,7 @@ cdef extern from *:
         int64_t item
         char *room
         int64_t bytes
-    void pop_taps_multiply(pop_taps *w, int64_t position, int64_t n, float *c) nogil
+    void pop_taps_multiply(pop_taps *w, int64_t position, int64_t n, int64_t place) nogil
     int64_t pop_taps_decode(pop_taps *w, const pop_taps_source *s, int64_t position, int64_t n, pop_field *g) nogil
     ctypedef struct pop_field_panels:
         pop_dot_decode decode
@@ -81,6 +95,8 @@ Mode, Sums = choice("Mode"), choice("Sums")
 cdef enum:
     GATHERED_LINES = 64  # even: pairs of BF16 lines are whole
     SHORT = 8  # rows that are no line for the epilogue
+    STEP = 16  # cells after which a kernel asks for more
+    SOON = 1024  # cells of rows of A that a panel is multiplied with before what it asks for is there
 GATHERED = GATHERED_LINES
 
 
@@ -108,26 +124,53 @@ cdef struct Walk:
     const float *bias
     const float *row_bias
     int64_t a_next_rows  # of the block of A after this one, where its rows run along the depth
+    pop_ahead field_next  # the same of a field
     const pop_field *out_field  # where rows of the output are positions of a field, or columns where they have no pitch
     int64_t position  # of that field, the first of this block
+    int64_t col  # of the block, the first of the panel at hand
 
 
-cdef inline void sums_ahead(pop_dot_block *t, const char *out, int64_t rows) noexcept nogil:
-    t.c_next = <const float *>out
-    t.c_next_rows = rows
+cdef inline bint in_lines(const Walk *w) noexcept nogil:
+    """Whether results of a row lie one after another."""
+    return 0 < w.p.out_col <= 4
 
 
-cdef inline void rows_ahead(Walk *w, int64_t row, int64_t rows, int64_t k, int64_t nb) noexcept nogil:
-    """Name the rows of A that the next block takes; its calls of the kernel ask for a share each.
+cdef inline void results_ahead(Walk *w, int64_t row, int64_t rows, int64_t col) noexcept nogil:
+    """Name rows of the block's results that the next call of the kernel makes."""
+    cdef pop_dot_block *t = &w.block
+    cdef int64_t steps = (t.cells + STEP - 1) // STEP, at = row * w.p.out_row
+    if w.out_field != NULL:
+        at = pop_field_out(w.out_field, w.position + row, &row)
+        rows = smaller(rows, row)  # of a line
+    t.c_next, t.c_next_rows, t.c_next_row = w.out + at + col * w.p.out_col, rows, w.e.out_row
+    t.c_next_lines = (t.cols * w.p.out_col + 63) // 64
+    t.c_next_each = (rows + steps - 1) // steps if steps else 0
 
-    One panel reads rows where they lie once, all along: that the hardware sees coming.
+
+cdef inline void field_ahead(Walk *w, int64_t row, int64_t rows, int64_t nb, int64_t depth) noexcept nogil:
+    """Name the positions whose elements the calls for a block of as many rows ask for."""
+    cdef const Spec *p = w.p
+    cdef int64_t calls = (rows + p.rows_at_once - 1) // p.rows_at_once * ((nb + p.cols_at_once - 1) // p.cols_at_once)
+    if p.look_ahead:
+        pop_ahead_open(&w.field_next, w.a.field, w.a.base, p.a.item, w.a.first_line + row, rows,
+                       calls * (depth // p.elements // STEP + 1))
+
+
+cdef inline void rows_ahead(Walk *w, int64_t row, int64_t rows, int64_t end, int64_t k, int64_t nb) noexcept nogil:
+    """Name the rows of A, up to `end`, that follow a block; its calls of the kernel ask for a share each.
+
+    One panel reads rows where they lie once: its calls ask for the rows of one that comes soon.
     """
     cdef const Spec *p = w.p
+    cdef int64_t next = row + rows
+    if p.a.mode == POP_MODE_DIRECT and nb <= p.cols_at_once:
+        next = row + rounded(SOON // (w.block.cells + 1) + 1, p.rows_at_once)
     w.a_next_rows = 0
-    if p.look_ahead and w.a.field == NULL and p.a.step == p.a.item and (p.a.mode == POP_MODE_LINES or nb > p.cols_at_once):
-        w.block.a_next = w.a.base + row * p.a.line + k * p.a.step
-        w.block.a_next_row, w.block.a_next_step = p.a.line, 16 * p.elements * p.a.step
-        w.a_next_rows = rows
+    if p.look_ahead and w.a.field == NULL and p.a.step == p.a.item and next < end:
+        w.block.a_next = w.a.base + next * p.a.line + k * p.a.step
+        w.block.a_next_row, w.block.a_next_step = p.a.line, STEP * p.elements * p.a.step
+        w.block.a_next_steps = (w.block.cells + STEP - 1) // STEP
+        w.a_next_rows = smaller(rows, end - next)
 
 
 cdef void finish(Walk *w, const float *sums, int64_t sums_row, int64_t row, int64_t rows, int64_t cols,
@@ -170,6 +213,7 @@ cdef void multiply_block(Walk *w, const char *a, int64_t mb, int64_t nb, bint la
     cdef int64_t calls = pieces * ((nb + p.cols_at_once - 1) // p.cols_at_once)
     cdef int64_t left = w.a_next_rows, share = (left + calls - 1) // calls  # rows of the next block that a call asks for
     cdef int64_t i, j, first, end
+    cdef bint ask = p.look_ahead and p.sums != POP_SUMS_BLOCK and in_lines(w)
     cdef char *out
     t.b = w.b_panel
     for j from 0 <= j < nb by p.cols_at_once:
@@ -182,14 +226,14 @@ cdef void multiply_block(Walk *w, const char *a, int64_t mb, int64_t nb, bint la
             out = w.out + first * p.out_row + j * p.out_col
             if p.sums == POP_SUMS_IN_PLACE:
                 t.c = <float *>out
-                if p.look_ahead and end < mb:
-                    sums_ahead(t, out + t.rows * p.out_row, smaller(p.rows_at_once, mb - end))
-                elif p.look_ahead:
-                    sums_ahead(t, w.out + (j + t.cols) * p.out_col, smaller(p.rows_at_once, mb) if j + t.cols < nb else 0)
             elif p.sums == POP_SUMS_TILE:
                 t.c = w.sums
             else:
                 t.c = w.sums + first * p.sums_row + j
+            if ask and end < mb:
+                results_ahead(w, end, smaller(p.rows_at_once, mb - end), j)
+            elif ask:
+                results_ahead(w, 0, smaller(p.rows_at_once, mb) if j + t.cols < nb else 0, j + t.cols)
             t.a_next_rows = smaller(share, left)
             (<pop_dot_multiply>p.multiply)(t)
             t.a_next += t.a_next_rows * t.a_next_row
@@ -203,6 +247,14 @@ cdef void multiply_block(Walk *w, const char *a, int64_t mb, int64_t nb, bint la
     w.a_next_rows = left  # asked for once, though a block be multiplied in rounds
 
 
+cdef void finish_taps(void *given, const float *sums, int64_t place, int64_t rows) noexcept nogil:
+    """Write a tile of sums as the results of a block's rows from number `place` on."""
+    cdef Walk *w = <Walk *>given
+    w.e.bias = w.bias + w.col if w.bias != NULL else NULL
+    w.e.row_bias = w.row_bias + place if w.row_bias != NULL else NULL
+    finish(w, sums, w.p.sums_row, place, rows, w.block.cols, w.out + place * w.p.out_row + w.col * w.p.out_col)
+
+
 cdef void multiply_taps(Walk *w, const pop_tile *tile, int64_t row, int64_t mb, int64_t nb, int64_t k, int64_t kb,
                         bint last) noexcept nogil:
     """The same of a field that is read tap by tap, where it lies or from a window of decoded elements: all rows of that."""
@@ -212,11 +264,17 @@ cdef void multiply_taps(Walk *w, const pop_tile *tile, int64_t row, int64_t mb, 
     cdef pop_field decoded
     cdef float *sums = <float *>w.out if p.sums == POP_SUMS_IN_PLACE else w.sums
     cdef int64_t j, done = 0, some = mb
+    memset(&taps, 0, sizeof(taps))
     taps.f, taps.base, taps.t = w.a.field, w.a.base, &w.block
     taps.multiply = <pop_taps_kernel>p.multiply
     taps.first, taps.end, taps.item, taps.elements, taps.rows_at_once = k, k + kb, 4 // p.elements, p.elements, p.rows_at_once
+    taps.c_row = p.out_row // 4 if p.sums == POP_SUMS_IN_PLACE else p.sums_row
+    taps.out_row, taps.narrow, taps.ahead = p.out_row, p.narrow, &w.field_next if p.look_ahead else NULL
+    taps.out_field, taps.position = w.out_field, w.position
+    if p.sums == POP_SUMS_TILE:
+        taps.finish, taps.walk = finish_taps, w
     w.block.a_cell = 4
-    w.block.a_next_rows = w.block.c_next_rows = 0
+    w.block.a_next_rows = w.block.c_next_rows = w.block.narrow = 0
     if not p.a.copied:
         source.f, source.base, source.decode = w.a.field, w.a.base, <pop_dot_decode>p.a.decode
         source.format, source.item = <const pop_format *>p.a.format, p.a.item
@@ -228,13 +286,16 @@ cdef void multiply_taps(Walk *w, const pop_tile *tile, int64_t row, int64_t mb, 
             some = pop_taps_decode(&taps, &source, w.a.first_line + row + done, mb - done, &decoded)
         taps.b = w.b_panel
         for j from 0 <= j < nb by p.cols_at_once:
-            w.block.cols = smaller(p.cols_at_once, nb - j)
-            pop_taps_multiply(&taps, w.a.first_line + row + done, some, sums + done * w.block.c_row + j)
+            w.col, w.block.cols = j, smaller(p.cols_at_once, nb - j)
+            taps.c = sums if p.sums == POP_SUMS_TILE else sums + j
+            taps.out = w.out + j * p.out_col if p.sums != POP_SUMS_BLOCK and in_lines(w) else NULL
+            taps.out_bytes = w.block.cols * p.out_col
+            pop_taps_multiply(&taps, w.a.first_line + row + done, some, done)
             taps.b += w.b_next
         done += some
     if last and p.sums == POP_SUMS_IN_PLACE and p.finish:
         w.e.bias, w.e.row_bias = w.bias, w.row_bias
-        finish(w, sums, w.block.c_row, 0, mb, nb, w.out)
+        finish(w, sums, taps.c_row, 0, mb, nb, w.out)
 
 
 cdef inline int64_t prepared_at(const Spec *p, int64_t col, int64_t k) noexcept nogil:
@@ -404,9 +465,10 @@ cdef void rectangle(Walk *w, const Item *item, const pop_tile *tile) noexcept no
                 w.out = out + i * p.out_row + j * p.out_col
                 w.position = item.first_row + i
                 if p.a.mode == POP_MODE_DIRECT and w.a.field != NULL:
+                    field_ahead(w, i + mb, smaller(mb, item.m - i - mb), nb, kb)
                     multiply_taps(w, tile, i, mb, nb, k, kb, k + kb >= p.depth)
                     continue
-                rows_ahead(w, i + mb, smaller(p.mc, item.m - i - mb), k, nb)
+                rows_ahead(w, i, mb, item.m, k, nb)
                 multiply_block(w, take_a(w, item, tile, i, k, mb, kb), mb, nb, k + kb >= p.depth)
             k += kb
             if k >= p.depth:
@@ -446,10 +508,13 @@ cdef void blocks_of_rows(Walk *w, const Item *item, const pop_tile *tile, int64_
         mb = smaller(p.mc, item.m - i)
         if p.bias_per_row:
             take_bias(w, item, tile, i, mb)
+        if p.a.mode == POP_MODE_DIRECT and w.a.field != NULL:
+            field_ahead(w, i + mb, smaller(mb, item.m - i - mb), nb, p.depth)
         k = 0
         while True:
             kb = smaller(p.kc, p.depth - k)
             take_b(w, item, tile, j, k, nb, kb)
+            w.block.cells = rounded(kb, p.depth_grain) // p.elements
             if p.a.mode == POP_MODE_DIRECT and w.a.field != NULL:
                 multiply_taps(w, tile, i, mb, nb, k, kb, False)
                 k += kb
@@ -459,7 +524,7 @@ cdef void blocks_of_rows(Walk *w, const Item *item, const pop_tile *tile, int64_
             for r from 0 <= r < mb by p.packed_rows:
                 rows = smaller(p.packed_rows, mb - r)
                 w.sums = sums + r * p.sums_row
-                rows_ahead(w, i + r + rows, smaller(p.packed_rows, mb - r - rows), k, nb)
+                rows_ahead(w, i + r, rows, i + mb, k, nb)
                 multiply_in_rounds(w, take_a(w, item, tile, i + r, k, rows, kb), rows, nb, k, kb)
             w.sums = sums
             k += kb

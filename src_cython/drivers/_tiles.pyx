@@ -38,7 +38,7 @@ cdef void multiply_blocks(const void *given, const pop_tile *tile) noexcept nogi
     block.a_low = block.b_low = block.skip_lows = 0
     block.accumulate, block.more = 1, 0
     block.a_next, block.c_next = NULL, NULL
-    block.a_next_rows = block.c_next_rows = block.a_next_row = block.a_next_step = 0
+    block.a_next_rows = block.c_next_rows = block.narrow = 0
     for _ in range(item.count):
         for row from 0 <= row < item.side by item.high:
             block.rows = imin(item.high, item.side - row)

@@ -5,21 +5,43 @@
  * another format are decoded first, once for all taps: those that some lines of positions meet. */
 #ifndef POP_TAPS_H
 #define POP_TAPS_H
-#include "drivers/field.h"
+#include "drivers/ahead.h"
 
 typedef void (*pop_taps_kernel)(const pop_dot_block *block);
 
-/* What a block of rows is multiplied with. */
+/* What a block of rows is multiplied with. Its sums lie `c_row` floats from a position's to the next's; or they are all of the
+ * depth's, in a tile of a call's rows each, of which `finish` makes results of positions from number `place` of the block on. */
 typedef struct pop_taps {
     const pop_field *f;
-    const char *base;   /* of coordinates 0 */
-    const char *b;      /* the panel at depth `first` */
+    const char *base; /* of coordinates 0 */
+    const char *b;    /* the panel at depth `first` */
     pop_dot_block *t;
     pop_taps_kernel multiply;
     int64_t first, end; /* of the depth */
     int64_t item, elements, rows_at_once;
+    float *c;
+    int64_t c_row;
+    void (*finish)(void *walk, const float *tile, int64_t place, int64_t rows); /* or NULL */
+    void *walk;
+    char *out; /* or NULL: results of the block's positions, `out_row` bytes apart, `out_bytes` of each */
+    int64_t out_row, out_bytes;
+    const pop_field *out_field; /* or NULL: where they lie otherwise, the block's from this position of it on */
+    int64_t position;
+    int narrow; /* whether the kernel may round sums to them */
+    pop_ahead *ahead; /* or NULL, where nothing is asked for early */
     int64_t whole, whole_end; /* positions of the last dimension that meet all of its taps */
 } pop_taps;
+
+/* Positions `apart` from one to the next, and runs of the depth that rows [first, end) of them meet: one call of the kernel. */
+enum { POP_TAPS_RUNS = 16, POP_TAPS_LONG = 8 };
+typedef struct pop_taps_piece {
+    int64_t rows, place, apart;
+    float *c;
+    int rounded; /* whether the kernel did */
+    int64_t first, end, cells, runs;
+    const char *a, *b; /* of the first run */
+    int64_t a_at[POP_TAPS_RUNS], b_at[POP_TAPS_RUNS];
+} pop_taps_piece;
 
 /* A field whose elements are decoded, and room for some. */
 typedef struct pop_taps_source {
@@ -31,19 +53,6 @@ typedef struct pop_taps_source {
     char *room;
     int64_t bytes;
 } pop_taps_source;
-
-/* Coordinates [*low, *high) of a dimension at which positions and taps meet elements. */
-POP_INLINE void pop_taps_met(const pop_field_dim *d, int64_t first, int64_t positions, int64_t tap, int64_t taps,
-                             int64_t *low, int64_t *high)
-{
-    const int64_t across = (positions - 1) * d->step, reach = (taps - 1) * d->tap_step;
-    const int64_t at = d->first + first * d->step + tap * d->tap_step;
-    const int64_t least = at + pop_field_smaller(across, 0) + pop_field_smaller(reach, 0);
-    const int64_t most = at + (across > 0 ? across : 0) + (reach > 0 ? reach : 0);
-    *low = least < 0 ? 0 : least;
-    *high = pop_field_smaller(d->end, most + 1);
-    if (*high <= *low) *low = *high = 0; /* none */
-}
 
 /* Decode what positions meet, from `position` on: whole lines or a part of one, at most n and as many as there is room for.
  * `g` becomes the field as it lies in the room. Returns how many. */
@@ -65,7 +74,7 @@ static int64_t pop_taps_decode(pop_taps *w, const pop_taps_source *s, int64_t po
     for (;;) {
         size = w->item * f->channels;
         for (d = last; d >= 0; d--) {
-            pop_taps_met(&f->dims[d], at[d], d == last ? some : d == last - 1 ? lines : 1, d == outer ? tap : 0,
+            pop_field_met(&f->dims[d], at[d], d == last ? some : d == last - 1 ? lines : 1, d == outer ? tap : 0,
                          d == outer ? taps : f->dims[d].taps, &low[d], &high[d]);
             g->dims[d].stride = size;
             size *= high[d] - low[d];
@@ -90,38 +99,82 @@ static int64_t pop_taps_decode(pop_taps *w, const pop_taps_source *s, int64_t po
     return lines * some;
 }
 
-/* `n` numbers of the depth, from `depth` on, for rows whose first has them at `from`. */
-POP_INLINE void pop_taps_run(const pop_taps *w, const char *from, int64_t depth, int64_t n)
+/* Name what a call asks for: a share of what later positions meet, and, where sums are its last, the results of its own rows
+ * if it takes long enough, else of those after them. */
+static void pop_taps_ahead(const pop_taps *w, const pop_taps_piece *p, int last)
 {
-    const int64_t before = depth < w->first ? w->first - depth : 0, end = pop_field_smaller(depth + n, w->end);
-    if (end <= depth + before) return;
-    w->t->a = from + before * w->item;
-    w->t->b = w->b + (depth + before - w->first) / w->elements * w->t->b_cell;
-    w->t->cells = (end - depth - before) / w->elements;
-    w->multiply(w->t);
-    w->t->accumulate = 1;
+    pop_dot_block *t = w->t;
+    const int64_t steps = p->runs * ((p->cells + 15) / 16);
+    pop_ahead_share(w->ahead, t, steps);
+    if (!last || !w->out) return;
+    const int64_t place = p->place + (steps < POP_TAPS_LONG ? p->rows * p->apart : 0);
+    int64_t at = place * w->out_row, row = p->apart * w->out_row, run;
+    if (w->out_field) {
+        at = pop_field_out(w->out_field, w->position + place, &run);
+        row = pop_field_out(w->out_field, w->position + place + p->apart, &run) - at;
+    }
+    t->c_next = w->out + at, t->c_next_rows = p->rows, t->c_next_row = row;
+    t->c_next_lines = (w->out_bytes + 63) / 64, t->c_next_each = (p->rows + steps - 1) / steps;
 }
 
-/* Sums of `rows` positions from `at` on along a dimension, which meet taps [low, high) of the last one. */
-static void pop_taps_piece(const pop_taps *w, const int64_t *at, int64_t along, int64_t rows, int64_t low, int64_t high,
-                           float *c)
+/* Multiply the runs at hand; the last ones may be all. */
+static void pop_taps_flush(const pop_taps *w, pop_taps_piece *p, int last)
+{
+    pop_dot_block *t = w->t;
+    const int64_t row = t->c_row, whole = p->end - p->first == p->rows;
+    p->rounded = last && whole && !t->accumulate && p->runs && w->narrow;
+    if (!t->accumulate && (!p->runs || !whole)) { /* some rows' sums begin later, or nothing is met */
+        t->c = p->c, t->rows = p->rows, t->cells = 0;
+        w->multiply(t);
+    }
+    if (!p->runs) return;
+    t->accumulate |= !whole;
+    t->a = p->a, t->b = p->b, t->cells = p->cells;
+    t->rows = p->end - p->first, t->c = p->c + p->first * row;
+    t->more = p->runs - 1, t->a_at = p->a_at + 1, t->b_at = p->b_at + 1;
+    if (p->rounded)
+        t->narrow = 1, t->c = (float *)(void *)(w->out + p->place * w->out_row), t->c_row = p->apart * w->out_row / 2;
+    if (w->ahead) pop_taps_ahead(w, p, last);
+    w->multiply(t);
+    t->a_next_rows = t->c_next_rows = 0;
+    t->narrow = t->more = p->runs = 0;
+    t->c_row = row;
+    t->accumulate = 1;
+}
+
+/* Add a run to those at hand: `n` numbers of the depth, from `depth` on, for rows whose first has them at `from`. */
+POP_INLINE void pop_taps_run(const pop_taps *w, pop_taps_piece *p, int64_t first, int64_t end, const char *from, int64_t depth,
+                             int64_t n)
+{
+    const int64_t before = depth < w->first ? w->first - depth : 0, after = pop_field_smaller(depth + n, w->end);
+    const int64_t cells = (after - depth - before) / w->elements;
+    const char *a = from + before * w->item, *b = w->b + (depth + before - w->first) / w->elements * w->t->b_cell;
+    if (after <= depth + before) return;
+    if (p->runs && (p->runs == POP_TAPS_RUNS || first != p->first || end != p->end || cells != p->cells)) pop_taps_flush(w, p, 0);
+    if (!p->runs) p->first = first, p->end = end, p->cells = cells, p->a = a, p->b = b;
+    p->a_at[p->runs] = a - p->a, p->b_at[p->runs] = b - p->b;
+    p->runs++;
+}
+
+/* Sums of the rows of a piece, positions from `at` on along a dimension, which meet taps [low, high) of the last one. */
+static void pop_taps_sums(const pop_taps *w, pop_taps_piece *p, const int64_t *at, int64_t along, int64_t low, int64_t high)
 {
     const pop_field *f = w->f;
-    const int64_t last = f->rank - 1, inner = f->dims[last].taps * f->channels, fresh = w->first == 0;
+    const int64_t last = f->rank - 1, inner = f->dims[last].taps * f->channels;
     const pop_field_dim *x = &f->dims[last];
     const char *line = w->base + (x->first + at[last] * x->step + low * x->tap_step) * x->stride;
     const int64_t in_line = x->tap_step * x->stride == f->channels * w->item, runs = in_line ? 1 : high - low;
     const int64_t n = (in_line ? high - low : 1) * f->channels;
     int64_t tap[10] = {0}, depth = w->first / inner * inner + low * f->channels, d, left = w->first / inner;
-    pop_dot_block *t = w->t;
     for (d = last - 1; d >= 0; d--) { /* of the first number of the depth */
         tap[d] = left % f->dims[d].taps;
         left /= f->dims[d].taps;
     }
-    t->a_row = f->dims[along].step * f->dims[along].stride;
-    t->accumulate = !fresh;
+    w->t->a_row = f->dims[along].step * f->dims[along].stride;
+    w->t->accumulate = w->first > 0;
+    p->first = p->end = p->runs = 0;
     for (;;) {
-        int64_t first = 0, end = rows;
+        int64_t first = 0, end = p->rows;
         const char *from = line;
         for (d = 0; d < last; d++) {
             const pop_field_dim *dim = &f->dims[d];
@@ -130,66 +183,59 @@ static void pop_taps_piece(const pop_taps *w, const int64_t *at, int64_t along, 
             if (d == along) pop_field_limit(place, dim->step, dim->end, &first, &end);
             else if (place < 0 || place >= dim->end) end = first;
         }
-        if (n > 0 && first < end) {
-            if (!t->accumulate && end - first < rows) { /* some rows' sums begin later */
-                t->c = c, t->rows = rows, t->cells = 0;
-                w->multiply(t);
-                t->accumulate = 1;
-            }
-            t->c = c + first * t->c_row;
-            t->rows = end - first;
-            for (int64_t i = 0; i < runs; i++)
-                pop_taps_run(w, from + first * t->a_row + i * x->tap_step * x->stride, depth + i * n, n);
-        }
+        for (int64_t i = 0; n > 0 && first < end && i < runs; i++)
+            pop_taps_run(w, p, first, end, from + first * w->t->a_row + i * x->tap_step * x->stride, depth + i * n, n);
         for (d = last - 1; d >= 0 && ++tap[d] == f->dims[d].taps; d--) tap[d] = 0;
         depth += inner;
         if (d < 0 || depth >= w->end) break;
     }
-    if (t->accumulate) return;
-    t->c = c, t->rows = rows, t->cells = 0; /* nothing is met */
-    w->multiply(t);
+    pop_taps_flush(w, p, 1);
 }
 
-/* Sums of `n` positions from `at` on along a dimension, in pieces as even as can be; sums go `step` floats apart. */
-static void pop_taps_line(const pop_taps *w, int64_t *at, int64_t along, int64_t n, float *c, int64_t step)
+/* Sums of `n` positions from `at` on along a dimension, in pieces as even as can be; number `place` of the block is the first. */
+static void pop_taps_line(const pop_taps *w, int64_t *at, int64_t along, int64_t n, int64_t place, int64_t apart)
 {
     const pop_field_dim *x = &w->f->dims[w->f->rank - 1];
-    const int64_t pieces = (n + w->rows_at_once - 1) / w->rows_at_once, kept = w->t->c_row, first = at[along];
+    const int64_t pieces = (n + w->rows_at_once - 1) / w->rows_at_once, first = at[along];
     const int64_t position = at[w->f->rank - 1];
     int64_t low = 0, high = x->taps;
+    pop_taps_piece p;
     pop_field_limit(x->first + position * x->step, x->tap_step, x->end, &low, &high);
-    w->t->c_row = step;
-    for (int64_t i = 0, done = 0; i < pieces; i++) {
-        const int64_t next = n * (i + 1) / pieces;
+    p.apart = apart;
+    w->t->c_row = w->finish ? w->c_row : apart * w->c_row;
+    for (int64_t i = 0, done = 0; i < pieces; i++, done += p.rows) {
+        p.rows = n * (i + 1) / pieces - done, p.place = place + done * apart;
+        p.c = w->finish ? w->c : w->c + p.place * w->c_row;
         at[along] = first + done;
-        pop_taps_piece(w, at, along, next - done, low, high, c + done * step);
-        done = next;
+        pop_taps_sums(w, &p, at, along, low, high);
+        if (!w->finish || p.rounded) continue;
+        const int64_t at_once = apart == 1 ? p.rows : 1; /* neighbours */
+        for (int64_t r = 0; r < p.rows; r += at_once) w->finish(w->walk, w->c + r * w->c_row, p.place + r * apart, at_once);
     }
     at[along] = first;
-    w->t->c_row = kept;
 }
 
 /* Positions [from, to) of the last dimension in `lines` of the one before. */
-static void pop_taps_rectangle(const pop_taps *w, int64_t *at, int64_t lines, int64_t from, int64_t to, float *c)
+static void pop_taps_rectangle(const pop_taps *w, int64_t *at, int64_t lines, int64_t from, int64_t to, int64_t place)
 {
-    const int64_t last = w->f->rank - 1, width = w->f->dims[last].positions, row = w->t->c_row;
+    const int64_t last = w->f->rank - 1, width = w->f->dims[last].positions;
     const int64_t line = last > 0 ? at[last - 1] : 0;
     for (int64_t x = from; x < to;) {
         const int64_t inside = x >= w->whole && x < w->whole_end;
         const int64_t n = inside ? pop_field_smaller(to, w->whole_end) - x : 1;
         at[last] = x;
-        if (!inside && lines > 1) pop_taps_line(w, at, last - 1, lines, c + (x - from) * row, width * row);
+        if (!inside && lines > 1) pop_taps_line(w, at, last - 1, lines, place + x - from, width);
         for (int64_t i = 0; (inside || lines == 1) && i < lines; i++) {
             if (last > 0) at[last - 1] = line + i;
-            pop_taps_line(w, at, last, n, c + (x - from + i * width) * row, row);
+            pop_taps_line(w, at, last, n, place + x - from + i * width, 1);
         }
         if (last > 0) at[last - 1] = line;
         x += n;
     }
 }
 
-/* Sums of `n` positions from `position` on. */
-static void pop_taps_multiply(pop_taps *w, int64_t position, int64_t n, float *c)
+/* Sums of `n` positions from `position` on, which is number `place` of the block. */
+static void pop_taps_multiply(pop_taps *w, int64_t position, int64_t n, int64_t place)
 {
     const pop_field *f = w->f;
     const int64_t last = f->rank - 1, width = f->dims[last].positions;
@@ -207,7 +253,7 @@ static void pop_taps_multiply(pop_taps *w, int64_t position, int64_t n, float *c
         to = pop_field_smaller(width, from + n - done);
         if (from == 0 && last > 0 && n - done >= width)
             lines = pop_field_smaller((n - done) / width, f->dims[last - 1].positions - at[last - 1]);
-        pop_taps_rectangle(w, at, lines, from, to, c + done * w->t->c_row);
+        pop_taps_rectangle(w, at, lines, from, to, place + done);
         done += lines * (to - from);
     }
 }

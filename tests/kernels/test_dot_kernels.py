@@ -75,7 +75,8 @@ def test_products_are_exact_and_stay_in_their_block(kernel, data):
         b_cell=4 if dots else 4 * wide, b_col=b_cells.strides[0], c_row=cols + 5, rows=rows, cols=cols,
         cells=depth // elements, accumulate=accumulate,
         a_next=ahead[0], c_next=ahead[0], a_next_rows=ahead[1], c_next_rows=ahead[1],
-        a_next_row=ahead[0] // 16, a_next_step=64,
+        a_next_row=ahead[0] // 16, a_next_step=64, a_next_steps=ahead[1], c_next_row=ahead[0] // 16, c_next_lines=4,
+        c_next_each=ahead[1] // 5,
     )  # fmt: skip
     hook("begin", kernel.level)
     ctypes.CFUNCTYPE(None, ctypes.c_void_p)(kernel.address)(block.ctypes.data)
@@ -131,7 +132,7 @@ def test_lines_of_bf16_round_their_sums_where_asked(kernel, cols):
             "pop_dot_block",
             a=a_cells.ctypes.data, b=b_cells.ctypes.data, c=c.ctypes.data, a_row=a_cells.strides[0], a_cell=4,
             b_cell=4 * cols, c_row=cols + 3, rows=rows, cols=cols, cells=depth // 2, narrow=c is results,
-            c_next=c.ctypes.data, c_next_rows=3,
+            c_next=c.ctypes.data, c_next_rows=3, c_next_row=c.strides[0], c_next_lines=1, c_next_each=1,
         )  # fmt: skip
         ctypes.CFUNCTYPE(None, ctypes.c_void_p)(kernel.address)(block.ctypes.data)
     assert_same_bits(results, sums.astype(ml_dtypes.bfloat16), kernel_name=kernel.name)

@@ -197,7 +197,25 @@ class GemmPlan(Scratched):
     @property
     def narrow(self) -> bool:
         """Whether the kernel rounds sums to BF16 results."""
-        return self.sums == Sums.IN_PLACE and self.params.out.format != FP32
+        by_kernel = Sums.TILE if self.by_taps else Sums.IN_PLACE
+        return self.params.out.format != FP32 and self.sums == by_kernel and self.writes_results
+
+    @property
+    def writes_results(self) -> bool:
+        """Whether results lie so that the kernel may write them: sums, or what it rounds with all of the depth."""
+        out, kernel, size = self.params.out, self.kernel, self.params.out.format.itemsize
+        lines = kernel.op == "multiply" and kernel.formats == BF16.name and kernel.grain[0] == 1
+        plain = self.epilogue == Epilogue() and self.params.bias is None
+        rounds = lines and plain and out.format == BF16 and self.kc >= self.params.k
+        return (
+            out.field is None
+            and (out.format == FP32 or rounds)
+            and out.aligned
+            and (out.column == size or self.params.n == 1)
+            and out.row % size == 0
+            and self.epilogue.plain
+            and self.options.partials_type == "float"
+        )
 
     @property
     def by_taps(self) -> bool:

@@ -277,26 +277,6 @@ def _mode_of_b(p: GemmParams, compute: Format, kernel: Kernel, m: int, n: int) -
     return int(Mode.TRANSPOSED if along else Mode.LINES)
 
 
-def _in_place(plan: GemmPlan) -> bool:
-    out, size = plan.params.out, plan.params.out.format.itemsize
-    return (
-        out.field is None
-        and (out.format == FP32 or _narrow(plan))
-        and out.aligned
-        and (out.column == size or plan.params.n == 1)
-        and out.row % size == 0
-        and plan.epilogue.plain
-        and plan.options.partials_type == "float"
-    )
-
-
-def _narrow(plan: GemmPlan) -> bool:
-    """Whether the kernel may round sums itself: of lines of BF16, with all of the depth and nothing to add."""
-    lines = plan.kernel.op == "multiply" and plan.kernel.formats == BF16.name and plan.kernel.grain[0] == 1
-    plain = plan.epilogue == Epilogue() and plan.params.bias is None and not plan.by_taps
-    return lines and plain and plan.params.out.format == BF16 and plan.kc >= plan.params.k
-
-
 def _blocked(plan: GemmPlan, m: int, n: int, least: bool, packing: bool) -> GemmPlan | None:
     """Choose block sizes that fit the limit with the least work beside the products; `least` asks for the smallest."""
     rows, cols, _ = plan.kernel.block
@@ -326,7 +306,8 @@ def _depths(plan: GemmPlan, packing: bool) -> list[int]:
     """Depths that a block may have, the deepest first.
 
     Small to pack for good, piece by piece, and for tiles, which reload both operands; moderate for an operand prepared,
-    whose panel comes from memory and must stay for the next rows.
+    whose panel comes from memory and must stay for the next rows: all for rows that are read tap by tap, which are
+    many, if a panel stays in the second-level cache.
     """
     tiles = plan.kernel.grain[0] > 1
     prepared = plan.b_mode == Mode.PREPARED
@@ -334,7 +315,9 @@ def _depths(plan: GemmPlan, packing: bool) -> list[int]:
     if plan.window_bytes and plan.params.a.field:  # each part of the depth decodes what its own taps meet
         return plan.params.a.field.laps
     depths = [d * plan.elements for d in some]
-    return depths if tiles or packing or prepared else [max(1, plan.params.k), *depths]
+    panel = plan.params.k * plan.kernel.block[1] * plan.compute_format.itemsize
+    stays = plan.by_taps and not packing and panel <= _CACHE_SHARE * plan.target.bytes_per_tile
+    return depths if tiles or packing or (prepared and not stays) else [max(1, plan.params.k), *depths]
 
 
 def _heights(plan: GemmPlan, m: int, n: int) -> list[int]:
@@ -348,7 +331,7 @@ def _heights(plan: GemmPlan, m: int, n: int) -> list[int]:
         pieces.insert(0, TRANSPOSED_PIECES)
     if plan.sums == Sums.BLOCK and plan.b_mode not in (Mode.DIRECT, Mode.PREPARED):
         pieces = [512, 256, 128, 64, 32, 16, *pieces]
-    elif plan.a_mode == Mode.DIRECT and n <= cols:
+    elif plan.a_mode == Mode.DIRECT and n <= cols and not plan.by_taps:
         pieces.insert(0, most // rows)
     elif plan.a_mode == Mode.LINES and plan.params.a.field and n <= cols:  # each block has costs, and is read once
         pieces.insert(0, int(_GATHERED_SHARE * plan.target.bytes_per_tile) // (rows * row_pitch(plan)) or 1)
@@ -375,10 +358,10 @@ def _with_depth(plan: GemmPlan, depth: int) -> GemmPlan:
     """Return the plan with its blocks about `depth` deep, and where sums are then kept."""
     k, half = plan.params.k, plan.options.partials_type == "half"
     kc = HALF_PARTIALS_DEPTH if half else _even_depth(k, depth, plan.kernel.grain[2])
-    taps = plan.by_taps
     plan = replace(plan, kc=kc)
-    sums = Sums.IN_PLACE if _in_place(plan) else Sums.TILE if k <= kc and not (half or taps) else Sums.BLOCK
-    return replace(plan, sums=int(sums))
+    whole = k <= kc and not half
+    in_place = plan.writes_results and not (plan.by_taps and plan.params.out.format != FP32)
+    return replace(plan, sums=int(Sums.IN_PLACE if in_place else Sums.TILE if whole else Sums.BLOCK))
 
 
 def _overhead(plan: GemmPlan, m: int, n: int) -> float:

@@ -19,69 +19,108 @@ POP_INLINE __m512 POP_NAME(pop_one)(const char *cell)
     return _mm512_castsi512_ps(_mm512_set1_epi32(bits));
 }
 
-/* Ask for a line of each coming row of A, and for a coming row of sums: a share of 16 cells of the depth. */
-POP_INLINE void POP_NAME(pop_lines_ahead)(const int vectors, const pop_dot_block *t, int64_t k)
+/* What GCC is to keep in a register: it would keep an address for each row, more than there are, in vector registers, and what
+ * comes from there waits in line behind the products. */
+#define POP_KEPT(p) __asm__("" : "+r"(p))
+
+/* What is still to be asked for: in memory, for the same reason. */
+typedef struct POP_NAME(pop_ahead) {
+    const char *a, *c;
+    int64_t a_steps, c_rows;
+} POP_NAME(pop_ahead);
+
+/* Ask for what a step does. */
+POP_INLINE void POP_NAME(pop_lines_ahead)(const pop_dot_block *t, volatile POP_NAME(pop_ahead) *left)
 {
-    for (int64_t r = 0; r < t->a_next_rows; r++)
-        __builtin_prefetch(t->a_next + r * t->a_next_row + k / 16 * t->a_next_step, 0, 2);
-    if (k / 16 >= t->c_next_rows) return;
-    const int64_t size = t->narrow ? 2 : 4;
-    const uintptr_t line = (uintptr_t)t->c_next + (uintptr_t)(size * (k / 16) * t->c_row);
+    if (left->a_steps > 0) {
+        const char *a = left->a;
+        left->a_steps--;
+        left->a = a + t->a_next_step;
+        for (int64_t r = t->a_next_rows; r > 0; r--, a += t->a_next_row) __builtin_prefetch(a, 0, 2);
+    }
+    if (left->c_rows > 0) {
+        const char *c = left->c;
+        left->c_rows -= t->c_next_each;
+        left->c = c + t->c_next_each * t->c_next_row;
+        for (int64_t r = t->c_next_each; r > 0; r--, c += t->c_next_row)
+            for (int64_t i = 0; i < 64 * t->c_next_lines; i += 64) __builtin_prefetch(c + i, 1, 3);
+    }
+}
+
+/* Write sums, or round them to BF16 where that is asked for. */
+POP_INLINE void POP_NAME(pop_lines_put)(const int rows, const int vectors, const pop_dot_block *t, __mmask16 last, __m512 sum[14][8])
+{
+    const int64_t to_row = t->c_row;
+#ifdef POP_NARROW
+    if (t->narrow) {
+        uint16_t *to = (uint16_t *)(void *)t->c;
+#pragma GCC unroll 14
+        for (int r = 0; r < rows; r++, to += to_row) {
+            POP_KEPT(to);
 #pragma GCC unroll 8
-    for (int v = 0; v < vectors; v++) __builtin_prefetch((const void *)(line + (uintptr_t)(16 * size * v)), 1, 3);
+            for (int v = 0; v < vectors; v++) POP_NARROW(to + 16 * v, v + 1 < vectors ? 0xffff : last, sum[r][v]);
+        }
+        return;
+    }
+#endif
+    float *to = t->c;
+#pragma GCC unroll 14
+    for (int r = 0; r < rows; r++, to += to_row) {
+        POP_KEPT(to);
+#pragma GCC unroll 8
+        for (int v = 0; v < vectors; v++) _mm512_mask_storeu_ps(to + 16 * v, v + 1 < vectors ? 0xffff : last, sum[r][v]);
+    }
 }
 
 POP_INLINE void POP_NAME(pop_lines)(const int rows, const int vectors, const pop_dot_block *t, __mmask16 last)
 {
     __m512 sum[14][8];
-    const char *a[14], *b = t->b;
-    const int64_t a_cell = t->a_cell, b_cell = t->b_cell;
     static const float none[128];
     const float *from = t->accumulate ? t->c : none;
-    const int64_t from_row = t->accumulate ? t->c_row : 0;
-    float *c = t->c;
+    const int64_t from_row = t->accumulate ? t->c_row : 0, row = t->a_row;
+    volatile POP_NAME(pop_ahead) left; /* each field by itself: put together in a vector register they would wait as above */
+    left.a = t->a_next, left.c = t->c_next;
+    left.a_steps = t->a_next_rows ? t->a_next_steps : 0, left.c_rows = t->c_next_rows;
 #pragma GCC unroll 14
-    for (int r = 0; r < rows; r++) {
-        a[r] = t->a + r * t->a_row;
+    for (int r = 0; r < rows; r++, from += from_row) {
+        POP_KEPT(from);
 #pragma GCC unroll 8
-        for (int v = 0; v < vectors; v++)
-            sum[r][v] = _mm512_maskz_loadu_ps(v + 1 < vectors ? 0xffff : last, from + r * from_row + 16 * v);
+        for (int v = 0; v < vectors; v++) sum[r][v] = _mm512_maskz_loadu_ps(v + 1 < vectors ? 0xffff : last, from + 16 * v);
     }
-    const int64_t share = t->a_next_rows | t->c_next_rows ? 16 : t->cells;
-    for (int64_t run = 0, at = 0;; run++) {
-        for (int64_t k = 0, end; k < t->cells;) {
-            POP_NAME(pop_lines_ahead)(vectors, t, k);
-            for (end = t->cells - k < share ? t->cells : k + share; k < end; k++, at += a_cell, b += b_cell) {
+    for (int64_t run = 0;; run++) {
+        const char *a[5], *b = t->b + (run ? t->b_at[run - 1] : 0); /* three rows to an address */
+#pragma GCC unroll 5
+        for (int i = 0; 3 * i < rows; i++) a[i] = t->a + (run ? t->a_at[run - 1] : 0) + 3 * i * row;
+        for (int64_t k = t->cells, some; k > 0; k -= some) {
+            some = k;
+            if (t->a_next_rows | t->c_next_rows) {
+                POP_NAME(pop_lines_ahead)(t, &left);
+                some = k < 16 ? k : 16;
+            }
+            int64_t n = some;
+            do {
                 __m512 line[8];
 #pragma GCC unroll 8
                 for (int v = 0; v < vectors; v++)
                     line[v] = _mm512_maskz_loadu_ps(v + 1 < vectors ? 0xffff : last, (const float *)b + 16 * v);
 #pragma GCC unroll 14
                 for (int r = 0; r < rows; r++) {
-                    __m512 one = POP_NAME(pop_one)(a[r] + at);
+                    const __m512 one = POP_NAME(pop_one)(a[r / 3] + r % 3 * row);
 #pragma GCC unroll 8
                     for (int v = 0; v < vectors; v++) sum[r][v] = POP_STEP(sum[r][v], one, line[v]);
                 }
-            }
+#pragma GCC unroll 5
+                for (int i = 0; 3 * i < rows; i++) {
+                    a[i] += t->a_cell;
+                    POP_KEPT(a[i]);
+                }
+                b += t->b_cell;
+                POP_KEPT(b);
+            } while (--n > 0);
         }
         if (run >= t->more) break;
-        at = t->a_at[run], b = t->b + t->b_at[run];
     }
-#ifdef POP_NARROW
-    if (t->narrow) {
-#pragma GCC unroll 14
-        for (int r = 0; r < rows; r++)
-#pragma GCC unroll 8
-            for (int v = 0; v < vectors; v++)
-                POP_NARROW((uint16_t *)(void *)c + r * t->c_row + 16 * v, v + 1 < vectors ? 0xffff : last, sum[r][v]);
-        return;
-    }
-#endif
-#pragma GCC unroll 14
-    for (int r = 0; r < rows; r++)
-#pragma GCC unroll 8
-        for (int v = 0; v < vectors; v++)
-            _mm512_mask_storeu_ps(c + r * t->c_row + 16 * v, v + 1 < vectors ? 0xffff : last, sum[r][v]);
+    POP_NAME(pop_lines_put)(rows, vectors, t, last, sum);
 }
 
 #define POP_BODY(R, V) \
@@ -114,6 +153,7 @@ static void POP_NAME(pop_multiply_lines)(const pop_dot_block *t)
     POP_NAME(POP_LINE_BODIES)[vectors - 1][t->rows - 1](t, (__mmask16)(0xffffu >> (16 * vectors - t->cols)));
 }
 
+#undef POP_KEPT
 #undef POP_BODY
 #undef POP_BODIES2
 #undef POP_BODIES3

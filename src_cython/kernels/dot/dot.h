@@ -41,7 +41,7 @@ POP_INLINE void pop_prefetch(uintptr_t from, int64_t bytes)
 POP_INLINE void pop_prefetch_next(const pop_dot_block *t)
 {
     for (int64_t r = 0; r < t->a_next_rows; r++)
-        pop_prefetch((uintptr_t)t->a_next + (uintptr_t)(r * t->a_next_row), (t->cells + 15) / 16 * t->a_next_step);
+        pop_prefetch((uintptr_t)t->a_next + (uintptr_t)(r * t->a_next_row), t->a_next_steps * t->a_next_step);
 }
 
 /* 1 if none of n contiguous codes is an infinity (or a NaN of a format that has infinities). */
