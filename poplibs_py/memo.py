@@ -6,10 +6,10 @@ holds: what was used least recently goes first, and a large thing counts for sev
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import wraps
 from itertools import count
-from os import register_at_fork
 from threading import RLock
 from typing import Any, ParamSpec, TypeVar
 
@@ -95,4 +95,4 @@ def at_forgetting(function: Callable[[], object]) -> None:
     _others.append(function)
 
 
-register_at_fork(before=_changes.acquire, after_in_parent=_changes.release, after_in_child=_changes.release)
+os.register_at_fork(before=_changes.acquire, after_in_parent=_changes.release, after_in_child=_changes.release)
