@@ -139,10 +139,15 @@ def parts_of(value):
     return found
 
 
-def snapshot(arguments):
-    """The bytes of every array that a call may reach, those that fit in memory."""
-    return [np.ndarray.tobytes(part) for value in arguments.values() for part in parts_of(value)
+def arrays_of(arguments):
+    """Every array that a call may reach, those whose bytes fit in memory."""
+    return [part for value in arguments.values() for part in parts_of(value)
             if part.nbytes < 1 << 24 and part.dtype.kind != "O"]
+
+
+def snapshot(arguments):
+    """Their bytes."""
+    return [np.ndarray.tobytes(part) for part in arrays_of(arguments)]
 
 
 def attempt(function, arguments):
