@@ -60,7 +60,8 @@ def _torch(x: Array, weights: Array, deltas: Array, how: dict[str, int]) -> Iter
     name, ndim = x.dtype.name, x.ndim - 2
     steps = [how["stride"]] * ndim, [how["padding"]] * ndim, [how["dilation"]] * ndim
     rest = (None, *steps, False, [0] * ndim, how["groups"])
-    wide = [torch.float32] if name == "float16" else []
+    native = name == "float32" or (name == "bfloat16" and torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    wide = [] if native else [torch.float32]
     orders = {"NCHW": torch.contiguous_format} | {
         2: {"NHWC": torch.channels_last}, 3: {"NHWC": torch.channels_last_3d}}.get(ndim, {})
     for dtype in [getattr(torch, name), *wide]:
@@ -84,7 +85,7 @@ def _torch(x: Array, weights: Array, deltas: Array, how: dict[str, int]) -> Iter
             for which in (0, 1):
                 run = partial(through, partial(backward, [which == 0, which == 1, False], which), td, tx, tw)
                 yield PASSES[1 + which], Route("torch", label, name, run)
-    if ndim == 2 and name != "float16":  # with the weights in oneDNN's own order
+    if ndim == 2 and native:  # with the weights in oneDNN's own order
         tx, tw = (to_torch(array, getattr(torch, name)).contiguous(memory_format=torch.channels_last)
                   for array in (x, weights))
         packed = torch.ops.mkldnn._reorder_convolution_weight(tw, steps[1], steps[0], steps[2], how["groups"],

@@ -56,6 +56,9 @@ POP_INLINE pop_v_f pop_pool_words_of(const char *p, int n)
     }
     return pop_pool_some_places(p, pop_v_first(n));
 #else
+#if POP_LANES == 8
+    if (n == POP_LANES) return pop_pool_eight_places(p);
+#endif
     pop_v_i words = pop_v_set(-1);
     for (int l = 0; l < n; l++) words[l] = pop_pool_place_word(((const int64_t *)(const void *)p)[l]);
     return pop_v_float(words);

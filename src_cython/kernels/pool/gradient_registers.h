@@ -246,6 +246,10 @@ static void pop_pool_gradient_of_rows(const pop_pool_unit *u, const pop_pool_rea
 {
     (void)u, (void)r, (void)p;
 }
+#if POP_LANES == 8
+#include "kernels/pool/gradient_planes.h"
+#else
 static int pop_pool_gradient_by_registers(const pop_pool_unit *u, const pop_pool_reach *r) { return (void)u, (void)r, 0; }
+#endif
 #endif
 #endif

@@ -1,24 +1,46 @@
 /* Where lanes are positions and two registers of 16 numbers hold what 16 results take: a line stays in registers, and each
- * window's taps are permutations of it. Other levels, and wide windows, go by way of memory, with the same bits. */
+ * window's taps are permutations of it. Levels of eight lanes have planes.h; other levels, and wide windows, go by way of lines, with the
+ * same bits. */
 #ifndef POP_POOL_REGISTERS_H
 #define POP_POOL_REGISTERS_H
 
 #define POP_POOL_TAP_LIMIT 16
 #define POP_POOL_OF_PLACES 3 /* as formats are numbered where all is read as it lies */
 
+/* The rows that a row is made of: coordinates, bytes from one to the next, weights if they have some, and where the row goes. */
+typedef struct pop_pool_near {
+    const int64_t *at;
+    const float *weights;
+    int64_t count, step, made;
+    float divisor;
+} pop_pool_near;
+
+/* `axis`: the only one, as a copy that nothing else points to, or all zeros. */
+POP_INLINE pop_pool_near pop_pool_near_rows(const pop_pool_unit *u, const pop_pool_axis *axis, int64_t bytes, int64_t row)
+{
+    if (axis->first == NULL) {
+        pop_pool_near n = {u->offsets, u->weights, 0, bytes, 0, 1.0f};
+        n.count = pop_pool_rows(u, row, &n.divisor), n.made = pop_pool_made_offset(u->spec, row);
+        return n;
+    }
+    const int64_t first = axis->first[row];
+    return (pop_pool_near){axis->coordinates + first, axis->weights ? axis->weights + first : NULL, axis->first[row + 1] - first,
+                           axis->read_stride * bytes, row * axis->made_stride, axis->divisors ? axis->divisors[row] : 1.0f};
+}
+
+POP_INLINE pop_pool_axis pop_pool_only_axis(const pop_pool *s) { return s->axis_count == 1 ? *s->axes : (pop_pool_axis){0}; }
+
+#if POP_LANES == 16
 /* The permutations: results at a time, coordinates from the first that they take to the next ones' first. */
 typedef struct pop_pool_reach {
     int lanes, taps, two;
     int64_t advance;
-#if POP_LANES == 16
     __m512i at[POP_POOL_TAP_LIMIT];
     __mmask16 there[POP_POOL_TAP_LIMIT];
-#endif
 } pop_pool_reach;
 
 typedef void (*pop_pool_registers)(const pop_pool_unit *, const pop_pool_reach *);
 
-#if POP_LANES == 16
 /* Fill in the permutations; 0 where they do not fit. */
 static int pop_pool_reach_of(const pop_pool *s, pop_pool_reach *r)
 {
@@ -88,29 +110,6 @@ POP_INLINE pop_v_f pop_pool_tap(const pop_pool_reach *r, int two, int t, pop_v_f
 
 #define POP_POOL_OUTSIDE_max(x, m) ((pop_v_f)_mm512_mask_mov_ps(pop_v_splat(-INFINITY), m, x))
 #define POP_POOL_OUTSIDE_sum(x, m) (x)
-
-/* The rows that a row is made of: coordinates, bytes from one to the next, weights if they have some, and where the row goes. */
-typedef struct pop_pool_near {
-    const int64_t *at;
-    const float *weights;
-    int64_t count, step, made;
-    float divisor;
-} pop_pool_near;
-
-/* `axis`: the only one, as a copy that nothing else points to, or all zeros. */
-POP_INLINE pop_pool_near pop_pool_near_rows(const pop_pool_unit *u, const pop_pool_axis *axis, int64_t bytes, int64_t row)
-{
-    if (axis->first == NULL) {
-        pop_pool_near n = {u->offsets, u->weights, 0, bytes, 0, 1.0f};
-        n.count = pop_pool_rows(u, row, &n.divisor), n.made = pop_pool_made_offset(u->spec, row);
-        return n;
-    }
-    const int64_t first = axis->first[row];
-    return (pop_pool_near){axis->coordinates + first, axis->weights ? axis->weights + first : NULL, axis->first[row + 1] - first,
-                           axis->read_stride * bytes, row * axis->made_stride, axis->divisors ? axis->divisors[row] : 1.0f};
-}
-
-POP_INLINE pop_pool_axis pop_pool_only_axis(const pop_pool *s) { return s->axis_count == 1 ? *s->axes : (pop_pool_axis){0}; }
 
 /* So many results of each row of a unit: what they take. */
 typedef struct pop_pool_part {
@@ -202,8 +201,6 @@ typedef struct pop_pool_part {
     POP_POOL_REGISTER(op, f32, POP_F32) POP_POOL_REGISTER(op, f16, POP_F16) POP_POOL_REGISTER(op, bf16, POP_BF16)
 POP_POOL_REGISTERS(max)
 POP_POOL_REGISTERS(sum)
-static const pop_pool_registers pop_pool_register_maxima[] = {pop_pool_register_max_f32, pop_pool_register_max_f16, pop_pool_register_max_bf16};
-static const pop_pool_registers pop_pool_register_sums[] = {pop_pool_register_sum_f32, pop_pool_register_sum_f16, pop_pool_register_sum_bf16};
 
 /* Sums of one outer axis whose line is one register, each made of at most two: what gradients of windows of 2 and 3 by 2 are.
  * All that a row needs is known before the first one, for two registers of results side by side. */
@@ -392,6 +389,31 @@ static int pop_pool_by_codes(const pop_pool_unit *u, const pop_pool_code_reach *
     return 1;
 }
 
+#else
+#if POP_LANES == 8
+#include "kernels/pool/planes.h"
+#else
+typedef struct pop_pool_reach {
+    int lanes;
+} pop_pool_reach;
+typedef void (*pop_pool_registers)(const pop_pool_unit *, const pop_pool_reach *);
+static int pop_pool_reach_of(const pop_pool *s, pop_pool_reach *r) { return (void)s, r->lanes = 0; }
+#endif
+typedef struct pop_pool_code_reach {
+    int lanes;
+} pop_pool_code_reach;
+static int pop_pool_code_reach_of(const pop_pool *s, pop_pool_code_reach *r) { return (void)s, r->lanes = 0; }
+static int pop_pool_by_codes(const pop_pool_unit *u, const pop_pool_code_reach *r) { return (void)u, (void)r, 0; }
+static int pop_pool_sums_by_rows(const pop_pool_unit *u, const pop_pool_reach *r) { return (void)u, (void)r, 0; }
+#endif
+
+#if POP_LANES >= 8
+static const pop_pool_registers pop_pool_register_maxima[] = {pop_pool_register_max_f32, pop_pool_register_max_f16, pop_pool_register_max_bf16};
+static const pop_pool_registers pop_pool_register_sums[] = {pop_pool_register_sum_f32, pop_pool_register_sum_f16, pop_pool_register_sum_bf16};
+#else
+static const pop_pool_registers pop_pool_register_maxima[3], pop_pool_register_sums[3];
+#endif
+
 static int pop_pool_by_registers(const pop_pool_unit *u, const pop_pool_reach *r, const pop_pool_registers *how)
 {
     const pop_pool_operand *in = u->spec->operands, *out = in + 3;
@@ -399,18 +421,4 @@ static int pop_pool_by_registers(const pop_pool_unit *u, const pop_pool_reach *r
     how[pop_pool_direct_format(in->format)](u, r);
     return 1;
 }
-#else
-typedef struct pop_pool_code_reach {
-    int lanes;
-} pop_pool_code_reach;
-static const pop_pool_registers pop_pool_register_maxima[3], pop_pool_register_sums[3];
-static int pop_pool_code_reach_of(const pop_pool *s, pop_pool_code_reach *r) { return (void)s, r->lanes = 0; }
-static int pop_pool_reach_of(const pop_pool *s, pop_pool_reach *r) { return (void)s, r->lanes = 0; }
-static int pop_pool_by_codes(const pop_pool_unit *u, const pop_pool_code_reach *r) { return (void)u, (void)r, 0; }
-static int pop_pool_sums_by_rows(const pop_pool_unit *u, const pop_pool_reach *r) { return (void)u, (void)r, 0; }
-static int pop_pool_by_registers(const pop_pool_unit *u, const pop_pool_reach *r, const pop_pool_registers *how)
-{
-    return (void)u, (void)r, (void)how, 0;
-}
-#endif
 #endif
