@@ -145,6 +145,11 @@ POP_INLINE pop_v_f pop_v_scale(pop_v_f x, pop_v_f n)
     const __m256i high = _mm256_slli_epi32(_mm256_add_epi32(_mm256_sub_epi32(whole, half), one), 23);
     return x * (pop_v_f)low * (pop_v_f)high;
 }
+POP_INLINE pop_v_f pop_v_scale_normal(pop_v_f x, pop_v_f n)
+{
+    return (pop_v_f)_mm256_add_epi32((__m256i)x, _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23));
+}
+POP_INLINE pop_v_f pop_v_floor(pop_v_f x) { return _mm256_floor_ps(x); }
 
 POP_INLINE pop_h_f pop_h_fma(pop_h_f a, pop_h_f b, pop_h_f c) { return _mm256_fmadd_pd(a, b, c); }
 POP_INLINE pop_h_f pop_h_sqrt(pop_h_f x) { return _mm256_sqrt_pd(x); }

@@ -118,6 +118,8 @@ POP_INLINE pop_v_f pop_v_lookup16(const float *table, pop_v_u index)
 
 /* x * 2^n rounded once; n whole, at most 1000 in magnitude */
 POP_INLINE pop_v_f pop_v_scale(pop_v_f x, pop_v_f n) { return _mm512_scalef_ps(x, n); }
+POP_INLINE pop_v_f pop_v_scale_normal(pop_v_f x, pop_v_f n) { return pop_v_scale(x, n); }
+POP_INLINE pop_v_f pop_v_floor(pop_v_f x) { return _mm512_floor_ps(x); }
 
 POP_INLINE pop_h_f pop_h_fma(pop_h_f a, pop_h_f b, pop_h_f c) { return _mm512_fmadd_pd(a, b, c); }
 POP_INLINE pop_h_f pop_h_sqrt(pop_h_f x) { return _mm512_sqrt_pd(x); }

@@ -74,6 +74,11 @@ POP_INLINE pop_v_f pop_v_scale(pop_v_f x, pop_v_f n)
     const pop_v_i whole = __builtin_convertvector(n, pop_v_i), half = whole >> 1;
     return x * (pop_v_f)((half + 127) << 23) * (pop_v_f)((whole - half + 127) << 23);
 }
+POP_INLINE pop_v_f pop_v_scale_normal(pop_v_f x, pop_v_f n)
+{
+    return (pop_v_f)((pop_v_i)x + (__builtin_convertvector(n, pop_v_i) << 23));
+}
+POP_INLINE pop_v_f pop_v_floor(pop_v_f x) { POP_EACH_LANE x[l] = floorf(x[l]); return x; }
 
 POP_INLINE pop_h_f pop_h_fma(pop_h_f a, pop_h_f b, pop_h_f c) { POP_EACH_HALF_LANE c[l] = fma(a[l], b[l], c[l]); return c; }
 POP_INLINE pop_h_f pop_h_sqrt(pop_h_f x) { POP_EACH_HALF_LANE x[l] = sqrt(x[l]); return x; }

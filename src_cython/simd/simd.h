@@ -25,7 +25,9 @@
  *     stream_f                           a store past the caches, aligned
  *     lookup(table, index), lookup16     table[index mod 32], table[index mod 16]
  *     keep_up_to(bound, word, a)         a where word <= bound, as unsigned, else 0
+ *     floor                              the next whole number below
  *     scale(x, n)                        x 2^n rounded once: 2^-4 <= |x| <= 2, n whole, at most 240 in magnitude
+ *     scale_normal(x, n)                 the same where x and what it becomes are normal numbers
  * The names of one level begin with pop_v_; pop_s_ names are the same for one element, and pop_h_ ones for halves:
  *     widen(x, k), narrow(a, b)          half k of a vector in float64; two halves rounded to float
  *     of_words(m), select, lt, gt        masks and choices

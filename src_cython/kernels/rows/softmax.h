@@ -4,28 +4,52 @@
 #define POP_ROWS_SOFTMAX_H
 #include "kernels/rows/sums.h"
 
-/* As pop_v_exp has it, of what is not above zero. */
-POP_INLINE pop_v_f pop_row_exp(pop_v_f x)
+/* As pop_v_exp has it, of what is not above zero; near: nor below -86. */
+POP_INLINE pop_v_f pop_row_exp(pop_v_f x, const int near)
 {
-    x = pop_v_max_f(pop_v_splat(-105.0f), x);
+    if (!near) x = pop_v_max_f(pop_v_splat(-105.0f), x);
     const pop_v_f n = pop_v_exp_whole(x), r = pop_v_fma(n, -POP_LN2_LOW, pop_v_fma(n, -POP_LN2_HIGH, x));
-    return pop_v_scale(pop_v_fma(pop_v_fma(pop_v_exp_curve(r), r, pop_v_splat(1.0f)), r, pop_v_splat(1.0f)), n);
+    const pop_v_f y = pop_v_fma(pop_v_fma(pop_v_exp_curve(r), r, pop_v_splat(1.0f)), r, pop_v_splat(1.0f));
+    return near ? pop_v_scale_normal(y, n) : pop_v_scale(y, n);
 }
 
 /* 2^t of what is hardly above zero, within 2^-18 of itself: t's floor is an exponent, and the rest has the polynomial whose
  * greatest relative error is least. */
-POP_INLINE pop_v_f pop_row_brief_power(pop_v_f t)
+POP_INLINE pop_v_f pop_row_brief_power(pop_v_f t, const int near)
 {
     static const float curve[] = {0x1.00002cp+0f, 0x1.62d16ap-1f, 0x1.ee788ap-3f, 0x1.aa1cf2p-5f, 0x1.bb6734p-7f};
 #if POP_LANES == 16 /* the rest is rounded down as well, of minus infinity it is zero; scaling takes the floor */
     const pop_v_f rest = (pop_v_f)_mm512_reduce_ps((__m512)t, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC), whole = t;
 #else
-    t = pop_v_max_f(pop_v_splat(-160.0f), t);
-    const pop_v_f near = (t + POP_ROUNDER) - POP_ROUNDER;
-    const pop_v_f whole = pop_v_select_f(pop_v_gt_f(near, t), near, near - 1.0f), part = t - whole;
+    if (!near) t = pop_v_max_f(pop_v_splat(-160.0f), t);
+    const pop_v_f whole = pop_v_floor(t), part = t - whole;
     const pop_v_f rest = pop_v_float(pop_v_bits(part) - pop_v_keep(pop_v_gt_f(part + whole, t), pop_v_set(1)));
 #endif
-    return pop_v_scale(pop_v_horner(curve, POP_LENGTH(curve), rest), whole);
+    const pop_v_f y = pop_v_horner(curve, POP_LENGTH(curve), rest);
+    return near ? pop_v_scale_normal(y, whole) : pop_v_scale(y, whole);
+}
+
+/* Whether rows have nothing so far below their greatest that its power is not a normal number: then AVX2 has less to do. */
+#define POP_ROW_NEAR 86.0f
+POP_INLINE int pop_rows_are_near(const pop_format *f, const char *x, int64_t step, int rows, int64_t n, const float *top)
+{
+    if (POP_LANES != 8) return 0;
+    pop_v_f least[4];
+    int near = 1;
+    for (int q = 0; q < rows && near; q++, x += step) {
+        int64_t i = 0;
+        for (int k = 0; k < 4; k++) least[k] = pop_v_splat(top[q]);
+        for (; i + 4 * POP_LANES <= n; i += 4 * POP_LANES)
+#pragma GCC unroll 4
+            for (int k = 0; k < 4; k++) least[k] = pop_v_min_f(pop_row_read(f, x, i + k * POP_LANES, POP_LANES), least[k]);
+        for (; i < n; i += POP_LANES) {
+            const int part = n - i < POP_LANES ? (int)(n - i) : POP_LANES;
+            least[0] = pop_v_min_f(pop_row_else(pop_row_read(f, x, i, part), top[q], part), least[0]);
+        }
+        for (int k = 1; k < 4; k++) least[0] = pop_v_min_f(least[k], least[0]);
+        near = !pop_v_any(pop_v_lt_f(least[0], pop_v_splat(top[q] - POP_ROW_NEAR)));
+    }
+    return near;
 }
 
 /* Exponents of powers of numbers that were FP16 or BF16: 2^(x by + less) is e^(x - top), but for a factor near one that all of
@@ -120,10 +144,17 @@ POP_INLINE void pop_rows_exponentials_in(const pop_format *f, const char *x, int
                       pop_row_else(e, 0.0f, part);                                                                     \
                   }))
     for (int q = 0; q < rows; q++) pop_row_exponents(top[q], by + q, less + q);
-    if (powers == POP_POWERS_BRIEF && !apart)
-        POP_ROWS_POWERS(pop_row_brief_power(pop_v_fma(own, pop_v_splat(by[q]), pop_v_splat(less[q]))), e);
-    else if (powers) POP_ROWS_POWERS(pop_row_brief_power(d * POP_LOG2_E), apart ? d : e);
-    else POP_ROWS_POWERS(pop_row_exp(d), apart ? d : e);
+    const int near = pop_rows_are_near(f, x, step, rows, n, top);
+#define POP_ROWS_POWERS_AS(near)                                                                                      \
+    if (powers == POP_POWERS_BRIEF && !apart)                                                                         \
+        POP_ROWS_POWERS(pop_row_brief_power(pop_v_fma(own, pop_v_splat(by[q]), pop_v_splat(less[q])), near), e);      \
+    else if (powers) POP_ROWS_POWERS(pop_row_brief_power(d * POP_LOG2_E, near), apart ? d : e);                       \
+    else POP_ROWS_POWERS(pop_row_exp(d, near), apart ? d : e)
+    if (near) {
+        POP_ROWS_POWERS_AS(1);
+    } else {
+        POP_ROWS_POWERS_AS(0);
+    }
 }
 #define POP_ROWS_POWERS_OF(suffix, format)                                                                             \
     POP_ROWS_SHARED void pop_rows_tops_##suffix(const char *x, int64_t step, int rows, int64_t n, float *top)          \
