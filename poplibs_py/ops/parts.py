@@ -100,7 +100,7 @@ class Given:
         """Copy the results to the arrays, and return these."""
         made = self.views(buffer)
         for receiver, array in zip(self.receivers, made, strict=True):
-            receiver.array[...] = array
+            receiver.array[...] = array.view(receiver.array.dtype)  # codes of a `QuarterArray` as they are
         return (type(made)._make if hasattr(made, "_make") else tuple)(x.given for x in self.receivers)
 
 
@@ -155,9 +155,11 @@ def _given(out: Any, parts: Sequence[Part]) -> list[Receiver]:
         raise bad_type("out", out, f"a tuple of {len(parts)} arrays")
     if len(out) != len(parts) or any(x is None for x in out):
         raise bad_argument("out", f"{len(out)} items", f"{len(parts)} arrays")
-    receivers = [receive("out", x, part.shape, None, part.format, own="the result's")
-                 for x, part in zip(out, parts, strict=True)]
+    receivers = [receive(f"out[{i}]", x, part.shape, None, part.format, own="the result's")
+                 for i, (x, part) in enumerate(zip(out, parts, strict=True))]
     for i, one in enumerate(receivers):
+        if one.scale:
+            raise bad_argument(f"out[{i}]", f"a QuarterArray with scale {one.scale}", "scale 0, as results are made")
         if any(np.may_share_memory(one.array, other.array) for other in receivers[:i]):
-            raise bad_argument("out", "arrays that may share memory", "arrays apart from each other")
+            raise bad_argument(f"out[{i}]", "an array that may share memory with another", "arrays apart from it")
     return receivers
