@@ -204,6 +204,11 @@ class Receiver(Operand):
     reads: bool = False
 
     @property
+    def memory(self) -> Array:
+        """Where the result is in the end."""
+        return self.array if self.view is None else self.view
+
+    @property
     def keeps(self) -> bool:
         """Whether a bound call can write to what another such call receives."""
         return self.given is None or (self.place is not None and not (self.reads and self.view is not None))

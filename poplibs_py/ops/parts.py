@@ -1,6 +1,7 @@
 """Ops with several results: one new array of bytes that the program writes, seen as the results one after another.
 
 Where one of them is received as a single result is, with all that `out` may be, the bytes are those of the others.
+Arrays of a tuple `out` are checked by `receivers_of`, whether results are copied to them or written there.
 """
 
 from __future__ import annotations
@@ -118,8 +119,13 @@ def results(out: Any, parts: Sequence[Part | Several | int | None], kind: type) 
         A tuple, or a named one of as many fields.
     """
     views, offsets, end = _laid(kind, parts, 0)
-    receivers = None if out is None else _given(out, [part for part in parts if isinstance(part, Part)])
-    wrap = views if receivers is None else Given(views, receivers)
+    wrap: Any = views
+    if out is not None:
+        receivers = receivers_of(out, [part for part in parts if isinstance(part, Part)], own="the result's")
+        for i, one in enumerate(receivers):
+            if one.scale:
+                raise bad_argument(f"out[{i}]", f"a QuarterArray with scale {one.scale}", "scale 0, as results have")
+        wrap = Given(views, receivers)
     return Results(new_result((end,), np.dtype(np.uint8)), tuple(offsets), wrap, views)
 
 
@@ -149,17 +155,23 @@ def part_format(out_dtype: object, *operands: Operand | None) -> Format:
     return made
 
 
-def _given(out: Any, parts: Sequence[Part]) -> list[Receiver]:
-    """Arrays for several results, checked before any work."""
+def receivers_of(out: Any, parts: Sequence[Part], operands: tuple[Operand, ...] = (), **how: Any) -> list[Receiver]:
+    """Return what receives several results in arrays given as `out`, checked before any work.
+
+    Parameters
+    ----------
+    out : sequence of arrays
+    parts : sequence of Part
+    operands, **how
+        What the program reads, where it writes to the arrays themselves, and the rest of what `receive` takes.
+    """
     if not isinstance(out, (tuple, list)):
         raise bad_type("out", out, f"a tuple of {len(parts)} arrays")
     if len(out) != len(parts) or any(x is None for x in out):
         raise bad_argument("out", f"{len(out)} items", f"{len(parts)} arrays")
-    receivers = [receive(f"out[{i}]", x, part.shape, None, part.format, own="the result's")
+    receivers = [receive(f"out[{i}]", x, part.shape, None, part.format, operands, **how)
                  for i, (x, part) in enumerate(zip(out, parts, strict=True))]
     for i, one in enumerate(receivers):
-        if one.scale:
-            raise bad_argument(f"out[{i}]", f"a QuarterArray with scale {one.scale}", "scale 0, as results are made")
-        if any(np.may_share_memory(one.array, other.array) for other in receivers[:i]):
+        if any(np.may_share_memory(one.memory, other.memory) for other in receivers[:i]):
             raise bad_argument(f"out[{i}]", "an array that may share memory with another", "arrays apart from it")
     return receivers

@@ -247,7 +247,15 @@ def modelled_machine(target: Target | str, most_tiles: int = 0) -> Target:
     target : Target or str
     most_tiles : int
         Of a planner that looks at partitions one by one; without, any number of tiles.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If there is no such machine, or it is this CPU.
+    UnsupportedError
+        If `most_tiles` is given, and it is this CPU or has more.
     """
+    whole("most_tiles", most_tiles, 0)
     machine = resolve_target(target)
     is_host = machine.kind == "host"
     if most_tiles and (is_host or machine.tiles > most_tiles):

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poplibs_py.errors import InvalidArgumentError, InvalidOptionError, InvalidTypeError
-from poplibs_py.target import Target, cast_cycles, exchange_cycles, memory_limit, resolve_target
+from poplibs_py.errors import InvalidArgumentError, InvalidOptionError, InvalidTypeError, UnsupportedError
+from poplibs_py.target import Target, cast_cycles, exchange_cycles, memory_limit, modelled_machine, resolve_target
 
 PRESETS = ["gc2", "gc200", "bow", "c600", "host"]
 
@@ -118,3 +118,18 @@ def test_host_threads() -> None:
         with pytest.raises(InvalidArgumentError):
             Target.host(threads=bad)
     assert dataclasses.is_dataclass(Target.host())
+
+
+@pytest.mark.parametrize(("arguments", "error", "words"), [
+    ((3,), InvalidTypeError, "target: got 3"),
+    (("gc3",), InvalidArgumentError, "target: got gc3"),
+    (("host",), InvalidArgumentError, "target: got .*host"),
+    (("gc200", "many"), InvalidTypeError, "most_tiles: got .*many"),
+    (("gc200", True), InvalidTypeError, "most_tiles: got True"),
+    (("gc200", -1), InvalidArgumentError, "most_tiles: got -1"),
+    (("gc200", 12), UnsupportedError, "target: got 1472 tiles"),
+])  # fmt: skip
+def test_what_is_no_modelled_machine_is_refused_by_name(arguments, error, words) -> None:
+    with pytest.raises(error, match=words):
+        modelled_machine(*arguments)
+    assert modelled_machine("gc200", 1472).tiles == 1472

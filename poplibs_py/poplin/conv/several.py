@@ -84,7 +84,7 @@ def several_request(calls: Any, passes: Sequence[Pass], multi_options: Mapping[s
     """
     multi_settings({} if multi_options is None else multi_options)
     for number, one in enumerate(passes):
-        if one.receiver.given is not None and any(_meets(_memory(one.receiver), other)
+        if one.receiver.given is not None and any(_meets(one.receiver.memory, other)
                                                   for other in passes if other is not one):
             raise bad_argument(f"calls[{number}]", "an out that may share memory with what another call has",
                                "arrays apart from those of other calls")
@@ -108,13 +108,8 @@ def several_request(calls: Any, passes: Sequence[Pass], multi_options: Mapping[s
 
 def _meets(out: Array, other: Pass) -> bool:
     operands = other.x, other.second, other.bias, other.residual
-    arrays = [_memory(other.receiver), *(x.array for x in operands if x is not None)]
+    arrays = [other.receiver.memory, *(x.array for x in operands if x is not None)]
     return any(np.may_share_memory(out, array) for array in arrays)
-
-
-def _memory(receiver: Receiver) -> Array:
-    """The caller's memory, where a result is made in a copy of it."""
-    return receiver.array if receiver.view is None else receiver.view
 
 
 @dataclass(frozen=True)

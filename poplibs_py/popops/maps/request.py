@@ -14,7 +14,7 @@ from ...formats import FORMATS, Array, Format
 from ...formats.arrays import broadcast
 from ...formats.reference import default_overflow
 from ...ops import RESULT, VALUES, Operand, Placed, Receiver, Request, operand, place_of, receive
-from ...ops.parts import Part, results
+from ...ops.parts import Part, receivers_of, results
 from ...program import Executable
 from ...target import Target, TargetLike
 from ..elementwise.promotion import Element, element_of
@@ -25,6 +25,7 @@ from .lower import lowered
 from .modelled import Mapped, MapPlan, ScaledSum, map_lacks, plan_map, plan_scaled, scaled_lacks
 
 _ALLOWED = "an array of " + ", ".join(f.name for f in FORMATS) + ", integers or truth values, or a number"
+_MAPPABLE = "expressions of popops.expr, or a function that returns them"
 _MOST_OUTPUTS = 4
 
 Outputs = tuple[Expression, ...]
@@ -75,6 +76,8 @@ def expressions_of(expression: Any, arrays: int | None) -> tuple[Outputs, bool]:
     arrays : int or None
         How many arrays there are; None to ask a function's signature.
     """
+    if isinstance(expression, type):
+        raise bad_type("expression", f"the class {expression.__name__}", _MAPPABLE)
     if not isinstance(expression, (Expression, tuple, list)) and callable(expression):
         count = _arity_of(expression) if arrays is None else arrays
         if count > MOST_PLACEHOLDERS:
@@ -86,7 +89,7 @@ def expressions_of(expression: Any, arrays: int | None) -> tuple[Outputs, bool]:
         raise bad_argument("expression", f"{len(given)} results", f"1 to {_MOST_OUTPUTS}")
     for part in given:
         if not isinstance(part, (Expression, bool, int, float, np.generic)):
-            raise bad_type("expression", part, "expressions of popops.expr, or a function that returns them")
+            raise bad_type("expression", part, _MAPPABLE)
     return tuple(part if isinstance(part, Expression) else const(part) for part in given), several
 
 
@@ -161,25 +164,24 @@ def mapped(outputs: Outputs, several: bool, arrays: Sequence[Any], out: Any, out
         found = lowered(settled.outputs, elements, (None,) * len(outputs), rounded, relaxed)
     asked = _asked(out_dtype, found.elements, several)
     if several:
-        return _many(settled, asked, out, rounded, relaxed, op, target)
+        return _many(settled, asked, out, out_dtype, rounded, relaxed, op, target)
     like = next((x.array for x in settled.arrays if x.shape == settled.shape), None)
     element = asked[0]
     receiver = receive("out", out, settled.shape, None, element, settled.arrays, in_place=True, blocks=True, like=like)
-    if out is not None and out_dtype is not None and receiver.format != element:
-        raise bad_argument("out", f"dtype {receiver.format}", f"out_dtype, which is {out_dtype}")
+    _check_agreement("out", receiver, element, out_dtype)
     return _request(settled, (receiver,), (_lies(receiver, settled.shape),), receiver, rounded, relaxed, op, target,
                     scaled=scaled)
 
 
-def _request(settled: Settled, receivers: Sequence[Receiver], written: tuple[StridedOperand, ...], receiver: Receiver,
+def _request(settled: Settled, receivers: Sequence[Receiver], lying: tuple[StridedOperand, ...], receiver: Receiver,
              rounded: bool, relaxed: bool, op: str, target: TargetLike, scaled: ScaledSum | None = None,
-             apart: bool = False, **more: Any) -> Request:
-    """Of the program that writes results: into the call's one receiver, or into several apart."""
+             **more: Any) -> Request:
+    """Of the program that writes results: into the call's one receiver, or into several that are `written`."""
     placed = _plan(op, settled, receivers, target, scaled)
     rounded = rounded or (placed.plan is not None and scaled is None)  # as PopLibs' generated vertices do
-    program = _program(settled, written, rounded, relaxed, op, placed.plan)
+    program = _program(settled, lying, rounded, relaxed, op, placed.plan)
     exponents = [x.scales for x in (*settled.arrays, *receivers) if x.scales is not None]
-    made = receivers if apart else (RESULT,) * len(receivers)
+    made = more.get("written") or (RESULT,) * len(receivers)
     operands = *settled.arrays, *made, *exponents, *settled.blocks(program.params.blocks)
     return Request(program.executable, operands, receiver, lambda: (str(program.params), program.kernel, program),
                    settled.worded.values or (), placed=placed, **more)
@@ -228,6 +230,12 @@ def _asked(out_dtype: Any, elements: Sequence[Element], several: bool) -> list[E
     return asked
 
 
+def _check_agreement(name: str, receiver: Receiver, element: Element, out_dtype: Any) -> None:
+    """Refuse what is given for a result and has another type than was asked for."""
+    if out_dtype is not None and receiver.format != element:
+        raise bad_argument(name, f"dtype {receiver.format}", f"out_dtype, which is {out_dtype}")
+
+
 def _program(settled: Settled, written: tuple[StridedOperand, ...], rounded: bool, relaxed: bool,
              op: str, plan: MapPlan | None = None) -> StridedProgram:
     elements = tuple(x.format for x in settled.arrays)
@@ -251,42 +259,24 @@ def map_program(outputs: Outputs, arrays: Sequence[Array], out: Array) -> Execut
     return _program(settled, (_lies(written, settled.shape),), False, False, "map").executable
 
 
-def _many(settled: Settled, asked: Sequence[Element], out: Any, rounded: bool, relaxed: bool, op: str,
+def _many(settled: Settled, asked: Sequence[Element], out: Any, out_dtype: Any, rounded: bool, relaxed: bool, op: str,
           target: TargetLike) -> Request:
     """Several results: parts of one new array, or arrays that the caller gave."""
+    parts = [Part(settled.shape, element) for element in asked]
     if out is not None:
-        return _into(settled, asked, out, rounded, relaxed, op, target)
+        receivers = receivers_of(out, parts, settled.arrays, in_place=True, blocks=True)
+        for i, one in enumerate(receivers):
+            each = out_dtype[i] if isinstance(out_dtype, (tuple, list)) else out_dtype
+            _check_agreement(f"out[{i}]", one, asked[i], each)
+        first = Receiver(receivers[0].array, receivers[0].format)
+        return _request(settled, receivers, tuple(_lies(x, settled.shape) for x in receivers), first, rounded, relaxed,
+                        op, target, written=tuple(receivers), wrap=lambda _, __: tuple(out), keep=False)
     for element in asked:
         if isinstance(element, Format) and element.dtype is None:
             raise bad_argument("out_dtype", element, "formats with a dtype, for several results")
-    whole = results(None, [Part(settled.shape, element) for element in asked], tuple)
+    whole = results(None, parts, tuple)
     laid = np.empty(settled.shape, np.uint8).strides
-    written = tuple(StridedOperand(element, tuple(s * element.itemsize for s in laid), offset=offset)
-                    for element, offset in zip(asked, whole.offsets, strict=True))
+    lying = tuple(StridedOperand(element, tuple(s * element.itemsize for s in laid), offset=offset)
+                  for element, offset in zip(asked, whole.offsets, strict=True))
     receivers = [Receiver(whole.receiver.array, element) for element in asked]
-    return _request(settled, receivers, written, whole.receiver, rounded, relaxed, op, target, wrap=whole.wrap)
-
-
-def _into(settled: Settled, asked: Sequence[Element], out: Any, rounded: bool, relaxed: bool, op: str,
-          target: TargetLike) -> Request:
-    """Several results in the caller's arrays, copies of which are written where they overlap an operand."""
-    if not isinstance(out, (tuple, list)):
-        raise bad_type("out", out, f"a tuple of {len(asked)} arrays")
-    if len(out) != len(asked) or any(x is None for x in out):
-        raise bad_argument("out", f"{len(out)} items", f"{len(asked)} arrays")
-    receivers = [receive(f"out[{i}]", x, settled.shape, None, element, settled.arrays, in_place=True, blocks=True)
-                 for i, (x, element) in enumerate(zip(out, asked, strict=True))]
-    for i, one in enumerate(receivers):
-        own = one.array if one.view is None else one.view
-        if any(np.may_share_memory(own, other.array if other.view is None else other.view) for other in receivers[:i]):
-            raise bad_argument(f"out[{i}]", "an array that may share memory with another", "arrays apart")
-    first = receivers[0]
-    receiver = Receiver(first.array, first.format)
-
-    def finish(_: Array, __: Any) -> tuple[Any, ...]:
-        for one in receivers:
-            one.finish(None, None)
-        return tuple(out)
-
-    return _request(settled, receivers, tuple(_lies(x, settled.shape) for x in receivers), receiver, rounded, relaxed,
-                    op, target, apart=True, wrap=finish, keep=False)
+    return _request(settled, receivers, lying, whole.receiver, rounded, relaxed, op, target, wrap=whole.wrap)

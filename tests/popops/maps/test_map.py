@@ -151,6 +151,15 @@ def test_results_may_take_the_operands_places():
     np.testing.assert_array_equal(popops.map(_1 * 2 + 1, x[:-1], out=x[1:]), A[:-1] * 2 + 1)
 
 
+def test_several_results_are_written_at_the_scales_of_their_arrays():
+    out = QuarterArray(np.zeros(A.size, np.uint8), F143, -2), np.zeros(A.size, np.float16)
+    assert popops.map((_1 * 2, _1 + 1), A, out=out) == out
+    np.testing.assert_array_equal(out[0].codes, popops.cast(A * 2, F143, scale=-2).codes)
+    np.testing.assert_array_equal(out[1], (A + 1).astype(np.float16))
+    none = np.zeros((0, 3), np.float32)
+    assert popops.map((_1, _1 + 1), none, out=(none.copy(), none.copy()))[1].shape == (0, 3)
+
+
 def test_what_occurs_twice_is_computed_once_and_what_nobody_needs_not_at_all():
     shared = popops.exp(_1 + _2)
     assert shared is popops.exp(_1 + _2)
@@ -314,6 +323,8 @@ def test_deep_and_wide_expressions():
     (lambda x: x & 1, "bitwise_and in the expression"),
     (_2, "as _2 is in the expression"),
     ((), "1 to 4"),
+    (int, "expression: got the class int"),
+    (FP32.__class__, "expression: got the class Format"),
     (3j, "expressions of popops.expr"),
 ])  # fmt: skip
 def test_errors_name_what_cannot_be_traced(expression, words):
@@ -343,6 +354,9 @@ def test_bad_outputs_of_several_results():
                        ((x, x[:3].copy()), r"out\[1\]: got shape")):
         with pytest.raises((InvalidTypeError, InvalidArgumentError), match=words):
             popops.map(both, A, out=out)
+    for dtypes in ("float16", (None, "float16")):
+        with pytest.raises(InvalidArgumentError, match=r"out\[.\]: got dtype float32.*out_dtype, which is float16"):
+            popops.map(both, A, out=(x, x.copy()), out_dtype=dtypes)
     with pytest.raises(InvalidArgumentError, match="out_dtype"):
         popops.map(both, A, out_dtype=("float16",))
     with pytest.raises(InvalidTypeError, match="positional parameters"):
