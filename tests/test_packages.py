@@ -14,7 +14,7 @@ STATIONS = {"api", "params", "plan", "lower"}
 """What each has; of the files that come next an op has those that it needs."""
 MORE = {"options", "request", "model", "search", "modelled", "prepared", "reference", "bound"}
 PLANNED = {
-    "popnn/ctc": "", "popnn/ctc_infer": "decode", "popnn/pooling": "field", "poplin/gemm": "field",
+    "popnn/ctc": "", "popnn/ctc_infer": "decode", "popnn/pooling": "field kinds", "poplin/gemm": "field",
     "poplin/conv": "few few_lower overlap rearranged scales several window window_lower winograd winograd_bound "
                    "winograd_lower",
     "poplin/tile_conv": "axis candidates constraints count explain facts grid interpreter joint multi problem products "

@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from ..formats import QuarterArray
+from ..popnn.pooling.kinds import KINDS
 from ..popnn.pooling.request import images, windows_asked
 from ..popops.elementwise.bound import numbers
 from .strategies import NAMES, Call, arrays, formats, layouts, options, relaid
@@ -68,7 +69,7 @@ def _fields(draw: st.DrawFn) -> tuple[Any, Any, dict[str, Any]]:
 def pool_calls(draw: st.DrawFn) -> Call:
     """Calls of `pool`."""
     x, kernel, keywords = draw(_fields())
-    op = draw(st.sampled_from(["max", "avg", "sum"]))
+    op = draw(st.sampled_from(list(KINDS)))
     return (x, kernel, op), keywords | draw(options({"out_dtype": NAMES, "count_include_pad": [True]}))
 
 
@@ -91,15 +92,15 @@ def pool_input_gradient_calls(draw: st.DrawFn) -> Call:
     from ..popnn import pool
 
     x, kernel, keywords = draw(_fields())
-    op = draw(st.sampled_from(["max", "max", "avg", "sum"]))
+    op = draw(st.sampled_from(["max", *KINDS]))
     grad = draw(_numbers(_pooled_shape(x, kernel, keywords)))
     how = keywords | draw(options({"out_dtype": NAMES}))
-    if op == "max":
+    if KINDS[op].chooses:
         values = numbers(x)
         x = np.round(np.clip(np.where(np.isfinite(values), values, 1.0), -2, 2)).astype(draw(
             st.sampled_from(["float32", "float16"])))
         how |= {"x": x, "pooled_x": pool(x, kernel, **keywords)} | draw(options({"use_scaled_gradient": [True]}))
-    elif op == "avg":
+    elif KINDS[op].divides:
         how |= draw(options({"count_include_pad": [True]}))
     return (grad, x.shape, kernel, op), how
 

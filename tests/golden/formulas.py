@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from math import log
 
 from poplibs_py.popnn.ctc.model import _FORWARD, _GRADIENT
-from poplibs_py.popnn.pooling.model import _POSITION, _ROW, _loops, _zeroed
+from poplibs_py.popnn.pooling.kinds import KINDS
+from poplibs_py.popnn.pooling.model import _POSITION, _ROW, _zeroed
 from poplibs_py.popops.vertices.binary import SUPERVISOR
 from poplibs_py.popops.vertices.counts import _leave, _nan, _rest
 from poplibs_py.popops.vertices.nonlinearities import _EACH, _core, _gradient_core, _left
@@ -220,7 +221,7 @@ def pool_vertex_cycles(target: Target, maximum: bool, backward: bool, groups: in
     work : iterable of sequence of sequence of int
         For each worker, each of its rows and each position of the window how many results there are, less one.
     """
-    loops, slowest = _loops(maximum, backward), 0
+    loops, slowest = KINDS["max" if maximum else "sum"].tiles["bwd" if backward else "fwd"].loops, 0
     for worker, rows in enumerate(work):
         cycles = 23 + int(_zeroed(target, worker, results, loads)) * groups
         if not rows:

@@ -14,10 +14,11 @@ from ...ops.parts import Part, results
 from ...target import MOST_TILES, Target, TargetLike, modelled_machine
 from ...target.types import data_type, vector_of
 from .field import each_of
+from .kinds import KINDS
 from .modelled import place_of_pooling
 from .params import PoolParams
 from .plan import PoolPlan, planned
-from .request import OPS, checked_places, images, pooled, to_places, windows_asked
+from .request import checked_places, images, pooled, to_places, windows_asked
 
 
 class MaxPlaces(NamedTuple):
@@ -110,7 +111,7 @@ def pool(x: Any, kernel: int | Sequence[int] | None = None, op: str = "max", *, 
     >>> popnn.pool(x, op="sum").item(), popnn.pool(x, output_size=(1, 2))[0, 0].tolist()
     (120.0, [[13.0, 15.0]])
     """
-    one_of("op", op, OPS)
+    one_of("op", op, tuple(KINDS))
     source = one_scale_operand("x", x)
     shape = images("x", source.shape, layout)
     windows = windows_asked(shape.field, kernel, output_size, stride=stride, padding=padding, dilation=dilation,
@@ -222,7 +223,8 @@ def pool_input_gradient(grad: Any, x_shape: Sequence[int], kernel: int | Sequenc
     >>> popnn.pool_input_gradient([[[6.0]]], (1, 1, 3), 3, x=x, pooled_x=y).tolist()
     [[[0.0, 6.0, 6.0]]]
     """
-    one_of("op", op, OPS)
+    one_of("op", op, tuple(KINDS))
+    kind = KINDS[op]
     scaled = flag("use_scaled_gradient", use_scaled_gradient)
     shape = images("x_shape", as_shape("x_shape", x_shape), layout)
     windows = windows_asked(shape.field, kernel, output_size, stride=stride, padding=padding, dilation=dilation,
@@ -230,18 +232,17 @@ def pool_input_gradient(grad: Any, x_shape: Sequence[int], kernel: int | Sequenc
     include = flag("count_include_pad", count_include_pad)
     operands = [one_scale_operand("grad", grad, shape.of(windows).shape)]
     for name, value, due in (("x", x, shape), ("pooled_x", pooled_x, shape.of(windows))):
-        if (value is None) == (op == "max"):
+        if (value is None) == kind.chooses:
             raise bad_argument(name, value if value is None else "an array", "an array for op='max', else None")
         if value is not None:
             operands.append(one_scale_operand(name, value, due.shape))
-    if scaled and op != "max":
+    if scaled and not kind.chooses:
         raise bad_argument("use_scaled_gradient", scaled, "False but for op='max'")
     receiver = receive("out", out, shape.shape, out_dtype, result_format(operands[0]), tuple(operands),
                        contiguous=True)
-    kind = "max_gradient" if op == "max" else "gradient"
     placed = place_of_pooling("pool_input_gradient", target, op, shape, windows, include, operands, receiver,
                               scaled=scaled)
-    return pooled(kind, op, shape, windows, include, operands, receiver, placed, scaled=scaled)
+    return pooled(kind.gradient, op, shape, windows, include, operands, receiver, placed, scaled=scaled)
 
 
 @op(bound="popnn.pooling.bound", draws="testing.pool_calls", lacks="by places")
@@ -310,7 +311,7 @@ def plan_pooling(op: str, shape: Sequence[int], kernel: int | Sequence[int], *,
 
     Parameters
     ----------
-    op : {"max", "sum", "avg"}
+    op : {"max", "avg", "sum"}
         What becomes of a window.
     shape : sequence of int
         Of the input: batch, channels and the field's extents.
@@ -352,8 +353,8 @@ def plan_pooling(op: str, shape: Sequence[int], kernel: int | Sequence[int], *,
     >>> plan.cycles, plan.partition.field, plan.partition.per_group
     (2203, (2, 11), 4)
     """
-    one_of("op", op, ("max", "sum", "avg"))
-    one_of("direction", direction, ("fwd", "bwd", "scale") if op == "max" else ("fwd", "bwd"))
+    one_of("op", op, tuple(KINDS))
+    one_of("direction", direction, tuple(KINDS[op].tiles))
     if isinstance(shape, (str, bytes)) or not isinstance(shape, Sequence) or len(shape) < 3:
         raise bad_type("shape", shape, "a sequence of integers: batch, channels and field")
     batch, channels, *field = shape
@@ -362,10 +363,10 @@ def plan_pooling(op: str, shape: Sequence[int], kernel: int | Sequence[int], *,
     steps = window if stride is None else each_of("stride", stride, fields, 1)
     around = each_of("padding", padding, fields, -(1 << 31))
     detected, regrouped = each_of("channel_grouping", channel_grouping, 2, 1, "operands")
-    kind = data_type("dtype", dtype, ("float", "half"))
-    params = PoolParams(op, direction, tuple(field), window, steps, around, around, channels, batch, kind)
+    word = data_type("dtype", dtype, ("float", "half"))
+    params = PoolParams(op, direction, tuple(field), window, steps, around, around, channels, batch, word)
     machine = modelled_machine(target, MOST_TILES)
-    least, every = vector_of(machine, kind), params.channels * (params.batch if direction == "fwd" else 1)
+    least, every = vector_of(machine, word), params.channels * (params.batch if direction == "fwd" else 1)
     if every < least:  # PopLibs moves some of the field into them, in a way that is not known
         raise UnsupportedError(f"shape: got {every} channels; allowed: {least} or more on {machine.name}")
     return planned(params, machine, (detected, regrouped))

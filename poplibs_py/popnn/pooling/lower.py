@@ -17,6 +17,7 @@ from ...memo import remembered
 from ...ops.one_kernel import OneKernel, fill_cast, shared
 from ...program import ComputeSet, Program, threads_for
 from .field import Window, divisors, held
+from .kinds import KINDS, MADE, PASSES, READ, SECOND, THIRD, PoolPass
 
 _AXIS, _SEGMENT, _PHASE, _SPEC, _ITEM = (dtype_of(f"pop_pool{part}") for part in
                                          ("_axis", "_segment", "_phase", "", "_item"))
@@ -27,7 +28,6 @@ _LINE, _WHOLE_LINE, _RESULTS = 1 << 13, 1 << 14, 1 << 13  # floats: of a part of
 _FIELD = 1 << 16  # floats of the fields that a unit adds to, where it can
 _THREAD_ELEMENTS = 1 << 15  # that are worth a thread
 _AHEAD, _AHEAD_CHANNELS = 3 << 9, 1 << 9  # bytes of windows from where a kernel works to what it asks for, by its lanes
-_READ, _SECOND, _THIRD, _MADE = range(4)  # places in a record's operands
 
 
 class Lies(NamedTuple):
@@ -56,9 +56,10 @@ class PoolCall:
 
     Attributes
     ----------
-    kind : {"pool", "max_places", "gradient", "max_gradient", "window_gradient", "place_gradient", "spread"}
-        A gradient by places knows its windows or not.
-    op : {"max", "avg", "sum"}
+    kind : str
+        One of `PASSES`. A gradient by places knows its windows or not.
+    op : str
+        One of `KINDS`.
     batch, channels : int
     windows : tuple of Window
     count_include_pad : bool
@@ -83,6 +84,11 @@ class PoolCall:
     operands: tuple[Lies, ...]
     offset: int = 0
     scaled: bool = False
+
+    @property
+    def own(self) -> PoolPass:
+        """What it does."""
+        return PASSES[self.kind]
 
     @property
     def elements(self) -> int:
@@ -234,7 +240,7 @@ def _fill(call: PoolCall, backward: bool, places: dict[int, tuple[int, Lies, int
 
     `places` says which operand of the program each of the record's is, how it lies, and from which byte on.
     """
-    read, made, last = places[_READ][1], places[_MADE][1], call.windows[-1]
+    read, made, last = places[READ][1], places[MADE][1], call.windows[-1]
     lanes = 1
     if call.channels_last:
         lanes = call.channels if call.channels <= _MOST_LANES else _LANES
@@ -242,7 +248,7 @@ def _fill(call: PoolCall, backward: bool, places: dict[int, tuple[int, Lies, int
         line = (_backward_line if backward else _forward_line)(last, lanes)
     else:
         line = _made_of_pairs(last, backward)
-    averages = call.op == "avg"
+    averages = KINDS[call.op].divides
     axes, tables = _axes(call, backward, read, made, weights=averages)
     spec = np.zeros(1, _SPEC)
     taps = line.taps * lanes
@@ -258,7 +264,7 @@ def _fill(call: PoolCall, backward: bool, places: dict[int, tuple[int, Lies, int
         spec[name] = getattr(line, name)
     for name in ("stride", "kernel", "dilation"):
         spec[name] = getattr(last, name)
-    spec["backward"], spec["by_place"] = backward, call.kind == "window_gradient"
+    spec["backward"], spec["by_place"] = backward, call.own.by_place
     spec["read_extent"], spec["made_extent"] = (last.outputs, last.inputs)[:: 1 if backward else -1]
     if call.channels_last:
         pairs = held(last, backward)
@@ -277,8 +283,8 @@ def _fill(call: PoolCall, backward: bool, places: dict[int, tuple[int, Lies, int
     spec["result_room"] = block * makes * lanes + _SLACK
     spec["decoded_room"] = most * (max(makes, reads) * lanes + _SLACK)
     for place, (number, lies, offset) in places.items():
-        fill_operand(spec["operands"][0, place], number, lies, place == _MADE, offset)
-    spec["ahead"] = _ahead(call, places, (_SECOND, _MADE) if backward else (_READ,))
+        fill_operand(spec["operands"][0, place], number, lies, place == MADE, offset)
+    spec["ahead"] = _ahead(call, places, (SECOND, MADE) if backward else (READ,))
     return spec, tables
 
 
@@ -313,43 +319,50 @@ def _c_order(call: PoolCall) -> Lies:
 @remembered(weight=2)
 def lower(call: PoolCall, threads: int) -> OneKernel:
     """Return the program of a pooling on at most so many threads."""
-    threads = threads_for(call.elements, _THREAD_ELEMENTS, threads)
-    number, made = len(call.operands) - 1, call.operands[-1]
-    if call.kind in ("pool", "gradient"):
-        spec, tables = _fill(call, call.kind == "gradient", {_READ: (0, call.operands[0], 0), _MADE: (1, made, 0)})
-        return _program(call, "max" if call.op == "max" else "sum", spec, tables, threads, 2)
-    if call.kind == "max_places":
-        where = made._replace(format=None)
-        spec, tables = _fill(call, False, {_READ: (0, call.operands[0], 0), _THIRD: (1, where, call.offset),
-                                           _MADE: (1, made, 0)})
-        return _program(call, "max_places", spec, tables, threads, 2, 8 * _line_floats(spec))
-    if call.kind in ("place_gradient", "spread"):
-        return _field_program(call, threads)
-    grad, *others = call.operands[:number]
-    compared = {_SECOND: (1, others[0], 0), _THIRD: (2, others[-1], 0)}
-    if call.kind == "window_gradient":
-        compared = {_THIRD: (1, others[0], 0)}
+    return _PROGRAMS[call.own.program](call, threads_for(call.elements, _THREAD_ELEMENTS, threads))
+
+
+def _places(call: PoolCall) -> dict[int, tuple[int, Lies, int]]:
+    """Which operand of the program each of a record's is, how it lies, and from which byte on."""
+    return {place: (number, lies, 0)
+            for number, (place, lies) in enumerate(zip(call.own.operands, call.operands, strict=True))}
+
+
+def _walked(call: PoolCall, threads: int) -> OneKernel:
+    """A walk over rows, each of which is read as what is made needs it."""
+    own, places, room = call.own, _places(call), 0
+    if own.finds_places:
+        number, made, _ = places[MADE]
+        places[THIRD] = number, made._replace(format=None), call.offset
+    spec, tables = _fill(call, not own.forward, places)
+    if own.finds_places:
+        room = 8 * _line_floats(spec)
+    return _program(call, own.kernel or KINDS[call.op].kernel, spec, tables, threads, len(call.operands), room)
+
+
+def _kept_lines(call: PoolCall, threads: int) -> OneKernel:
+    """Gradients by comparison, or by places in windows: lines of windows are kept while rows of the field pass."""
+    places, own = _places(call), call.own
     ties: list[ComputeSet] = []
     more, workspace = 0, 0
-    shared = (0, grad, 0)
     kept: list[Any] = []
     if call.scaled:
-        between = _c_order(call)
-        shared = (number + 1, between, 0)
-        first, kept = _fill(call, False, {_READ: compared[_SECOND], _SECOND: (0, grad, 0),
-                                          _THIRD: compared[_THIRD], _MADE: shared})
+        grad, between = places[READ], _c_order(call)
+        shares = len(call.operands), between, 0
+        first, kept = _fill(call, False, {READ: places[SECOND], SECOND: grad, THIRD: places[THIRD], MADE: shares})
         workspace = 4 * call.batch * between.batch
         more = _arena(first) + 4 * (2 * int(first["result_room"][0]) + _line_floats(first))
         ties = [_set(select("pool", "ties", "any"), first, call, threads)]
         kept = [first, *kept]
-    spec, tables = _fill(call, True, {_READ: shared, **compared, _MADE: (number, made, 0)})
+        places[READ] = shares
+    spec, tables = _fill(call, True, places)
     rows = prod(w.outputs for w in call.windows[:-1])
     spec["slots"] = slots = max(min(rows, 4 if len(call.windows) < 3 else 16), int(spec["row_limit"][0]))
-    own = 8 * slots + 4 * (2 * slots * _line_floats(spec) + int(spec["places"][0] * spec["channels"][0])
-                           + int(spec["decoded_room"][0]))
-    if call.kind == "window_gradient":  # words of the places of two channels
-        own = max(own, 4 * prod(w.outputs for w in call.windows) + 160)
-    return _program(call, "max_gradient", spec, [*tables, *kept], threads, number + 1, own, ties, more, workspace)
+    room = 8 * slots + 4 * (2 * slots * _line_floats(spec) + int(spec["places"][0] * spec["channels"][0])
+                            + int(spec["decoded_room"][0]))
+    if own.by_place:  # words of the places of two channels
+        room = max(room, 4 * prod(w.outputs for w in call.windows) + 160)
+    return _program(call, own.kernel, spec, [*tables, *kept], threads, len(call.operands), room, ties, more, workspace)
 
 
 def _program(call: PoolCall, kernel: str, spec: Array, tables: list[Any], threads: int, operands: int, own: int = 0,
@@ -364,9 +377,9 @@ def _program(call: PoolCall, kernel: str, spec: Array, tables: list[Any], thread
     return made
 
 
-def _field_program(call: PoolCall, threads: int) -> OneKernel:
+def _of_a_field(call: PoolCall, threads: int) -> OneKernel:
     """Gradients to their places, or to all of a field: fields and windows are seen as one axis each."""
-    grad, made, places = call.operands[0], call.operands[-1], call.kind == "place_gradient"
+    made, places = call.operands[-1], call.own.by_place
     elements, results = (prod(getattr(w, side) for w in call.windows) for side in ("inputs", "outputs"))
     lanes = 1
     if call.channels_last:
@@ -383,10 +396,12 @@ def _field_program(call: PoolCall, threads: int) -> OneKernel:
     spec["decoded_room"] = chunk * lanes + _SLACK
     spec["result_room"] = elements * lanes + _SLACK if places else _SLACK
     spec["join"], spec["joined"] = 1, 1
-    count = prod(np.prod(divisors(w, False)) for w in call.windows) if call.op == "avg" else 1
+    count = prod(np.prod(divisors(w, False)) for w in call.windows) if KINDS[call.op].divides else 1
     multiplier = np.array([1 / count], np.float32)
     spec["multipliers"] = multiplier.ctypes.data
-    for place, (number, lies) in {_READ: (0, grad), _SECOND: (1, call.operands[1]),
-                                  _MADE: (len(call.operands) - 1, made)}.items():
-        fill_operand(spec["operands"][0, place], number, lies, place == _MADE)
-    return _program(call, call.kind, spec, [segment, multiplier], threads, len(call.operands))
+    for place, (number, lies, _) in _places(call).items():
+        fill_operand(spec["operands"][0, place], number, lies, place == MADE)
+    return _program(call, call.own.kernel, spec, [segment, multiplier], threads, len(call.operands))
+
+
+_PROGRAMS = {"walk": _walked, "lines": _kept_lines, "field": _of_a_field}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -12,24 +12,7 @@ from ...target import Target
 from ...target.types import vector_of
 from .params import PoolParams
 
-
-class _Loops(NamedTuple):
-    """Cycles of a worker: before its rows, of a load in a window at the first position and at each further one."""
-
-    enter: int
-    load: int
-    step: int
-    group: int  # between groups of channels
-
-
-_LOOPS = {"max": _Loops(3, 4, 3, 4), "sum": _Loops(4, 5, 3, 4)}
-_BACKWARD = _Loops(3, 7, 5, 6)
-_MORE_BACKWARD = 10  # cycles to begin, as the planner has it
 _ROW, _POSITION = 15, 23
-
-
-def _loops(maximum: bool, backward: bool) -> _Loops:
-    return _BACKWARD if maximum and backward else _LOOPS["max" if maximum else "sum"]
 
 
 def _zeroed(target: Target, worker: int, results: Any, loads: Any) -> Any:
@@ -51,10 +34,10 @@ def planned_cycles(target: Target, params: PoolParams, batch: Any, field: Sequen
     stride : int
         Results that share a step of the last dimension.
     """
-    loops, kernel = _loops(params.op == "max", params.backward), prod(params.kernel)
+    loops, kernel = params.on_tiles.loops, prod(params.kernel)
     loads, width = per_group // vector_of(target, params.data_type), field[-1]
     total = batch * prod(field)
-    begin = loops.enter + _MORE_BACKWARD * (params.op == "max" and params.backward) + 11
+    begin = loops.enter + loops.begin + 11
     position = _POSITION + groups * (2 + loads * (3 + loops.load - loops.step)) + (groups - 1) * loops.group
     slowest: Any = 0
     for worker in range(target.workers):
@@ -72,7 +55,7 @@ def planned_cycles(target: Target, params: PoolParams, batch: Any, field: Sequen
 def least_cycles_of(target: Target, params: PoolParams, batch: Any, field: Sequence[Any], groups: Any, per_group: Any,
                     stride: int) -> Any:
     """No more than `planned_cycles` of the same."""
-    loops, kernel = _loops(params.op == "max", params.backward), prod(params.kernel)
+    loops, kernel = params.on_tiles.loops, prod(params.kernel)
     loads = per_group // vector_of(target, params.data_type)
     longest = -(-batch * prod(field) // target.workers)
     rows, steps = -(-longest // field[-1]), -(-longest // stride)

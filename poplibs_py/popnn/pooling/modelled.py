@@ -14,6 +14,7 @@ from ...popops.reductions.modelled import plan_reduction
 from ...target import Target, TargetLike
 from ...target.types import type_of, vector_of
 from .field import Window, is_whole
+from .kinds import KINDS
 from .params import PoolParams
 from .plan import planned
 from .request import Images
@@ -60,9 +61,9 @@ def _lacks(op: str, kind: str, shape: Images, windows: tuple[Window, ...], inclu
     """What no vertex does, in words."""
     if any(w.dilation != 1 or not w.kernel or _passes(w) for w in windows):
         return "of dilated windows, of those that pass the end, or that share a field out unevenly"
-    if kind == "avg" and include and any(w.lower > 0 or w.upper > 0 for w in windows):
+    if KINDS[kind].divides and include and any(w.lower > 0 or w.upper > 0 for w in windows):
         return "of averages that count padding"
-    if is_whole(windows) and (op, kind) == ("pool_input_gradient", "max"):
+    if is_whole(windows) and op == "pool_input_gradient" and KINDS[kind].chooses:
         return "for the gradient of windows that are the whole field"
     if 0 in shape.shape or 0 in shape.of(windows).shape:
         return "of nothing"
@@ -77,11 +78,12 @@ def _passes(window: Window) -> bool:
 
 def _whole(op: str, kind: str, shape: Images, word: str, machine: Target) -> TilePlan:
     """A window that is the whole field: a reduction, and its gradient a copy to all of the field."""
+    own = KINDS[kind]
     if op == "pool":
-        return plan_reduction("popnn.pool", "MAX" if kind == "max" else "ADD", shape.shape, shape.field_axes,
-                              (word, word), machine, scaled=kind == "avg")
+        return plan_reduction("popnn.pool", own.vertex, shape.shape, shape.field_axes, (word, word), machine,
+                              scaled=own.divides)
     made, rows = StepsBuilder(machine, word), shape.batch * shape.channels
-    if kind == "avg":
+    if own.divides:
         made.elementwise("multiply", "MULTIPLY", rows, operands=2, number=True)
     made.copy("spread", rows * shape.elements)
     return made.plan(f"{kind} pooling gradient of a whole field {shape.shape}, {word}", reads=rows,
@@ -97,7 +99,7 @@ def _pooled(op: str, kind: str, shape: Images, windows: tuple[Window, ...], word
     if op == "pool":
         return planned(PoolParams(kind, "fwd", **sides), machine)
     plan = planned(PoolParams(kind, "bwd", **sides), machine)
-    if not scaled and kind != "avg":
+    if not scaled and not KINDS[kind].divides:
         return plan
     made = StepsBuilder(machine, word)
     if scaled:

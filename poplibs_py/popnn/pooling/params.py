@@ -7,6 +7,7 @@ from math import prod
 from typing import Any
 
 from ...errors import bad_argument, bad_type, one_of, whole
+from .kinds import KINDS, TilePass
 
 _MOST, _MOST_STEPS = 1 << 31, 1 << 44
 
@@ -23,10 +24,10 @@ class PoolParams:
 
     Attributes
     ----------
-    op : {"max", "sum", "avg"}
+    op : {"max", "avg", "sum"}
         What becomes of a window.
     direction : {"fwd", "bwd", "scale"}
-        The pooling itself; its gradient; how many elements of a window share its maximum, by which a gradient is
+        The pooling itself; its gradient; of maxima how many elements of a window share one, by which a gradient is
         scaled.
     field, kernel, stride, lower, upper : tuple of int
         Of each dimension: the input's extent, the window's, steps between windows, and padding at both ends, which
@@ -47,8 +48,8 @@ class PoolParams:
     data_type: str
 
     def __post_init__(self) -> None:
-        one_of("op", self.op, ("max", "sum", "avg"))
-        one_of("direction", self.direction, ("fwd", "bwd", "scale"))
+        one_of("op", self.op, tuple(KINDS))
+        one_of("direction", self.direction, tuple(KINDS[self.op].tiles))
         one_of("data_type", self.data_type, ("float", "half"))
         for name in ("channels", "batch"):
             object.__setattr__(self, name, whole(name, getattr(self, name), 1, _MOST))
@@ -71,6 +72,11 @@ class PoolParams:
     def windows(self) -> tuple[int, ...]:
         """Windows of each dimension."""
         return tuple((n - k) // s + 1 for n, k, s in zip(self.padded, self.kernel, self.stride, strict=True))
+
+    @property
+    def on_tiles(self) -> TilePass:
+        """Its pass on a modelled machine."""
+        return KINDS[self.op].tiles[self.direction]
 
     @property
     def backward(self) -> bool:

@@ -12,16 +12,9 @@ from ...ops import check_fields
 from ...planner.tile_plan import Step, TilePlan, TileWork, Vertex, memory_of
 from ...target import Target, linear_mapping
 from ...target.types import TYPE_BYTES, vector_of
+from .kinds import KINDS
 from .params import PoolParams
 from .search import MOST_LOADS, Form, PoolPartition, best_split, form_of, received_bytes
-
-_PREFERRED = {("max", "half"): 16, ("max", "float"): 8, ("sum", "half"): 16, ("sum", "float"): 4,
-              ("avg", "half"): 16, ("avg", "float"): 4}
-"""Channels of a group that PopLibs would rather have."""
-
-
-_VERTICES = {("max", "fwd"): "MaxPooling", ("max", "bwd"): "MaxPoolingGrad",
-             ("max", "scale"): "MaxPoolingGradientScale"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +62,7 @@ def planned(params: PoolParams, target: Target, detected: tuple[int, int] = (1, 
     found = best_split(target, first, detected[0], range(1, most + 1))
     assert found is not None
     cycles, partition = found
-    preferred = _PREFERRED[params.op, params.data_type]
+    preferred = KINDS[params.op].preferred[params.data_type]
     every = params.channels * (params.batch if params.direction == "fwd" else 1)
     if partition.per_group < preferred <= every:
         second = form_of(params, preferred)
@@ -89,8 +82,8 @@ def _plan(params: PoolParams, target: Target, form: Form, found: tuple[int, Pool
     shares = [-(-n // split) for n, split in zip(extents, splits, strict=True)]
     received = int(received_bytes(p, form.strides[0], shares, at.per_group))
     exchange, elements = received // 4 * (1 + (detected != at.per_group)), prod(shares) * at.per_group
-    name = _VERTICES.get((params.op, params.direction), "SumPooling")
-    vertex = Vertex(name, (params.data_type,), ((elements, 1),), cycles - exchange, "tile")
+    own = params.on_tiles
+    vertex = Vertex(own.vertex, (params.data_type,), ((elements, 1),), cycles - exchange, "tile")
     work = TileWork(prod(splits), elements, (vertex,), cycles - exchange, received)
     shape = " x ".join(map(str, params.field))
     batch, field, channels = form.planned
@@ -100,7 +93,7 @@ def _plan(params: PoolParams, target: Target, form: Form, found: tuple[int, Pool
                   f"{at.per_group}{', regrouped' * grouped}"))
     here, there = (params.batch * params.channels * prod(n) for n in (params.field, params.windows))
     made = here if params.direction != "fwd" else there
-    read = {"fwd": here, "scale": here + there, "bwd": there + (params.op == "max") * (here + there)}[params.direction]
+    read = own.fields * here + own.windows * there
     lies = [np.diff(linear_mapping(target, n, size).edges()) * size for n in (read, made)]
     return PoolPlan(
         problem=f"{params.op} pooling {params.direction} [{params.batch}, {params.channels}, {shape}] "

@@ -14,13 +14,11 @@ from ...errors import bad_argument, check_shape, one_of
 from ...formats import Array, Format
 from ...ops import RESULT, Operand, Placed, Receiver, Request, whole_operand
 from ...poplin.conv.params import LAYOUTS
-from ...popops.reductions.lower import ReduceParams, Way
+from ...popops.reductions.lower import ReduceParams
 from ...popops.reductions.lower import lower as lower_reduction
 from .field import Window, adaptive_windows, is_whole, whole_field, windows_of
+from .kinds import KINDS, PASSES
 from .lower import Lies, PoolCall, lower
-
-OPS = ("max", "avg", "sum")
-"""What becomes of a window."""
 
 
 def _apart(axes: Sequence[int], channels_last: bool) -> tuple[int, int, tuple[int, ...]]:
@@ -158,17 +156,16 @@ def pooled(kind: str, op: str, shape: Images, windows: tuple[Window, ...], inclu
     wrap, keep
         As a `Request` has them.
     """
-    outputs = shape.of(windows)
-    if kind == "pool" and is_whole(windows) and shape.elements:
-        return _reduced(op, shape, operands[0], receiver, placed)
-    if kind == "gradient" and is_whole(windows) and shape.elements:
-        kind = "spread"
-    forward = kind in ("pool", "max_places")
-    if forward or kind in ("gradient", "spread"):
-        laid = [_readable(operands[0], shape if forward else outputs)]
+    outputs, own = shape.of(windows), PASSES[kind]
+    if own.whole and is_whole(windows) and shape.elements:
+        if own.whole == "reduction":
+            return _reduced(op, shape, operands[0], receiver, placed)
+        kind, own = own.whole, PASSES[own.whole]
+    if own.strided:
+        laid = [_readable(operands[0], shape if own.forward else outputs)]
     else:
         laid = [_in_c_order(x, shape if i == 1 else outputs) for i, x in enumerate(operands)]
-    made = (outputs if forward else shape).in_c_order(form or receiver.format, receiver.scale)
+    made = (outputs if own.forward else shape).in_c_order(form or receiver.format, receiver.scale)
     call = PoolCall(kind, op, shape.batch, shape.channels, windows, include, shape.by_channel,
                     (*(lies for _, lies in laid), made), offset, scaled)
     return request(call, tuple(x for x, _ in laid), receiver, placed=placed, wrap=wrap, keep=keep)
@@ -176,9 +173,9 @@ def pooled(kind: str, op: str, shape: Images, windows: tuple[Window, ...], inclu
 
 def _reduced(op: str, shape: Images, x: Operand, receiver: Receiver, placed: Placed[Any] | None) -> Request:
     """A window that is the whole field is a reduction."""
-    way = Way("max", "max", "plain") if op == "max" else Way("sum", "sum", "plain")
-    params = ReduceParams(way, x.format, x.scale, x.shape, x.array.strides, shape.field_axes, receiver.format,
-                          receiver.scale, 1 / shape.elements if op == "avg" else 1.0, False)
+    kind = KINDS[op]
+    params = ReduceParams(kind.reduction, x.format, x.scale, x.shape, x.array.strides, shape.field_axes,
+                          receiver.format, receiver.scale, 1 / shape.elements if kind.divides else 1.0, False)
     program = lower_reduction(params, settings.num_threads)
     return Request(program.executable, (x, RESULT), receiver, program.told, placed=placed)
 

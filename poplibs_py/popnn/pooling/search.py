@@ -157,6 +157,5 @@ def received_bytes(p: PoolParams, stride: Sequence[int], shares: Sequence[Any], 
     held = groups * batch * per_group * TYPE_BYTES[p.data_type]
     read = prod([f * s + k - s for f, s, k in zip(field, stride, p.kernel, strict=True)]) * held
     written = prod(field) * held
-    if p.direction == "scale":
-        return read + written
-    return 2 * read + written if p.backward and p.op == "max" else read
+    fields, windows = (written, read) if p.backward else (read, written)
+    return p.on_tiles.fields * fields + p.on_tiles.windows * windows
