@@ -15,8 +15,8 @@ STATIONS = {"api", "params", "plan", "lower"}
 MORE = {"options", "request", "model", "search", "modelled", "prepared", "reference", "bound"}
 PLANNED = {
     "popnn/ctc": "", "popnn/ctc_infer": "decode", "popnn/pooling": "field kinds", "poplin/gemm": "field",
-    "poplin/conv": "few few_lower overlap rearranged scales several window window_lower winograd winograd_bound "
-                   "winograd_lower",
+    "poplin/conv": "few few_lower few_search overlap rearranged scales several ways window window_lower winograd "
+                   "winograd_bound winograd_lower",
     "poplin/tile_conv": "axis candidates constraints count explain facts grid interpreter joint multi problem products "
                         "start_tile summary together transforms vertices work",
     "popsparse/fully_connected": "gradient", "popsparse/static_matmul": "", "popsparse/spmm": "", "popsparse/sddmm": "",

@@ -73,3 +73,11 @@ def inside(dim: FieldDim, over_taps: bool) -> tuple[int, int]:
     if not over_taps:
         first, last = max(first, dim.first_valid), min(last, dim.end_valid)
     return (first, last) if last > first else (0, 0)
+
+
+def halves(n: int) -> Iterator[int]:
+    """Return a number, half of it and so on down to 1."""
+    while n > 1:
+        yield n
+        n = -(-n // 2)
+    yield 1

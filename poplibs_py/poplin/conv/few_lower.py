@@ -18,14 +18,19 @@ from .few import FewPlan
 from .params import WORDS
 
 
-def few_segment(plan: FewPlan) -> tuple[Segment, list[Array]]:
-    """Return a plan's work items, and the tables that they point to."""
-    items, tables = _lowered(plan)
-    return Segment(VERTEX, items, spread(len(items), plan.threads)), tables
+def few_segments(plans: Sequence[FewPlan]) -> list[tuple[Segment, list[Array]]]:
+    """Return work items of plans, and the tables that they point to: phases in bands are one segment."""
+    in_bands = [plan for plan in plans if plan.in_bands]
+    made = [_bands(in_bands)] if in_bands else []
+    for plan in plans:
+        if not plan.in_bands:
+            items, tables = _lowered(plan)
+            made.append((Segment(VERTEX, items, spread(len(items), plan.threads)), tables))
+    return made
 
 
-def bands_segment(plans: Sequence[FewPlan]) -> tuple[Segment, list[Array]]:
-    """The same of phases that all take a band of an image before the next."""
+def _bands(plans: Sequence[FewPlan]) -> tuple[Segment, list[Array]]:
+    """Phases that all take a band of an image before the next."""
     made = [_lowered(plan) for plan in plans]
     items = np.concatenate([items for items, _ in made])
     places = np.concatenate([_places(plan)[items["first"]] for plan, (items, _) in zip(plans, made, strict=True)])

@@ -1,4 +1,4 @@
-"""A convolution's plan to a program: the work of all its products in one compute set."""
+"""A convolution's plan to a program: a table of what lowers each way, and each kind of phase."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ from ..gemm.lower import items_of
 from ..gemm.plan import prepared_bytes
 from . import _overlap
 from .few import FewPlan
-from .few_lower import bands_segment, few_segment
-from .overlap import overlap_items
+from .few_lower import few_segments
+from .overlap import Overlap, overlap_items
 from .params import WORDS
 from .plan import HostConvPlan
 from .rearranged import in_chunks
+from .ways import Matrices, Phase, Phases, Way
 from .window import WindowPlan
 from .window_lower import window_segment
+from .winograd import Winograd
 from .winograd_lower import winograd_sets
 
 WHOLE = 6
 """Operand that holds weights as they lie where they come prepared in parts."""
 
 
-_SEGMENTS: dict[type, Callable[[Any], tuple[Segment, list[Any]]]] = {
-    FewPlan: few_segment, WindowPlan: window_segment}  # those of matrices share a segment
+_Segments = list[tuple[Segment, list[Any]]]
+_Sets = tuple[list[tuple[Segment, ...]], list[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,48 +53,54 @@ def lower(plan: HostConvPlan) -> LoweredConv:
         some = lower(replace(plan, call=plan.rearranged.call, rearranged=None)).executable
         assert isinstance(some, Executable)
         return LoweredConv(plan, in_chunks(plan.rearranged, plan.call, plan.residual, some))
-    segments: list[Segment] = []
-    tables: list[Any] = []
+    sets, tables = _SETS[type(plan.way)](plan, plan.way)
     operands = 3 + (plan.call.bias is not None) + plan.residual + plan.epilogue.takes_words
-    if plan.transformed:
-        sets, tables = winograd_sets(plan.transformed, plan.call, plan.epilogue, plan.residual, plan.prepared)
-        return LoweredConv(plan, host_program(*sets, operands=operands, threads=plan.threads,
-                                              arena_bytes=plan.scratch_bytes, workspace_bytes=plan.workspace_bytes,
-                                              tables=tuple(tables)))
-    if plan.overlap:
-        items, held = overlap_items(plan.overlap, plan.call)
-        segments.append(Segment(_overlap.VERTEX, items, spread(len(items), plan.threads)))
-        tables += held
-    elif plan.dense:
-        items, held = _products(plan)
-        segments.append(Segment(_gemm.VERTEX, items, spread(len(items), plan.threads)))
-        tables += held
-    in_bands = [product for product in plan.products if isinstance(product, FewPlan) and product.in_bands]
-    if in_bands:
-        segment, held = bands_segment(in_bands)
-        segments.append(segment)
-        tables += held
-    for product in plan.products:
-        if isinstance(product, FewPlan) and product.in_bands:
-            continue
-        if lowered := _SEGMENTS.get(type(product)):
-            segment, held = lowered(product)
-            segments.append(segment)
-            tables += held
     if plan.prepared and plan.falls_back:
         operands = WHOLE + 1
-    return LoweredConv(plan, host_program(tuple(segments), operands=operands, threads=plan.threads,
-                                          arena_bytes=plan.scratch_bytes, tables=tuple(tables)))
+    return LoweredConv(plan, host_program(*sets, operands=operands, threads=plan.threads,
+                                          arena_bytes=plan.scratch_bytes, workspace_bytes=plan.workspace_bytes,
+                                          tables=tuple(tables)))
 
 
-def _products(plan: HostConvPlan) -> tuple[np.ndarray[Any, Any], list[Any]]:
-    """Rectangles of all products of matrices, and their tables."""
+def _transformed(plan: HostConvPlan, way: Winograd) -> _Sets:
+    return winograd_sets(way, plan.call, plan.epilogue, plan.residual, plan.prepared)
+
+
+def _overlapped(plan: HostConvPlan, way: Overlap) -> _Sets:
+    items, tables = overlap_items(way, plan.call)
+    return [(Segment(_overlap.VERTEX, items, spread(len(items), plan.threads)),)], tables
+
+
+def _in_phases(plan: HostConvPlan, way: Phases) -> _Sets:
+    """All phases in one compute set, those of a kind after another's."""
+    segments: list[Segment] = []
+    tables: list[Any] = []
+    for kind, lowered in _SEGMENTS.items():
+        some = [phase for phase in way.products if type(phase) is kind]
+        for segment, held in lowered(plan, some) if some else ():
+            segments.append(segment)
+            tables += held
+    return [tuple(segments)], tables
+
+
+def _matrices(plan: HostConvPlan, some: list[Matrices]) -> _Segments:
+    """One segment of the rectangles of all products."""
     old = 3 + (plan.call.bias is not None) if plan.residual else 0
-    made = [items_of(product, *((1, 0) if product.swapped else (0, 1)), old, WORDS) for product in plan.dense]
+    products = [phase.plan for phase in some]
+    made = [items_of(product, *((1, 0) if product.swapped else (0, 1)), old, WORDS) for product in products]
     panels, groups = 0, plan.call.params.groups
-    for product, (items, _) in zip(plan.dense, made, strict=True):
+    for product, (items, _) in zip(products, made, strict=True):
         if plan.prepared:
             entry = np.arange(len(items)) * product.params.entries // len(items)
             items["b_panels"] = panels + entry % groups * prepared_bytes(product)
             panels += groups * prepared_bytes(product)
-    return np.concatenate([items for items, _ in made]), [table for _, held in made for table in held]
+    items = np.concatenate([items for items, _ in made])
+    return [(Segment(_gemm.VERTEX, items, spread(len(items), plan.threads)),
+             [table for _, held in made for table in held])]
+
+
+_SEGMENTS: dict[type[Phase], Callable[[HostConvPlan, Any], _Segments]] = {
+    Matrices: _matrices, FewPlan: lambda _, some: few_segments(some),
+    WindowPlan: lambda _, some: [window_segment(phase) for phase in some]}
+_SETS: dict[type[Way], Callable[[HostConvPlan, Any], _Sets]] = {
+    Phases: _in_phases, Overlap: _overlapped, Winograd: _transformed}

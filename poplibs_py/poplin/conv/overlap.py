@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,9 +25,10 @@ from ..gemm.params import GemmParams, MatrixLayout
 from ..gemm.plan import Epilogue, GemmPlan
 from ..gemm.search import FEW, plan_gemm
 from . import _overlap
-from .few import dots_kernel
+from .few_search import dots_kernel
 from .model import field_dim
 from .params import ConvCall
+from .ways import Matrices
 
 _LEAST_DEPTH = 16  # channels that make up for the additions
 _LEAST_COLUMNS = 16  # of the products: a vector's; less for deep products, and for one channel
@@ -54,6 +56,7 @@ class Overlap:
         Coordinates of the first dimension whose sums are kept.
     bands : int
         Shares of the results of an image and group, by the first dimension.
+    threads : int
     """
 
     product: GemmPlan
@@ -62,6 +65,12 @@ class Overlap:
     chunk: int
     planes: int
     bands: int
+    threads: int
+
+    @property
+    def products(self) -> tuple[Matrices]:
+        """What multiplies."""
+        return (Matrices(self.product),)
 
     @property
     def method(self) -> str:
@@ -87,6 +96,20 @@ class Overlap:
     def scratch_bytes(self) -> int:
         """Bytes that each thread takes."""
         return self.planes_at + -(-4 * self.planes * self.plane // 64) * 64
+
+    @property
+    def workspace_bytes(self) -> int:
+        """None: threads share nothing but operands."""
+        return 0
+
+    @property
+    def memory_limit(self) -> int | None:
+        """Temporary bytes for each thread, or None."""
+        return self.product.memory_limit
+
+    def decisions(self, _: ConvCall, __: bool, inner: Mapping[str, str]) -> dict[str, str]:
+        """Return what was decided, given what was for the product."""
+        return {"products": f"of {self.chunk} elements at once", **inner}
 
 
 def plan_overlap(call: ConvCall, options: GemmOptions, epilogue: Epilogue, target: Target) -> Overlap | None:
@@ -123,7 +146,8 @@ def plan_overlap(call: ConvCall, options: GemmOptions, epilogue: Epilogue, targe
     params = GemmParams(chunk, columns, p.in_channels, a, b, out)
     product = plan_gemm(params, replace(options, available_memory_proportion=None), epilogue, target.replace(tiles=1))
     bands = 1 if p.batch * p.groups >= target.tiles else min(target.tiles, first.positions)
-    plan = Overlap(product, Field(tuple(dims), p.out_channels, call.out.channel), elements, chunk, planes, bands)
+    plan = Overlap(product, Field(tuple(dims), p.out_channels, call.out.channel), elements, chunk, planes, bands,
+                   min(target.tiles, p.batch * p.groups * bands))
     limit = options.memory.limit(target)
     return plan if not product.swapped and (limit is None or plan.scratch_bytes <= limit) else None
 

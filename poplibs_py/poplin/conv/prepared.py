@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +19,12 @@ from ..gemm.plan import Epilogue, prepared_bytes
 from ..gemm.search import plan_gemm
 from .lower import WHOLE, lower
 from .plan import HostConvPlan, plan_call
+from .ways import Phases, Way
+from .winograd import Winograd
 from .winograd_lower import prepare_segment
+
+_Packing = tuple[Segment, list[Any], int, int]
+"""What packs, its tables, bytes that a thread takes, and bytes that it writes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,11 +70,16 @@ def packed_weights(plan: HostConvPlan, weights: Operand) -> PackedWeights:
 @remembered(weight=4)
 def _packing(plan: HostConvPlan) -> tuple[Executable, int]:
     """The program that packs a plan's weights, and the bytes that it writes."""
-    if plan.transformed:
-        segment, tables = prepare_segment(plan.transformed, plan.call)
-        scratch, size = plan.transformed.scratch_bytes, plan.transformed.slots * plan.transformed.slot_bytes
-        return host_program((segment,), operands=3, threads=plan.threads, arena_bytes=scratch,
-                            tables=tuple(tables)), size
+    segment, tables, scratch, size = _PACKINGS[type(plan.way)](plan, plan.way)
+    return host_program((segment,), operands=3, threads=plan.threads, arena_bytes=scratch, tables=tuple(tables)), size
+
+
+def _transforming(plan: HostConvPlan, way: Winograd) -> _Packing:
+    segment, tables = prepare_segment(way, plan.call)
+    return segment, tables, way.scratch_bytes, way.workspace_bytes
+
+
+def _panels(plan: HostConvPlan, _: Phases) -> _Packing:
     found, held, size, scratch = [], [], 0, 0
     for product in plan.dense:
         unlimited = replace(product.options, available_memory_proportion=None)
@@ -79,5 +90,8 @@ def _packing(plan: HostConvPlan) -> tuple[Executable, int]:
         size += plan.call.params.groups * prepared_bytes(packing)
         scratch = max(scratch, packing.scratch_bytes)
     items = np.concatenate(found)
-    segment = Segment(_gemm.PREPARE_VERTEX, items, spread(len(items), plan.threads))
-    return host_program((segment,), operands=3, threads=plan.threads, arena_bytes=scratch, tables=tuple(held)), size
+    return Segment(_gemm.PREPARE_VERTEX, items, spread(len(items), plan.threads)), held, scratch, size
+
+
+_PACKINGS: dict[type[Way], Callable[[HostConvPlan, Any], _Packing]] = {Phases: _panels, Winograd: _transforming}
+"""What packs weights, for each way that reads them packed."""

@@ -18,7 +18,7 @@ from ..gemm.options import GemmOptions
 from ..gemm.params import contiguous_strides
 from ..gemm.plan import Epilogue
 from ..gemm.search import FEW, on_units
-from .few import dots_kernel
+from .few_search import dots_kernel
 from .params import ConvCall, FieldLayout
 
 _GATHERED = 1.6  # numbers that products gather for each that is rearranged, from which that pays

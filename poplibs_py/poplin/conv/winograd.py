@@ -8,7 +8,7 @@ back.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ...formats import FP32
@@ -20,9 +20,10 @@ from ..gemm.options import GemmOptions
 from ..gemm.params import GemmParams, MatrixLayout, contiguous
 from ..gemm.plan import Epilogue, GemmPlan
 from ..gemm.search import plan_gemm
-from .few import halves
+from ._boxes import halves
 from .model import field_dim
 from .params import ConvCall
+from .ways import Matrices
 
 TILES = (4, 2)
 """Results of a tile along each dimension."""
@@ -82,6 +83,11 @@ class Winograd:
     def method(self) -> str:
         """What it is, in words."""
         return "Winograd's transforms, and a product at each of their points"
+
+    @property
+    def products(self) -> tuple[Matrices]:
+        """What multiplies."""
+        return (Matrices(self.product),)
 
     @property
     def points(self) -> int:
@@ -178,6 +184,19 @@ class Winograd:
         each = self.points * inner * outer * (1 + read) + _IMAGES[t] * inner * again + _RESULTS[t] * outer
         return p.groups * (tiles * each + (0 if prepared else _KERNELS[t] * inner * outer))
 
+    def decisions(self, call: ConvCall, prepared: bool, inner: Mapping[str, str]) -> dict[str, str]:
+        """Return what was decided, given what was for the product at a point."""
+        limit = "none" if self.memory_limit is None else f"{self.memory_limit:,}"
+        at_once = "all" if self.columns >= call.params.out_channels else str(self.columns)
+        kernels = f"kernels of {at_once} output channels transformed at once"
+        if prepared:
+            kernels = "kernels come transformed"
+        shared = 0 if prepared else self.workspace_bytes
+        return {"winograd": self.words, "kernel": inner["kernel"],
+                "blocks": f"{self.chunk} tiles, {self.width} columns; {kernels}",
+                "threads": str(self.threads),
+                "scratch": f"{self.scratch_bytes:,} bytes a thread (limit {limit}), {shared:,} of all"}
+
     @property
     def words(self) -> str:
         """What it is, for a reader."""
@@ -186,14 +205,15 @@ class Winograd:
                 f"{math.prod(self.tiles)} tiles of an image")
 
 
-def plan_winograd(call: ConvCall, options: GemmOptions, target: Target, prepared: bool = False) -> Winograd | str:
-    """Plan a convolution so, with the cheaper tile; or say why not, in words. Kernels may come transformed."""
+def plan_winograd(call: ConvCall, options: GemmOptions, target: Target,
+                  prepared: bool = False) -> tuple[Winograd | None, str]:
+    """Plan a convolution so, with the cheaper tile; else say why not, in words. Kernels may come transformed."""
     p = call.params
     formats = call.x.format, call.weights.format
     if formats != (FP32, FP32):
-        return f"operands are {formats[0]} and {formats[1]}, not float32"
+        return None, f"operands are {formats[0]} and {formats[1]}, not float32"
     if options.partials_type != "float":
-        return "partials are half"
+        return None, "partials are half"
     dims, x_offset, w_offset, strides = [], 0, call.weights.offset, []
     for axis, x, w, out in zip(p.axes, call.x.field, call.weights.field, call.out.field, strict=True):
         dim, offset = field_dim(axis, x, out)
@@ -206,7 +226,7 @@ def plan_winograd(call: ConvCall, options: GemmOptions, target: Target, prepared
         strides.append(w)
     why = _unfit(dims)
     if why or not p.batch * p.groups * p.in_channels * p.out_channels * math.prod(dim.positions for dim in dims):
-        return why or "the result or the depth is empty"
+        return None, why or "the result or the depth is empty"
     (rows, columns), (row, column) = dims, strides
     place = (rows, columns), (row, column), (call.x.offset + x_offset, w_offset)
     found = [plan for tile in TILES for plan in _plans(call, options, target, *place, tile, prepared)]
@@ -228,13 +248,14 @@ def _unfit(dims: list[FieldDim]) -> str:
     return ""
 
 
-def _best(found: list[Winograd], call: ConvCall, options: GemmOptions, prepared: bool) -> Winograd | str:
+def _best(found: list[Winograd], call: ConvCall, options: GemmOptions,
+          prepared: bool) -> tuple[Winograd | None, str]:
     p, limit = call.params, found[0].memory_limit
     positions = math.prod(dim.positions for dim in found[0].dims)
     direct = _DIRECT * p.batch * p.groups * p.in_channels * p.out_channels * 9 * positions
     cheap = [plan for plan in found if plan.cost(call, prepared) < direct]
     if not cheap:
-        return "transforms would take longer than they save"
+        return None, "transforms would take longer than they save"
 
     def taken(plan: Winograd) -> int:
         sharing = 1 if options.reproducible else plan.threads  # what is planned then depends on no thread
@@ -242,8 +263,8 @@ def _best(found: list[Winograd], call: ConvCall, options: GemmOptions, prepared:
 
     fitting = [plan for plan in cheap if limit is None or taken(plan) <= limit]
     if not fitting:
-        return f"it takes {min(map(taken, cheap)):,} bytes a thread at least"
-    return min(fitting, key=lambda plan: plan.cost(call, prepared))
+        return None, f"it takes {min(map(taken, cheap)):,} bytes a thread at least"
+    return min(fitting, key=lambda plan: plan.cost(call, prepared)), ""
 
 
 def _plans(call: ConvCall, options: GemmOptions, target: Target, dims: tuple[FieldDim, FieldDim],

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from poplibs_py.poplin.conv.overlap import Overlap
 from poplibs_py.poplin.tile_conv import ConvParams, FieldTransform, OutputTransform
 from tests.poplin.conv.passes import PASSES, expected, lying, run, shapes
 from tests.poplin.tile_conv.strategies import convolutions
@@ -88,12 +89,12 @@ def test_few_channels_of_products_made_first() -> None:
     for threads in (1, 2, 3):
         for made, options in ways:
             plan = run("input gradient", p, *arrays, threads, **options).plan
-            assert (plan.overlap is not None) == made == ("overlap" in str(plan))
+            assert (isinstance(plan.way, Overlap)) == made == ("overlap" in str(plan))
             np.testing.assert_array_equal(arrays[0], expected("input gradient", p, *arrays))
-    assert run("forward", p, *arrays).plan.overlap is None  # many channels
+    assert not isinstance(run("forward", p, *arrays).plan.way, Overlap)  # many channels
     for p in FEW_TAPS:
         arrays = [np.ones(shape, np.float32) for shape in shapes(p)]
-        assert run("input gradient", p, *arrays).plan.overlap is not None
+        assert isinstance(run("input gradient", p, *arrays).plan.way, Overlap)
 
 
 @settings(max_examples=60, deadline=None)

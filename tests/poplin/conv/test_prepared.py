@@ -15,6 +15,7 @@ from poplibs_py.errors import InvalidArgumentError
 from poplibs_py.formats import FORMATS, format_of
 from poplibs_py.poplin import ConvParams
 from poplibs_py.poplin.conv.params import Described, images_shape, weights_shape
+from poplibs_py.poplin.conv.winograd import Winograd
 from poplibs_py.program import memory_in_use, memory_peak
 from poplibs_py.testing import assert_same_bits
 from poplibs_py.testing.conv_calls import conv_params
@@ -56,8 +57,8 @@ def test_transforms_are_made_once(layout: str) -> None:
         run = poplin.compile_convolution(plan, w)
         got = run(x)
     assert [r.op for r in report.runs] == ["poplin.prepare", "poplin.convolution"]
-    assert run.plan.transformed  # type: ignore[attr-defined]
-    if run.plan.transformed.tile == plan.transformed.tile:  # type: ignore[attr-defined, union-attr]
+    assert isinstance(run.plan.way, Winograd)  # type: ignore[attr-defined]
+    if run.plan.way.tile == plan.way.tile:  # type: ignore[attr-defined]
         assert_same_bits(got, expected)
     out = np.empty_like(got)
     memory_peak(reset=True)
@@ -76,7 +77,7 @@ def test_small_images_are_worth_transforms_that_are_made_once() -> None:
     plan = poplin.plan_convolution(p, target="host", winograd=True)
     assert plan.winograd == "transforms would take longer than they save"
     run = poplin.compile_convolution(plan, np.ones((1, 128, 128, 3, 3), np.float32))
-    assert run.plan.transformed  # type: ignore[attr-defined]
+    assert isinstance(run.plan.way, Winograd)  # type: ignore[attr-defined]
     assert (run(np.ones((1, 128, 9, 9), np.float32)) == 9 * 128).all()
 
 

@@ -58,7 +58,7 @@ def test_results_are_within_the_bound_of_their_tile_in_any_layout(case: str) -> 
     y = check("convolution", x, w, bias=bias, activation="relu", winograd=True, **how)
     last = np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1)
     plans = [taken(lambda x=x: poplin.convolution(x, w, winograd=True, **how)) for x in (x, last)]
-    assert [plan.transformed.tile for plan in plans] == [plans[0].transformed.tile] * 2
+    assert [plan.way.tile for plan in plans] == [plans[0].way.tile] * 2
     assert_same_bits(poplin.convolution(last, w, bias=bias, activation="relu", winograd=True, **how), y)
     flat = np.moveaxis(np.ascontiguousarray(np.moveaxis(w, (0, 1), (-1, -2))), (-1, -2), (0, 1))
     assert_same_bits(poplin.convolution(x, flat, bias=bias, activation="relu", winograd=True, **how), y)
@@ -88,7 +88,7 @@ def test_any_sizes_and_layouts_in_memory(data: st.DataObject) -> None:
 def test_the_bound_is_the_tile_s() -> None:
     x, w = numbers(1, 48, 20, 20), numbers(48, 48, 3, 3)
     plan = taken(lambda: poplin.convolution(x, w, padding=1, winograd=True))
-    assert plan.transformed.tile == 4
+    assert plan.way.tile == 4
     wide, narrow = (bound("convolution", x, w, padding=1, **how).radius for how in ({"winograd": True}, {}))
     assert (wide > narrow).all()
     assert ROUNDINGS == {2: 10, 4: 18}
@@ -139,7 +139,7 @@ def test_temporaries_keep_to_the_limit(proportion: float, threads: int) -> None:
         check("convolution", x, w, **how)
         plan = taken(lambda: poplin.convolution(x, w, out=out, **how))
         assert plan.fits
-        assert isinstance(plan.winograd, Winograd) == (proportion > 0.1)
+        assert isinstance(plan.way, Winograd) == (proportion > 0.1)
         memory_peak(reset=True)
         before = memory_in_use()
         poplin.convolution(x, w, out=out, **how)
@@ -150,7 +150,7 @@ def test_a_plan_with_transforms_is_compiled() -> None:
     p = ConvParams.create(batch=2, field=[24, 24], kernel=[3, 3], in_channels=32, out_channels=48)
     for layout in ("NCHW", "NHWC"):
         plan = poplin.plan_convolution(p, target="host", winograd=True, layout=layout)
-        assert plan.transformed
+        assert isinstance(plan.way, Winograd)
         run = poplin.compile_convolution(plan)
         x, w = numbers(2, 32, 24, 24), numbers(1, 48, 32, 3, 3)
         if layout == "NHWC":

@@ -1,0 +1,203 @@
+"""The ways in which a convolution runs on this CPU, seen from its plan: one face for all of them.
+
+A way is `Phases`, which are products or sums of one phase each, or one of `Overlap` and `Winograd`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from ...formats import Format
+from ...kernels import Kernel
+from ...planner.explain import Explanation
+from ..gemm.plan import GemmPlan
+from .params import ConvCall
+
+
+class Phase(Protocol):
+    """What one phase of a convolution is: `Matrices`, `FewPlan` or `WindowPlan`."""
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel that multiplies."""
+
+    @property
+    def compute_format(self) -> Format:
+        """What operands are decoded to and multiplied in."""
+
+    @property
+    def dense(self) -> tuple[GemmPlan, ...]:
+        """Its plan, if it is a product of matrices."""
+
+    @property
+    def flops(self) -> int:
+        """Multiplications and additions."""
+
+    @property
+    def threads(self) -> int:
+        """Threads that share the work."""
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes that each thread takes."""
+
+    @property
+    def memory_limit(self) -> int | None:
+        """Bytes that each thread may take, or None."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether a run keeps to the limit."""
+
+    @property
+    def method(self) -> str:
+        """What it is, in words."""
+
+    def explain(self) -> Explanation:
+        """Return what was decided, and the kernels that were considered."""
+
+
+class Way(Protocol):
+    """How all of a convolution runs."""
+
+    @property
+    def products(self) -> tuple[Phase, ...]:
+        """What multiplies."""
+
+    @property
+    def method(self) -> str:
+        """What it is, in words."""
+
+    @property
+    def threads(self) -> int:
+        """Threads that share the work."""
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes that each thread takes."""
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Bytes that all threads see, where weights come as they are."""
+
+    @property
+    def memory_limit(self) -> int | None:
+        """Temporary bytes for each thread, or None."""
+
+    def decisions(self, call: ConvCall, prepared: bool, inner: Mapping[str, str]) -> dict[str, str]:
+        """Return what was decided, given what was for the product that multiplies most."""
+
+
+@dataclass(frozen=True)
+class Matrices:
+    """A phase that is a product of matrices, which are gathered while they are packed.
+
+    Attributes
+    ----------
+    plan : GemmPlan
+    """
+
+    plan: GemmPlan
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel that multiplies."""
+        return self.plan.kernel
+
+    @property
+    def compute_format(self) -> Format:
+        """What operands are decoded to and multiplied in."""
+        return self.plan.compute_format
+
+    @property
+    def dense(self) -> tuple[GemmPlan, ...]:
+        """Its plan."""
+        return (self.plan,)
+
+    @property
+    def flops(self) -> int:
+        """Multiplications and additions."""
+        return self.plan.flops
+
+    @property
+    def threads(self) -> int:
+        """Threads that share the work."""
+        return self.plan.threads
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes that each thread takes."""
+        return self.plan.scratch_bytes
+
+    @property
+    def memory_limit(self) -> int | None:
+        """Bytes that each thread may take, or None."""
+        return self.plan.memory_limit
+
+    @property
+    def fits(self) -> bool:
+        """Whether a run keeps to the limit."""
+        return self.plan.fits
+
+    @property
+    def method(self) -> str:
+        """What it is, in words."""
+        if self.plan.by_taps:
+            reads = "decoded once for all" if self.plan.window_bytes else "read where they lie"
+            return f"a product of matrices for each kernel element, images {reads}"
+        sides = ("images", self.plan.product.a), ("weights", self.plan.product.b)
+        gathered = " and ".join(name for name, x in sides if x.field)
+        return "a product of matrices" + (f", {gathered} gathered while they are packed" if gathered else "")
+
+    def explain(self) -> Explanation:
+        """Return what was decided, and the kernels that were considered."""
+        return self.plan.explain()
+
+
+@dataclass(frozen=True)
+class Phases:
+    """Each phase of the dilated input on its own; one where there is no dilation.
+
+    Attributes
+    ----------
+    products : tuple of Phase
+    """
+
+    products: tuple[Phase, ...]
+
+    @property
+    def method(self) -> str:
+        """What the largest is, in words."""
+        return largest(self).method
+
+    @property
+    def threads(self) -> int:
+        """Threads that share the work."""
+        return max(phase.threads for phase in self.products)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes that each thread takes."""
+        return max(phase.scratch_bytes for phase in self.products)
+
+    @property
+    def workspace_bytes(self) -> int:
+        """None: threads share nothing but operands."""
+        return 0
+
+    @property
+    def memory_limit(self) -> int | None:
+        """Temporary bytes for each thread, or None."""
+        return largest(self).memory_limit
+
+    def decisions(self, _: ConvCall, __: bool, inner: Mapping[str, str]) -> dict[str, str]:
+        """Return what was decided."""
+        count = len(self.products)
+        return {"products": f"{count}" + ", a phase of the dilated input each" * (count > 1), **inner}
+
+
+def largest(way: Way) -> Phase:
+    """Return what multiplies most."""
+    return max(way.products, key=lambda phase: phase.flops)
