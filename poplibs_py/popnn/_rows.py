@@ -20,21 +20,17 @@ from ..memo import remembered
 from ..ops import BESIDE, RESULT, Operand, Placed, Receiver, Request, merged_axes
 from ..ops.one_kernel import OneKernel, fill_cast, shared
 from ..program import ComputeSet, Program, threads_for, whole_lines
+from ._row_ops import ROW_OPS, RowOp
 
 Axes = list[tuple[int, tuple[int, ...]]]
 """Extents, and each operand's strides."""
 _SPEC, _ITEM = dtype_of("pop_rows"), dtype_of("pop_rows_item")
 _THREAD_ELEMENTS = 1 << 15  # that are worth a thread
 _TOGETHER_BYTES = 1 << 20  # of rows that are taken together
-_POWERS = "softmax", "log_softmax", "cross_entropy"
 _COLUMNS_LEAST = 16  # rows side by side that are taken as columns
 EACH_SEGMENT: int = ROWS["each segment"]
 NO_STATISTICS: int = ROWS["no statistics"]
 """Of a norm, for `centred`: its numbers are scaled and shifted as they are."""
-_WIDE: dict[str, tuple[int, ...]] = {
-    "softmax": (0, 2), "log_softmax": (0, 2), "softmax_grad": (0, 1, 2), "log_softmax_grad": (0, 1, 2),
-    "norm": (0, 3), "norm_grad": (0, 1, 3), "norm_grad_blocks": (0, 1, 3), "cross_entropy": (0, 3, 4)}
-"""Which operands of a kernel are numbers in its format, if any; others are FP32."""
 
 
 class RowOperand(NamedTuple):
@@ -72,7 +68,7 @@ class RowsParams(NamedTuple):
     Attributes
     ----------
     body : str
-        The kernel.
+        The kernel, one of `ROW_OPS`.
     shape : tuple of int
     axes : tuple of int
         Along which a row goes, ascending.
@@ -99,6 +95,16 @@ class RowsParams(NamedTuple):
     centred: int = True
     segments: int | None = None
     raw: bool = False
+
+    @property
+    def op(self) -> RowOp:
+        """What its kernel needs."""
+        return ROW_OPS[self.body]
+
+    @property
+    def numbers(self) -> list[tuple[int, RowOperand]]:
+        """Operands that are numbers in the kernel's format, and their places."""
+        return [(k, x) for k in self.op.wide if (x := self.operands[k]) is not None]
 
     def __str__(self) -> str:
         return f"{self.body} {list(self.shape)} along {list(self.axes)}"
@@ -157,55 +163,112 @@ def lower(steps: tuple[RowsParams, ...], threads: int, workspace: int = 0) -> On
     return OneKernel(steps[0], program.executable(most), made[0][-1], (lower, (steps, most, workspace)))
 
 
-def _lowered(p: RowsParams, threads: int) -> tuple[ComputeSet, int, int, Any, Selection]:
-    """The vertices of one function, how many threads they are worth, a thread's arena in bytes, the record."""
+class _Lies(NamedTuple):
+    """How the rows of a function lie, and what takes them.
+
+    Attributes
+    ----------
+    n, rows, segments : int
+        Elements of a row, rows, and segments of a row.
+    kept, reduced : Axes
+        As the kernel walks along them.
+    run : Axes
+        Those of a row, or of its segment.
+    columns : _Columns or None
+    taken : Format
+        What the kernel takes numbers in.
+    selection : Selection
+    """
+
+    n: int
+    rows: int
+    segments: int
+    kept: Axes
+    reduced: Axes
+    run: Axes
+    columns: _Columns | None
+    taken: Format
+    selection: Selection
+
+    @property
+    def units(self) -> int:
+        """Into how many units the work is cut; those of columns do not pass the end of what lies side by side."""
+        if self.columns is None:
+            return -(-self.rows // self.selection.kernel.block[1])
+        return -(-self.kept[-1][0] // self.columns.unit) * prod(extent for extent, _ in self.kept[:-1])
+
+    @property
+    def room(self) -> int:
+        """Bytes that a kernel takes of its own: of columns their strip, of 16 bits some rows in FP32."""
+        if self.columns is not None:
+            return whole_lines((self.columns.unit + self.selection.kernel.block[0]) * self.selection.kernel.grain[2])
+        if self.taken == FP32:
+            return 0
+        return whole_lines(4 * self.n * next((rows for most, rows in ROWS["at once"] if self.n <= most), 1))
+
+    def at_once(self, k: int, x: RowOperand, wanted: Format) -> int:
+        """How many rows of an operand are taken together; 1 where it is used as it lies, 0 where each is brought."""
+        if self.columns is not None:
+            return 1
+        along = x.single or (len(self.run) == 1 and (self.run[0][1][k] == wanted.itemsize or self.run[0][0] == 1))
+        if x.element == wanted and not x.exponent and along:
+            return 1
+        beside = not x.single and self.kept[-1][1][k] == x.element.itemsize
+        return _together(self.n, self.kept[-1][0]) if beside else 0
+
+
+def _lies(p: RowsParams) -> _Lies:
+    """Return how a function's rows lie, and its kernel."""
     kept = _merged([d for d in range(len(p.shape)) if d not in p.axes], p, False)
     outer = [] if p.segments is None or p.shape[p.segments] == 1 else _merged([p.segments], p, True)
     reduced = outer + _merged([d for d in p.axes if d != p.segments], p, True)
     n, rows = prod(extent for extent, _ in reduced), prod(extent for extent, _ in kept)
-    columns = _columns(p, kept, reduced, len(outer))
-    taken = columns.element if columns else _taken(p, reduced[len(outer):])
-    selection = select("rows", p.body + "_columns" * (columns is not None), taken.name)
-    spec = np.zeros(1, _SPEC)
-    arena = 0 if taken == FP32 else whole_lines(4 * n * next((rows for most, rows in ROWS["at once"] if n <= most), 1))
-    spec["n"], spec["segments"] = n, max(1, outer[0][0]) if outer else 1
-    if columns:
-        kept, reduced = columns.kept, columns.reduced
-        arena = whole_lines((columns.unit + selection.kernel.block[0]) * selection.kernel.grain[2])
-        spec["unit"], spec["sharing"], spec["interval"] = columns.unit, columns.sharing, columns.interval
-    spec["kept_count"], spec["reduced_count"] = len(kept), len(reduced)
-    spec["scale"], spec["factor"], spec["epsilon"], spec["centred"] = p.scale, p.factor, p.epsilon, p.centred
-    spec["raw"] = p.raw
-    if p.body in _POWERS and p.operands[0] is not None and p.operands[0].element in (FP16, BF16):
+    run, segments = reduced[len(outer):], max(1, outer[0][0]) if outer else 1
+    columns = _columns(p, kept, reduced, len(outer)) if p.op.columns else None
+    if columns is None:
+        taken = _taken(p, run)
+        return _Lies(n, rows, segments, kept, reduced, run, None, taken, select("rows", p.body, taken.name))
+    selection = select("rows", f"{p.body}_columns", columns.element.name)
+    return _Lies(n, rows, segments, columns.kept, columns.reduced, run, columns, columns.element, selection)
+
+
+def _lowered(p: RowsParams, threads: int) -> tuple[ComputeSet, int, int, Any, Selection]:
+    """The vertices of one function, how many threads they are worth, a thread's arena in bytes, the record."""
+    lies, spec = _lies(p), np.zeros(1, _SPEC)
+    for name in ("scale", "factor", "epsilon", "centred", "raw"):
+        spec[name] = getattr(p, name)
+    if p.op.brief and p.operands[0] is not None and p.operands[0].element in (FP16, BF16):
         spec["centred"] = ROWS["brief"]
-    for name, axes in (("kept", kept), ("reduced", reduced)):
+    spec["n"], spec["segments"] = lies.n, lies.segments
+    for name in ("unit", "sharing", "interval") if lies.columns else ():
+        spec[name] = getattr(lies.columns, name)
+    for name, axes in (("kept", lies.kept), ("reduced", lies.reduced)):
+        spec[f"{name}_count"] = len(axes)
         spec[name][0, :len(axes)] = [extent for extent, _ in axes]
-    spec["operands"]["operand"] = -1
-    together = _together(n, kept[-1][0])
+    spec["codes"] = arena = _fill_operands(spec["operands"][0], p, lies)
+    threads = max(1, threads_for(lies.n * lies.rows, _THREAD_ELEMENTS, min(threads, lies.units)))
+    kernel = lies.selection.kernel
+    step = shared(kernel, _ITEM, spec, lies.units, threads)
+    return step, threads, arena + kernel.block[2], spec, lies.selection
+
+
+def _fill_operands(slots: Any, p: RowsParams, lies: _Lies) -> int:
+    """Fill in how operands are read and written; return how many bytes of the arena are taken then."""
+    slots["operand"] = -1
+    arena = lies.room
     for k, x in enumerate(p.operands):
         if x is None:
             continue
-        slot = spec["operands"][0, k]
+        slot, at_once = slots[k], lies.at_once(k, x, lies.taken if k in p.op.wide else FP32)
         _fill_operand(slot, x)
-        for name, axes in (("kept", kept), ("reduced", reduced)):
+        for name, axes in (("kept", lies.kept), ("reduced", lies.reduced)):
             slot[name][:len(axes)] = [strides[k] for _, strides in axes]
-        slot["constant"] = not x.written and not any(strides[k] for _, strides in kept)
-        wanted = taken if k in _WIDE.get(p.body, ()) else FP32
-        run = reduced[len(outer):]
-        along = x.single or (len(run) == 1 and (run[0][1][k] == wanted.itemsize or run[0][0] == 1))
-        direct = columns is not None or (x.element == wanted and not x.exponent and along)
-        beside = not direct and not x.single and kept[-1][1][k] == x.element.itemsize
-        slot["direct"] = 1 if direct else together if beside else 0
-        slot["room"] = arena
-        singles = int(spec["segments"][0]) if x.single == EACH_SEGMENT else 1
-        arena += 0 if direct else whole_lines(4 * singles if x.single else 4 * n * max(1, int(slot["direct"])))
-    spec["codes"] = arena
-    units = -(-rows // selection.kernel.block[1])
-    if columns:  # whose units do not pass the end of what lies side by side
-        units = -(-kept[-1][0] // columns.unit) * prod(extent for extent, _ in kept[:-1])
-    threads = max(1, threads_for(n * rows, _THREAD_ELEMENTS, min(threads, units)))
-    step = shared(selection.kernel, _ITEM, spec, units, threads)
-    return step, threads, arena + selection.kernel.block[2], spec, selection
+        slot["constant"] = not x.written and not any(strides[k] for _, strides in lies.kept)
+        slot["direct"], slot["room"] = at_once, arena
+        if at_once != 1:
+            singles = lies.segments if x.single == EACH_SEGMENT else 1
+            arena += whole_lines(4 * singles if x.single else 4 * lies.n * max(1, at_once))
+    return arena
 
 
 def _together(n: int, side_by_side: int) -> int:
@@ -226,11 +289,11 @@ class _Columns(NamedTuple):
 
 def _columns(p: RowsParams, kept: Axes, reduced: Axes, outer: int) -> _Columns | None:
     """How norms' rows or segments lie, where they are columns whose places are at one stride; else None."""
-    wide = [(k, x) for k, x in enumerate(p.operands) if k in _WIDE.get(p.body, ()) and x is not None]
-    if p.body not in ("norm", "norm_grad") or len(reduced) - outer > 1 or reduced[-1][0] < 2:
+    if len(reduced) - outer > 1 or reduced[-1][0] < 2:
         return None
+    wide = p.numbers
     first = wide[0][1].element
-    single = all(x is None or x.single for k, x in enumerate(p.operands) if k not in _WIDE.get(p.body, ()))
+    single = all(x is None or x.single for k, x in enumerate(p.operands) if k not in p.op.wide)
     alike = single and all(x.element == first and not x.exponent for _, x in wide)
     strip = next((k.block[0] for k in kernels("rows") if k.op == p.body + "_columns" and k.formats == first.name), 0)
     if not alike or not strip:
@@ -261,11 +324,11 @@ def _columns(p: RowsParams, kept: Axes, reduced: Axes, outer: int) -> _Columns |
 
 def _taken(p: RowsParams, reduced: list[tuple[int, tuple[int, ...]]]) -> Format:
     """The format that the kernel takes numbers in: theirs, where all lie one after another in one of 16 bits."""
-    wide = [(k, x) for k, x in enumerate(p.operands) if k in _WIDE.get(p.body, ()) and x is not None]
+    wide = p.numbers
     if not wide or wide[0][1].element not in (FP16, BF16) or len(reduced) > 1:
         return FP32
     first: Format = wide[0][1].element
     built = any(k.op == p.body and k.formats == first.name for k in kernels("rows"))
     alike = all(x.element == first and not x.exponent and (x.single or reduced[0][1][k] == 2) for k, x in wide)
-    smoothed = p.body == "cross_entropy" and p.factor != 0
+    smoothed = p.op.smooths and p.factor != 0
     return first if built and alike and not smoothed else FP32
