@@ -15,8 +15,8 @@ from ...program import temporary
 from ...target import TargetLike
 from .lower import checked, lower
 from .modelled import lacks, modelled_request
-from .modelled_plan import block_options
 from .params import FactorLayout, FactorParams, laid, matrices
+from .plan import block_options
 
 
 @op("poplin::cholesky", bound="poplin.factor.bound", draws="testing.factor_calls", reference="poplin.factor.reference")

@@ -26,8 +26,8 @@ from ..tile_conv import ConvOptions
 from ..tile_conv.modelled import tile_kernel
 from ..tile_conv.work import work_of
 from .lower import checked, on_kernels
-from .modelled_plan import FactorPlan, TileProblem, cholesky_moves, padded_order, plan_factoring, solve_moves
 from .params import FactorLayout, FactorParams
+from .plan import FactorPlan, TileProblem, cholesky_moves, padded_order, plan_factoring, solve_moves
 
 _FORMATS: dict[str, Format] = {"float": FP32, "half": FP16}
 

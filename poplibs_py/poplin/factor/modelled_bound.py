@@ -14,8 +14,8 @@ from ...target.types import type_of
 from ..product.bound import planned_ball
 from ..tile_conv.work import work_of
 from .balls import SLACK, TINY, at_rest, mirrored
-from .modelled_plan import TileProblem, block_options, cholesky_moves, padded_order, solve_moves
 from .params import FactorLayout, FactorParams
+from .plan import TileProblem, block_options, cholesky_moves, padded_order, solve_moves
 from .reference import cholesky, inverse
 
 

@@ -8,7 +8,7 @@ import pytest
 from poplibs_py import poplin, profile, testing
 from poplibs_py.config import thread_limit
 from poplibs_py.errors import InvalidArgumentError, InvalidOptionError, MemoryLimitWarning, UnsupportedError
-from poplibs_py.poplin.factor.modelled_plan import padded_order
+from poplibs_py.poplin.factor.plan import padded_order
 from poplibs_py.poplin.product.modelled import interpret_modelled
 from poplibs_py.testing import assert_same_bits
 

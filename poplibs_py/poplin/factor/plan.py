@@ -106,7 +106,7 @@ def padded_order(order: int, block: int) -> int:
 
     Examples
     --------
-    >>> from poplibs_py.poplin.factor.modelled_plan import padded_order
+    >>> from poplibs_py.poplin.factor.plan import padded_order
     >>> padded_order(50, 64), padded_order(65, 64), padded_order(200, 64)
     (50, 128, 256)
     """
