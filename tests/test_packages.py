@@ -14,7 +14,8 @@ STATIONS = {"api", "params", "plan", "lower"}
 """What each has; of the files that come next an op has those that it needs."""
 MORE = {"options", "request", "model", "search", "modelled", "prepared", "reference", "bound"}
 PLANNED = {
-    "popnn/ctc": "", "popnn/ctc_infer": "decode", "popnn/pooling": "field kinds", "poplin/gemm": "field",
+    "popnn/attention": "", "popnn/ctc": "", "popnn/ctc_infer": "decode", "popnn/pooling": "field kinds",
+    "poplin/gemm": "field",
     "poplin/conv": "few few_lower few_search overlap rearranged scales several ways window window_lower winograd "
                    "winograd_bound winograd_lower",
     "poplin/factor": "balls bound_gradients gradients lapack modelled_bound orthogonal",

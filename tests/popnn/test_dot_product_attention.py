@@ -11,7 +11,7 @@ from poplibs_py.errors import MemoryLimitWarning, PoplibsError
 from poplibs_py.formats import BF16, FP16, FP32
 from poplibs_py.kernels import kernels
 from poplibs_py.memo import forget
-from poplibs_py.popnn.attention import lower
+from poplibs_py.popnn.attention import lower, plan
 from poplibs_py.popsparse import BlockPattern, banded_pattern, random_pattern
 from poplibs_py.testing import assert_same_bits, assert_within_bound
 from tests.result_bits import bits
@@ -202,7 +202,8 @@ def test_products_of_fp32_have_the_same_bits_at_every_level(level, monkeypatch):
             pick = served if family == "attention" else found
             return type(own(family, op, formats, **how))(pick[0], ()) if pick else own(family, op, formats, **how)
 
-        monkeypatch.setattr(lower, "select", select)
+        for module in (lower, plan):
+            monkeypatch.setattr(module, "select", select)
         forget()
         q, k, v = operands(100, 300, fmt=fmt)
         results = attention(q, k[:, :], v, causal=True, return_lse=True)

@@ -20,7 +20,7 @@ from ...formats.bounds import Ball, gamma, matmul_ball, sum_ball
 from ...ops import result_format
 from ...popops.elementwise.bound import finished, format_of_operand, numbers
 from ..softmax_bound import row_sum, times
-from .lower import multiplies_bf16
+from .plan import multiplies_bf16
 from .reference import attend, counted
 
 Truths = np.ndarray[Any, np.dtype[np.bool_]]

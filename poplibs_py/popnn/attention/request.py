@@ -18,9 +18,10 @@ from ...ops.parts import Part, results
 from ...planner.ladder import Memory, first_within
 from ...popsparse.pattern import BlockPattern
 from ...target import TargetLike
-from .lower import lower, several_strips
+from .lower import lower
 from .modelled import place_of_attention
 from .params import AttentionParams, HeadsLayout
+from .plan import several_strips
 
 _MASKS = "truth values, or float32, float16 or bfloat16 numbers to add"
 _FAR = 1 << 40
