@@ -102,13 +102,19 @@ def log_softmax_bound(x: Any, axis: Any = -1, *, mask: Any = None, scale: float 
     return finished(made, out, out_dtype, x)
 
 
+def softmax_grad_ball(g: Ball, y: Ball, axes: tuple[int, ...], scale: float) -> Ball:
+    """Return gradients of softmax in FP32, given what is known of the gradient of its result, and of that."""
+    mean = row_sum(times(g, y), axes)
+    apart = (g - mean).rounded(FP32)
+    return times(Ball.exact(np.float64(np.float32(scale))), times(y, apart))
+
+
 def softmax_grad_bound(grad: Any, y: Any, axis: Any = -1, *, scale: float = 1.0, out: Any = None,
                        out_dtype: Any = None, target: Any = None) -> Ball:
     """Return exact results and radii of a `softmax_grad` call."""
     g, made = Ball.exact(numbers(grad)), Ball.exact(numbers(y))
-    mean = row_sum(times(g, made), axes_of(axis, g.centre.ndim, "axis"))
-    apart = (g - mean).rounded(FP32)
-    return finished(times(Ball.exact(np.float64(np.float32(scale))), times(made, apart)), out, out_dtype, grad, y)
+    ball = softmax_grad_ball(g, made, axes_of(axis, g.centre.ndim, "axis"), scale)
+    return finished(ball, out, out_dtype, grad, y)
 
 
 def log_softmax_grad_bound(grad: Any, y: Any, axis: Any = -1, *, scale: float = 1.0, out: Any = None,

@@ -505,6 +505,11 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "instance_norm_grad_calls": partial(_normed, 2, shape=(2, 8, 8)),
     "group_norm_calls": partial(_normed, 1, 4), "group_norm_grad_calls": partial(_normed, 2, 4),
     **dict.fromkeys(("softmax_grad_calls", "log_softmax_grad_calls"), partial(_rowwise, 2)),
+    "spatial_softmax_2d_calls": lambda: [
+        Case("4 x 8 x 8", (_numbers(4, 8, 8),), {}), Case("temperature", (_numbers(4, 8, 8), 2.0), {}),
+        Case("out", (_numbers(4, 8, 8),), {"out": np.empty((4, 2), np.float32)}),
+        Case("weights", (_numbers(4, 8, 8),), {"disable_softmax": True})],
+    "spatial_softmax_2d_grad_calls": lambda: [Case("4 x 8 x 8", (_numbers(4, 2), _numbers(4, 8, 8)), {})],
     "shaped_dropout_calls": partial(_seeded, np.ones((4, 4), np.float32), (4, 1), 0.5),
     "sparse_dense_matmul_calls": _sparse_dense_matmul,
     "sparse_grad_w_calls": _sparse_grad_w,

@@ -9,8 +9,10 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from ..ops import WIDE
 from .strategies import NAMES, Call, numbers, options
 
+_WIDE = [f.name for f in WIDE]
 _extent = st.sampled_from([0, 1, 2, 3, 7, 17])
 _long = st.sampled_from([1, 15, 63, 64, 65, 129, 300])
 _shapes: SearchStrategy[tuple[int, ...]] = (
@@ -33,6 +35,28 @@ def _calls(draw: st.DrawFn, operands: int) -> Call:
 
 softmax_calls = log_softmax_calls = scaled_softmax_stable_calls = partial(_calls, 1)
 softmax_grad_calls = log_softmax_grad_calls = partial(_calls, 2)
+
+
+@st.composite
+def _maps(draw: st.DrawFn) -> tuple[int, ...]:
+    """Shapes of maps with their places."""
+    return draw(st.tuples(st.integers(0, 3), st.integers(0, 6), st.sampled_from([0, 1, 2, 5, 17])))
+
+
+@st.composite
+def spatial_softmax_2d_calls(draw: st.DrawFn) -> Call:
+    """Calls of `spatial_softmax_2d`."""
+    shape = draw(_maps())
+    how = draw(options({"out_dtype": _WIDE, "temperature": [0.125, 3.0], "disable_softmax": [True]}))
+    return (draw(numbers(shape)),), how
+
+
+@st.composite
+def spatial_softmax_2d_grad_calls(draw: st.DrawFn) -> Call:
+    """Calls of `spatial_softmax_2d_grad`."""
+    shape = draw(_maps())
+    how = draw(options({"out_dtype": _WIDE, "temperature": [0.125, 3.0]}))
+    return (draw(numbers((shape[0], 2))), draw(numbers(shape))), how
 
 
 @st.composite

@@ -5,8 +5,9 @@ import re
 import numpy as np
 import pytest
 
-from poplibs_py import popnn, testing
+from poplibs_py import poplin, popnn, popops, profile, testing
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
+from poplibs_py.formats import QuarterArray
 
 RNG = np.random.default_rng(8)
 X = RNG.standard_normal((3, 4, 5)).astype(np.float32)
@@ -66,6 +67,7 @@ def test_gradients_are_the_derivatives():
     (lambda: popnn.spatial_softmax_2d(X, 0.0), InvalidArgumentError, "temperature: got 0.0"),
     (lambda: popnn.spatial_softmax_2d(X.astype(float)), InvalidTypeError, "x: got dtype float64"),
     (lambda: popnn.spatial_softmax_2d_grad(X[0], X), InvalidArgumentError, "grad: got shape (4, 5)"),
+    (lambda: popnn.spatial_softmax_2d(X, out_dtype="e4m3"), InvalidArgumentError, "out_dtype: got e4m3"),
 ])  # fmt: skip
 def test_bad_input_is_refused_by_name(call, error, words):
     with pytest.raises(error, match="^" + re.escape(words)):
@@ -77,3 +79,32 @@ def test_no_maps_have_no_places():
         assert popnn.spatial_softmax_2d(np.zeros(shape, np.float32)).shape == (0, 2)
         made = popnn.spatial_softmax_2d_grad(np.zeros((0, 2), np.float32), np.zeros(shape, np.float32))
         assert made.x_grad.shape == shape
+
+
+def test_each_is_one_program_with_the_bits_of_its_steps():
+    grad, by = RNG.standard_normal((3, 2)).astype(np.float16), 1 / 1.5
+    rows, columns = (np.linspace(-1, 1, n) for n in (4, 5))
+    places = np.stack(np.meshgrid(rows, columns, indexing="ij"), -1).reshape(-1, 2).astype(np.float32)
+    y = popnn.softmax(X.reshape(3, -1), scale=by)
+    g = poplin.matmul(grad.astype(np.float32), places.T)
+    terms = popops.mul(popnn.softmax_grad(g, y), X.reshape(3, -1))
+    due = [poplin.matmul(y, places), popnn.softmax_grad(g, y, scale=by).reshape(X.shape),
+           np.float32(-float(popops.sum(terms)) * by * by)]
+    outs = np.empty_like(X[::-1]), np.empty((), np.float32)
+    for _ in range(3):
+        made = [popnn.spatial_softmax_2d(X, 1.5), *popnn.spatial_softmax_2d_grad(grad, X, 1.5)]
+        written = popnn.spatial_softmax_2d_grad(grad, X, 1.5, out=outs)
+        assert [x.tobytes() for x in (made[0], *written)] == [x.tobytes() for x in made] == [x.tobytes() for x in due]
+    assert written.x_grad is outs[0]
+    with profile() as report:
+        popnn.spatial_softmax_2d_grad(grad, X, 1.5)
+    assert [run.op for run in report.runs] == ["popnn.spatial_softmax_2d_grad"]
+
+
+def test_numbers_with_a_scale_are_those_that_they_stand_for():
+    x = QuarterArray.from_array(X, "f143", scale=2)
+    grad = QuarterArray.from_array([[1.0, 0.0]] * 3, "f143", scale=-1)
+    for made, due in zip((popnn.spatial_softmax_2d(x), *popnn.spatial_softmax_2d_grad(grad, x)),
+                         (popnn.spatial_softmax_2d(x.to_array()),
+                          *popnn.spatial_softmax_2d_grad(grad.to_array(), x.to_array())), strict=True):
+        np.testing.assert_allclose(made.astype(np.float32), due, atol=2.0**-11)
