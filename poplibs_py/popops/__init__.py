@@ -30,8 +30,8 @@ from .ordering import api as _of_order
 from .ordering.api import *  # noqa: F403
 from .reductions import named as _of_axes
 from .reductions.api import plan_reduce, reduce, reduce_many
+from .reductions.extremes import max_with_indices, min_with_indices
 from .reductions.named import *  # noqa: F403
-from .reductions.named import max_with_indices, min_with_indices
 from .reductions.scans import cumulative_max, cumulative_min, cumulative_prod, cumulative_sum
 from .slices import api as _of_slices
 from .slices import gathers as _of_vectors

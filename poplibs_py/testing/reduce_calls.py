@@ -115,7 +115,7 @@ norm_calls = partial(reduction_calls, integers=False, more={"ord": [1, math.inf]
 logsumexp_calls = partial(reduction_calls, integers=False)
 prod_calls = partial(reduction_calls)
 max_calls = partial(reduction_calls, empty=False)
-min_calls = max_calls
+min_calls = max_with_indices_calls = min_with_indices_calls = max_calls
 variance_calls = partial(reduction_calls, more=_DDOF)
 standard_deviation_calls = variance_calls
 any_calls = partial(reduction_calls, form=False)

@@ -18,8 +18,8 @@ NO_OPS = {
     "advise", "balanced_pattern", "banded_pattern", "bs_softmax_bound", "bs_softmax_grad_bound",
     "bs_softmax_in_place", "calc_accuracy", "cast_gfloat_to_native", "cast_native_to_gfloat",
     "distributed_batch_norm_grad", "fold_batch_norm", "from_torch", "get_hw_seeds", "gru", "gru_bwd_with_wu",
-    "index_statistics", "layers_bwd", "lstm", "lstm_bwd_with_wu", "max_with_indices",
-    "min_with_indices", "random_matrix", "random_pattern", "reduce_many", "rnn", "rnn_steps", "set_hw_seeds",
+    "index_statistics", "layers_bwd", "lstm", "lstm_bwd_with_wu",
+    "random_matrix", "random_pattern", "reduce_many", "rnn", "rnn_steps", "set_hw_seeds",
     "set_seed", "weights_transpose_chans_flip_xy",
 }  # fmt: skip
 NO_OP_WORDS = ("plan_", "compile_", "prepare", "poplibs_")

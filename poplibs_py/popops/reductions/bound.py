@@ -178,6 +178,19 @@ argmax_bound = _known(lambda rows: rows.argmax(1))
 argmin_bound = _known(lambda rows: rows.argmin(1))
 
 
+def _with_places(extreme: Callable[..., Ball], place: Callable[..., Ball]) -> Callable[..., tuple[Ball, Ball]]:
+    """Return what gives the results of extremes with their places."""
+    def bound(x: Any, axes: Any = None, *, keepdims: bool = False, out: Any = None, out_dtype: Any = None,
+              target: Any = None) -> tuple[Ball, Ball]:
+        return extreme(x, axes, keepdims=keepdims, out_dtype=out_dtype), place(x, axes, keepdims=keepdims)
+
+    return bound
+
+
+max_with_indices_bound = _with_places(max_bound, argmax_bound)
+min_with_indices_bound = _with_places(min_bound, argmin_bound)
+
+
 def _spread_ball(rows: Rows, ddof: int) -> Ball:
     """Variances before they are rounded."""
     count, depth = rows.count, roundings(rows.count)

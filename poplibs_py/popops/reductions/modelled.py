@@ -240,13 +240,14 @@ def plan_argmax(op: str, shape: tuple[int, ...], axes: tuple[int, ...], data_typ
 
     Parameters
     ----------
-    op : {"argmax", "argmin"}
+    op : {"argmax", "argmin", "max_with_indices", "min_with_indices"}
+        The same vertices find elements and places.
     shape, axes, data_type, target
         As for `plan_reduction`.
     """
     dims = merged_dims(shape, axes) or ((1, True),)
     rows, columns = factor_of(dims, False), factor_of(dims)
-    kind = "Max" if op == "argmax" else "Min"
+    kind = "Max" if "max" in op else "Min"
     moved = len(dims) > 1 and not dims[-1][1]
     pieces: dict[int, list[Vertex]] = {}
     left = [0] * rows
@@ -265,8 +266,8 @@ def plan_argmax(op: str, shape: tuple[int, ...], axes: tuple[int, ...], data_typ
     while max(left, default=0) > 1:
         steps.append(_sparse_step(target, f"Reduce{kind}ClassSparse", data_type, left))
         left = [-(-n // _GATHERED) for n in left]
-    words = f"{op} {shape} over {axes}, {data_type}"
-    return _plain(words, target, tuple(steps) if work else (), data_type, shape, rows, "unsigned int",
+    words, both = f"{op} {shape} over {axes}, {data_type}", op.endswith("indices")
+    return _plain(words, target, tuple(steps) if work else (), data_type, shape, rows << both, "unsigned int",
                   ("rows", f"{rows:,} of {columns:,} elements" + ", rearranged first" * moved))
 
 

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -411,68 +411,3 @@ def argmin(x: Any, axes: Axes = None, *, keepdims: bool = False, out: Any = None
     >>> int(popops.argmin([1.0, 7.0, 0.0, 0.0]))
     2
     """
-
-
-class WithIndices(NamedTuple):
-    """Extremes, and where they are first."""
-
-    values: Any
-    indices: Any
-
-
-def max_with_indices(x: Any, axes: Axes = None, *, keepdims: bool = False, out_dtype: object = None,
-                     target: TargetLike = None) -> WithIndices:
-    """Greatest elements, and the places of the first of them (``popnn::maxAndArgMax``).
-
-    Parameters
-    ----------
-    x, axes, keepdims, out_dtype, target
-        As `max` and `argmax` take them.
-
-    Returns
-    -------
-    WithIndices
-        ``values``, those of `max`, and ``indices``, those of `argmax`.
-
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError, UnsupportedError
-        As `max` and `argmax` do.
-
-    Examples
-    --------
-    >>> from poplibs_py import popops
-    >>> popops.max_with_indices([[1.0, 7.0], [6.0, 2.0]], 1)
-    WithIndices(values=array([7., 6.], dtype=float32), indices=array([1, 0]))
-    """
-    values = max(x, axes, keepdims=keepdims, out_dtype=out_dtype, target=target)
-    return WithIndices(values, argmax(x, axes, keepdims=keepdims, target=target))
-
-
-def min_with_indices(x: Any, axes: Axes = None, *, keepdims: bool = False, out_dtype: object = None,
-                     target: TargetLike = None) -> WithIndices:
-    """Least elements, and the places of the first of them (``popnn::minAndArgMin``).
-
-    Parameters
-    ----------
-    x, axes, keepdims, out_dtype, target
-        As `min` and `argmin` take them.
-
-    Returns
-    -------
-    WithIndices
-        ``values``, those of `min`, and ``indices``, those of `argmin`.
-
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError, UnsupportedError
-        As `min` and `argmin` do.
-
-    Examples
-    --------
-    >>> from poplibs_py import popops
-    >>> popops.min_with_indices([1.0, 7.0, 0.5]).indices
-    array(2)
-    """
-    values = min(x, axes, keepdims=keepdims, out_dtype=out_dtype, target=target)
-    return WithIndices(values, argmin(x, axes, keepdims=keepdims, target=target))

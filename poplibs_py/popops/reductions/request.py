@@ -163,7 +163,8 @@ def _result(x: Operand, reduction: Reduction) -> Format | np.dtype[Any]:
 
 _VERTEX_OPS = {(r.way.kernel, r.way.finish): op for op, r in OPERATIONS.items()}
 _NAN, _PLACES = ("nan", "not_finite"), ("argmax", "argmin")
-_OF_PLACES = ("float", "half", "int", "unsigned int")
+PLACED_TYPES = ("float", "half", "int", "unsigned int")
+"""Of what modelled machines find the places of extremes of."""
 
 
 def _plan(name: str, x: Operand, axes: tuple[int, ...], receiver: Receiver, reduction: Reduction,
@@ -182,7 +183,7 @@ def _plan(name: str, x: Operand, axes: tuple[int, ...], receiver: Receiver, redu
             whole = len(axes) == x.array.ndim
             return f"of {element}" if types[0] not in ("float", "half") else "" if whole else "over some axes"
         if way.kernel in _PLACES:
-            return "" if types[0] in _OF_PLACES else f"of {element}"
+            return "" if types[0] in PLACED_TYPES else f"of {element}"
         if reduction.scans:
             return "in any form: it has no running reductions"
         if not (vertex_op or composed):

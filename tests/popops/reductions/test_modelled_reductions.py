@@ -95,7 +95,7 @@ def test_results_are_scaled_added_and_rounded_once():
 
 
 @pytest.mark.parametrize("op", ["sum", "square_sum", "mean", "prod", "max", "min", "logsumexp", "argmax", "argmin",
-                                "has_nan", "has_nan_or_inf"])
+                                "max_with_indices", "min_with_indices", "has_nan", "has_nan_or_inf"])
 def test_every_op_keeps_to_its_bound(op):
     for shape, axes in (((300, 20), 0), ((20, 300), -1), ((0, 3), None), ((3, 0), 0), ((5000,), None)):
         if op.startswith("has") or 0 not in shape or op in ("sum", "square_sum", "mean"):
@@ -244,6 +244,18 @@ def test_an_argmax_looks_at_what_its_split_says():
     with profile(target="gc200") as report:
         popops.argmax(numbers((1000, 64), np.float16), 0)
     assert report.runs[0].plan.steps[0].work[0].received > 0  # rows are rearranged first
+
+
+def test_the_vertices_of_an_argmax_find_elements_too():
+    x = numbers((64, 1000), np.float16)
+    with profile(target="gc200") as report:
+        popops.argmin(x, 1)
+        popops.min_with_indices(x, 1)
+    places, both = (run.plan for run in report.runs)
+    assert both.steps == places.steps
+    assert both.memory.on_tiles("results").sum() == 2 * places.memory.on_tiles("results").sum()
+    with pytest.raises(UnsupportedError, match="max_with_indices from float16 to float32"):
+        popops.max_with_indices(x, out_dtype="float32", target="gc200")
 
 
 def test_a_look_for_nan_ends_in_one_truth_value():

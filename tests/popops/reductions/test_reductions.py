@@ -321,12 +321,27 @@ def test_scales_are_part_of_the_numbers():
     testing.check("sum", q, 1, out=out)
 
 
-def test_extremes_with_their_places():
-    x = numbers((5, 40), FP16)
+@pytest.mark.parametrize("make", [
+    np.float16, lambda x: (x * 4).astype(np.int16), lambda x: x > 0.5, lambda x: QuarterArray.from_array(x, "f143", 2),
+    lambda x: QuarterArray.from_array(x, "f143", "auto", (1, 8)),
+], ids=["FP16", "integers", "truths", "a scale", "scales of blocks"])  # fmt: skip
+def test_extremes_with_their_places_are_those_of_two_calls(make):
+    x = make(np.random.default_rng(4).standard_normal((5, 40)).astype(np.float32))
     for name, other in (("max", "argmax"), ("min", "argmin")):
-        values, indices = getattr(popops, f"{name}_with_indices")(x, 1, keepdims=True)
-        np.testing.assert_array_equal(values, getattr(x, name)(1, keepdims=True))
-        np.testing.assert_array_equal(indices, getattr(x, other)(1, keepdims=True))
+        due = [getattr(popops, one)(x, 1, keepdims=True) for one in (name, other)]
+        outs = tuple(np.zeros_like(y) for y in due)
+        for _ in range(3):
+            made = getattr(popops, f"{name}_with_indices")(x, 1, keepdims=True)
+            written = getattr(popops, f"{name}_with_indices")(x, 1, keepdims=True, out=outs)
+            assert [bits(y) for y in made] == [bits(y) for y in written] == [bits(y) for y in due]
+        assert written.values is outs[0]
+
+
+def test_extremes_with_their_places_see_other_scales_of_blocks_in_the_next_call():
+    codes = QuarterArray.from_array(np.float32([[1, 2], [1, 1]]), "f143").codes
+    for scale in ([[0], [0]], [[0], [2]], [[0], [0]]):
+        made = popops.max_with_indices(QuarterArray(codes, "f143", scale, (1, 2)))
+        assert (made.values.item(), made.indices.item()) == ((4, 2) if scale[1][0] else (2, 1))
 
 
 @pytest.mark.parametrize("name", ["cumulative_sum", "cumulative_prod", "cumulative_max", "cumulative_min"])
