@@ -181,7 +181,8 @@ def test_whole_numbers_are_added_exactly(name, fmt):
 
 
 def test_compensated_sums_are_nearly_exact():
-    x = (RNG.standard_normal(5000) * 10.0 ** RNG.integers(-6, 6, 5000)).astype(np.float32)
+    rng = np.random.default_rng(5)
+    x = (rng.standard_normal(5000) * 10.0 ** rng.integers(-6, 6, 5000)).astype(np.float32)
     y = np.concatenate([x, -x, [np.float32(0.3)]])
     assert abs(float(popops.sum(y)) - 0.3) > 1e-3
     assert abs(float(testing.check("sum", y, compensated=True)) - float(sum(exact_values(y)))) < 1e-6
