@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import bad_argument, check_shape, finite, one_of, whole
-from ..formats import FP16, Format, QuarterArray
-from ..ops import Operand, Request, argument, one_scale_operand, op, whole_operand
+from ..formats import FP16, Array, Format, QuarterArray
+from ..ops import RESULT, Operand, Request, argument, one_scale_operand, op, own_host, receive, whole_operand
 from ..ops.parts import Part, part_format, results
 from ..popops import argmax, eq
-from ..popops import sum as total
+from ..popops.sequence import SequenceBuilder, as_taken
 from ..target import TargetLike
 from ._rows import RowOperand, RowsParams, row_of, rows_request
-from .rows_modelled import place_of_loss
+from .rows_modelled import place_of_accuracy, place_of_loss
 
 MASKED_LABEL_CODE = 0xFFFFFFFF
 """PopLibs' label of what is left out."""
@@ -177,12 +177,18 @@ def cross_entropy(logits: Any, labels: Any, weights: Any = None, *, label_smooth
                     factor=smoothing, epsilon=ignored)
 
 
-def calc_accuracy(model_outputs: Any, expected: Any) -> int:
+def _count(truths: Array, result: Array) -> None:
+    result[...] = np.count_nonzero(truths)
+
+
+@op("popnn::calcAccuracy", bound="popnn.loss_bound", draws="testing.row_calls", written=None)
+def calc_accuracy(model_outputs: Any, expected: Any, *, target: TargetLike = None) -> Any:
     """Return for how many rows the greatest number is the label's, the first of equal ones (``popnn::calcAccuracy``).
 
     Parameters
     ----------
-    model_outputs : array_like [N, C]
+    model_outputs : array_like or QuarterArray [N, C]
+        float32, float16, bfloat16 or FP8 numbers, of any strides.
     expected : numpy.ndarray [N]
         Labels; `MASKED_LABEL_CODE` never counts.
 
@@ -192,11 +198,18 @@ def calc_accuracy(model_outputs: Any, expected: Any) -> int:
 
     Examples
     --------
-    >>> from poplibs_py import popnn
-    >>> import numpy as np
     >>> popnn.calc_accuracy([[0.25, 0.75], [0.5, 0.25]], np.int32([1, 1]))
     1
     """
     x = _classes("model_outputs", model_outputs)
-    labels = _labels("expected", expected, x.shape[0])
-    return int(total(eq(argmax(model_outputs, 1), labels.array)))
+    labels = whole_operand("expected", expected, _LABELS)
+    check_shape("expected", labels, labels.shape == x.shape[:1], f"one label for each of {x.shape[0]} rows")
+    check_shape("model_outputs", x, x.shape[1] or not x.shape[0], "one class or more")
+    receiver, here = receive("out", None, (), None, np.dtype(np.int64)), own_host()
+    steps = SequenceBuilder(x.array, labels.array, receiver.array)
+    array, given, count = steps.operands
+    if given.dtype == np.uint64:  # what int64 does not hold is no class either way
+        given = given.view(np.int64)
+    steps.run(_count, steps.call(eq, steps.call(argmax, as_taken(array, x), 1, target=here), given, target=here), count)
+    return Request(steps.made(), (x, labels, RESULT), receiver, steps.told("calc_accuracy", x.shape, x.format),
+                   wrap=lambda made, _: int(made), placed=place_of_accuracy(target, x))

@@ -14,6 +14,7 @@ from ..ops import Operand, Placed, Receiver, place_of
 from ..planner.tile_plan import Step, TilePlan, Vertex, work_of
 from ..poplin.norms_modelled import add_gradients, add_param_gradients, add_statistics, add_whitening
 from ..popops.reductions.compose import StepsBuilder, kept_shape, type_of_all
+from ..popops.reductions.modelled import plan_argmax
 from ..popops.vertices.scaled import scaled_vertices
 from ..target import Target, TargetLike, linear_mapping
 from ..target.types import TYPE_BYTES
@@ -202,3 +203,24 @@ def _loss(shape: Shape, word: str, cross_entropy: bool, labels: bool, target: Ta
     made.reduce("sum", "ADD", shape, (1,))
     what = f"{'cross-entropy' if cross_entropy else 'squares'} of {shape}, {word}"
     return made.plan(what, reads=2 * elements, writes=elements + shape[0])
+
+
+def place_of_accuracy(target: TargetLike, x: Operand) -> Placed[TilePlan]:
+    """Return where an accuracy runs, given numbers of rows and classes."""
+    def plan_on(machine: Target) -> TilePlan | str:
+        assert isinstance(x.format, Format)
+        word, lacking = type_of_all([x], x.format, x.shape)
+        return lacking or _accuracy(x.shape, word, machine)
+
+    return place_of("popnn.calc_accuracy", target, plan_on)
+
+
+@remembered(weight=2)
+def _accuracy(shape: Shape, word: str, target: Target) -> TilePlan:
+    """Places of the greatest numbers, which a worker of one tile compares with labels."""
+    made, rows, size = StepsBuilder(target, word, "unsigned int"), shape[0], TYPE_BYTES["unsigned int"]
+    made.take(plan_argmax("argmax", shape, (1,), word, target).steps)
+    vertex = Vertex("CalcAccuracy", ("unsigned int",), ((rows, 1),), 14 + 4 * rows, "worker")
+    work = work_of(target, [(rows, 1)], lambda _: (vertex,), lambda n: 2 * n * size)
+    made.add(Step("compare", work, 2 * rows * size))
+    return made.plan(f"accuracy of {shape}, {word}", reads=prod(shape) + rows, writes=1)

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import check_shape, finite, flag
-from ..formats import FP32, Array, QuarterArray
+from ..formats import FP32, Array
 from ..ops import RESULT, Operand, Request, one_scale_operand, op, receive, result_format, wide_format
 from ..ops.parts import Part, results
 from ..poplin.product.api import matmul
 from ..popops import cast, mul
 from ..popops import sum as total
-from ..popops.sequence import SequenceBuilder
+from ..popops.sequence import SequenceBuilder, as_taken
 from ..target import TargetLike
 from .softmax import softmax, softmax_grad
 
@@ -40,11 +40,6 @@ def places(height: int, width: int, dtype: Any = np.float32) -> Array:
     rows, columns = (np.linspace(-1.0, 1.0, n) if n > 1 else np.zeros(n) for n in (height, width))
     made = np.stack(np.meshgrid(rows, columns, indexing="ij"), axis=-1)
     return made.reshape(-1, 2).astype(np.float32).astype(dtype)
-
-
-def as_taken(array: Array, of: Operand) -> Any:
-    """Return an array as ops take it that holds an operand's numbers, or their codes."""
-    return array if array.dtype == of.format.dtype else QuarterArray(array, of.format, of.scale)
 
 
 def in_rows(array: Array) -> Array:

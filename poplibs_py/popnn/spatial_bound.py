@@ -12,8 +12,9 @@ from ..formats.bounds import Ball, magnitude_product, sum_ball
 from ..ops import operand
 from ..poplin.product.bound import matmul_bound
 from ..popops.elementwise.bound import finished, numbers
+from ..popops.sequence import as_taken
 from .softmax_bound import softmax_bound, softmax_grad_ball
-from .spatial import as_taken, in_rows, places
+from .spatial import in_rows, places
 
 
 def _softmax(x: Any, temperature: float) -> Ball:

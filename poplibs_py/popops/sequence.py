@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..formats import Array
+from ..formats import Array, Format, QuarterArray
 from ..ops import RESULT, VALUES, Operand, Receiver, Request
 from ..ops.numpy_ops import BY_NUMPY, told
 from ..planner.explain import Composition
@@ -30,6 +30,13 @@ class _Memory:
         """Return the place of an array that lies in these bytes, or None."""
         before = array.ctypes.data - self.held.ctypes.data
         return (self.operand, self.offset + before) if 0 <= before < self.held.size else None
+
+
+def as_taken(array: Array, of: Operand) -> Any:
+    """Return what stands for an operand as ops take it: an array, or codes with their scales, which are this call's."""
+    if not isinstance(of.format, Format) or array.dtype == of.format.dtype:
+        return array
+    return QuarterArray(array, of.format, of.scale if of.scales is None else of.scales.array, of.block_shape or None)
 
 
 class SequenceBuilder:

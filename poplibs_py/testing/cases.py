@@ -454,6 +454,7 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "batch_norm_training_calls": _trained,
     "batch_normalise_calls": lambda: [
         Case("8 x 32", (_numbers(8, 32), _probabilities()[0], _probabilities()[1]), {})],
+    "calc_accuracy_calls": lambda: [Case("8 x 32", (_numbers(8, 32), np.argmax(_numbers(8, 32), 1)), {})],
     "calc_loss_calls": lambda: [
         Case("8 x 32, cross-entropy", (_probabilities(), np.arange(8, dtype=np.int32), "CROSS_ENTROPY_LOSS"), {}),
         Case("8 x 32, squares", (_probabilities(), np.arange(8, dtype=np.int32), "SUM_SQUARED_LOSS"), {})],

@@ -158,6 +158,13 @@ def calc_loss_calls(draw: st.DrawFn) -> Call:
 
 
 @st.composite
+def calc_accuracy_calls(draw: st.DrawFn) -> Call:
+    """Calls of `calc_accuracy`."""
+    shape = draw(st.tuples(st.integers(0, 5), st.sampled_from([1, 2, 7, 64, 70])))
+    return (draw(numbers(shape)), draw(_labels(*shape))), {}
+
+
+@st.composite
 def cross_entropy_calls(draw: st.DrawFn) -> Call:
     """Calls of `cross_entropy`."""
     shape = draw(st.tuples(st.integers(0, 5), st.sampled_from([1, 2, 7, 64, 70])))

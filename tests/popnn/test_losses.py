@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poplibs_py import popnn, testing
+from poplibs_py import popnn, popops, profile, testing
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
+from poplibs_py.formats import QuarterArray
 from poplibs_py.kernels import kernels
 from poplibs_py.testing import assert_same_bits
 from poplibs_py.testing.calls import calls
@@ -87,6 +88,22 @@ def test_accuracy_counts_rows():
     assert popnn.calc_accuracy(X, labels) == 6
     labels[4] = popnn.MASKED_LABEL_CODE
     assert popnn.calc_accuracy(X, labels) == 5
+    assert popnn.calc_accuracy(X, labels.astype(np.uint64) + np.uint64(2**64 - 2**32)) == 0
+    for _ in range(3):
+        assert popnn.calc_accuracy(QuarterArray.from_array(X, "f143", scale=3), labels) == 5
+        assert type(popnn.calc_accuracy(X[:0], labels[:0])) is int
+    with pytest.raises(InvalidArgumentError, match=r"^model_outputs: got shape \(6, 0\); allowed: one class or more"):
+        popnn.calc_accuracy(X[:, :0], labels)
+
+
+def test_an_accuracy_is_planned_as_places_and_a_comparison():
+    labels = np.argmax(X, 1).astype(np.int32)
+    with profile(target="gc200") as report:
+        assert popnn.calc_accuracy(X, labels) == 6
+        popops.argmax(X, 1)
+    accuracy, places = (run.plan for run in report.runs)
+    assert accuracy.steps[:-1] == places.steps
+    assert accuracy.phases["compare"] == 6 * (14 + 4 * 6)
 
 
 ELEMENTS = {

@@ -135,6 +135,8 @@ def test_a_failing_check_names_its_kernels_and_a_line_that_makes_it_again(op, mo
 
     def wrong(*operands, **keywords):
         got = right(*operands, **keywords)
+        if isinstance(got, int):
+            return got + 16
         for part in parts(got):
             numbers = part.blocks if isinstance(part, BlockSparseMatrix) else np.asarray(part)
             if numbers.dtype == bool:

@@ -7,12 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import flag
-from ...formats import QuarterArray
 from ...ops import RESULT, Request, axes_of, op, own_host, place_of
 from ...ops.parts import Part, part_format, results
 from ...target import Target, TargetLike
 from ...target.types import type_of
-from ..sequence import SequenceBuilder
+from ..sequence import SequenceBuilder, as_taken
 from ..strided.request import has_scale
 from .modelled import plan_argmax
 from .named import Axes, argmax, argmin, max, min
@@ -49,7 +48,7 @@ def _request(name: str, /, x: Any, axes: Any, keepdims: Any, out: Any, out_dtype
     steps = SequenceBuilder(source.array, made.receiver.array)
     array, buffer = steps.operands
     values, indices = made.views(buffer)
-    numbers = QuarterArray(array, x.format, x.scale, x.block_shape) if isinstance(x, QuarterArray) else array
+    numbers = as_taken(array, source)
     how = {"keepdims": kept, "target": own_host()}
     steps.call(extreme, numbers, over, out=values, out_dtype=out_dtype, **how)
     steps.call(place, numbers, over, out=indices, **how)
