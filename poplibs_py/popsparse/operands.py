@@ -95,13 +95,13 @@ def check_matrix(name: str, w: object) -> BlockSparseMatrix:
     return w
 
 
-def matrix_result(out: object, pattern: BlockPattern) -> BlockSparseMatrix:
+def matrix_result(out: object, pattern: BlockPattern, name: str = "out") -> BlockSparseMatrix:
     """Return the matrix that receives blocks of a pattern at one scale, or raise."""
-    found = check_matrix("out", out)
+    found = check_matrix(name, out)
     if found.is_transposed or found.pattern != pattern:
-        raise bad_argument("out", found, f"a matrix with the pattern {pattern}, not transposed")
+        raise bad_argument(name, found, f"a matrix with the pattern {pattern}, not transposed")
     if not isinstance(found.scale, int):
-        raise bad_argument("out", "a scale for each block", "one scale")
+        raise bad_argument(name, "a scale for each block", "one scale")
     return found
 
 

@@ -220,6 +220,15 @@ def bs_softmax_calls(draw: st.DrawFn) -> Call:
 
 
 @st.composite
+def bs_softmax_in_place_calls(draw: st.DrawFn) -> Call:
+    """Calls of `popsparse.bs_softmax_in_place`, of matrices that can be written to."""
+    (x,), keywords = draw(bs_softmax_calls())
+    x = x.T if x.is_transposed else x
+    keywords.pop("out_dtype", None)
+    return (x.copy() if isinstance(x.scale, int) else x.astype(FP32),), keywords
+
+
+@st.composite
 def bs_softmax_grad_calls(draw: st.DrawFn) -> Call:
     """Calls of `popsparse.bs_softmax_grad`."""
     y = draw(block_sparse_matrices(moderate=True, groups=st.integers(1, 2)))

@@ -417,6 +417,8 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
                                 Case("out", (_numbers(8, 8), _matrix()), {"out": np.empty((8, 8), np.float32)})],
     "bs_matmul_sampled_calls": _bs_matmul_sampled,
     "bs_softmax_calls": _bs_softmax,
+    "bs_softmax_in_place_calls": lambda: [
+        Case("8 x 8", (_matrix(),), {}), Case("mask", (_matrix(),), {"mask": "zero_upper_triangle"})],
     "bs_softmax_grad_calls": _bs_softmax_grad,
     "cast_calls": _cast,
     "categorical_calls": partial(_seeded, 16, (0.25, 0.75)),

@@ -16,7 +16,7 @@ from poplibs_py.program import Face
 # What is no op: it plans, packs, makes or advises, is several ops, or is an op under another name.
 NO_OPS = {
     "advise", "balanced_pattern", "banded_pattern", "bs_softmax_bound", "bs_softmax_grad_bound",
-    "bs_softmax_in_place", "cast_gfloat_to_native", "cast_native_to_gfloat",
+    "cast_gfloat_to_native", "cast_native_to_gfloat",
     "distributed_batch_norm_grad", "fold_batch_norm", "from_torch", "get_hw_seeds", "gru", "gru_bwd_with_wu",
     "index_statistics", "layers_bwd", "lstm", "lstm_bwd_with_wu",
     "random_matrix", "random_pattern", "reduce_many", "rnn", "rnn_steps", "set_hw_seeds",

@@ -15,6 +15,7 @@ import pytest
 from poplibs_py import poplin, popnn, poprand, profile
 from poplibs_py.errors import InvalidArgumentError, PoplibsError
 from poplibs_py.ops import catalogue
+from poplibs_py.popsparse import BlockSparseMatrix
 from poplibs_py.testing.cases import cases
 
 EVERY_CASE = [(name, case) for name in catalogue for case in cases(name)]
@@ -30,6 +31,8 @@ def restore(value, before):
     """Write what arrays held to them again."""
     if isinstance(value, np.ndarray):
         value[...] = before
+    elif isinstance(value, BlockSparseMatrix):
+        value.blocks[...] = before.blocks
     elif isinstance(value, (list, tuple)):
         for one, held in zip(value, before, strict=True):
             restore(one, held)

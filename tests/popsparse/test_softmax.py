@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from poplibs_py import profile
 from poplibs_py.config import settings, thread_limit
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
 from poplibs_py.formats import E4M3, F143, F152, FORMATS, FP32
@@ -177,10 +178,21 @@ def test_in_place_gives_the_same(x: BlockSparseMatrix, mask: str) -> None:
     want = bs_softmax(x, mask=mask)
     grad = want.copy()
     dx = bs_softmax_grad(want, grad)
-    bs_softmax_in_place(x, mask=mask)
+    assert bs_softmax_in_place(x, mask=mask) is x
     assert x.equals(want)
     assert bs_softmax_grad(want, grad, out=grad) is grad
     assert grad.equals(dx)
+
+
+def test_a_softmax_in_place_is_told_by_its_own_name_and_refuses_what_it_cannot_write() -> None:
+    x = BlockSparseMatrix.from_dense(np.eye(8, dtype=np.float32), 4, density=1)
+    with profile(target="gc200") as report:
+        bs_softmax_in_place(x)
+    (run,) = report.runs
+    assert (run.op, run.lacking) == ("popsparse.bs_softmax_in_place", "")
+    for wrong, words in ((x.T, "x: got BlockSparseMatrix"), (None, "x: got NoneType")):
+        with pytest.raises((InvalidArgumentError, InvalidTypeError), match=f"^{words}"):
+            bs_softmax_in_place(wrong)
 
 
 def test_default_scale_is_the_least_that_holds_one() -> None:

@@ -146,7 +146,6 @@ OWN = [
     Case("Capacity", dynamic.Capacity, lambda: {"n_blocks": 5}),
     Case("Capacity.with_nz_ratio", dynamic.Capacity.with_nz_ratio,
          lambda: {"shape": (16, 24), "block_shape": 4, "nz_ratio": 0.25, "groups": 2, "oversize": 0.3}),
-    Case("bs_softmax_in_place", popsparse.bs_softmax_in_place, lambda: {"x": matrix(), "mask": "none"}, "x"),
     Case("advise", popsparse.advise,
          lambda: {"w": matrix(), "n": 4, "x_dtype": "float32", "calls_per_pattern": 3}),
     Case("random_matrix", popsparse.random_matrix,

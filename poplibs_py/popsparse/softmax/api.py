@@ -87,12 +87,36 @@ def bs_softmax(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "none", out_
     return _on_machine("bs_softmax", _plan(masks, result.formatted, source), result, target, source)
 
 
-def bs_softmax_in_place(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "none") -> None:
-    """Replace the values of `x` by its softmax: `bs_softmax` with ``out=x``.
+@sparse_op("popsparse::experimental::bsSoftmaxInPlace", bound="softmax.bound:softmax_in_place_bound", written="x")
+def bs_softmax_in_place(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "none", target: TargetLike = None) -> Any:
+    """Replace the values of a matrix by its softmax, as `bs_softmax` with ``out=x`` does.
 
+    Parameters
+    ----------
+    x : BlockSparseMatrix
+        In any format, with one scale, not transposed.
+    mask, target
+        As for `bs_softmax`.
+
+    Returns
+    -------
+    BlockSparseMatrix
+        `x`.
+
+    Notes
+    -----
     It corresponds to PopLibs' ``popsparse::experimental::bsSoftmaxInPlace``.
+
+    Examples
+    --------
+    >>> scores = BlockSparseMatrix.from_dense([[0.0, 0.0]], (1, 2), density=1)
+    >>> bs_softmax_in_place(scores).to_dense()
+    array([[0.5, 0.5]], dtype=float32)
     """
-    bs_softmax(x, mask=mask, out=x)
+    source = _stored("x", x)
+    masks = check_masks(mask, source.w.groups)
+    result = _result(None, None, x, source, name="x")
+    return _on_machine("bs_softmax_in_place", _plan(masks, result.formatted, source), result, target, source)
 
 
 @sparse_op("popsparse::experimental::bsSoftmaxGrad", bound="softmax.bound:softmax_grad_call_bound")
@@ -185,7 +209,7 @@ def _gradient(y: Any, grad: Any, out: Any, out_dtype: object, scale: int | None)
     return outputs, grads, scale
 
 
-def _result(out_dtype: object, scale: int | None, out: object, *operands: _Stored) -> _Result:
+def _result(out_dtype: object, scale: int | None, out: object, *operands: _Stored, name: str = "out") -> _Result:
     like, shape = operands[-1].w, operands[-1].w.blocks.shape
     if out is None:
         target, scale = new_format(like.format, out_dtype, scale)
@@ -193,10 +217,10 @@ def _result(out_dtype: object, scale: int | None, out: object, *operands: _Store
         return _Result((target, scale), made, wrapping(like.pattern, target, scale))
     if scale is not None:
         raise bad_argument("out", "out with scale", "one or the other: out has its own")
-    found = matrix_result(out, like.pattern)
+    found = matrix_result(out, like.pattern, name)
     read = tuple(operand.part(BLOCKS) for operand in operands)
-    receiver = receive("out", found._parts[1 + BLOCKS], shape, out_dtype, found.format, read, in_place=True)
-    return _Result((found.format, int(found.scale)), replace(receiver, given=out, place=("out", BLOCKS)))
+    receiver = receive(name, found._parts[1 + BLOCKS], shape, out_dtype, found.format, read, in_place=True)
+    return _Result((found.format, int(found.scale)), replace(receiver, given=out, place=(name, BLOCKS)))
 
 
 def _plan(masks: tuple[str, ...], made: tuple[Format, int], *operands: _Stored) -> SoftmaxPlan:

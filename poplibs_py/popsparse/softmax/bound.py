@@ -86,6 +86,11 @@ def softmax_call_bound(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "non
     return at_blocks(ball, stored)
 
 
+def softmax_in_place_bound(x: BlockSparseMatrix, *, mask: str | Sequence[str] = "none", target: object = None) -> Ball:
+    """Return exact results and radii of a `bs_softmax_in_place` call, given `x` as it was before."""
+    return softmax_call_bound(x, mask=mask, out=x)
+
+
 def softmax_grad_call_bound(y: BlockSparseMatrix, grad: BlockSparseMatrix, *, out_dtype: object = None,
                             scale: int | None = None, out: BlockSparseMatrix | None = None,
                             target: object = None) -> Ball:
