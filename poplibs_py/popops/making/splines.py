@@ -21,6 +21,7 @@ from .made import coded, write
 from .modelled import basis_plan, image_plan, weighting_plan
 
 _FLOATS = "float32 or float16 numbers"
+_MOST_WEIGHTS = (1 << 31) - 1
 
 
 class SplineBasis(NamedTuple):
@@ -133,12 +134,8 @@ def spline_basis(pseudo: Any, kernel_size: Any, is_open: Any, degree: int = 1, *
     """
     points = _points(pseudo)
     count, dimensions = points.shape
-    sizes = _vector("kernel_size", kernel_size, dimensions, 1, (1 << 31) - 1)
-    opens = _vector("is_open", is_open, dimensions, 0, 1)
+    sizes, opens = (_vector(*given, dimensions) for given in (("kernel_size", kernel_size), ("is_open", is_open)))
     steps = whole("degree", degree, 1, 3) + 1
-    most = (1 << 31) - 1
-    if np.prod(np.asarray(sizes, np.float64)) > most:
-        raise bad_argument("kernel_size", sizes, f"at most {most} weights")
     if steps**dimensions > 1 << 20:
         raise bad_argument("pseudo", f"{dimensions} dimensions", f"as many as give at most {1 << 20} values at a point")
     shape = (count, steps**dimensions)
@@ -146,15 +143,17 @@ def spline_basis(pseudo: Any, kernel_size: Any, is_open: Any, degree: int = 1, *
     placed = place_of(spline_basis, target, lambda machine: basis_plan(
         machine, points.format, count, dimensions, shape[1], degree))
 
-    def run(coordinates: Array, buffer: Array) -> None:
+    def run(coordinates: Array, extents: Array, ends: Array, buffer: Array) -> None:
+        asked = _sizes(extents), [whole("is_open", int(end), 0, 1) for end in ends.tolist()]
         basis, index = made.views(buffer)
         with np.errstate(all="ignore"):
-            product, place = evaluate(coordinates, sizes, opens, steps - 1)
+            product, place = evaluate(coordinates, *asked, steps - 1)
             write(basis, coded(product, points.format))
         index[...] = place
 
-    return Request(run, (points, RESULT), made.receiver, told("spline_basis", points.shape, points.format),
-                   wrap=made.wrap, placed=placed, keep=False)  # sizes belong to one call
+    return Request(run, (points, sizes, opens, RESULT), made.receiver,
+                   told("spline_basis", points.shape, points.format), wrap=made.wrap, placed=placed, steady=True,
+                   checks=True)
 
 
 def evaluate(coordinates: Array, sizes: list[int], opens: list[int], degree: int) -> tuple[Array, Array]:
@@ -166,8 +165,8 @@ def evaluate(coordinates: Array, sizes: list[int], opens: list[int], degree: int
         values = np.stack(_polynomials(v - low, degree), -1)
         first = np.where(np.isfinite(v), np.mod(low, size), 0.0).astype(np.int64)
         nodes = (first[:, None] + np.arange(degree + 1)) % size
-        product = (values[:, :, None] * product[:, None, :]).reshape(len(product), -1)
-        place = (nodes[:, :, None] * radix + place[:, None, :]).reshape(len(place), -1)
+        product = (values[:, :, None] * product[:, None, :]).reshape(len(v), (degree + 1) ** (d + 1))
+        place = (nodes[:, :, None] * radix + place[:, None, :]).reshape(product.shape)
         radix *= size
     return product, place
 
@@ -190,12 +189,20 @@ def _points(pseudo: Any) -> Operand:
     return points
 
 
-def _vector(name: str, value: Any, count: int, low: int, high: int) -> list[int]:
-    """Whole numbers, one for each dimension."""
-    held = array_argument(name, value, f"an array of {count} whole numbers").array
-    if held.dtype.kind not in "biu" or held.shape != (count,):
-        raise bad_argument(name, f"{held.dtype} of shape {held.shape}", f"{count} whole numbers")
-    return [whole(name, int(item), low, high) for item in held.tolist()]
+def _vector(name: str, value: Any, count: int) -> Operand:
+    """Take whole numbers, one for each dimension."""
+    held = array_argument(name, value, f"an array of {count} whole numbers")
+    if held.array.dtype.kind not in "biu" or held.shape != (count,):
+        raise bad_argument(name, f"{held.array.dtype} of shape {held.shape}", f"{count} whole numbers")
+    return held
+
+
+def _sizes(given: Array) -> list[int]:
+    """Weights along each dimension."""
+    sizes = [whole("kernel_size", int(size), 1, _MOST_WEIGHTS) for size in given.tolist()]
+    if prod(sizes) > _MOST_WEIGHTS:
+        raise bad_argument("kernel_size", sizes, f"at most {_MOST_WEIGHTS} weights")
+    return sizes
 
 
 @op("popops::splineWeighting", bound="popops.making.bound", draws="testing.encoding_calls")
@@ -255,10 +262,6 @@ def spline_weighting(x: Any, weight: Any, basis: Any, weight_index: Any, *, out:
     check_shape("basis", coefficients, len(coefficients.shape) == 2 and coefficients.shape[0] == edges.shape[0],
                 f"[{edges.shape[0]}, s]")
     check_shape("weight_index", index, index.shape == coefficients.shape, f"that of basis, {coefficients.shape}")
-    held = index.array
-    if held.size and (int(held.min()) < 0 or int(held.max()) >= nodes_of.shape[0]):
-        last = nodes_of.shape[0] - 1
-        raise bad_argument("weight_index", f"numbers from {held.min()} to {held.max()}", f"0 to {last}")
     shape = (edges.shape[0], nodes_of.shape[2])
     receiver = receive("out", out, shape, out_dtype, result_format(*given), (*given, index),
                        contiguous=True)
@@ -270,6 +273,9 @@ def spline_weighting(x: Any, weight: Any, basis: Any, weight_index: Any, *, out:
     weigh = _weighted if placed.plan is None else _weighted_in_order
 
     def run(held: Array, matrices: Array, splines: Array, nodes: Array, result: Array) -> None:
+        if nodes.size and (int(nodes.min()) < 0 or int(nodes.max()) >= len(matrices)):
+            raise bad_argument("weight_index", f"numbers from {nodes.min()} to {nodes.max()}",
+                               f"0 to {len(matrices) - 1}")
         with np.errstate(all="ignore"):
             channels, weights, values = (a.astype(np.float32) for a in (held, matrices, splines))
             made = weigh(channels, weights, values, nodes)
@@ -279,12 +285,12 @@ def spline_weighting(x: Any, weight: Any, basis: Any, weight_index: Any, *, out:
                 write(result, coded(made, receiver.format))
 
     return Request(run, (*given, index, RESULT), receiver, told("spline_weighting", edges.shape, edges.format),
-                   placed=placed, keep=False)  # the indices were looked at
+                   placed=placed, steady=True, checks=True)
 
 
 def _weighted(x: Array, weight: Array, basis: Array, nodes: Array) -> Array:
     made = np.zeros((x.shape[0], weight.shape[2]), np.float32)
-    for s in range(nodes.shape[1]):
+    for s in range(nodes.shape[1] if len(x) else 0):
         order = np.argsort(nodes[:, s], kind="stable")
         used, begins = np.unique(nodes[order, s], return_index=True)
         for node, edges in zip(used.tolist(), np.split(order, begins[1:]), strict=True):

@@ -51,6 +51,34 @@ def test_splines_of_points_everywhere():
         assert ((got.weight_index >= 0) & (got.weight_index < 5)).all()
 
 
+def test_kept_calls_of_splines_read_sizes_and_nodes_anew():
+    points, sizes, ends = np.float32([[0.25, 0.7]]), np.array([5, 3]), np.array([1, 0])
+    x, weight, basis, nodes = (np.ones(shape, np.float32) for shape in ((1, 3), (15, 3, 2), (1, 4), (1, 4)))
+    weight *= np.arange(15, dtype=np.float32)[:, None, None]
+    nodes, out = nodes.astype(np.int32), np.zeros((1, 2), np.float32)
+    before = popops.spline_basis.kept, popops.spline_weighting.kept
+    for size in (5, 4, 5):
+        sizes[0] = size
+        due = popops.spline_basis(points, [size, 3], [1, 0])
+        for _ in range(3):
+            made = popops.spline_basis(points, sizes, ends)
+            assert [y.tobytes() for y in made] == [y.tobytes() for y in due]
+            nodes[...] = made.weight_index
+            popops.spline_weighting(x, weight, basis, nodes, out=out)
+            np.testing.assert_array_equal(out, np.full((1, 2), 3 * nodes.sum()))
+    assert (popops.spline_basis.kept, popops.spline_weighting.kept) == (before[0] + 1, before[1] + 1)
+    for wrong, words in ((0, "kernel_size: got 0"), (2**40, "kernel_size: got 1099511627776")):
+        sizes[0] = wrong
+        with pytest.raises(InvalidArgumentError, match=words):
+            popops.spline_basis(points, sizes, ends)
+    sizes[0], ends[0], nodes[0, 0], held = 5, 2, 15, out.copy()
+    with pytest.raises(InvalidArgumentError, match="is_open: got 2"):
+        popops.spline_basis(points, sizes, ends)
+    with pytest.raises(InvalidArgumentError, match=r"weight_index: got numbers from .* to 15; allowed: 0 to 14"):
+        popops.spline_weighting(x, weight, basis, nodes, out=out)
+    np.testing.assert_array_equal(out, held)
+
+
 def test_edges_are_weighted_like_the_formula():
     x, weight = RNG.integers(-4, 5, (50, 3)).astype(np.float32), RNG.integers(-4, 5, (6, 3, 2)).astype(np.float16)
     basis, nodes = RNG.integers(0, 3, (50, 4)).astype(np.float32), RNG.integers(0, 6, (50, 4))
