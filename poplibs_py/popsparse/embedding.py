@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,103 +13,145 @@ from ..ops import RESULT, Operand, Request, receive, whole_operand
 from ..ops.numpy_ops import told
 from ..target.host_memory import check_memory
 from .matrix import BlockSparseMatrix
-from .operands import check_matrix, dense_operand, product_format, receive_result
+from .operands import SparseOperand, check_matrix, dense_operand, product_format, receive_result, sparse_operand
 from .parts import BLOCKS
-from .pattern import BlockPattern
 from .values import decode, encode
 
 
 def slice_request(w: Any, indices: Any, out: Any, out_dtype: Any) -> Request:
     """Describe ``W[indices]``, dense."""
-    matrix, wanted = _indexed(w, indices)
-    taken = matrix.copy() if matrix.is_transposed else matrix
+    matrix, rows, wanted = _indexed(w, indices)
     shape = (*wanted.shape, matrix.shape[1])
     receiver = receive_result(out, shape, out_dtype, product_format(matrix.format), (wanted,))
 
-    def run(places: Array, result: Array) -> None:
-        result[...] = _narrow(_rows(taken, places.ravel()).reshape(shape), receiver.format, receiver.scale)
+    def run(*arrays: Array) -> None:
+        *held, places, result = arrays
+        rows.check(places)
+        if result.size:
+            made = rows.read(_Arrays.of(rows, held), places.ravel()).reshape(shape)
+            result[...] = _narrow(made, receiver.format, receiver.scale)
 
-    return Request(run, (wanted, RESULT), receiver, told("embedding_slice", shape, matrix.format), keep=False)
+    return Request(run, (*rows.operands, wanted, RESULT), receiver, told("embedding_slice", shape, matrix.format),
+                   steady=True, checks=True)
 
 
 def update_request(w: Any, slices: Any, indices: Any, scale: Any, out: Any) -> Request:
     """Describe ``W[indices] += scale * slices`` where something is stored."""
-    matrix, wanted = _indexed(w, indices)
+    matrix, rows, wanted = _indexed(w, indices)
     factor = np.float32(finite("scale", scale, -FP32.max, FP32.max))
-    rows = dense_operand("slices", slices)
+    given = dense_operand("slices", slices)
     shape = (*wanted.shape, matrix.shape[1])
-    check_shape("slices", rows, rows.shape == shape, f"shape {shape}, a row for each index")
+    check_shape("slices", given, given.shape == shape, f"shape {shape}, a row for each index")
     if out is not None:
         into = check_matrix("out", out)
         same = (into.pattern, into.format, into.is_transposed) == (matrix.pattern, matrix.format, matrix.is_transposed)
         if not same or not np.array_equal(into.scale, matrix.scale):
             raise bad_argument("out", repr(into), f"a matrix of the pattern, format and scale of w, {matrix!r}")
     stored = None if out is None else out._parts[1 + BLOCKS]
-    receiver = receive("out", stored, matrix.blocks.shape, None, matrix.format, (rows, wanted))
+    receiver = receive("out", stored, matrix.blocks.shape, None, matrix.format, (given, wanted))
 
-    def run(given: Array, places: Array, result: Array) -> None:
-        values = _wide(given, rows.scale).reshape(-1, shape[-1])
-        with np.errstate(all="ignore"):
-            values *= factor
-        _add(matrix, values, places.ravel(), result)
+    def run(added: Array, *arrays: Array) -> None:
+        *held, places, result = arrays
+        rows.check(places)
+        if result.size:
+            values = _wide(added, given.scale).reshape(-1, shape[-1])
+            with np.errstate(all="ignore"):
+                values *= factor
+            own = _Arrays.of(rows, held)
+            result[...] = _narrow(rows.add(own, values, places.ravel()), matrix.format, own.scale)
 
-    request = Request(run, (rows, wanted, RESULT), receiver, told("embedding_update_add", shape, matrix.format),
-                      keep=False)
+    request = Request(run, (given, *rows.operands, wanted, RESULT), receiver,
+                      told("embedding_update_add", shape, matrix.format), steady=True, checks=True)
     if out is None:
-        request.wrap = lambda blocks, _: matrix._with(blocks=blocks)
+        request.first, request.like = matrix, rows.w.values
+        request.wrap = lambda blocks, first: first._with(blocks=blocks)
     else:
-        request.receiver = replace(receiver, given=out)
+        request.receiver = replace(receiver, given=out, place=("out", BLOCKS))
+        request.keep = out.pattern is matrix.pattern and rows.w.scales is None
     return request
 
 
-def _indexed(w: Any, indices: Any) -> tuple[BlockSparseMatrix, Operand]:
-    """Return a matrix of one group, and whole numbers that are rows of it, or raise."""
+def _indexed(w: Any, indices: Any) -> tuple[BlockSparseMatrix, _Rows, Operand]:
+    """Return a matrix of one group, its rows, and whole numbers, or raise."""
     matrix = check_matrix("w", w)
     if matrix.groups > 1:
         raise bad_argument("w", f"{matrix.groups} groups", "one: see BlockSparseMatrix.group")
     wanted = whole_operand("indices", indices)
-    rows, numbers = matrix.shape[0], wanted.array
-    wrong = numbers[(numbers < 0) | (numbers >= rows)] if numbers.size else numbers
-    if wrong.size:
-        raise InvalidIndexError(f"indices: got {wrong[0]}; allowed: whole numbers from 0 to {rows - 1}")
-    check_memory("indices", f"{numbers.size} rows", 12 * numbers.size * matrix.shape[1])
-    return matrix, wanted
+    check_memory("indices", f"{wanted.array.size} rows", 12 * wanted.array.size * matrix.shape[1])
+    return matrix, _Rows(sparse_operand("w", matrix)), wanted
 
 
-def _met(p: BlockPattern, rows: Array) -> tuple[Array, Array, Array]:
-    """Return, index by index, which index meets a block, which block, and the row inside it."""
-    down, inside = np.divmod(rows.astype(np.int64), p.block_shape[0])
-    begins = p.row_offsets[down]
-    counts = p.row_offsets[down + 1] - begins
-    which = np.repeat(np.arange(rows.size), counts)
-    blocks = np.arange(which.size) + np.repeat(begins - np.cumsum(counts) + counts, counts)
-    return which, blocks, inside[which]
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Rows of matrices of a kind, which may be transposed views."""
+
+    w: SparseOperand
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        """What a matrix has in memory."""
+        w = self.w
+        return tuple(x for x in (w.offsets, w.columns, w.values, w.order, w.scales) if x is not None)
+
+    @property
+    def block_shape(self) -> tuple[int, int]:
+        """Rows and columns of a block."""
+        return self.w.pattern.block_shape[::-1] if self.w.transposed else self.w.pattern.block_shape
+
+    def check(self, places: Array) -> None:
+        """Refuse what is no row."""
+        rows = self.w.shape[0]
+        wrong = places[(places < 0) | (places >= rows)] if places.size else places
+        if wrong.size:
+            raise InvalidIndexError(f"indices: got {wrong[0]}; allowed: whole numbers from 0 to {rows - 1}")
+
+    def _met(self, held: _Arrays, rows: Array) -> tuple[Array, Array, Array, Array]:
+        """Return, index by index, which index meets a block, which block column and stored block that is, and the row
+        inside it."""
+        down, inside = np.divmod(rows.astype(np.int64), self.block_shape[0])
+        begins = held.offsets[down]
+        counts = held.offsets[down + 1] - begins
+        which = np.repeat(np.arange(rows.size), counts)
+        blocks = np.arange(which.size) + np.repeat(begins - np.cumsum(counts) + counts, counts)
+        stored = blocks if held.order is None else held.order[blocks]
+        return which, held.columns[blocks], stored, inside[which]
+
+    def read(self, held: _Arrays, rows: Array) -> Array:
+        """Rows of a matrix as FP32, dense."""
+        columns, wide = self.w.shape[1], self.block_shape[1]
+        found = np.zeros((rows.size, -(-columns // wide), wide), np.float32)
+        which, across, stored, inside = self._met(held, rows)
+        scale = held.scale if isinstance(held.scale, int) else held.scale[stored]
+        lines = held.blocks[stored, :, inside] if self.w.transposed else held.blocks[stored, inside]
+        found[which, across] = _wide(np.ascontiguousarray(lines)[:, None], scale)[:, 0]
+        return found.reshape(rows.size, -1)[:, :columns]
+
+    def add(self, held: _Arrays, updates: Array, rows: Array) -> Array:
+        """Add FP32 rows to blocks in the order of their indices, and return the sums."""
+        sums, wide = _wide(held.blocks, held.scale), self.block_shape[1]
+        which, across, stored, inside = self._met(held, rows)
+        padded = np.zeros((len(updates), -(-updates.shape[1] // wide), wide), np.float32)
+        padded.reshape(len(updates), -1)[:, :updates.shape[1]] = updates
+        with np.errstate(all="ignore"):
+            np.add.at(sums.swapaxes(1, 2) if self.w.transposed else sums, (stored, inside), padded[which, across])
+        return sums
 
 
-def _rows(w: BlockSparseMatrix, rows: Array) -> Array:
-    """Rows of a matrix as FP32, dense."""
-    p, columns = w.pattern, w.shape[1]
-    wide = p.block_shape[1]
-    found = np.zeros((rows.size, p.block_columns, wide), np.float32)
-    which, blocks, inside = _met(p, rows)
-    scale: Any = w.scale if isinstance(w.scale, int) else w.scale[blocks]
-    lines = _wide(np.ascontiguousarray(w.blocks[blocks, inside])[:, None], scale)
-    found[which, p.column_indices[blocks]] = lines[:, 0]
-    return found.reshape(rows.size, p.block_columns * wide)[:, :columns]
+class _Arrays(NamedTuple):
+    """What a matrix of a call has in memory: blocks as they are stored, and their places where those are others."""
 
+    offsets: Array
+    columns: Array
+    blocks: Array
+    order: Array | None
+    scale: Any
 
-def _add(w: BlockSparseMatrix, updates: Array, rows: Array, result: Array) -> None:
-    """Add FP32 rows to blocks in the order of their indices, and round each sum once."""
-    sums = _wide(w.blocks, w.scale)
-    pattern, order = w.pattern.transposed() if w.is_transposed else (w.pattern, np.arange(w.n_blocks))
-    which, blocks, inside = _met(pattern, rows)
-    wide = pattern.block_shape[1]
-    padded = np.zeros((len(updates), pattern.block_columns * wide), np.float32)
-    padded[:, :updates.shape[1]] = updates
-    added = padded.reshape(len(updates), pattern.block_columns, wide)[which, pattern.column_indices[blocks]]
-    with np.errstate(all="ignore"):
-        np.add.at(sums.swapaxes(1, 2) if w.is_transposed else sums, (order[blocks], inside), added)
-    result[...] = _narrow(sums, w.format, w.scale)
+    @classmethod
+    def of(cls, rows: _Rows, arrays: list[Array]) -> _Arrays:
+        """Return the arrays of a call."""
+        offsets, columns, blocks, *more = arrays
+        order = None if rows.w.order is None else more.pop(0)
+        return cls(offsets, columns, blocks, order, more[0] if rows.w.scale is None else rows.w.scale)
 
 
 def _wide(values: Array, scale: Any) -> Array:

@@ -36,6 +36,37 @@ def test_rows_are_read_and_added_to_where_something_is_stored(transposed: bool, 
     testing.assert_same_bits(w.blocks, made.blocks)
 
 
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("scale", [1, "blocks"])
+def test_kept_calls_are_of_any_matrix_of_their_kind(transposed: bool, scale: object) -> None:
+    slices, rows = np.ones((2, 24), np.float32), np.array([5, 20])
+    before = dynamic.embedding_slice.kept, dynamic.embedding_update_add.kept
+    for seed, density in ((1, 0.5), (2, 0.5), (3, 0.45), (4, 0.5), (5, 0.55), (1, 0.5)):
+        w = random_matrix(random_pattern(24, 24, 4, density, seed), "f143", seed, 1)
+        if scale == "blocks":
+            w = w.astype("f143", np.arange(w.n_blocks) % 3)
+        w, dense = (w.T, w.to_dense().T) if transposed else (w, w.to_dense())
+        for _ in range(2):
+            rows[0] = seed
+            np.testing.assert_array_equal(dynamic.embedding_slice(w, rows, out_dtype="float32"), dense[rows])
+            made = dynamic.embedding_update_add(w, slices, rows)
+            with profile():  # where nothing is kept
+                due = dynamic.embedding_update_add(w, slices, rows)
+            assert made.equals(due)
+            assert made.is_transposed == transposed
+            into = w._with(blocks=np.zeros_like(w.blocks))
+            assert dynamic.embedding_update_add(w, slices, rows, out=into) is into
+            assert into.equals(due)
+    assert before[0] < dynamic.embedding_slice.kept < before[0] + 5  # by how long the longest row is
+    assert before[1] < dynamic.embedding_update_add.kept
+    rows[1] = 24
+    for call in (dynamic.embedding_slice, lambda w, rows: dynamic.embedding_update_add(w, slices, rows, out=w)):
+        held = w.blocks.copy()
+        with pytest.raises(InvalidIndexError, match=r"^indices: got 24; allowed: whole numbers from 0 to 23"):
+            call(w, rows)
+        testing.assert_same_bits(w.blocks, held)
+
+
 def test_a_row_that_comes_several_times_is_added_in_order_and_rounded_once() -> None:
     w = BlockSparseMatrix.from_dense(np.full((2, 2), 2048, np.float16), 2)
     made = dynamic.embedding_update_add(w, np.ones((3, 2), np.float16), [1, 1, 1])
