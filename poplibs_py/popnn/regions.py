@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..config import settings
-from ..errors import as_shape, bad_argument, check_shape, finite, flag, whole
-from ..formats import Array
+from ..errors import InvalidArgumentError, as_shape, bad_argument, check_shape, finite, flag, whole
+from ..formats import FP32, Array, Floats
 from ..kernels import select
 from ..kernels.records import dtype_of
 from ..log import tell
@@ -23,73 +23,23 @@ from ..ops import (
     array_operand,
     one_scale_operand,
     op,
+    own_host,
     receive,
     result_format,
     whole_operand,
 )
 from ..ops.one_kernel import OneKernel, shared
-from ..program import Program, threads_for
+from ..popops import cast
+from ..popops.sequence import SequenceBuilder
+from ..program import Executable, Program, temporary, threads_for
 from ..target import TargetLike
 from .pooling.lower import Lies, fill_operand
 from .pooling.request import Images, images
 
 _SPEC, _ITEM, _REGION = (dtype_of(name) for name in ("pop_regions", "pop_regions_item", "pop_region"))
+_SAMPLES, _SAMPLES_ITEM = dtype_of("pop_samples"), dtype_of("pop_samples_item")
 _MOST_BINS, _MOST_SAMPLES, _LANES, _SLACK = 1 << 12, 1 << 24, 256, 16
 _THREAD_ELEMENTS = 1 << 15
-
-
-class Samples(NamedTuple):
-    """Where regions are sampled along one axis, region after region, bin after bin.
-
-    Attributes
-    ----------
-    first, each : numpy.ndarray of int64 [R]
-        Each region's first sample, and samples of a bin.
-    places : numpy.ndarray of int32 [S, 2]
-        The elements before and after a sample.
-    weights : numpy.ndarray of float64 [S, 2]
-        Theirs; 0 for a sample that does not count.
-    """
-
-    first: Array
-    each: Array
-    places: Array
-    weights: Array
-
-
-def samples_of(low: Array, high: Array, bins: int, extent: int, *, sampling_ratio: int, aligned: bool,
-               spatial_scale: float, drop_outside: bool) -> Samples:
-    """Return where regions from `low` to `high` are sampled along an axis.
-
-    Parameters
-    ----------
-    low, high : numpy.ndarray of float64 [R]
-        Where regions begin and end.
-    bins, extent : int
-        Of a region, and elements of the axis.
-    sampling_ratio, aligned, spatial_scale, drop_outside
-        As `roi_align` takes them.
-    """
-    begin, end = (edge * spatial_scale - (0.5 if aligned else 0.0) for edge in (low, high))
-    size = np.maximum(end - begin, 0.0 if aligned else 1.0) / bins
-    most = sampling_ratio or float(size.max(initial=0.0)) + 1
-    if most * bins * size.size > _MOST_SAMPLES:
-        raise bad_argument("rois", f"{size.size} regions of {bins} bins of up to {most:.3g} samples along an axis",
-                           f"{_MOST_SAMPLES:,} samples in all")
-    each = np.full(size.shape, sampling_ratio) if sampling_ratio else np.ceil(size).astype(np.int64)
-    counts = each * bins
-    first = np.cumsum(counts) - counts
-    region = np.repeat(np.arange(len(size)), counts)
-    number = np.arange(len(region)) - first[region]
-    own = np.maximum(each, 1)[region]
-    at = begin[region] + (number // own + (number % own + 0.5) / own) * size[region]
-    there = (at <= extent) & ((at >= -1) | (not drop_outside))
-    at = np.clip(at, 0, max(0, extent - 1))
-    before = np.floor(at).astype(np.int32)
-    part = at - before
-    weights = np.stack([1 - part, part], 1) * there[:, None]
-    places = np.stack([before, np.minimum(before + 1, max(0, extent - 1))], 1).astype(np.int32)
-    return Samples(first.astype(np.int64), each.astype(np.int64), places, weights)
 
 
 @dataclass(frozen=True)
@@ -138,49 +88,128 @@ def _lower(call: _Call, threads: int) -> OneKernel:
     return made
 
 
-def _regions(rois: Any, batch_index: Any, batch: int) -> tuple[Array, Array]:
-    """Boxes in float64, and the sample of each."""
-    boxes = array_operand("rois", rois, "float32, float16, bfloat16 or FP8 numbers [R, 4]").array
-    check_shape("rois", boxes, boxes.ndim == 2 and boxes.shape[1] == 4, "[R, 4]: x1, y1, x2, y2")
+class _Asked(NamedTuple):
+    """How regions are sampled; see pop_samples."""
+
+    regions: int
+    batch: int
+    bins: tuple[int, int]
+    extents: tuple[int, int]
+    ratio: int
+    scale: float
+    less: float
+    least: float
+    drops: bool
+    index_bytes: int
+    index_signed: bool
+    room: int = 0
+
+
+@remembered()
+def _lower_samples(asked: _Asked) -> Executable:
+    """Return the program of where regions are sampled."""
+    spec = np.zeros(1, _SAMPLES)
+    for name, value in asked._asdict().items():
+        spec[name] = value
+    step = shared(select("pool", "samples", "any").kernel, _SAMPLES_ITEM, spec, 1, 1)
+    return Program((step,), 6, 1, 0, tables=(spec,)).executable(1)
+
+
+def _regions(rois: Any, batch_index: Any) -> tuple[Operand, Operand]:
+    """Take boxes, and the sample of each."""
+    boxes = array_operand("rois", rois, "float32, float16, bfloat16 or FP8 numbers [R, 4]")
+    check_shape("rois", boxes, len(boxes.shape) == 2 and boxes.shape[1] == 4, "[R, 4]: x1, y1, x2, y2")
+    index, count = whole_operand("batch_index", batch_index, "an array of whole numbers [R]"), boxes.shape[0]
+    check_shape("batch_index", index, index.shape == (count,), f"shape ({count},), one for each of rois")
+    return boxes.in_c_order(), index.in_c_order()
+
+
+def _checked(boxes: Array, index: Array, batch: int) -> Floats:
+    """Return boxes in float64, or raise."""
     with np.errstate(invalid="ignore"):
         numbers = boxes.astype(np.float64)
     if not np.isfinite(numbers).all():
         raise bad_argument("rois", "numbers that are not finite", "finite ones")
-    index = whole_operand("batch_index", batch_index, "an array of whole numbers [R]").array
-    check_shape("batch_index", index, index.shape == (len(numbers),), f"shape ({len(numbers)},), one for each of rois")
     if index.size and (int(index.min()) < 0 or int(index.max()) >= batch):
         raise bad_argument("batch_index", f"{index.min()} to {index.max()}", f"0 to {batch - 1}")
-    return numbers, index.astype(np.int64)
+    return numbers
 
 
-def _tables(boxes: Array, index: Array, shape: Images, bins: tuple[int, int], how: dict[str, Any]) -> tuple[Array, ...]:
-    """What a program reads of this call's regions: heads, places, weights."""
-    rows, columns = (samples_of(boxes[:, axis], boxes[:, axis + 2], bins[d], shape.field[d], **how)
-                     for d, axis in enumerate((1, 0)))
-    heads = np.zeros(len(boxes), _REGION)
-    heads["sample"] = index
-    heads["first_row"], heads["rows"] = rows.first, rows.each
-    heads["first_column"], heads["columns"] = columns.first + len(rows.places), columns.each
-    sampled = np.flatnonzero(columns.each)
-    if sampled.size:
-        heads["begin"][sampled] = np.minimum.reduceat(columns.places[:, 0], columns.first[sampled])
-        heads["end"][sampled] = np.maximum.reduceat(columns.places[:, 1], columns.first[sampled]) + 1
-    places, weights = (np.concatenate(pair) for pair in zip(rows[2:], columns[2:], strict=True))
-    return heads, places, weights.astype(np.float32)
+def _most(boxes: Floats, asked: _Asked) -> tuple[int, int]:
+    """Return the most rows of samples in a bin, and how many samples there are along axes of rows and columns in all,
+    or raise."""
+    rows, room = 1, 0
+    for axis, n in enumerate(asked.bins):
+        begin, end = (boxes[:, k - axis] * asked.scale - asked.less for k in (1, 3))
+        size = np.maximum(end - begin, asked.least) / n
+        most = asked.ratio or float(size.max(initial=0.0)) + 1
+        if most * n * len(boxes) > _MOST_SAMPLES:
+            raise bad_argument("rois", f"{len(boxes)} regions of {n} bins of up to {most:.3g} samples along an axis",
+                               f"{_MOST_SAMPLES:,} samples in all")
+        each = np.full(len(boxes), asked.ratio) if asked.ratio else np.ceil(size).astype(np.int64)
+        room += n * int(each.sum())
+        rows = rows if axis else max(rows, int(each.max(initial=1)))
+    return rows, room
 
 
-def _request(backward: bool, source: Operand, shape: Images, regions: tuple[Array, Array], bins: tuple[int, int],
+def _request(backward: bool, source: Operand, shape: Images, regions: tuple[Operand, Operand], bins: tuple[int, int],
              receiver: Receiver, how: dict[str, Any]) -> Request:
-    tables = _tables(*regions, shape, bins, how)
-    heads = tables[0]
-    binned = Images(len(heads), shape.channels, bins, shape.channels_last)
+    operands, dtype = (source.in_c_order(), *regions), regions[1].array.dtype
+    count = regions[0].shape[0]
+    asked = _Asked(count, shape.batch, bins, (shape.field[0], shape.field[1]), index_bytes=dtype.itemsize,
+                   index_signed=dtype.kind == "i", **how)
+    binned = Images(count, shape.channels, bins, shape.channels_last)
     read, made = (binned, shape) if backward else (shape, binned)
-    most = 1 << int(heads["rows"].max(initial=1)).bit_length()
-    call = _Call(backward, len(heads), shape, bins, most, read.in_c_order(source.format, source.scale),
+    call = _Call(backward, count, shape, bins, 0, read.in_c_order(source.format, source.scale),
                  made.in_c_order(receiver.format, receiver.scale))
-    program = _lower(call, settings.num_threads)
-    return Request(program.executable, (source.in_c_order(), *tables, RESULT), receiver,
-                   program.told, keep=False)
+    most, room = _most(_checked(regions[0].array, regions[1].array, shape.batch), asked)
+    program = _lower(replace(call, rows=1 << most.bit_length()), settings.num_threads)
+    run = _known(asked._replace(room=room), program, operands, receiver) if asked.ratio else _counted(asked, call)
+    return Request(run, (*operands, RESULT), receiver, program.told, steady=True, checks=True)
+
+
+def _known(asked: _Asked, program: OneKernel, operands: tuple[Operand, ...], receiver: Receiver) -> Callable[..., None]:
+    """Return what samples regions of which it is known how many samples they have."""
+    steps = SequenceBuilder(*(np.empty(x.shape, x.array.dtype) if x.gathered else x.array for x in operands),
+                            receiver.array)
+    numbers, boxes, index, result = steps.operands
+    if boxes.dtype != np.float32:
+        boxes = steps.call(cast, boxes, FP32, target=own_host())
+    wrong = steps.room((1,), np.uint8)
+    tables = steps.room((asked.regions,), _REGION), steps.room((asked.room, 2), np.int32), steps.room((asked.room, 2))
+    steps.run(_lower_samples(asked), boxes, index, *tables, wrong)
+    steps.end_where(wrong)
+    steps.run(program.executable, numbers, *tables, result)
+
+    def refused(_: Array, __: Array, boxes: Array, index: Array, *___: Array) -> Exception:
+        try:
+            _checked(boxes, index, asked.batch)
+        except InvalidArgumentError as error:
+            return error
+        return _changed()
+
+    return steps.made(refused)
+
+
+def _counted(asked: _Asked, call: _Call) -> Callable[..., None]:
+    """Return what samples regions once it has counted their samples."""
+    def run(numbers: Array, boxes: Array, index: Array, result: Array) -> None:
+        given = _checked(boxes, index, asked.batch)
+        most, room = _most(given, asked)
+        room = 1 << room.bit_length()
+        tables = temporary((asked.regions,), _REGION), temporary((room, 2), np.int32), temporary((room, 2))
+        wrong = np.zeros(1, np.uint8)
+        _lower_samples(asked._replace(room=room))(given.astype(np.float32), index, *tables, wrong)
+        if wrong[0]:
+            raise _changed()
+        program = _lower(replace(call, rows=1 << most.bit_length()), settings.num_threads)
+        program.executable(numbers, *tables, result)
+
+    return run
+
+
+def _changed() -> Exception:
+    return bad_argument("rois", "regions that changed meanwhile", "arrays that stay as they are")
 
 
 def _images(name: str, shape: tuple[int, ...], layout: str) -> Images:
@@ -193,9 +222,10 @@ def _images(name: str, shape: tuple[int, ...], layout: str) -> Images:
 def _asked(aligned_height: Any, aligned_width: Any, sampling_ratio: Any, spatial_scale: Any, aligned: Any,
            drop_outside: Any) -> tuple[tuple[int, int], dict[str, Any]]:
     bins = whole("aligned_height", aligned_height, 1, _MOST_BINS), whole("aligned_width", aligned_width, 1, _MOST_BINS)
-    return bins, {"sampling_ratio": whole("sampling_ratio", sampling_ratio, 0, _MOST_BINS),
-                  "spatial_scale": finite("spatial_scale", spatial_scale, 0.0, 2.0**30),
-                  "aligned": flag("aligned", aligned), "drop_outside": flag("drop_outside", drop_outside)}
+    middle = flag("aligned", aligned)
+    return bins, {"ratio": whole("sampling_ratio", sampling_ratio, 0, _MOST_BINS),
+                  "scale": finite("spatial_scale", spatial_scale, 0.0, 2.0**30), "less": 0.5 if middle else 0.0,
+                  "least": 0.0 if middle else 1.0, "drops": flag("drop_outside", drop_outside)}
 
 
 @op("popnn::experimental::roiAlignFwd", bound="popnn.regions_bound", draws="testing.pool_calls", lacks="by places")
@@ -251,8 +281,8 @@ def roi_align(data: Any, rois: Any, batch_index: Any, aligned_height: int, align
     source = one_scale_operand("data", data)
     shape = _images("data", source.shape, layout)
     bins, how = _asked(aligned_height, aligned_width, sampling_ratio, spatial_scale, aligned, drop_outside)
-    regions = _regions(rois, batch_index, shape.batch)
-    due = Images(len(regions[0]), shape.channels, bins, shape.channels_last).shape
+    regions = _regions(rois, batch_index)
+    due = Images(regions[0].shape[0], shape.channels, bins, shape.channels_last).shape
     receiver = receive("out", out, due, out_dtype, result_format(source), (source,), contiguous=True)
     return _request(False, source, shape, regions, bins, receiver, how)
 
@@ -297,8 +327,8 @@ def roi_align_input_gradient(grad: Any, rois: Any, batch_index: Any, x_shape: Se
     shape = _images("x_shape", as_shape("x_shape", x_shape), layout)
     given = _images("grad", source.shape, layout)
     bins, how = _asked(given.field[0], given.field[1], sampling_ratio, spatial_scale, aligned, drop_outside)
-    regions = _regions(rois, batch_index, shape.batch)
-    due = len(regions[0]), shape.channels
+    regions = _regions(rois, batch_index)
+    due = regions[0].shape[0], shape.channels
     check_shape("grad", source, (given.batch, given.channels) == due, f"{due[0]} regions, {due[1]} channels")
     receiver = receive("out", out, shape.shape, out_dtype, result_format(source), (source,), contiguous=True)
     return _request(True, source, shape, regions, bins, receiver, how)

@@ -6,17 +6,66 @@ the division.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..formats import FP32, Floats
+from ..formats import FP32, Array, Floats
 from ..formats.bounds import Ball, sum_ball
 from ..popops.elementwise.bound import finished, numbers
 from .pooling.request import Images, images
-from .regions import Samples, samples_of
 
 _LARGE = FP32.max / 2  # from which on a sum on the way may overflow
+
+
+class Samples(NamedTuple):
+    """Where regions are sampled along one axis, region after region, bin after bin.
+
+    Attributes
+    ----------
+    first, each : numpy.ndarray of int64 [R]
+        Each region's first sample, and samples of a bin.
+    places : numpy.ndarray of int32 [S, 2]
+        The elements before and after a sample.
+    weights : numpy.ndarray of float64 [S, 2]
+        Theirs; 0 for a sample that does not count.
+    """
+
+    first: Array
+    each: Array
+    places: Array
+    weights: Array
+
+
+def samples_of(low: Array, high: Array, bins: int, extent: int, *, sampling_ratio: int, aligned: bool,
+               spatial_scale: float, drop_outside: bool) -> Samples:
+    """Return where regions from `low` to `high` are sampled along an axis.
+
+    Parameters
+    ----------
+    low, high : numpy.ndarray of float64 [R]
+        Where regions begin and end.
+    bins, extent : int
+        Of a region, and elements of the axis.
+    sampling_ratio, aligned, spatial_scale, drop_outside
+        As `roi_align` takes them.
+    """
+    begin, end = (edge * spatial_scale - (0.5 if aligned else 0.0) for edge in (low, high))
+    size = np.maximum(end - begin, 0.0 if aligned else 1.0) / bins
+    each = np.full(size.shape, sampling_ratio) if sampling_ratio else np.ceil(size).astype(np.int64)
+    counts = each * bins
+    first = np.cumsum(counts) - counts
+    region = np.repeat(np.arange(len(size)), counts)
+    number = np.arange(len(region)) - first[region]
+    own = np.maximum(each, 1)[region]
+    at = begin[region] + (number // own + (number % own + 0.5) / own) * size[region]
+    there = (at <= extent) & ((at >= -1) | (not drop_outside))
+    at = np.clip(at, 0, max(0, extent - 1))
+    before = np.floor(at).astype(np.int32)
+    part = at - before
+    weights = np.stack([1 - part, part], 1) * there[:, None]
+    places = np.stack([before, np.minimum(before + 1, max(0, extent - 1))], 1).astype(np.int32)
+    return Samples(first.astype(np.int64), each.astype(np.int64), places, weights)
 
 
 def _matrices(samples: Samples, bins: int, extent: int) -> Floats:

@@ -23,12 +23,13 @@ class _Memory:
     """Bytes that nobody reads or writes, and the operand that they stand for, with what their first is behind it."""
 
     held: Array
+    address: int
     operand: int
     offset: int
 
-    def place(self, array: Array) -> tuple[int, int] | None:
-        """Return the place of an array that lies in these bytes, or None."""
-        before = array.ctypes.data - self.held.ctypes.data
+    def place(self, address: int) -> tuple[int, int] | None:
+        """Return the place of what begins in these bytes, or None."""
+        before = address - self.address
         return (self.operand, self.offset + before) if 0 <= before < self.held.size else None
 
 
@@ -67,7 +68,7 @@ class SequenceBuilder:
     def room(self, shape: tuple[int, ...], dtype: Any = np.float32, strides: tuple[int, ...] | None = None) -> Array:
         """Return an array that stands for room of a run, in C order or with strides that fill it."""
         made = aligned_bytes(max(1, prod(shape) * np.dtype(dtype).itemsize))
-        self._memory.append(_Memory(made, *self._room.take(made.size)))
+        self._memory.append(_Memory(made, made.ctypes.data, *self._room.take(made.size)))
         return np.ndarray(shape, dtype, made, 0, strides)
 
     def call(self, face: Any, *arguments: Any, **named: Any) -> Any:
@@ -121,11 +122,13 @@ class SequenceBuilder:
     def _like(self, operand: int, x: Array) -> Array:
         """Memory for an operand that lies as an array does."""
         made, held = lying_like(x)
-        self._memory.append(_Memory(held, operand, held.ctypes.data - made.ctypes.data))
+        address = held.ctypes.data
+        self._memory.append(_Memory(held, address, operand, address - made.ctypes.data))
         return made
 
     def _source(self, array: Array) -> Any:
-        return next((place for memory in self._memory if (place := memory.place(array)) is not None), array)
+        address = array.ctypes.data
+        return next((place for memory in self._memory if (place := memory.place(address)) is not None), array)
 
     @staticmethod
     def _array(x: Any, receiver: Receiver, words: Array | None) -> Array:

@@ -494,9 +494,12 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "pool_input_gradient_calls": _pool_gradient,
     "pool_indices_gradient_calls": lambda: [Case("1 x 4 x 4 x 4", (
         _numbers(1, 4, 4, 4), np.arange(64).reshape(1, 4, 4, 4), (1, 4, 8, 8)), {})],
-    "roi_align_calls": lambda: [Case("1 x 4 x 8 x 8 to 2 x 2", (_numbers(1, 4, 8, 8), *_REGION, 2, 2), {})],
+    "roi_align_calls": lambda: [
+        Case("1 x 4 x 8 x 8 to 2 x 2", (_numbers(1, 4, 8, 8), *_REGION, 2, 2), {"sampling_ratio": 2}),
+        Case("as many samples as elements", (_numbers(1, 4, 8, 8), *_REGION, 2, 2), {})],
     "roi_align_input_gradient_calls": lambda: [
-        Case("1 x 4 x 8 x 8 from 2 x 2", (_numbers(1, 4, 2, 2), *_REGION, (1, 4, 8, 8)), {})],
+        Case("1 x 4 x 8 x 8 from 2 x 2", (_numbers(1, 4, 2, 2), *_REGION, (1, 4, 8, 8)), {"sampling_ratio": 2}),
+        Case("as many samples as elements", (_numbers(1, 4, 2, 2), *_REGION, (1, 4, 8, 8)), {})],
     "qr_calls": _factored,
     "qr_grad_calls": lambda: [Case("8 x 8", (_numbers(8, 8), _numbers(8, 8), _numbers(8, 8), _definite()), {})],
     "quantise_calls": _quantise,

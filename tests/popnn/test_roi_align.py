@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from poplibs_py import popnn, testing
-from poplibs_py.errors import PoplibsError
+from poplibs_py.errors import InvalidArgumentError, PoplibsError
 from poplibs_py.testing import assert_same_bits
 
 RNG = np.random.default_rng(18)
@@ -93,3 +93,45 @@ def test_wrong_arguments_are_named(changed, name):
     how = {"data": X, "rois": ROIS, "batch_index": INDEX, "aligned_height": 2, "aligned_width": 2} | changed
     with pytest.raises(PoplibsError, match=f"^{name}: got"):
         popnn.roi_align(**how)
+
+
+@pytest.mark.parametrize("ratio", [0, 2])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_kept_calls_read_regions_anew(ratio, dtype):
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((3, 2, 6, 7)).astype(np.float32)
+    boxes, index = np.zeros((4, 4), dtype), np.zeros(4, np.int16)
+    out = np.zeros((4, 2, 2, 3), np.float32)
+    before = popnn.roi_align.kept, popnn.roi_align_input_gradient.kept
+    for scale in (3, 8, 1, 20):
+        boxes[...], index[...] = rng.uniform(-2, scale, (4, 4)), rng.integers(0, 3, 4)
+        how = {"sampling_ratio": ratio, "aligned": True}
+        due = popnn.roi_align(x, boxes.tolist(), index, 2, 3, **how)  # lists are taken anew each time
+        back = popnn.roi_align_input_gradient(due, boxes.tolist(), index, x.shape, **how)
+        for _ in range(2):
+            popnn.roi_align(x, boxes, index, 2, 3, out=out, **how)
+            assert_same_bits(out, due)
+            assert_same_bits(popnn.roi_align_input_gradient(out, boxes, index, x.shape, **how), back)
+    assert (popnn.roi_align.kept, popnn.roi_align_input_gradient.kept) == (before[0] + 1, before[1] + 1)
+    held = out.copy()
+    for wrong, words in (((boxes, np.nan), "rois: got numbers that are not finite"),
+                         ((index, 3), "batch_index: got 0 to 3; allowed: 0 to 2"),
+                         ((index, -1), "batch_index: got -1 to 0; allowed: 0 to 2")):
+        boxes[...], index[...] = 1, 0
+        wrong[0][-1] = wrong[1]
+        with pytest.raises(InvalidArgumentError, match=f"^{words}"):
+            popnn.roi_align(x, boxes, index, 2, 3, out=out, **how)
+        assert_same_bits(out, held)
+
+
+def test_indices_of_any_type_say_whose_regions_are():
+    x, boxes = np.arange(60, dtype=np.float32).reshape(3, 1, 4, 5), np.float32([[0, 0, 3, 3]] * 2)
+    due = popnn.roi_align(x, boxes, [2, 0], 2, 2, sampling_ratio=2)
+    for dtype in "bhilqBHILQ":
+        for _ in range(3):
+            assert_same_bits(popnn.roi_align(x, boxes, np.array([2, 0], dtype), 2, 2, sampling_ratio=2), due)
+    index = np.array([2, 0], np.uint64)
+    popnn.roi_align(x, boxes, index, 2, 2, sampling_ratio=2)
+    index[1] = 2**63 + 1
+    with pytest.raises(InvalidArgumentError, match="batch_index: got 2 to"):
+        popnn.roi_align(x, boxes, index, 2, 2, sampling_ratio=2)

@@ -17,7 +17,7 @@
 #ifndef POP_POOL_H
 #define POP_POOL_H
 #include "kernels/pool/fields.h"
-#include "kernels/pool/regions.h"
+#include "kernels/pool/samples.h"
 
 static void pop_pool_max(const void *work, const pop_tile *tile)
 {
@@ -32,6 +32,6 @@ static void pop_pool_sum(const void *work, const pop_tile *tile)
 static const pop_kernel POP_POOL_KERNELS[] = {
     POP_POOL_ROW(max), POP_POOL_ROW(sum), POP_POOL_ROW(max_places), POP_POOL_ROW(max_gradient), POP_POOL_ROW(ties),
     POP_POOL_ROW(place_gradient), POP_POOL_ROW(spread), POP_POOL_ROW(regions),
-    POP_POOL_ROW(regions_gradient),
+    POP_POOL_ROW(regions_gradient), POP_POOL_ROW(samples),
 };
 #endif
