@@ -15,8 +15,6 @@ STATIONS = {"api", "params", "plan", "lower"}
 MORE = {"options", "request", "model", "search", "modelled", "prepared", "reference", "bound"}
 PLANNED = {
     "popnn/attention": "", "popnn/ctc": "", "popnn/ctc_infer": "decode", "popnn/pooling": "field kinds",
-    "popnn/recurrent": "backward_lower backward_with_update balls bound_gradients bound_update cells forward_lower "
-                       "gradients layers products sharding sparse steps update update_lower",
     "poplin/gemm": "field",
     "poplin/conv": "few few_lower few_search overlap rearranged scales several ways window window_lower winograd "
                    "winograd_bound winograd_lower",

@@ -8,7 +8,8 @@ import numpy as np
 
 from ...errors import flag
 from ...formats import Array
-from .api import gru_bwd, gru_fwd, lstm_bwd, lstm_fwd
+from .gru import gru_bwd, gru_fwd
+from .lstm import lstm_bwd, lstm_fwd
 from .params import numbers, optional
 from .update import gru_wu, lstm_wu
 

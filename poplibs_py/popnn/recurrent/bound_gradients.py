@@ -11,7 +11,7 @@ import numpy as np
 
 from ...formats import FP32
 from ...formats.bounds import Ball
-from .backward_lower import ORDERS
+from .backward import ORDERS
 from .balls import chosen, multiplied, slope_times, stacked, transposed
 from .bound import Numbers, attended, bound_of, forward_balls, given_of, next_cell
 from .gradients import CalledBack, backward_call

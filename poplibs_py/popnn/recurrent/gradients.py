@@ -10,12 +10,11 @@ from ...errors import bad_argument, bad_type, flag
 from ...ops import Operand, Request, own_host
 from ...ops.parts import Part, results
 from ...target import TargetLike
-from .backward_lower import BackArrays, Backward, Grads
+from .backward import BackArrays, Backward, Grads
 from .modelled import place_of_layer
 from .params import STATES, RnnParams, numbers, optional
-from .plan import stretches
 from .prepared import PreparedWeights
-from .request import Called, layer_arrays, layer_call, request, saved_planes
+from .request import Called, layer_arrays, layer_call, request, saved_planes, stretches
 
 
 @dataclass(frozen=True)

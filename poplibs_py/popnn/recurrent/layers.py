@@ -12,7 +12,8 @@ from ...errors import bad_argument, bad_type, check_shape, flag, instance, one_o
 from ...formats import FP16, Array, Format
 from ...ops import WIDE, Operand, own_host, result_format, wide_format
 from ...popsparse.matrix import BlockSparseMatrix
-from .api import gru_bwd, gru_fwd, lstm_bwd, lstm_fwd, rnn_bwd, rnn_fwd
+from .gru import gru_bwd, gru_fwd
+from .lstm import lstm_bwd, lstm_fwd
 from .params import (
     GATES,
     STATES,
@@ -26,6 +27,7 @@ from .params import (
 )
 from .prepared import PreparedWeights
 from .update import gru_wu, lstm_wu, rnn_wu
+from .vanilla import rnn_bwd, rnn_fwd
 
 _PASSES: dict[str, tuple[Any, Any, Any]] = {
     "lstm": (lstm_fwd, lstm_bwd, lstm_wu), "gru": (gru_fwd, gru_bwd, gru_wu), "rnn": (rnn_fwd, rnn_bwd, rnn_wu)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,12 @@ from ...errors import bad_type, check_shape, flag, one_of
 from ...formats import Array
 from ...ops import RESULT, Operand, Placed, Request, own_host, result_format
 from ...ops.parts import Part, results
-from ...planner import Memory
+from ...planner import Explanation, Memory, first_within
+from ...planner.explain import Explained
 from ...popsparse.matrix import BlockSparseMatrix
 from ...popsparse.operands import format_in
-from ...target import TargetLike
-from .forward_lower import Forward
-from .lower import LayerArrays, Made, lengths_of
+from ...target import Target, TargetLike
+from .forward import Forward, LayerArrays, Made, Pass, lengths_of
 from .modelled import place_of_layer
 from .params import (
     GATES,
@@ -32,7 +32,6 @@ from .params import (
     optional,
     weights_of,
 )
-from .plan import stretches
 from .prepared import PreparedWeights
 
 MODES = ("none", "cell_and_tanh", "full")
@@ -128,6 +127,71 @@ def layer_call(cell: str, x: Any, weights_input: Any, weights_output: Any, biase
             weights.checked(partner, gates_at_once(cell, order, reset_after) if weights is recurrent else None)
     return Called(params, read, inputs, recurrent, added, states, given, scores, projected,
                   Memory(available_memory_proportion, strict_memory))
+
+
+@dataclass(frozen=True)
+class Stretches(Explained):
+    """How many steps a pass takes at once.
+
+    Attributes
+    ----------
+    layer : Pass
+        What runs, for a reader.
+    at_once : int
+    fits : bool
+        Whether it keeps to the limit that the call names.
+    """
+
+    layer: Pass
+    at_once: int
+    fits: bool
+
+    @property
+    def threads(self) -> int:
+        """Threads of the loop."""
+        return self.layer.threads
+
+    @property
+    def flops(self) -> int:
+        """Operations of the products."""
+        return self.layer.flops
+
+    def told(self) -> tuple[str, str, Stretches]:
+        """Return what tells of a pass."""
+        return str(self.layer.params), self.layer.loops.selection.kernel.label, self
+
+    def explain(self) -> Explanation:
+        """Return what was decided."""
+        made = self.layer.explain()
+        return replace(made, decisions=made.decisions | {"steps at once": str(self.at_once)})
+
+
+def stretches(op: str, layer: Pass, memory: Memory, bytes_of: Callable[[int], int], target: Target,
+              plan: object) -> Stretches:
+    """Return how many steps a pass takes at once: all, or within the limit as many as there is room for.
+
+    Parameters
+    ----------
+    op : str
+    layer : Pass
+    memory : Memory
+    bytes_of : callable
+        Temporary bytes of so many steps at once.
+    target : Target
+        This CPU.
+    plan : object
+        Of a modelled machine, whose memory the limit is one on; else None.
+    """
+    limit = memory if plan is None else Memory()
+    return Stretches(layer, *first_within(op, shorter(layer.params.steps), bytes_of, limit, target, layer.threads))
+
+
+def shorter(steps: int) -> list[int]:
+    """Return how many steps there may be at once, the most first."""
+    made = [max(1, steps)]
+    while made[-1] > 1:
+        made.append(-(-made[-1] // 2))
+    return made
 
 
 def layer_arrays(p: RnnParams, arrays: Sequence[Any], matrices: Sequence[Any] = (None, None)) -> LayerArrays:

@@ -16,8 +16,7 @@ from ...popsparse.matrix import BlockSparseMatrix
 from ...target import TargetLike
 from .modelled import place_of_layer
 from .params import GATES, RnnParams, gate_order, numbers, optional, state_format
-from .plan import shorter
-from .request import request
+from .request import request, shorter
 from .sparse import blocks_of, checked_blocks
 from .update_lower import Update, UpdateArrays, UpdateSizes
 

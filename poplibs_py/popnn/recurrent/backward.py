@@ -20,8 +20,7 @@ from ...poplin.gemm.params import MatrixLayout, contiguous
 from ...program import ComputeSet, Executable, Loop, Program, Segment, temporary
 from ...target import Target
 from .cells import BACKWARD, FORWARD, SCRATCH, Side, Strided, cells
-from .forward_lower import Forward, Running
-from .lower import NOTHING, LayerArrays, Loops, Made, Pass, looped, slots, state_product
+from .forward import NOTHING, Forward, LayerArrays, Loops, Made, Pass, Running, looped, slots, state_product
 from .params import RnnParams
 from .products import in_order, lying, matrix_of, multiply
 from .sparse import sparse_step
