@@ -42,14 +42,12 @@ from .norms import (
     rms_norm_grad,
 )
 from .pooling.api import max_pool_with_indices, plan_pooling, pool, pool_indices_gradient, pool_input_gradient
-from .recurrent.backward_with_update import gru_bwd_with_wu, lstm_bwd_with_wu
-from .recurrent.gru import gru_bwd, gru_fwd
-from .recurrent.layers import LayerWeights, from_torch, gru, layers_bwd, lstm, prepare_layers, rnn
-from .recurrent.lstm import lstm_bwd, lstm_fwd
+from .recurrent.gru import gru, gru_bwd, gru_bwd_with_wu, gru_fwd, gru_wu
+from .recurrent.layers import LayerWeights, from_torch, layers_bwd, prepare_layers
+from .recurrent.lstm import lstm, lstm_bwd, lstm_bwd_with_wu, lstm_fwd, lstm_wu
 from .recurrent.prepared import PreparedWeights
+from .recurrent.rnn import rnn, rnn_bwd, rnn_fwd, rnn_wu
 from .recurrent.steps import rnn_steps
-from .recurrent.update import gru_wu, lstm_wu, rnn_wu
-from .recurrent.vanilla import rnn_bwd, rnn_fwd
 from .regions import roi_align, roi_align_input_gradient
 from .softmax import log_softmax, log_softmax_grad, scaled_softmax_stable, softmax, softmax_grad
 from .softmax import softmax as softmax_stable

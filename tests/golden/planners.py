@@ -12,7 +12,8 @@ from poplibs_py.popnn.ctc_infer.params import InferenceParams
 from poplibs_py.popnn.ctc_infer.plan import planned_inference
 from poplibs_py.popnn.pooling.params import PoolParams
 from poplibs_py.popnn.pooling.plan import planned as planned_pooling
-from poplibs_py.popnn.recurrent.sharding import LSTM_SAVED, LSTM_SAVED_RECOMPUTED, sharded
+from poplibs_py.popnn.recurrent.cell import LSTM
+from poplibs_py.popnn.recurrent.sharding import sharded
 from poplibs_py.popops.slices.embedding.options import EmbeddingOptions
 from poplibs_py.popops.slices.embedding.params import EmbeddingParams
 from poplibs_py.popops.slices.embedding.plan import planned as planned_embedding
@@ -74,7 +75,7 @@ def sharding(case: Line) -> None:
     words, fields = spec(case), case.fields
     machine = GC200.replace(tiles=int(words.pop("tiles")))
     data_type, sizes = typed(words.pop("type")), [int(words.pop(name)) for name in ("batch", "time", "in", "out")]
-    saved = (LSTM_SAVED_RECOMPUTED if flag(words, "recomp") else LSTM_SAVED) + flag(words, "last")
+    saved = LSTM.kept["cell_and_tanh" if flag(words, "recomp") else "none"] + flag(words, "last")
     assert not words
     found = sharded(machine, data_type, *sizes, saved)
     assert (found.shards, found.most_shards) == (fields["numShards"], fields["maxShards"])

@@ -15,7 +15,8 @@ from poplibs_py.popnn.ctc.params import LossParams
 from poplibs_py.popnn.ctc.plan import planned_loss
 from poplibs_py.popnn.ctc_infer.params import InferenceParams
 from poplibs_py.popnn.ctc_infer.plan import planned_inference
-from poplibs_py.popnn.recurrent.sharding import LSTM_SAVED, sharded
+from poplibs_py.popnn.recurrent.cell import LSTM
+from poplibs_py.popnn.recurrent.sharding import sharded
 from poplibs_py.target import Target
 
 LOSSES = st.builds(LossParams, st.integers(1, 5), st.integers(1, 14), st.integers(1, 9), st.integers(2, 12),
@@ -61,7 +62,7 @@ def test_a_search_keeps_to_the_machine(params, tiles):
 @given(st.sampled_from(["float", "half"]), st.integers(1, 40), st.integers(1, 200), st.integers(1, 600),
        st.integers(1, 600), st.integers(1, 1472))
 def test_shards_lie_side_by_side(data_type, batch, steps, inputs, outputs, tiles):
-    found = sharded(Target.small(tiles), data_type, batch, steps, inputs, outputs, LSTM_SAVED)
+    found = sharded(Target.small(tiles), data_type, batch, steps, inputs, outputs, LSTM.whole)
     assert 1 <= found.shards <= found.most_shards <= steps
     assert found.most_shards * found.shard_tiles <= tiles
 

@@ -19,17 +19,14 @@ from ...poplin.gemm.lower import Lowered
 from ...poplin.gemm.params import MatrixLayout, contiguous
 from ...program import ComputeSet, Executable, Loop, Program, Segment, temporary
 from ...target import Target
-from .cells import BACKWARD, FORWARD, SCRATCH, Side, Strided, cells
 from .forward import NOTHING, Forward, LayerArrays, Loops, Made, Pass, Running, looped, slots, state_product
+from .lower import BACKWARD, FORWARD, SCRATCH, Side, Strided, cells
 from .params import RnnParams
 from .products import in_order, lying, matrix_of, multiply
 from .sparse import sparse_step
 
 (_GRADS, _CARRIED, _HELD, _CELL, _SAVED, _OLD, _OUT_GRAD, _LENGTHS, _OUT, _INIT, _ATTENTION, _ATTENTION_GRAD, _RESET,
  _STATE_GRADS, _STILL, _PACKED) = range(16)
-
-ORDERS = {"lstm": (0, 1, 2, 3), "gru": (2, 0, 1), "rnn": (0,)}
-"""The gates of the planes of gradients, in their order; that of a GRU's state product follows where it has its own."""
 
 
 class BackArrays(NamedTuple):
@@ -67,7 +64,7 @@ class Backward(Pass):
         """Return the product of the gates' gradients that gives those of all inputs: a `Lowered`, or a `SparseStep`."""
         p, size = self.params, self.params.state.itemsize
         rows, wide = p.steps * p.batch, p.gates * p.outputs
-        a = MatrixLayout(p.state, p.grads * p.outputs * size, size)
+        a = MatrixLayout(p.state, p.cell.grads * p.outputs * size, size)
         if p.blocks[0]:
             return sparse_step(rows, wide, p.inputs, a, p.weights_input, p.blocks[0], True, self.target, p.state)
         b = lying(p.weights_input, wide, p.inputs, not p.by_columns[0], p.scales[0])
@@ -89,8 +86,8 @@ class Backward(Pass):
             whole = whole_params(p)
             taken += Forward.of(whole, self.target).bytes_taken(steps) + size * starts
             taken += rows * size * (p.states + whole.saved * p.outputs)
-        elif p.cell == "lstm":
-            taken += (2 * rows * p.outputs + starts) * size if p.kept == 4 else 0
+        elif not p.whole:
+            taken += (2 * rows * p.outputs + starts) * size
         if p.input_grad:
             most = max(most, part.inputs.executable.temporary_bytes)
             taken += part.inputs.packed_bytes if p.blocks[0] else (p.gates * p.outputs * p.inputs
@@ -121,7 +118,7 @@ class Backward(Pass):
     def _walk(self, arrays: LayerArrays, back: BackArrays, grads: Grads, states: tuple[Array, Array, Array],
               at_once: int) -> None:
         p = self.params
-        packed = self.loops.pack(p, arrays, _packs(p), transposed=True)
+        packed = self.loops.pack(p, arrays, p.cell.products_in(p.order), transposed=True)
         several = len(self.loops.products) > 1
         shape = p.batch, p.outputs
         room, still = (temporary(shape) if several else NOTHING for _ in range(2))
@@ -130,7 +127,7 @@ class Backward(Pass):
         kept, firsts = Kept(p, arrays, back, at_once, self.target), range(0, p.steps, at_once)
         weights: tuple[Array, ...] = ()
         if p.input_grad:
-            which = [p.order[gate] for gate in ORDERS[p.cell]]
+            which = [p.order[gate] for gate in p.cell.input_gates]
             weights = (self.inputs.pack(arrays.weights_input, which, False, True) if p.blocks[0]
                        else (matrix_of(arrays.weights_input, which, p.by_columns[0]).T,))
         for first in reversed(firsts):
@@ -176,28 +173,24 @@ class _Projection:
     def add(self, held: Held, grads: Array) -> None:
         """Add some steps: of what their cells gave, and of gradients of the states."""
         p = self.p
-        squashed = held.saved[:, :, 4] if p.kept == 6 else held.old[:, :, 0]
+        squashed = held.saved[:, :, p.gates] if p.whole else held.old[:, :, 0]
+        opened = held.saved[:, :, p.cell.gates.index("output")]
         given = temporary((len(grads), p.batch, p.outputs), p.state_dtype)
         with np.errstate(over="ignore", invalid="ignore"):
-            np.multiply(held.saved[:, :, 3], squashed, out=given, dtype=np.float32, casting="unsafe")
+            np.multiply(opened, squashed, out=given, dtype=np.float32, casting="unsafe")
         product = _of_projection(replace(p, steps=len(grads)), self.target, float(self.begun))
         product.executable(*product.arrange(given, grads, self.sums))
         self.begun = True
-
-
-def _packs(p: RnnParams) -> tuple[Sequence[int], ...]:
-    """Which of the caller's gates each product of a step takes, but for that with a projection's weights."""
-    return (p.order[:2], p.order[2:]) if p.cell == "gru" and not p.reset_after else (p.order,)
 
 
 def _sides(p: RnnParams) -> dict[str, Side | None]:
     """Where everything is; what the forward pass kept is `p.saved` planes, the output last where it is among them."""
     o, state = p.outputs, p.state
     plane = o * state.itemsize
-    old = Side(_SAVED, o, p.saved, True, state, 4 * plane) if p.kept == 6 else Side(_OLD, o, 2, True, state)
+    old = Side(_SAVED, o, p.saved, True, state, p.gates * plane) if p.whole else Side(_OLD, o, 2, True, state)
     out = Side(_OUT, o, 1, True, state) if p.full else Side(_SAVED, o, p.saved, True, state, p.kept * plane)
     return {
-        "grads": Side(_GRADS, o, p.grads, True, state), "carried": Side(_CARRIED, o), "held": Side(_HELD, o),
+        "grads": Side(_GRADS, o, p.cell.grads, True, state), "carried": Side(_CARRIED, o), "held": Side(_HELD, o),
         "cell": Side(_CELL, o), "saved": Side(_SAVED, o, p.saved, True, state), "old": old,
         "out_grad": Side(_OUT_GRAD, o, 1, True, state) if p.each else None,
         "lengths": Strided(_LENGTHS, row=8) if p.limited else None, "out": out, "init": Side(_INIT, o, format=state),
@@ -208,7 +201,7 @@ def _sides(p: RnnParams) -> dict[str, Side | None]:
 
 def _loops(p: RnnParams, target: Target) -> Loops:
     o, size = p.outputs, p.state.itemsize
-    sides, before = _sides(p), p.cell == "gru" and not p.reset_after
+    sides, cell = _sides(p), p.cell
     sets: list[ComputeSet] = []
     tables: list[Any] = []
     products = []
@@ -229,9 +222,6 @@ def _loops(p: RnnParams, target: Target) -> Loops:
         sets.append(ComputeSet("", (made,)))
         return selection
 
-    def gates(first: int, planes: int, number: int, out: int) -> None:
-        multiplied(planes * o, p.states, (_GRADS, first * o * size, p.grads * o * size), 1, number, out)
-
     if p.projected:
         end = Side(_STATE_GRADS, p.projected, 1, True, p.state)
         outside = {"carried": Side(_CARRIED, p.projected), "held": Side(_HELD, p.projected), "grads": end}
@@ -239,13 +229,13 @@ def _loops(p: RnnParams, target: Target) -> Loops:
         kernel("project_grad", 0, sides | outside | {"out_grad": given})
         multiplied(p.projected, o, (_STATE_GRADS, 0, p.projected * size), 2, 1, _RESET)
         sides |= {"carried": Side(_RESET, o), "held": Side(_STILL, o), "out_grad": None}
-    selection = kernel(f"{p.cell}_grad", 0, sides)
-    if before:
-        gates(0, 1, 1, _RESET)
-        kernel(f"{p.cell}_grad", 1, sides)
-        gates(1, 2, 0, _CARRIED)
-    else:
-        gates(1 if p.cell == "gru" else 0, p.gates, 0, _CARRIED)
+    selection = kernel(f"{cell}_grad", 0, sides)
+    for number, product in reversed([*enumerate(cell.products)]):
+        first = min(cell.state_planes[gate] for gate in product)
+        multiplied(len(product) * o, p.states, (_GRADS, first * o * size, cell.grads * o * size), 1, number,
+                   _RESET if number else _CARRIED)
+        if number:
+            kernel(f"{cell}_grad", 1, sides)
     products.reverse()
     return looped(p, sets, products, tables, selection, _PACKED)
 
@@ -268,9 +258,9 @@ class Kept:
         self.starts: dict[int, tuple[Array, Array]] = {}
         self.running: Running | None = None
         self.lengths = arrays.lengths
-        if not back.again and not (p.cell == "lstm" and p.kept == 4):
+        if p.whole and not back.again:
             return
-        last = self.init.copy(), _state(p, arrays.init[1] if p.cell == "lstm" else None, p.outputs)
+        last = self.init.copy(), _state(p, arrays.init[1] if p.cell.has_cell_state else None, p.outputs)
         if back.again:
             self.running = Running(Forward.of(whole_params(p), target), arrays)
         for first in range(0, p.steps, at_once):
@@ -302,7 +292,7 @@ class Kept:
         saved, out = (NOTHING if x is None else np.ascontiguousarray(x[cut])
                       for x in (self.back.intermediates, self.back.output))
         init = self.init
-        if first and p.cell == "gru":
+        if first and "output" in p.cell.reads:
             outputs = self.back.output if p.full else None
             if outputs is None:
                 assert self.back.intermediates is not None
@@ -327,14 +317,14 @@ def _state(p: RnnParams, given: Array | None, columns: int) -> Array:
 
 @remembered(weight=4)
 def again(p: RnnParams) -> Executable:
-    """Return what computes an LSTM's cell states again: of what was saved, the states before, lengths, to the two."""
+    """Return what computes cell states again: of what was saved, the states before, lengths, to the two."""
     o = p.outputs
     sides = {"saved": Side(0, o, p.saved, True, p.state), "cell": Side(1, o, format=p.state),
              "lengths": Strided(2, row=8) if p.limited else None, "old": Side(3, o, 2, True, p.state)}
-    made: Segment = cells(p, "lstm_again", FORWARD, sides, 1)[0]
+    made: Segment = cells(p, f"{p.cell}_again", FORWARD, sides, 1)[0]
     return Program((Loop(p.steps, (ComputeSet("", (made,)),)),), 4, 1, SCRATCH).executable(1)
 
 
 def whole_params(p: RnnParams) -> RnnParams:
     """Return the params of a forward pass that keeps all."""
-    return replace(p, saved={"lstm": 6, "gru": 3 + p.reset_after, "rnn": 0}[p.cell], full=True)
+    return replace(p, saved=p.cell.whole, full=True)

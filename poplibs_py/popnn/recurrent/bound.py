@@ -16,6 +16,7 @@ import numpy as np
 from ...formats import FP32, Floats
 from ...formats.bounds import Ball
 from .balls import activated, chosen, multiplied, stacked
+from .cell import Cell
 from .params import SparseWeights
 from .request import Called, forward_call
 from .sparse import dense_of
@@ -52,7 +53,7 @@ class Numbers:
         order = list(p.order)
         w, u, b, r = (_numbers(v) for v in (call.weights_input, call.weights_output, call.biases, call.projection))
         inner = np.zeros((p.gates, p.outputs))
-        if b is not None and p.reset_after:
+        if b is not None and p.cell.apart:
             b, inner = b[:, 0], b[:, 1]
         shapes = [(p.batch, columns) for columns in (p.states, p.outputs)]
         given = [_numbers(s) for s in call.init]
@@ -85,7 +86,7 @@ class Numbers:
         """A gate after its non-linearity."""
         sums = (self.of_inputs(t, gate) + self.of_state(h, gate)).rounded(FP32)
         bias = Ball.exact(self.b[gate])
-        if self.call.params.reset_after:
+        if self.call.params.cell.apart:
             bias = (bias + Ball.exact(self.recurrent_bias[gate])).rounded(FP32)
         return activated((sums + bias).rounded(FP32), activation, self.call.params.state)
 
@@ -99,74 +100,13 @@ class Steps:
     states: list[Ball]
 
 
-def next_cell(n: Numbers, f: Ball, i: Ball, g: Ball, c: Ball) -> tuple[Ball, Ball]:
-    """An LSTM's new state, and its non-linearity."""
-    p = n.call.params
-    c = ((f * c).rounded(FP32) + i * g).rounded(FP32).rounded(p.state)
-    return c, activated(c, p.activation, p.state)
-
-
-def _lstm(n: Numbers, t: int, h: Ball, c: Ball) -> tuple[list[Ball], list[Ball]]:
-    p = n.call.params
-    f, i, g, o = (n.gate(t, h, k, p.activation if k == 2 else p.recurrent_activation) for k in range(4))
-    new, squashed = next_cell(n, f, i, g, c)
-    out = given_of(n, o, squashed)
-    if p.projected:
-        out = multiplied(out, n.r, p.state, p.weights_projection).rounded(p.state)
-    return [out, new], [f, i, g, o, squashed, c]
-
-
-def given_of(n: Numbers, o: Ball, squashed: Ball) -> Ball:
-    """What an LSTM's cell gives."""
-    made: Ball = (o * squashed).rounded(FP32).rounded(n.call.params.state)
-    return made
-
-
-def attended(n: Numbers, t: int, u: Ball) -> Ball:
-    """The update gate after attention."""
-    if n.attention is None:
-        return u
-    a = n.attention[:, t, None]
-    made: Ball = (u - u * a).rounded(FP32).rounded(n.call.params.state)
-    return made
-
-
-def _gru(n: Numbers, t: int, h: Ball) -> tuple[list[Ball], list[Ball]]:
-    p = n.call.params
-    r, u = (n.gate(t, h, k, p.recurrent_activation) for k in range(2))
-    z = attended(n, t, u)
-    planes = [r, u]
-    if p.reset_after:
-        again = (n.of_state(h, 2) + n.recurrent_bias[2]).rounded(FP32).rounded(p.state)
-        c = ((n.of_inputs(t, 2) + n.b[2]).rounded(FP32) + r * again).rounded(FP32)
-        c = activated(c, p.activation, p.state)
-        planes += [c, again]
-    else:
-        reset = (r * h).rounded(FP32).rounded(p.state)
-        sums = (n.of_inputs(t, 2) + n.of_state(reset, 2)).rounded(FP32)
-        c = activated((sums + n.b[2]).rounded(FP32), p.activation, p.state)
-        planes.append(c)
-    # c + z (h - c): the exact value written so that errors of the state shrink as they do
-    exact = z * h + (Ball.exact(np.ones(z.shape)) - z) * c
-    spread = ((h - c).rounded(FP32).radius - (h - c).radius) * (np.abs(z.centre) + z.radius)
-    new = Ball(exact.centre, exact.radius + spread).rounded(FP32).rounded(p.state)
-    return [new], planes
-
-
-def _rnn(n: Numbers, t: int, h: Ball) -> tuple[list[Ball], list[Ball]]:
-    return [n.gate(t, h, 0, n.call.params.activation)], []
-
-
-_STEPS: Any = {"lstm": _lstm, "gru": _gru, "rnn": _rnn}
-
-
 def forward_balls(n: Numbers) -> Steps:
     """Go through the steps of a forward pass."""
     p = n.call.params
-    states, made = list(n.states), Steps([], [], [])
+    states, made, step = list(n.states), Steps([], [], []), p.cell.formulas.forward_balls
     for t in range(p.steps):
         active = n.active[t][:, None]
-        new, planes = _STEPS[p.cell](n, t, *states)
+        new, planes = step(n, t, *states)
         made.outputs.append(chosen(active, new[0], 0.0))
         made.planes.append([chosen(active, plane, 0.0) for plane in planes])
         states = [chosen(active, one, old) for one, old in zip(new, states, strict=True)]
@@ -174,7 +114,7 @@ def forward_balls(n: Numbers) -> Steps:
     return made
 
 
-def forward_bound(call: Called) -> tuple[Ball, ...]:
+def _forward(call: Called) -> tuple[Ball, ...]:
     """Return the results of a forward pass: outputs, last states, what is kept."""
     p = call.params
     made = forward_balls(Numbers.of(call))
@@ -185,7 +125,7 @@ def forward_bound(call: Called) -> tuple[Ball, ...]:
     saved = Ball.exact(np.zeros((*sequence, p.saved, p.outputs)))
     if p.steps and p.saved:
         saved = stacked([stacked(planes, 1) for planes in kept])
-    kept_of = () if p.cell == "rnn" else (saved,)
+    kept_of = (saved,) if p.cell.whole else ()
     return (outputs if p.full else made.states[0], *made.states, *kept_of)
 
 
@@ -200,5 +140,6 @@ def bound_of(balls: Callable[[Any], tuple[Ball, ...]], take: Callable[..., Any])
     return lambda *operands, out=None, target=None, **how: balls(take(*operands, **how))
 
 
-lstm_fwd_bound, gru_fwd_bound, rnn_fwd_bound = (
-    bound_of(forward_bound, partial(forward_call, cell)) for cell in ("lstm", "gru", "rnn"))
+def forward_bound(cell: Cell) -> Callable[..., tuple[Ball, ...]]:
+    """Return the bound of a cell's forward pass."""
+    return bound_of(_forward, partial(forward_call, cell))

@@ -5,19 +5,20 @@ Where the pass is run again, its own errors are carried through the derivatives.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 
 from ...formats import FP32
 from ...formats.bounds import Ball
-from .backward import ORDERS
 from .balls import chosen, multiplied, slope_times, stacked, transposed
-from .bound import Numbers, attended, bound_of, forward_balls, given_of, next_cell
+from .bound import Numbers, bound_of, forward_balls
+from .cell import Cell
 from .gradients import CalledBack, backward_call
 
 
-class _Pass:
+class BackwardBalls:
     """A backward pass in balls."""
 
     def __init__(self, call: CalledBack) -> None:
@@ -43,14 +44,14 @@ class _Pass:
         self.outputs = [planes[-1] for planes in self.planes if planes]
         if call.output is not None and p.full:
             self.outputs = [Ball.exact(v) for v in np.asarray(call.output.array).astype(np.float64)]
-        if p.cell == "lstm" and p.kept == 4:
+        if not p.whole:
             self._cells_again()
 
     def _cells_again(self) -> None:
-        cell = self.n.states[1]
+        cell, next_cell = self.n.states[1], self.p.cell.formulas.next_cell
         for t, planes in enumerate(self.planes):
-            new, squashed = next_cell(self.n, planes[0], planes[1], planes[2], cell)
-            planes[4:] = [squashed, cell]
+            new, squashed = next_cell(self.n, planes, cell)
+            planes[self.p.gates:] = [squashed, cell]
             cell = chosen(self.n.active[t][:, None], new, cell)
 
     def slope(self, g: Ball, y: Ball, activation: str) -> Ball:
@@ -72,84 +73,38 @@ class _Pass:
         together = Ball(*(np.concatenate([getattr(g, part) for g in grads], 1) for part in ("centre", "radius")))
         return multiplied(together, np.concatenate([u[k].T for k in gates]), p.state, p.weights_output)
 
-    def lstm(self, t: int, dh: Ball, dc: Ball) -> tuple[list[Ball], list[Ball], Ball]:
-        """The gradients of a step's gates, of the states before it, and nothing for attention."""
-        p = self.p
-        f, i, g, o, squashed, old = self.planes[t][:6]
-        if p.projected:
-            dh = dh.rounded(p.state)
-            self.of_states.insert(0, (t, dh))
-            dh = multiplied(dh, self.n.r.T, p.state, p.weights_projection)
-        dc = (dc + self.slope((o * dh).rounded(FP32), squashed, p.activation)).rounded(FP32)
-        grads = [self.gate(old, dc, f), self.gate(g, dc, i), self.gate(i, dc, g, True), self.gate(squashed, dh, o)]
-        grads = [x.rounded(p.state) for x in grads]
-        return grads, [self.carried(grads, (0, 1, 2, 3)), (f * dc).rounded(FP32)], dc
-
-    def gru(self, t: int, dh: Ball) -> tuple[list[Ball], list[Ball], Ball]:
-        """The gradients of a step's gates, of the state before it, of its score."""
-        p, n, old = self.p, self.n, self.old(t)
-        r, u, c = self.planes[t][:3]
-        z = attended(n, t, u)
-        d = ((old - c).rounded(FP32) * dh).rounded(FP32)
-        held = (z * dh).rounded(FP32)
-        dc = ((Ball.exact(np.ones(z.shape)) - z).rounded(FP32) * dh).rounded(FP32)
-        score = Ball.exact(np.zeros(p.batch))
-        if n.attention is not None:
-            terms = (d * u).rounded(FP32)
-            total = np.abs(terms.centre).sum(1) + terms.radius.sum(1)
-            exact = (-terms).sum(1)
-            many = p.outputs + 1
-            score = Ball(exact.centre, exact.radius + many * FP32.unit_roundoff * 1.01 * total + many * 2.0**-149)
-            score = Ball(score.centre, np.where(total > FP32.max / 2, np.inf, score.radius))
-            d = (d - d * n.attention[:, t, None]).rounded(FP32)
-        du = self.slope(d, u, p.recurrent_activation).rounded(p.state)
-        dc = self.slope(dc, c, p.activation).rounded(p.state)
-        if p.reset_after:
-            dr = self.gate(dc, self.planes[t][3], r).rounded(p.state)
-            inner = (dc * r).rounded(FP32).rounded(p.state)
-            return [dc, dr, du, inner], [(self.carried([dr, du, inner], (0, 1, 2)) + held).rounded(FP32)], score
-        back = self.carried([dc], (2,))
-        dr = self.gate(back, old, r).rounded(p.state)
-        held = (held + back * r).rounded(FP32)
-        return [dc, dr, du], [(self.carried([dr, du], (0, 1)) + held).rounded(FP32)], score
-
-    def rnn(self, t: int, dh: Ball) -> tuple[list[Ball], list[Ball], Ball]:
-        """The gradients of a step, of the state before it, and nothing for attention."""
-        grads = [self.slope(dh, self.outputs[t], self.p.activation).rounded(self.p.state)]
-        return grads, [self.carried(grads, (0,))], dh
-
     def results(self) -> tuple[Ball, ...]:
         """Go through the steps from the last one."""
-        p, n = self.p, self.n
+        p, n, step = self.p, self.n, self.p.cell.formulas.backward_balls
         states = list(self.last)
         steps: list[list[Ball]] = []
         scores: list[Ball] = []
         for t in reversed(range(p.steps)):
             active = n.active[t][:, None]
             dh = (states[0] + self.grad[t]).rounded(FP32) if p.each else states[0]
-            grads, before, score = getattr(self, p.cell)(t, dh, *states[1:])
+            grads, before, score = step(self, t, dh, *states[1:])
             steps.insert(0, [chosen(active, g, 0.0) for g in grads])
             scores.insert(0, chosen(n.active[t], score, 0.0) if p.attention else score)
             states = [chosen(active, one, other) for one, other in zip(before, states, strict=True)]
         shape = p.steps, p.batch
-        grads = Ball.exact(np.zeros((*shape, p.grads, p.outputs)))
+        grads = Ball.exact(np.zeros((*shape, p.cell.grads, p.outputs)))
         grads = stacked([stacked(step, 1) for step in steps]) if steps else grads
         inputs = self._inputs(grads) if p.input_grad else Ball.exact(np.zeros((*shape, 0)))
         of_scores: tuple[Ball, ...] = ()
         if p.attention:
             of_scores = (stacked(scores, 1).rounded(p.state) if scores else Ball.exact(np.zeros((p.batch, 0))),)
-        grads = grads[:, :, 0] if p.cell == "rnn" else grads
+        grads = grads if p.cell.front else grads[:, :, 0]
         projection = (self._projection(),) if p.projected else ()
         return inputs, *(s.rounded(FP32).rounded(p.state) for s in states), *of_scores, grads, *projection
 
     def _projection(self) -> Ball:
         """The gradient of a projection's weights."""
-        p, n = self.p, self.n
+        p, n, given_of = self.p, self.n, self.p.cell.formulas.given_of
         if not (p.steps and p.batch):
             return Ball.exact(np.zeros((p.outputs, p.projected)))
         active = [n.active[t][:, None] for t, _ in self.of_states]
         grads = stacked([chosen(rows, dh, 0.0) for rows, (_, dh) in zip(active, self.of_states, strict=True)])
-        given = stacked([chosen(rows, given_of(n, *self.planes[t][3:5]), 0.0)
+        given = stacked([chosen(rows, given_of(n, self.planes[t]), 0.0)
                          for rows, (t, _) in zip(active, self.of_states, strict=True)])
         turned = transposed(given.reshape(p.steps * p.batch, p.outputs), 1, 0)
         many = grads.reshape(p.steps * p.batch, p.projected)
@@ -159,10 +114,11 @@ class _Pass:
         p, n = self.p, self.n
         rows, wide = p.steps * p.batch, p.gates * p.outputs
         together = grads[:, :, : p.gates].reshape(rows, wide)
-        matrix = np.concatenate([n.w[k].T for k in ORDERS[p.cell]])
+        matrix = np.concatenate([n.w[k].T for k in p.cell.input_gates])
         made = multiplied(together, matrix, p.state, p.weights_input)
         return made.rounded(p.state).reshape(p.steps, p.batch, p.inputs)
 
 
-lstm_bwd_bound, gru_bwd_bound, rnn_bwd_bound = (
-    bound_of(lambda call: _Pass(call).results(), partial(backward_call, cell)) for cell in ("lstm", "gru", "rnn"))
+def backward_bound(cell: Cell) -> Callable[..., tuple[Ball, ...]]:
+    """Return the bound of a cell's backward pass."""
+    return bound_of(lambda call: BackwardBalls(call).results(), partial(backward_call, cell))

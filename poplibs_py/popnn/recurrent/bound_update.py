@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,13 +12,14 @@ from ...formats import FP32
 from ...formats.bounds import Ball
 from .balls import multiplied
 from .bound import bound_of
+from .cell import Cell
 from .sparse import at_blocks
-from .update import CalledUpdate, gru_update, lstm_update, rnn_update
+from .update import CalledUpdate, update_call
 
 
 def _update(call: CalledUpdate) -> tuple[Ball, ...]:
     x, grads, output = (np.asarray(v.array).astype(np.float64) for v in (call.x, call.grads, call.output))
-    steps, batch, planes, outputs = grads.shape
+    (steps, batch, planes, outputs), cell = grads.shape, call.cell
     rows, fed = steps * batch, output.shape[2]
     flat = grads.reshape(rows, planes * outputs)
     before = np.zeros_like(output)
@@ -36,26 +39,27 @@ def _update(call: CalledUpdate) -> tuple[Ball, ...]:
         found[list(call.order)] = which
         return Ball(made.centre[:, found].swapaxes(0, 1), made.radius[:, found].swapaxes(0, 1))
 
-    of_inputs = ordered(product(Ball.exact(x.reshape(rows, x.shape[2])), call.x.format), call.planes["input"])
+    of_inputs = ordered(product(Ball.exact(x.reshape(rows, x.shape[2])), call.x.format), cell.input_planes)
     states = Ball.exact(before.reshape(rows, fed))
-    of_states = ordered(product(states, call.output.format), call.planes["state"])
+    of_states = ordered(product(states, call.output.format), cell.state_planes)
     if call.reset is not None:
         reset = Ball.exact(np.asarray(call.reset.array)[:, :, 0].astype(np.float64).reshape(rows, outputs))
         scaled = (states * reset).rounded(FP32).rounded(call.output.format)
-        made, candidate = product(scaled, call.output.format), call.order[2]
+        made = product(scaled, call.output.format)
         for part in ("centre", "radius"):
-            getattr(of_states, part)[candidate] = getattr(made, part)[:, 0]
+            for gate in cell.products[1]:
+                getattr(of_states, part)[call.order[gate]] = getattr(made, part)[:, cell.state_planes[gate]]
     sums = product(Ball.exact(np.ones((rows, 1))), call.grads.format)
-    biases = [ordered(sums, call.planes[kind]) for kind in ("input", "state")]
-    if call.reset_after:
-        added = Ball(*(np.concatenate([getattr(b, part) for b in biases], 1) for part in ("centre", "radius")))
-    else:
-        added = biases[0][:, 0]
+    biases = [ordered(sums, which) for which in cell.bias_planes]
+    added = Ball(*(np.concatenate([getattr(b, part) for b in biases], 1) for part in ("centre", "radius")))
+    added = added if cell.apart else added[:, 0]
     made_all = of_inputs, of_states
     stored = [v if w is None else Ball(at_blocks(w, v.centre), at_blocks(w, v.radius))
               for v, w in zip(made_all, call.matrices, strict=False)]
-    return tuple(v[0] if call.cell == "rnn" and w is None else v
+    return tuple(v if cell.front or w is not None else v[0]
                  for v, w in zip((*stored, added), (*call.matrices, None), strict=True))
 
 
-lstm_wu_bound, gru_wu_bound, rnn_wu_bound = (bound_of(_update, take) for take in (lstm_update, gru_update, rnn_update))
+def update_bound(cell: Cell) -> Callable[..., tuple[Ball, ...]]:
+    """Return the bound of the gradients of a cell's weights."""
+    return bound_of(_update, partial(update_call, cell))

@@ -20,8 +20,8 @@ from ...planner.explain import Explained, considered_kernels
 from ...poplin.gemm.params import MatrixLayout, contiguous
 from ...program import ComputeSet, Executable, Loop, Program, temporary
 from ...target import Target
-from .cells import FORWARD, SCRATCH, Side, Strided, cells
-from .params import RnnParams, checked_limits, gates_at_once
+from .lower import FORWARD, SCRATCH, Side, Strided, cells
+from .params import RnnParams, checked_limits
 from .products import (
     StepProduct,
     in_order,
@@ -223,7 +223,7 @@ class Running:
         self.layer, self.arrays = layer, arrays
         self.bias = summed_biases(p, arrays.biases)
         every, products = range(p.gates), layer.loops.products
-        self.packed = layer.loops.pack(p, arrays, gates_at_once(p.cell, p.order, p.reset_after))
+        self.packed = layer.loops.pack(p, arrays, p.cell.gates_at_once(p.order))
         self.weights: tuple[Array, ...] = ()
         if p.weighted and p.packed[0]:
             self.weights = (arrays.weights_input,)
@@ -269,59 +269,60 @@ def lengths_of(p: RnnParams, given: Array) -> Array:
 
 
 def summed_biases(p: RnnParams, given: Array | None) -> Array:
-    """Return what is added to the planes of a step in FP32, [planes, outputs]: those of a GRU that resets after its
-    product have the recurrent bias of the candidate last."""
-    made = np.zeros((p.grads, p.outputs), np.float32)
+    """Return what is added to the planes of a step in FP32, [planes, outputs]: those of states that stay apart come
+    last."""
+    cell, made = p.cell, np.zeros((p.cell.grads, p.outputs), np.float32)
     if given is None:
         return made
     biases = given.astype(np.float32)[list(p.order)]
-    if not p.reset_after:
-        made[...] = biases
-        return made
-    made[:3] = biases[:, 0]
-    with np.errstate(over="ignore", invalid="ignore"):
-        made[:2] += biases[:2, 1]
-    made[3] = biases[2, 1]
+    made[: p.gates] = biases[:, 0] if cell.apart else biases
+    if cell.apart:
+        for gate, (plane, own) in enumerate(zip(cell.input_planes, cell.state_planes, strict=True)):
+            if plane != own:
+                made[own] = biases[gate, 1]
+                continue
+            with np.errstate(over="ignore", invalid="ignore"):
+                made[gate] += biases[gate, 1]
     return made
 
 
 def _sides(p: RnnParams) -> dict[str, Side | None]:
     """Where everything is."""
     o, state, size = p.outputs, p.state, p.state.itemsize
-    before = p.cell == "gru" and not p.reset_after
+    cell = p.cell
     out: Side | None = Side(_OUT, p.states, 1, True, state)
     if not p.full:  # the output is the last of the planes that are saved
         out = Side(_SAVED, o, p.saved, True, state, p.kept * o * size) if p.saved else None
-    whole = p.cell == "lstm" and p.kept == 6
+    gates, apart = len(cell.products[0]), cell.resets
     return {
         "input": Side(_INPUT, o, p.gates, True, FP32 if p.weighted else p.x, order=p.order),
-        "product": Side(_PRODUCT, o, p.gates - before, order=() if before else p.order),
+        "product": Side(_PRODUCT, o, gates, order=() if apart else p.order),
         "bias": Side(_BIAS, o, planes=0),
-        "cell": Side(_CELL, o, format=state) if p.cell == "lstm" else None,
+        "cell": Side(_CELL, o, format=state) if cell.has_cell_state else None,
         "last": Side(_LAST, p.states, format=state), "out": out,
         "saved": Side(_SAVED, o, p.saved, True, state) if p.kept else None,
-        "old": Side(_SAVED, o, p.saved, True, state, 4 * o * size) if whole else None,
+        "old": Side(_SAVED, o, p.saved, True, state, p.gates * o * size) if cell.has_cell_state and p.whole else None,
         "lengths": Strided(_LENGTHS, row=8) if p.limited else None,
         "attention": Strided(_ATTENTION, row=4 * p.steps, step=4) if p.attention else None,
-        "reset_state": Side(_RESET, o, format=state) if before else None,
-        "second": Side(_SECOND, p.states) if before or p.projected else None,
+        "reset_state": Side(_RESET, o, format=state) if apart else None,
+        "second": Side(_SECOND, p.states) if apart or p.projected else None,
     }  # fmt: skip
 
 
 def _loops(p: RnnParams, target: Target) -> Loops:
-    o, before, sides = p.outputs, p.cell == "gru" and not p.reset_after, _sides(p)
-    wide = (2 if before else p.gates) * o
+    o, before, sides = p.outputs, p.cell.resets, _sides(p)
+    wide = len(p.cell.products[0]) * o
     first = state_product(p, p.states, wide, contiguous(p.state, p.batch, p.states), 1, target)
     work, tables = first.segment(_LAST, slots(0), _PRODUCT)
     # what a cell gives waits for its projection
     own = sides | {"out": Side(_RESET, o, format=p.state), "last": None} if p.projected else sides
-    made, selection = cells(p, p.cell, FORWARD, own, target.tiles, phase=0 if before else 1)
+    made, selection = cells(p, p.cell.name, FORWARD, own, target.tiles, phase=0 if before else 1)
     sets, products = [ComputeSet("", (work,)), ComputeSet("", (made,))], [first]
     if before or p.projected:
         second = state_product(p, o, p.states, contiguous(p.state, p.batch, o), 2 if p.projected else 1, target,
                                number=int(before))
         work, held = second.segment(_RESET, slots(1), _SECOND)
-        last = cells(p, "project" if p.projected else p.cell, FORWARD, sides, target.tiles)[0]
+        last = cells(p, "project" if p.projected else p.cell.name, FORWARD, sides, target.tiles)[0]
         sets += [ComputeSet("", (work,)), ComputeSet("", (last,))]
         tables, products = [*tables, *held], [first, second]
     return looped(p, sets, products, tables, selection, _PACKED)
@@ -350,7 +351,7 @@ def state_product(p: RnnParams, k: int, n: int, a: MatrixLayout, which: int, tar
 
 def _in_place_pays(p: RnnParams) -> bool:
     """Whether a forward pass meets weights of states where they lie, if kernels do; packed, FP16 would be widened."""
-    lies = p.by_columns[1] and not p.scales[1] and len(gates_at_once(p.cell, p.order, p.reset_after)) == 1
+    lies = p.by_columns[1] and not p.scales[1] and not p.cell.resets
     return lies and p.batch == 1 and (p.steps <= _FEW_STEPS or p.weights_output == FP16)
 
 

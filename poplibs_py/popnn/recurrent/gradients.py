@@ -11,10 +11,11 @@ from ...ops import Operand, Request, own_host
 from ...ops.parts import Part, results
 from ...target import TargetLike
 from .backward import BackArrays, Backward, Grads
+from .cell import Cell
 from .modelled import place_of_layer
-from .params import STATES, RnnParams, numbers, optional
+from .params import RnnParams, numbers, optional
 from .prepared import PreparedWeights
-from .request import Called, layer_arrays, layer_call, request, saved_planes, stretches
+from .request import Called, layer_arrays, layer_call, request, stretches
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,12 @@ class CalledBack:
     @property
     def again(self) -> bool:
         """Whether the forward pass is run again."""
-        cell = self.layer.params.cell
-        missing = (self.intermediates is None) if cell != "rnn" else self.output is None
-        return missing or (cell == "gru" and self.output is None and self.layer.params.full)
+        p = self.layer.params
+        missing = {"intermediates": self.intermediates is None, "output": self.output is None and p.full}
+        return any(missing[name] for name in p.cell.reads)
 
 
-def backward_call(cell: str, grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *,
+def backward_call(cell: Cell, grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *,
                   last_output_grad: Any = None, last_cell_state_grad: Any = None, intermediates: Any = None,
                   output: Any = None, output_full_sequence: bool = True, calc_input_gradients: bool = True,
                   poplibs_exact: bool = False, reset_after: bool = False, **more: Any) -> CalledBack:
@@ -58,25 +59,24 @@ def backward_call(cell: str, grad: Any, x: Any, weights_input: Any, weights_outp
         if isinstance(weights, PreparedWeights):
             raise bad_type(name, "PreparedWeights", "the weights before they were prepared: it is by their transposes "
                                                     "that a backward pass multiplies")
-    layer = layer_call(cell, x, weights_input, weights_output, biases, full=full, input_grad=inputs,
-                       constant_slope=flag("poplibs_exact", poplibs_exact),
-                       reset_after=flag("reset_after", reset_after), **more)
+    layer = layer_call(cell.form(flag("reset_after", reset_after)), x, weights_input, weights_output, biases, full=full,
+                       input_grad=inputs, constant_slope=flag("poplibs_exact", poplibs_exact), **more)
     p = layer.params
     shape, sequence = (p.batch, p.states), (p.steps, p.batch, p.states)
     given = numbers("grad", grad, sequence if full else shape)
     ends = ("last_output_grad", last_output_grad, p.states), ("last_cell_state_grad", last_cell_state_grad, p.outputs)
-    states = tuple(optional(name, value, (p.batch, columns)) for name, value, columns in ends[: len(STATES[cell])])
+    states = tuple(optional(name, value, (p.batch, columns)) for name, value, columns in ends[: len(cell.states)])
     outputs = saved_operand("output", output, p, sequence)
     saved = saved_operand("intermediates", intermediates, p, (p.steps, p.batch, "planes", p.outputs))
     if saved is not None and not saved.shape[2]:
         saved = None
     if saved is not None:
-        allowed = {saved_planes(cell, mode, full, p.reset_after) for mode in ("none", "cell_and_tanh")}
+        allowed = {p.cell.saved(mode, full) for mode in p.cell.kept}
         if saved.shape[2] not in allowed:
             words = " or ".join(str(n) for n in sorted(allowed, reverse=True))
             raise bad_argument("intermediates", f"{saved.shape[2]} planes", f"{words}, or none of them")
     made = CalledBack(layer, given, states, saved, outputs)
-    planes = saved_planes(cell, "none", True, p.reset_after) if made.again else 0 if saved is None else saved.shape[2]
+    planes = p.cell.whole if made.again else 0 if saved is None else saved.shape[2]
     params = replace(p, full=full or made.again, each=full, saved=planes)
     return replace(made, layer=replace(layer, params=params))
 
@@ -89,18 +89,19 @@ def saved_operand(name: str, value: Any, p: RnnParams, shape: tuple[int | str, .
     return x
 
 
-def backward_request(kinds: Sequence[Any], name: str, /, *, out: Any, target: TargetLike, **given: Any) -> Request:
+def backward_request(cell: Cell, kinds: Sequence[Any], name: str, /, *, out: Any, target: TargetLike,
+                     **given: Any) -> Request:
     """Describe a backward pass as its face was called; `kinds` are the named tuples of its results, the second with
     that of an attention or a projection."""
-    op, call = f"popnn.{name}", backward_call(name.removesuffix("_bwd"), **given)
+    op, call = f"popnn.{name}", backward_call(cell, **given)
     p, layer = call.layer.params, call.layer
     placed = place_of_layer(target, op, p, (*layer.operands, call.grad, call.intermediates), layer.memory)
     machine = own_host()
     sequence = p.steps, p.batch
     states = [Part((p.batch, columns), p.state) for columns in (p.states, p.outputs)[: len(layer.init)]]
-    planes = () if p.cell == "rnn" else (p.grads,)
+    planes = (p.cell.grads,) if p.cell.front else ()
     parts = [Part((*sequence, p.inputs if p.input_grad else 0), p.state), *states,
-             *([Part((p.batch, p.steps), p.state)] if p.cell == "gru" and p.attention else []),
+             *([Part((p.batch, p.steps), p.state)] if p.attention else []),
              Part((*sequence, *planes, p.outputs), p.state),
              *([Part((p.outputs, p.projected), p.state)] if p.projected else [])]
     made = results(out, parts, kinds[p.attention or p.projected > 0])

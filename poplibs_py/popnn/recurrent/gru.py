@@ -1,4 +1,4 @@
-"""GRU and AUGRU: their passes."""
+"""GRU and AUGRU: their passes, and stacks of layers."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import Any, NamedTuple
 
 from ...ops import op
 from ...target import TargetLike
+from .cell import GRU
 from .gradients import backward_request
-from .params import GATES
+from .layers import LayersForward, run_layers
+from .passes import BackwardWithUpdate, Passes, backward_with_update
 from .request import forward_request
+from .update import update_request
 
 
 class GruForward(NamedTuple):
@@ -37,10 +40,10 @@ class AugruBackward(NamedTuple):
     gate_grads: Any
 
 
-@op("popnn::gru::gruFwd", bound="popnn.recurrent.bound", draws="testing.rnn_calls", written=None,
-    by=partial(forward_request, GruForward))
+@op("popnn::gru::gruFwd", bound="popnn.recurrent.gru_formulas", draws="testing.rnn_calls", written=None,
+    by=partial(forward_request, GRU, GruForward))
 def gru_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *, init_output: Any = None,
-            time_steps: Any = None, attention: Any = None, cell_order: Any = GATES["gru"], activation: str = "tanh",
+            time_steps: Any = None, attention: Any = None, cell_order: Any = GRU.gates, activation: str = "tanh",
             recurrent_activation: str = "sigmoid", reset_after: bool = False, output_full_sequence: bool = True,
             do_input_weight_calc: bool = True, inference_only: bool = False, recomputation_mode: str = "none",
             out: Any = None, out_dtype: object = None, available_memory_proportion: float | None = None,
@@ -99,11 +102,11 @@ def gru_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None,
     """
 
 
-@op("popnn::gru::gruBwd", bound="popnn.recurrent.bound_gradients", draws="testing.rnn_calls", written=None,
-    by=partial(backward_request, (GruBackward, AugruBackward)))
+@op("popnn::gru::gruBwd", bound="popnn.recurrent.gru_formulas", draws="testing.rnn_calls", written=None,
+    by=partial(backward_request, GRU, (GruBackward, AugruBackward)))
 def gru_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *,
             intermediates: Any = None, output: Any = None, init_output: Any = None, last_output_grad: Any = None,
-            time_steps: Any = None, attention: Any = None, cell_order: Any = GATES["gru"], activation: str = "tanh",
+            time_steps: Any = None, attention: Any = None, cell_order: Any = GRU.gates, activation: str = "tanh",
             recurrent_activation: str = "sigmoid", reset_after: bool = False, output_full_sequence: bool = True,
             calc_input_gradients: bool = True, poplibs_exact: bool = False, out: Any = None, out_dtype: object = None,
             available_memory_proportion: float | None = None, strict_memory: bool = False,
@@ -148,3 +151,108 @@ def gru_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: 
     >>> popnn.gru_bwd(np.ones((3, 1, 1), np.float32), x, w, u).init_output_grad.round(3)
     array([[2.34]], dtype=float32)
     """
+
+
+@op("popnn::gru::gruWU", bound="popnn.recurrent.gru_formulas", draws="testing.rnn_calls", written=None,
+    by=partial(update_request, GRU))
+def gru_wu(gate_grads: Any, x: Any, output: Any, intermediates: Any = None, *, weights_input: Any = None,
+           weights_output: Any = None, init_output: Any = None, cell_order: Any = GRU.gates,
+           reset_after: bool = False, out: Any = None, out_dtype: object = None,
+           available_memory_proportion: float | None = None, strict_memory: bool = False,
+           target: TargetLike = None) -> Any:
+    """Return the gradients of the weights and biases of a GRU or an AUGRU (``popnn::gru::gruWU``).
+
+    Parameters
+    ----------
+    gate_grads : array_like [steps, batch, 3, outputs], or four planes with `reset_after`
+        As `gru_bwd` returned them.
+    x, output
+        As for `lstm_wu`.
+    intermediates : array_like [steps, batch, planes, outputs], optional
+        What `gru_fwd` saved, of which the reset gates are read; without `reset_after` it must be there.
+    weights_input, weights_output, init_output, out, out_dtype, available_memory_proportion, strict_memory,
+    target
+        As for `lstm_wu`.
+    cell_order : tuple of str, optional
+        How the results are ordered; as for `gru_fwd`.
+    reset_after : bool, optional
+        As for `gru_fwd`.
+
+    Returns
+    -------
+    weights_input_grad : numpy.ndarray [3, inputs, outputs]
+    weights_output_grad : numpy.ndarray [3, outputs, outputs]
+    biases_grad : numpy.ndarray [3, outputs], or [3, 2, outputs] with `reset_after`
+
+    Notes
+    -----
+    As for `lstm_wu`; states that are multiplied by reset gates are rounded to their format, as in the forward pass.
+
+    Examples
+    --------
+    >>> operands = (np.ones(shape, np.float32) for shape in ((3, 2, 4, 1), (3, 2, 5), (3, 2, 1)))
+    >>> popnn.gru_wu(*operands, reset_after=True).weights_output_grad.ravel()
+    array([4., 4., 4.], dtype=float32)
+    """
+
+
+GRU_PASSES = Passes(GRU, gru_fwd, gru_bwd, gru_wu)
+
+
+def gru_bwd_with_wu(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *,
+                    output: Any = None, intermediates: Any = None, **how: Any) -> BackwardWithUpdate:
+    """Return a GRU's, or an AUGRU's, gradients with those of its weights (``popnn::gru::gruBwdWithWU``).
+
+    Parameters
+    ----------
+    grad, x, weights_input, weights_output, biases, intermediates
+        As for `gru_bwd`.
+    output : array_like [steps, batch, outputs], optional
+        As for `lstm_bwd_with_wu`.
+    **how
+        Keywords of `gru_bwd` but `out`.
+
+    Returns
+    -------
+    BackwardWithUpdate
+        As of `lstm_bwd_with_wu`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py import popnn
+    >>> x, w, u = np.ones((3, 1, 2), np.float32), np.ones((3, 2, 1), np.float32), np.zeros((3, 1, 1), np.float32)
+    >>> popnn.gru_bwd_with_wu(np.ones((3, 1, 1), np.float32), x, w, u).weights.biases_grad.shape
+    (3, 1)
+    """
+    layer = x, weights_input, weights_output, biases
+    return backward_with_update(GRU_PASSES, grad, layer, output, intermediates, how)
+
+
+def gru(x: Any, layers: Any, *, init_output: Any = None, time_steps: Any = None, batch_first: bool = False,
+        inference_only: bool = True, out_dtype: object = None,
+        available_memory_proportion: float | None = None, strict_memory: bool = False) -> LayersForward:
+    """Run a stack of GRU layers, in one direction or both.
+
+    Parameters
+    ----------
+    x, layers, init_output, time_steps, batch_first, inference_only, out_dtype, available_memory_proportion,
+    strict_memory
+        As for `lstm`; each layer says where its reset gates are.
+
+    Returns
+    -------
+    LayersForward
+        As of `lstm`, without cell states.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py import popnn
+    >>> one = popnn.LayerWeights(np.ones((3, 2, 2), np.float32), np.ones((3, 2, 2), np.float32))
+    >>> popnn.gru(np.ones((5, 1, 2), np.float32), [one, one]).last_output.shape
+    (2, 1, 2)
+    """
+    return run_layers(GRU_PASSES, x, layers, init_output=init_output, time_steps=time_steps, batch_first=batch_first,
+                      inference_only=inference_only, out_dtype=out_dtype,
+                      available_memory_proportion=available_memory_proportion, strict_memory=strict_memory)

@@ -12,27 +12,12 @@ from ...errors import bad_argument, bad_type, check_shape, flag, instance, one_o
 from ...formats import FP16, Array, Format
 from ...ops import WIDE, Operand, own_host, result_format, wide_format
 from ...popsparse.matrix import BlockSparseMatrix
-from .gru import gru_bwd, gru_fwd
-from .lstm import lstm_bwd, lstm_fwd
-from .params import (
-    GATES,
-    STATES,
-    gate_order,
-    gates_at_once,
-    lies_by_columns,
-    limits,
-    numbers,
-    optional,
-    weights_of,
-)
+from .cell import CELLS, Cell
+from .params import gate_order, lies_by_columns, limits, numbers, optional, weights_of
+from .passes import Passes
 from .prepared import PreparedWeights
-from .update import gru_wu, lstm_wu, rnn_wu
-from .vanilla import rnn_bwd, rnn_fwd
 
-_PASSES: dict[str, tuple[Any, Any, Any]] = {
-    "lstm": (lstm_fwd, lstm_bwd, lstm_wu), "gru": (gru_fwd, gru_bwd, gru_wu), "rnn": (rnn_fwd, rnn_bwd, rnn_wu)}
 _WEIGHTS = "weights_input", "weights_output", "weights_projection"
-_TORCH = {"lstm": ("input", "forget", "candidate", "output"), "gru": GATES["gru"], "rnn": GATES["rnn"]}
 
 
 class LayerWeights(NamedTuple):
@@ -63,7 +48,8 @@ class Tape:
 
     Attributes
     ----------
-    cell : str
+    passes : Passes
+        Of the cell.
     layers : list of list of LayerWeights
         By layer and direction.
     inputs, made, init : list
@@ -74,7 +60,7 @@ class Tape:
     batch_first : bool
     """
 
-    cell: str
+    passes: Passes
     layers: list[list[LayerWeights]]
     inputs: list[Array]
     made: list[Any]
@@ -111,118 +97,6 @@ class LayersBackward(NamedTuple):
     weights: Any
 
 
-def lstm(x: Any, layers: Any, *, init_output: Any = None, init_cell_state: Any = None, time_steps: Any = None,
-         batch_first: bool = False, inference_only: bool = True, out_dtype: object = None,
-         available_memory_proportion: float | None = None, strict_memory: bool = False) -> LayersForward:
-    """Run a stack of LSTM layers, in one direction or both.
-
-    Parameters
-    ----------
-    x : array_like [steps, batch, inputs]
-        [batch, steps, inputs] with `batch_first`.
-    layers : sequence of LayerWeights, or of pairs of them
-        A layer each; a pair is that of the steps from the first on, then that from the last. See `from_torch`.
-    init_output, init_cell_state : array_like [layers * directions, batch, outputs], optional
-        The states before the first step of each; by default zero.
-    time_steps : int or array_like of int [1] or [batch], optional
-        How many steps there are, for all rows or for each; by default all. The other direction begins at each row's
-        last step.
-    batch_first : bool, optional
-        Whether the batch is the first axis of `x` and of the output.
-    inference_only : bool, optional
-        False for a tape, of which `layers_bwd` makes gradients.
-    out_dtype : dtype, Format or str, optional
-        The format of states and results; by default what `x` and the weights give.
-    available_memory_proportion : float, optional
-        The share of the cores' memory that temporaries of a pass may take; by default there is no limit.
-    strict_memory : bool, optional
-        Raise `MemoryLimitError` where no plan keeps to the limit; otherwise the limit is raised with a
-        `MemoryLimitWarning`.
-
-    Returns
-    -------
-    output : numpy.ndarray [steps, batch, directions * outputs]
-        Of the last layer; the directions side by side.
-    last_output, last_cell_state : numpy.ndarray [layers * directions, batch, outputs]
-    tape : Tape or None
-
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind, shape or value.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from poplibs_py import popnn
-    >>> one = popnn.LayerWeights(np.ones((4, 2, 3), np.float32), np.ones((4, 3, 3), np.float32))
-    >>> popnn.lstm(np.ones((5, 1, 2), np.float32), [(one, one)]).output.shape
-    (5, 1, 6)
-    """
-    return _forward("lstm", x, layers, init_output=init_output, init_cell_state=init_cell_state, time_steps=time_steps,
-                    batch_first=batch_first, inference_only=inference_only, out_dtype=out_dtype,
-                    available_memory_proportion=available_memory_proportion, strict_memory=strict_memory)
-
-
-def gru(x: Any, layers: Any, *, init_output: Any = None, time_steps: Any = None, batch_first: bool = False,
-        inference_only: bool = True, out_dtype: object = None,
-        available_memory_proportion: float | None = None, strict_memory: bool = False) -> LayersForward:
-    """Run a stack of GRU layers, in one direction or both.
-
-    Parameters
-    ----------
-    x, layers, init_output, time_steps, batch_first, inference_only, out_dtype, available_memory_proportion,
-    strict_memory
-        As for `lstm`; each layer says where its reset gates are.
-
-    Returns
-    -------
-    LayersForward
-        As of `lstm`, without cell states.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from poplibs_py import popnn
-    >>> one = popnn.LayerWeights(np.ones((3, 2, 2), np.float32), np.ones((3, 2, 2), np.float32))
-    >>> popnn.gru(np.ones((5, 1, 2), np.float32), [one, one]).last_output.shape
-    (2, 1, 2)
-    """
-    return _forward("gru", x, layers, init_output=init_output, time_steps=time_steps, batch_first=batch_first,
-                    inference_only=inference_only, out_dtype=out_dtype,
-                    available_memory_proportion=available_memory_proportion, strict_memory=strict_memory)
-
-
-def rnn(x: Any, layers: Any, *, init_output: Any = None, time_steps: Any = None, activation: str = "tanh",
-        batch_first: bool = False, inference_only: bool = True, out_dtype: object = None,
-        available_memory_proportion: float | None = None, strict_memory: bool = False) -> LayersForward:
-    """Run a stack of vanilla RNN layers, in one direction or both.
-
-    Parameters
-    ----------
-    x, layers, init_output, time_steps, batch_first, inference_only, out_dtype, available_memory_proportion,
-    strict_memory
-        As for `lstm`.
-    activation : {"tanh", "sigmoid", "relu", "hard_sigmoid"}, optional
-
-    Returns
-    -------
-    LayersForward
-        As of `lstm`, without cell states.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from poplibs_py import popnn
-    >>> one = popnn.LayerWeights([[1.0]], [[1.0]])
-    >>> popnn.rnn(np.ones((3, 1, 1), np.float32), [one], activation="relu").output.ravel()
-    array([1., 2., 3.], dtype=float32)
-    """
-    return _forward("rnn", x, layers, init_output=init_output, time_steps=time_steps, activation=activation,
-                    batch_first=batch_first, inference_only=inference_only, out_dtype=out_dtype,
-                    available_memory_proportion=available_memory_proportion, strict_memory=strict_memory)
-
-
 def from_torch(state: Any, cell: str = "lstm") -> list[tuple[LayerWeights, ...]]:
     """Return the weights of a torch module's layers, by layer and direction; nothing is copied but summed biases.
 
@@ -249,13 +123,13 @@ def from_torch(state: Any, cell: str = "lstm") -> list[tuple[LayerWeights, ...]]
     >>> popnn.lstm(np.ones((3, 1, 2), np.float32), popnn.from_torch(state)).output.shape
     (3, 1, 1)
     """
-    one_of("cell", cell, tuple(GATES))
+    one_of("cell", cell, tuple(CELLS))
     instance("state", state, Mapping, "a mapping of names to arrays")
     left: dict[str, Any] = dict(state)
     layers: list[tuple[LayerWeights, ...]] = []
     while f"weight_ih_l{len(layers)}" in left:
         ends = [f"l{len(layers)}{way}" for way in ("", "_reverse") if f"weight_ih_l{len(layers)}{way}" in left]
-        layers.append(tuple(_layer_of(left, cell, end) for end in ends))
+        layers.append(tuple(_layer_of(left, CELLS[cell], end) for end in ends))
     if left or not layers:
         got = ", ".join(sorted(map(str, left))) or "nothing"
         raise bad_argument("state", got, "weight_ih_l0, weight_hh_l0, bias_ih_l0, weight_hr_l0 and so on")
@@ -301,24 +175,23 @@ def prepare_layers(layers: Any, cell: str = "lstm", *, x_dtype: object = None,
     >>> popnn.lstm(np.ones((5, 1, 2), np.float32), prepared).output.shape
     (5, 1, 3)
     """
-    one_of("cell", cell, tuple(GATES))
+    one_of("cell", cell, tuple(CELLS))
     x = None if x_dtype is None else wide_format("x_dtype", x_dtype)
     out = None if out_dtype is None else wide_format("out_dtype", out_dtype)
     made: list[tuple[LayerWeights, ...]] = []
     for ways in _stack(layers):
-        each = [_prepared(cell, layer, x, out) for layer in ways]
+        each = [_prepared(CELLS[cell], layer, x, out) for layer in ways]
         made.append(tuple(layer for layer, _ in each))
         x = each[0][1]
     return made
 
 
-def _prepared(cell: str, layer: LayerWeights, x: Format | None, out: Format | None) -> tuple[LayerWeights, Format]:
+def _prepared(cell: Cell, layer: LayerWeights, x: Format | None, out: Format | None) -> tuple[LayerWeights, Format]:
     """Return a layer prepared for sequences of a format, and the format of its states."""
-    order = gate_order(cell, GATES[cell] if layer.cell_order is None or cell == "rnn" else layer.cell_order)
+    order = gate_order(cell, layer.cell_order if cell.front and layer.cell_order is not None else cell.gates)
     every, machine = tuple(range(len(order))), own_host()
     axes: dict[str, tuple[int | str, ...]] = dict.fromkeys(_WEIGHTS, ("rows", "outputs"))
-    if cell != "rnn":
-        axes |= dict.fromkeys(_WEIGHTS[:2], (len(order), "rows", "outputs"))
+    axes |= dict.fromkeys(_WEIGHTS[:2], (*cell.front, "rows", "outputs"))
     taken = {name: None if name == "weights_projection" and layer.weights_projection is None
              else weights_of(name, getattr(layer, name), shape) for name, shape in axes.items()}
     for name, w in taken.items():
@@ -327,7 +200,7 @@ def _prepared(cell: str, layer: LayerWeights, x: Format | None, out: Format | No
     formats = [w.format for w in taken.values() if w is not None]
     x = x or (formats[0] if formats[0] in WIDE else FP16)
     state = out or result_format(x, *formats)
-    gates = {"weights_input": (every,), "weights_output": gates_at_once(cell, order, bool(layer.reset_after)),
+    gates = {"weights_input": (every,), "weights_output": cell.form(bool(layer.reset_after)).gates_at_once(order),
              "weights_projection": ((0,),)}
     meets = {"weights_input": x, "weights_output": state, "weights_projection": state}
     packed: dict[str, Any] = {name: PreparedWeights(name, w, lies_by_columns(w), gates[name], meets[name], machine)
@@ -335,29 +208,29 @@ def _prepared(cell: str, layer: LayerWeights, x: Format | None, out: Format | No
     return layer._replace(**packed), state
 
 
-def _layer_of(left: dict[str, Any], cell: str, end: str) -> LayerWeights:
-    gates = len(GATES[cell])
+def _layer_of(left: dict[str, Any], cell: Cell, end: str) -> LayerWeights:
+    gates, form = len(cell.gates), cell.form(True)
     weights: list[Array] = []
     for kind in ("ih", "hh"):
         name = f"weight_{kind}_{end}"
         if name not in left:
             raise bad_argument("state", f"nothing under {name}", "both weights of each layer")
         w = numbers(name, left.pop(name), ("gates * outputs", "size")).array
-        counts = ", ".join(f"{len(each)} of {other!r}" for other, each in GATES.items())
+        counts = ", ".join(f"{len(each.gates)} of {other!r}" for other, each in CELLS.items())
         check_shape(name, w, not w.shape[0] % gates, f"the rows of {gates} gates; `cell` says how many: {counts}")
         transposed = w.reshape(gates, w.shape[0] // gates, w.shape[1]).transpose(0, 2, 1)
-        weights.append(transposed[0] if cell == "rnn" else transposed)
+        weights.append(transposed if cell.front else transposed[0])
     biases, projection = None, None
-    if cell == "lstm" and f"weight_hr_{end}" in left:
+    if cell.projects and f"weight_hr_{end}" in left:
         projection = numbers(f"weight_hr_{end}", left.pop(f"weight_hr_{end}"), ("projected", "size")).array.T
     if f"bias_ih_{end}" in left and f"bias_hh_{end}" in left:
         shape = (gates, weights[0].shape[-1])
         pair = [numbers(f"bias_{kind}_{end}", left.pop(f"bias_{kind}_{end}"), (shape[0] * shape[1],)).array
                 for kind in ("ih", "hh")]
         pair = [b.reshape(shape) for b in pair]
-        summed = (pair[0].astype(np.float32) + pair[1].astype(np.float32)) if cell != "gru" else None
-        biases = np.stack(pair, 1) if summed is None else summed[0] if cell == "rnn" else summed
-    return LayerWeights(weights[0], weights[1], biases, _TORCH[cell], cell == "gru", projection)
+        biases = np.stack(pair, 1) if form.apart else pair[0].astype(np.float32) + pair[1].astype(np.float32)
+        biases = biases if cell.front else biases[0]
+    return LayerWeights(weights[0], weights[1], biases, cell.torch, form.apart, projection)
 
 
 def _stack(layers: Any) -> list[list[LayerWeights]]:
@@ -373,8 +246,10 @@ def _stack(layers: Any) -> list[list[LayerWeights]]:
     return [list(ways) for ways in stack]
 
 
-def _forward(cell: str, x: Any, layers: Any, time_steps: Any, batch_first: bool, inference_only: bool,
-             **how: Any) -> LayersForward:
+def run_layers(passes: Passes, x: Any, layers: Any, *, time_steps: Any, batch_first: bool, inference_only: bool,
+               **how: Any) -> LayersForward:
+    """Run a stack of layers as its face was called."""
+    cell = passes.cell
     stack, first, only = _stack(layers), flag("batch_first", batch_first), flag("inference_only", inference_only)
     read = numbers("x", x, ("batch", "steps", "inputs") if first else ("steps", "batch", "inputs")).array
     read = read.swapaxes(0, 1) if first else read
@@ -382,29 +257,29 @@ def _forward(cell: str, x: Any, layers: Any, time_steps: Any, batch_first: bool,
     given = limits(time_steps, batch, steps)
     lengths = None if given is None else np.broadcast_to(given.array.reshape(-1), (batch,)).astype(np.int64)
     ways = len(stack[0])
-    init = {name: optional(name, how.pop(name), (len(stack) * ways, batch, "outputs")) for name in STATES[cell]}
+    init = {name: optional(name, how.pop(name), (len(stack) * ways, batch, "outputs")) for name in cell.states}
     how = {name: value for name, value in (how | {"time_steps": lengths}).items() if value is not None}
-    tape = Tape(cell, stack, [], [], [], lengths, how, first)
+    tape = Tape(passes, stack, [], [], [], lengths, how, first)
     for number, layer in enumerate(stack):
         outputs = []
         for way, weights in enumerate(layer):
             begun = {name: held.array[number * ways + way] for name, held in init.items() if held is not None}
             sequence = _reversed(read, lengths) if way else read
-            more = {} if cell == "rnn" else {"inference_only": only}
-            made = _PASSES[cell][0](sequence, *weights[:3], **begun, **how, **more, **_said(cell, weights))
+            more = {"inference_only": only} if cell.whole else {}
+            made = passes.forward(sequence, *weights[:3], **begun, **how, **more, **_said(cell, weights))
             outputs.append(_reversed(made.output, lengths) if way else made.output)
             tape.inputs.append(sequence)
             tape.made.append(made)
             tape.init.append(begun)
         read = outputs[0] if ways == 1 else np.concatenate(outputs, 2)
     last = [np.stack([made[1 + i] for made in tape.made]) for i in range(len(init))]
-    return LayersForward(read.swapaxes(0, 1) if first else read, last[0], last[1] if cell == "lstm" else None,
+    return LayersForward(read.swapaxes(0, 1) if first else read, last[0], last[1] if cell.has_cell_state else None,
                          None if only else tape)
 
 
-def _said(cell: str, weights: LayerWeights) -> dict[str, Any]:
+def _said(cell: Cell, weights: LayerWeights) -> dict[str, Any]:
     """The keywords that a layer's weights say."""
-    how = {} if weights.cell_order is None or cell == "rnn" else {"cell_order": weights.cell_order}
+    how = {"cell_order": weights.cell_order} if cell.front and weights.cell_order is not None else {}
     how |= {"reset_after": True} if weights.reset_after else {}
     return how | ({} if weights.weights_projection is None else {"weights_projection": weights.weights_projection})
 
@@ -453,15 +328,15 @@ def layers_bwd(grad: Any, tape: Any, *, last_output_grad: Any = None,
     >>> popnn.layers_bwd(np.ones((3, 1, 1), np.float32), made.tape).weights[0][0].weights_output_grad
     array([[4.]], dtype=float32)
     """
-    instance("tape", tape, Tape, "what lstm, gru or rnn returns with inference_only=False")
-    ways, shape = len(tape.layers[0]), tape.made[-1].output.shape
+    instance("tape", tape, Tape, "what a stack of layers returns with inference_only=False")
+    ways, shape, cell = len(tape.layers[0]), tape.made[-1].output.shape, tape.passes.cell
     wide = (shape[0], shape[1], ways * shape[2])
     given = numbers("grad", grad, (wide[1], wide[0], wide[2]) if tape.batch_first else wide).array
     given = given.swapaxes(0, 1) if tape.batch_first else given
     last = {name: optional(name, value, (len(tape.made), shape[1], "outputs")) for name, value in
             (("last_output_grad", last_output_grad), ("last_cell_state_grad", last_cell_state_grad))}
-    if tape.cell != "lstm" and last["last_cell_state_grad"] is not None:
-        raise bad_argument("last_cell_state_grad", "an array", f"None: a {tape.cell} has no cell state")
+    if not cell.has_cell_state and last["last_cell_state_grad"] is not None:
+        raise bad_argument("last_cell_state_grad", "an array", f"None: a {cell} has no cell state")
     states: list[Sequence[Any]] = [()] * len(tape.made)
     weights: list[list[LayerGradients]] = []
     for number in reversed(range(len(tape.layers))):
@@ -474,30 +349,29 @@ def layers_bwd(grad: Any, tape: Any, *, last_output_grad: Any = None,
             own = _reversed(own, tape.lengths) if way else own
             ends = {name: x.array[which] for name, x in last.items() if x is not None}
             back, update = _of_layer(tape, which, tape.layers[number][way], own, ends)
-            states[which] = back[1 : 1 + len(STATES[tape.cell])]
+            states[which] = back[1 : 1 + len(cell.states)]
             found.append(update)
             of_inputs = _reversed(back[0], tape.lengths) if way else back[0]
             total = of_inputs if total is None else total + of_inputs
         weights.insert(0, found)
         given = total
-    init = [np.stack([s[i] for s in states]) for i in range(len(STATES[tape.cell]))]
+    init = [np.stack([s[i] for s in states]) for i in range(len(cell.states))]
     return LayersBackward(given.swapaxes(0, 1) if tape.batch_first else given, init[0],
-                          init[1] if tape.cell == "lstm" else None, weights)
+                          init[1] if cell.has_cell_state else None, weights)
 
 
 def _of_layer(tape: Tape, which: int, layer: LayerWeights, grad: Array, ends: dict[str, Any]) -> Any:
     """Return the gradients of a layer in one direction, and of its weights."""
-    made, x, said = tape.made[which], tape.inputs[which], _said(tape.cell, layer)
-    kept = {"lstm": ("intermediates",), "gru": ("intermediates", "output"), "rnn": ("output",)}[tape.cell]
-    back = _PASSES[tape.cell][1](grad, x, *layer[:3], **tape.init[which], **ends, **tape.how, **said,
-                                 **{name: getattr(made, name) for name in kept})
+    passes, cell, made, x = tape.passes, tape.passes.cell, tape.made[which], tape.inputs[which]
+    said = _said(cell, layer)
+    back = passes.backward(grad, x, *layer[:3], **tape.init[which], **ends, **tape.how, **said,
+                           **{name: getattr(made, name) for name in cell.reads})
     begun = {name: tape.init[which][name] for name in ("init_output",) if name in tape.init[which]}
-    more = {"intermediates": made.intermediates} if tape.cell == "gru" else {}
+    more = {"intermediates": made.intermediates} if cell.resets else {}
     both = "out_dtype", "available_memory_proportion", "strict_memory"
     form: dict[str, Any] = {name: tape.how[name] for name in both if name in tape.how}
     form |= {name: getattr(layer, name) for name in ("weights_input", "weights_output")
              if isinstance(getattr(layer, name), BlockSparseMatrix)}
     projected = (back.weights_projection_grad,) if said.pop("weights_projection", None) is not None else ()
-    grads = back.step_grads if tape.cell == "rnn" else back.gate_grads
-    update = _PASSES[tape.cell][2](grads, x, made.output, **begun, **more, **said, **form)
+    update = passes.update(getattr(back, cell.grads_name), x, made.output, **begun, **more, **said, **form)
     return back, LayerGradients(*update, *projected)

@@ -1,4 +1,4 @@
-"""LSTM: its passes."""
+"""LSTM: its passes, and stacks of layers."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import Any, NamedTuple
 
 from ...ops import op
 from ...target import TargetLike
+from .cell import LSTM
 from .gradients import backward_request
-from .params import GATES
+from .layers import LayersForward, run_layers
+from .passes import BackwardWithUpdate, Passes, backward_with_update
 from .request import forward_request
+from .update import update_request
 
 
 class LstmForward(NamedTuple):
@@ -40,11 +43,11 @@ class ProjectedBackward(NamedTuple):
     weights_projection_grad: Any
 
 
-@op("popnn::lstm::lstmFwd", bound="popnn.recurrent.bound", draws="testing.rnn_calls", written=None,
-    by=partial(forward_request, LstmForward))
+@op("popnn::lstm::lstmFwd", bound="popnn.recurrent.lstm_formulas", draws="testing.rnn_calls", written=None,
+    by=partial(forward_request, LSTM, LstmForward))
 def lstm_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *,
              weights_projection: Any = None, init_output: Any = None, init_cell_state: Any = None,
-             time_steps: Any = None, cell_order: Any = GATES["lstm"],
+             time_steps: Any = None, cell_order: Any = LSTM.gates,
              activation: str = "tanh", recurrent_activation: str = "sigmoid", output_full_sequence: bool = True,
              do_input_weight_calc: bool = True, inference_only: bool = False, recomputation_mode: str = "none",
              out: Any = None, out_dtype: object = None, available_memory_proportion: float | None = None,
@@ -119,13 +122,13 @@ def lstm_fwd(x: Any, weights_input: Any, weights_output: Any, biases: Any = None
     """
 
 
-@op("popnn::lstm::lstmBwd", bound="popnn.recurrent.bound_gradients", draws="testing.rnn_calls", written=None,
-    by=partial(backward_request, (LstmBackward, ProjectedBackward)))
+@op("popnn::lstm::lstmBwd", bound="popnn.recurrent.lstm_formulas", draws="testing.rnn_calls", written=None,
+    by=partial(backward_request, LSTM, (LstmBackward, ProjectedBackward)))
 def lstm_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *,
              weights_projection: Any = None, intermediates: Any = None, init_output: Any = None,
              init_cell_state: Any = None,
              last_output_grad: Any = None, last_cell_state_grad: Any = None, time_steps: Any = None,
-             cell_order: Any = GATES["lstm"], activation: str = "tanh", recurrent_activation: str = "sigmoid",
+             cell_order: Any = LSTM.gates, activation: str = "tanh", recurrent_activation: str = "sigmoid",
              output_full_sequence: bool = True, calc_input_gradients: bool = True, poplibs_exact: bool = False,
              out: Any = None, out_dtype: object = None, available_memory_proportion: float | None = None,
              strict_memory: bool = False, target: TargetLike = None) -> Any:
@@ -181,3 +184,148 @@ def lstm_bwd(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases:
     >>> popnn.lstm_bwd(np.ones((3, 1, 1)).astype("float32"), x, w, u, intermediates=made.intermediates).input_grad.shape
     (3, 1, 2)
     """
+
+
+@op("popnn::lstm::lstmWU", bound="popnn.recurrent.lstm_formulas", draws="testing.rnn_calls", written=None,
+    by=partial(update_request, LSTM))
+def lstm_wu(gate_grads: Any, x: Any, output: Any, *, weights_input: Any = None, weights_output: Any = None,
+            init_output: Any = None, cell_order: Any = LSTM.gates, out: Any = None, out_dtype: object = None,
+            available_memory_proportion: float | None = None, strict_memory: bool = False,
+            target: TargetLike = None) -> Any:
+    """Return the gradients of an LSTM's weights and biases (``popnn::lstm::lstmWU``).
+
+    Parameters
+    ----------
+    gate_grads : array_like [steps, batch, 4, outputs]
+        As `lstm_bwd` returned them.
+    x : array_like [steps, batch, inputs]
+        The inputs; finite past a row's length too.
+    output : array_like [steps, batch, outputs]
+        The outputs of all steps, as `lstm_fwd` returned or saved them.
+    weights_input, weights_output : BlockSparseMatrix, optional
+        As `lstm_fwd` was given them: their gradients are block-sparse too, of the same pattern, and only what is stored
+        is computed. Dense weights are not read.
+    init_output : array_like [batch, outputs], optional
+        The output before the first step; by default zero.
+    cell_order : tuple of str, optional
+        How the results are ordered; as for `lstm_fwd`.
+    out : tuple of three arrays, optional
+        Where the results go.
+    out_dtype : dtype, Format or str, optional
+        float32, float16 or bfloat16; by default what the operands give.
+    available_memory_proportion : float, optional
+        The share of the cores' memory that temporaries may take: with less, products of some steps or of some gates are
+        summed. By default there is no limit; on a modelled machine PopLibs' 0.6.
+
+    Returns
+    -------
+    weights_input_grad : numpy.ndarray [4, inputs, outputs]
+    weights_output_grad : numpy.ndarray [4, outputs, outputs]
+        Or a BlockSparseMatrix, each.
+    biases_grad : numpy.ndarray [4, outputs]
+
+    Notes
+    -----
+    Sums over steps and batch in FP32, in any order, rounded once; PopLibs adds in the weights' type step by step
+    (``weightAccumulatorsType``).
+
+    Examples
+    --------
+    >>> popnn.lstm_wu(*(np.ones(shape, np.float32) for shape in ((3, 2, 4, 1), (3, 2, 5), (3, 2, 1)))).biases_grad[0]
+    array([6.], dtype=float32)
+    """
+
+
+LSTM_PASSES = Passes(LSTM, lstm_fwd, lstm_bwd, lstm_wu)
+
+
+def lstm_bwd_with_wu(grad: Any, x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *,
+                     output: Any = None, intermediates: Any = None, **how: Any) -> BackwardWithUpdate:
+    """Return an LSTM's gradients with those of its weights (``popnn::lstm::lstmBwdWithWU``).
+
+    Parameters
+    ----------
+    grad, x, weights_input, weights_output, biases, intermediates
+        As for `lstm_bwd`.
+    output : array_like [steps, batch, outputs], optional
+        The outputs of all steps, as `lstm_fwd` returned them; without it, or where what it saved is not there, the
+        forward pass is run again, once.
+    **how
+        Keywords of `lstm_bwd` but `out`.
+
+    Returns
+    -------
+    backward
+        As of `lstm_bwd`.
+    weights : WeightGradients
+        As of `lstm_wu`; of block-sparse weights at their stored blocks.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        As by `lstm_bwd`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py import popnn
+    >>> x, w, u = np.ones((3, 1, 2), np.float32), np.ones((4, 2, 1), np.float32), np.zeros((4, 1, 1), np.float32)
+    >>> popnn.lstm_bwd_with_wu(np.ones((3, 1, 1), np.float32), x, w, u).weights.weights_input_grad.shape
+    (4, 2, 1)
+    """
+    layer = x, weights_input, weights_output, biases
+    return backward_with_update(LSTM_PASSES, grad, layer, output, intermediates, how)
+
+
+def lstm(x: Any, layers: Any, *, init_output: Any = None, init_cell_state: Any = None, time_steps: Any = None,
+         batch_first: bool = False, inference_only: bool = True, out_dtype: object = None,
+         available_memory_proportion: float | None = None, strict_memory: bool = False) -> LayersForward:
+    """Run a stack of LSTM layers, in one direction or both.
+
+    Parameters
+    ----------
+    x : array_like [steps, batch, inputs]
+        [batch, steps, inputs] with `batch_first`.
+    layers : sequence of LayerWeights, or of pairs of them
+        A layer each; a pair is that of the steps from the first on, then that from the last. See `from_torch`.
+    init_output, init_cell_state : array_like [layers * directions, batch, outputs], optional
+        The states before the first step of each; by default zero.
+    time_steps : int or array_like of int [1] or [batch], optional
+        How many steps there are, for all rows or for each; by default all. The other direction begins at each row's
+        last step.
+    batch_first : bool, optional
+        Whether the batch is the first axis of `x` and of the output.
+    inference_only : bool, optional
+        False for a tape, of which `layers_bwd` makes gradients.
+    out_dtype : dtype, Format or str, optional
+        The format of states and results; by default what `x` and the weights give.
+    available_memory_proportion : float, optional
+        The share of the cores' memory that temporaries of a pass may take; by default there is no limit.
+    strict_memory : bool, optional
+        Raise `MemoryLimitError` where no plan keeps to the limit; otherwise the limit is raised with a
+        `MemoryLimitWarning`.
+
+    Returns
+    -------
+    output : numpy.ndarray [steps, batch, directions * outputs]
+        Of the last layer; the directions side by side.
+    last_output, last_cell_state : numpy.ndarray [layers * directions, batch, outputs]
+    tape : Tape or None
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If an argument is of the wrong kind, shape or value.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py import popnn
+    >>> one = popnn.LayerWeights(np.ones((4, 2, 3), np.float32), np.ones((4, 3, 3), np.float32))
+    >>> popnn.lstm(np.ones((5, 1, 2), np.float32), [(one, one)]).output.shape
+    (5, 1, 6)
+    """
+    return run_layers(LSTM_PASSES, x, layers, init_output=init_output, init_cell_state=init_cell_state,
+                      time_steps=time_steps, batch_first=batch_first, inference_only=inference_only,
+                      out_dtype=out_dtype, available_memory_proportion=available_memory_proportion,
+                      strict_memory=strict_memory)

@@ -13,17 +13,12 @@ from ...ops import Operand, result_format, whole_operand, wide_format, wide_oper
 from ...poplin.gemm.plan import GemmPlan
 from ...popsparse.matrix import BlockSparseMatrix
 from ...popsparse.operands import dense_operand
+from .cell import Cell
 from .prepared import PreparedWeights
 from .sparse import Blocks, blocks_of, checked_blocks
 
 ACTIVATIONS = ("tanh", "sigmoid", "relu", "hard_sigmoid")
 """Non-linearities whose derivative is a function of their result, in the order of the kernels' numbers."""
-
-GATES = {"lstm": ("forget", "input", "candidate", "output"), "gru": ("reset", "update", "candidate"), "rnn": ("state",)}
-"""The gates of each cell in PopLibs' order, which is that of the kernels' planes."""
-
-STATES = {"lstm": ("init_output", "init_cell_state"), "gru": ("init_output",), "rnn": ("init_output",)}
-"""The states of each cell, by the arguments that they begin as."""
 
 
 @dataclass(frozen=True)
@@ -32,17 +27,14 @@ class RnnParams:
 
     Attributes
     ----------
-    cell : str
-        One of `GATES`.
+    cell : Cell
     steps, batch, inputs, outputs : int
         Extents of the sequence, of the batch, of an input, of an output.
     x, weights_input, weights_output, state : Format
         Of what is read; of states and of what is kept of each step.
     order : tuple of int
-        Where each gate of `GATES` is in the layer's weights and biases.
+        Where each gate of the cell is in the layer's weights and biases.
     activation, recurrent_activation : str
-    reset_after : bool
-        Whether a GRU multiplies by its reset gate after the product.
     full : bool
         Whether there is an output for every step.
     weighted : bool
@@ -69,7 +61,7 @@ class RnnParams:
         For both weights and those of a projection, what they were packed under where they came so.
     """
 
-    cell: str
+    cell: Cell
     steps: int
     batch: int
     inputs: int
@@ -81,7 +73,6 @@ class RnnParams:
     order: tuple[int, ...]
     activation: str = "tanh"
     recurrent_activation: str = "sigmoid"
-    reset_after: bool = False
     full: bool = True
     weighted: bool = True
     saved: int = 0
@@ -105,7 +96,7 @@ class RnnParams:
     @property
     def gates(self) -> int:
         """Gates of the cell."""
-        return len(GATES[self.cell])
+        return len(self.cell.gates)
 
     @property
     def states(self) -> int:
@@ -118,9 +109,9 @@ class RnnParams:
         return self.saved - (0 if self.full or not self.saved else 1)
 
     @property
-    def grads(self) -> int:
-        """Planes of the gates' gradients: a GRU that resets after its product has one more."""
-        return self.gates + self.reset_after
+    def whole(self) -> bool:
+        """Whether these are all that gradients read."""
+        return self.kept == self.cell.whole
 
     @property
     def flops(self) -> int:
@@ -205,20 +196,15 @@ def checked_limits(array: Array, steps: int) -> None:
         raise bad_argument("time_steps", array.tolist(), f"integers from 0 to {steps}, the steps of x")
 
 
-def gate_order(cell: str, value: Any) -> tuple[int, ...]:
+def gate_order(cell: Cell, value: Any) -> tuple[int, ...]:
     """Return where each gate of a cell is in a caller's order of them."""
-    names = GATES[cell]
+    names = cell.gates
     if not isinstance(value, (tuple, list)) or not all(isinstance(word, str) for word in value):
         raise bad_type("cell_order", value, f"a tuple of {names}, in any order")
     words = [word.lower().removesuffix("_gate") for word in value]
     if sorted(words) != sorted(names):
         raise bad_argument("cell_order", tuple(value), f"{names}, in any order")
     return tuple(words.index(name) for name in names)
-
-
-def gates_at_once(cell: str, order: tuple[int, ...], reset_after: bool) -> tuple[tuple[int, ...], ...]:
-    """Return which of the caller's gates each forward product of states takes: a GRU that resets before has two."""
-    return (order[:2], order[2:]) if cell == "gru" and not reset_after else (tuple(range(len(order))),)
 
 
 def state_format(out_dtype: object, *operands: Any) -> Format:
@@ -241,7 +227,7 @@ def _scale_of(w: Any) -> int:
     return made
 
 
-def cell_params(cell: str, x: Operand, weights_input: Any, weights_output: Any, out_dtype: object,
+def cell_params(cell: Cell, x: Operand, weights_input: Any, weights_output: Any, out_dtype: object,
                 projection: Any = None, **more: Any) -> RnnParams:
     """Return the params of a layer from its operands, whose shapes were checked."""
     for name in ("activation", "recurrent_activation"):

@@ -17,25 +17,11 @@ from ...planner.explain import Explained
 from ...popsparse.matrix import BlockSparseMatrix
 from ...popsparse.operands import format_in
 from ...target import Target, TargetLike
+from .cell import Cell
 from .forward import Forward, LayerArrays, Made, Pass, lengths_of
 from .modelled import place_of_layer
-from .params import (
-    GATES,
-    STATES,
-    RnnParams,
-    SparseWeights,
-    cell_params,
-    gate_order,
-    gates_at_once,
-    limits,
-    numbers,
-    optional,
-    weights_of,
-)
+from .params import RnnParams, SparseWeights, cell_params, gate_order, limits, numbers, optional, weights_of
 from .prepared import PreparedWeights
-
-MODES = ("none", "cell_and_tanh", "full")
-"""What a backward pass computes again: nothing, an LSTM's cell states, or the whole forward pass."""
 
 
 @dataclass(frozen=True)
@@ -67,32 +53,24 @@ class Called:
                      for w in (self.weights_input, self.weights_output))
 
 
-def saved_planes(cell: str, mode: str, full: bool, reset_after: bool) -> int:
-    """Return the planes that each step keeps for the gradients."""
-    if mode == "full":
-        return 0
-    kept = {"lstm": 6 if mode == "none" else 4, "gru": 3 + reset_after, "rnn": 0}[cell]
-    return kept + (not full)
-
-
-def forward_call(cell: str, *operands: Any, output_full_sequence: bool = True, inference_only: bool = False,
+def forward_call(cell: Cell, *operands: Any, output_full_sequence: bool = True, inference_only: bool = False,
                  recomputation_mode: str = "none", reset_after: bool = False, **more: Any) -> Called:
     """Take the arguments of a forward pass, or raise."""
-    full, mode = flag("output_full_sequence", output_full_sequence), mode_of(cell, recomputation_mode)
-    after = flag("reset_after", reset_after)
-    saved = 0 if flag("inference_only", inference_only) else saved_planes(cell, mode, full, after)
-    return layer_call(cell, *operands, full=full, saved=saved, reset_after=after, **more)
+    full = flag("output_full_sequence", output_full_sequence)
+    one_of("recomputation_mode", recomputation_mode, cell.modes)
+    form = cell.form(flag("reset_after", reset_after))
+    saved = 0 if flag("inference_only", inference_only) else form.saved(recomputation_mode, full)
+    return layer_call(form, *operands, full=full, saved=saved, **more)
 
 
-def layer_call(cell: str, x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *,
+def layer_call(cell: Cell, x: Any, weights_input: Any, weights_output: Any, biases: Any = None, *,
                init_output: Any = None, init_cell_state: Any = None, time_steps: Any = None, cell_order: Any = None,
-               do_input_weight_calc: bool = True, reset_after: bool = False,
-               attention: Any = None, weights_projection: Any = None, out_dtype: object = None,
-               available_memory_proportion: float | None = None, strict_memory: bool = False, **more: Any) -> Called:
+               do_input_weight_calc: bool = True, attention: Any = None, weights_projection: Any = None,
+               out_dtype: object = None, available_memory_proportion: float | None = None, strict_memory: bool = False,
+               **more: Any) -> Called:
     """Take the operands of a layer, or raise; `more` are fields of its params."""
-    count = len(GATES[cell])
-    gates = (count,) if cell != "rnn" else ()
-    order = gate_order(cell, GATES[cell] if cell_order is None else cell_order)
+    gates = cell.front
+    order = gate_order(cell, cell.gates if cell_order is None else cell_order)
     weighted = flag("do_input_weight_calc", do_input_weight_calc)
     recurrent = weights_of("weights_output", weights_output, (*gates, "states", "outputs"))
     fed, outputs = recurrent.shape[-2:]
@@ -104,15 +82,15 @@ def layer_call(cell: str, x: Any, weights_input: Any, weights_output: Any, biase
     check_shape("weights_output", recurrent, projected is not None or fed == outputs, "a square matrix for each gate")
     check_shape("weights_projection", projected, projected is None or 0 < projected.shape[1] == fed <= outputs,
                 f"({outputs}, {fed}), from 1 to {outputs} columns, as many as weights_output has rows")
-    read = numbers("x", x, ("steps", "batch", "inputs") if weighted else ("steps", "batch", count, outputs))
+    read = numbers("x", x, ("steps", "batch", "inputs") if weighted else ("steps", "batch", *gates, outputs))
     steps, batch = read.shape[:2]
     inputs = weights_of("weights_input", weights_input, (*gates, read.shape[2], outputs)) if weighted else None
-    added = optional("biases", biases, (*gates, *((2,) if reset_after else ()), outputs))
+    added = optional("biases", biases, (*cell.bias_shape, outputs))
     begun = ("init_output", init_output, fed), ("init_cell_state", init_cell_state, outputs)
-    states = tuple(optional(name, value, (batch, columns)) for name, value, columns in begun[: len(STATES[cell])])
+    states = tuple(optional(name, value, (batch, columns)) for name, value, columns in begun[: len(cell.states)])
     scores = optional("attention", attention, (batch, steps))
     given = limits(time_steps, batch, steps)
-    if cell == "rnn":  # one gate
+    if not gates:
         recurrent, inputs, added = (v.seen(lambda array: array[None]) if isinstance(v, Operand) else v
                                     for v in (recurrent, inputs, added))
     if isinstance(projected, Operand):
@@ -121,10 +99,10 @@ def layer_call(cell: str, x: Any, weights_input: Any, weights_output: Any, biase
         every = (x, read), (weights_input, inputs), (weights_output, recurrent), (weights_projection, projected)
         out_dtype = result_format(*(format_in(value, taken) for value, taken in every if taken is not None))
     params = cell_params(cell, read, inputs, recurrent, out_dtype, projected, order=order, weighted=weighted,
-                         reset_after=reset_after, limited=given is not None, attention=scores is not None, **more)
+                         limited=given is not None, attention=scores is not None, **more)
     for weights, partner in ((inputs, params.x), (recurrent, params.state), (projected, params.state)):
         if isinstance(weights, PreparedWeights):
-            weights.checked(partner, gates_at_once(cell, order, reset_after) if weights is recurrent else None)
+            weights.checked(partner, cell.gates_at_once(order) if weights is recurrent else None)
     return Called(params, read, inputs, recurrent, added, states, given, scores, projected,
                   Memory(available_memory_proportion, strict_memory))
 
@@ -208,15 +186,15 @@ def layer_arrays(p: RnnParams, arrays: Sequence[Any], matrices: Sequence[Any] = 
                        None if scores is None else np.ascontiguousarray(scores, np.float32), weights[2])
 
 
-def forward_request(kind: Any, name: str, /, *, out: Any, target: TargetLike, **given: Any) -> Request:
+def forward_request(cell: Cell, kind: Any, name: str, /, *, out: Any, target: TargetLike, **given: Any) -> Request:
     """Describe a forward pass as its face was called; `kind` is the named tuple of its results."""
-    op, call = f"popnn.{name}", forward_call(name.removesuffix("_fwd"), **given)
+    op, call = f"popnn.{name}", forward_call(cell, **given)
     p = call.params
     placed = place_of_layer(target, op, p, call.operands, call.memory)
     sequence = p.steps, p.batch
     states = [Part((p.batch, columns), p.state) for columns in (p.states, p.outputs)[: len(call.init)]]
     output = Part((*sequence, p.states), p.state) if p.full else states[0]
-    kept = () if p.cell == "rnn" else (Part((*sequence, p.saved, p.outputs), p.state),)
+    kept = (Part((*sequence, p.saved, p.outputs), p.state),) if p.cell.whole else ()
     made = results(out, (output, *states, *kept), kind)
     machine = own_host()
     layer = Forward.of(p, machine)
@@ -224,11 +202,11 @@ def forward_request(kind: Any, name: str, /, *, out: Any, target: TargetLike, **
 
     def run(arrays: list[Any], views: Any) -> None:
         first, last, *more = views
-        cell = more[0] if p.cell == "lstm" else last
+        other = more[0] if p.cell.has_cell_state else last
         saved = more[-1] if kept and p.saved else None
         if p.projected and not p.full and saved is not None:
             saved[:, :, p.kept, p.projected:] = 0
-        result = Made(first if p.full else None, last, cell, saved)
+        result = Made(first if p.full else None, last, other, saved)
         layer.run(layer_arrays(p, arrays, call.matrices), result, how.at_once)
         if not p.full:
             first[...] = last
@@ -252,15 +230,9 @@ def request(run: Callable[[list[Any], Any], None], operands: Sequence[Operand | 
 
 def gated(p: RnnParams, arrays: list[Any]) -> list[Any]:
     """Return the arrays of a layer, its weights and biases with an axis of gates."""
-    if p.cell == "rnn":
+    if not p.cell.front:
         for number, axes in ((1, 3), (2, 3), (3, 2)):
             array = arrays[number]
             packed = number < 3 and p.packed[number - 1]
             arrays[number] = array if array is None or packed or array.ndim >= axes else array[None]
     return arrays
-
-
-def mode_of(cell: str, recomputation_mode: Any) -> str:
-    """Check a mode of recomputation."""
-    one_of("recomputation_mode", recomputation_mode, MODES if cell == "lstm" else ("none", "full"))
-    return str(recomputation_mode)

@@ -8,9 +8,6 @@ from math import ceil, gcd
 from ...target import Target
 from ...target.types import TYPE_BYTES
 
-LSTM_SAVED, LSTM_SAVED_RECOMPUTED, GRU_SAVED = 6, 4, 3
-"""Results of each step that a layer's gradient needs; with ``CellAndTanh`` recomputed an LSTM saves fewer."""
-
 _GRAIN = 16
 _SHARE = 0.1  # of a tile's memory that inputs, outputs and what is saved may take
 
@@ -46,14 +43,15 @@ def sharded(target: Target, data_type: str, batch: int, steps: int, inputs: int,
     batch, steps, inputs, outputs : int
         Of the layer; elements of an input and of an output.
     saved : int
-        Results of each step that are kept, as large as an output: `LSTM_SAVED` and its like, one more where only the
-        last output is returned, and one more for a GRU that resets after its product.
+        Results of each step that are kept, as large as an output: what the cell keeps (`Cell.kept`), and one more where
+        only the last output is returned.
 
     Examples
     --------
-    >>> from poplibs_py.popnn.recurrent.sharding import LSTM_SAVED, sharded
+    >>> from poplibs_py.popnn.recurrent.cell import LSTM
+    >>> from poplibs_py.popnn.recurrent.sharding import sharded
     >>> from poplibs_py.target import Target
-    >>> sharded(Target.gc200(tiles=304), "float", 1, 10, 16, 512, LSTM_SAVED).most_shards
+    >>> sharded(Target.gc200(tiles=304), "float", 1, 10, 16, 512, LSTM.whole).most_shards
     5
     """
     sizes, tiles = [], []

@@ -16,6 +16,7 @@ from ...poplin.gemm.params import MatrixLayout, contiguous
 from ...popsparse.matrix import BlockSparseMatrix
 from ...program import temporary
 from ...target import Target
+from .cell import Cell
 from .products import in_order, multiply
 from .sparse import stored_gradients
 
@@ -99,12 +100,13 @@ class Update(Explained):
                            + self._product(columns, dtype, steps, planes, beta).executable.temporary_bytes
                            for columns, dtype, resets in each for beta in betas)
 
-    def run(self, planes: dict[str, tuple[int, ...]], order: tuple[int, ...], arrays: UpdateArrays, views: Any) -> None:
+    def run(self, cell: Cell, order: tuple[int, ...], arrays: UpdateArrays, views: Any) -> None:
         """Write the gradients to views of the results."""
         s = self.sizes
         ones = np.ones((min(s.steps, self.at_once[0]) * s.batch, 1), arrays.grads.dtype)
-        of_inputs, of_states = (dict(zip(planes[kind], order, strict=True)) for kind in ("input", "state"))
-        lefts = dict.fromkeys(of_states, "before") | ({planes["state"][2]: "reset"} if s.resets else {})
+        of_inputs, of_states = (dict(zip(each, order, strict=True)) for each in (cell.input_planes, cell.state_planes))
+        lefts = {cell.state_planes[gate]: left
+                 for left, gates in zip(("before", "reset"), cell.products, strict=False) for gate in gates}
         if arrays.matrices[0] is None:
             self._sum(arrays, "x", s.inputs, views[0], of_inputs)
         else:
@@ -116,8 +118,8 @@ class Update(Explained):
         else:
             self._stored(arrays, arrays.matrices[1], lefts, views[1], of_states)
         biases = views[2].reshape(len(order), -1, s.outputs)
-        for place, kind in enumerate(("input", "state")[: biases.shape[1]]):
-            self._sum(arrays, ones, 1, biases[:, place: place + 1], dict(zip(planes[kind], order, strict=True)))
+        for place, planes in enumerate(cell.bias_planes):
+            self._sum(arrays, ones, 1, biases[:, place: place + 1], dict(zip(planes, order, strict=True)))
 
     def _sum(self, arrays: UpdateArrays, left: Any, columns: int, to: Array, gates: dict[int, int]) -> None:
         """Sum products of an operand, by name or the same for all steps, and gradients; a plane goes to its gate."""

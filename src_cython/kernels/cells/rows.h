@@ -13,7 +13,7 @@
 #define POP_RECORDS "records/cells.def"
 #include "records/structs.h"
 
-#define POP_CHUNK 256 /* columns worked on at once: CHUNK of popnn/recurrent/cells.py */
+#define POP_CHUNK 256 /* columns worked on at once: CHUNK of popnn/recurrent/lower.py */
 #define POP_ALONG(i, n) for (int64_t i = 0; i < (n); i += POP_LANES)
 
 POP_INLINE pop_v_f at(const float *p) { return pop_v_load_f(p); }

@@ -99,7 +99,7 @@ def cells(p: RnnParams, kernel: str, names: tuple[str, ...], sides: Mapping[str,
     items[first], items[count] = edges[:-1], np.diff(edges)
     items["steps"], items["backward"], items["phase"] = p.steps, backward, phase
     items["activation"], items["recurrent"] = _ACTIVATIONS[p.activation], _ACTIVATIONS[p.recurrent_activation]
-    items["constant_slope"], items["reset_after"] = p.constant_slope, p.reset_after
+    items["constant_slope"], items["reset_after"] = p.constant_slope, p.cell.apart
     items["format"] = FORMAT_NUMBERS[p.state.name]
     items["sides"]["operand"] = -1
     for number, name in enumerate(names):
