@@ -8,11 +8,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from poplibs_py import popnn
+from poplibs_py import popnn, profile
 from poplibs_py.config import thread_limit
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitWarning, UnsupportedError
 from poplibs_py.formats import F143, F152, QuarterArray
 from poplibs_py.ops import host_target
+from poplibs_py.planner import facts_of
 from poplibs_py.popsparse import BlockSparseMatrix
 from poplibs_py.program import memory_in_use, memory_peak
 from poplibs_py.testing import assert_same_bits
@@ -229,3 +230,18 @@ def test_a_backward_pass_with_the_update_is_the_two(cell, full):
         found = both(grad, *operands, **some, **how)
         for part, other in zip((*found.backward, *found.weights), (*due, *weights), strict=True):
             assert_same_bits(part, other)
+
+
+@pytest.mark.parametrize("cell", GATES)
+def test_runs_tell_their_temporary_bytes_and_the_limit(cell):
+    operands, grad = layer(cell), numbers(STEPS, BATCH, OUTPUTS)
+    with profile() as free:
+        passes(cell, operands, grad)
+    with warnings.catch_warnings(), profile() as kept:
+        warnings.simplefilter("ignore")
+        passes(cell, operands, grad, available_memory_proportion=0.01)
+    for run, less in zip(free.runs, kept.runs, strict=True):
+        assert facts_of(run.plan).limit is None
+        assert run.temporary_bytes == facts_of(run.plan).temporary_bytes >= less.temporary_bytes > 0
+        assert facts_of(less.plan).limit > 0
+        assert facts_of(less.plan).fits == (less.temporary_bytes <= facts_of(less.plan).limit)

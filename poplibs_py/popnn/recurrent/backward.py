@@ -70,8 +70,8 @@ class Backward(Pass):
         b = lying(p.weights_input, wide, p.inputs, not p.by_columns[0], p.scales[0])
         return multiply(rows, wide, p.inputs, a, b, contiguous(p.state, rows, p.inputs), self.target)
 
-    def bytes_taken(self, steps: int, again: bool) -> int:
-        """Bytes that a run of so many steps at once takes beside operands and results."""
+    def bytes_taken(self, steps: int, *more: Any) -> int:
+        [again] = more
         part, p = self.of_steps(steps), self.params
         size, state = p.state.itemsize, p.batch * (p.states + p.outputs)
         rows, starts = steps * p.batch, (-(-p.steps // steps) + 1 if p.steps else 0) * state

@@ -144,6 +144,10 @@ class Pass(Explained):
         """The loop over the steps."""
         raise NotImplementedError
 
+    def bytes_taken(self, steps: int, *more: Any) -> int:
+        """Bytes that a run of so many steps at once takes beside operands and results."""
+        raise NotImplementedError
+
     @property
     def threads(self) -> int:
         """Threads of the loop."""
@@ -186,8 +190,7 @@ class Forward(Pass):
                         lying(p.weights_input, p.inputs, wide, p.by_columns[0], p.scales[0]),
                         contiguous(FP32, rows, wide), self.target, packed=packed[0] if packed else None)
 
-    def bytes_taken(self, steps: int) -> int:
-        """Bytes that a run of so many steps at once takes beside operands and results."""
+    def bytes_taken(self, steps: int, *more: Any) -> int:
         part, p = self.of_steps(steps), self.params
         most = part.loops.executable.temporary_bytes
         products = self.loops.products

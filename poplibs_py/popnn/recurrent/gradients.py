@@ -106,7 +106,7 @@ def backward_request(cell: Cell, kinds: Sequence[Any], name: str, /, *, out: Any
              *([Part((p.outputs, p.projected), p.state)] if p.projected else [])]
     made = results(out, parts, kinds[p.attention or p.projected > 0])
     ready = Backward.of(p, machine)
-    how = stretches(op, ready, layer.memory, lambda steps: ready.bytes_taken(steps, call.again), machine, placed.plan)
+    how = stretches(op, ready, layer.memory, machine, placed.plan, call.again)
     operands = (*layer.operands, call.grad, *call.last, call.intermediates, call.output)
 
     def run(arrays: list[Any], views: Any) -> None:

@@ -118,11 +118,22 @@ class Stretches(Explained):
     at_once : int
     fits : bool
         Whether it keeps to the limit that the call names.
+    limit : int or None
+        Temporary bytes that all threads may take.
+    more : tuple
+        What else the bytes that the pass takes depend on.
     """
 
     layer: Pass
     at_once: int
     fits: bool
+    limit: int | None
+    more: tuple[Any, ...] = ()
+
+    @property
+    def temporary_bytes(self) -> int:
+        """Bytes that a run takes beside operands and results."""
+        return self.layer.bytes_taken(self.at_once, *self.more)
 
     @property
     def threads(self) -> int:
@@ -144,8 +155,7 @@ class Stretches(Explained):
         return replace(made, decisions=made.decisions | {"steps at once": str(self.at_once)})
 
 
-def stretches(op: str, layer: Pass, memory: Memory, bytes_of: Callable[[int], int], target: Target,
-              plan: object) -> Stretches:
+def stretches(op: str, layer: Pass, memory: Memory, target: Target, plan: object, *more: Any) -> Stretches:
     """Return how many steps a pass takes at once: all, or within the limit as many as there is room for.
 
     Parameters
@@ -153,15 +163,18 @@ def stretches(op: str, layer: Pass, memory: Memory, bytes_of: Callable[[int], in
     op : str
     layer : Pass
     memory : Memory
-    bytes_of : callable
-        Temporary bytes of so many steps at once.
     target : Target
         This CPU.
     plan : object
         Of a modelled machine, whose memory the limit is one on; else None.
+    *more
+        What else the bytes that the pass takes depend on.
     """
-    limit = memory if plan is None else Memory()
-    return Stretches(layer, *first_within(op, shorter(layer.params.steps), bytes_of, limit, target, layer.threads))
+    memory = memory if plan is None else Memory()
+    each = memory.limit(target)
+    at_once, fits = first_within(op, shorter(layer.params.steps), lambda steps: layer.bytes_taken(steps, *more), memory,
+                                 target, layer.threads)
+    return Stretches(layer, at_once, fits, None if each is None else each * layer.threads, more)
 
 
 def shorter(steps: int) -> list[int]:
@@ -198,7 +211,7 @@ def forward_request(cell: Cell, kind: Any, name: str, /, *, out: Any, target: Ta
     made = results(out, (output, *states, *kept), kind)
     machine = own_host()
     layer = Forward.of(p, machine)
-    how = stretches(op, layer, call.memory, layer.bytes_taken, machine, placed.plan)
+    how = stretches(op, layer, call.memory, machine, placed.plan)
 
     def run(arrays: list[Any], views: Any) -> None:
         first, last, *more = views

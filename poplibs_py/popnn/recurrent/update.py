@@ -123,6 +123,8 @@ def update_request(cell: Cell, short: str, /, *, out: Any, target: TargetLike, *
     choices = [(steps, planes) for planes in dict.fromkeys((sizes.planes, 1)) for steps in shorter(sizes.steps)]
     ready = Update(f"{call} weight update", sizes, machine)
     memory = call.memory if placed.plan is None else Memory()
+    each = memory.limit(machine)
+    ready.limit = None if each is None else each * ready.threads
     ready.at_once, ready.fits = first_within(name, choices, lambda at_once: ready.bytes_taken(*at_once), memory,
                                              machine, ready.threads)
 

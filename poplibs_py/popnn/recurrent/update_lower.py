@@ -69,6 +69,8 @@ class Update(Explained):
         Steps and planes of the gates' gradients that a product takes.
     fits : bool
         Whether it keeps to the limit on memory.
+    limit : int or None
+        Temporary bytes that all threads may take.
     """
 
     what: str
@@ -76,19 +78,25 @@ class Update(Explained):
     machine: Target
     at_once: tuple[int, int] = (1, 1)
     fits: bool = True
+    limit: int | None = None
     threads: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.threads = self._states(self.sizes.steps, self.sizes.planes).plan.threads
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Update, (self.what, self.sizes, self.machine, self.at_once, self.fits)
+        return Update, (self.what, self.sizes, self.machine, self.at_once, self.fits, self.limit)
 
     @property
     def flops(self) -> int:
         """Operations of the products with inputs and states."""
         s = self.sizes
         return 2 * s.planes * s.outputs * (s.inputs + s.states) * s.steps * s.batch
+
+    @property
+    def temporary_bytes(self) -> int:
+        """Bytes that a run takes beside operands and results."""
+        return self.bytes_taken(*self.at_once)
 
     def bytes_taken(self, steps: int, planes: int) -> int:
         """Bytes that a run takes beside operands and results."""
