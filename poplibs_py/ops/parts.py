@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,7 @@ class Part:
     @property
     def nbytes(self) -> int:
         """Bytes, up to the next cache line."""
-        return whole_lines(int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize)
+        return whole_lines(prod(self.shape) * self.dtype.itemsize)
 
 
 @dataclass(frozen=True)

@@ -207,13 +207,12 @@ def _told(op: str, job: Request | _Packing) -> bool:
         return False
     ended = perf_counter()
     what, kernel, plan = job.tell()
-    temporary = getattr(plan, "temporary_bytes", None)
     measure, placed = job.measure, job.placed or place_of(op, None, lambda _: "in this form")
     if placed.plan is not None:
         plan, measure = placed.plan, partial(_on_tiles, placed.plan)
     read, written = job.moved()
     more: dict[str, Any] = {"flops": getattr(plan, "flops", None)} | ({} if measure is None else measure())
-    threads, program = getattr(plan, "threads", 1), job.program
+    threads, temporary, program = getattr(plan, "threads", 1), None, job.program
     if isinstance(program, Executable | Sequence):
         threads, temporary = program.threads, program.temporary_bytes
         if threads > 1 and "tile_bytes" not in more:  # else the plan tells how even its tiles' work is

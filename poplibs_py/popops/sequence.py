@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect, bisect_left, insort
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -23,14 +25,12 @@ class _Memory:
     """Bytes that nobody reads or writes, and the operand that they stand for, with what their first is behind it."""
 
     held: Array
-    address: int
     operand: int
     offset: int
 
-    def place(self, address: int) -> tuple[int, int] | None:
-        """Return the place of what begins in these bytes, or None."""
-        before = address - self.address
-        return (self.operand, self.offset + before) if 0 <= before < self.held.size else None
+    def place(self, before: int) -> tuple[int, int] | None:
+        """Return the place of an array that begins so many bytes behind their first, or None if it is none of them."""
+        return (self.operand, self.offset + before) if before < self.held.size else None
 
 
 def as_taken(array: Array, of: Operand) -> Any:
@@ -58,7 +58,8 @@ class SequenceBuilder:
     """
 
     def __init__(self, *operands: Array) -> None:
-        self._memory: list[_Memory] = []
+        self._memory: dict[int, _Memory] = {}  # by address, as `_begins` has them in order
+        self._begins: list[int] = []
         self._parts: list[tuple[Executable | OnArrays, list[Any]]] = []
         self._status: list[tuple[int, int, int]] = []
         self._kernels: list[Callable[[], str]] = []
@@ -68,8 +69,18 @@ class SequenceBuilder:
     def room(self, shape: tuple[int, ...], dtype: Any = np.float32, strides: tuple[int, ...] | None = None) -> Array:
         """Return an array that stands for room of a run, in C order or with strides that fill it."""
         made = aligned_bytes(max(1, prod(shape) * np.dtype(dtype).itemsize))
-        self._memory.append(_Memory(made, made.ctypes.data, *self._room.take(made.size)))
+        self._know(_Memory(made, *self._room.take(made.size)))
         return np.ndarray(shape, dtype, made, 0, strides)
+
+    @contextmanager
+    def passing(self) -> Iterator[None]:
+        """Give room that is taken within away again behind it: what is taken then may lie there."""
+        known, end = len(self._memory), self._room.end
+        yield
+        while len(self._memory) > known:
+            begin, _ = self._memory.popitem()
+            del self._begins[bisect_left(self._begins, begin)]
+        self._room.end = end
 
     def call(self, face: Any, *arguments: Any, **named: Any) -> Any:
         """Describe a call of an op, such as ``popops.add``; return what stands for its result, or for several."""
@@ -122,13 +133,21 @@ class SequenceBuilder:
     def _like(self, operand: int, x: Array) -> Array:
         """Memory for an operand that lies as an array does."""
         made, held = lying_like(x)
-        address = held.ctypes.data
-        self._memory.append(_Memory(held, address, operand, address - made.ctypes.data))
+        self._know(_Memory(held, operand, held.ctypes.data - made.ctypes.data))
         return made
 
+    def _know(self, memory: _Memory) -> None:
+        begin = memory.held.ctypes.data
+        self._memory[begin] = memory
+        insort(self._begins, begin)
+
     def _source(self, array: Array) -> Any:
-        address = array.ctypes.data
-        return next((place for memory in self._memory if (place := memory.place(address)) is not None), array)
+        if not array.size:  # it lies nowhere
+            return array
+        begins, address = self._begins, array.ctypes.data
+        at = bisect(begins, address)
+        place = self._memory[begins[at - 1]].place(address - begins[at - 1]) if at else None
+        return array if place is None else place
 
     @staticmethod
     def _array(x: Any, receiver: Receiver, words: Array | None) -> Array:

@@ -38,8 +38,7 @@ class Run:
     threads : int
         That might share the work.
     temporary_bytes : int or None
-        That the program took beside its arrays, of all threads; what the plan says where it is not one of compute sets
-        and vertices, or None.
+        That the program took beside its arrays, of all threads; None where it is not one of compute sets and vertices.
     read_bytes, written_bytes : int
         Of operands, each once, and of the result, as they lie in this machine's memory.
     flops : int or None

@@ -23,6 +23,8 @@ class Room:
     ----------
     bytes : int
         Of all places.
+    end : int
+        Behind the last of them: where the next begins. To set it back is to give places away again.
 
     Examples
     --------
@@ -33,11 +35,12 @@ class Room:
     """
 
     def __init__(self, operands: int) -> None:
-        self.bytes = 0
+        self.bytes = self.end = 0
         self._operand = operands
 
     def take(self, size: int) -> tuple[int, int]:
         """Return a new place of so many bytes, as a part of a sequence names it."""
-        begin = self.bytes
-        self.bytes += whole_lines(size)
+        begin = self.end
+        self.end += whole_lines(size)
+        self.bytes = max(self.bytes, self.end)
         return self._operand, begin

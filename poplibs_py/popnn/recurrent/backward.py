@@ -17,12 +17,25 @@ from ...formats import FP32, Array
 from ...memo import remembered
 from ...poplin.gemm.lower import Lowered
 from ...poplin.gemm.params import MatrixLayout, contiguous
-from ...program import ComputeSet, Executable, Loop, Program, Segment, temporary
+from ...program import ComputeSet, Executable, Loop, Program, Segment
 from ...target import Target
-from .forward import NOTHING, Forward, LayerArrays, Loops, Made, Pass, Running, looped, slots, state_product
+from .builder import NOTHING, Builder, times
+from .forward import (
+    Forward,
+    LayerArrays,
+    Loops,
+    Made,
+    Pass,
+    Running,
+    lengths_from,
+    looped,
+    scores_of,
+    slots,
+    state_product,
+)
 from .lower import BACKWARD, FORWARD, SCRATCH, Side, Strided, cells
 from .params import RnnParams
-from .products import in_order, lying, matrix_of, multiply
+from .products import lying, matrix_of, multiply
 from .sparse import sparse_step
 
 (_GRADS, _CARRIED, _HELD, _CELL, _SAVED, _OLD, _OUT_GRAD, _LENGTHS, _OUT, _INIT, _ATTENTION, _ATTENTION_GRAD, _RESET,
@@ -70,90 +83,66 @@ class Backward(Pass):
         b = lying(p.weights_input, wide, p.inputs, not p.by_columns[0], p.scales[0])
         return multiply(rows, wide, p.inputs, a, b, contiguous(p.state, rows, p.inputs), self.target)
 
-    def bytes_taken(self, steps: int, *more: Any) -> int:
-        [again] = more
-        part, p = self.of_steps(steps), self.params
-        size, state = p.state.itemsize, p.batch * (p.states + p.outputs)
-        rows, starts = steps * p.batch, (-(-p.steps // steps) + 1 if p.steps else 0) * state
-        taken = self.packed_bytes + 8 * state * len(self.loops.products) + size * p.batch * p.states
-        taken += 4 * rows * p.attention + rows * p.states * size
-        most = part.loops.executable.temporary_bytes
-        if p.projected:
-            taken += 4 * p.outputs * p.projected + rows * p.outputs * size
-            most = max(most, *(_of_projection(part.params, self.target, beta).executable.temporary_bytes
-                               for beta in (0.0, 1.0)))
-        if again:
-            whole = whole_params(p)
-            taken += Forward.of(whole, self.target).bytes_taken(steps) + size * starts
-            taken += rows * size * (p.states + whole.saved * p.outputs)
-        elif not p.whole:
-            taken += (2 * rows * p.outputs + starts) * size
-        if p.input_grad:
-            most = max(most, part.inputs.executable.temporary_bytes)
-            taken += part.inputs.packed_bytes if p.blocks[0] else (p.gates * p.outputs * p.inputs
-                                                                     * p.weights_input.itemsize)
-        return max(taken + most, self.packed_bytes + max(x.packing_bytes for x in self.loops.products))
-
-    def run(self, arrays: LayerArrays, back: BackArrays, grads: Grads, at_once: int) -> None:
-        """Write the gradients, so many steps at once, the last ones first."""
+    def build(self, builder: Builder, arrays: LayerArrays, back: BackArrays, grads: Grads, at_once: int) -> None:
+        """Add what writes the gradients, so many steps at once, the last ones first."""
         p = self.params
-        held, carried = temporary((p.batch, p.states)), temporary((p.batch, p.states))
-        cell = temporary((p.batch, p.outputs))
+        held, carried, cell = (builder.room((p.batch, n)) for n in (p.states, p.states, p.outputs))
         for state, given in zip((held, cell), (*back.last, None), strict=False):
-            state[...] = 0 if given is None else given
-        carried[...] = 0
+            builder.begin(given, state)
+        builder.clear(carried)
         if not p.each:
-            with np.errstate(over="ignore", invalid="ignore"):
-                held += back.grad.astype(np.float32)
+            builder.apply(_add_to, back.grad, held)
         if p.steps and held.size:
-            self._walk(arrays, back, grads, (carried, held, cell), at_once)
-        with np.errstate(over="ignore", invalid="ignore"):
-            for to, made in zip(grads.states, (np.add(carried, held, out=held), cell), strict=False):
-                to[...] = made
-            if not (p.steps and held.size):
-                for part in (grads.attention, grads.projection, grads.inputs if p.input_grad else None):
-                    if part is not None:
-                        part[...] = 0
+            self._walk(builder, arrays, back, grads, (carried, held, cell), at_once)
+        builder.add(carried, held, held)
+        for to, made in zip(grads.states, (held, cell), strict=False):
+            builder.put(made, to)
+        if not (p.steps and held.size):
+            for part in (grads.attention, grads.projection, grads.inputs if p.input_grad else None):
+                if part is not None:
+                    builder.clear(part)
 
-    def _walk(self, arrays: LayerArrays, back: BackArrays, grads: Grads, states: tuple[Array, Array, Array],
-              at_once: int) -> None:
+    def _walk(self, builder: Builder, arrays: LayerArrays, back: BackArrays, grads: Grads,
+              states: tuple[Array, Array, Array], at_once: int) -> None:
         p = self.params
-        packed = self.loops.pack(p, arrays, p.cell.products_in(p.order), transposed=True)
+        packed = self.loops.pack(builder, p, arrays, p.cell.products_in(p.order), transposed=True)
         several = len(self.loops.products) > 1
         shape = p.batch, p.outputs
-        room, still = (temporary(shape) if several else NOTHING for _ in range(2))
-        still[...] = 0
-        projection = _Projection(p, self.target) if p.projected else None
-        kept, firsts = Kept(p, arrays, back, at_once, self.target), range(0, p.steps, at_once)
+        room, still = (builder.room(shape) if several else NOTHING for _ in range(2))
+        builder.clear(still)
+        projection = _Projection(builder, p, self.target) if p.projected else None
+        kept, firsts = Kept(builder, p, arrays, back, at_once, self.target), range(0, p.steps, at_once)
         weights: tuple[Array, ...] = ()
         if p.input_grad:
             which = [p.order[gate] for gate in p.cell.input_gates]
-            weights = (self.inputs.pack(arrays.weights_input, which, False, True) if p.blocks[0]
-                       else (matrix_of(arrays.weights_input, which, p.by_columns[0]).T,))
+            weights = (self.inputs.pack(builder, arrays.weights_input, which, False, True) if p.blocks[0]
+                       else (matrix_of(builder, arrays.weights_input, which, p.by_columns[0]).T,))
         for first in reversed(firsts):
             cut = slice(first, min(first + at_once, p.steps))
-            part, held = self.of_steps(cut.stop - first), kept.of(cut)
-            lengths = NOTHING if arrays.lengths is None else arrays.lengths - first
-            scores = NOTHING if arrays.attention is None else np.ascontiguousarray(arrays.attention[:, cut])
-            of_scores = temporary((p.batch, cut.stop - first)) if p.attention else NOTHING
-            outputs = temporary((cut.stop - first, p.batch, p.states), p.state_dtype) if p.projected else NOTHING
-            part.loops.executable(
-                grads.gates[cut], *states, held.saved, held.old,
-                in_order(back.grad[cut], p.state_dtype) if p.each else NOTHING,
-                lengths, held.out, held.init, scores, of_scores, room, outputs, still, *packed)
-            if projection is not None:
-                projection.add(held, outputs)
-            if grads.attention is not None:
-                with np.errstate(over="ignore", invalid="ignore"):
-                    grads.attention[:, cut] = of_scores
-            if p.input_grad:
-                product = part.inputs
-                arrange = (lambda *given: given) if p.blocks[0] else product.arrange
-                product.executable(*arrange(grads.gates[cut], *weights, grads.inputs[cut]))
+            with builder.passing():
+                part, held = self.of_steps(cut.stop - first), kept.of(cut)
+                of_scores = builder.room((p.batch, cut.stop - first)) if p.attention else NOTHING
+                outputs = builder.room((cut.stop - first, p.batch, p.states), p.state_dtype) if p.projected else NOTHING
+                builder.run(
+                    part.loops.executable, grads.gates[cut], *states, held.saved, held.old,
+                    builder.in_order(back.grad[cut], p.state_dtype) if p.each else NOTHING,
+                    lengths_from(builder, arrays.lengths, first), held.out, held.init,
+                    scores_of(builder, arrays.attention, cut), of_scores, room, outputs, still, *packed)
+                if projection is not None:
+                    projection.add(held, outputs)
+                if grads.attention is not None:
+                    builder.put(of_scores, grads.attention[:, cut])
+                if p.input_grad:
+                    given = grads.gates[cut], *weights, grads.inputs[cut]
+                    builder.run(part.inputs.executable, *(given if p.blocks[0] else part.inputs.arrange(*given)))
         if projection is not None:
             assert grads.projection is not None
-            with np.errstate(over="ignore", invalid="ignore"):
-                grads.projection[...] = projection.sums
+            builder.put(projection.sums, grads.projection)
+
+
+def _add_to(x: Array, to: Array) -> None:
+    with np.errstate(over="ignore", invalid="ignore"):
+        to += x.astype(np.float32)
 
 
 def _of_projection(p: RnnParams, target: Target, beta: float) -> Lowered:
@@ -166,20 +155,18 @@ def _of_projection(p: RnnParams, target: Target, beta: float) -> Lowered:
 class _Projection:
     """The gradient of a projection's weights: sums over all steps in FP32."""
 
-    def __init__(self, p: RnnParams, target: Target) -> None:
-        self.p, self.target = p, target
-        self.sums, self.begun = temporary((p.outputs, p.projected)), False
+    def __init__(self, builder: Builder, p: RnnParams, target: Target) -> None:
+        self.builder, self.p, self.target = builder, p, target
+        self.sums, self.begun = builder.room((p.outputs, p.projected)), False
 
     def add(self, held: Held, grads: Array) -> None:
         """Add some steps: of what their cells gave, and of gradients of the states."""
-        p = self.p
+        p, builder = self.p, self.builder
         squashed = held.saved[:, :, p.gates] if p.whole else held.old[:, :, 0]
-        opened = held.saved[:, :, p.cell.gates.index("output")]
-        given = temporary((len(grads), p.batch, p.outputs), p.state_dtype)
-        with np.errstate(over="ignore", invalid="ignore"):
-            np.multiply(opened, squashed, out=given, dtype=np.float32, casting="unsafe")
+        given = builder.room((len(grads), p.batch, p.outputs), p.state_dtype)
+        builder.apply(times, held.saved[:, :, p.cell.gates.index("output")], squashed, given)
         product = _of_projection(replace(p, steps=len(grads)), self.target, float(self.begun))
-        product.executable(*product.arrange(given, grads, self.sums))
+        builder.run(product.executable, *product.arrange(given, grads, self.sums))
         self.begun = True
 
 
@@ -252,67 +239,64 @@ class Held(NamedTuple):
 class Kept:
     """What the forward pass kept, stretch by stretch: as it was given, or computed again from where each begins."""
 
-    def __init__(self, p: RnnParams, arrays: LayerArrays, back: BackArrays, at_once: int, target: Target) -> None:
-        self.p, self.back = p, back
-        self.init = _state(p, arrays.init[0], p.states)
+    def __init__(self, builder: Builder, p: RnnParams, arrays: LayerArrays, back: BackArrays, at_once: int,
+                 target: Target) -> None:
+        self.builder, self.p, self.back = builder, p, back
+        self.init = self._state(p.states)
+        builder.begin(arrays.init[0], self.init)
         self.starts: dict[int, tuple[Array, Array]] = {}
         self.running: Running | None = None
         self.lengths = arrays.lengths
         if p.whole and not back.again:
             return
-        last = self.init.copy(), _state(p, arrays.init[1] if p.cell.has_cell_state else None, p.outputs)
+        last = self._copy(self.init), self._state(p.outputs)
+        builder.begin(arrays.init[1] if p.cell.has_cell_state else None, last[1])
         if back.again:
-            self.running = Running(Forward.of(whole_params(p), target), arrays)
+            self.running = Running(builder, Forward.of(whole_params(p), target), arrays)
         for first in range(0, p.steps, at_once):
-            self.starts[first] = tuple(_copy(state) for state in last)  # type: ignore[assignment]
+            self.starts[first] = self._copy(last[0]), self._copy(last[1])
             if first + at_once < p.steps:
-                self._step_on(slice(first, first + at_once), *last)
+                with builder.passing():
+                    self._step_on(slice(first, first + at_once), *last)
+
+    def _state(self, columns: int) -> Array:
+        return self.builder.room((self.p.batch, columns), self.p.state_dtype)
+
+    def _copy(self, x: Array) -> Array:
+        made = self._state(x.shape[1])
+        self.builder.put(x, made)
+        return made
 
     def _step_on(self, cut: slice, last: Array, cell: Array) -> Held:
         """Compute what these steps keep, and go on to the states after them."""
-        p, steps = self.p, cut.stop - cut.start
+        p, steps, builder = self.p, cut.stop - cut.start, self.builder
         if self.running is None:
             assert self.back.intermediates is not None
-            saved = np.ascontiguousarray(self.back.intermediates[cut])
-            old = temporary((steps, p.batch, 2, p.outputs), p.state_dtype)
-            limits = NOTHING if self.lengths is None else self.lengths - cut.start
-            again(replace(p, steps=steps))(saved, cell, limits, old)
+            saved = builder.in_order(self.back.intermediates[cut])
+            old = builder.room((steps, p.batch, 2, p.outputs), p.state_dtype)
+            limits = lengths_from(builder, self.lengths, cut.start)
+            builder.run(again(replace(p, steps=steps)), saved, cell, limits, old)
             return Held(saved, old, NOTHING, self.init)
-        planes, before = self.running.layer.params.saved, _copy(last)
-        out = temporary((steps, p.batch, p.states), p.state_dtype)
-        saved = temporary((steps, p.batch, planes, p.outputs), p.state_dtype)
+        planes, before = self.running.layer.params.saved, self._copy(last)
+        out = builder.room((steps, p.batch, p.states), p.state_dtype)
+        saved = builder.room((steps, p.batch, planes, p.outputs), p.state_dtype)
         self.running.go(cut, Made(out, last, cell, saved))
         return Held(saved, NOTHING, out, before)
 
     def of(self, cut: slice) -> Held:
         """Return what these steps kept."""
-        p, first = self.p, cut.start
+        p, first, order = self.p, cut.start, self.builder.in_order
         if self.starts:
             return self._step_on(cut, *self.starts.pop(first))
-        saved, out = (NOTHING if x is None else np.ascontiguousarray(x[cut])
-                      for x in (self.back.intermediates, self.back.output))
+        saved, out = (NOTHING if x is None else order(x[cut]) for x in (self.back.intermediates, self.back.output))
         init = self.init
         if first and "output" in p.cell.reads:
             outputs = self.back.output if p.full else None
             if outputs is None:
                 assert self.back.intermediates is not None
                 outputs = self.back.intermediates[:, :, p.kept]
-            init = np.ascontiguousarray(outputs[first - 1])
+            init = order(outputs[first - 1])
         return Held(saved, NOTHING, out, init)
-
-
-def _copy(x: Array) -> Array:
-    made = temporary(x.shape, x.dtype)
-    made[...] = x
-    return made
-
-
-def _state(p: RnnParams, given: Array | None, columns: int) -> Array:
-    """A state before the first step."""
-    made = temporary((p.batch, columns), p.state_dtype)
-    with np.errstate(over="ignore", invalid="ignore"):
-        made[...] = 0 if given is None else given
-    return made
 
 
 @remembered(weight=4)

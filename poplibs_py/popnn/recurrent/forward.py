@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -18,13 +18,13 @@ from ...memo import remembered
 from ...planner import Explanation
 from ...planner.explain import Explained, considered_kernels
 from ...poplin.gemm.params import MatrixLayout, contiguous
-from ...program import ComputeSet, Executable, Loop, Program, temporary
+from ...program import ComputeSet, Executable, Loop, Program
 from ...target import Target
+from .builder import NOTHING, Builder
 from .lower import FORWARD, SCRATCH, Side, Strided, cells
 from .params import RnnParams, checked_limits
 from .products import (
     StepProduct,
-    in_order,
     lying,
     lying_product,
     matrix_of,
@@ -36,7 +36,6 @@ from .sparse import SparseStep, sparse_step
 
 (_OUT, _LAST, _CELL, _SAVED, _PRODUCT, _INPUT, _BIAS, _LENGTHS, _ATTENTION, _RESET, _SECOND, _PACKED) = range(12)
 
-NOTHING = np.empty(0, np.uint8)
 SLOTS = 4  # of what a product of a step reads: weights, and of block-sparse ones where they are
 
 _FEW_STEPS = 16
@@ -45,8 +44,8 @@ the time at 256 outputs and as long at 1,024, and packing as long as 3 and 10 st
 
 
 class LayerArrays(NamedTuple):
-    """A layer's operands as arrays, weights and biases with an axis of gates, block-sparse weights as they are; lengths
-    and scores are checked."""
+    """What stands for a layer's operands, weights and biases with an axis of gates, block-sparse weights as they are;
+    lengths are those of all rows, checked, and scores FP32 numbers in C order."""
 
     x: Array
     weights_input: Any
@@ -84,7 +83,7 @@ class Loops:
     products: tuple[StepProduct | SparseStep, ...]
     selection: Selection
 
-    def pack(self, p: RnnParams, arrays: LayerArrays, gates: Sequence[Sequence[int]],
+    def pack(self, builder: Builder, p: RnnParams, arrays: LayerArrays, gates: Sequence[Sequence[int]],
              transposed: bool = False) -> list[Array]:
         """Return the weights of these of the caller's gates packed, for each product; of the products with their
         transposes, those.
@@ -94,11 +93,11 @@ class Loops:
         packed: list[Array] = []
         for number, product in enumerate(self.products):
             if number < len(gates):
-                packed += product.pack(arrays.weights_output, gates[number], p.by_columns[1], transposed)
+                packed += product.pack(builder, arrays.weights_output, gates[number], p.by_columns[1], transposed)
             else:
                 assert arrays.weights_projection is not None
                 weights = arrays.weights_projection if p.packed[2] else arrays.weights_projection[None]
-                packed += product.pack(weights, (0,), p.by_columns[2], transposed)
+                packed += product.pack(builder, weights, (0,), p.by_columns[2], transposed)
         return packed
 
     def explain(self, problem: str) -> Explanation:
@@ -144,24 +143,10 @@ class Pass(Explained):
         """The loop over the steps."""
         raise NotImplementedError
 
-    def bytes_taken(self, steps: int, *more: Any) -> int:
-        """Bytes that a run of so many steps at once takes beside operands and results."""
-        raise NotImplementedError
-
-    @property
-    def threads(self) -> int:
-        """Threads of the loop."""
-        return self.loops.executable.threads
-
     @property
     def flops(self) -> int:
         """Operations of the products."""
         return self.params.flops
-
-    @property
-    def packed_bytes(self) -> int:
-        """Bytes of packed weights."""
-        return sum(x.packed_bytes for x in self.loops.products)
 
     def explain(self) -> Explanation:
         """Return what was decided."""
@@ -190,102 +175,113 @@ class Forward(Pass):
                         lying(p.weights_input, p.inputs, wide, p.by_columns[0], p.scales[0]),
                         contiguous(FP32, rows, wide), self.target, packed=packed[0] if packed else None)
 
-    def bytes_taken(self, steps: int, *more: Any) -> int:
-        part, p = self.of_steps(steps), self.params
-        most = part.loops.executable.temporary_bytes
-        products = self.loops.products
-        taken = self.packed_bytes + sum(4 * p.batch * x.n for x in products)
-        taken += (len(products) - 1) * p.batch * p.outputs * p.state.itemsize
-        if p.weighted:
-            taken += steps * p.batch * (4 * p.gates * p.outputs + p.x.itemsize * p.inputs)
-            if not p.packed[0]:
-                taken += part.inputs.packed_bytes if p.blocks[0] else (p.gates * p.outputs * p.inputs
-                                                                         * p.weights_input.itemsize)
-            most = max(most, part.inputs.executable.temporary_bytes)
-        else:
-            taken += steps * p.batch * p.gates * p.outputs * p.x.itemsize
-        return max(taken + most, self.packed_bytes + max(x.packing_bytes for x in products))
-
-    def run(self, arrays: LayerArrays, made: Made, at_once: int) -> None:
-        """Write a pass's results, so many steps at once."""
-        p, running = self.params, None
+    def build(self, builder: Builder, arrays: LayerArrays, made: Made, at_once: int) -> None:
+        """Add what writes a pass's results, so many steps at once."""
+        p = self.params
         for state, given in zip((made.last, made.cell), arrays.init, strict=False):
-            state[...] = 0 if given is None else given
-        for first in range(0, p.steps, max(1, at_once)):
-            running = running or Running(self, arrays)
+            builder.begin(given, state)
+        if not p.steps:
+            return
+        running = Running(builder, self, arrays)
+        for first in range(0, p.steps, at_once):
             cut = slice(first, min(first + at_once, p.steps))
             running.go(cut, Made(made.out if made.out is None else made.out[cut], made.last, made.cell,
                                  made.saved if made.saved is None else made.saved[cut]))
 
 
 class Running:
-    """A forward pass under way: its weights packed."""
+    """A forward pass under way: its weights are packed."""
 
-    def __init__(self, layer: Forward, arrays: LayerArrays) -> None:
+    def __init__(self, builder: Builder, layer: Forward, arrays: LayerArrays) -> None:
         p = layer.params
-        self.layer, self.arrays = layer, arrays
-        self.bias = summed_biases(p, arrays.biases)
+        self.builder, self.layer, self.arrays = builder, layer, arrays
+        self.bias = _summed_biases(builder, p, arrays.biases)
         every, products = range(p.gates), layer.loops.products
-        self.packed = layer.loops.pack(p, arrays, p.cell.gates_at_once(p.order))
+        self.packed = layer.loops.pack(builder, p, arrays, p.cell.gates_at_once(p.order))
         self.weights: tuple[Array, ...] = ()
         if p.weighted and p.packed[0]:
             self.weights = (arrays.weights_input,)
         elif p.weighted and p.blocks[0]:
-            self.weights = layer.inputs.pack(arrays.weights_input, every, False, False)
+            self.weights = layer.inputs.pack(builder, arrays.weights_input, every, False, False)
         elif p.weighted:
-            self.weights = (matrix_of(arrays.weights_input, every, p.by_columns[0]),)
-        self.product = temporary((p.batch, products[0].n))
+            self.weights = (matrix_of(builder, arrays.weights_input, every, p.by_columns[0]),)
+        self.product = builder.room((p.batch, products[0].n))
         self.reset, self.second = NOTHING, NOTHING
         if len(products) > 1:
-            self.reset = temporary((p.batch, p.outputs), p.state_dtype)
-            self.second = temporary((p.batch, products[1].n))
+            self.reset = builder.room((p.batch, p.outputs), p.state_dtype)
+            self.second = builder.room((p.batch, products[1].n))
 
     def go(self, cut: slice, made: Made) -> None:
         """Take these steps of the layer's; its states are what `made` holds, and then what they are after them."""
-        part, arrays = self.layer.of_steps(cut.stop - cut.start), self.arrays
-        inputs = self._inputs(part, arrays.x[cut])
-        lengths = NOTHING if arrays.lengths is None else arrays.lengths - cut.start
-        scores = NOTHING if arrays.attention is None else np.ascontiguousarray(arrays.attention[:, cut])
-        part.loops.executable(
-            NOTHING if made.out is None else made.out, made.last, made.cell,
-            NOTHING if made.saved is None else made.saved, self.product, inputs, self.bias, lengths, scores,
-            self.reset, self.second, *self.packed)
+        part, arrays, builder = self.layer.of_steps(cut.stop - cut.start), self.arrays, self.builder
+        with builder.passing():
+            inputs = self._inputs(part, arrays.x[cut])
+            builder.run(
+                part.loops.executable, NOTHING if made.out is None else made.out, made.last, made.cell,
+                NOTHING if made.saved is None else made.saved, self.product, inputs, self.bias,
+                lengths_from(builder, arrays.lengths, cut.start), scores_of(builder, arrays.attention, cut),
+                self.reset, self.second, *self.packed)
 
     def _inputs(self, part: Forward, x: Array) -> Array:
         """Return inputs multiplied by their weights."""
-        p = part.params
+        p, x = part.params, self.builder.in_order(x)
         if not p.weighted:
-            return np.ascontiguousarray(x)
-        made, product = temporary((p.steps * p.batch, p.gates * p.outputs)), part.inputs
-        x = in_order(x)
-        if p.blocks[0]:
-            product.executable(x, *self.weights, made)
-        else:
-            product.executable(*product.arrange(x, *self.weights, made))
+            return x
+        made, product = self.builder.room((p.steps * p.batch, p.gates * p.outputs)), part.inputs
+        arranged = (x, *self.weights, made) if p.blocks[0] else product.arrange(x, *self.weights, made)
+        self.builder.run(product.executable, *arranged)
         return made
 
 
-def lengths_of(p: RnnParams, given: Array) -> Array:
-    """Return the numbers of steps of all rows, checked."""
-    checked_limits(given, p.steps)
-    return np.ascontiguousarray(np.broadcast_to(given.reshape(-1), (p.batch,)), np.int64)
+def lengths_of(builder: Builder, p: RnnParams, given: Array | None) -> Array | None:
+    """Return the numbers of steps of all rows, which are checked."""
+    if given is None:
+        return None
+    made = builder.room((p.batch,), np.int64)
+    builder.run(partial(_check_lengths, p.steps), given, made)
+    return made
 
 
-def summed_biases(p: RnnParams, given: Array | None) -> Array:
+def _check_lengths(steps: int, given: Array, to: Array) -> None:
+    read = given.astype(np.int64)  # once: others may write to it meanwhile
+    checked_limits(read, steps)
+    to[...] = read.reshape(-1)
+
+
+def lengths_from(builder: Builder, lengths: Array | None, first: int) -> Array:
+    """Return how many steps there are from one on."""
+    if lengths is None or not first:
+        return NOTHING if lengths is None else lengths
+    made = builder.room(lengths.shape, np.int64)
+    builder.apply(partial(_less, first), lengths, made)
+    return made
+
+
+def _less(first: int, lengths: Array, to: Array) -> None:
+    np.subtract(lengths, first, out=to)
+
+
+def scores_of(builder: Builder, scores: Array | None, cut: slice) -> Array:
+    """Return the scores of some steps."""
+    return NOTHING if scores is None else builder.in_order(scores[:, cut])
+
+
+def _summed_biases(builder: Builder, p: RnnParams, given: Array | None) -> Array:
     """Return what is added to the planes of a step in FP32, [planes, outputs]: those of states that stay apart come
     last."""
-    cell, made = p.cell, np.zeros((p.cell.grads, p.outputs), np.float32)
+    cell, made = p.cell, builder.room((p.cell.grads, p.outputs))
     if given is None:
-        return made
-    biases = given.astype(np.float32)[list(p.order)]
-    made[: p.gates] = biases[:, 0] if cell.apart else biases
-    if cell.apart:
-        for gate, (plane, own) in enumerate(zip(cell.input_planes, cell.state_planes, strict=True)):
-            if plane != own:
-                made[own] = biases[gate, 1]
-                continue
-            with np.errstate(over="ignore", invalid="ignore"):
-                made[gate] += biases[gate, 1]
+        builder.clear(made)
+    elif not cell.apart:
+        builder.put_planes(given, p.order, made)
+    else:
+        single = builder.in_order(given, np.float32)
+        for gate, place in enumerate(p.order):
+            builder.put(single[place, 0], made[gate])
+            if cell.input_planes[gate] == cell.state_planes[gate]:
+                builder.add(made[gate], single[place, 1], made[gate])
+            else:
+                builder.put(single[place, 1], made[cell.state_planes[gate]])
     return made
 
 

@@ -9,13 +9,15 @@ from typing import Any
 from ...errors import bad_argument, bad_type, flag
 from ...ops import Operand, Request, own_host
 from ...ops.parts import Part, results
-from ...target import TargetLike
+from ...planner import Memory
+from ...target import Target, TargetLike
 from .backward import BackArrays, Backward, Grads
+from .builder import Builder
 from .cell import Cell
 from .modelled import place_of_layer
 from .params import RnnParams, numbers, optional
 from .prepared import PreparedWeights
-from .request import Called, layer_arrays, layer_call, request, stretches
+from .request import Called, layer_arrays, layer_call, programs, request, stretches
 
 
 @dataclass(frozen=True)
@@ -96,27 +98,34 @@ def backward_request(cell: Cell, kinds: Sequence[Any], name: str, /, *, out: Any
     op, call = f"popnn.{name}", backward_call(cell, **given)
     p, layer = call.layer.params, call.layer
     placed = place_of_layer(target, op, p, (*layer.operands, call.grad, call.intermediates), layer.memory)
-    machine = own_host()
-    sequence = p.steps, p.batch
-    states = [Part((p.batch, columns), p.state) for columns in (p.states, p.outputs)[: len(layer.init)]]
-    planes = (p.cell.grads,) if p.cell.front else ()
-    parts = [Part((*sequence, p.inputs if p.input_grad else 0), p.state), *states,
-             *([Part((p.batch, p.steps), p.state)] if p.attention else []),
-             Part((*sequence, *planes, p.outputs), p.state),
-             *([Part((p.outputs, p.projected), p.state)] if p.projected else [])]
+    machine, parts = own_host(), _parts(p, len(layer.init))
     made = results(out, parts, kinds[p.attention or p.projected > 0])
-    ready = Backward.of(p, machine)
-    how = stretches(op, ready, layer.memory, machine, placed.plan, call.again)
     operands = (*layer.operands, call.grad, *call.last, call.intermediates, call.output)
-
-    def run(arrays: list[Any], views: Any) -> None:
-        count = len(layer.operands)
-        grad, *last, intermediates, output = arrays[count:]
-        inputs, *rest = views
-        found, rest = rest[: len(states)], rest[len(states):]
-        projection = rest.pop() if p.projected else None
-        grads = Grads(inputs, found, rest[0] if len(rest) > 1 else None, rest[-1], projection)
-        back = BackArrays(grad, last, intermediates, output, call.again)
-        ready.run(layer_arrays(p, arrays[:count], layer.matrices), back, grads, how.at_once)
-
+    program = programs((p, call.again), machine, operands, layer.matrices, _backward, parts)
+    memory = layer.memory if placed.plan is None else Memory()
+    how, run = stretches(op, Backward.of(p, machine), memory, machine, program)
     return request(run, operands, made, how, placed, any(p.blocks))
+
+
+def _parts(p: RnnParams, states: int) -> tuple[Part, ...]:
+    sequence, planes = (p.steps, p.batch), (p.cell.grads,) if p.cell.front else ()
+    return (Part((*sequence, p.inputs if p.input_grad else 0), p.state),
+            *(Part((p.batch, columns), p.state) for columns in (p.states, p.outputs)[:states]),
+            *([Part((p.batch, p.steps), p.state)] if p.attention else []),
+            Part((*sequence, *planes, p.outputs), p.state),
+            *([Part((p.outputs, p.projected), p.state)] if p.projected else []))
+
+
+def _backward(builder: Builder, params: tuple[RnnParams, bool], target: Target, matrices: Sequence[Any],
+              at_once: int) -> None:
+    """Add a backward pass, which perhaps runs the forward pass again."""
+    p, again = params
+    states = len(p.cell.states)
+    count = len(builder.arrays) - 3 - states
+    grad, *last, intermediates, output = builder.arrays[count:]
+    inputs, *rest = builder.views
+    found, rest = rest[:states], rest[states:]
+    projection = rest.pop() if p.projected else None
+    grads = Grads(inputs, found, rest[0] if len(rest) > 1 else None, rest[-1], projection)
+    arrays = layer_arrays(builder, p, builder.arrays[:count], matrices)
+    Backward.of(p, target).build(builder, arrays, BackArrays(grad, last, intermediates, output, again), grads, at_once)

@@ -15,6 +15,7 @@ from ...poplin.gemm.search import meets_packed
 from ...program import key_by_parts
 from ...program.operands import aligned_bytes
 from ...target import Target
+from .builder import Builder, Lie
 from .products import step_product
 
 _TYPICAL = 1024  # rows of what weights are multiplied with
@@ -60,14 +61,13 @@ class PreparedWeights(Constant):
                                  by_columns, w.scale, target) for each in gates]
         packed = aligned_bytes(sum(x.nbytes for x in products))
 
-        def pack() -> None:
-            begin = 0
-            for product, each in zip(products, gates, strict=True):
-                product.pack(held, each, by_columns, False, packed[begin:])
-                begin += product.nbytes
-
+        builder, begin = Builder(Lie(x.shape, x.strides, x.dtype) for x in (held, packed)), 0
+        from_there, to = builder.arrays
+        for product, each in zip(products, gates, strict=True):
+            product.pack(builder, from_there, each, by_columns, False, to[begin:])
+            begin += product.nbytes
         run_told("popnn.prepare_layers", lambda: (f"{name} {w.shape} {w.format}", products[0].plan.kernel.label,
-                                                  products[0].plan), pack, written=packed)
+                                                  products[0].plan), builder.made(), held, packed, written=packed)
         plans = tuple(x.plan for x in products)
         of_products = tuple(map(tuple, gates))
         kind = kind_of("PreparedWeights", name, plans, of_products, w.shape, w.format)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,43 +18,30 @@ from ...poplin.gemm.options import GemmOptions
 from ...poplin.gemm.params import GemmParams, MatrixLayout, contiguous
 from ...poplin.gemm.plan import Epilogue, GemmPlan, prepared_bytes
 from ...poplin.gemm.search import parts, plan_gemm
-from ...program import Executable, Segment, spread, temporary, whole_lines
+from ...program import Executable, Segment, spread, whole_lines
 from ...target import Target
+from .builder import NOTHING, Builder
 
-_LINE, _NOTHING = 64, np.empty(0, np.uint8)
 
-
-def matrix_of(weights: Array, gates: Sequence[int], by_columns: bool) -> Array:
+def matrix_of(builder: Builder, weights: Array, gates: Sequence[int], by_columns: bool) -> Array:
     """Return weights [gates, rows, columns] as one matrix, [rows, gates * columns], of these gates in this order.
 
-    It is in C order, or the transpose of one that is where columns of the weights lie so; a copy is counted memory.
+    It is in C order, or the transpose of one that is where columns of the weights lie so; a copy is in a run's room.
     """
     count, (rows, columns) = len(gates), weights.shape[1:]
     if by_columns:
         lines = weights.transpose(0, 2, 1)
         if list(gates) == list(range(len(weights))):
             return lines.reshape(count * columns, rows).T
-        made = temporary((count, columns, rows), weights.dtype)
-        for place, gate in enumerate(gates):
-            made[place] = lines[gate]
+        made = builder.room((count, columns, rows), weights.dtype)
+        builder.put_planes(lines, gates, made)
         return made.reshape(count * columns, rows).T
     if count == 1 and weights[gates[0]].flags.c_contiguous:
         only: Array = weights[gates[0]]
         return only
-    made = temporary((rows, count, columns), weights.dtype)
-    for place, gate in enumerate(gates):
-        made[:, place] = weights[gate]
+    made = builder.room((rows, count, columns), weights.dtype)
+    builder.put_planes(weights, gates, made.swapaxes(0, 1))
     return made.reshape(rows, count * columns)
-
-
-def in_order(x: Array, dtype: type | np.dtype[Any] | None = None) -> Array:
-    """Return an array in C order and of a type, as it is or as a copy, which is counted memory."""
-    if x.flags.c_contiguous and (dtype is None or x.dtype == dtype):
-        return x
-    made = temporary(x.shape, x.dtype if dtype is None else dtype)
-    with np.errstate(over="ignore", invalid="ignore"):
-        made[...] = x
-    return made
 
 
 def lying(dtype: Format, rows: int, columns: int, transposed: bool, scale: int = 0) -> MatrixLayout:
@@ -98,19 +86,10 @@ class StepProduct:
     plan: GemmPlan
     begin: int
 
-    @property
-    def packed_bytes(self) -> int:
-        """Bytes that `pack` takes for good."""
-        return 0
-
-    @property
-    def packing_bytes(self) -> int:
-        """Bytes that it takes beside."""
-        return 0
-
-    def pack(self, weights: Array, gates: Sequence[int], by_columns: bool, back: bool) -> tuple[Array, ...]:
+    def pack(self, builder: Builder, weights: Array, gates: Sequence[int], by_columns: bool,
+             back: bool) -> tuple[Array, ...]:
         """Return the packed weights; see `PackingProduct.pack`."""
-        return weights[self.begin :], _NOTHING, _NOTHING, _NOTHING
+        return weights[self.begin :], NOTHING, NOTHING, NOTHING
 
     @property
     def n(self) -> int:
@@ -151,8 +130,9 @@ class StepProduct:
 class LyingProduct(StepProduct):
     """A product of a row with weights whose columns are read where they lie: dot products, as the planner swaps it."""
 
-    def pack(self, weights: Array, gates: Sequence[int], by_columns: bool, back: bool) -> tuple[Array, ...]:
-        return matrix_of(weights, gates, by_columns), _NOTHING, _NOTHING, _NOTHING
+    def pack(self, builder: Builder, weights: Array, gates: Sequence[int], by_columns: bool,
+             back: bool) -> tuple[Array, ...]:
+        return matrix_of(builder, weights, gates, by_columns), NOTHING, NOTHING, NOTHING
 
     def segment(self, a: int, slots: Sequence[int], out: int, turns: int = 1,
                 turn: int = 0) -> tuple[Segment, list[Any]]:
@@ -182,37 +162,29 @@ class PackingProduct(StepProduct):
     given: Format
     scale: int = 0
 
-    @property
-    def packed_bytes(self) -> int:
-        """Bytes that `pack` takes for good."""
-        return self.nbytes + _LINE
-
-    @property
-    def packing_bytes(self) -> int:
-        """Bytes that it takes beside: the weights as one matrix, perhaps of FP32."""
-        p, wide = self.plan.product, 0 if self.weights == self.given else self.weights.itemsize
-        return p.k * p.n * (self.given.itemsize + wide) + self.packing.temporary_bytes
-
-    def pack(self, weights: Array, gates: Sequence[int], by_columns: bool, back: bool,
+    def pack(self, builder: Builder, weights: Array, gates: Sequence[int], by_columns: bool, back: bool,
              packed: Array | None = None) -> tuple[Array, ...]:
         """Return the weights of some gates packed, `back` transposed, and nothing that tells where they are.
 
-        They are written to `packed`, from the start of a cache line on, or by default to counted memory.
+        They are written to `packed`, from the start of a cache line on, or by default to a run's room.
         """
-        matrix = matrix_of(weights, gates, by_columns)
-        matrix = matrix.T if back else matrix
-        if self.weights != self.given:
-            lines = matrix if matrix.flags.c_contiguous else matrix.T
-            wide = temporary(lines.shape)
-            wide[...] = lines
-            if self.scale:
-                np.ldexp(wide, self.scale, out=wide)
-            matrix = wide if lines is matrix else wide.T
-        if packed is None:
-            room = temporary((self.packed_bytes,), np.uint8)
-            packed = room[-room.ctypes.data % _LINE:]
-        self.packing(matrix, matrix, packed)
-        return packed, _NOTHING, _NOTHING, _NOTHING
+        packed = builder.room((self.nbytes,), np.uint8) if packed is None else packed
+        with builder.passing():
+            matrix = matrix_of(builder, weights, gates, by_columns)
+            matrix = matrix.T if back else matrix
+            if self.weights != self.given:
+                lines = matrix if matrix.flags.c_contiguous else matrix.T
+                wide = builder.room(lines.shape)
+                builder.put(lines, wide)
+                if self.scale:
+                    builder.apply(partial(_scale, self.scale), wide)
+                matrix = wide if lines is matrix else wide.T
+            builder.run(self.packing, matrix, matrix, packed)
+        return packed, NOTHING, NOTHING, NOTHING
+
+
+def _scale(exponent: int, x: Array) -> None:
+    np.ldexp(x, exponent, out=x)
 
 
 @remembered(weight=4)

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import cache, partial
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ...errors import bad_type, check_shape, flag, one_of
-from ...formats import Array
+from ...memo import remembered
 from ...ops import RESULT, Operand, Placed, Request, own_host, result_format
 from ...ops.parts import Part, results
 from ...planner import Explanation, Memory, first_within
 from ...planner.explain import Explained
 from ...popsparse.matrix import BlockSparseMatrix
 from ...popsparse.operands import format_in
+from ...program import Sequence as Program
 from ...target import Target, TargetLike
+from .builder import Builder, Lie
 from .cell import Cell
 from .forward import Forward, LayerArrays, Made, Pass, lengths_of
 from .modelled import place_of_layer
 from .params import RnnParams, SparseWeights, cell_params, gate_order, limits, numbers, optional, weights_of
 from .prepared import PreparedWeights
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -109,7 +114,7 @@ def layer_call(cell: Cell, x: Any, weights_input: Any, weights_output: Any, bias
 
 @dataclass(frozen=True)
 class Stretches(Explained):
-    """How many steps a pass takes at once.
+    """How many steps a pass takes at once, and what that takes.
 
     Attributes
     ----------
@@ -120,25 +125,17 @@ class Stretches(Explained):
         Whether it keeps to the limit that the call names.
     limit : int or None
         Temporary bytes that all threads may take.
-    more : tuple
-        What else the bytes that the pass takes depend on.
+    threads : int
+    temporary_bytes : int
+        Of a run, beside operands and results.
     """
 
     layer: Pass
     at_once: int
     fits: bool
     limit: int | None
-    more: tuple[Any, ...] = ()
-
-    @property
-    def temporary_bytes(self) -> int:
-        """Bytes that a run takes beside operands and results."""
-        return self.layer.bytes_taken(self.at_once, *self.more)
-
-    @property
-    def threads(self) -> int:
-        """Threads of the loop."""
-        return self.layer.threads
+    threads: int
+    temporary_bytes: int
 
     @property
     def flops(self) -> int:
@@ -155,8 +152,9 @@ class Stretches(Explained):
         return replace(made, decisions=made.decisions | {"steps at once": str(self.at_once)})
 
 
-def stretches(op: str, layer: Pass, memory: Memory, target: Target, plan: object, *more: Any) -> Stretches:
-    """Return how many steps a pass takes at once: all, or within the limit as many as there is room for.
+def stretches(op: str, layer: Pass, memory: Memory, target: Target,
+              program: Callable[[int], Program]) -> tuple[Stretches, Program]:
+    """Return how many steps a pass takes at once, all or as many as the limit has room for, and its program.
 
     Parameters
     ----------
@@ -165,16 +163,22 @@ def stretches(op: str, layer: Pass, memory: Memory, target: Target, plan: object
     memory : Memory
     target : Target
         This CPU.
-    plan : object
-        Of a modelled machine, whose memory the limit is one on; else None.
-    *more
-        What else the bytes that the pass takes depend on.
+    program : callable
+        Returns what takes so many steps at once.
     """
-    memory = memory if plan is None else Memory()
-    each = memory.limit(target)
-    at_once, fits = first_within(op, shorter(layer.params.steps), lambda steps: layer.bytes_taken(steps, *more), memory,
-                                 target, layer.threads)
-    return Stretches(layer, at_once, fits, None if each is None else each * layer.threads, more)
+    made, at_once, fits, limit = chosen_within(op, shorter(layer.params.steps), program, memory, target)
+    return Stretches(layer, at_once, fits, limit, made.threads, made.temporary_bytes), made
+
+
+def chosen_within(op: str, choices: list[T], program: Callable[[T], Program], memory: Memory,
+                  target: Target) -> tuple[Program, T, bool, int | None]:
+    """Return the program of the first choice that keeps to the limit, that choice, whether one does keep to it, and the
+    limit of all threads."""
+    each, made = memory.limit(target), program(choices[0])
+    threads = made.threads
+    found, fits = first_within(op, choices, lambda one: program(one).temporary_bytes, memory, target, threads)
+    made = made if found == choices[0] else program(found)
+    return made, found, fits, None if each is None else each * threads
 
 
 def shorter(steps: int) -> list[int]:
@@ -185,8 +189,8 @@ def shorter(steps: int) -> list[int]:
     return made
 
 
-def layer_arrays(p: RnnParams, arrays: Sequence[Any], matrices: Sequence[Any] = (None, None)) -> LayerArrays:
-    """Return a layer's arrays as `Called.operands` has them, lengths checked, and its block-sparse weights."""
+def layer_arrays(builder: Builder, p: RnnParams, arrays: Sequence[Any], matrices: Sequence[Any]) -> LayerArrays:
+    """Return what stands for a layer's arrays, given as `Called.operands` has them, and its block-sparse weights."""
     x, weights_input, weights_output, biases, *init, lengths, scores, projection = gated(p, list(arrays))
     projection = projection if projection is None or projection.ndim < 3 else projection[0]
     formats = p.weights_input, p.weights_output, p.weights_projection
@@ -195,8 +199,8 @@ def layer_arrays(p: RnnParams, arrays: Sequence[Any], matrices: Sequence[Any] = 
                           zip((weights_input, weights_output, projection), formats, p.packed, strict=True)]
     for place, matrix in enumerate(matrices):
         weights[place] = weights[place] if matrix is None else matrix
-    return LayerArrays(x, weights[0], weights[1], biases, init, None if lengths is None else lengths_of(p, lengths),
-                       None if scores is None else np.ascontiguousarray(scores, np.float32), weights[2])
+    return LayerArrays(x, weights[0], weights[1], biases, init, lengths_of(builder, p, lengths),
+                       None if scores is None else builder.in_order(scores, np.float32), weights[2])
 
 
 def forward_request(cell: Cell, kind: Any, name: str, /, *, out: Any, target: TargetLike, **given: Any) -> Request:
@@ -204,41 +208,62 @@ def forward_request(cell: Cell, kind: Any, name: str, /, *, out: Any, target: Ta
     op, call = f"popnn.{name}", forward_call(cell, **given)
     p = call.params
     placed = place_of_layer(target, op, p, call.operands, call.memory)
-    sequence = p.steps, p.batch
-    states = [Part((p.batch, columns), p.state) for columns in (p.states, p.outputs)[: len(call.init)]]
-    output = Part((*sequence, p.states), p.state) if p.full else states[0]
-    kept = (Part((*sequence, p.saved, p.outputs), p.state),) if p.cell.whole else ()
-    made = results(out, (output, *states, *kept), kind)
-    machine = own_host()
+    parts = _forward_parts(p, len(call.init))
+    made, machine = results(out, parts, kind), own_host()
+    program = programs(p, machine, call.operands, call.matrices, _forward, parts)
     layer = Forward.of(p, machine)
-    how = stretches(op, layer, call.memory, machine, placed.plan)
-
-    def run(arrays: list[Any], views: Any) -> None:
-        first, last, *more = views
-        other = more[0] if p.cell.has_cell_state else last
-        saved = more[-1] if kept and p.saved else None
-        if p.projected and not p.full and saved is not None:
-            saved[:, :, p.kept, p.projected:] = 0
-        result = Made(first if p.full else None, last, other, saved)
-        layer.run(layer_arrays(p, arrays, call.matrices), result, how.at_once)
-        if not p.full:
-            first[...] = last
-
+    how, run = stretches(op, layer, call.memory if placed.plan is None else Memory(), machine, program)
     return request(run, call.operands, made, how, placed, any(p.blocks))
 
 
-def request(run: Callable[[list[Any], Any], None], operands: Sequence[Operand | None], made: Any, how: Any,
-            placed: Placed[Any], own: bool = False) -> Request:
-    """Describe a call that a function of the operands' arrays, None for those that were not given, and of its results
-    makes, and perhaps of what is its `own`."""
-    there = [x is not None for x in operands]
+def _forward_parts(p: RnnParams, states: int) -> tuple[Part, ...]:
+    sequence = p.steps, p.batch
+    ends = [Part((p.batch, columns), p.state) for columns in (p.states, p.outputs)[:states]]
+    output = Part((*sequence, p.states), p.state) if p.full else ends[0]
+    return (output, *ends, *([Part((*sequence, p.saved, p.outputs), p.state)] if p.cell.whole else []))
 
-    def runs(*arrays: Array) -> None:
-        rest = iter(arrays)
-        run([next(rest) if given else None for given in there], made.views(arrays[-1]))
 
-    return Request(runs, (*(x for x in operands if x is not None), RESULT), made.receiver, how.told, wrap=made.wrap,
-                   placed=placed, steady=not own, keep=how.fits and not own)
+def _forward(builder: Builder, p: RnnParams, target: Target, matrices: Sequence[Any], at_once: int) -> None:
+    """Add a forward pass."""
+    first, last, *more = builder.views
+    other = more[0] if p.cell.has_cell_state else last
+    saved = more[-1] if p.cell.whole and p.saved else None
+    if p.projected and not p.full and saved is not None:
+        builder.clear(saved[:, :, p.kept, p.projected:])
+    arrays = layer_arrays(builder, p, builder.arrays, matrices)
+    Forward.of(p, target).build(builder, arrays, Made(first if p.full else None, last, other, saved), at_once)
+    if not p.full:
+        builder.put(last, first)
+
+
+def programs(p: Any, target: Target, operands: Sequence[Operand | None], matrices: Sequence[Any],
+             build: Callable[..., None], parts: tuple[Part, ...]) -> Callable[[T], Program]:
+    """Return what makes programs of calls of some params on such operands, given how much is done at once: what `build`
+    adds.
+
+    Those with block-sparse weights are made for one call; others are remembered.
+    """
+    lies = tuple(map(Lie.of, operands))
+    if any(w is not None for w in matrices):
+        return cache(partial(_made, p, target, lies, tuple(matrices), build, parts))
+    return partial(_remembered, p, target, lies, (None,) * len(matrices), build, parts)
+
+
+def _made(p: Any, target: Target, lies: tuple[Lie | None, ...], matrices: tuple[Any, ...], build: Callable[..., None],
+          parts: tuple[Part, ...], at_once: Any) -> Program:
+    builder = Builder(lies, parts)
+    build(builder, p, target, matrices, at_once)
+    return builder.made()
+
+
+_remembered = remembered(weight=4)(_made)
+
+
+def request(run: Program, operands: Sequence[Operand | None], made: Any, how: Any, placed: Placed[Any],
+            own: bool) -> Request:
+    """Describe a call of a program that has the operands that are there, and perhaps what is the call's `own`."""
+    return Request(run, (*(x for x in operands if x is not None), RESULT), made.receiver, how.told, wrap=made.wrap,
+                   placed=placed, keep=how.fits and not own)
 
 
 def gated(p: RnnParams, arrays: list[Any]) -> list[Any]:

@@ -22,11 +22,10 @@ from ...popsparse.spmm.lower import items_of, lower_prepare
 from ...popsparse.spmm.model import compute_format_of
 from ...popsparse.spmm.params import SpmmParams
 from ...popsparse.spmm.plan import SparsePlan, plan_spmm
-from ...program import Executable, Segment, host_program, temporary
+from ...program import Executable, Segment, host_program
 from ...target import Target
+from .builder import NOTHING, Builder
 from .products import in_turns
-
-_NO_INDEX = np.empty(0, np.int32)
 
 
 @dataclass(frozen=True)
@@ -117,26 +116,19 @@ class SparseStep:
         """Bytes of a thread."""
         return self.plan.scratch_bytes
 
-    @property
-    def packed_bytes(self) -> int:
-        """Bytes that `pack` takes for good."""
-        high, wide = self.plan.params.block_shape
-        return self.plan.params.room * (4 * high * wide + 12)
-
-    packing_bytes = packed_bytes
-
-    def pack(self, w: Any, gates: Sequence[int], by_columns: bool, back: bool) -> tuple[Array, ...]:
+    def pack(self, builder: Builder, w: Any, gates: Sequence[int], by_columns: bool, back: bool) -> tuple[Array, ...]:
         """Return values as kernels read them, row offsets, block columns, and the places of a transpose's blocks."""
         p, matrix = self.plan.params, merged(w, gates)
         read = sparse_operand("weights", matrix, p.transposed)
         plan = _plan(replace(p, prepared=None, w_scale=read.scale), self.plan.target)
         values = matrix._blocks
         if plan.decodes:
-            values = temporary((max(plan.values_bytes, 1),), np.uint8)
+            values = builder.room((max(plan.values_bytes, 1),), np.uint8)
             more = [x.array for x in (read.order, read.scales) if x is not None]
             if matrix.n_blocks:
-                lower_prepare(plan)(read.offsets.array, read.columns.array, read.values.array, values, *more)
-        return values, read.offsets.array, read.columns.array, _NO_INDEX if read.order is None else read.order.array
+                builder.run(lower_prepare(plan), read.offsets.array, read.columns.array, read.values.array, values,
+                            *more)
+        return values, read.offsets.array, read.columns.array, NOTHING if read.order is None else read.order.array
 
     def segment(self, a: int, slots: Sequence[int], out: int, turns: int = 1,
                 turn: int = 0) -> tuple[Segment, list[Any]]:
@@ -181,11 +173,12 @@ def blocks_of(w: BlockSparseMatrix) -> Blocks:
     return Blocks(w.block_shape, room_for(w.n_blocks))
 
 
-def stored_gradients(w: BlockSparseMatrix, left: Array, grads: Array, to: Array) -> None:
+def stored_gradients(builder: Builder, w: BlockSparseMatrix, left: Array, grads: Array, to: Array) -> None:
     """Write ``left' grads`` at the blocks of a matrix: of operands [gates, rows of the sum, columns].
 
     Parameters
     ----------
+    builder : Builder
     w : BlockSparseMatrix
     left, grads : numpy.ndarray
     to : numpy.ndarray
@@ -194,4 +187,4 @@ def stored_gradients(w: BlockSparseMatrix, left: Array, grads: Array, to: Array)
     first, second = (x.swapaxes(1, 2) if w.groups > 1 else x[0].T for x in (left, grads))
     made = sddmm_request("popnn.recurrent", w, first, second, to, None, Memory())
     if made.program is not None:
-        made.program(*(x.array if isinstance(x, Operand) else made.receiver.array for x in made.operands))
+        builder.run(made.program, *(x.array if isinstance(x, Operand) else made.receiver.array for x in made.operands))

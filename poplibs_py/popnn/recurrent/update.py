@@ -9,15 +9,15 @@ from ...errors import bad_argument, check_shape, flag
 from ...formats import Format
 from ...ops import Operand, Request, own_host
 from ...ops.parts import Part, results
-from ...planner import Memory, first_within
+from ...planner import Memory
 from ...popsparse.matrix import BlockSparseMatrix
 from ...target import TargetLike
 from .cell import Cell
 from .modelled import place_of_layer
 from .params import RnnParams, gate_order, numbers, optional, state_format
-from .request import request, shorter
+from .request import chosen_within, programs, request, shorter
 from .sparse import blocks_of, checked_blocks
-from .update_lower import Update, UpdateArrays, UpdateSizes
+from .update_lower import Update, UpdateSizes, add_update
 
 
 class WeightGradients(NamedTuple):
@@ -120,21 +120,12 @@ def update_request(cell: Cell, short: str, /, *, out: Any, target: TargetLike, *
         raise bad_argument("out", out, "None where weights are block-sparse")
     made = results(out, parts, WeightGradients)
     sizes = UpdateSizes.of(call)
+    program = programs((sizes, call.cell, call.order), machine, call.operands, call.matrices, add_update, tuple(parts))
     choices = [(steps, planes) for planes in dict.fromkeys((sizes.planes, 1)) for steps in shorter(sizes.steps)]
-    ready = Update(f"{call} weight update", sizes, machine)
     memory = call.memory if placed.plan is None else Memory()
-    each = memory.limit(machine)
-    ready.limit = None if each is None else each * ready.threads
-    ready.at_once, ready.fits = first_within(name, choices, lambda at_once: ready.bytes_taken(*at_once), memory,
-                                             machine, ready.threads)
-
-    def run(arrays: list[Any], views: Any) -> None:
-        grads, read, output, init, reset = arrays
-        grads = grads if grads.ndim == 4 else grads[:, :, None]
-        given = UpdateArrays(grads, read, output, init, reset, call.matrices)
-        ready.run(call.cell, call.order, given, views)
-
-    found = request(run, call.operands, made, ready, placed, own)
+    run, at_once, fits, limit = chosen_within(name, choices, program, memory, machine)
+    how = Update(f"{call} weight update", sizes, machine, at_once, fits, limit, run.threads, run.temporary_bytes)
+    found = request(run, call.operands, made, how, placed, own)
     if own:
         found.wrap = lambda buffer, _: _wrapped(call, made.views(buffer))
     return found
