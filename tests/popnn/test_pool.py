@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from poplibs_py import popnn, testing
-from poplibs_py.errors import PoplibsError, UnsupportedError
+from poplibs_py.errors import InvalidArgumentError, PoplibsError, UnsupportedError
 from poplibs_py.formats import QuarterArray
 from poplibs_py.testing import assert_same_bits
 
@@ -174,8 +174,26 @@ def test_places_that_become_bad_once_they_were_looked_at_write_nothing(layout, m
     if layout == "NHWC":
         grad, wrong, skipped = (np.ascontiguousarray(np.moveaxis(a, 1, -1)) for a in (grad, wrong, skipped))
         shape = skipped.shape
-    monkeypatch.setattr("poplibs_py.popnn.pooling.api.checked_places", lambda places, *_: np.ascontiguousarray(places))
+    monkeypatch.setattr("poplibs_py.popnn.pooling.request.checked_places", lambda places, _: places)
     assert_same_bits(popnn.pool_indices_gradient(grad, wrong, shape, layout=layout), skipped)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.int16])
+def test_kept_gradients_of_places_look_at_them_anew(dtype):
+    grad, places = np.float32([[[1, 2, 4]]]), np.zeros((1, 1, 3), dtype)
+    out, before = np.zeros((1, 1, 5), np.float32), popnn.pool_indices_gradient.kept
+    for at in ([0, 1, 1], [4, -1, 4], [2, 2, 2]):
+        places[...] = at
+        due = np.bincount([n for n in at if n >= 0], [g for n, g in zip(at, (1, 2, 4), strict=True) if n >= 0], 5)
+        for how in ({}, {"kernel": 3, "stride": 1}) if at[1] == 2 else ({},):
+            for _ in range(2):
+                popnn.pool_indices_gradient(grad, places, (1, 1, 5), out=out, **how)
+                np.testing.assert_array_equal(out, due[None, None])
+    assert popnn.pool_indices_gradient.kept == before + 2
+    places[0, 0, 2] = 5
+    with pytest.raises(InvalidArgumentError, match=r"^indices: got places from 2 to 5; allowed: from -1 to 4"):
+        popnn.pool_indices_gradient(grad, places, (1, 1, 5), out=out)
+    np.testing.assert_array_equal(out, due[None, None])
 
 
 def test_gradients_of_averages_are_the_transposes_of_averages():

@@ -18,7 +18,7 @@ from .kinds import KINDS
 from .modelled import place_of_pooling
 from .params import PoolParams
 from .plan import PoolPlan, planned
-from .request import checked_places, images, pooled, to_places, windows_asked
+from .request import images, places_of, pooled, to_places, windows_asked
 
 
 class MaxPlaces(NamedTuple):
@@ -296,7 +296,7 @@ def pool_indices_gradient(grad: Any, indices: Any, x_shape: Sequence[int], kerne
                 f"shape {shape.of(windows).shape}, that of the windows")
     if (due.batch, due.channels, len(due.field)) != (shape.batch, shape.channels, len(shape.field)):
         raise bad_argument("x_shape", shape.shape, f"samples and channels of `grad`, whose shape is {source.shape}")
-    places = checked_places(indices, source.shape, None if told else shape.elements)
+    places = places_of(indices, source.shape)
     receiver = receive("out", out, shape.shape, out_dtype, result_format(source), (source,), contiguous=True)
     return to_places(shape, due, windows if told else None, source, places, receiver)
 

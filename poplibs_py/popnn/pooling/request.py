@@ -180,29 +180,44 @@ def _reduced(op: str, shape: Images, x: Operand, receiver: Receiver, placed: Pla
     return Request(program.executable, (x, RESULT), receiver, program.told, placed=placed)
 
 
-def checked_places(indices: Any, shape: tuple[int, ...], elements: int | None) -> Operand | Array:
-    """Return places as int64 in C order, each within a field of so many elements or -1, or any place at all.
+def places_of(indices: Any, shape: tuple[int, ...]) -> Operand:
+    """Take places of the elements that gradients of this shape go to."""
+    places = whole_operand("indices", indices)
+    check_shape("indices", places, places.shape == shape, f"shape {shape}, that of `grad`")
+    return places
+
+
+def checked_places(places: Array, elements: int | None) -> Array:
+    """Return places as int64 in C order, each within a field of so many elements or -1, or any place at all, or raise.
 
     Those that were looked at may be the caller's: kernels look at each once more.
     """
-    places = whole_operand("indices", indices)
-    array = places.array if places.array.itemsize >= 4 else places.array.astype(np.int64)
-    check_shape("indices", array, array.shape == shape, f"shape {shape}, that of `grad`")
-    if elements is None:
-        return places.in_c_order() if array.dtype == np.int64 else np.ascontiguousarray(array, np.int64)
-    unsigned = array.view(array.dtype.str.replace("i", "u"))  # where -1 and what is less are the greatest: one pass
-    if array.size and int(unsigned.max()) >= elements and (
-            int(array.max()) >= elements or (array.dtype.kind == "i" and int(array.min()) < -1)):
-        raise bad_argument("indices", f"places from {array.min()} to {array.max()}", f"from -1 to {elements - 1}")
+    array = places if places.itemsize >= 4 else places.astype(np.int64)
+    if elements is not None:
+        unsigned = array.view(array.dtype.str.replace("i", "u"))  # where -1 and what is less are the greatest: one pass
+        if array.size and int(unsigned.max()) >= elements and (
+                int(array.max()) >= elements or (array.dtype.kind == "i" and int(array.min()) < -1)):
+            raise bad_argument("indices", f"places from {array.min()} to {array.max()}", f"from -1 to {elements - 1}")
     return np.ascontiguousarray(array, np.int64)
 
 
-def to_places(shape: Images, due: Images, windows: tuple[Window, ...] | None, grad: Operand,
-              places: Operand | Array, receiver: Receiver) -> Request:
+def to_places(shape: Images, due: Images, windows: tuple[Window, ...] | None, grad: Operand, places: Operand,
+              receiver: Receiver) -> Request:
     """Describe a gradient that goes to places: `shape` is that of the field, `due` that of `grad` and the places."""
-    kind = "place_gradient" if windows is None else "window_gradient"
+    kind, elements = ("place_gradient", shape.elements) if windows is None else ("window_gradient", None)
     windows = windows or tuple(Window(n, m, 0) for n, m in zip(shape.field, due.field, strict=True))
     source, lies = _in_c_order(grad, due)
     call = PoolCall(kind, "max", shape.batch, shape.channels, windows, False, shape.by_channel,
                     (lies, due.in_c_order(None), shape.in_c_order(receiver.format, receiver.scale)))
-    return request(call, (source, places), receiver, keep=isinstance(places, Operand))
+    made = request(call, (source, places.in_c_order()), receiver)
+    if elements is None and places.array.dtype == np.int64:
+        return made
+    program = made.program
+
+    def run(numbers: Array, given: Array, result: Array) -> None:
+        checked = checked_places(given, elements)
+        if program is not None:
+            program(numbers, checked, result)
+
+    made.program, made.operands, made.steady, made.checks = run, (source, places, RESULT), True, True
+    return made
