@@ -15,11 +15,12 @@ import numpy as np
 
 from ..errors import bad_argument, bad_type, check_shape, finite, flag, whole
 from ..formats import FP32, Array, Floats, Format, QuarterArray
-from ..ops import Operand, Placed, Receiver, Request, one_scale_operand, op, receive, result_format
-from ..ops.parts import Part, Results, Several, results
+from ..ops import RESULT, Operand, Placed, Receiver, Request, one_scale_operand, op, own_host, receive, result_format
+from ..ops.parts import Part, Results, Several, part_format, results
 from ..poplin.norms import bessel
 from ..popops import add, cast, mul
 from ..popops import sum as total
+from ..popops.sequence import SequenceBuilder, as_taken
 from ..target import TargetLike
 from ._rows import NO_STATISTICS, RowOperand, RowsParams, row_of, rows_request
 from .machines import callback, reduced, statistics_of_all
@@ -433,8 +434,10 @@ def distributed_batch_norm_grad(grad: Any, x: Any, statistics: BatchStatistics, 
     return NormGradients(add(near, far, out_dtype=made), cast(gamma_grad, made), cast(beta_grad, made))
 
 
+@op(bound="popnn.norm_bound", draws="testing.row_calls", written=None, lacks="in any form")
 def fold_batch_norm(weights: Any, mean: Any, variance: Any, gamma: Any = None, beta: Any = None, bias: Any = None, *,
-                    eps: float = 1e-5, axis: int = 0, out_dtype: object = None) -> FoldedWeights:
+                    eps: float = 1e-5, axis: int = 0, out: Any = None, out_dtype: object = None,
+                    target: TargetLike = None) -> Any:
     """Fold the batch norm behind a convolution or a product into its weights and bias.
 
     Parameters
@@ -451,6 +454,8 @@ def fold_batch_norm(weights: Any, mean: Any, variance: Any, gamma: Any = None, b
         Added to the variance; not negative.
     axis : int, optional
         Of `weights`, along which channels of the result lie.
+    out : tuple of two arrays, optional
+        Where the results go; the second is of float32.
     out_dtype : Format, dtype or str, optional
         Of the folded weights; by default what the format of `weights` gives.
 
@@ -462,14 +467,12 @@ def fold_batch_norm(weights: Any, mean: Any, variance: Any, gamma: Any = None, b
         ``beta + (bias - mean) gamma / sqrt(variance + eps)``: the ``bias=`` of `poplin.convolution` and
         `poplin.matmul`, whose epilogue adds it and applies the activation.
 
-    Raises
-    ------
-    InvalidTypeError, InvalidArgumentError
-        If an argument is of the wrong kind or value.
+    Notes
+    -----
+    What there is one of for each channel is float64, rounded once; the weights are multiplied in FP32.
 
     Examples
     --------
-    >>> from poplibs_py import popnn
     >>> folded = popnn.fold_batch_norm([[1.0, 2.0]], [1.0], [4.0], bias=[3.0], eps=0.0)
     >>> folded.weights, folded.bias
     (array([[0.5, 1. ]], dtype=float32), array([1.], dtype=float32))
@@ -478,12 +481,32 @@ def fold_batch_norm(weights: Any, mean: Any, variance: Any, gamma: Any = None, b
     if not w.shape:
         raise bad_argument("weights", "shape ()", "an axis of channels")
     at = whole("axis", axis, -len(w.shape), len(w.shape) - 1) % len(w.shape)
-    count = w.shape[at]
-    scale, shift = _combined(
-        _channels("variance", variance, count), _channels("mean", mean, count), _channels("gamma", gamma, count, 1.0),
-        _channels("beta", beta, count, 0.0), finite("eps", eps, 0.0, 3e38))
-    made = result_format(w) if out_dtype is None else out_dtype
-    with np.errstate(all="ignore"):
-        added = (_channels("bias", bias, count, 0.0) * scale + shift).astype(np.float32)
-        by = scale.astype(np.float32).reshape([count if d == at else 1 for d in range(len(w.shape))])
-    return FoldedWeights(mul(weights, by, out_dtype=made), added)
+    count, small = w.shape[at], finite("eps", eps, 0.0, 3e38)
+    vectors = {name: _vector(name, value, count) for name, value in (
+        ("mean", mean), ("variance", variance), ("gamma", gamma), ("beta", beta), ("bias", bias))
+        if value is not None or name in ("mean", "variance")}
+    made = results(out, (Part(w.shape, part_format(out_dtype, w), w.array), Part((count,), FP32)), FoldedWeights)
+    steps = SequenceBuilder(w.array, *(x.array for x in vectors.values()), made.receiver.array)
+    array, *channels, buffer = steps.operands
+    folded, added = made.views(buffer)
+    here = own_host()
+    numbers = [x if v.format == FP32 else steps.call(cast, as_taken(x, v), FP32, target=here)
+               for x, v in zip(channels, vectors.values(), strict=True)]
+    by, names = steps.room((count,)), tuple(vectors)
+
+    def fold(*arrays: Array) -> None:
+        *wide, factor, shift = arrays
+        with np.errstate(all="ignore"):
+            known = _FOLDED | {name: x.astype(np.float64) for name, x in zip(names, wide, strict=True)}
+            scale, moved = _combined(known["variance"], known["mean"], known["gamma"], known["beta"], small)
+            factor[...], shift[...] = scale, known["bias"] * scale + moved
+
+    steps.run(fold, *numbers, by, added)
+    along = by.reshape([count if d == at else 1 for d in range(len(w.shape))])
+    steps.call(mul, as_taken(array, w), along, out=folded, target=here)
+    return Request(steps.made(), (w, *vectors.values(), RESULT), made.receiver,
+                   steps.told("fold_batch_norm", w.shape, w.format), wrap=made.wrap)
+
+
+_FOLDED: dict[str, Any] = {"gamma": 1.0, "beta": 0.0, "bias": 0.0}
+"""What there is for each channel where none is given."""

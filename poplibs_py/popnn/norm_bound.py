@@ -210,3 +210,19 @@ def batch_norm_inference_bound(x: Any, mean: Any, variance: Any, gamma: Any = No
     by, more = (Ball(at, np.where(np.isfinite(at), size * 2.0**-50, 0.0)).rounded(FP32).reshape(
         *batched(numbers.shape).params) for at, size in zip((scale, shift), sizes, strict=True))
     return finished(_fused(by, Ball.exact(numbers), more), out, out_dtype, x)
+
+
+def fold_batch_norm_bound(weights: Any, mean: Any, variance: Any, gamma: Any = None, beta: Any = None,
+                          bias: Any = None, *, eps: float = 1e-5, axis: int = 0, out: Any = None,
+                          out_dtype: Any = None, target: Any = None) -> tuple[Ball, Ball]:
+    """Return exact results and radii of a `fold_batch_norm` call."""
+    numbers, centre = held(weights), held(mean)
+    with np.errstate(all="ignore"):
+        scale = (1.0 if gamma is None else held(gamma)) / np.sqrt(held(variance) + eps)
+        moved, before = centre * scale, (0.0 if bias is None else held(bias)) * scale
+        shift = 0.0 if beta is None else held(beta)
+        sums, size = before + (shift - moved), np.abs(before) + np.abs(shift) + np.abs(moved)
+    by, added = (Ball(at, np.where(np.isfinite(at), of * 2.0**-50, 0.0)).rounded(FP32)
+                 for at, of in ((scale, np.abs(scale)), (sums, size)))
+    along = by.reshape(*(n if d == axis % numbers.ndim else 1 for d, n in enumerate(numbers.shape)))
+    return finished(times(along, Ball.exact(numbers)), None, out_dtype, weights), added

@@ -452,6 +452,10 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "batch_norm_inference_calls": lambda: [
         Case("16 x 8", (_numbers(16, 8), _numbers(8), np.ones(8, np.float32)), {}),
         Case("gamma", (_numbers(16, 8), _numbers(8), np.ones(8, np.float32)), {"gamma": _numbers(8)})],
+    "fold_batch_norm_calls": lambda: [
+        Case("8 x 16", (_numbers(8, 16), _numbers(8), np.ones(8, np.float32)), {}),
+        Case("axis, gamma, bias", (_numbers(16, 8), _numbers(8), np.ones(8, np.float32), _numbers(8, seed=2)),
+             {"bias": _numbers(8, seed=3), "axis": 1})],
     "batch_norm_statistics_calls": lambda: [Case("16 x 8", (_numbers(16, 8),), {})],
     "batch_norm_training_calls": _trained,
     "batch_normalise_calls": lambda: [

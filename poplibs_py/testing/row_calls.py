@@ -128,6 +128,19 @@ def batch_norm_inference_calls(draw: st.DrawFn) -> Call:
 
 
 @st.composite
+def fold_batch_norm_calls(draw: st.DrawFn) -> Call:
+    """Calls of `fold_batch_norm`."""
+    shape = draw(_shapes)
+    axis = draw(st.integers(-len(shape), len(shape) - 1))
+    how = draw(options({"eps": [0.25, 1e-3], "out_dtype": NAMES})) | {"axis": axis}
+    own = shape[axis:][:1]
+    for name in ("gamma", "beta", "bias"):
+        if draw(st.booleans()):
+            how[name] = draw(numbers(own))
+    return tuple(draw(numbers(of)) for of in (shape, own, own)), how
+
+
+@st.composite
 def batch_normalise_calls(draw: st.DrawFn) -> Call:
     """Calls of `batch_normalise`."""
     shape = draw(_activations())

@@ -156,6 +156,23 @@ def test_inference_is_one_for_any_strides_and_folds_into_weights():
     np.testing.assert_array_equal(made, behind[..., 0, 0])
 
 
+def test_kept_folds_read_their_vectors_anew():
+    w, mean, variance = (RNG.normal(size=n).astype(np.float32) for n in ((4, 6), 6, 6))
+    gamma, bias = np.ones(6, np.float16), QuarterArray.from_array(np.arange(6.0), "f143", 1)
+    outs, before = (np.zeros((6, 4), np.float32).T, np.zeros(6, np.float32)), popnn.fold_batch_norm.kept
+    for shift in (1.0, 2.0, 3.0):
+        variance[...] = shift**2
+        mean[...] = gamma[...] = shift
+        for _ in range(2):
+            made = popnn.fold_batch_norm(w, mean, variance, gamma, None, bias, eps=0.0, axis=1, out=outs)
+            assert made.weights is outs[0]
+            np.testing.assert_array_equal(made.weights, w)
+            np.testing.assert_array_equal(made.bias, np.arange(6) - shift)
+    assert popnn.fold_batch_norm.kept == before + 1
+    with pytest.raises(InvalidTypeError, match=r"^mean: got"):
+        popnn.fold_batch_norm(w, None, variance, axis=1)
+
+
 def test_nothing_has_statistics_of_zero():
     made = popnn.batch_norm_training(np.zeros((0, 2), np.float32))
     assert made.y.shape == (0, 2)
