@@ -233,9 +233,11 @@ class Ball:
             reach = np.abs(_finite(self.centre)) + self.radius
             radius = self.radius + rounding_error(reach, dtype, rounding)
             if overflow == "saturate":
+                near = np.clip(self.centre, -dtype.max, dtype.max)
+                if not dtype.has_nan:  # infinities are the largest numbers, NaN is a zero
+                    return Ball(np.where(np.isnan(near), 0.0, near), radius)
                 # An infinity saturates too, or stays, or is NaN: that is the op's to say before it rounds.
-                finite = np.isfinite(self.centre)
-                return Ball(np.where(finite, np.clip(self.centre, -dtype.max, dtype.max), self.centre), radius)
+                return Ball(np.where(np.isfinite(self.centre), near, self.centre), radius)
             # What rounds to the number that would follow the largest one overflows.
             step = 2.0 ** (dtype.max_exponent - dtype.mantissa_bits)
             threshold = dtype.max + (step / 2 if rounding.startswith("nearest") else step)

@@ -91,6 +91,13 @@ def test_infinities_and_nans_are_demanded_by_name():
     assert not balls.contains([-np.inf, np.inf, np.inf, 65504.0]).any()
 
 
+def test_where_a_format_has_no_nan_infinities_are_its_largest_numbers_and_nan_is_a_zero():
+    six = Format("six", 3, 2, 3, "finite")
+    balls = Ball.exact([np.inf, -np.inf, np.nan, 1.0]).rounded(six)
+    assert balls.contains([six.max, -six.max, -0.0, 1.0]).all()
+    assert not balls.contains([np.inf, 0.0, np.nan, 2.0]).any()
+
+
 @pytest.mark.parametrize(("overflow", "due"), [("inf", np.inf), ("nan", np.nan), ("saturate", 65504.0)])
 def test_overflow_is_what_was_asked_for(overflow, due):
     ball = Ball.exact(1e6).rounded(FP16, overflow=overflow)

@@ -32,7 +32,7 @@ from poplibs_py.program import guard_arenas, memory_in_use, memory_peak
 from poplibs_py.target import Target
 from poplibs_py.testing import as_format, assert_same_bits
 
-from .few_passes import OPERANDS, PASSES, images, kernels, laid, lowered, reference, shapes
+from .few_passes import OPERANDS, PASSES, images, kernels, laid, lowered, of_a_mebibyte, reference, shapes
 
 FORMATS = (FP32, FP16, BF16, F143)
 LAYOUTS = ("first", "last", "gap")
@@ -325,6 +325,7 @@ def test_bits_do_not_depend_on_threads(which, shape):
     ((1, 1, 96, 56, 3, 1, 1), np.float16), ((8, 8, 8, 28, 3, 1, 1), np.float32),
 ])  # fmt: skip
 def test_scratch_keeps_to_the_limit(which, shape, dtype, share):
+    share = of_a_mebibyte(share)
     p, names = params(*shape), OPERANDS[which]
     held = whole_numbers(p, 0)
     a, b = (laid(held[name], "last", dtype) for name in names[:2])
@@ -353,6 +354,7 @@ def test_lanes_are_input_channels_of_any_number(fmt, channels):
 @pytest.mark.parametrize("share", [0.05, 0.3])
 @pytest.mark.parametrize("fmt", [FP32, FP16], ids=str)
 def test_scratch_of_lanes_of_input_channels_keeps_to_the_limit(fmt, share):
+    share = of_a_mebibyte(share)
     p, names = params(3, 64, 1, 60, 7, 2, 3, batch=3), OPERANDS["input gradient"]
     held = whole_numbers(p, 0)
     a, b = (laid(held[name], "last", fmt.dtype) for name in names[:2])
@@ -372,7 +374,7 @@ def test_where_the_limit_is_too_small_a_product_of_matrices_is_taken():
     x, w, y = (laid(value, "last", np.float16) for value in whole_numbers(p, 0).values())
     with pytest.raises(MemoryLimitError):
         lowered(p, "forward", x, w, y, available_memory_proportion=1e-4, strict_memory=True)
-    for share in (0.006, 0.008, 0.012, 0.016):
+    for share in map(of_a_mebibyte, (0.006, 0.008, 0.012, 0.016)):
         made = lowered(p, "forward", x, w, y, available_memory_proportion=share)
         assert made.plan.fits
         made.executable(x, w, y)
