@@ -19,7 +19,6 @@ POP_INLINE pop_v_f pop_v_negated(pop_v_f x) { return pop_v_float(pop_v_bits(x) ^
 #ifdef POP_V_WHOLE
 POP_INLINE pop_v_f pop_v_nearbyint(pop_v_f x) { return POP_V_WHOLE(x, NEAREST_INT); }
 POP_INLINE pop_v_f pop_v_trunc(pop_v_f x) { return POP_V_WHOLE(x, ZERO); }
-POP_INLINE pop_v_f pop_v_floor(pop_v_f x) { return POP_V_WHOLE(x, NEG_INF); }
 POP_INLINE pop_v_f pop_v_ceil(pop_v_f x) { return POP_V_WHOLE(x, POS_INF); }
 #else
 POP_INLINE pop_v_f pop_v_less_if(pop_v_m m, pop_v_f x) { return x - pop_v_float(pop_v_keep(m, pop_v_bits(pop_v_splat(1.0f)))); }
@@ -28,11 +27,6 @@ POP_INLINE pop_v_f pop_v_trunc(pop_v_f x)
 {
     const pop_v_f size = pop_v_abs(x), near = pop_v_whole_size(size);
     return pop_v_unless_whole(x, pop_v_less_if(pop_v_gt_f(near, size), near));
-}
-POP_INLINE pop_v_f pop_v_floor(pop_v_f x)
-{
-    const pop_v_f near = pop_v_nearbyint(x);
-    return pop_v_signed(pop_v_abs(pop_v_less_if(pop_v_gt_f(near, x), near)), x);
 }
 POP_INLINE pop_v_f pop_v_ceil(pop_v_f x) { return pop_v_negated(pop_v_floor(pop_v_negated(x))); }
 #endif
