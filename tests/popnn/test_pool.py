@@ -221,6 +221,7 @@ WRONG = [
     ({"kernel": 2, "padding": "same"}, "padding"),
     ({"output_size": 0}, "output_size"), ({"stride": 2}, "stride"), ({"kernel": 2, "layout": "CHWN"}, "layout"),
     ({"kernel": 2, "ceil_mode": 1}, "ceil_mode"), ({"kernel": 2, "out": np.zeros(3, np.float32)}, "out"),
+    ({"kernel": 2, "padding": ((0, -1), 0), "ceil_mode": True}, "padding"),
 ]  # fmt: skip
 
 

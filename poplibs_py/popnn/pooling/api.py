@@ -42,7 +42,8 @@ _WINDOWS = """
     dilation : int or sequence of int, optional
         From an element of a window to the next.
     ceil_mode : bool, optional
-        Whether a last window may pass the end, if it begins within the field or its padding before (torch).
+        Whether a last window may pass the end, if it begins within the field or its padding before (torch); the end is
+        not truncated then.
     output_size : int or sequence of int, optional
         Instead of `kernel`: how many windows, which share the field out, from ``floor(i n / size)`` to
         ``ceil((i + 1) n / size)``; None in a sequence keeps the dimension.

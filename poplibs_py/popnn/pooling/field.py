@@ -101,6 +101,8 @@ def windows_of(field: Sequence[int], kernel: Any, stride: Any, padding: Any, dil
             got = f"{kernel} with dilation {dilation}"
             raise bad_argument("kernel", got, f"windows within the padded field, which is {n + low + high}")
         count = room // s + 1
+        if up and high < 0:
+            raise bad_argument("padding", (low, high), "with ceil_mode numbers behind a dimension that are 0 or more")
         if up and room % s and count * s < n + low:  # the last window begins within the field, as in torch
             count += 1
         made.append(_limited(Window(n, count, k, s if count > 1 else min(s, n + 1), d, low, high)))
