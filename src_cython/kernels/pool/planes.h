@@ -187,7 +187,9 @@ POP_POOL_TAKEN(sum)
         }                                                                                                             \
     }
 
-/* What windows make of lines. */
+/* What windows make of lines. Gradients of sums are sums, those of maxima are not. */
+#define POP_POOL_BACK_max 0
+#define POP_POOL_BACK_sum 1
 #define POP_POOL_RESULTS(op)                                                                                          \
     POP_INLINE void pop_pool_rows_##op(const pop_pool_unit *u, const pop_pool_reach *r, int64_t rows, const int quick, const int step, \
                                        const int taps, const int format, const float *line, const pop_pool_made_rows *made) \
@@ -238,10 +240,11 @@ POP_POOL_TAKEN(sum)
     {                                                                                                                 \
         const int64_t odd = u->segment->shift & 1;                                                                    \
         const int taps = r->taps[odd], others = r->taps[!odd];                                                        \
-        if (r->phases == 2 && taps == 2 && others == 1) pop_pool_pairs_##op(u, r, rows, quick, 2, 1, format, lines, made); \
-        else if (r->phases == 2 && taps == 1 && others == 2) pop_pool_pairs_##op(u, r, rows, quick, 1, 2, format, lines, made); \
-        else if (r->phases == 2 && taps == 1 && others == 1) pop_pool_pairs_##op(u, r, rows, quick, 1, 1, format, lines, made); \
-        else if (r->phases == 2) pop_pool_pairs_##op(u, r, rows, quick, taps, others, format, lines, made);           \
+        const int back = POP_POOL_BACK_##op && r->phases == 2;                                                        \
+        if (back && taps == 2 && others == 1) pop_pool_pairs_##op(u, r, rows, quick, 2, 1, format, lines, made); \
+        else if (back && taps == 1 && others == 2) pop_pool_pairs_##op(u, r, rows, quick, 1, 2, format, lines, made); \
+        else if (back && taps == 1 && others == 1) pop_pool_pairs_##op(u, r, rows, quick, 1, 1, format, lines, made); \
+        else if (back) pop_pool_pairs_##op(u, r, rows, quick, taps, others, format, lines, made);           \
         else if (r->step == 2 && r->taps[0] == 3) pop_pool_rows_##op(u, r, rows, quick, 2, 3, format, lines, made);   \
         else if (r->step == 2 && r->taps[0] == 2) pop_pool_rows_##op(u, r, rows, quick, 2, 2, format, lines, made);   \
         else if (r->step == 2) pop_pool_rows_##op(u, r, rows, quick, 2, r->taps[0], format, lines, made);             \
