@@ -180,7 +180,7 @@ class PlanFacts:
     @property
     def fits(self) -> bool:
         """Whether temporaries keep to the limit, and the fullest tile to its memory."""
-        kept = not self.limit or (self.temporary_bytes or 0) <= self.limit
+        kept = self.limit is None or (self.temporary_bytes or 0) <= self.limit
         return kept and (self.memory is None or int(self.memory.in_all().max(initial=0)) <= self.tile_bytes)
 
 

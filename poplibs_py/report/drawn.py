@@ -115,7 +115,7 @@ def liveness(report: Report, i: int) -> StackChart:
              "temporaries": [0, *(size for _, _, size in steps), 0]}
     names = ["before", *(name for name, _, _ in steps), "after"]
     levels = {"a tile has": room, "limit on temporaries, on top of the rest":
-              plan.limit + held["operands"] + held["results"] if plan.limit else 0}
+              0 if plan.limit is None else plan.limit + held["operands"] + held["results"]}
     return _memory("Liveness within the program", label, edges, kinds, names, levels)
 
 

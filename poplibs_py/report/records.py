@@ -92,7 +92,7 @@ class Operation:
     @property
     def fits(self) -> bool:
         """Whether temporaries keep to the limit, and a modelled machine's fullest tile to its memory."""
-        return self.plan.fits and not (self.plan.limit and (self.temporary_use or 0) > self.plan.limit)
+        return self.plan.fits and (self.plan.limit is None or (self.temporary_use or 0) <= self.plan.limit)
 
 
 @dataclasses.dataclass(frozen=True)

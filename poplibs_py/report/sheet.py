@@ -180,7 +180,7 @@ def _figures(report: Report, op: Operation, i: int) -> Iterator[tuple[str, str]]
     moved = f"{op.read_bytes:,} read, {op.written_bytes:,} written"
     yield "bytes", moved + (f"; tiles receive {op.exchanged_bytes:,}" if op.exchanged_bytes is not None else "")
     if op.temporary_use is not None:
-        limit = f"limit {plan.limit:,}" if plan.limit else "no limit"
+        limit = "no limit" if plan.limit is None else f"limit {plan.limit:,}"
         where = "on the tile that needs most" if op.modelled else "of all threads"
         yield "temporaries", f"{op.temporary_use:,} bytes {where}, {limit}"
     held = fullest(report, i)

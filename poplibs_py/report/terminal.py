@@ -50,7 +50,7 @@ def _row(report: Report, i: int, modelled: bool, lacking: bool) -> list[str]:
     rate, share = rates(op, seconds, report.counts[i], report.peaks)
     row = [report.names[i], f"{report.counts[i]:,}", duration(seconds), f"{report.share(i):.1%}"]
     speed = [amount(rate, "FLOP/s") if rate else "", f"{share:.1%}" if share else ""]
-    limits = [amount(op.temporary_use), amount(op.plan.limit) if op.plan.limit else ""]
+    limits = [amount(op.temporary_use), amount(op.plan.limit)]
     if not modelled:
         moved = amount(op.read_bytes + op.written_bytes)
         return [*row, *speed, moved, *limits, op.kernel, *[op.lacking] * lacking]

@@ -150,7 +150,7 @@ def _memory_words(report: Report) -> str:
 def _misfit(report: Report, i: int) -> str:
     op = report.operations[i]
     plan, used = op.plan, op.temporary_use or 0
-    if plan.limit and used > plan.limit:
+    if plan.limit is not None and used > plan.limit:
         return f"{report.names[i]} takes {used:,} temporary bytes of {plan.limit:,} allowed"
     assert plan.memory is not None
     return f"{report.names[i]} needs {int(plan.memory.in_all().max()):,} bytes of a tile's {plan.tile_bytes:,}"
