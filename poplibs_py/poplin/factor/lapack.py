@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -77,7 +77,7 @@ def _lu(p: FactorParams, *arrays: Array) -> None:
 def _qr(p: FactorParams, *arrays: Array) -> None:
     from scipy.linalg import qr
 
-    mode = "economic" if p.width == min(p.rows, p.columns) else "full"
+    mode: Literal["economic", "full"] = "economic" if p.width == min(p.rows, p.columns) else "full"
     for a, q, r in _views(p, arrays):
         found = qr(_work(a, p.operands[0]), mode=mode, overwrite_a=True, check_finite=False)
         _write(q, p.operands[1], found[0])
