@@ -14,6 +14,8 @@ from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, MemoryLimi
 from poplibs_py.formats import F143, F152, QuarterArray
 from poplibs_py.ops import host_target
 from poplibs_py.planner import facts_of
+from poplibs_py.popnn.recurrent import request, update
+from poplibs_py.popnn.recurrent.builder import Builder
 from poplibs_py.popsparse import BlockSparseMatrix
 from poplibs_py.program import memory_in_use, memory_peak
 from poplibs_py.testing import assert_same_bits
@@ -245,6 +247,64 @@ def test_what_a_run_tells_to_be_temporary_is_what_is_counted(cell):
                 warnings.simplefilter("ignore", MemoryLimitWarning)
                 _, most = taken_by(call, available_memory_proportion=share)
             assert report.runs[-1].temporary_bytes == most
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+@pytest.mark.parametrize("cell", [*GATES, "projected"])
+def test_some_stretches_tell_the_bytes_and_threads_of_all(cell, blocks, monkeypatch):
+    name, states = ("lstm", OUTPUTS // 2) if cell == "projected" else (cell, OUTPUTS)
+    x, w, u, b = layer(name, np.float16, states)
+    w, u = (some_blocks(w, (8, 8)), some_blocks(u, (8, 8))) if blocks else (w, u)
+    x, how = x[:27, :, ::-1], {"time_steps": np.arange(BATCH)}  # no power of two: the last stretch is shorter
+    if cell == "projected":
+        how["weights_projection"] = numbers(OUTPUTS, states, dtype=np.float16)
+    if name == "gru":
+        how["attention"] = numbers(BATCH, len(x), dtype=np.float16)
+    seen = []
+
+    def chosen(op, choices, program, *rest):
+        for one in choices:
+            made, counted = program(one), program(one, True)
+            assert (made.temporary_bytes, made.threads) == (counted.temporary_bytes, counted.threads)
+            seen.append(len(made.programs) - len(counted.programs))
+        return request_chosen(op, choices, program, *rest)
+
+    request_chosen = request.chosen_within
+    for module in (request, update):
+        monkeypatch.setattr(module, "chosen_within", chosen)
+    forward, back, updated = (getattr(popnn, f"{name}_{kind}") for kind in ("fwd", "bwd", "wu"))
+    made = forward(x, w, u, b, **how)
+    kept = {} if name == "rnn" else {"intermediates": made.intermediates[:, :, :4] if name == "lstm" else
+                                     made.intermediates}
+    kept |= {} if name == "lstm" else {"output": made.output}
+    for some in ({}, kept):
+        grads = back(made.output, x, w, u, b, **some, **how)
+    read = {"intermediates": made.intermediates} if name == "gru" else {}
+    read |= {"weights_input": w, "weights_output": u} if blocks else {}
+    updated(grads[-1 if cell != "projected" else -2], x, made.output, **read)
+    assert max(seen) > 0 <= min(seen)
+
+
+@pytest.mark.parametrize("cell", GATES)
+def test_what_is_described_to_keep_to_a_limit_does_not_grow_with_the_steps(cell, monkeypatch):
+    described, run = [0], Builder.run
+
+    def counted(builder, *part, **how):
+        described[0] += builder.counts
+        run(builder, *part, **how)
+
+    monkeypatch.setattr(Builder, "run", counted)
+    front = (GATES[cell],) if cell != "rnn" else ()
+    w = np.zeros((*front, 3, 3), np.float32)
+    found = []
+    for steps in (1000, 2000):
+        x, described[0] = np.zeros((steps, 1, 3), np.float32), 0
+        for call in (lambda **how: getattr(popnn, f"{cell}_fwd")(x, w, w, **how),  # noqa: B023
+                     lambda **how: getattr(popnn, f"{cell}_bwd")(x, x, w, w, **how)):  # noqa: B023
+            with pytest.warns(MemoryLimitWarning):
+                call(available_memory_proportion=1e-9)
+        found.append(described[0])
+    assert found[0] <= found[1] <= 1.2 * found[0] < 1000  # one more choice
 
 
 @pytest.mark.parametrize("cell", GATES)

@@ -111,22 +111,22 @@ class Backward(Pass):
         room, still = (builder.room(shape) if several else NOTHING for _ in range(2))
         builder.clear(still)
         projection = _Projection(builder, p, self.target) if p.projected else None
-        kept, firsts = Kept(builder, p, arrays, back, at_once, self.target), range(0, p.steps, at_once)
+        kept = Kept(builder, p, arrays, back, at_once, self.target)
         weights: tuple[Array, ...] = ()
         if p.input_grad:
             which = [p.order[gate] for gate in p.cell.input_gates]
             weights = (self.inputs.pack(builder, arrays.weights_input, which, False, True) if p.blocks[0]
                        else (matrix_of(builder, arrays.weights_input, which, p.by_columns[0]).T,))
-        for first in reversed(firsts):
-            cut = slice(first, min(first + at_once, p.steps))
+        for cut in reversed(builder.stretches(p.steps, at_once)):
             with builder.passing():
-                part, held = self.of_steps(cut.stop - first), kept.of(cut)
-                of_scores = builder.room((p.batch, cut.stop - first)) if p.attention else NOTHING
-                outputs = builder.room((cut.stop - first, p.batch, p.states), p.state_dtype) if p.projected else NOTHING
+                steps = cut.stop - cut.start
+                part, held = self.of_steps(steps), kept.of(cut)
+                of_scores = builder.room((p.batch, steps)) if p.attention else NOTHING
+                outputs = builder.room((steps, p.batch, p.states), p.state_dtype) if p.projected else NOTHING
                 builder.run(
                     part.loops.executable, grads.gates[cut], *states, held.saved, held.old,
                     builder.in_order(back.grad[cut], p.state_dtype) if p.each else NOTHING,
-                    lengths_from(builder, arrays.lengths, first), held.out, held.init,
+                    lengths_from(builder, arrays.lengths, cut.start), held.out, held.init,
                     scores_of(builder, arrays.attention, cut), of_scores, room, outputs, still, *packed)
                 if projection is not None:
                     projection.add(held, outputs)
@@ -244,7 +244,7 @@ class Kept:
         self.builder, self.p, self.back = builder, p, back
         self.init = self._state(p.states)
         builder.begin(arrays.init[0], self.init)
-        self.starts: dict[int, tuple[Array, Array]] = {}
+        self.starts: dict[int, tuple[Array, ...]] = {}
         self.running: Running | None = None
         self.lengths = arrays.lengths
         if p.whole and not back.again:
@@ -253,11 +253,16 @@ class Kept:
         builder.begin(arrays.init[1] if p.cell.has_cell_state else None, last[1])
         if back.again:
             self.running = Running(builder, Forward.of(whole_params(p), target), arrays)
-        for first in range(0, p.steps, at_once):
-            self.starts[first] = self._copy(last[0]), self._copy(last[1])
-            if first + at_once < p.steps:
+        count = -(-p.steps // at_once)
+        starts = [builder.room((count, *x.shape), x.dtype) for x in last]
+        for cut in builder.stretches(p.steps, at_once):
+            own = tuple(held[cut.start // at_once] for held in starts)
+            for begun, state in zip(own, last, strict=True):
+                builder.put(state, begun)
+            self.starts[cut.start] = own
+            if cut.stop < p.steps:
                 with builder.passing():
-                    self._step_on(slice(first, first + at_once), *last)
+                    self._step_on(cut, *last)
 
     def _state(self, columns: int) -> Array:
         return self.builder.room((self.p.batch, columns), self.p.state_dtype)

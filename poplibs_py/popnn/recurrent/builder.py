@@ -49,10 +49,12 @@ class Builder(SequenceBuilder):
         What stands for the operands.
     views : list of numpy.ndarray
         What stands for the results.
+    counts : bool
+        Whether what is made only tells how many bytes and threads a run takes: some stretches stand for all.
     """
 
-    def __init__(self, lies: Iterable[Lie | None], parts: Sequence[Part] = ()) -> None:
-        lies = tuple(lies)
+    def __init__(self, lies: Iterable[Lie | None], parts: Sequence[Part] = (), counts: bool = False) -> None:
+        lies, self.counts = tuple(lies), counts
         buffers = [np.empty(sum(part.nbytes for part in parts), np.uint8)] if parts else []
         super().__init__(*(lie.like for lie in lies if lie is not None), *buffers)
         rest = iter(self.operands)
@@ -62,6 +64,15 @@ class Builder(SequenceBuilder):
         for part in parts:
             self.views.append(np.ndarray(part.shape, part.dtype, buffer, begin))
             begin += part.nbytes
+
+    def stretches(self, steps: int, at_once: int) -> list[slice]:
+        """Return so many steps at once, from the first on: all stretches, or those that differ in what they take.
+
+        These are the first, one that has another before it, and the last, which may be shorter.
+        """
+        firsts = range(0, steps, at_once)
+        some = sorted({*firsts[:2], *firsts[-1:]}) if self.counts else firsts
+        return [slice(first, min(first + at_once, steps)) for first in some]
 
     def put(self, source: Array, to: Array) -> None:
         """Write numbers where others are, in the format of those."""

@@ -183,8 +183,7 @@ class Forward(Pass):
         if not p.steps:
             return
         running = Running(builder, self, arrays)
-        for first in range(0, p.steps, at_once):
-            cut = slice(first, min(first + at_once, p.steps))
+        for cut in builder.stretches(p.steps, at_once):
             running.go(cut, Made(made.out if made.out is None else made.out[cut], made.last, made.cell,
                                  made.saved if made.saved is None else made.saved[cut]))
 

@@ -153,7 +153,7 @@ class Stretches(Explained):
 
 
 def stretches(op: str, layer: Pass, memory: Memory, target: Target,
-              program: Callable[[int], Program]) -> tuple[Stretches, Program]:
+              program: Callable[..., Program]) -> tuple[Stretches, Program]:
     """Return how many steps a pass takes at once, all or as many as the limit has room for, and its program.
 
     Parameters
@@ -164,19 +164,19 @@ def stretches(op: str, layer: Pass, memory: Memory, target: Target,
     target : Target
         This CPU.
     program : callable
-        Returns what takes so many steps at once.
+        Returns what takes so many steps at once; see `programs`.
     """
     made, at_once, fits, limit = chosen_within(op, shorter(layer.params.steps), program, memory, target)
     return Stretches(layer, at_once, fits, limit, made.threads, made.temporary_bytes), made
 
 
-def chosen_within(op: str, choices: list[T], program: Callable[[T], Program], memory: Memory,
+def chosen_within(op: str, choices: list[T], program: Callable[..., Program], memory: Memory,
                   target: Target) -> tuple[Program, T, bool, int | None]:
     """Return the program of the first choice that keeps to the limit, that choice, whether one does keep to it, and the
     limit of all threads."""
     each, made = memory.limit(target), program(choices[0])
     threads = made.threads
-    found, fits = first_within(op, choices, lambda one: program(one).temporary_bytes, memory, target, threads)
+    found, fits = first_within(op, choices, lambda one: program(one, True).temporary_bytes, memory, target, threads)
     made = made if found == choices[0] else program(found)
     return made, found, fits, None if each is None else each * threads
 
@@ -237,9 +237,12 @@ def _forward(builder: Builder, p: RnnParams, target: Target, matrices: Sequence[
 
 
 def programs(p: Any, target: Target, operands: Sequence[Operand | None], matrices: Sequence[Any],
-             build: Callable[..., None], parts: tuple[Part, ...]) -> Callable[[T], Program]:
+             build: Callable[..., None], parts: tuple[Part, ...]) -> Callable[..., Program]:
     """Return what makes programs of calls of some params on such operands, given how much is done at once: what `build`
     adds.
+
+    Given True beside it, they are none to run, but have all the bytes and threads (`Builder.counts`): where a limit on
+    memory is small, there are many stretches, and many choices are asked for their bytes alone.
 
     Those with block-sparse weights are made for one call; others are remembered.
     """
@@ -250,8 +253,8 @@ def programs(p: Any, target: Target, operands: Sequence[Operand | None], matrice
 
 
 def _made(p: Any, target: Target, lies: tuple[Lie | None, ...], matrices: tuple[Any, ...], build: Callable[..., None],
-          parts: tuple[Part, ...], at_once: Any) -> Program:
-    builder = Builder(lies, parts)
+          parts: tuple[Part, ...], at_once: Any, counts: bool = False) -> Program:
+    builder = Builder(lies, parts, counts)
     build(builder, p, target, matrices, at_once)
     return builder.made()
 

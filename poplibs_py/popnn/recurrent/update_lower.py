@@ -94,8 +94,7 @@ class _Sums:
                 made = builder.room((columns, len(planes), s.outputs))
                 if not s.steps * s.batch:
                     builder.clear(made)
-                for first in range(0, s.steps, steps):
-                    cut = slice(first, min(first + steps, s.steps))
+                for cut in builder.stretches(s.steps, steps):
                     with builder.passing():
                         self._multiply(left, columns, dtype, planes, cut, made)
                 there = [place for place, plane in enumerate(planes) if plane in gates]
@@ -120,8 +119,7 @@ class _Sums:
         with builder.passing():
             sums, made = builder.room(to.shape), builder.room(to.shape)
             builder.clear(sums)
-            for first in range(0, self.sizes.steps, self.at_once[0]):
-                cut = slice(first, min(first + self.at_once[0], self.sizes.steps))
+            for cut in builder.stretches(self.sizes.steps, self.at_once[0]):
                 with builder.passing():
                     self._multiply_at(w, lefts, planes, cut, made)
                 if made.size and self.sizes.batch:
