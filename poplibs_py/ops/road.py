@@ -7,8 +7,8 @@ runs it, records it, and keeps it as a bound call for the next call of its kind,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from math import prod
 from threading import current_thread
@@ -95,6 +95,8 @@ class Request:
         What receives further results, and makes of these and of the result what is returned.
     written : tuple of Receiver, optional
         Arguments that the program writes to beside the result, operands of its own.
+    unread : mapping of str to object, optional
+        Arguments as they are given whose numbers nobody has read, so that the program need not take them.
     """
 
     program: Callable[..., Any] | None
@@ -113,6 +115,7 @@ class Request:
     checks: bool = False
     beside: Results | None = None
     written: tuple[Receiver, ...] = ()
+    unread: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def runs(self) -> bool:
@@ -265,7 +268,8 @@ def _bound(face: Face, request: Request, key: Key) -> BoundCall | None:
     if not (program is None or request.steady or isinstance(program, Executable | Sequence)) or not receiver.keeps:
         return None
     sources: list[int | Array] = []
-    size, unused = receiver.array.nbytes, key.plain.copy()
+    size = receiver.array.nbytes
+    unused = key.plain - {key.places[name] for name, x in request.unread.items() if type(x) is np.ndarray}
     for operand in request.operands:
         if isinstance(operand, Operand):
             source = _place_of(operand, key)

@@ -90,6 +90,33 @@ def test_a_number_of_steps_is_no_array_of_the_call():
         assert numbers_of(got[:1]).tobytes() == numbers_of(due[:1]).tobytes()
 
 
+@pytest.mark.parametrize(("name", "shapes", "more", "unread"), [
+    ("gru_wu", ((3, 2, 4, 5), (3, 2, 6), (3, 2, 5)), {"reset_after": True}, {"intermediates": (3, 2, 4, 5)}),
+    ("lstm_wu", ((3, 2, 4, 5), (3, 2, 6), (3, 2, 5)), {}, {"weights_input": (4, 6, 5), "weights_output": (4, 5, 5)}),
+    ("lstm_fwd", ((3, 2, 4, 5),), {"weights_output": (4, 5, 5), "do_input_weight_calc": False},
+     {"weights_input": (4, 6, 5)}),
+    ("lstm_bwd", ((3, 2, 5), (3, 2, 6), (4, 6, 5), (4, 5, 5)), {}, {"intermediates": (3, 2, 0, 5)})])
+def test_calls_with_arguments_that_nobody_reads_are_kept(name, shapes, more, unread):
+    face, random = getattr(popnn, name), np.random.default_rng(1)
+
+    def numbers(shape):
+        return random.standard_normal(shape).astype(np.float32)
+
+    operands = [numbers(shape) for shape in shapes]
+    more = {key: numbers(value) if isinstance(value, tuple) else value for key, value in more.items()}
+    before, due = face.kept, face(*operands, **more, **{key: numbers(shape) for key, shape in unread.items()})
+    for _ in range(3):
+        for swapped in (False, True):
+            given = {key: numbers(shape) for key, shape in unread.items()}
+            got = face(*operands, **(given | more if swapped else more | given))
+            assert numbers_of(got).tobytes() == numbers_of(due).tobytes()
+    assert before < face.kept <= before + 2  # by the order of their names
+    got = face(*(2 * x for x in operands), **more, **given)
+    with profile():
+        due = face(*(2 * x for x in operands), **more, **given)
+    assert numbers_of(got).tobytes() == numbers_of(due).tobytes()
+
+
 def test_several_results_are_copied_to_the_caller_s_arrays_by_kept_calls_too():
     kept = 0
     for name in ("poplin.qr", "popnn.cross_entropy", "popnn.layer_norm_grad", "popops.sort_key_value",

@@ -104,7 +104,8 @@ def backward_request(cell: Cell, kinds: Sequence[Any], name: str, /, *, out: Any
     program = programs((p, call.again), machine, operands, layer.matrices, _backward, parts)
     memory = layer.memory if placed.plan is None else Memory()
     how, run = stretches(op, Backward.of(p, machine), memory, machine, program)
-    return request(run, operands, made, how, placed, any(p.blocks))
+    unread = {"intermediates": given.get("intermediates")} if call.intermediates is None else {}  # it has no planes
+    return request(run, operands, made, how, placed, any(p.blocks), unread)
 
 
 def _parts(p: RnnParams, states: int) -> tuple[Part, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, TypeVar
@@ -213,7 +213,8 @@ def forward_request(cell: Cell, kind: Any, name: str, /, *, out: Any, target: Ta
     program = programs(p, machine, call.operands, call.matrices, _forward, parts)
     layer = Forward.of(p, machine)
     how, run = stretches(op, layer, call.memory if placed.plan is None else Memory(), machine, program)
-    return request(run, call.operands, made, how, placed, any(p.blocks))
+    unread = {} if p.weighted else {"weights_input": given["weights_input"]}
+    return request(run, call.operands, made, how, placed, any(p.blocks), unread)
 
 
 def _forward_parts(p: RnnParams, states: int) -> tuple[Part, ...]:
@@ -263,10 +264,11 @@ _remembered = remembered(weight=4)(_made)
 
 
 def request(run: Program, operands: Sequence[Operand | None], made: Any, how: Any, placed: Placed[Any],
-            own: bool) -> Request:
-    """Describe a call of a program that has the operands that are there, and perhaps what is the call's `own`."""
+            own: bool, unread: Mapping[str, Any]) -> Request:
+    """Describe a call of a program that has the operands that are there, perhaps what is the call's `own`, and what of
+    its arguments is `unread`."""
     return Request(run, (*(x for x in operands if x is not None), RESULT), made.receiver, how.told, wrap=made.wrap,
-                   placed=placed, keep=how.fits and not own)
+                   placed=placed, keep=how.fits and not own, unread=unread)
 
 
 def gated(p: RnnParams, arrays: list[Any]) -> list[Any]:

@@ -108,7 +108,9 @@ def update_call(cell: Cell, gate_grads: Any, x: Any, output: Any, intermediates:
 
 def update_request(cell: Cell, short: str, /, *, out: Any, target: TargetLike, **given: Any) -> Request:
     """Describe a weight update as its face was called."""
-    call, name = update_call(cell, given.pop(cell.grads_name), **given), f"popnn.{short}"
+    weights = {name: given.get(name) for name in ("weights_input", "weights_output")}  # arrays say nothing
+    intermediates, name = given.get("intermediates"), f"popnn.{short}"
+    call = update_call(cell, given.pop(cell.grads_name), **given)
     placed = place_of_layer(target, name, call.params, call.operands, call.memory)
     machine = own_host()
     inputs, outputs, front = call.x.shape[2], call.grads.shape[3], cell.front
@@ -125,7 +127,8 @@ def update_request(cell: Cell, short: str, /, *, out: Any, target: TargetLike, *
     memory = call.memory if placed.plan is None else Memory()
     run, at_once, fits, limit = chosen_within(name, choices, program, memory, machine)
     how = Update(f"{call} weight update", sizes, machine, at_once, fits, limit, run.threads, run.temporary_bytes)
-    found = request(run, call.operands, made, how, placed, own)
+    unread = {"intermediates": intermediates} if call.reset is None else {}
+    found = request(run, call.operands, made, how, placed, own, unread | weights)
     if own:
         found.wrap = lambda buffer, _: _wrapped(call, made.views(buffer))
     return found
