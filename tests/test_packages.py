@@ -15,6 +15,8 @@ STATIONS = {"api", "params", "plan", "lower"}
 MORE = {"options", "request", "model", "search", "modelled", "prepared", "reference", "bound"}
 PLANNED = {
     "popnn/attention": "", "popnn/ctc": "", "popnn/ctc_infer": "decode", "popnn/pooling": "field kinds",
+    "popnn/recurrent": "backward balls bound_gradients bound_update builder cell forward gradients gru gru_formulas "
+                       "lstm lstm_formulas passes products rnn rnn_formulas sharding sparse steps update update_lower",
     "poplin/gemm": "field",
     "poplin/conv": "few few_lower few_search overlap rearranged scales several ways window window_lower winograd "
                    "winograd_bound winograd_lower",

@@ -42,8 +42,8 @@ from .norms import (
     rms_norm_grad,
 )
 from .pooling.api import max_pool_with_indices, plan_pooling, pool, pool_indices_gradient, pool_input_gradient
+from .recurrent.api import LayerWeights, from_torch, layers_bwd, prepare_layers
 from .recurrent.gru import gru, gru_bwd, gru_bwd_with_wu, gru_fwd, gru_wu
-from .recurrent.layers import LayerWeights, from_torch, layers_bwd, prepare_layers
 from .recurrent.lstm import lstm, lstm_bwd, lstm_bwd_with_wu, lstm_fwd, lstm_wu
 from .recurrent.prepared import PreparedWeights
 from .recurrent.rnn import rnn, rnn_bwd, rnn_fwd, rnn_wu

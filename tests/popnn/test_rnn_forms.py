@@ -14,7 +14,7 @@ from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, MemoryLimi
 from poplibs_py.formats import F143, F152, QuarterArray
 from poplibs_py.ops import host_target
 from poplibs_py.planner import facts_of
-from poplibs_py.popnn.recurrent import request, update
+from poplibs_py.popnn.recurrent import plan, update
 from poplibs_py.popnn.recurrent.builder import Builder
 from poplibs_py.popsparse import BlockSparseMatrix
 from poplibs_py.program import memory_in_use, memory_peak
@@ -267,10 +267,10 @@ def test_some_stretches_tell_the_bytes_and_threads_of_all(cell, blocks, monkeypa
             made, counted = program(one), program(one, True)
             assert (made.temporary_bytes, made.threads) == (counted.temporary_bytes, counted.threads)
             seen.append(len(made.programs) - len(counted.programs))
-        return request_chosen(op, choices, program, *rest)
+        return plan_chosen(op, choices, program, *rest)
 
-    request_chosen = request.chosen_within
-    for module in (request, update):
+    plan_chosen = plan.chosen_within
+    for module in (plan, update):
         monkeypatch.setattr(module, "chosen_within", chosen)
     forward, back, updated = (getattr(popnn, f"{name}_{kind}") for kind in ("fwd", "bwd", "wu"))
     made = forward(x, w, u, b, **how)

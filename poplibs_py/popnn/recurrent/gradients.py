@@ -16,8 +16,9 @@ from .builder import Builder
 from .cell import Cell
 from .modelled import place_of_layer
 from .params import RnnParams, numbers, optional
+from .plan import stretches
 from .prepared import PreparedWeights
-from .request import Called, layer_arrays, layer_call, programs, request, stretches
+from .request import Called, layer_arrays, layer_call, programs, request
 
 
 @dataclass(frozen=True)

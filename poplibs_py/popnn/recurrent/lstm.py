@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from ...ops import op
 from ...target import TargetLike
+from .api import LayersForward, run_layers
 from .cell import LSTM
 from .gradients import backward_request
-from .layers import LayersForward, run_layers
 from .passes import BackwardWithUpdate, Passes, backward_with_update
 from .request import forward_request
 from .update import update_request

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -13,20 +13,18 @@ from ...errors import bad_type, check_shape, flag, one_of
 from ...memo import remembered
 from ...ops import RESULT, Operand, Placed, Request, own_host, result_format
 from ...ops.parts import Part, results
-from ...planner import Explanation, Memory, first_within
-from ...planner.explain import Explained
+from ...planner import Memory
 from ...popsparse.matrix import BlockSparseMatrix
 from ...popsparse.operands import format_in
 from ...program import Sequence as Program
 from ...target import Target, TargetLike
 from .builder import Builder, Lie
 from .cell import Cell
-from .forward import Forward, LayerArrays, Made, Pass, lengths_of
+from .forward import Forward, LayerArrays, Made, lengths_of
 from .modelled import place_of_layer
 from .params import RnnParams, SparseWeights, cell_params, gate_order, limits, numbers, optional, weights_of
+from .plan import stretches
 from .prepared import PreparedWeights
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -110,83 +108,6 @@ def layer_call(cell: Cell, x: Any, weights_input: Any, weights_output: Any, bias
             weights.checked(partner, cell.gates_at_once(order) if weights is recurrent else None)
     return Called(params, read, inputs, recurrent, added, states, given, scores, projected,
                   Memory(available_memory_proportion, strict_memory))
-
-
-@dataclass(frozen=True)
-class Stretches(Explained):
-    """How many steps a pass takes at once, and what that takes.
-
-    Attributes
-    ----------
-    layer : Pass
-        What runs, for a reader.
-    at_once : int
-    fits : bool
-        Whether it keeps to the limit that the call names.
-    limit : int or None
-        Temporary bytes that all threads may take.
-    threads : int
-    temporary_bytes : int
-        Of a run, beside operands and results.
-    """
-
-    layer: Pass
-    at_once: int
-    fits: bool
-    limit: int | None
-    threads: int
-    temporary_bytes: int
-
-    @property
-    def flops(self) -> int:
-        """Operations of the products."""
-        return self.layer.flops
-
-    def told(self) -> tuple[str, str, Stretches]:
-        """Return what tells of a pass."""
-        return str(self.layer.params), self.layer.loops.selection.kernel.label, self
-
-    def explain(self) -> Explanation:
-        """Return what was decided."""
-        made = self.layer.explain()
-        return replace(made, decisions=made.decisions | {"steps at once": str(self.at_once)})
-
-
-def stretches(op: str, layer: Pass, memory: Memory, target: Target,
-              program: Callable[..., Program]) -> tuple[Stretches, Program]:
-    """Return how many steps a pass takes at once, all or as many as the limit has room for, and its program.
-
-    Parameters
-    ----------
-    op : str
-    layer : Pass
-    memory : Memory
-    target : Target
-        This CPU.
-    program : callable
-        Returns what takes so many steps at once; see `programs`.
-    """
-    made, at_once, fits, limit = chosen_within(op, shorter(layer.params.steps), program, memory, target)
-    return Stretches(layer, at_once, fits, limit, made.threads, made.temporary_bytes), made
-
-
-def chosen_within(op: str, choices: list[T], program: Callable[..., Program], memory: Memory,
-                  target: Target) -> tuple[Program, T, bool, int | None]:
-    """Return the program of the first choice that keeps to the limit, that choice, whether one does keep to it, and the
-    limit of all threads."""
-    each, made = memory.limit(target), program(choices[0])
-    threads = made.threads
-    found, fits = first_within(op, choices, lambda one: program(one, True).temporary_bytes, memory, target, threads)
-    made = made if found == choices[0] else program(found)
-    return made, found, fits, None if each is None else each * threads
-
-
-def shorter(steps: int) -> list[int]:
-    """Return how many steps there may be at once, the most first."""
-    made = [max(1, steps)]
-    while made[-1] > 1:
-        made.append(-(-made[-1] // 2))
-    return made
 
 
 def layer_arrays(builder: Builder, p: RnnParams, arrays: Sequence[Any], matrices: Sequence[Any]) -> LayerArrays:

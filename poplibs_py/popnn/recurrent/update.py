@@ -15,9 +15,10 @@ from ...target import TargetLike
 from .cell import Cell
 from .modelled import place_of_layer
 from .params import RnnParams, gate_order, numbers, optional, state_format
-from .request import chosen_within, programs, request, shorter
+from .plan import Update, chosen_within, shorter
+from .request import programs, request
 from .sparse import blocks_of, checked_blocks
-from .update_lower import Update, UpdateSizes, add_update
+from .update_lower import UpdateSizes, add_update
 
 
 class WeightGradients(NamedTuple):

@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...formats import FP32, Array, Format
-from ...planner import Explanation
-from ...planner.explain import Considered, Explained
 from ...poplin.gemm.lower import Lowered
 from ...poplin.gemm.params import MatrixLayout, contiguous
 from ...popsparse.matrix import BlockSparseMatrix
@@ -179,56 +177,3 @@ def product_of(s: UpdateSizes, target: Target, columns: int, dtype: Format, step
     grads = MatrixLayout(s.grads, s.planes * s.outputs * item, item, offset=first * s.outputs * item)
     return multiply(columns, rows, planes * s.outputs, contiguous(dtype, rows, columns).transposed, grads,
                     contiguous(FP32, columns, planes * s.outputs), target, beta)
-
-
-@dataclass(frozen=True)
-class Update(Explained):
-    """How a weight update is done, and what that takes.
-
-    Attributes
-    ----------
-    what : str
-    sizes : UpdateSizes
-    machine : Target
-    at_once : (int, int)
-        Steps and planes of the gates' gradients that a product takes.
-    fits : bool
-        Whether it keeps to the limit on memory.
-    limit : int or None
-        Temporary bytes that all threads may take.
-    threads : int
-    temporary_bytes : int
-        Of a run, beside operands and results.
-    """
-
-    what: str
-    sizes: UpdateSizes
-    machine: Target
-    at_once: tuple[int, int]
-    fits: bool
-    limit: int | None
-    threads: int
-    temporary_bytes: int
-
-    @property
-    def flops(self) -> int:
-        """Operations of the products with inputs and states."""
-        s = self.sizes
-        return 2 * s.planes * s.outputs * (s.inputs + s.states) * s.steps * s.batch
-
-    @property
-    def _kernel(self) -> str:
-        steps, planes = self.at_once
-        return product_of(self.sizes, self.machine, self.sizes.states, self.sizes.state, steps, planes,
-                          0.0).plan.kernel.label
-
-    def told(self) -> tuple[str, str, Update]:
-        """Return what tells of it: with the kernel of the product with the states."""
-        return self.what, self._kernel, self
-
-    def explain(self) -> Explanation:
-        """Return what was decided."""
-        kernel = self._kernel
-        steps, planes = self.at_once
-        way = f"products of {steps} steps and {planes} planes for each kind of weights"
-        return Explanation(self.what, {"kernel": kernel, "way": way}, (Considered(kernel, None, None, "chosen", True),))

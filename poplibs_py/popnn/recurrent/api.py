@@ -1,4 +1,7 @@
-"""Stacks of recurrent layers, in one direction or both, as torch has them: made of the passes of single layers."""
+"""Stacks of recurrent layers of any cell, in one direction or both, as torch has them: made of passes of single ones.
+
+What a cell's functions are called and say is in the file of the cell.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,146 @@
+"""Plans of recurrent layers on this CPU: how many steps a pass or a weight update takes at once within a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from ...planner import Explanation, Memory, first_within
+from ...planner.explain import Considered, Explained
+from ...program import Sequence as Program
+from ...target import Target
+from .forward import Pass
+from .update_lower import UpdateSizes, product_of
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Stretches(Explained):
+    """How many steps a pass takes at once, and what that takes.
+
+    Attributes
+    ----------
+    layer : Pass
+        What runs, for a reader.
+    at_once : int
+    fits : bool
+        Whether it keeps to the limit that the call names.
+    limit : int or None
+        Temporary bytes that all threads may take.
+    threads : int
+    temporary_bytes : int
+        Of a run, beside operands and results.
+    """
+
+    layer: Pass
+    at_once: int
+    fits: bool
+    limit: int | None
+    threads: int
+    temporary_bytes: int
+
+    @property
+    def flops(self) -> int:
+        """Operations of the products."""
+        return self.layer.flops
+
+    def told(self) -> tuple[str, str, Stretches]:
+        """Return what tells of a pass."""
+        return str(self.layer.params), self.layer.loops.selection.kernel.label, self
+
+    def explain(self) -> Explanation:
+        """Return what was decided."""
+        made = self.layer.explain()
+        return replace(made, decisions=made.decisions | {"steps at once": str(self.at_once)})
+
+
+@dataclass(frozen=True)
+class Update(Explained):
+    """How a weight update is done, and what that takes.
+
+    Attributes
+    ----------
+    what : str
+    sizes : UpdateSizes
+    machine : Target
+    at_once : (int, int)
+        Steps and planes of the gates' gradients that a product takes.
+    fits : bool
+        Whether it keeps to the limit on memory.
+    limit : int or None
+        Temporary bytes that all threads may take.
+    threads : int
+    temporary_bytes : int
+        Of a run, beside operands and results.
+    """
+
+    what: str
+    sizes: UpdateSizes
+    machine: Target
+    at_once: tuple[int, int]
+    fits: bool
+    limit: int | None
+    threads: int
+    temporary_bytes: int
+
+    @property
+    def flops(self) -> int:
+        """Operations of the products with inputs and states."""
+        s = self.sizes
+        return 2 * s.planes * s.outputs * (s.inputs + s.states) * s.steps * s.batch
+
+    @property
+    def _kernel(self) -> str:
+        steps, planes = self.at_once
+        return product_of(self.sizes, self.machine, self.sizes.states, self.sizes.state, steps, planes,
+                          0.0).plan.kernel.label
+
+    def told(self) -> tuple[str, str, Update]:
+        """Return what tells of it: with the kernel of the product with the states."""
+        return self.what, self._kernel, self
+
+    def explain(self) -> Explanation:
+        """Return what was decided."""
+        kernel = self._kernel
+        steps, planes = self.at_once
+        way = f"products of {steps} steps and {planes} planes for each kind of weights"
+        return Explanation(self.what, {"kernel": kernel, "way": way}, (Considered(kernel, None, None, "chosen", True),))
+
+
+def stretches(op: str, layer: Pass, memory: Memory, target: Target,
+              program: Callable[..., Program]) -> tuple[Stretches, Program]:
+    """Return how many steps a pass takes at once, all or as many as the limit has room for, and its program.
+
+    Parameters
+    ----------
+    op : str
+    layer : Pass
+    memory : Memory
+    target : Target
+        This CPU.
+    program : callable
+        Returns what takes so many steps at once; see `programs`.
+    """
+    made, at_once, fits, limit = chosen_within(op, shorter(layer.params.steps), program, memory, target)
+    return Stretches(layer, at_once, fits, limit, made.threads, made.temporary_bytes), made
+
+
+def chosen_within(op: str, choices: list[T], program: Callable[..., Program], memory: Memory,
+                  target: Target) -> tuple[Program, T, bool, int | None]:
+    """Return the program of the first choice that keeps to the limit, that choice, whether one does keep to it, and the
+    limit of all threads."""
+    each, made = memory.limit(target), program(choices[0])
+    threads = made.threads
+    found, fits = first_within(op, choices, lambda one: program(one, True).temporary_bytes, memory, target, threads)
+    made = made if found == choices[0] else program(found)
+    return made, found, fits, None if each is None else each * threads
+
+
+def shorter(steps: int) -> list[int]:
+    """Return how many steps there may be at once, the most first."""
+    made = [max(1, steps)]
+    while made[-1] > 1:
+        made.append(-(-made[-1] // 2))
+    return made
