@@ -17,6 +17,7 @@ from poplibs_py.planner import facts_of
 from poplibs_py.popnn.recurrent import plan, update
 from poplibs_py.popnn.recurrent.builder import Builder
 from poplibs_py.popsparse import BlockSparseMatrix
+from poplibs_py.popsparse.pattern import room_for
 from poplibs_py.program import memory_in_use, memory_peak
 from poplibs_py.testing import assert_same_bits
 
@@ -165,6 +166,36 @@ def test_block_sparse_weights_are_dense_ones_with_zeros(cell, dtype, block_shape
             masked = np.where(there.to_dense().reshape(other.shape), other, 0).astype(np.float32)
             assert_same_bits(part.to_dense().reshape(other.shape), masked)  # sums that are exact in any order
         assert_same_bits(found.biases_grad, due.biases_grad)
+
+
+@pytest.mark.parametrize("cell", [*GATES, "reset after"])
+@pytest.mark.parametrize(("turned", "how"), [
+    (False, {}), (True, {}), (False, {"dtype": "f143", "scale": "auto_per_block"}),
+    (True, {"dtype": "f143", "scale": "auto_per_block"})])
+def test_passes_with_block_sparse_weights_are_kept_for_any_of_their_kind(cell, turned, how):
+    name = "gru" if cell == "reset after" else cell
+    x, w, u, _ = layer(name)
+    more, grad = {"reset_after": True} if cell == "reset after" else {}, numbers(STEPS, BATCH, OUTPUTS)
+    forward, back = (getattr(popnn, f"{name}_{kind}") for kind in ("fwd", "bwd"))
+    before = forward.kept, back.kept
+    kinds = set()
+    for seed in (1, 2, 3, 4, 1):
+        random, sparse = np.random.default_rng(seed), []
+        for dense in (w, u):
+            dense = dense.swapaxes(-1, -2) if turned else dense
+            mask = random.permuted(np.arange(dense.size // 16).reshape(*dense.shape[:-2], -1, dense.shape[-1] // 4) %
+                                   (dense.shape[-1] // 4) % 2 == 0, axis=-1)  # as many blocks in every block row
+            mask.flat[np.flatnonzero(mask)[:seed % 2]] = False  # one room for both numbers of blocks
+            made = BlockSparseMatrix.from_dense(np.ascontiguousarray(dense), 4, mask=mask, **how)
+            sparse.append(made.T if turned else made)
+        kinds.add(tuple(room_for(v.n_blocks) for v in sparse))
+        for _ in range(2):
+            made, grads = forward(x, *sparse, **more), back(grad, x, *sparse, **more)
+            with profile():  # where nothing is kept
+                due, due_grads = forward(x, *sparse, **more), back(grad, x, *sparse, **more)
+            for part, other in zip((*made, *grads), (*due, *due_grads), strict=True):
+                assert_same_bits(part, other)
+    assert (forward.kept - before[0], back.kept - before[1]) == (len(kinds), len(kinds))
 
 
 @pytest.mark.parametrize(("wrong", "error", "said"), [

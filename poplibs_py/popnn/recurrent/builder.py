@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
+from math import prod
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -32,6 +33,11 @@ class Lie(NamedTuple):
             return None
         array = np.empty(x.shape, x.array.dtype) if x.gathered else x.array
         return cls(array.shape, array.strides, array.dtype)
+
+    @classmethod
+    def in_order(cls, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Self:
+        """Return how an array in C order lies."""
+        return cls(shape, tuple(dtype.itemsize * prod(shape[axis + 1:]) for axis in range(len(shape))), dtype)
 
     @property
     def like(self) -> Array:

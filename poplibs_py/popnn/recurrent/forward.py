@@ -44,7 +44,7 @@ the time at 256 outputs and as long at 1,024, and packing as long as 3 and 10 st
 
 
 class LayerArrays(NamedTuple):
-    """What stands for a layer's operands, weights and biases with an axis of gates, block-sparse weights as they are;
+    """What stands for a layer's operands, weights and biases with an axis of gates, block-sparse weights as `Stored`;
     lengths are those of all rows, checked, and scores FP32 numbers in C order."""
 
     x: Array

@@ -12,7 +12,7 @@ from ...ops.parts import Part, results
 from ...planner import Memory
 from ...target import Target, TargetLike
 from .backward import BackArrays, Backward, Grads
-from .builder import Builder
+from .builder import Builder, Lie
 from .cell import Cell
 from .modelled import place_of_layer
 from .params import RnnParams, numbers, optional
@@ -101,12 +101,13 @@ def backward_request(cell: Cell, kinds: Sequence[Any], name: str, /, *, out: Any
     placed = place_of_layer(target, op, p, (*layer.operands, call.grad, call.intermediates), layer.memory)
     machine, parts = own_host(), _parts(p, len(layer.init))
     made = results(out, parts, kinds[p.attention or p.projected > 0])
-    operands = (*layer.operands, call.grad, *call.last, call.intermediates, call.output)
-    program = programs((p, call.again), machine, operands, layer.matrices, _backward, parts)
+    more = call.grad, *call.last, call.intermediates, call.output
+    lies = (*layer.lies, *map(Lie.of, more))
+    program = programs((p, call.again), machine, lies, _backward, parts)
     memory = layer.memory if placed.plan is None else Memory()
     how, run = stretches(op, Backward.of(p, machine), memory, machine, program)
     unread = {"intermediates": given.get("intermediates")} if call.intermediates is None else {}  # it has no planes
-    return request(run, operands, made, how, placed, any(p.blocks), unread)
+    return request(run, (*layer.operands, *more), made, how, placed, unread)
 
 
 def _parts(p: RnnParams, states: int) -> tuple[Part, ...]:
@@ -118,7 +119,7 @@ def _parts(p: RnnParams, states: int) -> tuple[Part, ...]:
             *([Part((p.outputs, p.projected), p.state)] if p.projected else []))
 
 
-def _backward(builder: Builder, params: tuple[RnnParams, bool], target: Target, matrices: Sequence[Any],
+def _backward(builder: Builder, params: tuple[RnnParams, bool], target: Target, _: Sequence[Any],
               at_once: int) -> None:
     """Add a backward pass, which perhaps runs the forward pass again."""
     p, again = params
@@ -129,5 +130,5 @@ def _backward(builder: Builder, params: tuple[RnnParams, bool], target: Target, 
     found, rest = rest[:states], rest[states:]
     projection = rest.pop() if p.projected else None
     grads = Grads(inputs, found, rest[0] if len(rest) > 1 else None, rest[-1], projection)
-    arrays = layer_arrays(builder, p, builder.arrays[:count], matrices)
+    arrays = layer_arrays(builder, p, builder.arrays[:count])
     Backward.of(p, target).build(builder, arrays, BackArrays(grad, last, intermediates, output, again), grads, at_once)

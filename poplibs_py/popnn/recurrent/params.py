@@ -15,7 +15,7 @@ from ...popsparse.matrix import BlockSparseMatrix
 from ...popsparse.operands import dense_operand
 from .cell import Cell
 from .prepared import PreparedWeights
-from .sparse import Blocks, blocks_of, checked_blocks
+from .sparse import Blocks, Stored, checked_blocks
 
 ACTIVATIONS = ("tanh", "sigmoid", "relu", "hard_sigmoid")
 """Non-linearities whose derivative is a function of their result, in the order of the kernels' numbers."""
@@ -145,6 +145,7 @@ class SparseWeights:
 
     matrix: BlockSparseMatrix
     shape: tuple[int, ...]
+    stored: Stored
     scale: int = 0
 
     @property
@@ -161,7 +162,7 @@ def weights_of(name: str, value: Any, shape: tuple[int | str, ...]) -> Any:
             raise bad_type(name, f"weights prepared as {value.name}", f"an array, or weights prepared as {name}")
         return _shaped(name, value, shape)
     if isinstance(value, BlockSparseMatrix):
-        return SparseWeights(value, checked_blocks(name, value, shape))
+        return SparseWeights(value, checked_blocks(name, value, shape), Stored.of(name, value))
     eight = isinstance(value, QuarterArray) or (isinstance(value, np.ndarray) and value.dtype.itemsize == 1)
     return _shaped(name, dense_operand(name, value), shape) if eight else numbers(name, value, shape)
 
@@ -241,7 +242,7 @@ def cell_params(cell: Cell, x: Operand, weights_input: Any, weights_output: Any,
     read = [w, weights_output, *([] if projection is None else [projection])]
     columns, scales = ([*map(of, read), rest][:3] for of, rest in ((lies_by_columns, False), (_scale_of, 0)))
     formats: list[Any] = [v.format for v in (x, *read)]
-    blocks = tuple(blocks_of(v.matrix) if isinstance(v, SparseWeights) else None
+    blocks = tuple(Blocks.of(v.matrix) if isinstance(v, SparseWeights) else None
                    for v in (weights_input, weights_output))
     packed = tuple(v.plans if isinstance(v, PreparedWeights) else ()
                    for v in (weights_input, weights_output, projection))

@@ -25,6 +25,7 @@ from .modelled import place_of_layer
 from .params import RnnParams, SparseWeights, cell_params, gate_order, limits, numbers, optional, weights_of
 from .plan import stretches
 from .prepared import PreparedWeights
+from .sparse import Stored
 
 
 @dataclass(frozen=True)
@@ -44,16 +45,20 @@ class Called:
 
     @property
     def operands(self) -> tuple[Operand | None, ...]:
-        """All of them, in order; block-sparse weights are none."""
+        """All of them, in order, what block-sparse weights have behind them."""
         *weights, projection = (w.operand if isinstance(w, PreparedWeights) else w if isinstance(w, Operand) else None
                                 for w in (self.weights_input, self.weights_output, self.projection))
-        return self.x, *weights, self.biases, *self.init, self.time_steps, self.attention, projection
+        both = self.weights_input, self.weights_output
+        stored = (x for w in both if isinstance(w, SparseWeights) for x in w.stored)
+        return self.x, *weights, self.biases, *self.init, self.time_steps, self.attention, projection, *stored
 
     @property
-    def matrices(self) -> tuple[BlockSparseMatrix | None, ...]:
-        """Both weights where they are block-sparse."""
-        return tuple(w.matrix if isinstance(w, SparseWeights) else None
-                     for w in (self.weights_input, self.weights_output))
+    def lies(self) -> tuple[Lie | None, ...]:
+        """How they lie."""
+        both = zip((self.weights_input, self.weights_output), self.params.blocks, strict=True)
+        sparse = [(w.stored, blocks) for w, blocks in both if blocks is not None]
+        dense = self.operands[:len(self.operands) - sum(len(stored) for stored, _ in sparse)]
+        return (*map(Lie.of, dense), *(lie for stored, blocks in sparse for lie in stored.lies(blocks)))
 
 
 def forward_call(cell: Cell, *operands: Any, output_full_sequence: bool = True, inference_only: bool = False,
@@ -110,16 +115,20 @@ def layer_call(cell: Cell, x: Any, weights_input: Any, weights_output: Any, bias
                   Memory(available_memory_proportion, strict_memory))
 
 
-def layer_arrays(builder: Builder, p: RnnParams, arrays: Sequence[Any], matrices: Sequence[Any]) -> LayerArrays:
-    """Return what stands for a layer's arrays, given as `Called.operands` has them, and its block-sparse weights."""
+def layer_arrays(builder: Builder, p: RnnParams, arrays: Sequence[Any]) -> LayerArrays:
+    """Return what stands for a layer's arrays, given as `Called.operands` has them."""
+    sparse = [place for place, blocks in enumerate(p.blocks) if blocks]
+    size = len(Stored._fields)
+    dense = len(arrays) - size * len(sparse)
+    arrays, held = arrays[:dense], arrays[dense:]
     x, weights_input, weights_output, biases, *init, lengths, scores, projection = gated(p, list(arrays))
     projection = projection if projection is None or projection.ndim < 3 else projection[0]
     formats = p.weights_input, p.weights_output, p.weights_projection
     weights: list[Any] = [array if array is None or packed or dtype.bits > 8 else array.view(dtype.dtype)
                           for array, dtype, packed in
                           zip((weights_input, weights_output, projection), formats, p.packed, strict=True)]
-    for place, matrix in enumerate(matrices):
-        weights[place] = weights[place] if matrix is None else matrix
+    for number, place in enumerate(sparse):
+        weights[place] = Stored(*held[size * number:size * (number + 1)])
     return LayerArrays(x, weights[0], weights[1], biases, init, lengths_of(builder, p, lengths),
                        None if scores is None else builder.in_order(scores, np.float32), weights[2])
 
@@ -131,11 +140,11 @@ def forward_request(cell: Cell, kind: Any, name: str, /, *, out: Any, target: Ta
     placed = place_of_layer(target, op, p, call.operands, call.memory)
     parts = _forward_parts(p, len(call.init))
     made, machine = results(out, parts, kind), own_host()
-    program = programs(p, machine, call.operands, call.matrices, _forward, parts)
+    program = programs(p, machine, call.lies, _forward, parts)
     layer = Forward.of(p, machine)
     how, run = stretches(op, layer, call.memory if placed.plan is None else Memory(), machine, program)
     unread = {} if p.weighted else {"weights_input": given["weights_input"]}
-    return request(run, call.operands, made, how, placed, any(p.blocks), unread)
+    return request(run, call.operands, made, how, placed, unread)
 
 
 def _forward_parts(p: RnnParams, states: int) -> tuple[Part, ...]:
@@ -145,33 +154,32 @@ def _forward_parts(p: RnnParams, states: int) -> tuple[Part, ...]:
     return (output, *ends, *([Part((*sequence, p.saved, p.outputs), p.state)] if p.cell.whole else []))
 
 
-def _forward(builder: Builder, p: RnnParams, target: Target, matrices: Sequence[Any], at_once: int) -> None:
+def _forward(builder: Builder, p: RnnParams, target: Target, _: Sequence[Any], at_once: int) -> None:
     """Add a forward pass."""
     first, last, *more = builder.views
     other = more[0] if p.cell.has_cell_state else last
     saved = more[-1] if p.cell.whole and p.saved else None
     if p.projected and not p.full and saved is not None:
         builder.clear(saved[:, :, p.kept, p.projected:])
-    arrays = layer_arrays(builder, p, builder.arrays, matrices)
+    arrays = layer_arrays(builder, p, builder.arrays)
     Forward.of(p, target).build(builder, arrays, Made(first if p.full else None, last, other, saved), at_once)
     if not p.full:
         builder.put(last, first)
 
 
-def programs(p: Any, target: Target, operands: Sequence[Operand | None], matrices: Sequence[Any],
-             build: Callable[..., None], parts: tuple[Part, ...]) -> Callable[..., Program]:
-    """Return what makes programs of calls of some params on such operands, given how much is done at once: what `build`
-    adds.
+def programs(p: Any, target: Target, lies: tuple[Lie | None, ...], build: Callable[..., None],
+             parts: tuple[Part, ...], matrices: tuple[Any, ...] = ()) -> Callable[..., Program]:
+    """Return what makes programs of calls of some params on operands that lie so, given how much is done at once: what
+    `build` adds.
 
     Given True beside it, they are none to run, but have all the bytes and threads (`Builder.counts`): where a limit on
     memory is small, there are many stretches, and many choices are asked for their bytes alone.
 
-    Those with block-sparse weights are made for one call; others are remembered.
+    Those that know matrices of a call are made for it; others are remembered.
     """
-    lies = tuple(map(Lie.of, operands))
-    if any(w is not None for w in matrices):
-        return cache(partial(_made, p, target, lies, tuple(matrices), build, parts))
-    return partial(_remembered, p, target, lies, (None,) * len(matrices), build, parts)
+    given = p, target, lies, matrices, build, parts
+    known = any(w is not None for w in matrices)
+    return cache(partial(_made, *given)) if known else partial(_remembered, *given)
 
 
 def _made(p: Any, target: Target, lies: tuple[Lie | None, ...], matrices: tuple[Any, ...], build: Callable[..., None],
@@ -185,7 +193,7 @@ _remembered = remembered(weight=4)(_made)
 
 
 def request(run: Program, operands: Sequence[Operand | None], made: Any, how: Any, placed: Placed[Any],
-            own: bool, unread: Mapping[str, Any]) -> Request:
+            unread: Mapping[str, Any], own: bool = False) -> Request:
     """Describe a call of a program that has the operands that are there, perhaps what is the call's `own`, and what of
     its arguments is `unread`."""
     return Request(run, (*(x for x in operands if x is not None), RESULT), made.receiver, how.told, wrap=made.wrap,

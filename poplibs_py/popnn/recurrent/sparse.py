@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from ...planner import Memory
 from ...poplin.gemm.params import MatrixLayout
 from ...popsparse.matrix import BlockSparseMatrix
 from ...popsparse.operands import DenseLayout, sparse_operand
-from ...popsparse.pattern import BlockPattern, room_for
+from ...popsparse.pattern import room_for
 from ...popsparse.sddmm.api import sddmm_request
 from ...popsparse.spmm.lower import items_of, lower_prepare
 from ...popsparse.spmm.model import compute_format_of
@@ -24,16 +25,65 @@ from ...popsparse.spmm.params import SpmmParams
 from ...popsparse.spmm.plan import SparsePlan, plan_spmm
 from ...program import Executable, Segment, host_program
 from ...target import Target
-from .builder import NOTHING, Builder
+from .builder import NOTHING, Builder, Lie
 from .products import in_turns
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """What plans know of block-sparse weights: the shape of a block, and about how many there are."""
+    """What programs know of block-sparse weights: all of a kind are alike.
+
+    Attributes
+    ----------
+    block_shape : (int, int)
+    room : int
+        About how many there are: at least as many.
+    rows, columns : int
+        Of blocks, of a gate.
+    gates : int
+    turned : bool
+        Whether what is stored is the transpose.
+    scale : int or None
+        Exponent of the scale of all blocks, or None where each has its own.
+    """
 
     block_shape: tuple[int, int]
     room: int
+    rows: int
+    columns: int
+    gates: int
+    turned: bool
+    scale: int | None
+
+    @classmethod
+    def of(cls, w: BlockSparseMatrix) -> Self:
+        """Return what is known of a matrix."""
+        p, turned = w.pattern, w.is_transposed
+        rows, columns = (p.block_columns, p.block_rows) if turned else (p.block_rows, p.block_columns)
+        return cls(w.block_shape, room_for(w.n_blocks), rows, columns, w.groups, turned,
+                   w.scale if isinstance(w.scale, int) else None)
+
+
+class Stored(NamedTuple):
+    """What block-sparse weights have in memory, or what stands for it: offsets of block rows, block columns, values;
+    the places of the blocks where a transpose is stored; scales where each block has its own."""
+
+    offsets: Any
+    columns: Any
+    values: Any
+    order: Any
+    scales: Any
+
+    @classmethod
+    def of(cls, name: str, w: BlockSparseMatrix) -> Self:
+        """Return them as operands."""
+        x = sparse_operand(name, w)
+        return cls(x.offsets, x.columns, x.values, x.order, x.scales)
+
+    def lies(self, blocks: Blocks) -> list[Lie | None]:
+        """Return how they lie, with room for any weights of the kind."""
+        return [Lie.of(self.offsets),
+                *(x if x is None else Lie.in_order((blocks.room, *x.shape[1:]), x.array.dtype) for x in self[1:])]
 
 
 def checked_blocks(name: str, w: BlockSparseMatrix, shape: tuple[int | str, ...]) -> tuple[int, ...]:
@@ -67,22 +117,27 @@ def at_blocks(w: BlockSparseMatrix, dense: Array) -> Array:
     return made
 
 
-def merged(w: BlockSparseMatrix, gates: Sequence[int]) -> BlockSparseMatrix:
-    """Return the weights of some gates side by side as one matrix."""
-    pattern, blocks, scale = w.pattern, w._blocks, w.scale
-    if w.is_transposed:
-        pattern, order = pattern.transposed()
-        blocks, scale = blocks[order].swapaxes(1, 2), scale if isinstance(scale, int) else scale[order]
-    wide, of_gate = pattern.block_columns, np.full(w.groups, -1)
+def _merge(b: Blocks, gates: Sequence[int], back: bool, offsets: Array, columns: Array, values: Array, order: Array,
+           scales: Array, *to: Array) -> None:
+    """Write the weights of some gates side by side as those of one matrix; `back`, with the index of its transpose."""
+    groups, rows = np.divmod(np.repeat(np.arange(b.gates * b.rows), np.diff(offsets)), b.rows)
+    of_gate, wide = np.full(b.gates, -1), b.columns * len(gates)
     of_gate[list(gates)] = np.arange(len(gates))
-    groups, rows = np.divmod(pattern.row_indices, pattern.block_rows)
     [chosen] = np.nonzero(of_gate[groups] >= 0)
-    columns = pattern.column_indices[chosen] + of_gate[groups[chosen]] * wide
-    shape = pattern.shape[0], pattern.shape[1] * len(gates)
-    made, places = BlockPattern.from_pairs(shape, pattern.block_shape, rows[chosen], columns)
-    chosen = chosen if places is None else chosen[places]
-    own = scale if isinstance(scale, int) else scale[chosen]
-    return BlockSparseMatrix(made, np.ascontiguousarray(blocks[chosen]), w.format, own)
+    rows, across = rows[chosen], columns[chosen] + of_gate[groups[chosen]] * b.columns
+    lines = np.argsort(rows * wide + across)
+    rows, across, chosen, n = rows[lines], across[lines], chosen[lines], len(chosen)
+    stored = order[chosen] if b.turned else chosen
+    blocks = values[stored]
+    to_offsets, to_columns, to_values, to_order, to_scales = to
+    to_values[:n] = blocks.swapaxes(1, 2) if b.turned else blocks
+    if b.scale is None:
+        to_scales[:n] = scales[stored]
+    if back:
+        places = np.argsort(across * b.rows + rows)
+        to_order[:n], rows, across = places, across[places], rows[places]
+    to_columns[:n] = across
+    to_offsets[...] = np.searchsorted(rows, np.arange(to_offsets.size))
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,10 +150,13 @@ class SparseStep:
         Of the product, whose values are decoded before.
     offset : int
         Bytes to the first of the dense operand.
+    blocks : Blocks
+        Of the weights, all gates'.
     """
 
     plan: SparsePlan
     offset: int
+    blocks: Blocks
 
     @property
     def n(self) -> int:
@@ -117,18 +175,24 @@ class SparseStep:
         return self.plan.scratch_bytes
 
     def pack(self, builder: Builder, w: Any, gates: Sequence[int], by_columns: bool, back: bool) -> tuple[Array, ...]:
-        """Return values as kernels read them, row offsets, block columns, and the places of a transpose's blocks."""
-        p, matrix = self.plan.params, merged(w, gates)
-        read = sparse_operand("weights", matrix, p.transposed)
-        plan = _plan(replace(p, prepared=None, w_scale=read.scale), self.plan.target)
-        values = matrix._blocks
-        if plan.decodes:
-            values = builder.room((max(plan.values_bytes, 1),), np.uint8)
-            more = [x.array for x in (read.order, read.scales) if x is not None]
-            if matrix.n_blocks:
-                builder.run(lower_prepare(plan), read.offsets.array, read.columns.array, read.values.array, values,
-                            *more)
-        return values, read.offsets.array, read.columns.array, NOTHING if read.order is None else read.order.array
+        """Return values as kernels read them, row offsets, block columns, and the places of a transpose's blocks: of
+        what is `Stored` of weights."""
+        b, p = self.blocks, self.plan.params
+        plan = _plan(replace(p, prepared=None, w_scale=b.scale), self.plan.target)
+        rows = b.columns * len(gates) if p.transposed else b.rows
+        offsets, columns = (builder.room((n,), x.dtype) for n, x in ((rows + 1, w.offsets), (b.room, w.columns)))
+        order = builder.room((b.room,), np.int32) if p.transposed else NOTHING
+        own = (b.room, *b.block_shape), w.values.dtype
+        values = builder.room(*((max(plan.values_bytes, 1),), np.uint8) if plan.decodes else own)
+        with builder.passing():
+            blocks = builder.room(*own) if plan.decodes else values
+            scales = builder.room((b.room,), w.scales.dtype) if b.scale is None else NOTHING
+            held = (NOTHING if x is None else x for x in w)
+            builder.run(partial(_merge, b, tuple(gates), p.transposed), *held, offsets, columns, blocks, order, scales)
+            if plan.decodes and b.room:
+                more = [order] * p.transposed + [scales] * (b.scale is None)
+                builder.run(lower_prepare(plan), offsets, columns, blocks, values, *more)
+        return values, offsets, columns, order
 
     def segment(self, a: int, slots: Sequence[int], out: int, turns: int = 1,
                 turn: int = 0) -> tuple[Segment, list[Any]]:
@@ -165,12 +229,7 @@ def sparse_step(m: int, k: int, n: int, a: MatrixLayout, b: Format, blocks: Bloc
     compute = compute_format_of(b.name, a.format.name, blocks.block_shape)
     params = SpmmParams((n, k), blocks.block_shape, 1, m, blocks.room, blocks.room, not back, b.name, 0, x, y,
                         prepared=compute)
-    return SparseStep(_plan(params, target), a.offset)
-
-
-def blocks_of(w: BlockSparseMatrix) -> Blocks:
-    """Return what plans know of a matrix."""
-    return Blocks(w.block_shape, room_for(w.n_blocks))
+    return SparseStep(_plan(params, target), a.offset, blocks)
 
 
 def stored_gradients(builder: Builder, w: BlockSparseMatrix, left: Array, grads: Array, to: Array) -> None:

@@ -12,12 +12,13 @@ from ...ops.parts import Part, results
 from ...planner import Memory
 from ...popsparse.matrix import BlockSparseMatrix
 from ...target import TargetLike
+from .builder import Lie
 from .cell import Cell
 from .modelled import place_of_layer
 from .params import RnnParams, gate_order, numbers, optional, state_format
 from .plan import Update, chosen_within, shorter
 from .request import programs, request
-from .sparse import blocks_of, checked_blocks
+from .sparse import Blocks, checked_blocks
 from .update_lower import UpdateSizes, add_update
 
 
@@ -71,7 +72,7 @@ class CalledUpdate:
         w, u = self.matrices
         return RnnParams(self.cell, steps, batch, inputs, outputs, self.result, self.result, self.result, self.result,
                          self.order, projected=states if states != outputs else 0,
-                         blocks=(None if w is None else blocks_of(w), None if u is None else blocks_of(u)))
+                         blocks=(None if w is None else Blocks.of(w), None if u is None else Blocks.of(u)))
 
     def __str__(self) -> str:
         return f"{self.cell} {' x '.join(map(str, self.x.shape[:2]))}, {self.x.shape[2]} to {self.output.shape[2]}"
@@ -123,13 +124,14 @@ def update_request(cell: Cell, short: str, /, *, out: Any, target: TargetLike, *
         raise bad_argument("out", out, "None where weights are block-sparse")
     made = results(out, parts, WeightGradients)
     sizes = UpdateSizes.of(call)
-    program = programs((sizes, call.cell, call.order), machine, call.operands, call.matrices, add_update, tuple(parts))
+    lies = tuple(map(Lie.of, call.operands))
+    program = programs((sizes, call.cell, call.order), machine, lies, add_update, tuple(parts), call.matrices)
     choices = [(steps, planes) for planes in dict.fromkeys((sizes.planes, 1)) for steps in shorter(sizes.steps)]
     memory = call.memory if placed.plan is None else Memory()
     run, at_once, fits, limit = chosen_within(name, choices, program, memory, machine)
     how = Update(f"{call} weight update", sizes, machine, at_once, fits, limit, run.threads, run.temporary_bytes)
     unread = {"intermediates": intermediates} if call.reset is None else {}
-    found = request(run, call.operands, made, how, placed, own, unread | weights)
+    found = request(run, call.operands, made, how, placed, unread | weights, own)
     if own:
         found.wrap = lambda buffer, _: _wrapped(call, made.views(buffer))
     return found
