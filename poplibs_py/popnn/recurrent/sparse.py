@@ -128,9 +128,11 @@ def _merge(b: Blocks, gates: Sequence[int], back: bool, offsets: Array, columns:
     lines = np.argsort(rows * wide + across)
     rows, across, chosen, n = rows[lines], across[lines], chosen[lines], len(chosen)
     stored = order[chosen] if b.turned else chosen
-    blocks = values[stored]
     to_offsets, to_columns, to_values, to_order, to_scales = to
-    to_values[:n] = blocks.swapaxes(1, 2) if b.turned else blocks
+    if b.turned:
+        to_values[:n] = values[stored].swapaxes(1, 2)
+    else:
+        np.take(values, stored, 0, to_values[:n], "clip")  # no numbers are copied twice
     if b.scale is None:
         to_scales[:n] = scales[stored]
     if back:
