@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from limits import of_a_mebibyte
 
 from poplibs_py.errors import (
     CapacityWarning,
@@ -72,6 +73,7 @@ def test_grad_w_takes_every_pair_of_formats(y_name, x_name, columns, order, tran
        columns=st.integers(0, 300), order=st.sampled_from("CF"), proportion=st.sampled_from([0, 0.04, 0.06, 0.1, 0.6]),
        threads=st.sampled_from([1, 2]), groups=st.integers(1, 2), seed=st.integers(0, 2**32 - 1))
 def test_grad_w_keeps_to_its_memory_limit(names, block_shape, columns, order, proportion, threads, groups, seed):
+    proportion = of_a_mebibyte(proportion)
     w = BlockSparseMatrix.from_dense(random_operand((groups, 90, 120), FP32, seed), block_shape, density=0.4)
     dy, x = gradients((groups, 90, 120), columns, names, seed, order)
     memory_peak(reset=True)

@@ -86,7 +86,7 @@ def div_reference(a: Numbers, b: Numbers) -> Numbers:
 def pow_reference(a: Numbers, b: Numbers) -> Numbers:
     """The power; of integers 0 where the exponent is negative."""
     if a.dtype.kind == "f":
-        return np.asarray(np.power(a, b))
+        return np.asarray(np.power(a * 1.0, b * 1.0))  # a NaN that signals is none of those whose powers may be 1
     return np.where(b < 0, 0, np.power(a, np.where(b < 0, 0, b))).astype(a.dtype)
 
 

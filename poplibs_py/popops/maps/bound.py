@@ -158,6 +158,14 @@ def _numbers(x: Known) -> Ball:
     return Ball(x.centre.astype(np.float32).astype(np.float64), x.radius)
 
 
+def _as_operand(ball: Ball, element: Format) -> Ball:
+    """Numbers of 8 bits as those of 16, which change where a scale takes them further than these reach."""
+    made = ball.rounded(element)
+    with np.errstate(over="ignore"):
+        same = (ball.radius == 0) & (ball.centre.astype(element.dtype).astype(np.float64) == ball.centre)
+    return Ball(made.centre, np.where(same, 0.0, made.radius))
+
+
 def _operation(node: Expression, values: list[Known | None], rounded: bool, relaxed: bool) -> Known:
     elements = [value and value.element for value in values]
     if node.op == "/":
@@ -181,7 +189,7 @@ def _operation(node: Expression, values: list[Known | None], rounded: bool, rela
         elif isinstance(element, Format):
             ball = _numbers(value)
             if rounded and element in (FP16, BF16) and value.element != element:
-                ball = ball.rounded(element)  # 8-bit numbers with a scale may reach further
+                ball = _as_operand(ball, element)
             taken.append((ball.centre, ball.radius))
         else:
             taken.append((value.centre.astype(element), value.radius))

@@ -22,11 +22,6 @@ Array = np.ndarray[Any, Any]
 PASSES = ("forward", "input gradient", "weight gradient")
 
 
-def of_a_mebibyte(share: float) -> float:
-    """Return the proportion of a tile of this CPU that is as many bytes as a share of 1 MiB, or all of it."""
-    return min(1.0, share * (1 << 20) / Target.host(1).bytes_per_tile)
-
-
 def images(a: Array, groups: int) -> FieldLayout:
     """How an array [N, G * C, field...] lies."""
     row, channel, *field = a.strides

@@ -15,6 +15,7 @@ import pytest
 from golden.families import Arrays, parameters
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from limits import of_a_mebibyte
 
 from poplibs_py.errors import InvalidArgumentError, MemoryLimitError
 from poplibs_py.formats import BF16, E4M3, E5M2, F143, F152, FP16, FP32
@@ -32,7 +33,7 @@ from poplibs_py.program import guard_arenas, memory_in_use, memory_peak
 from poplibs_py.target import Target
 from poplibs_py.testing import as_format, assert_same_bits
 
-from .few_passes import OPERANDS, PASSES, images, kernels, laid, lowered, of_a_mebibyte, reference, shapes
+from .few_passes import OPERANDS, PASSES, images, kernels, laid, lowered, reference, shapes
 
 FORMATS = (FP32, FP16, BF16, F143)
 LAYOUTS = ("first", "last", "gap")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from limits import of_a_mebibyte
 
 from poplibs_py import poplin, profile
 from poplibs_py.config import thread_limit
@@ -19,8 +20,6 @@ from poplibs_py.poplin.tile_conv import OutputTransform
 from poplibs_py.program import memory_in_use, memory_peak
 from poplibs_py.testing import assert_same_bits, bound, check
 from poplibs_py.testing.strategies import layouts, relaid
-
-from .few_passes import of_a_mebibyte
 
 RNG = np.random.default_rng(13)
 

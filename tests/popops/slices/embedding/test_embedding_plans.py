@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from limits import of_a_mebibyte
 
 from poplibs_py import popops, profile
 from poplibs_py.config import thread_limit
@@ -194,6 +195,7 @@ def test_a_compiled_plan_of_this_cpu_does_what_the_op_does(operation, groups):
 
 @pytest.mark.parametrize("proportion", [0.016, 0.0273, 0.5])
 def test_temporaries_keep_to_the_proportion_on_this_cpu(proportion):
+    proportion = of_a_mebibyte(proportion)
     plan = plan_embedding(600, 40, 5000, available_memory_proportion=proportion, target="host")
     x, u = np.ones((600, 40), np.float16), np.ones((5000, 40), np.float16)
     run, indices = compile_multi_update(plan), np.arange(5000) % 600
