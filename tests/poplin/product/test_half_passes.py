@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from poplibs_py import poplin, testing
+from poplibs_py.kernels import _cpu
 
 SHAPES = [(40, 100, 50), (33, 65, 17), (64, 700, 64), (1, 40, 3)]
 
@@ -42,6 +43,7 @@ def test_three_passes_stay_within_their_bound(shape):
 
 
 @pytest.mark.skipif(not find_spec("poplibs_py.kernels._tiles.dot_amx_emulated"), reason="built without software tiles")
+@pytest.mark.skipif("avx512_bf16" not in _cpu.levels(_cpu.words()), reason="software tiles want AVX-512 with BF16")
 def test_three_passes_of_software_tiles():
     settings = {"POPLIBS_EMULATE_AMX": "1", "POPLIBS_MAX_ISA": "amx", "PYTHONPATH": os.pathsep.join(sys.path)}
     ran = subprocess.run([sys.executable, __file__], env={**os.environ, **settings}, capture_output=True, text=True,
