@@ -18,9 +18,9 @@ from poplibs_py.errors import UnsupportedError
 from poplibs_py.kernels import _cpu
 
 # The same examples in every ordinary run, whoever runs it; others are looked for nightly. None are kept between runs.
-settings.register_profile("ordinary", max_examples=40, deadline=None, derandomize=True, database=None,
+settings.register_profile("ordinary", max_examples=25, deadline=None, derandomize=True, database=None,
                           suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("level", parent=settings.get_profile("ordinary"), max_examples=15)
+settings.register_profile("level", parent=settings.get_profile("ordinary"), max_examples=10)
 settings.register_profile("nightly", parent=settings.get_profile("ordinary"), max_examples=5000, derandomize=False,
                           print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ordinary"))

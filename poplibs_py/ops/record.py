@@ -103,11 +103,13 @@ class Catalogue(Mapping[str, Op]):
         """
         if not isinstance(name, str):
             raise bad_type("op", name, "the name of an op")
-        names = [full for full in self if full == name or full.endswith(f".{name}")]
+        if name in self._whole():
+            return self[name]
+        names = [full for full in self if full.endswith(f".{name}")]
         least = min((full.count(".") for full in names), default=0)
         names = [full for full in names if full.count(".") == least]
-        if name in names or len(names) == 1:
-            return self[name if name in names else names[0]]
+        if len(names) == 1:
+            return self[names[0]]
         if names:
             raise bad_argument("op", name, ", ".join(map(repr, names)))
         library, _, function = name.rpartition(".")

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import bad_type, instance, is_number, one_of, whole
-from ..formats import Array, Format, QuarterArray, format_of
+from ..formats import BF16, FP16, Array, Format, QuarterArray, format_of
 from ..formats.arrays import as_array
 
 Number = Fraction | float
@@ -180,22 +180,30 @@ def values_of(array: Any, dtype: object = None, name: str = "array") -> NDArray[
 
 
 def _decoded(codes: Array, fmt: Format) -> NDArray[np.float64]:
-    if fmt.bits > 16:
-        with np.errstate(invalid="ignore"):
+    """By NumPy, which has FP16 and, as the upper halves of FP32, BF16; codes of other formats one by one."""
+    with np.errstate(invalid="ignore"):  # signalling NaNs
+        if fmt.bits > 16:
             return codes.view(np.float32).astype(np.float64)
-    if codes.size * 16 < 1 << fmt.bits:
-        values = np.array([float(decode_exact(int(code), fmt)) for code in codes.flat])
-        minus = codes.ravel() == fmt.has_minus_zero << fmt.sign_shift
-        return np.where(minus & (values == 0), -0.0, values).reshape(codes.shape)
-    return np.asarray(_every_value(fmt)[codes.astype(np.int64)])
+        if fmt == FP16:
+            return codes.view(np.float16).astype(np.float64)
+        if fmt == BF16:
+            return (codes.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    if fmt.bits <= 8:
+        return np.asarray(_every_value(fmt)[codes.astype(np.int64)])
+    each, places = np.unique(codes, return_inverse=True)
+    return _values_one_by_one(each, fmt)[places].reshape(codes.shape)
 
 
 @cache
 def _every_value(fmt: Format) -> NDArray[np.float64]:
-    every = np.array([float(decode_exact(code, fmt)) for code in range(1 << fmt.bits)])
+    return _values_one_by_one(np.arange(1 << fmt.bits), fmt)
+
+
+def _values_one_by_one(codes: Array, fmt: Format) -> NDArray[np.float64]:
+    values = np.array([float(decode_exact(int(code), fmt)) for code in codes])
     if fmt.has_minus_zero:
-        every[1 << fmt.sign_shift] = -0.0  # fractions have one zero
-    return every
+        values[codes == 1 << fmt.sign_shift] = -0.0  # fractions have one zero
+    return values
 
 
 def exact_values(array: Any, dtype: object = None) -> Array:

@@ -7,6 +7,7 @@ codes, so that they are cheap to draw and shrink to a palette of one simple code
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, get_args
 
 import numpy as np
@@ -177,8 +178,14 @@ def grains(family: str | None = None, axis: int | None = None) -> tuple[int, ...
     one_of("family", family, (None, *FAMILIES))
     if axis is not None:
         axis = whole("axis", axis, 0, 2)
+    return _grains_of((family,) if family else tuple(FAMILIES), axis)
+
+
+@cache
+def _grains_of(families: tuple[str, ...], axis: int | None) -> tuple[int, ...]:
+    """The kernels are those of the build, hundreds of them, and each draw of an extent asks."""
     found = {1}
-    for name in (family,) if family else FAMILIES:
+    for name in families:
         for kernel in kernels(name):
             for extents_ in (kernel.grain, kernel.block):
                 found |= {max(1, int(x)) for x in (extents_ if axis is None else (extents_[axis],))}

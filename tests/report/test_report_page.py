@@ -122,7 +122,8 @@ def test_every_op_has_its_place_in_every_form(name, target, tmp_path):
     assert checker.open == []
     assert poplibs_py.Profile.load(tmp_path / "r.json").data == report.data
     assert json.loads((tmp_path / "r.perfetto.json").read_text())["traceEvents"]
-    assert all(op.name in report.summary(details=True) for op in report.data.operations)
+    summary = report.summary(details=True)
+    assert all(op.name in summary for op in report.data.operations)
     assert report.compare(report).summary().count("only in") == 0
 
 

@@ -39,10 +39,12 @@ def test_every_code_is_ml_dtypes_value(fmt):
 
 @pytest.mark.parametrize("fmt", GFLOAT, ids=str)
 def test_every_code_is_gfloats_value(fmt):
+    every = values_of(every_code(fmt), fmt)
     for code in range(0, 1 << fmt.bits, 1 if fmt.bits == 8 else 17):
         value = gfloat.decode_float(GFLOAT[fmt], code).fval
         ours = float(decode_exact(code, fmt))
         assert ours == value or (np.isnan(ours) and np.isnan(value))
+        assert every[code] == value or (np.isnan(every[code]) and np.isnan(value))
 
 
 @pytest.mark.parametrize("fmt", [*SMALL, FP16, BF16], ids=str)

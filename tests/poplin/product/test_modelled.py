@@ -72,7 +72,7 @@ def _same_bits(x, y):
 
 
 @given(products(), st.sampled_from(["gc200", "c600", Target.small(4), Target.small(24)]), st.sampled_from([None, 7]))
-@settings(max_examples=20)
+@settings(max_examples=max(8, settings.default.max_examples // 4))
 def test_the_compiled_executor_gives_the_bits_of_the_python_one(product, target, seed):
     dtype, groups, m, k, n, options = product
     a, b = _operands(dtype, groups, m, k, n)
@@ -292,7 +292,7 @@ def _bias(draw, m, n, out, groups=()):
 
 @given(products(), st.sampled_from(["gc200", Target.small(4), Target.small(24)]), st.sampled_from([None, 7]),
        _ACTIVATIONS, st.sampled_from([None, np.float32]), st.data())
-@settings(max_examples=20)
+@settings(max_examples=max(8, settings.default.max_examples // 4))
 def test_a_bias_and_an_activation_round_each_for_itself(product, target, seed, activation, out_dtype, data):
     dtype, groups, m, k, n, options = product
     a, b = _operands(dtype, groups, m, k, n)
