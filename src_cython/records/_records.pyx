@@ -50,12 +50,11 @@ def records():
     pop_record_rows(rows)
     found = {}
     for i in range(n):
-        name = rows[i].record.decode()
-        if rows[i].field == NULL:
-            found[name] = (rows[i].bytes, [])
+        if rows[i].record != NULL:
+            fields = []
+            found[rows[i].record.decode()] = (rows[i].bytes, fields)
         else:
-            found[name][1].append((rows[i].field.decode(), rows[i].type.decode(), rows[i].offset, rows[i].bytes,
-                                   rows[i].count))
+            fields.append((rows[i].field.decode(), rows[i].type.decode(), rows[i].offset, rows[i].bytes, rows[i].count))
     free(rows)
     return found
 

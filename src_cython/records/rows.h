@@ -2,20 +2,15 @@
 #ifndef POP_RECORDS_ROWS_H
 #define POP_RECORDS_ROWS_H
 #include <stddef.h>
+#include <string.h>
 
 #include "formats/formats.h"
 
-/* A field, or with `field` NULL a record, whose size it gives. `count` is 0 for what is no array. */
+/* A record, whose size it gives, or with `record` NULL a field of the last. `count` is 0 for what is no array. */
 typedef struct pop_record_row {
     const char *record, *field, *type;
     int64_t offset, bytes, count;
 } pop_record_row;
-
-#define POP_ROW(...)                                           \
-    {                                                          \
-        if (rows) rows[n] = (pop_record_row){__VA_ARGS__};     \
-        n++;                                                   \
-    }
 
 /* Write a row for each record and field, if there is room, and return how many there are. */
 static int pop_record_rows(pop_record_row *rows)
@@ -33,15 +28,19 @@ static int pop_record_rows(pop_record_row *rows)
 #undef ARRAY
 #undef POINTER
 #undef END
-#define RECORD(record)                  \
-    {                                   \
-        typedef record self;            \
-        const char *const name = #record; \
-        POP_ROW(name, NULL, "", 0, sizeof(self), 0)
-#define FIELD(type, field) POP_ROW(name, #field, #type, offsetof(self, field), sizeof(((self *)0)->field), 0)
-#define ARRAY(type, field, count) POP_ROW(name, #field, #type, offsetof(self, field), sizeof(((self *)0)->field), count)
-#define POINTER(type, field) POP_ROW(name, #field, "pointer", offsetof(self, field), sizeof(((self *)0)->field), 0)
-#define END(record) }
+#define POP_FIELD(type, field, count) {NULL, #field, type, offsetof(self, field), sizeof(((self *)0)->field), count},
+#define RECORD(record)        \
+    {                         \
+        typedef record self;  \
+        static const pop_record_row own[] = {{#record, NULL, "", 0, sizeof(self), 0},
+#define FIELD(type, field) POP_FIELD(#type, field, 0)
+#define ARRAY(type, field, count) POP_FIELD(#type, field, count)
+#define POINTER(type, field) POP_FIELD("pointer", field, 0)
+#define END(record)                                  \
+    };                                               \
+    if (rows) memcpy(rows + n, own, sizeof own);     \
+    n += (int)(sizeof own / sizeof *own);            \
+    }
 #include "records/all.def"
 #undef RECORD
 #undef FIELD

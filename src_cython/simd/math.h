@@ -28,6 +28,14 @@ typedef struct pop_wide_curve {
 } pop_wide_curve;
 #include "simd/coefficients.h"
 
+/* Functions are part of what calls them, but at the portable level, where a call is little beside those of fmaf that a vector
+ * takes, and copies of them would be most of what there is to compile. */
+#if POP_LEVEL >= POP_LEVEL_AVX2
+#define POP_MATH POP_INLINE
+#else
+#define POP_MATH static __attribute__((noinline))
+#endif
+
 #define POP_LENGTH(array) ((int)(sizeof(array) / sizeof *(array)))
 
 /* Adding 1.5 * 2^23 (2^52) rounds to whole numbers, which stand in the sum's low bits. */
@@ -73,7 +81,7 @@ POP_INLINE pop_h_f pop_h_clamp(pop_h_f x, double low, double high)
 POP_INLINE pop_v_f pop_v_exp_whole(pop_v_f x) { return pop_v_fma(x, pop_v_splat(0x1.715476p0f), pop_v_splat(POP_ROUNDER)) - POP_ROUNDER; }
 POP_INLINE pop_v_f pop_v_exp_curve(pop_v_f r) { return pop_v_horner(POP_FIT_EXP, POP_LENGTH(POP_FIT_EXP), r); }
 
-POP_INLINE pop_v_f pop_v_exp(pop_v_f x)
+POP_MATH pop_v_f pop_v_exp(pop_v_f x)
 {
     x = pop_v_clamp(x, -105.0f, 90.0f);
     const pop_v_f n = pop_v_exp_whole(x), r = pop_v_fma(-n, POP_LN2_LOW, pop_v_fma(-n, POP_LN2_HIGH, x));
@@ -81,7 +89,7 @@ POP_INLINE pop_v_f pop_v_exp(pop_v_f x)
 }
 
 /* x = n + r, |r| <= 1/2, exactly: 2^x = 2^n 2^r. */
-POP_INLINE pop_v_f pop_v_exp2(pop_v_f x)
+POP_MATH pop_v_f pop_v_exp2(pop_v_f x)
 {
     x = pop_v_clamp(x, -152.0f, 130.0f);
     const pop_v_f n = (x + POP_ROUNDER) - POP_ROUNDER, r = x - n;
@@ -101,7 +109,7 @@ POP_INLINE pop_v_f pop_v_log_edges(pop_v_f x, pop_v_f y, float pole)
 
 /* x = 2^e m with sqrt(1/2) <= m < sqrt(2), f = m - 1: (e + shift) ln 2 + (f + f^2 q(f)). The first part of ln 2 has 15
  * trailing zeros, so that its product is exact. */
-POP_INLINE pop_v_f pop_v_log_normal(pop_v_f x, float shift)
+POP_MATH pop_v_f pop_v_log_normal(pop_v_f x, float shift)
 {
     const pop_v_i e = ((pop_v_i)x - 0x3f3504f3) >> 23;
     const pop_v_f whole = pop_v_to_float(e) + shift, f = (pop_v_f)((pop_v_i)x - (e << 23)) - 1.0f;
@@ -110,7 +118,7 @@ POP_INLINE pop_v_f pop_v_log_normal(pop_v_f x, float shift)
     return pop_v_fma(whole, pop_v_splat(0x1.63p-1f), low);
 }
 
-POP_INLINE pop_v_f pop_v_log(pop_v_f x)
+POP_MATH pop_v_f pop_v_log(pop_v_f x)
 {
     const pop_v_f y = pop_v_log_normal(x, 0.0f);
     const pop_v_m tiny = pop_v_lt_f(x, pop_v_splat(0x1p-126f));
@@ -125,7 +133,7 @@ POP_INLINE pop_v_f pop_v_log2_normal(pop_v_f x, float shift)
     return whole + pop_v_fma(pop_v_horner(POP_FIT_LOG2, POP_LENGTH(POP_FIT_LOG2), f), f, f);
 }
 
-POP_INLINE pop_v_f pop_v_log2(pop_v_f x)
+POP_MATH pop_v_f pop_v_log2(pop_v_f x)
 {
     const pop_v_f y = pop_v_log2_normal(x, 0.0f);
     const pop_v_m tiny = pop_v_lt_f(x, pop_v_splat(0x1p-126f));
@@ -133,7 +141,7 @@ POP_INLINE pop_v_f pop_v_log2(pop_v_f x)
 }
 
 /* As pop_v_log of u = 1 + x; what the rounding of u takes away is given back in f, and what that of f takes in the curve. */
-POP_INLINE pop_v_f pop_v_log1p(pop_v_f x)
+POP_MATH pop_v_f pop_v_log1p(pop_v_f x)
 {
     const pop_v_f one = pop_v_splat(1.0f), big = pop_v_max_f(one, x), u = x + one, lost = pop_v_min_f(one, x) - (u - big);
     const pop_v_i e = ((pop_v_i)u - 0x3f3504f3) >> 23;
@@ -169,15 +177,15 @@ POP_INLINE pop_v_point pop_v_curve(const pop_curve *c, pop_v_f t)
 }
 
 /* An odd function: in the first interval what is added to t, beyond it the whole. */
-POP_INLINE pop_v_f pop_v_odd_curve(const pop_curve *c, pop_v_f x)
+POP_MATH pop_v_f pop_v_odd_curve(const pop_curve *c, pop_v_f x)
 {
     const pop_v_f t = pop_v_min_f(pop_v_splat(c->top), pop_v_abs(x));
     const pop_v_point p = pop_v_curve(c, t);
     const pop_v_f base = pop_v_select_f(pop_v_gt_f(pop_v_splat(1.25f), p.line), p.value, t);
     return pop_v_signed(pop_v_fma(p.slope, p.d, base), x);
 }
-POP_INLINE pop_v_f pop_v_tanh(pop_v_f x) { return pop_v_odd_curve(&POP_CURVE_TANH, x); }
-POP_INLINE pop_v_f pop_v_erf(pop_v_f x) { return pop_v_odd_curve(&POP_CURVE_ERF, x); }
+POP_MATH pop_v_f pop_v_tanh(pop_v_f x) { return pop_v_odd_curve(&POP_CURVE_TANH, x); }
+POP_MATH pop_v_f pop_v_erf(pop_v_f x) { return pop_v_odd_curve(&POP_CURVE_ERF, x); }
 
 /* e^(x + more) (value + rest), more and rest small: with x + more = n ln 2 + r, 2^n (1 + r + w) (value + rest). */
 POP_INLINE pop_v_f pop_v_exp_times(pop_v_f x, pop_v_f more, pop_v_f value, pop_v_f rest)
@@ -189,7 +197,7 @@ POP_INLINE pop_v_f pop_v_exp_times(pop_v_f x, pop_v_f more, pop_v_f value, pop_v
 }
 
 /* t = |x|: the smaller side is a curve as far as numbers usually go, then e^-t / (1 + e^-t); the greater is 1 less that. */
-POP_INLINE pop_v_f pop_v_sigmoid(pop_v_f x)
+POP_MATH pop_v_f pop_v_sigmoid(pop_v_f x)
 {
     const pop_v_f t = pop_v_abs(x), top = pop_v_splat(POP_CURVE_SIGMOID.top);
     const pop_v_point p = pop_v_curve(&POP_CURVE_SIGMOID, pop_v_min_f(top, t));
@@ -211,7 +219,7 @@ POP_INLINE pop_v_f pop_v_gate(pop_v_f x, pop_v_f y, pop_v_f line, float near)
 }
 
 /* x P(Z < x), Z normal; far away e^(-t^2 / 2) times a curve. */
-POP_INLINE pop_v_f pop_v_gelu_erf(pop_v_f x)
+POP_MATH pop_v_f pop_v_gelu_erf(pop_v_f x)
 {
     const pop_wide_curve *c = &POP_CURVE_GELU;
     const pop_v_f t = pop_v_min_f(pop_v_splat(c->top), pop_v_abs(x));
@@ -246,7 +254,7 @@ POP_INLINE pop_v_f pop_v_reciprocal(pop_v_f x) { return 1.0f / x; }
 
 /* Two rounded steps, then Newton's in float64, which x = 0 and infinity would spoil. */
 POP_INLINE pop_h_f pop_h_rsqrt_step(pop_h_f x, pop_h_f y) { return pop_h_fma(y * 0.5, pop_h_fma(-(x * y), y, pop_h_splat(1.0)), y); }
-POP_INLINE pop_v_f pop_v_rsqrt(pop_v_f x)
+POP_MATH pop_v_f pop_v_rsqrt(pop_v_f x)
 {
     const pop_v_f y = 1.0f / pop_v_sqrt(x);
     const pop_v_f better = pop_h_narrow(pop_h_rsqrt_step(pop_h_widen(x, 0), pop_h_widen(y, 0)),
@@ -263,13 +271,13 @@ POP_INLINE pop_h_f pop_h_exp_parts(pop_h_f x, pop_h_f *power)
     return r * pop_h_fma(pop_h_horner(POP_FIT_EXPM1, POP_LENGTH(POP_FIT_EXPM1), r), r, pop_h_splat(1.0));
 }
 
-POP_INLINE pop_h_f pop_h_exp(pop_h_f x)
+POP_MATH pop_h_f pop_h_exp(pop_h_f x)
 {
     pop_h_f power, p = pop_h_exp_parts(x, &power);
     return pop_h_fma(power, p, power);
 }
 
-POP_INLINE pop_h_f pop_h_expm1(pop_h_f x)
+POP_MATH pop_h_f pop_h_expm1(pop_h_f x)
 {
     pop_h_f power, p = pop_h_exp_parts(pop_h_clamp(x, -60.0, 90.0), &power);
     return pop_h_fma(power, p, power - 1.0);
@@ -277,7 +285,7 @@ POP_INLINE pop_h_f pop_h_expm1(pop_h_f x)
 
 /* t / (1 + e^t), t <= 200; t / (1 + e^2z) with z = sqrt(2 / pi) (t + 0.044715 t^3), t <= 20. */
 POP_INLINE pop_h_f pop_h_silu_rest(pop_h_f t) { return t / (1.0 + pop_h_exp(t)); }
-POP_INLINE pop_h_f pop_h_gelu_rest(pop_h_f t)
+POP_MATH pop_h_f pop_h_gelu_rest(pop_h_f t)
 {
     return t / (1.0 + pop_h_exp(t * pop_h_fma(t * t, pop_h_splat(0x1.2444f2a4d8b4bp-4), pop_h_splat(0x1.9884533d43651p0))));
 }
@@ -355,7 +363,7 @@ POP_INLINE pop_h_turn pop_h_turned(pop_h_f x)
 POP_INLINE pop_h_m pop_h_even(pop_h_i k) { return pop_h_eq(k & 1, (pop_h_i){0}); }
 
 /* sin(x + turns pi/2) */
-POP_INLINE pop_h_f pop_h_sine(pop_h_f x, int turns)
+POP_MATH pop_h_f pop_h_sine(pop_h_f x, int turns)
 {
     const pop_h_turn t = pop_h_turned(x);
     const pop_h_i k = t.k + turns;
@@ -366,7 +374,7 @@ POP_INLINE pop_h_f pop_h_sin(pop_h_f x) { return pop_h_sine(x, 0); }
 POP_INLINE pop_h_f pop_h_cos(pop_h_f x) { return pop_h_sine(x, 1); }
 
 /* One quarter turn on, -1 / tan. */
-POP_INLINE pop_h_f pop_h_tan(pop_h_f x)
+POP_MATH pop_h_f pop_h_tan(pop_h_f x)
 {
     const pop_h_turn t = pop_h_turned(x);
     const pop_h_m even = pop_h_even(t.k);
@@ -376,7 +384,7 @@ POP_INLINE pop_h_f pop_h_tan(pop_h_f x)
 #define POP_PI 0x1.921fb54442d18p1
 
 /* The angle of (x, y) as the quarters have it: of the smaller side over the greater, from 0 to pi/4, and from there. */
-POP_INLINE pop_h_f pop_h_atan2(pop_h_f y, pop_h_f x)
+POP_MATH pop_h_f pop_h_atan2(pop_h_f y, pop_h_f x)
 {
     const pop_h_f up = pop_h_abs(y), along = pop_h_abs(x), low = pop_h_min(up, along), high = pop_h_max(up, along);
     const pop_h_m same = pop_h_eq((pop_h_i)low, (pop_h_i)high); /* of zeros and infinities too */
@@ -401,13 +409,13 @@ POP_INLINE pop_h_arc pop_h_arc_of(pop_h_f t)
     return a;
 }
 
-POP_INLINE pop_h_f pop_h_asin(pop_h_f x)
+POP_MATH pop_h_f pop_h_asin(pop_h_f x)
 {
     const pop_h_arc a = pop_h_arc_of(pop_h_abs(x));
     return pop_h_signed(pop_h_select(a.far, a.small, POP_PI / 2 - 2.0 * a.small), x);
 }
 
-POP_INLINE pop_h_f pop_h_acos(pop_h_f x)
+POP_MATH pop_h_f pop_h_acos(pop_h_f x)
 {
     const pop_h_arc a = pop_h_arc_of(pop_h_abs(x));
     const pop_h_m below = pop_h_lt(x, pop_h_splat(0.0));
@@ -416,7 +424,7 @@ POP_INLINE pop_h_f pop_h_acos(pop_h_f x)
 }
 
 /* x^y, x > 0, but for what pop_v_wide_pow knows */
-POP_INLINE pop_h_f pop_h_pow(pop_h_f x, pop_h_f y)
+POP_MATH pop_h_f pop_h_pow(pop_h_f x, pop_h_f y)
 {
     pop_h_f e, f;
     pop_h_log_parts(x, &e, &f);
@@ -426,12 +434,12 @@ POP_INLINE pop_h_f pop_h_pow(pop_h_f x, pop_h_f y)
 }
 POP_INLINE pop_h_f pop_h_cbrt(pop_h_f x) { return pop_h_pow(x, pop_h_splat(1.0 / 3)); }
 
-POP_INLINE pop_h_f pop_h_sinh(pop_h_f x)
+POP_MATH pop_h_f pop_h_sinh(pop_h_f x)
 {
     const pop_h_f u = pop_h_expm1(pop_h_abs(x));
     return pop_h_signed((u + u / (u + 1.0)) * 0.5, x);
 }
-POP_INLINE pop_h_f pop_h_cosh(pop_h_f x)
+POP_MATH pop_h_f pop_h_cosh(pop_h_f x)
 {
     const pop_h_f e = pop_h_exp(pop_h_clamp(x, -100.0, 100.0));
     return (e + 1.0 / e) * 0.5;
@@ -440,7 +448,7 @@ POP_INLINE pop_h_f pop_h_cosh(pop_h_f x)
 /* A function of FP32 from one of halves; `sign`: the result takes x's, which it has but for zeros. `usual` is where it holds
  * as it is, and what stands for the rest. */
 #define POP_BY_HALVES(name, function, argument, result)                                                      \
-    POP_INLINE pop_v_f pop_v_##name(pop_v_f x)                                                               \
+    POP_MATH pop_v_f pop_v_##name(pop_v_f x)                                                                 \
     {                                                                                                        \
         const pop_v_f from = (argument);                                                                     \
         const pop_v_f y = pop_h_narrow(function(pop_h_widen(from, 0)), function(pop_h_widen(from, 1)));      \
@@ -461,7 +469,7 @@ POP_BY_HALVES(cbrt, pop_h_cbrt, pop_v_abs(x), pop_v_signed(pop_v_select_f(pop_v_
 /* sin(x + turns pi/2): with x = k pi/2 + r + low, |r| <= pi/4, sine or cosine of that; |x| < 1024, so that k
  * times the second part of pi/2 is exact, and x less k times the first; `low` is what the second difference loses,
  * and `rest` what cos r takes of it and of what the square loses. */
-POP_INLINE pop_v_f pop_v_sine(pop_v_f x, int turns)
+POP_MATH pop_v_f pop_v_sine(pop_v_f x, int turns)
 {
     const pop_v_f shifted = pop_v_fma(x, pop_v_splat(0x1.45f306p-1f), pop_v_splat(POP_ROUNDER)), n = POP_ROUNDER - shifted;
     const pop_v_f rough = pop_v_fma(n, pop_v_splat(0x1.921fb6p0f), x), r = pop_v_fma(n, pop_v_splat(-0x1.7778p-25f), rough);
@@ -477,7 +485,7 @@ POP_INLINE pop_v_f pop_v_sine(pop_v_f x, int turns)
 }
 
 #define POP_TURNING(name, turns, sign)                                                                        \
-    POP_INLINE pop_v_f pop_v_##name(pop_v_f x)                                                               \
+    POP_MATH pop_v_f pop_v_##name(pop_v_f x)                                                                 \
     {                                                                                                        \
         const pop_v_f size = pop_v_abs(x), y = pop_v_float(pop_v_bits(pop_v_sine(size, turns)) ^ (sign));    \
         const pop_v_m near = pop_v_lt_f(size, pop_v_splat(1024.0f));                                         \
@@ -515,7 +523,7 @@ POP_INLINE pop_v_f pop_v_pow_edges(pop_v_f x, pop_v_f y, pop_v_f power)
 }
 
 /* x^y of any arguments, in float64; pop_v_pow of power.h is the one to call. */
-POP_INLINE pop_v_f pop_v_wide_pow(pop_v_f x, pop_v_f y)
+POP_MATH pop_v_f pop_v_wide_pow(pop_v_f x, pop_v_f y)
 {
     const pop_v_f size = pop_v_abs(x), power = POP_PAIR_BY_HALVES(pop_h_pow, size, y);
     const pop_v_m positive = (pop_v_m)(pop_v_gt_f(x, pop_v_splat(0.0f)) & pop_v_lt_f(x, pop_v_splat(INFINITY)));

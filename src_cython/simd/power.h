@@ -36,7 +36,7 @@ POP_INLINE pop_v_m pop_v_is_normal(pop_v_f x) /* and positive */
     return (pop_v_m)(pop_v_gt_f(x, pop_v_splat(0x1.fffffcp-127f)) & pop_v_lt_f(x, pop_v_splat(INFINITY)));
 }
 
-POP_INLINE pop_v_f pop_v_pow(pop_v_f x, pop_v_f y)
+POP_MATH pop_v_f pop_v_pow(pop_v_f x, pop_v_f y)
 {
     pop_v_f low;
     const pop_v_f high = pop_v_log2_pair(x, &low), z = y * high, lost = pop_v_fma(y, low, pop_v_fma(y, high, -z));
@@ -53,7 +53,7 @@ POP_INLINE pop_v_f pop_v_pow(pop_v_f x, pop_v_f y)
  * or POP_POWER_DOUBT units of its last place. Where half a BF16 unit is nearer than that, or x or z is another, pop_v_pow
  * itself stands in: for one vector of twenty-five. */
 #define POP_POWER_DOUBT 32
-POP_INLINE pop_v_f pop_v_pow_for_bf16(pop_v_f x, pop_v_f y)
+POP_MATH pop_v_f pop_v_pow_for_bf16(pop_v_f x, pop_v_f y)
 {
     const pop_v_u bits = (pop_v_u)x, above = bits - POP_POWER_LEAST, interval = above >> 18;
     const pop_v_i e = (pop_v_i)above >> 23;

@@ -174,6 +174,7 @@ POP_INLINE void pop_conv_blocks(const pop_conv_block *b, int together, int posit
     }
 }
 
+#if POP_LEVEL >= POP_LEVEL_AVX2
 #define POP_CONV_CASE(together, positions) \
     case positions: pop_conv_blocks(b, together, positions, POP_CONV_PAIRS); break;
 #define POP_CONV_TOGETHER(together)                                                                        \
@@ -187,6 +188,15 @@ POP_INLINE void pop_conv_blocks(const pop_conv_block *b, int together, int posit
             POP_CONV_CASE(together, 13) POP_CONV_CASE(together, 14)                                        \
         }                                                                                                  \
     }
+#else /* a body for each number of positions would only be more to compile where vectors hold four numbers */
+#define POP_CONV_TOGETHER(together)                                                             \
+    static void pop_conv_together_##together(const pop_conv_block *given)                       \
+    {                                                                                           \
+        pop_conv_block b = *given;                                                              \
+        for (b.positions = 1; b.at < given->at + given->positions; b.at++, b.to++)              \
+            pop_conv_blocks(&b, together, 1, POP_CONV_PAIRS);                                   \
+    }
+#endif
 POP_CONV_TOGETHER(1)
 POP_CONV_TOGETHER(2)
 POP_CONV_TOGETHER(4)

@@ -173,6 +173,15 @@ POP_INLINE void pop_slide_blocks(const pop_conv_slide *given, const pop_format *
     }
 }
 
+#if POP_LEVEL < POP_LEVEL_AVX2
+/* A column after another: wider tiles would only be more to compile where vectors hold four numbers. */
+POP_INLINE void pop_slide(const pop_conv_slide *given, const pop_format *f, int step)
+{
+    pop_conv_slide b = *given;
+    for (int64_t c = 0; c < given->cols; c++, b.x += step * b.x_col, b.sums += b.sums_col, b.col_low -= step, b.col_high -= step)
+        pop_slide_blocks(&b, f, 1, 1, step, 0, 0);
+}
+#else
 /* Tiles of 7, 4, 2 or 1 columns, or of 14 neighbours where registers hold their sums. Of 7 there are more: for kernels of 3, 5
  * and 7 columns, of two rows of results at once where registers are enough, and for tiles that nothing outside of x is part of. */
 POP_INLINE void pop_slide(const pop_conv_slide *b, const pop_format *f, int step)
@@ -203,6 +212,7 @@ POP_INLINE void pop_slide(const pop_conv_slide *b, const pop_format *f, int step
     else if (b->cols == 2) pop_slide_blocks(b, f, 1, 2, step, 0, 0);
     else pop_slide_blocks(b, f, 1, 1, step, 0, 0);
 }
+#endif
 
 #if POP_LEVEL >= POP_LEVEL_AVX512_BF16
 /* A row of sums to what they become. */

@@ -228,10 +228,11 @@ POP_INLINE void pop_pool_gradient_channels(const pop_pool_unit *u, const pop_poo
                 own.grads = rows[0] + last_tap * in->position * in->bytes + own.ahead;
                 own.tops = rows[1] + last_tap * in[2].position * in[2].bytes + own.ahead;
             }
-            if (own.count == 1 && own.taps == 1) pop_pool_gradient_all_cells(format, &own, 1, 1, u->lanes);
-            else if (own.count == 1 && own.taps == 2) pop_pool_gradient_all_cells(format, &own, 1, 2, u->lanes);
-            else if (own.count == 2 && own.taps == 1) pop_pool_gradient_all_cells(format, &own, 2, 1, u->lanes);
-            else if (own.count == 2 && own.taps == 2) pop_pool_gradient_all_cells(format, &own, 2, 2, u->lanes);
+            const int64_t known = POP_LEVEL < POP_LEVEL_AVX2 ? 0 : own.count; /* else only more to compile */
+            if (known == 1 && own.taps == 1) pop_pool_gradient_all_cells(format, &own, 1, 1, u->lanes);
+            else if (known == 1 && own.taps == 2) pop_pool_gradient_all_cells(format, &own, 1, 2, u->lanes);
+            else if (known == 2 && own.taps == 1) pop_pool_gradient_all_cells(format, &own, 2, 1, u->lanes);
+            else if (known == 2 && own.taps == 2) pop_pool_gradient_all_cells(format, &own, 2, 2, u->lanes);
             else pop_pool_gradient_all_cells(format, &own, own.count, own.taps, u->lanes);
             own.x += field->position * field->bytes, own.to += out->position * out->bytes;
         }

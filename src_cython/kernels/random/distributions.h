@@ -14,7 +14,13 @@
 #include "kernels/random/tables.h"
 #include "simd/math.h"
 
-#define POP_R_EACH_PART _Pragma("GCC unroll 8") for (int part = 0; part < POP_AOX_PARTS; part++)
+/* In registers all; at the portable level that would only be more to compile. */
+#if POP_LEVEL >= POP_LEVEL_AVX2
+#define POP_R_UNROLLED _Pragma("GCC unroll 8")
+#else
+#define POP_R_UNROLLED _Pragma("GCC unroll 1")
+#endif
+#define POP_R_EACH_PART POP_R_UNROLLED for (int part = 0; part < POP_AOX_PARTS; part++)
 
 /* Words below 2^31 as floats, to nearest even. */
 POP_INLINE pop_v_f pop_r_number(pop_v_u word) { return pop_v_to_float((pop_v_i)word); }
