@@ -346,13 +346,14 @@ POP_INLINE void pop_row_lanes_back(const pop_format *f, const pop_format *of_x, 
 {
     const pop_v_f less = pop_v_splat(mean);
     pop_lanes squares = pop_lanes_of(0.0f), grads = squares, products = squares;
-    POP_ROW_EACH(begin, end,
-                 const pop_v_f d = pop_row_else(pop_row_read(of_x, x, i, part) - less, 0.0f, part);
-                 pop_v_f own = pop_row_read(f, g, i, part);
-                 if (gamma) own = own * pop_row_load(gamma, i, part);
-                 squares.v[k] = pop_v_fma(d, d, squares.v[k]);
-                 grads.v[k] = grads.v[k] + own;
-                 products.v[k] = pop_v_fma(own, d, products.v[k]););
+    _Pragma("GCC unroll 2") for (int at = 0; at < POP_ROW_VECTORS; at += POP_ROW_THREE)
+        POP_ROW_EACH_OF(at, at + POP_ROW_THREE, begin, end,
+                        const pop_v_f d = pop_row_else(pop_row_read(of_x, x, i, part) - less, 0.0f, part);
+                        pop_v_f own = pop_row_read(f, g, i, part);
+                        if (gamma) own = own * pop_row_load(gamma, i, part);
+                        squares.v[k] = pop_v_fma(d, d, squares.v[k]);
+                        grads.v[k] = grads.v[k] + own;
+                        products.v[k] = pop_v_fma(own, d, products.v[k]););
     made[0] = pop_lanes_plus(squares), made[apart] = pop_lanes_plus(grads), made[2 * apart] = pop_lanes_plus(products);
 }
 

@@ -124,18 +124,19 @@ POP_INLINE pop_v_f pop_row_else(pop_v_f x, float other, int part) /* in the lane
 
 #if POP_LANES == 16
 #define POP_ROW_UNROLL _Pragma("GCC unroll 4")
-#elif POP_LANES == 8 /* more are slow to compile */
-#define POP_ROW_UNROLL _Pragma("GCC unroll 2")
+#elif POP_LANES == 8
+#define POP_ROW_UNROLL _Pragma("GCC unroll 8")
 #else
 #define POP_ROW_UNROLL _Pragma("GCC unroll 1")
 #endif
 
 #define POP_LINES_EACH(lines) _Pragma("GCC unroll 4") for (int q = 0; q < (lines); q++)
 
-/* Groups of vectors from element `i` on, which comes to lie behind them. */
-#define POP_ROW_WHOLE(end, ...)                                                           \
+/* Groups of vectors from element `i` on, which comes to lie behind them; of each those from `first` to `last`. */
+#define POP_ROW_WHOLE(end, ...) POP_ROW_WHOLE_OF(0, POP_ROW_VECTORS, end, __VA_ARGS__)
+#define POP_ROW_WHOLE_OF(first, last, end, ...)                                           \
     for (int64_t base = i; base + POP_ROW_LANES <= (end); base += POP_ROW_LANES, i = base) \
-        POP_ROW_UNROLL for (int k = 0; k < POP_ROW_VECTORS; k++)                          \
+        POP_ROW_UNROLL for (int k = (first); k < (last); k++)                             \
         {                                                                                 \
             const int part = POP_LANES, whole = 1;                                        \
             (void)whole;                                                                  \
@@ -144,17 +145,21 @@ POP_INLINE pop_v_f pop_row_else(pop_v_f x, float other, int part) /* in the lane
         }
 
 /* For elements from `begin` to `end` of a row: `k` is the vector of lanes, `i` the first element, `part` how many. */
-#define POP_ROW_EACH(begin, end, ...)                                                     \
+#define POP_ROW_EACH(begin, end, ...) POP_ROW_EACH_OF(0, POP_ROW_VECTORS, begin, end, __VA_ARGS__)
+#define POP_ROW_EACH_OF(first, last, begin, end, ...)                                     \
     do {                                                                                  \
         int64_t i = (begin);                                                              \
-        POP_ROW_WHOLE(end, __VA_ARGS__)                                                   \
-        POP_ROW_UNROLL for (int k = 0; k < POP_ROW_VECTORS; k++, i += POP_LANES)          \
+        POP_ROW_WHOLE_OF(first, last, end, __VA_ARGS__)                                   \
+        i += (first) * POP_LANES;                                                         \
+        POP_ROW_UNROLL for (int k = (first); k < (last); k++, i += POP_LANES)             \
         {                                                                                 \
             if (i >= (end)) break;                                                        \
             const int part = (end) - i < POP_LANES ? (int)((end) - i) : POP_LANES;        \
             __VA_ARGS__                                                                   \
         }                                                                                 \
     } while (0)
+/* How many vectors of a group's lanes three sums are made of at a time: there are registers for them. */
+#define POP_ROW_THREE (POP_LANES == 8 ? POP_ROW_VECTORS / 2 : POP_ROW_VECTORS)
 
 /* Ask for the line of memory that vector k begins, if it does: what the next rows read and write. */
 POP_INLINE void pop_row_ask(const pop_format *f, uintptr_t at, int64_t i, int k, int written)
@@ -165,7 +170,7 @@ POP_INLINE void pop_row_ask(const pop_format *f, uintptr_t at, int64_t i, int k,
     else __builtin_prefetch(line, 0, 2);
 }
 
-#define POP_ROW_LEAST 256 /* elements of rows for which it is worth its masks */
+#define POP_ROW_LEAST (POP_LANES == 16 ? 256 : 512) /* elements of rows for which it is worth its masks */
 /* Elements before the first whose vector of results is a line of memory of its own. */
 POP_INLINE int64_t pop_row_lead(const pop_format *f, const void *to, int64_t n)
 {
