@@ -49,7 +49,7 @@ def test_the_gradient_is_the_derivative(smoothing, weights):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
-@pytest.mark.parametrize("shape", [(13, 70), (9, 300), (3, 2100)])
+@pytest.mark.parametrize("shape", [(13, 70), (40, 70), (9, 300), (3, 2100)])
 def test_all_levels_and_strides_give_the_same_bits(shape, dtype, rows_at):
     x = RNG.standard_normal(shape).astype(dtype)
     labels = RNG.integers(-1, shape[1], shape[0])

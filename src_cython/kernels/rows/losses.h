@@ -69,7 +69,7 @@ POP_INLINE void pop_row_cross_entropy(pop_row *row, const pop_format *f)
     const pop_rows *s = row->spec;
     const char *xs = (const char *)row->at[0];
     const float *weights = (const float *)row->at[2];
-    float top[POP_ROWS_MOST], logs[POP_ROWS_LOGS], *room = pop_is_f32(f) ? (float *)row->at[3] : row->room;
+    float top[POP_ROWS_MOST], logs[POP_ROWS_MOST], *room = pop_is_f32(f) ? (float *)row->at[3] : row->room;
     double sums[POP_ROWS_MOST];
     const int64_t line = pop_is_f32(f) ? row->step[3] / (int64_t)sizeof *room : s->n;
     POP_ROWS_OF(pop_rows_tops, f)(xs, row->step[0], row->rows, s->n, top);

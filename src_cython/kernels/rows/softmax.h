@@ -219,17 +219,17 @@ POP_INLINE void pop_row_softmax(pop_row *row, const pop_format *f)
                         POP_ROW_PUT(f, to, pop_row_load(from, i, part) * by););
     }
 }
-#define POP_ROWS_LOGS 16 /* whole vectors of every level */
+_Static_assert(POP_ROWS_MOST % POP_LANES == 0, "logarithms are made of whole vectors");
 POP_INLINE void pop_rows_logs(const double *sums, int rows, float *logs)
 {
-    for (int q = 0; q < POP_ROWS_LOGS; q++) logs[q] = 1.0f;
+    for (int q = 0; q < POP_ROWS_MOST; q++) logs[q] = 1.0f;
     for (int q = 0; q < rows; q++) logs[q] = (float)sums[q];
     for (int q = 0; q < rows; q += POP_LANES) pop_row_store(logs, q, pop_v_log(pop_row_load(logs, q, POP_LANES)), POP_LANES);
 }
 POP_INLINE void pop_row_log_softmax(pop_row *row, const pop_format *f)
 {
     int64_t line;
-    float top[POP_ROWS_MOST], logs[POP_ROWS_LOGS];
+    float top[POP_ROWS_MOST], logs[POP_ROWS_MOST];
     double sums[POP_ROWS_MOST];
     const float *room = pop_rows_powers(row, f, 1, &line, top, sums);
     for (int q = 0; q < row->rows; q++)
