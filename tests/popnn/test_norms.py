@@ -115,6 +115,17 @@ def test_subnormal_results_beside_zeros_are_rounded_as_others(level, n, rows_at)
     assert rows_at(level, "bfloat16", "layer_norm", x, gamma, beta) == bits(wide.astype(bf16))
 
 
+@pytest.mark.parametrize("n", [64, 200])
+def test_nan_is_no_infinity_in_bf16(n):
+    """Nor what it stands beside: pairs of vectors are rounded at once."""
+    bf16 = ml_dtypes.bfloat16
+    x, gamma = RNG.standard_normal((3, n)).astype(bf16), np.ones(n, bf16)
+    gamma[[0, 9, 17, 40]] = np.nan, -np.float32(np.nan), np.inf, 3.3e38
+    beta = np.where(np.isinf(gamma.astype(np.float32)), 0.0, 1e-40).astype(bf16)
+    due = popnn.layer_norm(*(operand.astype(np.float32) for operand in (x, gamma, beta))).astype(bf16)
+    np.testing.assert_array_equal(popnn.layer_norm(x, gamma, beta).astype(np.float32), due.astype(np.float32))
+
+
 @pytest.mark.parametrize("level", sorted({k.level for k in kernels("rows") if k.formats == "float32"} - {"portable"}))
 def test_all_levels_give_the_same_bits(level, rows_at):
     x, gamma = RNG.standard_normal((40, 300)).astype(np.float32), RNG.standard_normal(300).astype(np.float32)

@@ -178,8 +178,21 @@ POP_INLINE int64_t pop_row_lead(const pop_format *f, const void *to, int64_t n)
     const int64_t lead = past % pop_bytes(f) ? 0 : (bytes - past) % bytes / pop_bytes(f);
     return pop_is_f32(f) && n >= POP_ROW_LEAST ? lead : 0;
 }
+#if POP_LANES == 8
+/* Two vectors' codes of BF16, one after another, as pop_v_to_code has them: but the numbers are asked once whether one is NaN. */
+POP_INLINE __m256i pop_row_bf16(pop_v_f first, pop_v_f second)
+{
+    pop_v_i a = pop_v_bits(first), b = pop_v_bits(second);
+    a = a + (pop_v_srl(a, 16) & 1) + 0x7fff, b = b + (pop_v_srl(b, 16) & 1) + 0x7fff;
+    if (__builtin_expect(_mm256_movemask_ps(_mm256_cmp_ps(first, second, _CMP_UNORD_Q)), 0)) {
+        a = pop_v_select(pop_v_eq_f(first, first), pop_v_bits(first) | 0x400000, a);
+        b = pop_v_select(pop_v_eq_f(second, second), pop_v_bits(second) | 0x400000, b);
+    }
+    return _mm256_permute4x64_epi64(_mm256_packus_epi32((__m256i)pop_v_srl(a, 16), (__m256i)pop_v_srl(b, 16)), 0xd8);
+}
+#endif
 #define POP_LINES (POP_LANES == 16 ? 4 : 2) /* that may be written at once: there are registers for them */
-/* Vector k of so many lines, element i on: where one instruction rounds two to BF16, even ones of whole groups await the next, `even`. */
+/* Vector k of so many lines, element i on: where two are rounded to BF16 in less, even ones of whole groups await the next, `even`. */
 POP_INLINE void pop_rows_put(const pop_format *f, char *const *to, const int lines, int64_t i, int k, int whole, pop_v_f *even,
                              const pop_v_f *made, int part)
 {
@@ -198,6 +211,14 @@ POP_INLINE void pop_rows_put(const pop_format *f, char *const *to, const int lin
                     codes[q] = _mm512_inserti64x4(_mm512_castsi256_si512(pop_v_bf16(even[q])), pop_v_bf16(made[q]), 1);
         POP_LINES_EACH(lines)
             if (k % 2) _mm512_storeu_si512((uint16_t *)(void *)to[q] + i - POP_LANES, codes[q]);
+        return;
+    }
+#elif POP_LANES == 8
+    if (pop_row_is_bf16(f) && whole) {
+        POP_LINES_EACH(lines) {
+            if (k % 2 == 0) even[q] = made[q];
+            else _mm256_storeu_si256((__m256i *)(void *)((uint16_t *)(void *)to[q] + i - POP_LANES), pop_row_bf16(even[q], made[q]));
+        }
         return;
     }
 #endif
