@@ -101,6 +101,18 @@ def test_all_levels_give_the_same_bits(name, level, rows_at):
         assert run("portable", x) == run(level, x)
 
 
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_codes_of_any_sign_and_number_have_the_greatest_that_their_numbers_have(dtype):
+    """Columns are decoded first, codes of rows are compared as they lie: all below zero, endless, NaN."""
+    for n in (1, 5, 8, 15, 16, 17, 31, 32, 33, 47, 64, 100):
+        x = (30 * RNG.standard_normal((9, n))).astype(dtype)
+        x[1], x[2], x[3] = -abs(x[1]), abs(x[2]), -np.inf
+        x[4, n // 2], x[5, -1], x[6, 0] = -np.inf, np.nan, -np.float32(np.nan)
+        x[7], x[8, n // 3] = -100 * abs(x[7]), np.inf
+        for op in (popnn.softmax, popnn.log_softmax):
+            np.testing.assert_array_equal(op(x).astype(np.float32), op(np.asfortranarray(x)).astype(np.float32))
+
+
 @pytest.mark.parametrize("level", sorted({k.level for k in kernels("rows") if k.formats == "bfloat16"} - {"avx2"}))
 def test_all_levels_round_bf16_alike(level, rows_at):
     """Subnormal results too, infinities and NaN."""

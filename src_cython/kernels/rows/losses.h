@@ -72,9 +72,9 @@ POP_INLINE void pop_row_cross_entropy(pop_row *row, const pop_format *f)
     float top[POP_ROWS_MOST], logs[POP_ROWS_MOST], *room = pop_is_f32(f) ? (float *)row->at[3] : row->room;
     double sums[POP_ROWS_MOST];
     const int64_t line = pop_is_f32(f) ? row->step[3] / (int64_t)sizeof *room : s->n;
-    POP_ROWS_OF(pop_rows_tops, f)(xs, row->step[0], row->rows, s->n, top);
+    const int near = POP_ROWS_OF(pop_rows_tops, f)(xs, row->step[0], row->rows, s->n, top);
     POP_ROWS_OF(pop_rows_exponentials, f)(xs, row->step[0], row->rows, s->n, top, room, line, 0,
-                                      s->centred == POP_BRIEF ? POP_POWERS_BRIEF : POP_POWERS, sums);
+                                          s->centred == POP_BRIEF ? POP_POWERS_BRIEF : POP_POWERS, near, sums);
     pop_rows_logs(sums, row->rows, logs);
     for (int q = 0; q < row->rows; q++) {
         const int64_t label = row->label[q];
