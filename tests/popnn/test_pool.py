@@ -52,28 +52,40 @@ ROWS = [{"kernel": 3, "stride": 2, "padding": 1}, {"kernel": 2}, {"kernel": (2, 
         {"kernel": 4, "stride": (3, 2), "padding": 2}, {"kernel": (1, 3), "stride": (1, 2), "padding": (0, 1)}]
 
 
+def assert_bits_of_channels(shape, dtype, how):
+    """Whole numbers, NaN, infinities and zeros, whose channels come first or last."""
+    x = RNG.integers(-5, 5, shape).astype(np.float32)
+    for channel, odd in enumerate((np.nan, -np.inf, -0.0)[:shape[1]]):
+        x[:, channel][RNG.random((shape[0], *shape[2:])) < 0.05] = odd
+    x = x.astype(dtype)
+    for op in ("max", "avg"):
+        found = []
+        for layout, given in (("NCHW", x), ("NHWC", np.ascontiguousarray(np.moveaxis(x, 1, -1)))):
+            y = popnn.pool(given, op=op, layout=layout, **how)
+            grad = (np.arange(y.size) % 7).astype(dtype).reshape(*shape[:2], -1)
+            grad = np.moveaxis(grad, 1, -1).reshape(y.shape) if layout == "NHWC" else grad.reshape(y.shape)
+            pooled = {"x": given, "pooled_x": y} if op == "max" else {}
+            results = [y, popnn.pool_input_gradient(grad, given.shape, op=op, layout=layout, **how, **pooled)]
+            if op == "max":
+                places = popnn.max_pool_with_indices(given, layout=layout, **how).indices
+                results.append(popnn.pool_indices_gradient(grad, places, given.shape, layout=layout, **how))
+            found.append([r if layout == "NCHW" else np.moveaxis(r, -1, 1) for r in results])
+        for one, other in zip(*found, strict=True):
+            assert_same_bits(one, other)
+
+
 @pytest.mark.parametrize("width", [6, 15, 28, 33])
 @pytest.mark.parametrize("how", ROWS, ids=str)
 def test_rows_of_every_width_have_the_bits_of_channels(how, width):
     for dtype in (np.float32, np.float16, ml_dtypes.bfloat16):
-        x = RNG.integers(-5, 5, (1, 4, 44, width)).astype(np.float32)
-        for channel, odd in enumerate((np.nan, -np.inf, -0.0)):
-            x[:, channel][RNG.random((1, 44, width)) < 0.05] = odd
-        x = x.astype(dtype)
-        for op in ("max", "avg"):
-            found = []
-            for layout, given in (("NCHW", x), ("NHWC", np.ascontiguousarray(np.moveaxis(x, 1, -1)))):
-                y = popnn.pool(given, op=op, layout=layout, **how)
-                grad = (np.arange(y.size) % 7).astype(dtype).reshape(1, 4, -1)
-                grad = np.moveaxis(grad, 1, -1).reshape(y.shape) if layout == "NHWC" else grad.reshape(y.shape)
-                pooled = {"x": given, "pooled_x": y} if op == "max" else {}
-                results = [y, popnn.pool_input_gradient(grad, given.shape, op=op, layout=layout, **how, **pooled)]
-                if op == "max":
-                    places = popnn.max_pool_with_indices(given, layout=layout, **how).indices
-                    results.append(popnn.pool_indices_gradient(grad, places, given.shape, layout=layout, **how))
-                found.append([r if layout == "NCHW" else np.moveaxis(r, -1, 1) for r in results])
-            for one, other in zip(*found, strict=True):
-                assert_same_bits(one, other)
+        assert_bits_of_channels((1, 4, 44, width), dtype, how)
+
+
+@pytest.mark.parametrize("shape", [(2, 2, 90, 28), (1, 2, 600, 16), (1, 3, 120, 150)])
+@pytest.mark.parametrize("how", ROWS[:3], ids=str)
+def test_fields_that_are_taken_in_parts_have_the_bits_of_channels(how, shape):
+    """Rows of windows are brought in parts, and of long fields there are several units for each channel."""
+    assert_bits_of_channels(shape, np.float32, how)
 
 
 def test_long_lines_and_many_channels_are_taken_in_parts():

@@ -32,7 +32,7 @@ static void pop_pool_gradient_windows(const pop_pool_unit *u, const float *x, co
 }
 
 /* How many units, this one first, are done without lines: none or one, or channels one after another. */
-static int64_t pop_pool_gradient_direct(pop_pool_unit *u, const pop_pool_pairs *by_rows, const pop_pool_reach *reach,
+static int64_t pop_pool_gradient_direct(pop_pool_unit *u, pop_pool_pairs *by_rows, const pop_pool_reach *reach,
                                         const pop_pool_code_taps *codes, const pop_pool_kept *words, int64_t left)
 {
     if (by_rows) return pop_pool_gradient_of_rows(u, reach, by_rows), 1;
@@ -58,7 +58,7 @@ static void pop_pool_max_gradient(const void *work, const pop_tile *tile)
     if (!pop_pool_reach_of(s, &reach)) reach.lanes = 0;
     pop_pool_code_taps_of(s, &codes);
     pop_pool_pairs pairs;
-    const pop_pool_pairs *by_rows = pop_pool_by_rows(s, &reach, &pairs) ? &pairs : NULL;
+    pop_pool_pairs *by_rows = pop_pool_by_rows(s, &reach, &pairs) ? &pairs : NULL;
     for (int64_t i = 0, done; i < item->count; i += done ? done : 1) {
         pop_pool_next(&u, item->first + i, i == 0);
         done = pop_pool_gradient_direct(&u, by_rows, &reach, &codes, &words, item->count - i);

@@ -25,15 +25,20 @@ POP_INLINE pop_pool_brought pop_pool_met(const pop_pool_unit *u, const pop_pool_
     return b;
 }
 
+#define POP_POOL_BESIDE (POP_POOL_LINE_ROOM / 2 + POP_LANES) /* numbers from a line of maxima to that of its gradients */
+/* What is outside of rows of windows. */
+POP_INLINE void pop_pool_bring_margins(const pop_pool_reach *r, const pop_pool_segment *g, float *tops, int64_t count)
+{
+    pop_pool_margins(r, g, pop_v_float(pop_v_set(-1)), tops, count);
+    pop_pool_margins(r, g, pop_v_splat(0.0f), tops + POP_POOL_BESIDE, count);
+}
 /* A row of windows: maxima, or words of places, and gradients; narrow ones have less than a vector. */
-POP_INLINE void pop_pool_bring(const int *format, const pop_pool_reach *r, const pop_pool_segment *g, const int narrow, const char *top,
-                               const char *grad, float *tops, float *grads)
+POP_INLINE void pop_pool_bring(const int *format, const pop_pool_segment *g, const int narrow, const char *top, const char *grad, float *tops)
 {
     const int by_place = format[1] == POP_POOL_OF_PLACES;
     const int64_t n = g->reads;
-    pop_pool_margins(r, g, pop_v_float(pop_v_set(-1)), tops, 1);
-    pop_pool_margins(r, g, pop_v_splat(0.0f), grads, 1);
-    tops += g->place, grads += g->place;
+    float *const grads = tops + g->place + POP_POOL_BESIDE;
+    tops += g->place;
     for (int64_t k = 0; k < n; k += POP_LANES) {
         const int64_t i = narrow ? 0 : pop_pool_block(k, n);
         const int part = narrow ? (int)n : POP_LANES;
@@ -45,11 +50,10 @@ POP_INLINE void pop_pool_bring(const int *format, const pop_pool_reach *r, const
 }
 
 /* What a phase's windows bring to some elements. */
-POP_INLINE pop_v_f pop_pool_found(const int by_place, const int taps, const int64_t *at, pop_v_f own, pop_v_f made, const float *tops,
-                                  const float *grads)
+POP_INLINE pop_v_f pop_pool_found(const int by_place, const int taps, const int64_t *at, pop_v_f own, pop_v_f made, const float *tops)
 {
     for (int t = 0; t < taps; t++)
-        made = pop_pool_add_where(pop_pool_same(by_place, own, pop_v_load_f(tops + at[t])), made, pop_v_load_f(grads + at[t]));
+        made = pop_pool_add_where(pop_pool_same(by_place, own, pop_v_load_f(tops + at[t])), made, pop_v_load_f(tops + POP_POOL_BESIDE + at[t]));
     return made;
 }
 
@@ -67,7 +71,7 @@ typedef struct pop_pool_element_row {
     const char *x;
     char *to;
     int64_t place, count;
-    const float *tops[POP_POOL_LINES], *grads[POP_POOL_LINES];
+    const float *tops[POP_POOL_LINES];
 } pop_pool_element_row;
 
 POP_INLINE void pop_pool_element_lanes(const pop_pool_segment *g, const pop_pool_reach *r, const int *format, const pop_pool_element_row *e)
@@ -77,50 +81,40 @@ POP_INLINE void pop_pool_element_lanes(const pop_pool_segment *g, const pop_pool
         const pop_v_f own = pop_pool_own(format, e->x, i, g->makes - i, e->place);
         pop_v_f made = pop_v_splat(0.0f);
         for (int64_t j = 0; j < e->count; j++)
-            made = pop_pool_found(format[1] == POP_POOL_OF_PLACES, r->taps[0], r->at[0], own, made, e->tops[j] + at, e->grads[j] + at);
+            made = pop_pool_found(format[1] == POP_POOL_OF_PLACES, r->taps[0], r->at[0], own, made, e->tops[j] + at);
         pop_pool_store_made(format[3], e->to, i, made, g->makes - i);
     }
 }
 
-/* What windows two apart bring to elements of two phases, `count` rows of them. */
+/* What windows two apart bring to elements of two phases: how many, and places of their windows from half an element's own on. */
 typedef struct pop_pool_phases {
-    int64_t shift, makes, first[2], second[2]; /* places of the first two windows of each phase, from half an element's own on */
-    const pop_pool_reach *reach;
+    int64_t makes;
+    int taps, others;
+    int64_t first[POP_POOL_TAP_LIMIT], second[POP_POOL_TAP_LIMIT];
 } pop_pool_phases;
 
-/* Where rows are whole pairs of vectors, but that the last may begin earlier. */
-POP_INLINE void pop_pool_element_pairs(const pop_pool_phases p, const int *format, const pop_pool_element_row *e, const int64_t count,
-                                       const int taps, const int others)
+POP_INLINE void pop_pool_phases_of(const pop_pool_reach *r, const pop_pool_segment *g, pop_pool_phases *p)
+{
+    const int64_t odd = g->shift & 1;
+    p->makes = g->makes, p->taps = r->taps[odd], p->others = r->taps[!odd];
+    for (int t = 0; t < p->taps; t++) p->first[t] = r->at[odd][t] + (g->shift >> 1);
+    for (int t = 0; t < p->others; t++) p->second[t] = r->at[!odd][t] + ((g->shift + 1) >> 1);
+}
+
+/* A row that meets `count` rows of windows; `whole`: it is of whole pairs of vectors, but that the last may begin earlier. */
+POP_INLINE void pop_pool_element_pairs(const pop_pool_phases *p, const int *format, const pop_pool_element_row *e, const int whole,
+                                       const int64_t count, const int taps, const int others)
 {
     const int by_place = format[1] == POP_POOL_OF_PLACES;
-    const char *const x = e->x;
-    char *const to = e->to;
-    const int64_t place = e->place, last = p.makes - 2 * POP_LANES;
-    const float *const tops[2] = {e->tops[0], e->tops[count - 1]}, *const grads[2] = {e->grads[0], e->grads[count - 1]};
-    for (int64_t m = 0; m < p.makes; m += 2 * POP_LANES) {
-        const int64_t i = m < last ? m : last, h = i >> 1;
-        const pop_pool_pair own = pop_pool_apart((pop_pool_pair){pop_pool_own(format, x, i, POP_LANES, place),
-                                                                 pop_pool_own(format, x, i + POP_LANES, POP_LANES, place)});
-        pop_pool_pair made = {pop_v_splat(0.0f), pop_v_splat(0.0f)};
-        for (int64_t j = 0; j < count; j++) {
-            made.a = pop_pool_found(by_place, taps, p.first, own.a, made.a, tops[j] + h, grads[j] + h);
-            made.b = pop_pool_found(by_place, others, p.second, own.b, made.b, tops[j] + h, grads[j] + h);
-        }
-        pop_pool_store_pair(format[3], to, i, made, 2 * POP_LANES);
-    }
-}
-static void pop_pool_element_parts(const pop_pool_phases p, const int *format, const pop_pool_element_row *e)
-{
-    const int64_t odd = p.shift & 1;
-    const pop_pool_reach *r = p.reach;
-    for (int64_t m = 0; m < p.makes; m += 2 * POP_LANES) {
-        const int64_t i = pop_pool_pair_block(m, p.makes), a = (p.shift + i) >> 1, b = (p.shift + i + 1) >> 1, left = p.makes - i;
+    const int64_t last = p->makes - 2 * POP_LANES;
+    for (int64_t m = 0; m < p->makes; m += 2 * POP_LANES) {
+        const int64_t i = whole ? pop_least(m, last) : pop_pool_pair_block(m, p->makes), left = whole ? 2 * POP_LANES : p->makes - i;
         const pop_pool_pair own = pop_pool_apart((pop_pool_pair){pop_pool_own(format, e->x, i, left, e->place),
                                                                  pop_pool_own(format, e->x, i + POP_LANES, left - POP_LANES, e->place)});
         pop_pool_pair made = {pop_v_splat(0.0f), pop_v_splat(0.0f)};
-        for (int64_t j = 0; j < e->count; j++) {
-            made.a = pop_pool_found(format[1] == POP_POOL_OF_PLACES, r->taps[odd], r->at[odd], own.a, made.a, e->tops[j] + a, e->grads[j] + a);
-            made.b = pop_pool_found(format[1] == POP_POOL_OF_PLACES, r->taps[!odd], r->at[!odd], own.b, made.b, e->tops[j] + b, e->grads[j] + b);
+        for (int64_t j = 0; j < count; j++) {
+            made.a = pop_pool_found(by_place, taps, p->first, own.a, made.a, e->tops[j] + (i >> 1));
+            made.b = pop_pool_found(by_place, others, p->second, own.b, made.b, e->tops[j] + (i >> 1));
         }
         pop_pool_store_pair(format[3], e->to, i, made, left);
     }
@@ -134,11 +128,10 @@ POP_INLINE void pop_pool_gradient_rows_of(const pop_pool_unit *u, const pop_pool
     const pop_pool_axis axis = pop_pool_only_axis(s);
     const pop_pool_segment g = *u->segment;
     const pop_pool_operand *in = s->operands, *maxima = in + 2;
-    const int64_t most = r->lines / 2, pitch = r->pitch, step = s->axis_count == 1 ? axis.read_stride : 1, odd = g.shift & 1;
-    float *const tops = room, *const grads = tops + most * pitch + POP_LANES;
-    pop_pool_phases p = {.shift = g.shift, .makes = g.makes, .reach = r};
-    for (int t = 0; t < taps; t++) p.first[t] = r->at[odd][t] + (g.shift >> 1);
-    for (int t = 0; t < others; t++) p.second[t] = r->at[!odd][t] + ((g.shift + 1) >> 1);
+    const int64_t most = r->lines / 2, pitch = r->pitch, step = s->axis_count == 1 ? axis.read_stride : 1;
+    float *const tops = room;
+    pop_pool_phases p;
+    if (r->phases == 2) pop_pool_phases_of(r, &g, &p);
     const int64_t x_bytes = in[1].bytes, to_bytes = in[3].bytes, grads_bytes = in->bytes, tops_bytes = maxima->bytes;
     const char *const x = pop_pool_base(u, in + 1) + g.made * x_bytes;
     const char *const own_grads = pop_pool_base(u, in) + g.read * grads_bytes, *const own_tops = pop_pool_base(u, maxima) + g.read * tops_bytes;
@@ -147,25 +140,25 @@ POP_INLINE void pop_pool_gradient_rows_of(const pop_pool_unit *u, const pop_pool
     pop_pool_element_row e;
     for (int64_t row = u->row; row < end;) {
         const pop_pool_brought b = pop_pool_met(u, &axis, row, most);
+        pop_pool_bring_margins(r, &g, tops, b.count ? b.count : s->row_limit);
         for (int64_t c = 0; c < b.count; c++) {
             const int64_t from = (b.first + c) * step, line = c * pitch;
             const char *top = own_tops + from * tops_bytes, *grad = own_grads + from * grads_bytes;
-            if (g.reads < POP_LANES) pop_pool_bring(format, r, &g, 1, top, grad, tops + line, grads + line);
-            else pop_pool_bring(format, r, &g, 0, top, grad, tops + line, grads + line);
+            if (g.reads < POP_LANES) pop_pool_bring(format, &g, 1, top, grad, tops + line);
+            else pop_pool_bring(format, &g, 0, top, grad, tops + line);
         }
         for (; row < b.end; row++) {
             const pop_pool_near near = pop_pool_near_rows(u, &axis, 1, row);
             e.x = x + near.made * x_bytes, e.to = to + near.made * to_bytes, e.place = row * width + g.made, e.count = near.count;
             for (int64_t j = 0; j < near.count; j++) {
                 const int64_t line = (b.count ? near.at[j] - b.first : j) * pitch, from = near.at[j] * step;
-                e.tops[j] = tops + line, e.grads[j] = grads + line;
+                e.tops[j] = tops + line;
                 if (!b.count)
-                    pop_pool_bring(format, r, &g, g.reads < POP_LANES, own_tops + from * tops_bytes, own_grads + from * grads_bytes,
-                                   tops + line, grads + line);
+                    pop_pool_bring(format, &g, g.reads < POP_LANES, own_tops + from * tops_bytes, own_grads + from * grads_bytes, tops + line);
             }
-            if (taps && e.count == 1) pop_pool_element_pairs(p, format, &e, 1, taps, others);
-            else if (taps && e.count == 2) pop_pool_element_pairs(p, format, &e, 2, taps, others);
-            else if (r->phases == 2) pop_pool_element_parts(p, format, &e);
+            if (taps && e.count == 1) pop_pool_element_pairs(&p, format, &e, 1, 1, taps, others);
+            else if (taps && e.count == 2) pop_pool_element_pairs(&p, format, &e, 1, 2, taps, others);
+            else if (r->phases == 2) pop_pool_element_pairs(&p, format, &e, 0, e.count, p.taps, p.others);
             else pop_pool_element_lanes(&g, r, format, &e);
         }
     }
@@ -181,14 +174,136 @@ POP_INLINE void pop_pool_gradient_plane(const pop_pool_unit *u, const pop_pool_r
     else pop_pool_gradient_rows_of(u, r, format, 0, 0);
 }
 
+static const int POP_POOL_WIDE[2][4] = {{0, 0, 0, 0}, {0, POP_POOL_OF_PLACES, POP_POOL_OF_PLACES, 0}}; /* known where they are compiled */
 static int pop_pool_gradient_by_registers(const pop_pool_unit *u, const pop_pool_reach *r)
 {
-    static const int wide[2][4] = {{0, 0, 0, 0}, {0, POP_POOL_OF_PLACES, POP_POOL_OF_PLACES, 0}}; /* known where they are compiled */
     int format[4];
     if (r->lanes == 0 || !pop_pool_all_direct(u->spec, format)) return 0;
-    if (memcmp(format, wide[0], sizeof format) == 0) pop_pool_gradient_plane(u, r, wide[0]);
-    else if (memcmp(format, wide[1], sizeof format) == 0) pop_pool_gradient_plane(u, r, wide[1]);
+    if (memcmp(format, POP_POOL_WIDE[0], sizeof format) == 0) pop_pool_gradient_rows_of(u, r, POP_POOL_WIDE[0], 0, 0);
+    else if (memcmp(format, POP_POOL_WIDE[1], sizeof format) == 0) pop_pool_gradient_rows_of(u, r, POP_POOL_WIDE[1], 0, 0);
     else pop_pool_gradient_plane(u, r, format);
     return 1;
+}
+
+/* FP32 of two axes, windows of 2 and 3 by 2, of which at most two rows meet a row of the field: what rows meet is the same for all
+ * channels, and found once. */
+#define POP_POOL_PAIR_ROWS 512
+typedef struct pop_pool_pairs {
+    const pop_pool_segment *segment; /* of the unit that it is found for, and its rows */
+    int64_t row, rows;
+    int64_t parts;                   /* in which rows of windows are brought; none: not this way */
+    pop_pool_brought part[POP_POOL_LINES];
+    pop_pool_phases phases;
+    int32_t met[POP_POOL_PAIR_ROWS], lines[POP_POOL_PAIR_ROWS][2]; /* by each row: how many, and where their lines are */
+    float room[POP_POOL_LINE_ROOM + 2 * POP_LANES];
+} pop_pool_pairs;
+
+static int pop_pool_by_rows(const pop_pool *s, const pop_pool_reach *r, pop_pool_pairs *p)
+{
+    int format[4];
+    p->segment = NULL;
+    return r->lanes && r->phases == 2 && s->axis_count == 1 && s->row_limit <= 2 && pop_pool_all_direct(s, format) &&
+           (memcmp(format, POP_POOL_WIDE[0], sizeof format) == 0 || memcmp(format, POP_POOL_WIDE[1], sizeof format) == 0);
+}
+
+static void pop_pool_find_pairs(const pop_pool_unit *u, const pop_pool_reach *r, pop_pool_pairs *p)
+{
+    const pop_pool_axis *axis = u->spec->axes;
+    const pop_pool_segment *g = u->segment;
+    p->segment = g, p->row = u->row, p->rows = u->rows, p->parts = 0;
+    pop_pool_phases_of(r, g, &p->phases);
+    const int taps = p->phases.taps, others = p->phases.others, known = taps == 1 ? others == 1 || others == 2 : taps == 2 && others == 1;
+    if (!known || g->makes < 2 * POP_LANES || g->makes % 2 || g->reads < POP_LANES || u->rows > POP_POOL_PAIR_ROWS) return;
+    int64_t parts = 0;
+    for (int64_t row = u->row, end = u->row + u->rows; row < end; parts++) {
+        if (parts == POP_POOL_LINES) return;
+        const pop_pool_brought b = p->part[parts] = pop_pool_met(u, axis, row, r->lines / 2);
+        for (; row < b.end; row++) {
+            const int64_t k = row - u->row, from = axis->first[row];
+            p->met[k] = (int32_t)(axis->first[row + 1] - from);
+            if (p->met[k] && b.count == 0) return; /* which lie too far apart */
+            for (int j = 0; j < p->met[k]; j++) p->lines[k][j] = (int32_t)((axis->coordinates[from + j] - b.first) * r->pitch);
+        }
+    }
+    pop_pool_bring_margins(r, g, p->room, r->lines / 2);
+    p->parts = parts;
+}
+
+/* Elements at even places and those at odd ones: numbers, or places. */
+POP_INLINE pop_pool_pair pop_pool_own_pair(const int by_place, const float *x, int64_t place)
+{
+    static const pop_v_i even = {0, 2, 4, 6, 8, 10, 12, 14};
+    const pop_v_i places = pop_v_add(pop_v_set((int32_t)place), even);
+    if (by_place) return (pop_pool_pair){pop_v_float(places), pop_v_float(places + 1)};
+    const __m256 low = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(x)), _mm_loadu_ps(x + 8), 1);
+    const __m256 high = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(x + 4)), _mm_loadu_ps(x + 12), 1);
+    return (pop_pool_pair){_mm256_shuffle_ps(low, high, 0x88), _mm256_shuffle_ps(low, high, 0xdd)};
+}
+
+/* A row that meets `count` rows of windows. */
+POP_INLINE void pop_pool_pairs_row(const int by_place, const int taps, const int others, const int count, const pop_pool_pairs *p,
+                                   const int32_t *lines, const float *x, float *to, int64_t place, int64_t makes)
+{
+    const float *a[2][2], *b[2][2];
+    for (int j = 0; j < count; j++) {
+        for (int t = 0; t < taps; t++) a[j][t] = p->room + lines[j] + p->phases.first[t];
+        for (int t = 0; t < others; t++) b[j][t] = p->room + lines[j] + p->phases.second[t];
+    }
+    static const int64_t here = 0;
+    const int64_t last = makes - 2 * POP_LANES;
+    for (int64_t m = 0; m < makes; m += 2 * POP_LANES) {
+        const int64_t i = m < last ? m : last, h = i >> 1;
+        const pop_pool_pair own = pop_pool_own_pair(by_place, x + i, place + i);
+        pop_pool_pair made = {pop_v_splat(0.0f), pop_v_splat(0.0f)};
+        for (int j = 0; j < count; j++) {
+            for (int t = 0; t < taps; t++) made.a = pop_pool_found(by_place, 1, &here, own.a, made.a, a[j][t] + h);
+            for (int t = 0; t < others; t++) made.b = pop_pool_found(by_place, 1, &here, own.b, made.b, b[j][t] + h);
+        }
+        pop_pool_store_pair(0, (char *)to, i, made, 2 * POP_LANES);
+    }
+}
+POP_INLINE void pop_pool_pairs_rows(const pop_pool_unit *u, const int by_place, const int taps, const int others, pop_pool_pairs *p, int64_t pitch)
+{
+    const pop_pool *s = u->spec;
+    const int *format = POP_POOL_WIDE[by_place];
+    const pop_pool_segment g = *u->segment;
+    const pop_pool_operand *in = s->operands, *maxima = in + 2;
+    const int64_t step = s->axes->read_stride, made_step = s->axes->made_stride;
+    const char *const grads = pop_pool_base(u, in) + g.read * in->bytes, *const tops = pop_pool_base(u, maxima) + g.read * maxima->bytes;
+    const float *x = (const float *)(const void *)pop_pool_base(u, in + 1) + g.made + p->row * made_step;
+    float *to = (float *)(void *)pop_pool_base(u, in + 3) + g.made + p->row * made_step;
+    int64_t place = p->row * s->made_extent + g.made, k = 0;
+    for (const pop_pool_brought *b = p->part; b < p->part + p->parts; b++) {
+        for (int64_t c = 0, from = b->first * step; c < b->count; c++, from += step)
+            pop_pool_bring(format, &g, 0, tops + from * maxima->bytes, grads + from * in->bytes, p->room + c * pitch);
+        for (; k < b->end - p->row; k++, x += made_step, to += made_step, place += s->made_extent) {
+            if (p->met[k] == 2) pop_pool_pairs_row(by_place, taps, others, 2, p, p->lines[k], x, to, place, g.makes);
+            else if (p->met[k] == 1) pop_pool_pairs_row(by_place, taps, others, 1, p, p->lines[k], x, to, place, g.makes);
+            else pop_pool_pairs_row(by_place, taps, others, 0, p, p->lines[k], x, to, place, g.makes);
+        }
+    }
+}
+#define POP_POOL_PAIRS_ROWS(by_place, taps, others)                                                                   \
+    static __attribute__((noinline)) void pop_pool_pairs_##by_place##_##taps##_##others(const pop_pool_unit *u, pop_pool_pairs *p, int64_t pitch) \
+    {                                                                                                                 \
+        pop_pool_pairs_rows(u, by_place, taps, others, p, pitch);                                                     \
+    }
+POP_POOL_PAIRS_ROWS(0, 1, 1)
+POP_POOL_PAIRS_ROWS(0, 1, 2)
+POP_POOL_PAIRS_ROWS(0, 2, 1)
+POP_POOL_PAIRS_ROWS(1, 1, 1)
+POP_POOL_PAIRS_ROWS(1, 1, 2)
+POP_POOL_PAIRS_ROWS(1, 2, 1)
+
+static void pop_pool_gradient_of_rows(const pop_pool_unit *u, const pop_pool_reach *r, pop_pool_pairs *p)
+{
+    if (p->segment != u->segment || p->row != u->row || p->rows != u->rows) pop_pool_find_pairs(u, r, p);
+    if (p->parts == 0) pop_pool_gradient_by_registers(u, r);
+    else if (u->spec->by_place && p->phases.taps == 2) pop_pool_pairs_1_2_1(u, p, r->pitch);
+    else if (u->spec->by_place && p->phases.others == 2) pop_pool_pairs_1_1_2(u, p, r->pitch);
+    else if (u->spec->by_place) pop_pool_pairs_1_1_1(u, p, r->pitch);
+    else if (p->phases.taps == 2) pop_pool_pairs_0_2_1(u, p, r->pitch);
+    else if (p->phases.others == 2) pop_pool_pairs_0_1_2(u, p, r->pitch);
+    else pop_pool_pairs_0_1_1(u, p, r->pitch);
 }
 #endif

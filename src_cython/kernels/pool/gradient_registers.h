@@ -237,19 +237,14 @@ static int pop_pool_gradient_by_registers(const pop_pool_unit *u, const pop_pool
     pop_pool_gradient_lanes(u, r, r->two, r->taps, format);
     return 1;
 }
+#elif POP_LANES == 8
+#include "kernels/pool/gradient_planes.h"
 #else
 typedef struct pop_pool_pairs {
     int64_t begin;
 } pop_pool_pairs;
 static int pop_pool_by_rows(const pop_pool *s, const pop_pool_reach *r, pop_pool_pairs *p) { return (void)s, (void)r, (void)p, 0; }
-static void pop_pool_gradient_of_rows(const pop_pool_unit *u, const pop_pool_reach *r, const pop_pool_pairs *p)
-{
-    (void)u, (void)r, (void)p;
-}
-#if POP_LANES == 8
-#include "kernels/pool/gradient_planes.h"
-#else
+static void pop_pool_gradient_of_rows(const pop_pool_unit *u, const pop_pool_reach *r, pop_pool_pairs *p) { (void)u, (void)r, (void)p; }
 static int pop_pool_gradient_by_registers(const pop_pool_unit *u, const pop_pool_reach *r) { return (void)u, (void)r, 0; }
-#endif
 #endif
 #endif
