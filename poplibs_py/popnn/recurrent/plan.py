@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from ...planner import Explanation, Memory, first_within
 from ...planner.explain import Considered, Explained
@@ -17,14 +17,13 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Stretches(Explained):
-    """How many steps a pass takes at once, and what that takes.
+class Limited(Explained, Generic[T]):
+    """How much of a call is done at once within a limit, and what that takes.
 
     Attributes
     ----------
-    layer : Pass
-        What runs, for a reader.
-    at_once : int
+    at_once : T
+        Of a pass steps; of a weight update steps, and planes of the gates' gradients, that a product takes.
     fits : bool
         Whether it keeps to the limit that the call names.
     limit : int or None
@@ -34,12 +33,24 @@ class Stretches(Explained):
         Of a run, beside operands and results.
     """
 
-    layer: Pass
-    at_once: int
+    at_once: T
     fits: bool
     limit: int | None
     threads: int
     temporary_bytes: int
+
+
+@dataclass(frozen=True)
+class Stretches(Limited[int]):
+    """How many steps a pass takes at once, and what that takes.
+
+    Attributes
+    ----------
+    layer : Pass
+        What runs, for a reader.
+    """
+
+    layer: Pass
 
     @property
     def flops(self) -> int:
@@ -57,7 +68,7 @@ class Stretches(Explained):
 
 
 @dataclass(frozen=True)
-class Update(Explained):
+class Update(Limited[tuple[int, int]]):
     """How a weight update is done, and what that takes.
 
     Attributes
@@ -65,25 +76,11 @@ class Update(Explained):
     what : str
     sizes : UpdateSizes
     machine : Target
-    at_once : (int, int)
-        Steps and planes of the gates' gradients that a product takes.
-    fits : bool
-        Whether it keeps to the limit on memory.
-    limit : int or None
-        Temporary bytes that all threads may take.
-    threads : int
-    temporary_bytes : int
-        Of a run, beside operands and results.
     """
 
     what: str
     sizes: UpdateSizes
     machine: Target
-    at_once: tuple[int, int]
-    fits: bool
-    limit: int | None
-    threads: int
-    temporary_bytes: int
 
     @property
     def flops(self) -> int:
@@ -123,19 +120,18 @@ def stretches(op: str, layer: Pass, memory: Memory, target: Target,
     program : callable
         Returns what takes so many steps at once; see `programs`.
     """
-    made, at_once, fits, limit = chosen_within(op, shorter(layer.params.steps), program, memory, target)
-    return Stretches(layer, at_once, fits, limit, made.threads, made.temporary_bytes), made
+    made, taken = chosen_within(op, shorter(layer.params.steps), program, memory, target)
+    return Stretches(*taken, layer), made
 
 
 def chosen_within(op: str, choices: list[T], program: Callable[..., Program], memory: Memory,
-                  target: Target) -> tuple[Program, T, bool, int | None]:
-    """Return the program of the first choice that keeps to the limit, that choice, whether one does keep to it, and the
-    limit of all threads."""
+                  target: Target) -> tuple[Program, tuple[T, bool, int | None, int, int]]:
+    """Return the program of the first choice that keeps to the limit, and the fields of `Limited`."""
     each, made = memory.limit(target), program(choices[0])
     threads = made.threads
     found, fits = first_within(op, choices, lambda one: program(one, True).temporary_bytes, memory, target, threads)
     made = made if found == choices[0] else program(found)
-    return made, found, fits, None if each is None else each * threads
+    return made, (found, fits, None if each is None else each * threads, made.threads, made.temporary_bytes)
 
 
 def shorter(steps: int) -> list[int]:

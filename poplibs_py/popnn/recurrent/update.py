@@ -128,8 +128,8 @@ def update_request(cell: Cell, short: str, /, *, out: Any, target: TargetLike, *
     program = programs((sizes, call.cell, call.order), machine, lies, add_update, tuple(parts), call.matrices)
     choices = [(steps, planes) for planes in dict.fromkeys((sizes.planes, 1)) for steps in shorter(sizes.steps)]
     memory = call.memory if placed.plan is None else Memory()
-    run, at_once, fits, limit = chosen_within(name, choices, program, memory, machine)
-    how = Update(f"{call} weight update", sizes, machine, at_once, fits, limit, run.threads, run.temporary_bytes)
+    run, taken = chosen_within(name, choices, program, memory, machine)
+    how = Update(*taken, f"{call} weight update", sizes, machine)
     unread = {"intermediates": intermediates} if call.reset is None else {}
     found = request(run, call.operands, made, how, placed, unread | weights, own)
     if own:
