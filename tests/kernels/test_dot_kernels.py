@@ -55,24 +55,25 @@ def test_products_are_exact_and_stay_in_their_block(kernel, data):
     )
     accumulate = data.draw(st.booleans())
     shift = data.draw(st.sampled_from([0, 4, 60]))
-    elements = 1 if kernel.formats.endswith("float32") else 2
-    mixed = kernel.formats.partition(",")[0] if "," in kernel.formats else None  # A in its own format
+    a_format, _, b_format = kernel.formats.partition(",")  # an operand that lies in its own format, beside FP32
+    elements = 2 if kernel.formats == "bfloat16" else 1
     rng = np.random.default_rng(data.draw(st.integers(0, 2**16)))
     high = -(-rows // kernel.grain[0]) * kernel.grain[0]
     wide = kernel.block[1] if kernel.grain[0] > 1 else cols
     a, b = rng.integers(-8, 9, (high, depth)), rng.integers(-8, 9, (wide, depth))
     c = np.full((rows + 2, cols + 5), CANARY, np.float32)
     c[1 : rows + 1, 2 : cols + 2] = old = rng.integers(-8, 9, (rows, cols))
-    a_cells = offset_copy(a.astype(format_of(mixed).dtype) if mixed else cells_of(a, elements), shift)
-    b_cells = cells_of(b, elements)
+    a_cells = offset_copy(a.astype(format_of(a_format).dtype) if b_format else cells_of(a, elements), shift)
+    b_cells = b.astype(format_of(b_format).dtype) if b_format else cells_of(b, elements)
     dots, apart = kernel.op in ("multiply_dots", "multiply_across"), kernel.op == "multiply_apart"
-    lines = b.T.astype(ml_dtypes.bfloat16) if apart else b_cells if dots else b_cells.T
+    lines = b.T.astype(format_of(b_format or kernel.formats).dtype) if apart else b_cells if dots else b_cells.T
     b_cells = offset_copy(np.ascontiguousarray(lines), shift)
     ahead = data.draw(st.integers(0, 2**46)), data.draw(st.integers(0, 20))  # what is asked for early is never touched
     block = record_of(
         "pop_dot_block",
         a=a_cells.ctypes.data, b=b_cells.ctypes.data, c=c[1:, 2:].ctypes.data, a_row=a_cells.strides[0], a_cell=4,
-        b_cell=4 if dots else 4 * wide, b_col=b_cells.strides[0], c_row=cols + 5, rows=rows, cols=cols,
+        b_cell=4 if dots else elements * b_cells.strides[0] if apart else 4 * wide, b_col=b_cells.strides[0],
+        c_row=cols + 5, rows=rows, cols=cols,
         cells=depth // elements, accumulate=accumulate,
         a_next=ahead[0], c_next=ahead[0], a_next_rows=ahead[1], c_next_rows=ahead[1],
         a_next_row=ahead[0] // 16, a_next_step=64, a_next_steps=ahead[1], c_next_row=ahead[0] // 16, c_next_lines=4,

@@ -8,7 +8,7 @@ import pytest
 from poplibs_py import popnn, profile, testing
 from poplibs_py.config import settings, thread_limit
 from poplibs_py.errors import MemoryLimitWarning, PoplibsError
-from poplibs_py.formats import BF16, FP16, FP32
+from poplibs_py.formats import BF16, F143, FP16, FP32
 from poplibs_py.kernels import kernels
 from poplibs_py.memo import forget
 from poplibs_py.popnn.attention import lower, plan
@@ -131,17 +131,34 @@ def test_a_cache_is_read_query_by_query():
         assert_same_bits(attention(q[:, t:t + 1], k[:, :t + 1], v[:, :t + 1]), one)
 
 
+@pytest.mark.parametrize("formats", [(FP32, FP32), (FP16, FP16), (BF16, BF16), (FP32, BF16), (FP16, F143)], ids=str)
 @pytest.mark.parametrize("queries", [1, 2])
 @pytest.mark.parametrize("keys", [1, 16, 271, 512])
 @pytest.mark.parametrize(("d", "e"), [(64, 64), (34, 150), (7, 5)])
-def test_keys_and_values_of_few_bf16_queries_are_read_where_they_lie(queries, keys, d, e):
-    shapes = (queries, d), (keys, d), (keys, e)
-    q, k, v = (numbers(2, *shape, fmt=BF16, seed=i) for i, shape in enumerate(shapes))
-    apart = np.full((2, keys + 1, 2 * e), np.nan, v.dtype)  # what lies between them does not count
-    apart[:, :keys, :e] = v
-    got = testing.check(FORWARD, q, k, apart[:, :keys, :e], causal=True, query_offset=keys - queries)
+def test_keys_and_values_of_few_queries_are_read_where_they_lie(formats, queries, keys, d, e):
+    """With the bits of those that are packed, as for more queries; what lies between them does not count."""
+    fmt, v_format = formats
+    q, k, v = (numbers(2, *shape, fmt=own, seed=i) for i, (shape, own) in enumerate((
+        ((queries, d), fmt), ((keys, d), fmt), ((keys, e), v_format))))  # fmt: skip
+    apart = [np.full((2, keys + 1, 2 * x.shape[-1]), np.nan, x.dtype) for x in (k, v)]
+    for to, x in zip(apart, (k, v), strict=True):
+        to[:, :keys, : x.shape[-1]] = x
+    how = {"causal": True, "query_offset": keys - queries}
+    got = testing.check(FORWARD, q, apart[0][:, :keys, :d], apart[1][:, :keys, :e], **how)
     assert np.isfinite(got.astype(np.float32)).all()
-    assert_same_bits(attention(q, k, v, causal=True, query_offset=keys - queries), got)
+    assert_same_bits(attention(q, k, v, **how), got)
+    if set(formats) != {BF16} or not plan.multiplies_bf16():
+        assert_same_bits(attention(np.repeat(q, 3, 1), k, v)[:, ::3], attention(q, k, v))
+
+
+@pytest.mark.parametrize("fmt", [FP32, FP16, BF16], ids=str)
+@pytest.mark.parametrize("queries", [1, 2])
+def test_few_queries_have_kernels_of_their_own_where_fp32_is_multiplied_by_avx2(fmt, queries):
+    made = plan.plan_attention(*params_of(*operands(queries, 40, fmt=fmt)), kept=False)
+    if made.product.kernel.level != "avx2":
+        pytest.skip("another level's products")
+    assert {name: own.formats for name, own in made.in_place.items()} == \
+        dict.fromkeys(("across", "apart"), "float32" if fmt == FP32 else f"float32,{fmt}")
 
 
 @pytest.mark.parametrize("fmt", [FP32, BF16], ids=str)

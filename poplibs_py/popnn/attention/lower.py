@@ -62,11 +62,9 @@ def lower(p: AttentionParams, threads: int, kept: bool) -> OneKernel:
         x = p.lies(name)
         if x is not None:
             _fill(spec[name][0], x, compute if name in ("q", "k", "v", "grad") else FP32)
-    once = not (kept or p.backward) and spec["v"]["copied"]
-    spec["in_place"] = once and plan.elements == 1
-    if once and spec["k"]["copied"]:
-        for name in plan.in_place:
-            spec[name] = select("dot", f"multiply_{name}", compute.name).kernel.address
+    spec["in_place"] = not (kept or p.backward) and spec["v"]["copied"] and plan.elements == 1
+    for name, own in plan.in_place.items():
+        spec[name] = own.address
     mask = p.lies("mask")
     spec["truths"] = mask is not None and mask.format is None
     threads = threads_for(p.flops, _THREAD_FLOPS, min(threads, max(1, plan.units)))

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from ...formats import BF16, FP32, Format
 from ...kernels import Kernel, Selection, kernels, select
+from ...kernels.records import kernel_format
 from ...program import whole_lines
-from .params import AttentionParams
+from .params import AttentionParams, HeadsLayout
 
 _STRIP, _BACK_STRIP = 48, 96  # most queries at a time
 _TILE, _BACK_TILE = 256, 128  # keys whose scores are held: what sums' bits depend on, so the same at every level
@@ -84,8 +85,8 @@ class AttentionPlan:
         Where everything is in a thread's arena, and lines there, as ``pop_attention`` has them.
     arena_bytes : int
         That a thread takes.
-    in_place : tuple of str
-        Kernels of keys and values as they lie, where none are packed.
+    in_place : dict of str to Kernel
+        The kernels of keys and of values as they lie, where these are not packed, by the fields of ``pop_attention``.
     """
 
     params: AttentionParams
@@ -97,7 +98,7 @@ class AttentionPlan:
     panel_rows: int
     places: Mapping[str, int]
     arena_bytes: int
-    in_place: tuple[str, ...]
+    in_place: Mapping[str, Kernel]
 
     @property
     def elements(self) -> int:
@@ -117,7 +118,7 @@ def plan_attention(p: AttentionParams, kept: bool) -> AttentionPlan:
     product, compute = _multiply(p, walk.rows)
     kernel, elements = product.kernel, 2 if compute == BF16 else 1
     places, arena_bytes = _laid(p, walk, kernel, elements, kept)
-    in_place = () if kept or p.backward else _in_place(p, walk, kernel, elements)
+    in_place = {} if kept or p.backward else _in_place(p, walk, kernel, compute)
     return AttentionPlan(p, kept, walk, product, compute, *_panel(walk, kernel), places, arena_bytes, in_place)
 
 
@@ -208,13 +209,25 @@ def _laid(p: AttentionParams, walk: Walk, kernel: Kernel, elements: int, kept: b
     return places, arena.size
 
 
-def _in_place(p: AttentionParams, walk: Walk, kernel: Kernel, elements: int) -> tuple[str, ...]:
+def _in_place(p: AttentionParams, walk: Walk, kernel: Kernel, compute: Format) -> dict[str, Kernel]:
     """Kernels of keys and values as they lie, where queries are so few that packing takes longer than multiplying."""
     if walk.rows > 2 or p.block_shape is not None or kernel.grain[0] > 1:
-        return ()
-    if elements == 2:
-        return ("dots", "apart") if p.widths[0] % kernel.grain[2] == 0 else ()
-    return tuple(k.op.removeprefix("multiply_") for k in kernels("dot") if k.op == "multiply_across")[:1]
+        return {}
+    if compute == BF16 and p.widths[0] % kernel.grain[2]:
+        return {}
+    ops = {"dots" if compute == BF16 else "across": "k", "apart": "v"}
+    found = {op: _as_it_lies(f"multiply_{op}", p.lies(name), kernel, compute) for op, name in ops.items()}
+    return {op: k for op, k in found.items() if k is not None}
+
+
+def _as_it_lies(op: str, x: HeadsLayout | None, product: Kernel, compute: Format) -> Kernel | None:
+    """The kernel of the product's level that multiplies an operand in the format that it has, or None."""
+    assert x is not None
+    assert x.format is not None
+    own = kernel_format(x.format, bool(x.exponent))
+    formats = own if x.format == compute else f"{compute.name},{own}"
+    fit = (k for k in kernels("dot") if (k.op, k.formats, k.level) == (op, formats, product.level))
+    return next(fit, None)
 
 
 def several_strips(p: AttentionParams) -> bool:

@@ -75,7 +75,6 @@ POP_INLINE int pop_attention_is_once(const pop_attention_walk *w) { return !w->s
 static void pop_attention_pack(const pop_attention_walk *w, pop_attention_piece *piece, int64_t slot)
 {
     const pop_attention *s = w->spec;
-    if (s->apart) return;
     char *packed = w->tile->scratch + s->packed_at + piece->tile, *stage = w->tile->scratch + s->stage_at;
     piece->slot = w->tile->scratch + s->slots_at + (s->kept ? piece->tile : slot) * s->slot;
     if (s->kept && *packed) return;
@@ -88,7 +87,7 @@ static void pop_attention_pack(const pop_attention_walk *w, pop_attention_piece 
     if (w->backward) {
         pop_attention_across(s, &s->v, v, keys, piece->slot + s->values_at, s->v_cells, stage);
         pop_attention_lines(s, &s->k, k, keys, piece->slot + s->lines_at, s->q_line, stage);
-    } else if (!s->in_place) {
+    } else if (!s->in_place && !s->apart) {
         pop_attention_lines(s, &s->v, v, keys, piece->slot + s->values_at, s->v_line, stage);
     }
 }

@@ -143,7 +143,7 @@ POP_INLINE void pop_attention_by_lines(const pop_attention *s, const char *a, in
     pop_attention_multiply(s, t, rows, cols, s->cols_at_once, 4 * s->cols_at_once);
 }
 
-/* Scores of a few rows with keys that lie as they are: dots of BF16, in FP32 sums that ascend, as those by panels do. */
+/* Scores of a few rows with keys that lie as they are, in FP32 sums that ascend, as those by panels do. */
 static void pop_attention_by_tokens(const pop_attention *s, pop_attention_cells a, const char *keys, float *c, int64_t c_row,
                                     int64_t rows, int64_t count)
 {
@@ -158,18 +158,18 @@ static void pop_attention_by_tokens(const pop_attention *s, pop_attention_cells 
     for (int64_t r = 0; r < rows; r++, t.b += a.row, t.c += c_row) ((pop_dot_multiply)s->dots)(&t);
 }
 
-/* Weights times values that lie as they are, added to sums; what is left of an odd number is paired with zeros. */
+/* Weights times values that lie as they are, added to sums; of pairs, what is left of an odd number is paired with zeros. */
 static void pop_attention_by_values(const pop_attention *s, const char *a, const char *values, int64_t keys, float *c, int64_t rows,
                                     char *stage)
 {
-    const int64_t columns = 128; /* that the kernel takes */
-    pop_dot_block t = {.a = a, .a_row = 2 * s->score_line, .a_cell = 4, .b_cell = 2 * s->v.token, .b_col = s->v.token,
-                       .c_row = s->v_line, .rows = rows, .cells = keys / 2, .accumulate = 1};
+    const int64_t columns = 128, each = s->elements; /* columns that the kernel takes */
+    pop_dot_block t = {.a = a, .a_row = 4 / each * s->score_line, .a_cell = 4, .b_cell = each * s->v.token, .b_col = s->v.token,
+                       .c_row = s->v_line, .rows = rows, .cells = keys / each, .accumulate = 1};
     for (int64_t j = 0; j < s->v.width; j += columns) {
-        t.b = values + 2 * j, t.c = c + j, t.cols = pop_lesser(columns, s->v.width - j);
+        t.b = values + s->v.bytes * j, t.c = c + j, t.cols = pop_lesser(columns, s->v.width - j);
         ((pop_dot_multiply)s->apart)(&t);
     }
-    if (keys % 2 == 0) return;
+    if (keys % each == 0) return;
     char *line = stage + 2 * pop_rounded(2 * s->v.width, 64);
     pop_attention_lines(s, &s->v, values + (keys - 1) * s->v.token, 1, line, s->v_line, stage);
     pop_attention_by_lines(s, a + 2 * (keys - 1), 2 * s->score_line, 4, line, 4 * s->v_line, s->v_line, c, rows, s->v.width, 1,

@@ -4,6 +4,8 @@
 #ifndef POP_DOT_FMA256_H
 #define POP_DOT_FMA256_H
 #include "kernels/dot/dot.h"
+#include "kernels/dot/across256.h"
+#include "kernels/dot/apart256.h"
 #include <immintrin.h>
 
 static const int32_t POP_TAIL[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
@@ -125,9 +127,17 @@ static void pop_multiply_dots_fma256(const pop_dot_block *t)
     }
 }
 
+/* Of few rows with B as it lies, in its own format. */
+#define POP_LYING(format, name) \
+    {"multiply_across", format, "fma256_across_" #name, POP_FUNCTION(pop_multiply_across_##name), {1, 1, 1}, {2, 32, 1}, POP_CONSISTENT}, \
+    {"multiply_apart", format, "fma256_apart_" #name, POP_FUNCTION(pop_multiply_apart_##name), {1, 1, 1}, {2, 64, 1}, POP_CONSISTENT}
 static const pop_kernel POP_PRODUCT_KERNELS[] = {
     {"multiply", "float32", "fma256_6x16", POP_FUNCTION(pop_multiply_fma256), {1, 8, 1}, {6, 16, 1}, POP_CONSISTENT},
     {"multiply", "float32", "fma256_2x32", POP_FUNCTION(pop_multiply_fma256), {1, 8, 1}, {2, 32, 1}, POP_CONSISTENT},
     {"multiply_dots", "float32", "fma256_dots", POP_FUNCTION(pop_multiply_dots_fma256), {1, 1, 1}, {8, 4, 8}, 0},
+    POP_LYING("float32", f32),
+    POP_LYING("float32,float16", f16),
+    POP_LYING("float32,bfloat16", bf16),
 };
+#undef POP_LYING
 #endif
