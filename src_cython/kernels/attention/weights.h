@@ -106,28 +106,96 @@ POP_INLINE void pop_attention_store(const int elements, void *p, int64_t i, pop_
 #endif
 }
 
-POP_INLINE pop_v_f pop_attention_power(const int elements, pop_v_f x)
+/* 2^x; near: as pop_v_exp2 has it, where it is a normal number. */
+POP_INLINE pop_v_f pop_attention_power(const int elements, const int near, pop_v_f x)
 {
-    return elements == 1 ? pop_v_exp2(x) : pop_attention_rough(x);
+    if (elements == 2) return pop_attention_rough(x);
+    if (!near) return pop_v_exp2(x);
+    const pop_v_f n = (x + POP_ROUNDER) - POP_ROUNDER, r = x - n;
+    return pop_v_scale_normal(pop_v_fma(pop_v_horner(POP_FIT_EXP2, POP_LENGTH(POP_FIT_EXP2), r), r, pop_v_splat(1.0f)), n);
 }
+
+#if POP_LANES == 8
+/* AVX2 has fewer registers than a row has lanes and constants: of memory between, and of what is copied there, it waits for each row.
+ * Columns are a multiple of 16. */
+
+/* The greatest and the least of a row's scores: NaN is neither. */
+POP_INLINE void pop_attention_ends(const float *scores, int64_t n, float *most, float *least)
+{
+    const pop_v_i places = POP_PLACES;
+    pop_v_f high[4], low[4];
+#pragma GCC unroll 4
+    for (int u = 0; u < 4; u++) high[u] = pop_v_splat(-INFINITY), low[u] = pop_v_splat(INFINITY);
+    for (int64_t i = 0; i < n; i += 4 * POP_LANES)
+#pragma GCC unroll 4
+        for (int u = 0; u < 4; u++) {
+            if (i + u * POP_LANES >= n) break;
+            const pop_v_f x = pop_row_load(scores, i + u * POP_LANES, POP_LANES);
+            high[u] = pop_v_max_f(x, high[u]), low[u] = pop_v_min_f(x, low[u]);
+        }
+    *most = pop_lane_max(pop_v_max_f(pop_v_max_f(high[0], high[1]), pop_v_max_f(high[2], high[3])));
+    low[0] = pop_v_min_f(pop_v_min_f(low[0], low[1]), pop_v_min_f(low[2], low[3]));
+    POP_LANE_JOINED(low[0], POP_LANES, pop_v_min_f)
+    *least = low[0][0];
+}
+
+/* A row's powers of 2 to weights, a vector of lanes after another, and their sum. */
+POP_INLINE float pop_attention_powers(const int elements, const int near, const float *scores, void *weights, int64_t n, float scale,
+                                      float greatest)
+{
+    const pop_v_f by = pop_v_splat(scale), less = pop_v_splat(greatest);
+    pop_v_f sums[POP_ROW_VECTORS];
+    pop_lanes lanes;
+    for (int k = 0; k < POP_ROW_VECTORS; k++) {
+        pop_v_f sum = pop_v_splat(0.0f);
+#pragma GCC unroll 4
+        for (int64_t i = k * POP_LANES; i < n; i += POP_ROW_LANES) {
+            const pop_v_f e = pop_attention_power(elements, near, pop_v_fma(pop_row_load(scores, i, POP_LANES), by, -less));
+            pop_attention_store(elements, weights, i, e, POP_LANES);
+            sum += e;
+        }
+        sums[k] = sum;
+    }
+#pragma GCC unroll 8
+    for (int k = 0; k < POP_ROW_VECTORS; k++) lanes.v[k] = sums[k];
+    return pop_lanes_sum(lanes);
+}
+
+/* The powers of a row's scores and their sum; `m` becomes the greatest. Where all are normal numbers, exponents scale them. */
+POP_INLINE float pop_attention_row(const int elements, const float *scores, void *weights, int64_t n, float scale, float *m)
+{
+    float most, least;
+    pop_attention_ends(scores, n, &most, &least);
+    if (most * scale > *m) *m = most * scale;
+    const float less = *m == -INFINITY ? 0.0f : *m;
+    if (elements == 1 && __builtin_fmaf(least, scale, -less) >= -125.0f && __builtin_fmaf(most, scale, -less) <= 125.0f)
+        return pop_attention_powers(elements, 1, scores, weights, n, scale, less);
+    return pop_attention_powers(elements, 0, scores, weights, n, scale, less);
+}
+#else
+POP_INLINE float pop_attention_row(const int elements, const float *scores, void *weights, int64_t n, float scale, float *m)
+{
+    pop_lanes lanes = pop_lanes_of(-INFINITY);
+    POP_ROW_EACH(0, n, lanes.v[k] = pop_v_max_f(pop_row_load(scores, i, part), lanes.v[k]););
+    const float top = pop_lanes_max(lanes) * scale;
+    if (top > *m) *m = top;
+    const pop_v_f by = pop_v_splat(scale), less = pop_v_splat(*m == -INFINITY ? 0.0f : *m);
+    lanes = pop_lanes_of(0.0f);
+    POP_ROW_EACH(0, n,
+                 const pop_v_f e = pop_attention_power(elements, 0, pop_v_fma(pop_row_load(scores, i, part), by, -less));
+                 pop_attention_store(elements, weights, i, e, part);
+                 lanes.v[k] += e;);
+    return pop_lanes_sum(lanes);
+}
+#endif
 
 /* A row's scores, which `scale` makes logarithms to base 2, to weights; returns by what its sums are to be scaled. */
 POP_INLINE float pop_attention_weigh(const int elements, const float *scores, void *weights, int64_t n, float scale, float *m,
                                      float *l)
 {
-    const pop_v_f by = pop_v_splat(scale);
-    pop_lanes lanes = pop_lanes_of(-INFINITY);
-    POP_ROW_EACH(0, n, lanes.v[k] = pop_v_max_f(pop_row_load(scores, i, part), lanes.v[k]););
-    const float top = pop_lanes_max(lanes) * scale, greatest = top > *m ? top : *m;
-    const pop_v_f less = pop_v_splat(greatest == -INFINITY ? 0.0f : greatest);
-    lanes = pop_lanes_of(0.0f);
-    POP_ROW_EACH(0, n,
-                 const pop_v_f e = pop_attention_power(elements, pop_v_fma(pop_row_load(scores, i, part), by, -less));
-                 pop_attention_store(elements, weights, i, e, part);
-                 lanes.v[k] += e;);
-    const float share = greatest == *m ? 1.0f : pop_v_exp2(pop_v_splat(*m - greatest))[0];
-    *l = *l * share + pop_lanes_sum(lanes);
-    *m = greatest;
+    const float before = *m, sum = pop_attention_row(elements, scores, weights, n, scale, m);
+    const float share = *m == before ? 1.0f : pop_v_exp2(pop_v_splat(before - *m))[0];
+    *l = *l * share + sum;
     return share;
 }
 
@@ -154,7 +222,7 @@ POP_INLINE void pop_attention_turn(const int elements, const float *scores, cons
     const pop_v_f by = pop_v_splat(scale), from = pop_v_splat(mean);
     const pop_v_f less = pop_v_splat(lse == -INFINITY ? INFINITY : (float)(lse * POP_ATTENTION_LOG2E));
     POP_ROW_EACH(0, n,
-                 const pop_v_f e = pop_attention_power(elements, pop_v_fma(pop_row_load(scores, i, part), by, -less));
+                 const pop_v_f e = pop_attention_power(elements, 0, pop_v_fma(pop_row_load(scores, i, part), by, -less));
                  const pop_v_f d = e * (pop_row_load(deltas, i, part) - from);
                  pop_attention_store(elements, weights, i, e, part);
                  pop_attention_store(elements, own, i, d, part); (void)k;);
