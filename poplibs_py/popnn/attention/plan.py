@@ -20,6 +20,7 @@ _TILE, _BACK_TILE = 256, 128  # keys whose scores are held: what sums' bits depe
 _NARROW = 32  # columns of a panel of narrow blocks
 _LINE, _GRAIN = 64, 16  # bytes of a cache line; columns of sums and of panels
 _PIECES = 32  # POP_ATTENTION_PIECES
+_FEW, _FEW_DECODED = 2, 4  # most queries of a strip that meet keys where these lie, and keys that are decoded there
 
 
 class Walk(NamedTuple):
@@ -211,7 +212,9 @@ def _laid(p: AttentionParams, walk: Walk, kernel: Kernel, elements: int, kept: b
 
 def _in_place(p: AttentionParams, walk: Walk, kernel: Kernel, compute: Format) -> dict[str, Kernel]:
     """Kernels of keys and values as they lie, where queries are so few that packing takes longer than multiplying."""
-    if walk.rows > 2 or p.block_shape is not None or kernel.grain[0] > 1:
+    k = p.lies("k")
+    few = _FEW if k is None or k.format == compute else _FEW_DECODED
+    if walk.rows > few or p.block_shape is not None or kernel.grain[0] > 1:
         return {}
     if compute == BF16 and p.widths[0] % kernel.grain[2]:
         return {}

@@ -129,8 +129,8 @@ static void pop_multiply_dots_fma256(const pop_dot_block *t)
 
 /* Of few rows with B as it lies, in its own format. */
 #define POP_LYING(format, name) \
-    {"multiply_across", format, "fma256_across_" #name, POP_FUNCTION(pop_multiply_across_##name), {1, 1, 1}, {2, 32, 1}, POP_CONSISTENT}, \
-    {"multiply_apart", format, "fma256_apart_" #name, POP_FUNCTION(pop_multiply_apart_##name), {1, 1, 1}, {2, 64, 1}, POP_CONSISTENT}
+    {"multiply_across", format, "fma256_across_" #name, POP_FUNCTION(pop_multiply_across_##name), {1, 1, 1}, {4, 32, 1}, POP_CONSISTENT}, \
+    {"multiply_apart", format, "fma256_apart_" #name, POP_FUNCTION(pop_multiply_apart_##name), {1, 1, 1}, {4, 64, 1}, POP_CONSISTENT}
 static const pop_kernel POP_PRODUCT_KERNELS[] = {
     {"multiply", "float32", "fma256_6x16", POP_FUNCTION(pop_multiply_fma256), {1, 8, 1}, {6, 16, 1}, POP_CONSISTENT},
     {"multiply", "float32", "fma256_2x32", POP_FUNCTION(pop_multiply_fma256), {1, 8, 1}, {2, 32, 1}, POP_CONSISTENT},
