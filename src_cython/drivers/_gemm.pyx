@@ -119,6 +119,7 @@ cdef struct Walk:
     pop_epilogue e
     const char *b_panel
     int64_t b_next  # bytes from a panel of B to the next
+    const char *b_after  # the first panel of the block of B that is next, where B is prepared
     float *sums
     char *out
     const float *bias
@@ -145,6 +146,14 @@ cdef inline void results_ahead(Walk *w, int64_t row, int64_t rows, int64_t col) 
     t.c_next, t.c_next_rows, t.c_next_row = w.out + at + col * w.p.out_col, rows, w.e.out_row
     t.c_next_lines = (t.cols * w.p.out_col + 63) // 64
     t.c_next_each = (rows + steps - 1) // steps if steps else 0
+
+
+cdef inline int64_t panel_lines(const Walk *w, int64_t pieces) noexcept nogil:
+    """Return how many lines of the cache of the next prepared panel a step of the kernel asks for, in so many calls."""
+    cdef int64_t steps = (w.block.cells + STEP - 1) // STEP * pieces
+    if not w.p.panels_ahead or steps == 0:
+        return 0
+    return (w.block.cells * w.block.b_cell // 64 + steps - 1) // steps
 
 
 cdef inline void field_ahead(Walk *w, int64_t row, int64_t rows, int64_t nb, int64_t depth) noexcept nogil:
@@ -210,14 +219,17 @@ cdef void multiply_block(Walk *w, const char *a, int64_t mb, int64_t nb, bint la
     cdef int64_t units = (mb + p.row_grain - 1) // p.row_grain
     cdef int64_t pieces = (mb + p.rows_at_once - 1) // p.rows_at_once
     cdef int64_t height = units // pieces * p.row_grain, higher = units % pieces  # pieces with a grain more
-    cdef int64_t calls = pieces * ((nb + p.cols_at_once - 1) // p.cols_at_once)
+    cdef int64_t cols = p.cols_at_once * p.panels
+    cdef int64_t calls = pieces * ((nb + cols - 1) // cols)
+    cdef int64_t lines = panel_lines(w, pieces), asked = lines * ((t.cells + STEP - 1) // STEP)
     cdef int64_t left = w.a_next_rows, share = (left + calls - 1) // calls  # rows of the next block that a call asks for
     cdef int64_t i, j, first, end
     cdef bint ask = p.look_ahead and p.sums != POP_SUMS_BLOCK and in_lines(w)
     cdef char *out
     t.b = w.b_panel
-    for j from 0 <= j < nb by p.cols_at_once:
-        t.cols = smaller(p.cols_at_once, nb - j)
+    for j from 0 <= j < nb by cols:
+        t.cols = smaller(cols, nb - j)
+        t.b_next, t.b_next_lines = t.b + w.b_next if j + cols < nb else w.b_after, lines
         first = 0
         for i in range(pieces):
             end = smaller(mb, first + height + (p.row_grain if i < higher else 0))
@@ -237,13 +249,14 @@ cdef void multiply_block(Walk *w, const char *a, int64_t mb, int64_t nb, bint la
             t.a_next_rows = smaller(share, left)
             (<pop_dot_multiply>p.multiply)(t)
             t.a_next += t.a_next_rows * t.a_next_row
+            t.b_next += 64 * asked
             left -= t.a_next_rows
             if p.sums == POP_SUMS_TILE or (p.sums == POP_SUMS_IN_PLACE and last and p.finish):
                 w.e.bias = w.bias + j if w.bias != NULL else NULL
                 w.e.row_bias = w.row_bias + first if w.row_bias != NULL else NULL
                 finish(w, t.c, t.c_row, first, t.rows, t.cols, out)
             first = end
-        t.b += w.b_next
+        t.b += p.panels * w.b_next
     w.a_next_rows = left  # asked for once, though a block be multiplied in rounds
 
 
@@ -317,11 +330,20 @@ cdef void take_b(Walk *w, const Item *item, const pop_tile *tile, int64_t j, int
         w.b_next = p.cols_at_once * p.b.step
         w.b_panel = w.b.base + k * p.b.line + j * p.b.step
     elif p.b.mode == POP_MODE_PREPARED:
-        w.b_next = p.prepared_cells * w.block.b_cell
-        w.b_panel = w.b.base + prepared_at(p, item.first_col + j, k)
+        w.b_next = w.block.b_col = p.prepared_cells * w.block.b_cell
+        w.b_panel = w.b_after = w.b.base + prepared_at(p, item.first_col + j, k)
     else:
         w.b_panel = tile.scratch + p.b.at
         pack_b(p, &w.b, j, nb, k, kb, tile.scratch + p.b.at, tile.scratch + p.stage_at)
+
+
+cdef void block_after(Walk *w, const Item *item, int64_t j, int64_t k, int64_t nb, int64_t kb) noexcept nogil:
+    """Name the prepared block of B that follows the one at depth k, column j: after the last one the first."""
+    cdef const Spec *p = w.p
+    k += kb
+    if k >= p.depth:
+        j, k = j + nb if j + nb < item.n else 0, 0
+    w.b_after = w.b.base + prepared_at(p, item.first_col + j, k)
 
 
 cdef const char *take_a(Walk *w, const Item *item, const pop_tile *tile, int64_t i, int64_t k, int64_t mb,
@@ -469,6 +491,8 @@ cdef void rectangle(Walk *w, const Item *item, const pop_tile *tile) noexcept no
                     multiply_taps(w, tile, i, mb, nb, k, kb, k + kb >= p.depth)
                     continue
                 rows_ahead(w, i, mb, item.m, k, nb)
+                if p.panels_ahead and i + mb >= item.m:
+                    block_after(w, item, j, k, nb, kb)
                 multiply_block(w, take_a(w, item, tile, i, k, mb, kb), mb, nb, k + kb >= p.depth)
             k += kb
             if k >= p.depth:
@@ -514,6 +538,8 @@ cdef void blocks_of_rows(Walk *w, const Item *item, const pop_tile *tile, int64_
         while True:
             kb = smaller(p.kc, p.depth - k)
             take_b(w, item, tile, j, k, nb, kb)
+            if p.panels_ahead and k + kb < p.depth:
+                block_after(w, item, j, k, nb, kb)
             w.block.cells = rounded(kb, p.depth_grain) // p.elements
             if p.a.mode == POP_MODE_DIRECT and w.a.field != NULL:
                 multiply_taps(w, tile, i, mb, nb, k, kb, False)

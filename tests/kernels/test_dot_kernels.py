@@ -45,7 +45,7 @@ def offset_copy(array, shift):
     return view
 
 
-@these("multiply", "multiply_dots", "multiply_across", "multiply_apart", "multiply_parts")
+@these("multiply", "multiply_dots", "multiply_across", "multiply_apart", "multiply_panels", "multiply_parts")
 @given(st.data())
 def test_products_are_exact_and_stay_in_their_block(kernel, data):
     rows = data.draw(st.integers(1, kernel.block[0]))
@@ -67,6 +67,9 @@ def test_products_are_exact_and_stay_in_their_block(kernel, data):
     b_cells = b.astype(format_of(b_format).dtype) if b_format else cells_of(b, elements)
     dots, apart = kernel.op in ("multiply_dots", "multiply_across"), kernel.op == "multiply_apart"
     lines = b.T.astype(format_of(b_format or kernel.formats).dtype) if apart else b_cells if dots else b_cells.T
+    if kernel.op == "multiply_panels":
+        wide = kernel.grain[1]
+        lines = np.pad(b_cells, ((0, -cols % wide), (0, 0))).reshape(-(-cols // wide), wide, depth).transpose(0, 2, 1)
     b_cells = offset_copy(np.ascontiguousarray(lines), shift)
     ahead = data.draw(st.integers(0, 2**46)), data.draw(st.integers(0, 20))  # what is asked for early is never touched
     block = record_of(
@@ -77,7 +80,7 @@ def test_products_are_exact_and_stay_in_their_block(kernel, data):
         cells=depth // elements, accumulate=accumulate,
         a_next=ahead[0], c_next=ahead[0], a_next_rows=ahead[1], c_next_rows=ahead[1],
         a_next_row=ahead[0] // 16, a_next_step=64, a_next_steps=ahead[1], c_next_row=ahead[0] // 16, c_next_lines=4,
-        c_next_each=ahead[1] // 5,
+        c_next_each=ahead[1] // 5, b_next=ahead[0], b_next_lines=ahead[1],
     )  # fmt: skip
     hook("begin", kernel.level)
     ctypes.CFUNCTYPE(None, ctypes.c_void_p)(kernel.address)(block.ctypes.data)

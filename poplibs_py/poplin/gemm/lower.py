@@ -215,7 +215,8 @@ def kernel_record(plan: GemmPlan, a_operand: int = _A, b_operand: int = _B, old:
     s = spec[0]
     _side(s["a"], plan, 0, a_operand)
     _side(s["b"], plan, 1, b_operand)
-    s["multiply"] = plan.kernel.address
+    kernel, s["panels"] = plan.call
+    s["multiply"] = kernel.address
     if plan.kernel.grain[0] > 1:
         s["begin"], s["end"] = (select("dot", op, plan.compute_format.name).kernel.address for op in ("begin", "end"))
     s["skip_lows"] = plan.options.half_passes == 3
@@ -241,7 +242,7 @@ def kernel_record(plan: GemmPlan, a_operand: int = _A, b_operand: int = _B, old:
 def _finish(s: Any, plan: GemmPlan, words: int) -> None:
     """Fill in the epilogue."""
     p = plan.params
-    s["look_ahead"] = plan.looks_ahead
+    s["look_ahead"], s["panels_ahead"] = plan.looks_ahead, plan.panels_ahead
     s["finish"] = p.bias is not None or plan.epilogue.activation is not None
     s["narrow"] = plan.narrow
     s["out_row"], s["out_col"] = 0 if p.out.field and p.out.column else p.out.row, p.out.column

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...errors import one_of, real
 from ...formats import BF16, FP32, Format
-from ...kernels import Kernel, Selection
+from ...kernels import Kernel, Selection, kernels
 from ...kernels.records import ACTIVATIONS
 from ...ops import OwnNumber, changed_plan, check_fields
 from ...planner.explain import Explained, Explanation, considered_kernels
@@ -24,6 +24,9 @@ HALF_PARTIALS_DEPTH = 128
 
 PIECES = 4
 """Pieces of the kernel's height that A is packed for at once."""
+
+FAR = 8
+"""Second-level caches whose bytes a prepared operand takes that comes from memory for each block of rows."""
 
 WINDOW = 160 << 10
 """Bytes of elements that are decoded at once for all taps, if a line of rows meets no more."""
@@ -223,6 +226,21 @@ class GemmPlan(Scratched):
         return self.a_mode == Mode.DIRECT and self.params.a.field is not None
 
     @property
+    def taking_panels(self) -> Kernel | None:
+        """The kernel that takes several prepared panels at once, where there is one and rows are few enough for it."""
+        p = self.params
+        if self.b_mode != Mode.PREPARED or p.a.field is not None:
+            return None
+        return next((k for k in kernels("dot") if k.op == "multiply_panels" and k.formats == self.compute_format.name
+                     and p.m <= k.block[0] and k.grain == (1, *self.kernel.block[1:])), None)
+
+    @property
+    def call(self) -> tuple[Kernel, int]:
+        """The kernel that is called, and the panels that it takes at once."""
+        several = self.taking_panels
+        return (self.kernel, 1) if several is None else (several, several.block[1] // self.kernel.block[1])
+
+    @property
     def window_bytes(self) -> int:
         """Bytes of the elements that some lines of rows meet, where they are decoded for all taps; else 0."""
         a = self.params.a
@@ -249,6 +267,12 @@ class GemmPlan(Scratched):
         return 4 * (m * n + (m + n) * self.params.k) > self.target.bytes_per_tile
 
     @property
+    def panels_ahead(self) -> bool:
+        """Whether asking for prepared panels early pays: they come from memory, and a call takes one of them."""
+        far = self.b_mode == Mode.PREPARED and not self.by_taps and self.call[1] == 1
+        return far and prepared_bytes(self) > FAR * self.target.bytes_per_tile
+
+    @property
     def scratch_bytes(self) -> int:
         """Bytes that each thread takes."""
         return max(super().scratch_bytes, self.fallback.scratch_bytes if self.fallback else 0)
@@ -267,8 +291,9 @@ class GemmPlan(Scratched):
         """Return what was decided, and the kernels that were considered."""
         p = self.product
         batch = f"{p.entries} x " if p.batch else ""
+        at_once = f", {self.call[1]} panels at once" if self.call[1] > 1 else ""
         decisions = {"kernel": f"{self.kernel.label}, compute format {self.compute_format}",
-                     "A, B": f"{_MODE_NAMES[self.a_mode]}; {_MODE_NAMES[self.b_mode]}",
+                     "A, B": f"{_MODE_NAMES[self.a_mode]}; {_MODE_NAMES[self.b_mode]}{at_once}",
                      "sums": _SUM_NAMES[self.sums] + ", rounded on their way" * self.narrow,
                      "blocks": f"{self.mc} rows, {self.nc} columns, {self.kc} deep",
                      "threads": f"{self.threads}, {self.grid[0]} x {self.grid[1]} rectangles of each product"}
@@ -290,14 +315,14 @@ def row_pitch(plan: GemmPlan) -> int:
 
 def laid_out(plan: GemmPlan, mc: int, nc: int) -> tuple[tuple[str, int], ...]:
     """Bytes of each part of a thread's scratch."""
-    p, (rows, cols, _) = plan.params, plan.kernel.block
+    p, rows = plan.params, plan.kernel.block[0]
     trial = replace(plan, mc=mc, nc=nc)
     a = panel_bytes(trial, 0) * plan.parts[0]
     b = panel_bytes(trial, 1) * plan.parts[1]
     stages = [stage_of(trial, 0)[2], stage_of(trial, 1)[2], 0]
     sums = bias = 0
     if plan.sums == Sums.TILE:
-        sums = rows * cols * 4
+        sums = rows * sums_pitch(plan, nc) * 4
     elif plan.sums == Sums.BLOCK:
         sums = mc * sums_pitch(plan, nc) * 4
     if p.bias:
@@ -350,7 +375,7 @@ def stage_of(plan: GemmPlan, side: int) -> tuple[int, int, int]:
 
 def sums_pitch(plan: GemmPlan, nc: int) -> int:
     """Numbers from a row of the sums in scratch to the next."""
-    cols = plan.kernel.block[1]
+    cols = plan.call[1] * plan.kernel.block[1]
     return cols if plan.sums == Sums.TILE else rounded(nc, 16) + 16
 
 

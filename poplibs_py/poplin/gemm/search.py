@@ -16,6 +16,7 @@ from .model import kernel_cycles, rounded, threads_of
 from .options import GemmOptions
 from .params import GemmParams, MatrixLayout
 from .plan import (
+    FAR,
     HALF_PARTIALS_DEPTH,
     PIECES,
     TRANSPOSED_PIECES,
@@ -349,7 +350,7 @@ def _kept_columns(plan: GemmPlan, mc: int, m: int) -> int:
     """Columns of B prepared to take at once: all, or where a large B would be read again for each block of rows, those
     that stay in the second-level cache."""
     cols, cache = plan.kernel.block[1], plan.target.bytes_per_tile
-    if plan.b_mode != Mode.PREPARED or mc >= m or prepared_bytes(plan) <= 8 * cache:
+    if plan.b_mode != Mode.PREPARED or mc >= m or prepared_bytes(plan) <= FAR * cache:
         return rounded(max(1, plan.params.n), cols)
     return max(cols, cache // 2 // (plan.kc * plan.compute_format.itemsize * plan.parts[1]) // cols * cols)
 

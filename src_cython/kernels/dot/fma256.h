@@ -1,6 +1,7 @@
 /* FP32 products at AVX2 with FMA: 6 x 16 in twelve registers, one FMA chain per element in ascending depth (the bits
  * equal the portable kernel's). Zen 5 peaks at 143 GFLOP/s here. Columns beyond the last are read through a mask and, since masked
- * stores are slow on AMD, written from a small buffer. */
+ * stores are slow on AMD, written from a small buffer. Few rows have too few sums to hide the latency of a multiply-add, so
+ * that "multiply_panels" takes several panels of 16 columns at once. */
 #ifndef POP_DOT_FMA256_H
 #define POP_DOT_FMA256_H
 #include "kernels/dot/dot.h"
@@ -10,18 +11,20 @@
 
 static const int32_t POP_TAIL[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
 
-POP_INLINE void pop_fma256(const int rows, const int vectors, const int whole, const pop_dot_block *t)
+/* Vectors lie one after another in a line of B, or two in each of `panels` whose lines are b_col apart. */
+POP_INLINE void pop_fma256(const int rows, const int vectors, const int panels, const int whole, const pop_dot_block *t)
 {
-    __m256 sum[12][4];
+    __m256 sum[12][8];
     const char *a[12], *b = t->b;
-    const int64_t a_cell = t->a_cell, b_cell = t->b_cell;
+    uintptr_t b_next = (uintptr_t)t->b_next;
+    const int64_t a_cell = t->a_cell, b_cell = t->b_cell, panel = t->b_col;
     const int64_t tail = t->cols - 8 * (vectors - 1);
     const __m256i mask = _mm256_loadu_si256((const __m256i *)(POP_TAIL + 8 - tail));
     pop_prefetch_next(t);
 #pragma GCC unroll 12
     for (int r = 0; r < rows; r++) {
         a[r] = t->a + r * t->a_row;
-#pragma GCC unroll 4
+#pragma GCC unroll 8
         for (int v = 0; v < vectors; v++) {
             const float *c = t->c + r * t->c_row + 8 * v;
             sum[r][v] = !t->accumulate              ? _mm256_setzero_ps()
@@ -30,17 +33,23 @@ POP_INLINE void pop_fma256(const int rows, const int vectors, const int whole, c
         }
     }
     for (int64_t run = 0, at = 0;; run++) {
-        for (int64_t k = 0; k < t->cells; k++, at += a_cell, b += b_cell) {
-            __m256 line[4];
-#pragma GCC unroll 4
-            for (int v = 0; v < vectors; v++)
-                line[v] = whole || v + 1 < vectors ? _mm256_loadu_ps((const float *)b + 8 * v)
-                                                   : _mm256_maskload_ps((const float *)b + 8 * v, mask);
+        for (int64_t k = t->cells, some; k > 0; k -= some) {
+            some = t->b_next_lines && k > 16 ? 16 : k;
+            pop_prefetch(b_next, 64 * t->b_next_lines);
+            b_next += (uintptr_t)(64 * t->b_next_lines);
+            for (int64_t n = some; n > 0; n--, at += a_cell, b += b_cell) {
+                __m256 line[8];
+#pragma GCC unroll 8
+                for (int v = 0; v < vectors; v++) {
+                    const float *from = (const float *)(panels ? b + v / 2 * panel + v % 2 * 32 : b + 32 * v);
+                    line[v] = whole || v + 1 < vectors ? _mm256_loadu_ps(from) : _mm256_maskload_ps(from, mask);
+                }
 #pragma GCC unroll 12
-            for (int r = 0; r < rows; r++) {
-                __m256 one = _mm256_broadcast_ss((const float *)(a[r] + at));
-#pragma GCC unroll 4
-                for (int v = 0; v < vectors; v++) sum[r][v] = _mm256_fmadd_ps(one, line[v], sum[r][v]);
+                for (int r = 0; r < rows; r++) {
+                    __m256 one = _mm256_broadcast_ss((const float *)(a[r] + at));
+#pragma GCC unroll 8
+                    for (int v = 0; v < vectors; v++) sum[r][v] = _mm256_fmadd_ps(one, line[v], sum[r][v]);
+                }
             }
         }
         if (run >= t->more) break;
@@ -48,7 +57,7 @@ POP_INLINE void pop_fma256(const int rows, const int vectors, const int whole, c
     }
 #pragma GCC unroll 12
     for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
+#pragma GCC unroll 8
         for (int v = 0; v < vectors; v++) {
             float *c = t->c + r * t->c_row + 8 * v, last[8];
             if (whole || v + 1 < vectors) {
@@ -63,8 +72,8 @@ POP_INLINE void pop_fma256(const int rows, const int vectors, const int whole, c
 #define POP_BODY(R, V) \
     static void pop_fma256_##R##_##V(const pop_dot_block *t) \
     { \
-        if (t->cols == 8 * V) pop_fma256(R, V, 1, t); \
-        else pop_fma256(R, V, 0, t); \
+        if (t->cols == 8 * V) pop_fma256(R, V, 0, 1, t); \
+        else pop_fma256(R, V, 0, 0, t); \
     }
 #define POP_BODIES2(R) POP_BODY(R, 1) POP_BODY(R, 2)
 #define POP_BODIES4(R) POP_BODIES2(R) POP_BODY(R, 3) POP_BODY(R, 4)
@@ -80,6 +89,27 @@ static void (*const POP_FMA256_BODY[4][6])(const pop_dot_block *) = {
 static void pop_multiply_fma256(const pop_dot_block *t)
 {
     POP_FMA256_BODY[(t->cols + 7) / 8 - 1][t->rows - 1](t);
+}
+
+/* One to three rows, and panels of 16 columns: four or two at once, then what is left of them one by one. */
+#define POP_PANELS(R, P) \
+    static void pop_fma256_panels_##R##_##P(const pop_dot_block *t) { pop_fma256(R, 2 * P, 1, 1, t); }
+POP_PANELS(1, 4) POP_PANELS(1, 2) POP_PANELS(2, 2) POP_PANELS(3, 2)
+
+static void pop_multiply_panels_fma256(const pop_dot_block *given)
+{
+    static void (*const pairs[])(const pop_dot_block *) = {pop_fma256_panels_1_2, pop_fma256_panels_2_2, pop_fma256_panels_3_2};
+    pop_dot_block t = *given;
+    for (int64_t left = given->cols, taken; left > 0; left -= taken) {
+        taken = t.rows == 1 && left >= 64 ? 64 : left >= 32 ? 32 : left < 16 ? left : 16;
+        t.cols = taken;
+        if (taken == 64) pop_fma256_panels_1_4(&t);
+        else if (taken == 32) pairs[t.rows - 1](&t);
+        else pop_multiply_fma256(&t);
+        t.b += (taken + 15) / 16 * t.b_col;
+        t.c += taken;
+        t.a_next_rows = 0; /* asked for once */
+    }
 }
 
 POP_INLINE float pop_add_lanes(__m256 x)
@@ -134,6 +164,7 @@ static void pop_multiply_dots_fma256(const pop_dot_block *t)
 static const pop_kernel POP_PRODUCT_KERNELS[] = {
     {"multiply", "float32", "fma256_6x16", POP_FUNCTION(pop_multiply_fma256), {1, 8, 1}, {6, 16, 1}, POP_CONSISTENT},
     {"multiply", "float32", "fma256_2x32", POP_FUNCTION(pop_multiply_fma256), {1, 8, 1}, {2, 32, 1}, POP_CONSISTENT},
+    {"multiply_panels", "float32", "fma256_3x16x4", POP_FUNCTION(pop_multiply_panels_fma256), {1, 16, 1}, {3, 64, 1}, POP_CONSISTENT},
     {"multiply_dots", "float32", "fma256_dots", POP_FUNCTION(pop_multiply_dots_fma256), {1, 1, 1}, {8, 4, 8}, 0},
     POP_LYING("float32", f32),
     POP_LYING("float32,float16", f16),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from poplibs_py import poplin, profile
 from poplibs_py.errors import MemoryLimitWarning, PoplibsError
 from poplibs_py.formats import BF16, E4M3, FORMATS, FP16, FP32, Format, QuarterArray
+from poplibs_py.kernels import kernels
 from poplibs_py.poplin import PreparedMatrix
 from poplibs_py.program import memory_in_use, memory_peak
 from poplibs_py.target import Target
@@ -48,6 +49,42 @@ def test_bias_and_activation_belong_where_they_belong(side, m, n, k, fmt, of, ac
     ball = bound("matmul", a, b, out_dtype=out_format, **how)
     out = np.zeros((n, m), out_format.dtype).T if turned else np.zeros((m, n), out_format.dtype)
     assert_within_bound(product(side, a, b, out=out, **how), ball)
+
+
+@given(st.integers(1, 5), st.integers(1, 300), st.integers(0, 1300), st.sampled_from(["float32", "float16"]),
+       st.booleans(), st.booleans(), st.sampled_from([None, 1e-05]), SEEDS)  # fmt: skip
+def test_few_rows_have_the_bits_of_many(m, n, k, out_dtype, half, turned, share, seed):
+    """They may meet several panels at once, in any blocks."""
+    a, w = random_operand((12, k), FP32, seed), poplin.prepare(random_operand((k, n), FP32, seed + 1))
+    bias = random_operand((n,), FP32, seed + 2)
+    how = {"bias": bias, "out_dtype": out_dtype, "options": {"partialsType": "half" if half else "float"}}
+    many, few = poplin.matmul(a, w, **how), np.asfortranarray(a[:m]) if turned else a[:m]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MemoryLimitWarning)
+        assert_same_bits(poplin.matmul(few, w, **how, available_memory_proportion=share), many[:m])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("m", [1, 3, 4])
+def test_a_plan_tells_of_panels_at_once(m, dtype):
+    a, w = np.ones((m, 64), np.float32), poplin.prepare(np.ones((64, 256), np.float32))
+    with profile() as report:
+        poplin.matmul(a, w, out_dtype=dtype)
+    plan = report.runs[-1].plan
+    there = [k for k in kernels("dot") if k.op == "multiply_panels" and k.grain[1] == plan.kernel.block[1]]
+    assert ("panels at once" in plan.explain().decisions["A, B"]) == (m < 4 and bool(there))
+
+
+@pytest.mark.parametrize("m", [1, 4, 70])
+def test_panels_from_memory_are_asked_for(m):
+    """Every block of a large operand, the depth in parts or not, has the bits that a small one has."""
+    a, b = random_operand((m, 1500), FP32, 1), random_operand((1500, 1030), FP32, 2)
+    w = poplin.prepare(b)
+    with profile() as report:
+        made = poplin.matmul(a, w)
+    plan = report.runs[-1].plan
+    assert plan.panels_ahead == (plan.call[1] == 1)
+    assert_same_bits(made[:, 1000:], poplin.matmul(a, poplin.prepare(b[:, 1000:])))
 
 
 @given(SIDES, st.integers(1, 40), st.integers(1, 40), st.integers(1, 300), st.sampled_from(["f143", "f152"]),
