@@ -32,6 +32,9 @@ _DEPTHS = (2048, 1024, 512, 256, 128, 64)  # cells of depth that a block may hav
 _CACHE_SHARE = 0.6  # of the second-level cache, that a thread's blocks fill
 _SMALL_DEPTHS = (256, 128, 64)  # the same for tiles, and to pack for good
 _PREPARED_DEPTHS = (512, *_SMALL_DEPTHS)  # the same for an operand prepared
+_PANEL = 64 << 10  # bytes that the whole depth of a prepared panel may take: it stays near for the next rows
+_NARROW = 16  # columns of a panel that stays in the first-level cache, or near, beside more rows
+_NARROW_PIECES = 6  # as `PIECES`, where no more rows meet such a prepared panel: 32 rows once
 _GATHERED_SHARE = 1 / 16  # of the second-level cache, that rows take which one panel meets
 _DIRECT_PIECES = 2  # as `PIECES`, where A is read as it lies: its rows may lie in the same lines of the cache
 _LONG_RUN = 64  # cells of a field's run from which it is read tap by tap: sums are loaded and stored for each
@@ -307,8 +310,8 @@ def _depths(plan: GemmPlan, packing: bool) -> list[int]:
     """Depths that a block may have, the deepest first.
 
     Small to pack for good, piece by piece, and for tiles, which reload both operands; moderate for an operand prepared,
-    whose panel comes from memory and must stay for the next rows: all for rows that are read tap by tap, which are
-    many, if a panel stays in the second-level cache.
+    whose panel comes from memory and must stay for the next rows: all if a panel is small, or, for rows that are read
+    tap by tap, which are many, if it stays in the second-level cache.
     """
     tiles = plan.kernel.grain[0] > 1
     prepared = plan.b_mode == Mode.PREPARED
@@ -317,7 +320,8 @@ def _depths(plan: GemmPlan, packing: bool) -> list[int]:
         return plan.params.a.field.laps
     depths = [d * plan.elements for d in some]
     panel = plan.params.k * plan.kernel.block[1] * plan.compute_format.itemsize
-    stays = plan.by_taps and not packing and panel <= _CACHE_SHARE * plan.target.bytes_per_tile
+    most = _CACHE_SHARE * plan.target.bytes_per_tile if plan.by_taps else _PANEL
+    stays = not packing and panel <= most
     return depths if tiles or packing or (prepared and not stays) else [max(1, plan.params.k), *depths]
 
 
@@ -327,6 +331,8 @@ def _heights(plan: GemmPlan, m: int, n: int) -> list[int]:
     most = rounded(max(1, m), rows)
     as_it_lies = plan.a_mode == Mode.DIRECT and plan.b_mode != Mode.PREPARED  # a prepared panel comes from memory
     several = _DIRECT_PIECES if as_it_lies else PIECES
+    if plan.b_mode == Mode.PREPARED and cols <= _NARROW and most <= _NARROW_PIECES * rows:
+        several = _NARROW_PIECES
     pieces = [1] if plan.kernel.op == "multiply_dots" else [several, 1]  # dots take long rows: few fill the cache
     if plan.a_mode == Mode.TRANSPOSED:
         pieces.insert(0, TRANSPOSED_PIECES)

@@ -75,6 +75,19 @@ def test_a_plan_tells_of_panels_at_once(m, dtype):
     assert ("panels at once" in plan.explain().decisions["A, B"]) == (m < 4 and bool(there))
 
 
+@pytest.mark.parametrize(("m", "k", "n", "rows", "depth"), [
+    (32, 256, 512, 32, 256), (32, 1024, 512, 32, 1024), (50, 1024, 512, 24, 1024), (32, 1100, 512, 32, 550),
+])  # fmt: skip
+def test_few_rows_meet_narrow_panels_once_and_whole(m, k, n, rows, depth):
+    a, w = np.ones((m, k), np.float32), poplin.prepare(np.ones((k, n), np.float32))
+    with profile() as report:
+        poplin.matmul(a, w)
+    plan = report.runs[-1].plan
+    if plan.kernel.block[:2] != (6, 16):
+        pytest.skip("panels of more columns")
+    assert (min(plan.mc, m), plan.kc) == (rows, depth)
+
+
 @pytest.mark.parametrize("m", [1, 4, 70])
 def test_panels_from_memory_are_asked_for(m):
     """Every block of a large operand, the depth in parts or not, has the bits that a small one has."""
