@@ -22,6 +22,7 @@ from poplibs_py.program import memory_in_use, memory_peak
 from poplibs_py.testing import assert_same_bits
 
 GATES = {"lstm": 4, "gru": 3, "rnn": 1}
+CELL_ORDERS = {"lstm": ("input", "forget", "candidate", "output"), "gru": ("candidate", "reset", "update")}
 STEPS, BATCH, INPUTS, OUTPUTS = 32, 8, 24, 32
 
 
@@ -278,6 +279,24 @@ def test_what_a_run_tells_to_be_temporary_is_what_is_counted(cell):
                 warnings.simplefilter("ignore", MemoryLimitWarning)
                 _, most = taken_by(call, available_memory_proportion=share)
             assert report.runs[-1].temporary_bytes == most
+
+
+@pytest.mark.parametrize("cell", GATES)
+@thread_limit(1)
+def test_sums_of_few_rows_are_made_where_they_are_to_be(cell):
+    """No room for them is taken, and their bits are those of more rows, the first of them zeros."""
+    front, update = (GATES[cell],) if cell != "rnn" else (), getattr(popnn, f"{cell}_wu")
+    rng = np.random.default_rng(5)
+    grads, x, output, saved = (rng.standard_normal((2, 3, *shape), np.float32) for shape in (
+        (*front, 64), (600,), (64,), (3, 64)))
+    more = {"intermediates": saved} if cell == "gru" else {}
+    how = {"cell_order": CELL_ORDERS[cell]} if cell in CELL_ORDERS else {}
+    few, most = taken_by(lambda **how: update(grads, x, output, **more, **how), **how)
+    longer = [np.pad(v, ((30, 0), *[(0, 0)] * (v.ndim - 1))) for v in (grads, x, output, *more.values())]
+    many = update(*longer[:3], **how, **dict(zip(more, longer[3:], strict=True)))
+    for part, other in zip(few, many, strict=True):
+        assert_same_bits(part, other)
+    assert most < few.weights_input_grad.nbytes / 2
 
 
 @pytest.mark.parametrize("blocks", [False, True])

@@ -11,6 +11,7 @@ import numpy as np
 from ...formats import FP32, Array, Format
 from ...poplin.gemm.lower import Lowered
 from ...poplin.gemm.params import MatrixLayout, contiguous
+from ...poplin.gemm.search import FEW
 from ...popsparse.matrix import BlockSparseMatrix
 from ...target import Target
 from .builder import Builder, times
@@ -86,6 +87,10 @@ class _Sums:
         s, (steps, most), builder = self.sizes, self.at_once, self.builder
         to = to if to.ndim == 3 else to[None]
         dtype = {"x": s.x, "before": s.state, "reset": s.state}[left] if isinstance(left, str) else s.grads
+        lie = columns > 1 and to.dtype == np.float32 and to.flags.c_contiguous
+        if lie and max(FEW + 1, s.steps * s.batch) <= s.outputs:
+            self._sum_there(left, columns, dtype, to, gates)
+            return
         whole = most == s.planes and len(gates) > 1
         for planes in [tuple(range(s.planes))] if whole else [(plane,) for plane in gates]:
             with builder.passing():
@@ -94,22 +99,36 @@ class _Sums:
                     builder.clear(made)
                 for cut in builder.stretches(s.steps, steps):
                     with builder.passing():
-                        self._multiply(left, columns, dtype, planes, cut, made)
+                        self._multiply(self._operands(left, cut), columns, dtype, planes, cut, made)
                 there = [place for place, plane in enumerate(planes) if plane in gates]
                 builder.put_planes(made.swapaxes(0, 1), there, to, [gates[planes[place]] for place in there])
 
-    def _multiply(self, left: Any, columns: int, dtype: Format, planes: tuple[int, ...], cut: slice,
+    def _sum_there(self, left: Any, columns: int, dtype: Format, to: Array, gates: dict[int, int]) -> None:
+        """Sum them where gradients are to be: few rows are packed for each plane sooner than sums are copied."""
+        s, builder = self.sizes, self.builder
+        for gate in () if s.steps * s.batch else gates.values():
+            builder.clear(to[gate])
+        for cut in builder.stretches(s.steps, self.at_once[0]):
+            with builder.passing():
+                operands = self._operands(left, cut)
+                for plane, gate in gates.items():
+                    self._multiply(operands, columns, dtype, (plane,), cut, to[gate])
+
+    def _operands(self, left: Any, cut: slice) -> tuple[Array, Array]:
+        """What some steps multiply, in C order: an operand, by name or the same for all, and gradients."""
+        rows = (cut.stop - cut.start) * self.sizes.batch
+        read = left[:rows] if isinstance(left, np.ndarray) else self._left(left, cut)
+        return read, self.builder.in_order(self.arrays.grads[cut])
+
+    def _multiply(self, operands: tuple[Array, Array], columns: int, dtype: Format, planes: tuple[int, ...], cut: slice,
                   made: Array) -> None:
         """Add the product of some steps to what was made of those before."""
-        steps, builder = cut.stop - cut.start, self.builder
-        rows = steps * self.sizes.batch
-        if not rows or not made.size:
+        steps = cut.stop - cut.start
+        if not steps * self.sizes.batch or not made.size:
             return
-        read = left[:rows] if isinstance(left, np.ndarray) else self._left(left, cut)
-        grads = builder.in_order(self.arrays.grads[cut])
         product = product_of(self.sizes, self.target, columns, dtype, steps, len(planes), float(cut.start > 0),
                              planes[0])
-        builder.run(product.executable, *product.arrange(read, grads, made))
+        self.builder.run(product.executable, *product.arrange(*operands, made))
 
     def _stored(self, w: BlockSparseMatrix, lefts: dict[int, str], to: Array, gates: dict[int, int]) -> None:
         """Sum products at the blocks of a matrix; each plane of gradients has an operand, and a gate."""
