@@ -94,6 +94,8 @@ ITEM, SPEC = dtype_of("pop_gemm_item"), dtype_of("pop_gemm_spec")
 Mode, Sums = choice("Mode"), choice("Sums")
 cdef enum:
     GATHERED_LINES = 64  # even: pairs of BF16 lines are whole
+    SHORT_LINE = 16  # columns of panels whose lines are a line of the cache
+    LINES_AT_ONCE = 8  # of those
     SHORT = 8  # rows that are no line for the epilogue
     STEP = 16  # cells after which a kernel asks for more
     SOON = 1024  # cells of rows of A that a panel is multiplied with before what it asks for is there
@@ -568,6 +570,9 @@ cdef void prepare(const void *given, const pop_tile *tile) noexcept nogil:
     cdef Walk w
     cdef int64_t j, k
     open_sources(&w, p, item, tile)
+    if copied_lines(p, &w.b):
+        copy_lines(p, &w.b, 0, item.n, 0, p.depth, tile.operands[2] + item.b_panels, prepared_at(p, SHORT_LINE, 0))
+        return
     for j from 0 <= j < item.n by p.cols_at_once:
         for k from 0 <= k < p.depth by p.kc:
             pack_panel(p, &w.b, j, smaller(p.cols_at_once, item.n - j), k, smaller(p.kc, p.depth - k),

@@ -1,6 +1,7 @@
 # How operands of dense products come into panels: decoded, gathered where they are fields, interleaved, transposed.
 
 from libc.stdint cimport uint16_t, uintptr_t
+from libc.string cimport memcpy
 
 from kernels.products cimport (
     pop_dot_decode,
@@ -289,6 +290,32 @@ cdef void pack_wide(const Spec *p, const Source *s, int64_t col, int64_t cols, i
                                            line, NULL, smaller(p.cols_at_once, cols - j))
 
 
+cdef inline bint copied_lines(const Spec *p, const Source *s) noexcept nogil:
+    """Whether lines of panels are parts of lines as they lie, so short that lines of all panels are better read together."""
+    return p.b.mode == POP_MODE_LINES and p.elements == p.depth_grain == 1 and p.cols_at_once == SHORT_LINE and (
+        s.field == NULL and s.side.copied and s.side.step == 4 and s.scales == NULL)
+
+
+cdef void copy_lines(const Spec *p, const Source *s, int64_t col, int64_t cols, int64_t k, int64_t depth, char *to,
+                     int64_t panel) noexcept nogil:
+    """Copy some lines to all panels, so many bytes apart, then the next ones: lines of the operand lie far apart."""
+    cdef int64_t i, j, r, some
+    cdef const char *source
+    cdef char *line
+    for i from 0 <= i < depth by LINES_AT_ONCE:
+        some = smaller(LINES_AT_ONCE, depth - i)
+        for j from 0 <= j < cols by SHORT_LINE:
+            source = s.base + (k + i) * s.side.line + 4 * (col + j)
+            line = to + j // SHORT_LINE * panel + 4 * i * SHORT_LINE
+            for r in range(some):
+                if cols - j >= SHORT_LINE:
+                    memcpy(line, source, 4 * SHORT_LINE)
+                else:
+                    memcpy(line, source, 4 * (cols - j))
+                source += s.side.line
+                line += 4 * SHORT_LINE
+
+
 cdef void pack_b(const Spec *p, const Source *s, int64_t col, int64_t cols, int64_t k, int64_t depth, char *to,
                  char *stage) noexcept nogil:
     """Panels, one after another."""
@@ -301,6 +328,9 @@ cdef void pack_b(const Spec *p, const Source *s, int64_t col, int64_t cols, int6
         return
     if p.b.mode == POP_MODE_ALONG:
         pack_rows(p, s, col, cols, k, depth, to, p.b.low, 4 * cells, stage)
+        return
+    if copied_lines(p, s):
+        copy_lines(p, s, col, cols, k, depth, to, 4 * depth * SHORT_LINE)
         return
     for j from 0 <= j < cols by p.cols_at_once:
         pack_panel(p, s, col + j, smaller(p.cols_at_once, cols - j), k, depth, to, stage)
