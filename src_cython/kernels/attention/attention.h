@@ -9,9 +9,10 @@
  * are the same for every number of threads, and in FP32 at every level.
  *
  * Measured on one Zen 4 core, 4 heads of 2048 tokens, in GFLOP/s of the products, of 64 and of 128 elements: BF16 forward 165 and
- * 185, backward 175 and 180; FP32 95 and 100, 95 and 92. Blocks of 32 x 32 at a density of 1/8 reach 0.72 to 0.77 of the ideal
- * speed-up over that. Few queries are multiplied with keys and values where they lie: 8 heads of 1024 tokens of 64
- * elements take 34 us in BF16, 62 GB/s of keys and values (packed first they took 90). */
+ * 185, backward 175 and 180; FP32 95 and 100, 95 and 92. On one Zen 3 core, which multiplies 103 at most, FP32 and BF16 forward 77
+ * and 80: products take four fifths of the time, at 97, and powers most of the rest. Blocks of 32 x 32 at a density of 1/8 reach
+ * 0.72 to 0.77 of the ideal speed-up over that. Few queries are multiplied with keys and values where they lie: 8 heads of 1024
+ * tokens of 64 elements take 34 us in BF16, 62 GB/s of keys and values (packed first they took 90). */
 #ifndef POP_ATTENTION_H
 #define POP_ATTENTION_H
 #include "kernels/attention/weights.h"
