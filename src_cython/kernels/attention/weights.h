@@ -158,7 +158,7 @@ POP_INLINE float pop_attention_powers(const int elements, const int near, const 
     }
 #pragma GCC unroll 8
     for (int k = 0; k < POP_ROW_VECTORS; k++) lanes.v[k] = sums[k];
-    return pop_lanes_sum(lanes);
+    return pop_lanes_sum(&lanes);
 }
 
 /* The powers of a row's scores and their sum; `m` becomes the greatest. Where all are normal numbers, exponents scale them. */
@@ -177,7 +177,7 @@ POP_INLINE float pop_attention_row(const int elements, const float *scores, void
 {
     pop_lanes lanes = pop_lanes_of(-INFINITY);
     POP_ROW_EACH(0, n, lanes.v[k] = pop_v_max_f(pop_row_load(scores, i, part), lanes.v[k]););
-    const float top = pop_lanes_max(lanes) * scale;
+    const float top = pop_lanes_max(&lanes) * scale;
     if (top > *m) *m = top;
     const pop_v_f by = pop_v_splat(scale), less = pop_v_splat(*m == -INFINITY ? 0.0f : *m);
     lanes = pop_lanes_of(0.0f);
@@ -185,7 +185,7 @@ POP_INLINE float pop_attention_row(const int elements, const float *scores, void
                  const pop_v_f e = pop_attention_power(elements, 0, pop_v_fma(pop_row_load(scores, i, part), by, -less));
                  pop_attention_store(elements, weights, i, e, part);
                  lanes.v[k] += e;);
-    return pop_lanes_sum(lanes);
+    return pop_lanes_sum(&lanes);
 }
 #endif
 

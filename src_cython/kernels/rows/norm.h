@@ -110,8 +110,8 @@ POP_INLINE void pop_four_squares(const pop_format *f, const pop_format *of_x, co
                           const pop_v_f e = pop_row_read(of_x, other, i, part) - other_less;
                           others.v[k] = pop_v_fma(e, e, others.v[k]);
                       })
-        made[q] = pop_lanes_plus(squares);
-        if (POP_TURNS > 1) made[q + POP_TURNS - 1] = pop_lanes_plus(others);
+        made[q] = pop_lanes_plus(&squares);
+        if (POP_TURNS > 1) made[q + POP_TURNS - 1] = pop_lanes_plus(&others);
     }
 }
 POP_INLINE void pop_rows_inverses_in(const pop_row *row, const pop_format *f, const float *near, pop_moments *m)
@@ -273,8 +273,8 @@ POP_INLINE void pop_turn_sums(const pop_format *f, const char *x, int64_t step, 
                   const pop_v_f own = pop_row_read(f, x, i, part), others = pop_row_read(f, other, i, part);
                   if (near) pop_row_store(near, i, own, part), pop_row_store(near + n, i, others, part);
                   sums.v[k] = sums.v[k] + own, other_sums.v[k] = other_sums.v[k] + others;)
-    made[0] = pop_lanes_plus(sums), made[1] = pop_lanes_plus(other_sums);
-    made[2] = pop_lanes_plus(squares), made[3] = pop_lanes_plus(other_squares);
+    made[0] = pop_lanes_plus(&sums), made[1] = pop_lanes_plus(&other_sums);
+    made[2] = pop_lanes_plus(&squares), made[3] = pop_lanes_plus(&other_squares);
 }
 /* Two rows are summed while squares of the two before are, and then the two before these are written: nothing waits for means, for
  * roots or for memory. There is room for six rows nearby. */
@@ -354,7 +354,7 @@ POP_INLINE void pop_row_lanes_back(const pop_format *f, const pop_format *of_x, 
                         squares.v[k] = pop_v_fma(d, d, squares.v[k]);
                         grads.v[k] = grads.v[k] + own;
                         products.v[k] = pop_v_fma(own, d, products.v[k]););
-    made[0] = pop_lanes_plus(squares), made[apart] = pop_lanes_plus(grads), made[2 * apart] = pop_lanes_plus(products);
+    made[0] = pop_lanes_plus(&squares), made[apart] = pop_lanes_plus(&grads), made[2 * apart] = pop_lanes_plus(&products);
 }
 
 /* Of `some` lines from `first` on, to `own`. */

@@ -83,7 +83,7 @@ POP_INLINE void pop_row_points(pop_row *row, pop_point_of of)
             pop_row_store(deltas, i, by * p.grad, part);
             lanes.v[k] += pop_row_else(p.loss, 0.0f, part);
         }
-        sum += (double)pop_lanes_sum(lanes);
+        sum += (double)pop_lanes_sum(&lanes);
     }
     *(float *)row->at[6] = (float)(sum * s->factor);
 }

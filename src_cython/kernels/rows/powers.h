@@ -71,7 +71,7 @@ POP_INLINE pop_v_f pop_row_lanes_most(const pop_format *f, const void *x, int64_
                  most.v[k] = pop_v_max_f(pop_row_else(own, -INFINITY, part), most.v[k]);
                  if (POP_LANES == 8) few[k % 4] = pop_v_min_f(pop_row_else(own, INFINITY, part), few[k % 4]););
     *least = pop_v_min_f(pop_v_min_f(few[0], few[1]), pop_v_min_f(few[2], few[3]));
-    return pop_lanes_most(most);
+    return pop_lanes_most(&most);
 }
 #if POP_LANES == 16
 /* The same of codes of 16 bits: words, of which those that are not negative have the order of their numbers, and the others

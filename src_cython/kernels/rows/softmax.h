@@ -18,7 +18,7 @@ POP_INLINE int pop_row_scaled(const pop_row *row, const pop_format *f, float *ro
                  pop_row_store(room, i, z, part);
                  lanes.v[k] = pop_v_max_f(pop_row_else(z, -INFINITY, part), lanes.v[k]);
                  if (POP_LANES == 8) least = pop_v_min_f(pop_row_else(z, INFINITY, part), least););
-    *top = pop_lanes_max(lanes);
+    *top = pop_lanes_max(&lanes);
     if (*top == -INFINITY) *top = 0.0f;
     return POP_LANES == 8 && !pop_v_any(pop_v_lt_f(least, pop_v_splat(*top - POP_ROW_NEAR)));
 }

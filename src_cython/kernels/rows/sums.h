@@ -29,22 +29,28 @@ POP_INLINE pop_lanes pop_lanes_of(float x)
 #else
 #define POP_PLACES {0, 1, 2, 3}
 #endif
-#define POP_LANES_JOINED(l, join)                                                                   \
-    _Pragma("GCC unroll 8") for (int half = POP_ROW_VECTORS / 2; half; half /= 2)                   \
-        _Pragma("GCC unroll 16") for (int k = 0; k < half; k++) l.v[k] = join(l.v[k], l.v[k + half]);
+#define POP_LANES_JOINED(v, join)                                                 \
+    _Pragma("GCC unroll 8") for (int half = POP_ROW_VECTORS / 2; half; half /= 2) \
+        _Pragma("GCC unroll 16") for (int k = 0; k < half; k++) v[k] = join(v[k], v[k + half]);
 #define POP_LANE_JOINED(v, most, join)                                                              \
     _Pragma("GCC unroll 8") for (int half = (most) / 2; half; half /= 2) v = join(v, __builtin_shuffle(v, places ^ half));
 
 POP_INLINE pop_v_f pop_v_plus(pop_v_f a, pop_v_f b) { return a + b; }
-POP_INLINE pop_v_f pop_lanes_plus(pop_lanes l)
+/* Lanes come by their address, a vector at a time: copies of all would be of half vectors, which loads of whole ones wait for. */
+#define POP_LANES_TO(v, l)                                             \
+    pop_v_f v[POP_ROW_VECTORS];                                        \
+    _Pragma("GCC unroll 16") for (int k = 0; k < POP_ROW_VECTORS; k++) v[k] = (l)->v[k];
+POP_INLINE pop_v_f pop_lanes_plus(const pop_lanes *l)
 {
-    POP_LANES_JOINED(l, pop_v_plus)
-    return l.v[0];
+    POP_LANES_TO(v, l)
+    POP_LANES_JOINED(v, pop_v_plus)
+    return v[0];
 }
-POP_INLINE pop_v_f pop_lanes_most(pop_lanes l)
+POP_INLINE pop_v_f pop_lanes_most(const pop_lanes *l)
 {
-    POP_LANES_JOINED(l, pop_v_max_f)
-    return l.v[0];
+    POP_LANES_TO(v, l)
+    POP_LANES_JOINED(v, pop_v_max_f)
+    return v[0];
 }
 POP_INLINE float pop_lane_sum(pop_v_f v)
 {
@@ -58,8 +64,8 @@ POP_INLINE float pop_lane_max(pop_v_f v)
     POP_LANE_JOINED(v, POP_LANES, pop_v_max_f)
     return v[0];
 }
-POP_INLINE float pop_lanes_sum(pop_lanes l) { return pop_lane_sum(pop_lanes_plus(l)); }
-POP_INLINE float pop_lanes_max(pop_lanes l) { return pop_lane_max(pop_lanes_most(l)); }
+POP_INLINE float pop_lanes_sum(const pop_lanes *l) { return pop_lane_sum(pop_lanes_plus(l)); }
+POP_INLINE float pop_lanes_max(const pop_lanes *l) { return pop_lane_max(pop_lanes_most(l)); }
 
 /* Numbers of four rows side by side. */
 typedef float pop_four_f __attribute__((vector_size(16)));
@@ -273,7 +279,7 @@ POP_INLINE void pop_rows_put(const pop_format *f, char *const *to, const int lin
             const int64_t end = (n) - begin < POP_STRETCH ? (n) : begin + POP_STRETCH;    \
             pop_lanes lanes = pop_lanes_of(0.0f);                                         \
             POP_ROW_EACH(begin, end, lanes.v[k] += (__VA_ARGS__););                       \
-            (total) += (double)pop_lanes_sum(lanes);                                     \
+            (total) += (double)pop_lanes_sum(&lanes);                                    \
         }                                                                                 \
     } while (0)
 
@@ -293,7 +299,7 @@ POP_INLINE int pop_row_whole(int64_t n) { return n <= POP_STRETCH && n % POP_ROW
                 pop_lanes lanes = pop_lanes_of(0.0f);                                     \
                 int64_t i = 0;                                                            \
                 POP_ROW_WHOLE(n, const pop_v_f lane = lanes.v[k]; lanes.v[k] = (__VA_ARGS__);) \
-                last[of] = pop_lanes_plus(lanes);                                         \
+                last[of] = pop_lanes_plus(&lanes);                                        \
             }                                                                             \
             pop_four_sums(last, &before, totals);                                         \
         } else                                                                            \
@@ -309,7 +315,7 @@ POP_INLINE int pop_row_whole(int64_t n) { return n <= POP_STRETCH && n % POP_ROW
                 const int64_t end = (n) - begin < POP_STRETCH ? (n) : begin + POP_STRETCH; \
                 pop_lanes lanes = pop_lanes_of(0.0f);                                     \
                 POP_ROW_EACH(begin, end, const pop_v_f lane = lanes.v[k]; lanes.v[k] = (__VA_ARGS__);); \
-                last[of] = pop_lanes_plus(lanes);                                         \
+                last[of] = pop_lanes_plus(&lanes);                                        \
                 if (end < (n)) before[of] += (double)pop_lane_sum(last[of]);              \
             }                                                                             \
         }                                                                                 \
