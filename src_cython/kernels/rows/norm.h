@@ -163,11 +163,13 @@ POP_INLINE void pop_rows_inverses_in(const pop_row *row, const pop_format *f, co
     }
 POP_ROWS_FORMATS(POP_ROWS_MOMENTS_OF)
 
-/* Short rows of FP16 that have means are decoded once, which takes longer than a number's turn in a sum: where, or NULL. */
+/* Short rows of FP16 that have means are decoded once, which takes longer than a number's turn in a sum; at AVX2 those of BF16 too:
+ * where, or NULL. */
 POP_INLINE float *pop_row_near(const pop_row *row, const pop_format *f)
 {
     const pop_rows *s = row->spec;
-    return pop_is_f16(f) && s->centred == 1 && s->segments == 1 && s->n <= POP_ROWS_SHORT ? row->room : NULL;
+    const int slow = pop_is_f16(f) || (POP_LANES == 8 && pop_row_is_bf16(f));
+    return slow && s->centred == 1 && s->segments == 1 && s->n <= POP_ROWS_SHORT ? row->room : NULL;
 }
 
 /* Places of a line from `begin` to `end`, or of POP_LINES, from x to `to`: what they are apart from the mean, times the inverse
