@@ -8,7 +8,11 @@ import pytest
 
 from poplibs_py import popnn, profile
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
-from poplibs_py.formats import E4M3, F143, QuarterArray
+from poplibs_py.formats import E4M3, F143, FP32, QuarterArray
+from poplibs_py.kernels import kernels
+from poplibs_py.ops import host_target
+from poplibs_py.poplin.gemm.params import contiguous
+from poplibs_py.popnn.recurrent.products import step_product
 from poplibs_py.popsparse import BlockSparseMatrix
 from poplibs_py.testing import assert_same_bits, assert_within_bound, bound
 
@@ -156,3 +160,10 @@ def test_formats_that_round_more_are_named():
         pytest.skip("no BF16 units here: any format meets them")
     with pytest.raises(InvalidTypeError, match=r"prepared for bfloat16, which meet float32"):
         popnn.lstm(x, [prepared])
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 4])
+def test_weights_that_a_layer_packs_for_few_rows_are_taken_several_panels_at_once(rows):
+    several = {k.level for k in kernels("dot") if k.op == "multiply_panels"}
+    product = step_product(rows, 64, 256, contiguous(FP32, rows, 64), FP32, False, 0, host_target(None, "test"))
+    assert (product.plan.call[1] > 1) == (rows < 4 and product.plan.kernel.level in several)

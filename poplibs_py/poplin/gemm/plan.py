@@ -226,19 +226,12 @@ class GemmPlan(Scratched):
         return self.a_mode == Mode.DIRECT and self.params.a.field is not None
 
     @property
-    def taking_panels(self) -> Kernel | None:
-        """The kernel that takes several prepared panels at once, where there is one and rows are few enough for it."""
-        p = self.params
-        if self.b_mode != Mode.PREPARED or p.a.field is not None:
-            return None
-        return next((k for k in kernels("dot") if k.op == "multiply_panels" and k.formats == self.compute_format.name
-                     and p.m <= k.block[0] and k.grain == (1, *self.kernel.block[1:])), None)
-
-    @property
     def call(self) -> tuple[Kernel, int]:
         """The kernel that is called, and the panels that it takes at once."""
-        several = self.taking_panels
-        return (self.kernel, 1) if several is None else (several, several.block[1] // self.kernel.block[1])
+        p, kernel = self.params, self.kernel
+        prepared = self.b_mode == Mode.PREPARED and p.a.field is None
+        called = taking_panels(kernel, p.m) if prepared else kernel
+        return called, called.block[1] // kernel.block[1]
 
     @property
     def window_bytes(self) -> int:
@@ -302,6 +295,13 @@ class GemmPlan(Scratched):
         decisions["scratch"] = self.scratch_words
         problem = f"matmul {batch}[{p.m}, {p.k}] x [{p.k}, {p.n}]: {p.a.format} x {p.b.format} -> {p.out.format}"
         return Explanation(problem, decisions, considered_kernels(self.selection))
+
+
+def taking_panels(kernel: Kernel, rows: int) -> Kernel:
+    """Return the kernel that takes several panels of a kernel's at once, if there is one for so few rows, or itself."""
+    own = kernel.level, kernel.formats, (1, *kernel.block[1:])
+    return next((k for k in kernels("dot") if k.op == "multiply_panels" and (k.level, k.formats, k.grain) == own
+                 and rows <= k.block[0]), kernel)
 
 
 def row_pitch(plan: GemmPlan) -> int:

@@ -26,6 +26,7 @@ from .plan import (
     laid_out,
     prepared_bytes,
     row_pitch,
+    taking_panels,
 )
 
 _DEPTHS = (2048, 1024, 512, 256, 128, 64)  # cells of depth that a block may have, beside the whole
@@ -162,7 +163,7 @@ def _kernel(problem: _Problem, compute: Format, m: int, n: int, split: tuple[int
         "multiply",
         compute.name,
         consistent=problem.options.reproducible,
-        cost=lambda kernel: kernel_cycles(kernel, m, n),
+        cost=lambda kernel: kernel_cycles(taking_panels(kernel, m) if problem.packing else kernel, m, n),
     )
 
 
