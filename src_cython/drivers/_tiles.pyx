@@ -5,6 +5,7 @@ kernel rounds them behind each block.
 """
 
 from libc.stdint cimport int64_t
+from libc.string cimport memset
 
 from kernels.products cimport pop_dot_multiply, pop_dot_round
 from pop_records cimport pop_dot_block, pop_tile_blocks
@@ -32,13 +33,11 @@ cdef void multiply_blocks(const void *given, const pop_tile *tile) noexcept nogi
     cdef char *sums = tile.operands[item.sums] + item.sums_first
     cdef pop_dot_block block
     cdef int64_t _, row, column
+    memset(&block, 0, sizeof(block))
     block.a_row, block.a_cell = item.value_row, item.value_cell
     block.b_cell, block.b_col = item.x_row, 4
     block.c_row, block.cells = item.columns, item.cells
-    block.a_low = block.b_low = block.skip_lows = 0
-    block.accumulate, block.more = 1, 0
-    block.a_next, block.c_next = NULL, NULL
-    block.a_next_rows = block.c_next_rows = block.narrow = 0
+    block.accumulate = 1
     for _ in range(item.count):
         for row from 0 <= row < item.side by item.high:
             block.rows = imin(item.high, item.side - row)
