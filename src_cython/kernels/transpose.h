@@ -7,7 +7,7 @@
 #include "kernels/abi.h"
 
 /* `pop_transpose`: `lines` <= 16 lines of cells, `line` bytes apart, to lines of 16 cells `cell` bytes apart; absent lines
- * give zeros. `pop_transpose_some`: to lines of as many cells as there are lines. */
+ * give zeros, and where lines overlap the later one stays. `pop_transpose_some`: to lines of as many cells as there are lines. */
 #if POP_LEVEL >= POP_LEVEL_AVX512
 #include <immintrin.h>
 
@@ -93,7 +93,7 @@ POP_INLINE void pop_transpose_8(const char *from, int64_t line, char *to, int64_
 
 POP_INLINE void pop_transpose_to(const char *from, int64_t line, int64_t lines, int64_t cells, char *to, int64_t cell, int64_t most)
 {
-    const int64_t in_eights = lines & ~(int64_t)7;
+    const int64_t in_eights = cell < 4 * most ? 0 : lines & ~(int64_t)7; /* what overlaps is written in order */
     int64_t k = 0;
     for (; k + 8 <= cells; k += 8) {
         for (int64_t i = 0; i < in_eights; i += 8)

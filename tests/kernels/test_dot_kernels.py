@@ -224,14 +224,16 @@ def test_decoding_gives_every_value_and_writes_no_more(kernel, n, scale, seed):
 @these("transpose")
 @pytest.mark.parametrize("lines", [1, 7, 15, 16])
 @pytest.mark.parametrize("cells", [1, 15, 16, 17, 40])
-def test_lines_turn_into_lines_of_sixteen_cells(kernel, lines, cells):
+@pytest.mark.parametrize("apart", [20, 16, 8, 3])
+def test_lines_turn_into_lines_of_sixteen_cells(kernel, lines, cells, apart):
+    """Where these lie nearer, each is written over the one before."""
     source = np.arange(lines * (cells + 3), dtype=np.int32).reshape(lines, cells + 3)
-    to = np.full((cells + 1, 20), -7, np.int32)
+    to = np.full(cells * apart + 20, -7, np.int32)
     call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 3, ctypes.c_void_p, ctypes.c_int64)
-    call(kernel.address)(source.ctypes.data, source.strides[0], lines, cells, to.ctypes.data, to.strides[0])
+    call(kernel.address)(source.ctypes.data, source.strides[0], lines, cells, to.ctypes.data, 4 * apart)
     wanted = np.full_like(to, -7)
-    wanted[:cells, :16] = 0
-    wanted[:cells, :lines] = source[:, :cells].T
+    for k in range(cells):
+        wanted[k * apart : k * apart + 16] = [*source[:, k], *[0] * (16 - lines)]
     np.testing.assert_array_equal(to, wanted)
 
 
