@@ -72,22 +72,30 @@ POP_INLINE void pop_transpose_cells(const char *from, int64_t line, int64_t line
 #if POP_LEVEL >= POP_LEVEL_AVX2
 #include <immintrin.h>
 
-/* 8 x 8 cells, by halves: lines four apart meet as they are loaded, and exchange neighbours at distance 1 and 2. */
+/* 16 bytes of eight lines to four vectors of cells across them: lines four apart meet as they are loaded, and exchange neighbours
+ * at distance 1 and 2. */
+POP_INLINE void pop_transpose_4(const char *from, int64_t line, __m256 x[4])
+{
+    __m256 y[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++)
+        y[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps((const float *)(const void *)(from + i * line))),
+                                    _mm_loadu_ps((const float *)(const void *)(from + (i + 4) * line)), 1);
+    const __m256d even[2] = {(__m256d)_mm256_unpacklo_ps(y[0], y[1]), (__m256d)_mm256_unpacklo_ps(y[2], y[3])};
+    const __m256d odd[2] = {(__m256d)_mm256_unpackhi_ps(y[0], y[1]), (__m256d)_mm256_unpackhi_ps(y[2], y[3])};
+    x[0] = (__m256)_mm256_unpacklo_pd(even[0], even[1]), x[1] = (__m256)_mm256_unpackhi_pd(even[0], even[1]);
+    x[2] = (__m256)_mm256_unpacklo_pd(odd[0], odd[1]), x[3] = (__m256)_mm256_unpackhi_pd(odd[0], odd[1]);
+}
+
+/* 8 x 8 cells, by halves. */
 POP_INLINE void pop_transpose_8(const char *from, int64_t line, char *to, int64_t cell)
 {
 #pragma GCC unroll 2
     for (int half = 0; half < 2; half++, from += 16, to += 4 * cell) {
         __m256 x[4];
+        pop_transpose_4(from, line, x);
 #pragma GCC unroll 4
-        for (int i = 0; i < 4; i++)
-            x[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps((const float *)(const void *)(from + i * line))),
-                                        _mm_loadu_ps((const float *)(const void *)(from + (i + 4) * line)), 1);
-        const __m256d even[2] = {(__m256d)_mm256_unpacklo_ps(x[0], x[1]), (__m256d)_mm256_unpacklo_ps(x[2], x[3])};
-        const __m256d odd[2] = {(__m256d)_mm256_unpackhi_ps(x[0], x[1]), (__m256d)_mm256_unpackhi_ps(x[2], x[3])};
-        _mm256_storeu_pd((double *)(void *)to, _mm256_unpacklo_pd(even[0], even[1]));
-        _mm256_storeu_pd((double *)(void *)(to + cell), _mm256_unpackhi_pd(even[0], even[1]));
-        _mm256_storeu_pd((double *)(void *)(to + 2 * cell), _mm256_unpacklo_pd(odd[0], odd[1]));
-        _mm256_storeu_pd((double *)(void *)(to + 3 * cell), _mm256_unpackhi_pd(odd[0], odd[1]));
+        for (int i = 0; i < 4; i++) _mm256_storeu_ps((float *)(void *)(to + i * cell), x[i]);
     }
 }
 

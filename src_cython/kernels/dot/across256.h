@@ -3,6 +3,7 @@
 #ifndef POP_DOT_ACROSS256_H
 #define POP_DOT_ACROSS256_H
 #include "kernels/dot/dot.h"
+#include "kernels/transpose.h"
 #include <immintrin.h>
 
 /* 16 bytes of eight columns, or `bytes` of `cols` with zeros beside them, to four vectors of cells across them. */
@@ -14,15 +15,7 @@ POP_INLINE void pop_across_turn(const char *b, int64_t b_col, int64_t cols, int6
         for (int64_t i = 0; i < cols; i++) memcpy(room[i], b + i * b_col, (size_t)bytes);
         b = room[0], b_col = 16;
     }
-    __m256 y[4];
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++)
-        y[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps((const float *)(const void *)(b + i * b_col))),
-                                    _mm_loadu_ps((const float *)(const void *)(b + (i + 4) * b_col)), 1);
-    const __m256d even[2] = {(__m256d)_mm256_unpacklo_ps(y[0], y[1]), (__m256d)_mm256_unpacklo_ps(y[2], y[3])};
-    const __m256d odd[2] = {(__m256d)_mm256_unpackhi_ps(y[0], y[1]), (__m256d)_mm256_unpackhi_ps(y[2], y[3])};
-    x[0] = (__m256)_mm256_unpacklo_pd(even[0], even[1]), x[1] = (__m256)_mm256_unpackhi_pd(even[0], even[1]);
-    x[2] = (__m256)_mm256_unpacklo_pd(odd[0], odd[1]), x[3] = (__m256)_mm256_unpackhi_pd(odd[0], odd[1]);
+    pop_transpose_4(b, b_col, x);
 }
 
 /* The numbers of a vector of cells, in order of the depth: one, or two of 16 bits. */
