@@ -58,7 +58,7 @@ cdef extern from *:
         const char *b
         pop_dot_block *t
         pop_taps_kernel multiply
-        int64_t first, end, item, elements, rows_at_once
+        int64_t first, end, item, pairs, rows_at_once
         float *c
         int64_t c_row
         void (*finish)(void *walk, const float *tile, int64_t place, int64_t rows) noexcept nogil
@@ -282,7 +282,7 @@ cdef void multiply_taps(Walk *w, const pop_tile *tile, int64_t row, int64_t mb, 
     memset(&taps, 0, sizeof(taps))
     taps.f, taps.base, taps.t = w.a.field, w.a.base, &w.block
     taps.multiply = <pop_taps_kernel>p.multiply
-    taps.first, taps.end, taps.item, taps.elements, taps.rows_at_once = k, k + kb, 4 // p.elements, p.elements, p.rows_at_once
+    taps.first, taps.end, taps.item, taps.pairs, taps.rows_at_once = k, k + kb, 4 // p.elements, p.elements == 2, p.rows_at_once
     taps.c_row = p.out_row // 4 if p.sums == POP_SUMS_IN_PLACE else p.sums_row
     taps.out_row, taps.narrow, taps.ahead = p.out_row, p.narrow, &w.field_next if p.look_ahead else NULL
     taps.out_field, taps.position = w.out_field, w.position

@@ -440,10 +440,9 @@ static void pop_conv_over_taps(pop_conv_walk *w)
                       w->tile->operands[1] + w->item->w + image * p->w_image, x, out);
     }
     for (int64_t k = 0; k < vectors; k++) {
-        float *lanes = (float *)(void *)(sums + 64 * n * k), old[32];
+        float *lanes = (float *)(void *)(sums + 64 * n * k), old[16];
         for (int64_t i = 0; p->order && i < n; i++) {
-            memcpy(old, lanes + 16 * i, 64);
-            memcpy(old + 16, old, 64);
+            memcpy(old, lanes + 16 * i, sizeof old);
             POP_CALL(pop_conv_reorder, p->reorder)((const int32_t *)(uintptr_t)p->order, 16, old, lanes + 16 * i);
         }
         pop_conv_emit_vector(w, k, sums + 64 * n * k, 64, out, n, w->tile->operands[2] + w->item->out);

@@ -18,7 +18,9 @@ typedef struct pop_taps {
     pop_dot_block *t;
     pop_taps_kernel multiply;
     int64_t first, end; /* of the depth */
-    int64_t item, elements, rows_at_once;
+    int64_t tap[10]; /* of its first line of taps of the last dimension, */
+    int64_t depth;               /* which begins here */
+    int64_t item, pairs, rows_at_once; /* bytes of an element; whether two are a cell */
     float *c;
     int64_t c_row;
     void (*finish)(void *walk, const float *tile, int64_t place, int64_t rows); /* or NULL */
@@ -38,7 +40,7 @@ typedef struct pop_taps_piece {
     int64_t rows, place, apart;
     float *c;
     int rounded; /* whether the kernel did */
-    int64_t first, end, cells, runs;
+    int64_t first, end, cells, runs, calls;
     const char *a, *b; /* of the first run */
     int64_t a_at[POP_TAPS_RUNS], b_at[POP_TAPS_RUNS];
 } pop_taps_piece;
@@ -122,6 +124,7 @@ static void pop_taps_flush(const pop_taps *w, pop_taps_piece *p, int last)
 {
     pop_dot_block *t = w->t;
     const int64_t row = t->c_row, whole = p->end - p->first == p->rows;
+    p->calls++;
     p->rounded = last && whole && !t->accumulate && p->runs && w->narrow;
     if (!t->accumulate && (!p->runs || !whole)) { /* some rows' sums begin later, or nothing is met */
         t->c = p->c, t->rows = p->rows, t->cells = 0;
@@ -137,7 +140,7 @@ static void pop_taps_flush(const pop_taps *w, pop_taps_piece *p, int last)
     if (w->ahead) pop_taps_ahead(w, p, last);
     w->multiply(t);
     t->a_next_rows = t->c_next_rows = 0;
-    t->narrow = t->more = p->runs = 0;
+    t->narrow = t->more = 0;
     t->c_row = row;
     t->accumulate = 1;
 }
@@ -147,10 +150,13 @@ POP_INLINE void pop_taps_run(const pop_taps *w, pop_taps_piece *p, int64_t first
                              int64_t n)
 {
     const int64_t before = depth < w->first ? w->first - depth : 0, after = pop_field_smaller(depth + n, w->end);
-    const int64_t cells = (after - depth - before) / w->elements;
-    const char *a = from + before * w->item, *b = w->b + (depth + before - w->first) / w->elements * w->t->b_cell;
+    const int64_t cells = (after - depth - before) >> w->pairs;
+    const char *a = from + before * w->item, *b = w->b + ((depth + before - w->first) >> w->pairs) * w->t->b_cell;
     if (after <= depth + before) return;
-    if (p->runs && (p->runs == POP_TAPS_RUNS || first != p->first || end != p->end || cells != p->cells)) pop_taps_flush(w, p, 0);
+    if (p->runs && (p->runs == POP_TAPS_RUNS || first != p->first || end != p->end || cells != p->cells)) {
+        pop_taps_flush(w, p, 0);
+        p->runs = 0;
+    }
     if (!p->runs) p->first = first, p->end = end, p->cells = cells, p->a = a, p->b = b;
     p->a_at[p->runs] = a - p->a, p->b_at[p->runs] = b - p->b;
     p->runs++;
@@ -165,14 +171,9 @@ static void pop_taps_sums(const pop_taps *w, pop_taps_piece *p, const int64_t *a
     const char *line = w->base + (x->first + at[last] * x->step + low * x->tap_step) * x->stride;
     const int64_t in_line = x->tap_step * x->stride == f->channels * w->item, runs = in_line ? 1 : high - low;
     const int64_t n = (in_line ? high - low : 1) * f->channels;
-    int64_t tap[10] = {0}, depth = w->first / inner * inner + low * f->channels, d, left = w->first / inner;
-    for (d = last - 1; d >= 0; d--) { /* of the first number of the depth */
-        tap[d] = left % f->dims[d].taps;
-        left /= f->dims[d].taps;
-    }
-    w->t->a_row = f->dims[along].step * f->dims[along].stride;
-    w->t->accumulate = w->first > 0;
-    p->first = p->end = p->runs = 0;
+    int64_t tap[10], depth = w->depth + low * f->channels, d;
+    memcpy(tap, w->tap, sizeof tap);
+    p->first = p->end = p->runs = p->calls = 0;
     for (;;) {
         int64_t first = 0, end = p->rows;
         const char *from = line;
@@ -196,18 +197,27 @@ static void pop_taps_sums(const pop_taps *w, pop_taps_piece *p, const int64_t *a
 static void pop_taps_line(const pop_taps *w, int64_t *at, int64_t along, int64_t n, int64_t place, int64_t apart)
 {
     const pop_field_dim *x = &w->f->dims[w->f->rank - 1];
-    const int64_t pieces = (n + w->rows_at_once - 1) / w->rows_at_once, first = at[along];
+    const int64_t pieces = (n + w->rows_at_once - 1) / w->rows_at_once, each = n / pieces, first = at[along];
     const int64_t position = at[w->f->rank - 1];
-    int64_t low = 0, high = x->taps;
+    int64_t low = 0, high = x->taps, left = n - each * pieces;
     pop_taps_piece p;
     pop_field_limit(x->first + position * x->step, x->tap_step, x->end, &low, &high);
-    p.apart = apart;
+    p.apart = apart, p.calls = p.rows = 0;
+    w->t->a_row = w->f->dims[along].step * w->f->dims[along].stride;
     w->t->c_row = w->finish ? w->c_row : apart * w->c_row;
-    for (int64_t i = 0, done = 0; i < pieces; i++, done += p.rows) {
-        p.rows = n * (i + 1) / pieces - done, p.place = place + done * apart;
+    for (int64_t done = 0; done < n; done += p.rows) {
+        const int again = p.calls == 1 && along == w->f->rank - 1; /* the runs of the piece before, further on */
+        const int64_t before = p.rows;
+        p.rows = each + (left-- > 0), p.place = place + done * apart;
         p.c = w->finish ? w->c : w->c + p.place * w->c_row;
         at[along] = first + done;
-        pop_taps_sums(w, &p, at, along, low, high);
+        w->t->accumulate = w->first > 0;
+        if (again) {
+            p.a += before * w->t->a_row, p.end = p.runs ? p.rows : 0;
+            pop_taps_flush(w, &p, 1);
+        } else {
+            pop_taps_sums(w, &p, at, along, low, high);
+        }
         if (!w->finish || p.rounded) continue;
         const int64_t at_once = apart == 1 ? p.rows : 1; /* neighbours */
         for (int64_t r = 0; r < p.rows; r += at_once) w->finish(w->walk, w->c + r * w->c_row, p.place + r * apart, at_once);
@@ -238,9 +248,14 @@ static void pop_taps_rectangle(const pop_taps *w, int64_t *at, int64_t lines, in
 static void pop_taps_multiply(pop_taps *w, int64_t position, int64_t n, int64_t place)
 {
     const pop_field *f = w->f;
-    const int64_t last = f->rank - 1, width = f->dims[last].positions;
+    const int64_t last = f->rank - 1, width = f->dims[last].positions, inner = f->dims[last].taps * f->channels;
     const pop_field_dim *x = &f->dims[last];
     w->whole = 0, w->whole_end = width;
+    w->depth = w->first / inner * inner;
+    for (int64_t d = last - 1, line = w->first / inner; d >= 0; d--) {
+        w->tap[d] = line % f->dims[d].taps;
+        line /= f->dims[d].taps;
+    }
     for (int64_t tap = 0; tap < x->taps; tap += x->taps > 1 ? x->taps - 1 : 1)
         pop_field_limit(x->first + tap * x->tap_step, x->step, x->end, &w->whole, &w->whole_end);
     for (int64_t done = 0; done < n;) {

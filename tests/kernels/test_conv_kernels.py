@@ -260,7 +260,7 @@ def test_sums_over_taps_leave_out_what_is_outside(kernel, data):
 def test_numbers_change_places(kernel, data):
     n = LANES * data.draw(st.integers(1, 2))
     rng = np.random.default_rng(data.draw(st.integers(0, 2**16)))
-    order, numbers = rng.integers(0, 32, n).astype(np.int32), rng.standard_normal(32).astype(np.float32)
+    order, numbers = rng.integers(0, n, n).astype(np.int32), rng.standard_normal(n).astype(np.float32)
     out = np.full(n + LANES, CANARY)
     call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)(kernel.address)
     call(order.ctypes.data, n, numbers.ctypes.data, out.ctypes.data)

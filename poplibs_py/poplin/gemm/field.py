@@ -174,9 +174,14 @@ class Field:
         return math.prod(dim.positions for dim in self.dims)
 
     @property
+    def taps(self) -> int:
+        """Those of all dimensions together."""
+        return math.prod(dim.taps for dim in self.dims)
+
+    @property
     def depth(self) -> int:
         """Columns of the matrix."""
-        return self.channels * math.prod(dim.taps for dim in self.dims)
+        return self.channels * self.taps
 
     def merged(self) -> tuple[Field, int]:
         """Return the same matrix in fewer dimensions, and bytes to its first element.

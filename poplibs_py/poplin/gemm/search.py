@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 from ...formats import BF16, FORMATS, FP16, FP32, Format
@@ -39,6 +38,7 @@ _NARROW_PIECES = 6  # as `PIECES`, where no more rows meet such a prepared panel
 _GATHERED_SHARE = 1 / 16  # of the second-level cache, that rows take which one panel meets
 _DIRECT_PIECES = 2  # as `PIECES`, where A is read as it lies: its rows may lie in the same lines of the cache
 _LONG_RUN = 64  # cells of a field's run from which it is read tap by tap: sums are loaded and stored for each
+_FEW_ROWS = 8  # of a kernel whose calls are so short that each costs: rows of a field that no two taps meet are packed
 _LINES = 3  # of the field in a block of rows, by the kernel's rows
 _PACKING = 14.0  # products that a core makes in the time in which it packs one number
 _SMALL = 1 << 17  # bytes of B that stay in cache as they lie
@@ -134,13 +134,15 @@ def _plan_within(problem: _Problem, limit: int | None, least: bool = False) -> G
     m, n = max(1, -(-params.m // grid[0])), max(1, -(-params.n // grid[1]))
     selection = fixed.selection if fixed else _kernel(problem, compute, m, n, split)
     kernel = selection.kernel
-    a_mode = _mode_of_a(params, compute, kernel, n, problem.options)
+    a_modes = _modes_of_a(params, compute, kernel, n, problem.options)
     b_mode = int(Mode.PREPARED) if fixed else _mode_of_b(params, compute, kernel, m, n)
     if problem.packing and b_mode == Mode.DIRECT:
         b_mode = int(Mode.LINES)
-    draft = GemmPlan(problem.product, params, options, problem.epilogue, problem.target, compute, selection, a_mode,
+    draft = GemmPlan(problem.product, params, options, problem.epilogue, problem.target, compute, selection, a_modes[0],
                      b_mode, int(Sums.IN_PLACE), m, n, params.k, grid, threads, (), limit, problem.swapped, split)
-    plan = _blocked(draft, m, n, least, problem.packing)
+    plans = (_blocked(replace(draft, a_mode=mode), m, n, least, problem.packing)
+             for mode in (a_modes[-1:] if least else a_modes))
+    plan = next((plan for plan in plans if plan), None)
     if plan is None or split == (1, 1) or problem.packing:
         return plan
     whole = _plan_within(replace(problem, fixed=None, compute_format=FP32), limit, least)
@@ -243,30 +245,33 @@ def _threads(params: GemmParams, target: Target) -> tuple[int, tuple[int, int]]:
     return min(threads, entries * choice[0] * choice[1]), choice
 
 
-def _mode_of_a(p: GemmParams, compute: Format, kernel: Kernel, n: int, options: GemmOptions) -> int:
-    """Read A where it lies if it is in the compute format and its lines run along the depth, or runs of a field do."""
+def _modes_of_a(p: GemmParams, compute: Format, kernel: Kernel, n: int, options: GemmOptions) -> list[int]:
+    """Read A where it lies if it is in the compute format and its lines run along the depth, or runs of a field do.
+
+    A field's rows that no two taps meet are better packed where a call is short, if there is room for them.
+    """
     a = p.a
     if a.field is not None and not a.scales and kernel.op == "multiply" and (
             a.aligned if a.format == compute and a.plain else _decoded_for_taps(a, compute)):
         cells, grain = a.field.run(a.format.itemsize) * compute.itemsize // 4, kernel.grain[2]
         if cells >= _LONG_RUN and kernel.grain[0] == 1 and a.field.channels % grain == 0 and (
                 options.partials_type == "float"):
-            return int(Mode.DIRECT)
+            packed = a.field.taps == 1 and kernel.block[0] <= _FEW_ROWS
+            return [int(Mode.LINES)] * packed + [int(Mode.DIRECT)]
     along = a.column == a.format.itemsize
     whole = a.field is None and a.plain and a.aligned and p.k % kernel.grain[2] == 0 and p.m % kernel.grain[0] == 0
     across = compute == FP32 and n <= kernel.block[1] and kernel.op == "multiply"
     taken = a.format == compute or kernel.formats == f"{a.format},{compute}"
     if taken and whole and (along or across):
-        return int(Mode.DIRECT)
+        return [int(Mode.DIRECT)]
     across = a.row == a.format.itemsize and not along if a.field is None else not a.field.along_depth(a.format.itemsize)
-    return int(Mode.TRANSPOSED if across and kernel.op != "multiply_dots" else Mode.LINES)
+    return [int(Mode.TRANSPOSED if across and kernel.op != "multiply_dots" else Mode.LINES)]
 
 
 def _decoded_for_taps(a: MatrixLayout, compute: Format) -> bool:
     """Whether elements of another format are decoded once for all taps: there are several, and a line's fit."""
     assert a.field is not None
-    taps = math.prod(dim.taps for dim in a.field.dims)
-    return taps > 1 and a.field.window(1) * compute.itemsize <= WINDOW
+    return a.field.taps > 1 and a.field.window(1) * compute.itemsize <= WINDOW
 
 
 def _mode_of_b(p: GemmParams, compute: Format, kernel: Kernel, m: int, n: int) -> int:

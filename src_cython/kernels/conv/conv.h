@@ -151,25 +151,32 @@ POP_INLINE void pop_conv_sums(const pop_conv_block *b, const char *x, const char
         pop_v_store_f((float *)(void *)(to + b->to[p]) + first, pop_conv_in_order(order, sums[p]));
 }
 
+/* n numbers, in whole vectors, each from among the 32 at `from`; 16 numbers are from among as many. */
 POP_INLINE void pop_conv_ordered(const int32_t *order, int64_t n, const float *from, float *to)
 {
-    for (int64_t i = 0; i < n; i += POP_LANES)
-        pop_v_store_f(to + i, pop_v_lookup(from, (pop_v_u)pop_v_load(order + i, 4)));
+    for (int64_t i = 0; i < n; i += POP_LANES) {
+        const pop_v_u which = (pop_v_u)pop_v_load(order + i, 4);
+        pop_v_store_f(to + i, n == 16 ? pop_v_lookup16(from, which) : pop_v_lookup(from, which));
+    }
 }
 
-/* All blocks of `positions`, then their order. */
+/* All blocks of `positions`, or of the block's where no body is for a number of them; then their order. */
 POP_INLINE void pop_conv_blocks(const pop_conv_block *b, int together, int positions, int pairs)
 {
     for (int64_t k = 0; k < b->blocks; k++) {
+        const char *x = b->x + k * b->x_block, *w = b->w + k * b->w_block;
         char *to = b->sums + k * b->sums_block;
-        for (int first = 0; first < POP_CONV_LANES; first += POP_LANES)
-            pop_conv_sums(b, b->x + k * b->x_block, b->w + k * b->w_block, to, together, first, positions, pairs);
+        if (POP_SEVERAL_HALVES && together < POP_CONV_LANES) pop_several_positions(b, x, w, to, together, 2, pairs);
+        else
+            for (int first = 0; first < POP_CONV_LANES; first += POP_LANES)
+                pop_conv_sums(b, x, w, to, together, first, positions, pairs);
         if (POP_LANES == POP_CONV_LANES || together == 1 || together == POP_CONV_LANES || !b->order) continue;
-        for (int p = 0; p < positions; p++) {
-            float lanes[32];
-            memcpy(lanes, to + b->to[p], 64);
-            memcpy(lanes + 16, lanes, 64);
-            pop_conv_ordered(b->order, POP_CONV_LANES, lanes, (float *)(void *)(to + b->to[p]));
+        for (int p = 0; p < b->positions; p++) {
+            float *lanes = (float *)(void *)(to + b->to[p]);
+            pop_v_f ordered[POP_CONV_LANES / POP_LANES];
+            for (int i = 0; i < POP_CONV_LANES / POP_LANES; i++)
+                ordered[i] = pop_v_lookup16(lanes, (pop_v_u)pop_v_load(b->order + POP_LANES * i, 4));
+            for (int i = 0; i < POP_CONV_LANES / POP_LANES; i++) pop_v_store_f(lanes + POP_LANES * i, ordered[i]);
         }
     }
 }
@@ -197,10 +204,19 @@ POP_INLINE void pop_conv_blocks(const pop_conv_block *b, int together, int posit
             pop_conv_blocks(&b, together, 1, POP_CONV_PAIRS);                                   \
     }
 #endif
-POP_CONV_TOGETHER(1)
-POP_CONV_TOGETHER(2)
-POP_CONV_TOGETHER(4)
-POP_CONV_TOGETHER(8)
+#if POP_LEVEL == POP_LEVEL_AVX2 /* both halves of the lanes, of few positions */
+#define POP_CONV_SHARED(together)                                                               \
+    static __attribute__((noinline)) void pop_conv_together_##together(const pop_conv_block *b) \
+    {                                                                                           \
+        pop_conv_blocks(b, together, 0, POP_CONV_PAIRS);                                        \
+    }
+#else
+#define POP_CONV_SHARED POP_CONV_TOGETHER
+#endif
+POP_CONV_SHARED(1)
+POP_CONV_SHARED(2)
+POP_CONV_SHARED(4)
+POP_CONV_SHARED(8)
 POP_CONV_TOGETHER(16)
 
 /* One group in all lanes: of all vectors of each block, those that there are bodies for at once. */
@@ -231,7 +247,6 @@ static void pop_conv_convolve(const pop_conv_block *b)
     }
 }
 
-/* n numbers, whole vectors of 16, each from among the 32 at `from`. */
 static void pop_conv_reorder(const int32_t *order, int64_t n, const float *from, float *to)
 {
     pop_conv_ordered(order, n, from, to);

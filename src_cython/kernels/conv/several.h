@@ -1,23 +1,29 @@
-/* Convolution to more than 16 output channels of a group: sums of two or four vectors of them at once, of up to six positions.
+/* Sums of several vectors at once, of up to six positions: two or four vectors of output channels of one group, or, where a
+ * vector holds eight numbers, both halves of 16 lanes.
  *
- * The number of x that a position reads is repeated once for all of them: 10 loads for 24 products, where 14 positions of one
- * vector take 15 for 14 and find no registers for their places. Chains are those of conv.h: all levels give the same bits. */
+ * The number of x that a position reads is repeated once for all of them: 10 loads for 24 products, or 8 for 12, where 14
+ * positions of one vector take 15 for 14 and find no registers for their places. Chains are those of conv.h: all levels give
+ * the same bits. */
 #ifndef POP_CONV_SEVERAL_H
 #define POP_CONV_SEVERAL_H
 #include "simd/simd.h"
 
-enum { POP_SEVERAL_POSITIONS = 6 };
+enum { POP_SEVERAL_POSITIONS = 6, POP_SEVERAL_HALVES = POP_LANES == 8 };
+
+/* Bytes from a vector's weights, or sums, to the next's. */
+#define POP_SEVERAL_NEXT(of) (POP_SEVERAL_HALVES ? 32 : b->of##_vector)
 
 /* All runs, for positions that read at `places`. */
-POP_INLINE void pop_several_runs(const pop_conv_block *b, const char *w, const int64_t *places, int positions, int vectors,
-                                 int pairs, pop_v_f sums[POP_SEVERAL_POSITIONS][4])
+POP_INLINE void pop_several_runs(const pop_conv_block *b, const char *x, const char *w, const int64_t *places, int together,
+                                 int positions, int vectors, int pairs, pop_v_f sums[POP_SEVERAL_POSITIONS][4])
 {
     int64_t at[POP_SEVERAL_POSITIONS];
-    const int64_t steps = b->steps, x_step = b->x_step, w_step = b->w_step, next = b->w_vector, ahead = b->ahead && steps > 1;
+    const int64_t steps = b->steps, x_step = b->x_step, w_step = b->w_step, ahead = b->ahead && steps > 1;
+    const int64_t next = POP_SEVERAL_NEXT(w);
 #pragma GCC unroll 6
     for (int p = 0; p < positions; p++) at[p] = places[p];
     for (int64_t run = 0; run < b->runs; run++) {
-        const char *from = b->x + b->x_at[run], *by = w + b->w_at[run];
+        const char *from = x + b->x_at[run], *by = w + b->w_at[run];
         for (int64_t i = 0; i < steps; i++, from += x_step, by += w_step) {
             pop_v_f weights[4];
             if (ahead) pop_conv_ask(from, b->x_ahead);
@@ -28,52 +34,54 @@ POP_INLINE void pop_several_runs(const pop_conv_block *b, const char *w, const i
             }
 #pragma GCC unroll 6
             for (int p = 0; p < positions; p++) {
-                const pop_v_f x = pop_conv_repeat(from + at[p], 1, 0);
+                const pop_v_f number = pop_conv_repeat(from + at[p], together, 0);
 #pragma GCC unroll 4
-                for (int v = 0; v < vectors; v++) sums[p][v] = pop_conv_add(pairs, x, weights[v], sums[p][v]);
+                for (int v = 0; v < vectors; v++) sums[p][v] = pop_conv_add(pairs, number, weights[v], sums[p][v]);
             }
         }
     }
     if (b->ahead && steps == 1 && b->runs)
-        for (int p = 0; p < positions; p++) pop_conv_ask(b->x + b->x_at[b->runs - 1], places[p] + b->x_ahead);
+        for (int p = 0; p < positions; p++) pop_conv_ask(x + b->x_at[b->runs - 1], places[p] + b->x_ahead);
 }
 
 /* Positions from number `first` on. */
-POP_INLINE void pop_several(const pop_conv_block *b, const char *w, char *to, int64_t first, int positions, int vectors, int pairs)
+POP_INLINE void pop_several(const pop_conv_block *b, const char *x, const char *w, char *to, int64_t first, int together,
+                            int positions, int vectors, int pairs)
 {
     pop_v_f sums[POP_SEVERAL_POSITIONS][4];
-    const int64_t *results = b->to + first;
+    const int64_t *results = b->to + first, next = POP_SEVERAL_NEXT(sums);
 #pragma GCC unroll 6
     for (int p = 0; p < positions; p++)
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++) {
-            const char *sum = to + results[p] + v * b->sums_vector;
+            const char *sum = to + results[p] + v * next;
             sums[p][v] = b->accumulate ? pop_v_load_f((const float *)(const void *)sum) : pop_v_splat(0.0f);
         }
-    pop_several_runs(b, w, b->at + first, positions, vectors, pairs, sums);
+    pop_several_runs(b, x, w, b->at + first, together, positions, vectors, pairs, sums);
 #pragma GCC unroll 6
     for (int p = 0; p < positions; p++)
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++) {
-            char *sum = to + results[p] + v * b->sums_vector;
+            char *sum = to + results[p] + v * next;
             if (b->sums_ahead) pop_conv_ask_to_write(sum, b->sums_ahead);
             pop_v_store_f((float *)(void *)sum, sums[p][v]);
         }
 }
 
 /* All positions, in parts as equal as may be. */
-POP_INLINE void pop_several_positions(const pop_conv_block *b, const char *w, char *to, int vectors, int pairs)
+POP_INLINE void pop_several_positions(const pop_conv_block *b, const char *x, const char *w, char *to, int together,
+                                      int vectors, int pairs)
 {
     const int64_t n = b->positions, parts = (n + POP_SEVERAL_POSITIONS - 1) / POP_SEVERAL_POSITIONS;
     for (int64_t part = 0; part < parts; part++) {
         const int64_t first = n * part / parts;
         switch (n * (part + 1) / parts - first) {
-            case 1: pop_several(b, w, to, first, 1, vectors, pairs); break;
-            case 2: pop_several(b, w, to, first, 2, vectors, pairs); break;
-            case 3: pop_several(b, w, to, first, 3, vectors, pairs); break;
-            case 4: pop_several(b, w, to, first, 4, vectors, pairs); break;
-            case 5: pop_several(b, w, to, first, 5, vectors, pairs); break;
-            case 6: pop_several(b, w, to, first, 6, vectors, pairs);
+            case 1: pop_several(b, x, w, to, first, together, 1, vectors, pairs); break;
+            case 2: pop_several(b, x, w, to, first, together, 2, vectors, pairs); break;
+            case 3: pop_several(b, x, w, to, first, together, 3, vectors, pairs); break;
+            case 4: pop_several(b, x, w, to, first, together, 4, vectors, pairs); break;
+            case 5: pop_several(b, x, w, to, first, together, 5, vectors, pairs); break;
+            case 6: pop_several(b, x, w, to, first, together, 6, vectors, pairs);
         }
     }
 }
@@ -83,9 +91,9 @@ static int64_t pop_conv_several(const pop_conv_block *b)
 {
     int64_t v = 0;
     for (; v + 4 <= b->vectors; v += 4)
-        pop_several_positions(b, b->w + v * b->w_vector, b->sums + v * b->sums_vector, 4, POP_CONV_PAIRS);
+        pop_several_positions(b, b->x, b->w + v * b->w_vector, b->sums + v * b->sums_vector, 1, 4, POP_CONV_PAIRS);
     if (v + 2 <= b->vectors) {
-        pop_several_positions(b, b->w + v * b->w_vector, b->sums + v * b->sums_vector, 2, POP_CONV_PAIRS);
+        pop_several_positions(b, b->x, b->w + v * b->w_vector, b->sums + v * b->sums_vector, 1, 2, POP_CONV_PAIRS);
         v += 2;
     }
     return v;
