@@ -37,6 +37,7 @@ _LINE = 64  # numbers that are decoded at once
 _SUMS = 1 << 14  # bytes of sums in scratch
 _POSITIONS = 8 * AT_ONCE  # done between two epilogues
 _MOST_STEPS = 2  # taps from a result to the next that tiles are made for
+_FAR_TILES = 4  # of the second-level cache, what tiles read and write where asking for it early pays
 _SPARSE = 4  # codes for each weight up to which all are decoded in one go
 
 
@@ -372,14 +373,14 @@ class FewPlan(PhasePlan):
 
     @property
     def looks_ahead(self) -> bool:
-        """Whether operands outgrow a thread's memory, or of tiles a quarter of the last cache: asking early pays."""
+        """Whether operands outgrow a thread's memory, or of tiles several times that: asking early pays."""
         p, call = self.call.params, self.call
         if self.slides or self.slides_over_taps:
             sides = ((call.x, p.batch * p.in_channels, p.field_shape),
                      (call.weights, p.in_channels * p.out_channels, p.kernel_shape),
                      (call.out, p.batch * p.out_channels, p.output_shape))
             size = sum(side.format.itemsize * p.groups * n * math.prod(field) for side, n, field in sides)
-            return size > STREAM_BYTES["tiles"] // 2
+            return size > _FAR_TILES * self.target.bytes_per_tile
         elements = self.taps * p.in_channels if self.over_taps else self.positions * p.batch
         return 4 * p.groups * elements * (self.x.inner + p.out_channels) > self.target.bytes_per_tile
 

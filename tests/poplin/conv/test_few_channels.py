@@ -412,9 +412,10 @@ def test_numbers_are_multiplied_as_bf16_two_at_once(shape, which, field, fmt):
 
 
 @pytest.mark.parametrize("which", PASSES)
-def test_tiles_ask_for_what_outgrows_the_last_cache(which):
-    for images_, asks in ((1, False), (4, True)):
-        p = params(1, 1, 144, 56, 3, 1, 1, images_)
+def test_tiles_ask_for_what_outgrows_the_second_level_cache_several_times(which):
+    most = 4 * Target.host(1).bytes_per_tile // (2 * 4 * 64 * 14**2)
+    for images_, asks in ((most * 7 // 8, False), (most * 9 // 8, True)):
+        p = params(1, 1, 64, 14, 3, 1, 1, images_)
         a, b, out = (laid(np.zeros(shapes(p)[name]), "last", np.float32) for name in OPERANDS[which])
         assert {one.looks_ahead for one in lowered(p, which, a, b, out).plan.products} == {asks}
 
