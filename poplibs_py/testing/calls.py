@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from typing import Any, get_args
 
 import numpy as np
@@ -16,7 +16,21 @@ from ..kernels.records import numbers_of
 from ..ops import located
 from ..popsparse import BlockSparseMatrix, dynamic
 from .ops import find_op
-from .strategies import NAMES, Call, arrays, block_masks, extents, formats, layouts, options, relaid, scaled, shapes
+from .strategies import (
+    NAMES,
+    OUT_DTYPE,
+    Call,
+    arrays,
+    block_masks,
+    extents,
+    formats,
+    layouts,
+    options,
+    relaid,
+    sampled,
+    scaled,
+    shapes,
+)
 
 __all__ = ["Call", "block_sparse_matrices", "calls"]
 
@@ -48,7 +62,12 @@ def calls(op: str) -> SearchStrategy[Call]:
             operands, keywords = call
             testing.check("matmul", *operands, **keywords)
     """
-    strategy: SearchStrategy[Call] = located(find_op(op).draws)()
+    return _calls(find_op(op).draws)
+
+
+@cache
+def _calls(draws: str) -> SearchStrategy[Call]:
+    strategy: SearchStrategy[Call] = located(draws)()
     return strategy
 
 
@@ -64,7 +83,7 @@ def block_sparse_matrices(draw: st.DrawFn, *, finite: bool = False, moderate: bo
     groups : strategy of int, optional
         How many groups (default 1).
     """
-    block = draw(st.sampled_from(_BLOCKS))
+    block = draw(sampled(*_BLOCKS))
     count = 1 if groups is None else draw(groups)
     grid = draw(st.integers(1, 4)), draw(st.integers(1, 4))
     mask = np.stack([draw(block_masks(*map(st.just, grid))) for _ in range(count)])
@@ -89,7 +108,7 @@ def _dense(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
 @st.composite
 def _factor(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
     """An operand of a dense product: numbers of a format, or codes of any format with one scale or many."""
-    if draw(st.sampled_from([True, True, False])):
+    if draw(sampled(True, True, False)):
         return draw(_dense(shape))
     fmt = draw(formats(at_most_bits=16, custom=True))
     codes = relaid(draw(arrays(shape, fmt)), draw(layouts()))
@@ -100,7 +119,7 @@ def _factor(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
 def matmul_calls(draw: st.DrawFn, *, batch: bool = False, acc: bool = False, prepared: bool = False) -> Call:
     """Calls of `poplin.matmul`, or of its kin."""
     m, k, n = (draw(_extent) for _ in range(3))
-    fronts, vectors = draw(st.sampled_from(_FRONTS)), draw(st.sampled_from(_VECTORS))
+    fronts, vectors = draw(sampled(*_FRONTS)), draw(sampled(*_VECTORS))
     if batch or prepared:
         fronts, vectors = ((draw(st.integers(1, 3)),),) * 2 if batch else ((), ()), ""
     shapes = [(k,) if name in vectors else (*front, *extents)
@@ -123,7 +142,7 @@ def matmul_calls(draw: st.DrawFn, *, batch: bool = False, acc: bool = False, pre
 def sparse_dense_matmul_calls(draw: st.DrawFn, *, swapped: bool = False, batched: bool = True) -> Call:
     """Calls of static products, X on the right, or on the left, and perhaps a batch of it."""
     w = draw(block_sparse_matrices(groups=st.integers(1, 2)))
-    n, front = draw(_extent), (w.groups,) if w.groups > 1 else draw(st.sampled_from(_BATCHES)) if batched else ()
+    n, front = draw(_extent), (w.groups,) if w.groups > 1 else draw(sampled(*_BATCHES)) if batched else ()
     x = draw(_dense((*front, n, w.shape[0]) if swapped else (*front, w.shape[1], n)))
     rows = w.shape[swapped]
     lone = (1, rows) if swapped else (rows, 1)
@@ -160,14 +179,14 @@ def sparse_grad_w_calls(draw: st.DrawFn) -> Call:
     """Calls of `static.sparse_grad_w`."""
     w = draw(block_sparse_matrices(groups=st.integers(1, 2)))
     n, front = draw(_extent), (w.groups,) if w.groups > 1 else ()
-    return (w, *(draw(_dense((*front, extent, n))) for extent in w.shape)), draw(options({"out_dtype": NAMES}))
+    return (w, *(draw(_dense((*front, extent, n))) for extent in w.shape)), draw(OUT_DTYPE)
 
 
 @st.composite
 def sparse_sparse_matmul_calls(draw: st.DrawFn) -> Call:
     """Calls of `popsparse.static.sparse_sparse_matmul`."""
     w = draw(block_sparse_matrices(moderate=True, groups=st.integers(1, 2)))
-    fmt, wide = draw(formats()), draw(st.sampled_from([1, 4, 5]))
+    fmt, wide = draw(formats()), draw(sampled(1, 4, 5))
     grid, side = (-(-w.shape[1] // w.block_shape[1]), draw(st.integers(1, 3))), w.block_shape[1]
     mask = np.stack([draw(block_masks(*map(st.just, grid))) for _ in range(w.groups)])
     v = BlockSparseMatrix.from_mask(mask, (side, wide), shape=(w.shape[1], grid[1] * wide), dtype=fmt)
@@ -183,7 +202,7 @@ def sparse_embedding_slice_calls(draw: st.DrawFn) -> Call:
     w = draw(block_sparse_matrices(moderate=moderate))
     rows = draw(st.lists(st.integers(0, w.shape[0] - 1), min_size=1, max_size=5))
     names = NAMES if moderate else [f.name for f in FORMATS if f.bits > 8]
-    return (w, np.array(rows, draw(st.sampled_from([np.int32, np.int64])))), draw(options({"out_dtype": names}))
+    return (w, np.array(rows, draw(sampled(np.int32, np.int64)))), draw(options({"out_dtype": names}))
 
 
 @st.composite
@@ -193,7 +212,7 @@ def sparse_embedding_update_add_calls(draw: st.DrawFn) -> Call:
     rows = np.array(draw(st.lists(st.integers(0, w.shape[0] - 1), min_size=1, max_size=5)))
     wide = draw(st.sampled_from([f for f in FORMATS if f.bits > 8]))
     slices = draw(arrays((rows.size, w.shape[1]), wide, moderate=True))
-    return (w, slices, rows, draw(st.sampled_from([1.0, -0.5, 0.1]))), {}
+    return (w, slices, rows, draw(sampled(1.0, -0.5, 0.1))), {}
 
 
 @st.composite
@@ -235,7 +254,7 @@ def bs_softmax_grad_calls(draw: st.DrawFn) -> Call:
     values = draw(arrays(y.blocks.shape, y.format, moderate=True))
     inside = np.where(y.blocks != 0, values, np.zeros((), y.blocks.dtype))  # and zero beyond the edges
     grad = BlockSparseMatrix(y.pattern, inside, y.format, y.scale)
-    return (y, grad.T if y.is_transposed else grad), draw(options({"out_dtype": NAMES}))
+    return (y, grad.T if y.is_transposed else grad), draw(OUT_DTYPE)
 
 
 @st.composite
@@ -246,7 +265,7 @@ def cast_calls(draw: st.DrawFn) -> Call:
     keywords = draw(options({"rounding": roundings, "overflow": ["saturate", "nan"]}))
     target = draw(formats(at_most_bits=16))
     if x.dtype.itemsize == 1 and draw(st.booleans()):
-        x = QuarterArray(x, x.dtype, draw(st.sampled_from(format_of(x).scales)))
+        x = QuarterArray(x, x.dtype, draw(sampled(*format_of(x).scales)))
     if target.bits == 8:
         with np.errstate(invalid="ignore"):  # signalling NaNs
             highest, numbers = target.scales[-1], np.asarray(x).astype(np.float64)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ..formats import FP32
 from ..poplin.conv.params import Described, images_shape, weights_shape
 from ..poplin.tile_conv import ConvParams, FieldTransform, OutputTransform
-from .strategies import NAMES, Call, arrays, formats, layouts, options, relaid, scaled
+from .strategies import NAMES, Call, arrays, formats, layouts, options, relaid, sampled, scaled
 
 _HOW: dict[str, Any] = {"partials_type": ["half"], "reproducible": [True], "available_memory_proportion": [0.0, 0.3]}
 _few = st.sampled_from([0, 0, 0, 1, 2])
@@ -22,7 +22,7 @@ _step = st.sampled_from([1, 1, 1, 2, 3])
 def _transform(draw: st.DrawFn, size: int) -> FieldTransform:
     lower = draw(st.integers(0, min(size - 1, 1))) if draw(_few) == 2 else 0
     upper = draw(st.integers(0, min(size - 1 - lower, 1))) if draw(_few) == 2 else 0
-    flip = draw(st.sampled_from([False, False, True]))
+    flip = draw(sampled(False, False, True))
     return FieldTransform(lower, upper, draw(_step), draw(_few), draw(_few), flip)
 
 
@@ -42,12 +42,12 @@ def conv_params(draw: st.DrawFn, *, most_dims: int = 3, most_channels: int = 20)
         raw = spread.transformed(fields[-1]) + 1 - weights[-1].transformed(kernels[-1])
         lower = draw(st.integers(0, min(raw - 1, 1))) if draw(_few) else 0
         upper = draw(st.integers(0, min(raw - 1 - lower, 1))) if draw(_few) else 0
-        padding = (draw(st.sampled_from([0, 0, 0, 1])) for _ in range(2))
+        padding = (draw(sampled(0, 0, 0, 1)) for _ in range(2))
         outputs.append(OutputTransform(lower, upper, draw(_step), *padding))
     channels = st.sampled_from([0, 1, 1, 2, 3, 4, 5, 8, 16, most_channels])
     return ConvParams.create(
         batch=draw(st.integers(0, 3)), field=fields, kernel=kernels,
-        in_channels=draw(channels), out_channels=draw(channels), groups=draw(st.sampled_from([1, 1, 1, 2, 3])),
+        in_channels=draw(channels), out_channels=draw(channels), groups=draw(sampled(1, 1, 1, 2, 3)),
         input_transform=inputs, kernel_transform=weights, output_transform=outputs,
     )  # fmt: skip
 
@@ -55,11 +55,11 @@ def conv_params(draw: st.DrawFn, *, most_dims: int = 3, most_channels: int = 20)
 @st.composite
 def _described(draw: st.DrawFn) -> tuple[ConvParams, dict[str, Any]]:
     """Params, and the keywords that describe them."""
-    keywords: dict[str, Any] = {"layout": draw(st.sampled_from(["NCHW", "NHWC"]))}
+    keywords: dict[str, Any] = {"layout": draw(sampled("NCHW", "NHWC"))}
     if draw(st.booleans()):
         p = draw(conv_params())
         return p, keywords | {"params": p}
-    ndim, groups = draw(st.integers(1, 3)), draw(st.sampled_from([1, 1, 2, 4]))
+    ndim, groups = draw(st.integers(1, 3)), draw(sampled(1, 1, 2, 4))
     stride, dilation, padding = draw(_step), draw(_step), draw(_few)
     kernel = [draw(st.integers(1, 3)) for _ in range(ndim)]
     field = [max(1, (k - 1) * dilation + 1 - 2 * padding) + draw(st.integers(0, 8)) for k in kernel]
@@ -134,13 +134,13 @@ def convolution_weight_update_calls(draw: st.DrawFn) -> Call:
     """Calls of `poplin.convolution_weight_update`."""
     p, keywords = draw(_described())
     deltas, x = draw(_images(p, keywords, True)), draw(_images(p, keywords, False))
-    scale = draw(st.sampled_from([0.0, 1.0, -0.125, 3.0]))
+    scale = draw(sampled(0.0, 1.0, -0.125, 3.0))
     return (deltas, draw(_kernels(p, keywords, True)), x, scale), keywords | draw(options(_HOW))
 
 
 @st.composite
 def _biased(draw: st.DrawFn) -> tuple[Any, Any, dict[str, Any]]:
-    layout = draw(st.sampled_from(["NCHW", "NHWC"]))
+    layout = draw(sampled("NCHW", "NHWC"))
     field = draw(st.lists(st.integers(1, 5), min_size=1, max_size=2))
     shape = (draw(st.integers(0, 3)), draw(st.integers(1, 20)), *field)
     channels = shape[-1] if layout == "NHWC" else shape[1]
@@ -158,7 +158,7 @@ def add_bias_calls(draw: st.DrawFn) -> Call:
 def convolution_bias_update_calls(draw: st.DrawFn) -> Call:
     """Calls of `poplin.convolution_bias_update`."""
     deltas, bias, keywords = draw(_biased())
-    return (deltas, np.array(bias), draw(st.sampled_from([0.0, 1.0, -0.125]))), keywords
+    return (deltas, np.array(bias), draw(sampled(0.0, 1.0, -0.125))), keywords
 
 
 convolution_with_output_calls = partial(convolution_calls, given=True)

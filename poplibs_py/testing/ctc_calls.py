@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ..ops import WIDE
 from .data import as_format
-from .strategies import Call, arrays, layouts, options, relaid
+from .strategies import Call, arrays, layouts, options, relaid, sampled
 
 _DTYPES = [f.name for f in WIDE]
 _INTEGERS = (np.int32, np.uint32, np.int64, np.uint8)
@@ -18,14 +18,14 @@ _INTEGERS = (np.int32, np.uint32, np.int64, np.uint8)
 @st.composite
 def _numbers(draw: st.DrawFn, shape: tuple[int, ...], logits: bool) -> Any:
     """Logits, or logarithms of probabilities with some of nothing; sometimes any bit patterns."""
-    fmt, seed = draw(st.sampled_from(WIDE)), draw(st.integers(0, 2**16))
-    if draw(st.sampled_from([False, False, True])):
+    fmt, seed = draw(sampled(*WIDE)), draw(st.integers(0, 2**16))
+    if draw(sampled(False, False, True)):
         return relaid(draw(arrays(shape, fmt)), draw(layouts()))
     rng = np.random.default_rng(seed)
-    x = rng.standard_normal(shape) * draw(st.sampled_from([1.0, 10.0, 100.0]))
+    x = rng.standard_normal(shape) * draw(sampled(1.0, 10.0, 100.0))
     if not logits:
         x -= np.log(np.exp(x - x.max(-1, keepdims=True)).sum(-1, keepdims=True)) + x.max(-1, keepdims=True)
-        x = np.where(rng.random(shape) < draw(st.sampled_from([0.0, 0.1])), -np.inf, x)
+        x = np.where(rng.random(shape) < draw(sampled(0.0, 0.1)), -np.inf, x)
     return relaid(as_format(x, fmt), draw(layouts()))
 
 
@@ -38,7 +38,7 @@ def ctc_loss_calls(draw: st.DrawFn, gradient: bool = False) -> Call:
     longest = draw(st.integers(0, 34 if draw(st.booleans()) else 4)) if classes > 1 else 0
     rng = np.random.default_rng(draw(st.integers(0, 2**16)))
     labels = rng.integers(0, max(1, classes - 1), (batch, longest))
-    labels = (labels + (labels >= blank)).astype(draw(st.sampled_from(_INTEGERS)))
+    labels = (labels + (labels >= blank)).astype(draw(sampled(*_INTEGERS)))
     given: list[Any] = [data, relaid(labels, draw(layouts()))]
     if draw(st.booleans()):
         given.append(rng.integers(0, steps, batch, endpoint=True))
@@ -72,6 +72,6 @@ def ctc_greedy_decoder_calls(draw: st.DrawFn, most_steps: int = 12, most_classes
 def ctc_beam_search_decoder_calls(draw: st.DrawFn) -> Call:
     """Calls of `ctc_beam_search_decoder`; a scorer has no form that a call could be told in."""
     given, how = draw(ctc_greedy_decoder_calls(most_steps=8, most_classes=20))
-    how["beams"] = draw(st.sampled_from([1, 2, 3, 17]))
+    how["beams"] = draw(sampled(1, 2, 3, 17))
     how["top_paths"] = draw(st.integers(1, min(3, how["beams"])))
     return given, how | draw(options({"threshold": [0.0, 5.0]}))

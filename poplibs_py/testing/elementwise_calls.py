@@ -13,10 +13,11 @@ from hypothesis.strategies import SearchStrategy
 from ..formats import QuarterArray
 from ..popops.elementwise.table import ELEMENTWISE, ElementwiseOp
 from .calls import Call
-from .strategies import NAMES, arrays, formats, layouts, options, relaid, shapes
+from .strategies import OUT_DTYPE, arrays, formats, layouts, relaid, sampled, shapes
 
 _INTEGERS = {"i": ("int8", "int16", "int32", "int64"), "u": ("uint8", "uint16", "uint32", "uint64"), "b": ("bool",)}
 _EDGES = (0, 1, 2, 7, 31, 32, 63, 64, 127, 128, 255, 2**15, 2**31 - 1, 2**31, 2**63, 2**64 - 1, 2**64 - 2)
+_NUMBERS = st.sampled_from([0.0, -1.5, 3, 1e-3, float("inf"), True, np.float32(0.1), [0.5]])
 
 
 def __getattr__(name: str) -> Callable[[], SearchStrategy[Call]]:
@@ -29,6 +30,10 @@ def __getattr__(name: str) -> Callable[[], SearchStrategy[Call]]:
 @st.composite
 def integer_arrays(draw: st.DrawFn, shape: tuple[int, ...], dtype: str) -> Any:
     """Integers or truth values of any bits, small numbers and the ends of ranges more often."""
+    return _integers(draw, shape, dtype)
+
+
+def _integers(draw: st.DrawFn, shape: tuple[int, ...], dtype: str) -> Any:
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     made = rng.integers(0, 2**64, shape, np.uint64)
     edges = rng.choice(np.array(_EDGES, np.uint64), shape)
@@ -40,22 +45,21 @@ def integer_arrays(draw: st.DrawFn, shape: tuple[int, ...], dtype: str) -> Any:
 def elementwise_calls(draw: st.DrawFn, row: ElementwiseOp) -> Call:
     """Calls of an operation: types that meet, shapes that broadcast, scalars, layouts, scales."""
     shape = draw(shapes(2, "elementwise", most=40))
-    kind = draw(st.sampled_from(row.kinds))
+    kind = draw(sampled(*row.kinds))
     operands: list[Any] = []
     for name in row.operands:
         kept = shape
         if len(row.operands) > 1:
-            kept = tuple(draw(st.sampled_from([n, n, 1])) for n in shape)[draw(st.sampled_from([0, 0, 0, 1, 2])):]
+            kept = tuple(draw(sampled(n, n, 1)) for n in shape)[draw(sampled(0, 0, 0, 1, 2)):]
         if name in row.conditions:
-            operands.append(draw(st.booleans() | integer_arrays(kept, "bool")))
-        elif operands and draw(st.sampled_from([False] * 6 + [True])):
-            operands.append(draw(_other(kept, kind)))
+            operands.append(_truths(draw, kept))
+        elif operands and draw(sampled(*[False] * 6, True)):
+            operands.append(_other(draw, kept, kind))
         else:
-            operands.append(draw(_operand(kept, kind, row.kinds, len(row.operands))))
-    return tuple(operands), {} if row.tells or kind != "f" else draw(options({"out_dtype": NAMES}))
+            operands.append(_operand(draw, kept, kind, row.kinds, len(row.operands)))
+    return tuple(operands), {} if row.tells or kind != "f" else draw(OUT_DTYPE)
 
 
-@st.composite
 def _operand(draw: st.DrawFn, shape: tuple[int, ...], kind: str, kinds: str, count: int) -> Any:
     """An array of a kind, or of another kind of integers, where the operation takes what both meet in."""
     if kind == "f":
@@ -66,15 +70,17 @@ def _operand(draw: st.DrawFn, shape: tuple[int, ...], kind: str, kinds: str, cou
     mixes = count > 1 and kind in "iu"
     names = [name for k in (kinds if mixes else kind) for name in _INTEGERS.get(k, ())]
     names = [name for name in names if name not in ("bool", "uint64")] if mixes else names  # uint64 does not meet int64
-    return relaid(draw(integer_arrays(shape, draw(st.sampled_from(names)))), draw(layouts(broadcast=True)))
+    return relaid(_integers(draw, shape, draw(sampled(*names))), draw(layouts(broadcast=True)))
 
 
-@st.composite
 def _other(draw: st.DrawFn, shape: tuple[int, ...], kind: str) -> Any:
     """A number of Python's or NumPy's, or an array of a lesser kind, beside an array."""
     if kind == "f":
-        numbers = [0.0, -1.5, 3, 1e-3, float("inf"), True, np.float32(0.1), [0.5]]
-        integers = st.sampled_from(["int8", "uint16", "int32", "uint64", "bool"])
-        return draw(st.sampled_from(numbers) | integers.flatmap(lambda name: integer_arrays(shape, name)))
-    truths = st.booleans() | integer_arrays(shape, "bool")
-    return draw(truths if kind == "b" else st.integers(0, 100) | truths)
+        if draw(st.booleans()):
+            return _integers(draw, shape, draw(sampled("int8", "uint16", "int32", "uint64", "bool")))
+        return draw(_NUMBERS)
+    return _truths(draw, shape) if kind == "b" or draw(sampled(False, True, True)) else draw(st.integers(0, 100))
+
+
+def _truths(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
+    return _integers(draw, shape, "bool") if draw(st.booleans()) else draw(st.booleans())

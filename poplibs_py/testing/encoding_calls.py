@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ..formats import FORMATS, Array
 from .ordering_calls import numbers
-from .strategies import Call, arrays, options
+from .strategies import Call, arrays, options, sampled
 
 _NAMES = [*(f.name for f in FORMATS), "int32", "uint8", "bool"]
 _FLOATS = [f.name for f in FORMATS[:3]]
@@ -25,7 +25,7 @@ def encode_one_hot_calls(draw: st.DrawFn) -> Call:
     """Calls of `encode_one_hot`."""
     length = draw(_extent)
     shape = draw(st.tuples(_extent) | st.tuples(_extent, _extent))
-    kind = draw(st.sampled_from(["int32", "uint32", "int64", "int8"]))
+    kind = draw(sampled("int32", "uint32", "int64", "int8"))
     indices = _rng(draw).integers(0 if kind[0] == "u" else -2, length + 2, shape).astype(kind)
     indices[indices > length] = np.iinfo(kind).max
     keywords = draw(options({"dtype": _NAMES}))
@@ -37,7 +37,7 @@ def encode_one_hot_calls(draw: st.DrawFn) -> Call:
 @st.composite
 def iota_calls(draw: st.DrawFn) -> Call:
     """Calls of `iota`."""
-    kind = draw(st.sampled_from(["int8", "uint8", "int32", "uint32", "int64"]))
+    kind = draw(sampled("int8", "uint8", "int32", "uint32", "int64"))
     start = draw(st.integers(0 if kind[0] == "u" else -20, 100))
     return (draw(st.integers(0, 20)), start), {"dtype": kind}
 
@@ -45,7 +45,7 @@ def iota_calls(draw: st.DrawFn) -> Call:
 @st.composite
 def fill_calls(draw: st.DrawFn) -> Call:
     """Calls of `fill`."""
-    kind = draw(st.sampled_from(_NAMES))
+    kind = draw(sampled(*_NAMES))
     if kind == "bool":
         value: Any = draw(st.booleans())
     else:
@@ -70,7 +70,7 @@ def _pad_keywords(draw: st.DrawFn, mode: Any, x: Array) -> dict[str, Any]:
     if draw(st.booleans()):
         return {}
     if mode in ("reflect", "symmetric"):
-        return {"reflect_type": draw(st.sampled_from(["even", "odd"]))}
+        return {"reflect_type": draw(sampled("even", "odd"))}
     if mode in ("maximum", "minimum", "mean", "median"):
         return {"stat_length": _in_forms(draw, st.integers(1, 6), x.ndim)}
     if mode == "linear_ramp":
@@ -104,13 +104,13 @@ def pad_calls(draw: st.DrawFn) -> Call:
 def normalise_image_calls(draw: st.DrawFn) -> Call:
     """Calls of `normalise_image`."""
     shape = (*draw(st.lists(_extent, max_size=3)), 3)
-    kind = draw(st.sampled_from(["uint8", "float16", "float32"]))
+    kind = draw(sampled("uint8", "float16", "float32"))
     if kind == "uint8":
         x = _rng(draw).integers(0, 256, shape, np.uint8)
     else:
         x = draw(arrays(shape, kind, moderate=draw(st.booleans())))
-    constants = [draw(arrays((3,), draw(st.sampled_from(_FLOATS)), moderate=True)) for _ in range(2)]
-    return (x, *constants, draw(st.sampled_from([1.0, 1 / 255, -2.0]))), {}
+    constants = [draw(arrays((3,), draw(sampled(*_FLOATS)), moderate=True)) for _ in range(2)]
+    return (x, *constants, draw(sampled(1.0, 1 / 255, -2.0))), {}
 
 
 @st.composite
@@ -118,9 +118,9 @@ def spline_basis_calls(draw: st.DrawFn) -> Call:
     """Calls of `spline_basis`."""
     dimensions = draw(st.integers(1, 3))
     rng = _rng(draw)
-    kind = draw(st.sampled_from(["float32", "float16"]))
-    points = rng.uniform(draw(st.sampled_from([0, -3])), 1, (draw(_extent), dimensions)).astype(kind)
-    points[rng.random(points.shape) < 0.1] = draw(st.sampled_from([0, 1, np.nan, np.inf]))
+    kind = draw(sampled("float32", "float16"))
+    points = rng.uniform(draw(sampled(0, -3)), 1, (draw(_extent), dimensions)).astype(kind)
+    points[rng.random(points.shape) < 0.1] = draw(sampled(0, 1, np.nan, np.inf))
     sizes = rng.integers(1, 6, dimensions).astype(np.int32)
     return (points, sizes, rng.integers(0, 2, dimensions).astype(np.uint8), draw(st.integers(1, 3))), {}
 
@@ -130,7 +130,7 @@ def spline_weighting_calls(draw: st.DrawFn) -> Call:
     """Calls of `spline_weighting`."""
     e, i, o, s = (draw(_extent) for _ in range(4))
     k, moderate = draw(st.integers(1, 5)), draw(st.booleans())
-    x, weight, basis = (draw(arrays(shape, draw(st.sampled_from(_FLOATS)), moderate=moderate))
+    x, weight, basis = (draw(arrays(shape, draw(sampled(*_FLOATS)), moderate=moderate))
                         for shape in ((e, i), (k, i, o), (e, s)))
-    nodes = _rng(draw).integers(0, k, (e, s)).astype(draw(st.sampled_from(["int32", "uint32"])))
+    nodes = _rng(draw).integers(0, k, (e, s)).astype(draw(sampled("int32", "uint32")))
     return (x, weight, basis, nodes), draw(options({"out_dtype": _FLOATS}))

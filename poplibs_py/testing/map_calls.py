@@ -13,7 +13,7 @@ from ..popops.elementwise.table import ELEMENTWISE
 from ..popops.expr import Expression, const, expression_of, placeholder
 from .calls import Call
 from .elementwise_calls import integer_arrays
-from .strategies import NAMES, arrays, formats, layouts, options, relaid, shapes
+from .strategies import NAMES, OUT_DTYPE, arrays, formats, layouts, options, relaid, sampled, shapes
 
 _DTYPES = [f.name for f in FORMATS if f.dtype is not None]
 _NUMBERS = sorted(name for name, row in ELEMENTWISE.items()
@@ -30,14 +30,14 @@ def expressions(draw: st.DrawFn, count: int, steps: int) -> Expression:
     for _ in range(steps):
         kind = draw(st.sampled_from(["number"] * 6 + ["select", "cast"]))
         if kind == "number":
-            row = ELEMENTWISE[draw(st.sampled_from(_NUMBERS))]
+            row = ELEMENTWISE[draw(sampled(*_NUMBERS))]
             args = [known[-1] if draw(st.booleans()) else draw(st.sampled_from(known)),
                     *(draw(operand) for _ in row.operands[1:])]
             known.append(expression_of(row.name, tuple(args)))
         elif kind == "cast":
-            known.append(popops.cast(draw(st.sampled_from(known)), draw(st.sampled_from(NAMES))))
+            known.append(popops.cast(draw(st.sampled_from(known)), draw(sampled(*NAMES))))
         else:
-            row = ELEMENTWISE[draw(st.sampled_from(_QUESTIONS))]
+            row = ELEMENTWISE[draw(sampled(*_QUESTIONS))]
             asked = [draw(st.sampled_from(known)), *(draw(operand) for _ in row.operands[1:])]
             chosen = draw(st.sampled_from(known)), draw(operand)
             known.append(expression_of("select", (*chosen, expression_of(row.name, tuple(asked)))))
@@ -51,11 +51,11 @@ def map_calls(draw: st.DrawFn) -> Call:
     count = draw(st.integers(1, 3))
     operands: list[Any] = []
     for _ in range(count):
-        kept = tuple(draw(st.sampled_from([n, n, 1])) for n in shape)[draw(st.sampled_from([0, 0, 0, 1])):]
+        kept = tuple(draw(st.sampled_from([n, n, 1])) for n in shape)[draw(sampled(0, 0, 0, 1)):]
         operands.append(draw(_operand(kept)))
     expression = draw(expressions(count, draw(st.integers(1, 6))))
     keywords = draw(options({"out_dtype": NAMES, "round_each": [True], "relaxed": [True]}))
-    if draw(st.sampled_from([False, False, True])):
+    if draw(sampled(False, False, True)):
         return ((expression, draw(expressions(count, 2)), placeholder(1)), *operands), {
             key: value for key, value in keywords.items() if key != "out_dtype"}
     return (expression, *operands), keywords
@@ -74,7 +74,7 @@ def _operand(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
 def scaled_add_calls(draw: st.DrawFn) -> Call:
     """Calls of `popops.scaled_add` and `popops.scaled_subtract`."""
     shape = draw(shapes(2, "elementwise", most=40))
-    if draw(st.sampled_from([False, False, False, True])):
+    if draw(sampled(False, False, False, True)):
         a, b = (draw(integer_arrays(shape, "int32")) for _ in range(2))
         return (a, b), draw(options({"scale": [3, -1], "scale_a": [2]}))
     a, b = (draw(_operand(shape)) for _ in range(2))
@@ -88,7 +88,7 @@ def x_minus_ax_plus_by_calls(draw: st.DrawFn) -> Call:
     shape = draw(shapes(2, "elementwise", most=40))
     a, b = (draw(_operand(shape)) for _ in range(2))
     scales = (draw(st.sampled_from([0.1, -2.0, 3]) | arrays((1,), FP32)) for _ in range(2))
-    return (a, b, *scales), draw(options({"out_dtype": NAMES}))
+    return (a, b, *scales), draw(OUT_DTYPE)
 
 
 @st.composite

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from ..ops import WIDE
-from .strategies import Call, arrays, formats, layouts, options, relaid
+from .strategies import Call, arrays, formats, layouts, options, relaid, sampled
 
 _DTYPES = [f.name for f in WIDE]
 _extent = st.integers(0, 7)
@@ -20,7 +20,7 @@ _shapes: SearchStrategy[Any] = (st.tuples(_extent, _extent) | st.tuples(_extent,
 
 @st.composite
 def _numbers(draw: st.DrawFn, shape: tuple[int, ...], moderate: bool = False) -> Any:
-    fmt = draw(st.sampled_from(WIDE))
+    fmt = draw(sampled(*WIDE))
     x = draw(arrays(shape, fmt, finite=True, moderate=moderate or draw(st.booleans())))
     return relaid(x, draw(layouts()))
 
@@ -46,7 +46,7 @@ norm_statistics_gradients_calls = partial(_calls, 2, 1, _FLAGS | {"poplibs_exact
 def norm_statistics_calls(draw: st.DrawFn) -> Call:
     """Calls of `norm_statistics`."""
     acts = draw(_numbers(draw(_shapes), moderate=draw(st.booleans())))
-    eps = draw(st.sampled_from([1e-5, 1e-3, 1.0]))
+    eps = draw(sampled(1e-5, 1e-3, 1.0))
     allowed: dict[str, Any] = {"out_dtype": _DTYPES, "stable_algo": [True], **_FLAGS}
     return (acts, eps), draw(options(allowed))
 

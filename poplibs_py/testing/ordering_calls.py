@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from .strategies import Call, arrays, formats, layouts, options, relaid
+from .strategies import Call, arrays, formats, layouts, options, relaid, sampled
 
 _extent = st.sampled_from([0, 1, 2, 3, 7, 9, 16, 17, 33])
 _shapes: SearchStrategy[tuple[int, ...]] = (
@@ -21,9 +21,9 @@ _INTEGERS = [np.dtype(kind) for kind in ("int8", "uint8", "int16", "int32", "uin
 def numbers(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
     """Numbers of any type that has an order."""
     if draw(st.integers(0, 2)) == 0:
-        dtype = draw(st.sampled_from(_INTEGERS))
+        dtype = draw(sampled(*_INTEGERS))
         rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-        high = draw(st.sampled_from([2, 100]))
+        high = draw(sampled(2, 100))
         x = rng.integers(-high if dtype.kind == "i" else 0, high, shape).astype(dtype)
     else:
         x = draw(arrays(shape, draw(formats())))

@@ -11,7 +11,7 @@ from ..formats import QuarterArray
 from ..popnn.pooling.kinds import KINDS
 from ..popnn.pooling.request import images, windows_asked
 from ..popops.elementwise.bound import numbers
-from .strategies import NAMES, Call, arrays, formats, layouts, options, relaid
+from .strategies import NAMES, OUT_DTYPE, Call, arrays, formats, layouts, options, relaid, sampled
 
 _extent = st.sampled_from([1, 2, 3, 5, 9, 17, 40])
 
@@ -26,7 +26,7 @@ def _field(draw: st.DrawFn, dims: int) -> tuple[int, ...]:
 @st.composite
 def _geometry(draw: st.DrawFn, field: tuple[int, ...]) -> tuple[Any, dict[str, Any]]:
     """A kernel, and keywords that say windows of a field."""
-    kind = draw(st.sampled_from(["kernel", "kernel", "kernel", "size", "whole"]))
+    kind = draw(sampled("kernel", "kernel", "kernel", "size", "whole"))
     if kind == "whole":
         return None, {}
     if kind == "size":
@@ -34,7 +34,7 @@ def _geometry(draw: st.DrawFn, field: tuple[int, ...]) -> tuple[Any, dict[str, A
     kernel: list[int] = []
     keywords: dict[str, list[Any]] = {"stride": [], "padding": [], "dilation": []}
     for n in field:
-        k, d = draw(st.integers(1, 4)), draw(st.sampled_from([1, 1, 2]))
+        k, d = draw(st.integers(1, 4)), draw(sampled(1, 1, 2))
         low, high = draw(st.integers(-1, k)), draw(st.integers(-1, k))
         if (k - 1) * d + 1 > n + low + high:
             k, d, low, high = 1, 1, 0, 0
@@ -51,7 +51,7 @@ def _numbers(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
     fmt = draw(formats())
     x = draw(arrays(shape, fmt, moderate=draw(st.booleans())))
     if fmt.bits == 8 and draw(st.booleans()):
-        return QuarterArray(x, fmt, draw(st.sampled_from(fmt.scales)))
+        return QuarterArray(x, fmt, draw(sampled(*fmt.scales)))
     return relaid(x, draw(layouts()))
 
 
@@ -59,8 +59,8 @@ def _numbers(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
 def _fields(draw: st.DrawFn) -> tuple[Any, Any, dict[str, Any]]:
     """A field, a kernel and keywords."""
     field = draw(_field(draw(st.integers(1, 3))))
-    layout = draw(st.sampled_from(["NCHW", "NHWC"]))
-    n, c = draw(st.integers(1, 2)), draw(st.sampled_from([1, 2, 3, 17, 33]))
+    layout = draw(sampled("NCHW", "NHWC"))
+    n, c = draw(st.integers(1, 2)), draw(sampled(1, 2, 3, 17, 33))
     x = draw(_numbers((n, *field, c) if layout == "NHWC" else (n, c, *field)))
     kernel, keywords = draw(_geometry(field))
     return x, kernel, keywords | ({"layout": layout} if layout == "NHWC" else {})
@@ -78,7 +78,7 @@ def pool_calls(draw: st.DrawFn) -> Call:
 def max_pool_with_indices_calls(draw: st.DrawFn) -> Call:
     """Calls of `max_pool_with_indices`."""
     x, kernel, keywords = draw(_fields())
-    return (x, kernel), keywords | draw(options({"out_dtype": NAMES}))
+    return (x, kernel), keywords | draw(OUT_DTYPE)
 
 
 def _pooled_shape(x: Any, kernel: Any, keywords: dict[str, Any]) -> tuple[int, ...]:
@@ -95,7 +95,7 @@ def pool_input_gradient_calls(draw: st.DrawFn) -> Call:
     x, kernel, keywords = draw(_fields())
     op = draw(st.sampled_from(["max", *KINDS]))
     grad = draw(_numbers(_pooled_shape(x, kernel, keywords)))
-    how = keywords | draw(options({"out_dtype": NAMES}))
+    how = keywords | draw(OUT_DTYPE)
     if KINDS[op].chooses:
         values = numbers(x)
         x = np.round(np.clip(np.where(np.isfinite(values), values, 1.0), -2, 2)).astype(draw(
@@ -121,13 +121,13 @@ def pool_indices_gradient_calls(draw: st.DrawFn) -> Call:
         found = max_pool_with_indices(x, kernel, **keywords).indices
         indices = np.where(rng.random(shape) < 0.8, found, indices)
         told, how = (kernel,), keywords
-    return (draw(_numbers(shape)), indices, x.shape, *told), how | draw(options({"out_dtype": NAMES}))
+    return (draw(_numbers(shape)), indices, x.shape, *told), how | draw(OUT_DTYPE)
 
 
 @st.composite
 def _regions(draw: st.DrawFn) -> tuple[tuple[int, ...], Any, Any, dict[str, Any]]:
     """Images' shape, regions, whose they are, and keywords."""
-    n, c = draw(st.integers(1, 3)), draw(st.sampled_from([1, 3, 17]))
+    n, c = draw(st.integers(1, 3)), draw(sampled(1, 3, 17))
     h, w, r = draw(st.integers(1, 9)), draw(st.integers(1, 9)), draw(st.integers(0, 4))
     edge = st.integers(-8, 48).map(lambda k: k / 4)
     rois = np.array([[draw(edge) for _ in range(4)] for _ in range(r)], np.float32).reshape(r, 4)

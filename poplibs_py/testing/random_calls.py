@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from ..formats import format_of
-from .strategies import NAMES, Call, arrays, formats, layouts, options, relaid, shapes
+from .strategies import NAMES, Call, arrays, formats, layouts, options, relaid, sampled, shapes
 
 _WORD = st.integers(0, 2**32 - 1)
 _SEEDS = st.integers(0, 2**64 - 1) | st.tuples(_WORD, _WORD)
@@ -40,7 +40,7 @@ def _law(draw: st.DrawFn, numbers: SearchStrategy[tuple[Any, ...]], dtypes: list
         name = keywords.get("dtype", "float32")
         dtype = np.dtype(name if name in (*_INTEGERS, "int32", "bool") else format_of(name).dtype)
         extents = shape if isinstance(shape, tuple) else (shape,)
-        keywords["out"] = relaid(np.zeros(extents, dtype), draw(st.sampled_from(_WRITABLE)) if extents else "plain")
+        keywords["out"] = relaid(np.zeros(extents, dtype), draw(sampled(*_WRITABLE)) if extents else "plain")
         shape = draw(st.sampled_from([shape, None]))
     return (shape, *given), keywords
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from ..formats import FORMATS, QuarterArray
-from .strategies import NAMES, Call, arrays, formats, numbers, options
+from .strategies import NAMES, Call, arrays, formats, numbers, options, sampled
 
 _extent = st.sampled_from([0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 33])
 _long = st.sampled_from([1, 127, 128, 129, 255, 257, 300, 511, 512, 513, 1030])
@@ -25,11 +25,11 @@ _OPERATIONS = ["ADD", "SQUARE_ADD", "MUL", "MIN", "MAX", "LOGICAL_AND", "LOGICAL
 @st.composite
 def _operand(draw: st.DrawFn, shape: tuple[int, ...], integers: bool) -> Any:
     if integers and draw(st.integers(0, 3)) == 0:
-        dtype = draw(st.sampled_from(_INTEGERS))
+        dtype = draw(sampled(*_INTEGERS))
         rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
         if dtype.kind == "b":
-            return rng.random(shape) < draw(st.sampled_from([0.1, 0.9]))
-        high = draw(st.sampled_from([3, 100]))  # float64 holds all sums of these
+            return rng.random(shape) < draw(sampled(0.1, 0.9))
+        high = draw(sampled(3, 100))  # float64 holds all sums of these
         return rng.integers(0 if dtype.kind == "u" else -high, high, shape, dtype)
     return draw(numbers(shape))
 
@@ -66,7 +66,7 @@ def reduction_calls(draw: st.DrawFn, integers: bool = True, empty: bool = True, 
 @st.composite
 def reduce_calls(draw: st.DrawFn) -> Call:
     """Calls of `reduce`."""
-    op = draw(st.sampled_from(_OPERATIONS))
+    op = draw(sampled(*_OPERATIONS))
     (x, axes), keywords = draw(reduction_calls(integers=op != "LOG_ADD", form=not op.startswith("LOGICAL")))
     if op in ("ADD", "SQUARE_ADD", "LOG_ADD") and (isinstance(x, QuarterArray) or x.dtype.kind not in "biu"):
         keywords |= draw(options({"scale": [0.5, -1.5, 3.0]}))

@@ -12,7 +12,7 @@ from ..ops import WIDE, operand
 from ..popnn.recurrent.params import state_format
 from ..popsparse import BlockSparseMatrix
 from .data import as_format
-from .strategies import Call, layouts, options, relaid
+from .strategies import Call, layouts, options, relaid, sampled
 
 _DTYPES = [f.name for f in WIDE]
 _ACTIVATIONS = ["tanh", "sigmoid", "relu", "hard_sigmoid"]
@@ -25,14 +25,14 @@ class _Layer:
 
     def __init__(self, draw: st.DrawFn) -> None:
         self.draw = draw
-        self.steps, self.batch = draw(st.sampled_from([3, 2, 1, 0])), draw(st.sampled_from([1, 2, 5, 0]))
-        self.inputs, self.outputs = (draw(st.sampled_from([1, 2, 3, 16, 17, 5])) for _ in range(2))
-        self.format: Format = draw(st.sampled_from(WIDE))
+        self.steps, self.batch = draw(sampled(3, 2, 1, 0)), draw(sampled(1, 2, 5, 0))
+        self.inputs, self.outputs = (draw(sampled(1, 2, 3, 16, 17, 5)) for _ in range(2))
+        self.format: Format = draw(sampled(*WIDE))
         self.rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
 
     def numbers(self, *shape: int, size: float = 1.0) -> Any:
         """Numbers of one of the formats, most of them the layer's."""
-        fmt = self.format if self.draw(st.integers(0, 3)) else self.draw(st.sampled_from(WIDE))
+        fmt = self.format if self.draw(st.integers(0, 3)) else self.draw(sampled(*WIDE))
         return relaid(as_format(self.rng.standard_normal(shape) * size, fmt), self.draw(layouts()))
 
     def weights(self, gates: int, states: int = 0) -> tuple[Any, Any]:
@@ -42,7 +42,7 @@ class _Layer:
         if self.draw(st.booleans()):
             made = [np.ascontiguousarray(w.transpose(0, 2, 1)).transpose(0, 2, 1) for w in made]
         if gates > 1 and not self.draw(st.integers(0, 4)):
-            fmt, scale = self.draw(st.sampled_from([F143, F152])), self.draw(st.sampled_from([0, -3]))
+            fmt, scale = self.draw(st.sampled_from([F143, F152])), self.draw(sampled(0, -3))
             made = [QuarterArray.from_array(w.astype(np.float32), fmt, scale) for w in made]
         elif gates > 1 and not self.draw(st.integers(0, 4)):
             made = [self.matrix(w) if self.draw(st.integers(0, 2)) else w for w in made]
@@ -52,7 +52,7 @@ class _Layer:
         """Some blocks of weights, stored as they are or as their transpose."""
         turned, wide = self.draw(st.booleans()), self.draw(st.sampled_from([n for n in (1, 4, 16) if not
                                                                           self.outputs % n]))
-        block, mask = (self.draw(st.sampled_from([1, 2, 8])), wide), self.rng.random(dense.shape) < 0.2
+        block, mask = (self.draw(sampled(1, 2, 8)), wide), self.rng.random(dense.shape) < 0.2
         made = [np.asarray(x).swapaxes(1, 2) if turned else x for x in (dense, mask)]
         matrix = BlockSparseMatrix.from_dense(np.ascontiguousarray(made[0]), block[::-1] if turned else block,
                                               mask=made[1])
@@ -141,7 +141,7 @@ def _backward(draw: st.DrawFn, calls: Any, states: tuple[str, ...], outputs: int
                 ("inference_only", "recomputation_mode", "do_input_weight_calc")}
     (steps, batch), wide = x.shape[:2], u.shape[-1]
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    fmt = draw(st.sampled_from(WIDE))
+    fmt = draw(sampled(*WIDE))
     full, fed = keywords.get("output_full_sequence", True), u.shape[-2]
     grad = as_format(rng.standard_normal((steps, batch, fed) if full else (batch, fed)), fmt)
     for name in states:
@@ -163,7 +163,7 @@ def lstm_bwd_calls(draw: st.DrawFn) -> Call:
     """Calls of `lstm_bwd`, with what was saved in each mode."""
     made = draw(_backward(lstm_fwd_calls(), ("last_output_grad", "last_cell_state_grad"), 2))
     (operands, keywords), kept, full = made
-    planes = draw(st.sampled_from([6, 4, None]))
+    planes = draw(sampled(6, 4, None))
     if planes:
         keywords["intermediates"] = kept(planes + (not full))
     return operands, keywords

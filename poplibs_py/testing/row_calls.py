@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from ..ops import WIDE
-from .strategies import NAMES, Call, numbers, options
+from .strategies import NAMES, OUT_DTYPE, Call, numbers, options, sampled
 
 _WIDE = [f.name for f in WIDE]
 _extent = st.sampled_from([0, 1, 2, 3, 7, 17])
@@ -29,7 +29,7 @@ def _calls(draw: st.DrawFn, operands: int) -> Call:
     how = draw(options(allowed))
     if operands == 1 and draw(st.booleans()):
         rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-        how["mask"] = rng.random(shape[draw(st.integers(0, rank)):]) < draw(st.sampled_from([0.2, 0.8]))
+        how["mask"] = rng.random(shape[draw(st.integers(0, rank)):]) < draw(sampled(0.2, 0.8))
     return tuple(draw(numbers(shape)) for _ in range(operands)), how
 
 
@@ -144,7 +144,7 @@ def fold_batch_norm_calls(draw: st.DrawFn) -> Call:
 def batch_normalise_calls(draw: st.DrawFn) -> Call:
     """Calls of `batch_normalise`."""
     shape = draw(_activations())
-    how = draw(options({"out_dtype": NAMES}))
+    how = draw(OUT_DTYPE)
     return tuple(draw(numbers(own)) for own in (shape, shape[1:2], shape[1:2])), how
 
 
@@ -152,7 +152,7 @@ def batch_normalise_calls(draw: st.DrawFn) -> Call:
 def _labels(draw: st.DrawFn, rows: int, classes: int) -> Any:
     """Labels, some of them none."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    dtype = draw(st.sampled_from([np.int32, np.uint32, np.int64]))
+    dtype = draw(sampled(np.int32, np.uint32, np.int64))
     made = rng.integers(0, max(1, classes) + 1, rows).astype(dtype)
     made[rng.random(rows) < 0.2] = np.array(2**32 - 1).astype(dtype)
     return made
@@ -162,7 +162,7 @@ def _labels(draw: st.DrawFn, rows: int, classes: int) -> Any:
 def calc_loss_calls(draw: st.DrawFn) -> Call:
     """Calls of `calc_loss`."""
     shape = draw(st.tuples(st.integers(0, 5), st.sampled_from([1, 2, 7, 64, 70])))
-    kind = draw(st.sampled_from(["SUM_SQUARED_LOSS", "CROSS_ENTROPY_LOSS"]))
+    kind = draw(sampled("SUM_SQUARED_LOSS", "CROSS_ENTROPY_LOSS"))
     how: dict[str, Any] = {"out_dtype": NAMES}
     if kind == "CROSS_ENTROPY_LOSS":
         how |= {"deltas_scale": [1000.0], "model_output_scaling": [62000.0]}

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from ..popops.expr import placeholder
-from .strategies import Call, arrays, formats, layouts, options, relaid
+from .strategies import Call, arrays, formats, layouts, options, relaid, sampled
 
 _POLICIES = ("clip", "skip", "wrap", "zero", "poplibs")
 _INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
@@ -33,7 +33,7 @@ def _numbers(draw: st.DrawFn, shape: tuple[int, ...], like: Any = None, computed
 @st.composite
 def _indices(draw: st.DrawFn, shape: tuple[int, ...], limits: Any) -> tuple[Any, dict[str, Any]]:
     """Indices whose last axis has these limits, and a policy that they fit."""
-    dtype: Any = np.dtype(draw(st.sampled_from(_INTEGERS)))
+    dtype: Any = np.dtype(draw(sampled(*_INTEGERS)))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     most = np.minimum(np.maximum(limits, 1), min(np.iinfo(dtype).max, 1 << 30))
     made = rng.integers(0, most, shape).astype(dtype)

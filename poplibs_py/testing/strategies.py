@@ -7,7 +7,7 @@ codes, so that they are cheap to draw and shrink to a palette of one simple code
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any, get_args
 
 import numpy as np
@@ -43,7 +43,20 @@ def formats(*, at_most_bits: int = 32, custom: bool = False) -> SearchStrategy[F
     custom : bool, optional
         Whether to draw formats without a dtype too.
     """
-    at_most_bits, custom = whole("at_most_bits", at_most_bits, 8, 32), flag("custom", custom)
+    return _formats(whole("at_most_bits", at_most_bits, 8, 32), flag("custom", custom))
+
+
+@lru_cache(4096, typed=True)
+def sampled(*values: Any) -> SearchStrategy[Any]:
+    """One of some values, which hash.
+
+    Strategies are kept, here and below: to examine a new one takes hypothesis longer than to draw from it.
+    """
+    return st.sampled_from(values)
+
+
+@lru_cache(512)
+def _formats(at_most_bits: int, custom: bool) -> SearchStrategy[Format]:
     presets = st.sampled_from([f for f in FORMATS if f.bits <= at_most_bits])
     signed = custom_formats(at_most_bits=min(16, at_most_bits)).filter(lambda f: f.signed)
     return presets | signed if custom else presets
@@ -59,7 +72,7 @@ def custom_formats(draw: st.DrawFn, at_most_bits: int = 16) -> Format:
     middle = (1 << (exponent - 1)) - 1
     bias = middle if exponent == 8 else draw(st.just(middle) | st.integers(0, (1 << exponent) - 1))
     subnormals = draw(st.booleans())
-    signed = specials == "negative_zero" or draw(st.sampled_from([True, True, False]))
+    signed = specials == "negative_zero" or draw(sampled(True, True, False))
     zero = signed or specials == "finite" or draw(st.booleans())
     marks = ("" if subnormals else "n") + ("" if signed else "u") + ("" if zero else "z")
     return Format(f"e{exponent}m{mantissa}b{bias}{marks}_{specials}", exponent, mantissa, bias, specials, subnormals,
@@ -92,8 +105,11 @@ def codes(dtype: Any, *, finite: bool = False) -> SearchStrategy[int]:
     finite : bool, optional
         Leave out infinities and NaNs.
     """
-    form = format_of(dtype)
-    finite = flag("finite", finite)
+    return _codes(format_of(dtype), flag("finite", finite))
+
+
+@lru_cache(512)
+def _codes(form: Format, finite: bool) -> SearchStrategy[int]:
     marks = [c for c in landmarks(form) if not finite or is_finite(c, form)]
     powers = st.integers(0, (1 << form.exponent_bits) - 1).map(lambda e: e << form.mantissa_bits)
     drawn = st.sampled_from(marks) | powers | st.integers(0, (1 << form.bits) - 1)
@@ -132,21 +148,30 @@ def arrays(draw: st.DrawFn, shape: Any, dtype: Any, *, finite: bool = False, mod
     count = int(np.prod(extent, dtype=np.int64))
     if moderate:
         return random_operand(tuple(extent), form, draw(st.integers(0, 2**16)))
-    coarser = [f for f in FORMATS if f.mantissa_bits < form.mantissa_bits]
-    around = draw(st.sampled_from([None, *coarser])) if near is None else format_of(near, "near")
+    around = draw(_coarser(form)) if near is None else format_of(near, "near")
     if count <= 16 and around is None:
-        flat = np.array(draw(st.lists(codes(form, finite=finite), min_size=count, max_size=count)), np.int64)
+        flat = np.array(draw(_lists(form, finite, count, count)), np.int64)
     else:
         flat = _from_palette(draw, form, count, finite, around)
     array = flat.astype(form.code_dtype).reshape(extent)
     return array if form.dtype is None else array.view(form.dtype)
 
 
+@lru_cache(512)
+def _lists(form: Format, finite: bool, least: int, most: int) -> SearchStrategy[list[int]]:
+    return st.lists(_codes(form, finite), min_size=least, max_size=most)
+
+
+@lru_cache(512)
+def _coarser(form: Format) -> SearchStrategy[Format | None]:
+    return st.sampled_from([None, *(f for f in FORMATS if f.mantissa_bits < form.mantissa_bits)])
+
+
 def _from_palette(draw: st.DrawFn, form: Format, count: int, finite: bool, near: Format | None) -> NDArray[np.int64]:
-    palette = np.array(draw(st.lists(codes(form, finite=finite), min_size=1, max_size=8)), np.int64)
+    palette = np.array(draw(_lists(form, finite, 1, 8)), np.int64)
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     flat = palette[rng.integers(0, len(palette), count)]
-    share = draw(st.sampled_from([0.0, 0.5, 1.0]))  # of codes drawn evenly from all
+    share = draw(sampled(0.0, 0.5, 1.0))  # of codes drawn evenly from all
     if share:
         even = rng.integers(0, 1 << form.bits, count)
         flat = np.where(rng.random(count) < share, even, flat)
@@ -155,10 +180,16 @@ def _from_palette(draw: st.DrawFn, form: Format, count: int, finite: bool, near:
     return np.where(is_finite(flat, form), flat, 0) if finite else flat
 
 
+@lru_cache(32)
+def _steps(near: Format) -> NDArray[np.float64]:
+    """The numbers of a format from zero up, and where the first step beyond would be."""
+    steps = decode(np.arange(near.max_code + 1).astype(near.code_dtype), near)
+    return np.append(steps, 2 * steps[-1] - steps[-2])
+
+
 def _where_rounding_changes(rng: np.random.Generator, near: Format, form: Format, count: int) -> NDArray[np.int64]:
     """Codes of one format about the numbers of another, and about the middles between two of them."""
-    steps = decode(np.arange(near.max_code + 1).astype(near.code_dtype), near)
-    steps = np.append(steps, 2 * steps[-1] - steps[-2])  # where the first step beyond would be
+    steps = _steps(near)
     at = rng.integers(0, len(steps) - 1, count)
     points = steps[at] + (steps[at + 1] - steps[at]) * rng.integers(0, 2, count) / 2
     found: NDArray[np.int64] = np.maximum(encode(points, form).astype(np.int64) + rng.integers(-1, 2, count), 0)
@@ -181,7 +212,7 @@ def grains(family: str | None = None, axis: int | None = None) -> tuple[int, ...
     return _grains_of((family,) if family else tuple(FAMILIES), axis)
 
 
-@cache
+@lru_cache(512)
 def _grains_of(families: tuple[str, ...], axis: int | None) -> tuple[int, ...]:
     """The kernels are those of the build, hundreds of them, and each draw of an extent asks."""
     found = {1}
@@ -204,9 +235,13 @@ def extents(family: str | None = None, axis: int | None = None, *, least: int = 
         The range of extents.
     """
     least = whole("least", least, 0, 1 << 40)
-    most = whole("most", most, least, 1 << 40)
+    return _extents(grains(family, axis), least, whole("most", most, least, 1 << 40))
+
+
+@lru_cache(512)
+def _extents(edges_of: tuple[int, ...], least: int, most: int) -> SearchStrategy[int]:
     edges = {0, 1, 2, 3}
-    for g in grains(family, axis):
+    for g in edges_of:
         edges |= {n * g + d for n in (1, 2, 3) for d in (-1, 0, 1)}
     kept = sorted(e for e in edges if least <= e <= most)
     return st.sampled_from(kept) | st.integers(least, most) if kept else st.integers(least, most)
@@ -215,12 +250,18 @@ def extents(family: str | None = None, axis: int | None = None, *, least: int = 
 def shapes(rank: int = 2, family: str | None = None, *, least: int = 0, most: int = 160
            ) -> SearchStrategy[tuple[int, ...]]:
     """Shapes of `rank` extents that come from `extents`."""
-    rank = whole("rank", rank, 0, 32)
-    return st.tuples(*[extents(family, least=least, most=most) for _ in range(rank)])
+    return _shapes(whole("rank", rank, 0, 32), extents(family, least=least, most=most))
+
+
+@lru_cache(512)
+def _shapes(rank: int, extent: SearchStrategy[int]) -> SearchStrategy[tuple[int, ...]]:
+    return st.tuples(*[extent] * rank)
 
 
 LAYOUTS = ("plain", "fortran", "reversed", "stepped", "padded", "misaligned", "read_only", "broadcast")
 """Ways that an array may lie in memory."""
+
+_LAYOUTS = {broadcast: st.sampled_from(LAYOUTS if broadcast else LAYOUTS[:-1]) for broadcast in (False, True)}
 
 
 @st.composite
@@ -230,13 +271,13 @@ def numbers(draw: st.DrawFn, shape: tuple[int, ...], dtype: Format | None = None
     dtype = draw(formats()) if dtype is None else dtype
     x = draw(arrays(shape, dtype, moderate=draw(st.booleans()) if moderate is None else moderate))
     if dtype.bits == 8 and draw(st.booleans()):
-        return QuarterArray(x, dtype, draw(st.sampled_from(dtype.scales)))
+        return QuarterArray(x, dtype, draw(sampled(*dtype.scales)))
     return relaid(x, draw(layouts(broadcast=True)))
 
 
 def layouts(*, broadcast: bool = False) -> SearchStrategy[str]:
     """Names of layouts for `relaid`; ``"broadcast"`` (strides of zero) changes the content, so it is asked for."""
-    return st.sampled_from(LAYOUTS if flag("broadcast", broadcast) else LAYOUTS[:-1])
+    return _LAYOUTS[flag("broadcast", broadcast)]
 
 
 def relaid(array: Array, layout: str) -> Array:
@@ -301,7 +342,7 @@ def block_masks(draw: st.DrawFn, block_rows: Any, block_columns: Any) -> NDArray
     """
     rows = draw(block_rows) if isinstance(block_rows, SearchStrategy) else block_rows
     columns = draw(block_columns) if isinstance(block_columns, SearchStrategy) else block_columns
-    kind = draw(st.sampled_from(["random", "none", "all", "diagonal", "band", "row", "column", "holes"]))
+    kind = draw(sampled("random", "none", "all", "diagonal", "band", "row", "column", "holes"))
     i, j = np.indices((rows, columns))
     if kind in ("none", "all"):
         return np.full((rows, columns), kind == "all")
@@ -311,7 +352,7 @@ def block_masks(draw: st.DrawFn, block_rows: Any, block_columns: Any) -> NDArray
         which = draw(st.integers(0, max(0, (rows if kind == "row" else columns) - 1)))
         return np.asarray((i if kind == "row" else j) == which)
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    mask = rng.random((rows, columns)) < draw(st.sampled_from([1 / 32, 1 / 8, 1 / 2, 0.9]))
+    mask: NDArray[np.bool_] = rng.random((rows, columns)) < draw(sampled(1 / 32, 1 / 8, 1 / 2, 0.9))
     if kind == "holes":
         mask &= (rng.random((rows, 1)) < 0.5) & (rng.random((1, columns)) < 0.5)
     return mask
@@ -360,6 +401,9 @@ def options(allowed: Mapping[str, Sequence[Any] | SearchStrategy[Any]]) -> Searc
         instance(name, values, (Sequence, SearchStrategy), "a sequence of values, or a strategy")
     drawn = {k: v if isinstance(v, SearchStrategy) else st.sampled_from(list(v)) for k, v in allowed.items()}
     return st.fixed_dictionaries({}, optional=drawn)
+
+
+OUT_DTYPE = options({"out_dtype": NAMES})
 
 
 @st.composite

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from poplibs_py.formats import E4M3, F152, FORMATS, FP16, FP32
 from poplibs_py.formats.reference import decode, encode
 from poplibs_py.testing import strategies, values_of
+from poplibs_py.testing.calls import calls
 
 
 @pytest.mark.parametrize("fmt", FORMATS, ids=str)
@@ -117,3 +118,12 @@ def test_a_quantiser_that_rounds_ties_away_is_found():
     drawn = near.map(lambda x: np.clip(x, -200, 200).astype(np.float64))
     found = find(drawn, lambda x: (ties_away(x) != decode(encode(x, E4M3), E4M3)).any())
     assert (ties_away(found) != decode(encode(found, E4M3), E4M3)).any()
+
+
+def test_strategies_are_kept_and_values_keep_their_types():
+    assert strategies.codes("float32") is strategies.codes(FP32)
+    assert strategies.codes("float32", finite=True) is not strategies.codes("float32")
+    assert strategies.shapes(2, "dot") is strategies.shapes(2, "dot")
+    assert calls("matmul") is calls("poplin.matmul")
+    assert type(find(strategies.sampled(0, 1), lambda _: True)) is int
+    assert type(find(strategies.sampled(False, True), lambda _: True)) is bool
