@@ -2,7 +2,7 @@
 
 import bisect
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 from typing import get_args
 
 import numpy as np
@@ -66,9 +66,13 @@ def value(code, fmt):
         return None
     exponent, fraction = divmod(code, 2**fmt.mantissa_bits)
     if exponent == 0 and fmt.zero:
-        significand = Fraction(fraction if fmt.subnormals else 0, 2**fmt.mantissa_bits)
-        return significand * Fraction(2) ** (1 - fmt.bias)
-    return (1 + Fraction(fraction, 2**fmt.mantissa_bits)) * Fraction(2) ** (exponent - fmt.bias)
+        return scaled(fraction if fmt.subnormals else 0, 1 - fmt.bias - fmt.mantissa_bits)
+    return scaled(2**fmt.mantissa_bits + fraction, exponent - fmt.bias - fmt.mantissa_bits)
+
+
+def scaled(whole, exponent):
+    """A whole number times a power of two, exactly."""
+    return Fraction(whole << exponent) if exponent >= 0 else Fraction(whole, 1 << -exponent)
 
 
 @cache
@@ -104,8 +108,19 @@ def round_magnitude(x, fmt, rounding, word=0, random_bits=31, negative=False):
     return codes[below + up]
 
 
+def round_magnitudes(x, fmt, rounding):
+    """The same of many magnitudes, of which float64 holds them, the format's numbers and the middles exactly."""
+    rungs, codes = (np.array(of, dtype) for of, dtype in zip(ladder(fmt), (np.float64, np.int64), strict=True))
+    below = np.minimum(np.searchsorted(rungs, x, "right"), len(rungs) - 1) - 1
+    middle = (rungs[below] + rungs[below + 1]) / 2
+    even = (x > middle) | ((x == middle) & (codes[below] % 2 == 1))
+    up = {"nearest-even": even, "toward-zero": False}[rounding]
+    return np.where(x >= rungs[-1], codes[-1], codes[below + up])
+
+
+@lru_cache(64)
 def boundaries(fmt, limit=4096):
-    """FP32 numbers where rounding changes its mind: values, midpoints, the neighbours of each, the edges."""
+    """FP32 numbers where rounding changes its mind: values, midpoints, the neighbours of each, the edges. Read only."""
     codes = np.arange(fmt.max_code + 1)
     if len(codes) > limit:
         edge = limit // 4
@@ -118,7 +133,9 @@ def boundaries(fmt, limit=4096):
     with np.errstate(over="ignore"):
         x = np.concatenate([points, [np.inf, np.nan, 1e-45, 2.0**-126, 3.4e38]]).astype(np.float32)
     x = np.concatenate([x, np.nextafter(x, np.float32(np.inf)), np.nextafter(x, np.float32(0))])
-    return np.concatenate([x, -x])
+    x = np.concatenate([x, -x])
+    x.flags.writeable = False
+    return x
 
 
 def payload_free(codes, fmt):
