@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ def _operand(draw: st.DrawFn, shape: tuple[int, ...], integers: bool) -> Any:
     return draw(numbers(shape))
 
 
+@lru_cache
 def _axes(rank: int) -> SearchStrategy[Any]:
     each = st.integers(-rank, rank - 1) if rank else st.nothing()
     several = st.lists(each, max_size=rank, unique_by=lambda axis: axis % rank).map(tuple) if rank else st.just(())

@@ -39,8 +39,14 @@ SCALARS = [
     decimal.Decimal("0.5"), fractions.Fraction(1, 2), np.longdouble(0.5),
 ]  # fmt: skip
 
+SCALAR = st.sampled_from(SCALARS)
+
 DTYPES = ["f8", "f4", "f2", ">f4", ">i8", "i1", "i4", "i8", "u8", "u1", "b1", "c8", "O", "U3", "S2", "M8[s]", "m8[s]",
           [("a", "f4")], "V3", "g"]  # fmt: skip
+
+
+_DTYPE, _OF_FORMATS = st.sampled_from(DTYPES), st.sampled_from([f.dtype for f in FORMATS])
+_SPECIALS = st.sampled_from([np.nan, np.inf, -np.inf, 1e30, 1e-45, -0.0])
 
 
 class Subclass(np.ndarray):
@@ -55,9 +61,9 @@ def hostile_arrays(draw, array):
         kinds.append("huge")
     kind = draw(st.sampled_from(["shape", *kinds] if array.ndim and array.size else kinds))
     if kind == "dtype":
-        return _as_dtype(array, draw(st.sampled_from(DTYPES)))
+        return _as_dtype(array, draw(_DTYPE))
     if kind == "format":
-        other = draw(st.sampled_from([f.dtype for f in FORMATS]))
+        other = draw(_OF_FORMATS)
         return np.zeros(array.shape, other) if array.dtype.kind == "O" else _as_dtype(array, other)
     if kind == "shape":
         shapes = [array[..., None], array[None], array.ravel(), array.T, array[:-1], array[..., :-1], array[1:2],
@@ -104,23 +110,23 @@ def _content(draw, array):
             flat[place] = not flat[place]
         elif changed.dtype.kind == "f" or any(changed.dtype == f.dtype for f in FORMATS):
             with np.errstate(all="ignore"):
-                flat[place] = draw(st.sampled_from([np.nan, np.inf, -np.inf, 1e30, 1e-45, -0.0]))
+                flat[place] = draw(_SPECIALS)
     return changed
 
 
 def hostile(value):
     """A strategy of values to put in the place of a good one."""
     if isinstance(value, np.ndarray) and value.nbytes < 1 << 20 and value is not np.ma.masked:
-        return hostile_arrays(value) | st.sampled_from(SCALARS)
+        return hostile_arrays(value) | SCALAR
     if isinstance(value, dict):
         changed = st.sampled_from(sorted(value) or ["a"]).flatmap(
             lambda key: hostile(value.get(key)).map(lambda bad: {**value, key: bad}))
-        return changed | st.just({**value, "unheardOf": 1}) | st.sampled_from(SCALARS)
+        return changed | st.just({**value, "unheardOf": 1}) | SCALAR
     if type(value) in (list, tuple) and value:
         changed = st.integers(0, len(value) - 1).flatmap(
             lambda i: hostile(value[i]).map(lambda bad: type(value)([*value[:i], bad, *value[i + 1:]])))
-        return changed | st.sampled_from(SCALARS)
-    return st.sampled_from(SCALARS)
+        return changed | SCALAR
+    return SCALAR
 
 
 def parts_of(value):

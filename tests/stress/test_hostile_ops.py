@@ -5,7 +5,7 @@ import inspect
 import numpy as np
 import pytest
 from cases import by_name
-from hostile import SCALARS, attempt, hostile, snapshot
+from hostile import SCALAR, attempt, hostile, snapshot
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -26,7 +26,7 @@ def test_a_bad_argument_of_any_call_is_refused_clearly_or_served(name, data):
     named = sorted({n for n, p in parameters.items() if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)} | {*arguments})
     for _ in range(data.draw(st.integers(1, 2))):
         argument = data.draw(st.sampled_from(named))
-        bad = hostile(arguments[argument]) if argument in arguments else st.sampled_from(SCALARS)
+        bad = hostile(arguments[argument]) if argument in arguments else SCALAR
         arguments[argument] = data.draw(bad, label=argument)
     attempt(call, arguments)
 
