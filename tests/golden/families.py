@@ -7,6 +7,7 @@ import os
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -77,11 +78,16 @@ class Arrays:
         return bool(self.spec.get("exact"))
 
     def __getitem__(self, name: str) -> Any:
-        with np.load(self.path, allow_pickle=False) as file:
-            return file[f"{self.number}.{name}"]
+        return opened(self.path)[f"{self.number}.{name}"]
 
     def __str__(self) -> str:
         return f"{self.number} {self.spec.get('op', '')}".strip()
+
+
+@lru_cache(1)
+def opened(path: Path) -> Any:
+    """A file of cases, which has thousands of entries to list; its family's cases follow one another."""
+    return np.load(path, allow_pickle=False)
 
 
 def folder(variable: str, name: str) -> Path:
