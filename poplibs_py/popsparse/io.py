@@ -126,9 +126,10 @@ def _check_once(rows: Array, columns: Array) -> None:
 
 def _integers(path: Path, lines: list[bytes], number: int) -> Array:
     """Return the whole numbers of a line, counted from one; one that is not there is empty."""
-    words = lines[number - 1].replace(b",", b" ").split() if number <= len(lines) else []
+    line = lines[number - 1] if number <= len(lines) else b""
+    words = line.replace(b",", b" ").split()
     try:
-        if any(b"_" in word for word in words):  # which Python's numbers may have
+        if b"_" in line:  # which Python's numbers may have
             raise ValueError
         return np.array(words, np.int64)
     except (ValueError, OverflowError):

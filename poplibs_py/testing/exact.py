@@ -46,7 +46,13 @@ def decode_exact(code: int, dtype: object) -> Number:
     elif not dtype.subnormals:
         fraction = 0
     power = max(exponent, int(dtype.zero)) - dtype.bias - dtype.mantissa_bits
-    return sign * Fraction(fraction) * Fraction(2) ** power
+    return _times_power(Fraction(sign * fraction), power)
+
+
+def _times_power(value: Fraction, power: int) -> Fraction:
+    """A number times two to a power, by shifts."""
+    top, below = value.numerator << max(power, 0), value.denominator << max(-power, 0)
+    return Fraction(top, below)
 
 
 def round_exact(value: Number, dtype: object, rounding: str = "nearest-even", overflow: str | None = None) -> int:
@@ -108,7 +114,7 @@ def _round_magnitude(value: Fraction, fmt: Format, way: str) -> int:
     if not fmt.zero and value < Fraction(fmt.smallest_normal):
         return 0
     exponent = max(_floor_log2(value), fmt.min_exponent)
-    scaled = value / Fraction(2) ** (exponent - fmt.mantissa_bits)  # an integer part of `precision` bits, or fewer
+    scaled = _times_power(value, fmt.mantissa_bits - exponent)  # an integer part of `precision` bits, or fewer
     whole, rest = divmod(scaled.numerator, scaled.denominator)
     # Without a zero, exponent zero has the hidden bit too.
     before = (exponent - fmt.min_exponent - (not fmt.zero)) * (1 << fmt.mantissa_bits)
@@ -130,7 +136,7 @@ def _moves(fraction: Fraction, way: str, odd: int) -> int:
 
 def _floor_log2(value: Fraction) -> int:
     power = value.numerator.bit_length() - value.denominator.bit_length()
-    return power if value >= Fraction(2) ** power else power - 1
+    return power if value.numerator << max(-power, 0) >= value.denominator << max(power, 0) else power - 1
 
 
 def codes_of(array: Any, dtype: object = None, name: str = "array") -> Array:
@@ -188,7 +194,7 @@ def _decoded(codes: Array, fmt: Format) -> NDArray[np.float64]:
             return codes.view(np.float16).astype(np.float64)
         if fmt == BF16:
             return (codes.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
-    if fmt.bits <= 8:
+    if codes.size >= 1 << fmt.bits or fmt.bits <= 8:
         return np.asarray(_every_value(fmt)[codes.astype(np.int64)])
     each, places = np.unique(codes, return_inverse=True)
     return _values_one_by_one(each, fmt)[places].reshape(codes.shape)
