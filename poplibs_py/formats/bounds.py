@@ -113,8 +113,9 @@ class Ball:
 
     def __post_init__(self) -> None:
         centre, radius = floats("centre", self.centre), floats("radius", self.radius)
-        broadcast("radius", radius.shape, centre.shape)
-        centre, radius = np.broadcast_arrays(centre, radius)
+        if radius.shape != centre.shape:
+            broadcast("radius", radius.shape, centre.shape)
+            centre, radius = np.broadcast_arrays(centre, radius)
         object.__setattr__(self, "centre", centre)
         object.__setattr__(self, "radius", np.where(np.isnan(radius), np.inf, radius))
 
@@ -244,6 +245,8 @@ class Ball:
             return self._overflowed(dtype, overflow, threshold, reach, radius)
 
     def _overflowed(self, fmt: Format, overflow: str, threshold: float, reach: Floats, radius: Floats) -> Ball:
+        if np.all(reach <= fmt.max) and np.isfinite(self.centre).all():
+            return Ball(self.centre, radius)
         least = np.abs(_finite(self.centre)) - self.radius
         surely = np.isinf(self.centre) | (np.isfinite(self.centre) & (least > threshold))
         maybe = ~surely & np.isfinite(self.centre) & (reach > fmt.max)
