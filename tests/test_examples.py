@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+from examples import MOST, examples
 from hypothesis import HealthCheck, settings
 
 CONFTEST = Path(__file__).with_name("conftest.py")
@@ -48,3 +50,10 @@ def test_profiles_differ_in_what_they_say() -> None:
     for profile in (ordinary, level, nightly):
         assert (profile.database, profile.deadline) == (None, None)
         assert HealthCheck.too_slow in profile.suppress_health_check
+
+
+@pytest.mark.parametrize(("profile", "drawn"), [("ordinary", 40), ("level", 16), ("nightly", 40 * MOST)])
+def test_numbers_of_examples_follow_the_profile(profile: str, drawn: int) -> None:
+    assert examples(40, settings.get_profile(profile)) == drawn
+    assert examples(1, settings.get_profile(profile)) >= 1
+    assert examples(40) == examples(40, settings.default)

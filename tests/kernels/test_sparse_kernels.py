@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -119,7 +120,7 @@ def test_multiply_whole_vectors_and_blocks(kernel, compute, x_name, block_shape,
 
 @pytest.mark.parametrize(("kernel", "compute", "x_name"), [
     p for p in each_product("multiply") if p.values[1] == p.values[2]])
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(block_shape=st.sampled_from([(1, 1), (4, 4), (8, 8), (16, 16), (20, 2), (72, 4), (3, 5)]),
        rows=st.integers(1, 80), vectors=st.integers(1, 20), off=st.integers(0, 15), pack=st.booleans(),
        seed=st.integers(0, 2**32 - 1))

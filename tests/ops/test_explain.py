@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,7 +19,7 @@ PLANNED = [name for name in catalogue if not name.startswith("poprand.")]
 
 
 @pytest.mark.parametrize("name", PLANNED)
-@settings(max_examples=5)
+@settings(max_examples=examples(5))
 @given(data=st.data())
 def test_whatever_an_op_followed_explains_itself(name, data):
     operands, keywords = data.draw(calls(name))

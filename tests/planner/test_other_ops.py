@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -50,7 +51,7 @@ def lookup_points(lookups: int, rows: int, cols: int, tiles: int) -> Iterator[tu
                 yield (turns, par, r, c, variant), measures
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.integers(1, 60), st.integers(1, 60), st.integers(1, 12), st.integers(1, 24), st.sampled_from([1, 100, 400]))
 def test_lookups(lookups: int, rows: int, cols: int, tiles: int, limit: int) -> None:
     axes = [(lookups, 1, tiles, 1, 16, 0), (rows, 1, tiles, 1, 1, 0), (cols, 1, tiles, 1, 1, 0)]
@@ -86,7 +87,7 @@ def loss_cost(batch: int, time: int, labels: int, tiles: int, options: Options) 
     return variants
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.integers(1, 9), st.integers(1, 30), st.integers(1, 20), st.integers(1, 24))
 def test_a_loss(batch: int, time: int, labels: int, tiles: int) -> None:
     extents = (batch, time, labels)

@@ -6,6 +6,7 @@ import threading
 import ml_dtypes
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from result_bits import bits
@@ -24,7 +25,7 @@ GAMMA, BETA = np.float32([2, 1, 4]), np.float32([1, 0, -2])
 
 @pytest.mark.parametrize("name", ["batch_norm_training", "batch_norm_statistics", "batch_norm_inference",
                                   "batch_normalise"])
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.data())
 def test_drawn_calls_are_within_their_bounds(name, data):
     operands, keywords = data.draw(calls(f"popnn.{name}"))

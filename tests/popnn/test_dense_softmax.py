@@ -5,6 +5,7 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,7 +22,7 @@ OPS = ["softmax", "log_softmax", "scaled_softmax_stable", "softmax_grad", "log_s
 
 
 @pytest.mark.parametrize("name", OPS)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.data())
 def test_drawn_calls_are_within_their_bounds(name, data):
     operands, keywords = data.draw(calls(f"popnn.{name}"))

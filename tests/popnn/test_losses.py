@@ -5,6 +5,7 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,7 +23,7 @@ WEIGHTS = RNG.random(70).astype(np.float32)
 
 
 @pytest.mark.parametrize("name", ["calc_loss", "cross_entropy"])
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.data())
 def test_drawn_calls_are_within_their_bounds(name, data):
     operands, keywords = data.draw(calls(f"popnn.{name}"))
@@ -117,7 +118,7 @@ ELEMENTS = {
 
 
 @pytest.mark.parametrize("name", ELEMENTS)
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(st.data())
 def test_drawn_calls_of_elements_are_within_their_bounds(name, data):
     operands, keywords = data.draw(calls(f"popnn.{name}"))

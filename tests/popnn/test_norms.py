@@ -5,6 +5,7 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from result_bits import bits
@@ -20,7 +21,7 @@ NORMS = ["layer_norm", "rms_norm", "group_norm", "instance_norm", "batch_norm"]
 
 
 @pytest.mark.parametrize("name", [*NORMS, *(f"{name}_grad" for name in NORMS)])
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.data())
 def test_drawn_calls_are_within_their_bounds(name, data):
     operands, keywords = data.draw(calls(f"popnn.{name}"))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -40,7 +41,7 @@ def windows_of_a_call(draw):
     return field, each.pop("kernel"), None, each | {"padding": padding, "ceil_mode": up}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(windows_of_a_call(), st.booleans())
 def test_its_windows_are_those_of_the_code(call, include):
     field, kernel, size, how = call

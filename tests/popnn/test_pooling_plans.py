@@ -6,6 +6,7 @@ import itertools
 from math import prod
 
 import pytest
+from examples import examples
 from golden.formulas import pool_vertex_cycles
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -44,7 +45,7 @@ def cost(target, form, shares, per_group, detected):
     return compute + int(received_bytes(p, strides, shares, per_group)) // 4 * (1 + (detected != per_group))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50))
 @given(poolings(), st.integers(1, 12), st.integers(1, 40))
 def test_the_search_misses_nothing(params, tiles, detected):
     target, vector = Target.small(tiles), 4 if params.data_type == "half" else 2

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from aox_oracle import jump, outputs, splitmix
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -25,7 +26,7 @@ def test_every_function_that_draws_has_a_record() -> None:
 
 
 @pytest.mark.parametrize("name", OPS)
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(data=st.data())
 def test_results_lie_within_their_bounds(name: str, data: Any) -> None:
     record = catalogue[name]

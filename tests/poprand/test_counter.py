@@ -7,6 +7,7 @@ from typing import Any
 import aox_oracle as oracle
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from one_kernel import run
@@ -38,7 +39,7 @@ DRAWS = {
 }
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(SEEDS, MODIFIERS, st.integers(0, 1 << 40), st.integers(1, 5))
 def test_the_stream_is_the_oracles(seed: int, modifier: int, row: int, rows: int) -> None:
     words = oracle.counter_words(seed, row, rows, modifier)
@@ -71,7 +72,7 @@ def test_the_two_words_of_a_seed() -> None:
 
 
 @pytest.mark.parametrize("name", DRAWS)
-@settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(12), suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 300), st.integers(0, 300), SEEDS)
 def test_slices(name: str, offset: int, count: int, seed: int) -> None:
     whole = DRAWS[name](offset + count, seed=seed)
@@ -139,7 +140,7 @@ def test_every_level_gives_the_same_bits(random_kernels: dict[Any, Any]) -> None
         assert len(set(results.values())) == 1, (op, formats, [k for k in results if results[k] != results["portable"]])
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 200), st.integers(0, 300), st.integers(1, 5))
 def test_kernels_write_their_elements_only(random_kernels: dict[Any, Any], first: int, count: int,
                                            threads: int) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import aox_oracle as oracle
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from one_kernel import run
@@ -50,7 +51,7 @@ def test_uniform_float32_is_its_formula(a: float, b: float, seed: int) -> None:
 
 
 @pytest.mark.parametrize("form", NARROW, ids=str)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(a=LIMITS, b=LIMITS, seed=SEEDS)
 def test_uniform_of_narrow_formats_is_its_formula(form: Any, a: float, b: float, seed: int) -> None:
     a, b = (float(np.clip(limit, -form.max, form.max)) for limit in (a, b))
@@ -108,7 +109,7 @@ def test_bernoulli_is_its_formula(prob: float, seed: int) -> None:
 
 
 @pytest.mark.parametrize("form", FORMATS, ids=str)
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(prob=st.floats(0, 1), scale=st.floats(-4, 4, width=16), seed=SEEDS)
 def test_dropout_is_its_formula(form: Any, prob: float, scale: float, seed: int) -> None:
     codes = np.random.default_rng(seed).integers(0, 1 << form.bits, 300, np.uint64).astype(form.code_dtype)

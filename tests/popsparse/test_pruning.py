@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +16,7 @@ from poplibs_py.testing.calls import block_sparse_matrices
 
 
 @given(w=block_sparse_matrices(moderate=True, groups=st.integers(1, 2)), share=st.floats(0, 1))
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_what_stays_is_what_scores_most_and_is_as_it_was(w: BlockSparseMatrix, share: float) -> None:
     count = int(share * w.n_blocks)
     thin = pruning.prune(w, count / (w.groups * w.pattern.block_rows * w.pattern.block_columns))

@@ -12,6 +12,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from result_bits import bits
@@ -121,7 +122,7 @@ def test_every_call_that_can_be_drawn_runs_again_from_its_line(op, data):
     assert bits(made["again"]) == bits(got)
 
 
-@settings(max_examples=4, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=examples(4), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data(), ops=st.lists(st.sampled_from(OPS), min_size=8, max_size=8, unique=True))
 def test_lines_run_in_a_process_of_their_own(data, ops):
     drawn = {op: data.draw(calls(op)) for op in ops}

@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -95,7 +96,7 @@ def test_modelled_plans(data):
 
 
 @given(st.data())
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_modelled_plans_with_another_partition(data):
     name = data.draw(_fields(TILES.partition))
     partition = _changed(TILES.partition, name, data.draw(_values(TILES.partition, name)))

@@ -9,6 +9,7 @@ from fractions import Fraction
 import ml_dtypes
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -84,7 +85,7 @@ def test_the_compiled_executor_gives_the_bits_of_the_python_one(product, target,
 
 
 @given(products(), st.integers(0, 3))
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_exact_data_gives_float64s_bits(product, seed):
     dtype, groups, m, k, n, options = product
     rng = np.random.default_rng(seed)
@@ -175,7 +176,7 @@ def test_two_plans_of_one_problem_agree_within_the_bound_of_both():
 
 
 @given(products(), st.sampled_from(["gc200", "c600", Target.small(1), Target.small(24)]), st.sampled_from([None, 7]))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_results_lie_within_the_bound_of_their_plan(product, target, seed):
     dtype, groups, m, k, n, options = product
     a, b = _operands(dtype, groups, m, k, n)
@@ -201,7 +202,7 @@ def test_bounds_follow_the_types_that_a_plan_takes_for_fp8(fmt, target):
 
 
 @given(products(), st.sampled_from(["gc200", Target.small(4), Target.small(24)]))
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_the_counting_executor_counts_what_is_done(product, target):
     dtype, groups, m, k, n, options = product
     a, b = _operands(dtype, groups, m, k, n)

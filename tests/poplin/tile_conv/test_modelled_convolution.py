@@ -8,6 +8,7 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
+from examples import examples
 from golden.families import folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -195,7 +196,7 @@ TARGETS = st.sampled_from([Target.gc200(tiles=n) for n in (1, 4, 10)] + [Target.
 @given(convolutions(any_transform=True) | convolutions(), st.sampled_from(PASSES), TARGETS, TRANSFORMS,
        st.sampled_from([0.6, 0.001, 0]), st.sampled_from(["float", "half"]), st.sampled_from([None, 3]),
        st.integers(1, 3))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_every_transform_gives_the_bits_of_the_interpreter(params, pass_, target, transforms, proportion, partials,
                                                            seed, threads):
     made = "half" if params.input_type == "quarter" else params.input_type

@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 
 from poplibs_py.poplin.tile_conv import ConvParams
@@ -57,7 +58,7 @@ def _by_definition(x, w, params: ConvParams):
 
 
 @given(convolutions(any_transform=True))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_every_transform_by_its_definition(params: ConvParams) -> None:
     params = params.replace(in_channels=min(params.in_channels, 3), out_channels=min(params.out_channels, 3))
     rng = np.random.default_rng(0)

@@ -6,6 +6,7 @@ import dataclasses
 import warnings
 
 import pytest
+from examples import examples
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -53,7 +54,7 @@ def plan_or_none(problem: ConvProblem, objective: Objective) -> ConvPlan | None:
     return best_plan(problem.target, problem.params, options, objective)
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(problems())
 def test_search_equals_brute_force(problem: ConvProblem) -> None:
     bound = int(problem.target.bytes_per_tile * problem.options.available_memory_proportion)
@@ -63,7 +64,7 @@ def test_search_equals_brute_force(problem: ConvProblem) -> None:
         assert (None if plan is None else (plan.cycles, plan.temp_bytes)) == best
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(problems())
 def test_other_objectives_equal_brute_force(problem: ConvProblem) -> None:
     every = list(costs_of_all(problem))
@@ -77,7 +78,7 @@ def test_other_objectives_equal_brute_force(problem: ConvProblem) -> None:
     assert (fewest_tiles.total_tiles, fewest_tiles.cycles) == min((c[2], c[0]) for c in every if c[0] <= limit)
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(st.integers(1, 24), st.integers(1, 40), st.integers(1, 24), st.integers(1, 3), st.integers(1, 12),
        st.sampled_from([0.01, 0.002, 0.0005]))  # fmt: skip
 def test_joint_search_equals_brute_force(rows: int, inner: int, columns: int, groups: int, tiles: int,
@@ -93,7 +94,7 @@ def test_joint_search_equals_brute_force(rows: int, inner: int, columns: int, gr
         assert (None if plan is None else (plan.cycles, plan.temp_bytes)) == best
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(st.integers(1, 40), st.integers(500, 900), st.integers(1, 40), st.sampled_from(["half", "float"]),
        st.sampled_from(["FC_TRAINING_FWD", "FC_TRAINING_WU", "NONE_MATMUL"]), st.booleans())  # fmt: skip
 def test_no_candidate_is_below_its_bound(rows: int, inner: int, columns: int, dtype: str, pass_: str,

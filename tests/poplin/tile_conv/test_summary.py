@@ -8,6 +8,7 @@ import re
 import warnings
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,7 +29,7 @@ def _plan(m, k, n, dtype="half", target="gc200", groups=(), **options):
 
 @given(st.integers(1, 300), st.integers(1, 300), st.integers(1, 300), st.sampled_from(["half", "float"]),
        st.sampled_from(["gc200", "bow", Target.small(24)]), st.sampled_from(PASSES), st.sampled_from([0.6, 0.01]))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_figures_add_up(m, k, n, dtype, target, fc_pass, proportion):
     options = {"fullyConnectedPass": fc_pass}
     plan = _plan(m, k, n, dtype, target, available_memory_proportion=proportion, options=options)
@@ -49,7 +50,7 @@ def test_figures_add_up(m, k, n, dtype, target, fc_pass, proportion):
 
 @given(st.integers(1, 200), st.integers(1, 200), st.integers(1, 200), st.sampled_from([(), (5,)]),
        st.sampled_from([0.6, 0.005]))
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_the_fullest_tile_is_the_one_that_does_most(m, k, n, groups, proportion):
     plan = _plan(m, k, n, groups=groups, available_memory_proportion=proportion)
     if plan.transforms[0].combine_conv_groups_factor > 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -64,7 +65,7 @@ def _call(a, b, out, stochastic=False, threads=1):
 @pytest.mark.usefixtures("shared")
 @given(st.sampled_from([np.float32, np.float16, F143]), st.sampled_from([1, 2, 5]), st.sampled_from([1, 2, 4]),
        st.sampled_from([(), (3,)]), st.sampled_from(["float", "half"]), SEEDS, st.integers(1, 3), st.booleans())
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_every_kind_of_compute_set_gives_the_bits_of_the_python_executor(dtype, parts, turns, groups, partials, seed,
                                                                           threads, stages):
     m, k, n = 9, 96, 13

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,7 +23,7 @@ def ran(call):
     return made, report.runs[-1]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(st.integers(1, 40), st.integers(1, 5), st.sampled_from(["float32", "float16", "int32", "uint32"]),
        st.booleans(), st.sampled_from(ORDERS), st.integers(1, 40), st.sampled_from(["gc200", Target.small(5)]))
 def test_the_best_of_rows_take_the_steps_of_the_bitonic_program(n, rows, dtype, largest, order, k, machine):

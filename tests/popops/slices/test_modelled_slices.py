@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -37,7 +38,7 @@ def ran(call, **how):
     return made, run
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(PARAMS, OPTIONS, st.integers(1, 12))
 def test_steps_take_what_the_planner_counts(params, options, tiles):
     plan = planned(params, options, Target.small(tiles))
@@ -107,7 +108,7 @@ def in_parts(x, u, places, scale, update, turns, copies, partial):
     return made.astype(x.dtype)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30))
 @given(st.integers(0, 2**32), st.sampled_from(["add", "mul"]), st.sampled_from([np.float32, np.float16]),
        st.sampled_from(["clip", "skip", "wrap", "zero", "poplibs"]), st.integers(1, 3), st.integers(1, 4))
 def test_updates_that_are_split_are_summed_as_stated(seed, update, dtype, policy, turns, copies):
@@ -259,7 +260,7 @@ DRAWN += ["gather", "scatter", "dynamic_slice", "dynamic_update", "sequence_slic
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", DRAWN)
 def test_drawn_calls_are_within_their_bounds_on_modelled_machines(name):
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(60))
     @given(calls(f"popops.{name}"))
     def run(call):
         operands, keywords = call

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from limits import of_a_mebibyte
@@ -59,7 +60,7 @@ OPTIONS = st.builds(EmbeddingOptions, st.sampled_from([0.0, 1e-4, 3e-4, 1e-3, 0.
                     st.sampled_from(["uniform", "onePoint"]), st.booleans())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(PARAMS, OPTIONS, st.integers(1, 12))
 def test_the_search_misses_nothing(params, options, tiles):
     model = EmbeddingModel(Target.small(tiles), params, options)
@@ -76,7 +77,7 @@ def test_the_search_misses_nothing(params, options, tiles):
         assert (found.partition, found.cycles, found.ordered) == (at, cycles, ordered)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(PARAMS, OPTIONS, st.integers(1, 12))
 def test_more_turns_take_no_less_time_and_no_more_memory(params, options, tiles):
     model = EmbeddingModel(Target.small(tiles), params, options)
@@ -89,7 +90,7 @@ def test_more_turns_take_no_less_time_and_no_more_memory(params, options, tiles)
         assert model.peak_bytes(at) <= model.peak_bytes(once)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30))
 @given(PARAMS, OPTIONS, st.integers(1, 12))
 def test_what_a_plan_says_of_itself(params, options, tiles):
     plan = planned(params, options, Target.small(tiles))
@@ -101,7 +102,7 @@ def test_what_a_plan_says_of_itself(params, options, tiles):
     assert f"{plan.cycles:,}" in str(plan)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(PARAMS, OPTIONS, st.integers(1, 12), st.data())
 def test_a_plan_meets_its_constraints(params, options, tiles, data):
     free = planned(params, options, Target.small(tiles))
