@@ -21,7 +21,7 @@ from poplibs_py.errors import InvalidArgumentError
 from poplibs_py.formats import F143, Format
 from poplibs_py.formats.bounds import matmul_ball
 from poplibs_py.ops import Op, catalogue
-from poplibs_py.testing import check, strategies, values_of
+from poplibs_py.testing import check, find_op, strategies, values_of
 from poplibs_py.testing.calls import calls
 from poplibs_py.testing.ops import PREPARED
 from poplibs_py.testing.replay import Snapshot, decode_call, encode_call
@@ -114,7 +114,7 @@ def test_every_call_that_can_be_drawn_runs_again_from_its_line(op, data):
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr("tempfile.tempdir", folder)
         line = Snapshot.of(op, operands, keywords).reproducer()
-        got = check(op, *operands, **keywords)
+        got = find_op(op).face(*operands, **keywords)
         *_, python, dash, code = shlex.split(line)
         assert (python, dash) == ("python", "-c")
         made = {}
