@@ -19,6 +19,7 @@ from limits import of_a_mebibyte
 
 from poplibs_py.errors import InvalidArgumentError, MemoryLimitError
 from poplibs_py.formats import BF16, E4M3, E5M2, F143, F152, FP16, FP32
+from poplibs_py.kernels import available_levels
 from poplibs_py.poplin.conv import few
 from poplibs_py.poplin.conv.few import LANES, FewPlan
 from poplibs_py.poplin.conv.lower import lower
@@ -294,7 +295,7 @@ print(digest.hexdigest())
 
 def test_bits_do_not_depend_on_the_level():
     found = set()
-    for level in ("portable", "avx2", "avx512"):
+    for level in sorted({"portable", "avx2", "avx512"} & {*available_levels()}):
         path = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
         env = {**os.environ, "POPLIBS_MAX_ISA": level, "PYTHONPATH": path}
         done = subprocess.run([sys.executable, "-c", _PRINT_BITS], env=env, capture_output=True, text=True, check=True)
