@@ -89,7 +89,7 @@ def _update_calls(draw: st.DrawFn, groups: bool = False, computed: bool = False,
     front = indices.shape[:2 if groups else 1]
     sizes = [1 if d == keywords["axis"] else n for d, n in enumerate(x.shape)][int(groups):]
     updates = draw(_numbers((*front, *sizes), x, computed))
-    scale = {"scale": draw(st.sampled_from([-2, 3] if x.dtype.kind in "iu" else [0.5, -3.0]))}
+    scale = {"scale": draw(sampled(*{"i": (-2, 3), "u": (2, 3)}.get(x.dtype.kind, (0.5, -3.0))))}
     return (x, updates, indices), keywords | (scale if scaled and draw(st.booleans()) else {})
 
 
