@@ -124,10 +124,10 @@ cdef void finish(const void *given, const pop_tile *tile) noexcept nogil:
     cdef const pop_partials_finish *item = <const pop_partials_finish *>given
     cdef const float *sums = <const float *>(tile.operands[item.operand] + item.first)
     cdef pop_epilogue e
+    memset(&e, 0, sizeof(e))
     e.format = <const pop_format *>item.format
     e.overflow, e.activation = item.overflow, item.activation
-    e.alpha, e.beta, e.old = item.alpha, item.beta, 0
-    e.bias = e.row_bias = NULL
+    e.alpha, e.beta = item.alpha, item.beta
     e.out = tile.operands[item.to] + item.out
     e.out_row, e.out_col = item.out_row, item.out_col
     (<pop_epilogue_kernel>item.epilogue)(&e, sums, item.row, item.rows, item.cols)

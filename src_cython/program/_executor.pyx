@@ -181,6 +181,7 @@ cdef void run_share(void *context, int part) noexcept nogil:
     cdef pop_segment *segment
     cdef const int64_t *shares
     cdef int64_t s, i
+    memset(&tile, 0, sizeof(tile))
     tile.operands = run.operands
     tile.scratch = run.scratch + part * run.stride
     tile.scratch_bytes = run.scratch_bytes
