@@ -30,10 +30,10 @@ typedef struct pop_wide_curve {
 
 /* Functions are part of what calls them, but at the portable level, where a call is little beside those of fmaf that a vector
  * takes, and copies of them would be most of what there is to compile. */
-#if POP_LEVEL >= POP_LEVEL_AVX2
-#define POP_MATH POP_INLINE
-#else
+#if POP_ONE_BODY
 #define POP_MATH static __attribute__((noinline))
+#else
+#define POP_MATH POP_INLINE
 #endif
 
 #define POP_LENGTH(array) ((int)(sizeof(array) / sizeof *(array)))

@@ -49,6 +49,10 @@
 #endif
 #define POP_VECTOR_BYTES (4 * POP_LANES)
 
+/* Whether what has bodies for several cases has the general one alone: where vectors hold four numbers, and no speed is asked, more
+ * would only be more to compile. */
+#define POP_ONE_BODY (POP_LEVEL < POP_LEVEL_AVX2)
+
 typedef float pop_v_f __attribute__((vector_size(POP_VECTOR_BYTES)));
 typedef int32_t pop_v_i __attribute__((vector_size(POP_VECTOR_BYTES)));
 typedef uint32_t pop_v_u __attribute__((vector_size(POP_VECTOR_BYTES)));

@@ -127,7 +127,7 @@ POP_INLINE void pop_conv_sums(const pop_conv_block *b, const char *x, const char
         }
         if (b->ahead && first == 0)
             for (int p = 0; p < positions; p++) pop_conv_ask(from, b->at[p] + b->x_ahead);
-    } else if (POP_LEVEL >= POP_LEVEL_AVX2 && b->ahead && first == 0) { /* a body more, which pays where vectors are wide */
+    } else if (!POP_ONE_BODY && b->ahead && first == 0) {
         const int64_t x_ahead = b->x_ahead, w_ahead = b->w_ahead;
         for (; x_at < end; x_at++, w_at++) {
             const char *from = x + *x_at, *by = w + *w_at;
@@ -181,7 +181,7 @@ POP_INLINE void pop_conv_blocks(const pop_conv_block *b, int together, int posit
     }
 }
 
-#if POP_LEVEL >= POP_LEVEL_AVX2
+#if !POP_ONE_BODY
 #define POP_CONV_CASE(together, positions) \
     case positions: pop_conv_blocks(b, together, positions, POP_CONV_PAIRS); break;
 #define POP_CONV_TOGETHER(together)                                                                        \
@@ -195,7 +195,7 @@ POP_INLINE void pop_conv_blocks(const pop_conv_block *b, int together, int posit
             POP_CONV_CASE(together, 13) POP_CONV_CASE(together, 14)                                        \
         }                                                                                                  \
     }
-#else /* a body for each number of positions would only be more to compile where vectors hold four numbers */
+#else
 #define POP_CONV_TOGETHER(together)                                                             \
     static void pop_conv_together_##together(const pop_conv_block *given)                       \
     {                                                                                           \

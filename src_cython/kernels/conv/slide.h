@@ -173,8 +173,8 @@ POP_INLINE void pop_slide_blocks(const pop_conv_slide *given, const pop_format *
     }
 }
 
-#if POP_LEVEL < POP_LEVEL_AVX2
-/* A column after another: wider tiles would only be more to compile where vectors hold four numbers. */
+#if POP_ONE_BODY
+/* A column after another. */
 POP_INLINE void pop_slide(const pop_conv_slide *given, const pop_format *f, int step)
 {
     pop_conv_slide b = *given;

@@ -11,10 +11,6 @@
 
 enum { POP_TAPS_COLS = 7 };
 
-/* Whether tiles have one column, and a kernel's row is taken by one: more would only be more to compile where vectors hold
- * four numbers. */
-enum { POP_TAPS_ONE = POP_LEVEL < POP_LEVEL_AVX2 };
-
 /* One row of an operand as a tile meets it, or two, whose numbers are words; column j is at `at` + j * col. */
 typedef struct pop_taps_line {
     const char *at[2];
@@ -82,13 +78,13 @@ POP_INLINE void pop_taps_row(const pop_conv_gradient *b, const pop_format *f, po
 #define POP_TAPS_PIECE(taps)                                                                                                \
     pop_taps_piece(f, x, b->col_low - col - tap, b->col_high - col - tap, deltas, to, taps, cols, step, inside, pairs);    \
     tap += taps, to += 64 * taps, x.at[0] += taps * x.col[0], x.at[1] += taps * x.col[1]
-    while (!POP_TAPS_ONE && tap + 7 <= b->tap_cols) {
+    while (!POP_ONE_BODY && tap + 7 <= b->tap_cols) {
         POP_TAPS_PIECE(7);
     }
-    if (!POP_TAPS_ONE && tap + 5 <= b->tap_cols) {
+    if (!POP_ONE_BODY && tap + 5 <= b->tap_cols) {
         POP_TAPS_PIECE(5);
     }
-    if (!POP_TAPS_ONE && tap + 3 <= b->tap_cols) {
+    if (!POP_ONE_BODY && tap + 3 <= b->tap_cols) {
         POP_TAPS_PIECE(3);
     }
     while (tap < b->tap_cols) {
@@ -142,7 +138,7 @@ POP_INLINE void pop_taps_step(const pop_conv_gradient *b, const pop_format *f, i
     const int64_t reach = (POP_TAPS_COLS - 1) * step + b->tap_cols;
     for (int64_t row = 0; row < b->rows; row += 1 + pairs) {
         int64_t col = 0;
-        for (; !POP_TAPS_ONE && col + POP_TAPS_COLS <= b->cols; col += POP_TAPS_COLS)
+        for (; !POP_ONE_BODY && col + POP_TAPS_COLS <= b->cols; col += POP_TAPS_COLS)
             if (col * step >= b->col_low && col * step + reach <= b->col_high)
                 pop_taps_tile(b, f, row, col, POP_TAPS_COLS, step, 1, pairs);
             else pop_taps_tile(b, f, row, col, POP_TAPS_COLS, step, 0, pairs);

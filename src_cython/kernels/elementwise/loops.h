@@ -72,8 +72,7 @@ POP_INLINE int64_t pop_elementwise_head(int64_t bytes, const char *out, int64_t 
     return n >= 16 * POP_LANES ? (int64_t)((0 - (uintptr_t)out) % POP_VECTOR_BYTES) / bytes : 0;
 }
 
-/* Four vectors to an iteration, so that their latencies overlap; what is before and behind them one by one. At the portable
- * level, where a vector may be four calls of the C library, one at a time: there more bodies would only be more to compile. */
+/* Four vectors to an iteration, so that their latencies overlap; what is before and behind them one by one. */
 POP_INLINE void pop_elementwise_loop(void (*step)(const pop_places *, int64_t, int), void (*pair)(const pop_places *, int64_t),
                                      pop_places p, int64_t bytes, int64_t n)
 {
@@ -83,13 +82,13 @@ POP_INLINE void pop_elementwise_loop(void (*step)(const pop_places *, int64_t, i
             step(&p, i, part);
         }
         if (i == n) return;
-#if POP_LEVEL >= POP_LEVEL_AVX2
+#if POP_ONE_BODY
+        for (; i + POP_LANES <= n; i += POP_LANES) step(&p, i, POP_LANES);
+#else
         for (; i + 4 * POP_LANES <= n; i += 4 * POP_LANES) {
             pair(&p, i);
             pair(&p, i + 2 * POP_LANES);
         }
-#else
-        for (; i + POP_LANES <= n; i += POP_LANES) step(&p, i, POP_LANES);
 #endif
     }
 }

@@ -228,7 +228,7 @@ POP_INLINE void pop_pool_gradient_channels(const pop_pool_unit *u, const pop_poo
                 own.grads = rows[0] + last_tap * in->position * in->bytes + own.ahead;
                 own.tops = rows[1] + last_tap * in[2].position * in[2].bytes + own.ahead;
             }
-            const int64_t known = POP_LEVEL < POP_LEVEL_AVX2 ? 0 : own.count; /* else only more to compile */
+            const int64_t known = POP_ONE_BODY ? 0 : own.count;
             if (known == 1 && own.taps == 1) pop_pool_gradient_all_cells(format, &own, 1, 1, u->lanes);
             else if (known == 1 && own.taps == 2) pop_pool_gradient_all_cells(format, &own, 1, 2, u->lanes);
             else if (known == 2 && own.taps == 1) pop_pool_gradient_all_cells(format, &own, 2, 1, u->lanes);

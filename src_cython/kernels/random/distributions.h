@@ -14,11 +14,11 @@
 #include "kernels/random/tables.h"
 #include "simd/math.h"
 
-/* In registers all; at the portable level that would only be more to compile. */
-#if POP_LEVEL >= POP_LEVEL_AVX2
-#define POP_R_UNROLLED _Pragma("GCC unroll 8")
-#else
+/* In registers all. */
+#if POP_ONE_BODY
 #define POP_R_UNROLLED _Pragma("GCC unroll 1")
+#else
+#define POP_R_UNROLLED _Pragma("GCC unroll 8")
 #endif
 #define POP_R_EACH_PART POP_R_UNROLLED for (int part = 0; part < POP_AOX_PARTS; part++)
 

@@ -18,7 +18,6 @@
 #define POP_STEPS 8
 #define POP_SIDE_BY_SIDE 4 /* vectors of columns */
 #define POP_STRIP 256   /* columns side by side; a multiple of POP_WAYS */
-#define POP_FAST (POP_LANES > 4) /* the portable level, of which no speed is asked, has the general loops alone */
 #define POP_VECTORS (POP_WAYS / POP_LANES) /* that hold the lanes */
 
 /* `count` blocks of n elements, from rows[i] on; results of both accumulators, with room for whole vectors. Where vectors are a gain
@@ -272,18 +271,18 @@ POP_INLINE void pop_rows_together(pop_body body, const pop_format *f, const char
                                   const float *shift, pop_v_f x[POP_LANES][2])
 {
     const int whole = n == 2 || n == 4 || n == 8 || n == 16, fits = whole && n <= POP_LANES;
-    if (POP_FAST && here == POP_LANES && !shift && fits && pop_are_adjacent(rows, n * pop_bytes(f))) {
+    if (!POP_ONE_BODY && here == POP_LANES && !shift && fits && pop_are_adjacent(rows, n * pop_bytes(f))) {
         if (n == 2) pop_rows_abreast(body, f, rows[0], 2, x);
         else if (n == 4) pop_rows_abreast(body, f, rows[0], 4, x);
         else if (n == 8) pop_rows_abreast(body, f, rows[0], 8, x);
         else pop_rows_abreast(body, f, rows[0], POP_LANES, x);
         return;
     }
-    if (POP_FAST && here == POP_LANES && n == POP_BLOCK) {
+    if (!POP_ONE_BODY && here == POP_LANES && n == POP_BLOCK) {
         pop_whole_blocks(body, f, rows, shift, x);
         return;
     }
-    const int parts = POP_FAST && n > POP_WAYS && n <= POP_STRIDE ? (int)((n + POP_WAYS - 1) / POP_WAYS) : 0;
+    const int parts = !POP_ONE_BODY && n > POP_WAYS && n <= POP_STRIDE ? (int)((n + POP_WAYS - 1) / POP_WAYS) : 0;
     if (parts == 2) pop_rows_in_parts(body, f, rows, here, n, shift, x, 2);
     else if (parts == 3) pop_rows_in_parts(body, f, rows, here, n, shift, x, 3);
     else if (parts == 4) pop_rows_in_parts(body, f, rows, here, n, shift, x, 4);
@@ -293,8 +292,8 @@ POP_INLINE void pop_rows_together(pop_body body, const pop_format *f, const char
             pop_short_row(body, f, rows[k], n, c, x[k]);
             continue;
         }
-        pop_ways w = POP_FAST && n == POP_BLOCK ? pop_whole_block(body, f, rows[k], pop_v_splat(c ? *c : 0.0f))
-                                                : pop_block_of(body, f, rows[k], n, pop_v_splat(c ? *c : 0.0f));
+        pop_ways w = !POP_ONE_BODY && n == POP_BLOCK ? pop_whole_block(body, f, rows[k], pop_v_splat(c ? *c : 0.0f))
+                                                     : pop_block_of(body, f, rows[k], n, pop_v_splat(c ? *c : 0.0f));
         pop_ways_halved(body, &w);
         x[k][0] = w.v[0][0];
         if (body.planes == 2) x[k][1] = w.v[0][1];
@@ -346,7 +345,7 @@ POP_INLINE void pop_long_rows_of(pop_body body, const pop_format *f, const char 
 POP_INLINE void pop_rows_of(pop_body body, const pop_format *f, const char *const *rows, int64_t count, int64_t n,
                             const float *shift, float *const *out)
 {
-    if (POP_FAST && n > POP_BLOCK) {
+    if (!POP_ONE_BODY && n > POP_BLOCK) {
         pop_long_rows_of(body, f, rows, count, n, out);
         return;
     }
@@ -391,7 +390,7 @@ POP_INLINE void pop_chain_of(pop_body body, const pop_format *f, const char *con
                              const float *shift, float *const *out, int joins)
 {
     int64_t column = 0;
-    if (POP_FAST)
+    if (!POP_ONE_BODY)
         for (; column + POP_SIDE_BY_SIDE * POP_LANES <= width; column += POP_SIDE_BY_SIDE * POP_LANES)
             pop_chain_vectors(body, f, rows, count, column, POP_SIDE_BY_SIDE, POP_LANES, shift, out, joins);
     for (; column + POP_LANES <= width; column += POP_LANES)
@@ -410,7 +409,7 @@ POP_INLINE void pop_join_columns(pop_body body, float *const *to, float *const *
 }
 
 /* A macro for each format that kernels read as it lies, with its suffix and its facts: at the portable level, FP32 alone. */
-#if POP_FAST
+#if !POP_ONE_BODY
 #define POP_REDUCE_EACH_FORMAT(X, ...) X(__VA_ARGS__, f32, POP_F32) X(__VA_ARGS__, f16, POP_F16) X(__VA_ARGS__, bf16, POP_BF16)
 #else
 #define POP_REDUCE_EACH_FORMAT(X, ...) X(__VA_ARGS__, f32, POP_F32)

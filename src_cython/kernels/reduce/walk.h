@@ -274,7 +274,7 @@ static void pop_reduce_short_rows(pop_reduce_walk *w, int64_t first, int64_t cou
     const pop_reduce *s = w->spec;
     const int64_t blocks = s->n / POP_BLOCK, whole = blocks * POP_BLOCK, rest = s->n - whole, bytes = pop_reduce_read_bytes(s);
     const int64_t fit = s->run >= s->n && !s->decode ? POP_STRIP : POP_GATHERED_ELEMENTS / s->n;
-    const int to_ends = POP_FAST && blocks && rest && !w->does->rows_after && !w->does->find && blocks < POP_STRIP / POP_LANES;
+    const int to_ends = !POP_ONE_BODY && blocks && rest && !w->does->rows_after && !w->does->find && blocks < POP_STRIP / POP_LANES;
     const int64_t most = pop_least(fit, to_ends ? (POP_STRIP - POP_LANES) / (blocks + 1) : blocks ? POP_STRIP / blocks : POP_STRIP);
     const char *rows[POP_STRIP];
     int64_t index[POP_REDUCE_AXES];

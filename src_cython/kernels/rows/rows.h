@@ -39,11 +39,11 @@ POP_ROWS_VERTEX(loss, 1, 0, 1, f32, F32)
 POP_ROWS_POINTS(POP_ROWS_VERTEX, 1, 0, -1, f32, F32)
 POP_CHANNELS_BODIES(POP_CHANNELS_VERTEX)
 #endif
-#if POP_LEVEL > 0 && POP_LEVEL < POP_LEVEL_AVX512_BF16 /* where vectors are no gain these are decoded */
+#if !POP_ONE_BODY && POP_LEVEL < POP_LEVEL_AVX512_BF16 /* else these are decoded */
 POP_ROWS_BODIES(POP_ROWS_VERTEX, f16, F16)
 POP_STRIP_BODIES(f16, F16)
 #endif
-#if POP_LEVEL > 0
+#if !POP_ONE_BODY
 POP_ROWS_BODIES(POP_ROWS_VERTEX, bf16, BF16)
 POP_STRIP_BODIES(bf16, BF16)
 #endif
@@ -60,10 +60,10 @@ POP_STRIP_BODIES(bf16, BF16)
     POP_ROWS_COLUMN(norm_columns, suffix, formats) POP_ROWS_COLUMN(norm_grad_columns, suffix, formats)
 
 static const pop_kernel POP_ROWS_KERNELS[] = {
-#if POP_LEVEL > 0
+#if !POP_ONE_BODY
     POP_ROWS_BODIES(POP_ROWS_ROW, bf16, "bfloat16") POP_ROWS_COLUMNS(bf16, "bfloat16")
 #endif
-#if POP_LEVEL > 0 && POP_LEVEL < POP_LEVEL_AVX512_BF16
+#if !POP_ONE_BODY && POP_LEVEL < POP_LEVEL_AVX512_BF16
     POP_ROWS_BODIES(POP_ROWS_ROW, f16, "float16") POP_ROWS_COLUMNS(f16, "float16")
 #endif
 #if POP_LEVEL < POP_LEVEL_AVX512_BF16
