@@ -77,25 +77,44 @@ POP_INLINE pop_h_f pop_h_clamp(pop_h_f x, double low, double high)
 #define POP_LN2_LOW pop_v_splat(-0x1.05c610p-29f)
 #define POP_LN2_D 0x1.62e42fefa39efp-1
 
+/* y 2^n; normal: where both are normal numbers, in less. */
+POP_INLINE pop_v_f pop_v_scaled(pop_v_f y, pop_v_f n, const int normal) { return normal ? pop_v_scale_normal(y, n) : pop_v_scale(y, n); }
+
 /* x = n ln 2 + r with |r| <= ln 2 / 2: n; and q of e^x = 2^n (1 + r + r^2 q(r)). */
 POP_INLINE pop_v_f pop_v_exp_whole(pop_v_f x) { return pop_v_fma(x, pop_v_splat(0x1.715476p0f), pop_v_splat(POP_ROUNDER)) - POP_ROUNDER; }
 POP_INLINE pop_v_f pop_v_exp_curve(pop_v_f r) { return pop_v_horner(POP_FIT_EXP, POP_LENGTH(POP_FIT_EXP), r); }
+
+/* 2^n e^r of so many vectors, n from -152 to 130, to y; normal: where they are normal numbers. Each step of all is done before the
+ * next, which waits for its last. */
+#define POP_AT_ONCE 4
+#define POP_EACH_AT_ONCE(many) _Pragma("GCC unroll 4") for (int k = 0; k < (many); k++)
+POP_INLINE void pop_v_exps(const pop_v_f *r, const pop_v_f *n, pop_v_f *y, const int many, const int normal)
+{
+    POP_EACH_AT_ONCE(many) y[k] = pop_v_splat(POP_FIT_EXP[POP_LENGTH(POP_FIT_EXP) - 1]);
+    _Pragma("GCC unroll 16") for (int c = POP_LENGTH(POP_FIT_EXP) - 2; c >= 0; c--)
+        POP_EACH_AT_ONCE(many) y[k] = pop_v_fma(y[k], r[k], pop_v_splat(POP_FIT_EXP[c]));
+    _Pragma("GCC unroll 2") for (int one = 0; one < 2; one++)
+        POP_EACH_AT_ONCE(many) y[k] = pop_v_fma(y[k], r[k], pop_v_splat(1.0f));
+    POP_EACH_AT_ONCE(many) y[k] = pop_v_scaled(y[k], n[k], normal);
+}
 
 POP_MATH pop_v_f pop_v_exp(pop_v_f x)
 {
     x = pop_v_clamp(x, -105.0f, 90.0f);
     const pop_v_f n = pop_v_exp_whole(x), r = pop_v_fma(-n, POP_LN2_LOW, pop_v_fma(-n, POP_LN2_HIGH, x));
-    return pop_v_scale(pop_v_fma(pop_v_fma(pop_v_exp_curve(r), r, pop_v_splat(1.0f)), r, pop_v_splat(1.0f)), n);
+    pop_v_f y;
+    pop_v_exps(&r, &n, &y, 1, 0);
+    return y;
 }
 
-/* x = n + r, |r| <= 1/2, exactly: 2^x = 2^n 2^r. */
-POP_MATH pop_v_f pop_v_exp2(pop_v_f x)
+/* x = n + r, |r| <= 1/2, exactly: 2^x = 2^n 2^r, for x from -152 to 130; normal: of normal numbers' logarithms. */
+POP_INLINE pop_v_f pop_v_exp2_within(pop_v_f x, const int normal)
 {
-    x = pop_v_clamp(x, -152.0f, 130.0f);
     const pop_v_f n = (x + POP_ROUNDER) - POP_ROUNDER, r = x - n;
     const pop_v_f y = pop_v_fma(pop_v_horner(POP_FIT_EXP2, POP_LENGTH(POP_FIT_EXP2), r), r, pop_v_splat(1.0f));
-    return pop_v_scale(y, n);
+    return pop_v_scaled(y, n, normal);
 }
+POP_MATH pop_v_f pop_v_exp2(pop_v_f x) { return pop_v_exp2_within(pop_v_clamp(x, -152.0f, 130.0f), 0); }
 
 /* y, but minus infinity at `pole`, NaN below it, and x where that is infinite or NaN */
 POP_INLINE pop_v_f pop_v_log_edges(pop_v_f x, pop_v_f y, float pole)

@@ -106,13 +106,11 @@ POP_INLINE void pop_attention_store(const int elements, void *p, int64_t i, pop_
 #endif
 }
 
-/* 2^x; near: as pop_v_exp2 has it, where it is a normal number. */
+/* 2^x; near: where it is a normal number. */
 POP_INLINE pop_v_f pop_attention_power(const int elements, const int near, pop_v_f x)
 {
     if (elements == 2) return pop_attention_rough(x);
-    if (!near) return pop_v_exp2(x);
-    const pop_v_f n = (x + POP_ROUNDER) - POP_ROUNDER, r = x - n;
-    return pop_v_scale_normal(pop_v_fma(pop_v_horner(POP_FIT_EXP2, POP_LENGTH(POP_FIT_EXP2), r), r, pop_v_splat(1.0f)), n);
+    return near ? pop_v_exp2_within(x, 1) : pop_v_exp2(x);
 }
 
 #if POP_LANES == 8

@@ -3,24 +3,17 @@
 #define POP_ROWS_POWERS_H
 #include "kernels/rows/sums.h"
 
-#define POP_POWERS_AT_ONCE 4 /* vectors of which each step is done before the next: a step waits for its last */
-#define POP_POWERS_EACH(many) _Pragma("GCC unroll 4") for (int k = 0; k < (many); k++)
-/* As pop_v_exp has it, of so many vectors of what is not above zero; near: nor below -86. */
+/* As pop_v_exp has it, but for a NaN's sign, of so many vectors of what is not above zero; near: nor below -86. */
 POP_INLINE void pop_rows_exp(pop_v_f *x, const int many, const int near)
 {
-    pop_v_f n[POP_POWERS_AT_ONCE], r[POP_POWERS_AT_ONCE], y[POP_POWERS_AT_ONCE];
-    POP_POWERS_EACH(many) {
+    pop_v_f n[POP_AT_ONCE], r[POP_AT_ONCE];
+    POP_EACH_AT_ONCE(many) {
         if (!near) x[k] = pop_v_max_f(pop_v_splat(-105.0f), x[k]);
         n[k] = pop_v_exp_whole(x[k]);
     }
-    POP_POWERS_EACH(many) r[k] = pop_v_fma(n[k], -POP_LN2_HIGH, x[k]);
-    POP_POWERS_EACH(many) r[k] = pop_v_fma(n[k], -POP_LN2_LOW, r[k]);
-    POP_POWERS_EACH(many) y[k] = pop_v_splat(POP_FIT_EXP[POP_LENGTH(POP_FIT_EXP) - 1]);
-    _Pragma("GCC unroll 16") for (int c = POP_LENGTH(POP_FIT_EXP) - 2; c >= 0; c--)
-        POP_POWERS_EACH(many) y[k] = pop_v_fma(y[k], r[k], pop_v_splat(POP_FIT_EXP[c]));
-    _Pragma("GCC unroll 2") for (int one = 0; one < 2; one++)
-        POP_POWERS_EACH(many) y[k] = pop_v_fma(y[k], r[k], pop_v_splat(1.0f));
-    POP_POWERS_EACH(many) x[k] = near ? pop_v_scale_normal(y[k], n[k]) : pop_v_scale(y[k], n[k]);
+    POP_EACH_AT_ONCE(many) r[k] = pop_v_fma(n[k], -POP_LN2_HIGH, x[k]);
+    POP_EACH_AT_ONCE(many) r[k] = pop_v_fma(n[k], -POP_LN2_LOW, r[k]);
+    pop_v_exps(r, n, x, many, near);
 }
 
 /* 2^t of what is hardly above zero, within 2^-18 of itself: t's floor is an exponent, and the rest has the polynomial whose
@@ -28,8 +21,8 @@ POP_INLINE void pop_rows_exp(pop_v_f *x, const int many, const int near)
 POP_INLINE void pop_rows_brief_power(pop_v_f *t, const int many, const int near)
 {
     static const float curve[] = {0x1.00002cp+0f, 0x1.62d16ap-1f, 0x1.ee788ap-3f, 0x1.aa1cf2p-5f, 0x1.bb6734p-7f};
-    pop_v_f whole[POP_POWERS_AT_ONCE], rest[POP_POWERS_AT_ONCE], y[POP_POWERS_AT_ONCE];
-    POP_POWERS_EACH(many) {
+    pop_v_f whole[POP_AT_ONCE], rest[POP_AT_ONCE], y[POP_AT_ONCE];
+    POP_EACH_AT_ONCE(many) {
 #if POP_LANES == 16 /* the rest is rounded down as well, of minus infinity it is zero; scaling takes the floor */
         rest[k] = (pop_v_f)_mm512_reduce_ps((__m512)t[k], _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC), whole[k] = t[k];
 #else
@@ -39,10 +32,10 @@ POP_INLINE void pop_rows_brief_power(pop_v_f *t, const int many, const int near)
         rest[k] = pop_v_float(pop_v_bits(part) + pop_v_gt_f(part + whole[k], t[k])); /* the number below has bits less 1 */
 #endif
     }
-    POP_POWERS_EACH(many) y[k] = pop_v_splat(curve[POP_LENGTH(curve) - 1]);
+    POP_EACH_AT_ONCE(many) y[k] = pop_v_splat(curve[POP_LENGTH(curve) - 1]);
     _Pragma("GCC unroll 16") for (int c = POP_LENGTH(curve) - 2; c >= 0; c--)
-        POP_POWERS_EACH(many) y[k] = pop_v_fma(y[k], rest[k], pop_v_splat(curve[c]));
-    POP_POWERS_EACH(many) t[k] = near ? pop_v_scale_normal(y[k], whole[k]) : pop_v_scale(y[k], whole[k]);
+        POP_EACH_AT_ONCE(many) y[k] = pop_v_fma(y[k], rest[k], pop_v_splat(curve[c]));
+    POP_EACH_AT_ONCE(many) t[k] = pop_v_scaled(y[k], whole[k], near);
 }
 
 /* How far below the greatest of its row a number may be whose power is a normal one: where all are, AVX2 has less to do. */
@@ -193,7 +186,7 @@ enum { POP_POWERS, POP_POWERS_BRIEF, POP_POWERS_BRIEF_OF_ANY };
 /* Such powers of so many of a row's vectors. */
 POP_INLINE void pop_row_powers(pop_v_f *own, const int many, float top, float by, float less, const int powers, const int near)
 {
-    POP_POWERS_EACH(many) {
+    POP_EACH_AT_ONCE(many) {
         if (powers == POP_POWERS_BRIEF) own[k] = pop_v_fma(own[k], pop_v_splat(by), pop_v_splat(less));
         else own[k] = own[k] - pop_v_splat(top);
         if (powers == POP_POWERS_BRIEF_OF_ANY) own[k] = own[k] * POP_LOG2_E;
@@ -208,15 +201,15 @@ POP_INLINE void pop_row_powers(pop_v_f *own, const int many, float top, float by
 POP_INLINE void pop_row_powers_first(const pop_format *f, const char *x, uintptr_t ahead, int64_t n, float top, float by, float less,
                                      float *room, const int powers, const int near)
 {
-    pop_v_f made[POP_POWERS_AT_ONCE];
+    pop_v_f made[POP_AT_ONCE];
     int64_t i = 0;
-    for (; i + POP_POWERS_AT_ONCE * POP_LANES <= n; i += POP_POWERS_AT_ONCE * POP_LANES) {
-        POP_POWERS_EACH(POP_POWERS_AT_ONCE) {
+    for (; i + POP_AT_ONCE * POP_LANES <= n; i += POP_AT_ONCE * POP_LANES) {
+        POP_EACH_AT_ONCE(POP_AT_ONCE) {
             pop_row_ask(f, ahead, i + k * POP_LANES, k, 0);
             made[k] = pop_row_read(f, x, i + k * POP_LANES, POP_LANES);
         }
-        pop_row_powers(made, POP_POWERS_AT_ONCE, top, by, less, powers, near);
-        POP_POWERS_EACH(POP_POWERS_AT_ONCE) pop_row_store(room, i + k * POP_LANES, made[k], POP_LANES);
+        pop_row_powers(made, POP_AT_ONCE, top, by, less, powers, near);
+        POP_EACH_AT_ONCE(POP_AT_ONCE) pop_row_store(room, i + k * POP_LANES, made[k], POP_LANES);
     }
     for (; i < n; i += POP_LANES) {
         const int part = n - i < POP_LANES ? (int)(n - i) : POP_LANES;
