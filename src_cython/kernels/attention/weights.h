@@ -117,26 +117,6 @@ POP_INLINE pop_v_f pop_attention_power(const int elements, const int near, pop_v
 /* AVX2 has fewer registers than a row has lanes and constants: of memory between, and of what is copied there, it waits for each row.
  * Columns are a multiple of 16. */
 
-/* The greatest and the least of a row's scores: NaN is neither. */
-POP_INLINE void pop_attention_ends(const float *scores, int64_t n, float *most, float *least)
-{
-    const pop_v_i places = POP_PLACES;
-    pop_v_f high[4], low[4];
-#pragma GCC unroll 4
-    for (int u = 0; u < 4; u++) high[u] = pop_v_splat(-INFINITY), low[u] = pop_v_splat(INFINITY);
-    for (int64_t i = 0; i < n; i += 4 * POP_LANES)
-#pragma GCC unroll 4
-        for (int u = 0; u < 4; u++) {
-            if (i + u * POP_LANES >= n) break;
-            const pop_v_f x = pop_row_load(scores, i + u * POP_LANES, POP_LANES);
-            high[u] = pop_v_max_f(x, high[u]), low[u] = pop_v_min_f(x, low[u]);
-        }
-    *most = pop_lane_max(pop_v_max_f(pop_v_max_f(high[0], high[1]), pop_v_max_f(high[2], high[3])));
-    low[0] = pop_v_min_f(pop_v_min_f(low[0], low[1]), pop_v_min_f(low[2], low[3]));
-    POP_LANE_JOINED(low[0], POP_LANES, pop_v_min_f)
-    *least = low[0][0];
-}
-
 /* A row's powers of 2 to weights, a vector of lanes after another, and their sum. */
 POP_INLINE float pop_attention_powers(const int elements, const int near, const float *scores, void *weights, int64_t n, float scale,
                                       float greatest)
@@ -162,23 +142,23 @@ POP_INLINE float pop_attention_powers(const int elements, const int near, const 
 /* The powers of a row's scores and their sum; `m` becomes the greatest. Where all are normal numbers, exponents scale them. */
 POP_INLINE float pop_attention_row(const int elements, const float *scores, void *weights, int64_t n, float scale, float *m)
 {
-    float most, least;
-    pop_attention_ends(scores, n, &most, &least);
+    pop_v_f least;
+    const float most = pop_lane_max(pop_row_lanes_most(&POP_F32, scores, n, &least));
     if (most * scale > *m) *m = most * scale;
     const float less = *m == -INFINITY ? 0.0f : *m;
-    if (elements == 1 && __builtin_fmaf(least, scale, -less) >= -125.0f && __builtin_fmaf(most, scale, -less) <= 125.0f)
+    const pop_v_f lowest = pop_v_fma(least, pop_v_splat(scale), pop_v_splat(-less));
+    if (elements == 1 && !pop_v_any(pop_v_lt_f(lowest, pop_v_splat(-125.0f))) && __builtin_fmaf(most, scale, -less) <= 125.0f)
         return pop_attention_powers(elements, 1, scores, weights, n, scale, less);
     return pop_attention_powers(elements, 0, scores, weights, n, scale, less);
 }
 #else
 POP_INLINE float pop_attention_row(const int elements, const float *scores, void *weights, int64_t n, float scale, float *m)
 {
-    pop_lanes lanes = pop_lanes_of(-INFINITY);
-    POP_ROW_EACH(0, n, lanes.v[k] = pop_v_max_f(pop_row_load(scores, i, part), lanes.v[k]););
-    const float top = pop_lanes_max(&lanes) * scale;
+    pop_v_f least;
+    const float top = pop_lane_max(pop_row_lanes_most(&POP_F32, scores, n, &least)) * scale;
     if (top > *m) *m = top;
     const pop_v_f by = pop_v_splat(scale), less = pop_v_splat(*m == -INFINITY ? 0.0f : *m);
-    lanes = pop_lanes_of(0.0f);
+    pop_lanes lanes = pop_lanes_of(0.0f);
     POP_ROW_EACH(0, n,
                  const pop_v_f e = pop_attention_power(elements, 0, pop_v_fma(pop_row_load(scores, i, part), by, -less));
                  pop_attention_store(elements, weights, i, e, part);

@@ -54,18 +54,6 @@ POP_INLINE void pop_row_exponents(float top, float *by, float *less)
     *less = -(top * *by);
 }
 
-/* Lanes of a row's greatest number, and at AVX2 of its least. */
-POP_INLINE pop_v_f pop_row_lanes_most(const pop_format *f, const void *x, int64_t n, pop_v_f *least)
-{
-    pop_lanes most = pop_lanes_of(-INFINITY);
-    pop_v_f few[4] = {pop_v_splat(INFINITY), pop_v_splat(INFINITY), pop_v_splat(INFINITY), pop_v_splat(INFINITY)};
-    POP_ROW_EACH(0, n,
-                 const pop_v_f own = pop_row_read(f, x, i, part);
-                 most.v[k] = pop_v_max_f(pop_row_else(own, -INFINITY, part), most.v[k]);
-                 if (POP_LANES == 8) few[k % 4] = pop_v_min_f(pop_row_else(own, INFINITY, part), few[k % 4]););
-    *least = pop_v_min_f(pop_v_min_f(few[0], few[1]), pop_v_min_f(few[2], few[3]));
-    return pop_lanes_most(&most);
-}
 #if POP_LANES == 16
 /* The same of codes of 16 bits: words, of which those that are not negative have the order of their numbers, and the others
  * turned round. NaN may be above all or below. */

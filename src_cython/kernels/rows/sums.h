@@ -164,6 +164,19 @@ POP_INLINE pop_v_f pop_row_else(pop_v_f x, float other, int part) /* in the lane
             __VA_ARGS__                                                                   \
         }                                                                                 \
     } while (0)
+/* Lanes of a row's greatest number, and at AVX2 of its least: NaN is neither. */
+POP_INLINE pop_v_f pop_row_lanes_most(const pop_format *f, const void *x, int64_t n, pop_v_f *least)
+{
+    const pop_v_f none = pop_v_splat(-INFINITY), all = pop_v_splat(INFINITY);
+    pop_v_f high[4] = {none, none, none, none}, low[4] = {all, all, all, all}; /* there are registers for them */
+    POP_ROW_EACH(0, n,
+                 const pop_v_f own = pop_row_read(f, x, i, part);
+                 high[k % 4] = pop_v_max_f(pop_row_else(own, -INFINITY, part), high[k % 4]);
+                 if (POP_LANES == 8) low[k % 4] = pop_v_min_f(pop_row_else(own, INFINITY, part), low[k % 4]););
+    *least = pop_v_min_f(pop_v_min_f(low[0], low[1]), pop_v_min_f(low[2], low[3]));
+    return pop_v_max_f(pop_v_max_f(high[0], high[2]), pop_v_max_f(high[1], high[3]));
+}
+
 /* How many vectors of a group's lanes three sums are made of at a time: there are registers for them. */
 #define POP_ROW_THREE (POP_LANES == 8 ? POP_ROW_VECTORS / 2 : POP_ROW_VECTORS)
 
