@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -105,7 +104,7 @@ def test_a_result_of_any_format_at_any_scale(op: str, data: st.DataObject, m: in
 
 @pytest.mark.parametrize("fmt", FORMATS, ids=str)
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
-@settings(max_examples=examples(2) * FEW)
+@settings(max_examples=2 * FEW)
 @given(m=EXTENTS, k=st.integers(0, 400), n=EXTENTS, seed=SEEDS, patterns=st.booleans(), lie=layouts())
 def test_the_same_call_gives_the_same_bits(fmt: Format, threads: int, m: int, k: int, n: int, seed: int, patterns: bool,
                                            lie: str) -> None:
