@@ -1,10 +1,14 @@
-"""Memory has an end in these tests: a call that asks for too much gets a MemoryError, and the run goes on."""
+"""Memory has an end in these tests: a call that asks for too much gets a MemoryError, and the run goes on.
+
+They run in a folder of their own: what is drawn may be the name of one that a call makes.
+"""
 
 from __future__ import annotations
 
 import os
 import resource
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -20,3 +24,13 @@ def _end_of_memory() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_AS, (_LIMIT if hard == resource.RLIM_INFINITY else min(_LIMIT, hard), hard))
     yield
     resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+@pytest.fixture(scope="session")
+def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("stress")
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(_folder)
