@@ -1,4 +1,4 @@
-/* Encoding up to 64 numbers at once to signed formats of eight bits with subnormals (AVX-512 levels): the codes of codec.h's
+/* Encoding up to 64 numbers at once to signed formats of eight bits with subnormals (from AVX2 on): the codes of codec.h's
  * pop_v_encode, by one addition that rounds. To x is added what has its exponent, or the smallest normal number's, and so
  * many bits more that the sum's last place is the format's step: its low bits then are the significand rounded to nearest
  * even, its high ones sign and exponent. Times two constants and added, the halves of a sum are sign and code. */
@@ -6,7 +6,7 @@
 #define POP_FORMATS_CODEC_BYTES_H
 #include "formats/codec.h"
 
-#if POP_LEVEL >= POP_LEVEL_AVX512
+#if POP_LEVEL >= POP_LEVEL_AVX2
 enum { POP_BYTES_LEAST_BIAS = -84 }; /* below it sums of finite numbers may be infinite */
 
 /* Whether pop_encode_bytes encodes to a format. */
@@ -16,22 +16,30 @@ POP_INLINE int pop_takes_bytes(const pop_format *f)
            !f->no_zero && f->specials != POP_FINITE;
 }
 
-/* Codes times 2^`at`; above them, where they are in range, 2^(8 + mantissa bits + `at`) of numbers without a sign. */
-POP_INLINE __m512i pop_bytes_sum(const pop_format *f, __m512 x, int at)
-{
-    const int bits = f->mantissa_bits, shift = 7 - bits, hidden = 23 - bits;
-    const int zero = (0x8000 - ((128 - f->bias + hidden) << 7)) >> shift; /* makes zero's code 0 */
-    const __m512 least = _mm512_castsi512_ps(_mm512_set1_epi32((128 - f->bias) << 23));
-    const __m512 above = _mm512_castsi512_ps(_mm512_set1_epi32(pop_power_bits(hidden) + zero));
-    const __m512 power = _mm512_and_ps(_mm512_range_ps(x, least, 3), _mm512_castsi512_ps(_mm512_set1_epi32((int32_t)0xff800000)));
-    const __m512i halves = _mm512_set1_epi32((1 << (at - shift)) << 16 | 1 << at);
-    return _mm512_madd_epi16(_mm512_castps_si512(_mm512_fmadd_ps(power, above, x)), halves);
-}
-
 /* Where one of n numbers overflows or is not finite, pop_v_encode takes all: out of the way of what is always done. */
 static __attribute__((noinline, cold)) void pop_encode_apart(const pop_format *f, int overflow, char *to, const float *x, int n)
 {
-    for (int i = 0; i < n; i += 16) pop_v_encode(f, overflow, to + i, pop_v_load_f(x + i));
+    for (int i = 0; i < n; i += POP_LANES) pop_v_encode(f, overflow, to + i, pop_v_load_f(x + i));
+}
+
+/* What is added to x times a power of two: one that makes the sum's last place the format's step, and zero's code 0. */
+POP_INLINE float pop_bytes_above(const pop_format *f)
+{
+    const int bits = f->mantissa_bits, shift = 7 - bits, hidden = 23 - bits;
+    const int32_t above = pop_power_bits(hidden) + ((0x8000 - ((128 - f->bias + hidden) << 7)) >> shift);
+    float number;
+    memcpy(&number, &above, sizeof number);
+    return number;
+}
+
+#if POP_LEVEL >= POP_LEVEL_AVX512
+/* Codes times 2^`at`; above them, where they are in range, 2^(8 + mantissa bits + `at`) of numbers without a sign. */
+POP_INLINE __m512i pop_bytes_sum(const pop_format *f, __m512 x, int at)
+{
+    const __m512 least = _mm512_castsi512_ps(_mm512_set1_epi32((128 - f->bias) << 23));
+    const __m512 power = _mm512_and_ps(_mm512_range_ps(x, least, 3), _mm512_castsi512_ps(_mm512_set1_epi32((int32_t)0xff800000)));
+    const __m512i halves = _mm512_set1_epi32((1 << (at + f->mantissa_bits - 7)) << 16 | 1 << at);
+    return _mm512_madd_epi16(_mm512_castps_si512(_mm512_fmadd_ps(power, _mm512_set1_ps(pop_bytes_above(f)), x)), halves);
 }
 
 /* The first n of 32 numbers, 16 of them or all, rounded to nearest even. */
@@ -58,6 +66,47 @@ POP_INLINE void pop_encode_bytes(const pop_format *f, int overflow, char *to, co
         _mm_storeu_si128((__m128i *)(void *)to, _mm256_castsi256_si128(codes));
     }
 }
+
+#else
+/* As at AVX-512, in the low half of each lane. */
+POP_INLINE __m256i pop_bytes_sum(const pop_format *f, const float *from, int at)
+{
+    const __m256 sign = _mm256_set1_ps(-0.0f), exponent = _mm256_set1_ps(INFINITY); /* of which NaN becomes one: no bit of it may pass for a code */
+    const __m256 least = _mm256_castsi256_ps(_mm256_set1_epi32((128 - f->bias) << 23));
+    const __m256 x = _mm256_min_ps(_mm256_loadu_ps(from), exponent);
+    const __m256 power = _mm256_or_ps(_mm256_and_ps(_mm256_max_ps(_mm256_andnot_ps(sign, x), least), exponent), _mm256_and_ps(x, sign));
+    const __m256i halves = _mm256_set1_epi32((1 << (at + f->mantissa_bits - 7)) << 16 | 1 << at);
+    const __m256i sum = _mm256_castps_si256(_mm256_fmadd_ps(power, _mm256_set1_ps(pop_bytes_above(f)), x));
+    return _mm256_and_si256(_mm256_madd_epi16(sum, halves), _mm256_set1_epi32(0xffff));
+}
+
+/* 16 numbers of four sums each: codes, whose greatest are kept. */
+POP_INLINE __m256i pop_bytes_codes(const pop_format *f, __m256i first, __m256i second, __m256i *greatest)
+{
+    const int bits = f->mantissa_bits;
+    const __m256i halves = _mm256_packus_epi32(first, second), all = _mm256_srli_epi16(halves, 7 - bits);
+    const __m256i code = _mm256_and_si256(all, _mm256_set1_epi16((int16_t)((1 << (8 + bits)) - 1)));
+    __m256i sign = _mm256_andnot_si256(_mm256_srli_epi16(halves, 8), _mm256_set1_epi16(0x80));
+    if (pop_nan_is_minus_zero(f)) sign = _mm256_andnot_si256(_mm256_cmpeq_epi16(code, _mm256_setzero_si256()), sign);
+    *greatest = _mm256_max_epi16(*greatest, code);
+    return _mm256_add_epi16(code, sign);
+}
+
+/* The first n of 32 numbers, 16 of them or all, rounded to nearest even. */
+POP_INLINE void pop_encode_bytes(const pop_format *f, int overflow, char *to, const float *x, int n)
+{
+    const int at = 7 - f->mantissa_bits;
+    const __m256i in_order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7); /* packing takes halves of vectors by turns */
+    __m256i greatest = _mm256_setzero_si256();
+    const __m256i low = pop_bytes_codes(f, pop_bytes_sum(f, x, at), pop_bytes_sum(f, x + 8, at), &greatest);
+    const __m256i high = pop_bytes_codes(f, pop_bytes_sum(f, x + n - 16, at), pop_bytes_sum(f, x + n - 8, at), &greatest);
+    const __m256i codes = _mm256_permutevar8x32_epi32(_mm256_packus_epi16(low, high), in_order);
+    const __m256i over = _mm256_cmpgt_epi16(greatest, _mm256_set1_epi16((int16_t)pop_max_code(f)));
+    if (__builtin_expect(f->bias < POP_BYTES_LEAST_BIAS || !_mm256_testz_si256(over, over), 0)) pop_encode_apart(f, overflow, to, x, n);
+    else if (n == 32) _mm256_storeu_si256((__m256i *)(void *)to, codes);
+    else _mm_storeu_si128((__m128i *)(void *)to, _mm256_castsi256_si128(codes));
+}
+#endif
 
 #if POP_LEVEL >= POP_LEVEL_AVX512_BF16
 /* The same of 64 numbers. */

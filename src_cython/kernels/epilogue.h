@@ -52,7 +52,7 @@ POP_INLINE void pop_decode_line(const pop_format *f, const char *from, float *to
 POP_INLINE void pop_encode_line(const pop_format *f, int64_t overflow, const float *from, char *to, int64_t n)
 {
     int64_t j = 0;
-#if POP_LEVEL >= POP_LEVEL_AVX512
+#if POP_LEVEL >= POP_LEVEL_AVX2
     if (pop_takes_bytes(f) && n >= 16) {
         pop_encode_rows_of_bytes(f, (int)overflow, to, 0, from, 0, 1, n, 0);
         return;
@@ -141,7 +141,7 @@ POP_INLINE void pop_epilogue_rows(pop_epilogue_kernel itself, const pop_format *
         pop_epilogue_columns(itself, e, sums, sums_row, rows, cols);
         return;
     }
-#if POP_LEVEL >= POP_LEVEL_AVX512
+#if POP_LEVEL >= POP_LEVEL_AVX2
     if (pop_takes_bytes(f) && cols >= 16 && e->out_col == 1 && !e->bias && !e->row_bias && pop_epilogue_is_plain(e)) {
         pop_encode_rows_of_bytes(f, (int)e->overflow, e->out, e->out_row, sums, sums_row, rows, cols,
                                  POP_EPILOGUE_AHEAD * e->out_row);

@@ -292,12 +292,14 @@ POP_INLINE void pop_conv_finish(const pop_format *f, const pop_epilogue *e, cons
 {
     if (!e->bias && sums_row == cols && e->out_row == cols * pop_bytes(f)) cols *= rows, rows = 1; /* side by side */
     int64_t row = 0;
-#if POP_LEVEL >= POP_LEVEL_AVX512
+#if POP_LEVEL >= POP_LEVEL_AVX2
     const int64_t ahead = cols < POP_CONV_AHEAD ? 8 * e->out_row : POP_CONV_AHEAD;
-    if (pop_bytes(f) == 1 && cols >= POP_LANES && !e->bias && e->activation != POP_ACTIVATION_RELU) {
+    if (pop_bytes(f) == 1 && cols >= 16 && !e->bias && e->activation != POP_ACTIVATION_RELU) {
         pop_encode_rows_of_bytes(f, (int)e->overflow, e->out, e->out_row, sums, sums_row, rows, cols, ahead);
         return;
     }
+#endif
+#if POP_LEVEL >= POP_LEVEL_AVX512
     if (cols >= 2 && cols <= 4 && sums_row >= 4 && !e->bias && e->activation != POP_ACTIVATION_RELU) {
         row = pop_conv_finish_fours(f, e, sums, sums_row, rows, cols);
         sums += row * sums_row;
@@ -306,10 +308,10 @@ POP_INLINE void pop_conv_finish(const pop_format *f, const pop_epilogue *e, cons
     for (int64_t n; row < rows; row++, sums += sums_row)
         for (int64_t col = 0; col < cols; col += n) {
             char *out = e->out + row * e->out_row + col * e->out_col;
-#if POP_LEVEL >= POP_LEVEL_AVX512
-            if (pop_bytes(f) == 1 && cols - col >= POP_LANES) {
+#if POP_LEVEL >= POP_LEVEL_AVX2
+            if (pop_bytes(f) == 1 && cols - col >= 16) {
                 float some[64];
-                n = cols - col < 64 ? (cols - col) & -POP_LANES : 64;
+                n = cols - col < 64 ? (cols - col) & -16 : 64;
                 for (int i = 0; i < n; i += POP_LANES) pop_v_store_f(some + i, pop_conv_biased(e, sums, col + i, POP_LANES));
                 pop_encode_rows_of_bytes(f, (int)e->overflow, out, 0, some, 0, 1, n, ahead);
                 continue;
