@@ -211,9 +211,10 @@ class _Lies(NamedTuple):
         if self.columns is not None:
             return 1
         along = x.single or (len(self.run) == 1 and (self.run[0][1][k] == wanted.itemsize or self.run[0][0] == 1))
-        if x.element == wanted and not x.exponent and along:
+        apart = self.kept[-1][1][k]  # from row to row, which kernels count in numbers
+        if x.element == wanted and not x.exponent and along and apart % wanted.itemsize == 0:
             return 1
-        beside = not x.single and self.kept[-1][1][k] == x.element.itemsize
+        beside = not x.single and apart == x.element.itemsize
         return _together(self.n, self.kept[-1][0]) if beside else 0
 
 

@@ -14,6 +14,7 @@ from poplibs_py.config import thread_limit
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
 from poplibs_py.formats import FORMATS
 from poplibs_py.kernels import kernels
+from poplibs_py.testing import assert_same_bits
 from poplibs_py.testing.calls import calls
 
 RNG = np.random.default_rng(7)
@@ -137,3 +138,15 @@ def test_all_levels_round_bf16_alike(level, rows_at):
 def test_bad_input_is_refused_by_name(call, error, words):
     with pytest.raises(error, match="^" + re.escape(words)):
         call()
+
+
+@pytest.mark.parametrize(("shape", "pitch"), [((4, 5), 22), ((16, 16), 67), ((3, 300), 1201)])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_rows_of_results_that_lie_no_whole_numbers_apart(shape, pitch, axis):
+    held = np.full(shape[0] * pitch, 0xFF, np.uint8)
+    for strides in ((pitch, 4), (4, pitch)):
+        out = np.ndarray(shape if strides[1] == 4 else shape[::-1], np.float32, held, 0, strides)
+        x = np.random.default_rng(0).standard_normal(out.shape).astype(np.float32)
+        held[:] = 0xFF
+        assert_same_bits(popnn.softmax(x, axis=axis, out=out), popnn.softmax(x, axis=axis))
+        assert (held.reshape(shape[0], pitch)[:, 4 * shape[1]:] == 0xFF).all()

@@ -181,3 +181,12 @@ def test_labels_may_be_a_list() -> None:
     for of_list, of_array in zip(popnn.calc_loss(p, [0, 1, 2, 1], "CROSS_ENTROPY_LOSS"),
                                  popnn.calc_loss(p, np.int64([0, 1, 2, 1]), "CROSS_ENTROPY_LOSS"), strict=True):
         assert_same_bits(of_list, of_array)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("out_dtype", [None, "float32"])
+def test_cross_entropy_of_large_logits(dtype, out_dtype):
+    for size in (1.0, 759.5, 3e3, 6e4):
+        x = (size * RNG.choice([-1.0, 1.0], (9, 1)) + RNG.standard_normal((9, 5))).astype(dtype)
+        testing.check("popnn.cross_entropy", x, RNG.integers(0, 5, 9).astype(np.int32), out_dtype=out_dtype)
+        testing.check("popnn.cross_entropy", x[:, :1], np.zeros(9, np.int32), out_dtype=out_dtype)

@@ -37,7 +37,7 @@ _LINE = 64  # numbers that are decoded at once
 _SUMS = 1 << 14  # bytes of sums in scratch
 _POSITIONS = 8 * AT_ONCE  # done between two epilogues
 _MOST_STEPS = 2  # taps from a result to the next that tiles are made for
-_FAR_TILES = 4  # of the second-level cache, what tiles read and write where asking for it early pays
+_FAR = 4  # times the second-level cache, that tiles read and write, from which asking for it early pays
 _SPARSE = 4  # codes for each weight up to which all are decoded in one go
 
 
@@ -213,9 +213,13 @@ class FewPlan(PhasePlan):
 
     @property
     def turned(self) -> bool:
-        """Whether a gradient of weights has input channels one after another: sums of all lanes are lines of them."""
+        """Whether a gradient of weights has input channels one after another: sums of all lanes are lines of them.
+
+        A bias is of columns, which these lines have none of.
+        """
         out, n = self.call.out, self.call.params.batch
-        return self.over_taps and n > 1 and self.vectors == 1 and self.compact and out.row == out.format.itemsize
+        lines = self.over_taps and n > 1 and self.vectors == 1 and self.compact and out.row == out.format.itemsize
+        return lines and self.call.bias is None
 
     @property
     def full(self) -> bool:
@@ -380,7 +384,7 @@ class FewPlan(PhasePlan):
                      (call.weights, p.in_channels * p.out_channels, p.kernel_shape),
                      (call.out, p.batch * p.out_channels, p.output_shape))
             size = sum(side.format.itemsize * p.groups * n * math.prod(field) for side, n, field in sides)
-            return size > _FAR_TILES * self.target.bytes_per_tile
+            return size > _FAR * self.target.bytes_per_tile
         elements = self.taps * p.in_channels if self.over_taps else self.positions * p.batch
         return 4 * p.groups * elements * (self.x.inner + p.out_channels) > self.target.bytes_per_tile
 

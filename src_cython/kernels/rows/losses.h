@@ -86,7 +86,8 @@ POP_INLINE void pop_row_cross_entropy(pop_row *row, const pop_format *f)
             pop_row_write(f, loss, 0, pop_v_splat(0.0f), 1);
             continue;
         }
-        const double log = (double)logs[q], share = pop_is_f32(f) ? s->factor / (double)s->n : 0.0;
+        const double log = (double)logs[q] - (s->centred == POP_BRIEF ? pop_row_factor(top[q]) : 0.0);
+        const double share = pop_is_f32(f) ? s->factor / (double)s->n : 0.0;
         const double weight = (1.0 - s->factor) * (weights ? (double)weights[label] : 1.0);
         double of_all = 0.0, lost = weight * (log - ((double)pop_row_read(f, x, label, 1)[0] - (double)top[q]));
         if (share > 0.0) lost += pop_row_smoothed(s, (const float *)(const void *)x, weights, top[q], log, share, &of_all);

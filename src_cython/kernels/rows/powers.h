@@ -53,6 +53,13 @@ POP_INLINE void pop_row_exponents(float top, float *by, float *less)
     if (exponent < 16 + 127) *by = POP_LOG2_E;
     *less = -(top * *by);
 }
+/* The logarithm of that factor, which the sum of a row's powers has too. */
+POP_INLINE double pop_row_factor(float top)
+{
+    float by, less;
+    pop_row_exponents(top, &by, &less);
+    return ((double)less + (double)top * (double)by) * 0x1.62e42fefa39efp-1;
+}
 
 #if POP_LANES == 16
 /* The same of codes of 16 bits: words, of which those that are not negative have the order of their numbers, and the others

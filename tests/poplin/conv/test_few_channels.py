@@ -17,6 +17,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from limits import of_a_mebibyte
 
+from poplibs_py import poplin
 from poplibs_py.errors import InvalidArgumentError, MemoryLimitError
 from poplibs_py.formats import BF16, E4M3, E5M2, F143, F152, FP16, FP32
 from poplibs_py.kernels import available_levels
@@ -474,3 +475,9 @@ _OUTPUT = ("truncationLower", "truncationUpper", "stride", "paddingLower", "padd
 ])
 def test_golden_convolutions_with_groups(run, case):
     run(case)
+
+
+def test_a_bias_is_of_channels_where_images_are_innermost():
+    out = np.zeros((2, 2, 4, 3), np.float32).transpose(3, 0, 1, 2)
+    x, w, bias = np.zeros((3, 2, 2, 4), np.float32), np.zeros((3, 3, 4, 4), np.float32), np.arange(4, dtype=np.float32)
+    assert (poplin.convolution(x, w, padding=1, layout="NHWC", bias=bias, out=out) == bias).all()
