@@ -74,8 +74,10 @@ class Operand:
         return self if self.array.flags.c_contiguous else replace(self, gathered=True)
 
     def copied(self) -> Operand:
-        """Return the operand in memory of its own."""
-        return replace(self, array=self.array.copy(), place=None)
+        """Return the operand in counted memory of its own."""
+        array = temporary(self.array.shape, self.array.dtype)
+        array[...] = self.array
+        return replace(self, array=array, place=None)
 
 
 def argument(name: str, value: object, allowed: str, numbers: Any = None) -> Operand:

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..formats import Array
 from ..planner.facts import Load
-from ..program import BoundCall, Executable, Face, Key, Sequence, copy_of, items_of_threads, value_words
+from ..program import BoundCall, Executable, Face, Key, Sequence, copy_of, in_c_order, items_of_threads, value_words
 from ..program.record import Run, listening, record
 from ..target import Target, TargetLike
 from .machine import Placed, place_of
@@ -243,7 +243,7 @@ def _bytes(arrays: Iterable[Array]) -> int:
 
 def _array_of(operand: Operand | Array | int | None, request: Request, words: Array | None) -> Array:
     if isinstance(operand, Operand):
-        return np.ascontiguousarray(operand.array) if operand.gathered else operand.array
+        return in_c_order(operand.array) if operand.gathered else operand.array
     if isinstance(operand, np.ndarray):
         return operand
     if operand == BESIDE and request.beside is not None:

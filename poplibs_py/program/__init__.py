@@ -19,6 +19,7 @@ from ._executor import (
     copy_of,
     forget_calls,
     guard_arenas,
+    in_c_order,
     key_by_identity,
     key_by_parts,
     memory_in_use,
@@ -42,7 +43,7 @@ at_forgetting(forget_calls)
 
 __all__ = ["BoundCall", "ComputeSet", "Exchange", "Executable", "Face", "Key", "Loop", "OnArrays", "Program", "Remake",
            "ResultPool", "Room", "Segment", "Sequence", "Views", "Wrapper", "arrays_in", "clear_result_pool", "copy_of",
-           "guard_arenas", "host_program", "items_of_threads", "key_by_identity", "key_by_parts",
+           "guard_arenas", "host_program", "in_c_order", "items_of_threads", "key_by_identity", "key_by_parts",
            "memory_in_use", "memory_peak", "number_word", "overlaps_itself", "result_array", "result_array_like",
            "result_pool", "result_pool_limit", "shares_of", "spread", "temporary", "threads_for", "value_words",
            "whole_lines"]

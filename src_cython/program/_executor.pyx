@@ -17,7 +17,7 @@ import math
 
 import numpy as np
 
-from poplibs_py.errors import bad_argument, flag
+from poplibs_py.errors import bad_argument, bad_type, flag
 
 cnp.import_array()
 
@@ -118,6 +118,21 @@ cdef object counted(int axes, cnp.npy_intp *extents, cnp.dtype kind, int64_t byt
     array = PyArray_NewFromDescr(PyArray_Type, kind, axes, extents, NULL, block.at, cnp.NPY_ARRAY_CARRAY, NULL)
     cnp.set_array_base(array, block)
     return array
+
+
+def in_c_order(object array):
+    """Return an array in C order: itself, or a copy in counted memory."""
+    if not isinstance(array, np.ndarray):
+        raise bad_type("array", array, "a NumPy array")
+    return ordered(array)
+
+
+cdef cnp.ndarray ordered(cnp.ndarray array):
+    if cnp.PyArray_IS_C_CONTIGUOUS(array):
+        return array
+    copy = temporary((<object>array).shape, array.descr)
+    copy[...] = array
+    return copy
 
 
 cdef enum:

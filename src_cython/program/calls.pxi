@@ -180,7 +180,7 @@ cdef class BoundCall:
         for i in range(self.n_sources):
             source = self.sources[i]
             if source >= COPY_OF:
-                arrays.append(cnp.PyArray_GETCONTIGUOUS(<cnp.ndarray>r.arrays[source - COPY_OF]))
+                arrays.append(ordered(<cnp.ndarray>r.arrays[source - COPY_OF]))
             elif source >= 0:
                 arrays.append(PyArray_View(<object>r.arrays[source], NULL, NULL))  # whose shape nobody else can reach
             elif source == RESULT:
@@ -249,7 +249,7 @@ cdef class BoundCall:
             for i in range(self.n_sources):
                 source = self.sources[i]
                 if source >= COPY_OF:
-                    source_copy = cnp.PyArray_GETCONTIGUOUS(<cnp.ndarray>r.arrays[source - COPY_OF])
+                    source_copy = ordered(<cnp.ndarray>r.arrays[source - COPY_OF])
                     gathered = [source_copy, gathered]
                     operands[i] = <char *>cnp.PyArray_DATA(source_copy)
                 elif source >= 0:

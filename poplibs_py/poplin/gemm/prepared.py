@@ -149,7 +149,7 @@ def _copied(w: Operand) -> Operand:
     """Return an operand's copy, in C order and on a page of its own."""
     copy = result_array(w.shape, w.array.dtype)
     copy[...] = w.array
-    return replace(w, array=copy, scales=w.scales and w.scales.copied())
+    return replace(w, array=copy, scales=w.scales and _copied(w.scales))
 
 
 key_by_parts(PreparedMatrix)

@@ -233,6 +233,7 @@ def put_request(op: str, table: Operand, indices: Operand, updates: Operand, lay
     factor = _check_elements(table, updates, word, scale) if isinstance(update, str) else 1.0
     tiles, placed = tiled_place(op, target, plan_on or _no_vertex)
     receiver = receiver_of(out, table.shape, elements, (table,), False, in_place=True)
+    # The table is written in place, so what lies over it moves away: `receive` copies a result, of a table's size.
     indices, updates = (x.copied() if np.may_share_memory(receiver.array, x.array) else x for x in (indices, updates))
     in_place = receiver.view is None and same_memory(receiver.array, table.array)
     (own,), values = own_numbers(scale)
