@@ -48,7 +48,7 @@ def formats(*, at_most_bits: int = 32, custom: bool = False) -> SearchStrategy[F
 
 @lru_cache(4096, typed=True)
 def sampled(*values: Any) -> SearchStrategy[Any]:
-    """One of some values, which hash.
+    """One of some values, which hash; of zeros of both signs those that came first.
 
     Strategies are kept, here and below: to examine a new one takes hypothesis longer than to draw from it.
     """

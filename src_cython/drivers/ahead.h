@@ -10,7 +10,7 @@ typedef struct pop_ahead {
     int64_t item;
     int64_t each;              /* lines of the cache that a step of the kernel asks for */
     int64_t position, end;     /* whose elements are still to be asked for */
-    int64_t at[10], tap[10];   /* of the line of elements that is next */
+    int64_t at[POP_FIELD_DIMS], tap[POP_FIELD_DIMS];   /* of the line of elements that is next */
     int64_t next;              /* the first position after those that meet it */
     const char *from;          /* what is left of a line of elements: rows of so many lines of the cache, `row` bytes apart */
     int64_t rows, row, lines, done;

@@ -522,7 +522,7 @@ POP_INLINE int64_t pop_field_out(const pop_field *f, int64_t position, int64_t *
 /* 1 if no element of the field is an infinity: those that nothing meets are looked at as well. */
 static int pop_field_finite(const pop_field *f, const pop_format *format, int64_t item, const char *base)
 {
-    int64_t at[10] = {0}, extents[10], d;
+    int64_t at[POP_FIELD_DIMS] = {0}, extents[POP_FIELD_DIMS], d;
     for (d = 0; d < f->rank; d++) {
         extents[d] = (f->dims[d].end + f->dims[d].dilation - 1) / f->dims[d].dilation;
         if (extents[d] <= 0) return 1;

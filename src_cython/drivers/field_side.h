@@ -4,6 +4,8 @@
 #include "kernels/epilogue.h"
 #include <stdint.h>
 
+enum { POP_FIELD_DIMS = sizeof ((pop_field *)0)->dims / sizeof(pop_field_dim) }; /* at most */
+
 POP_INLINE int64_t pop_field_smaller(int64_t x, int64_t y) { return x < y ? x : y; }
 
 /* Positions, or numbers of the depth, in mixed radix: coordinates of dimensions, then `inner` numbers that lie `stride` apart
@@ -12,7 +14,7 @@ typedef struct pop_field_side {
     int taps;
     int64_t rank; /* dimensions that count */
     int64_t inner, stride;
-    int64_t at[10], in;
+    int64_t at[POP_FIELD_DIMS], in;
 } pop_field_side;
 
 POP_INLINE int64_t pop_field_extent(const pop_field *f, int taps, int64_t d)

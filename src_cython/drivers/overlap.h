@@ -19,7 +19,7 @@ POP_INLINE void pop_overlap_element(const pop_overlap_spec *s, const pop_field *
     const int64_t rank = f->rank, channels = f->channels;
     const pop_field_dim *last = &f->dims[rank - 1];
     const int64_t first = at[rank - 1] * last->dilation - last->first;
-    int64_t from = 0, to = last->taps, tap[10] = {0}, d;
+    int64_t from = 0, to = last->taps, tap[POP_FIELD_DIMS] = {0}, d;
     from = first < last->first_valid ? last->first_valid - first : 0;
     to = pop_field_smaller(to, last->end_valid - first);
     const int64_t n = (to - from) * channels;
@@ -47,7 +47,7 @@ POP_INLINE void pop_overlap_element(const pop_overlap_spec *s, const pop_field *
 static void pop_overlap_add(const pop_overlap_spec *s, const pop_field *f, int64_t element, int64_t n, const float *products,
                             int64_t low, int64_t high, float *planes)
 {
-    int64_t at[10], left = element;
+    int64_t at[POP_FIELD_DIMS], left = element;
     for (int64_t d = f->rank - 1; d >= 0; d--) {
         at[d] = left % s->elements[d];
         left /= s->elements[d];
@@ -66,7 +66,7 @@ static void pop_overlap_finish(const pop_overlap_spec *s, const pop_field *f, po
     const int64_t row = last->positions * f->channels, contiguous = e->out_col == s->item && last->out_stride == f->channels * s->item;
     for (int64_t o = low; o < high; o++) {
         float *sums = planes + o % s->planes * s->plane;
-        int64_t at[10] = {0}, d;
+        int64_t at[POP_FIELD_DIMS] = {0}, d;
         for (int64_t done = 0; done < s->plane; done += row) {
             e->out = out + o * f->dims[0].out_stride;
             for (d = 1; d < f->rank - 1; d++) e->out += at[d] * f->dims[d].out_stride;

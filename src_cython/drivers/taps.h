@@ -17,9 +17,8 @@ typedef struct pop_taps {
     const char *b;    /* the panel at depth `first` */
     pop_dot_block *t;
     pop_taps_kernel multiply;
-    int64_t first, end; /* of the depth */
-    int64_t tap[10]; /* of its first line of taps of the last dimension, */
-    int64_t depth;               /* which begins here */
+    int64_t first, end; /* of the depth, */
+    int64_t depth, tap[POP_FIELD_DIMS]; /* whose first line of taps of the last dimension begins there, with these taps of those before */
     int64_t item, pairs, rows_at_once; /* bytes of an element; whether two are a cell */
     float *c;
     int64_t c_row;
@@ -62,7 +61,7 @@ static int64_t pop_taps_decode(pop_taps *w, const pop_taps_source *s, int64_t po
 {
     const pop_field *f = s->f;
     const int64_t last = f->rank - 1, width = f->dims[last].positions;
-    int64_t at[10], low[10], high[10], place[10], lines = 1, some, size, d, left = position;
+    int64_t at[POP_FIELD_DIMS], low[POP_FIELD_DIMS], high[POP_FIELD_DIMS], place[POP_FIELD_DIMS], lines = 1, some, size, d, left = position;
     int64_t outer = 0, inner = f->channels, tap, taps; /* of the first dimension that has several taps, those of this depth */
     while (outer < last && f->dims[outer].taps == 1) outer++;
     for (d = outer + 1; d <= last; d++) inner *= f->dims[d].taps;
@@ -171,7 +170,7 @@ static void pop_taps_sums(const pop_taps *w, pop_taps_piece *p, const int64_t *a
     const char *line = w->base + (x->first + at[last] * x->step + low * x->tap_step) * x->stride;
     const int64_t in_line = x->tap_step * x->stride == f->channels * w->item, runs = in_line ? 1 : high - low;
     const int64_t n = (in_line ? high - low : 1) * f->channels;
-    int64_t tap[10], depth = w->depth + low * f->channels, d;
+    int64_t tap[POP_FIELD_DIMS], depth = w->depth + low * f->channels, d;
     memcpy(tap, w->tap, sizeof tap);
     p->first = p->end = p->runs = p->calls = 0;
     for (;;) {
@@ -259,7 +258,7 @@ static void pop_taps_multiply(pop_taps *w, int64_t position, int64_t n, int64_t 
     for (int64_t tap = 0; tap < x->taps; tap += x->taps > 1 ? x->taps - 1 : 1)
         pop_field_limit(x->first + tap * x->tap_step, x->step, x->end, &w->whole, &w->whole_end);
     for (int64_t done = 0; done < n;) {
-        int64_t at[10] = {0}, left = position + done, lines = 1, from, to;
+        int64_t at[POP_FIELD_DIMS] = {0}, left = position + done, lines = 1, from, to;
         for (int64_t d = last; d >= 0; d--) {
             at[d] = left % f->dims[d].positions;
             left /= f->dims[d].positions;

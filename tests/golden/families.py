@@ -87,7 +87,7 @@ class Arrays:
 @lru_cache(1)
 def opened(path: Path) -> Any:
     """A file of cases, which has thousands of entries to list; its family's cases follow one another."""
-    return np.load(path, allow_pickle=False)
+    return np.load(path, allow_pickle=False)  # it stays open: cases are read one by one
 
 
 def folder(variable: str, name: str) -> Path:

@@ -38,7 +38,7 @@ _NARROW_PIECES = 6  # as `PIECES`, where no more rows meet such a prepared panel
 _GATHERED_SHARE = 1 / 16  # of the second-level cache, that rows take which one panel meets
 _DIRECT_PIECES = 2  # as `PIECES`, where A is read as it lies: its rows may lie in the same lines of the cache
 _LONG_RUN = 64  # cells of a field's run from which it is read tap by tap: sums are loaded and stored for each
-_FEW_ROWS = 8  # of a kernel whose calls are so short that each costs: rows of a field that no two taps meet are packed
+_FEW_SUMS = 128  # of a kernel whose calls are so short that each costs: rows that no two taps meet are packed
 _LINES = 3  # of the field in a block of rows, by the kernel's rows
 _PACKING = 14.0  # products that a core makes in the time in which it packs one number
 _SMALL = 1 << 17  # bytes of B that stay in cache as they lie
@@ -246,9 +246,10 @@ def _threads(params: GemmParams, target: Target) -> tuple[int, tuple[int, int]]:
 
 
 def _modes_of_a(p: GemmParams, compute: Format, kernel: Kernel, n: int, options: GemmOptions) -> list[int]:
-    """Read A where it lies if it is in the compute format and its lines run along the depth, or runs of a field do.
+    """How to read A: the best way first, the one that takes least room last.
 
-    A field's rows that no two taps meet are better packed where a call is short, if there is room for them.
+    Where it lies, if it is in the compute format and its lines run along the depth, or runs of a field do. Rows of a
+    field that no two taps meet are better packed where a call is short.
     """
     a = p.a
     if a.field is not None and not a.scales and kernel.op == "multiply" and (
@@ -256,8 +257,9 @@ def _modes_of_a(p: GemmParams, compute: Format, kernel: Kernel, n: int, options:
         cells, grain = a.field.run(a.format.itemsize) * compute.itemsize // 4, kernel.grain[2]
         if cells >= _LONG_RUN and kernel.grain[0] == 1 and a.field.channels % grain == 0 and (
                 options.partials_type == "float"):
-            packed = a.field.taps == 1 and kernel.block[0] <= _FEW_ROWS
-            return [int(Mode.LINES)] * packed + [int(Mode.DIRECT)]
+            if a.field.taps == 1 and kernel.block[0] * kernel.block[1] <= _FEW_SUMS:
+                return [int(Mode.LINES), int(Mode.DIRECT)]
+            return [int(Mode.DIRECT)]
     along = a.column == a.format.itemsize
     whole = a.field is None and a.plain and a.aligned and p.k % kernel.grain[2] == 0 and p.m % kernel.grain[0] == 0
     across = compute == FP32 and n <= kernel.block[1] and kernel.op == "multiply"

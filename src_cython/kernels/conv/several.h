@@ -11,7 +11,7 @@
 enum { POP_SEVERAL_POSITIONS = 6, POP_SEVERAL_HALVES = POP_LANES == 8 };
 
 /* Bytes from a vector's weights, or sums, to the next's. */
-#define POP_SEVERAL_NEXT(of) (POP_SEVERAL_HALVES ? 32 : b->of##_vector)
+#define POP_SEVERAL_NEXT(b, of) (POP_SEVERAL_HALVES ? 32 : (b)->of##_vector)
 
 /* All runs, for positions that read at `places`. */
 POP_INLINE void pop_several_runs(const pop_conv_block *b, const char *x, const char *w, const int64_t *places, int together,
@@ -19,7 +19,7 @@ POP_INLINE void pop_several_runs(const pop_conv_block *b, const char *x, const c
 {
     int64_t at[POP_SEVERAL_POSITIONS];
     const int64_t steps = b->steps, x_step = b->x_step, w_step = b->w_step, ahead = b->ahead && steps > 1;
-    const int64_t next = POP_SEVERAL_NEXT(w);
+    const int64_t next = POP_SEVERAL_NEXT(b, w);
 #pragma GCC unroll 6
     for (int p = 0; p < positions; p++) at[p] = places[p];
     for (int64_t run = 0; run < b->runs; run++) {
@@ -49,7 +49,7 @@ POP_INLINE void pop_several(const pop_conv_block *b, const char *x, const char *
                             int positions, int vectors, int pairs)
 {
     pop_v_f sums[POP_SEVERAL_POSITIONS][4];
-    const int64_t *results = b->to + first, next = POP_SEVERAL_NEXT(sums);
+    const int64_t *results = b->to + first, next = POP_SEVERAL_NEXT(b, sums);
 #pragma GCC unroll 6
     for (int p = 0; p < positions; p++)
 #pragma GCC unroll 4

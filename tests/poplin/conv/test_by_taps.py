@@ -115,3 +115,12 @@ def test_weights_are_packed_for_many_elements_of_a_long_line(which, fmt):
         pytest.skip("numbers are decoded first, or tiles take no windows")
     assert product.by_taps
     assert product.mc >= 256
+
+
+@pytest.mark.parametrize(("taps", "share", "packs"), [(1, None, True), (3, None, False), (1, 1e-5, False)])
+def test_rows_that_no_two_taps_meet_are_packed_where_calls_are_short(taps, share, packs):
+    p = layer([19, 19], [taps, taps], [taps - 1, taps - 1], [2, 2], [1, 1], (128, 32), 2)
+    x, w, y = (laid(np.zeros(shapes(p)[name]), "last", np.float32) for name in OPERANDS["forward"])
+    (plan,) = lowered(p, "forward", x, w, y, available_memory_proportion=share).plan.dense
+    short = plan.kernel.block[0] * plan.kernel.block[1] <= search._FEW_SUMS
+    assert plan.by_taps != (packs and short)
