@@ -225,7 +225,8 @@ cdef class Sequence:
                 own[k] = <char *>source.offset if source.operand < 0 else operands[source.operand] + source.offset
                 source += 1
             status = operands[self.n_operands] + part.status
-            memset(status, 0, part.status_bytes)
+            if part.status_bytes:
+                memset(status, 0, part.status_bytes)
             if part.on_arrays:
                 (<OnArrays>PyTuple_GET_ITEM(self.executables, i)).run(own)
             else:
