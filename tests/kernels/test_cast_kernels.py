@@ -8,6 +8,7 @@ import pytest
 from format_oracle import MORE, NARROW, boundaries, formats, payload_free, value
 from hypothesis import given
 from hypothesis import strategies as st
+from of_levels import of_levels
 
 from poplibs_py.formats import BF16, FORMATS, FP32
 from poplibs_py.formats.presets import E8M0
@@ -89,13 +90,11 @@ def test_decode_of_every_code_at_every_scale_edge(kernel):
             same_floats(run_decode(kernel, fmt, codes, scale), decode(codes, fmt, scale).astype(np.float32))
 
 
-@pytest.mark.parametrize("of_levels", [[k for k in kernels("cast") if (k.op, k.formats) == ("encode", formats)]
-                                       for formats in dict.fromkeys(k.formats for k in kernels("cast")
-                                                                    if k.op == "encode")],
-                         ids=lambda of_levels: of_levels[0].formats)
+@pytest.mark.parametrize("alike", of_levels(k for k in kernels("cast") if k.op == "encode"),
+                         ids=lambda alike: alike[0].formats)
 @pytest.mark.parametrize("rounding", ROUNDINGS)
-def test_encode_at_every_boundary_and_of_random_bits(of_levels, rounding):
-    name = of_levels[0].formats.split("->")[1]
+def test_encode_at_every_boundary_and_of_random_bits(alike, rounding):
+    name = alike[0].formats.split("->")[1]
     rng = np.random.default_rng(3)
     for fmt in formats_of(name):
         x = boundaries(fmt, limit=1 << 15 if name != "any" else 512)
@@ -105,7 +104,7 @@ def test_encode_at_every_boundary_and_of_random_bits(of_levels, rounding):
             for scale, bits in ((0, 31), (fmt.scales[0], 1), (fmt.scales[-1], 9)):
                 options = {"rounding": rounding, "overflow": overflow, "scale": scale, "words": words}
                 want = encode(x, fmt, random_bits=bits, **options)
-                for kernel in of_levels:
+                for kernel in alike:
                     got = run_encode(kernel, fmt, x, bits=bits, **options)
                     differ = np.flatnonzero(got != want)
                     assert not differ.size, [(kernel.level, fmt, rounding, overflow, scale, float(x[i]).hex(),

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from of_levels import of_levels
 
 from poplibs_py import popops
 from poplibs_py.formats import BF16, FP16, FP32
@@ -54,17 +55,15 @@ def numbers_of(codes, fmt):
         return codes.view(fmt.dtype).astype(np.float64)
 
 
-@pytest.mark.parametrize("of_levels", [[k for k in KERNELS if (k.op, k.formats) == row]
-                                       for row in dict.fromkeys((k.op, k.formats) for k in KERNELS)],
-                         ids=lambda of_levels: f"{of_levels[0].op}-{of_levels[0].formats}")
-def test_results_are_within_the_bound_of_their_row(of_levels):
-    op, fmt = ELEMENTWISE[of_levels[0].op], format_of(of_levels[0])
+@pytest.mark.parametrize("alike", of_levels(KERNELS), ids=lambda alike: f"{alike[0].op}-{alike[0].formats}")
+def test_results_are_within_the_bound_of_their_row(alike):
+    op, fmt = ELEMENTWISE[alike[0].op], format_of(alike[0])
     codes = random_floats(1 << 18).view(np.uint32) if fmt == FP32 else np.arange(1 << 16).astype(np.uint16)
     with np.errstate(all="ignore"):
         exact = op.reference(numbers_of(codes, fmt))
         ball = fp32_ball(exact, op.ulp)
         ball = ball if fmt == FP32 else ball.rounded(fmt)
-    for kernel in of_levels:
+    for kernel in alike:
         got = run(kernel, codes)
         numbers = numbers_of(got, fmt)
         wrong = np.flatnonzero(~ball.contains(numbers))
