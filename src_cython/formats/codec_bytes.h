@@ -68,14 +68,14 @@ POP_INLINE void pop_encode_bytes(const pop_format *f, int overflow, char *to, co
 }
 
 #else
-/* As at AVX-512, in the low half of each lane. */
-POP_INLINE __m256i pop_bytes_sum(const pop_format *f, const float *from, int at)
+/* As at AVX-512, in the low half of each lane: codes times 2^(7 - mantissa bits), and a sign in the highest bit. */
+POP_INLINE __m256i pop_bytes_sum(const pop_format *f, const float *from)
 {
     const __m256 sign = _mm256_set1_ps(-0.0f), exponent = _mm256_set1_ps(INFINITY); /* of which NaN becomes one: no bit of it may pass for a code */
     const __m256 least = _mm256_castsi256_ps(_mm256_set1_epi32((128 - f->bias) << 23));
     const __m256 x = _mm256_min_ps(_mm256_loadu_ps(from), exponent);
     const __m256 power = _mm256_or_ps(_mm256_and_ps(_mm256_max_ps(_mm256_andnot_ps(sign, x), least), exponent), _mm256_and_ps(x, sign));
-    const __m256i halves = _mm256_set1_epi32((1 << (at + f->mantissa_bits - 7)) << 16 | 1 << at);
+    const __m256i halves = _mm256_set1_epi32(1 << 16 | 1 << (7 - f->mantissa_bits));
     const __m256i sum = _mm256_castps_si256(_mm256_fmadd_ps(power, _mm256_set1_ps(pop_bytes_above(f)), x));
     return _mm256_and_si256(_mm256_madd_epi16(sum, halves), _mm256_set1_epi32(0xffff));
 }
@@ -95,11 +95,10 @@ POP_INLINE __m256i pop_bytes_codes(const pop_format *f, __m256i first, __m256i s
 /* The first n of 32 numbers, 16 of them or all, rounded to nearest even. */
 POP_INLINE void pop_encode_bytes(const pop_format *f, int overflow, char *to, const float *x, int n)
 {
-    const int at = 7 - f->mantissa_bits;
     const __m256i in_order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7); /* packing takes halves of vectors by turns */
     __m256i greatest = _mm256_setzero_si256();
-    const __m256i low = pop_bytes_codes(f, pop_bytes_sum(f, x, at), pop_bytes_sum(f, x + 8, at), &greatest);
-    const __m256i high = pop_bytes_codes(f, pop_bytes_sum(f, x + n - 16, at), pop_bytes_sum(f, x + n - 8, at), &greatest);
+    const __m256i low = pop_bytes_codes(f, pop_bytes_sum(f, x), pop_bytes_sum(f, x + 8), &greatest);
+    const __m256i high = pop_bytes_codes(f, pop_bytes_sum(f, x + n - 16), pop_bytes_sum(f, x + n - 8), &greatest);
     const __m256i codes = _mm256_permutevar8x32_epi32(_mm256_packus_epi16(low, high), in_order);
     const __m256i over = _mm256_cmpgt_epi16(greatest, _mm256_set1_epi16((int16_t)pop_max_code(f)));
     if (__builtin_expect(f->bias < POP_BYTES_LEAST_BIAS || !_mm256_testz_si256(over, over), 0)) pop_encode_apart(f, overflow, to, x, n);
