@@ -14,6 +14,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from least_times import products, traffic
 
 from poplibs_py import popnn, testing
 from poplibs_py.popsparse import random_pattern
@@ -84,7 +85,12 @@ def rows() -> Iterator[tuple[str, str, Callable[[], Calls]]]:
 def row(kind: str, shape: tuple[int, int, int], dtype: str) -> Calls:
     """Ours and others'."""
     checked(kind, dtype)
-    return {"ours": ours(kind, shape, dtype), **peers(kind, shape, dtype)}
+    found = {"ours": ours(kind, shape, dtype), **peers(kind, shape, dtype)}
+    if kind == "one query":
+        return found | {"limit, a copy": traffic(sum(x.nbytes for x in operands(kind, shape, dtype)))}
+    heads, tokens, width = shape
+    each = {"dense": 2.0, "causal": 1.0, "gradient": 7.0}[kind]
+    return found | {"limit, products": products(each * 2 * heads * tokens * tokens * width, dtype)}
 
 
 @cache

@@ -6,7 +6,10 @@
 
 Answers are checked before they are timed. Calls take turns in one process, by the CPU's time, each library with one
 thread; a ratio is of medians, the best peer's over that of the best of ours. Peers are those of which the rows' files
-know and that are installed. ``pytest bench/bench_classes.py --benchmark-enable`` times our calls of all rows.
+know and that are installed. Where a row has a limit, the least time that its bytes or products take on this core, the
+limit takes turns too: ``of limit`` is the share of it that ours reach, by the least times, since what disturbs a call
+can only slow it; ``at most`` is what the ratio would be at the limit. Where that is below the floor, no code reaches
+the floor on this machine. ``pytest bench/bench_classes.py --benchmark-enable`` times our calls of all rows.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from itertools import chain
+from operator import truediv
 from statistics import median
 from time import process_time
 from typing import Any
@@ -39,6 +43,7 @@ import bench_slices
 import numpy as np
 import pytest
 from bench_sparse import print_table
+from least_times import Limit
 
 from poplibs_py.report.peers import limited_threads
 from poplibs_py.report.timing import take_turns
@@ -91,24 +96,31 @@ def rows() -> Iterator[Row]:
     return chain.from_iterable(family.rows() for family in FAMILIES)
 
 
-def timed(calls: Calls, seconds: float) -> dict[str, float]:
-    """Seconds of each call, which take turns."""
+def of_limit(name: str) -> bool:
+    """Whether a call of a row is its limit."""
+    return name.startswith("limit")
+
+
+def timed(calls: Calls, seconds: float) -> dict[str, tuple[float, float]]:
+    """Median and least seconds of each call, which take turns."""
     for call in calls.values():
         call()
-    ours = [name.startswith("ours") for name in calls]
+    rivals = [None if of_limit(name) else name.startswith("ours") for name in calls]
     found = take_turns(list(calls.values()), seconds=seconds, least_rounds=5, most_rounds=41, longest=2 * seconds,
-                       rivals=ours, clock=process_time)
-    return dict(zip(calls, (timing.seconds for timing in found), strict=True))
+                       rivals=rivals, clock=process_time)
+    times = [call.times if isinstance(call, Limit) else 1 for call in calls.values()]
+    return {name: (each * timing.seconds, each * timing.least)
+            for name, each, timing in zip(calls, times, found, strict=True)}
 
 
 def ratios(name: str, label: str, calls: Calls, seconds: float) -> dict[str, float]:
-    """How many times as long as the best of ours each peer takes; all of them are printed."""
+    """How many times as long as the best of ours each peer takes, and each limit, by least times; all are printed."""
     taken = timed(calls, seconds)
     ours = {key: taken.pop(key) for key in calls if key.startswith("ours")}
     best = min(ours, key=ours.__getitem__)
-    over = {peer: seconds / ours[best] for peer, seconds in taken.items()}
-    print(f"{name}: {label}: {best} {ours[best] * 1e6:.4g} us;",
-          ", ".join(f"{peer} {ratio:.2f}" for peer, ratio in over.items()), flush=True)
+    over = {other: spent[of_limit(other)] / ours[best][of_limit(other)] for other, spent in taken.items()}
+    print(f"{name}: {label}: {best} {ours[best][0] * 1e6:.4g} us;",
+          ", ".join(f"{other} {ratio:.2f}" for other, ratio in over.items()), flush=True)
     return over
 
 
@@ -116,11 +128,16 @@ def summary(name: str, found: list[dict[str, float]]) -> Iterator[list[str]]:
     """The table's rows of a class."""
     floors = FLOORS.get(name)
     for over, floor in (floors if isinstance(floors, dict) else {"": floors}).items():
-        best = [min(held) for row in found if (held := [ratio for peer, ratio in row.items() if peer.startswith(over)])]
+        best = [min(held) for row in found
+                if (held := [ratio for peer, ratio in row.items() if peer.startswith(over) and not of_limit(peer)])]
+        shares = [max(held) for row in found if (held := [ratio for peer, ratio in row.items() if of_limit(peer)])]
         if best:
             told = "" if floor is None else f"{floor:g}{'' if median(best) >= floor else ', short'}"
+            limits = ("", "")
+            if len(shares) == len(best):
+                limits = f"{median(shares):.2f}", f"{median(map(truediv, best, shares)):.2f}"
             yield [name, over or "best", str(len(best)), f"{median(best):.2f}", told, f"{min(best):.2f}",
-                   f"{max(best):.2f}"]
+                   f"{max(best):.2f}", *limits]
 
 
 @pytest.mark.parametrize("made", [pytest.param(made, id=f"{name}: {label}") for name, label, made in rows()])
@@ -146,7 +163,7 @@ def main() -> None:
         if not chosen.words or "exp" in chosen.words:
             measured["exp FP32, of its bound"] = [{"bound": bench_math.share_of_bound("exp", 1)}]
     print()
-    heads = ("class", "over", "rows", "median", "floor", "least", "most")
+    heads = ("class", "over", "rows", "median", "floor", "least", "most", "of limit", "at most")
     print_table(heads, (line for name, found in measured.items() for line in summary(name, found)))
 
 

@@ -10,10 +10,11 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from itertools import product
+from itertools import product as crossed
 from typing import Any
 
 import numpy as np
+from least_times import products, traffic
 
 from poplibs_py import poplin
 from poplibs_py.formats import format_of
@@ -55,6 +56,14 @@ class Layer:
         """Of the direct algorithm and one image, products with padding counted."""
         depth = self.channels[0] // self.groups * math.prod(self.kernel)
         return 2 * self.channels[1] * depth * math.prod(self.output)
+
+    @property
+    def met(self) -> int:
+        """The same without padding: products whose elements are in the field."""
+        places = [np.add.outer(self.stride * np.arange(out), self.dilation * np.arange(k)) - self.padding
+                  for out, k in zip(self.output, self.kernel, strict=True)]
+        pairs = math.prod(int(((at >= 0) & (at < f)).sum()) for at, f in zip(places, self.field, strict=True))
+        return 2 * self.channels[1] * (self.channels[0] // self.groups) * pairs
 
 
 def _square(into: int, out: int, field: int, kernel: int, stride: int = 1, groups: int = 1, dilation: int = 1) -> Layer:
@@ -172,7 +181,7 @@ def checked(layer: Layer, fmt: str, pass_: str) -> None:
 
 def rows() -> Iterator[tuple[str, str, Callable[[], Calls]]]:
     """Classes, rows, and what makes a row's calls; transforms where they may be taken."""
-    for (name, layer), fmt, batch, pass_ in product(LAYERS.items(), FORMATS, (1, 8), PASSES):
+    for (name, layer), fmt, batch, pass_ in crossed(LAYERS.items(), FORMATS, (1, 8), PASSES):
         transforms = layer.kernel == (3, 3) and (layer.stride, layer.dilation, layer.groups) == (1, 1, 1)
         if fmt != "winograd" or (transforms and pass_ != "weight gradient"):
             yield (f"conv {class_of(layer, fmt, pass_)}, {pass_}",
@@ -195,4 +204,7 @@ def row(layer: Layer, batch: int, fmt: str, pass_: str) -> Calls:
     """Ours in each order of axes, and others'."""
     checked(layer, fmt, pass_)
     own = {f"ours {order}": call for order, call in ours(layer, batch, fmt)[pass_].items()}
+    if fmt != "winograd":  # whose transforms save products
+        read_and_written = sum(array.nbytes for array in _arrays(layer, batch, fmt))
+        own |= {"limit, products": products(batch * layer.met, fmt), "limit, a copy": traffic(read_and_written)}
     return own | peers(layer, batch, fmt)[pass_]

@@ -15,6 +15,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from least_times import traffic
 from onnx_node import onnxruntime_node
 
 from poplibs_py import popnn, testing
@@ -95,7 +96,11 @@ def row(window: str, dtype: str, layout: str, part: str) -> Calls:
     """One part of ours, whose forward one is checked, and of others'."""
     op, kernel, how = WINDOWS[window]
     testing.check("popnn.pool", field(dtype, "NCHW")[:1, :3], kernel, op, **how)
-    found = {"ours": ours(window, dtype, layout)[part], "torch": peers(window, dtype, layout)[part]}
+    x = field(dtype, layout)
+    few = popnn.pool(x, kernel, op, **how, layout=layout).nbytes
+    limit = traffic(x.nbytes + few + (part == "backward" and op == "max") * (x.nbytes + few))
+    found = {"ours": ours(window, dtype, layout)[part], "limit, a copy": limit,
+             "torch": peers(window, dtype, layout)[part]}
     if part == "forward" and dtype == "float32" and layout == "NCHW":
         kind = {"max": "MaxPool", "avg": "AveragePool"}[op] if kernel else "GlobalAveragePool"
         facts = {"kernel_shape": [kernel] * 2, "strides": [how.get("stride", kernel)] * 2,

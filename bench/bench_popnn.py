@@ -9,6 +9,7 @@ softmax norm cross`` prints ratios.
 from __future__ import annotations
 
 import importlib.util
+import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from least_times import traffic
 from onnx_node import onnxruntime_node
 
 from poplibs_py import popnn, testing
@@ -94,7 +96,9 @@ def row(op: str, shape: str, dtype: str) -> Calls:
         testing.check("popnn.cross_entropy", x, np.int32([0, 1, 2]))
     elif "softmax" in op or "group" not in op:
         testing.check(f"popnn.{op}", *((x, x) if op.endswith("_grad") else (x,)))
-    return {"ours": ours(op, shape, dtype), **peers(op, shape, dtype)}
+    extents = FIELD if op in FIELD_OPS else ROWS[shape]
+    limit = traffic((3 if op.endswith("_grad") else 2) * math.prod(extents) * np.dtype(DTYPES[dtype]).itemsize)
+    return {"ours": ours(op, shape, dtype), "limit, a copy": limit, **peers(op, shape, dtype)}
 
 
 def peers(op: str, shape: str, dtype: str) -> Calls:
