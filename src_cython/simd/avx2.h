@@ -61,32 +61,72 @@ POP_INLINE void pop_v_store(void *p, int64_t bytes, pop_v_i words)
     else _mm_storel_epi64((__m128i *)p, _mm_packus_epi16(shorts, shorts));
 }
 
-/* At most 7 elements of 2 bytes or 1, one by one: a copy of a run-time size is a call. */
-POP_INLINE void pop_v_copy(void *to, const void *from, int64_t bytes, int n)
+/* At most 7 elements in pieces of four, two and one: a masked store takes some twenty cycles on some cores, and a vector that is read
+ * where its elements were just written waits for them. */
+POP_INLINE uint64_t pop_v_word(const char *p, int64_t bytes)
 {
-    if (bytes == 2)
-        for (int i = 0; i < n; i++) memcpy((char *)to + 2 * i, (const char *)from + 2 * i, 2);
-    else
-        for (int i = 0; i < n; i++) ((char *)to)[i] = ((const char *)from)[i];
+    uint64_t word = 0;
+    memcpy(&word, p, (size_t)bytes);
+    return word;
+}
+POP_INLINE uint64_t pop_v_few(const char *p, int64_t bytes, int part) /* three at most, of 2 bytes or 1 */
+{
+    const uint64_t one = part & 1 ? pop_v_word(p + (part & 2) * bytes, bytes) : 0;
+    return part & 2 ? one << 16 * bytes | pop_v_word(p, 2 * bytes) : one;
+}
+POP_INLINE __m128i pop_v_some(const char *p, int64_t bytes, int part) /* of 2 bytes or 1 */
+{
+    const uint64_t few = pop_v_few(part & 4 ? p + 4 * bytes : p, bytes, part);
+    if (!(part & 4)) return _mm_cvtsi64_si128((int64_t)few);
+    const uint64_t four = pop_v_word(p, 4 * bytes);
+    return bytes == 2 ? _mm_set_epi64x((int64_t)few, (int64_t)four) : _mm_cvtsi64_si128((int64_t)(few << 32 | four));
+}
+POP_INLINE void pop_v_put(char *p, int64_t bytes, __m128i a, int part) /* of 2 bytes or 1 */
+{
+    uint64_t few = (uint64_t)_mm_cvtsi128_si64(a);
+    if (part & 4) {
+        memcpy(p, &few, (size_t)(4 * bytes));
+        few = bytes == 2 ? (uint64_t)_mm_extract_epi64(a, 1) : few >> 32;
+        p += 4 * bytes;
+    }
+    if (part & 2) {
+        memcpy(p, &few, (size_t)(2 * bytes));
+        few >>= 16 * bytes;
+        p += 2 * bytes;
+    }
+    if (part & 1) memcpy(p, &few, (size_t)bytes);
+}
+POP_INLINE void pop_v_put_words(char *p, __m256i a, int part)
+{
+    __m128i few = _mm256_castsi256_si128(a);
+    if (part & 4) {
+        _mm_storeu_si128((__m128i *)(void *)p, few);
+        few = _mm256_extracti128_si256(a, 1);
+        p += 16;
+    }
+    if (part & 2) {
+        _mm_storel_epi64((__m128i *)(void *)p, few);
+        few = _mm_unpackhi_epi64(few, few);
+        p += 8;
+    }
+    const int one = _mm_cvtsi128_si32(few);
+    if (part & 1) memcpy(p, &one, sizeof one);
 }
 POP_INLINE pop_v_i pop_v_load_some(const void *p, int64_t bytes, int part)
 {
     if (bytes == 4) return (pop_v_i)_mm256_maskload_epi32((const int *)p, (__m256i)pop_v_mask(part));
     if (part == 8) return pop_v_load(p, bytes);
-    int16_t buffer[8] __attribute__((aligned(16))) = {0};
-    pop_v_copy(buffer, p, bytes, part);
-    return pop_v_load(buffer, bytes);
+    const __m128i some = pop_v_some((const char *)p, bytes, part);
+    return (pop_v_i)(bytes == 2 ? _mm256_cvtepu16_epi32(some) : _mm256_cvtepu8_epi32(some));
 }
-POP_INLINE void pop_v_store_some(void *p, int64_t bytes, pop_v_i a, int part)
+POP_INLINE void pop_v_store_some(void *p, int64_t bytes, pop_v_i words, int part)
 {
-    int16_t buffer[8] __attribute__((aligned(16)));
-    if (bytes == 4) {
-        _mm256_maskstore_epi32((int *)p, (__m256i)pop_v_mask(part), (__m256i)a);
-    } else if (part == 8) {
-        pop_v_store(p, bytes, a);
-    } else {
-        pop_v_store(buffer, bytes, a);
-        pop_v_copy(p, buffer, bytes, part);
+    const __m256i a = (__m256i)words;
+    if (part == 8) pop_v_store(p, bytes, words);
+    else if (bytes == 4) pop_v_put_words((char *)p, a, part);
+    else {
+        const __m128i shorts = _mm_packus_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
+        pop_v_put((char *)p, bytes, bytes == 2 ? shorts : _mm_packus_epi16(shorts, shorts), part);
     }
 }
 POP_INLINE void pop_v_stream_f(float *p, pop_v_f x) { _mm256_stream_ps(p, x); }
@@ -95,10 +135,7 @@ POP_INLINE void pop_v_stream_f(float *p, pop_v_f x) { _mm256_stream_ps(p, x); }
 POP_INLINE pop_v_f pop_v_load_f16(const void *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)); }
 POP_INLINE pop_v_f pop_v_load_f16_some(const void *p, int part)
 {
-    int16_t buffer[8] __attribute__((aligned(16))) = {0};
-    if (part == 8) return pop_v_load_f16(p);
-    pop_v_copy(buffer, p, 2, part);
-    return pop_v_load_f16(buffer);
+    return part == 8 ? pop_v_load_f16(p) : (pop_v_f)_mm256_cvtph_ps(pop_v_some((const char *)p, 2, part));
 }
 POP_INLINE void pop_v_store_f16(void *p, pop_v_f x)
 {
@@ -106,13 +143,8 @@ POP_INLINE void pop_v_store_f16(void *p, pop_v_f x)
 }
 POP_INLINE void pop_v_store_f16_some(void *p, pop_v_f x, int part)
 {
-    int16_t buffer[8] __attribute__((aligned(16)));
-    if (part == 8) {
-        pop_v_store_f16(p, x);
-    } else {
-        pop_v_store_f16(buffer, x);
-        pop_v_copy(p, buffer, 2, part);
-    }
+    if (part == 8) pop_v_store_f16(p, x);
+    else pop_v_put((char *)p, 2, _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT), part);
 }
 
 /* value where word <= bound, as unsigned, else 0 */

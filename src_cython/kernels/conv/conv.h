@@ -262,21 +262,27 @@ POP_INLINE pop_v_f pop_conv_biased(const pop_epilogue *e, const float *sums, int
 
 enum { POP_CONV_AHEAD = 1024 }; /* bytes to the results that memory is asked for */
 
-#if POP_LEVEL >= POP_LEVEL_AVX512
-/* Rows of two to four results each, of which none has a bias: four rows are rounded in one vector. Returns how many were. */
+#if POP_LEVEL >= POP_LEVEL_AVX2
+POP_INLINE pop_v_f pop_conv_fours(const float *sums, int64_t sums_row) /* four numbers of each row that a vector has room for */
+{
+#if POP_LANES == 8
+    return (pop_v_f)_mm256_set_m128(_mm_loadu_ps(sums + sums_row), _mm_loadu_ps(sums));
+#else
+    const __m512 v = _mm512_insertf32x4(_mm512_castps128_ps512(_mm_loadu_ps(sums)), _mm_loadu_ps(sums + sums_row), 1);
+    return (pop_v_f)_mm512_insertf32x4(_mm512_insertf32x4(v, _mm_loadu_ps(sums + 2 * sums_row), 2), _mm_loadu_ps(sums + 3 * sums_row), 3);
+#endif
+}
+/* Rows of two to four results each, of which none has a bias: some rows are rounded in one vector. Returns how many were. */
 POP_INLINE int64_t pop_conv_finish_fours(const pop_format *f, const pop_epilogue *e, const float *sums, int64_t sums_row,
                                          int64_t rows, int64_t cols)
 {
+    enum { SOME = POP_LANES / 4 };
     const int64_t size = pop_bytes(f), last = (cols - 2) * size;
     int64_t row = 0;
-    for (; row + 4 <= rows; row += 4, sums += 4 * sums_row) {
-        char codes[64], *out = e->out + row * e->out_row;
-        __m512 v = _mm512_castps128_ps512(_mm_loadu_ps(sums));
-        v = _mm512_insertf32x4(v, _mm_loadu_ps(sums + sums_row), 1);
-        v = _mm512_insertf32x4(v, _mm_loadu_ps(sums + 2 * sums_row), 2);
-        v = _mm512_insertf32x4(v, _mm_loadu_ps(sums + 3 * sums_row), 3);
-        pop_v_encode(f, (int)e->overflow, codes, (pop_v_f)v);
-        for (int r = 0; r < 4; r++, out += e->out_row) { /* the first two and the last two */
+    for (; row + SOME <= rows; row += SOME, sums += SOME * sums_row) {
+        char codes[4 * POP_LANES], *out = e->out + row * e->out_row;
+        pop_v_encode(f, (int)e->overflow, codes, pop_conv_fours(sums, sums_row));
+        for (int r = 0; r < SOME; r++, out += e->out_row) { /* the first two and the last two */
             memcpy(out, codes + 4 * r * size, (size_t)(2 * size));
             memcpy(out + last, codes + 4 * r * size + last, (size_t)(2 * size));
         }
@@ -298,8 +304,6 @@ POP_INLINE void pop_conv_finish(const pop_format *f, const pop_epilogue *e, cons
         pop_encode_rows_of_bytes(f, (int)e->overflow, e->out, e->out_row, sums, sums_row, rows, cols, ahead);
         return;
     }
-#endif
-#if POP_LEVEL >= POP_LEVEL_AVX512
     if (cols >= 2 && cols <= 4 && sums_row >= 4 && !e->bias && e->activation != POP_ACTIVATION_RELU) {
         row = pop_conv_finish_fours(f, e, sums, sums_row, rows, cols);
         sums += row * sums_row;

@@ -3,12 +3,18 @@
  * A step reads 16 numbers of each position (32 where the CPU multiplies BF16, two at once), and as many weights of each
  * output channel: sums[channel][p][lane] = fma(x[at[p] + step][lane], w[step][channel][lane], sums[channel][p][lane]). A
  * lane's chain runs over all steps in order, one fused multiply-add each; then lanes 8, 4, 2 and 1 apart are added. All levels
- * give the same bits, but where pairs are multiplied. */
+ * give the same bits, but where pairs are multiplied.
+ *
+ * Weights of some runs meet a stretch of positions before the next ones do, so that they and what is read stay in the first cache. */
 #ifndef POP_CONV_DOTS_H
 #define POP_CONV_DOTS_H
 #include "simd/simd.h"
 
-enum { POP_DOTS_CHANNELS = 4 };
+enum {
+    POP_DOTS_CHANNELS = 4,
+    POP_DOTS_STRETCH = 32,       /* positions */
+    POP_DOTS_WEIGHTS = 16 << 10, /* bytes of runs that take turns, or of one */
+};
 
 typedef float pop_dots_8 __attribute__((vector_size(32), aligned(4), may_alias));
 typedef float pop_dots_4 __attribute__((vector_size(16), aligned(4), may_alias));
@@ -34,9 +40,10 @@ POP_INLINE void pop_dots_reduce(int channels, const float lanes[POP_DOTS_CHANNEL
     *(pop_dots_4 *)to = __builtin_shuffle(a, b, first) + __builtin_shuffle(a, b, second);
 }
 
-/* POP_LANES lanes from number `first` on of `n` positions, of which the block may have fewer. */
-POP_INLINE void pop_dots_lanes(const pop_conv_block *b, int64_t position, int first, int channels, int n, int pairs,
-                               float lanes[8][POP_DOTS_CHANNELS][16])
+/* POP_LANES lanes from number `first` on of `n` positions, of which the block may have fewer: products of the runs from `begin` to `end`,
+ * added to those of the runs before. */
+POP_INLINE void pop_dots_lanes(const pop_conv_block *b, int64_t begin, int64_t end, int64_t position, int first, int channels, int n,
+                               int pairs, float (*lanes)[POP_DOTS_CHANNELS][16])
 {
     pop_v_f sums[8][POP_DOTS_CHANNELS];
     int64_t at[8];
@@ -46,9 +53,9 @@ POP_INLINE void pop_dots_lanes(const pop_conv_block *b, int64_t position, int fi
     for (int p = 0; p < n; p++) {
         at[p] = b->at[position + p < last ? position + p : last];
 #pragma GCC unroll 4
-        for (int c = 0; c < channels; c++) sums[p][c] = pop_v_splat(0.0f);
+        for (int c = 0; c < channels; c++) sums[p][c] = begin ? pop_v_load_f(lanes[p][c] + first) : pop_v_splat(0.0f);
     }
-    for (int64_t run = 0; run < b->runs; run++) {
+    for (int64_t run = begin; run < end; run++) {
         const char *from = x + b->x_at[run], *by = w + b->w_at[run];
         for (int64_t i = 0; i < steps; i++, from += 64, by += 64 * channels) {
             pop_v_f weights[POP_DOTS_CHANNELS];
@@ -73,13 +80,21 @@ POP_INLINE void pop_dots_lanes(const pop_conv_block *b, int64_t position, int fi
 
 POP_INLINE void pop_dots_blocks(const pop_conv_block *given, int channels, int n, int pairs)
 {
-    float lanes[8][POP_DOTS_CHANNELS][16];
+    float lanes[POP_DOTS_STRETCH][POP_DOTS_CHANNELS][16];
     pop_conv_block b = *given;
+    const int64_t turns = 1 + b.runs * b.steps * channels * 64 / POP_DOTS_WEIGHTS, some = (b.runs + turns - 1) / turns;
     for (int64_t k = 0; k < b.blocks; k++, b.x += b.x_block, b.w += b.w_block, b.sums += b.sums_block)
-        for (int64_t position = 0; position < b.positions; position += n) {
-            for (int first = 0; first < 16; first += POP_LANES) pop_dots_lanes(&b, position, first, channels, n, pairs, lanes);
-            for (int64_t p = position; p < b.positions && p < position + n; p++)
-                pop_dots_reduce(channels, (const float(*)[16])lanes[p - position], (float *)(void *)(b.sums + b.to[p]));
+        for (int64_t from = 0, to; from < b.positions; from = to) {
+            to = b.positions - from < POP_DOTS_STRETCH ? b.positions : from + POP_DOTS_STRETCH;
+            int64_t begin = 0, end;
+            do {
+                end = b.runs - begin < some ? b.runs : begin + some;
+                for (int64_t position = from; position < to; position += n)
+                    for (int first = 0; first < 16; first += POP_LANES)
+                        pop_dots_lanes(&b, begin, end, position, first, channels, n, pairs, lanes + (position - from));
+            } while ((begin = end) < b.runs);
+            for (int64_t p = from; p < to; p++)
+                pop_dots_reduce(channels, (const float(*)[16])lanes[p - from], (float *)(void *)(b.sums + b.to[p]));
         }
 }
 
