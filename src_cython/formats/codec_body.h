@@ -184,6 +184,9 @@ POP_INLINE POP_OP(f) POP_OP(decode)(const pop_format *f, const void *p)
 #if POP_WIDTH > 1 && defined POP_HAS_F16C
     if (pop_is_f16(f)) return POP_OP(load_f16)(p);
 #endif
+#if POP_WIDTH > 1 && defined POP_HAS_LOAD_BF16
+    if (pop_is_short_f32(f) && f->mantissa_bits == 7) return POP_OP(load_bf16)(p);
+#endif
     return POP_OP(from_code)(f, POP_OP(load)(p, pop_bytes(f)));
 }
 

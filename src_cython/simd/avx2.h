@@ -147,6 +147,15 @@ POP_INLINE void pop_v_store_f16_some(void *p, pop_v_f x, int part)
     else pop_v_put((char *)p, 2, _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT), part);
 }
 
+#define POP_HAS_LOAD_BF16
+/* What is read into both halves is shuffled once, each number to the upper half of its lane. */
+POP_INLINE pop_v_f pop_v_load_bf16(const void *p)
+{
+    const __m256i order = _mm256_setr_epi8(-1, -1, 0, 1, -1, -1, 2, 3, -1, -1, 4, 5, -1, -1, 6, 7, -1, -1, 8, 9, -1, -1, 10, 11, -1, -1, 12,
+                                           13, -1, -1, 14, 15);
+    return (pop_v_f)_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)p)), order);
+}
+
 /* value where word <= bound, as unsigned, else 0 */
 POP_INLINE pop_v_u pop_v_keep_up_to(pop_v_u bound, pop_v_u word, pop_v_u value)
 {

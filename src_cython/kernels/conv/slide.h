@@ -18,7 +18,7 @@ POP_INLINE void pop_conv_ask_to_write(const char *at, int64_t ahead)
     __builtin_prefetch((const void *)((uintptr_t)at + (uintptr_t)ahead), 1, 3);
 }
 
-enum { POP_SLIDE_ROWS = POP_LANES == 16 ? 2 : 1, POP_SLIDE_COLS = 7 * POP_SLIDE_ROWS };
+enum { POP_SLIDE_ROWS = POP_LANES == 16 ? 2 : 1, POP_SLIDE_COLS = 7 * POP_SLIDE_ROWS, POP_SLIDE_WIDE = 14 };
 
 /* A row of x as a tile meets it: column j of the tile is at `at` + j * col, if it is in [low, high). */
 typedef struct pop_slide_line {
@@ -38,7 +38,7 @@ POP_INLINE pop_v_f pop_slide_read(const pop_format *f, const pop_slide_line *lin
 
 /* A row of x times `taps` columns of taps, from number `tap` on, for the rows of results that `which` has a bit for. */
 POP_INLINE void pop_slide_taps(const pop_format *f, const pop_slide_line *line, int64_t tap, int taps, const char *first,
-                               const char *second, int which, int cols, int step, int inside, pop_v_f sums[2][POP_SLIDE_COLS])
+                               const char *second, int which, int cols, int step, int inside, pop_v_f sums[2][POP_SLIDE_WIDE])
 {
     pop_v_f weights[2][4];
 #pragma GCC unroll 4
@@ -68,7 +68,7 @@ POP_INLINE void pop_slide_taps(const pop_format *f, const pop_slide_line *line, 
 /* A row of x times a row of taps: `known` of them, so that sums stay in the same registers from row to row, or three and then
  * one at a time. */
 POP_INLINE void pop_slide_row(const pop_conv_slide *b, const pop_format *f, const pop_slide_line *line, const char *first,
-                              const char *second, int which, int cols, int step, int inside, int known, pop_v_f sums[2][POP_SLIDE_COLS])
+                              const char *second, int which, int cols, int step, int inside, int known, pop_v_f sums[2][POP_SLIDE_WIDE])
 {
 #define POP_SLIDE_TAPS(tap, taps) \
     pop_slide_taps(f, line, tap, taps, first + 64 * (tap), second + 64 * (tap), which, cols, step, inside, sums)
@@ -83,7 +83,8 @@ POP_INLINE void pop_slide_row(const pop_conv_slide *b, const pop_format *f, cons
         return;
     }
     int64_t tap = 0;
-    for (; tap + 3 <= b->tap_cols; tap += 3) POP_SLIDE_TAPS(tap, 3);
+    if (cols < POP_SLIDE_WIDE || POP_LANES == 16) /* or no registers are left */
+        for (; tap + 3 <= b->tap_cols; tap += 3) POP_SLIDE_TAPS(tap, 3);
     for (; tap < b->tap_cols; tap++) POP_SLIDE_TAPS(tap, 1);
 #undef POP_SLIDE_TAPS
 }
@@ -115,7 +116,7 @@ POP_INLINE void pop_slide_tile(const pop_conv_slide *b, const pop_format *f, con
 {
     const int64_t size = pop_bytes(f), row_taps = 64 * b->tap_cols, down = b->row_step, reach = b->tap_rows + (rows - 1) * down;
     const int64_t low = b->row_low > 0 ? b->row_low : 0, high = b->row_high < reach ? b->row_high : reach;
-    pop_v_f sums[2][POP_SLIDE_COLS];
+    pop_v_f sums[2][POP_SLIDE_WIDE];
 #pragma GCC unroll 2
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 14
@@ -182,6 +183,9 @@ POP_INLINE void pop_slide(const pop_conv_slide *given, const pop_format *f, int 
         pop_slide_blocks(&b, f, 1, 1, step, 0, 0);
 }
 #else
+/* Whether registers hold 14 columns: where there are 16, they hold no more than one column of taps, which FP32 is multiplied with
+ * as it is read. Of 7 columns the sums wait for each other there. */
+POP_INLINE int pop_slide_wide(const pop_format *f, int step) { return step == 1 && (POP_LANES == 16 || pop_is_f32(f)); }
 /* Tiles of 7, 4, 2 or 1 columns, or of 14 neighbours where registers hold their sums. Of 7 there are more: for kernels of 3, 5
  * and 7 columns, of two rows of results at once where registers are enough, and for tiles that nothing outside of x is part of. */
 POP_INLINE void pop_slide(const pop_conv_slide *b, const pop_format *f, int step)
@@ -201,9 +205,9 @@ POP_INLINE void pop_slide(const pop_conv_slide *b, const pop_format *f, int step
         if (b->tap_cols == 7) POP_SLIDE_BOTH(7)
     }
 #undef POP_SLIDE_BOTH
-    if (POP_SLIDE_COLS == 14 && step == 1 && b->cols == 14) {
-        if (inside) pop_slide_blocks(b, f, 1, POP_SLIDE_COLS, 1, 1, 0);
-        else pop_slide_blocks(b, f, 1, POP_SLIDE_COLS, 1, 0, 0);
+    if (pop_slide_wide(f, step) && b->cols == POP_SLIDE_WIDE) {
+        if (inside) pop_slide_blocks(b, f, 1, POP_SLIDE_WIDE, 1, 1, 0);
+        else pop_slide_blocks(b, f, 1, POP_SLIDE_WIDE, 1, 0, 0);
         return;
     }
     if (b->cols == 7 && inside) pop_slide_blocks(b, f, 1, 7, step, 1, 0);
@@ -248,7 +252,7 @@ static void pop_slide_halves(const pop_conv_slide *given, void (*slide)(const po
     static void pop_slide_##name(const pop_conv_slide *b)                                                    \
     {                                                                                                        \
         void (*const slide)(const pop_conv_slide *) = b->step == 1 ? pop_slide_##name##_1 : pop_slide_##name##_2; \
-        if (b->cols == 14 && (POP_SLIDE_COLS < 14 || b->step == 2)) pop_slide_halves(b, slide);              \
+        if (b->cols == POP_SLIDE_WIDE && !pop_slide_wide(&constant, (int)b->step)) pop_slide_halves(b, slide); \
         else slide(b);                                                                                       \
     }
 #define POP_SLIDE_ROW(name, format) \
