@@ -1,8 +1,9 @@
 """The build: one table of extension modules, and one module per kernel family and instruction-set level.
 
 Environment: ``POPLIBS_BUILD_DEBUG=1`` turns on bounds checks, ``POPLIBS_BUILD_SANITIZE=address,undefined`` builds with
-those sanitizers, ``POPLIBS_BUILD_EMULATED_AMX=1`` adds the AMX kernels on software tiles (for tests on
-machines without AMX), ``POPLIBS_BUILD_ONLY='dot_*,cast_avx2,_records'`` builds the modules of these names alone (the
+those sanitizers, ``POPLIBS_BUILD_EMULATED_AMX=1`` adds the AMX kernels on software tiles and
+``POPLIBS_BUILD_EMULATED_AVX512=1`` builds those of AVX-512 with loops in place of its instructions (for tests on
+machines without them), ``POPLIBS_BUILD_ONLY='dot_*,cast_avx2,_records'`` builds the modules of these names alone (the
 last parts of their names, each a pattern), ``POPLIBS_BUILD_WERROR=1`` takes the compiler's warnings for errors.
 """
 
@@ -20,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -86,6 +87,8 @@ class Level:
     number: int
     flags: tuple[str, ...] = ()
     macros: tuple[tuple[str, str], ...] = ()
+    suffix: str = ""
+    """What its modules' names have behind the level's."""
 
 
 LEVEL_LINES = re.findall(r'^ +X\((\w+), "(\w+)", "([^"]*)",', (SOURCES / "cpu" / "levels.def").read_text(), re.M)
@@ -93,15 +96,21 @@ LEVEL_NUMBERS = tuple((f"POP_LEVEL_{constant}", str(number)) for number, (consta
 
 
 def levels_of_machine() -> list[Level]:
-    """Return the levels of levels.def that this kind of CPU can have, and in test builds AMX's on software tiles."""
+    """Return the levels of levels.def that this kind of CPU can have, in test builds emulated ones too."""
     found: list[Level] = []
     for number, (_, name, flags) in enumerate(LEVEL_LINES):
         found.append(Level(name, number, (*(found[-1].flags if found else ()), *flags.split())))
     if platform.machine() not in ("x86_64", "AMD64"):
         return found[:1]
+    avx2, amx = (next(level.number for level in found if level.name == name) for name in ("avx2", "amx"))
+    if os.environ.get("POPLIBS_BUILD_EMULATED_AVX512") == "1":
+        loops = {"flags": (*found[avx2].flags, "-O1", f"-I{SOURCES / 'emulated'}"),
+                 "macros": (("POP_EMULATE_AVX512", "1"),), "suffix": "_in_loops"}
+        found[avx2 + 1:] = [replace(level, **loops) for level in found[avx2 + 1:amx]]
     if os.environ.get("POPLIBS_BUILD_EMULATED_AMX") == "1":
-        amx = next(level.number for level in found if level.name == "amx")
-        found.append(Level("amx_emulated", amx, found[amx - 1].flags, (("POP_EMULATE_AMX", "1"),)))
+        below = found[amx - 1]
+        macros = (("POP_EMULATE_AMX", "1"), *below.macros)
+        found.append(Level("amx_emulated", amx, below.flags, macros, below.suffix))
     return found
 
 
@@ -209,7 +218,7 @@ def extension(module: str, source: Path, level: Level, macros: tuple[tuple[str, 
     )
 
 
-TILE_HEADERS = ("kernels/**/*.h", "drivers/*.h", "simd/*.h", "formats/*.h", "records/*.h")
+TILE_HEADERS = ("kernels/**/*.h", "drivers/*.h", "simd/*.h", "emulated/*.h", "formats/*.h", "records/*.h")
 
 RECORD_LINES = re.compile(r"^ *#include \"(records/\w+\.def)\"|\b(RECORD|FIELD|ARRAY|POINTER|VALUE)\(([^)]*)\)", re.M)
 
@@ -256,10 +265,10 @@ def tile_extensions(levels: list[Level]) -> list[Extension]:
         for family in FAMILIES:
             if level.name not in family.levels:
                 continue
-            stub = GENERATED / f"{family.name}_{level.name}.pyx"
+            name = f"{family.name}_{level.name}{level.suffix}"
+            stub = GENERATED / f"{name}.pyx"
             write_if_changed(stub, family.source)
-            module = f"poplibs_py.kernels._tiles.{family.name}_{level.name}"
-            found.append(extension(module, stub, level, headers=TILE_HEADERS))
+            found.append(extension(f"poplibs_py.kernels._tiles.{name}", stub, level, headers=TILE_HEADERS))
     return found
 
 

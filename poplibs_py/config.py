@@ -67,6 +67,9 @@ class Settings:
         ``POPLIBS_ENGINE_OPTIONS``).
     emulate_amx : bool
         Use the AMX kernels on software tiles where this build has them (``POPLIBS_EMULATE_AMX=1``; for tests).
+    emulate_avx512 : bool
+        Use the kernels of AVX-512, with BF16 too, that have loops in place of its instructions, for CPUs with AVX2
+        alone, and no others of these levels (``POPLIBS_EMULATE_AVX512=1``; for tests, where this build has them).
     """
 
     max_isa: str = LEVELS[-1]
@@ -77,6 +80,7 @@ class Settings:
     cache_dir: str | None = None
     report_dir: str | None = None
     emulate_amx: bool = False
+    emulate_avx512: bool = False
 
 
 def read_settings(environment: Mapping[str, str]) -> Settings:
@@ -112,6 +116,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         cache_dir=environment.get("POPLIBS_CACHE_DIR") or None,
         report_dir=_report_dir(environment.get("POPLIBS_ENGINE_OPTIONS")),
         emulate_amx=environment.get("POPLIBS_EMULATE_AMX") == "1",
+        emulate_avx512=environment.get("POPLIBS_EMULATE_AVX512") == "1",
     )
 
 

@@ -21,7 +21,7 @@ from .. import log
 from ..config import LEVELS
 from ..errors import UnsupportedError, bad_type, flag, instance, one_of
 from . import _records
-from .levels import available_levels
+from .levels import available_levels, built_as
 from .records import FORMAT_NUMBERS
 
 FAMILIES = ("attention", "cast", "cells", "conv", "ctc", "dot", "elementwise", "factor", "peak", "pool", "random",
@@ -119,7 +119,7 @@ def _kernels(family: str) -> tuple[Kernel, ...]:
     found: list[Kernel] = []
     for level in available_levels():
         try:
-            module = importlib.import_module(f"{__package__}._tiles.{family}_{level}")
+            module = importlib.import_module(f"{__package__}._tiles.{family}_{built_as(level)}")
         except ModuleNotFoundError:
             continue
         for op, formats, name, address, grain, block, flags in module.kernels():

@@ -27,7 +27,8 @@ __all__ = ["Conditions", "copy_rate", "environment", "machine"]
 
 _PREFIXES = ("OPENBLAS_", "GOTO_", "MKL_", "BLIS_", "NVPL_", "VECLIB_", "ONEDNN_", "DNNL_", "ATEN_", "OMP_", "GOMP_",
              "KMP_")
-_OWN = ("POPLIBS_MAX_ISA", "POPLIBS_NUM_THREADS", "POPLIBS_RESULT_POOL", "POPLIBS_EMULATE_AMX")
+_OWN = ("POPLIBS_MAX_ISA", "POPLIBS_NUM_THREADS", "POPLIBS_RESULT_POOL", "POPLIBS_EMULATE_AMX",
+        "POPLIBS_EMULATE_AVX512")
 _UNITS = {"float32": "FP32 FMA", "bfloat16": "BF16 dot"}
 _LEAST_COPY, _MOST_COPY = 32 << 20, 128 << 20
 _COPIES = 5

@@ -84,8 +84,9 @@ class Snapshot:
             path.write_text(token)
             token = str(path)
         settled = f"POPLIBS_MAX_ISA={settings.max_isa} POPLIBS_NUM_THREADS={settings.num_threads}"
-        if settings.emulate_amx:
-            settled += " POPLIBS_EMULATE_AMX=1"
+        for emulated in ("amx", "avx512"):
+            if getattr(settings, f"emulate_{emulated}"):
+                settled += f" POPLIBS_EMULATE_{emulated.upper()}=1"
         return f"{settled} python -c \"from poplibs_py import testing; testing.replay('{token}')\""
 
 

@@ -26,5 +26,12 @@ typedef struct pop_kernel {
     uint32_t flags;
 } pop_kernel;
 
+/* What GCC would load anew for each operation is loaded once. An emulated vector of 64 bytes has no register. */
+#ifdef POP_EMULATE_AVX512
+#define POP_IN_REGISTER(v) ((void)(v))
+#else
+#define POP_IN_REGISTER(v) __asm__("" : "+v"(v))
+#endif
+
 #define POP_FUNCTION(f) ((pop_function)(f))
 #endif

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,33 @@ def test_emulated_amx_counts_as_amx_where_levels_are_capped(status):
         assert levels.available_levels()[-1] in LEVELS[: LEVELS.index(level) + 1]
     assert not status(emulate_amx=True)["amx_emulated"].startswith("above")
     assert "amx_emulated" not in status()
+
+
+def test_emulated_avx512_runs_where_it_is_asked_for_alone(status, monkeypatch, tmp_path: Path):
+    """Whatever the CPU has: its own instructions are never taken for loops, nor these for them."""
+    def levels_of_avx512(**changed: object) -> list[str]:
+        return [found for name, found in status(**changed).items() if name.startswith("avx512")]
+
+    monkeypatch.setattr(levels, "_MODULES", tmp_path)
+    for cpu in ("avx2", "amx"):
+        monkeypatch.setattr(_cpu, "words", lambda cpu=cpu: WORDS[cpu])
+        (tmp_path / f"dot_avx512{EXTENSION_SUFFIXES[0]}").touch()  # an ordinary build's
+        assert levels_of_avx512(emulate_avx512=True) == ["not built: POPLIBS_BUILD_EMULATED_AVX512=1 builds it"] * 2
+        (tmp_path / f"dot_avx512{EXTENSION_SUFFIXES[0]}").unlink()
+        for level in ("avx512", "avx512_bf16", "amx_emulated"):
+            (tmp_path / f"dot_{level}_in_loops{EXTENSION_SUFFIXES[0]}").touch()
+        asked = status(emulate_avx512=True, emulate_amx=True)
+        assert {asked[level] for level in ("avx512", "avx512_bf16", "amx_emulated")} == {
+            "usable, emulated: loops in place of AVX-512's instructions"}
+        assert levels.available_levels() == ("avx512", "avx512_bf16", "amx_emulated")
+        assert levels_of_avx512(emulate_avx512=True, max_isa="avx2") == ["above POPLIBS_MAX_ISA=avx2"] * 2
+        unasked = {"avx2": ["the CPU or system lacks avx512", "the CPU or system lacks avx512, avx512_bf16"],
+                   "amx": ["emulated in this build: POPLIBS_EMULATE_AVX512=1 runs it"] * 2}
+        assert levels_of_avx512() == unasked[cpu]
+        for file in tmp_path.iterdir():
+            file.unlink()
+    monkeypatch.setattr(_cpu, "words", lambda: [0] * len(WORDS["amx"]))
+    assert levels_of_avx512(emulate_avx512=True) == ["the CPU or system lacks avx2"] * 2
 
 
 def test_a_level_without_modules_is_not_built_and_says_why(status, monkeypatch, tmp_path: Path):

@@ -12,7 +12,7 @@ from poplibs_py.errors import PoplibsError
 
 GARBAGE = ["", "garbage", "-1", "0", "1e9", "nan", "9" * 5000, "\u0663", "../..", "a b", "\x7f", "auto", "None"]
 NAMES = ["POPLIBS_MAX_ISA", "POPLIBS_NUM_THREADS", "POPLIBS_LOG_LEVEL", "POPLIBS_LOG_DEST", "POPLIBS_CACHE_DIR",
-         "POPLIBS_EMULATE_AMX"]
+         "POPLIBS_EMULATE_AMX", "POPLIBS_EMULATE_AVX512"]
 
 
 def status_of(*words):

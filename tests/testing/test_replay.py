@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from result_bits import bits
 
+from poplibs_py.config import Settings
 from poplibs_py.errors import InvalidArgumentError
 from poplibs_py.formats import F143, Format
 from poplibs_py.formats.bounds import matmul_ball
@@ -93,6 +94,12 @@ def test_the_printed_line_makes_the_same_failure_again(monkeypatch, tmp_path, k)
     with pytest.raises(AssertionError) as second:
         check(op, again_a, again_b)
     assert str(second.value).splitlines()[1] == str(caught.value).splitlines()[1]
+
+
+def test_the_line_says_what_was_emulated(monkeypatch):
+    monkeypatch.setitem(Snapshot.reproducer.__globals__, "settings", Settings(emulate_avx512=True))
+    line = Snapshot.of("no such op", (), {}).reproducer()
+    assert line.startswith("POPLIBS_MAX_ISA=amx POPLIBS_NUM_THREADS=1 POPLIBS_EMULATE_AVX512=1 python -c ")
 
 
 def test_the_line_is_a_shell_command():

@@ -65,7 +65,7 @@ POP_INLINE void pop_dots_lanes(const pop_conv_block *b, int64_t begin, int64_t e
             for (int p = 0; p < n; p++) {
                 pop_v_f number = pop_v_load_f((const float *)(const void *)(from + at[p]));
 #if POP_LEVEL >= POP_LEVEL_AVX512 /* GCC would read it anew for each sum: a core takes one vector of 64 bytes a cycle */
-                __asm__("" : "+v"(number));
+                POP_IN_REGISTER(number);
 #endif
 #pragma GCC unroll 4
                 for (int c = 0; c < channels; c++) sums[p][c] = pop_conv_add(pairs, number, weights[c], sums[p][c]);

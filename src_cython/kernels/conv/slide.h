@@ -53,7 +53,7 @@ POP_INLINE void pop_slide_taps(const pop_format *f, const pop_slide_line *line, 
         if (taps == 1 && j % step) continue;
         pop_v_f x = pop_slide_read(f, line, at, tap + j, inside);
 #if POP_LEVEL >= POP_LEVEL_AVX512 /* GCC would read it anew for each sum: a core takes one vector of 64 bytes a cycle */
-        __asm__("" : "+v"(x));
+        POP_IN_REGISTER(x);
 #endif
 #pragma GCC unroll 4
         for (int t = 0; t < taps; t++) {

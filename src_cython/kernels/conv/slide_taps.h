@@ -58,7 +58,7 @@ POP_INLINE void pop_taps_piece(const pop_format *f, pop_taps_line x, int64_t low
         }
         pop_v_f number = pop_taps_read(f, &x, pairs);
 #if POP_LEVEL >= POP_LEVEL_AVX512 /* GCC would read it anew for each sum: a core takes one vector of 64 bytes a cycle */
-        __asm__("" : "+v"(number));
+        POP_IN_REGISTER(number);
 #endif
 #pragma GCC unroll 7
         for (int t = 0; t < taps; t++) {

@@ -41,7 +41,7 @@ POP_INLINE pop_v_f pop_pool_most(int quick, pop_v_f a)
 #define POP_POOL_SEE_sum(sound, a, b) ((void)(a), (void)(b))
 /* GCC would load it again for each operation. */
 #if POP_LANES == 16
-#define POP_POOL_ONCE(x) __asm__("" : "+v"(x))
+#define POP_POOL_ONCE(x) POP_IN_REGISTER(x)
 #else
 #define POP_POOL_ONCE(x) ((void)0)
 #endif

@@ -12,7 +12,7 @@ POP_INLINE POP_B(line) POP_B(load)(const POP_B_CODE *codes)
     POP_B(line) v;
     memcpy(&v, codes, sizeof v);
 #if POP_LEVEL >= POP_LEVEL_AVX512
-    __asm__("" : "+v"(v)); /* once: GCC would load it again for each operation, and two lines of the cache each time */
+    POP_IN_REGISTER(v); /* once: GCC would load it again for each operation, and two lines of the cache each time */
 #endif
     return v;
 }

@@ -65,7 +65,7 @@ POP_INLINE void load_line(const int NZ, const int WHOLE, const int kind, const c
 #if POP_LEVEL >= POP_LEVEL_AVX512_BF16
     if (kind == POP_X_ROWS) {
         __m512i even = _mm512_loadu_si512(x), odd = _mm512_loadu_si512(x + ldx);
-        __asm__("" : "+v"(odd)); /* GCC would load it twice */
+        POP_IN_REGISTER(odd); /* GCC would load it twice */
         v[0] = (vec)_mm512_unpacklo_epi16(even, odd);
         v[1] = (vec)_mm512_unpackhi_epi16(even, odd);
         return;

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from poplibs_py import poplin, testing
-from poplibs_py.kernels import _cpu
+from poplibs_py.kernels import level_statuses
 
 SHAPES = [(40, 100, 50), (33, 65, 17), (64, 700, 64), (1, 40, 3)]
 
@@ -42,18 +41,21 @@ def test_three_passes_stay_within_their_bound(shape):
     three_passes(shape)
 
 
-@pytest.mark.skipif(not find_spec("poplibs_py.kernels._tiles.dot_amx_emulated"), reason="built without software tiles")
-@pytest.mark.skipif("avx512_bf16" not in _cpu.levels(_cpu.words()), reason="software tiles want AVX-512 with BF16")
 def test_three_passes_of_software_tiles():
     settings = {"POPLIBS_EMULATE_AMX": "1", "POPLIBS_MAX_ISA": "amx", "PYTHONPATH": os.pathsep.join(sys.path)}
     ran = subprocess.run([sys.executable, __file__], env={**os.environ, **settings}, capture_output=True, text=True,
                          check=False, cwd=Path(__file__).parents[3])
     assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.splitlines() == ["amx_emulated"] * 3
+    reason, *levels = ran.stdout.splitlines()
+    if not reason.startswith("usable"):
+        pytest.skip(f"software tiles: {reason}")
+    assert levels == ["amx_emulated"] * 3
 
 
 if __name__ == "__main__":  # in a process of its own, with software tiles
-    for shape in SHAPES[:3]:
+    tiles = level_statuses()[-1]
+    print(tiles.reason)
+    for shape in SHAPES[:3] if tiles.usable else ():
         plan, got = three_passes(shape)
         a, b = operands(shape, sum(shape))
         four = testing.check("matmul", a, b, out_dtype="float32")
