@@ -77,6 +77,22 @@ POP_INLINE void load_line(const int NZ, const int WHOLE, const int kind, const c
         v[z] = WHOLE || z < NZ - 1 ? pop_load(kind, x + z * bytes) : pop_load_some(kind, x + z * bytes, m);
 }
 
+#if POP_LEVEL == POP_LEVEL_AVX2
+/* A number times three vectors, added to a row of sums. Four rows of them, the vectors and the number are all registers there are: GCC
+ * would read numbers of other rows before, and keep a sum in memory. */
+POP_INLINE void add_number(const char *w, const vec v[8], vec sums[8])
+{
+    typedef float anywhere __attribute__((aligned(1), may_alias));
+    vec number;
+    __asm__("vbroadcastss %[w], %[number]\n\t"
+            "vfmadd231ps %[v0], %[number], %[s0]\n\t"
+            "vfmadd231ps %[v1], %[number], %[s1]\n\t"
+            "vfmadd231ps %[v2], %[number], %[s2]"
+            : [s0] "+x"(sums[0]), [s1] "+x"(sums[1]), [s2] "+x"(sums[2]), [number] "=&x"(number)
+            : [w] "m"(*(const anywhere *)(const void *)w), [v0] "x"(v[0]), [v1] "x"(v[1]), [v2] "x"(v[2]));
+}
+#endif
+
 /* STEP lines of a block, added to R rows x NZ vectors of sums; the next line of X. WHOLE: no vector is masked. */
 POP_INLINE const char *add_lines(const int R, const int NZ, const int STEP, const int WHOLE, const int kind,
                                  const char *w, int64_t down, int64_t along, const char *x, int64_t ldx, lanes m,
@@ -92,8 +108,14 @@ POP_INLINE const char *add_lines(const int R, const int NZ, const int STEP, cons
         POP_KEPT(x);
 #pragma GCC unroll 8
         for (int i = 0; i < R; i++) {
-            const char *const four = i < 4 ? w : w + 4 * down;
-            const vec b = pop_broadcast(i % 4 == 3 ? four + three : four + i % 4 * down);
+            const char *const four = i < 4 ? w : w + 4 * down, *const at = i % 4 == 3 ? four + three : four + i % 4 * down;
+#if POP_LEVEL == POP_LEVEL_AVX2
+            if (R == 4 && NZ == 3) {
+                add_number(at, v, acc[i]);
+                continue;
+            }
+#endif
+            const vec b = pop_broadcast(at);
 #pragma GCC unroll 8
             for (int z = 0; z < NZ; z++) acc[i][z] = pop_add_product(kind, b, v[z], acc[i][z]);
         }
