@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from itertools import product as crossed
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -181,7 +181,7 @@ def checked(layer: Layer, fmt: str, pass_: str) -> None:
 
 def rows() -> Iterator[tuple[str, str, Callable[[], Calls]]]:
     """Classes, rows, and what makes a row's calls; transforms where they may be taken."""
-    for (name, layer), fmt, batch, pass_ in crossed(LAYERS.items(), FORMATS, (1, 8), PASSES):
+    for (name, layer), fmt, batch, pass_ in product(LAYERS.items(), FORMATS, (1, 8), PASSES):
         transforms = layer.kernel == (3, 3) and (layer.stride, layer.dilation, layer.groups) == (1, 1, 1)
         if fmt != "winograd" or (transforms and pass_ != "weight gradient"):
             yield (f"conv {class_of(layer, fmt, pass_)}, {pass_}",

@@ -26,20 +26,8 @@ POP_LOOP_NARROW(cvtepi32_epi8, __m128i, pop_128, u8, u32, (uint8_t)a.u32[i])
 POP_LOOP_NARROW(cvtepi16_epi8, __m256i, pop_256, u8, u16, (uint8_t)a.u16[i])
 POP_LOOP_NARROW(cvtusepi64_epi32, __m256i, pop_256, u32, u64, a.u64[i] > UINT32_MAX ? UINT32_MAX : (uint32_t)a.u64[i])
 POP_LOOP_NARROW(cvtusepi64_epi16, __m128i, pop_128, u16, u64, a.u64[i] > UINT16_MAX ? UINT16_MAX : (uint16_t)a.u64[i])
-POP_EMULATED __m512d _mm512_cvtps_pd(__m256 x)
-{
-    pop_256 a = {.f = x};
-    pop_512 r;
-    POP_LOOP(8) r.f64[i] = a.f32[i];
-    return r.d;
-}
-POP_EMULATED __m256 _mm512_cvtpd_ps(__m512d x)
-{
-    pop_512 a = {.d = x};
-    pop_256 r;
-    POP_LOOP(8) r.f32[i] = (float)a.f64[i];
-    return r.f;
-}
+POP_LOOP_CONVERT(cvtps_pd, __m512d, pop_512, d, f64, __m256, pop_256, f, f32, 8, a.f32[i])
+POP_LOOP_CONVERT(cvtpd_ps, __m256, pop_256, f, f32, __m512d, pop_512, d, f64, 8, (float)a.f64[i])
 POP_EMULATED __m512 _mm512_cvtph_ps(__m256i x)
 {
     pop_256 a = {.i = x};
