@@ -174,6 +174,14 @@ POP_INLINE void pop_slide_blocks(const pop_conv_slide *given, const pop_format *
     }
 }
 
+/* Whether a tile takes 14 columns at once: where one column is taken after another, or registers hold their sums. Where there are
+ * 16, they hold no more than one column of taps besides, which FP32 is multiplied with as it is read; of 7 columns the sums wait
+ * for each other there. */
+POP_INLINE int pop_slide_wide(const pop_format *f, int step)
+{
+    return POP_ONE_BODY || (step == 1 && (POP_LANES == 16 || pop_is_f32(f)));
+}
+
 #if POP_ONE_BODY
 /* A column after another. */
 POP_INLINE void pop_slide(const pop_conv_slide *given, const pop_format *f, int step)
@@ -183,9 +191,6 @@ POP_INLINE void pop_slide(const pop_conv_slide *given, const pop_format *f, int 
         pop_slide_blocks(&b, f, 1, 1, step, 0, 0);
 }
 #else
-/* Whether registers hold 14 columns: where there are 16, they hold no more than one column of taps, which FP32 is multiplied with
- * as it is read. Of 7 columns the sums wait for each other there. */
-POP_INLINE int pop_slide_wide(const pop_format *f, int step) { return step == 1 && (POP_LANES == 16 || pop_is_f32(f)); }
 /* Tiles of 7, 4, 2 or 1 columns, or of 14 neighbours where registers hold their sums. Of 7 there are more: for kernels of 3, 5
  * and 7 columns, of two rows of results at once where registers are enough, and for tiles that nothing outside of x is part of. */
 POP_INLINE void pop_slide(const pop_conv_slide *b, const pop_format *f, int step)
