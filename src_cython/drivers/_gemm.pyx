@@ -13,6 +13,7 @@ from kernels.products cimport (
     pop_all_finite,
     pop_dot_decode,
     pop_dot_hook,
+    pop_dot_lines,
     pop_dot_multiply,
     pop_dot_round,
     pop_epilogue_kernel,
@@ -80,7 +81,7 @@ cdef extern from *:
     void pop_taps_multiply(pop_taps *w, int64_t position, int64_t n, int64_t place) nogil
     int64_t pop_taps_decode(pop_taps *w, const pop_taps_source *s, int64_t position, int64_t n, pop_field *g) nogil
     ctypedef struct pop_field_panels:
-        pop_dot_decode decode
+        pop_dot_lines decode
         const pop_format *format
         int64_t cols, bytes
     int pop_field_in_runs(const pop_field *field, int64_t item) nogil

@@ -7,7 +7,7 @@
 
 /* Where lines go that are decoded to FP32 on the way: panels of so many columns each, so many bytes apart. */
 typedef struct pop_field_panels {
-    void (*decode)(const pop_format *format, const void *from, void *to, void *low, int64_t n);
+    void (*decode)(const pop_format *format, const void *from, int64_t from_line, int64_t lines, void *to, int64_t to_line, int64_t n);
     const pop_format *format;
     int64_t cols, bytes;
 } pop_field_panels;
@@ -121,64 +121,67 @@ POP_INLINE char *pop_field_in_panels(const pop_field_part *p, char *line, int64_
     return line + panel * p->panels->bytes + 4 * at;
 }
 
-/* Columns [first, end) of a line. */
-POP_INLINE void pop_field_clear(const pop_field_part *p, char *line, int64_t first, int64_t end)
+/* Columns [x, end) of lines [first, last). */
+static void pop_field_zero(const pop_field_part *p, int64_t first, int64_t last, int64_t x, int64_t end)
 {
-    for (int64_t x = first, count; p->panels && x < end; x += count) {
+    char *line = p->to + first * p->pitch;
+    for (int64_t count; p->panels && x < end; x += count) {
         char *to = pop_field_in_panels(p, line, x, end, &count);
-        memset(to, 0, (size_t)(4 * count));
+        for (int64_t j = first; j < last; j++, to += p->pitch) memset(to, 0, (size_t)(4 * count));
     }
-    if (p->panels) return;
-    if (p->to_step == p->item && end - first > 1) memset(line + first * p->item, 0, (size_t)((end - first) * p->item));
-    else
-        for (int64_t x = first; x < end; x++) memset(line + x * p->to_step, 0, (size_t)p->item);
+    for (int64_t j = first; j < last && x < end; j++, line += p->pitch)
+        if (p->to_step == p->item && end - x > 1) memset(line + x * p->item, 0, (size_t)((end - x) * p->item));
+        else
+            for (int64_t i = x; i < end; i++) memset(line + i * p->to_step, 0, (size_t)p->item);
 }
 
-POP_INLINE void pop_field_zero(const pop_field_part *p, int64_t first, int64_t end)
+/* Ask for the elements of a line, at `from`, that a row has. */
+POP_INLINE void pop_field_ahead(const pop_field_part *p, const char *from, int64_t n)
 {
-    for (int64_t j = first; j < end; j++) pop_field_clear(p, p->to + j * p->pitch, 0, p->n);
+    for (int64_t at = 0; at < n * p->step && at < 512; at += 64) __builtin_prefetch(from + at);
 }
 
 /* n elements to where they go in a line, from column x on. */
 POP_INLINE void pop_field_take(const pop_field_part *p, char *line, int64_t x, const char *from, int64_t n)
 {
     char *to = line + x * p->to_step;
-    for (int64_t end = x + n, count; p->panels && x < end; x += count, from += count * p->step) {
-        to = pop_field_in_panels(p, line, x, end, &count);
-        p->panels->decode(p->panels->format, from, to, NULL, count);
-    }
-    if (p->panels) return;
     if (p->to_step != p->item) pop_scatter(p->item, from, p->step, to, p->to_step, n);
     else if (p->step == p->item) pop_field_move(to, from, n * p->item);
     else if (p->step == 2 * p->item) POP_FIELD_DO(halve, p->item, (const void *)from, (void *)to, n);
     else pop_scatter(p->item, from, p->step, to, p->item, n);
 }
 
-/* Ask for the elements that a line to come has of a row. */
-POP_INLINE void pop_field_ahead(const pop_field_part *p, const char *from, int64_t n)
+/* The same of lines [first, last), from `from` on in the first: panel after panel of all of them, or line after line. */
+POP_INLINE void pop_field_take_lines(const pop_field_part *p, int64_t first, int64_t last, int64_t x, const char *from, int64_t n)
 {
-    const char *next = from + POP_FIELD_AHEAD * p->line_step;
-    for (int64_t at = 0; at < n * p->step && at < 512; at += 64) __builtin_prefetch(next + at);
+    if (!p->panels) {
+        for (int64_t j = first; j < last; j++, from += p->line_step) {
+            pop_field_ahead(p, from + POP_FIELD_AHEAD * p->line_step, n);
+            pop_field_take(p, p->to + j * p->pitch, x, from, n);
+        }
+        return;
+    }
+    for (int64_t j = first; j < last; j++) pop_field_ahead(p, from + (j - first) * p->line_step, n);
+    for (int64_t end = x + n, count; x < end; x += count, from += count * p->step) {
+        char *to = pop_field_in_panels(p, p->to + first * p->pitch, x, end, &count);
+        p->panels->decode(p->panels->format, from, p->line_step, last - first, to, p->pitch, count);
+    }
 }
 
-/* Lines [first, end) of a part, row after row of each. */
-static void pop_field_rows(const pop_field_part *p, int64_t first, int64_t end)
+/* Lines [first, last) of a part: a row of all of them, then the next. */
+static void pop_field_rows(const pop_field_part *p, int64_t first, int64_t last)
 {
-    for (int64_t j = first; j < end; j++) {
-        char *line = p->to + j * p->pitch;
-        const char *source = p->from + j * p->line_step - p->origin * p->step;
-        for (int64_t r = 0, x = 0, c = p->origin, next; x < p->n; r++, x = next, c = 0, source += p->row_step) {
-            next = pop_field_smaller(x + p->width - c, p->n);
-            const int64_t stop = pop_field_smaller(c + next - x, p->high), low = c < p->low ? p->low : c;
-            if (r < p->first_row || r >= p->end_row || low >= stop) {
-                pop_field_clear(p, line, x, next);
-                continue;
-            }
-            if (low > c) pop_field_clear(p, line, x, x + low - c);
-            pop_field_ahead(p, source + low * p->step, stop - low);
-            pop_field_take(p, line, x + low - c, source + low * p->step, stop - low);
-            if (x + stop - c < next) pop_field_clear(p, line, x + stop - c, next);
+    const char *source = p->from + first * p->line_step - p->origin * p->step;
+    for (int64_t r = 0, x = 0, c = p->origin, next; x < p->n; r++, x = next, c = 0, source += p->row_step) {
+        next = pop_field_smaller(x + p->width - c, p->n);
+        const int64_t stop = pop_field_smaller(c + next - x, p->high), low = c < p->low ? p->low : c;
+        if (r < p->first_row || r >= p->end_row || low >= stop) {
+            pop_field_zero(p, first, last, x, next);
+            continue;
         }
+        pop_field_zero(p, first, last, x, x + low - c);
+        pop_field_take_lines(p, first, last, x + low - c, source + low * p->step, stop - low);
+        pop_field_zero(p, first, last, x + stop - c, next);
     }
 }
 
@@ -190,11 +193,12 @@ POP_INLINE void pop_field_copy(const pop_field_part *p, int64_t first, int64_t e
     from = from < 0 ? 0 : from;
     to = to > p->n ? p->n : to;
     if (p->low >= p->high || p->first_row >= p->end_row || from >= to) {
-        pop_field_zero(p, first, end);
+        pop_field_zero(p, first, end, 0, p->n);
         return;
     }
     if (p->row_step != p->width * p->step) {
-        pop_field_rows(p, first, end);
+        const int64_t some = p->panels ? end - first : 1; /* lines whose rows are taken in turn */
+        for (int64_t j = first; j < end; j += some) pop_field_rows(p, j, j + some);
         return;
     }
     int64_t gap = p->first_row, gap_end = p->first_row; /* rows after which there is one among these columns */
@@ -208,17 +212,12 @@ POP_INLINE void pop_field_copy(const pop_field_part *p, int64_t first, int64_t e
                              p->n * p->item, end - first);
         return;
     }
-    for (int64_t j = first; j < end; j++) {
-        char *line = p->to + j * p->pitch;
-        const char *source = p->from + j * p->line_step + from * p->step;
-        if (from) pop_field_clear(p, line, 0, from);
-        pop_field_ahead(p, source, to - from);
-        pop_field_take(p, line, from, source, to - from);
-        if (to < p->n) pop_field_clear(p, line, to, p->n);
-        for (int64_t r = gap; r < gap_end; r++) {
-            const int64_t x = r * p->width + p->high - p->origin, next = (r + 1) * p->width + p->low - p->origin;
-            pop_field_clear(p, line, x < 0 ? 0 : x, next > p->n ? p->n : next);
-        }
+    pop_field_take_lines(p, first, end, from, p->from + first * p->line_step + from * p->step, to - from);
+    pop_field_zero(p, first, end, 0, from);
+    pop_field_zero(p, first, end, to, p->n);
+    for (int64_t r = gap; r < gap_end; r++) {
+        const int64_t x = r * p->width + p->high - p->origin, next = (r + 1) * p->width + p->low - p->origin;
+        pop_field_zero(p, first, end, x < 0 ? 0 : x, next > p->n ? p->n : next);
     }
 }
 
@@ -319,11 +318,11 @@ static void pop_field_rectangle(const pop_field *f, pop_field_part *p, const pop
         else if (s->taps || (d != along && d != outer)) none |= positions[d] < dim->first_valid || positions[d] >= dim->end_valid;
     }
     if (none || first >= end) {
-        pop_field_zero(p, 0, p->lines);
+        pop_field_zero(p, 0, p->lines, 0, p->n);
         return;
     }
-    pop_field_zero(p, 0, first);
-    pop_field_zero(p, end, p->lines);
+    pop_field_zero(p, 0, first, 0, p->n);
+    pop_field_zero(p, end, p->lines, 0, p->n);
     if (across < 0 || across != along || p->lines == 1) pop_field_copy(p, first, end);
     else pop_field_shifted(f, p, l, s, along, first, end);
 }

@@ -96,7 +96,7 @@ cdef bint to_panels(const Source *s, int64_t line, int64_t lines, int64_t step, 
     cdef pop_field_panels panels
     if s.lines_are_positions or s.side.copied or not pop_field_in_runs(s.field, s.side.item):
         return False
-    panels.decode, panels.format = <pop_dot_decode>s.side.decode, <const pop_format *>s.side.format
+    panels.decode, panels.format = <pop_dot_lines>s.side.lines, <const pop_format *>s.side.format
     panels.cols, panels.bytes = cols, bytes
     gather(s, line, lines, step, n, to, pitch, &panels)
     return True
@@ -123,17 +123,16 @@ cdef void decode_field(const Source *s, int64_t line, int64_t lines, int64_t ste
     while i < lines:  # whole turns are gathered the fastest
         some = smaller(GATHERED_LINES // turn * turn - (s.first_line + line + i) % turn, lines - i)
         gather(s, line + i, some, step, n, stage + d.gather_at, length)
+        i += some
         if d.lines:
             (<pop_dot_lines>d.lines)(<const pop_format *>d.format, stage + d.gather_at, length, some, to, pitch, n)
             to += some * pitch
-            i += some
             continue
-        for j in range(some):
+        for j in range(some):  # each in two parts
             (<pop_dot_decode>d.decode)(<const pop_format *>d.format, stage + d.gather_at + j * length, to,
                                        low, n)
             to += pitch
             low += pitch if low != NULL else 0
-        i += some
 
 
 cdef void pack_rows(const Spec *p, const Source *s, int64_t line, int64_t lines, int64_t k, int64_t depth, char *to,
@@ -276,18 +275,15 @@ cdef void pack_wide(const Spec *p, const Source *s, int64_t col, int64_t cols, i
                     char *stage, int64_t lines) noexcept nogil:
     """Panels of FP32 cells of a field's lines, gathered across all of them: long runs are copied the fastest."""
     cdef const Side *d = s.side
-    cdef int64_t i, j, r, some, length = rounded(cols * d.item, 64)
-    cdef char *line
-    if to_panels(s, k, depth, col, cols, to, p.cols_at_once, 4 * p.cols_at_once, 4 * depth * p.cols_at_once):
+    cdef int64_t i, j, some, length = rounded(cols * d.item, 64), cell = 4 * p.cols_at_once
+    if to_panels(s, k, depth, col, cols, to, p.cols_at_once, cell, depth * cell):
         return
     for i from 0 <= i < depth by lines:
         some = smaller(lines, depth - i)
         gather(s, k + i, some, col, cols, stage + d.gather_at, length)
         for j from 0 <= j < cols by p.cols_at_once:
-            for r in range(some):
-                line = to + 4 * (j * depth + (i + r) * p.cols_at_once)
-                (<pop_dot_decode>d.decode)(<const pop_format *>d.format, stage + d.gather_at + r * length + j * d.item,
-                                           line, NULL, smaller(p.cols_at_once, cols - j))
+            (<pop_dot_lines>d.lines)(<const pop_format *>d.format, stage + d.gather_at + j * d.item, length, some,
+                                     to + 4 * j * depth + i * cell, cell, smaller(p.cols_at_once, cols - j))
 
 
 cdef inline bint copied_lines(const Spec *p, const Source *s) noexcept nogil:

@@ -182,10 +182,11 @@ def _side(record: Any, plan: GemmPlan, side: int, operand_number: int) -> None:
     by_columns = mode in (Mode.TRANSPOSED, Mode.ALONG)
     fill_decoding(record, operand.format, operand.scale, plan.compute_format, not operand.plain)
     record["mode"], record["operand"] = mode, operand_number
-    if plan.elements == 2 and operand.format.itemsize == 1 and not operand.scales:
+    bytes_to_cells = plan.elements == 2 and operand.format.itemsize == 1
+    if not operand.scales:
         name = f"{kernel_format(operand.format, not operand.plain)}->{plan.compute_format}"
-        for op in ("pair", "lines"):
-            record[op] = select("dot", op, name).kernel.address
+        for op, known in (("pair", bytes_to_cells), ("lines", bytes_to_cells or plan.elements == 1)):
+            record[op] = select("dot", op, name).kernel.address if known else 0
     record["copied"] = operand.format == plan.compute_format and operand.plain
     record["line"], record["step"] = operand.row, operand.column
     record["at"] = plan.offset("ab"[side])

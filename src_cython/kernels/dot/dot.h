@@ -20,7 +20,7 @@ typedef void (*pop_dot_transpose)(const char *from, int64_t line, int64_t lines,
 typedef void (*pop_dot_interleave)(const uint16_t *even, const uint16_t *odd, uint16_t *to, int64_t n);
 /* Two lines of n codes of a byte to n cells of BF16. */
 typedef void (*pop_dot_pair)(const pop_format *format, const void *even, const void *odd, uint16_t *to, int64_t n);
-/* Lines of n codes of a byte, `from_line` bytes apart, to BF16. */
+/* Lines of n codes, `from_line` bytes apart, to FP32; or lines of codes of a byte to BF16. */
 typedef void (*pop_dot_lines)(const pop_format *format, const void *from, int64_t from_line, int64_t lines, void *to,
                               int64_t to_line, int64_t n);
 /* n sums rounded to FP16 and back. */

@@ -5,6 +5,8 @@
 #include "kernels/dot/dot.h"
 #include "kernels/epilogue.h"
 
+enum { POP_PANEL = 16 }; /* columns of a panel of 16 registers' kernels */
+
 /* n codes to FP32, the last few as a vector's part: rows of images end anywhere, and FP16's are slow one by one. */
 POP_INLINE void pop_decode_run(const pop_format *f, const char *from, float *to, int64_t n)
 {
@@ -49,6 +51,7 @@ POP_INLINE void pop_decode_table(pop_kept_table *kept, const pop_format *f, cons
 #endif
 #define POP_DECODE_BODY pop_decode_run(&g, (const char *)from, (float *)to, n)
 
+/* A panel's columns, as many as there most often are, are known to the loop over lines. */
 #define POP_DECODE(name, layout, scaled, body) \
     static void pop_decode_##name(const pop_format *f, const void *from, void *to, void *low, int64_t n) \
     { \
@@ -56,6 +59,18 @@ POP_INLINE void pop_decode_table(pop_kept_table *kept, const pop_format *f, cons
         (void)low; \
         if (scaled) g.bias = f->bias; \
         body; \
+    } \
+    POP_DECODE_LINES(name)
+#define POP_DECODE_LINES(name) \
+    static void pop_lines_##name(const pop_format *f, const void *from, int64_t from_line, int64_t lines, void *to, \
+                                 int64_t to_line, int64_t n) \
+    { \
+        const char *x = (const char *)from; \
+        char *y = (char *)to; \
+        if (n == POP_PANEL) \
+            for (int64_t i = 0; i < lines; i++, x += from_line, y += to_line) pop_decode_##name(f, x, y, NULL, POP_PANEL); \
+        else \
+            for (int64_t i = 0; i < lines; i++, x += from_line, y += to_line) pop_decode_##name(f, x, y, NULL, n); \
     }
 #define POP_DECODE_4(function, layout) /* copied, see below */
 #define POP_DECODE_2(function, layout) POP_DECODE(function, layout, 0, POP_DECODE_BODY)
@@ -69,6 +84,7 @@ static void pop_decode_f32(const pop_format *f, const void *from, void *to, void
     (void)f, (void)low;
     memcpy(to, from, (size_t)n * 4);
 }
+POP_DECODE_LINES(f32)
 
 #if POP_LEVEL >= POP_LEVEL_AVX512
 /* To BF16: formats whose every value is a BF16 value. */
@@ -179,7 +195,7 @@ POP_INLINE void pop_pair_table(pop_kept_table *kept, const pop_format *f, const 
         g.bias = f->bias;                                                                                              \
         pop_pair_table(&kept, &g, (const char *)even, (const char *)odd, to, n);                                       \
     }                                                                                                                  \
-    static void pop_lines_of_##function(const pop_format *f, const void *from, int64_t from_line, int64_t lines,       \
+    static void pop_lines_##function##_bf16(const pop_format *f, const void *from, int64_t from_line, int64_t lines,       \
                                         void *to, int64_t to_line, int64_t n)                                          \
     {                                                                                                                  \
         static __thread pop_kept_table kept;                                                                           \
@@ -193,7 +209,7 @@ POP_FORMATS(POP_PAIR)
 #define POP_PAIR_ROW_2(function, format)
 #define POP_PAIR_ROW_1(function, format) \
     {"pair", format "->bfloat16", "pair_" #function, POP_FUNCTION(pop_pair_##function), {1, 1, 1}, {1, 64, 1}, POP_CONSISTENT}, \
-    {"lines", format "->bfloat16", "lines_" #function, POP_FUNCTION(pop_lines_of_##function), {1, 1, 1}, {1, 64, 1}, \
+    {"lines", format "->bfloat16", "lines_" #function "_bf16", POP_FUNCTION(pop_lines_##function##_bf16), {1, 1, 1}, {1, 64, 1}, \
      POP_CONSISTENT},
 #endif
 
@@ -241,6 +257,8 @@ static void pop_round_f16_at_random(float *sums, int64_t n, const uint32_t *word
 
 #define POP_DECODE_ROW(bytes, constant, function, format, ...) \
     {"decode", format "->float32", "decode_" #function, POP_FUNCTION(pop_decode_##function), {1, 1, 1}, {1, POP_LANES, 1}, \
+     POP_CONSISTENT}, \
+    {"lines", format "->float32", "lines_" #function, POP_FUNCTION(pop_lines_##function), {1, 1, 1}, {1, POP_PANEL, 1}, \
      POP_CONSISTENT},
 #define POP_DECODE_BF16_ROW_4(function, format)
 #define POP_DECODE_BF16_ROW_2(function, format)
