@@ -70,6 +70,14 @@ POP_INLINE int pop_is_short_f32(const pop_format *f)
     return f->exponent_bits == 8 && f->bias == 127 && f->specials == POP_IEEE && f->subnormals && !f->is_unsigned;
 }
 
+/* A byte whose exponents FP16 has for numbers: codes are codes of FP16, of numbers 2^(15 - bias) times as small, but for NaN. */
+POP_INLINE int pop_is_byte_of_f16(const pop_format *f)
+{
+    const int short_exponents = f->exponent_bits == 4 && (f->specials == POP_NEGATIVE_ZERO || f->specials == POP_NAN_ONLY);
+    return pop_bits(f) == 8 && !f->is_unsigned && f->subnormals && !f->no_zero &&
+           (short_exponents || (f->exponent_bits == 5 && f->specials == POP_IEEE));
+}
+
 /* Codes without their sign. */
 POP_INLINE int32_t pop_sign_code(const pop_format *f) { return 1 << (f->exponent_bits + f->mantissa_bits); }
 

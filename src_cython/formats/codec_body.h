@@ -178,6 +178,17 @@ POP_INLINE POP_OP(i) POP_OP(to_code)(const pop_format *f, int rounding, int over
     return POP_OP(or)(code, sign);
 }
 
+#if POP_WIDTH > 1 && defined POP_HAS_BYTE_F16
+/* The first `part` codes at p. */
+POP_INLINE POP_OP(f) POP_OP(decode_byte)(const pop_format *f, const void *p, POP_OP(part) part)
+{
+    const int up = 10 - f->mantissa_bits, of = f->specials == POP_NAN_ONLY ? 0x7fff : f->specials == POP_IEEE ? 0 : 0xffff;
+    const int nan = pop_nan_is_minus_zero(f) ? 0x8000 : pop_nan_code(f) << up;
+    const POP_OP(f) x = POP_OP(load_bytes_f16)(p, part, up, of, nan);
+    return x * POP_OP(float)(POP_OP(set)(pop_power_bits(15 - f->bias)));
+}
+#endif
+
 POP_INLINE POP_OP(f) POP_OP(decode)(const pop_format *f, const void *p)
 {
     if (pop_is_f32(f)) return POP_OP(float)(POP_OP(load)(p, 4));
@@ -186,6 +197,9 @@ POP_INLINE POP_OP(f) POP_OP(decode)(const pop_format *f, const void *p)
 #endif
 #if POP_WIDTH > 1 && defined POP_HAS_LOAD_BF16
     if (pop_is_short_f32(f) && f->mantissa_bits == 7) return POP_OP(load_bf16)(p);
+#endif
+#if POP_WIDTH > 1 && defined POP_HAS_BYTE_F16
+    if (pop_is_byte_of_f16(f)) return POP_OP(decode_byte)(f, p, POP_OP(first)(POP_WIDTH));
 #endif
     return POP_OP(from_code)(f, POP_OP(load)(p, pop_bytes(f)));
 }
@@ -197,6 +211,9 @@ POP_INLINE POP_OP(f) POP_OP(decode_part)(const pop_format *f, const void *p, int
     if (pop_is_f32(f)) return POP_OP(float)(POP_OP(load_some)(p, 4, part));
 #if POP_WIDTH > 1 && defined POP_HAS_F16C
     if (pop_is_f16(f)) return POP_OP(load_f16_some)(p, part);
+#endif
+#if POP_WIDTH > 1 && defined POP_HAS_BYTE_F16
+    if (pop_is_byte_of_f16(f)) return POP_OP(decode_byte)(f, p, part);
 #endif
     return POP_OP(from_code)(f, POP_OP(load_some)(p, pop_bytes(f), part));
 }

@@ -147,6 +147,19 @@ POP_INLINE void pop_v_store_f16_some(void *p, pop_v_f x, int part)
     else pop_v_put((char *)p, 2, _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT), part);
 }
 
+#define POP_HAS_BYTE_F16
+POP_INLINE pop_v_f pop_v_load_bytes_f16(const void *p, int part, int up, int of, int nan)
+{
+    const __m128i codes = part == 8 ? _mm_loadl_epi64((const __m128i *)p) : pop_v_some((const char *)p, 1, part);
+    __m128i words = _mm_slli_epi16(_mm_cvtepi8_epi16(codes), up);
+    if (up < 8) words = _mm_and_si128(words, _mm_set1_epi16((short)(0x8000 | 0x7f << up))); /* the sign was doubled */
+    if (of) {
+        const __m128i which = _mm_cmpeq_epi16(_mm_and_si128(words, _mm_set1_epi16((short)of)), _mm_set1_epi16((short)nan));
+        words = _mm_xor_si128(words, _mm_and_si128(which, _mm_set1_epi16((short)(nan ^ 0x7e00))));
+    }
+    return (pop_v_f)_mm256_cvtph_ps(words);
+}
+
 #define POP_HAS_LOAD_BF16
 /* What is read into both halves is shuffled once, each number to the upper half of its lane. */
 POP_INLINE pop_v_f pop_v_load_bf16(const void *p)

@@ -21,6 +21,9 @@
  *     load(p, bytes), store              elements of 1, 2 or 4 bytes, zero-extended
  *     load_some(p, bytes, part), store_some    the same of a part: not a byte beyond, zeros in the other lanes
  *     load_f, store_f, load_f16, store_f16     floats; float16, nearest even (POP_HAS_F16C); also `_some`
+ *     load_bytes_f16(p, part, up, of, nan)   bytes as FP16, magnitudes `up` bits left; words whose bits of `of` are `nan`, if any,
+ *                                        are NaN (POP_HAS_BYTE_F16)
+ *     load_bf16                          bfloat16 (POP_HAS_LOAD_BF16)
  *     store_bf16                         bfloat16, nearest even, NaN made quiet (POP_HAS_STORE_BF16); also `_some`
  *     stream_f                           a store past the caches, aligned
  *     lookup(table, index), lookup16     table[index mod 32], table[index mod 16]
