@@ -113,32 +113,12 @@ static void pop_field_move_lines(char *to, int64_t to_step, const char *from, in
     }
 }
 
-/* Where column x of a line of panels goes, and how many of those up to `end` are in that panel. */
-POP_INLINE char *pop_field_in_panels(const pop_field_part *p, char *line, int64_t x, int64_t end, int64_t *count)
+/* Columns [first, end) of a line. */
+POP_INLINE void pop_field_clear(const pop_field_part *p, char *line, int64_t first, int64_t end)
 {
-    const int64_t cols = p->panels->cols, panel = (p->column + x) / cols, at = p->column + x - panel * cols;
-    *count = pop_field_smaller(end - x, cols - at);
-    return line + panel * p->panels->bytes + 4 * at;
-}
-
-/* Columns [x, end) of lines [first, last). */
-static void pop_field_zero(const pop_field_part *p, int64_t first, int64_t last, int64_t x, int64_t end)
-{
-    char *line = p->to + first * p->pitch;
-    for (int64_t count; p->panels && x < end; x += count) {
-        char *to = pop_field_in_panels(p, line, x, end, &count);
-        for (int64_t j = first; j < last; j++, to += p->pitch) memset(to, 0, (size_t)(4 * count));
-    }
-    for (int64_t j = first; j < last && x < end; j++, line += p->pitch)
-        if (p->to_step == p->item && end - x > 1) memset(line + x * p->item, 0, (size_t)((end - x) * p->item));
-        else
-            for (int64_t i = x; i < end; i++) memset(line + i * p->to_step, 0, (size_t)p->item);
-}
-
-/* Ask for the elements of a line, at `from`, that a row has. */
-POP_INLINE void pop_field_ahead(const pop_field_part *p, const char *from, int64_t n)
-{
-    for (int64_t at = 0; at < n * p->step && at < 512; at += 64) __builtin_prefetch(from + at);
+    if (p->to_step == p->item && end - first > 1) memset(line + first * p->item, 0, (size_t)((end - first) * p->item));
+    else
+        for (int64_t x = first; x < end; x++) memset(line + x * p->to_step, 0, (size_t)p->item);
 }
 
 /* n elements to where they go in a line, from column x on. */
@@ -151,54 +131,92 @@ POP_INLINE void pop_field_take(const pop_field_part *p, char *line, int64_t x, c
     else pop_scatter(p->item, from, p->step, to, p->item, n);
 }
 
-/* The same of lines [first, last), from `from` on in the first: panel after panel of all of them, or line after line. */
-POP_INLINE void pop_field_take_lines(const pop_field_part *p, int64_t first, int64_t last, int64_t x, const char *from, int64_t n)
+/* Ask for the elements that a line at `from` has of a row. */
+POP_INLINE void pop_field_ask(const pop_field_part *p, const char *from, int64_t n)
 {
-    if (!p->panels) {
-        for (int64_t j = first; j < last; j++, from += p->line_step) {
-            pop_field_ahead(p, from + POP_FIELD_AHEAD * p->line_step, n);
-            pop_field_take(p, p->to + j * p->pitch, x, from, n);
-        }
-        return;
-    }
-    for (int64_t j = first; j < last; j++) pop_field_ahead(p, from + (j - first) * p->line_step, n);
-    for (int64_t end = x + n, count; x < end; x += count, from += count * p->step) {
-        char *to = pop_field_in_panels(p, p->to + first * p->pitch, x, end, &count);
-        p->panels->decode(p->panels->format, from, p->line_step, last - first, to, p->pitch, count);
+    for (int64_t at = 0; at < n * p->step && at < 512; at += 64) __builtin_prefetch(from + at);
+}
+POP_INLINE void pop_field_ahead(const pop_field_part *p, const char *from, int64_t n) /* a line to come */
+{
+    pop_field_ask(p, from + POP_FIELD_AHEAD * p->line_step, n);
+}
+
+/* Columns [x, end) of lines [first, last) in panels, one panel after another: elements from `from` on in the first line, or zeros
+ * where that is NULL. */
+static void pop_field_in_panels(const pop_field_part *p, int64_t first, int64_t last, int64_t x, int64_t end, const char *from)
+{
+    const pop_field_panels *panels = p->panels;
+    char *line = p->to + first * p->pitch;
+    for (int64_t j = first; j < last && from; j++) pop_field_ask(p, from + (j - first) * p->line_step, end - x);
+    for (int64_t count; x < end; x += count) {
+        const int64_t panel = (p->column + x) / panels->cols, at = p->column + x - panel * panels->cols;
+        char *to = line + panel * panels->bytes + 4 * at;
+        count = pop_field_smaller(end - x, panels->cols - at);
+        if (from) panels->decode(panels->format, from, p->line_step, last - first, to, p->pitch, count);
+        for (int64_t j = first; j < last && !from; j++, to += p->pitch) memset(to, 0, (size_t)(4 * count));
+        if (from) from += count * p->step;
     }
 }
 
-/* Lines [first, last) of a part: a row of all of them, then the next. */
-static void pop_field_rows(const pop_field_part *p, int64_t first, int64_t last)
+POP_INLINE void pop_field_zero(const pop_field_part *p, int64_t first, int64_t end)
+{
+    if (p->panels) pop_field_in_panels(p, first, end, 0, p->n, NULL);
+    for (int64_t j = first; j < end && !p->panels; j++) pop_field_clear(p, p->to + j * p->pitch, 0, p->n);
+}
+
+/* Lines [first, end) of a part in panels: a row of all of them, then the next. */
+static void pop_field_rows_in_panels(const pop_field_part *p, int64_t first, int64_t end)
 {
     const char *source = p->from + first * p->line_step - p->origin * p->step;
     for (int64_t r = 0, x = 0, c = p->origin, next; x < p->n; r++, x = next, c = 0, source += p->row_step) {
         next = pop_field_smaller(x + p->width - c, p->n);
         const int64_t stop = pop_field_smaller(c + next - x, p->high), low = c < p->low ? p->low : c;
-        if (r < p->first_row || r >= p->end_row || low >= stop) {
-            pop_field_zero(p, first, last, x, next);
-            continue;
+        const int none = r < p->first_row || r >= p->end_row || low >= stop;
+        const int64_t from = none ? next : x + low - c, to = none ? next : x + stop - c;
+        pop_field_in_panels(p, first, end, x, from, NULL);
+        if (!none) pop_field_in_panels(p, first, end, from, to, source + low * p->step);
+        pop_field_in_panels(p, first, end, to, next, NULL);
+    }
+}
+
+/* Lines [first, end) of a part, row after row of each. */
+static void pop_field_rows(const pop_field_part *p, int64_t first, int64_t end)
+{
+    for (int64_t j = first; j < end; j++) {
+        char *line = p->to + j * p->pitch;
+        const char *source = p->from + j * p->line_step - p->origin * p->step;
+        for (int64_t r = 0, x = 0, c = p->origin, next; x < p->n; r++, x = next, c = 0, source += p->row_step) {
+            next = pop_field_smaller(x + p->width - c, p->n);
+            const int64_t stop = pop_field_smaller(c + next - x, p->high), low = c < p->low ? p->low : c;
+            if (r < p->first_row || r >= p->end_row || low >= stop) {
+                pop_field_clear(p, line, x, next);
+                continue;
+            }
+            if (low > c) pop_field_clear(p, line, x, x + low - c);
+            pop_field_ahead(p, source + low * p->step, stop - low);
+            pop_field_take(p, line, x + low - c, source + low * p->step, stop - low);
+            if (x + stop - c < next) pop_field_clear(p, line, x + stop - c, next);
         }
-        pop_field_zero(p, first, last, x, x + low - c);
-        pop_field_take_lines(p, first, last, x + low - c, source + low * p->step, stop - low);
-        pop_field_zero(p, first, last, x + stop - c, next);
     }
 }
 
 /* Lines [first, end) of a part. Between rows that lie in line there is what belongs to neighbours: zeros replace it. */
 POP_INLINE void pop_field_copy(const pop_field_part *p, int64_t first, int64_t end)
 {
+    if (p->panels) {
+        pop_field_rows_in_panels(p, first, end);
+        return;
+    }
     int64_t from = p->first_row * p->width + p->low - p->origin;
     int64_t to = (p->end_row - 1) * p->width + p->high - p->origin;
     from = from < 0 ? 0 : from;
     to = to > p->n ? p->n : to;
     if (p->low >= p->high || p->first_row >= p->end_row || from >= to) {
-        pop_field_zero(p, first, end, 0, p->n);
+        pop_field_zero(p, first, end);
         return;
     }
     if (p->row_step != p->width * p->step) {
-        const int64_t some = p->panels ? end - first : 1; /* lines whose rows are taken in turn */
-        for (int64_t j = first; j < end; j += some) pop_field_rows(p, j, j + some);
+        pop_field_rows(p, first, end);
         return;
     }
     int64_t gap = p->first_row, gap_end = p->first_row; /* rows after which there is one among these columns */
@@ -207,17 +225,22 @@ POP_INLINE void pop_field_copy(const pop_field_part *p, int64_t first, int64_t e
         gap = before > gap ? before : gap;
         gap_end = pop_field_smaller(p->end_row - 1, last);
     }
-    if (!p->panels && p->to_step == p->item && p->step == p->item && to - from == p->n && gap >= gap_end) {
+    if (p->to_step == p->item && p->step == p->item && to - from == p->n && gap >= gap_end) {
         pop_field_move_lines(p->to + first * p->pitch, p->pitch, p->from + first * p->line_step, p->line_step,
                              p->n * p->item, end - first);
         return;
     }
-    pop_field_take_lines(p, first, end, from, p->from + first * p->line_step + from * p->step, to - from);
-    pop_field_zero(p, first, end, 0, from);
-    pop_field_zero(p, first, end, to, p->n);
-    for (int64_t r = gap; r < gap_end; r++) {
-        const int64_t x = r * p->width + p->high - p->origin, next = (r + 1) * p->width + p->low - p->origin;
-        pop_field_zero(p, first, end, x < 0 ? 0 : x, next > p->n ? p->n : next);
+    for (int64_t j = first; j < end; j++) {
+        char *line = p->to + j * p->pitch;
+        const char *source = p->from + j * p->line_step + from * p->step;
+        if (from) pop_field_clear(p, line, 0, from);
+        pop_field_ahead(p, source, to - from);
+        pop_field_take(p, line, from, source, to - from);
+        if (to < p->n) pop_field_clear(p, line, to, p->n);
+        for (int64_t r = gap; r < gap_end; r++) {
+            const int64_t x = r * p->width + p->high - p->origin, next = (r + 1) * p->width + p->low - p->origin;
+            pop_field_clear(p, line, x < 0 ? 0 : x, next > p->n ? p->n : next);
+        }
     }
 }
 
@@ -318,11 +341,11 @@ static void pop_field_rectangle(const pop_field *f, pop_field_part *p, const pop
         else if (s->taps || (d != along && d != outer)) none |= positions[d] < dim->first_valid || positions[d] >= dim->end_valid;
     }
     if (none || first >= end) {
-        pop_field_zero(p, 0, p->lines, 0, p->n);
+        pop_field_zero(p, 0, p->lines);
         return;
     }
-    pop_field_zero(p, 0, first, 0, p->n);
-    pop_field_zero(p, end, p->lines, 0, p->n);
+    pop_field_zero(p, 0, first);
+    pop_field_zero(p, end, p->lines);
     if (across < 0 || across != along || p->lines == 1) pop_field_copy(p, first, end);
     else pop_field_shifted(f, p, l, s, along, first, end);
 }
