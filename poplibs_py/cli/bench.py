@@ -30,6 +30,7 @@ from ..report.sparsity.summary import commonest, how_it_was_run, static_rows
 from ..target import Target, resolve_target
 from . import INTERRUPTED
 from .bench_paper import compare_with_paper, machine_table
+from .spec import named_as_typed
 
 _T = TypeVar("_T")
 
@@ -72,7 +73,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    machine = resolve_target(arguments.target or ("host" if arguments.compare_paper is None else "bow"))
+    with named_as_typed({"target": "--target"}, ""):
+        machine = resolve_target(arguments.target or ("host" if arguments.compare_paper is None else "bow"))
     if machine.kind == "ipu" and not arguments.matrix:
         return _run_modelled(arguments, machine)
     if arguments.compare_paper is not None:

@@ -41,36 +41,39 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
               "mm=1,64,32,16 type=half amp=0.2", _fields_of, _table_of)
     plan_sparse.add_parsers(kinds)
     matmul = kinds.add_parser("matmul", help="plan [G, M, K] x [G, K, N]")
-    for name in ("M", "K", "N"):
-        matmul.add_argument(name, type=int)
-    matmul.add_argument("--groups", type=int, default=1)
+    for name, meaning in (("M", "rows"), ("K", "terms of each sum"), ("N", "columns")):
+        matmul.add_argument(name, type=int, help=meaning)
+    matmul.add_argument("--groups", type=int, default=1, help="independent products (default: 1)")
     _add_common(matmul, "NONE_MATMUL")
     matmul.set_defaults(run=_run_matmul)
     conv = kinds.add_parser("conv", help="plan a convolution")
-    conv.add_argument("--batch", type=int, default=1)
+    conv.add_argument("--batch", type=int, default=1, help="how many images (default: 1)")
     conv.add_argument("--field", type=_sizes, required=True, help="input field, such as 56,56")
     conv.add_argument("--kernel", type=_sizes, required=True, help="kernel, one number or one per dimension")
     conv.add_argument("--ci", type=int, required=True, help="input channels per group")
     conv.add_argument("--co", type=int, required=True, help="output channels per group")
-    conv.add_argument("--groups", type=int, default=1)
+    conv.add_argument("--groups", type=int, default=1, help="groups of channels (default: 1)")
     derived = conv.add_mutually_exclusive_group()
     derived.add_argument("--grad", action="store_true", help="plan the convolution that makes the input's gradient")
     derived.add_argument("--wu", action="store_true", help="plan the convolution that makes the weights' gradient")
-    for name, meaning in (("pad", "zeros on both sides"), ("stride", "of the output"), ("dilation", "of the kernel")):
+    for name, meaning in (("pad", "zeros on both sides (default: 0)"), ("stride", "of the output (default: 1)"),
+                          ("dilation", "of the kernel (default: 1)")):
         conv.add_argument(f"--{name}", type=_sizes, default=None, help=f"{meaning}, one number or one per dimension")
     _add_common(conv, "NONE")
     conv.set_defaults(run=_run_conv)
 
 
 def _add_common(parser: argparse.ArgumentParser, pass_: str) -> None:
-    parser.add_argument("--dtype", default="half", help="input type: float (float32), half (float16) or quarter")
+    parser.add_argument("--dtype", default="half",
+                        help="input type: float (float32), half (float16) or quarter (default: half)")
     parser.add_argument("--out-dtype", default=None, help="output type (default: the input's; half for quarter)")
     parser.add_argument("--partials", help="type of partial sums: float (float32) or half (float16)")
-    parser.add_argument("--target", default="gc200", help="gc2, gc200, bow or c600")
-    parser.add_argument("--tiles", type=int, default=None, help="cut the target down to so many tiles")
+    parser.add_argument("--target", default="gc200", help="gc2, gc200, bow or c600 (default: gc200)")
+    parser.add_argument("--tiles", type=int, default=None, help="how many tiles it has (default: the target's own)")
     parser.add_argument("--fp8", action="store_true", help="give the target's tiles the FP8 units of a C600")
     parser.add_argument("--amp", type=float,
-                        help="available memory proportion; above 1 is allowed, as in PopLibs, 0 sets no limit")
+                        help="available memory proportion (default: 0.6); above 1 is allowed, as in PopLibs, 0 sets "
+                             "no limit")
     parser.set_defaults(usual_pass=pass_)
     parser.add_argument("--pass", dest="pass_", help="what it is for, such as INFERENCE_FWD")
     parser.add_argument("--option", action="append", default=[], metavar="KEY=VALUE", help="any other option")
@@ -88,7 +91,10 @@ def _add_common(parser: argparse.ArgumentParser, pass_: str) -> None:
 
 
 def _sizes(word: str) -> list[int]:
-    return [int(part) for part in word.split(",")]
+    try:
+        return [int(part) for part in word.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"got {word}; allowed: whole numbers with commas between them") from None
 
 
 # Many problems -------------------------------------------------------------------------------------
@@ -167,7 +173,7 @@ def _per_dim(name: str, values: list[int] | None, ndim: int, default: int) -> li
     if len(values) == 1:
         return values * ndim
     if len(values) != ndim:
-        raise bad_argument(name, values, f"one number, or {ndim}")
+        raise bad_argument(name, values, f"one number, or one for each dimension of --field, {ndim}")
     return values
 
 

@@ -140,13 +140,13 @@ class PlanSummary:
         limit = f"{self.limit:,} allowed" if self.limit else "no limit"
         over = ": MORE THAN ALLOWED" if self.limit and self.temp_bytes > self.limit else ""
         room = "fits" if self.memory_bytes <= self.tile_bytes else "DOES NOT FIT"
-        least = self.least_macs / self.most_macs if self.most_macs else 1.0
+        least = self.least_macs / max(self.most_macs, 1)
         return {"cycles": f"{self.cycles:,}", "time": f"{self.seconds * 1e6:,.1f} us",
                 "rate": f"{self.teraflops:,.1f} of {self.peak_teraflops:,.1f} TFLOP/s, {self.share_of_peak:.1%}",
                 "exchange": f"{self.exchange_cycles:,} cycles, {exchange:.1%}",
-                "temporary": f"{self.temp_bytes:,} bytes on a tile, {limit}{over}",
-                "memory": f"{self.memory_bytes:,} bytes on a tile of {self.tile_bytes:,}: {room}",
-                "load": f"emptiest tile {least:.1%} of the fullest"}
+                "temporary": f"{_bytes(self.temp_bytes)} on a tile, {limit}{over}",
+                "memory": f"{_bytes(self.memory_bytes)} on a tile of {self.tile_bytes:,}: {room}",
+                "load": f"emptiest tile {least:.1%} of the fullest" if self.most_macs else "nothing to multiply"}
 
     def lines(self) -> Iterator[str]:
         """The table that `print` shows."""
@@ -163,6 +163,8 @@ class PlanSummary:
             yield f"{f'{name} phase'.strip():<36}{'cycles':>14}{'times':>8}{'bytes':>12}"
             for p in phases:
                 yield f"{p.name:<36}{p.cycles:>14,}{p.times:>8}{f'{p.bytes:,}' if p.bytes else '':>12}"
+            if not phases:
+                yield "none: the result is empty"
             if len(self.passes) > 1:
                 yield f"{'in all':<36}{sum(p.cycles * p.times for p in phases):>14,}"
         yield ""
@@ -175,6 +177,10 @@ class PlanSummary:
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
+
+
+def _bytes(count: int) -> str:
+    return f"{count:,} byte{'' if count == 1 else 's'}"
 
 
 @singledispatch

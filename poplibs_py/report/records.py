@@ -238,8 +238,9 @@ class Report:
         """
         try:
             fields = json.loads(text)
-            if fields["poplibs_report"] != VERSION:
-                raise ValueError(f"version {fields['poplibs_report']}")
+            version = fields.get("poplibs_report")
+            if version != VERSION:
+                raise ValueError(f"its poplibs_report is {version}, not {VERSION}")
             plans = [_plan(plan) for plan in fields["plans"]]
             operations = tuple(_operation(op, plans) for op in fields["operations"])
             calls = tuple(Call(*call) for call in fields["calls"])

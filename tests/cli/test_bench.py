@@ -194,6 +194,7 @@ BAD = [
     (["--block", "7", "--size", "64"], "--block: got 7"),
     (["--type", "FP64"], "--type: got FP64"),
     (["--method", "magic"], "--method: got magic"),
+    (["--target", "gc300"], "--target: got gc300"),
     (["--peer", "cupy"], "--peer: got cupy"),
     (["--threads", "0"], "--threads: got 0"),
     (["--threads", "100000"], "--threads: got 100000"),

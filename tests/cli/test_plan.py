@@ -129,7 +129,8 @@ def test_a_plan_as_json_holds_its_candidates(capsys: pytest.CaptureFixture[str])
         ("matmul 4 4 4 --target gc300", "--target: got gc300; allowed: a modelled machine: gc2, gc200, bow or c600"),
         ("matmul 4 4 4 --amp nan", "--amp: got nan; allowed: a finite number, 0 or more"),
         ("matmul 4 4 4 --option fast", "--option: got fast; allowed: KEY=VALUE"),
-        ("conv --field 8,8 --kernel 3,3 --ci 4 --co 4 --pad 1,1,1", "--pad: got [1, 1, 1]; allowed: one number, or 2"),
+        ("conv --field 8,8 --kernel 3,3 --ci 4 --co 4 --pad 1,1,1",
+         "--pad: got [1, 1, 1]; allowed: one number, or one for each dimension of --field, 2"),
     ],
 )
 def test_command_line_refuses(words: str, error: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -137,6 +138,19 @@ def test_command_line_refuses(words: str, error: str, capsys: pytest.CaptureFixt
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.startswith(f"poplibs-py plan: {error}")
+
+
+def test_sizes_that_are_none_are_told_what_is_allowed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run(capsys, "conv --field 8x8 --kernel 3 --ci 4 --co 4")
+    assert "--field: got 8x8; allowed: whole numbers with commas between them" in capsys.readouterr().err
+
+
+def test_an_empty_product_is_told_so(capsys: pytest.CaptureFixture[str]) -> None:
+    out = run(capsys, "matmul 0 4 4")
+    for line in ("none: the result is empty", "memory      1 byte on a tile of 638,976: fits", "nothing to multiply"):
+        assert line in out
+    assert "nothing" not in run(capsys, "matmul 4 4 4")
 
 
 def test_errors_become_a_field(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

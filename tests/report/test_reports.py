@@ -223,6 +223,9 @@ def test_what_is_no_report_is_refused(tmp_path):
         (tmp_path / "r.json").write_bytes(text)
         with pytest.raises(InvalidArgumentError, match="path"):
             Profile.load(tmp_path / "r.json")
+    (tmp_path / "r.json").write_text("{}")
+    with pytest.raises(InvalidArgumentError, match=r"saved as \.json \(its poplibs_report is None, not 1\)$"):
+        Profile.load(tmp_path / "r.json")
     with pytest.raises(FileNotFoundError):
         Profile.load(tmp_path / "none.json")
 
