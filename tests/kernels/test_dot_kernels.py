@@ -264,7 +264,8 @@ def test_two_lines_of_codes_become_cells(kernel, n, scale, seed):
 
 
 @decoding("lines")
-@given(lines=st.integers(0, 3), n=st.just(16) | st.integers(0, 200), scale=st.integers(-20, 20), seed=st.integers(0, 2**16))
+@given(lines=st.integers(0, 3), n=st.just(16) | st.integers(0, 200), scale=st.integers(-20, 20),
+       seed=st.integers(0, 2**16))
 def test_lines_of_codes_are_decoded_where_each_belongs(kernel, lines, n, scale, seed):
     fmt, panel = (format_of(name) for name in kernel.formats.split("->"))
     scale = scale if fmt.bits == 8 else 0
