@@ -293,9 +293,15 @@ def format_of(what: object, name: str = "dtype", also: str = "") -> Format:
         name = name or "dtype"
         instance("also", also, str, "a text")
         allowed = ", ".join([*(f.name for f in FORMATS), *([also] if also else [])])
+        hint = remedy(what.dtype) if isinstance(what, np.ndarray) else ""
         raise bad_type(name, what, f"a poplibs_py.formats.Format or, by name or dtype, one of {allowed} or of "
-                       "poplibs_py.formats.presets")
+                       f"poplibs_py.formats.presets{hint}")
     return found
+
+
+def remedy(dtype: np.dtype[Any]) -> str:
+    """Return what a refusal of an array of that dtype ends with: of float64, how to come to one that is taken."""
+    return '; see its astype("float32")' if dtype == np.float64 else ""
 
 
 def _format_of(what: object) -> Format | None:

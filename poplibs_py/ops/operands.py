@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import bad_argument, bad_type, check_shape
 from ..formats import BF16, FORMATS, FP16, FP32, Array, Format, QuarterArray, format_of
 from ..formats.arrays import as_array
-from ..formats.format import preset_of
+from ..formats.format import preset_of, remedy
 from ..immutable import anchor_of
 from ..program import overlaps_itself, result_array, result_array_like, temporary
 from ..target.host_memory import check_memory
@@ -102,8 +102,7 @@ def array_operand(name: str, value: object, allowed: str = _ALLOWED, also: str =
     dtype = x.array.dtype
     x.format = preset_of(dtype) or (dtype if dtype.kind in also else None)
     if x.format is None:
-        hint = '; see its astype("float32")' if dtype == np.float64 and name != "out" else ""
-        raise bad_type(name, f"dtype {dtype}", allowed + hint)
+        raise bad_type(name, f"dtype {dtype}", allowed + (remedy(dtype) if name != "out" else ""))
     if not dtype.isnative:
         raise bad_type(name, f"dtype {dtype.str}", "the machine's own byte order")
     return x

@@ -41,7 +41,8 @@ def data_type(name: str, value: object, allowed: tuple[str, ...] = tuple(TYPE_SI
         except InvalidTypeError:
             found = None
     if found not in allowed:
-        raise bad_argument(name, value, f"{', '.join(map(repr, allowed))}, or a dtype such as float16")
+        got = value.name if isinstance(value, Format) else value
+        raise bad_argument(name, got, f"{', '.join(map(repr, allowed))}, or the dtype of one, such as float16")
     return found
 
 

@@ -103,3 +103,8 @@ def test_more_presets_are_found_by_name_and_dtype(fmt):
 def test_format_of_refuses_the_rest(what):
     with pytest.raises(InvalidTypeError, match=r"^dtype: got"):
         format_of(what)
+
+
+def test_format_of_a_float64_array_names_the_remedy():
+    with pytest.raises(InvalidTypeError, match=r"^dtype: got ndarray of float64, .*; see its astype\(\"float32\"\)$"):
+        format_of(np.ones(3))

@@ -256,6 +256,12 @@ def test_operands_that_an_op_cannot_take_are_refused(how, operands):
             how(op, *operands)
 
 
+def test_formats_that_a_machine_lacks_are_refused_by_name():
+    x = np.ones((2, 2), "bfloat16")
+    with pytest.raises(PoplibsError, match=r"^a: got bfloat16; allowed: 'float', 'half', 'quarter', or the dtype of"):
+        testing.check("matmul", x, x, target="gc200")
+
+
 def test_torch_tensors_are_operands_and_results():
     torch = pytest.importorskip("torch")
     rng = np.random.default_rng(4)

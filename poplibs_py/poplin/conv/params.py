@@ -228,10 +228,17 @@ def images_of(x: Operand, name: str, how: Described, groups: int) -> tuple[Field
     shape, strides = list(x.shape), list(x.array.strides)
     channels, step = shape.pop(channel), strides.pop(channel)
     if channels % groups:
-        raise bad_argument(name, f"{channels} channels", f"a multiple of the {groups} groups")
+        raise bad_argument(name, f"{channels} channels", f"a multiple of the {groups} groups (weights of one axis more "
+                           "than images begin with their groups)")
     layout = FieldLayout(x.format, strides[0], channels // groups * step, step, tuple(strides[1:]),
                          aligned=x.array.flags.aligned, scale=x.scale)
     return layout, shape[0], channels, tuple(shape[1:])
+
+
+def kernel_axes(how: Described, grouped: bool) -> str:
+    """Return the axes of weights in words."""
+    made = "Co" if grouped else "G * Co"
+    return ("G, " if grouped else "") + (f"K..., Ci, {made}" if how.channels_last else f"{made}, Ci, K...")
 
 
 def kernels_of(w: Operand, name: str, how: Described, ndim: int) -> tuple[FieldLayout, tuple[int, int, int],
@@ -241,9 +248,8 @@ def kernels_of(w: Operand, name: str, how: Described, ndim: int) -> tuple[FieldL
     array, groups = w.array, how.groups or (1 if how.params is None else how.params.groups)
     grouped = array.ndim == ndim + 3
     last = how.channels_last
-    axes = "K..., Ci, G * Co" if last else "G * Co, Ci, K..."
     check_shape(name, w, grouped or array.ndim == ndim + 2,
-                f"{ndim + 2} axes ({axes}), or {ndim + 3} with the groups first")
+                f"{ndim + 2} axes ({kernel_axes(how, False)}), or {ndim + 3} with the groups first")
     if grouped:
         if how.groups is not None and array.shape[0] != how.groups:
             raise bad_argument(name, f"{array.shape[0]} groups", f"as `groups` says, {how.groups}")

@@ -40,6 +40,7 @@ from .params import (
     field_dims,
     images_of,
     images_shape,
+    kernel_axes,
     kernels_of,
     new_images,
     stated,
@@ -201,7 +202,9 @@ def forward_pass(*, x: Any, weights: Any, transpose_and_flip_weights: bool, bias
         w_lies, made, taken = w_lies.swapped.flipped(kernel), taken, made
     x_lies, batch, channels, field = images_of(images, "x", how, g)
     if channels != g * taken:
-        raise bad_argument("x", f"{channels} channels", f"the {g * taken} input channels of weights {kernels.shape}")
+        axes = kernel_axes(how, len(kernels.shape) == len(kernel) + 3) + (f", of {g} groups" if g > 1 else "")
+        raise bad_argument("x", f"{channels} channels",
+                           f"the {g * taken} input channels of weights {kernels.shape}: {axes}")
     p = stated(how, batch, field, kernel, taken, made, g)
     shape = images_shape(how, batch, g * made, p.output_shape)
     added = None if bias is None else take_bias(bias, g * made)

@@ -12,7 +12,7 @@ import numpy as np
 from ...config import settings
 from ...errors import bad_argument, bad_type, check_shape, flag
 from ...formats import FP32, Array, Format, QuarterArray
-from ...formats.format import preset_of
+from ...formats.format import preset_of, remedy
 from ...formats.reference import encode
 from ...ops import (
     RESULT,
@@ -252,8 +252,8 @@ def source_of(x: Any, name: str = "x", allowed: str = _ALLOWED) -> Operand:
     array = source.array
     source.format = preset_of(array.dtype)
     if (source.format is None and array.dtype.kind not in "biu") or not array.dtype.isnative:
-        hint = '; see its astype("float32")' if array.dtype == np.float64 else ""
-        raise bad_type(name, f"dtype {array.dtype if array.dtype.isnative else array.dtype.str}", allowed + hint)
+        got = f"dtype {array.dtype if array.dtype.isnative else array.dtype.str}"
+        raise bad_type(name, got, allowed + remedy(array.dtype))
     return source
 
 

@@ -332,7 +332,8 @@ def product_operand(w: object, side: str) -> SparseOperand:
     if isinstance(w, BlockSparseMatrix):
         return sparse_operand("w", w, side == "right")
     if not isinstance(w, PreparedSparse):
-        raise bad_type("w", type(w).__name__, "a BlockSparseMatrix or what prepare made of one")
+        raise bad_type("w", type(w).__name__, "a BlockSparseMatrix, as BlockSparseMatrix.from_scipy makes, or what "
+                       "prepare made of one")
     if w.side != side:
         raise bad_type("w", f"matrix prepared for the {w.side}", f"one from prepare(w, side={side!r})")
     return w._operand
