@@ -1,4 +1,4 @@
-"""Operands of convolutions with few channels in a group, as they are decoded to scratch."""
+"""Operands of convolutions with few channels in a group, as they are decoded to scratch, and what all drivers share."""
 
 from __future__ import annotations
 
@@ -8,6 +8,12 @@ from ...formats import FP32, Format
 
 LANES = 16
 """Sums that the kernel has side by side, at every instruction-set level."""
+
+LINE = 64
+"""Numbers that are decoded at once."""
+
+ROOM = 4 * LANES * LINE + 4 * LINE
+"""Bytes in which lines of all lanes are turned, and codes beside them."""
 
 
 class Side(NamedTuple):

@@ -18,12 +18,11 @@ from ...kernels.records import STREAM_BYTES
 from ...planner.explain import Explanation, considered_kernels
 from ...target import Target
 from ..gemm.field import FieldDim
-from ..gemm.model import rounded
 from ..gemm.options import GemmOptions
-from ..gemm.plan import Epilogue
+from ..gemm.plan import Epilogue, on_lines
 from ..gemm.search import on_units
 from ._boxes import Box
-from ._side import LANES, Side
+from ._side import LANES, ROOM, Side
 from .model import Part, PhasePlan
 from .params import ConvCall
 
@@ -33,7 +32,6 @@ AT_ONCE = 14
 CACHE_SHARE = 0.45
 """Of the second-level cache: what a thread's scratch fills where no limit is named."""
 
-_LINE = 64  # numbers that are decoded at once
 _SUMS = 1 << 14  # bytes of sums in scratch
 _POSITIONS = 8 * AT_ONCE  # done between two epilogues
 _MOST_STEPS = 2  # taps from a result to the next that tiles are made for
@@ -356,14 +354,12 @@ class FewPlan(PhasePlan):
             number = x.cell * self.call.params.out_channels if self.dots else 64
             tables, fixed = 3 * self.capacity + 2 * self.taps, number * lanes * self.taps * x.inner
             sums = 0 if self.direct and not self.streams else self.capacity * 64 * lanes
-        room = 4 * LANES * _LINE + 4 * _LINE
-        for side in (x, w):
-            room = max(room, 4 * self.blocks * side.padded * side.together + 128)
+        room = max(ROOM, *(4 * self.blocks * side.padded * side.together + 128 for side in (x, w)))
         staged = max((self.window(box) for box in self.boxes if not (box.in_place or box.empty)), default=0)
-        parts = (("tables", 8 * tables), ("sums", sums), ("bias", 64 * lanes if self.call.bias else 0), ("room", room),
-                 ("weights", fixed), ("run", self.run[1] * w.item if self.run else 0),
-                 ("images", staged * x.pitch(self.blocks) + 64 if self.taps else 0))
-        return tuple((name, rounded(size, 64)) for name, size in parts)
+        return on_lines(
+            tables=8 * tables, sums=sums, bias=64 * lanes if self.call.bias else 0, room=room, weights=fixed,
+            run=self.run[1] * w.item if self.run else 0,
+            images=staged * x.pitch(self.blocks) + 64 if self.taps else 0)
 
     def window(self, box: Box) -> int:
         """Elements of x that a box meets, and those between them."""

@@ -22,7 +22,7 @@ from ..gemm.field import Field, FieldDim
 from ..gemm.lower import items_of, kernel_record
 from ..gemm.options import GemmOptions
 from ..gemm.params import GemmParams, MatrixLayout
-from ..gemm.plan import Epilogue, GemmPlan
+from ..gemm.plan import Epilogue, GemmPlan, Scratch, on_lines
 from ..gemm.search import FEW, plan_gemm
 from . import _overlap
 from .few_search import dots_kernel
@@ -39,7 +39,7 @@ _MOST_ELEMENTS = 2  # for each result: with more, most products would be of no r
 
 
 @dataclass(frozen=True)
-class Overlap:
+class Overlap(Scratch):
     """How products are made first and added.
 
     Attributes
@@ -83,19 +83,10 @@ class Overlap:
         return math.prod(dim.positions for dim in self.field.dims[1:]) * self.field.channels
 
     @property
-    def products_at(self) -> int:
-        """Where the products are in a thread's scratch, behind what making them takes."""
-        return -(-self.product.scratch_bytes // 64) * 64
-
-    @property
-    def planes_at(self) -> int:
-        """Where the sums are."""
-        return self.products_at + -(-4 * self.chunk * self.product.params.n // 64) * 64
-
-    @property
-    def scratch_bytes(self) -> int:
-        """Bytes that each thread takes."""
-        return self.planes_at + -(-4 * self.planes * self.plane // 64) * 64
+    def layout(self) -> tuple[tuple[str, int], ...]:
+        """Bytes of each part of a thread's scratch, in order: what making the products takes, these, and the sums."""
+        return on_lines(product=self.product.scratch_bytes, products=4 * self.chunk * self.product.params.n,
+                        planes=4 * self.planes * self.plane)
 
     @property
     def workspace_bytes(self) -> int:
@@ -189,7 +180,7 @@ def overlap_items(plan: Overlap, call: ConvCall) -> tuple[np.ndarray[Any, Any], 
     s["item"] = call.out.format.itemsize
     s["elements"][:len(plan.elements)] = plan.elements
     s["a_row"], s["chunk"], s["columns"] = product.params.a.row, plan.chunk, product.params.n
-    s["products_at"], s["planes_at"] = plan.products_at, plan.planes_at
+    s["products_at"], s["planes_at"] = plan.offset("products"), plan.offset("planes")
     s["planes"], s["plane"] = plan.planes, plan.plane
     first = plan.field.dims[0].positions
     entries = list(itertools.product(range(p.batch), range(p.groups), range(plan.bands)))

@@ -19,11 +19,11 @@ from ...target import Target
 from ..gemm.field import FieldDim
 from ..gemm.model import kernel_cycles, rounded, threads_of
 from ..gemm.options import GemmOptions
-from ..gemm.plan import Epilogue
+from ..gemm.plan import Epilogue, on_lines
 from ..gemm.search import compute_format_of
 from ..gemm.search import parts as parts_of
 from ._boxes import Box, cut
-from ._side import LANES
+from ._side import LANES, ROOM
 from .model import Part, PhasePlan, product
 from .params import ConvCall
 
@@ -36,7 +36,6 @@ _ROWS_ACROSS = 80  # sums of a column that pay for turning deltas so that channe
 _RUN = 7  # cells of a line of deltas
 _MERGED = LANES  # channels up to which kernel elements of a line are rows in line with them
 _MOST_SPLITS = 64
-_ROOM = 4 * LANES * 64 + 4 * 64  # bytes in which staging transposes lines
 
 
 @dataclass(frozen=True)
@@ -123,16 +122,16 @@ class WindowPlan(PhasePlan):
     @property
     def layout(self) -> tuple[tuple[str, int], ...]:
         """Bytes of each part of a thread's scratch, in order."""
-        last, room = self.dims[-1], _ROOM
+        last, room = self.dims[-1], ROOM
         extents = [window(self.dims, box) for box in self.boxes] or [(1,)]
         if self.elements == 2:
             longest = max(extent[-1] for extent in extents)
             room = max(2 * self.padded * (2 * longest + last.tap_step), 4 * self.padded_columns)
         deltas = max((self.deltas(box) for box in self.boxes), default=0)
-        parts = (("tables", 16 * self.lines), ("sums", 4 * self.positions * self.channels * self.padded_columns),
-                 ("room", room), ("weights", 0 if self.in_place else deltas),
-                 ("images", max(4 * self.padded * math.prod(extent) for extent in extents) + 64))
-        return tuple((name, rounded(size, 64)) for name, size in parts)
+        return on_lines(
+            tables=16 * self.lines, sums=4 * self.positions * self.channels * self.padded_columns, room=room,
+            weights=0 if self.in_place else deltas,
+            images=max(4 * self.padded * math.prod(extent) for extent in extents) + 64)
 
     def deltas(self, box: Box) -> int:
         """Bytes of a box's deltas as the kernel reads them."""

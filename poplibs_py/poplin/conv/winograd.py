@@ -13,14 +13,16 @@ from dataclasses import dataclass, replace
 
 from ...formats import FP32
 from ...kernels import select
+from ...program import whole_lines
 from ...target import Target
 from ..gemm.field import FieldDim
 from ..gemm.model import rounded, threads_of
 from ..gemm.options import GemmOptions
 from ..gemm.params import GemmParams, MatrixLayout, contiguous
-from ..gemm.plan import Epilogue, GemmPlan
+from ..gemm.plan import Epilogue, GemmPlan, Scratch, on_lines
 from ..gemm.search import plan_gemm
 from ._boxes import halves
+from ._side import LANES, ROOM
 from .model import field_dim
 from .params import ConvCall
 from .ways import Matrices
@@ -28,9 +30,7 @@ from .ways import Matrices
 TILES = (4, 2)
 """Results of a tile along each dimension."""
 
-LANES = 16
 CHANNELS_AT_ONCE = 16  # input channels that kernels are turned for at once
-_ROOM = 4 * LANES * 64 + 4 * 64 + 128  # what decoding an image takes
 _RUN = 32  # results of neighbouring tiles, along a row, that are written at once
 _CHUNKS = (48, 24, 12, 6, 3, 1)  # tiles multiplied at once: whole pieces of kernels' rows
 _WIDTH = 128  # columns multiplied at once
@@ -44,7 +44,7 @@ _READ, _READ_FAR, _DIRECT = 4.0, 20.0, 1.05
 
 
 @dataclass(frozen=True)
-class Winograd:
+class Winograd(Scratch):
     """How a convolution runs by Winograd's transforms.
 
     Attributes
@@ -160,20 +160,15 @@ class Winograd:
         """Bytes of each part of a thread's scratch, in order."""
         side, run = self.tile + 2, self.run
         strip = max(side * (run * self.tile + 2) * self.pitch, self.tile**2 * run * self.product.params.out.row)
-        parts = {"product": self.product.scratch_bytes, "strip": strip, "points": self.points * self.points_next,
-                 "products": self.points * self.products_next, "bias": 4 * rounded(self.columns, LANES), "room": _ROOM}
-        return tuple((name, rounded(size, 64)) for name, size in parts.items())
+        return on_lines(
+            product=self.product.scratch_bytes, strip=strip, points=self.points * self.points_next,
+            products=self.points * self.products_next, bias=4 * rounded(self.columns, LANES), room=ROOM + 128)
 
     @property
     def scratch_bytes(self) -> int:
         """Bytes that each thread takes."""
         turned = (576 + 36) * CHANNELS_AT_ONCE + 36 * LANES
-        return max(sum(size for _, size in self.layout), rounded(turned, 64))
-
-    def offset(self, part: str) -> int:
-        """Where a part of the scratch begins."""
-        names = [name for name, _ in self.layout]
-        return sum(size for _, size in self.layout[: names.index(part)])
+        return max(super().scratch_bytes, whole_lines(turned))
 
     def cost(self, call: ConvCall, prepared: bool = False) -> float:
         """Products that a core makes in the time that it takes, or so."""

@@ -13,6 +13,7 @@ from ...kernels import Kernel, Selection, kernels
 from ...kernels.records import ACTIVATIONS
 from ...ops import OwnNumber, changed_plan, check_fields
 from ...planner.explain import Explained, Explanation, considered_kernels
+from ...program import whole_lines
 from ...target import Target
 from ._gemm import GATHERED, Mode, Sums
 from .model import rounded
@@ -74,17 +75,8 @@ class Epilogue:
         return self.alpha == 1.0 and self.beta == 0.0
 
 
-class Scratched(Explained):
-    """A plan of one kernel, and of the scratch that each thread lays out in parts."""
-
-    selection: Selection
-    threads: int
-    memory_limit: int | None
-
-    @property
-    def kernel(self) -> Kernel:
-        """The kernel that multiplies."""
-        return self.selection.kernel
+class Scratch:
+    """The scratch of a plan, which each thread lays out in parts."""
 
     @property
     def layout(self) -> tuple[tuple[str, int], ...]:
@@ -95,6 +87,36 @@ class Scratched(Explained):
     def scratch_bytes(self) -> int:
         """Bytes that each thread takes."""
         return sum(size for _, size in self.layout)
+
+    def offset(self, part: str) -> int:
+        """Where a part of the scratch begins."""
+        parts = self.layout
+        return sum(size for _, size in parts[: [name for name, _ in parts].index(part)])
+
+
+def on_lines(**parts: int) -> tuple[tuple[str, int], ...]:
+    """Return parts of a scratch by their bytes, each on cache lines of its own.
+
+    Examples
+    --------
+    >>> from poplibs_py.poplin.gemm.plan import on_lines
+    >>> on_lines(sums=100, bias=4)
+    (('sums', 128), ('bias', 64))
+    """
+    return tuple((name, whole_lines(size)) for name, size in parts.items())
+
+
+class Scratched(Scratch, Explained):
+    """A plan of one kernel, and of the scratch of each thread."""
+
+    selection: Selection
+    threads: int
+    memory_limit: int | None
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel that multiplies."""
+        return self.selection.kernel
 
     @property
     def temporary_bytes(self) -> int:
@@ -112,15 +134,6 @@ class Scratched(Explained):
         limit = "none" if self.memory_limit is None else f"{self.memory_limit:,}"
         parts = ", ".join(f"{name} {size:,}" for name, size in self.layout if size) or "none"
         return f"{self.scratch_bytes:,} bytes a thread (limit {limit}): {parts}"
-
-    def offset(self, part: str) -> int:
-        """Where a part of the scratch begins."""
-        at = 0
-        for name, size in self.layout:
-            if name == part:
-                break
-            at += size
-        return at
 
 
 @dataclass(frozen=True)
@@ -329,8 +342,7 @@ def laid_out(plan: GemmPlan, mc: int, nc: int) -> tuple[tuple[str, int], ...]:
         length = mc if p.bias_per_row else nc
         bias = rounded(length * 4, 64)
         stages[2] = rounded(length * p.bias.format.itemsize, 64)
-    return (("sums", rounded(sums, 64)), ("b", rounded(b, 64)), ("a", a), ("bias", bias),
-            ("stage", rounded(max(stages), 64)))
+    return on_lines(sums=sums, b=b, a=a, bias=bias, stage=max(stages))
 
 
 def panel_bytes(plan: GemmPlan, side: int) -> int:
