@@ -54,7 +54,7 @@ def lower(plan: HostConvPlan) -> LoweredConv:
         assert isinstance(some, Executable)
         return LoweredConv(plan, in_chunks(plan.rearranged, plan.call, plan.residual, some))
     sets, tables = _SETS[type(plan.way)](plan, plan.way)
-    operands = 3 + (plan.call.bias is not None) + plan.residual + plan.epilogue.takes_words
+    operands = plan.call.behind + plan.residual + plan.epilogue.takes_words
     if plan.prepared and plan.falls_back:
         operands = WHOLE + 1
     return LoweredConv(plan, host_program(*sets, operands=operands, threads=plan.threads,
@@ -85,7 +85,7 @@ def _in_phases(plan: HostConvPlan, way: Phases) -> _Sets:
 
 def _matrices(plan: HostConvPlan, some: list[Matrices]) -> _Segments:
     """One segment of the rectangles of all products."""
-    old = 3 + (plan.call.bias is not None) if plan.residual else 0
+    old = plan.call.behind if plan.residual else 0
     products = [phase.plan for phase in some]
     made = [items_of(product, *((1, 0) if product.swapped else (0, 1)), old, WORDS) for product in products]
     panels, groups = 0, plan.call.params.groups

@@ -86,6 +86,11 @@ class ConvCall:
     out: FieldLayout
     bias: MatrixLayout | None = None
 
+    @property
+    def behind(self) -> int:
+        """The operand behind images, kernels, the result and a bias: the residual, where there is one."""
+        return 3 + (self.bias is not None)
+
     @classmethod
     def input_gradient(cls, params: ConvParams, deltas: FieldLayout, weights: FieldLayout,
                        out: FieldLayout) -> ConvCall:

@@ -136,7 +136,7 @@ def rearrange(call: ConvCall, options: GemmOptions, epilogue: Epilogue, target: 
         found.append(_move(KERNELS, w, (p.out_channels, p.groups, p.in_channels), p.kernel_shape, True))
     elif residual or not epilogue.beta:  # results on top of old ones stay
         made = _move(RESULT, out, (p.batch, p.groups, p.out_channels), p.output_shape, False)
-        found += [made, made._replace(operand=3 + (call.bias is not None)) if made and residual else None]
+        found += [made, made._replace(operand=call.behind) if made and residual else None]
     moves = [move for move in found if move]
     if not moves or moves[0].operand == RESULT:
         return None
@@ -224,7 +224,7 @@ def in_chunks(way: Rearranged, call: ConvCall, residual: bool, executable: Execu
     count = way.call.params.batch
     steps = {IMAGES: call.x.row, RESULT: call.out.row}
     if residual:
-        steps[3 + (call.bias is not None)] = call.out.row
+        steps[call.behind] = call.out.row
     parts = []
     for chunk in range(way.chunks):
         lie = [(operand, chunk * count * steps.get(operand, 0) if way.chunks > 1 else 0)

@@ -15,8 +15,9 @@ from ..gemm import _gemm
 from ..gemm.lower import fill_decoding, fill_finish, items_of, shares
 from ..gemm.plan import Epilogue
 from . import _conv
+from ._side import LANES
 from .params import WORDS, ConvCall
-from .winograd import CHANNELS_AT_ONCE, LANES, Winograd, transform
+from .winograd import CHANNELS_AT_ONCE, Winograd, transform
 
 
 def winograd_sets(plan: Winograd, call: ConvCall, epilogue: Epilogue, residual: bool,
@@ -28,9 +29,8 @@ def winograd_sets(plan: Winograd, call: ConvCall, epilogue: Epilogue, residual: 
     spec = np.zeros(1, dtype_of("pop_winograd_spec"))
     _spec(spec[0], plan, call)
     _epilogue(spec[0]["conv"], call, epilogue)
-    has_bias = call.bias is not None
-    spec["kernels"] = 1 if prepared else 3 + has_bias + residual
-    spec["old"] = 3 + has_bias if residual else 0
+    spec["kernels"] = 1 if prepared else call.behind + residual
+    spec["old"] = call.behind if residual else 0
     products, tables = items_of(plan.product)
     p = call.params
     sets: list[tuple[Segment, ...]] = []
