@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from ..errors import bad_argument, check_shape, finite, flag, whole
 from ..formats import FP32, Format
+from ..kernels import select
 from ..ops import Operand, Request, axes_of, one_scale_operand, op, receive, result_format
 from ..ops.parts import Part, part_format, results
 from ..ops.record import Function
@@ -32,7 +33,6 @@ class NormGradients(NamedTuple):
     beta_grad: Any
 
 
-_BLOCK_ROWS = 32  # POP_BLOCK_ROWS of kernels/rows/norm.h
 _HEAD = """
     Parameters
     ----------
@@ -285,7 +285,7 @@ def _gradients(g: Operand, x: Operand, gamma: Operand | None, to: RowOperand, la
     partial = RowOperand(result + 1, FP32, (0,) * len(shape), single=True, written=True)
     if one_for_place(layout):
         n, rows = prod(params), prod(n for d, n in enumerate(shape) if d not in axes)
-        blocks = -(-rows // _BLOCK_ROWS)
+        blocks = -(-rows // select("rows", "norm_grad_blocks", FP32.name).kernel.block[1])
         return (step("norm_grad_blocks", (partial,)), added(blocks, n)), 8 * blocks * n
     n, steps = layout.own[0], repeated(params, 4)
     partial = partial._replace(strides=(8 * n, *steps[1:]), single=EACH_SEGMENT)
