@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ...formats import BF16, FP32, Format
 from ...kernels import Kernel, Selection, kernels, select
 from ...kernels.records import kernel_format
+from ...poplin.gemm.model import rounded
 from ...program import whole_lines
 from .params import AttentionParams, HeadsLayout
 
@@ -123,10 +124,6 @@ def plan_attention(p: AttentionParams, kept: bool) -> AttentionPlan:
     return AttentionPlan(p, kept, walk, product, compute, *_panel(walk, kernel), places, arena_bytes, in_place)
 
 
-def _up(n: int, grain: int) -> int:
-    return -(-n // grain) * grain
-
-
 def _multiply(p: AttentionParams, rows: int) -> tuple[Selection, Format]:
     """The kernel of products, and what it computes in."""
     wanted = p.compute_format
@@ -167,21 +164,21 @@ def _laid(p: AttentionParams, walk: Walk, kernel: Kernel, elements: int, kept: b
     places: dict[str, int] = {}
     grain, wide = max(kernel.grain[2], 1), _panel(walk, kernel)[0]
     d, e = p.widths
-    q_cells, v_cells = _up(d, grain) // elements, _up(e, grain) // elements
-    q_line, v_line = _up(d, _GRAIN), _up(e, _GRAIN)
+    q_cells, v_cells = rounded(d, grain) // elements, rounded(e, grain) // elements
+    q_line, v_line = rounded(d, _GRAIN), rounded(e, _GRAIN)
     rows = walk.rows + 2 * kernel.grain[0]  # matrix units read whole tiles
     depth = max(grain, _GRAIN)
-    line = _up(max(walk.chunk, _up(walk.tile, depth)), depth) + _GRAIN
+    line = rounded(max(walk.chunk, rounded(walk.tile, depth)), depth) + _GRAIN
     places |= {"q_cells": q_cells, "v_cells": v_cells, "q_line": q_line, "v_line": v_line, "score_line": line}
-    slot, tile_cells = _Arena(), _up(walk.tile, grain) // elements
-    slot.room(4 * (_up(walk.tile, wide) if kept or p.backward else wide) * q_cells)
-    places["values_at"] = slot.room(4 * (_up(walk.tile, wide) * v_cells if p.backward else tile_cells * v_line))
+    slot, tile_cells = _Arena(), rounded(walk.tile, grain) // elements
+    slot.room(4 * (rounded(walk.tile, wide) if kept or p.backward else wide) * q_cells)
+    places["values_at"] = slot.room(4 * (rounded(walk.tile, wide) * v_cells if p.backward else tile_cells * v_line))
     places["lines_at"] = slot.room(4 * tile_cells * q_line if p.backward else 0)
     places["slot"] = slot.size
     arena, tiles = _Arena(), walk.column_count * walk.column_tiles
     places["slots_at"] = arena.room(slot.size * (tiles if kept else _PIECES if p.block_shape else 1))
     places["packed_at"] = arena.room(tiles)
-    codes, strip_cells = 4 // elements, _up(walk.rows, elements) // elements
+    codes, strip_cells = 4 // elements, rounded(walk.rows, elements) // elements
     scores = 4 * rows * line
 
     def one(name: str, size: int) -> None:
