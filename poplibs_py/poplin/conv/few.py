@@ -165,8 +165,8 @@ class FewPlan(PhasePlan):
         return max(1, int(CACHE_SHARE * self.target.bytes_per_tile) // (line * max(1, abs(self.dims[0].step))))
 
     @property
-    def deltas(self) -> Side:
-        """The weights as they are decoded where taps are many, or lanes are input channels."""
+    def w(self) -> Side:
+        """The weights as they are decoded, or packed where taps are few; of a gradient of weights the deltas."""
         w, n = self.call.weights, self.call.params.out_channels
         if self.dots:
             return Side(w.format, w.scale, w.group, w.row, n, n, 1, self._taken)
@@ -344,7 +344,7 @@ class FewPlan(PhasePlan):
     @property
     def layout(self) -> tuple[tuple[str, int], ...]:
         """Bytes of each part of a thread's scratch, in order."""
-        lanes, x, w = self.blocks * self.vectors, self.x, self.deltas
+        lanes, x, w = self.blocks * self.vectors, self.x, self.w
         if self.over_taps:
             n = self.positions * x.inner
             tables, sums, fixed = 3 * n + 2 * self.capacity, 64 * n * lanes, 0

@@ -108,7 +108,7 @@ def _spec(plan: FewPlan) -> tuple[Array, list[Array]]:
         staged = plan.kernel if plan.row_pairs or plan.pairs else select("conv", "slide", "float32").kernel
         s["slide"], s["slide_staged"], s["row_pairs"] = plan.kernel.address, staged.address, plan.row_pairs
     s["transpose"] = select("dot", "transpose", "cells").kernel.address
-    tables = [_side(s["x"], plan.x, plan, "images"), _side(s["w"], plan.deltas, plan, "weights")]
+    tables = [_side(s["x"], plan.x, plan, "images"), _side(s["w"], plan.w, plan, "weights")]
     if plan.deltas_in_place:
         s["w"]["at"] = 0
     s["over_taps"], s["rank"] = plan.over_taps, len(plan.parts)
@@ -126,7 +126,7 @@ def _spec(plan: FewPlan) -> tuple[Array, list[Array]]:
     if plan.run:
         w = call.weights
         s["run_first"], s["run"], s["run_at"] = *plan.run, plan.offset("run")
-        name = f"{kernel_format(w.format, w.scale != 0)}->{plan.deltas.compute}"
+        name = f"{kernel_format(w.format, w.scale != 0)}->{plan.w.compute}"
         s["run_decode"] = select("dot", "decode", name).kernel.address
         s["run_format"] = format_record(w.format, w.scale).ctypes.data
     s["w_lines"], s["look_ahead"] = plan.weights_in_line, plan.looks_ahead
