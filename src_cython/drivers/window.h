@@ -95,7 +95,7 @@ static void pop_window_take_deltas(pop_window_walk *w, const char *image)
 {
     const pop_window_spec *p = w->p;
     const int64_t last = p->rank - 1, taps = w->box->count[last], cells = (taps + p->elements - 1) / p->elements;
-    const int in_place = p->in_place && p->elements == 1;
+    const int in_place = p->copied && p->elements == 1;
     int64_t at[POP_CONV_DIMS], extent[POP_CONV_DIMS];
     for (int64_t d = 0; d < p->rank; d++) {
         w->from[d] = p->dims[d].w, w->end[d] = p->dims[d].taps;
@@ -127,7 +127,7 @@ static void pop_window_take_deltas(pop_window_walk *w, const char *image)
                                                 (uint16_t *)(void *)to, w->w.inner);
                 continue;
             }
-            if (!p->in_place || i + 1 == taps) {
+            if (!p->copied || i + 1 == taps) {
                 pop_window_decode(&w->w, even, p->dims[last].w, pop_conv_least(2, taps - i), room, item);
                 if (i + 1 == taps) memset(room + item, 0, (size_t)item);
                 even = room, odd = room + item;

@@ -55,7 +55,7 @@ def _spec(plan: WindowPlan) -> Array:
     _side(s["x"], call.x, plan, "images", plan.padded, 4 * plan.padded)
     _side(s["w"], call.weights, plan, "weights", plan.padded_columns, plan.pitch)
     s["rank"], s["elements"] = len(plan.parts), plan.elements
-    s["merged"], s["in_place"] = plan.merged, plan.plain_deltas
+    s["merged"], s["copied"] = plan.merged, plan.plain_deltas
     for number, part in enumerate(plan.parts):
         dim = part.dim
         s["dims"][number] = (dim.positions, dim.taps, dim.step, dim.tap_step, dim.first, dim.end, dim.stride,
