@@ -207,10 +207,11 @@ class Format:
 
     @property
     def scales(self) -> range:
-        """Exponents s of the scales 2^s that its arrays may carry: all with which FP32 holds the values."""
+        """Exponents s of the scales 2^s that its arrays may carry: all of 8 bits with which FP32 holds the values."""
         if self.bits > 16:
             return range(1)
-        return range(self.bias - HIGHEST_BIAS, min(self.bias - LOWEST_BIAS, 127 - self.max_exponent) + 1)
+        highest = min(self.bias - LOWEST_BIAS, 127 - self.max_exponent, 127)
+        return range(max(self.bias - HIGHEST_BIAS, -128), highest + 1)
 
     @property
     def unit_roundoff(self) -> float:

@@ -282,6 +282,19 @@ def test_formats_near_fp32s_edge_take_few_scales():
         QuarterArray(np.zeros(2, np.uint16), BF16, 1)
 
 
+@pytest.mark.parametrize(("bias", "scales"), [(127, range(128)), (-90, range(-128, 8))])
+def test_scales_of_formats_far_from_zero_are_those_that_8_bits_hold(bias, scales):
+    fmt = Format("far", 5, 2, bias)
+    assert fmt.scales == scales
+    for s in (scales[0], scales[-1]):
+        q = QuarterArray(np.uint8([1, 0x81, 0x7B]), fmt, s)
+        due = np.ldexp(np.array([1, -1, 7 * 2.0**29]), 1 - bias - 2 + s)
+        assert (q.scale, q.to_array().tolist(), cast(q, "float32").tolist()) == (s, due.tolist(), due.tolist())
+    for beyond in (scales[0] - 1, scales[-1] + 1):
+        with pytest.raises(InvalidArgumentError, match=rf"^scale: got {beyond}; allowed: whole numbers from"):
+            QuarterArray(np.uint8([1]), fmt, beyond)
+
+
 def test_codes_beyond_a_users_format_are_nan_as_cast_has_them():
     q = QuarterArray(np.array([12, 13], np.uint8), Format("e3m2", 3, 2, bias=3))
     q.codes[1] = 0xFF
