@@ -163,9 +163,14 @@ class Ball:
             centre = self.centre * that.centre
             radius = (_times(_finite(self.centre), that.radius) + _times(_finite(that.centre), self.radius)
                       + _times(self.radius, that.radius))
-            return _widened(centre, radius)
+            lost = np.isinf(self.centre) & that._unsigned() | np.isinf(that.centre) & self._unsigned()
+            return _widened(centre, np.where(lost, np.inf, radius))
 
     __rmul__ = __mul__
+
+    def _unsigned(self) -> NDArray[np.bool_]:
+        """Where a result may be zero, or of the other sign, unless that is exact: infinities times it are anything."""
+        return (self.radius > 0) & (self.radius >= np.abs(self.centre))
 
     def _met(self, other: Ball | ArrayLike) -> Ball:
         """The other operand of an operation, of a shape that broadcasts with this one's."""

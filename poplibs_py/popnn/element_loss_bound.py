@@ -102,7 +102,7 @@ def _bound(of: Callable[..., Balls], x: Any, expected: Any, weights: Any = None,
             kept = np.broadcast_to(mask, values.shape)
             loss, grad = (Ball(np.where(kept, b.centre, 0.0), np.where(kept, b.radius, 0.0)) for b in (loss, grad))
         share = 1 / max(1, prod(values.shape[d] for d in axes)) if reduction == "mean" else 1.0
-        deltas = times(Ball.exact(np.broadcast_to(single(deltas_scale * share).centre, values.shape)), grad)
+        deltas = times(single(deltas_scale * share), grad)
         sizes = np.abs(loss.centre).sum(axes)
         summed = sum_ball(loss.centre.sum(axes), sizes, ROUNDINGS + 1, carried=loss.radius.sum(axes)) * share
         known = np.isfinite(summed.centre) & (sizes + loss.radius.sum(axes) < FP32.max)

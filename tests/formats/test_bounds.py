@@ -91,6 +91,12 @@ def test_infinities_and_nans_are_demanded_by_name():
     assert not balls.contains([-np.inf, np.inf, np.inf, 65504.0]).any()
 
 
+def test_an_infinity_times_what_may_have_become_zero_is_anything():
+    tiny = Ball.exact([2.0**-160, 0.0, 1.0]).rounded(FP32)
+    assert (tiny * np.inf).contains([np.nan, np.nan, np.inf]).all()
+    assert not (Ball.exact(np.inf) * tiny[2]).contains(np.nan)
+
+
 def test_where_a_format_has_no_nan_infinities_are_its_largest_numbers_and_nan_is_a_zero():
     six = Format("six", 3, 2, 3, "finite")
     balls = Ball.exact([np.inf, -np.inf, np.nan, 1.0]).rounded(six)

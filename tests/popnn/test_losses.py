@@ -141,6 +141,12 @@ def test_losses_of_elements_and_their_derivatives(name):
     assert balls[1].contains(got.deltas).all()
 
 
+@pytest.mark.parametrize("name", ELEMENTS)
+def test_deltas_of_means_over_any_count_are_within_their_bounds(name):
+    x, e = RNG.uniform(0.01, 0.99, (2, 200, 3)).astype(np.float32)
+    testing.check(f"popnn.{name}", x, e, reduction="mean")
+
+
 @pytest.mark.parametrize("rows", [1, 3, 15, 40])
 @pytest.mark.parametrize("name", ELEMENTS)
 def test_rows_of_no_elements_have_no_loss(name, rows):
