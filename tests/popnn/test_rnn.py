@@ -36,6 +36,13 @@ def test_long_rows_are_within_their_bounds(cell):
     testing.check(f"popnn.{cell}_fwd", *layer(FACES[cell][1]))
 
 
+@pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])
+def test_states_that_may_pass_every_number_have_a_bound(cell):
+    gates = {"lstm": (4,), "gru": (3,), "rnn": ()}[cell]
+    x, w = np.ones((12, 1, 1), np.float16), np.full((*gates, 1, 1), 9e3, np.float16)
+    testing.check(f"popnn.{cell}_fwd", x, w, w, activation="relu")
+
+
 @pytest.mark.parametrize("cell", FACES)
 def test_states_carried_over_give_the_rest_of_a_sequence(cell):
     face, gates = FACES[cell]

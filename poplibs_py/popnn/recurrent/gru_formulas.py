@@ -43,7 +43,8 @@ def forward_balls(n: Numbers, t: int, h: Ball) -> tuple[list[Ball], list[Ball]]:
         planes.append(c)
     # c + z (h - c): the exact value written so that errors of the state shrink as they do
     exact = z * h + (Ball.exact(np.ones(z.shape)) - z) * c
-    spread = ((h - c).rounded(FP32).radius - (h - c).radius) * (np.abs(z.centre) + z.radius)
+    with np.errstate(invalid="ignore"):  # where nothing is promised
+        spread = ((h - c).rounded(FP32).radius - (h - c).radius) * (np.abs(z.centre) + z.radius)
     new = Ball(exact.centre, exact.radius + spread).rounded(FP32).rounded(p.state)
     return [new], planes
 
