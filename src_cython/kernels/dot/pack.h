@@ -62,7 +62,7 @@ POP_INLINE void pop_decode_table(pop_kept_table *kept, const pop_format *f, cons
     } \
     POP_DECODE_LINES(name)
 #define POP_DECODE_LINES(name) \
-    static void pop_lines_##name(const pop_format *f, const void *from, int64_t from_line, int64_t lines, void *to, \
+    static void pop_lines_of_##name(const pop_format *f, const void *from, int64_t from_line, int64_t lines, void *to, \
                                  int64_t to_line, int64_t n) \
     { \
         const char *x = (const char *)from; \
@@ -195,7 +195,7 @@ POP_INLINE void pop_pair_table(pop_kept_table *kept, const pop_format *f, const 
         g.bias = f->bias;                                                                                              \
         pop_pair_table(&kept, &g, (const char *)even, (const char *)odd, to, n);                                       \
     }                                                                                                                  \
-    static void pop_lines_##function##_bf16(const pop_format *f, const void *from, int64_t from_line, int64_t lines,       \
+    static void pop_lines_of_##function##_bf16(const pop_format *f, const void *from, int64_t from_line, int64_t lines,       \
                                         void *to, int64_t to_line, int64_t n)                                          \
     {                                                                                                                  \
         static __thread pop_kept_table kept;                                                                           \
@@ -209,7 +209,7 @@ POP_FORMATS(POP_PAIR)
 #define POP_PAIR_ROW_2(function, format)
 #define POP_PAIR_ROW_1(function, format) \
     {"pair", format "->bfloat16", "pair_" #function, POP_FUNCTION(pop_pair_##function), {1, 1, 1}, {1, 64, 1}, POP_CONSISTENT}, \
-    {"lines", format "->bfloat16", "lines_" #function "_bf16", POP_FUNCTION(pop_lines_##function##_bf16), {1, 1, 1}, {1, 64, 1}, \
+    {"lines", format "->bfloat16", "lines_" #function "_bf16", POP_FUNCTION(pop_lines_of_##function##_bf16), {1, 1, 1}, {1, 64, 1}, \
      POP_CONSISTENT},
 #endif
 
@@ -258,7 +258,7 @@ static void pop_round_f16_at_random(float *sums, int64_t n, const uint32_t *word
 #define POP_DECODE_ROW(bytes, constant, function, format, ...) \
     {"decode", format "->float32", "decode_" #function, POP_FUNCTION(pop_decode_##function), {1, 1, 1}, {1, POP_LANES, 1}, \
      POP_CONSISTENT}, \
-    {"lines", format "->float32", "lines_" #function, POP_FUNCTION(pop_lines_##function), {1, 1, 1}, {1, POP_PANEL, 1}, \
+    {"lines", format "->float32", "lines_" #function, POP_FUNCTION(pop_lines_of_##function), {1, 1, 1}, {1, POP_PANEL, 1}, \
      POP_CONSISTENT},
 #define POP_DECODE_BF16_ROW_4(function, format)
 #define POP_DECODE_BF16_ROW_2(function, format)
