@@ -81,11 +81,12 @@ def test_rows_of_every_width_have_the_bits_of_channels(how, width):
         assert_bits_of_channels((1, 4, 44, width), dtype, how)
 
 
-@pytest.mark.parametrize("shape", [(2, 2, 90, 28), (1, 2, 600, 16), (1, 3, 120, 150)])
+@pytest.mark.parametrize("shape", [(2, 2, 90, 28), (1, 2, 600, 16), (1, 3, 120, 150), (1, 1, 9, 530)])
 @pytest.mark.parametrize("how", ROWS[:3], ids=str)
 def test_fields_that_are_taken_in_parts_have_the_bits_of_channels(how, shape):
     """Rows of windows are brought in parts, and of long fields there are several units for each channel."""
-    assert_bits_of_channels(shape, np.float32, how)
+    for dtype in (np.float32, np.float16, ml_dtypes.bfloat16):
+        assert_bits_of_channels(shape, dtype, how)
 
 
 def test_long_lines_and_many_channels_are_taken_in_parts():

@@ -6,6 +6,11 @@
 /* Formats that kernels read and write as they are: their places in tables of functions. */
 POP_INLINE int pop_pool_direct_format(int format) { return format == POP_IS_F32 ? 0 : format == POP_IS_F16 ? 1 : 2; }
 
+POP_INLINE pop_v_f pop_pool_load(int format, const char *p, int64_t i, int n)
+{
+    if (format == 0) return pop_v_decode_part(&POP_F32, p + 4 * i, n);
+    return format == 1 ? pop_v_decode_part(&POP_F16, p + 2 * i, n) : pop_v_decode_part(&POP_BF16, p + 2 * i, n);
+}
 POP_INLINE void pop_pool_store(int format, char *to, int64_t i, pop_v_f x, int n)
 {
     if (format == 0) pop_v_encode_part(&POP_F32, POP_OVERFLOW_INFINITY, to + 4 * i, x, n);

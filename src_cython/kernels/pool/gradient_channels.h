@@ -87,12 +87,6 @@ static void pop_pool_own_places(const pop_pool_unit *u, int64_t row, int64_t at,
 
 typedef void (*pop_pool_row_reader)(const pop_pool_unit *, const pop_pool_operand *, int64_t, int64_t, int64_t, float *);
 
-POP_INLINE pop_v_f pop_pool_load(int format, const char *p, int64_t i, int n)
-{
-    if (format == 0) return pop_v_decode_part(&POP_F32, p + 4 * i, n);
-    return format == 1 ? pop_v_decode_part(&POP_F16, p + 2 * i, n) : pop_v_decode_part(&POP_BF16, p + 2 * i, n);
-}
-
 /* What the channels of one element are given by: rows of gradients and of maxima, or of words of places, two by two. */
 typedef struct pop_pool_given {
     const char *x, *const *rows;

@@ -185,8 +185,8 @@ static int pop_pool_gradient_by_registers(const pop_pool_unit *u, const pop_pool
     return 1;
 }
 
-/* FP32 of two axes, windows of 2 and 3 by 2, of which at most two rows meet a row of the field: what rows meet is the same for all
- * channels, and found once. */
+/* Of two axes, windows of 2 and 3 by 2, of which at most two rows meet a row of the field, all in one format: what rows meet is the same
+ * for all channels, and found once. */
 #define POP_POOL_PAIR_ROWS 512
 typedef struct pop_pool_pairs {
     const pop_pool_segment *segment; /* of the unit that it is found for, and its rows */
@@ -203,7 +203,7 @@ static int pop_pool_by_rows(const pop_pool *s, const pop_pool_reach *r, pop_pool
     int format[4];
     p->segment = NULL;
     return r->lanes && r->phases == 2 && s->axis_count == 1 && s->row_limit <= 2 && pop_pool_all_direct(s, format) &&
-           (memcmp(format, POP_POOL_WIDE[0], sizeof format) == 0 || memcmp(format, POP_POOL_WIDE[1], sizeof format) == 0);
+           format[0] == format[3] && (s->by_place || (format[0] == format[1] && format[0] == format[2]));
 }
 
 static void pop_pool_find_pairs(const pop_pool_unit *u, const pop_pool_reach *r, pop_pool_pairs *p)
@@ -230,21 +230,38 @@ static void pop_pool_find_pairs(const pop_pool_unit *u, const pop_pool_reach *r,
 }
 
 /* Elements at even places and those at odd ones: numbers, or places. */
-POP_INLINE pop_pool_pair pop_pool_own_pair(const int by_place, const float *x, int64_t place)
+POP_INLINE pop_pool_pair pop_pool_own_pair(const int format, const int by_place, const char *x, int64_t place)
 {
     static const pop_v_i even = {0, 2, 4, 6, 8, 10, 12, 14};
     const pop_v_i places = pop_v_add(pop_v_set((int32_t)place), even);
     if (by_place) return (pop_pool_pair){pop_v_float(places), pop_v_float(places + 1)};
-    const __m256 low = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(x)), _mm_loadu_ps(x + 8), 1);
-    const __m256 high = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(x + 4)), _mm_loadu_ps(x + 12), 1);
+    if (format) {
+        const __m256i codes = _mm256_loadu_si256((const __m256i *)(const void *)x);
+        return format == 1 ? pop_pool_pair_of_f16(codes) : pop_pool_pair_of_bf16(codes);
+    }
+    const float *p = (const float *)(const void *)x;
+    const __m256 low = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps(p + 8), 1);
+    const __m256 high = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p + 4)), _mm_loadu_ps(p + 12), 1);
     return (pop_pool_pair){_mm256_shuffle_ps(low, high, 0x88), _mm256_shuffle_ps(low, high, 0xdd)};
 }
 
+/* Side by side again, and rounded; those of a phase that has one number to take need no rounding to BF16. */
+POP_INLINE void pop_pool_put_pair(const int format, const int exact_a, const int exact_b, char *to, pop_pool_pair x)
+{
+    if (format == 0) {
+        pop_pool_store_pair(0, to, 0, x, 2 * POP_LANES);
+        return;
+    }
+    const __m256i codes = format == 1 ? pop_pool_f16_of_pair(x) : pop_pool_bf16_of_pair(exact_a, exact_b, x);
+    _mm256_storeu_si256((__m256i *)(void *)to, codes);
+}
+
 /* A row that meets `count` rows of windows. */
-POP_INLINE void pop_pool_pairs_row(const int by_place, const int taps, const int others, const int count, const pop_pool_pairs *p,
-                                   const int32_t *lines, const float *x, float *to, int64_t place, int64_t makes)
+POP_INLINE void pop_pool_pairs_row(const int format, const int by_place, const int taps, const int others, const int count,
+                                   const pop_pool_pairs *p, const int32_t *lines, const char *x, char *to, int64_t place, int64_t makes)
 {
     const float *a[2][2], *b[2][2];
+    const int64_t bytes = format ? 2 : 4;
     for (int j = 0; j < count; j++) {
         for (int t = 0; t < taps; t++) a[j][t] = p->room + lines[j] + p->phases.first[t];
         for (int t = 0; t < others; t++) b[j][t] = p->room + lines[j] + p->phases.second[t];
@@ -253,57 +270,62 @@ POP_INLINE void pop_pool_pairs_row(const int by_place, const int taps, const int
     const int64_t last = makes - 2 * POP_LANES;
     for (int64_t m = 0; m < makes; m += 2 * POP_LANES) {
         const int64_t i = m < last ? m : last, h = i >> 1;
-        const pop_pool_pair own = pop_pool_own_pair(by_place, x + i, place + i);
+        const pop_pool_pair own = pop_pool_own_pair(format, by_place, x + i * bytes, place + i);
         pop_pool_pair made = {pop_v_splat(0.0f), pop_v_splat(0.0f)};
         for (int j = 0; j < count; j++) {
             for (int t = 0; t < taps; t++) made.a = pop_pool_found(by_place, 1, &here, own.a, made.a, a[j][t] + h);
             for (int t = 0; t < others; t++) made.b = pop_pool_found(by_place, 1, &here, own.b, made.b, b[j][t] + h);
         }
-        pop_pool_store_pair(0, (char *)to, i, made, 2 * POP_LANES);
+        pop_pool_put_pair(format, count * taps <= 1, count * others <= 1, to + i * bytes, made);
     }
 }
-POP_INLINE void pop_pool_pairs_rows(const pop_pool_unit *u, const int by_place, const int taps, const int others, pop_pool_pairs *p, int64_t pitch)
+POP_INLINE void pop_pool_pairs_rows(const pop_pool_unit *u, const int format, const int by_place, const int taps, const int others,
+                                    pop_pool_pairs *p, int64_t pitch)
 {
     const pop_pool *s = u->spec;
-    const int *format = POP_POOL_WIDE[by_place];
+    const int formats[4] = {format, by_place ? POP_POOL_OF_PLACES : format, by_place ? POP_POOL_OF_PLACES : format, format};
     const pop_pool_segment g = *u->segment;
     const pop_pool_operand *in = s->operands, *maxima = in + 2;
-    const int64_t step = s->axes->read_stride, made_step = s->axes->made_stride;
+    const int64_t step = s->axes->read_stride, bytes = format ? 2 : 4, made_step = s->axes->made_stride * bytes;
     const char *const grads = pop_pool_base(u, in) + g.read * in->bytes, *const tops = pop_pool_base(u, maxima) + g.read * maxima->bytes;
-    const float *x = (const float *)(const void *)pop_pool_base(u, in + 1) + g.made + p->row * made_step;
-    float *to = (float *)(void *)pop_pool_base(u, in + 3) + g.made + p->row * made_step;
+    const char *x = pop_pool_base(u, in + 1) + g.made * bytes + p->row * made_step;
+    char *to = pop_pool_base(u, in + 3) + g.made * bytes + p->row * made_step;
     int64_t place = p->row * s->made_extent + g.made, k = 0;
     for (const pop_pool_brought *b = p->part; b < p->part + p->parts; b++) {
         for (int64_t c = 0, from = b->first * step; c < b->count; c++, from += step)
-            pop_pool_bring(format, &g, 0, tops + from * maxima->bytes, grads + from * in->bytes, p->room + c * pitch);
+            pop_pool_bring(formats, &g, 0, tops + from * maxima->bytes, grads + from * in->bytes, p->room + c * pitch);
         for (; k < b->end - p->row; k++, x += made_step, to += made_step, place += s->made_extent) {
-            if (p->met[k] == 2) pop_pool_pairs_row(by_place, taps, others, 2, p, p->lines[k], x, to, place, g.makes);
-            else if (p->met[k] == 1) pop_pool_pairs_row(by_place, taps, others, 1, p, p->lines[k], x, to, place, g.makes);
-            else pop_pool_pairs_row(by_place, taps, others, 0, p, p->lines[k], x, to, place, g.makes);
+            if (p->met[k] == 2) pop_pool_pairs_row(format, by_place, taps, others, 2, p, p->lines[k], x, to, place, g.makes);
+            else if (p->met[k] == 1) pop_pool_pairs_row(format, by_place, taps, others, 1, p, p->lines[k], x, to, place, g.makes);
+            else pop_pool_pairs_row(format, by_place, taps, others, 0, p, p->lines[k], x, to, place, g.makes);
         }
     }
 }
-#define POP_POOL_PAIRS_ROWS(by_place, taps, others)                                                                   \
-    static __attribute__((noinline)) void pop_pool_pairs_##by_place##_##taps##_##others(const pop_pool_unit *u, pop_pool_pairs *p, int64_t pitch) \
+#define POP_POOL_PAIRS_ROWS(format, by_place, taps, others)                                                           \
+    static __attribute__((noinline)) void pop_pool_pairs_##format##_##by_place##_##taps##_##others(const pop_pool_unit *u, pop_pool_pairs *p, \
+                                                                                                   int64_t pitch)     \
     {                                                                                                                 \
-        pop_pool_pairs_rows(u, by_place, taps, others, p, pitch);                                                     \
+        pop_pool_pairs_rows(u, format, by_place, taps, others, p, pitch);                                             \
     }
-POP_POOL_PAIRS_ROWS(0, 1, 1)
-POP_POOL_PAIRS_ROWS(0, 1, 2)
-POP_POOL_PAIRS_ROWS(0, 2, 1)
-POP_POOL_PAIRS_ROWS(1, 1, 1)
-POP_POOL_PAIRS_ROWS(1, 1, 2)
-POP_POOL_PAIRS_ROWS(1, 2, 1)
+#define POP_POOL_PAIRS_OF(format, by_place)                                                                           \
+    POP_POOL_PAIRS_ROWS(format, by_place, 1, 1) POP_POOL_PAIRS_ROWS(format, by_place, 1, 2) POP_POOL_PAIRS_ROWS(format, by_place, 2, 1)
+POP_POOL_PAIRS_OF(0, 0)
+POP_POOL_PAIRS_OF(1, 0)
+POP_POOL_PAIRS_OF(2, 0)
+POP_POOL_PAIRS_OF(0, 1)
+POP_POOL_PAIRS_OF(1, 1)
+POP_POOL_PAIRS_OF(2, 1)
+#define POP_POOL_PAIRS_KINDS(format, by_place)                                                                        \
+    {pop_pool_pairs_##format##_##by_place##_1_1, pop_pool_pairs_##format##_##by_place##_1_2, pop_pool_pairs_##format##_##by_place##_2_1}
+static void (*const pop_pool_pairs_sweeps[2][3][3])(const pop_pool_unit *, pop_pool_pairs *, int64_t) = {
+    {POP_POOL_PAIRS_KINDS(0, 0), POP_POOL_PAIRS_KINDS(1, 0), POP_POOL_PAIRS_KINDS(2, 0)},
+    {POP_POOL_PAIRS_KINDS(0, 1), POP_POOL_PAIRS_KINDS(1, 1), POP_POOL_PAIRS_KINDS(2, 1)}};
 
 static void pop_pool_gradient_of_rows(const pop_pool_unit *u, const pop_pool_reach *r, pop_pool_pairs *p)
 {
     if (p->segment != u->segment || p->row != u->row || p->rows != u->rows) pop_pool_find_pairs(u, r, p);
-    if (p->parts == 0) pop_pool_gradient_by_registers(u, r);
-    else if (u->spec->by_place && p->phases.taps == 2) pop_pool_pairs_1_2_1(u, p, r->pitch);
-    else if (u->spec->by_place && p->phases.others == 2) pop_pool_pairs_1_1_2(u, p, r->pitch);
-    else if (u->spec->by_place) pop_pool_pairs_1_1_1(u, p, r->pitch);
-    else if (p->phases.taps == 2) pop_pool_pairs_0_2_1(u, p, r->pitch);
-    else if (p->phases.others == 2) pop_pool_pairs_0_1_2(u, p, r->pitch);
-    else pop_pool_pairs_0_1_1(u, p, r->pitch);
+    const int kind = p->phases.taps == 2 ? 2 : p->phases.others == 2;
+    if (p->parts) pop_pool_pairs_sweeps[u->spec->by_place][pop_pool_direct_format(u->spec->operands->format)][kind](u, p, r->pitch);
+    else pop_pool_gradient_by_registers(u, r);
 }
 #endif

@@ -24,6 +24,36 @@ POP_INLINE pop_pool_pair pop_pool_together(pop_pool_pair x)
 }
 POP_INLINE pop_v_f pop_pool_in_order(pop_v_f x) { return (pop_v_f)_mm256_permute4x64_pd((__m256d)x, 0xd8); }
 
+/* The same of sixteen codes of 16 bits. */
+POP_INLINE pop_pool_pair pop_pool_pair_of_f16(__m256i codes)
+{
+    const __m256i order = _mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15, 0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10,
+                                           11, 14, 15);
+    const __m256i apart = _mm256_permute4x64_epi64(_mm256_shuffle_epi8(codes, order), 0xd8);
+    return (pop_pool_pair){_mm256_cvtph_ps(_mm256_castsi256_si128(apart)), _mm256_cvtph_ps(_mm256_extracti128_si256(apart, 1))};
+}
+POP_INLINE pop_pool_pair pop_pool_pair_of_bf16(__m256i codes)
+{
+    const __m256i odd = _mm256_and_si256(codes, _mm256_set1_epi32((int)0xffff0000));
+    return (pop_pool_pair){(pop_v_f)_mm256_slli_epi32(codes, 16), (pop_v_f)odd};
+}
+POP_INLINE __m256i pop_pool_f16_of_pair(pop_pool_pair x)
+{
+    const __m128i a = _mm256_cvtps_ph(x.a, _MM_FROUND_TO_NEAREST_INT), b = _mm256_cvtps_ph(x.b, _MM_FROUND_TO_NEAREST_INT);
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_unpacklo_epi16(a, b)), _mm_unpackhi_epi16(a, b), 1);
+}
+/* Rounded to a multiple of 65536; NaN has no bits below, as it comes from numbers of 16 bits. */
+POP_INLINE __m256i pop_pool_rounded(pop_v_f x)
+{
+    const __m256i bits = (__m256i)x, odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    return _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+}
+POP_INLINE __m256i pop_pool_bf16_of_pair(int exact_a, int exact_b, pop_pool_pair x)
+{
+    const __m256i a = exact_a ? (__m256i)x.a : pop_pool_rounded(x.a), b = exact_b ? (__m256i)x.b : pop_pool_rounded(x.b);
+    return _mm256_blend_epi16(_mm256_srli_epi32(a, 16), b, 0xaa);
+}
+
 /* Places as words: those that no field has are negative. */
 POP_INLINE pop_v_f pop_pool_eight_places(const char *p)
 {
@@ -245,8 +275,6 @@ POP_POOL_TAKEN(sum)
         else if (back && taps == 1 && others == 2) pop_pool_pairs_##op(u, r, rows, quick, 1, 2, format, lines, made); \
         else if (back && taps == 1 && others == 1) pop_pool_pairs_##op(u, r, rows, quick, 1, 1, format, lines, made); \
         else if (back) pop_pool_pairs_##op(u, r, rows, quick, taps, others, format, lines, made);           \
-        else if (r->step == 2 && r->taps[0] == 3) pop_pool_rows_##op(u, r, rows, quick, 2, 3, format, lines, made);   \
-        else if (r->step == 2 && r->taps[0] == 2) pop_pool_rows_##op(u, r, rows, quick, 2, 2, format, lines, made);   \
         else if (r->step == 2) pop_pool_rows_##op(u, r, rows, quick, 2, r->taps[0], format, lines, made);             \
         else pop_pool_rows_##op(u, r, rows, quick, 1, r->taps[0], format, lines, made);                               \
     }                                                                                                                 \

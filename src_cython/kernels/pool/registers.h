@@ -392,6 +392,7 @@ static int pop_pool_by_codes(const pop_pool_unit *u, const pop_pool_code_reach *
 #else
 #if POP_LANES == 8
 #include "kernels/pool/planes.h"
+#include "kernels/pool/columns.h"
 #else
 typedef struct pop_pool_reach {
     int lanes;
@@ -405,6 +406,13 @@ typedef struct pop_pool_code_reach {
 static int pop_pool_code_reach_of(const pop_pool *s, pop_pool_code_reach *r) { return (void)s, r->lanes = 0; }
 static int pop_pool_by_codes(const pop_pool_unit *u, const pop_pool_code_reach *r) { return (void)u, (void)r, 0; }
 static int pop_pool_sums_by_rows(const pop_pool_unit *u, const pop_pool_reach *r) { return (void)u, (void)r, 0; }
+#endif
+
+#if POP_LANES != 8
+typedef struct pop_pool_columns {
+    const pop_pool_segment *segment;
+} pop_pool_columns;
+static int pop_pool_by_columns(const pop_pool_unit *u, pop_pool_columns *columns, int sum) { return (void)u, (void)columns, (void)sum, 0; }
 #endif
 
 #if POP_LANES >= 8

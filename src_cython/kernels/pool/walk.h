@@ -238,10 +238,13 @@ static void pop_pool_walk(const void *work, const pop_tile *tile, const pop_pool
     pop_pool_code_reach codes = {0};
     if (registers == pop_pool_register_maxima && !pop_pool_code_reach_of(s, &codes)) codes.lanes = 0;
     if (!pop_pool_reach_of(s, &reach)) reach.lanes = 0;
+    const int sum = registers == pop_pool_register_sums;
+    pop_pool_columns columns;
+    columns.segment = NULL;
     pop_pool_rooms(&u);
     for (int64_t i = 0; i < item->count; i++) {
         pop_pool_next(&u, item->first + i, i == 0);
-        if (pop_pool_by_codes(&u, &codes) || (registers == pop_pool_register_sums && pop_pool_sums_by_rows(&u, &reach))) continue;
+        if (pop_pool_by_codes(&u, &codes) || (sum && pop_pool_sums_by_rows(&u, &reach)) || pop_pool_by_columns(&u, &columns, sum)) continue;
         if (pop_pool_by_registers(&u, &reach, registers) || pop_pool_by_channel(&u, direct)) continue;
         pop_pool_clear(&u, none);
         const pop_pool_segment *g = u.segment;
