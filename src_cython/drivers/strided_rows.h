@@ -2,6 +2,7 @@
 #ifndef POP_DRIVERS_STRIDED_ROWS_H
 #define POP_DRIVERS_STRIDED_ROWS_H
 #include "drivers/strided.h"
+#include "kernels/stream.h"
 
 POP_INLINE int64_t pop_least(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -28,7 +29,7 @@ POP_INLINE void pop_copy_eights(int64_t bytes, char *to, int64_t to_stride, cons
 POP_INLINE void pop_copy_elements(int64_t bytes, char *to, int64_t to_stride, const char *from, int64_t stride, int64_t n)
 {
     if (to_stride == bytes && n >= 16) {
-        if (stride == bytes) memcpy(to, from, (size_t)(n * bytes));
+        if (stride == bytes) pop_copy(to, from, n * bytes);
         else if (stride == -bytes) pop_copy_known(bytes, to, from, -bytes, n);
         else if (stride == 2 * bytes) pop_copy_known(bytes, to, from, 2 * bytes, n);
         else pop_copy_eights(bytes, to, bytes, from, stride, n);

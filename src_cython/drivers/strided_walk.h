@@ -137,7 +137,7 @@ static void pop_strided_write(pop_strided_walk *w, int operand, const void *lane
     }
     if (o->mode == POP_GATHERED) pop_move_rows(w->spec, operand, w->index, w->at[operand], codes, n, 1);
     else if (o->streams && !w->in_place) w->spec->stream(w->at[operand], codes, n * o->code_bytes);
-    else if (codes != w->at[operand]) memcpy(w->at[operand], codes, (size_t)(n * o->code_bytes)); /* the identity */
+    else if (codes != w->at[operand]) pop_copy(w->at[operand], codes, n * o->code_bytes); /* the identity */
 }
 
 /* Elements by which the first input that is read where it lies begins behind a cache line. Results that will stream lie so
@@ -155,7 +155,7 @@ POP_INLINE char *pop_strided_lanes(const pop_strided_walk *w, int operand)
 {
     const pop_strided_operand *o = w->spec->operands + operand;
     if (o->streams && !o->codec) return w->buffers + o->lanes + pop_strided_behind(w) * o->lane_bytes;
-    return o->mode == POP_DIRECT && !o->codec && !o->held ? w->at[operand] : w->buffers + o->lanes;
+    return o->mode == POP_DIRECT && !o->codec && !(o->held && w->in_place) ? w->at[operand] : w->buffers + o->lanes;
 }
 
 static void pop_strided_copy(pop_strided_walk *w, int64_t n)
@@ -245,7 +245,7 @@ static int64_t pop_strided_first(const pop_strided_walk *w)
     const pop_strided *s = w->spec;
     const int out = s->inputs;
     const pop_strided_operand *o = s->operands + out;
-    if (!o->streams && (!s->buffers_count || o->mode != POP_DIRECT || o->codec || o->held)) return s->chunk;
+    if (!o->streams && (!s->buffers_count || o->mode != POP_DIRECT || o->codec || (o->held && w->in_place))) return s->chunk;
     return s->chunk - (int64_t)((uintptr_t)w->at[out] % 64) / o->code_bytes;
 }
 

@@ -41,6 +41,25 @@ static inline void pop_stream(char *to, const char *from, int64_t bytes)
     memcpy(to, from, (size_t)bytes);
 }
 
+/* Copy bytes that do not overlap. From 2 KiB on the C library takes the string instruction, which on AMD's cores moves a byte a cycle where
+ * `to` begins within 64 bytes behind `from`, pages not counted; of much more it goes past the caches. */
+static inline void pop_copy(char *to, const char *from, int64_t bytes)
+{
+#if defined(__x86_64__)
+    typedef char part __attribute__((vector_size(32), aligned(1), may_alias));
+    if (bytes >= 2048 && bytes < 1 << 20) {
+        const int64_t head = 32 - (int64_t)((uintptr_t)to % 32); /* lines begin where whole parts do */
+        memcpy(to, from, 32);
+        for (to += head, from += head, bytes -= head; bytes >= 64; bytes -= 64, to += 64, from += 64) {
+            const part a = *(const part *)from, b = *(const part *)(from + 32);
+            *(part *)to = a, *(part *)(to + 32) = b;
+            __asm__ volatile("" ::: "memory"); /* or the compiler makes of it that very call */
+        }
+    }
+#endif
+    memcpy(to, from, (size_t)bytes);
+}
+
 static inline void pop_stream_end(void)
 {
 #if defined(__x86_64__)

@@ -29,7 +29,7 @@ static void pop_slices_sequence(const void *work, const pop_tile *tile)
             if (source == POP_PLACE_SKIPPED) continue;
             char *row = tile->operands[0] + (POP_IS_PLACE(source) ? source * from->step : 0);
             if (!POP_IS_PLACE(source)) pop_fill_slice(s, copying.out, 0);
-            else if (s->row) memcpy(copying.out, row, (size_t)s->row);
+            else if (s->row) pop_copy(copying.out, row, s->row);
             else pop_walk(s, 0, row, 0, starts, pop_run_copy, &copying);
         }
     }

@@ -90,7 +90,7 @@ POP_INLINE int64_t pop_take_straight_of(const pop_slices *s, const char *p, cons
         const uint64_t at = pop_straight_index(p, i, kind);
         if (ahead) pop_straight_ask(p, i, n, ahead, kind, table, step, limit, bytes);
         if (at >= limit) return i;
-        memcpy(out + i * stride, table + (int64_t)at * step, (size_t)bytes);
+        pop_copy(out + i * stride, table + (int64_t)at * step, bytes);
     }
     return n;
 }

@@ -161,7 +161,7 @@ typedef char __attribute__((vector_size(64), aligned(1), may_alias)) pop_row_lin
  * memory. Each of four lines has a load of its own: of one that steps from line to line the core guesses lines beyond the row. */
 POP_INLINE void pop_copy_slice(char *restrict to, const char *restrict from, int64_t bytes)
 {
-    if (bytes % 32 || bytes > POP_SLICES_ASKED) memcpy(to, from, (size_t)bytes);
+    if (bytes % 32 || bytes > POP_SLICES_ASKED) pop_copy(to, from, bytes);
     else if (bytes % 256 == 0)
         for (int64_t b = 0; b < bytes; b += 256)
             for (int k = 0; k < 256; k += 64) *(pop_row_line *)(to + b + k) = *(const pop_row_line *)(from + b + k);
