@@ -3,6 +3,9 @@
 from .axes import axes_of, merged_axes
 from .machine import AS_ASKED, Placed, host_target, own_host, place_of, target_of
 from .operands import (
+    BESIDE,
+    RESULT,
+    VALUES,
     WIDE,
     Operand,
     Receiver,
@@ -21,7 +24,7 @@ from .options import check_keywords, check_mapping, number, parsed
 from .own import OwnNumber, own_numbers
 from .plans import changed_plan, check_fields, compiled, unchanged
 from .record import Op, catalogue, located, op
-from .road import BESIDE, RESULT, VALUES, Request, placed_request, run_told, travel
+from .road import Request, placed_request, run_told, travel
 from .seeds import Seed, seed_of
 
 __all__ = ["AS_ASKED", "BESIDE", "RESULT", "VALUES", "WIDE", "Op", "Operand", "OwnNumber", "Placed", "Receiver",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -16,6 +16,15 @@ from ..formats.format import preset_of, remedy
 from ..immutable import anchor_of
 from ..program import overlaps_itself, result_array, result_array_like, temporary
 from ..target.host_memory import check_memory
+
+RESULT: Literal[-1] = -1
+"""In a request's operands: what receives the result."""
+
+VALUES: Literal[-2] = -2
+"""In a request's operands: the block of words that each call has of its own, such as a seed."""
+
+BESIDE: Literal[-4] = -4
+"""In a request's operands: the bytes of its further results."""
 
 Place = tuple[str, int]
 Element = Format | np.dtype[Any]

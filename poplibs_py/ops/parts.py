@@ -1,7 +1,6 @@
-"""Ops with several results: one new array of bytes that the program writes, seen as the results one after another.
+"""Ops with several results: parts of one new array of bytes, or arrays of a tuple `out`, each an operand of its own.
 
 Where one of them is received as a single result is, with all that `out` may be, the bytes are those of the others.
-Arrays of a tuple `out` are checked by `receivers_of`, whether results are copied to them or written there.
 """
 
 from __future__ import annotations
@@ -15,17 +14,29 @@ import numpy as np
 
 from ..errors import bad_argument, bad_type
 from ..formats import Array, Format, format_of
+from ..memo import remembered
 from ..program import Views, whole_lines
-from .operands import Operand, Receiver, new_result, receive, result_format
+from .operands import RESULT, Operand, Receiver, new_result, receive, result_format
 
 
 @dataclass(frozen=True)
 class Part:
-    """One of several results: its shape, its format, or the dtype of what has none, and what it is laid out like."""
+    """One of several results.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    format : Format or dtype
+    like : numpy.ndarray, optional
+        What it is laid out like, where it is new.
+    strided : bool, optional
+        Whether the program writes an array of any strides; else what lies otherwise than in C order gets a copy.
+    """
 
     shape: tuple[int, ...]
     format: Any
     like: Array | None = None
+    strided: bool = False
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -56,57 +67,70 @@ class Several:
 
 
 @dataclass(frozen=True)
+class ResultPart:
+    """One of several new results, as an operand of the program."""
+
+    views: Views
+    number: int
+
+    def of(self, buffer: Array) -> Array:
+        """Return it in the bytes of all."""
+        return self.views.part(buffer, self.number)
+
+
+@dataclass(frozen=True)
 class Results:
     """What receives several results.
 
     Attributes
     ----------
     receiver : Receiver
-        The bytes.
+        The bytes of new ones.
+    operands : tuple of ResultPart, Receiver or RESULT
+        What a request has for each result that is an array.
+    arrays : tuple of numpy.ndarray
+        Where the program writes these.
     offsets : tuple of int
-        Where each result begins that lies in them.
+        Where each new result begins that lies in the bytes.
     wrap : callable
-        Makes the bytes into what is returned: views of them, or arrays that the caller gave, to which they are copied
-        when all are done.
+        Makes the bytes into what is returned: views of them, or the arrays that the caller gave.
     views : Views
         Makes the bytes into the results: compiled, for what a repeated call does.
     """
 
     receiver: Receiver
+    operands: tuple[ResultPart | Receiver | int, ...]
+    arrays: tuple[Array, ...]
     offsets: tuple[int, ...]
-    wrap: Callable[[Array, Any], Any]
+    wrap: Callable[[Array, Any], Any] | None
     views: Views
 
 
 @dataclass(frozen=True)
 class Given:
-    """Copies several results to arrays that the caller gave.
-
-    Attributes
-    ----------
-    views : Views
-        Makes the bytes into the results.
-    receivers : list of Receiver
-        Whose memory it is.
-    """
+    """Returns several results that the program wrote to arrays of the caller's; `views` makes what has as many."""
 
     views: Views
-    receivers: list[Receiver]
+    arrays: tuple[Any, ...]
+    kind: type
 
-    @property
-    def keeps(self) -> bool:
-        """Whether all are arrays of the argument `out`, one behind another, so that a bound call finds them."""
-        return all(type(receiver.given) is np.ndarray for receiver in self.receivers)
-
-    def __call__(self, buffer: Array, _: Any) -> Any:
-        """Copy the results to the arrays, and return these."""
-        made = self.views(buffer)
-        for receiver, array in zip(self.receivers, made, strict=True):
-            receiver.array[...] = array.view(receiver.array.dtype)  # codes of a `QuarterArray` as they are
-        return (type(made)._make if hasattr(made, "_make") else tuple)(x.given for x in self.receivers)
+    def __call__(self, _: Array, __: Any) -> Any:
+        """Return the arrays."""
+        return self.kind._make(self.arrays) if hasattr(self.kind, "_make") else self.arrays
 
 
-def results(out: Any, parts: Sequence[Part | Several | int | None], kind: type) -> Results:
+def alone(made: Receiver | Results) -> Results:
+    """Return what receives several results, or one as if it were several."""
+    if isinstance(made, Results):
+        return made
+    return Results(made, (RESULT,), (made.array,), (0,), None, _NONE)
+
+
+_NONE = Views(tuple, ())
+
+
+def results(out: Any, parts: Sequence[Part | Several | int | None], kind: type,
+            operands: Sequence[Any] = (), own: str = "the result's", **how: Any) -> Results:
     """Return what receives several results: arrays given as `out`, checked, or new ones.
 
     Parameters
@@ -118,16 +142,26 @@ def results(out: Any, parts: Sequence[Part | Several | int | None], kind: type) 
         `Request.beside`.
     kind : type
         A tuple, or a named one of as many fields.
+    operands : sequence
+        What the program reads: an array of `out` that overlaps an `Operand` of it gets a copy.
+    own, **how
+        As `receive` has them. Where formats are the results' `own`, they have no scales.
     """
     views, offsets, end = _laid(kind, parts, 0)
-    wrap: Any = views
-    if out is not None:
-        receivers = receivers_of(out, [part for part in parts if isinstance(part, Part)], own="the result's")
-        for i, one in enumerate(receivers):
-            if one.scale:
-                raise bad_argument(f"out[{i}]", f"a QuarterArray with scale {one.scale}", "scale 0, as results have")
-        wrap = Given(views, receivers)
-    return Results(new_result((end,), np.dtype(np.uint8)), tuple(offsets), wrap, views)
+    if out is None:
+        receiver = new_result((end,), np.dtype(np.uint8))
+        new = tuple(ResultPart(views, i) for i, part in enumerate(parts) if isinstance(part, Part))
+        return Results(receiver, new, tuple(x.of(receiver.array) for x in new), tuple(offsets), views, views)
+    whole = [part for part in parts if isinstance(part, Part)]
+    receivers = tuple(receivers_of(out, whole, tuple(x for x in operands if isinstance(x, Operand)), own=own, **how))
+    for i, (one, part) in enumerate(zip(receivers, whole, strict=True) if own else ()):
+        if one.scale:
+            raise bad_argument(f"out[{i}]", f"a QuarterArray with scale {one.scale}", "scale 0, as results have")
+        if one.array.dtype != part.dtype:  # codes of a `QuarterArray`
+            one.array, one.view = one.array.view(part.dtype), None if one.view is None else one.view.view(part.dtype)
+    first = Receiver(receivers[0].array, receivers[0].format)
+    return Results(first, receivers, tuple(x.array for x in receivers), tuple(offsets),
+                   Given(views, tuple(x.given for x in receivers), kind), views)
 
 
 def _laid(kind: type, parts: Sequence[Any], end: int) -> tuple[Views, list[int], int]:
@@ -145,7 +179,12 @@ def _laid(kind: type, parts: Sequence[Any], end: int) -> tuple[Views, list[int],
             offsets += own
         else:
             made.append(part)
-    return Views(kind, tuple(made)), offsets, end
+    return _views(kind, tuple(made)), offsets, end
+
+
+@remembered()
+def _views(kind: type, parts: tuple[Any, ...]) -> Views:
+    return Views(kind, parts)
 
 
 def part_format(out_dtype: object, *operands: Operand | None) -> Format:
@@ -164,15 +203,16 @@ def receivers_of(out: Any, parts: Sequence[Part], operands: tuple[Operand, ...] 
     out : sequence of arrays
     parts : sequence of Part
     operands, **how
-        What the program reads, where it writes to the arrays themselves, and the rest of what `receive` takes.
+        What the program reads, and the rest of what `receive` takes.
     """
     if not isinstance(out, (tuple, list)):
         raise bad_type("out", out, f"a tuple of {len(parts)} arrays")
     if len(out) != len(parts) or any(x is None for x in out):
         raise bad_argument("out", f"{len(out)} items", f"{len(parts)} arrays")
-    receivers = [receive(f"out[{i}]", x, part.shape, None, part.format, operands, **how)
+    receivers = [receive(f"out[{i}]", x, part.shape, None, part.format, operands, contiguous=not part.strided, **how)
                  for i, (x, part) in enumerate(zip(out, parts, strict=True))]
     for i, one in enumerate(receivers):
+        one.place = ("out", i) if type(one.given) is np.ndarray else None
         if any(np.may_share_memory(one.memory, other.memory) for other in receivers[:i]):
             raise bad_argument(f"out[{i}]", "an array that may share memory with another", "arrays apart from it")
     return receivers

@@ -13,27 +13,30 @@ from functools import partial
 from math import prod
 from threading import current_thread
 from time import perf_counter
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from ..formats import Array
 from ..planner.facts import Load
-from ..program import BoundCall, Executable, Face, Key, Sequence, copy_of, in_c_order, items_of_threads, value_words
+from ..program import (
+    BoundCall,
+    Executable,
+    Face,
+    Key,
+    Sequence,
+    copied_to,
+    copy_of,
+    first_part,
+    in_c_order,
+    items_of_threads,
+    value_words,
+)
 from ..program.record import Run, listening, record
 from ..target import Target, TargetLike
 from .machine import Placed, place_of
-from .operands import Operand, Receiver
-from .parts import Given, Results
-
-RESULT: Literal[-1] = -1
-"""In a request's operands: what receives the result."""
-
-VALUES: Literal[-2] = -2
-"""In a request's operands: the block of words that each call has of its own, such as a seed."""
-
-BESIDE: Literal[-4] = -4
-"""In a request's operands: the bytes of its further results."""
+from .operands import BESIDE, RESULT, Operand, Receiver
+from .parts import Given, ResultPart, Results, alone
 
 Told = tuple[str, str, Any]
 
@@ -62,7 +65,8 @@ class Request:
     program : Executable, Sequence, callable or None
         What runs on the operands' arrays, in order; None where there is nothing to do.
     operands : tuple
-        Each an `Operand` of the call, an array that is the same in every such call, `RESULT`, `VALUES` or `BESIDE`.
+        Each an `Operand` of the call, an array that is the same in every such call, `RESULT`, a `ResultPart`, `VALUES`
+        or `BESIDE`. A `Receiver` among them is written beside the result.
     receiver : Receiver
         What receives the result.
     tell : callable
@@ -93,14 +97,12 @@ class Request:
         Whether the program may refuse operands, so that it runs where the result is empty, too.
     beside : Results, optional
         What receives further results, and makes of these and of the result what is returned.
-    written : tuple of Receiver, optional
-        Arguments that the program writes to beside the result, operands of its own.
     unread : mapping of str to object, optional
         Arguments as they are given whose numbers nobody has read, so that the program need not take them.
     """
 
     program: Callable[..., Any] | None
-    operands: tuple[Operand | Array | int | None, ...]
+    operands: tuple[Operand | ResultPart | Array | int | None, ...]
     receiver: Receiver
     tell: Callable[[], Told]
     values: tuple[int, ...] = ()
@@ -114,13 +116,25 @@ class Request:
     keep: bool = True
     checks: bool = False
     beside: Results | None = None
-    written: tuple[Receiver, ...] = ()
     unread: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def to(cls, made: Receiver | Results, program: Callable[..., Any] | None, operands: Iterable[Any],
+           tell: Callable[[], Told], **more: Any) -> Request:
+        """Return the request of a program whose last operands are what receives the result, or each of several."""
+        into = alone(made)
+        return cls(program, (*operands, *into.operands), into.receiver, tell, wrap=into.wrap, **more)
 
     @property
     def runs(self) -> bool:
         """Whether there is anything to do."""
-        return self.program is not None and bool(self.receiver.array.size or self.checks or self.beside)
+        written = self.receiver, *self.written
+        return self.program is not None and bool(self.checks or self.beside or any(x.array.size for x in written))
+
+    @property
+    def written(self) -> tuple[Receiver, ...]:
+        """Arguments that the program writes to beside the result, operands of its own."""
+        return tuple(x for x in self.operands if isinstance(x, Receiver))
 
     def run(self) -> dict[str, float]:
         """Run the program once, and return the wall seconds of each of its phases, where somebody listens."""
@@ -241,9 +255,11 @@ def _bytes(arrays: Iterable[Array]) -> int:
                for a in different)
 
 
-def _array_of(operand: Operand | Array | int | None, request: Request, words: Array | None) -> Array:
+def _array_of(operand: Operand | ResultPart | Array | int | None, request: Request, words: Array | None) -> Array:
     if isinstance(operand, Operand):
         return in_c_order(operand.array) if operand.gathered else operand.array
+    if isinstance(operand, ResultPart):
+        return operand.of(request.receiver.array)
     if isinstance(operand, np.ndarray):
         return operand
     if operand == BESIDE and request.beside is not None:
@@ -259,7 +275,15 @@ def _place_of(operand: Operand, key: Key) -> int:
         return -1
     name, part = operand.place
     number = key.places[name] + part
-    return number if key.holds(number, operand.array) else -1
+    return number if key.holds(number, operand.memory if isinstance(operand, Receiver) else operand.array) else -1
+
+
+def _source_of(operand: Operand, key: Key) -> int:
+    """Return where a bound call has an operand from: one of the call's arrays, perhaps by way of a copy, or -1."""
+    number = _place_of(operand, key)
+    if isinstance(operand, Receiver) and operand.view is not None:  # for what it overlaps is another in each call
+        return -1 if number < 0 or operand.view.flags.carray else number + copied_to
+    return number + copy_of if operand.gathered and number >= 0 else number
 
 
 def _bound(face: Face, request: Request, key: Key) -> BoundCall | None:
@@ -272,22 +296,20 @@ def _bound(face: Face, request: Request, key: Key) -> BoundCall | None:
     unused = key.plain - {key.places[name] for name, x in request.unread.items() if type(x) is np.ndarray}
     for operand in request.operands:
         if isinstance(operand, Operand):
-            source = _place_of(operand, key)
+            source = _source_of(operand, key)
             if source < 0:
                 return None
-            unused.discard(source)
-            sources.append(source + (copy_of if operand.gathered else 0))
+            unused.discard(_place_of(operand, key))
+            sources.append(source)
             size += operand.array.nbytes
+        elif isinstance(operand, ResultPart):
+            sources.append(first_part - operand.number)
         else:
             assert operand is not None
             sources.append(operand)
     given, wrap = -1, receiver.wrapping(request.wrap)
     if isinstance(wrap, Given):
-        if not wrap.keeps:
-            return None
-        given = key.places["out"]
-        unused -= set(range(given, given + len(wrap.receivers)))
-        wrap = wrap.views
+        given, wrap = key.places["out"], wrap.views
     if unused or len(request.values) < key.values:  # what was read may be other numbers in the next call
         return None
     array, beside = receiver.array, None

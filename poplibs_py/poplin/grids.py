@@ -10,7 +10,7 @@ from ..errors import check_shape, finite, whole
 from ..formats import Array, Format, format_of
 from ..formats.bounds import Ball
 from ..formats.reference import values
-from ..ops import RESULT, Request, array_operand, op, operand, receive, wide_format
+from ..ops import Request, array_operand, op, operand, receive, wide_format
 from ..ops.parts import Part, results
 from ..popops.making.made import made_request
 from ..popops.sequence import SequenceBuilder
@@ -107,14 +107,13 @@ def meshgrid2d(x: Any, y: Any, *, out: Any = None, target: TargetLike = None) ->
     for name, vector in zip("xy", given, strict=True):
         check_shape(name, vector, len(vector.shape) == 1, "a vector")
     shape = (given[1].shape[0], given[0].shape[0])
-    made = results(out, tuple(Part(shape, x.format) for x in given), Grid)
+    made = results(out, tuple(Part(shape, x.format, strided=True) for x in given), Grid, given)
 
-    steps = SequenceBuilder(*(vector.array for vector in given), made.receiver.array)
-    across, down, buffer = steps.operands
-    for line, grid in zip((across, down[:, np.newaxis]), made.views(buffer), strict=True):
+    steps = SequenceBuilder(*(vector.array for vector in given), *made.arrays)
+    across, down, *grids = steps.operands
+    for line, grid in zip((across, down[:, np.newaxis]), grids, strict=True):
         steps.copy(np.broadcast_to(line, shape), grid)
-    return Request(steps.made(), (*given, RESULT), made.receiver, steps.told("meshgrid2d", shape, given[0].format),
-                   wrap=made.wrap)
+    return Request.to(made, steps.made(), given, steps.told("meshgrid2d", shape, given[0].format))
 
 
 def meshgrid2d_bound(x: Any, y: Any, *, out: Any = None, target: Any = None) -> tuple[Ball, Ball]:

@@ -98,11 +98,10 @@ def norm_statistics(acts: Any, eps: float, *, unbiased_var_estimate: bool = Fals
     eps = finite("eps", eps, 0.0, 3e38)
     unbiased, stable = flag("unbiased_var_estimate", unbiased_var_estimate), flag("stable_algo", stable_algo)
     part = Part((x.shape[1],), wide_format("out_dtype", out_dtype, x.format))
-    made = results(out, (part, part), NormStatistics)
+    made = results(out, (part, part), NormStatistics, (x,))
     placed = place_of_norm("norm_statistics", target, (x,), part.format, stable=stable)
-    steps = _Steps(x.array, made.receiver.array)
-    values, buffer = steps.operands
-    mean, inverse = made.views(buffer)
+    steps = _Steps(x.array, *made.arrays)
+    values, mean, inverse = steps.operands
     scale, average = bessel(steps.count, unbiased), steps.mean(lambda a: a, values)
     if stable:
         squares = steps.mean(lambda a, m: (a - m) * (a - m), values, steps.spread(average))
@@ -112,8 +111,8 @@ def norm_statistics(acts: Any, eps: float, *, unbiased_var_estimate: bool = Fals
         steps.write(inverse, lambda v, m: 1 / popops.sqrt((popops.maximum(v - m * m, 0) + eps) * scale), squares,
                     average)
     steps.write(mean, lambda m: m, average)
-    return Request(steps.made(), (x, RESULT), made.receiver, steps.told("norm_statistics", x.shape, x.format),
-                   wrap=made.wrap, placed=placed)
+    return Request.to(made, steps.made(), (x,), steps.told("norm_statistics", x.shape, x.format),
+                      placed=placed)
 
 
 def bessel(count: int, unbiased: bool) -> float:
@@ -229,15 +228,14 @@ def norm_param_gradients(grad: Any, whitened: Any, *, out: Any = None, out_dtype
     """
     g, y = _alike(("grad", grad), ("whitened", whitened))
     part = Part((g.shape[1],), wide_format("out_dtype", out_dtype, result_format(g, y)))
-    made = results(out, (part, part), NormParamGradients)
+    made = results(out, (part, part), NormParamGradients, (g, y))
     placed = place_of_norm("norm_param_gradients", target, (g, y), part.format)
-    steps = _Steps(g.array, y.array, made.receiver.array)
-    grads, acts, buffer = steps.operands
-    gamma_grad, beta_grad = made.views(buffer)
+    steps = _Steps(g.array, y.array, *made.arrays)
+    grads, acts, gamma_grad, beta_grad = steps.operands
     steps.write(gamma_grad, lambda s: s, steps.sum(lambda a, b: a * b, acts, grads))
     steps.write(beta_grad, lambda s: s, steps.sum(lambda a: a, grads))
-    return Request(steps.made(), (g, y, RESULT), made.receiver, steps.told("norm_param_gradients", g.shape, g.format),
-                   wrap=made.wrap, placed=placed)
+    return Request.to(made, steps.made(), (g, y), steps.told("norm_param_gradients", g.shape, g.format),
+                      placed=placed)
 
 
 @op("poplin::normStatisticsGradients", bound="poplin.norm_bound", draws="testing.norm_calls")

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import bad_argument, bad_type, check_shape, finite, flag, whole
 from ..formats import FP32, Array, Floats, Format, QuarterArray
-from ..ops import RESULT, Operand, Placed, Receiver, Request, one_scale_operand, op, own_host, receive, result_format
+from ..ops import Operand, Placed, Receiver, Request, one_scale_operand, op, own_host, receive, result_format
 from ..ops.parts import Part, Results, Several, part_format, results
 from ..poplin.norms import bessel
 from ..popops import add, cast, mul
@@ -107,10 +107,10 @@ def _further(number: int, *offsets: int) -> list[RowOperand]:
 
 def _normed(x: Operand, layout: Layout, channels: list[RowOperand | None], to: RowOperand | None,
             statistics: list[RowOperand], **how: Any) -> RowsParams:
-    """A norm of activations, or its statistics alone, which are written to the last operand."""
+    """A norm of activations, or its statistics alone, which are written to the last operands."""
     beside = [_beside_acts(row, layout.shape) for row in (*channels, *statistics)]
     rows = (row_of(x, 0, layout.shape), *beside[:2], to, *beside[2:])
-    return RowsParams("norm", layout.shape, layout.axes, rows, statistics[0].operand + 1, segments=layout.segments,
+    return RowsParams("norm", layout.shape, layout.axes, rows, statistics[-1].operand + 1, segments=layout.segments,
                       **how)
 
 
@@ -148,11 +148,10 @@ def batch_norm_statistics(x: Any, *, stable_algo: bool = True, all_reduce: Calla
         *known, count = statistics_of_all(x, read.shape, reduce, stable)
         made = results(None, (part, part, count), BatchStatistics)
         _fill(made.views(made.receiver.array)[:2], known)
-        return Request(None, (), made.receiver, lambda: ("sums of several machines", "none", None), wrap=made.wrap,
-                       placed=placed, keep=False)
+        return Request.to(made, None, (), lambda: ("sums of several machines", "none", None), placed=placed, keep=False)
     made = results(None, (part, part, _elements(layout)), BatchStatistics)
-    params = _normed(read, layout, [None, None], None, _further(1, *made.offsets), raw=not stable)
-    return rows_request((params,), (read,), made.receiver, placed, wrap=made.wrap)
+    params = _normed(read, layout, [None, None], None, [*_further(1, 0), *_further(2, 0)], raw=not stable)
+    return rows_request((params,), (read,), made, placed)
 
 
 def _fill(arrays: Sequence[Array], values: Iterable[Array]) -> None:
@@ -485,10 +484,10 @@ def fold_batch_norm(weights: Any, mean: Any, variance: Any, gamma: Any = None, b
     vectors = {name: _vector(name, value, count) for name, value in (
         ("mean", mean), ("variance", variance), ("gamma", gamma), ("beta", beta), ("bias", bias))
         if value is not None or name in ("mean", "variance")}
-    made = results(out, (Part(w.shape, part_format(out_dtype, w), w.array), Part((count,), FP32)), FoldedWeights)
-    steps = SequenceBuilder(w.array, *(x.array for x in vectors.values()), made.receiver.array)
-    array, *channels, buffer = steps.operands
-    folded, added = made.views(buffer)
+    parts = Part(w.shape, part_format(out_dtype, w), w.array, strided=True), Part((count,), FP32)
+    made = results(out, parts, FoldedWeights, (w, *vectors.values()))
+    steps = SequenceBuilder(w.array, *(x.array for x in vectors.values()), *made.arrays)
+    array, *channels, folded, added = steps.operands
     here = own_host()
     numbers = [x if v.format == FP32 else steps.call(cast, as_taken(x, v), FP32, target=here)
                for x, v in zip(channels, vectors.values(), strict=True)]
@@ -504,8 +503,7 @@ def fold_batch_norm(weights: Any, mean: Any, variance: Any, gamma: Any = None, b
     steps.run(fold, *numbers, by, added)
     along = by.reshape([count if d == at else 1 for d in range(len(w.shape))])
     steps.call(mul, as_taken(array, w), along, out=folded, target=here)
-    return Request(steps.made(), (w, *vectors.values(), RESULT), made.receiver,
-                   steps.told("fold_batch_norm", w.shape, w.format), wrap=made.wrap)
+    return Request.to(made, steps.made(), (w, *vectors.values()), steps.told("fold_batch_norm", w.shape, w.format))
 
 
 _FOLDED: dict[str, Any] = {"gamma": 1.0, "beta": 0.0, "bias": 0.0}

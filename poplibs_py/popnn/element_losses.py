@@ -18,7 +18,7 @@ from ..ops import Operand, Request, axes_of, one_scale_operand, op
 from ..ops.parts import Part, part_format, results
 from ..ops.record import Function
 from ..target import TargetLike
-from ._rows import RowOperand, RowsParams, c_strides, repeated, row_of, rows_request
+from ._rows import RowOperand, RowsParams, row_of, rows_request
 from .losses import Loss
 from .softmax import broadcasting, truths
 
@@ -79,19 +79,21 @@ def _request(body: str, _: str, /, x: Any, expected: Any, weights: Any, axis: An
     one_of("reduction", reduction, ("sum", "mean"))
     by = finite("deltas_scale", deltas_scale, -1e30, 1e30)
     fmt = part_format(out_dtype, read, wanted)
-    own = [1 if d in axes else n for d, n in enumerate(shape)]
-    made = results(out, (Part(tuple(n for d, n in enumerate(shape) if d not in axes), fmt), Part(shape, fmt)), Loss)
+    own = tuple(n for d, n in enumerate(shape) if d not in axes)
     operands: list[Operand] = []
     rows: list[RowOperand | None] = []
     for operand in (read, wanted, of_elements, kept, of_ones):
         rows.append(None if operand is None else row_of(operand, len(operands), shape))
         operands += [] if operand is None else [operand]
-    rows += [RowOperand(len(operands), fmt, c_strides(shape, fmt.itemsize), written=True, offset=made.offsets[1]),
-             RowOperand(len(operands), fmt, repeated(own, fmt.itemsize), single=True, written=True)]
+    made = results(out, (Part(own, fmt, strided=True), Part(shape, fmt, strided=True)), Loss, operands)
+    steps = iter(made.arrays[0].strides)
+    of_loss = tuple(0 if d in axes else next(steps) for d in range(len(shape)))
+    rows += [RowOperand(len(operands) + 1, fmt, made.arrays[1].strides, written=True),
+             RowOperand(len(operands), fmt, of_loss, single=True, written=True)]
     share = 1 / max(1, prod(shape[d] for d in axes)) if reduction == "mean" else 1.0
-    params = RowsParams(body, shape, axes, tuple(rows), len(operands) + 1, scale=by * share, factor=share,
+    params = RowsParams(body, shape, axes, tuple(rows), len(operands) + 2, scale=by * share, factor=share,
                         epsilon=straight)
-    return rows_request((params,), tuple(operands), made.receiver, wrap=made.wrap)
+    return rows_request((params,), tuple(operands), made)
 
 
 @_loss("squared", "Numbers", "What they should be")

@@ -51,17 +51,18 @@ def _request(name: str, body: str, x: Operand, labels: Operand | None, more: Ope
              target: Any, **how: Any) -> Request:
     """A loss for each row, and deltas."""
     shape, operands = x.shape, tuple(p for p in (x, labels, more) if p is not None)
-    made = results(out, (Part(shape[:1], fmt), Part(shape, fmt)), Loss)
+    parts = (Part(part, fmt, strided=True) for part in (shape[:1], shape))
+    made = results(out, tuple(parts), Loss, operands)
     placed = place_of_loss(name, target, [p for p in (x, more) if p is not None], fmt, shape,
                            cross_entropy=bool(how.get("centred")), labels=labels is not None)
-    last, each = len(operands), fmt.itemsize
+    last, (of_loss, of_deltas) = len(operands), (x.strides for x in made.arrays)
     label = None if labels is None else row_of(labels.seen(lambda array: array[:, None]), 1, shape, single=True)
     beside = None if more is None else row_of(more, last - 1, shape)
-    deltas = RowOperand(last, fmt, (shape[1] * each, each), written=True, offset=made.offsets[1])
-    loss = RowOperand(last, fmt, (each, 0), single=True, written=True)
+    loss = RowOperand(last, fmt, (*of_loss, 0), single=True, written=True)
+    deltas = RowOperand(last + 1, fmt, of_deltas, written=True)
     rows = row_of(x, 0, shape), label, beside, deltas, loss
-    params = RowsParams(body, shape, (1,), rows, last + 1, **how)
-    return rows_request((params,), operands, made.receiver, placed, wrap=made.wrap)
+    params = RowsParams(body, shape, (1,), rows, last + 2, **how)
+    return rows_request((params,), operands, made, placed)
 
 
 @op("popnn::calcLoss", bound="popnn.loss_bound", draws="testing.row_calls", written=None)

@@ -247,42 +247,43 @@ def _backward(name: str, x: Operand, layout: Layout, centred: bool, factor: floa
     check_shape("grad", g, g.shape == x.shape, f"that of x, {x.shape}")
     operands = [p for p in (g, x, scale) if p is not None]
     fmt = part_format(out_dtype, *operands)
-    made = results(out, [Part(x.shape, fmt, x.array), Part(layout.own, fmt), Part(layout.own, fmt)], NormGradients)
-    steps = made.views(made.receiver.array)[0].reshape(layout.shape).strides
-    result = RowOperand(2 if scale is None else 3, fmt, steps, written=True)
+    parts = Part(x.shape, fmt, x.array, strided=True), Part(layout.own, fmt), Part(layout.own, fmt)
+    made = results(out, parts, NormGradients, operands)
+    result = RowOperand(len(operands), fmt, made.arrays[0].reshape(layout.shape).strides, written=True)
     placed = place_of_norm(name, target, operands, fmt, layout.shape, layout.axes, layout.params)
-    program, workspace = _gradients(g, x, scale, result, layout, made.offsets, {
+    program, workspace = _gradients(g, x, scale, result, layout, {
         "epsilon": small, "centred": centred, "factor": factor,
         "scale": 1.0 if flag("poplibs_exact", poplibs_exact) else factor})
-    return rows_request(program, tuple(operands), made.receiver, placed, workspace, wrap=made.wrap)
+    return rows_request(program, tuple(operands), made, placed, workspace)
 
 
-def _gradients(g: Operand, x: Operand, gamma: Operand | None, to: RowOperand, layout: Layout, offsets: tuple[int, ...],
+def _gradients(g: Operand, x: Operand, gamma: Operand | None, to: RowOperand, layout: Layout,
                shared: dict[str, Any]) -> tuple[tuple[RowsParams, ...], int]:
     """The gradient's steps, and how many bytes of workspace they need.
 
     Where each row has its gamma, its sums are gamma's and beta's gradients. Where each place of a row has, blocks of
     rows are added as they pass, and blocks then. Else it is a row's segments that have, whose sums are added then.
+    `to` is the first of three results, behind which the workspace is.
     """
     shape, axes, params, result, made = layout.shape, layout.axes, layout.params, to.operand, to.element
-    layout, each = of_gradients(layout), made.itemsize
+    layout, each, room = of_gradients(layout), made.itemsize, result + 3
     first = (row_of(_seen(g, layout), 0, shape), row_of(_seen(x, layout), 1, shape),
              _row_of_param(gamma, 2, layout), to)
 
     def step(body: str, more: tuple[RowOperand | None, ...]) -> RowsParams:
-        return RowsParams(body, shape, axes, (*first, *more), result + 1, segments=layout.segments, **shared)
+        return RowsParams(body, shape, axes, (*first, *more), room, segments=layout.segments, **shared)
 
     def added(parts: int, n: int) -> RowsParams:
         """Sums of parts, n of one kind and n of the other each."""
-        seen = [RowOperand(result + 1, FP32, (8 * n, 4), offset=4 * k * n) for k in range(2)]
-        to = [RowOperand(result, made, (0, each), single=True, written=True, offset=offset) for offset in offsets[1:]]
-        return RowsParams("block_sums", (parts, n), (0,), (*seen, *to), result + 1)
+        seen = [RowOperand(room, FP32, (8 * n, 4), offset=4 * k * n) for k in range(2)]
+        to = [RowOperand(number, made, (0, each), single=True, written=True) for number in (result + 1, result + 2)]
+        return RowsParams("block_sums", (parts, n), (0,), (*seen, *to), room)
 
     if one_for_row(layout):
-        sums = tuple(RowOperand(result, made, repeated(params, each), single=True, written=True, offset=offset)
-                     for offset in offsets[1:])
+        sums = tuple(RowOperand(number, made, repeated(params, each), single=True, written=True)
+                     for number in (result + 1, result + 2))
         return (step("norm_grad", (None, None, *sums)),), 0
-    partial = RowOperand(result + 1, FP32, (0,) * len(shape), single=True, written=True)
+    partial = RowOperand(room, FP32, (0,) * len(shape), single=True, written=True)
     if one_for_place(layout):
         n, rows = prod(params), prod(n for d, n in enumerate(shape) if d not in axes)
         blocks = -(-rows // select("rows", "norm_grad_blocks", FP32.name).kernel.block[1])

@@ -136,10 +136,9 @@ def spatial_softmax_2d_grad(grad: Any, x: Any, temperature: float = 1.0, *, out:
     shape, by = read.shape, 1 / finite("temperature", temperature, _LEAST, _MOST)
     check_shape("grad", of_places, of_places.shape == (shape[0], 2), f"shape {(shape[0], 2)}")
     fmt = wide_format("out_dtype", out_dtype, result_format(read))
-    made = results(out, (Part(shape, fmt), Part((), FP32)), SpatialGradients)
-    steps = SequenceBuilder(of_places.array, read.array, made.receiver.array)
-    grads, maps, buffer = steps.operands
-    x_grad, of_temperature = made.views(buffer)
+    made = results(out, (Part(shape, fmt), Part((), FP32)), SpatialGradients, (of_places, read))
+    steps = SequenceBuilder(of_places.array, read.array, *made.arrays)
+    grads, maps, x_grad, of_temperature = steps.operands
     numbers = as_taken(maps, read)
     if of_places.format != FP32:
         grads = steps.call(cast, as_taken(grads, of_places), "float32", target=target)
@@ -156,5 +155,5 @@ def spatial_softmax_2d_grad(grad: Any, x: Any, temperature: float = 1.0, *, out:
             result[...] = -sums.astype(np.float64) * by * by
 
     steps.run(divide, added, of_temperature)
-    return Request(steps.made(), (of_places, read, RESULT), made.receiver,
-                   steps.told("spatial_softmax_2d_grad", shape, read.format), wrap=made.wrap)
+    return Request.to(made, steps.made(), (of_places, read),
+                      steps.told("spatial_softmax_2d_grad", shape, read.format))

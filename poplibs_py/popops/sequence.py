@@ -14,6 +14,7 @@ import numpy as np
 from ..formats import Array, Format, QuarterArray
 from ..ops import RESULT, VALUES, Operand, Receiver, Request
 from ..ops.numpy_ops import BY_NUMPY, told
+from ..ops.parts import ResultPart
 from ..planner.explain import Composition
 from ..program import Executable, OnArrays, Room, Sequence, Views, value_words
 from ..program.operands import aligned_bytes, lying_like
@@ -155,6 +156,8 @@ class SequenceBuilder:
             return x.array
         if isinstance(x, np.ndarray):
             return x
+        if isinstance(x, ResultPart):
+            return x.of(receiver.array)
         if x == VALUES and words is not None:  # numbers, which are the same in every run
             return words
         if x != RESULT or receiver.view is not None:

@@ -142,7 +142,7 @@ def permutation(x: int | Array, *, axis: int = 0, seed: Seed = None, seed_modifi
     law, place = bits_law(np.uint64), Place.of(seed, seed_modifier, 0)
     room = Room(operands=2)
     drawn = room.take(8 * count)
-    order = OrderParams("order", np.dtype(np.uint64), (count,), (8,), 0, count, descending=False, indices=0)
+    order = OrderParams("order", np.dtype(np.uint64), (count,), (8,), 0, count, descending=False, indices=1)
     program: Any = Sequence([(law.program(count), (drawn, 1)),
                              (lower(order, settings.num_threads).executable, (drawn, 0))], 2, room.bytes)
     if sources:

@@ -16,7 +16,9 @@ from ._executor import (
     Views,
     Wrapper,
     arrays_in,
+    copied_to,
     copy_of,
+    first_part,
     forget_calls,
     guard_arenas,
     in_c_order,
@@ -42,8 +44,8 @@ key_by_parts(QuarterArray)
 at_forgetting(forget_calls)
 
 __all__ = ["BoundCall", "ComputeSet", "Exchange", "Executable", "Face", "Key", "Loop", "OnArrays", "Program", "Remake",
-           "ResultPool", "Room", "Segment", "Sequence", "Views", "Wrapper", "arrays_in", "clear_result_pool", "copy_of",
-           "guard_arenas", "host_program", "in_c_order", "items_of_threads", "key_by_identity", "key_by_parts",
-           "memory_in_use", "memory_peak", "number_word", "overlaps_itself", "result_array", "result_array_like",
-           "result_pool", "result_pool_limit", "shares_of", "spread", "temporary", "threads_for", "value_words",
-           "whole_lines"]
+           "ResultPool", "Room", "Segment", "Sequence", "Views", "Wrapper", "arrays_in", "clear_result_pool",
+           "copied_to", "copy_of", "first_part", "guard_arenas", "host_program", "in_c_order", "items_of_threads",
+           "key_by_identity", "key_by_parts", "memory_in_use", "memory_peak", "number_word", "overlaps_itself",
+           "result_array", "result_array_like", "result_pool", "result_pool_limit", "shares_of", "spread", "temporary",
+           "threads_for", "value_words", "whole_lines"]

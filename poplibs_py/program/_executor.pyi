@@ -7,7 +7,9 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 T = TypeVar("T")
 
+copied_to: int
 copy_of: int
+first_part: int
 max_threads: int
 least_bytes: int
 sanitized: bool
@@ -113,6 +115,7 @@ class Views:
     def __init__(self, kind: type, parts: tuple[tuple[Any, ...] | Views | int | None, ...]) -> None: ...
     def __call__(self, array: Array, first: Any = None) -> Any: ...
     def beside(self, array: Array, result: Any) -> Any: ...
+    def part(self, array: Array, number: int) -> Array: ...
 
 class Key:
     places: dict[str, int]

@@ -50,9 +50,10 @@ cdef class BoundCall:
     program : Executable, Sequence, callable or None
         None where there is nothing to do. A callable is given the arrays that an executable would run on.
     sources : sequence of int or numpy.ndarray
-        For each operand of the program: which of the call's arrays it is (plus `copy_of`: a copy of that in C order),
-        `RESULT`, `VALUES` (the block of words that each call has of its own), `BESIDE` (the bytes of further results), or
-        an array that is always the same.
+        For each operand of the program: which of the call's arrays it is (plus `copy_of`: a copy of that in C order; plus
+        `copied_to`: one that is copied to it in the end),
+        `RESULT`, `VALUES` (the block of words that each call has of its own), `BESIDE` (the bytes of further results),
+        `first_part` less the number of one of several new results, or an array that is always the same.
     shape, dtype, strides : tuple of int, numpy.dtype, tuple of int or None
         Of a new result; in C order without strides.
     like : int, optional
@@ -67,7 +68,7 @@ cdef class BoundCall:
     own, words : int, tuple of int, optional
         How many of the block's words each call has of its own, and those behind them, which are always the same.
     given : int, optional
-        The first of the call's arrays that results are copied to, as many as the `Views` of `wrap` make, or -1.
+        The first of the call's arrays that are the results, as many as the `Views` of `wrap` make, or -1.
     copied : bool, optional
         Whether the result is made in an array in C order, and then copied to what is written to.
     beside : Views, optional
@@ -105,6 +106,8 @@ cdef class BoundCall:
         self.function = program if self.executable is None and self.sequence is None else None
         self.like, self.dtype, self.wrap, self.given, self.beside = like, dtype, wrap, given, beside
         self.views = wrap if type(wrap) is Views else None
+        if self.views is None and (given >= 0 or any([type(x) is int and x <= FIRST_PART for x in sources])):
+            raise bad_type("wrap", wrap, "Views, where there are several results")
         self.axes, self.n_sources = <int>len(shape), <int>len(sources)
         if self.axes > MOST_AXES or self.n_sources >= MOST_OPERANDS:
             raise bad_argument("shape", shape, f"at most {MOST_AXES} axes, and {MOST_OPERANDS - 1} operands")
@@ -157,8 +160,6 @@ cdef class BoundCall:
         cdef cnp.ndarray out
         if self.apart and not lies_apart(r, self.apart):
             return False
-        if self.given >= 0:
-            return lie_apart(r.arrays + self.given, self.views.n)
         if self.like < 0 or r.receiver == NULL:
             return True
         like, out = <cnp.ndarray>r.arrays[self.like], <cnp.ndarray>r.arrays[r.written]
@@ -171,7 +172,7 @@ cdef class BoundCall:
         for i in range(self.axes):
             self.extents[i] = cnp.PyArray_DIM(like, i)
 
-    cdef list arrays_of(self, Reading *r, written, further):
+    cdef list arrays_of(self, Reading *r, written, char *to, further, list fresh):
         """The arrays that a program of Python is called with."""
         cdef int i, source
         cdef list arrays = []
@@ -179,7 +180,9 @@ cdef class BoundCall:
         cdef cnp.ndarray words
         for i in range(self.n_sources):
             source = self.sources[i]
-            if source >= COPY_OF:
+            if source >= COPIED_TO:
+                arrays.append(fresh[i])
+            elif source >= COPY_OF:
                 arrays.append(ordered(<cnp.ndarray>r.arrays[source - COPY_OF]))
             elif source >= 0:
                 arrays.append(PyArray_View(<object>r.arrays[source], NULL, NULL))  # whose shape nobody else can reach
@@ -187,6 +190,8 @@ cdef class BoundCall:
                 arrays.append(PyArray_View(<cnp.ndarray>written, NULL, NULL))
             elif source == BESIDE:
                 arrays.append(PyArray_View(<cnp.ndarray>further, NULL, NULL))
+            elif source <= FIRST_PART:
+                arrays.append(self.views.view(written, to, FIRST_PART - source))
             elif source == VALUES:
                 words = np.empty(MOST_VALUES, np.int64)
                 memcpy(cnp.PyArray_DATA(words), r.values, sizeof(r.values))
@@ -202,8 +207,11 @@ cdef class BoundCall:
         cdef char *more = NULL
         cdef cnp.ndarray given = None
         cdef object written, result, further = None
-        several = self.views.holding(r.arrays + self.given) if self.given >= 0 else None
-        if r.receiver != NULL and self.given < 0:
+        if self.given >= 0:
+            result = self.views.holding(r.arrays + self.given)
+            self.do(r, None, NULL, None, NULL)
+            return result
+        if r.receiver != NULL:
             result = <object>r.receiver
             written = <object>r.arrays[r.written]
             if self.copied:
@@ -223,8 +231,6 @@ cdef class BoundCall:
         self.do(r, written, to, further, more)
         if given is not None:
             cnp.PyArray_CopyInto(given, <cnp.ndarray>written)
-        if self.given >= 0:
-            return self.views.copied(written, to, several)
         if self.wrap is not None and r.receiver == NULL:
             if self.views is not None:
                 result = self.views.made(written, to, None)
@@ -234,8 +240,29 @@ cdef class BoundCall:
                 result = self.wrap(result, <object>subject)
         return result if self.beside is None else self.beside.made(further, more, result)
 
+    cdef list fresh_of(self, Reading *r):
+        """By each operand, the array that is copied to one of the call's in the end; None where there are none."""
+        cdef list fresh = None
+        cdef cnp.ndarray to
+        cdef int i
+        for i in range(self.n_sources):
+            if self.sources[i] >= COPIED_TO:
+                fresh = [None] * self.n_sources if fresh is None else fresh
+                to = <cnp.ndarray>r.arrays[self.sources[i] - COPIED_TO]
+                fresh[i] = counted(cnp.PyArray_NDIM(to), cnp.PyArray_DIMS(to), to.dtype, cnp.PyArray_NBYTES(to))
+        return fresh
+
     cdef int do(self, Reading *r, written, char *to, further, char *more) except -1:
         """Run the program; what is written begins at these places, and is arrays where a function is called with them."""
+        cdef list fresh = self.fresh_of(r) if self.anchored else None
+        self.do_with(r, written, to, further, more, fresh)
+        if fresh is not None:
+            for i in range(self.n_sources):
+                if fresh[i] is not None:
+                    cnp.PyArray_CopyInto(<cnp.ndarray>r.arrays[self.sources[i] - COPIED_TO], <cnp.ndarray>fresh[i])
+        return 0
+
+    cdef int do_with(self, Reading *r, written, char *to, further, char *more, list fresh) except -1:
         cdef char *operands[MOST_OPERANDS]
         cdef int i, source
         cdef cnp.ndarray source_copy
@@ -244,11 +271,13 @@ cdef class BoundCall:
         if self.prepare_values != NULL:
             self.prepare_values(r.values)
         if self.function is not None:
-            self.function(*self.arrays_of(r, written, further))
+            self.function(*self.arrays_of(r, written, to, further, fresh))
         elif self.executable is not None or self.sequence is not None:
             for i in range(self.n_sources):
                 source = self.sources[i]
-                if source >= COPY_OF:
+                if source >= COPIED_TO:
+                    operands[i] = <char *>cnp.PyArray_DATA(<cnp.ndarray>fresh[i])
+                elif source >= COPY_OF:
                     source_copy = ordered(<cnp.ndarray>r.arrays[source - COPY_OF])
                     gathered = [source_copy, gathered]
                     operands[i] = <char *>cnp.PyArray_DATA(source_copy)
@@ -258,6 +287,8 @@ cdef class BoundCall:
                     operands[i] = to
                 elif source == BESIDE:
                     operands[i] = more
+                elif source <= FIRST_PART:
+                    operands[i] = to + self.views.offsets[FIRST_PART - source]
                 elif source == VALUES:
                     operands[i] = <char *>r.values
                 else:
@@ -267,7 +298,7 @@ cdef class BoundCall:
             else:
                 status = self.sequence.run(operands, self.brief, NULL)
                 if status is not None:
-                    raise self.sequence.refuse(status, *self.arrays_of(r, written, further))
+                    raise self.sequence.refuse(status, *self.arrays_of(r, written, to, further, fresh))
         return 0
 
 

@@ -74,9 +74,11 @@ cdef enum:  # what a word stands for
 
 cdef enum:  # where an operand of a program comes from, where it is no array of the call
     RESULT = -1, VALUES = -2, CONSTANT = -3, BESIDE = -4
+    FIRST_PART = -16  # and below: one of several new results, by its number
     COPY_OF = 64  # added to the number of an array: a copy of it in C order
+    COPIED_TO = 128  # or one that is copied to it when all is done
 
-copy_of = COPY_OF
+copy_of, copied_to, first_part = COPY_OF, COPIED_TO, FIRST_PART
 
 cdef list LISTENERS = listeners
 cdef object SETTINGS = settings
@@ -372,22 +374,6 @@ cdef void reach_of(cnp.ndarray array, char **low, char **high) noexcept:
             low[0] += reach
         else:
             high[0] += reach
-
-
-cdef bint lie_apart(PyObject **arrays, Py_ssize_t n) noexcept:
-    """Whether no array reaches into another."""
-    cdef char *low
-    cdef char *high
-    cdef char *first
-    cdef char *end
-    cdef Py_ssize_t i, k
-    for i in range(n):
-        reach_of(<cnp.ndarray>arrays[i], &low, &high)
-        for k in range(i):
-            reach_of(<cnp.ndarray>arrays[k], &first, &end)
-            if low < end and first < high:
-                return False
-    return True
 
 
 cdef bint lies_apart(Reading *r, int64_t written) noexcept:

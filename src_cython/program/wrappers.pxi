@@ -199,9 +199,20 @@ cdef class Views:
 
     def beside(self, cnp.ndarray array not None, result):
         """Return the results that lie in an array of bytes, beside another one."""
+        self.check(array)
+        return self.made(array, <char *>cnp.PyArray_DATA(array), result)
+
+    def part(self, cnp.ndarray array not None, Py_ssize_t number):
+        """Return one of the results that lie in an array of bytes: an array."""
+        if not 0 <= number < self.n or self.what[number] != AN_ARRAY:
+            raise bad_argument("number", number, f"that of an array among {self.n} results")
+        self.check(array)
+        return self.view(array, <char *>cnp.PyArray_DATA(array), number)
+
+    cdef int check(self, cnp.ndarray array) except -1:
         if cnp.PyArray_NBYTES(array) < self.bytes:
             raise bad_argument("array", f"{cnp.PyArray_NBYTES(array)} bytes", f"at least {self.bytes}")
-        return self.made(array, <char *>cnp.PyArray_DATA(array), result)
+        return 0
 
     cdef object holding(self, PyObject **given):
         """Arrays of the caller's, as the results that they are to be."""
@@ -210,14 +221,6 @@ cdef class Views:
         for i in range(self.n):
             put_item(made, i, given[i])
         return made
-
-    cdef object copied(self, memory, char *at, given):
-        """Copy the results to such arrays; return these."""
-        cdef Py_ssize_t i
-        views = self.made(memory, at, None)
-        for i in range(self.n):
-            cnp.PyArray_CopyInto(<cnp.ndarray>PyTuple_GET_ITEM(given, i), <cnp.ndarray>PyTuple_GET_ITEM(views, i))
-        return given
 
     cdef object made(self, memory, char *at, result):
         """The results that lie in an object's memory from a place on."""

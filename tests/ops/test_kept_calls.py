@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from poplibs_py import poplin, popnn, poprand, profile
+from poplibs_py import poplin, popnn, popops, poprand, profile
 from poplibs_py.errors import InvalidArgumentError, PoplibsError
 from poplibs_py.ops import catalogue
 from poplibs_py.popsparse import BlockSparseMatrix
@@ -117,14 +117,15 @@ def test_calls_with_arguments_that_nobody_reads_are_kept(name, shapes, more, unr
     assert numbers_of(got).tobytes() == numbers_of(due).tobytes()
 
 
-def test_several_results_are_copied_to_the_caller_s_arrays_by_kept_calls_too():
+@pytest.mark.parametrize("step", [1, 2])
+def test_several_results_are_written_to_the_caller_s_arrays_by_kept_calls_too(step):
     kept = 0
     for name in ("poplin.qr", "popnn.cross_entropy", "popnn.layer_norm_grad", "popops.sort_key_value",
                  "popnn.scaled_dot_product_attention_grad", "poplin.norm_statistics"):
         face, case = catalogue[name].face, cases(name)[0]
         due = face(*case.operands, **case.keywords)
-        room = [np.zeros(2 * x.size + 1, x.dtype) for x in due]
-        outs = tuple(r[1::2].reshape(x.shape) for r, x in zip(room, due, strict=True))  # not one after another
+        room = [np.zeros(step * x.size + 1, x.dtype) for x in due]
+        outs = tuple(r[1::step].reshape(x.shape) for r, x in zip(room, due, strict=True))  # perhaps not one after another
         kept -= face.kept
         for _ in range(3):
             got = face(*case.operands, **case.keywords, out=outs)
@@ -146,6 +147,32 @@ def test_results_that_overlap_are_refused_by_kept_calls_too():
         poplin.norm_statistics(x, 0.1, out=(room[:3], room[4:]))
     with pytest.raises(PoplibsError, match="share memory"):
         poplin.norm_statistics(x, 0.1, out=(room[:3], room[2:5]))
+
+
+def test_several_results_may_be_written_over_operands():
+    keys, values = np.float32([3, 1, 2]), np.float32([30, 10, 20])
+    for _ in range(3):
+        ours = keys.copy(), values.copy()
+        apart = np.zeros(3, np.float32), np.zeros(3, np.float32)
+        for out in (ours, ours[::-1], apart):  # the last is kept, and no other
+            given = keys.copy(), values.copy()
+            ours[0][...], ours[1][...] = given
+            made = popops.sort_key_value(*(given if out is apart else ours), out=out)
+            assert made.keys is out[0] and made.keys.tolist() == [1, 2, 3] and made.values.tolist() == [10, 20, 30]
+    a = np.arange(12, dtype=np.float32).reshape(4, 3) % 5
+    due, room = poplin.qr(a), a.copy()
+    q, r = poplin.qr(room, out=(room, np.zeros((3, 3), np.float32)))
+    assert q is room and q.tobytes() == due.q.tobytes() and r.tobytes() == due.r.tobytes()
+
+
+def test_kept_calls_of_several_results_refuse_what_may_not_be_written():
+    x, room = np.ones((4, 8), np.float32), [np.zeros(4, np.float32), np.zeros((4, 8), np.float32)]
+    labels = np.zeros(4, np.int64)
+    for _ in range(3):
+        popnn.cross_entropy(x, labels, out=tuple(room))
+    room[1].flags.writeable = False
+    with pytest.raises(PoplibsError, match=r"out\[1\].*read-only"):
+        popnn.cross_entropy(x, labels, out=tuple(room))
 
 
 @pytest.mark.parametrize("name", sorted(catalogue))

@@ -102,8 +102,7 @@ def several_request(calls: Any, passes: Sequence[Pass], multi_options: Mapping[s
     return Request(program, operands, new_result((listed.bytes,), np.dtype(np.uint8)),
                    lambda: (*work.told(), plans[0]), work.values, wrap=listed, first=calls,
                    placed=AS_ASKED if asked and not here else Placed(None, lacking), keep=work.keeps, checks=True,
-                   measure=(lambda: {"exchanged_bytes": work.exchanged}) if asked else None,
-                   written=tuple(receiver for receiver in receivers if receiver.given is not None))
+                   measure=(lambda: {"exchanged_bytes": work.exchanged}) if asked else None)
 
 
 def _meets(out: Array, other: Pass) -> bool:

@@ -11,8 +11,8 @@ from ... import popops
 from ...config import settings
 from ...errors import bad_argument, check_shape, flag
 from ...formats import Array, format_of
-from ...ops import RESULT, Operand, Receiver, Request, op, result_format, whole_operand, wide_format
-from ...ops.parts import Part, results
+from ...ops import Operand, Receiver, Request, op, result_format, whole_operand, wide_format
+from ...ops.parts import Part, Results, alone, results
 from ...planner.explain import Composition
 from ...popops.sequence import SequenceBuilder
 from ...target import TargetLike
@@ -138,11 +138,10 @@ def triangular_solve_grad(grad: Any, a: Any, x: Any, *, left_side: bool = True, 
     check_shape("a", t, t.shape[:-2] == g.shape[:-2] and t.shape[-1] == g.shape[-2 if left_side else -1],
                 f"square matrices that fit grad, {g.shape}")
     fmt = wide_format("out_dtype", out_dtype, result_format(g, t, y))
-    made = results(out, (Part(t.shape, fmt), Part(g.shape, fmt)), SolveGradients)
+    made = results(out, (Part(t.shape, fmt), Part(g.shape, fmt)), SolveGradients, (g, t, y))
 
-    steps = _Steps((g, t, y), made.receiver)
-    grads, triangles, solutions, buffer = steps.operands
-    a_grad, b_grad = made.views(buffer)
+    steps = _Steps((g, t, y), made)
+    grads, triangles, solutions, a_grad, b_grad = steps.operands
     found = steps.solve("a", triangles, grads, left_side=left_side, lower=lower, unit_diagonal=unit_diagonal,
                         transpose=not transpose)
     pair = found, _transposed(steps.single(solutions))
@@ -150,7 +149,7 @@ def triangular_solve_grad(grad: Any, a: Any, x: Any, *, left_side: bool = True, 
     steps.write(a_grad, lambda p, kept: popops.select(-p, 0.0, kept), _transposed(product) if transpose else product,
                 _triangle(a_grad, lower, int(unit_diagonal)))
     steps.write(b_grad, lambda x: x, found)
-    return steps.request("triangular_solve_grad", made.wrap)
+    return steps.request("triangular_solve_grad")
 
 
 @op(bound="poplin.factor.bound_gradients", draws="testing.factor_calls", lacks="of gradients")
@@ -288,12 +287,12 @@ def qr_grad(q_grad: Any, r_grad: Any, q: Any, r: Any, *, out: Any = None, out_dt
 
 
 class _Steps(SequenceBuilder):
-    """The steps of a gradient, each rounded to FP32, on operands in C order and what receives the result."""
+    """The steps of a gradient, each rounded to FP32, on operands in C order and what receives the result or several."""
 
-    def __init__(self, operands: tuple[Operand, ...], receiver: Receiver) -> None:
-        self._given, self._receiver = tuple(x.in_c_order() for x in operands), receiver
+    def __init__(self, operands: tuple[Operand, ...], to: Receiver | Results) -> None:
+        self._given, self._made = tuple(x.in_c_order() for x in operands), alone(to)
         arrays = (np.empty(x.shape, x.array.dtype) if x.gathered else x.array for x in self._given)
-        super().__init__(*arrays, receiver.array)
+        super().__init__(*arrays, *self._made.arrays)
         self._solves: list[tuple[str, Factoring]] = []
 
     def write(self, result: Array, step: Callable[..., Any], *arrays: Array) -> None:
@@ -363,7 +362,7 @@ class _Steps(SequenceBuilder):
             rows = self.call(popops.multi_slice, table, indices, index_policy="poplibs")
             self.write(result, lambda a: a, rows.reshape(x.shape))
 
-    def request(self, name: str, wrap: Any = None, perm: int | None = None) -> Request:
+    def request(self, name: str, perm: int | None = None) -> Request:
         """Return the request of the call, one of whose operands may be a permutation."""
         what, solves = f"{name} {list(self.operands[0].shape)}", self._solves
         kernels = ", ".join(dict.fromkeys(factoring.kernel for _, factoring in solves))
@@ -375,8 +374,7 @@ class _Steps(SequenceBuilder):
             word, solving = next(solve for solve in solves if not solve[1].params.unit)
             return refusal_of(solving.params, word, failed)
 
-        return Request(self.made(refusal), (*self._given, RESULT), self._receiver,
-                       Composition(what, kernels).told, wrap=wrap)
+        return Request.to(self._made, self.made(refusal), self._given, Composition(what, kernels).told)
 
 
 def _same_shape(name: str, x: Operand, other: str, grad: Operand) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from ...config import settings
 from ...errors import one_of
 from ...formats import FP32
-from ...ops import RESULT, Operand, Request, op, wide_format
+from ...ops import Operand, Request, op, wide_format
 from ...ops.parts import Part, Results, results
 from ...target import TargetLike
 from .lower import lower
@@ -75,11 +75,10 @@ def lu(a: Any, *, out: Any = None, out_dtype: object = None, target: TargetLike 
     m, n = x.shape[-2:]
     k, front, fmt = min(m, n), x.shape[:-2], wide_format("out_dtype", out_dtype, FP32)
     parts = Part((*front, m), np.dtype(np.int32)), Part((*front, m, k), fmt), Part((*front, k, n), fmt)
-    made = results(out, parts, LUFactors)
+    made = results(out, parts, LUFactors, (x,))
     x, lies = laid(x, 0)
-    at = made.offsets
-    operands = (lies, FactorLayout(fmt, m, k, operand=1, offset=at[1]),
-                FactorLayout(fmt, k, n, operand=1, offset=at[2]), FactorLayout(FP32, 1, m, operand=1, offset=at[0]))
+    operands = lies, *(FactorLayout(*layout, operand=number) for layout, number in (
+        ((fmt, m, k), 2), ((fmt, k, n), 3), ((FP32, 1, m), 1)))
     return _request(FactorParams("lu", front, m, n, operands), x, made)
 
 
@@ -127,15 +126,13 @@ def qr(a: Any, *, mode: str = "reduced", out: Any = None, out_dtype: object = No
     m, n = x.shape[-2:]
     front, fmt = x.shape[:-2], wide_format("out_dtype", out_dtype, FP32)
     width = m if mode == "complete" else min(m, n)
-    made = results(out, (Part((*front, m, width), fmt), Part((*front, width, n), fmt)), QRFactors)
+    made = results(out, (Part((*front, m, width), fmt), Part((*front, width, n), fmt)), QRFactors, (x,))
     x, lies = laid(x, 0)
-    at = made.offsets
-    operands = (lies, FactorLayout(fmt, m, width, operand=1, offset=at[0]),
-                FactorLayout(fmt, width, n, operand=1, offset=at[1]))
+    operands = lies, FactorLayout(fmt, m, width, operand=1), FactorLayout(fmt, width, n, operand=2)
     return _request(FactorParams("qr", front, m, n, operands, width), x, made)
 
 
 def _request(params: FactorParams, x: Operand, made: Results) -> Request:
     factoring = lower(params, settings.num_threads)
-    return Request(factoring.run, (x, RESULT), made.receiver, lambda: (str(params), factoring.kernel, factoring),
-                   wrap=made.wrap, steady=True)
+    return Request.to(made, factoring.run, (x,), lambda: (str(params), factoring.kernel, factoring),
+                      steady=True)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from ...errors import flag
 from ...formats import FP32
 from ...ops import one_scale_operand, op, receive, result_format
-from ...ops.parts import part_format
+from ...ops.parts import Part, part_format, results
 from ...planner import Memory
 from ...target import TargetLike
 from . import request as _request
@@ -102,11 +102,12 @@ def scaled_dot_product_attention(q: Any, k: Any, v: Any, mask: Any = None, *, sc
     default, shape = result_format(*reads.values()), h.shape(h.value_width)
     if flag("return_lse", return_lse):
         form = part_format(out_dtype, *reads.values())
-        made, makes = _request.parts_of(out, [("y", shape, form), ("lse", h.shape(), FP32)], Attention)
-        return _request.request("scaled_dot_product_attention", h, how, reads, masked, makes, made.receiver, made.wrap)
+        makes = [("y", shape, form, 0), ("lse", h.shape(), FP32, 0)]
+        made = results(out, [Part(shape, fmt) for _, shape, fmt, _ in makes], Attention, sources)
+        return _request.request("scaled_dot_product_attention", h, how, reads, masked, makes, made)
     receiver = receive("out", out, shape, out_dtype, default, sources, contiguous=True)
-    makes = [("y", shape, receiver.format, receiver.scale, 0)]
-    return _request.request("scaled_dot_product_attention", h, how, reads, masked, makes, receiver, None)
+    makes = [("y", shape, receiver.format, receiver.scale)]
+    return _request.request("scaled_dot_product_attention", h, how, reads, masked, makes, receiver)
 
 
 @op(bound="popnn.attention.bound", draws="testing.attention_calls")
@@ -165,9 +166,9 @@ def scaled_dot_product_attention_grad(grad: Any, q: Any, k: Any, v: Any, y: Any,
     how = checked_how(h, scale, causal, query_offset, pattern, memory, target)
     shape = h.shape(h.value_width)
     masked = None if mask is None else taken_mask(mask, h)
-    formats = [(f"{name}_grad", x.shape, part_format(out_dtype, x))
-               for name, x in reads.items()]
+    makes = [(f"{name}_grad", x.shape, part_format(out_dtype, x), 0) for name, x in reads.items()]
     reads |= {"grad": one_scale_operand("grad", grad, shape), "y": one_scale_operand("y", y, shape),
               "lse": logarithms(lse, h.shape())}
-    made, makes = _request.parts_of(out, formats, AttentionGradients)
-    return _request.request("scaled_dot_product_attention_grad", h, how, reads, masked, makes, made.receiver, made.wrap)
+    sources = (*reads.values(), *((masked.operand,) if masked else ()))
+    made = results(out, [Part(shape, fmt) for _, shape, fmt, _ in makes], AttentionGradients, sources)
+    return _request.request("scaled_dot_product_attention_grad", h, how, reads, masked, makes, made)

@@ -23,7 +23,7 @@ _FIELDS = ("q", "k", "v", "mask", "y", "lse", "grad", "q_grad", "k_grad", "v_gra
 
 def _fill(slot: Any, x: HeadsLayout, compute: Format) -> None:
     """How one operand is read or written."""
-    slot["operand"], slot["offset"], slot["width"], slot["bytes"] = x.operand, x.offset, x.width, x.bytes
+    slot["operand"], slot["width"], slot["bytes"] = x.operand, x.width, x.bytes
     slot["batch"], slot["head"], slot["token"] = x.batch, x.head, x.token
     if x.format is None:
         return
@@ -56,7 +56,7 @@ def lower(p: AttentionParams, threads: int, kept: bool) -> OneKernel:
     for name in ("heads", "shares", "queries", "keys", "causal", "scale", "patterns"):
         spec[name] = getattr(p, name)
     spec["origin"], spec["kept"] = p.query_offset, kept
-    spec["offsets"], spec["columns"] = (-1, -1) if p.block_shape is None else (p.arrays - 3, p.arrays - 2)
+    spec["offsets"], spec["columns"] = (-1, -1) if p.block_shape is None else (p.arrays - 2, p.arrays - 1)
     for name in _FIELDS:
         spec[name]["operand"] = -1
         x = p.lies(name)

@@ -21,8 +21,6 @@ class HeadsLayout(NamedTuple):
     batch, head, token : int
     exponent : int
         Of the scale that all elements share.
-    offset : int
-        Bytes of the first element.
     written : bool
     """
 
@@ -33,7 +31,6 @@ class HeadsLayout(NamedTuple):
     head: int
     token: int
     exponent: int = 0
-    offset: int = 0
     written: bool = False
 
     @property
@@ -64,7 +61,7 @@ class AttentionParams(NamedTuple):
     n_blocks : int
         That the patterns have together.
     arrays : int
-        That a call passes.
+        That a call passes: where there is a pattern, its offsets and columns are last.
     operands : tuple of (str, HeadsLayout)
         By the names of the fields of the record ``pop_attention``.
     """

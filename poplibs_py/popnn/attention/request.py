@@ -12,9 +12,9 @@ import numpy as np
 from ...config import settings
 from ...errors import bad_argument, bad_type, check_shape, finite, flag, instance, whole
 from ...formats import FP32, Array, Format
-from ...ops import RESULT, Operand, Receiver, Request, argument, merged_axes, one_scale_operand, operand, own_host
+from ...ops import Operand, Receiver, Request, argument, merged_axes, one_scale_operand, operand, own_host
 from ...ops.one_kernel import OneKernel
-from ...ops.parts import Part, results
+from ...ops.parts import Results, alone
 from ...planner.ladder import Memory, first_within
 from ...popsparse.pattern import BlockPattern
 from ...target import TargetLike
@@ -182,18 +182,18 @@ def _lies(x: HeadsOperand, number: int) -> HeadsLayout:
     return HeadsLayout(number, o.format, width, *x.strides, o.scale)
 
 
-def written(h: Heads, name: str, number: int, shape: tuple[int, ...], form: Format, exponent: int = 0,
-            offset: int = 0) -> tuple[str, HeadsLayout]:
+def written(h: Heads, name: str, number: int, shape: tuple[int, ...], form: Format, exponent: int = 0
+            ) -> tuple[str, HeadsLayout]:
     """How a result lies, in C order."""
     width = 1 if name == "lse" else shape[-1]
     tokens = h.keys if name in ("k_grad", "v_grad") else h.queries
     heads = h.heads if name in ("k_grad", "v_grad") else h.heads * h.shares
     token = width * int((form.dtype or form.code_dtype).itemsize)
-    return name, HeadsLayout(number, form, width, heads * tokens * token, tokens * token, token, exponent, offset, True)
+    return name, HeadsLayout(number, form, width, heads * tokens * token, tokens * token, token, exponent, True)
 
 
 def request(op: str, h: Heads, how: How, reads: dict[str, Any], mask: HeadsOperand | None,
-            makes: list[tuple[str, tuple[int, ...], Format, int, int]], receiver: Receiver, wrap: Any) -> Request:
+            makes: list[tuple[str, tuple[int, ...], Format, int]], to: Receiver | Results) -> Request:
     """Describe a call.
 
     Parameters
@@ -205,26 +205,25 @@ def request(op: str, h: Heads, how: How, reads: dict[str, Any], mask: HeadsOpera
         Operands by the record's names.
     mask : HeadsOperand or None
     makes : list
-        Results: name, shape, format, exponent of the scale, offset in bytes.
-    receiver : Receiver
-    wrap : callable or None
-        Makes the result into what is returned.
+        Results: name, shape, format, exponent of the scale.
+    to : Receiver or Results
     """
     seen = [_seen(name, x, int(name != "lse")) for name, x in reads.items()] + ([mask] if mask else [])
     operands: list[Any] = [x.operand for x in seen]
     lies = [(x.name, _lies(x, number)) for number, x in enumerate(seen)]
     pattern = how.pattern
+    made, first = alone(to), len(operands)
+    operands += made.operands
+    lies += [written(h, name, number, shape, fmt, by) for number, (name, shape, fmt, by) in enumerate(makes, first)]
     if pattern is not None:
         operands += [pattern.row_offsets.astype(np.int64), pattern.column_indices.astype(np.int32)]
-    number = len(operands)
-    lies += [written(h, name, number, shape, fmt, exponent, offset) for name, shape, fmt, exponent, offset in makes]
     params = AttentionParams(
         "grad" in reads, h.batch, h.heads, h.shares, h.queries, h.keys, how.scale, how.causal, how.query_offset,
         None if pattern is None else pattern.block_shape, 1 if pattern is None else pattern.groups,
-        0 if pattern is None else pattern.n_blocks, number + 1, tuple(lies))
+        0 if pattern is None else pattern.n_blocks, len(operands), tuple(lies))
     placed = place_of_attention(op, how.target, params, how.memory)
     program, fits = _within_memory(op, params, Memory() if placed.plan else how.memory)
-    return Request(program.executable, (*operands, RESULT), receiver, program.told, wrap=wrap, placed=placed,
+    return Request(program.executable, tuple(operands), made.receiver, program.told, wrap=made.wrap, placed=placed,
                    keep=pattern is None and fits)
 
 
@@ -238,11 +237,3 @@ def _within_memory(op: str, params: AttentionParams, memory: Memory) -> tuple[On
                               lambda kept: program(kept).executable.temporary_bytes, memory, own_host(),
                               program(False).threads)
     return program(kept), fits
-
-
-def parts_of(out: Any, formats: list[tuple[str, tuple[int, ...], Format]], kind: Any
-             ) -> tuple[Any, list[tuple[str, tuple[int, ...], Format, int, int]]]:
-    """What receives several results, and how the program makes them."""
-    made = results(out, [Part(shape, fmt) for _, shape, fmt in formats], kind)
-    return made, [(name, shape, fmt, 0, offset)
-                  for (name, shape, fmt), offset in zip(formats, made.offsets, strict=True)]

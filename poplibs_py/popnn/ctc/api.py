@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ...errors import MemoryLimitError
-from ...ops import RESULT, Request, op, place_of, receive, wide_format
-from ...ops.parts import Part, results
+from ...ops import Receiver, Request, op, place_of, receive, wide_format
+from ...ops.parts import Part, Results, results
 from ...planner import POPLIBS_PROPORTION, Memory
 from ...popops.reductions.compose import StepsBuilder
 from ...target import MOST_TILES, Target, TargetLike, modelled_machine
@@ -83,7 +83,7 @@ def ctc_loss(data: Any, labels: Any, data_lengths: Any = None, label_lengths: An
                       zero_infinity=zero_infinity, reduction=reduction, out_dtype=out_dtype)
     receiver = receive("out", out, asked.losses, out_dtype, asked.data.format, (asked.data,))
     wide_format("out", receiver.format)
-    return _request(asked, Checked(asked), receiver, target)
+    return _request(asked, receiver, target)
 
 
 @op("popnn::ctc::calcLossAndGradientLogProbabilities", bound="popnn.ctc.bound", draws="testing.ctc_calls", written=None)
@@ -129,13 +129,11 @@ def ctc_loss_and_gradient(data: Any, labels: Any, data_lengths: Any = None, labe
                       zero_infinity=zero_infinity, reduction=reduction, out_dtype=out_dtype,
                       softmax=include_softmax_gradient)
     dtype = asked.program.params.result
-    made = results(out, (Part(asked.losses, dtype), Part(asked.data.shape, dtype)), CTCLoss)
-    request = _request(asked, Checked(asked, made.views), made.receiver, target)
-    request.wrap = made.wrap
-    return request
+    made = results(out, (Part(asked.losses, dtype), Part(asked.data.shape, dtype)), CTCLoss, asked.operands)
+    return _request(asked, made, target)
 
 
-def _request(asked: LossCall, program: Checked, receiver: Any, target: Any) -> Request:
+def _request(asked: LossCall, to: Receiver | Results, target: Any) -> Request:
     p = asked.program
     name = f"popnn.{str(p.params).partition(' ')[0]}"
 
@@ -165,8 +163,8 @@ def _request(asked: LossCall, program: Checked, receiver: Any, target: Any) -> R
         return plan.with_steps(made.steps)
 
     placed = place_of(name, target, plan_on)
-    return Request(program, (*asked.operands, RESULT), receiver, lambda: (str(p.params), p.kernel, p),
-                   placed=placed, steady=True)
+    return Request.to(to, Checked(asked), asked.operands, lambda: (str(p.params), p.kernel, p),
+                      placed=placed, steady=True)
 
 
 def plan_ctc_loss(batch: int, time: int, labels: int, classes: int, *, dtype: object = "float16",

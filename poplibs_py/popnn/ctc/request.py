@@ -118,10 +118,11 @@ def loss_call(data: Any, labels: Any, data_lengths: Any, label_lengths: Any, *, 
 class Checked:
     """A program that looks at a call's labels and lengths before it runs, and reduces the losses."""
 
-    def __init__(self, asked: LossCall, parts: Any = None) -> None:
-        self.program, self.reduction, self.parts = asked.program, asked.reduction, parts
+    def __init__(self, asked: LossCall) -> None:
+        self.program, self.reduction = asked.program, asked.reduction
 
-    def __call__(self, data: Array, labels: Array, data_lengths: Array, label_lengths: Array, result: Array) -> None:
+    def __call__(self, data: Array, labels: Array, data_lengths: Array, label_lengths: Array, loss: Array,
+                 *gradient: Array) -> None:
         """Run on the operands and what receives the results."""
         p = self.program.params
         ends = checked_lengths("data_lengths", data_lengths, p.time)
@@ -130,9 +131,8 @@ class Checked:
         each = np.ones(p.batch)
         if self.reduction == "mean":
             each /= np.maximum(counts, 1) * float(max(1, p.batch))
-        views = (result,) if self.parts is None else self.parts(result)
         losses = np.empty(p.batch)
-        self.program.executable(data, own, ends, counts, each.astype(np.float32), losses, *views[1:])
+        self.program.executable(data, own, ends, counts, each.astype(np.float32), losses, *gradient)
         with np.errstate(all="ignore"):
             made = losses if self.reduction == "none" else (losses * each).sum()
-            views[0][...] = made.astype(np.float32).astype(views[0].dtype)
+            loss[...] = made.astype(np.float32).astype(loss.dtype)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...config import settings
 from ...errors import bad_argument, bad_type, finite, flag, whole
-from ...ops import RESULT, Operand, Request, op, place_of, wide_format
+from ...ops import Operand, Request, op, place_of, wide_format
 from ...ops.parts import Part, results
 from ...target import MOST_TILES, Target, TargetLike, modelled_machine
 from ...target.host_memory import check_memory
@@ -144,7 +144,7 @@ def _request(data: Any, data_lengths: Any, blank: Any, logits: Any, search: tupl
     check_memory("beams", f"{beams} at {steps} steps", needed)
     dtype, word = wide_format("out_dtype", out_dtype, x.format), np.dtype(np.int32)
     made = results(out, (Part((batch, paths), dtype), Part((batch, paths), word), Part((batch, paths, steps), word)),
-                   CTCPaths)
+                   CTCPaths, (x, ends))
     program = lower(params, settings.num_threads)
     name = str(params).partition(" ")[0].strip(",")
 
@@ -158,8 +158,7 @@ def _request(data: Any, data_lengths: Any, blank: Any, logits: Any, search: tupl
 
     placed = place_of(f"popnn.{name}", target, plan_on)
     alone = scorer is None
-    return Request(Decoding(program, made.views, scorer), (x, ends, RESULT), made.receiver,
-                   program.told, wrap=made.wrap, placed=placed, steady=alone, keep=alone)
+    return Request.to(made, Decoding(program, scorer), (x, ends), program.told, placed=placed, steady=alone, keep=alone)
 
 
 def plan_ctc_inference(batch: int, classes: int, beams: int, *, target: Target | str = "gc200") -> InferencePlan:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,20 +19,20 @@ _HEAD, _BEAMS_AT = 64, 16  # search_head of kernels/ctc/beams.h: its size, and w
 class Decoding:
     """A program that looks at a call's lengths before it runs, and asks a scorer where there is one."""
 
-    def __init__(self, program: OneKernel, parts: Callable[[Array], Any], scorer: Any) -> None:
-        self.program, self.parts, self.scorer = program, parts, scorer
+    def __init__(self, program: OneKernel, scorer: Any) -> None:
+        self.program, self.scorer = program, scorer
 
-    def __call__(self, data: Array, data_lengths: Array, result: Array) -> None:
-        """Run on the operands and what receives the results."""
+    def __call__(self, data: Array, data_lengths: Array, log_probs: Array, counts: Array, labels: Array) -> None:
+        """Run on the operands and what receives the results: a scorer may fail, and then nothing is written."""
         p = self.program.params
         ends = checked_lengths("data_lengths", data_lengths, p.time)
-        log_probs, counts, labels = self.parts(result)
         logs = np.empty((p.batch, p.paths))
-        operands = data, ends, logs, counts, labels
         if self.scorer is None:
-            self.program.executable(*operands)
+            self.program.executable(data, ends, logs, counts, labels)
         else:
-            self._by_steps(operands, ends)
+            found = np.empty_like(counts), np.empty_like(labels)
+            self._by_steps((data, ends, logs, *found), ends)
+            counts[...], labels[...] = found
         with np.errstate(all="ignore"):
             log_probs[...] = logs.astype(np.float32).astype(log_probs.dtype)
 

@@ -169,9 +169,8 @@ def max_pool_with_indices(x: Any, kernel: int | Sequence[int] | None = None, *, 
     if form.dtype is None:
         raise bad_argument("out_dtype", out_dtype, "a format that has a dtype")
     made = shape.of(windows).shape
-    both = results(out, (Part(made, form), Part(made, np.dtype(np.int64))), MaxPlaces)
-    return pooled("max_places", "max", shape, windows, False, [source], both.receiver, form=form,
-                  offset=both.offsets[1], wrap=both.wrap)
+    both = results(out, (Part(made, form), Part(made, np.dtype(np.int64))), MaxPlaces, (source,))
+    return pooled("max_places", "max", shape, windows, False, [source], both, form=form)
 
 
 @op("popnn::pooling::poolInputGradient", bound="popnn.pooling.bound", draws="testing.pool_calls")

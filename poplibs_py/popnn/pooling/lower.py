@@ -68,8 +68,6 @@ class PoolCall:
         Whether lanes are channels.
     operands : tuple of Lies
         What is read, in the program's order, then what is made.
-    offset : int, optional
-        Bytes of the result before the places of maxima.
     scaled : bool, optional
         Whether those that are a window's maximum share its gradient.
     """
@@ -82,7 +80,6 @@ class PoolCall:
     count_include_pad: bool
     channels_last: bool
     operands: tuple[Lies, ...]
-    offset: int = 0
     scaled: bool = False
 
     @property
@@ -333,11 +330,12 @@ def _walked(call: PoolCall, threads: int) -> OneKernel:
     own, places, room = call.own, _places(call), 0
     if own.finds_places:
         number, made, _ = places[MADE]
-        places[THIRD] = number, made._replace(format=None), call.offset
+        places[THIRD] = number + 1, made._replace(format=None), 0
     spec, tables = _fill(call, not own.forward, places)
     if own.finds_places:
         room = 8 * _line_floats(spec)
-    return _program(call, own.kernel or KINDS[call.op].kernel, spec, tables, threads, len(call.operands), room)
+    operands = len(call.operands) + own.finds_places
+    return _program(call, own.kernel or KINDS[call.op].kernel, spec, tables, threads, operands, room)
 
 
 def _kept_lines(call: PoolCall, threads: int) -> OneKernel:

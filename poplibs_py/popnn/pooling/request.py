@@ -13,6 +13,7 @@ from ...config import settings
 from ...errors import bad_argument, check_shape, one_of
 from ...formats import Array, Format
 from ...ops import RESULT, Operand, Placed, Receiver, Request, whole_operand
+from ...ops.parts import Results, alone
 from ...poplin.conv.params import LAYOUTS
 from ...popops.reductions.lower import ReduceParams
 from ...popops.reductions.lower import lower as lower_reduction
@@ -124,22 +125,22 @@ def _in_c_order(x: Operand, shape: Images) -> tuple[Operand, Lies]:
     return x.in_c_order(), shape.in_c_order(x.format, x.scale)
 
 
-def request(call: PoolCall, operands: tuple[Any, ...], receiver: Receiver, **more: Any) -> Request:
+def request(call: PoolCall, operands: tuple[Any, ...], to: Receiver | Results, **more: Any) -> Request:
     """Describe a call of a program of the pool family."""
-    if not receiver.array.size:
-        return Request(None, (), receiver, lambda: (str(call), "none", None), **more)
+    if not alone(to).receiver.array.size:
+        return Request.to(to, None, (), lambda: (str(call), "none", None), **more)
     program = lower(call, settings.num_threads)
-    return Request(program.executable, (*operands, RESULT), receiver, program.told, **more)
+    return Request.to(to, program.executable, operands, program.told, **more)
 
 
 def pooled(kind: str, op: str, shape: Images, windows: tuple[Window, ...], include: bool, operands: Sequence[Operand],
-           receiver: Receiver, placed: Placed[Any] | None = None, *, form: Format | None = None, offset: int = 0,
-           scaled: bool = False, wrap: Any = None, keep: bool = True) -> Request:
+           to: Receiver | Results, placed: Placed[Any] | None = None, *, form: Format | None = None,
+           scaled: bool = False, keep: bool = True) -> Request:
     """Describe a pooling or a gradient of one.
 
     Parameters
     ----------
-    kind, op, offset, scaled
+    kind, op, scaled
         As `PoolCall` has them.
     shape : Images
         Of the field.
@@ -148,15 +149,15 @@ def pooled(kind: str, op: str, shape: Images, windows: tuple[Window, ...], inclu
         Whether averages count padding.
     operands : sequence of Operand
         What is read: fields of a pooling, else gradients, fields, maxima.
-    receiver : Receiver
+    to : Receiver or Results
     placed : Placed, optional
         As a `Request` has it.
     form : Format, optional
-        Of the result, where it is a part of what the receiver takes.
-    wrap, keep
-        As a `Request` has them.
+        Of the result, where it is the first of several.
+    keep
+        As a `Request` has it.
     """
-    outputs, own = shape.of(windows), PASSES[kind]
+    outputs, own, receiver = shape.of(windows), PASSES[kind], alone(to).receiver
     if own.whole and is_whole(windows) and shape.elements:
         if own.whole == "reduction":
             return _reduced(op, shape, operands[0], receiver, placed)
@@ -167,8 +168,8 @@ def pooled(kind: str, op: str, shape: Images, windows: tuple[Window, ...], inclu
         laid = [_in_c_order(x, shape if i == 1 else outputs) for i, x in enumerate(operands)]
     made = (outputs if own.forward else shape).in_c_order(form or receiver.format, receiver.scale)
     call = PoolCall(kind, op, shape.batch, shape.channels, windows, include, shape.by_channel,
-                    (*(lies for _, lies in laid), made), offset, scaled)
-    return request(call, tuple(x for x, _ in laid), receiver, placed=placed, wrap=wrap, keep=keep)
+                    (*(lies for _, lies in laid), made), scaled)
+    return request(call, tuple(x for x, _ in laid), to, placed=placed, keep=keep)
 
 
 def _reduced(op: str, shape: Images, x: Operand, receiver: Receiver, placed: Placed[Any] | None) -> Request:

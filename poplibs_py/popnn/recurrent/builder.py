@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from math import prod
 from typing import Any, NamedTuple, Self
@@ -11,7 +11,6 @@ import numpy as np
 
 from ...formats import Array
 from ...ops import Operand
-from ...ops.parts import Part
 from ...popops.sequence import SequenceBuilder
 from ...popops.strided.copies import adding
 
@@ -47,7 +46,7 @@ class Lie(NamedTuple):
 
 
 class Builder(SequenceBuilder):
-    """Makes the sequence of a pass of its operands, None for those that are not there, and of the results' bytes.
+    """Makes the sequence of a pass of its operands, None for those that are not there, and of its results.
 
     Attributes
     ----------
@@ -59,17 +58,12 @@ class Builder(SequenceBuilder):
         Whether what is made only tells how many bytes and threads a run takes: some stretches stand for all.
     """
 
-    def __init__(self, lies: Iterable[Lie | None], parts: Sequence[Part] = (), counts: bool = False) -> None:
+    def __init__(self, lies: Iterable[Lie | None], results: Iterable[Lie] = (), counts: bool = False) -> None:
         lies, self.counts = tuple(lies), counts
-        buffers = [np.empty(sum(part.nbytes for part in parts), np.uint8)] if parts else []
-        super().__init__(*(lie.like for lie in lies if lie is not None), *buffers)
+        super().__init__(*(lie.like for lie in (*lies, *results) if lie is not None))
         rest = iter(self.operands)
         self.arrays: list[Any] = [None if lie is None else next(rest) for lie in lies]
-        self.views: list[Array] = []
-        begin, buffer = 0, next(rest, NOTHING)
-        for part in parts:
-            self.views.append(np.ndarray(part.shape, part.dtype, buffer, begin))
-            begin += part.nbytes
+        self.views = list(rest)
 
     def stretches(self, steps: int, at_once: int) -> list[slice]:
         """Return so many steps at once, from the first on: all stretches, or those that differ in what they take.

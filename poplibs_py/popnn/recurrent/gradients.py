@@ -99,11 +99,10 @@ def backward_request(cell: Cell, kinds: Sequence[Any], name: str, /, *, out: Any
     op, call = f"popnn.{name}", backward_call(cell, **given)
     p, layer = call.layer.params, call.layer
     placed = place_of_layer(target, op, p, (*layer.operands, call.grad, call.intermediates), layer.memory)
-    machine, parts = own_host(), _parts(p, len(layer.init))
-    made = results(out, parts, kinds[p.attention or p.projected > 0])
-    more = call.grad, *call.last, call.intermediates, call.output
+    machine, more = own_host(), (call.grad, *call.last, call.intermediates, call.output)
+    made = results(out, _parts(p, len(layer.init)), kinds[p.attention or p.projected > 0], (*layer.operands, *more))
     lies = (*layer.lies, *map(Lie.of, more))
-    program = programs((p, call.again), machine, lies, _backward, parts)
+    program = programs((p, call.again), machine, lies, _backward, made)
     memory = layer.memory if placed.plan is None else Memory()
     how, run = stretches(op, Backward.of(p, machine), memory, machine, program)
     unread = {"intermediates": given.get("intermediates")} if call.intermediates is None else {}  # it has no planes

@@ -11,8 +11,8 @@ import numpy as np
 
 from ...errors import bad_type, check_shape, flag, one_of
 from ...memo import remembered
-from ...ops import RESULT, Operand, Placed, Request, own_host, result_format
-from ...ops.parts import Part, results
+from ...ops import Operand, Placed, Request, own_host, result_format
+from ...ops.parts import Part, Results, results
 from ...planner import Memory
 from ...popsparse.matrix import BlockSparseMatrix
 from ...popsparse.operands import format_in
@@ -139,8 +139,8 @@ def forward_request(cell: Cell, kind: Any, name: str, /, *, out: Any, target: Ta
     p = call.params
     placed = place_of_layer(target, op, p, call.operands, call.memory)
     parts = _forward_parts(p, len(call.init))
-    made, machine = results(out, parts, kind), own_host()
-    program = programs(p, machine, call.lies, _forward, parts)
+    made, machine = results(out, parts, kind, call.operands), own_host()
+    program = programs(p, machine, call.lies, _forward, made)
     layer = Forward.of(p, machine)
     how, run = stretches(op, layer, call.memory if placed.plan is None else Memory(), machine, program)
     unread = {} if p.weighted else {"weights_input": given["weights_input"]}
@@ -168,23 +168,23 @@ def _forward(builder: Builder, p: RnnParams, target: Target, _: Sequence[Any], a
 
 
 def programs(p: Any, target: Target, lies: tuple[Lie | None, ...], build: Callable[..., None],
-             parts: tuple[Part, ...], matrices: tuple[Any, ...] = ()) -> Callable[..., Program]:
-    """Return what makes programs of calls of some params on operands that lie so, given how much is done at once: what
-    `build` adds.
+             made: Results, matrices: tuple[Any, ...] = ()) -> Callable[..., Program]:
+    """Return what makes programs of calls of some params on operands and results that lie so, given how much is done at
+    once: what `build` adds.
 
     Given True beside it, they are none to run, but have all the bytes and threads (`Builder.counts`): where a limit on
     memory is small, there are many stretches, and many choices are asked for their bytes alone.
 
     Those that know matrices of a call are made for it; others are remembered.
     """
-    given = p, target, lies, matrices, build, parts
+    given = p, target, lies, matrices, build, tuple(Lie(x.shape, x.strides, x.dtype) for x in made.arrays)
     known = any(w is not None for w in matrices)
     return cache(partial(_made, *given)) if known else partial(_remembered, *given)
 
 
 def _made(p: Any, target: Target, lies: tuple[Lie | None, ...], matrices: tuple[Any, ...], build: Callable[..., None],
-          parts: tuple[Part, ...], at_once: Any, counts: bool = False) -> Program:
-    builder = Builder(lies, parts, counts)
+          into: tuple[Lie, ...], at_once: Any, counts: bool = False) -> Program:
+    builder = Builder(lies, into, counts)
     build(builder, p, target, matrices, at_once)
     return builder.made()
 
@@ -192,12 +192,12 @@ def _made(p: Any, target: Target, lies: tuple[Lie | None, ...], matrices: tuple[
 _remembered = remembered(weight=4)(_made)
 
 
-def request(run: Program, operands: Sequence[Operand | None], made: Any, how: Any, placed: Placed[Any],
+def request(run: Program, operands: Sequence[Operand | None], made: Results, how: Any, placed: Placed[Any],
             unread: Mapping[str, Any], own: bool = False) -> Request:
     """Describe a call of a program that has the operands that are there, perhaps what is the call's `own`, and what of
     its arguments is `unread`."""
-    return Request(run, (*(x for x in operands if x is not None), RESULT), made.receiver, how.told, wrap=made.wrap,
-                   placed=placed, keep=how.fits and not own, unread=unread)
+    return Request.to(made, run, [x for x in operands if x is not None], how.told, placed=placed,
+                      keep=how.fits and not own, unread=unread)
 
 
 def gated(p: RnnParams, arrays: list[Any]) -> list[Any]:

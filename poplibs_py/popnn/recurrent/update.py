@@ -122,10 +122,10 @@ def update_request(cell: Cell, short: str, /, *, out: Any, target: TargetLike, *
     own = any(w is not None for w in call.matrices)
     if own and out is not None:
         raise bad_argument("out", out, "None where weights are block-sparse")
-    made = results(out, parts, WeightGradients)
+    made = results(out, parts, WeightGradients, call.operands)
     sizes = UpdateSizes.of(call)
     lies = tuple(map(Lie.of, call.operands))
-    program = programs((sizes, call.cell, call.order), machine, lies, add_update, tuple(parts), call.matrices)
+    program = programs((sizes, call.cell, call.order), machine, lies, add_update, made, call.matrices)
     choices = [(steps, planes) for planes in dict.fromkeys((sizes.planes, 1)) for steps in shorter(sizes.steps)]
     memory = call.memory if placed.plan is None else Memory()
     run, taken = chosen_within(name, choices, program, memory, machine)

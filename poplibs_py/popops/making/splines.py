@@ -139,21 +139,20 @@ def spline_basis(pseudo: Any, kernel_size: Any, is_open: Any, degree: int = 1, *
     if steps**dimensions > 1 << 20:
         raise bad_argument("pseudo", f"{dimensions} dimensions", f"as many as give at most {1 << 20} values at a point")
     shape = (count, steps**dimensions)
-    made = results(out, (Part(shape, points.format), Part(shape, np.dtype(np.int32))), SplineBasis)
+    parts = (Part(shape, form, strided=True) for form in (points.format, np.dtype(np.int32)))
+    made = results(out, tuple(parts), SplineBasis, (points, sizes, opens))
     placed = place_of(spline_basis, target, lambda machine: basis_plan(
         machine, points.format, count, dimensions, shape[1], degree))
 
-    def run(coordinates: Array, extents: Array, ends: Array, buffer: Array) -> None:
+    def run(coordinates: Array, extents: Array, ends: Array, basis: Array, index: Array) -> None:
         asked = _sizes(extents), [whole("is_open", int(end), 0, 1) for end in ends.tolist()]
-        basis, index = made.views(buffer)
         with np.errstate(all="ignore"):
             product, place = evaluate(coordinates, *asked, steps - 1)
             write(basis, coded(product, points.format))
         index[...] = place
 
-    return Request(run, (points, sizes, opens, RESULT), made.receiver,
-                   told("spline_basis", points.shape, points.format), wrap=made.wrap, placed=placed, steady=True,
-                   checks=True)
+    return Request.to(made, run, (points, sizes, opens), told("spline_basis", points.shape, points.format),
+                      placed=placed, steady=True, checks=True)
 
 
 def evaluate(coordinates: Array, sizes: list[int], opens: list[int], degree: int) -> tuple[Array, Array]:

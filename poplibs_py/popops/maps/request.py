@@ -13,8 +13,8 @@ from ...errors import PoplibsError, bad_argument, bad_type
 from ...formats import FORMATS, Array, Format
 from ...formats.arrays import broadcast
 from ...formats.reference import default_overflow
-from ...ops import RESULT, VALUES, Operand, Placed, Receiver, Request, operand, place_of, receive
-from ...ops.parts import Part, receivers_of, results
+from ...ops import VALUES, Operand, Placed, Receiver, Request, operand, place_of, receive
+from ...ops.parts import Part, Results, alone, results
 from ...program import Executable
 from ...target import Target, TargetLike
 from ..elementwise.promotion import Element, element_of
@@ -173,18 +173,19 @@ def mapped(outputs: Outputs, several: bool, arrays: Sequence[Any], out: Any, out
                     scaled=scaled)
 
 
-def _request(settled: Settled, receivers: Sequence[Receiver], lying: tuple[StridedOperand, ...], receiver: Receiver,
-             rounded: bool, relaxed: bool, op: str, target: TargetLike, scaled: ScaledSum | None = None,
-             **more: Any) -> Request:
-    """Of the program that writes results: into the call's one receiver, or into several that are `written`."""
+def _request(settled: Settled, receivers: Sequence[Receiver], lying: tuple[StridedOperand, ...],
+             to: Receiver | Results, rounded: bool, relaxed: bool, op: str, target: TargetLike,
+             scaled: ScaledSum | None = None) -> Request:
+    """Of the program that writes results: into the call's one receiver, or into several."""
     placed = _plan(op, settled, receivers, target, scaled)
     rounded = rounded or (placed.plan is not None and scaled is None)  # as PopLibs' generated vertices do
     program = _program(settled, lying, rounded, relaxed, op, placed.plan)
     exponents = [x.scales for x in (*settled.arrays, *receivers) if x.scales is not None]
-    made = more.get("written") or (RESULT,) * len(receivers)
-    operands = *settled.arrays, *made, *exponents, *settled.blocks(program.params.blocks)
-    return Request(program.executable, operands, receiver, lambda: (str(program.params), program.kernel, program),
-                   settled.worded.values or (), placed=placed, **more)
+    made = alone(to)
+    operands = *settled.arrays, *made.operands, *exponents, *settled.blocks(program.params.blocks)
+    return Request(program.executable, operands, made.receiver,
+                   lambda: (str(program.params), program.kernel, program), settled.worded.values or (), placed=placed,
+                   wrap=made.wrap)
 
 
 def _mapped(settled: Settled, results: Sequence[Element]) -> Mapped:
@@ -262,21 +263,15 @@ def map_program(outputs: Outputs, arrays: Sequence[Array], out: Array) -> Execut
 def _many(settled: Settled, asked: Sequence[Element], out: Any, out_dtype: Any, rounded: bool, relaxed: bool, op: str,
           target: TargetLike) -> Request:
     """Several results: parts of one new array, or arrays that the caller gave."""
-    parts = [Part(settled.shape, element) for element in asked]
-    if out is not None:
-        receivers = receivers_of(out, parts, settled.arrays, in_place=True, blocks=True)
-        for i, one in enumerate(receivers):
-            each = out_dtype[i] if isinstance(out_dtype, (tuple, list)) else out_dtype
-            _check_agreement(f"out[{i}]", one, asked[i], each)
-        first = Receiver(receivers[0].array, receivers[0].format)
-        return _request(settled, receivers, tuple(_lies(x, settled.shape) for x in receivers), first, rounded, relaxed,
-                        op, target, written=tuple(receivers), wrap=lambda _, __: tuple(out), keep=False)
     for element in asked:
-        if isinstance(element, Format) and element.dtype is None:
+        if out is None and isinstance(element, Format) and element.dtype is None:
             raise bad_argument("out_dtype", element, "formats with a dtype, for several results")
-    whole = results(None, parts, tuple)
-    laid = np.empty(settled.shape, np.uint8).strides
-    lying = tuple(StridedOperand(element, tuple(s * element.itemsize for s in laid), offset=offset)
-                  for element, offset in zip(asked, whole.offsets, strict=True))
-    receivers = [Receiver(whole.receiver.array, element) for element in asked]
-    return _request(settled, receivers, lying, whole.receiver, rounded, relaxed, op, target, wrap=whole.wrap)
+    parts = [Part(settled.shape, element, strided=True) for element in asked]
+    made = results(out, parts, tuple, settled.arrays, own="", in_place=True, blocks=True)
+    receivers = [x if isinstance(x, Receiver) else Receiver(array, element)
+                 for x, array, element in zip(made.operands, made.arrays, asked, strict=True)]
+    for i, one in enumerate(receivers if out is not None else ()):
+        each = out_dtype[i] if isinstance(out_dtype, (tuple, list)) else out_dtype
+        _check_agreement(f"out[{i}]", one, asked[i], each)
+    return _request(settled, receivers, tuple(_lies(x, settled.shape) for x in receivers), made, rounded, relaxed, op,
+                    target)

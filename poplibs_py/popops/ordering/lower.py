@@ -99,7 +99,8 @@ def lower(params: OrderParams, threads: int) -> OneKernel:
     spec["ranks"], spec["codes"] = ranks.ctypes.data, codes.ctypes.data
     threads = threads_for(rows * n, _THREAD_ELEMENTS, min(threads, max(1, rows)))
     selection = select("sort", p.kernel, "any")
-    executable = Program((shared(selection.kernel, _ITEM, spec, rows, threads),), 2 if p.other is None else 3, threads,
+    operands = 1 + (p.other is not None) + sum(number > 0 for number in (p.values, p.indices, p.others))
+    executable = Program((shared(selection.kernel, _ITEM, spec, rows, threads),), operands, threads,
                          arena_bytes(p.kernel, spec), tables=(spec, kept, ranks, codes)).executable(threads)
     program = OneKernel(params, executable, selection, (lower, (params, threads)), way=params.kernel)
     tell("popops", program)

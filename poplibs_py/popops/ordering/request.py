@@ -10,8 +10,8 @@ import numpy as np
 from ...config import settings
 from ...errors import bad_argument, bad_type, check_shape, flag, one_of, whole
 from ...formats import QuarterArray
-from ...ops import RESULT, Operand, Placed, Request, place_of, receive
-from ...ops.parts import Part, results
+from ...ops import Operand, Placed, Receiver, Request, place_of, receive
+from ...ops.parts import Part, Results, results
 from ...planner.tile_plan import TilePlan
 from ...target import Target, TargetLike
 from ...target.types import type_of
@@ -92,11 +92,11 @@ def ordering_request(name: str, x: Any, axis: Any, *, k: Any = _NOTHING, descend
     placed = place_of(f"popops.{name}", target, lambda machine: _plan(machine, order, kth))
     made = (*shape[:along], count, *shape[along + 1:])
     params = OrderParams("order", element, shape, strides, along, count, descending, backwards)
-    operands: tuple[Any, ...] = (read, RESULT)
+    operands: tuple[Any, ...] = (read,)
     if second is not None:
         read_too, _, _, other_strides = axis_of(axis, second[0])
         params = params._replace(other=(second[0].array.itemsize, *other_strides))
-        operands = (read, RESULT, read_too)
+        operands = (read, read_too)
     if kth is not None:
         if not most:
             raise bad_argument(argument, f"no elements along axis {along}", "one or more")
@@ -106,21 +106,19 @@ def ordering_request(name: str, x: Any, axis: Any, *, k: Any = _NOTHING, descend
         result = INDEX if places else element
         receiver = receive("out", out, made, None, result, (source,), contiguous=True, own="the result's")
         if places:
-            params = params._replace(indices=0)
-        elif k is _NOTHING and kth is None:
-            params = params._replace(kernel="sort")
+            params = params._replace(indices=1)
         else:
-            params = params._replace(values=0)
+            params = params._replace(values=1, kernel="sort" if k is _NOTHING and kth is None else params.kernel)
         return _request(params, operands, receiver, placed)
     parts = {"values": Part(made, element)}
     if places:
         parts["indices"] = Part(made, INDEX)
     if second is not None:
         parts["others"] = Part(made, second[1])
-    several = results(out, tuple(parts.values()), kind)
-    at = dict(zip(parts, several.offsets, strict=True))
-    params = params._replace(values=0, indices=at.get("indices", -1), others=at.get("others", -1))
-    return _request(params, operands, several.receiver, placed, several.wrap)
+    several = results(out, tuple(parts.values()), kind, (source, *((second[0],) if second else ())))
+    at = {name: number for number, name in enumerate(parts, len(operands))}
+    params = params._replace(values=at["values"], indices=at.get("indices", -1), others=at.get("others", -1))
+    return _request(params, operands, several, placed)
 
 
 def _values(second: Any, places: bool) -> str:
@@ -143,7 +141,6 @@ def _companion(other: Any, x: Operand) -> tuple[Operand, Any]:
     return values, element
 
 
-def _request(params: OrderParams, operands: tuple[Any, ...], receiver: Any, placed: Placed[Any],
-             wrap: Any = None) -> Request:
+def _request(params: OrderParams, operands: tuple[Any, ...], to: Receiver | Results, placed: Placed[Any]) -> Request:
     program = lower(params, settings.num_threads)
-    return Request(program.executable, operands, receiver, program.told, wrap=wrap, placed=placed)
+    return Request.to(to, program.executable, operands, program.told, placed=placed)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import flag
-from ...ops import RESULT, Request, axes_of, op, own_host, place_of
+from ...ops import Request, axes_of, op, own_host, place_of
 from ...ops.parts import Part, part_format, results
 from ...target import Target, TargetLike
 from ...target.types import type_of
@@ -34,7 +34,7 @@ def _request(name: str, /, x: Any, axes: Any, keepdims: Any, out: Any, out_dtype
     shape = reduced_shape(source.shape, over, kept)
     element = source.format or source.array.dtype
     form = element if source.format is None else part_format(out_dtype, source)
-    made = results(out, (Part(shape, form), Part(shape, _INDEX)), WithIndices)
+    made = results(out, (Part(shape, form), Part(shape, _INDEX)), WithIndices, (source,))
     word = type_of(element)
 
     def plan_on(machine: Target) -> Any:
@@ -45,15 +45,14 @@ def _request(name: str, /, x: Any, axes: Any, keepdims: Any, out: Any, out_dtype
         return plan_argmax(name, source.shape, over, word, machine) if form == element else f"from {element} to {form}"
 
     placed = place_of(f"popops.{name}", target, plan_on)
-    steps = SequenceBuilder(source.array, made.receiver.array)
-    array, buffer = steps.operands
-    values, indices = made.views(buffer)
+    steps = SequenceBuilder(source.array, *made.arrays)
+    array, values, indices = steps.operands
     numbers = as_taken(array, source)
     how = {"keepdims": kept, "target": own_host()}
     steps.call(extreme, numbers, over, out=values, out_dtype=out_dtype, **how)
     steps.call(place, numbers, over, out=indices, **how)
-    return Request(steps.made(), (source, RESULT), made.receiver, steps.told(name, source.shape, element),
-                   wrap=made.wrap, placed=placed, keep=source.scales is None)  # a block's scales are this call's
+    return Request.to(made, steps.made(), (source,), steps.told(name, source.shape, element), placed=placed,
+                      keep=source.scales is None)  # a block's scales are this call's
 
 
 @op("popnn::maxAndArgMax", bound="popops.reductions.bound", draws="testing.reduce_calls", written=None, by=_request)

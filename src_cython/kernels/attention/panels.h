@@ -13,7 +13,7 @@ POP_INLINE int64_t pop_lesser(int64_t a, int64_t b) { return a < b ? a : b; }
 /* Where the tokens of a head are. */
 POP_INLINE char *pop_attention_at(const pop_attention_operand *o, const pop_tile *tile, int64_t batch, int64_t head)
 {
-    return o->operand < 0 ? NULL : tile->operands[o->operand] + o->offset + batch * o->batch + head * o->head;
+    return o->operand < 0 ? NULL : tile->operands[o->operand] + batch * o->batch + head * o->head;
 }
 
 static void pop_attention_decode(const pop_attention_operand *o, const char *from, char *to)

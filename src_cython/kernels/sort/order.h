@@ -129,17 +129,17 @@ static void pop_order_vertex(const void *work, const pop_tile *tile)
     const int places = there && s->values < 0 && s->others < 0 && !s->backwards && s->code_bytes < 8; /* alone */
     uint64_t *scratch = (uint64_t *)(void *)tile->scratch, *tmp = there ? scratch : scratch + held + 8, *wide = tmp + held + 8;
     for (int64_t i = item->first; i < item->first + item->count; i++) {
-        const pop_sort_row row = pop_sort_row_at(s, tile->operands[0], s->others < 0 ? NULL : tile->operands[2], i);
-        char *out = tile->operands[1];
-        uint64_t *to = s->indices < 0 ? NULL : (uint64_t *)(void *)(out + s->indices) + row.out, *words = there ? to : scratch;
+        const pop_sort_row row = pop_sort_row_at(s, tile->operands[0], s->others < 0 ? NULL : tile->operands[1], i);
+        uint64_t *to = s->indices < 0 ? NULL : (uint64_t *)(void *)tile->operands[s->indices] + row.out, *words = there ? to : scratch;
         pop_order_row(s, row.from, words, tmp, wide, places);
         if (places) continue;
         if (s->backwards) pop_backwards(words, s->k, tmp);
         const uint64_t *best = s->backwards ? tmp : words;
         if (s->values >= 0)
-            pop_gather_any(row.from, s->stride, best, s->k, out + s->values + row.out * s->code_bytes, s->out_step, s->code_bytes);
+            pop_gather_any(row.from, s->stride, best, s->k, tile->operands[s->values] + row.out * s->code_bytes, s->out_step,
+                           s->code_bytes);
         if (s->others >= 0)
-            pop_gather_any(row.other, s->other_stride, best, s->k, out + s->others + row.out * s->other_bytes, s->out_step,
+            pop_gather_any(row.other, s->other_stride, best, s->k, tile->operands[s->others] + row.out * s->other_bytes, s->out_step,
                            s->other_bytes);
         if (s->indices < 0) continue;
         const int64_t step = s->out_step;
