@@ -125,7 +125,7 @@ def test_several_results_are_written_to_the_caller_s_arrays_by_kept_calls_too(st
         face, case = catalogue[name].face, cases(name)[0]
         due = face(*case.operands, **case.keywords)
         room = [np.zeros(step * x.size + 1, x.dtype) for x in due]
-        outs = tuple(r[1::step].reshape(x.shape) for r, x in zip(room, due, strict=True))  # perhaps not one after another
+        outs = tuple(r[1::step].reshape(x.shape) for r, x in zip(room, due, strict=True))
         kept -= face.kept
         for _ in range(3):
             got = face(*case.operands, **case.keywords, out=outs)
@@ -158,11 +158,15 @@ def test_several_results_may_be_written_over_operands():
             given = keys.copy(), values.copy()
             ours[0][...], ours[1][...] = given
             made = popops.sort_key_value(*(given if out is apart else ours), out=out)
-            assert made.keys is out[0] and made.keys.tolist() == [1, 2, 3] and made.values.tolist() == [10, 20, 30]
+            assert made.keys is out[0]
+            assert made.keys.tolist() == [1, 2, 3]
+            assert made.values.tolist() == [10, 20, 30]
     a = np.arange(12, dtype=np.float32).reshape(4, 3) % 5
     due, room = poplin.qr(a), a.copy()
     q, r = poplin.qr(room, out=(room, np.zeros((3, 3), np.float32)))
-    assert q is room and q.tobytes() == due.q.tobytes() and r.tobytes() == due.r.tobytes()
+    assert q is room
+    assert q.tobytes() == due.q.tobytes()
+    assert r.tobytes() == due.r.tobytes()
 
 
 def test_kept_calls_of_several_results_refuse_what_may_not_be_written():
