@@ -1,4 +1,5 @@
-/* Gradients of maxima where lanes are positions, at levels of eight lanes: rows of windows become lines, of which an element finds its own. */
+/* Gradients of maxima where lanes are positions, at levels of eight lanes: of windows of 2 and 3 by 2 in registers, column by column, as
+ * columns.h has their maxima; of others rows of windows become lines, of which an element finds its own. */
 #ifndef POP_POOL_GRADIENT_PLANES_H
 #define POP_POOL_GRADIENT_PLANES_H
 
@@ -185,48 +186,52 @@ static int pop_pool_gradient_by_registers(const pop_pool_unit *u, const pop_pool
     return 1;
 }
 
-/* Of two axes, windows of 2 and 3 by 2, of which at most two rows meet a row of the field, all in one format: what rows meet is the same
- * for all channels, and found once. */
+/* Of two axes, windows of 2 and 3 by 2, of which at most two rows meet a row of the field, all in one format: sixteen elements of each row
+ * at once, down all rows, then the next sixteen. What rows of windows bring to them stays in registers for the next row. Where
+ * windows are is the same for all channels, and found once. */
 #define POP_POOL_PAIR_ROWS 512
+#define POP_POOL_PAIR_COLUMNS 32
 typedef struct pop_pool_pairs {
     const pop_pool_segment *segment; /* of the unit that it is found for, and its rows */
     int64_t row, rows;
-    int64_t parts;                   /* in which rows of windows are brought; none: not this way */
-    pop_pool_brought part[POP_POOL_LINES];
-    pop_pool_phases phases;
-    int32_t met[POP_POOL_PAIR_ROWS], lines[POP_POOL_PAIR_ROWS][2]; /* by each row: how many, and where their lines are */
-    float room[POP_POOL_LINE_ROOM + 2 * POP_LANES];
+    int64_t count; /* columns; 0: not this way */
+    int64_t some;  /* rows after which the next column begins */
+    int kind;      /* vectors of windows: 0: one for all elements; of two 1: even ones take the first alone, 2: odd ones the last alone */
+    pop_pool_column column[POP_POOL_PAIR_COLUMNS];
+    int32_t met[POP_POOL_PAIR_ROWS], first[POP_POOL_PAIR_ROWS]; /* by each row: how many rows of windows, and the first */
 } pop_pool_pairs;
 
 static int pop_pool_by_rows(const pop_pool *s, const pop_pool_reach *r, pop_pool_pairs *p)
 {
     int format[4];
     p->segment = NULL;
-    return r->lanes && r->phases == 2 && s->axis_count == 1 && s->row_limit <= 2 && pop_pool_all_direct(s, format) &&
-           format[0] == format[3] && (s->by_place || (format[0] == format[1] && format[0] == format[2]));
+    return r->lanes && r->phases == 2 && s->axis_count == 1 && s->row_limit <= 2 && s->kernel <= 3 && s->dilation == 1 &&
+           pop_pool_all_direct(s, format) && format[0] == format[3] && (s->by_place || (format[0] == format[1] && format[0] == format[2]));
 }
 
 static void pop_pool_find_pairs(const pop_pool_unit *u, const pop_pool_reach *r, pop_pool_pairs *p)
 {
     const pop_pool_axis *axis = u->spec->axes;
     const pop_pool_segment *g = u->segment;
-    p->segment = g, p->row = u->row, p->rows = u->rows, p->parts = 0;
-    pop_pool_phases_of(r, g, &p->phases);
-    const int taps = p->phases.taps, others = p->phases.others, known = taps == 1 ? others == 1 || others == 2 : taps == 2 && others == 1;
-    if (!known || g->makes < 2 * POP_LANES || g->makes % 2 || g->reads < POP_LANES || u->rows > POP_POOL_PAIR_ROWS) return;
-    int64_t parts = 0;
-    for (int64_t row = u->row, end = u->row + u->rows; row < end; parts++) {
-        if (parts == POP_POOL_LINES) return;
-        const pop_pool_brought b = p->part[parts] = pop_pool_met(u, axis, row, r->lines / 2);
-        for (; row < b.end; row++) {
-            const int64_t k = row - u->row, from = axis->first[row];
-            p->met[k] = (int32_t)(axis->first[row + 1] - from);
-            if (p->met[k] && b.count == 0) return; /* which lie too far apart */
-            for (int j = 0; j < p->met[k]; j++) p->lines[k][j] = (int32_t)((axis->coordinates[from + j] - b.first) * r->pitch);
-        }
+    const int64_t odd = g->shift & 1, taps = r->taps[odd], others = r->taps[!odd], last = g->makes - 2 * POP_LANES;
+    const int64_t row_bytes = axis->made_stride * u->spec->operands[3].bytes;
+    p->segment = g, p->row = u->row, p->rows = u->rows, p->count = 0, p->kind = taps == 2 ? 2 : others == 2;
+    p->some = row_bytes > 0 && row_bytes < POP_POOL_COLUMN_BYTES / 2 ? POP_POOL_COLUMN_BYTES / 2 / row_bytes : 1;
+    if (taps == 0 || others == 0 || (odd && u->spec->kernel == 2) || g->makes < 2 * POP_LANES || g->makes % 2 || g->reads < POP_LANES ||
+        g->makes > 2 * POP_LANES * POP_POOL_PAIR_COLUMNS || u->rows > POP_POOL_PAIR_ROWS)
+        return;
+    for (int64_t k = 0; k < u->rows; k++) {
+        const int64_t from = axis->first[u->row + k], met = axis->first[u->row + k + 1] - from;
+        const int64_t first = met ? axis->coordinates[from] : 0;
+        if (met == 2 && axis->coordinates[from + 1] != first + 1) return;
+        p->met[k] = (int32_t)met, p->first[k] = (int32_t)first;
     }
-    pop_pool_bring_margins(r, g, p->room, r->lines / 2);
-    p->parts = parts;
+    for (int64_t m = 0; m < g->makes; m += 2 * POP_LANES) {
+        pop_pool_column *c = p->column + p->count++;
+        c->made = m < last ? m : last, c->whole = 1;
+        const int64_t window = ((c->made + g->shift) >> 1) + r->at[odd][0] - g->place;
+        for (int v = 0; v < 1 + (p->kind > 0); v++) pop_pool_column_vector(c, v, window + v, g->reads);
+    }
 }
 
 /* Elements at even places and those at odd ones: numbers, or places. */
@@ -256,59 +261,95 @@ POP_INLINE void pop_pool_put_pair(const int format, const int exact_a, const int
     _mm256_storeu_si256((__m256i *)(void *)to, codes);
 }
 
-/* A row that meets `count` rows of windows. */
-POP_INLINE void pop_pool_pairs_row(const int format, const int by_place, const int taps, const int others, const int count,
-                                   const pop_pool_pairs *p, const int32_t *lines, const char *x, char *to, int64_t place, int64_t makes)
+/* What a row of windows brings to a column: maxima, or words of places, and gradients. */
+typedef struct pop_pool_bringing {
+    pop_v_f tops[2], grads[2];
+} pop_pool_bringing;
+POP_INLINE pop_pool_bringing pop_pool_bringing_of(const int format, const int by_place, const int vectors, const pop_pool_column *c,
+                                                const char *top, const char *grad)
 {
-    const float *a[2][2], *b[2][2];
-    const int64_t bytes = format ? 2 : 4;
-    for (int j = 0; j < count; j++) {
-        for (int t = 0; t < taps; t++) a[j][t] = p->room + lines[j] + p->phases.first[t];
-        for (int t = 0; t < others; t++) b[j][t] = p->room + lines[j] + p->phases.second[t];
+    pop_pool_bringing w;
+    for (int v = 0; v < vectors; v++) {
+        const int64_t i = c->from[v];
+        const pop_v_f most = by_place ? pop_pool_words_of(top + 8 * i, POP_LANES) : pop_pool_load(format, top, i, POP_LANES);
+        const pop_v_f own = _mm256_permutevar8x32_ps(pop_pool_load(format, grad, i, POP_LANES), c->order[v]);
+        w.tops[v] = _mm256_or_ps(_mm256_permutevar8x32_ps(most, c->order[v]), _mm256_xor_ps(c->there[v], pop_v_float(pop_v_set(-1))));
+        w.grads[v] = _mm256_and_ps(own, c->there[v]);
     }
-    static const int64_t here = 0;
-    const int64_t last = makes - 2 * POP_LANES;
-    for (int64_t m = 0; m < makes; m += 2 * POP_LANES) {
-        const int64_t i = m < last ? m : last, h = i >> 1;
-        const pop_pool_pair own = pop_pool_own_pair(format, by_place, x + i * bytes, place + i);
+    for (int v = vectors; v < 2; v++) w.tops[v] = w.tops[0], w.grads[v] = w.grads[0];
+    return w;
+}
+POP_INLINE pop_pool_pair pop_pool_with(const int by_place, const int kind, pop_pool_pair own, pop_pool_pair made, const pop_pool_bringing *w)
+{
+    made.a = pop_pool_add_where(pop_pool_same(by_place, own.a, w->tops[0]), made.a, w->grads[0]);
+    if (kind == 2) made.a = pop_pool_add_where(pop_pool_same(by_place, own.a, w->tops[1]), made.a, w->grads[1]);
+    if (kind < 2) made.b = pop_pool_add_where(pop_pool_same(by_place, own.b, w->tops[0]), made.b, w->grads[0]);
+    if (kind) made.b = pop_pool_add_where(pop_pool_same(by_place, own.b, w->tops[1]), made.b, w->grads[1]);
+    return made;
+}
+
+/* Where the first row of a unit is in its operands, and from one row to the next. */
+typedef struct pop_pool_pair_rows {
+    const char *tops, *grads, *x;
+    char *to;
+    int64_t tops_step, grads_step, step, place, width;
+} pop_pool_pair_rows;
+
+/* Rows [k, end) of a column. */
+POP_INLINE void pop_pool_pairs_down(const int format, const int by_place, const int kind, const pop_pool_pairs *p, const pop_pool_column *column,
+                                    const pop_pool_pair_rows *at, int64_t k, int64_t end)
+{
+    const int64_t bytes = format ? 2 : 4, tops_step = at->tops_step, grads_step = at->grads_step, step = at->step, width = at->width;
+    const int vectors = kind ? 2 : 1, few = kind ? 2 : 1; /* taps of both phases, where one row of windows is met */
+    const char *tops = at->tops, *grads = at->grads, *x = at->x + column->made * bytes + k * step;
+    char *to = at->to + column->made * bytes + k * step;
+    int64_t place = at->place + column->made + k * width, number = -1;
+    pop_pool_column c; /* which nothing that is written may be */
+    for (int v = 0; v < vectors; v++) c.from[v] = column->from[v], c.order[v] = column->order[v], c.there[v] = column->there[v];
+    pop_pool_bringing before = {{pop_v_splat(0.0f)}}, last = before;
+    for (; k < end; k++, x += step, to += step, place += width) {
+        const int64_t met = p->met[k], first = p->first[k];
+        const pop_pool_pair own = pop_pool_own_pair(format, by_place, x, place);
         pop_pool_pair made = {pop_v_splat(0.0f), pop_v_splat(0.0f)};
-        for (int j = 0; j < count; j++) {
-            for (int t = 0; t < taps; t++) made.a = pop_pool_found(by_place, 1, &here, own.a, made.a, a[j][t] + h);
-            for (int t = 0; t < others; t++) made.b = pop_pool_found(by_place, 1, &here, own.b, made.b, b[j][t] + h);
+        if (met == 2) {
+            if (number != first) last = pop_pool_bringing_of(format, by_place, vectors, &c, tops + first * tops_step, grads + first * grads_step);
+            number = first + 1, before = last;
+            last = pop_pool_bringing_of(format, by_place, vectors, &c, tops + number * tops_step, grads + number * grads_step);
+            made = pop_pool_with(by_place, kind, own, pop_pool_with(by_place, kind, own, made, &before), &last);
+            pop_pool_put_pair(format, 0, 0, to, made);
+        } else if (met) {
+            if (number != first) last = pop_pool_bringing_of(format, by_place, vectors, &c, tops + first * tops_step, grads + first * grads_step);
+            number = first;
+            made = pop_pool_with(by_place, kind, own, made, &last);
+            pop_pool_put_pair(format, few == 1 || kind == 1, few == 1 || kind == 2, to, made);
+        } else {
+            pop_pool_put_pair(format, 1, 1, to, made);
         }
-        pop_pool_put_pair(format, count * taps <= 1, count * others <= 1, to + i * bytes, made);
     }
 }
-POP_INLINE void pop_pool_pairs_rows(const pop_pool_unit *u, const int format, const int by_place, const int taps, const int others,
-                                    pop_pool_pairs *p, int64_t pitch)
+
+POP_INLINE void pop_pool_pairs_rows(const pop_pool_unit *u, const int format, const int by_place, const int kind, const pop_pool_pairs *p)
 {
     const pop_pool *s = u->spec;
-    const int formats[4] = {format, by_place ? POP_POOL_OF_PLACES : format, by_place ? POP_POOL_OF_PLACES : format, format};
-    const pop_pool_segment g = *u->segment;
+    const pop_pool_segment *g = u->segment;
     const pop_pool_operand *in = s->operands, *maxima = in + 2;
-    const int64_t step = s->axes->read_stride, bytes = format ? 2 : 4, made_step = s->axes->made_stride * bytes;
-    const char *const grads = pop_pool_base(u, in) + g.read * in->bytes, *const tops = pop_pool_base(u, maxima) + g.read * maxima->bytes;
-    const char *x = pop_pool_base(u, in + 1) + g.made * bytes + p->row * made_step;
-    char *to = pop_pool_base(u, in + 3) + g.made * bytes + p->row * made_step;
-    int64_t place = p->row * s->made_extent + g.made, k = 0;
-    for (const pop_pool_brought *b = p->part; b < p->part + p->parts; b++) {
-        for (int64_t c = 0, from = b->first * step; c < b->count; c++, from += step)
-            pop_pool_bring(formats, &g, 0, tops + from * maxima->bytes, grads + from * in->bytes, p->room + c * pitch);
-        for (; k < b->end - p->row; k++, x += made_step, to += made_step, place += s->made_extent) {
-            if (p->met[k] == 2) pop_pool_pairs_row(format, by_place, taps, others, 2, p, p->lines[k], x, to, place, g.makes);
-            else if (p->met[k] == 1) pop_pool_pairs_row(format, by_place, taps, others, 1, p, p->lines[k], x, to, place, g.makes);
-            else pop_pool_pairs_row(format, by_place, taps, others, 0, p, p->lines[k], x, to, place, g.makes);
-        }
+    const int64_t bytes = format ? 2 : 4, step = s->axes->read_stride, made_step = s->axes->made_stride * bytes;
+    const pop_pool_pair_rows at = {
+        pop_pool_base(u, maxima) + g->read * maxima->bytes, pop_pool_base(u, in) + g->read * in->bytes,
+        pop_pool_base(u, in + 1) + g->made * bytes + p->row * made_step, pop_pool_base(u, in + 3) + g->made * bytes + p->row * made_step,
+        step * maxima->bytes, step * in->bytes, made_step, p->row * s->made_extent + g->made, s->made_extent};
+    for (int64_t k = 0, end; k < p->rows; k = end) {
+        end = pop_least(p->rows, k + p->some);
+        for (const pop_pool_column *c = p->column; c < p->column + p->count; c++) pop_pool_pairs_down(format, by_place, kind, p, c, &at, k, end);
     }
 }
-#define POP_POOL_PAIRS_ROWS(format, by_place, taps, others)                                                           \
-    static __attribute__((noinline)) void pop_pool_pairs_##format##_##by_place##_##taps##_##others(const pop_pool_unit *u, pop_pool_pairs *p, \
-                                                                                                   int64_t pitch)     \
+#define POP_POOL_PAIRS_ROWS(format, by_place, kind)                                                                   \
+    static __attribute__((noinline)) void pop_pool_pairs_##format##_##by_place##_##kind(const pop_pool_unit *u, const pop_pool_pairs *p) \
     {                                                                                                                 \
-        pop_pool_pairs_rows(u, format, by_place, taps, others, p, pitch);                                             \
+        pop_pool_pairs_rows(u, format, by_place, kind, p);                                                            \
     }
 #define POP_POOL_PAIRS_OF(format, by_place)                                                                           \
-    POP_POOL_PAIRS_ROWS(format, by_place, 1, 1) POP_POOL_PAIRS_ROWS(format, by_place, 1, 2) POP_POOL_PAIRS_ROWS(format, by_place, 2, 1)
+    POP_POOL_PAIRS_ROWS(format, by_place, 0) POP_POOL_PAIRS_ROWS(format, by_place, 1) POP_POOL_PAIRS_ROWS(format, by_place, 2)
 POP_POOL_PAIRS_OF(0, 0)
 POP_POOL_PAIRS_OF(1, 0)
 POP_POOL_PAIRS_OF(2, 0)
@@ -316,16 +357,15 @@ POP_POOL_PAIRS_OF(0, 1)
 POP_POOL_PAIRS_OF(1, 1)
 POP_POOL_PAIRS_OF(2, 1)
 #define POP_POOL_PAIRS_KINDS(format, by_place)                                                                        \
-    {pop_pool_pairs_##format##_##by_place##_1_1, pop_pool_pairs_##format##_##by_place##_1_2, pop_pool_pairs_##format##_##by_place##_2_1}
-static void (*const pop_pool_pairs_sweeps[2][3][3])(const pop_pool_unit *, pop_pool_pairs *, int64_t) = {
+    {pop_pool_pairs_##format##_##by_place##_0, pop_pool_pairs_##format##_##by_place##_1, pop_pool_pairs_##format##_##by_place##_2}
+static void (*const pop_pool_pairs_sweeps[2][3][3])(const pop_pool_unit *, const pop_pool_pairs *) = {
     {POP_POOL_PAIRS_KINDS(0, 0), POP_POOL_PAIRS_KINDS(1, 0), POP_POOL_PAIRS_KINDS(2, 0)},
     {POP_POOL_PAIRS_KINDS(0, 1), POP_POOL_PAIRS_KINDS(1, 1), POP_POOL_PAIRS_KINDS(2, 1)}};
 
 static void pop_pool_gradient_of_rows(const pop_pool_unit *u, const pop_pool_reach *r, pop_pool_pairs *p)
 {
     if (p->segment != u->segment || p->row != u->row || p->rows != u->rows) pop_pool_find_pairs(u, r, p);
-    const int kind = p->phases.taps == 2 ? 2 : p->phases.others == 2;
-    if (p->parts) pop_pool_pairs_sweeps[u->spec->by_place][pop_pool_direct_format(u->spec->operands->format)][kind](u, p, r->pitch);
+    if (p->count) pop_pool_pairs_sweeps[u->spec->by_place][pop_pool_direct_format(u->spec->operands->format)][p->kind](u, p);
     else pop_pool_gradient_by_registers(u, r);
 }
 #endif

@@ -72,6 +72,18 @@ typedef float pop_four_f __attribute__((vector_size(16)));
 typedef double pop_four_d __attribute__((vector_size(32)));
 
 /* The same of four rows at once, whose lanes are one vector each: what is joined is as it is for one. */
+#if POP_LANES == 8 /* all but the first step within halves of 128 bits */
+#define POP_FOUR_JOINED(v, made, join)                                                              \
+    do {                                                                                            \
+        const pop_v_i low = {0, 1, 2, 3, 8, 9, 10, 11}, less = {0, 1, 8, 9, 4, 5, 12, 13}, next = {1, 0, 3, 2, 5, 4, 7, 6}; \
+        const pop_v_f a = join(__builtin_shuffle((v)[0], (v)[1], low), __builtin_shuffle((v)[0], (v)[1], low + 4)); \
+        const pop_v_f b = join(__builtin_shuffle((v)[2], (v)[3], low), __builtin_shuffle((v)[2], (v)[3], low + 4)); \
+        const pop_v_f two = join(__builtin_shuffle(a, b, less), __builtin_shuffle(a, b, less + 2)); \
+        const pop_v_f all = join(two, __builtin_shuffle(two, next)); /* of rows 0, 2, 1 and 3, each twice */ \
+        const __m128 four = _mm_blend_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1), 0xa); \
+        memcpy(made, &four, sizeof four);                                                           \
+    } while (0)
+#else
 #define POP_FOUR_JOINED(v, made, join)                                                              \
     do {                                                                                            \
         const pop_v_i places = POP_PLACES, low = places + (places & (POP_LANES / 2)), less = places + (places & -(POP_LANES / 4)); \
@@ -82,6 +94,7 @@ typedef double pop_four_d __attribute__((vector_size(32)));
         const pop_four_f four = {all[0], all[POP_LANES / 4], all[POP_LANES / 2], all[3 * POP_LANES / 4]}; \
         memcpy(made, &four, sizeof four);                                                           \
     } while (0)
+#endif
 POP_INLINE void pop_four_maxima(const pop_v_f *v, float *made) { POP_FOUR_JOINED(v, made, pop_v_max_f); }
 /* Sums of four rows' last lanes and of what there is before. */
 POP_INLINE void pop_four_sums(const pop_v_f *v, const pop_four_d *before, double *made)
