@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import bad_argument, bad_type, check_shape, finite, flag, whole
 from ..formats import FP32, Array, Floats, Format, QuarterArray
-from ..ops import Operand, Placed, Receiver, Request, one_scale_operand, op, own_host, receive, result_format
+from ..ops import Operand, Placed, Receiver, Request, one_scale_operand, op, receive, result_format
 from ..ops.parts import Part, Results, Several, part_format, results
 from ..poplin.norms import bessel
 from ..popops import add, cast, mul
@@ -488,8 +488,7 @@ def fold_batch_norm(weights: Any, mean: Any, variance: Any, gamma: Any = None, b
     made = results(out, parts, FoldedWeights, (w, *vectors.values()))
     steps = SequenceBuilder(w.array, *(x.array for x in vectors.values()), *made.arrays)
     array, *channels, folded, added = steps.operands
-    here = own_host()
-    numbers = [x if v.format == FP32 else steps.call(cast, as_taken(x, v), FP32, target=here)
+    numbers = [x if v.format == FP32 else steps.call(cast, as_taken(x, v), FP32)
                for x, v in zip(channels, vectors.values(), strict=True)]
     by, names = steps.room((count,)), tuple(vectors)
 
@@ -502,7 +501,7 @@ def fold_batch_norm(weights: Any, mean: Any, variance: Any, gamma: Any = None, b
 
     steps.run(fold, *numbers, by, added)
     along = by.reshape([count if d == at else 1 for d in range(len(w.shape))])
-    steps.call(mul, as_taken(array, w), along, out=folded, target=here)
+    steps.call(mul, as_taken(array, w), along, out=folded)
     return Request.to(made, steps.made(), (w, *vectors.values()), steps.told("fold_batch_norm", w.shape, w.format))
 
 

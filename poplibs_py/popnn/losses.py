@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import bad_argument, check_shape, finite, one_of, whole
 from ..formats import FP16, Array, Format, QuarterArray
-from ..ops import RESULT, Operand, Request, argument, one_scale_operand, op, own_host, receive, whole_operand
+from ..ops import RESULT, Operand, Request, argument, one_scale_operand, op, receive, whole_operand
 from ..ops.parts import Part, part_format, results
 from ..popops import argmax, eq
 from ..popops.sequence import SequenceBuilder, as_taken
@@ -206,11 +206,11 @@ def calc_accuracy(model_outputs: Any, expected: Any, *, target: TargetLike = Non
     labels = whole_operand("expected", expected, _LABELS)
     check_shape("expected", labels, labels.shape == x.shape[:1], f"one label for each of {x.shape[0]} rows")
     check_shape("model_outputs", x, x.shape[1] or not x.shape[0], "one class or more")
-    receiver, here = receive("out", None, (), None, np.dtype(np.int64)), own_host()
+    receiver = receive("out", None, (), None, np.dtype(np.int64))
     steps = SequenceBuilder(x.array, labels.array, receiver.array)
     array, given, count = steps.operands
     if given.dtype == np.uint64:  # what int64 does not hold is no class either way
         given = given.view(np.int64)
-    steps.run(_count, steps.call(eq, steps.call(argmax, as_taken(array, x), 1, target=here), given, target=here), count)
+    steps.run(_count, steps.call(eq, steps.call(argmax, as_taken(array, x), 1), given), count)
     return Request(steps.made(), (x, labels, RESULT), receiver, steps.told("calc_accuracy", x.shape, x.format),
                    wrap=lambda made, _: int(made), placed=place_of_accuracy(target, x))

@@ -23,7 +23,6 @@ from ..ops import (
     array_operand,
     one_scale_operand,
     op,
-    own_host,
     receive,
     result_format,
     whole_operand,
@@ -174,7 +173,7 @@ def _known(asked: _Asked, program: OneKernel, operands: tuple[Operand, ...], rec
                             receiver.array)
     numbers, boxes, index, result = steps.operands
     if boxes.dtype != np.float32:
-        boxes = steps.call(cast, boxes, FP32, target=own_host())
+        boxes = steps.call(cast, boxes, FP32)
     wrong = steps.room((1,), np.uint8)
     tables = steps.room((asked.regions,), _REGION), steps.room((asked.room, 2), np.int32), steps.room((asked.room, 2))
     steps.run(_lower_samples(asked), boxes, index, *tables, wrong)

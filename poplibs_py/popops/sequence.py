@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..formats import Array, Format, QuarterArray
-from ..ops import RESULT, VALUES, Operand, Receiver, Request
+from ..ops import RESULT, VALUES, Operand, Receiver, Request, own_host
 from ..ops.numpy_ops import BY_NUMPY, told
 from ..ops.parts import ResultPart
 from ..planner.explain import Composition
@@ -84,8 +84,11 @@ class SequenceBuilder:
         self._room.end = end
 
     def call(self, face: Any, *arguments: Any, **named: Any) -> Any:
-        """Describe a call of an op, such as ``popops.add``; return what stands for its result, or for several."""
-        request: Request = face.function(*arguments, **named)
+        """Describe a call of an op, such as ``popops.add``; return what stands for its result, or for several.
+
+        Without a `target` it is this CPU's, whatever machine a profile is of.
+        """
+        request: Request = face.function(*arguments, **({"target": own_host()} | named))
         receiver = request.receiver
         if receiver.given is None:
             array = self.room(receiver.array.shape, receiver.array.dtype, receiver.array.strides)

@@ -94,20 +94,20 @@ static const void *pop_strided_repeat(pop_strided_walk *w, int operand, int64_t 
     const pop_strided_operand *o = s->operands + operand;
     const int last = s->axes_count - 1;
     const int64_t extent = s->axes[last].extent, rest = extent - w->index[last];
+    const int64_t rows = n <= rest ? 1 : (n - rest + extent - 1) / extent + 1, met = n <= rest ? 1 : n;
     char *lanes = w->buffers + o->lanes;
-    if (n <= rest) {
+    if (rows == 1) {
         if (w->spread[operand] == w->at[operand]) return lanes;
         w->spread[operand] = w->at[operand];
-        n = pop_least(s->chunk, rest); /* what the chunks to come of this row need too */
+        n = pop_least(s->chunk, extent); /* what the chunks to come of this row, and of other rows of this value, need too */
     } else {
         w->spread[operand] = NULL;
     }
     char *packed = o->codec ? w->buffers + o->packed : NULL;
-    const int64_t rows = n <= rest ? 1 : (n - rest + extent - 1) / extent + 1;
     char *values = lanes + (n - rows) * o->lane_bytes;
-    pop_move_values(s, operand, w->index, w->at[operand], packed ? packed : values, n);
+    pop_move_values(s, operand, w->index, w->at[operand], packed ? packed : values, met);
     if (packed) ((pop_decoder)o->codec)(w->casts[operand], packed, (float *)values, rows);
-    pop_spread(o->lane_bytes, lanes, rows, extent, rest, n);
+    pop_spread(o->lane_bytes, lanes, rows, extent, rows == 1 ? n : rest, n);
     return lanes;
 }
 

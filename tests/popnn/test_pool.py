@@ -219,6 +219,15 @@ def test_gradients_of_averages_are_the_transposes_of_averages():
         assert apart <= 100 * 2.0**-24 * (there + again)
 
 
+def test_shares_of_a_gradient_that_vanish_are_zeros_of_one_sign_in_both_layouts():
+    grad = np.full((1, 8, 7, 6), -1e-45, np.float32)
+    how = {"kernel": 3, "op": "avg", "stride": 2, "padding": 1}
+    first = popnn.pool_input_gradient(grad, (1, 8, 13, 12), **how)
+    last = popnn.pool_input_gradient(np.moveaxis(grad, 1, -1), (1, 13, 12, 8), layout="NHWC", **how)
+    assert_same_bits(np.moveaxis(last, -1, 1), first)
+    assert not np.signbit(first[first == 0]).any()
+
+
 def test_fp8_is_read_and_written_at_its_scale():
     codes = QuarterArray.from_array(X * 4, "f143", scale=1)
     testing.check("popnn.pool", codes, 3, "avg", stride=2, out_dtype="float32")

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import flag
-from ...ops import Request, axes_of, op, own_host, place_of
+from ...ops import Request, axes_of, op, place_of
 from ...ops.parts import Part, part_format, results
 from ...target import Target, TargetLike
 from ...target.types import type_of
@@ -48,9 +48,8 @@ def _request(name: str, /, x: Any, axes: Any, keepdims: Any, out: Any, out_dtype
     steps = SequenceBuilder(source.array, *made.arrays)
     array, values, indices = steps.operands
     numbers = as_taken(array, source)
-    how = {"keepdims": kept, "target": own_host()}
-    steps.call(extreme, numbers, over, out=values, out_dtype=out_dtype, **how)
-    steps.call(place, numbers, over, out=indices, **how)
+    steps.call(extreme, numbers, over, keepdims=kept, out=values, out_dtype=out_dtype)
+    steps.call(place, numbers, over, keepdims=kept, out=indices)
     return Request.to(made, steps.made(), (source,), steps.told(name, source.shape, element), placed=placed,
                       keep=source.scales is None)  # a block's scales are this call's
 

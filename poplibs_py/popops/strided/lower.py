@@ -288,7 +288,7 @@ def _lay_out(spec: Any, params: StridedParams, modes: list[int], codecs: list[Ke
         buffered += [True] * (len(chain.lanes) - operands)
         lasting = [i >= inputs or mode == _REPEATED for i, mode in enumerate(modes)]
         lasting += [i in dict(chain.constants) for i in range(operands, len(buffered))]
-        places = placed(chain, buffered, lasting, inputs)
+        places = placed(chain, buffered, lasting, inputs, streams)
     else:
         between = _identity_needs_lanes(modes[0], modes[1], codecs[0] is not None, codecs[1] is not None, straddles)
         between |= streams[1] and codecs[1] is None

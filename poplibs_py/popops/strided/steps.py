@@ -154,7 +154,8 @@ def step_kernel(step: Step, lanes: Sequence[str]) -> Kernel | None:
     return select("elementwise", step.op, f"{read}->{written}").kernel
 
 
-def placed(chain: Chain, buffered: Sequence[bool], lasting: Sequence[bool], inputs: int) -> Places:
+def placed(chain: Chain, buffered: Sequence[bool], lasting: Sequence[bool], inputs: int,
+           apart: Sequence[bool]) -> Places:
     """Give every value that needs a buffer its place; one serves again once what it held is read for the last time.
 
     Parameters
@@ -166,6 +167,8 @@ def placed(chain: Chain, buffered: Sequence[bool], lasting: Sequence[bool], inpu
         Whether it stays: it is written once for many chunks, or read when all steps are done.
     inputs : int
         How many values are there before the first step, beside constants.
+    apart : sequence of bool
+        For each operand whether it begins within its place, which then none that its step reads may have.
     """
     last = {i: at for at, step in enumerate(chain.steps) for i in step.reads}
     widths = [lane_bytes(lane) for lane in chain.lanes]
@@ -179,7 +182,7 @@ def placed(chain: Chain, buffered: Sequence[bool], lasting: Sequence[bool], inpu
             if i in placed:  # which another step wrote to before
                 continue
             placed.add(i)
-            if buffered[i] and free[widths[i]]:
+            if buffered[i] and free[widths[i]] and not (i < len(apart) and apart[i]):
                 offsets[i] = free[widths[i]].pop()
             elif buffered[i]:
                 offsets[i], end = end, end + widths[i]

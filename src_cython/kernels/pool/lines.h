@@ -46,7 +46,7 @@ POP_INLINE pop_v_f pop_pool_most(int quick, pop_v_f a)
 #define POP_POOL_ONCE(x) ((void)0)
 #endif
 #define POP_POOL_END_max(quick, a) pop_pool_most(quick, a)
-#define POP_POOL_END_sum(quick, a) (a)
+#define POP_POOL_END_sum(quick, a) ((a) + pop_v_splat(0.0f)) /* a share of a gradient that becomes -0 is +0, whatever is beside it */
 
 /* `to`: rows joined, n elements from `offset` bytes on. There is one row at least. */
 #define POP_POOL_COMBINE(op, suffix, layout)                                                                          \

@@ -243,7 +243,7 @@ POP_INLINE void pop_pool_sums_of_rows(const int registers, const int taps, const
             pop_v_f x = (pop_v_f)_mm512_maskz_permutexvar_ps(p.there[0], p.at[0], sum);
             if (taps > 1) x = x + (pop_v_f)_mm512_maskz_permutexvar_ps(p.there[1], p.at[1], sum);
             if (i && format == 0) pop_pool_ask_to_write(to + p.beside, 4 * ahead);
-            pop_pool_store_lanes(format, to + i * p.beside, 0, x, p.made[i]);
+            pop_pool_store_lanes(format, to + i * p.beside, 0, x + pop_v_splat(0.0f), p.made[i]);
         }
     }
 }

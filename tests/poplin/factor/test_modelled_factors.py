@@ -167,3 +167,14 @@ def test_options_of_blocks_and_products_are_told_together() -> None:
     allowed = r"^options: got unknown key 'blocksize' \(did you mean 'blockSize'\?\); .*'blockSize', .*'partialsType'"
     with pytest.raises(InvalidOptionError, match=allowed):
         poplin.cholesky(np.eye(4, dtype=np.float32), options={"blocksize": 16})
+
+
+def test_gradients_are_this_cpu_s_within_a_profile_of_a_machine_too():
+    """What they are made of has vertices there, and other numbers."""
+    rng = np.random.default_rng(5)
+    grad, a, x = (rng.standard_normal((33, 33)).astype(np.float32) for _ in range(3))
+    a = np.tril(a) + 8 * np.eye(33, dtype=np.float32)
+    due = poplin.triangular_solve_grad(grad, a, x)
+    with profile(target="gc200"):
+        found = poplin.triangular_solve_grad(grad, a, x)
+    assert all(one.tobytes() == other.tobytes() for one, other in zip(found, due, strict=True))

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poplibs_py import formats
+from poplibs_py import formats, popops
+from poplibs_py.config import thread_limit
 from poplibs_py.formats import BF16, E4M3, F143, FP16, FP32, QuarterArray
 from poplibs_py.formats.reference import encode
 from poplibs_py.kernels import Kernel
@@ -252,3 +253,30 @@ def test_only_what_memory_bounds_goes_past_the_caches():
     assert not streams("exp", (16 << 20,))  # takes longer than memory does
     assert not streams("exp", (16 << 20,), BF16, BF16)  # whose table wants many elements at a time
     assert not streams("relu", (1 << 16, 200), strides=(1024, 4))  # rows of parts of lines
+
+
+def test_results_that_pass_the_caches_take_no_room_of_what_is_gathered_beside_them():
+    """A result begins within its room as an operand begins within a cache line, which NumPy's large arrays do."""
+    n = 2048
+    room = np.zeros(4 * n * n + 64, np.uint8)
+    begin = (16 - room.ctypes.data) % 64
+    x = room[begin:begin + 4 * n * n].view(np.float32).reshape(n, n)
+    x[...] = np.arange(n * n, dtype=np.float32).reshape(n, n) % 4093
+    half = x.astype(np.float16)
+    assert (popops.add(x, x.T) == x + x.T).all()
+    assert (popops.mul(half, x) == half.astype(np.float32) * x).all()
+    assert (popops.add(x, x[::-1, ::-1]) == x + x[::-1, ::-1]).all()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 4])
+def test_a_share_that_begins_within_a_row_leaves_the_next_rows_what_they_repeat(threads):
+    w, f = np.arange(1, 1 + 130 * 300 * 16, dtype=np.float32).reshape(130, 300, 16), np.float32(np.arange(1, 131))
+    f = f.reshape(130, 1, 1)
+    out = np.full((130, 16, 300), np.nan, np.float32).transpose(0, 2, 1)
+    x, one = w.reshape(-1)[:512000].reshape(1000, 512)[:, :300], np.float32([3.0])
+    with thread_limit(threads):
+        for _ in range(5):
+            out[...] = np.nan
+            assert (popops.mul(w, f, out=out) == w * f).all()
+            assert (popops.mul(x, one) == x * 3).all()
+            assert (popops.clamp(x, one, 10 * one) == np.clip(x, 3, 30)).all()
