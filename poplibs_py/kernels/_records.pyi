@@ -3,6 +3,7 @@ from typing import Any
 CONSISTENT: int
 LONG: int
 STREAM_BYTES: dict[str, int]
+ATTENTION_PIECES: int
 ROWS: dict[str, Any]
 
 def records() -> dict[str, tuple[int, list[tuple[str, str, int, int, int]]]]: ...

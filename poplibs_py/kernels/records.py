@@ -64,6 +64,9 @@ STREAM_BYTES: Mapping[str, int] = _records.STREAM_BYTES
 the same of tiles, whose operands neighbours read again; of rows of results alone, whose operands are read many times.
 """
 
+ATTENTION_PIECES = _records.ATTENTION_PIECES
+"""Tiles of keys whose scores attention holds side by side."""
+
 ROWS: Mapping[str, Any] = _records.ROWS
 """What kernels of rows are told by number (`single`, `centred`), and how many rows they take at once: of up to so many
 elements so many."""

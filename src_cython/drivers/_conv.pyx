@@ -17,6 +17,7 @@ cdef extern from *:
     #include "drivers/winograd.h"
     #include "drivers/window.h"
     """
+    const int POP_CONV_AT_ONCE
     void pop_conv_vertex(const void *item, const pop_tile *tile) nogil
     void pop_window_vertex(const void *item, const pop_tile *tile) nogil
     void pop_winograd_vertex(const void *item, const pop_tile *tile) nogil
@@ -37,7 +38,7 @@ cdef void beside(const void *given, const pop_tile *tile) noexcept nogil:
 
 
 ITEM, SPEC, BOX = dtype_of("pop_conv_item"), dtype_of("pop_conv_spec"), dtype_of("pop_conv_box")
-VERTEX = <size_t>&pop_conv_vertex
+VERTEX, AT_ONCE = <size_t>&pop_conv_vertex, POP_CONV_AT_ONCE
 WINDOW_ITEM, WINDOW_SPEC, WINDOW_BOX = (dtype_of(f"pop_window_{name}") for name in ("item", "spec", "box"))
 WINDOW_VERTEX = <size_t>&pop_window_vertex
 WINOGRAD_VERTEX, WINOGRAD_KERNELS_VERTEX = <size_t>&pop_winograd_vertex, <size_t>&pop_winograd_kernels_vertex

@@ -9,6 +9,7 @@ WINDOW_ITEM: np.dtype[Any]
 WINDOW_SPEC: np.dtype[Any]
 WINDOW_BOX: np.dtype[Any]
 VERTEX: int
+AT_ONCE: int
 WINDOW_VERTEX: int
 WINOGRAD_VERTEX: int
 WINOGRAD_KERNELS_VERTEX: int

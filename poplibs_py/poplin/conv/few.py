@@ -22,12 +22,10 @@ from ..gemm.options import GemmOptions
 from ..gemm.plan import Epilogue, on_lines
 from ..gemm.search import on_units
 from ._boxes import Box
+from ._conv import AT_ONCE
 from ._side import LANES, ROOM, Side
 from .model import Part, PhasePlan
 from .params import ConvCall
-
-AT_ONCE = 14
-"""Positions that it does at once."""
 
 CACHE_SHARE = 0.45
 """Of the second-level cache: what a thread's scratch fills where no limit is named."""

@@ -13,8 +13,9 @@ from ..gemm.options import GemmOptions
 from ..gemm.plan import Epilogue
 from ..gemm.search import FEW, on_units
 from ._boxes import Box, around, banded, cut, halves, inside, span
+from ._conv import AT_ONCE
 from ._side import LANES
-from .few import AT_ONCE, CACHE_SHARE, FewPlan, in_pairs, readable
+from .few import CACHE_SHARE, FewPlan, in_pairs, readable
 from .model import Part
 from .params import ConvCall
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ...formats import BF16, FP32, Format
 from ...kernels import Kernel, Selection, kernels, select
-from ...kernels.records import kernel_format
+from ...kernels.records import ATTENTION_PIECES, kernel_format
 from ...poplin.gemm.model import rounded
 from ...program import whole_lines
 from .params import AttentionParams, HeadsLayout
@@ -20,7 +20,6 @@ _STRIP, _BACK_STRIP = 48, 96  # most queries at a time
 _TILE, _BACK_TILE = 256, 128  # keys whose scores are held: what sums' bits depend on, so the same at every level
 _NARROW = 32  # columns of a panel of narrow blocks
 _LINE, _GRAIN = 64, 16  # bytes of a cache line; columns of sums and of panels
-_PIECES = 32  # POP_ATTENTION_PIECES
 _FEW, _FEW_DECODED = 2, 4  # most queries of a strip that meet keys where these lie, and keys that are decoded there
 
 
@@ -176,7 +175,7 @@ def _laid(p: AttentionParams, walk: Walk, kernel: Kernel, elements: int, kept: b
     places["lines_at"] = slot.room(4 * tile_cells * q_line if p.backward else 0)
     places["slot"] = slot.size
     arena, tiles = _Arena(), walk.column_count * walk.column_tiles
-    places["slots_at"] = arena.room(slot.size * (tiles if kept else _PIECES if p.block_shape else 1))
+    places["slots_at"] = arena.room(slot.size * (tiles if kept else ATTENTION_PIECES if p.block_shape else 1))
     places["packed_at"] = arena.room(tiles)
     codes, strip_cells = 4 // elements, rounded(walk.rows, elements) // elements
     scores = 4 * rows * line

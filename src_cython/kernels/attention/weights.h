@@ -5,12 +5,10 @@
  * summed before is scaled by 2^(old m - m). A row whose scores are all minus infinity has weights of 0. */
 #ifndef POP_ATTENTION_WEIGHTS_H
 #define POP_ATTENTION_WEIGHTS_H
+#include "kernels/attention/constants.h"
 #include "kernels/attention/panels.h"
 
 #define POP_ATTENTION_LOG2E 0x1.71547652b82fep0
-
-/* Tiles of keys whose scores are held side by side. */
-#define POP_ATTENTION_PIECES 32
 
 typedef struct pop_attention_piece {
     int64_t key, keys, tile; /* the first, how many count, and which tile it is of all */
