@@ -304,6 +304,11 @@ def _bound(face: Face, request: Request, key: Key) -> BoundCall | None:
             size += operand.array.nbytes
         elif isinstance(operand, ResultPart):
             sources.append(first_part - operand.number)
+        elif isinstance(operand, int) and operand == RESULT and receiver.view is not None:
+            number = _place_of(receiver, key)  # an overlap that is kept is part of the key
+            if number < 0:
+                return None
+            sources.append(number + copied_to)
         else:
             assert operand is not None
             sources.append(operand)
@@ -323,7 +328,6 @@ def _bound(face: Face, request: Request, key: Key) -> BoundCall | None:
         if like < 0:
             return None
     own = len(face.values)
-    fixed, copied = request.values[own:], receiver.view is not None
     apart = tuple(_place_of(x, key) for x in request.written)
     return BoundCall(program, sources if program else [], array.shape, array.dtype, strides, wrap, request.ready, size,
-                     own, fixed, copied, like, given, beside, apart)
+                     own, request.values[own:], like, given, beside, apart)

@@ -88,7 +88,6 @@ class BoundCall:
         bytes: int = 0,
         own: int = 0,
         words: tuple[int, ...] = (),
-        copied: bool = False,
         like: int = -1,
         given: int = -1,
         beside: Views | None = None,

@@ -69,8 +69,6 @@ cdef class BoundCall:
         How many of the block's words each call has of its own, and those behind them, which are always the same.
     given : int, optional
         The first of the call's arrays that are the results, as many as the `Views` of `wrap` make, or -1.
-    copied : bool, optional
-        Whether the result is made in an array in C order, and then copied to what is written to.
     beside : Views, optional
         Makes new bytes into what is returned: further results, and beside them the result.
     apart : tuple of int, optional
@@ -83,7 +81,7 @@ cdef class BoundCall:
     cdef int64_t *words
     cdef int n_words, n_sources, axes, like, given
     cdef uint64_t hash
-    cdef bint brief, anchored, ordered, copied
+    cdef bint brief, anchored, ordered
     cdef int first_fixed, n_fixed
     cdef int64_t fixed[MOST_VALUES]
     cdef int64_t apart  # a bit for each such array
@@ -98,7 +96,7 @@ cdef class BoundCall:
     cdef values_function prepare_values
 
     def __cinit__(self, program, sources, tuple shape not None, cnp.dtype dtype not None, strides=None,
-                  wrap=None, size_t values=0, int64_t bytes=0, int own=0, tuple words=(), bint copied=False, int like=-1,
+                  wrap=None, size_t values=0, int64_t bytes=0, int own=0, tuple words=(), int like=-1,
                   int given=-1, Views beside=None, tuple apart=()):
         cdef int i
         self.executable = program if isinstance(program, Executable) else None
@@ -135,7 +133,7 @@ cdef class BoundCall:
                       <= (BRIEF if self.executable is None else self.executable.brief_bytes))
         self.anchored = not self.brief or any([self.sources[i] >= COPY_OF for i in range(self.n_sources)])
         self.prepare_values = <values_function><void *>values
-        self.copied, self.first_fixed, self.n_fixed = copied, own, <int>len(words)
+        self.first_fixed, self.n_fixed = own, <int>len(words)
         if own + self.n_fixed > MOST_VALUES:
             raise bad_argument("words", words, f"at most {MOST_VALUES - own} words")
         for i, word in enumerate(words):
@@ -205,7 +203,6 @@ cdef class BoundCall:
         """Run on the arrays of a call, and return its result."""
         cdef char *to = NULL
         cdef char *more = NULL
-        cdef cnp.ndarray given = None
         cdef object written, result, further = None
         if self.given >= 0:
             result = self.views.holding(r.arrays + self.given)
@@ -214,9 +211,6 @@ cdef class BoundCall:
         if r.receiver != NULL:
             result = <object>r.receiver
             written = <object>r.arrays[r.written]
-            if self.copied:
-                given = <cnp.ndarray>written
-                written = counted(cnp.PyArray_NDIM(given), cnp.PyArray_DIMS(given), self.dtype, cnp.PyArray_NBYTES(given))
         elif self.views is not None:
             result = written = bytes_of_results(self.bytes, self.executable is None, &to)
         else:
@@ -229,8 +223,6 @@ cdef class BoundCall:
         if self.beside is not None:
             further = bytes_of_results(self.beside.bytes, self.executable is None, &more)
         self.do(r, written, to, further, more)
-        if given is not None:
-            cnp.PyArray_CopyInto(given, <cnp.ndarray>written)
         if self.wrap is not None and r.receiver == NULL:
             if self.views is not None:
                 result = self.views.made(written, to, None)
@@ -244,10 +236,15 @@ cdef class BoundCall:
         """By each operand, the array that is copied to one of the call's in the end; None where there are none."""
         cdef list fresh = None
         cdef cnp.ndarray to
-        cdef int i
+        cdef int i, k
         for i in range(self.n_sources):
             if self.sources[i] >= COPIED_TO:
                 fresh = [None] * self.n_sources if fresh is None else fresh
+                for k in range(i):
+                    if self.sources[k] == self.sources[i]:
+                        fresh[i] = fresh[k]
+                if fresh[i] is not None:
+                    continue
                 to = <cnp.ndarray>r.arrays[self.sources[i] - COPIED_TO]
                 fresh[i] = counted(cnp.PyArray_NDIM(to), cnp.PyArray_DIMS(to), to.dtype, cnp.PyArray_NBYTES(to))
         return fresh
