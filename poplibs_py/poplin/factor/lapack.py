@@ -19,7 +19,7 @@ def _views(p: FactorParams, arrays: tuple[Array, ...]) -> Iterator[Any]:
 
 def _lines(array: Array, lies: FactorLayout, batch: int) -> Array:
     array = array if array.flags.c_contiguous else array.swapaxes(-1, -2)
-    codes = array.reshape(-1).view(np.uint8)[lies.offset:lies.offset + batch * lies.matrix]
+    codes = array.reshape(-1).view(np.uint8)[:batch * lies.matrix]
     return codes.view(np.dtype(lies.format.dtype)).reshape(batch, lies.rows, lies.columns)
 
 

@@ -143,7 +143,7 @@ def on_kernels(p: FactorParams, threads: int) -> Factoring:
 
 
 def _describe(record: Any, operand: FactorLayout) -> None:
-    for name in ("matrix", "line", "rows", "columns", "transposed", "operand", "offset"):
+    for name in ("matrix", "line", "rows", "columns", "transposed", "operand"):
         record[name] = getattr(operand, name)
     record["format"] = FORMAT_NUMBERS[operand.format.name]
 

@@ -25,8 +25,6 @@ class FactorLayout:
     transposed : bool
     operand : int
         Which operand of the program they are in.
-    offset : int
-        Byte of the first matrix.
     """
 
     format: Format
@@ -34,7 +32,6 @@ class FactorLayout:
     columns: int
     transposed: bool = False
     operand: int = 0
-    offset: int = 0
 
     @property
     def line(self) -> int:

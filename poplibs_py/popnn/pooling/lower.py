@@ -203,10 +203,10 @@ def _axes(call: PoolCall, backward: bool, read: Lies, made: Lies, *, weights: bo
     return axes, tables
 
 
-def fill_operand(record: Any, number: int, lies: Lies, made: bool, offset: int = 0) -> None:
+def fill_operand(record: Any, number: int, lies: Lies, made: bool) -> None:
     """Fill in the record of an operand: what is made is encoded, what is read decoded."""
     fmt = lies.format
-    record["operand"], record["offset"] = number, offset
+    record["operand"] = number
     record["batch"], record["channel"], record["position"] = lies.batch, lies.channel, lies.field[-1]
     if fmt is None:
         record["bytes"] = 8
@@ -218,10 +218,10 @@ def fill_operand(record: Any, number: int, lies: Lies, made: bool, offset: int =
         fill_cast(record, fmt, lies.exponent, made)
 
 
-def _ahead(call: PoolCall, places: dict[int, tuple[int, Lies, int]], fields: tuple[int, ...]) -> int:
+def _ahead(call: PoolCall, places: dict[int, tuple[int, Lies]], fields: tuple[int, ...]) -> int:
     """How far ahead operands are asked for: where all together outgrow a core's cache, channel beside channel."""
     size = 0
-    for place, (_, lies, _) in places.items():
+    for place, (_, lies) in places.items():
         elements = prod(w.inputs if place in fields else w.outputs for w in call.windows)
         apart, least = (lies.field[-1], call.channels) if call.channels_last else (lies.channel, elements)
         if apart != least:
@@ -232,10 +232,10 @@ def _ahead(call: PoolCall, places: dict[int, tuple[int, Lies, int]], fields: tup
     return _AHEAD_CHANNELS if call.channels_last else _AHEAD
 
 
-def _fill(call: PoolCall, backward: bool, places: dict[int, tuple[int, Lies, int]]) -> tuple[Array, list[Array]]:
+def _fill(call: PoolCall, backward: bool, places: dict[int, tuple[int, Lies]]) -> tuple[Array, list[Array]]:
     """The record of a walk over rows, and the tables that it points to.
 
-    `places` says which operand of the program each of the record's is, how it lies, and from which byte on.
+    `places` says which operand of the program each of the record's is, and how it lies.
     """
     read, made, last = places[READ][1], places[MADE][1], call.windows[-1]
     lanes = 1
@@ -279,8 +279,8 @@ def _fill(call: PoolCall, backward: bool, places: dict[int, tuple[int, Lies, int
     spec["run"] = len(line.segments) == 1 and lanes == (call.channels if call.channels_last else 1)
     spec["result_room"] = block * makes * lanes + _SLACK
     spec["decoded_room"] = most * (max(makes, reads) * lanes + _SLACK)
-    for place, (number, lies, offset) in places.items():
-        fill_operand(spec["operands"][0, place], number, lies, place == MADE, offset)
+    for place, (number, lies) in places.items():
+        fill_operand(spec["operands"][0, place], number, lies, place == MADE)
     spec["ahead"] = _ahead(call, places, (SECOND, MADE) if backward else (READ,))
     return spec, tables
 
@@ -319,9 +319,9 @@ def lower(call: PoolCall, threads: int) -> OneKernel:
     return _PROGRAMS[call.own.program](call, threads_for(call.elements, _THREAD_ELEMENTS, threads))
 
 
-def _places(call: PoolCall) -> dict[int, tuple[int, Lies, int]]:
-    """Which operand of the program each of a record's is, how it lies, and from which byte on."""
-    return {place: (number, lies, 0)
+def _places(call: PoolCall) -> dict[int, tuple[int, Lies]]:
+    """Which operand of the program each of a record's is, and how it lies."""
+    return {place: (number, lies)
             for number, (place, lies) in enumerate(zip(call.own.operands, call.operands, strict=True))}
 
 
@@ -329,8 +329,8 @@ def _walked(call: PoolCall, threads: int) -> OneKernel:
     """A walk over rows, each of which is read as what is made needs it."""
     own, places, room = call.own, _places(call), 0
     if own.finds_places:
-        number, made, _ = places[MADE]
-        places[THIRD] = number + 1, made._replace(format=None), 0
+        number, made = places[MADE]
+        places[THIRD] = number + 1, made._replace(format=None)
     spec, tables = _fill(call, not own.forward, places)
     if own.finds_places:
         room = 8 * _line_floats(spec)
@@ -346,7 +346,7 @@ def _kept_lines(call: PoolCall, threads: int) -> OneKernel:
     kept: list[Any] = []
     if call.scaled:
         grad, between = places[READ], _c_order(call)
-        shares = len(call.operands), between, 0
+        shares = len(call.operands), between
         first, kept = _fill(call, False, {READ: places[SECOND], SECOND: grad, THIRD: places[THIRD], MADE: shares})
         workspace = 4 * call.batch * between.batch
         more = _arena(first) + 4 * (2 * int(first["result_room"][0]) + _line_floats(first))
@@ -397,7 +397,7 @@ def _of_a_field(call: PoolCall, threads: int) -> OneKernel:
     count = prod(np.prod(divisors(w, False)) for w in call.windows) if KINDS[call.op].divides else 1
     multiplier = np.array([1 / count], np.float32)
     spec["multipliers"] = multiplier.ctypes.data
-    for place, (number, lies, _) in _places(call).items():
+    for place, (number, lies) in _places(call).items():
         fill_operand(spec["operands"][0, place], number, lies, place == MADE)
     return _program(call, call.own.kernel, spec, [segment, multiplier], threads, len(call.operands))
 

@@ -139,17 +139,17 @@ def mapped_operand(name: str, value: Any) -> Operand:
     return operand(name, value, _ALLOWED, "iub")
 
 
-def _lies(x: Operand, shape: tuple[int, ...], offset: int = 0) -> StridedOperand:
+def _lies(x: Operand, shape: tuple[int, ...]) -> StridedOperand:
     """How an operand lies in a common shape: it is repeated along axes that it has not, and so are its scales."""
     array, blocks = x.array, x.block_shape or None
     if array.shape == shape:
-        return StridedOperand(x.format, array.strides, x.scale, blocks, offset)
+        return StridedOperand(x.format, array.strides, x.scale, blocks)
     more = len(shape) - array.ndim
     strides = (0,) * more + tuple(0 if n == 1 else s for n, s in zip(array.shape, array.strides, strict=True))
     if blocks is not None:
         own = zip(array.shape, blocks, shape[more:], strict=True)
         blocks = shape[:more] + tuple(full if n == 1 else block for n, block, full in own)
-    return StridedOperand(x.format, strides, x.scale, blocks, offset)
+    return StridedOperand(x.format, strides, x.scale, blocks)
 
 
 def mapped(outputs: Outputs, several: bool, arrays: Sequence[Any], out: Any, out_dtype: Any, rounded: bool,

@@ -74,8 +74,6 @@ class StridedOperand(NamedTuple):
         Exponent of the scale that all elements share, where there are no blocks.
     blocks : tuple of int or None
         Extents of the blocks that share a scale, where scales vary.
-    offset : int
-        Bytes from the array's start to its first element: of results that are parts of one array.
     own : OwnNumber or None
         Where it is one number that each call has of its own.
     """
@@ -84,7 +82,6 @@ class StridedOperand(NamedTuple):
     strides: tuple[int, ...]
     scale: int = 0
     blocks: Blocks = None
-    offset: int = 0
     own: OwnNumber | None = None
 
     @property
@@ -369,7 +366,7 @@ def _fill(spec: Any, params: StridedParams, axes: list[Axis], firsts: list[int],
             beyond = beyond[max(0, i - len(params.inputs))]
         codec["rounding"], codec["overflow"] = ROUNDINGS[params.rounding], OVERFLOWS[beyond]
         codec["random_bits"], record["code_bytes"] = params.random_bits, operand.itemsize
-        record["first"], record["codec"] = firsts[i] + operand.offset, getattr(codecs[i], "address", 0)
+        record["first"], record["codec"] = firsts[i], getattr(codecs[i], "address", 0)
         if operand.blocks is not None:
             record["scales"] = operands
             operands += 1

@@ -208,7 +208,7 @@ POP_INLINE float *workspace_of(const pop_tile *tile)
 /* Where matrix m of an operand begins. */
 POP_INLINE char *place_of(const pop_tile *tile, const pop_factor_operand *o, int64_t m)
 {
-    return tile->operands[o->operand] + o->offset + m * o->matrix;
+    return tile->operands[o->operand] + m * o->matrix;
 }
 
 /* 1 for each matrix whose lane of `least` is not above zero. */

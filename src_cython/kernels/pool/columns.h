@@ -29,7 +29,7 @@ typedef struct pop_pool_columns {
     pop_pool_column_row near[POP_POOL_COLUMN_ROWS];
 } pop_pool_columns;
 
-/* The one of `vectors` that begins `ahead` elements from where results begin to take. */
+/* Vector v begins at element `first` of a row, or is put in order from one within it. */
 static void pop_pool_column_vector(pop_pool_column *c, int v, int64_t first, int64_t reads)
 {
     int32_t order[POP_LANES], there[POP_LANES];
@@ -132,10 +132,9 @@ POP_INLINE int pop_pool_column_down(const int sum, const int format, const int t
     for (; row < end; row++) {
         const char *const rows[3] = {from + row->at[0] * bytes, from + row->at[1] * bytes, from + row->at[2] * bytes};
         pop_v_f z;
-        if (row->count == taps) z = pop_pool_column_results(sum, format, taps, whole, taps, &c, rows, seen);
-        else if (row->count == 1) z = pop_pool_column_results(sum, format, taps, whole, 1, &c, rows, seen);
+        if (row->count == 3) z = pop_pool_column_results(sum, format, taps, whole, 3, &c, rows, seen);
         else if (row->count == 2) z = pop_pool_column_results(sum, format, taps, whole, 2, &c, rows, seen);
-        else z = pop_pool_column_results(sum, format, taps, whole, 3, &c, rows, seen);
+        else z = pop_pool_column_results(sum, format, taps, whole, 1, &c, rows, seen);
         if (divides) z = z / (pop_v_splat(row->divisor) * divisors);
         pop_pool_store_column(sum, format, to + row->made * bytes, z, count);
     }

@@ -228,7 +228,7 @@ static void pop_pool_find_pairs(const pop_pool_unit *u, const pop_pool_reach *r,
     }
     for (int64_t m = 0; m < g->makes; m += 2 * POP_LANES) {
         pop_pool_column *c = p->column + p->count++;
-        c->made = m < last ? m : last, c->whole = 1;
+        c->made = m < last ? m : last;
         const int64_t window = ((c->made + g->shift) >> 1) + r->at[odd][0] - g->place;
         for (int v = 0; v < 1 + (p->kind > 0); v++) pop_pool_column_vector(c, v, window + v, g->reads);
     }
@@ -300,7 +300,7 @@ POP_INLINE void pop_pool_pairs_down(const int format, const int by_place, const 
                                     const pop_pool_pair_rows *at, int64_t k, int64_t end)
 {
     const int64_t bytes = format ? 2 : 4, tops_step = at->tops_step, grads_step = at->grads_step, step = at->step, width = at->width;
-    const int vectors = kind ? 2 : 1, few = kind ? 2 : 1; /* taps of both phases, where one row of windows is met */
+    const int vectors = kind ? 2 : 1;
     const char *tops = at->tops, *grads = at->grads, *x = at->x + column->made * bytes + k * step;
     char *to = at->to + column->made * bytes + k * step;
     int64_t place = at->place + column->made + k * width, number = -1;
@@ -321,7 +321,7 @@ POP_INLINE void pop_pool_pairs_down(const int format, const int by_place, const 
             if (number != first) last = pop_pool_bringing_of(format, by_place, vectors, &c, tops + first * tops_step, grads + first * grads_step);
             number = first;
             made = pop_pool_with(by_place, kind, own, made, &last);
-            pop_pool_put_pair(format, few == 1 || kind == 1, few == 1 || kind == 2, to, made);
+            pop_pool_put_pair(format, kind != 2, kind != 1, to, made);
         } else {
             pop_pool_put_pair(format, 1, 1, to, made);
         }

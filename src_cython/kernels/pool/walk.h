@@ -107,7 +107,7 @@ static int64_t pop_pool_made_offset(const pop_pool *s, int64_t row)
 /* Where the unit's channels of an operand begin. */
 POP_INLINE char *pop_pool_base(const pop_pool_unit *u, const pop_pool_operand *o)
 {
-    return u->tile->operands[o->operand] + o->offset + (u->sample * o->batch + u->channel * o->channel) * o->bytes;
+    return u->tile->operands[o->operand] + (u->sample * o->batch + u->channel * o->channel) * o->bytes;
 }
 
 /* Ask for what is read, or written, so many bytes further on, which may be beyond the operand. Loads and stores with masks wait for

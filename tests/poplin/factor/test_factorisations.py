@@ -177,13 +177,12 @@ def run_kernel(kernel, arrays, threads):
     front, (m, n) = first.shape[:-2], first.shape[-2:]
     reads = [FactorLayout(FP32, *x.shape[-2:], operand=i) for i, x in enumerate(arrays)]
     at, k = len(arrays), min(m, n)
-    size = 4 * len(first)
     writes = {
         "cholesky": [FactorLayout(FP32, n, n, operand=at)],
         "solve": [FactorLayout(FP32, *arrays[-1].shape[-2:], operand=at)],
-        "lu": [FactorLayout(FP32, m, k, operand=at), FactorLayout(FP32, k, n, operand=at, offset=size * m * k),
-               FactorLayout(FP32, 1, m, operand=at, offset=size * (m * k + k * n))],
-        "qr": [FactorLayout(FP32, m, k, operand=at), FactorLayout(FP32, k, n, operand=at, offset=size * m * k)],
+        "lu": [FactorLayout(FP32, m, k, operand=at), FactorLayout(FP32, k, n, operand=at + 1),
+               FactorLayout(FP32, 1, m, operand=at + 2)],
+        "qr": [FactorLayout(FP32, m, k, operand=at), FactorLayout(FP32, k, n, operand=at + 1)],
     }[kernel.op]
     columns = arrays[-1].shape[-1]
     params = FactorParams(kernel.op, front, m, columns, (*reads, *writes), width=k if kernel.op == "qr" else 0)
@@ -191,11 +190,11 @@ def run_kernel(kernel, arrays, threads):
         found = lower.select("factor", kernel.op, ",".join(["float32"] * len(reads)) + "->float32")
         patch.setattr(lower, "select", lambda *_: type(found)(kernel, ()))
         made = lower.on_kernels(params, threads)
-    buffer = np.zeros(size * (m * k + k * n + m) + 4 * arrays[-1].size, np.uint8)
+    made_there = [np.zeros((len(first), x.rows, x.columns), np.float32) for x in writes]
     status = [np.zeros(len(first), np.uint8)] if kernel.op in lower.REFUSALS else []
-    made.run(*arrays, buffer, *status)
+    made.run(*arrays, *made_there, *status)
     assert not any(x.any() for x in status)
-    return buffer.tobytes()
+    return [x.tobytes() for x in made_there]
 
 
 def test_two_threads_share_a_batch():
