@@ -256,6 +256,7 @@ static void pop_strided_vertex(const void *work, const pop_tile *tile)
     char stack[POP_STRIDED_STACK] __attribute__((aligned(64)));
     pop_strided_walk w;
     pop_aox stream;
+    if (!item->count) return; /* a share without elements has no chunk to prepare */
     w.spec = s;
     w.operands = tile->operands;
     w.buffers = tile->scratch_bytes ? tile->scratch : stack;

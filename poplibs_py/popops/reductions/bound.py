@@ -282,7 +282,8 @@ def reduce_bound(x: Any, axes: Any = None, op: str = "ADD", *, scale: Any = None
     if rows.integral:
         return _integer_bound(rows, op, before)
     if rows.count == 0:
-        return Ball.exact(np.full(rows.shape, _OF_NOTHING[op]) if before is None else before)
+        ball = rows.exactly(np.full(rows.shape, _OF_NOTHING[op]) if before is None else before)
+        return ball if op.startswith("LOGICAL") else rows.finished(ball, out, out_dtype)
     if op in _PLAIN:
         more = {} if op.startswith("LOGICAL") else {"out_dtype": out_dtype}
         return _PLAIN[op](x, axes, keepdims=keepdims, out=out, **more)

@@ -199,3 +199,8 @@ def test_results_have_the_formats_that_are_asked_for():
     assert popops.eq(X32, X32, out_dtype=bool).all()
     for fmt in (FP32, FP16, BF16):
         assert popops.add(X8, X16, out_dtype=fmt).dtype == fmt.dtype
+
+
+@pytest.mark.parametrize("op", ["popops.fmin", "popops.fmax", "popops.maximum"])
+def test_signalling_nans_are_nans(op):
+    testing.check(op, np.float32(0), np.array([0x7C01, 0xFC01, 0x7E00, 0x3C00], np.uint16).view(np.float16))
