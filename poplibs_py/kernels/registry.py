@@ -4,8 +4,9 @@ Each family's module holds the kernels of one instruction-set level. Only module
 are ever imported.
 
 A kernel registers once, by a pattern of formats: its operands and, after ``->``, its result, each a name, several with
-bars between them (``"bfloat16,bfloat16|f143->float32"``), or ``"any"``: every preset. Callers name the formats of a
-call, ``"any"`` being a user's. Of two kernels of a level the one that takes fewer of them as ``any`` comes first.
+bars between them (``"bfloat16,bfloat16|f143->float32"``), ``"="``, which is the format of the first operand, or
+``"any"``: every preset. Callers name the formats of a call, ``"any"`` being a user's. Of two kernels of a level the one
+that takes fewer of them as ``any`` comes first.
 """
 
 from __future__ import annotations
@@ -83,7 +84,8 @@ class Kernel:
     def served(self) -> tuple[str, ...]:
         """The formats of the pattern, each choice between names written out; ``any`` stays."""
         parts = re.split("(,|->)", self.formats)
-        return tuple("".join(chosen) for chosen in itertools.product(*(part.split("|") for part in parts)))
+        return tuple("".join(chosen).replace("=", chosen[0])
+                     for chosen in itertools.product(*(part.split("|") for part in parts)))
 
 
 @dataclass(frozen=True)
@@ -139,13 +141,15 @@ def generality(pattern: str, formats: str) -> int | None:
     0
     >>> generality("bfloat16,bfloat16|f143->float32", "bfloat16,float32->float32") is None
     True
+    >>> generality("int8|uint8,=->bool", "int8,uint8->bool") is None
+    True
     """
     sides, asked = ([side.split(",") for side in text.split("->")] for text in (pattern, formats))
     if [len(side) for side in sides] != [len(side) for side in asked]:
         return None
     found = 0
     for slot, name in zip(itertools.chain(*sides), itertools.chain(*asked), strict=True):
-        if name in slot.split("|"):
+        if name in slot.split("|") or (slot == "=" and name == asked[0][0]):
             continue
         if slot != "any" or name not in FORMAT_NUMBERS:
             return None

@@ -83,6 +83,8 @@ def test_formats_that_no_pattern_takes_are_refused() -> None:
 def test_served_formats_are_written_out() -> None:
     assert MINE[2].served == ("float32,float16->float32", "float32,bfloat16->float32")
     assert MINE[0].served == ("float32,any->float32",)
+    alike = made("alike", "float16|bfloat16,=,bool->=", "portable")
+    assert alike.served == ("float16,float16,bool->float16", "bfloat16,bfloat16,bool->bfloat16")
 
 
 @pytest.mark.parametrize("family", FAMILIES)

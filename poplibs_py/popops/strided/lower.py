@@ -231,17 +231,12 @@ def _with_words(records: Any, params: StridedParams, chain: Chain) -> Chain:
 
 
 def _takes_codes(op: str, params: StridedParams, lanes: tuple[str, ...]) -> bool:
-    """Whether a kernel reads and writes the operands' own codes, rounding as IEEE 754 does.
-
-    One that serves several formats moves codes as words, which mean the same in one format alone.
-    """
+    """Whether a kernel reads and writes the operands' own codes, rounding as IEEE 754 does."""
     plainly = (params.rounding, params.overflow) == ("nearest-even", "inf")
     if not plainly or any(o.scale or o.blocks for o in params.operands):
         return False
     formats = "->".join(",".join(side) for side in (lanes[:len(params.inputs)], lanes[len(params.inputs):]))
-    alike = len({o.format for o in params.operands if isinstance(o.format, Format)}) < 2
-    return "any" not in formats and any(k.op == op and formats in k.served and (alike or k.formats == formats)
-                                        for k in kernels("elementwise"))
+    return "any" not in formats and any(k.op == op and formats in k.served for k in kernels("elementwise"))
 
 
 def _mode(i: int, params: StridedParams, axes: list[Axis], straddles: bool) -> int:

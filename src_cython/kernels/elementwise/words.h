@@ -172,7 +172,7 @@ POP_EACH_INTEGER(POP_INTEGER_CLAMP_KERNEL, POP_INTEGER_CLAMP)
 POP_TRUTH_UNARY(POP_TRUTH_UNARY_KERNEL)
 POP_TRUTH_BINARY(POP_TRUTH_BINARY_KERNEL)
 
-/* A function is registered once for all types that it serves. */
+/* A function is registered once for all types that it serves, of which one call has one. */
 #define POP_WORDS_8 "int8|uint8"
 #define POP_WORDS_16 "int16|uint16"
 #define POP_WORDS_32 "int32|uint32"
@@ -183,10 +183,10 @@ POP_TRUTH_BINARY(POP_TRUTH_BINARY_KERNEL)
 #define POP_COPIED_64 POP_WORDS_64
 #define POP_WORD_ROW(op, suffix, formats) POP_ELEMENTWISE_ROW(#op, formats, #op "_" #suffix, pop_##op##_##suffix)
 
-#define POP_WORD_UNARY_ROW(op, bits, ...) POP_WORD_ROW(op, bits, POP_WORDS_##bits "->" POP_WORDS_##bits)
-#define POP_WORD_BINARY_ROW(op, bits, ...) POP_WORD_ROW(op, bits, POP_WORDS_##bits "," POP_WORDS_##bits "->" POP_WORDS_##bits)
-#define POP_WORD_COMPARISON_ROW(op, bits, ...) POP_WORD_ROW(op, bits, POP_WORDS_##bits "," POP_WORDS_##bits "->bool")
-#define POP_WORD_SELECT_ROW(op, bits, ...) POP_WORD_ROW(op, bits, POP_COPIED_##bits "," POP_COPIED_##bits ",bool->" POP_COPIED_##bits)
+#define POP_WORD_UNARY_ROW(op, bits, ...) POP_WORD_ROW(op, bits, POP_WORDS_##bits "->=")
+#define POP_WORD_BINARY_ROW(op, bits, ...) POP_WORD_ROW(op, bits, POP_WORDS_##bits ",=->=")
+#define POP_WORD_COMPARISON_ROW(op, bits, ...) POP_WORD_ROW(op, bits, POP_WORDS_##bits ",=->bool")
+#define POP_WORD_SELECT_ROW(op, bits, ...) POP_WORD_ROW(op, bits, POP_COPIED_##bits ",=,bool->=")
 #define POP_INTEGER_UNARY_ROW(op, t, name, ...) POP_WORD_ROW(op, t, name "->" name)
 #define POP_INTEGER_BINARY_ROW(op, t, name, ...) POP_WORD_ROW(op, t, name "," name "->" name)
 #define POP_INTEGER_COMPARISON_ROW(op, t, name, ...) POP_WORD_ROW(op, t, name "," name "->bool")
