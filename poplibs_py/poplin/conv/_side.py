@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ...formats import FP32, Format
+import numpy as np
+
+from ...formats import FP32, Array, Format
 
 LANES = 16
 """Sums that the kernel has side by side, at every instruction-set level."""
@@ -78,3 +80,9 @@ class Side(NamedTuple):
         numbers = blocks * self.padded * self.together
         apart = self.ordered or (self.as_they_lie and self.joined == 1) or not self.in_line
         return self.cell * numbers + (64 if numbers > LANES and apart else 0)
+
+
+def by_columns(rows: int, columns: int) -> Array:
+    """Return where each number of a matrix, column by column, is when it lies row by row; whole vectors of them."""
+    order = np.arange(rows * columns, dtype=np.int32).reshape(rows, columns).T.ravel()
+    return np.concatenate([order, np.zeros(-len(order) % LANES, np.int32)])

@@ -13,7 +13,7 @@ from ...kernels.records import FORMAT_NUMBERS, kernel_format
 from ...program import Segment, spread
 from ..gemm.lower import fill_decoding, fill_finish, format_record
 from ._conv import BOX, ITEM, SPEC, VERTEX
-from ._side import LANES, Side
+from ._side import LANES, Side, by_columns
 from .few import FewPlan
 from .params import WORDS
 
@@ -42,7 +42,7 @@ def _bands(plans: Sequence[FewPlan]) -> tuple[Segment, list[Array]]:
 def _places(plan: FewPlan) -> Array:
     """The band that each box is in, of all images; small images are in one."""
     bands: Array = np.array([box.first[0] // plan.band for box in plan.boxes])
-    images: Array = np.arange(plan.call.params.batch)[:, None] // max(1, plan.band // max(1, plan.dims[0].positions))
+    images: Array = np.arange(plan.images[0])[:, None] // max(1, plan.band // max(1, plan.dims[0].positions))
     places: Array = images * (bands.max(initial=0) + 1) + bands
     return places.ravel()
 
@@ -81,10 +81,8 @@ def _items(plan: FewPlan) -> Array:
 
 def _ends(plan: FewPlan, chunks: int) -> Array:
     """Where each item's boxes end, of all images: equal shares of the work, as many as threads want, or bands."""
-    if plan.over_taps:
-        return np.array([0, plan.call.params.in_channels * len(plan.boxes)])
     sizes = [box.size * (1 if box.empty else 1 + plan.taps) for box in plan.boxes]
-    done = np.cumsum(np.tile(np.array(sizes, float), plan.call.params.batch))
+    done = np.cumsum(np.tile(np.array(sizes, float), plan.images[0]))
     shares = min(len(done), -(-plan.threads // chunks)) if plan.threads > 1 else 1
     ends = np.searchsorted(done, done[-1] * np.arange(1, shares) / shares * (1 - 1e-9)) + 1
     bands: Array | list[int] = np.flatnonzero(np.diff(_places(plan))) + 1 if plan.in_bands else []
@@ -96,20 +94,14 @@ def _spec(plan: FewPlan) -> tuple[Array, list[Array]]:
     call, p = plan.call, plan.call.params
     spec = np.zeros(1, SPEC)
     s = spec[0]
-    for op in ("convolve", "reorder"):
-        s[op] = select("conv", op, "float32").kernel.address
-    if plan.pairs or plan.over_taps:
-        s["convolve"], s["pairs"], s["quads"] = plan.kernel.address, plan.pairs, plan.quads
-    if plan.slides_over_taps:
-        s["slide_taps"] = plan.kernel.address
-    if plan.dots:
-        s["convolve"], s["dots"] = plan.kernel.address, True
-    if plan.slides:
-        staged = plan.kernel if plan.row_pairs or plan.pairs else select("conv", "slide", "float32").kernel
-        s["slide"], s["slide_staged"], s["row_pairs"] = plan.kernel.address, staged.address, plan.row_pairs
+    for slot in plan.tile.slots:
+        s[slot] = plan.kernel.address
+    for name in plan.tile.holds:
+        s[name] = True
+    s["reorder"] = select("conv", "reorder", "float32").kernel.address
     s["transpose"] = select("dot", "transpose", "cells").kernel.address
     tables = [_side(s["x"], plan.x, plan, "images"), _side(s["w"], plan.w, plan, "weights")]
-    if plan.deltas_in_place:
+    if plan.w_in_place:
         s["w"]["at"] = 0
     s["over_taps"], s["rank"] = plan.over_taps, len(plan.parts)
     for number, part in enumerate(plan.parts):
@@ -118,10 +110,7 @@ def _spec(plan: FewPlan) -> tuple[Array, list[Array]]:
                              part.taps.stride * plan.widened, dim.out_stride)
     s["positions"], s["taps"] = plan.positions, plan.taps
     s["groups"], s["together"], s["channels"], s["vectors"] = p.groups, plan.together, p.out_channels, plan.vectors
-    if plan.over_taps:
-        s["x_image"], s["w_image"], s["out_inner"] = call.x.channel, call.weights.channel, call.out.row
-    else:
-        s["x_image"], s["out_image"] = call.x.row, call.out.row
+    s["x_image"], s["w_image"], s["out_image"] = plan.images[1], call.weights.channel, call.out.row
     s["w_lane"], s["w_inner"] = call.weights.row * plan.widened, call.weights.channel * plan.widened
     if plan.run:
         w = call.weights
@@ -130,15 +119,11 @@ def _spec(plan: FewPlan) -> tuple[Array, list[Array]]:
         s["run_decode"] = select("dot", "decode", name).kernel.address
         s["run_format"] = format_record(w.format, w.scale).ctypes.data
     s["w_lines"], s["look_ahead"] = plan.weights_in_line, plan.looks_ahead
-    s["out_group"], s["out_channel"] = call.out.group, plan.out_channel
+    s["out_group"], s["out_channel"], s["out_inner"] = call.out.group, plan.out_channel, call.out.row
     s["compact"], s["direct"], s["streams"] = plan.compact, plan.direct, plan.streams
     s["turned"], s["tile_out"] = plan.turned, FORMAT_NUMBERS[call.out.format.name if plan.narrow else FP32.name]
-    if plan.slides and plan.pairs:  # lanes of a group meet its first word
-        order = np.arange(LANES, dtype=np.int32) // plan.wide * plan.x.inner
-        s["order"] = order.ctypes.data
-        tables.append(order)
-    elif 1 < plan.together < LANES and not plan.quads:
-        order = _order(plan.wide, plan.together)
+    order = plan.order
+    if order is not None:
         s["order"] = order.ctypes.data
         tables.append(order)
     s["capacity"], s["sums_at"] = plan.capacity, plan.offset("sums")
@@ -155,16 +140,10 @@ def _side(record: Any, side: Side, plan: FewPlan, part: str) -> Array:
     record["group"], record["inner_step"], record["inner"] = side.group, side.inner_step, side.inner
     record["padded"], record["in_line"] = side.padded, side.in_line
     record["at"], record["pitch"] = plan.offset(part), side.pitch(plan.blocks)
-    order = _order(side.together, side.inner)
+    order = by_columns(side.together, side.inner)
     if side.ordered:
         record["order"] = order.ctypes.data
     return order
-
-
-def _order(rows: int, columns: int) -> Array:
-    """Where each number of a matrix, column by column, is when it lies row by row; whole vectors of them."""
-    order = np.arange(rows * columns, dtype=np.int32).reshape(rows, columns).T.ravel()
-    return np.concatenate([order, np.zeros(-len(order) % LANES, np.int32)])
 
 
 def _finish(s: Any, plan: FewPlan) -> None:

@@ -1,100 +1,167 @@
-"""Planning a convolution with few channels in a group: which kernel, how many groups at once, and which boxes."""
+"""Planning a convolution with few channels in a group: which tiles, how many groups at once, and which boxes."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
 
-from ...formats import BF16, FP16, FP32
-from ...kernels import Selection, select
+from ...formats import BF16, FP16, FP32, Format
+from ...kernels import select
 from ...target import Target
+from ..gemm.field import FieldDim
 from ..gemm.model import threads_of
 from ..gemm.options import GemmOptions
 from ..gemm.plan import Epilogue
 from ..gemm.search import FEW, on_units
+from . import few
 from ._boxes import Box, around, banded, cut, halves, inside, span
 from ._conv import AT_ONCE
 from ._side import LANES
-from .few import CACHE_SHARE, FewPlan, in_pairs, readable
+from .few import CACHE_SHARE, Dots, FewPlan, OverTaps, Tile
 from .model import Part
 from .params import ConvCall
 
 _WIDEST = 4 * LANES  # output channels of a group: with more a product of matrices does as well
 _USED, _USED_OVER_TAPS = 0.75, 0.25  # share of the lanes from which one group is done so
-_LONG = 12  # steps that pay for decoding: with fewer, x is read where it lies
-_INSIDE = 0.6  # of the positions must meet no padding for that
+_INSIDE = 0.6  # of the positions must meet no padding for boxes to read x where it lies
 _LEAST_DOT = 512  # products of a result that pay for adding its lanes
+_MOST_STEPS = 2  # taps from a result to the next that tiles are made for
 _ROW_BOXES = 4  # boxes of a thread, so that all end at about the same time
 
 
 def plan_few(call: ConvCall, parts: tuple[Part, ...], options: GemmOptions, epilogue: Epilogue,
              target: Target) -> FewPlan | None:
-    """Plan a convolution, or a phase of one; None where channels are many, or the scratch would pass the limit.
-
-    How many are few is measured: a product of matrices is as fast beyond 16 input channels, and where there is one
-    group that leaves lanes empty or has one tap; on BF16 units it is faster from 64 output channels on, or 32 of 16.
-    """
-    limit, p = options.memory.limit(target), call.params
-    draft = FewPlan(call, parts, options, epilogue, target, select("conv", "convolve", "float32"), False, 1, (), 1,
-                    limit)
-    positions, taps = draft.positions, draft.taps
-    valid = all(dim.first_valid <= 0 and dim.end_valid >= dim.positions for dim in draft.dims)
-    over_taps = valid and taps > positions and taps * p.in_channels > positions * p.batch
-    inner = p.batch if over_taps else p.in_channels
-    dots = None if over_taps else dots_kernel(call, options)
-    if not dots and (inner > LANES or p.out_channels > _WIDEST):
+    """Plan a convolution, or a phase of one; None where channels are many, or the scratch would pass the limit."""
+    limit = options.memory.limit(target)
+    draft = FewPlan(call, parts, options, epilogue, target, select("conv", few.PLAIN.op, FP32.name), memory_limit=limit)
+    draft = replace(draft, threads=threads_of(draft.flops, target))
+    tiled = _over_taps(draft) if _sums_stay(draft) else _over_positions(draft)
+    if tiled is None:
         return None
-    draft = replace(draft, over_taps=over_taps, threads=threads_of(draft.flops, target))
-    if dots:
-        draft = replace(draft, selection=dots)
-    elif draft.slides:
-        joined = "slide_pairs" if len(draft.dims) > 1 else "slide_line"
-        op = "slide_words" if draft.in_words else joined if _in_row_pairs(draft, options) else "slide"
-        taken = call.x.format if draft.slides_in_place else FP32
-        draft = replace(draft, selection=select("conv", op, str(taken) if op == "slide" else BF16.name))
-    elif not over_taps and in_pairs(call, options):
-        draft = replace(draft, selection=select("conv", "convolve", BF16.name))
-    if p.groups == 1 and not dots:
-        full = p.out_channels >= (_WIDEST if inner < LANES else _WIDEST // 2)
-        if full and on_units(call.x.format, call.weights.format, options):
-            return None
-        least, enough = (_USED_OVER_TAPS, positions * inner >= AT_ONCE // 2) if over_taps else (_USED, taps > 1)
-        if draft.used < least or not enough:
-            return None
-    if draft.slides_over_taps:
-        draft = replace(draft, selection=_over_taps(draft))
     budget = int(CACHE_SHARE * target.bytes_per_tile) if limit is None else limit
     best, least = None, math.inf
-    for blocks in halves(draft.all_blocks):
-        plan = _boxed(replace(draft, blocks=blocks), budget)
+    for blocks in halves(tiled.all_blocks):
+        plan = _boxed(replace(tiled, blocks=blocks), budget)
         if plan is None:
             continue
         cost = sum(plan.window(box) for box in plan.boxes if not box.in_place) * _pieces(plan)
         if cost < least:
             best, least = plan, cost
-    if best and best.over_taps and not best.slides_over_taps:
-        op, taken = "quads" if best.quads else "convolve", BF16 if _in_tap_pairs(best) else FP32
-        best = replace(best, selection=select("conv", op, taken.name))
-    return best and _shared(best)
+    return best and _shared(_in_pairs_of_taps(best))
 
 
-def _over_taps(draft: FewPlan) -> Selection:
-    """The kernel of tiles of deltas: of BF16 where the CPU multiplies it and channels lie side by side."""
-    x, w = draft.call.x, draft.call.weights
-    beside = all(side.group == side.format.itemsize for side in (x, w))
-    if beside and on_units(x.format, w.format, draft.options):
-        return select("conv", "slide_taps", BF16.name)
-    narrow = select("conv", "slide_taps", FP16.name)
-    return narrow if replace(draft, selection=narrow).both_in_place else select("conv", "slide_taps", FP32.name)
+def _sums_stay(draft: FewPlan) -> bool:
+    """Whether a convolution is one of many taps and few positions, all of which meet numbers: a gradient of weights."""
+    p, valid = draft.call.params, all(dim.first_valid <= 0 and dim.end_valid >= dim.positions for dim in draft.dims)
+    return valid and draft.taps > draft.positions and draft.taps * p.in_channels > draft.positions * p.batch
 
 
-def dots_kernel(call: ConvCall, options: GemmOptions) -> Selection | None:
-    """The kernel whose lanes are input channels, where those fill them and results have few channels."""
+def _few(draft: FewPlan) -> bool:
+    """Whether channels are so few that lanes of output channels do as well as a product of matrices.
+
+    How many are few is measured: a product of matrices is as fast beyond 16 input channels, and where there is one
+    group that leaves lanes empty or has one tap; on BF16 units it is faster from 64 output channels on, or 32 of 16.
+    """
+    call, p, inner = draft.call, draft.call.params, draft.inner[0]
+    if inner > LANES or p.out_channels > _WIDEST:
+        return False
+    if p.groups != 1:
+        return True
+    full = p.out_channels >= (_WIDEST if inner < LANES else _WIDEST // 2)
+    if full and on_units(call.x.format, call.weights.format, draft.options):
+        return False
+    if draft.over_taps:
+        return draft.used >= _USED_OVER_TAPS and draft.positions * inner >= AT_ONCE // 2
+    return draft.used >= _USED and draft.taps > 1
+
+
+def _with(draft: FewPlan, tile: Tile, taken: Format) -> FewPlan:
+    """The draft with tiles of a kernel of this format."""
+    return replace(draft, tile=tile, selection=select("conv", tile.op, taken.name))
+
+
+def _over_positions(draft: FewPlan) -> FewPlan | None:
+    """The draft with its tiles of positions: dots, of neighbours, of words, or plain."""
+    call, x, p = draft.call, draft.call.x, draft.call.params
+    taken = dots_format(call, draft.options)
+    if taken:
+        return _with(Dots(**vars(draft)), few.DOTS._replace(x=taken, w=taken), taken)
+    if not _few(draft):
+        return None
+    units = on_units(x.format, call.weights.format, draft.options)
+    pairs = units and x.channel == x.format.itemsize and p.in_channels % 2 == 0
+    beside = x.group == p.in_channels * x.format.itemsize and draft.together * p.in_channels <= 2 * LANES
+    words = pairs and beside and draft.vectors == 1 and draft.compact
+    depthwise = p.in_channels == 1 and draft.together == LANES
+    if not (depthwise or words) or not _neighbours(draft):
+        return _with(draft, few.WORDS, BF16) if pairs else draft
+    if words:
+        return _with(draft, few.WORD_SLIDES, BF16)
+    if units and x.group == x.format.itemsize:
+        return _with(draft, few.ROW_PAIRS if len(draft.dims) > 1 else few.LINE_PAIRS, BF16)
+    return _with(draft, few.SLIDES, x.format if replace(draft, tile=few.SLIDES).all_in_place else FP32)
+
+
+def _neighbours(draft: FewPlan) -> bool:
+    """Whether taps are neighbours where results are."""
+    rows, columns = ([1] + [_steps(dim) for dim in draft.dims])[-2:]
+    return draft.taps > 0 and rows > 0 and 0 < columns <= _MOST_STEPS
+
+
+def _steps(dim: FieldDim) -> int:
+    """Taps from a position to the next: 0 where that is no whole number of them."""
+    if dim.positions == 1 or (dim.taps == 1 and dim.step):
+        return 1
+    return 0 if dim.step % dim.tap_step else abs(dim.step // dim.tap_step)
+
+
+def _over_taps(draft: FewPlan) -> FewPlan | None:
+    """The draft with its tiles of sums over taps: of neighbours, of four numbers, or plain."""
+    draft = OverTaps(**vars(draft))
+    if not _few(draft):
+        return None
+    x, w, n, out = draft.call.x, draft.call.weights, draft.call.params.batch, draft.call.params.out_channels
+    if _neighbouring_deltas(draft):
+        beside = all(side.group == side.format.itemsize for side in (x, w))
+        if beside and on_units(x.format, w.format, draft.options):
+            return _with(draft, few.TAP_SLIDES._replace(x=BF16, w=BF16), BF16)
+        narrow = _with(draft, few.TAP_SLIDES, FP16)
+        return narrow if narrow.all_in_place else _with(draft, few.TAP_SLIDES, FP32)
+    beside = (x.row, x.group) == (x.format.itemsize, n * x.format.itemsize)
+    beside = beside and (w.row, w.group) == (w.format.itemsize, out * w.format.itemsize)
+    fours = beside and out == draft.wide >= 4 and draft.together * n <= LANES
+    return _with(draft, few.QUADS, FP32) if fours else draft
+
+
+def _neighbouring_deltas(draft: FewPlan) -> bool:
+    """Whether neighbouring deltas share what they read: depthwise ones, not turned."""
+    p, dims = draft.call.params, draft.dims
+    if draft.together < LANES or p.batch > 1 or not dims or not all(
+            dim.tap_step > 0 and (dim.step > 0 or dim.positions == 1) for dim in dims):
+        return False
+    unit = dims[-1].step if dims[-1].positions > 1 else dims[-1].tap_step
+    return dims[-1].tap_step % unit == 0 and dims[-1].tap_step // unit <= _MOST_STEPS
+
+
+def _in_pairs_of_taps(plan: FewPlan) -> FewPlan:
+    """The plan with two BF16 numbers of neighbouring taps at once, if it may be: every box has an even number of them.
+
+    Joining them costs more than it gains where a number has one product for each kernel element.
+    """
+    formats = plan.call.x.format, plan.call.weights.format
+    if not plan.over_taps or plan.together == LANES or not on_units(*formats, plan.options):
+        return plan
+    even = plan.dims[-1].tap_step > 0 and all(box.count[-1] % 2 == 0 and not box.in_place for box in plan.boxes)
+    return _with(plan, plan.tile._replace(holds=(*plan.tile.holds, "pairs")), BF16) if even else plan
+
+
+def dots_format(call: ConvCall, options: GemmOptions) -> Format | None:
+    """What lanes of input channels are multiplied in, where those fill them and results have few channels."""
     x, w, p = call.x, call.weights, call.params
     compute = BF16 if on_units(x.format, w.format, options) else FP32
     lies_so = x.channel == x.format.itemsize and p.in_channels * compute.itemsize % (LANES * FP32.itemsize) == 0
     enough = math.prod(p.kernel_shape) > 1 and p.in_channels * math.prod(p.kernel_shape) >= _LEAST_DOT
-    return select("conv", "dots", compute.name) if lies_so and enough and p.out_channels <= FEW else None
+    return compute if lies_so and enough and p.out_channels <= FEW else None
 
 
 def _pieces(plan: FewPlan) -> float:
@@ -109,33 +176,15 @@ def _shared(plan: FewPlan) -> FewPlan:
     """The same with work for all threads; where sums are kept, boxes stay as they are: they say the sums' order."""
     if plan.threads == 1:
         return plan
-    p = plan.call.params
     if plan.over_taps:
         blocks = min(plan.blocks, -(-plan.all_blocks // plan.threads))
         threads = min(plan.threads, -(-plan.all_blocks // blocks))
         return replace(plan, blocks=blocks, threads=threads)
-    items = p.batch * -(-plan.all_blocks // plan.blocks)
+    items = plan.images[0] * -(-plan.all_blocks // plan.blocks)
     wanted = -(-plan.threads * _ROW_BOXES // max(1, items))
     boxes = [part for box in plan.boxes for part in cut(box, tuple(
         max(1, -(-n // wanted)) if d == 0 else n for d, n in enumerate(box.count)))]
     return replace(plan, boxes=tuple(boxes), threads=max(1, min(plan.threads, items * len(boxes))))
-
-
-def _in_tap_pairs(plan: FewPlan) -> bool:
-    """Whether numbers of neighbouring taps may be multiplied as BF16 here: every box has an even number of them.
-
-    Joining them costs more than it gains where a number has one product for each kernel element.
-    """
-    formats = plan.call.x.format, plan.call.weights.format
-    if not plan.over_taps or plan.together == LANES or not on_units(*formats, plan.options):
-        return False
-    return plan.dims[-1].tap_step > 0 and all(box.count[-1] % 2 == 0 and not box.in_place for box in plan.boxes)
-
-
-def _in_row_pairs(draft: FewPlan, options: GemmOptions) -> bool:
-    """Whether numbers of two rows of taps, or two neighbours along one dimension, may be multiplied as BF16 here."""
-    x = draft.call.x
-    return x.group == x.format.itemsize and on_units(x.format, draft.call.weights.format, options)
 
 
 def _boxed(plan: FewPlan, budget: int) -> FewPlan | None:
@@ -143,14 +192,12 @@ def _boxed(plan: FewPlan, budget: int) -> FewPlan | None:
     boxes: list[Box] = []
     for box in _regions(plan):
         count = box.count
-        while not (box.in_place or box.empty) or plan.over_taps:
-            if replace(plan, boxes=(replace(box, count=count),)).scratch_bytes <= budget:
-                break
+        while replace(plan, boxes=(replace(box, count=count),)).scratch_bytes > budget:
             d = next((d for d, n in enumerate(count) if n > 1), None)
             if d is None:
                 return None
             half = -(-count[d] // 2)
-            if plan.slides_over_taps and half > 1:
+            if plan.over_taps and plan.tile.shares and half > 1:
                 half += half % 2  # rows of BF16 are joined
             count = (*count[:d], half, *count[d + 1:])
         boxes += cut(box, count)
@@ -162,29 +209,15 @@ def _boxed(plan: FewPlan, budget: int) -> FewPlan | None:
 
 def _regions(plan: FewPlan) -> list[Box]:
     """Boxes that together are all positions, or taps: read where they lie, decoded, and those that meet zeros alone."""
-    whole = [dim.taps if plan.over_taps else dim.positions for dim in plan.dims]
     within = [inside(dim, plan.over_taps) for dim in plan.dims]
-    if plan.over_taps:
-        valid = [(0, n) for n in whole]
-    else:
-        valid = [(low := min(n, max(0, dim.first_valid)), max(low, min(n, dim.end_valid)))
-                 for n, dim in zip(whole, plan.dims, strict=True)]
-    if not plan.taps:
-        valid = [(0, 0) for _ in whole]
-    steps = plan.x.inner * (plan.positions if plan.over_taps else plan.taps)
+    whole = valid = [(0, n) for n, _ in plan.swept]
+    if not plan.over_taps:
+        valid = [(low := min(n, max(0, dim.first_valid)), max(low, min(n, dim.end_valid))) if plan.taps else (0, 0)
+                 for dim, (_, n) in zip(plan.dims, whole, strict=True)]
     share = math.prod(b - a for a, b in within) / max(1, math.prod(b - a for a, b in valid))
-    x = plan.call.x
-    side_by_side = plan.together == 1 or (x.group == 4 and plan.call.params.groups % plan.together == 0)
-    in_place = readable(x.format, x.scale, x.aligned) and side_by_side and share >= _INSIDE and steps < _LONG
-    in_place = in_place and not plan.quads
-    if plan.dots:
-        in_place = x.format == plan.x.compute and x.scale == 0 and x.aligned and share >= _INSIDE
-    found = []
-    if plan.slides_in_place or plan.both_in_place:
-        found += [Box(*span(valid), in_place=True)]
-    elif in_place and not plan.slides:
-        found += [Box(*span(within), in_place=True), *around(within, valid, False)]
+    if plan.in_place and share >= _INSIDE and not plan.all_in_place:
+        found = [Box(*span(within), in_place=True), *around(within, valid, False)]
     else:
-        found += [Box(*span(valid))]
-    found += around(valid, [(0, n) for n in whole], True)
+        found = [Box(*span(valid), in_place=plan.all_in_place)]
+    found += around(valid, whole, True)
     return [box for box in found if box.size]

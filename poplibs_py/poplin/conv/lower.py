@@ -76,7 +76,7 @@ def _in_phases(plan: HostConvPlan, way: Phases) -> _Sets:
     segments: list[Segment] = []
     tables: list[Any] = []
     for kind, lowered in _SEGMENTS.items():
-        some = [phase for phase in way.products if type(phase) is kind]
+        some = [phase for phase in way.products if isinstance(phase, kind)]
         for segment, held in lowered(plan, some) if some else ():
             segments.append(segment)
             tables += held

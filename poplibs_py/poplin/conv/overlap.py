@@ -25,7 +25,7 @@ from ..gemm.params import GemmParams, MatrixLayout
 from ..gemm.plan import Epilogue, GemmPlan, Scratch, on_lines
 from ..gemm.search import FEW, plan_gemm
 from . import _overlap
-from .few_search import dots_kernel
+from .few_search import dots_format
 from .model import field_dim
 from .params import ConvCall
 from .ways import Matrices
@@ -108,7 +108,7 @@ def plan_overlap(call: ConvCall, options: GemmOptions, epilogue: Epilogue, targe
     p = call.params
     plain = epilogue == Epilogue() and call.bias is None and options.partials_type == "float"
     few = p.out_channels <= FEW and p.in_channels >= _LEAST_DEPTH and p.batch * p.groups
-    if not plain or options.reproducible or not few or dots_kernel(call, options):
+    if not plain or options.reproducible or not few or dots_format(call, options):
         return None
     made = _dims(call)
     if made is None:

@@ -18,7 +18,7 @@ from ..gemm.options import GemmOptions
 from ..gemm.params import contiguous_strides
 from ..gemm.plan import Epilogue
 from ..gemm.search import FEW, on_units
-from .few_search import dots_kernel
+from .few_search import dots_format
 from .params import ConvCall, FieldLayout
 
 _GATHERED = 1.6  # numbers that products gather for each that is rearranged, from which that pays
@@ -191,7 +191,7 @@ def _pays(way: Rearranged) -> bool:
     """Whether rearranging takes less than it saves, as measured."""
     p, units = way.call.params, way.multiplies_halves
     if p.groups == 1 and p.out_channels <= FEW:  # else elements are multiplied with all taps
-        return dots_kernel(way.call, way.options) is not None
+        return dots_format(way.call, way.options) is not None
     lanes = 1 < p.in_channels <= _FEWEST or (p.groups == 1 and p.out_channels < _FEWEST)
     return way.gathers and (units or not lanes)  # numbers of lanes are decoded once
 

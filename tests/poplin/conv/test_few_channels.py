@@ -22,7 +22,8 @@ from poplibs_py.errors import InvalidArgumentError, MemoryLimitError
 from poplibs_py.formats import BF16, E4M3, E5M2, F143, F152, FP16, FP32
 from poplibs_py.kernels import available_levels
 from poplibs_py.poplin.conv import few
-from poplibs_py.poplin.conv.few import LANES, FewPlan
+from poplibs_py.poplin.conv._conv import SPEC
+from poplibs_py.poplin.conv.few import LANES, Dots, FewPlan, OverTaps, Tile
 from poplibs_py.poplin.conv.lower import lower
 from poplibs_py.poplin.conv.params import ConvCall
 from poplibs_py.poplin.conv.plan import plan_call
@@ -363,7 +364,7 @@ def test_scratch_of_lanes_of_input_channels_keeps_to_the_limit(fmt, share):
     a, b = (laid(held[name], "last", fmt.dtype) for name in names[:2])
     out = laid(np.zeros(shapes(p)[names[2]]), "last", np.float32)
     made = lowered(p, "input gradient", a, b, out, available_memory_proportion=share)
-    assert all(isinstance(plan, FewPlan) and plan.dots for plan in made.plan.products)
+    assert all(isinstance(plan, Dots) for plan in made.plan.products)
     assert "dots of input channels" in made.plan.explain().decisions["method"]
     before = memory_in_use()
     memory_peak(reset=True)
@@ -393,23 +394,47 @@ def test_the_plan_says_which_method_and_why():
     assert found.chosen.name in found.decisions["kernel"]
 
 
+TILES = {name: tile for name, tile in vars(few).items() if isinstance(tile, Tile)}
+
+
+def test_tiles_differ_and_fill_in_what_the_driver_s_record_has():
+    assert len(set(TILES.values())) == len(TILES)
+    for tile in TILES.values():
+        assert {*tile.slots, *tile.holds} <= set(SPEC.names)
+
+
+@pytest.mark.parametrize(("shape", "which", "layout", "name"), [
+    ((3, 5, 4, 8, 3, 1, 1), "forward", "last", "PLAIN"), ((1, 1, 16, 9, 3, 1, 1), "forward", "last", "SLIDES"),
+    ((3, 64, 1, 20, 7, 2, 3), "input gradient", "last", "DOTS"),
+    ((3, 5, 4, 8, 3, 1, 1), "weight gradient", "first", "PLAIN"),
+    ((8, 8, 4, 8, 3, 1, 1), "weight gradient", "last", "QUADS"),
+    ((1, 1, 16, 9, 3, 1, 1), "weight gradient", "last", "TAP_SLIDES"),
+])  # fmt: skip
+def test_the_search_chooses_the_tile_and_its_kernel(shape, which, layout, name):
+    p, names = params(*shape), OPERANDS[which]
+    a, b, out = (laid(np.zeros(shapes(p)[name]), layout, np.float32) for name in names)
+    for plan in lowered(p, which, a, b, out).plan.products:
+        assert (plan.tile, plan.kernel.op, plan.kernel.formats) == (TILES[name], TILES[name].op, "float32")
+        assert isinstance(plan, OverTaps) == (which == "weight gradient")
+
+
 @pytest.mark.skipif(not on_units(BF16, BF16, GemmOptions()), reason="no kernels of BF16 products here")
-@pytest.mark.parametrize(("shape", "which", "field"), [
-    ((8, 8, 4, 8, 3, 1, 1), "weight gradient", "pairs"), ((8, 8, 4, 17, 3, 2, 1), "weight gradient", "quads"),
-    ((8, 8, 4, 8, 3, 1, 1), "forward", "pairs"),
-    ((8, 8, 4, 8, 3, 1, 1), "input gradient", "in_words"), ((4, 4, 8, 8, 3, 2, 1), "forward", "slides"),
-    ((1, 1, 16, 9, 3, 1, 1), "weight gradient", "slides_over_taps"),
-    ((1, 1, 16, 9, 3, 1, 1), "forward", "row_pairs"), ((1, 1, 16, 8, 3, 2, 1), "input gradient", "row_pairs"),
-    ((1, 1, 16, 40, 5, 1, 2, 1, 1), "forward", "row_pairs"),
-    ((1, 1, 16, 40, 6, 1, 2, 1, 1), "input gradient", "row_pairs"),
+@pytest.mark.parametrize(("shape", "which", "name"), [
+    ((8, 8, 4, 8, 3, 1, 1), "weight gradient", "QUADS"), ((4, 6, 5, 16, 3, 1, 1), "weight gradient", "PLAIN"),
+    ((8, 8, 4, 8, 3, 1, 1, 2, 2, 3), "forward", "WORDS"), ((8, 8, 4, 8, 3, 1, 1), "forward", "WORD_SLIDES"),
+    ((8, 8, 4, 8, 3, 1, 1), "input gradient", "WORD_SLIDES"), ((4, 4, 8, 8, 3, 2, 1), "forward", "WORD_SLIDES"),
+    ((1, 1, 16, 9, 3, 1, 1), "weight gradient", "TAP_SLIDES"),
+    ((1, 1, 16, 9, 3, 1, 1), "forward", "ROW_PAIRS"), ((1, 1, 16, 8, 3, 2, 1), "input gradient", "ROW_PAIRS"),
+    ((1, 1, 16, 40, 5, 1, 2, 1, 1), "forward", "LINE_PAIRS"),
+    ((1, 1, 16, 40, 6, 1, 2, 1, 1), "input gradient", "LINE_PAIRS"),
 ])  # fmt: skip
 @pytest.mark.parametrize("fmt", [BF16, F143], ids=str)
-def test_numbers_are_multiplied_as_bf16_two_at_once(shape, which, field, fmt):
+def test_numbers_are_multiplied_as_bf16_two_at_once(shape, which, name, fmt):
     p, names = params(*shape), OPERANDS[which]
     a, b, out = (laid(np.zeros(shapes(p)[name]), "last", fmt.dtype) for name in names)
     products = lowered(p, which, a, b, out).plan.products
-    assert any(getattr(one, field) for one in products)
-    decoded = [one for one in products if not one.over_taps and (fmt == F143 or one.row_pairs)]
+    assert {(one.kernel.op, one.kernel.formats) for one in products} == {(TILES[name].op, "bfloat16")}
+    decoded = [one for one in products if not one.over_taps and (fmt == F143 or one.tile.w == FP32)]
     assert any(one.run for one in products) == bool(decoded)
 
 
@@ -427,7 +452,7 @@ def test_gradients_of_the_weights_of_many_images_are_no_products_made_first():
     x, y, w = (laid(np.zeros(shapes(p)[name]), "last", np.float32) for name in "xyw")
     plan = lowered(p, "weight gradient", x, y, w).plan
     assert isinstance(plan.way, Phases)
-    assert plan.products[0].slides_over_taps
+    assert plan.products[0].tile == few.TAP_SLIDES
 
 
 def test_dense_convolutions_stay_products_of_matrices():
