@@ -20,13 +20,12 @@ from ..kernels.records import ACTIVATIONS, FORMAT_NUMBERS, dtype_of, infinite_ov
 from ..ops import AS_ASKED, Receiver, Request
 from ..poplin.gemm.lower import format_record
 from ..poplin.tile_conv import _partials
-from ..program import ComputeSet, Exchange, Executable, Program, Segment, spread, threads_for
+from ..program import ComputeSet, Exchange, Executable, Program, Segment, spread, threads_for, whole_lines
 from ..target import TYPE_SIZES, LinearMapping
 from ..target.types import type_of
 from ._tiles import BLOCKS, BLOCKS_VERTEX
 from .matrix import BlockSparseMatrix
 from .operands import DenseLayout, dense_operand, product_format
-from .plans import lines
 
 _PANEL = dtype_of("pop_panel_item")
 _VALUES, _X, _OUT, _WORK = range(4)  # a program's operands, its workspace last
@@ -285,16 +284,16 @@ class _Lowering:
     def __init__(self, work: TileBlocks) -> None:
         m, k, n = work.shape
         self.work, self.x_row = work, 4 * n
-        self.x = lines(4 * work.blocks.size * work.side**2)
-        at = self.x + lines(4 * k * n)
+        self.x = whole_lines(4 * work.blocks.size * work.side**2)
+        at = self.x + whole_lines(4 * k * n)
         self.partials, self.results = [], []
         self.cleared = at
         for part in work.parts:
             self.partials.append(at)
-            at += lines(4 * int(work.splits[part.split].sums[2][-1]) * work.side * part.columns)
+            at += whole_lines(4 * int(work.splits[part.split].sums[2][-1]) * work.side * part.columns)
         for part in work.parts:
             self.results.append(at)
-            at += lines(4 * m * part.columns)
+            at += whole_lines(4 * m * part.columns)
         self.workspace = at
         self.tables: dict[tuple[int, int], Array] = {}
 

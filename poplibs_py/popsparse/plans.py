@@ -15,8 +15,6 @@ from ..target import Target
 
 Plan = TypeVar("Plan", bound="KernelPlan")
 
-_ALIGNMENT = 64
-
 
 @dataclass(frozen=True)
 class KernelPlan(Explained, ABC):
@@ -102,8 +100,3 @@ def checked_plan(plan: Any, kind: type[Plan], op: str) -> Plan:
     if plan.target.kind != "host":
         raise bad_argument("plan.target", plan.target.name, "this CPU")
     return unchanged(plan, plan.again)  # type: ignore[arg-type]
-
-
-def lines(size: int) -> int:
-    """Return a size rounded up to whole cache lines."""
-    return -(-size // _ALIGNMENT) * _ALIGNMENT

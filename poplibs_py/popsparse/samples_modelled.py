@@ -14,11 +14,10 @@ from ..config import settings
 from ..formats import Array
 from ..poplin.tile_conv import _partials
 from ..poplin.tile_conv.interpreter import fused_multiply_add, rounded_to
-from ..program import ComputeSet, Exchange, Executable, Program, Segment, spread, threads_for
+from ..program import ComputeSet, Exchange, Executable, Program, Segment, spread, threads_for, whole_lines
 from ._tiles import BLOCKS_VERTEX
 from .modelled import TileFormats, block_items, clearing, decoding, finishing
 from .operands import DenseLayout
-from .plans import lines
 
 _LEFT, _RIGHT = range(2)  # of a program's operands
 _SET_FLOPS = 1 << 20  # for each thread
@@ -82,8 +81,8 @@ def lower_samples(work: TileSamples, left: DenseLayout, right: DenseLayout, swap
         Whether the result has its blocks transposed.
     """
     (m, k, n), side = work.shape, work.side
-    right_at = lines(4 * m * n)
-    sums_at = right_at + lines(4 * k * n)
+    right_at = whole_lines(4 * m * n)
+    sums_at = right_at + whole_lines(4 * k * n)
     sums = 4 * work.rows.size * side**2
     operands = [(_LEFT, left, m, 0), (_RIGHT, right, k, right_at)]
     dense = [decoding(x.format, (n, rows // work.groups), which, group * x.strides[0], x.strides[:0:-1],
@@ -103,7 +102,7 @@ def lower_samples(work: TileSamples, left: DenseLayout, right: DenseLayout, swap
             Segment(vertex, records, tiles if phase == "multiply" else spread(records.size, work.machine_tiles))
             for vertex, records in dealt if records.size)))
     kept = tuple(step for step in steps if isinstance(step, Exchange) or step.segments)
-    program = Program(kept, 3, work.machine_tiles, 0, sums_at + lines(sums), (table,))
+    program = Program(kept, 3, work.machine_tiles, 0, sums_at + whole_lines(sums), (table,))
     flops = 2 * work.rows.size * side**2 * n
     return program.executable(threads_for(flops, _SET_FLOPS, settings.num_threads))
 

@@ -13,14 +13,13 @@ from ..formats import Array
 from ..ops import RESULT, Operand, Request, receive
 from ..planner.explain import Composition
 from ..poplin.tile_conv import _partials
-from ..program import Executable, Segment, host_program, spread, threads_for
+from ..program import Executable, Segment, host_program, spread, threads_for, whole_lines
 from ..target.host_memory import check_memory
 from ._tiles import BLOCKS_VERTEX
 from .matrix import BlockSparseMatrix
 from .modelled import block_items, clearing, finishing, multiply_kernel
 from .operands import check_matrix, checked_format, product_format
 from .pattern import BlockPattern
-from .plans import lines
 from .values import decode
 
 _LEFT, _RIGHT = range(2)  # of the program's operands
@@ -114,4 +113,4 @@ def _lower(pairs: _Pairs, depth: int, made: Any, threads: int) -> Executable:
     sets = [(Segment(vertex, records, spread(records.size, threads)),)
             for vertex, records in ((_partials.CLEAR_VERTEX, clearing(0, size)), (BLOCKS_VERTEX, items),
                                     (_partials.FINISH_VERTEX, results))]
-    return host_program(*sets, operands=3, threads=threads, workspace_bytes=lines(size), tables=(table,))
+    return host_program(*sets, operands=3, threads=threads, workspace_bytes=whole_lines(size), tables=(table,))

@@ -35,7 +35,7 @@ from ._executor import (
 from .operands import overlaps_itself
 from .program import ComputeSet, Exchange, Loop, Program, Segment, host_program
 from .results import ResultPool, clear_result_pool, result_pool, result_pool_limit
-from .room import Room, whole_lines
+from .room import Room, rounded, whole_lines
 from .shares import items_of_threads, shares_of, spread, threads_for
 
 _DTYPES = {type(f.dtype) for f in FORMATS} | {type(np.dtype(code)) for code in np.typecodes["All"]}
@@ -47,5 +47,5 @@ __all__ = ["BoundCall", "ComputeSet", "Exchange", "Executable", "Face", "Key", "
            "ResultPool", "Room", "Segment", "Sequence", "Views", "Wrapper", "arrays_in", "clear_result_pool",
            "copied_to", "copy_of", "first_part", "guard_arenas", "host_program", "in_c_order", "items_of_threads",
            "key_by_identity", "key_by_parts", "memory_in_use", "memory_peak", "number_word", "overlaps_itself",
-           "result_array", "result_array_like", "result_pool", "result_pool_limit", "shares_of", "spread", "temporary",
-           "threads_for", "value_words", "whole_lines"]
+           "result_array", "result_array_like", "result_pool", "result_pool_limit", "rounded", "shares_of", "spread",
+           "temporary", "threads_for", "value_words", "whole_lines"]

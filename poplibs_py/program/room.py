@@ -1,8 +1,19 @@
-"""Places in the room of a `Sequence`: what its programs leave to each other."""
+"""Room: sizes rounded up, and places in that of a `Sequence`, what its programs leave to each other."""
 
 from __future__ import annotations
 
 _LINE = 64
+
+
+def rounded(n: int, grain: int) -> int:
+    """Return a number rounded up to a multiple of a grain.
+
+    Examples
+    --------
+    >>> rounded(100, 16)
+    112
+    """
+    return -(-n // grain) * grain
 
 
 def whole_lines(size: int) -> int:
@@ -13,7 +24,7 @@ def whole_lines(size: int) -> int:
     >>> whole_lines(100)
     128
     """
-    return -(-size // _LINE) * _LINE
+    return rounded(size, _LINE)
 
 
 class Room:

@@ -15,9 +15,10 @@ from dataclasses import dataclass, replace
 from ...formats import BF16, Format
 from ...kernels import Selection, select
 from ...planner.explain import Explanation, considered_kernels
+from ...program import rounded
 from ...target import Target
 from ..gemm.field import FieldDim
-from ..gemm.model import kernel_cycles, rounded, threads_of
+from ..gemm.model import kernel_cycles, threads_of
 from ..gemm.options import GemmOptions
 from ..gemm.plan import Epilogue, on_lines
 from ..gemm.search import compute_format_of

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 
 from ...formats import FP32
 from ...kernels import select
-from ...program import whole_lines
+from ...program import rounded, whole_lines
 from ...target import Target
 from ..gemm.field import FieldDim
-from ..gemm.model import rounded, threads_of
+from ..gemm.model import threads_of
 from ..gemm.options import GemmOptions
 from ..gemm.params import GemmParams, MatrixLayout, contiguous
 from ..gemm.plan import Epilogue, GemmPlan, Scratch, on_lines

@@ -17,7 +17,7 @@ from ...log import tell
 from ...memo import remembered
 from ...planner import Explanation
 from ...planner.explain import Considered, Explained, considered_kernels
-from ...program import Executable, Segment, Sequence, host_program, spread
+from ...program import Executable, Segment, Sequence, host_program, rounded, spread
 from .model import LANES, side_by_side, threads_of
 from .params import FactorLayout, FactorParams
 
@@ -150,13 +150,13 @@ def _describe(record: Any, operand: FactorLayout) -> None:
 
 def scratch_bytes(p: FactorParams) -> int:
     """Return the bytes of the workspace of a group of matrices, as the kernels lay it out."""
-    padded = -(-p.rows // _BLOCK) * _BLOCK
+    padded = rounded(p.rows, _BLOCK)
     square = padded * (padded + 1)
     area = p.rows * p.columns
     vectors, places = {
         "cholesky": (square + padded, 2 * p.rows**2),
         "solve": (square + padded * (_PANEL + 3), padded + p.rows**2 + 4 * p.rows * _PANEL),
-        "lu": (p.rows * ((-(-p.columns // _BLOCK) * _BLOCK | 1) + 2 + _BLOCK), area + p.rows),
+        "lu": (p.rows * ((rounded(p.columns, _BLOCK) | 1) + 2 + _BLOCK), area + p.rows),
         "qr": (p.rows * ((p.columns | 1) + (p.width | 1)) + 2 * p.columns + p.rows,
                2 * area + p.rows * (p.width + p.rows)),
     }[p.op]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...kernels import Kernel
-from ...program import threads_for
+from ...program import rounded, threads_for
 from ...target import Target
 
 _FLOPS_OF_A_THREAD = 1 << 20  # work below which another thread costs more than it brings
@@ -11,11 +11,6 @@ _FLOPS_OF_A_THREAD = 1 << 20  # work below which another thread costs more than 
 _LATENCY = 4.0  # cycles from a multiply-add to the next one that takes its sum
 _ISSUE = 2.0  # multiply-adds, and loads, of a cycle
 _TILE = 1.5  # cycles of a matrix unit for a tile, per cell of depth, its share of the tile loads with it
-
-
-def rounded(n: int, grain: int) -> int:
-    """Return n rounded up to a multiple of grain."""
-    return -(-n // grain) * grain
 
 
 def threads_of(flops: int, target: Target) -> int:

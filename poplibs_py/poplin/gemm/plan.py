@@ -13,10 +13,9 @@ from ...kernels import Kernel, Selection, kernels
 from ...kernels.records import ACTIVATIONS
 from ...ops import OwnNumber, changed_plan, check_fields
 from ...planner.explain import Explained, Explanation, considered_kernels
-from ...program import whole_lines
+from ...program import rounded, whole_lines
 from ...target import Target
 from ._gemm import GATHERED, Mode, Sums
-from .model import rounded
 from .options import GemmOptions
 from .params import GemmParams
 

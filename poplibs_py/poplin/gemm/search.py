@@ -9,9 +9,10 @@ from ...kernels import Kernel, Selection, kernels, select
 from ...log import tell
 from ...memo import remembered
 from ...planner import within
+from ...program import rounded
 from ...target import Target
 from ._gemm import Mode, Sums
-from .model import kernel_cycles, rounded, threads_of
+from .model import kernel_cycles, threads_of
 from .options import GemmOptions
 from .params import GemmParams, MatrixLayout
 from .plan import (

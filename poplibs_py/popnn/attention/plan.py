@@ -12,8 +12,7 @@ from typing import NamedTuple
 from ...formats import BF16, FP32, Format
 from ...kernels import Kernel, Selection, kernels, select
 from ...kernels.records import ATTENTION_PIECES, kernel_format
-from ...poplin.gemm.model import rounded
-from ...program import whole_lines
+from ...program import rounded, whole_lines
 from .params import AttentionParams, HeadsLayout
 
 _STRIP, _BACK_STRIP = 48, 96  # most queries at a time

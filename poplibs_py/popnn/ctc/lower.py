@@ -13,7 +13,7 @@ from ...kernels.registry import select
 from ...log import tell
 from ...memo import remembered
 from ...ops.one_kernel import OneKernel
-from ...program import Segment, host_program, shares_of, spread, threads_for
+from ...program import Segment, host_program, rounded, shares_of, spread, threads_for
 from .params import HostLossParams
 
 _ITEM = dtype_of("pop_ctc_item")
@@ -64,7 +64,7 @@ def lowered(lower: Callable[..., OneKernel], params: Any, items: Array, kernel: 
 
 def in_steps(n: int) -> int:
     """Return a number of lanes rounded up to whole steps."""
-    return -(-n // STEP) * STEP
+    return rounded(n, STEP)
 
 
 def scratch_bytes(p: HostLossParams) -> int:

@@ -15,7 +15,7 @@ from ...kernels.records import FORMAT_NUMBERS, STREAM_BYTES, dtype_of, kernel_fo
 from ...log import tell
 from ...memo import remembered
 from ...ops.one_kernel import OneKernel, fill_cast, shared
-from ...program import ComputeSet, Program, threads_for
+from ...program import ComputeSet, Program, rounded, threads_for
 from .field import Window, divisors, held
 from .kinds import KINDS, MADE, PASSES, READ, SECOND, THIRD, PoolPass
 
@@ -113,10 +113,6 @@ class _Line(NamedTuple):
     places: int = 0
 
 
-def _rounded_up(n: int) -> int:
-    return -(-n // _SLACK) * _SLACK
-
-
 def _parts(count: int, each: int) -> Iterator[tuple[int, int]]:
     for begin in range(0, count, each):
         yield begin, min(count, begin + each)
@@ -130,7 +126,7 @@ def _made_of_pairs(window: Window, backward: bool) -> _Line:
     phases["made"], phases["count"] = np.arange(made), 1
     phases["first"], phases["last"] = pairs.first[:-1], pairs.first[1:]
     segment = np.array([(0, read, 0, 0, 0, made, 0, made)], _SEGMENT)
-    return _Line(segment, phases, pairs.read, joined=_rounded_up(made), places=read)
+    return _Line(segment, phases, pairs.read, joined=rounded(made, _SLACK), places=read)
 
 
 def _forward_line(w: Window, lanes: int) -> _Line:
@@ -147,11 +143,11 @@ def _forward_line(w: Window, lanes: int) -> _Line:
                          end - begin))
     steps = np.arange(w.kernel, dtype=np.int64) * w.dilation
     count = min(each, w.outputs)
-    pitch = _rounded_up(count + far // split) if split > 1 else (count - 1) * w.stride + w.span
+    pitch = rounded(count + far // split, _SLACK) if split > 1 else (count - 1) * w.stride + w.span
     taps = steps % split * pitch + steps // split
     phases = np.array([(0, 0, 0, w.kernel)], _PHASE)
     return _Line(np.array(segments, _SEGMENT), phases, taps, split, pitch, w.stride if by_channel else 1,
-                 joined=_rounded_up(count), places=split * pitch)
+                 joined=rounded(count, _SLACK), places=split * pitch)
 
 
 def _backward_line(w: Window, lanes: int) -> _Line:
@@ -173,7 +169,7 @@ def _backward_line(w: Window, lanes: int) -> _Line:
     order = np.argsort(steps % s, kind="stable")
     counts = np.bincount(steps % s, minlength=s)
     ends = np.cumsum(counts)
-    joined = _rounded_up(each)
+    joined = rounded(each, _SLACK)
     phases = np.zeros(s, _PHASE)
     phases["made"] = np.arange(s) * (1 if lanes > 1 else joined)
     phases["first"], phases["last"] = ends - counts, ends

@@ -11,7 +11,7 @@ from ...kernels import Selection, select
 from ...kernels.records import dtype_of
 from ...memo import remembered
 from ...ops.one_kernel import OneKernel, fill_cast, shared
-from ...program import Program, threads_for
+from ...program import Program, rounded, threads_for
 from ..reductions.lower import THREAD_ELEMENTS, ReduceParams, filled_rows
 
 _SPEC, _ITEM = dtype_of("pop_counts"), dtype_of("pop_counts_item")
@@ -89,7 +89,7 @@ def _counted(p: ReduceParams, selection: Selection, spec: Array, tables: list[Ar
     several, near, arena = selection.kernel.block
     cells, bins, operands = (int(spec[name][0]) for name in ("cells", "bins", "workspace"))
     room = max(bins * (several if bins <= near else 1), bins + (_HALVES * several + 2) * cells if cells else 0)
-    room = -(-room // _LINE) * _LINE
+    room = rounded(room, _LINE)
     threads = threads_for(p.row, max(THREAD_ELEMENTS, bins), threads)
     shares = max(threads, -(-p.row // _MOST_COUNTED))
     spec["shares"], spec["room"] = shares, room

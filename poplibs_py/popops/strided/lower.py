@@ -23,7 +23,7 @@ from ...memo import remembered
 from ...ops import OwnNumber
 from ...planner import Explanation
 from ...planner.explain import Explained, considered_kernels
-from ...program import ComputeSet, Executable, Program, Segment, threads_for
+from ...program import ComputeSet, Executable, Program, Segment, rounded, threads_for
 from ...target import LinearMapping
 from .axes import Axis, Blocks, walked
 from .steps import (
@@ -301,7 +301,7 @@ def _lay_out(spec: Any, params: StridedParams, modes: list[int], codecs: list[Ke
     far = max((o.itemsize for o, one in zip(params.operands, streams, strict=True) if one), default=0)
     while chunk * per_element > _SCRATCH_BYTES or chunk * far > _STREAM_CHUNK:
         chunk //= 2
-    chunk = min(chunk, -(-count // 64) * 64)
+    chunk = min(chunk, rounded(count, 64))
     room = chunk + 64 * bool(far)  # results that stream may begin within a cache line
     offsets = [offset * room for offset in places.offsets]
     records["lanes"][:operands] = offsets[:operands]

@@ -6,8 +6,8 @@ from functools import lru_cache
 
 from ...errors import UnsupportedError
 from ...kernels.registry import select
+from ...program import whole_lines
 from ..operands import DenseLayout
-from ..plans import lines
 from ..spmm.model import compute_format_of
 from ..spmm.params import itemsize_of
 
@@ -32,4 +32,4 @@ def lies_well(operand: DenseLayout, compute_format: str) -> bool:
 
 def row_bytes(columns: int, compute_format: str) -> int:
     """Return the bytes of a row decoded, from a cache line on."""
-    return lines(columns * itemsize_of(compute_format))
+    return whole_lines(columns * itemsize_of(compute_format))

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from ...kernels.registry import select
 from ...memo import remembered
 from ...planner import Explanation, Memory, within
+from ...program import whole_lines
 from ...target import Target
-from ..plans import KernelPlan, lines
+from ..plans import KernelPlan
 from ..spmm.model import threads_of
 from ..spmm.params import itemsize_of
 from .model import lies_well, row_bytes, sampled_compute_format
@@ -17,7 +18,7 @@ from .params import SddmmParams, checked_params
 SAMPLE_CHUNK = 4096
 _ELEMENTS = 8
 _LEAST_COLUMNS = 32
-_LINE = lines(1)
+_LINE = whole_lines(1)
 
 
 @dataclass(frozen=True)
@@ -109,11 +110,11 @@ def _decided(p: SddmmParams, memory: Memory, target: Target, limit: int | None) 
     threads = threads_of(p.multiplications, target)
     workspace = p.groups * p.shape[1] * row_bytes(p.columns, compute) * x_pack
     whole = SddmmPlan(p, memory, target, threads, selection, compute, y_pack, False, rows, p.columns,
-                      lines(sums + y_line * p.columns), workspace)
+                      whole_lines(sums + y_line * p.columns), workspace)
     if limit is None or whole.workspace_bytes + whole.scratch_bytes <= limit:
         return whole
     line = y_line + max(p.block_shape[1], _ELEMENTS if p.block_shape == (1, 1) else 1) * size * x_pack
     fit = (limit - limit % _LINE - sums) // max(1, line) // _LEAST_COLUMNS * _LEAST_COLUMNS
     chunk = min(p.columns, max(_LEAST_COLUMNS, fit)) if line else p.columns
     return SddmmPlan(p, memory, target, threads, selection, compute, y_pack, x_pack, rows, chunk,
-                     lines(sums + line * chunk), 0)
+                     whole_lines(sums + line * chunk), 0)

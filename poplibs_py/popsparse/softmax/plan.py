@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from ...memo import remembered
 from ...planner import Explanation, Memory
+from ...program import whole_lines
 from ...target import Target
-from ..plans import KernelPlan, lines
+from ..plans import KernelPlan
 from .model import lanes_of, selected, threads_of
 from .params import SoftmaxParams, checked_params
 
@@ -59,5 +60,5 @@ def plan_softmax(params: SoftmaxParams, target: Target) -> SoftmaxPlan:
     """Return the plan: there is one way, and what it takes does not depend on how many blocks there are in all."""
     area = params.block_shape[0] * params.block_shape[1]
     lanes = lanes_of(area)
-    scratch = 2 * lines(4 * lanes) + lines(4 * params.row_blocks * area)
+    scratch = 2 * whole_lines(4 * lanes) + whole_lines(4 * params.row_blocks * area)
     return SoftmaxPlan(params, Memory(), target, threads_of(params, target), selected(params), lanes, scratch)

@@ -13,10 +13,9 @@ from ...kernels.records import ACTIVATIONS, FORMAT_NUMBERS, STREAM_BYTES, dtype_
 from ...kernels.registry import Kernel, select
 from ...log import tell
 from ...memo import remembered
-from ...program import Executable, Segment, host_program, spread, temporary
+from ...program import Executable, Segment, host_program, spread, temporary, whole_lines
 from ...target import LinearMapping
 from ..operands import SparseOperand
-from ..plans import lines
 from .params import BiasLayout, SpmmParams, itemsize_of
 from .plan import SparsePlan
 
@@ -107,7 +106,7 @@ def _bias_decoding(plan: SparsePlan, bias: BiasLayout, to: int) -> Segment:
     items = np.zeros(p.groups, PANEL)
     items["from"], items["to"] = _MORE + p.transposed, to
     items["from_offset"], items["column"] = groups * bias.group, bias.step
-    items["to_offset"] = lines(plan.values_bytes) + groups * 4 * p.shape[0]
+    items["to_offset"] = whole_lines(plan.values_bytes) + groups * 4 * p.shape[0]
     items["rows"], items["columns"], items["parts"] = 1, p.shape[0], 1
     items["format"] = FORMAT_NUMBERS[bias.format]
     kernel = select("sparse", "panel", f"{bias.format}->float32").kernel
@@ -134,7 +133,7 @@ def items_of(plan: SparsePlan) -> tuple[Array, Array]:
     items["y_offset"] = groups * p.y.strides[0] + first * p.y.strides[2]
     if p.bias is not None:
         items["bias"] = n_operands_of(plan) if plan.bias_bytes else _MORE + p.transposed
-        items["bias_offset"] = (lines(plan.values_bytes) + groups * 4 * p.shape[0] if plan.bias_bytes
+        items["bias_offset"] = (whole_lines(plan.values_bytes) + groups * 4 * p.shape[0] if plan.bias_bytes
                                 else groups * p.bias.group)
     flat = items.reshape(-1)
     return flat, spread(flat.size, plan.threads)

@@ -10,8 +10,9 @@ from ...formats import FP32
 from ...kernels import Kernel
 from ...memo import remembered
 from ...planner import Explanation, Memory, within
+from ...program import whole_lines
 from ...target import Target
-from ..plans import KernelPlan, lines
+from ..plans import KernelPlan
 from .model import (
     TILE_COLUMNS,
     compute_format_of,
@@ -95,12 +96,13 @@ class SparsePlan(KernelPlan):
     @property
     def workspace_bytes(self) -> int:
         """Temporary bytes that threads share: W's values decoded, and the bias; 0 where both are read as they lie."""
-        return lines(self.values_bytes) + self.bias_bytes if self.bias_bytes else self.values_bytes
+        return whole_lines(self.values_bytes) + self.bias_bytes if self.bias_bytes else self.values_bytes
 
     @property
     def temporary_bytes(self) -> int:
         """Bytes that a run takes beside its operands, each part from a cache line on."""
-        return self.threads * lines(self.scratch_bytes) + lines(self.workspace_bytes) + lines(self.gathered_bytes)
+        shared = whole_lines(self.workspace_bytes) + whole_lines(self.gathered_bytes)
+        return self.threads * whole_lines(self.scratch_bytes) + shared
 
     @property
     def fits(self) -> bool:
@@ -182,7 +184,7 @@ def _choices(fastest: SparsePlan, limit: int, longest: int) -> Iterator[SparsePl
         whole = _decided(f.params, f.memory, f.target, copied, width)
         if not sliced:
             return whole
-        left = room - whole.threads * lines(whole.scratch_bytes) - lines(whole.bias_bytes) - 2 * _ALIGNMENT
+        left = room - whole.threads * whole_lines(whole.scratch_bytes) - whole_lines(whole.bias_bytes) - 2 * _ALIGNMENT
         fit = min(left // (whole.block_bytes + _stored_bytes(f.params)), f.params.room)
         return _decided(f.params, f.memory, f.target, copied, width, max(1, longest, fit))
 
@@ -192,7 +194,7 @@ def _choices(fastest: SparsePlan, limit: int, longest: int) -> Iterator[SparsePl
         yield from whole
         if f.decodes:  # at least as much room for W's blocks as for the rest: few slices
             yield from (chosen(*shape, sliced=True) for shape, plan in zip(shapes, whole, strict=True)
-                        if room >= 2 * plan.threads * lines(plan.scratch_bytes))
+                        if room >= 2 * plan.threads * whole_lines(plan.scratch_bytes))
     if f.decodes:
         yield chosen(*shapes[-1], sliced=True)
 
@@ -252,7 +254,7 @@ def _scratch(p: SpmmParams, strip: int, size: int, tiles: bool, packs: bool, fin
     rows, depth = p.block_shape[::-1] if p.transposed else p.block_shape
     blocks = -(-p.shape[1] // depth)
     panel = (blocks * depth if tiles else p.shape[1]) * strip * size
-    used = lines(panel) + lines(blocks) if packs else 0
+    used = whole_lines(panel) + whole_lines(blocks) if packs else 0
     chunk = max(1, _CHUNK_BYTES // (4 * strip * rows)) * rows * strip * 4
     return used + (chunk if finishes else 0)
 
