@@ -13,6 +13,7 @@ from poplibs_py.errors import MemoryLimitWarning, PoplibsError
 from poplibs_py.formats import BF16, F143, FP16, FP32
 from poplibs_py.kernels import kernels
 from poplibs_py.memo import forget
+from poplibs_py.planner.facts import facts_of
 from poplibs_py.popnn.attention import lower, plan
 from poplibs_py.popsparse import BlockPattern, banded_pattern, random_pattern
 from poplibs_py.testing import assert_same_bits, assert_within_bound
@@ -155,12 +156,15 @@ def test_keys_and_values_of_few_queries_are_read_where_they_lie(formats, queries
 
 @pytest.mark.parametrize(("queries", "fmt"), [(1, FP32), (2, FP32), (1, FP16), (4, FP16), (4, BF16)], ids=str)
 def test_few_queries_have_kernels_of_their_own_where_fp32_is_multiplied_by_avx2(fmt, queries):
-    made = plan.plan_attention(*params_of(*operands(queries, 40, fmt=fmt)), kept=False)
+    made = plan.plan_attention(*params_of(*operands(queries, 40, fmt=fmt)), 1, kept=False)
     if made.product.kernel.level != "avx2":
         pytest.skip("another level's products")
     assert {name: own.formats for name, own in made.in_place.items()} == \
         dict.fromkeys(("across", "apart"), "float32" if fmt == FP32 else f"float32,{fmt}")
-    assert not plan.plan_attention(*params_of(*operands(5, 40, fmt=fmt)), kept=False).in_place
+    assert not plan.plan_attention(*params_of(*operands(5, 40, fmt=fmt)), 1, kept=False).in_place
+    said = made.explain().decisions
+    assert said["keys"] == f"read where they lie: {made.in_place['across'].label}"
+    assert said["values"] == f"read where they lie: {made.in_place['apart'].label}"
 
 
 @pytest.mark.parametrize("fmt", [FP32, BF16], ids=str)
@@ -240,11 +244,36 @@ def test_it_keeps_to_a_memory_limit_or_says_so():
     q, k, v = operands(200, 2000, heads=1)
     free = attention(q, k, v)
     assert_same_bits(attention(q, k, v, available_memory_proportion=0.4), free)
-    made = [lower.lower(p, settings.num_threads, kept) for p in params_of(q, k, v) for kept in (True, False)]
-    least = f"the least that any plan takes is {made[1].executable.temporary_bytes:,};"
+    made = [plan.plan_attention(p, settings.num_threads, kept) for p in params_of(q, k, v) for kept in (True, False)]
+    least = f"the least that any plan takes is {made[1].temporary_bytes:,};"
     with pytest.warns(MemoryLimitWarning, match=least):
         assert_same_bits(attention(q, k, v, available_memory_proportion=1e-6), free)
-    assert made[1].executable.program.arena_bytes < made[0].executable.program.arena_bytes < 4 * q.shape[1] * k.shape[1]
+    assert made[1].scratch_bytes < made[0].scratch_bytes < 4 * q.shape[1] * k.shape[1]
+    for one in made:
+        assert lower.lower(one).executable.temporary_bytes == one.temporary_bytes
+
+
+@pytest.mark.parametrize("fmt", [FP32, BF16], ids=str)
+def test_a_plan_says_kernels_threads_and_scratch_and_so_does_a_report(fmt):
+    q, k, v = operands(200, 600, d=64, fmt=fmt)
+    with thread_limit(2), profile() as report:
+        y, lse = attention(q, k, v, return_lse=True)
+        attention_grad(y, q, k, v, y, lse)
+    for run, op, units in zip(report.runs, ("forward", "backward"), (10, 2), strict=True):
+        made, said = run.plan, run.plan.explain()
+        assert (made.kernel.op, made.threads, made.units) == (op, 2, units)
+        assert (run.kernel, run.flops) == (made.kernel.label, made.flops) == (said.chosen.name, made.params.flops)
+        assert said.decisions["kernel"] == made.kernel.label
+        assert said.decisions["products"] == f"{made.product.kernel.label}, compute format {made.compute_format}"
+        assert said.decisions["threads"].startswith(f"2, {units} ")
+        assert f"{made.scratch_bytes:,} bytes a thread (limit none): slots" in said.decisions["scratch"]
+        assert lower.lower(made).executable.threads == 2
+    assert report.runs[0].plan.explain().decisions["keys"] == "packed once"
+    with profile() as report:
+        attention(q, k, v, available_memory_proportion=0.9)
+    facts = facts_of(report.runs[0].plan)
+    assert facts.limit is not None
+    assert facts.limit >= facts.temporary_bytes == report.runs[0].plan.temporary_bytes > 0
 
 
 def params_of(q, k, v):

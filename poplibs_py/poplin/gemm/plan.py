@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -89,8 +90,20 @@ class Scratch:
 
     def offset(self, part: str) -> int:
         """Where a part of the scratch begins."""
-        parts = self.layout
-        return sum(size for _, size in parts[: [name for name, _ in parts].index(part)])
+        return begins(self.layout)[part]
+
+
+def begins(layout: tuple[tuple[str, int], ...]) -> dict[str, int]:
+    """Return where each part of a layout begins.
+
+    Examples
+    --------
+    >>> from poplibs_py.poplin.gemm.plan import begins, on_lines
+    >>> begins(on_lines(sums=100, bias=4))
+    {'sums': 0, 'bias': 128}
+    """
+    ends = accumulate(size for _, size in layout)
+    return {name: end - size for (name, size), end in zip(layout, ends, strict=True)}
 
 
 def on_lines(**parts: int) -> tuple[tuple[str, int], ...]:
@@ -121,6 +134,11 @@ class Scratched(Scratch, Explained):
     def temporary_bytes(self) -> int:
         """Bytes that a run takes beside its operands."""
         return self.threads * self.scratch_bytes
+
+    @property
+    def limit(self) -> int | None:
+        """Temporary bytes that all threads may take, or None."""
+        return None if self.memory_limit is None else self.threads * self.memory_limit
 
     @property
     def fits(self) -> bool:
@@ -281,11 +299,6 @@ class GemmPlan(Scratched):
     def scratch_bytes(self) -> int:
         """Bytes that each thread takes."""
         return max(super().scratch_bytes, self.fallback.scratch_bytes if self.fallback else 0)
-
-    @property
-    def limit(self) -> int | None:
-        """Temporary bytes that all threads may take, or None."""
-        return None if self.memory_limit is None else self.threads * self.memory_limit
 
     @property
     def flops(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,12 @@ from ...kernels import select
 from ...kernels.records import dtype_of, format_facts, kernel_format
 from ...log import tell
 from ...memo import remembered
-from ...ops.one_kernel import OneKernel, fill_cast, shared
-from ...program import Program, threads_for
-from .params import AttentionParams, HeadsLayout
-from .plan import plan_attention
+from ...ops.one_kernel import fill_cast, shared
+from ...program import Executable, Program
+from .params import HeadsLayout
+from .plan import AttentionPlan
 
 _SPEC, _ITEM = dtype_of("pop_attention"), dtype_of("pop_attention_item")
-_THREAD_FLOPS = 1 << 21  # that are worth a thread
 _FIELDS = ("q", "k", "v", "mask", "y", "lse", "grad", "q_grad", "k_grad", "v_grad")
 
 
@@ -37,14 +37,24 @@ def _fill(slot: Any, x: HeadsLayout, compute: Format) -> None:
         fill_cast(slot, fmt, x.exponent, x.written)
 
 
+@dataclass(frozen=True, eq=False)
+class LoweredAttention:
+    """A call of attention lowered."""
+
+    plan: AttentionPlan
+    executable: Executable
+
+    def told(self) -> tuple[str, str, AttentionPlan]:
+        """Return what runs, for a reader, its kernel, and the plan."""
+        return str(self.plan.params), self.plan.kernel.label, self.plan
+
+
 @remembered()
-def lower(p: AttentionParams, threads: int, kept: bool) -> OneKernel:
-    """Return the program of a call: all keys of a head kept packed, or as many as a strip takes at once."""
-    plan = plan_attention(p, kept)
-    kernel, compute = plan.product.kernel, plan.compute
-    selection = select("attention", "backward" if p.backward else "forward", compute.name)
+def lower(plan: AttentionPlan) -> LoweredAttention:
+    """Lower a plan to a program."""
+    p, kernel, compute = plan.params, plan.product.kernel, plan.compute_format
     spec = np.zeros(1, _SPEC)
-    for name, value in (*plan.places.items(), *plan.walk._asdict().items()):
+    for name, value in (*plan.places.items(), *plan.lines.items(), *plan.walk._asdict().items()):
         spec[name] = value
     spec["multiply"], spec["elements"] = kernel.address, plan.elements
     spec["transpose"] = select("dot", "transpose", "cells").kernel.address
@@ -55,23 +65,20 @@ def lower(p: AttentionParams, threads: int, kept: bool) -> OneKernel:
     spec["panel"], spec["panel_rows"] = plan.panel, plan.panel_rows
     for name in ("heads", "shares", "queries", "keys", "causal", "scale", "patterns"):
         spec[name] = getattr(p, name)
-    spec["origin"], spec["kept"] = p.query_offset, kept
+    spec["origin"], spec["kept"] = p.query_offset, plan.kept
     spec["offsets"], spec["columns"] = (-1, -1) if p.block_shape is None else (p.arrays - 2, p.arrays - 1)
     for name in _FIELDS:
         spec[name]["operand"] = -1
         x = p.lies(name)
         if x is not None:
             _fill(spec[name][0], x, compute if name in ("q", "k", "v", "grad") else FP32)
-    spec["in_place"] = not (kept or p.backward) and spec["v"]["copied"] and plan.elements == 1
+    spec["in_place"] = plan.values_in_place
     for name, own in plan.in_place.items():
         spec[name] = own.address
     mask = p.lies("mask")
     spec["truths"] = mask is not None and mask.format is None
-    threads = threads_for(p.flops, _THREAD_FLOPS, min(threads, max(1, plan.units)))
-    step = shared(selection.kernel, _ITEM, spec, plan.units, threads)
-    executable = Program((step,), p.arrays, threads, plan.arena_bytes, tables=(spec,)).executable(threads)
-    made = OneKernel(p, executable, selection, (lower, (p, threads, kept)), {
-        "products": kernel.label, "keys": "packed once" if kept else "packed by strips",
-        "memory": f"{plan.arena_bytes:,} bytes a thread"})
+    step = shared(plan.kernel, _ITEM, spec, plan.units, plan.threads)
+    program = Program((step,), p.arrays, plan.threads, plan.scratch_bytes, tables=(spec,))
+    made = LoweredAttention(plan, program.executable(plan.threads))
     tell("popnn", made)
     return made

@@ -1,4 +1,4 @@
-"""The plan of attention on this CPU: the kernel of products, strips of queries and tiles of keys, and what they take.
+"""The plan of attention on this CPU: its kernels, threads, strips of queries and tiles of keys, and what they take.
 
 What a strip, a tile and their scores take in a thread's arena is counted here, and nowhere else.
 """
@@ -12,13 +12,17 @@ from typing import NamedTuple
 from ...formats import BF16, FP32, Format
 from ...kernels import Kernel, Selection, kernels, select
 from ...kernels.records import ATTENTION_PIECES, kernel_format
-from ...program import rounded, whole_lines
+from ...memo import remembered
+from ...planner.explain import Explanation, considered_kernels
+from ...poplin.gemm.plan import Scratched, begins, on_lines
+from ...program import rounded, threads_for
 from .params import AttentionParams, HeadsLayout
 
 _STRIP, _BACK_STRIP = 48, 96  # most queries at a time
 _TILE, _BACK_TILE = 256, 128  # keys whose scores are held: what sums' bits depend on, so the same at every level
 _NARROW = 32  # columns of a panel of narrow blocks
 _LINE, _GRAIN = 64, 16  # bytes of a cache line; columns of sums and of panels
+_THREAD_FLOPS = 1 << 21  # that are worth a thread
 _FEW, _FEW_DECODED = 2, 4  # most queries of a strip that meet keys where these lie, and keys that are decoded there
 
 
@@ -66,7 +70,7 @@ class Walk(NamedTuple):
 
 
 @dataclass(frozen=True)
-class AttentionPlan:
+class AttentionPlan(Scratched):
     """How a call of attention runs on this CPU.
 
     Attributes
@@ -75,51 +79,133 @@ class AttentionPlan:
     kept : bool
         Whether all keys of a head are kept packed; else as many as a strip takes at once.
     walk : Walk
-    product : Selection
-        The kernel of products.
-    compute : Format
-        What it computes in.
+    selection, product : Selection
+        The kernel that walks, and that of products, which it calls.
+    compute_format : Format
+        What products are done in.
     panel, panel_rows : int
         Columns of a panel of tokens, and rows that its products take at once.
-    places : dict of str to int
-        Where everything is in a thread's arena, and lines there, as ``pop_attention`` has them.
-    arena_bytes : int
-        That a thread takes.
     in_place : dict of str to Kernel
         The kernels of keys and of values as they lie, where these are not packed, by the fields of ``pop_attention``.
+    units, threads : int
+        Into how many units the work is cut, and for how many threads.
+    memory_limit : int or None
+        Bytes that a thread may take.
     """
 
     params: AttentionParams
     kept: bool
     walk: Walk
+    selection: Selection
     product: Selection
-    compute: Format
+    compute_format: Format
     panel: int
     panel_rows: int
-    places: Mapping[str, int]
-    arena_bytes: int
     in_place: Mapping[str, Kernel]
+    units: int
+    threads: int
+    memory_limit: int | None
+
+    def __hash__(self) -> int:
+        return hash(self.params)
 
     @property
     def elements(self) -> int:
         """Numbers of a 4-byte cell."""
-        return 2 if self.compute == BF16 else 1
+        return 2 if self.compute_format == BF16 else 1
 
     @property
-    def units(self) -> int:
-        """Into how many units the work is cut."""
-        p = self.params
-        return p.batch * p.heads * (1 if p.backward else self.walk.strips)
+    def flops(self) -> int:
+        """Floating-point operations of the products."""
+        return self.params.flops
+
+    @property
+    def values_in_place(self) -> bool:
+        """Whether the kernel of products multiplies values where they lie."""
+        v = self.params.lies("v")
+        lie_so = v is not None and v.format == self.compute_format and not v.exponent
+        return lie_so and self.elements == 1 and not (self.kept or self.params.backward)
+
+    @property
+    def lines(self) -> dict[str, int]:
+        """Cells of a packed row of queries and of values, numbers of a line across them, of a row of scores."""
+        (d, e), grain, walk = self.params.widths, self._grain, self.walk
+        depth = max(grain, _GRAIN)
+        scores = rounded(max(walk.chunk, rounded(walk.tile, depth)), depth) + _GRAIN
+        return {"q_cells": rounded(d, grain) // self.elements, "v_cells": rounded(e, grain) // self.elements,
+                "q_line": rounded(d, _GRAIN), "v_line": rounded(e, _GRAIN), "score_line": scores}
+
+    @property
+    def _grain(self) -> int:
+        return max(self.product.kernel.grain[2], 1)
+
+    @property
+    def slot(self) -> tuple[tuple[str, int], ...]:
+        """Bytes of each part of a tile of keys that is packed, in order."""
+        tile, back, lines = self.walk.tile, self.params.backward, self.lines
+        columns, cells = rounded(tile, self.panel), rounded(tile, self._grain) // self.elements
+        return on_lines(keys=4 * (columns if self.kept or back else self.panel) * lines["q_cells"],
+                        values=4 * (columns * lines["v_cells"] if back else cells * lines["v_line"]),
+                        lines=4 * cells * lines["q_line"] if back else 0)
+
+    @property
+    def layout(self) -> tuple[tuple[str, int], ...]:
+        """Bytes of each part of a thread's arena, in order."""
+        p, walk, lines = self.params, self.walk, self.lines
+        rows = walk.rows + 2 * self.product.kernel.grain[0]  # matrix units read whole tiles
+        q, v, line = lines["q_cells"], lines["v_cells"], lines["score_line"]
+        codes, cells = 4 // self.elements * rows * line, rounded(walk.rows, self.elements) // self.elements
+        tiles = walk.column_count * walk.column_tiles
+        slots = tiles if self.kept else ATTENTION_PIECES if p.block_shape else 1
+        parts = {
+            "slots": slots * sum(size for _, size in self.slot), "packed": tiles, "q": 4 * rows * q,
+            "scores": 4 * rows * line, "sums": 4 * rows * (lines["q_line"] if p.backward else lines["v_line"]),
+            "state": 8 * walk.rows, "stage": max(4 * _GRAIN * max(q, v), 16 * max(p.widths), 4 * line) + 2 * _LINE}
+        if self.elements == 2:
+            parts["weights"] = codes
+        if p.backward:
+            parts |= {"grad": 4 * rows * v, "q_lines": 4 * cells * lines["q_line"],
+                      "grad_lines": 4 * cells * lines["v_line"], "deltas": 4 * rows * line}
+            if self.elements == 2:
+                parts |= {"delta_weights": codes, "pairs": 4 * cells * line, "delta_pairs": 4 * cells * line}
+            parts |= {"k_sums": 4 * (p.keys + 1) * lines["q_line"], "v_sums": 4 * (p.keys + 1) * lines["v_line"]}
+        return on_lines(**parts)
+
+    @property
+    def places(self) -> dict[str, int]:
+        """Where everything is in a thread's arena, by the fields of ``pop_attention``: weights where scores were."""
+        at, slot = begins(self.layout), begins(self.slot)
+        at = {"weights": at["scores"], "values": slot["values"], "lines": slot["lines"]} | at
+        if self.params.backward:
+            at = {"delta_weights": at["deltas"]} | at
+        return {f"{name}_at": place for name, place in at.items()} | {"slot": sum(size for _, size in self.slot)}
+
+    def explain(self) -> Explanation:
+        """Return what was decided, and the kernels that were considered."""
+        packed = "packed once" if self.kept else "packed by strips"
+        own = {op: f"read where they lie: {kernel.label}" for op, kernel in self.in_place.items()}
+        decisions = {
+            "kernel": self.kernel.label,
+            "products": f"{self.product.kernel.label}, compute format {self.compute_format}",
+            "keys": next((own[op] for op in ("across", "dots") if op in own), packed),
+            "values": own.get("apart", "read where they lie" if self.values_in_place else packed),
+            "threads": f"{self.threads}, {self.units} {'heads' if self.params.backward else 'strips of queries'}",
+            "scratch": self.scratch_words,
+        }
+        return Explanation(str(self.params), decisions, considered_kernels(self.selection))
 
 
-def plan_attention(p: AttentionParams, kept: bool) -> AttentionPlan:
-    """Plan a call: all keys of a head kept packed, or as many as a strip takes at once."""
+@remembered()
+def plan_attention(p: AttentionParams, threads: int, kept: bool, memory_limit: int | None = None) -> AttentionPlan:
+    """Plan a call on at most so many threads: all keys of a head kept packed, or as many as a strip takes at once."""
     walk = Walk.of(p)
     product, compute = _multiply(p, walk.rows)
-    kernel, elements = product.kernel, 2 if compute == BF16 else 1
-    places, arena_bytes = _laid(p, walk, kernel, elements, kept)
-    in_place = {} if kept or p.backward else _in_place(p, walk, kernel, compute)
-    return AttentionPlan(p, kept, walk, product, compute, *_panel(walk, kernel), places, arena_bytes, in_place)
+    in_place = {} if kept or p.backward else _in_place(p, walk, product.kernel, compute)
+    units = p.batch * p.heads * (1 if p.backward else walk.strips)
+    selection = select("attention", "backward" if p.backward else "forward", compute.name)
+    threads = threads_for(p.flops, _THREAD_FLOPS, min(threads, max(1, units)))
+    return AttentionPlan(p, kept, walk, selection, product, compute, *_panel(walk, product.kernel), in_place, units,
+                         threads, memory_limit)
 
 
 def _multiply(p: AttentionParams, rows: int) -> tuple[Selection, Format]:
@@ -137,72 +223,12 @@ def _multiply(p: AttentionParams, rows: int) -> tuple[Selection, Format]:
     return select("dot", "multiply", wanted.name, cost=cost), wanted
 
 
-class _Arena:
-    """Rooms, one after another."""
-
-    def __init__(self) -> None:
-        self.size = 0
-
-    def room(self, size: int) -> int:
-        """Return where a room of so many bytes begins."""
-        at, self.size = self.size, self.size + whole_lines(size)
-        return at
-
-
 def _panel(walk: Walk, kernel: Kernel) -> tuple[int, int]:
     """Columns of a panel of tokens, and rows that its products take at once: blocks of few columns leave none empty."""
     rows, wide, _ = kernel.block
     if kernel.grain[0] > 1 or walk.tile > _NARROW or wide <= _NARROW:
         return wide, rows
     return _NARROW, max(k.block[0] for k in kernels("dot") if k.address == kernel.address)
-
-
-def _laid(p: AttentionParams, walk: Walk, kernel: Kernel, elements: int, kept: bool) -> tuple[dict[str, int], int]:
-    """Where everything is in a thread's arena, and its size."""
-    places: dict[str, int] = {}
-    grain, wide = max(kernel.grain[2], 1), _panel(walk, kernel)[0]
-    d, e = p.widths
-    q_cells, v_cells = rounded(d, grain) // elements, rounded(e, grain) // elements
-    q_line, v_line = rounded(d, _GRAIN), rounded(e, _GRAIN)
-    rows = walk.rows + 2 * kernel.grain[0]  # matrix units read whole tiles
-    depth = max(grain, _GRAIN)
-    line = rounded(max(walk.chunk, rounded(walk.tile, depth)), depth) + _GRAIN
-    places |= {"q_cells": q_cells, "v_cells": v_cells, "q_line": q_line, "v_line": v_line, "score_line": line}
-    slot, tile_cells = _Arena(), rounded(walk.tile, grain) // elements
-    slot.room(4 * (rounded(walk.tile, wide) if kept or p.backward else wide) * q_cells)
-    places["values_at"] = slot.room(4 * (rounded(walk.tile, wide) * v_cells if p.backward else tile_cells * v_line))
-    places["lines_at"] = slot.room(4 * tile_cells * q_line if p.backward else 0)
-    places["slot"] = slot.size
-    arena, tiles = _Arena(), walk.column_count * walk.column_tiles
-    places["slots_at"] = arena.room(slot.size * (tiles if kept else ATTENTION_PIECES if p.block_shape else 1))
-    places["packed_at"] = arena.room(tiles)
-    codes, strip_cells = 4 // elements, rounded(walk.rows, elements) // elements
-    scores = 4 * rows * line
-
-    def one(name: str, size: int) -> None:
-        places[f"{name}_at"] = arena.room(size)
-
-    one("q", 4 * rows * q_cells)
-    one("scores", scores)
-    one("sums", 4 * rows * (q_line if p.backward else v_line))
-    one("state", 8 * walk.rows)
-    one("stage", max(4 * _GRAIN * max(q_cells, v_cells), 16 * max(d, e), 4 * line) + 2 * _LINE)
-    places["weights_at"] = places["scores_at"]
-    if elements == 2:
-        one("weights", codes * rows * line)
-    if p.backward:
-        one("grad", 4 * rows * v_cells)
-        one("q_lines", 4 * strip_cells * q_line)
-        one("grad_lines", 4 * strip_cells * v_line)
-        one("deltas", scores)
-        places["delta_weights_at"] = places["deltas_at"]
-        if elements == 2:
-            one("delta_weights", codes * rows * line)
-            one("pairs", 4 * strip_cells * line)
-            one("delta_pairs", 4 * strip_cells * line)
-        one("k_sums", 4 * (p.keys + 1) * q_line)
-        one("v_sums", 4 * (p.keys + 1) * v_line)
-    return places, arena.size
 
 
 def _in_place(p: AttentionParams, walk: Walk, kernel: Kernel, compute: Format) -> dict[str, Kernel]:

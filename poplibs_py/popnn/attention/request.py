@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from math import prod, sqrt
 from typing import Any
 
@@ -13,7 +12,6 @@ from ...config import settings
 from ...errors import bad_argument, bad_type, check_shape, finite, flag, instance, whole
 from ...formats import FP32, Array, Format
 from ...ops import Operand, Receiver, Request, argument, merged_axes, one_scale_operand, operand, own_host
-from ...ops.one_kernel import OneKernel
 from ...ops.parts import Results, alone
 from ...planner.ladder import Memory, first_within
 from ...popsparse.pattern import BlockPattern
@@ -21,7 +19,7 @@ from ...target import TargetLike
 from .lower import lower
 from .modelled import place_of_attention
 from .params import AttentionParams, HeadsLayout
-from .plan import several_strips
+from .plan import AttentionPlan, plan_attention, several_strips
 
 _MASKS = "truth values, or float32, float16 or bfloat16 numbers to add"
 _FAR = 1 << 40
@@ -222,18 +220,21 @@ def request(op: str, h: Heads, how: How, reads: dict[str, Any], mask: HeadsOpera
         None if pattern is None else pattern.block_shape, 1 if pattern is None else pattern.groups,
         0 if pattern is None else pattern.n_blocks, len(operands), tuple(lies))
     placed = place_of_attention(op, how.target, params, how.memory)
-    program, fits = _within_memory(op, params, Memory() if placed.plan else how.memory)
+    plan, fits = _within_memory(op, params, Memory() if placed.plan else how.memory)
+    program = lower(plan)
     return Request(program.executable, tuple(operands), made.receiver, program.told, wrap=made.wrap, placed=placed,
                    keep=pattern is None and fits)
 
 
-def _within_memory(op: str, params: AttentionParams, memory: Memory) -> tuple[OneKernel, bool]:
-    """The program, which keeps keys packed where the limit lets it, and whether it keeps to it."""
-    several = several_strips(params)
-    if memory.proportion is None:
-        return lower(params, settings.num_threads, several), True
-    program = partial(lower, params, settings.num_threads)
+def _within_memory(op: str, params: AttentionParams, memory: Memory) -> tuple[AttentionPlan, bool]:
+    """The plan, which keeps keys packed where the limit lets it, and whether it keeps to that."""
+    several, limit = several_strips(params), memory.limit(own_host())
+    if limit is None:
+        return plan_attention(params, settings.num_threads, several), True
+
+    def plan(kept: bool) -> AttentionPlan:
+        return plan_attention(params, settings.num_threads, kept, limit)
+
     kept, fits = first_within(f"popnn.{op}", (True, False) if several else (False,),
-                              lambda kept: program(kept).executable.temporary_bytes, memory, own_host(),
-                              program(False).threads)
-    return program(kept), fits
+                              lambda kept: plan(kept).temporary_bytes, memory, own_host(), plan(False).threads)
+    return plan(kept), fits
