@@ -160,15 +160,18 @@ def _fill_operand(slot: Any, x: RowOperand) -> None:
 @remembered()
 def lower(steps: tuple[RowsParams, ...], threads: int, workspace: int = 0) -> OneKernel:
     """Return the program of functions of rows, one after another; the workspace is the operand after the last."""
-    made = [_lowered(p, threads) for p in steps]
-    most, arena = max(count for _, count, *_ in made), max(arena for _, _, arena, *_ in made)
+    plans = [_planned(p, threads) for p in steps]
+    made = [_lowered(p, plan) for p, plan in zip(steps, plans, strict=True)]
+    most, arena = max(plan.threads for plan in plans), max(arena for _, arena, _ in made)
     program = Program(tuple(step for step, *_ in made), steps[0].arrays, most, arena, workspace,
-                      tables=tuple(spec for *_, spec, _ in made))
-    return OneKernel(steps[0], program.executable(most), made[0][-1], (lower, (steps, most, workspace)))
+                      tables=tuple(spec for *_, spec in made))
+    then = ", ".join(plan.selection.kernel.label for plan in plans[1:])
+    decided = {"rows": plans[0].words} | ({"then": then} if then else {})
+    return OneKernel(steps[0], program.executable(most), plans[0].selection, (lower, (steps, most, workspace)), decided)
 
 
-class _Lies(NamedTuple):
-    """How the rows of a function lie, and what takes them.
+class _RowsPlan(NamedTuple):
+    """How the rows of a function lie, what takes them, and on how many threads.
 
     Attributes
     ----------
@@ -182,6 +185,7 @@ class _Lies(NamedTuple):
     taken : Format
         What the kernel takes numbers in.
     selection : Selection
+    threads : int
     """
 
     n: int
@@ -193,6 +197,13 @@ class _Lies(NamedTuple):
     columns: _Columns | None
     taken: Format
     selection: Selection
+    threads: int = 1
+
+    @property
+    def words(self) -> str:
+        """How rows are taken, in words."""
+        how = "places side by side, as columns" if self.columns else "row by row"
+        return f"{self.rows:,} of {self.n:,} numbers, {how}, taken as {self.taken}"
 
     @property
     def units(self) -> int:
@@ -222,8 +233,14 @@ class _Lies(NamedTuple):
         return _together(self.n, self.kept[-1][0]) if beside else 0
 
 
-def _lies(p: RowsParams) -> _Lies:
-    """Return how a function's rows lie, and its kernel."""
+def _planned(p: RowsParams, threads: int) -> _RowsPlan:
+    """Return how a function's rows lie, its kernel, and how many threads of so many they are worth."""
+    plan = _lies(p)
+    return plan._replace(threads=max(1, threads_for(plan.n * plan.rows, _THREAD_ELEMENTS, min(threads, plan.units))))
+
+
+def _lies(p: RowsParams) -> _RowsPlan:
+    """The same for one thread."""
     kept = _merged([d for d in range(len(p.shape)) if d not in p.axes], p, False)
     outer = [] if p.segments is None or p.shape[p.segments] == 1 else _merged([p.segments], p, True)
     reduced = outer + _merged([d for d in p.axes if d != p.segments], p, True)
@@ -232,47 +249,45 @@ def _lies(p: RowsParams) -> _Lies:
     columns = _columns(p, kept, reduced, len(outer)) if p.op.columns else None
     if columns is None:
         taken = _taken(p, run)
-        return _Lies(n, rows, segments, kept, reduced, run, None, taken, select("rows", p.body, taken.name))
+        return _RowsPlan(n, rows, segments, kept, reduced, run, None, taken, select("rows", p.body, taken.name))
     selection = select("rows", f"{p.body}_columns", columns.element.name)
-    return _Lies(n, rows, segments, columns.kept, columns.reduced, run, columns, columns.element, selection)
+    return _RowsPlan(n, rows, segments, columns.kept, columns.reduced, run, columns, columns.element, selection)
 
 
-def _lowered(p: RowsParams, threads: int) -> tuple[ComputeSet, int, int, Any, Selection]:
-    """The vertices of one function, how many threads they are worth, a thread's arena in bytes, the record."""
-    lies, spec = _lies(p), np.zeros(1, _SPEC)
+def _lowered(p: RowsParams, plan: _RowsPlan) -> tuple[ComputeSet, int, Any]:
+    """The vertices of one function, a thread's arena in bytes, the record."""
+    spec = np.zeros(1, _SPEC)
     for name in ("scale", "factor", "epsilon", "centred", "raw"):
         spec[name] = getattr(p, name)
     if p.op.brief and p.operands[0] is not None and p.operands[0].element in (FP16, BF16):
         spec["centred"] = ROWS["brief"]
-    spec["n"], spec["segments"] = lies.n, lies.segments
-    for name in ("unit", "sharing", "interval") if lies.columns else ():
-        spec[name] = getattr(lies.columns, name)
-    for name, axes in (("kept", lies.kept), ("reduced", lies.reduced)):
+    spec["n"], spec["segments"] = plan.n, plan.segments
+    for name in ("unit", "sharing", "interval") if plan.columns else ():
+        spec[name] = getattr(plan.columns, name)
+    for name, axes in (("kept", plan.kept), ("reduced", plan.reduced)):
         spec[f"{name}_count"] = len(axes)
         spec[name][0, :len(axes)] = [extent for extent, _ in axes]
-    spec["codes"] = arena = _fill_operands(spec["operands"][0], p, lies)
-    threads = max(1, threads_for(lies.n * lies.rows, _THREAD_ELEMENTS, min(threads, lies.units)))
-    kernel = lies.selection.kernel
-    step = shared(kernel, _ITEM, spec, lies.units, threads)
-    return step, threads, arena + kernel.block[2], spec, lies.selection
+    spec["codes"] = arena = _fill_operands(spec["operands"][0], p, plan)
+    kernel = plan.selection.kernel
+    return shared(kernel, _ITEM, spec, plan.units, plan.threads), arena + kernel.block[2], spec
 
 
-def _fill_operands(slots: Any, p: RowsParams, lies: _Lies) -> int:
+def _fill_operands(slots: Any, p: RowsParams, plan: _RowsPlan) -> int:
     """Fill in how operands are read and written; return how many bytes of the arena are taken then."""
     slots["operand"] = -1
-    arena = lies.room
+    arena = plan.room
     for k, x in enumerate(p.operands):
         if x is None:
             continue
-        slot, at_once = slots[k], lies.at_once(k, x, lies.taken if k in p.op.wide else FP32)
+        slot, at_once = slots[k], plan.at_once(k, x, plan.taken if k in p.op.wide else FP32)
         _fill_operand(slot, x)
-        for name, axes in (("kept", lies.kept), ("reduced", lies.reduced)):
+        for name, axes in (("kept", plan.kept), ("reduced", plan.reduced)):
             slot[name][:len(axes)] = [strides[k] for _, strides in axes]
-        slot["constant"] = not x.written and not any(strides[k] for _, strides in lies.kept)
+        slot["constant"] = not x.written and not any(strides[k] for _, strides in plan.kept)
         slot["direct"], slot["room"] = at_once, arena
         if at_once != 1:
-            singles = lies.segments if x.single == EACH_SEGMENT else 1
-            arena += whole_lines(4 * singles if x.single else 4 * lies.n * max(1, at_once))
+            singles = plan.segments if x.single == EACH_SEGMENT else 1
+            arena += whole_lines(4 * singles if x.single else 4 * plan.n * max(1, at_once))
     return arena
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from poplibs_py import popnn, profile
+from poplibs_py.config import thread_limit
 from poplibs_py.kernels import kernels
 from poplibs_py.memo import forget
 from poplibs_py.ops import catalogue
@@ -29,12 +32,12 @@ def described(monkeypatch):
     """Whether operands are written, by body and name, of all that the small calls of `popnn` describe."""
     met = {}
 
-    def lowered(p, threads):
+    def lowered(p, plan):
         assert len(p.operands) <= len(p.op.operands), p.body
         for name, x in zip(p.op.operands, p.operands, strict=False):
             if x is not None:
                 met.setdefault((p.body, name), set()).add(x.written)
-        return original(p, threads)
+        return original(p, plan)
 
     original = _rows._lowered
     monkeypatch.setattr(_rows, "_lowered", lowered)
@@ -53,3 +56,17 @@ def test_what_is_described_has_the_operands_of_its_record(described):
             assert written == {True}, (body, name)
         elif name in READ:
             assert written == {False}, (body, name)
+
+
+def test_a_plan_says_how_rows_lie_the_kernel_of_each_step_and_threads():
+    x, of_channels = np.ones((64, 32, 8, 8), np.float32), np.ones(32, np.float32)
+    with thread_limit(2), profile() as report:
+        popnn.softmax(x.reshape(-1, 64))
+        popnn.batch_norm_training(np.moveaxis(x.reshape(64, 8, 8, 32), -1, 1), running_mean=of_channels)
+    rows, columns = (run.plan.explain() for run in report.runs)
+    assert rows.decisions == {"kernel": report.runs[0].kernel, "threads": "2",
+                              "rows": "2,048 of 64 numbers, row by row, taken as float32"}
+    assert columns.decisions["rows"] == "32 of 4,096 numbers, places side by side, as columns, taken as float32"
+    assert columns.decisions["then"].startswith("running")
+    assert rows.chosen.name.startswith("softmax_f32")
+    assert columns.chosen.name.startswith("norm_columns")
