@@ -17,7 +17,7 @@ from ..formats import BF16, FP16, FP32, Format
 from ..kernels import Selection, kernels, select
 from ..kernels.records import ROWS, dtype_of
 from ..memo import remembered
-from ..ops import BESIDE, Operand, Placed, Receiver, Request, merged_axes
+from ..ops import Operand, Placed, Receiver, Request, merged_axes
 from ..ops.one_kernel import OneKernel, fill_cast, shared
 from ..ops.parts import Results
 from ..program import ComputeSet, Program, threads_for, whole_lines
@@ -129,14 +129,10 @@ def repeated(own: Sequence[int], itemsize: int) -> tuple[int, ...]:
 
 
 def rows_request(steps: tuple[RowsParams, ...], operands: tuple[Any, ...], to: Receiver | Results,
-                 placed: Placed[Any] | None = None, workspace: int = 0, beside: Results | None = None,
-                 **more: Any) -> Request:
+                 placed: Placed[Any] | None = None, workspace: int = 0, **more: Any) -> Request:
     """Describe a call of a program of rows, of one function or of several one after another."""
     program = lower(steps, settings.num_threads, workspace)
-    made = Request.to(to, program.executable, operands, program.told, placed=placed, beside=beside, **more)
-    if beside is not None:
-        made.operands = *made.operands, BESIDE
-    return made
+    return Request.to(to, program.executable, operands, program.told, placed=placed, **more)
 
 
 def _merged(axes: list[int], p: RowsParams, inside: bool) -> Axes:

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import bad_argument, bad_type, check_shape, finite, flag, whole
 from ..formats import FP32, Array, Floats, Format, QuarterArray
-from ..ops import Operand, Placed, Receiver, Request, one_scale_operand, op, receive, result_format
+from ..ops import BESIDE, Operand, Placed, Receiver, Request, one_scale_operand, op, receive, result_format
 from ..ops.parts import Part, Results, Several, part_format, results
 from ..poplin.norms import bessel
 from ..popops import add, cast, mul
@@ -107,11 +107,11 @@ def _further(number: int, *offsets: int) -> list[RowOperand]:
 
 def _normed(x: Operand, layout: Layout, channels: list[RowOperand | None], to: RowOperand | None,
             statistics: list[RowOperand], **how: Any) -> RowsParams:
-    """A norm of activations, or its statistics alone, which are written to the last operands."""
+    """A norm of activations with its statistics, or these alone; one of them is written to the last operand."""
     beside = [_beside_acts(row, layout.shape) for row in (*channels, *statistics)]
     rows = (row_of(x, 0, layout.shape), *beside[:2], to, *beside[2:])
-    return RowsParams("norm", layout.shape, layout.axes, rows, statistics[-1].operand + 1, segments=layout.segments,
-                      **how)
+    return RowsParams("norm", layout.shape, layout.axes, rows, 1 + (to or statistics[-1]).operand,
+                      segments=layout.segments, **how)
 
 
 @op("popnn::bn::batchNormStatistics", bound="popnn.norm_bound", draws="testing.row_calls", written=None)
@@ -224,13 +224,13 @@ def batch_norm_training(x: Any, gamma: Any = None, beta: Any = None, *, running_
         return _by_statistics(read, statistics, given, by, small, unbiased, receiver, placed)
     channels, number, count = _numbered(1, *vectors), len(operands), _elements(layout)
     made = _results(read.shape[1], count)
-    further = _further(number + 1, *made.offsets)
-    norm = _normed(read, layout, channels[:2], row_of(receiver, number, read.shape), further[:2], epsilon=small,
+    further = _further(number, *made.offsets)
+    norm = _normed(read, layout, channels[:2], row_of(receiver, number + 1, read.shape), further[:2], epsilon=small,
                    factor=bessel(count, unbiased), raw=not stable)
     of_batch = [row._replace(written=False) for row in further[:2]]
     running = RowsParams("running", read.shape[1:2], (), (*channels[2:], *of_batch, *further[2:]), number + 2,
                          scale=by, factor=bessel(count, True))
-    return rows_request((norm, running), tuple(operands), receiver, placed, beside=made)
+    return rows_request((norm, running), (*operands, BESIDE), receiver, placed, beside=made)
 
 
 def _results(channels: int, count: int) -> Results:
@@ -254,9 +254,7 @@ def _by_statistics(x: Operand, statistics: BatchStatistics, given: dict[str, Any
         moved = [(1 - by) * old + by * new for old, new in zip(running, batch, strict=True)]
         _fill([*own[:2], *after], [mean, variance, *moved])
     rows = [RowOperand(k, FP32, (4,), single=True) for k in (1, 2)]
-    request = rows_request((_scaled(x, rows, receiver, 3),), (x, scale, shift), receiver, placed, keep=False)
-    request.beside = made
-    return request
+    return rows_request((_scaled(x, rows, receiver, 3),), (x, scale, shift), receiver, placed, keep=False, beside=made)
 
 
 def _combined(variance: Floats, mean: Floats, gamma: Floats, beta: Floats, eps: float) -> tuple[Any, Any]:
