@@ -133,6 +133,11 @@ class Pass:
     call: ConvCall | None = None
 
     @property
+    def reads(self) -> tuple[Operand, ...]:
+        """What it reads: images, weights or deltas, then a bias and a residual, where there are."""
+        return tuple(x for x in (self.x, self.second, self.bias, self.residual) if x is not None)
+
+    @property
     def update(self) -> float | None:
         """What the result is multiplied by before it is added to what is there; None where it replaces that."""
         by = self.settled.epilogue.alpha
@@ -156,14 +161,14 @@ class Pass:
             return self._on_tiles(self.placed.plan)
         assert self.call is not None
         assert self.placed.host is not None
-        beside = [x for x in (self.bias, self.residual) if x is not None]
+        x, second, *beside = self.reads
         whole = self.settled.epilogue
         epilogue = whole.own(own) if self.residual is None else replace(whole, beta=1.0)
         made = lower(plan_call(self.call, self.settled.options, epilogue, self.placed.host, self.residual is not None,
                                self.settled.winograd))
         program: Any = made.executable
-        operands: tuple[Any, ...] = (self.x, self.second, RESULT, *beside, *(VALUES,) * epilogue.takes_words)
-        steady = self.x.scales is not None or self.second.scales is not None
+        operands: tuple[Any, ...] = (x, second, RESULT, *beside, *(VALUES,) * epilogue.takes_words)
+        steady = x.scales is not None or second.scales is not None
         if steady:
             program, operands = decoding(program, operands)
         return Request(program, operands, self.receiver, made.told, values, placed=self.placed, keep=made.plan.fits,

@@ -106,9 +106,7 @@ def several_request(calls: Any, passes: Sequence[Pass], multi_options: Mapping[s
 
 
 def _meets(out: Array, other: Pass) -> bool:
-    operands = other.x, other.second, other.bias, other.residual
-    arrays = [other.receiver.memory, *(x.array for x in operands if x is not None)]
-    return any(np.may_share_memory(out, array) for array in arrays)
+    return any(np.may_share_memory(out, array) for array in (other.receiver.memory, *(x.array for x in other.reads)))
 
 
 @dataclass(frozen=True)
@@ -242,7 +240,7 @@ def _add_modelled(work: _Work, passes: Sequence[Pass], multi_options: Mapping[st
     """Add the program of passes that are planned together, and return the plan."""
     asked: list[Asked] = [one.placed.plan for one in passes if one.placed.plan]
     seed = asked[0].seed
-    taken = sum(3 + (one.bias is not None) for one in passes) + (seed is not None)
+    taken = sum(len((*one.reads, one.receiver)) for one in passes) + (seed is not None)
     if taken > MOST_OPERANDS:
         raise bad_argument("calls", f"{len(passes)} convolutions of {taken} arrays",
                            f"{MOST_OPERANDS} arrays at most on a modelled machine")
