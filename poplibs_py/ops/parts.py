@@ -88,8 +88,6 @@ class Results:
         The bytes of new ones.
     operands : tuple of ResultPart, Receiver or RESULT
         What a request has for each result that is an array.
-    arrays : tuple of numpy.ndarray
-        Where the program writes these.
     offsets : tuple of int
         Where each new result begins that lies in the bytes.
     wrap : callable
@@ -100,10 +98,16 @@ class Results:
 
     receiver: Receiver
     operands: tuple[ResultPart | Receiver | int, ...]
-    arrays: tuple[Array, ...]
     offsets: tuple[int, ...]
     wrap: Callable[[Array, Any], Any] | None
     views: Views
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """Where the program writes what its operands receive."""
+        made = self.receiver.array
+        return tuple(x.of(made) if isinstance(x, ResultPart) else x.array if isinstance(x, Receiver) else made
+                     for x in self.operands)
 
 
 @dataclass(frozen=True)
@@ -123,7 +127,7 @@ def alone(made: Receiver | Results) -> Results:
     """Return what receives several results, or one as if it were several."""
     if isinstance(made, Results):
         return made
-    return Results(made, (RESULT,), (made.array,), (0,), None, _NONE)
+    return Results(made, (RESULT,), (0,), None, _NONE)
 
 
 _NONE = Views(tuple, ())
@@ -151,7 +155,7 @@ def results(out: Any, parts: Sequence[Part | Several | int | None], kind: type,
     if out is None:
         receiver = new_result((end,), np.dtype(np.uint8))
         new = tuple(ResultPart(views, i) for i, part in enumerate(parts) if isinstance(part, Part))
-        return Results(receiver, new, tuple(x.of(receiver.array) for x in new), tuple(offsets), views, views)
+        return Results(receiver, new, tuple(offsets), views, views)
     whole = [part for part in parts if isinstance(part, Part)]
     receivers = tuple(receivers_of(out, whole, tuple(x for x in operands if isinstance(x, Operand)), own=own, **how))
     for i, (one, part) in enumerate(zip(receivers, whole, strict=True) if own else ()):
@@ -160,8 +164,7 @@ def results(out: Any, parts: Sequence[Part | Several | int | None], kind: type,
         if one.array.dtype != part.dtype:  # codes of a `QuarterArray`
             one.array, one.view = one.array.view(part.dtype), None if one.view is None else one.view.view(part.dtype)
     first = Receiver(receivers[0].array, receivers[0].format)
-    return Results(first, receivers, tuple(x.array for x in receivers), tuple(offsets),
-                   Given(views, tuple(x.given for x in receivers), kind), views)
+    return Results(first, receivers, tuple(offsets), Given(views, tuple(x.given for x in receivers), kind), views)
 
 
 def _laid(kind: type, parts: Sequence[Any], end: int) -> tuple[Views, list[int], int]:
