@@ -389,7 +389,7 @@ class OverTaps(FewPlan):
     """The same of a gradient of weights: boxes are of taps, the deltas are weights, and sums are kept."""
 
     over_taps, in_bands, plain, run = True, False, False, None
-    images, inner = FewPlan.inner, FewPlan.images
+    images, inner = FewPlan.inner, FewPlan.images  # input channels pass by, and images are a number's neighbours
     swept, met = FewPlan.met, FewPlan.swept
 
     @property
