@@ -167,7 +167,7 @@ def dots_format(call: ConvCall, options: GemmOptions) -> Format | None:
 def _pieces(plan: FewPlan) -> float:
     """How much longer images take to read in pieces than in whole lines."""
     x = plan.x
-    if not x.in_line or plan.blocks == plan.all_blocks:
+    if not (x.in_line and x.inner) or plan.blocks == plan.all_blocks:
         return 1.0
     return 1 + 64 / (plan.blocks * plan.together * x.inner * x.item)
 

@@ -288,3 +288,8 @@ def test_params_say_the_types_that_no_keyword_does() -> None:
     x, w = np.ones((1, 4, 8, 8), np.float16), np.ones((1, 4, 4, 3, 3), np.float16)
     assert_same_bits(run(x, w), np.full((1, 4, 6, 6), 36, np.float16))
     assert poplin.plan_convolution(params, target="host", dtype="float32").call.out.format.name == "float32"
+
+
+def test_groups_without_channels_give_zeros_wherever_their_images_lie():
+    x, w = np.zeros((3, 2, 3), np.float16)[..., :0], np.zeros((1, 1, 48), np.float16)[:, :0]
+    assert (poplin.convolution(x, w, groups=3, layout="NHWC") == np.zeros((3, 2, 48))).all()
