@@ -3,7 +3,8 @@
 Environment: ``POPLIBS_BUILD_DEBUG=1`` turns on bounds checks, ``POPLIBS_BUILD_SANITIZE=address,undefined`` builds with
 those sanitizers, ``POPLIBS_BUILD_EMULATED_AMX=1`` adds the AMX kernels on software tiles and
 ``POPLIBS_BUILD_EMULATED_AVX512=1`` builds those of AVX-512 with loops in place of its instructions (for tests on
-machines without them), ``POPLIBS_BUILD_ONLY='dot_*,cast_avx2,_records'`` builds the modules of these names alone (the
+machines without them), ``POPLIBS_BUILD_SMALL_CACHES=1`` has small arrays take the ways of those that pass the caches
+(for tests), ``POPLIBS_BUILD_ONLY='dot_*,cast_avx2,_records'`` builds the modules of these names alone (the
 last parts of their names, each a pattern), ``POPLIBS_BUILD_WERROR=1`` takes the compiler's warnings for errors.
 """
 
@@ -51,6 +52,8 @@ COMMON_FLAGS = [
 ]
 if os.environ.get("POPLIBS_BUILD_WERROR") == "1":
     COMMON_FLAGS.append("-Werror")
+if os.environ.get("POPLIBS_BUILD_SMALL_CACHES") == "1":
+    COMMON_FLAGS.append("-DPOP_SMALL_CACHES")
 LINK_FLAGS: list[str] = []
 if SANITIZE:
     COMMON_FLAGS += [f"-fsanitize={SANITIZE}", "-fno-omit-frame-pointer"]

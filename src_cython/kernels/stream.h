@@ -15,10 +15,17 @@
  *   BYTES   of input and output, each once: what is written pushes what will be read out of the cache; thrice if nothing is read
  *   TILES   the same where a tile of results reads inputs that neighbours read again: these lose the cache at half as many
  *   ROWS    of results whose inputs are read many times meanwhile: more than a core's own cache holds beside them */
+#ifdef POP_SMALL_CACHES /* of tests: arrays of a few hundred bytes take the ways of large ones */
+#define POP_CACHE 512ll
+#define POP_STREAM_ROWS 128ll
+#define POP_COPY_FROM 64
+#else
 #define POP_CACHE (32ll << 20) /* the last level: what is larger lies in memory, which is no question of streaming alone */
+#define POP_STREAM_ROWS (1ll << 20)
+#define POP_COPY_FROM 2048
+#endif
 #define POP_STREAM_BYTES(has_input) ((has_input) ? POP_CACHE : 3 * POP_CACHE)
 #define POP_STREAM_TILES (POP_CACHE / 2)
-#define POP_STREAM_ROWS (1ll << 20)
 
 /* Copy `bytes` to memory that nothing reads soon. The thread calls `pop_stream_end` before others may read it. */
 static inline void pop_stream(char *to, const char *from, int64_t bytes)
@@ -47,7 +54,7 @@ static inline void pop_copy(char *to, const char *from, int64_t bytes)
 {
 #if defined(__x86_64__)
     typedef char part __attribute__((vector_size(32), aligned(1), may_alias));
-    if (bytes >= 2048 && bytes < 1 << 20) {
+    if (bytes >= POP_COPY_FROM && bytes < 1 << 20) {
         const int64_t head = 32 - (int64_t)((uintptr_t)to % 32); /* lines begin where whole parts do */
         memcpy(to, from, 32);
         for (to += head, from += head, bytes -= head; bytes >= 64; bytes -= 64, to += 64, from += 64) {

@@ -5,7 +5,7 @@
 
 #define POP_SLICES_AHEAD 24        /* lookups whose rows are asked for ahead, and of a table that a core holds */
 #define POP_SLICES_AHEAD_NEAR 8
-#define POP_SLICES_NEAR (2ll << 20) /* bytes of such a table */
+#define POP_SLICES_NEAR (POP_CACHE / 16) /* bytes of such a table */
 #define POP_SLICES_ASKED 4096       /* bytes of a row: what follows comes by itself */
 
 /* What becomes of a run of n elements of the table, as far as `shift` into the other array's slice. */

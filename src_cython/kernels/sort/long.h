@@ -5,8 +5,9 @@
 #ifndef POP_SORT_LONG_H
 #define POP_SORT_LONG_H
 #include "kernels/sort/keys.h"
+#include "kernels/stream.h"
 
-#define POP_LONG_BYTES (16ll << 20) /* of a row's words, which with as many beside them fill the last cache: from here on it pays */
+#define POP_LONG_BYTES (POP_CACHE / 2) /* of a row's words, which fill the last cache with as many beside them: from here on it pays */
 #define POP_TOP_BITS 14
 #define POP_TOPS (1 << POP_TOP_BITS)
 #define POP_EACH_PART 256 /* parts that all words are shared out to; as there are others between them, twice as many at most */

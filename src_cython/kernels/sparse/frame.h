@@ -9,11 +9,12 @@
 #define POP_SPARSE_FRAME_H
 #include "kernels/epilogue.h"
 #include "kernels/sparse/item.h"
+#include "kernels/stream.h"
 #include "program/program.h"
 
 #define CHUNK_BYTES 32768
 #define PANEL_ALIGNMENT 64
-#define FAR_BYTES (6 << 20)
+#define FAR_BYTES (POP_CACHE * 3 / 16)
 
 POP_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 POP_INLINE int64_t rounded(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
