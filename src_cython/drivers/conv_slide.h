@@ -96,7 +96,7 @@ static void pop_slide_columns(const pop_conv_walk *w, pop_conv_slide *tile, cons
                 tile->x_ahead = ((tile->cols - 1) * col->step + col->taps) * col->x;
                 tile->sums_ahead = in_place ? tile->cols * col->out : 0;
             }
-            POP_CALL(pop_conv_slider, w->box->in_place || w->box->empty ? p->slide : p->slide_staged)(tile);
+            POP_CALL(pop_conv_slider, p->slide)(tile);
         }
         tile->sums = sums;
         if (p->streams) pop_slide_stream(tile, n, row, col, out + first * col->out);

@@ -44,7 +44,7 @@ class Tile(NamedTuple):
     """What a kernel does at once, and how it takes its operands."""
 
     op: str = "convolve"  # the kernel's
-    slots: tuple[str, ...] = ("convolve",)  # fields of pop_conv_spec where the driver finds it
+    slot: str = "convolve"  # the field of pop_conv_spec where the driver finds it
     holds: tuple[str, ...] = ()  # and those that hold of it
     x: Format = FP32  # what images are decoded to
     w: Format = FP32  # what weights, or deltas, are
@@ -57,12 +57,12 @@ class Tile(NamedTuple):
 PLAIN = Tile()  # sums of positions, or over taps
 WORDS = Tile(holds=("pairs",), x=BF16, w=BF16, joined=2, steps=0)  # of two input channels
 DOTS = Tile("dots", holds=("dots",), steps=math.inf)  # of FP32, or of BF16
-SLIDES = Tile("slide", ("slide", "slide_staged"), shares=True, steps=0)  # neighbouring results, depthwise
+SLIDES = Tile("slide", "slide", shares=True, steps=0)  # neighbouring results, depthwise
 ROW_PAIRS = SLIDES._replace(op="slide_pairs", holds=("row_pairs",), x=BF16)  # of two rows of taps at once
 LINE_PAIRS = ROW_PAIRS._replace(op="slide_line")  # of two taps of one dimension
 WORD_SLIDES = SLIDES._replace(op="slide_words", holds=("pairs",), x=BF16, w=BF16, joined=2, in_order=True)
 QUADS = Tile("quads", holds=("quads",), in_order=True, steps=0)  # sums over taps of four numbers of a group
-TAP_SLIDES = Tile("slide_taps", ("slide_taps",), shares=True)  # neighbouring deltas, depthwise; of FP32, or of BF16
+TAP_SLIDES = Tile("slide_taps", "slide_taps", shares=True)  # neighbouring deltas, depthwise; of FP32, or of BF16
 
 
 @dataclass(frozen=True)

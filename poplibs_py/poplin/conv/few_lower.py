@@ -94,8 +94,7 @@ def _spec(plan: FewPlan) -> tuple[Array, list[Array]]:
     call, p = plan.call, plan.call.params
     spec = np.zeros(1, SPEC)
     s = spec[0]
-    for slot in plan.tile.slots:
-        s[slot] = plan.kernel.address
+    s[plan.tile.slot] = plan.kernel.address
     for name in plan.tile.holds:
         s[name] = True
     s["reorder"] = select("conv", "reorder", "float32").kernel.address

@@ -400,7 +400,7 @@ TILES = {name: tile for name, tile in vars(few).items() if isinstance(tile, Tile
 def test_tiles_differ_and_fill_in_what_the_driver_s_record_has():
     assert len(set(TILES.values())) == len(TILES)
     for tile in TILES.values():
-        assert {*tile.slots, *tile.holds} <= set(SPEC.names)
+        assert {tile.slot, *tile.holds} <= set(SPEC.names)
 
 
 @pytest.mark.parametrize(("shape", "which", "layout", "name"), [
