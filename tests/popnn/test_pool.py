@@ -49,7 +49,8 @@ def test_both_layouts_and_all_strides_give_the_same_bits(how, op):
 
 ROWS = [{"kernel": 3, "stride": 2, "padding": 1}, {"kernel": 2}, {"kernel": (2, 3), "stride": 2},
         {"kernel": (3, 2), "stride": 1, "dilation": (20, 3), "padding": 1}, {"kernel": (4, 2), "stride": 1},
-        {"kernel": 4, "stride": (3, 2), "padding": 2}, {"kernel": (1, 3), "stride": (1, 2), "padding": (0, 1)}]
+        {"kernel": 4, "stride": (3, 2), "padding": 2}, {"kernel": (1, 3), "stride": (1, 2), "padding": (0, 1)},
+        {"kernel": 2, "padding": 1}, {"kernel": (1, 2), "stride": (1, 2)}]
 
 
 def assert_bits_of_channels(shape, dtype, how):
@@ -62,7 +63,8 @@ def assert_bits_of_channels(shape, dtype, how):
         found = []
         for layout, given in (("NCHW", x), ("NHWC", np.ascontiguousarray(np.moveaxis(x, 1, -1)))):
             y = popnn.pool(given, op=op, layout=layout, **how)
-            grad = (np.arange(y.size) % 7).astype(dtype).reshape(*shape[:2], -1)
+            grad = np.float32([0, 1, 2, 3, -0.0, 5, 6, np.nan, np.inf])[np.arange(y.size) % 9].astype(dtype)
+            grad = grad.reshape(*shape[:2], -1)
             grad = np.moveaxis(grad, 1, -1).reshape(y.shape) if layout == "NHWC" else grad.reshape(y.shape)
             pooled = {"x": given, "pooled_x": y} if op == "max" else {}
             results = [y, popnn.pool_input_gradient(grad, given.shape, op=op, layout=layout, **how, **pooled)]

@@ -197,6 +197,7 @@ typedef struct pop_pool_pairs {
     int64_t count; /* columns; 0: not this way */
     int64_t some;  /* rows after which the next column begins */
     int kind;      /* vectors of windows: 0: one for all elements; of two 1: even ones take the first alone, 2: odd ones the last alone */
+    int single;    /* whether no element meets more than one window */
     pop_pool_column column[POP_POOL_PAIR_COLUMNS];
     int32_t met[POP_POOL_PAIR_ROWS], first[POP_POOL_PAIR_ROWS]; /* by each row: how many rows of windows, and the first */
 } pop_pool_pairs;
@@ -216,6 +217,7 @@ static void pop_pool_find_pairs(const pop_pool_unit *u, const pop_pool_reach *r,
     const int64_t odd = g->shift & 1, taps = r->taps[odd], others = r->taps[!odd], last = g->makes - 2 * POP_LANES;
     const int64_t row_bytes = axis->made_stride * u->spec->operands[3].bytes;
     p->segment = g, p->row = u->row, p->rows = u->rows, p->count = 0, p->kind = taps == 2 ? 2 : others == 2;
+    p->single = p->kind == 0;
     p->some = row_bytes > 0 && row_bytes < POP_POOL_COLUMN_BYTES / 2 ? POP_POOL_COLUMN_BYTES / 2 / row_bytes : 1;
     if (taps == 0 || others == 0 || (odd && u->spec->kernel == 2) || g->makes < 2 * POP_LANES || g->makes % 2 || g->reads < POP_LANES ||
         g->makes > 2 * POP_LANES * POP_POOL_PAIR_COLUMNS || u->rows > POP_POOL_PAIR_ROWS)
@@ -224,11 +226,11 @@ static void pop_pool_find_pairs(const pop_pool_unit *u, const pop_pool_reach *r,
         const int64_t from = axis->first[u->row + k], met = axis->first[u->row + k + 1] - from;
         const int64_t first = met ? axis->coordinates[from] : 0;
         if (met == 2 && axis->coordinates[from + 1] != first + 1) return;
-        p->met[k] = (int32_t)met, p->first[k] = (int32_t)first;
+        p->met[k] = (int32_t)met, p->first[k] = (int32_t)first, p->single &= met < 2;
     }
     for (int64_t m = 0; m < g->makes; m += 2 * POP_LANES) {
         pop_pool_column *c = p->column + p->count++;
-        c->made = m < last ? m : last;
+        c->made = m < last ? m : last, c->whole = 1;
         const int64_t window = ((c->made + g->shift) >> 1) + r->at[odd][0] - g->place;
         for (int v = 0; v < 1 + (p->kind > 0); v++) pop_pool_column_vector(c, v, window + v, g->reads);
     }
@@ -328,6 +330,71 @@ POP_INLINE void pop_pool_pairs_down(const int format, const int by_place, const 
     }
 }
 
+/* What a row of windows brings to sixteen elements of 16 bits that meet no other: codes, each twice, and what maxima may be
+ * too, since zeros have two signs; or words of places. Gradients are what zero and they add up to; none of NaN, which no number equals. */
+typedef struct pop_pool_codes {
+    __m256i tops, others, grads;
+} pop_pool_codes;
+POP_INLINE __m256i pop_pool_twice(const int whole, const pop_pool_column *c, const char *codes)
+{
+    const __m256i pairs = _mm256_setr_epi64x(0x0302030201000100, 0x0706070605040504, 0x0b0a0b0a09080908, 0x0f0e0f0e0d0c0d0c);
+    const __m256i both = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)codes));
+    const __m256i twice = _mm256_shuffle_epi8(both, pairs);
+    return whole ? twice : _mm256_permutevar8x32_epi32(twice, c->order[0]);
+}
+POP_INLINE pop_pool_codes pop_pool_codes_of(const int format, const int by_place, const int whole, const pop_pool_column *c, const char *top,
+                                            const char *grad)
+{
+    const int64_t i = c->from[0];
+    const __m256i sign = _mm256_set1_epi16(INT16_MIN), infinity = _mm256_set1_epi16(format == 1 ? 0x7c00 : 0x7f80);
+    const __m256i none = _mm256_setzero_si256(), quiet = _mm256_set1_epi16(format == 1 ? 0x200 : 0x40);
+    const __m256i g = pop_pool_twice(whole, c, grad + 2 * i), size = _mm256_andnot_si256(sign, g);
+    const __m256i quieted = _mm256_or_si256(g, _mm256_and_si256(_mm256_cmpgt_epi16(size, infinity), quiet));
+    pop_pool_codes w = {none, none, _mm256_andnot_si256(_mm256_cmpeq_epi16(size, none), quieted)};
+    if (by_place) {
+        w.tops = (__m256i)pop_pool_words_of(top + 8 * i, POP_LANES);
+        if (!whole) w.tops = _mm256_permutevar8x32_epi32(w.tops, c->order[0]);
+    } else {
+        w.tops = pop_pool_twice(whole, c, top + 2 * i);
+        const __m256i tops_size = _mm256_andnot_si256(sign, w.tops);
+        w.others = _mm256_xor_si256(w.tops, _mm256_and_si256(_mm256_cmpeq_epi16(tops_size, none), sign));
+        w.grads = _mm256_andnot_si256(_mm256_cmpgt_epi16(tops_size, infinity), w.grads);
+    }
+    if (!whole) w.grads = _mm256_and_si256(w.grads, _mm256_castps_si256(c->there[0]));
+    return w;
+}
+
+/* Rows [k, end) of a column of such elements, a row of windows for two of them. */
+POP_INLINE void pop_pool_codes_down(const int format, const int by_place, const int whole, const pop_pool_pairs *p,
+                                    const pop_pool_column *column, const pop_pool_pair_rows *at, int64_t k, int64_t end)
+{
+    static const pop_v_i even = {0, 2, 4, 6, 8, 10, 12, 14};
+    const int64_t step = at->step, width = at->width;
+    const char *x = at->x + column->made * 2 + k * step;
+    char *to = at->to + column->made * 2 + k * step;
+    int64_t place = at->place + column->made + k * width, number = -1;
+    const pop_pool_column c = *column; /* which nothing that is written may be */
+    pop_pool_codes w = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256()};
+    for (; k < end; k++, x += step, to += step, place += width) {
+        const int64_t first = p->first[k];
+        __m256i found = _mm256_setzero_si256();
+        if (p->met[k]) {
+            if (number != first)
+                w = pop_pool_codes_of(format, by_place, whole, &c, at->tops + first * at->tops_step, at->grads + first * at->grads_step);
+            number = first;
+            if (by_place) {
+                const __m256i own = (__m256i)pop_v_add(pop_v_set((int32_t)place), even), next = _mm256_add_epi32(own, _mm256_set1_epi32(1));
+                found = _mm256_blend_epi16(_mm256_cmpeq_epi32(w.tops, own), _mm256_cmpeq_epi32(w.tops, next), 0xaa);
+            } else {
+                const __m256i own = _mm256_loadu_si256((const __m256i *)(const void *)x);
+                found = _mm256_or_si256(_mm256_cmpeq_epi16(own, w.tops), _mm256_cmpeq_epi16(own, w.others));
+            }
+            found = _mm256_and_si256(found, w.grads);
+        }
+        _mm256_storeu_si256((__m256i *)(void *)to, found);
+    }
+}
+
 POP_INLINE void pop_pool_pairs_rows(const pop_pool_unit *u, const int format, const int by_place, const int kind, const pop_pool_pairs *p)
 {
     const pop_pool *s = u->spec;
@@ -340,7 +407,10 @@ POP_INLINE void pop_pool_pairs_rows(const pop_pool_unit *u, const int format, co
         step * maxima->bytes, step * in->bytes, made_step, p->row * s->made_extent + g->made, s->made_extent};
     for (int64_t k = 0, end; k < p->rows; k = end) {
         end = pop_least(p->rows, k + p->some);
-        for (const pop_pool_column *c = p->column; c < p->column + p->count; c++) pop_pool_pairs_down(format, by_place, kind, p, c, &at, k, end);
+        for (const pop_pool_column *c = p->column; c < p->column + p->count; c++)
+            if (kind == 0 && format && p->single && c->whole) pop_pool_codes_down(format, by_place, 1, p, c, &at, k, end);
+            else if (kind == 0 && format && p->single) pop_pool_codes_down(format, by_place, 0, p, c, &at, k, end);
+            else pop_pool_pairs_down(format, by_place, kind, p, c, &at, k, end);
     }
 }
 #define POP_POOL_PAIRS_ROWS(format, by_place, kind)                                                                   \
