@@ -113,6 +113,23 @@ def test_passes_keep_to_a_limit_on_memory(cell, dtype):
             call(available_memory_proportion=1e-6)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("cell", GATES)
+def test_a_row_s_long_sequence_a_few_steps_at_a_time_is_the_whole(cell, dtype):
+    """With weights as torch has them, which a sequence of few steps would read where they lie."""
+    x, *weights, b = layer(cell, dtype)
+    weights = [np.ascontiguousarray(w.swapaxes(-1, -2)).swapaxes(-1, -2) for w in weights]
+    operands, grad = (x[:, :1], *weights, b), numbers(STEPS, 1, OUTPUTS, dtype=dtype)
+    due = passes(cell, operands, grad)
+    for share in (0.1, 0.05, 0.02, 0.01):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MemoryLimitWarning)
+            made = passes(cell, operands, grad, available_memory_proportion=share)
+        for part, other in zip(made, due, strict=True):
+            few = 8 * np.finfo(dtype).eps
+            np.testing.assert_allclose(part.astype(float), other.astype(float), rtol=few, atol=few * abs(other).max())
+
+
 def taken_by(call, **how):
     """Results, and the most temporary bytes at once."""
     call(**how)

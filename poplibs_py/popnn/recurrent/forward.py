@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from ...formats import FP16, FP32, Array
+from ...formats import FP32, Array
 from ...kernels import Selection
 from ...memo import remembered
 from ...planner import Explanation
@@ -37,10 +37,6 @@ from .sparse import SparseStep, sparse_step
 (_OUT, _LAST, _CELL, _SAVED, _PRODUCT, _INPUT, _BIAS, _LENGTHS, _ATTENTION, _RESET, _SECOND, _PACKED) = range(12)
 
 SLOTS = 4  # of what a product of a step reads: weights, and of block-sparse ones where they are
-
-_FEW_STEPS = 16
-"""Steps of one row for which packing weights takes longer than it saves: on Zen 4 a step with packed ones takes 0.8 of
-the time at 256 outputs and as long at 1,024, and packing as long as 3 and 10 steps."""
 
 
 class LayerArrays(NamedTuple):
@@ -343,14 +339,8 @@ def state_product(p: RnnParams, k: int, n: int, a: MatrixLayout, which: int, tar
     if p.packed[which]:
         return prepared_product(p.batch, k, n, a, p.packed[which], number, target)
     weights = p.weights_projection if which == 2 else p.weights_output
-    there = lying_product(p.batch, k, n, a, weights, target) if which == 1 and not back and _in_place_pays(p) else None
+    there = lying_product(p.batch, k, n, a, weights, target) if which == 1 and not back and p.in_place else None
     return there or step_product(p.batch, k, n, a, weights, p.by_columns[which] != back, p.scales[which], target)
-
-
-def _in_place_pays(p: RnnParams) -> bool:
-    """Whether a forward pass meets weights of states where they lie, if kernels do; packed, FP16 would be widened."""
-    lies = p.by_columns[1] and not p.scales[1] and not p.cell.resets
-    return lies and p.batch == 1 and (p.steps <= _FEW_STEPS or p.weights_output == FP16)
 
 
 def looped(p: RnnParams, sets: list[ComputeSet], products: list[StepProduct | SparseStep], tables: list[Any],
