@@ -34,7 +34,7 @@ from ..popsparse import BlockPattern, BlockSparseMatrix, dynamic
 
 _NAMED = {f.name: f for f in (*FORMATS, *PRESETS)}
 _INLINE = 2000  # characters of a token that still go on a line
-
+_MOST_SPAN = 1 << 30  # bytes from an array's first element to its last that are still copied
 
 Call = tuple[str, tuple[Any, ...], dict[str, Any]]
 """An op's name, its operands and its keywords."""
@@ -183,6 +183,8 @@ def _pack(value: Any, buffers: list[bytes]) -> Any:
 def _pack_array(array: NDArray[Any], buffers: list[bytes]) -> dict[str, Any]:
     low, high = byte_bounds(array) if array.size else (0, 0)
     start = sum(map(len, buffers))
+    if high - low > _MOST_SPAN:
+        raise ValueError(f"an array that spans {high - low:,} bytes has no text form")
     first = array.ctypes.data - low if array.size else 0
     buffers.append(ctypes.string_at(low, high - low))
     return {"dtype": array.dtype.name, "shape": list(array.shape), "strides": list(array.strides), "first": first,

@@ -50,6 +50,8 @@ def test_keywords_come_back():
 
 
 def test_what_has_no_text_form_says_so():
+    far = np.lib.stride_tricks.as_strided(np.ones(1, np.int8), (2, 2), (3 << 30, 0))
+    assert "spans 3,221,225,473 bytes has no text form" in Snapshot.of("op", (far,), {}).reproducer()
     assert Snapshot.of("op", (object(),), {}).reproducer() == "(no line can reproduce it: object has no text form)"
 
 
