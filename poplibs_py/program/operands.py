@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import mmap
 from typing import Any
 
 import numpy as np
 
 _LINE = 64
+_NORESERVE = 0x4000  # Linux's MAP_NORESERVE, which Python names from 3.13 on
+_WIDE = 1 << 20  # bytes from where a mapping of their own takes no longer than memory of NumPy's
 
 
 def aligned_bytes(size: int, address: int = 0) -> np.ndarray[Any, Any]:
@@ -22,8 +25,17 @@ def aligned_bytes(size: int, address: int = 0) -> np.ndarray[Any, Any]:
     return room[skipped:skipped + size]
 
 
+def _spread_bytes(size: int, address: int) -> np.ndarray[Any, Any]:
+    """Return bytes that begin as those of `aligned_bytes`, of which pages that nobody writes take no memory."""
+    try:
+        room = mmap.mmap(-1, size + _LINE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE)
+    except OSError:
+        raise MemoryError(f"{size:,} bytes of addresses") from None
+    return np.frombuffer(room, np.uint8, size, address % _LINE)
+
+
 def lying_like(x: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Return a new array that lies as another does, and the bytes that it lies in.
+    """Return a new array that lies as another does, however far apart, and the bytes that it lies in.
 
     Examples
     --------
@@ -34,7 +46,8 @@ def lying_like(x: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarra
     """
     reach = [(n - 1) * step for n, step in zip(x.shape, x.strides, strict=True)] if x.size else []
     before = -sum(min(0, r) for r in reach)
-    held = aligned_bytes(before + sum(max(0, r) for r in reach) + x.itemsize, x.ctypes.data - before)
+    span = before + sum(max(0, r) for r in reach) + x.itemsize
+    held = (aligned_bytes if span < _WIDE else _spread_bytes)(span, x.ctypes.data - before)
     return np.ndarray(x.shape, x.dtype, held, before, x.strides), held
 
 
