@@ -75,11 +75,13 @@ def test_strides_change_nothing_and_out_may_be_the_operand():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fnuz])
-@pytest.mark.parametrize("shape", [(2, 36, 5, 7), (3, 6, 1, 17), (1, 4, 2, 2), (2, 20, 19, 1), (1, 70, 33, 65)])
-def test_channels_last_give_the_same_bits(shape, dtype):
+@pytest.mark.parametrize("order", [(0, 2, 3, 1), (1, 2, 3, 0), (3, 1, 2, 0), (2, 0, 3, 1)])
+@pytest.mark.parametrize("shape", [(2, 36, 5, 7), (3, 6, 1, 17), (1, 4, 2, 2), (2, 20, 19, 1), (1, 70, 33, 65),
+                                   (70, 4, 3, 2)])
+def test_any_order_of_axes_gives_the_same_bits(shape, order, dtype):
     """Whether rows lie one after another, side by side, or in parts that do."""
     x, grad = RNG.standard_normal((2, *shape)).astype(dtype)
-    last = [np.moveaxis(np.ascontiguousarray(np.moveaxis(a, 1, -1)), -1, 1) for a in (x, grad)]
+    last = [np.ascontiguousarray(a.transpose(order)).transpose(np.argsort(order)) for a in (x, grad)]
     gamma = RNG.standard_normal(shape[1]).astype(dtype)
     for function in (lambda x, g: popnn.batch_norm_grad(g, x, gamma),
                      lambda x, g: popnn.group_norm_grad(g, x, 2, gamma),

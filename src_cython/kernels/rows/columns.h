@@ -294,20 +294,30 @@ POP_INLINE void pop_strip_norm(pop_strip *t, const pop_format *f, int64_t number
     POP_STRIP_WRITTEN(t, pop_strip_normed)
 }
 
-/* What is made of the sums for each column: results at 4 and 5, or 6 and 7, and what places are made with. */
+/* Sums of grad times what x became, and of grad, of each column; or of its row, by way of `shared`, if there is any. */
+static void pop_strip_parts(const pop_strip *t, int k, double *shared)
+{
+    if (t->spec->operands[k].operand < 0) return;
+    for (int of_grad = 0; of_grad < 2; of_grad++) {
+        const double *sums = t->sums[of_grad ? POP_BACK_GRADS : POP_BACK_PRODUCTS];
+        if (shared) {
+            memcpy(shared, sums, (size_t)t->width * sizeof(double));
+            pop_strip_shared(t, shared, NULL);
+            sums = shared;
+        }
+        for (int64_t i = 0; i < t->width; i++) t->share[i] = of_grad ? (float)sums[i] : pop_row_product(sums[i], t->inverse[i]);
+        pop_strip_write(t, k + of_grad, t->share);
+    }
+}
+
+/* What is made of the sums: results at 4 and 5 of columns, at 6 and 7 of rows, and what places are made with. */
 static void pop_strip_back(pop_strip *t)
 {
     const pop_rows *s = t->spec;
     double *grads = t->sums[POP_BACK_GRADS], *products = t->sums[POP_BACK_PRODUCTS];
     const double part = pop_row_share(s);
     pop_strip_inverses(t);
-    for (int k = 4; k < 8; k += 2) {
-        if (s->operands[k].operand < 0) continue;
-        for (int64_t i = 0; i < t->width; i++) t->share[i] = pop_row_product(products[i], t->inverse[i]);
-        pop_strip_write(t, k, t->share);
-        for (int64_t i = 0; i < t->width; i++) t->share[i] = (float)grads[i];
-        pop_strip_write(t, k + 1, t->share);
-    }
+    pop_strip_parts(t, 4, NULL), pop_strip_parts(t, 6, t->sums[POP_BACK_SQUARES]);
     pop_strip_shared(t, grads, t->gamma), pop_strip_shared(t, products, t->gamma);
     for (int64_t i = 0; i < t->width; i++) {
         const double inverse = (double)t->inverse[i];
