@@ -232,6 +232,20 @@ def test_a_plan_has_room_for_other_patterns_as_its_capacity_says():
         run(matrix(density=1.0), x)
 
 
+def test_a_plan_takes_as_many_blocks_as_its_capacity_says_and_no_more():
+    """77 blocks share programs of 80 where nobody says how many there are to be."""
+    x, sizes = numbers(44, 3, dtype="float32"), (70, 77, 75, 77, 78)
+    matrices = [BlockSparseMatrix.from_mask(np.arange(121).reshape(11, 11) < n, 4, dtype="float32") for n in sizes]
+    for w in matrices:
+        w.blocks[...] = 1
+    run = dynamic.compile_sparse_dense_matmul(dynamic.plan_sparse_dense_matmul(matrices[0], 3,
+                                                                               capacity=dynamic.Capacity(77)))
+    for w in matrices[:4]:
+        assert_same_bits(run(w, x), static.sparse_dense_matmul(w, x))
+    with pytest.raises(InvalidArgumentError, match="of 77 blocks at most"):
+        run(matrices[4], x)
+
+
 def test_the_keywords_of_a_plan_are_those_of_the_op():
     for call in (lambda: dynamic.plan_fully_connected_grad_a(W, 5, has_bias=True),
                  lambda: static.plan_sparse_dense_matmul(W, 5, capacity=None),

@@ -150,7 +150,8 @@ def run_product(planned: SparsePlan) -> Callable[..., Request]:
             runs = plan_spmm(planned.op, p, planned.memory, planned.target, lambda: operand.longest_row)
         if receiver.scale:
             runs = replace(runs, params=replace(p, y=replace(p.y, scale=receiver.scale)))
-        return _request(runs, operand, dense, added, receiver, seen(receiver.array, y_form, p.groups))
+        keep = p.room >= room_for(operand.pattern.n_blocks)  # a kept call is that of patterns of about as many
+        return _request(runs, operand, dense, added, receiver, seen(receiver.array, y_form, p.groups), keep=keep)
 
     return run
 
@@ -281,7 +282,7 @@ def _check_planned(p: SpmmParams, w: SparseOperand, given: Any) -> None:
     planned = (p.shape, p.block_shape, p.groups, p.transposed, p.w_format, p.w_scale)
     names = "shape", "block shape", "groups", "transposed", "dtype", "scale"
     wrong = [f"{name} {due}" for name, due, found in zip(names, planned, got, strict=True) if due != found]
-    if wrong or room_for(q.n_blocks) > p.room:
+    if wrong or q.n_blocks > p.room:
         due = f": {wrong[0]}" if wrong else f", of {p.room} blocks at most"
         raise bad_argument("w", repr(given), "one as planned for" + due)
 
