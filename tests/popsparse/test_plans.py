@@ -215,6 +215,14 @@ def test_a_compiled_op_refuses_what_was_not_planned(op, planned, operands, how):
             run(w, *more, out=out)
 
 
+def test_a_softmax_in_halves_is_planned_for_rows_of_so_many_blocks():
+    """What it keeps of a row until its sum is known."""
+    apart, along = (BlockSparseMatrix.from_mask(mask, 4, dtype="float16") for mask in (
+        np.eye(4, 6, dtype=bool), np.arange(24).reshape(4, 6) < 4))
+    with pytest.raises(InvalidArgumentError, match="of 4 blocks at most, 1 in a row"):
+        popsparse.compile_bs_softmax(popsparse.plan_bs_softmax(apart))(along)
+
+
 def test_a_softmax_is_no_gradient():
     for plan, compile_it in ((popsparse.plan_bs_softmax(W), popsparse.compile_bs_softmax_grad),
                              (popsparse.plan_bs_softmax_grad(SOFT, W), popsparse.compile_bs_softmax)):

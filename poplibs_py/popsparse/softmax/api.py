@@ -272,7 +272,9 @@ def _run(planned: SoftmaxPlan, out: Any, *operands: _Stored) -> Request:
         here = SoftmaxParams.of(q, p.masks, p.formats)
         fits = here.blocks <= p.blocks and here.row_blocks <= p.row_blocks and q.groups == len(p.masks)
         if not fits or replace(here, blocks=p.blocks, row_blocks=p.row_blocks) != p or stored.formatted != formatted:
-            raise bad_argument(stored.argument, repr(stored.w), f"one as planned for, of {p.blocks} blocks at most")
+            in_a_row = f", {p.row_blocks} in a row" if p.row_blocks else ""
+            raise bad_argument(stored.argument, repr(stored.w),
+                               f"one as planned for, of {p.blocks} blocks at most{in_a_row}")
     result = _result(made[0], made[1] if out is None else None, out, *operands)
     if result.formatted != made:
         raise bad_argument("out", f"{result.formatted[0]} at scale {result.formatted[1]}",
