@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -69,6 +69,19 @@ class OneKernel(Explained):
         """Return what was decided."""
         decided = {"kernel": self.kernel, **self.decided, "threads": str(self.threads)}
         return Explanation(f"{self.way} {self.params}".lstrip(), decided, considered_kernels(self.selection))
+
+
+def from_to(read: Iterable[Format | None], made: Iterable[Format | None]) -> str:
+    """Return formats that are read and made, each once, in words; None is that of what is no number.
+
+    Examples
+    --------
+    >>> from poplibs_py.formats import FP16, FP32
+    >>> from poplibs_py.ops.one_kernel import from_to
+    >>> from_to([FP16, FP32, FP32], [FP16, None])
+    'float16, float32 to float16'
+    """
+    return " to ".join(", ".join(dict.fromkeys(str(x) for x in formats if x)) for formats in (read, made))
 
 
 def fill_cast(slot: Any, dtype: Format, exponent: int, written: bool, cast: str = "cast", codec: str = "codec") -> None:

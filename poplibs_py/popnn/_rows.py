@@ -18,7 +18,7 @@ from ..kernels import Selection, kernels, select
 from ..kernels.records import ROWS, dtype_of
 from ..memo import remembered
 from ..ops import Operand, Placed, Receiver, Request, merged_axes
-from ..ops.one_kernel import OneKernel, fill_cast, shared
+from ..ops.one_kernel import OneKernel, fill_cast, from_to, shared
 from ..ops.parts import Results
 from ..program import ComputeSet, Program, threads_for, whole_lines
 from ._row_ops import ROW_OPS, RowOp
@@ -108,7 +108,9 @@ class RowsParams(NamedTuple):
         return [(k, x) for k in self.op.wide if (x := self.operands[k]) is not None]
 
     def __str__(self) -> str:
-        return f"{self.body} {list(self.shape)} along {list(self.axes)}"
+        numbers = [x for x in self.operands if x is not None and isinstance(x.element, Format)]
+        formats = from_to(*([x.element for x in numbers if x.written == written] for written in (False, True)))
+        return f"{self.body} {list(self.shape)} along {list(self.axes)}, {formats}"
 
 
 def row_of(x: Operand, number: int, shape: tuple[int, ...], single: int = False) -> RowOperand:

@@ -27,7 +27,7 @@ from ..ops import (
     result_format,
     whole_operand,
 )
-from ..ops.one_kernel import OneKernel, shared
+from ..ops.one_kernel import OneKernel, from_to, shared
 from ..popops import cast
 from ..popops.sequence import SequenceBuilder
 from ..program import Executable, Program, temporary, threads_for
@@ -57,7 +57,7 @@ class _Call:
         s = self.shape
         words = "gradient of " if self.backward else ""
         return (f"{words}{self.regions} regions to {self.bins[0]} x {self.bins[1]} of [{s.batch}, {s.channels}, "
-                f"{s.field[0]} x {s.field[1]}]")
+                f"{s.field[0]} x {s.field[1]}], {from_to([self.read.format], [self.made.format])}")
 
 
 @remembered(weight=4)

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from poplibs_py import popnn
+from poplibs_py import popnn, profile
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError, UnsupportedError
 from poplibs_py.popnn.pooling.params import PoolParams
 from poplibs_py.popnn.pooling.plan import planned
@@ -56,3 +56,19 @@ SEARCH = {"batch": 2, "classes": 5, "beams": 3}
 def test_what_cannot_be_planned_is_refused_by_name(name, arguments, error, message):
     with pytest.raises(error, match=re.escape(message)):
         getattr(popnn, name)(**arguments)
+
+
+@pytest.mark.parametrize(("run", "formats"), [
+    (lambda x: popnn.softmax(x), "float16 to float16"),
+    (lambda x: popnn.softmax(x, out_dtype="float32"), "float16 to float32"),
+    (lambda x: popnn.batch_norm(x, np.ones(4, np.float32)), "float16, float32 to float32"),
+    (lambda x: popnn.pool(x, 2), "float16 to float16"),
+    (lambda x: popnn.max_pool_with_indices(x, 2), "float16 to float16"),
+    (lambda x: popnn.scaled_dot_product_attention(x, x, x, np.ones((6, 6), bool), return_lse=True),
+     "float16 to float16, float32"),
+    (lambda x: popnn.roi_align(x, np.float32([[0, 0, 4, 4]]), np.int32([0]), 2, 2), "float16 to float16"),
+], ids=["softmax", "softmax to float32", "batch norm", "pool", "maxima", "attention", "regions"])  # fmt: skip
+def test_what_a_run_is_of_names_formats_so_that_reports_match_like_with_like(run, formats):
+    with profile() as report:
+        run(np.ones((2, 4, 6, 6), np.float16))
+    assert report.runs[0].what.endswith(f", {formats}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ...formats import BF16, FP32, Format
+from ...ops.one_kernel import from_to
 
 
 class HeadsLayout(NamedTuple):
@@ -117,5 +118,6 @@ class AttentionParams(NamedTuple):
         words = ("gradient of " if self.backward else "") + ("causal " if self.causal else "")
         blocks = "" if self.block_shape is None else f", {self.n_blocks} blocks of {self.block_shape}"
         shared = f" ({self.heads} of keys)" if self.shares > 1 else ""
+        formats = from_to(*([x.format for _, x in self.operands if x.written == written] for written in (False, True)))
         return (f"{words}attention [{self.batch}, {self.heads * self.shares}{shared}, {self.queries} x {self.keys}, "
-                f"{d if d == e else f'{d}, {e}'}]{blocks}")
+                f"{d if d == e else f'{d}, {e}'}]{blocks}, {formats}")

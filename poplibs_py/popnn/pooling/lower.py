@@ -14,7 +14,7 @@ from ...kernels import Selection, select
 from ...kernels.records import FORMAT_NUMBERS, STREAM_BYTES, dtype_of, kernel_format
 from ...log import tell
 from ...memo import remembered
-from ...ops.one_kernel import OneKernel, fill_cast, shared
+from ...ops.one_kernel import OneKernel, fill_cast, from_to, shared
 from ...program import ComputeSet, Program, rounded, threads_for
 from .field import Window, divisors, held
 from .kinds import KINDS, MADE, PASSES, READ, SECOND, THIRD, PoolPass
@@ -96,7 +96,9 @@ class PoolCall:
         words = "" if self.kind == "pool" else f" {self.kind.replace('_', ' ')}"
         shape = " x ".join(str(w.inputs) for w in self.windows)
         kernel = " x ".join(str(w.kernel) if w.kernel else f"to {w.outputs}" for w in self.windows)
-        return f"{self.op} pooling{words} [{self.batch}, {self.channels}, {shape}] by {kernel}"
+        *read, made = [x.format for x in self.operands]
+        return (f"{self.op} pooling{words} [{self.batch}, {self.channels}, {shape}] by {kernel}, "
+                f"{from_to(read, [made])}")
 
 
 class _Line(NamedTuple):
