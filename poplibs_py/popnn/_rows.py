@@ -157,15 +157,21 @@ def _fill_operand(slot: Any, x: RowOperand) -> None:
 
 @remembered()
 def lower(steps: tuple[RowsParams, ...], threads: int, workspace: int = 0) -> OneKernel:
-    """Return the program of functions of rows, one after another; the workspace is the operand after the last."""
+    """Return the program of functions of rows, one after another; the workspace is the operand after the last.
+
+    What is told of it is told of the function that takes rows as they come; others are of a number for each channel.
+    """
     plans = [_planned(p, threads) for p in steps]
     made = [_lowered(p, plan) for p, plan in zip(steps, plans, strict=True)]
     most, arena = max(plan.threads for plan in plans), max(arena for _, arena, _ in made)
     program = Program(tuple(step for step, *_ in made), steps[0].arrays, most, arena, workspace,
                       tables=tuple(spec for *_, spec in made))
-    then = ", ".join(plan.selection.kernel.label for plan in plans[1:])
-    decided = {"rows": plans[0].words} | ({"then": then} if then else {})
-    return OneKernel(steps[0], program.executable(most), plans[0].selection, (lower, (steps, most, workspace)), decided)
+    main = next((number for number, p in enumerate(steps) if p.op.wide), 0)
+    decided = {"rows": plans[main].words}
+    if len(plans) > 1:
+        decided["steps"] = ", then ".join(plan.selection.kernel.label for plan in plans)
+    return OneKernel(steps[main], program.executable(most), plans[main].selection, (lower, (steps, most, workspace)),
+                     decided)
 
 
 class _RowsPlan(NamedTuple):

@@ -67,6 +67,21 @@ def test_a_plan_says_how_rows_lie_the_kernel_of_each_step_and_threads():
     assert rows.decisions == {"kernel": report.runs[0].kernel, "threads": "2",
                               "rows": "2,048 of 64 numbers, row by row, taken as float32"}
     assert columns.decisions["rows"] == "32 of 4,096 numbers, places side by side, as columns, taken as float32"
-    assert columns.decisions["then"].startswith("running")
+    first, then = columns.decisions["steps"].split(", then ")
+    assert first == columns.chosen.name
+    assert then.startswith("running")
     assert rows.chosen.name.startswith("softmax_f32")
     assert columns.chosen.name.startswith("norm_columns")
+
+
+def test_a_norm_by_known_statistics_is_told_of_by_its_rows():
+    of_channels = np.ones(4, np.float32)
+    with profile() as report:
+        for batch in (8, 2):
+            popnn.batch_norm_inference(np.ones((batch, 4, 6, 6), np.float16), of_channels, of_channels)
+    for run, batch in zip(report.runs, (8, 2), strict=True):
+        assert run.what.startswith(f"norm [{batch}, 4, 6, 6]")
+        said = run.plan.explain().decisions
+        assert said["kernel"] == run.kernel
+        assert said["rows"].endswith("of 36 numbers, row by row, taken as float16")
+        assert said["steps"].split(", then ")[1] == run.kernel
