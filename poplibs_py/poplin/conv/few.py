@@ -120,8 +120,8 @@ class FewPlan(PhasePlan):
     @property
     def lanes(self) -> str:
         """What lanes are, in words."""
-        p = self.call.params
-        return f"{self.used:.0%} used: {min(self.together, p.groups)} groups of {p.out_channels}"
+        p, n = self.call.params, min(self.together, self.call.params.groups)
+        return f"{self.used:.0%} used: {n} group{'s' * (n > 1)} of {p.out_channels}"
 
     @property
     def wide(self) -> int:
@@ -357,14 +357,22 @@ class FewPlan(PhasePlan):
         elements = math.prod(n for n, _ in self.swept) * self.images[0]
         return 4 * p.groups * elements * (self.x.inner + p.out_channels) > self.target.bytes_per_tile
 
+    @property
+    def _taken(self) -> str:
+        """How boxes take the images, in words; those that meet padding alone take none."""
+        met = [box for box in self.boxes if not box.empty]
+        share = sum(box.size for box in met if box.in_place) / max(1, sum(box.size for box in met))
+        if share in (0, 1):
+            return "read where they lie" if share else "decoded first"
+        return f"read where they lie for {share:.0%}, decoded first for others"
+
     def explain(self) -> Explanation:
         """Return what was decided, and the kernels that were considered."""
-        in_place = sum(box.size for box in self.boxes if box.in_place) / max(1, sum(box.size for box in self.boxes))
         what = "taps, sums kept over all of them" if self.over_taps else "output positions"
         decisions = {
             "kernel": self.kernel.label,
             "lanes": f"{LANES}, {self.lanes}",
-            "boxes": f"{len(self.boxes)} of {what}; {in_place:.0%} read where they lie, others decoded first",
+            "boxes": f"{len(self.boxes)} of {what}; images {self._taken}",
             "results": "written as they are" if self.direct else "through the epilogue",
             "threads": f"{self.threads}, {-(-self.all_blocks // self.blocks)} x {self.blocks} blocks of groups",
             "scratch": self.scratch_words,

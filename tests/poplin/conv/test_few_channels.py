@@ -394,6 +394,21 @@ def test_the_plan_says_which_method_and_why():
     assert found.chosen.name in found.decisions["kernel"]
 
 
+@pytest.mark.parametrize(("shape", "which", "layout", "words"), [
+    ((1, 1, 16, 9, 3, 1, 1), "forward", "last", "images read where they lie"),
+    ((3, 64, 1, 20, 7, 1, 1), "forward", "last", "images decoded first"),
+    ((64, 1, 1, 20, 3, 1, 0), "forward", "last", "images read where they lie"),
+    ((64, 1, 1, 20, 3, 1, 1), "forward", "last", "images read where they lie for 81%, decoded first for others"),
+])  # fmt: skip
+def test_the_plan_says_how_boxes_take_the_images(shape, which, layout, words):
+    p, names = params(*shape), OPERANDS[which]
+    a, b, out = (laid(np.zeros(shapes(p)[name]), layout, np.float32) for name in names)
+    for plan in lowered(p, which, a, b, out).plan.products:
+        said = plan.explain().decisions
+        assert said["boxes"].endswith(f"; {words}")
+        assert "1 groups" not in said["lanes"]
+
+
 TILES = {name: tile for name, tile in vars(few).items() if isinstance(tile, Tile)}
 
 
