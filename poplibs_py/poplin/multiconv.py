@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from inspect import signature
 from typing import Any
 
-from ..errors import bad_type
+from ..errors import PoplibsError, bad_type
 from ..ops import Operand, Request, check_keywords, op
 from ..program import arrays_in
 from ..target import TargetLike
@@ -23,7 +23,7 @@ def _request_by(face: Any, describe: Callable[..., Pass], out_of: Callable[[Any]
     def request(_: str, /, calls: Any, multi_options: Mapping[str, Any] | None, **of_all: Any) -> Request:
         passes = passes_of(face, describe, calls, of_all)
         for one, begins in zip(passes, _begins(calls, face, of_all), strict=True):
-            for operand in (one.x, one.second, one.receiver, one.bias, one.residual):
+            for operand in (*one.reads, one.receiver):
                 _place(operand, begins)
         return several_request(calls, passes, multi_options, out_of)
 
@@ -31,8 +31,16 @@ def _request_by(face: Any, describe: Callable[..., Pass], out_of: Callable[[Any]
 
 
 def passes_of(face: Any, describe: Callable[..., Pass], calls: Any, of_all: Mapping[str, Any]) -> list[Pass]:
-    """Return the passes of several calls of a face, with the arguments of all."""
-    return [describe(**call, **of_all) for call in calls_of(face, calls, of_all)]
+    """Return the passes of several calls of a face, with the arguments of all; errors say which call they are of."""
+    passes = []
+    for number, call in enumerate(calls_of(face, calls, of_all)):
+        try:
+            passes.append(describe(**call, **of_all))
+        except PoplibsError as error:
+            if str(error).partition(":")[0] in of_all:
+                raise
+            raise type(error)(f"calls[{number}], {error}") from None
+    return passes
 
 
 def _place(operand: Operand | None, begins: Mapping[str, int]) -> None:

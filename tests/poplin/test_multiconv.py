@@ -268,7 +268,8 @@ BAD: list[tuple[Any, type[Exception], str]] = [
     ([X], InvalidTypeError, r"^calls\[0\]: got .*; allowed: \(x, weights\) or"),
     ([(X, W, 3)], InvalidTypeError, r"^calls\[0\]: got 3; allowed: a mapping"),
     ([(X, W), (X, W, {"target": "gc200"})], InvalidTypeError, r"^calls\[1\]: got keyword target; allowed: stride"),
-    ([(X, W), (X, W[:, :1])], InvalidArgumentError, r"^x: got 2 channels"),
+    ([(X, W), (X, W[:, :1])], InvalidArgumentError, r"^calls\[1\], x: got 2 channels"),
+    ([(X, W, {"bias": X})], InvalidArgumentError, r"^calls\[0\], bias: got shape \(1, 2, 5\)"),
     ([(X, W, {"out": Y}), (X, W, {"out": Y})], InvalidArgumentError, r"^calls\[0\]: got an out that may share memory"),
     ([(Y, np.ones((3, 3, 2), np.float32)), (X, W, {"out": Y})], InvalidArgumentError, r"^calls\[1\]: got an out that"),
 ]
@@ -277,8 +278,8 @@ BAD: list[tuple[Any, type[Exception], str]] = [
 @pytest.mark.parametrize(("calls", "message"), [
     ([(Y, W, X)], r"(?s)^calls\[0\]: got .*; allowed: \(deltas, weights, x, scale\) or"),
     ([(Y, W, X, 1), (Y, W, X, 1)], r"^calls\[0\]: got an out that may share memory"),
-    ([(Y, W, X, np.inf)], r"^scale: got inf; allowed: a finite FP32 number"),
-    ([(Y, None, X, 1)], r"^weights: got None; allowed: an array"),
+    ([(Y, W, X, np.inf)], r"^calls\[0\], scale: got inf; allowed: a finite FP32 number"),
+    ([(Y, None, X, 1)], r"^calls\[0\], weights: got None; allowed: an array"),
 ])
 def test_bad_updates_are_refused_before_any_work(calls: Any, message: str) -> None:
     before = W.copy()
@@ -298,6 +299,11 @@ def test_bad_calls_are_refused_before_any_work(calls: Any, error: type[Exception
 def test_too_many_for_a_modelled_machine_are_refused() -> None:
     with pytest.raises(InvalidArgumentError, match=r"^calls: got 11 convolutions of 33 arrays; allowed: 31 arrays"):
         multiconv.convolution([(X, W)] * 11, target="gc200")
+
+
+def test_what_is_said_of_all_calls_is_wrong_in_none_of_them() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"^target: got gc20; allowed: a Target"):
+        multiconv.convolution([(X, W)], target="gc20")  # type: ignore[arg-type]
 
 
 def test_options_of_several_are_checked_on_every_machine() -> None:

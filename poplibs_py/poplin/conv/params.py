@@ -208,6 +208,8 @@ def stated(how: Described, batch: int, field: tuple[int, ...], kernel: tuple[int
         return p
     strides, dilations, paddings = how.dims(len(field))
     padded = tuple(n + low + high for n, (low, high) in zip(field, paddings, strict=True))
+    if not all(kernel):
+        raise bad_argument(name, f"a kernel of {kernel}", "one of at least one element in each dimension")
     spans = tuple((k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True))
     if any(n < span for n, span in zip(padded, spans, strict=True)):
         raise bad_argument(name, f"a kernel that spans {spans}", f"one within the padded field, which is {padded}")

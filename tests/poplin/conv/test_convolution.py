@@ -230,6 +230,7 @@ BAD: list[tuple[Any, str]] = [
     (lambda: poplin.convolution(X, W, padding="same"), r"^padding: got same; .*for each field dimension, or a pair"),
     (lambda: poplin.convolution(X, W, stride="2"), r"^stride: got 2; .*, one for each field dimension$"),
     (lambda: poplin.convolution(X[:, :, :2], W), r"^weights: got a kernel that spans \(3,\); .* \(2,\)$"),
+    (lambda: poplin.convolution(X, W[:, :, :0]), r"^weights: got a kernel of \(0,\); allowed: one of at least one"),
     (lambda: poplin.convolution(X, W, dilation=4), r"^weights: got a kernel that spans \(9,\); .* \(8,\)$"),
     (lambda: poplin.calculate_weight_deltas(X, X, kernel_shape=9), r"^kernel_shape: got a kernel that spans \(9,\)"),
     (lambda: poplin.convolution(X, W, layout="CHWN"), r"^layout: got CHWN; allowed"),
