@@ -219,7 +219,8 @@ def _row_of_param(x: Operand | None, number: int, layout: Layout) -> RowOperand 
 def _described(name: str, /, x: Any, unbiased_var_estimate: Any = False, **given: Any) -> Request:
     """Describe a call of a norm, or of its gradients, as its face was called."""
     read = one_scale_operand("x", x)
-    check_shape("x", read, len(read.shape) >= 1 + ("axes" not in given), "activations [N, C, ...]")
+    by_axes = "axes" in given
+    check_shape("x", read, len(read.shape) > (not by_axes), "an axis or more" if by_axes else "activations [N, C, ...]")
     layout, centred = laid_out(name, read.shape, given)
     factor = bessel(prod(layout.shape[d] for d in layout.axes), flag("unbiased_var_estimate", unbiased_var_estimate))
     return (_backward if name.endswith("_grad") else _forward)(name, read, layout, centred, factor, **given)

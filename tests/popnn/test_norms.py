@@ -146,6 +146,7 @@ def test_all_levels_give_the_same_bits(level, rows_at):
 @pytest.mark.parametrize(("call", "error", "words"), [
     (lambda: popnn.group_norm(X, 3), InvalidArgumentError, "groups: got 3; allowed: a divisor of 8"),
     (lambda: popnn.batch_norm(X[0, 0, 0]), InvalidArgumentError, "x: got shape (7,); allowed: activations [N, C, ...]"),
+    (lambda: popnn.layer_norm(X[0, 0, 0, 0]), InvalidArgumentError, "x: got shape (); allowed: an axis or more"),
     (lambda: popnn.batch_norm(X, np.ones(7, np.float32)), InvalidArgumentError, "gamma: got shape (7,)"),
     (lambda: popnn.layer_norm(X, eps=-1.0), InvalidArgumentError, "eps: got -1.0"),
     (lambda: popnn.layer_norm_grad(X[0], X), InvalidArgumentError, "grad: got shape (8, 5, 7)"),

@@ -284,3 +284,10 @@ def test_gradients_of_fields_without_elements_have_none(shape, layout):
             continue
         got = popnn.pool_input_gradient(np.ones_like(made), shape, kernel, "sum", padding=padding, layout=layout)
         assert (got.shape, got.any()) == (shape, False)
+
+
+@pytest.mark.parametrize("kernel", [2.5, (2, 0), np.array([2, 2])], ids=str)
+def test_what_sizes_may_be_says_that_each_dimension_may_have_its_own(kernel):
+    allowed = "a whole number from 1 to 2147483647, or one for each of 2 field dimensions"
+    with pytest.raises(PoplibsError, match=rf"(?s)^kernel: got .*; allowed: {allowed}$"):
+        popnn.pool(np.ones((1, 1, 4, 4), np.float32), kernel)

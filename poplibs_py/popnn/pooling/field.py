@@ -59,11 +59,12 @@ class Pairs(NamedTuple):
 
 def each_of(name: str, value: Any, count: int, least: int, what: str = "field dimensions") -> tuple[int, ...]:
     """Return a number for each of so many."""
+    several = f", or one for each of {count} {what}"
     if isinstance(value, (list, tuple)):
         if len(value) != count:
-            raise bad_argument(name, value, f"one number, or one for each of {count} {what}")
-        return tuple(whole(name, n, least, _MOST) for n in value)
-    return (whole(name, value, least, _MOST),) * count
+            raise bad_argument(name, value, f"one number{several}")
+        return tuple(whole(name, n, least, _MOST, several) for n in value)
+    return (whole(name, value, least, _MOST, several),) * count
 
 
 def _sides(value: Any, dims: int) -> list[tuple[int, int]]:
