@@ -301,8 +301,18 @@ def format_of(what: object, name: str = "dtype", also: str = "") -> Format:
 
 
 def remedy(dtype: np.dtype[Any]) -> str:
-    """Return what a refusal of an array of that dtype ends with: of float64, how to come to one that is taken."""
-    return '; see its astype("float32")' if dtype == np.float64 else ""
+    """Return what a refusal of an array of that dtype ends with: how floats come to a dtype that is taken.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py.formats.format import remedy
+    >>> remedy(np.dtype("float64")), remedy(np.dtype(">f2")), remedy(np.dtype("int32"))
+    ('; see its astype("float32")', '; see its astype("float16")', '')
+    """
+    if dtype.kind != "f" or (dtype.isnative and dtype != np.float64):
+        return ""
+    return f'; see its astype("{"float32" if dtype.itemsize == 8 else dtype.name}")'
 
 
 def _format_of(what: object) -> Format | None:

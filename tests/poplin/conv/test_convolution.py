@@ -236,6 +236,7 @@ BAD: list[tuple[Any, str]] = [
     (lambda: poplin.convolution(X, W, layout="CHWN"), r"^layout: got CHWN; allowed"),
     (lambda: poplin.convolution(X, W, params=3), r"^params: got 3; allowed: a ConvParams or None"),
     (lambda: poplin.convolution(X, W, bias=np.ones(3, np.float32)), r"^bias: got shape \(3,\); allowed: one number"),
+    (lambda: poplin.convolution(X.astype(">f4"), W), r'^x: got dtype >f4; .*; see its astype\("float32"\)$'),
     (lambda: poplin.convolution(X.astype(float), W), r"^x: got dtype float64; allowed: .*astype"),
     (lambda: poplin.convolution(X, W, options={"partialType": "half"}), r"partialsType"),
     (lambda: poplin.convolution_with_output(X, W, None), r"^out: got None; allowed"),
