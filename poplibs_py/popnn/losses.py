@@ -124,7 +124,7 @@ def calc_loss(model_outputs: Any, expected: Any, loss_type: str, *, deltas_scale
                     epsilon=epsilon, centred=loss_type == _KINDS[1])
 
 
-@op(bound="popnn.loss_bound", draws="testing.row_calls", written=None, lacks="whose loss takes probabilities")
+@op(bound="popnn.loss_bound", draws="testing.row_calls", written=None, lacks="of logits")
 def cross_entropy(logits: Any, labels: Any, weights: Any = None, *, label_smoothing: float = 0.0,
                   ignored_index: int | None = None, deltas_scale: float = 1.0, out: Any = None,
                   out_dtype: object = None, target: TargetLike = None) -> Any:

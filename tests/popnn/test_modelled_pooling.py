@@ -54,8 +54,8 @@ def test_a_window_that_is_the_whole_field_is_a_reduction(op):
 
 @pytest.mark.parametrize(("call", "lacking"), [
     (lambda **how: popnn.pool(X, 2, dilation=2, **how), "of dilated windows"),
-    (lambda **how: popnn.pool(X, output_size=4, **how), "of dilated windows"),
-    (lambda **how: popnn.pool(X, 4, ceil_mode=True, **how), "of dilated windows"),
+    (lambda **how: popnn.pool(X, output_size=4, **how), "of windows that share a field out unevenly"),
+    (lambda **how: popnn.pool(X, 4, ceil_mode=True, **how), "of windows that pass the end"),
     (lambda **how: popnn.pool(X, 3, "avg", padding=1, count_include_pad=True, **how), "of averages that count padding"),
     (lambda **how: popnn.pool(X[:1, :3], 2, **how), "of 3 channels"),
     (lambda **how: popnn.pool(X, 2, out_dtype="float32", **how), "of float16 to float32"),

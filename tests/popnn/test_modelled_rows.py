@@ -58,7 +58,7 @@ def test_sums_of_a_softmax_are_planned_as_reductions_are():
     (lambda **how: popnn.softmax(X, mask=X > 0, **how), "with a mask or a scale"),
     (lambda **how: popnn.batch_norm_inference(IMAGES, SCALE, SCALE, **how), "in one pass"),
     (lambda **how: popnn.rms_norm(X, **how), "rms_norm in PopLibs"),
-    (lambda **how: popnn.cross_entropy(X, LABELS, **how), "whose loss takes probabilities"),
+    (lambda **how: popnn.cross_entropy(X, LABELS, **how), "of logits"),
     (lambda **how: popnn.softmax(X, out_dtype="float32", **how), "of float16 to float32"),
 ])
 def test_what_has_no_vertex_is_refused_or_runs_here(call, lacking, refused_or_here):

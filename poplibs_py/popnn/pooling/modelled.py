@@ -59,8 +59,12 @@ def place_of_pooling(op: str, target: TargetLike, kind: str, shape: Images, wind
 def _lacks(op: str, kind: str, shape: Images, windows: tuple[Window, ...], include: bool, word: str,
            machine: Target) -> str:
     """What no vertex does, in words."""
-    if any(w.dilation != 1 or not w.kernel or _passes(w) for w in windows):
-        return "of dilated windows, of those that pass the end, or that share a field out unevenly"
+    if any(w.dilation != 1 for w in windows):
+        return "of dilated windows"
+    if not all(w.kernel for w in windows):
+        return "of windows that share a field out unevenly"
+    if any(_passes(w) for w in windows):
+        return "of windows that pass the end"
     if KINDS[kind].divides and include and any(w.lower > 0 or w.upper > 0 for w in windows):
         return "of averages that count padding"
     if is_whole(windows) and op == "pool_input_gradient" and KINDS[kind].chooses:
