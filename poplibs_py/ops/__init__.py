@@ -1,6 +1,6 @@
 """What every op shares: its record, operands in and results out, options, and the road that each call takes."""
 
-from .axes import axes_of, merged_axes
+from .axes import axes_of, contiguous_strides, merged_axes
 from .machine import AS_ASKED, Placed, host_target, own_host, place_of, target_of
 from .operands import (
     BESIDE,
@@ -29,7 +29,7 @@ from .seeds import Seed, seed_of
 
 __all__ = ["AS_ASKED", "BESIDE", "RESULT", "VALUES", "WIDE", "Op", "Operand", "OwnNumber", "Placed", "Receiver",
            "Request", "Seed", "argument", "array_operand", "axes_of", "catalogue", "changed_plan", "check_fields",
-           "check_keywords", "check_mapping", "compiled", "host_target", "located", "merged_axes", "new_result",
-           "number", "one_scale_operand", "op", "operand", "own_host", "own_numbers", "parsed", "place_of",
-           "placed_request", "receive", "result_format", "run_told", "seed_of", "target_of", "travel", "unchanged",
-           "whole_operand", "wide_format", "wide_operand"]
+           "check_keywords", "check_mapping", "compiled", "contiguous_strides", "host_target", "located", "merged_axes",
+           "new_result", "number", "one_scale_operand", "op", "operand", "own_host", "own_numbers", "parsed",
+           "place_of", "placed_request", "receive", "result_format", "run_told", "seed_of", "target_of", "travel",
+           "unchanged", "whole_operand", "wide_format", "wide_operand"]

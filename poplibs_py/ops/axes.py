@@ -1,8 +1,9 @@
-"""Axes: those that a call names, and those of several operands that are walked as one."""
+"""Axes: those that a call names, those of several operands that are walked as one, and strides in C order."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from math import prod
 from typing import Any, NoReturn
 
 import numpy as np
@@ -44,3 +45,14 @@ def merged_axes(axes: Iterable[tuple[int, tuple[int, ...]]]) -> list[tuple[int, 
             extent *= made.pop()[0]
         made.append((extent, steps))
     return made
+
+
+def contiguous_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
+    """Return the bytes from an element to the next along each axis of an array in C order.
+
+    Examples
+    --------
+    >>> contiguous_strides((2, 3, 4), 2)
+    (24, 8, 2)
+    """
+    return tuple(itemsize * prod(shape[axis + 1:]) for axis in range(len(shape)))

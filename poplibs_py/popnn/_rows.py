@@ -17,7 +17,7 @@ from ..formats import BF16, FP16, FP32, Format
 from ..kernels import Selection, kernels, select
 from ..kernels.records import ROWS, dtype_of
 from ..memo import remembered
-from ..ops import Operand, Placed, Receiver, Request, merged_axes
+from ..ops import Operand, Placed, Receiver, Request, contiguous_strides, merged_axes
 from ..ops.one_kernel import OneKernel, fill_cast, from_to, shared
 from ..ops.parts import Results
 from ..program import ComputeSet, Program, threads_for, whole_lines
@@ -120,14 +120,9 @@ def row_of(x: Operand, number: int, shape: tuple[int, ...], single: int = False)
     return RowOperand(number, element, array.strides, x.scale, single, isinstance(x, Receiver))
 
 
-def c_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
-    """Return the strides of an array in C order."""
-    return tuple(itemsize * prod(shape[d + 1:]) for d in range(len(shape)))
-
-
 def repeated(own: Sequence[int], itemsize: int) -> tuple[int, ...]:
     """Return the strides of an array in C order along the axes of a shape to which it broadcasts."""
-    return tuple(0 if n == 1 else step for n, step in zip(own, c_strides(own, itemsize), strict=True))
+    return tuple(0 if n == 1 else step for n, step in zip(own, contiguous_strides(own, itemsize), strict=True))
 
 
 def rows_request(steps: tuple[RowsParams, ...], operands: tuple[Any, ...], to: Receiver | Results,

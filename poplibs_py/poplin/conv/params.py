@@ -12,9 +12,9 @@ import numpy as np
 from ...errors import bad_argument, bad_type, check_shape, one_of, whole
 from ...formats import Format, format_of
 from ...memo import remembered
-from ...ops import Operand, Receiver, new_result, operand, result_format
+from ...ops import Operand, Receiver, contiguous_strides, new_result, operand, result_format
 from ...target.types import format_of_type
-from ..gemm.params import MatrixLayout, contiguous_strides
+from ..gemm.params import MatrixLayout
 from ..tile_conv import ConvParams, FieldTransform, OutputTransform
 from .scales import decoded
 

@@ -11,11 +11,11 @@ import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from ...ops import contiguous_strides
 from ...popops.making.rearrange import transposing
 from ...program import Executable, Room, Sequence, whole_lines
 from ...target import Target
 from ..gemm.options import GemmOptions
-from ..gemm.params import contiguous_strides
 from ..gemm.plan import Epilogue
 from ..gemm.search import FEW, on_units
 from .few_search import dots_format

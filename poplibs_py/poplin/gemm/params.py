@@ -11,7 +11,7 @@ import numpy as np
 
 from ...errors import bad_argument, check_shape
 from ...formats import Format
-from ...ops import Operand
+from ...ops import Operand, contiguous_strides
 from .field import Field
 
 
@@ -220,11 +220,6 @@ def contiguous(f: Format, rows: int, cols: int, batch: Sequence[int] = ()) -> Ma
     """Return how a C-contiguous array lies."""
     *steps, row, column = contiguous_strides((*batch, rows, cols), f.itemsize)
     return MatrixLayout(f, row, column, tuple(steps))
-
-
-def contiguous_strides(shape: Sequence[int], item: int) -> tuple[int, ...]:
-    """Return the bytes from an element to the next along each axis of a C-contiguous array."""
-    return tuple(item * math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 def result_shape(a: Operand, b: Operand) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, int, int]]:

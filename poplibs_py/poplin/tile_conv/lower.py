@@ -18,12 +18,13 @@ from ...config import settings
 from ...formats import FP16, FP32, Array, Format
 from ...kernels import select
 from ...kernels.records import ACTIVATIONS, infinite_overflow
+from ...ops import contiguous_strides
 from ...program import ComputeSet, Exchange, Executable, Loop, Program, Segment, spread, threads_for
 from ...target import LinearMapping, Target
 from ..gemm._gemm import ITEM, VERTEX, Mode, Sums
 from ..gemm.lower import format_record, kernel_record, offsets
 from ..gemm.options import GemmOptions
-from ..gemm.params import GemmParams, MatrixLayout, contiguous_strides
+from ..gemm.params import GemmParams, MatrixLayout
 from ..gemm.plan import Epilogue, GemmPlan, laid_out
 from . import _partials
 from .products import ArrayLayout, TileProduct, tile_products

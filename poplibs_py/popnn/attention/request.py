@@ -11,7 +11,17 @@ import numpy as np
 from ...config import settings
 from ...errors import bad_argument, bad_type, check_shape, finite, flag, instance, whole
 from ...formats import FP32, Array, Format
-from ...ops import Operand, Receiver, Request, argument, merged_axes, one_scale_operand, operand, own_host
+from ...ops import (
+    Operand,
+    Receiver,
+    Request,
+    argument,
+    contiguous_strides,
+    merged_axes,
+    one_scale_operand,
+    operand,
+    own_host,
+)
 from ...ops.parts import Results, alone
 from ...planner.ladder import Memory, first_within
 from ...popsparse.pattern import BlockPattern
@@ -111,8 +121,7 @@ def _seen(name: str, x: Operand, after: int = 1) -> HeadsOperand:
 
 def _dense(array: Array, after: int) -> tuple[int, int, int]:
     """The same of an array in C order."""
-    steps = [array.itemsize * prod(array.shape[d + 1:]) for d in range(array.ndim)]
-    strides = _strides(array.shape, tuple(steps), array.itemsize, after)
+    strides = _strides(array.shape, contiguous_strides(array.shape, array.itemsize), array.itemsize, after)
     assert strides is not None
     return strides
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import pairwise
-from math import prod
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from ...formats import Array
-from ...ops import Operand
+from ...ops import Operand, contiguous_strides
 from ...popops.sequence import SequenceBuilder
 from ...popops.strided.copies import adding
 
@@ -36,7 +35,7 @@ class Lie(NamedTuple):
     @classmethod
     def in_order(cls, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Self:
         """Return how an array in C order lies."""
-        return cls(shape, tuple(dtype.itemsize * prod(shape[axis + 1:]) for axis in range(len(shape))), dtype)
+        return cls(shape, contiguous_strides(shape, dtype.itemsize), dtype)
 
     @property
     def like(self) -> Array:
