@@ -19,7 +19,7 @@ from ...formats import FP16, FP32, Array, Format
 from ...kernels import select
 from ...kernels.records import ACTIVATIONS, infinite_overflow
 from ...ops import contiguous_strides
-from ...program import ComputeSet, Exchange, Executable, Loop, Program, Segment, spread, threads_for
+from ...program import ComputeSet, Exchange, Executable, Loop, Program, Segment, rounded, spread, threads_for
 from ...target import LinearMapping, Target
 from ..gemm._gemm import ITEM, VERTEX, Mode, Sums
 from ..gemm.lower import format_record, kernel_record, offsets
@@ -246,19 +246,19 @@ class _Lowering:
     def _tile_plan(self, p: TileProduct, rows: int, cols: int, adds: bool) -> GemmPlan:
         """How the frame of dense products makes a rectangle, its operands packed in the arena."""
         w, call = self.work, self.call
-        rounded = w.partial == FP16 or (w.between == FP16 and not call.stochastic)
+        in_halves = w.partial == FP16 or (w.between == FP16 and not call.stochastic)
         params = GemmParams(rows, cols, p.depth, p.a, p.b, p.out)
         selection = select("dot", "multiply", "float32", consistent=True, cost=None if not p.swapped else (
             lambda k: -(-rows // k.block[0]) / (rows * k.block[1])))  # of a call's rows and columns, each is a chain
         width = selection.kernel.block[1]
-        options = GemmOptions(partials_type="half" if rounded else "float", reproducible=True)
-        in_place = not (rounded or self.direct or adds) and p.out.field is None and p.out.column == 4
-        at_once = p.depth <= _WHOLE and not rounded and p.out.column == 4 and not self.direct
+        options = GemmOptions(partials_type="half" if in_halves else "float", reproducible=True)
+        in_place = not (in_halves or self.direct or adds) and p.out.field is None and p.out.column == 4
+        at_once = p.depth <= _WHOLE and not in_halves and p.out.column == 4 and not self.direct
         sums = Sums.IN_PLACE if in_place else Sums.TILE if at_once else Sums.BLOCK
         draft = GemmPlan(
             params, params, options, Epilogue(beta=float(adds)), _NOMINAL, FP32, selection, _packed(p.a),
             _packed(p.b, True), int(sums), rows,
-            -(-cols // width) * width, max(1, p.depth if p.depth <= _WHOLE else _DEPTH), (1, 1), 1,
+            rounded(cols, width), max(1, p.depth if p.depth <= _WHOLE else _DEPTH), (1, 1), 1,
         )  # fmt: skip
         return replace(draft, layout=laid_out(draft, draft.mc, draft.nc))
 

@@ -11,6 +11,7 @@ from ...planner.cache import PlanCache
 from ...planner.explain import Explanation
 from ...planner.facts import facts_of
 from ...popops.maps.modelled import MapPlan
+from ...program import rounded
 from ...target import Target, resolve_target
 from ._model import STEPS
 from .api import plan_problem, run_planner
@@ -167,8 +168,7 @@ def on_tiles(job: ConvProblem, tiles: int) -> ConvProblem:
 
 
 def _up_to_bus(tiles: int, target: Target) -> int:
-    bus = target.tiles_per_exchange_bus
-    return -(-tiles // bus) * bus
+    return rounded(tiles, target.tiles_per_exchange_bus)
 
 
 def _larger_steps(left: dict[str, int], right: dict[str, int]) -> dict[str, int]:

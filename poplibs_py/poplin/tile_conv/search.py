@@ -11,6 +11,7 @@ from ...errors import PlanError
 from ...memo import remembered
 from ...planner.deadline import deadline
 from ...planner.objective import UNLIMITED, Objective
+from ...program import rounded
 from ...target import Target
 from . import transforms as tf
 from ._model import Model
@@ -179,7 +180,7 @@ def _family(target: Target, params: ConvParams, options: ConvOptions, joint: boo
     chans, rate = way.transformed.final.in_channels, max_macs_per_cycle(target, one.vertex)
     each = setup.stages.padded.macs() // chans
     grains = [v.in_chans for v in vertices]
-    return Grains(setup, places, grains, [each * (-(-chans // grain) * grain) // rate for grain in grains])
+    return Grains(setup, places, grains, [each * rounded(chans, grain) // rate for grain in grains])
 
 
 def _least_of_family(target: Target, params: ConvParams, options: ConvOptions, space: Space,

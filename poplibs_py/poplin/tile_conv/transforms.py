@@ -10,6 +10,7 @@ import dataclasses
 from math import prod
 from typing import Any
 
+from ...program import rounded
 from .axis import Axis, FieldTransform, OutputTransform
 from .params import ConvParams
 
@@ -169,9 +170,9 @@ def combine_groups(params: ConvParams, factor: int) -> ConvParams:
 
 def pad_channels(params: ConvParams, group: int, in_chan: int, out_chan: int) -> ConvParams:
     """Round groups and channels up to grains."""
-    return params.derived(groups=-(-params.groups // group) * group,
-                          in_channels=-(-params.in_channels // in_chan) * in_chan,
-                          out_channels=-(-params.out_channels // out_chan) * out_chan)
+    return params.derived(groups=rounded(params.groups, group),
+                          in_channels=rounded(params.in_channels, in_chan),
+                          out_channels=rounded(params.out_channels, out_chan))
 
 
 

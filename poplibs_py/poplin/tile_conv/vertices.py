@@ -7,6 +7,7 @@ from math import lcm
 from typing import Any, NamedTuple
 
 from ...errors import PlanError
+from ...program import rounded
 from ...target import TYPE_SIZES, Target
 from .options import ConvOptions
 from .params import ConvParams
@@ -98,7 +99,7 @@ def vertex_candidates(target: Target, params: ConvParams, options: ConvOptions, 
         kind = (v.method, v.input_type, v.in_chans if v.method.type == "SLIC" else 0)
         if kind not in rates:
             rates[kind] = max_macs_per_cycle(target, v)
-        padded = -(-ins // v.in_chans) * v.in_chans * (-(-outs // v.partial_chans) * v.partial_chans)
+        padded = rounded(ins, v.in_chans) * rounded(outs, v.partial_chans)
         waste = (padded - ins * outs) / padded if padded else 0.0
         promise.append((-(rates[kind] * (1 - waste)), waste, TYPE_SIZES[v.partial_type]))
     return [(-promise[i][0], found[i]) for i in sorted(range(len(found)), key=promise.__getitem__)]
@@ -144,7 +145,7 @@ def _amp(target: Target, params: ConvParams, options: ConvOptions, joint: bool) 
     if TYPE_SIZES[output] < TYPE_SIZES[partials] and params.in_channels <= wpc and one_element:
         # nothing is left to reduce, so the vertex may write the output type at once
         narrow = _amp_of_type(target, params.input_type, output, options, joint)
-        found = [v for v in narrow if -(-params.in_channels // v.in_chans) * v.in_chans == wpc]
+        found = [v for v in narrow if rounded(params.in_channels, v.in_chans) == wpc]
     return found + _amp_of_type(target, params.input_type, partials, options, joint)
 
 
@@ -239,25 +240,25 @@ def _hmac(target: Target, params: ConvParams, options: ConvOptions, joint: bool)
     limited = options.plan_constraints.get("method.useLimitedVersion")
     method = Method("HMAC", limited=True if limited is None else limited)
     grain = 1 if params.input_type == "float" else 2
-    rounded = -(-params.in_channels // grain) * grain
+    most = rounded(params.in_channels, grain)
     chans = 1 if options.partials_type == "float" else 2
     if not _allowed(options, "convGroupsPerGroup", [1]) or not _allowed(options, "partialChansPerGroup", [chans]):
         return []
     wanted = _constrained(options, "inChansPerGroup")
-    if wanted is not None and (wanted > rounded or wanted % grain or wanted < 1):
+    if wanted is not None and (wanted > most or wanted % grain or wanted < 1):
         return []
     if wanted is not None:
         sizes = [wanted]
     elif joint and options.pass_ == "FC_TRAINING_FWD":
         # inputs become the weight update's output channels: one, or a multiple of the units
-        step = lcm(units, grain) if units else rounded + 1
-        sizes = ([1] if grain == 1 else []) + _group_sizes(rounded, step)
+        step = lcm(units, grain) if units else most + 1
+        sizes = ([1] if grain == 1 else []) + _group_sizes(most, step)
     else:
-        sizes = _group_sizes(rounded, grain)
+        sizes = _group_sizes(most, grain)
     found, groups = [], 0
     for inputs in sizes:
-        if -(-rounded // inputs) != groups:  # a larger group must save one
-            groups = -(-rounded // inputs)
+        if -(-most // inputs) != groups:  # a larger group must save one
+            groups = -(-most // inputs)
             found.append(VertexType(method, vertex_in, options.partials_type, 1, inputs, chans))
     return found
 
@@ -271,7 +272,7 @@ def _group_sizes(channels: int, grain: int) -> list[int]:
         if groups == 1:
             break
         least = -(-channels // (groups - 1))
-        size = -(-least // grain) * grain
+        size = rounded(least, grain)
     return sizes
 
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from ...errors import UnsupportedError
 from ...formats import BF16, FORMATS
 from ...kernels.registry import Kernel, Selection, select
-from ...program import threads_for
+from ...program import rounded, threads_for
 from ...target import Target
 from .params import SpmmParams, itemsize_of
 
@@ -120,7 +120,7 @@ def strip_of(depth: int, size: int, columns: int, whole: int) -> int:
     columns has whole cache lines.
     """
     fit = max(_L2 // 2 // (max(1, depth) * size), _LEAST_COLUMNS)
-    return min(-(-fit // whole) * whole, panel_columns(size, columns, _MOST_COLUMNS // whole * whole))
+    return min(rounded(fit, whole), panel_columns(size, columns, _MOST_COLUMNS // whole * whole))
 
 
 def panel_columns(size: int, columns: int, whole: int = TILE_COLUMNS) -> int:
@@ -130,7 +130,7 @@ def panel_columns(size: int, columns: int, whole: int = TILE_COLUMNS) -> int:
     which the hardware does not fetch ahead; that W is read for each costs less.
     """
     line = _ALIGNMENT // size
-    return min(-(-max(1, columns) // line) * line, whole)
+    return min(rounded(max(1, columns), line), whole)
 
 
 def panels_pay(p: SpmmParams) -> bool:

@@ -10,7 +10,7 @@ from ...formats import FP32
 from ...kernels import Kernel
 from ...memo import remembered
 from ...planner import Explanation, Memory, within
-from ...program import whole_lines
+from ...program import rounded, whole_lines
 from ...target import Target
 from ..plans import KernelPlan
 from .model import (
@@ -216,7 +216,7 @@ def _decided(p: SpmmParams, memory: Memory, target: Target, panels: bool, most_s
     finishes = (p.bias is not None or p.activation is not None or not writes(kernel, p.y.format, p.block_shape)
                 or p.y.strides[2] != itemsize_of(p.y.format) or not p.y.aligned)
     strip = _strip(p, compute, kernel, size, tiles, packs, finishes, most_strip)
-    rows = -(-p.block_shape[0] // 2) * 2 if pairs else p.block_shape[0]
+    rows = rounded(p.block_shape[0], 2) if pairs else p.block_shape[0]
     block_bytes = rows * p.block_shape[1] * size + (_SPECIAL_BYTES if compute == "float16" else 0)
     return SparsePlan(
         p, memory, target, threads_of(p.multiplications, target), selection, compute, decodes, pairs, reorders, packs,
@@ -246,7 +246,7 @@ def _strip(p: SpmmParams, compute: str, kernel: Kernel, size: int, tiles: bool, 
     whole = columns if fits else TILE_COLUMNS
     fit = strip_of(p.shape[1] if packs else 1, size, p.columns, whole)
     if packs and p.block_shape == (1, 1) and compute == "float32":
-        fit = min(fit, _ELEMENT_COLUMNS, -(-max(1, p.columns) // 16) * 16)
+        fit = min(fit, _ELEMENT_COLUMNS, rounded(max(1, p.columns), 16))
     return min(fit, most or fit)
 
 
