@@ -276,6 +276,16 @@ def test_a_plan_says_kernels_threads_and_scratch_and_so_does_a_report(fmt):
     assert facts.limit >= facts.temporary_bytes == report.runs[0].plan.temporary_bytes > 0
 
 
+@pytest.mark.parametrize("offset", [-9, -2, 0, 3, 5, 40])
+@pytest.mark.parametrize(("queries", "keys"), [(7, 7), (3, 9), (9, 4), (1, 1), (4, 0)])
+def test_operations_of_a_causal_call_are_those_of_scores_that_count(queries, keys, offset):
+    q, k, v = operands(queries, keys)
+    with profile() as report:
+        attention(q, k, v, causal=True, query_offset=offset)
+    counts = np.arange(keys) <= np.arange(queries)[:, None] + offset
+    assert report.runs[0].flops == 2 * 2 * counts.sum() * (q.shape[-1] + v.shape[-1])
+
+
 def params_of(q, k, v):
     """Of the calls that are recorded."""
     with profile() as report:

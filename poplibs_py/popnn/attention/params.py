@@ -101,11 +101,18 @@ class AttentionParams(NamedTuple):
 
     @property
     def scores(self) -> int:
-        """Scores that are computed, where nothing is causal."""
-        each = self.queries * self.keys if self.block_shape is None else 0
-        blocks = 0 if self.block_shape is None else self.n_blocks * self.block_shape[0] * self.block_shape[1]
+        """Scores that count for any mask: of a pattern those of all its blocks."""
         heads = self.batch * self.heads * self.shares
-        return heads * each + blocks * (heads // max(1, self.patterns))
+        if self.block_shape is not None:
+            return self.n_blocks * self.block_shape[0] * self.block_shape[1] * (heads // max(1, self.patterns))
+        if not self.causal:
+            return heads * self.queries * self.keys
+        return heads * (self._before(self.query_offset + self.queries) - self._before(self.query_offset))
+
+    def _before(self, place: int) -> int:
+        """Causal scores of all queries before a place, the first of which is the first key's."""
+        meets = max(0, min(place, self.keys))
+        return meets * (meets + 1) // 2 + max(0, place - self.keys) * self.keys
 
     @property
     def flops(self) -> int:
