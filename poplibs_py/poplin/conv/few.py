@@ -109,8 +109,8 @@ class FewPlan(PhasePlan):
 
     @property
     def compute_format(self) -> Format:
-        """What operands are decoded to and sums are kept in."""
-        return FP32
+        """What numbers are multiplied as: BF16 where two are at once."""
+        return BF16 if self.tile.x == BF16 or "pairs" in self.tile.holds else FP32
 
     @property
     def method(self) -> str:

@@ -431,6 +431,8 @@ def test_the_search_chooses_the_tile_and_its_kernel(shape, which, layout, name):
     for plan in lowered(p, which, a, b, out).plan.products:
         assert (plan.tile, plan.kernel.op, plan.kernel.formats) == (TILES[name], TILES[name].op, "float32")
         assert isinstance(plan, OverTaps) == (which == "weight gradient")
+        assert plan.compute_format == FP32
+        assert replace(plan, tile=few.ROW_PAIRS).compute_format == BF16
 
 
 @pytest.mark.skipif(not on_units(BF16, BF16, GemmOptions()), reason="no kernels of BF16 products here")
@@ -449,6 +451,7 @@ def test_numbers_are_multiplied_as_bf16_two_at_once(shape, which, name, fmt):
     a, b, out = (laid(np.zeros(shapes(p)[name]), "last", fmt.dtype) for name in names)
     products = lowered(p, which, a, b, out).plan.products
     assert {(one.kernel.op, one.kernel.formats) for one in products} == {(TILES[name].op, "bfloat16")}
+    assert {one.compute_format for one in products} == {BF16}
     decoded = [one for one in products if not one.over_taps and (fmt == F143 or one.tile.w == FP32)]
     assert any(one.run for one in products) == bool(decoded)
 
