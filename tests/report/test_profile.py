@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import poplibs_py
-from poplibs_py import poplin, popsparse
+from poplibs_py import poplin, popnn, popsparse
 from poplibs_py.errors import InvalidArgumentError
 from poplibs_py.report.verdict import amount
 
@@ -178,3 +178,19 @@ def test_what_has_no_program_on_the_profiles_machine_says_so():
         whys = "no vertex for poprand.uniform in this form", "no vertex for poplin.matmul_acc that accumulates"
         assert [run.lacking for run in report.runs] == ["", *(why * said for why in whys), ""]
         assert ("no vertex for poprand.uniform in this form" in report.summary()) == said
+
+
+def test_an_operation_is_named_alike_on_this_cpu_and_on_a_machine():
+    x, w = np.ones((2, 4, 8, 8), np.float16), np.ones((6, 2, 3, 3), np.float16)
+    found = []
+    for target in (None, "gc200"):
+        with poplibs_py.profile(target=target) as report:
+            y = poplin.convolution(x, w, groups=2, padding=1)
+            poplin.calculate_weight_deltas(y, x, groups=2, padding=1)
+            poplin.matmul(x[0], x[0])
+            poplin.matmul(x[0, 0].astype(np.float32), x[0, 0].astype(np.float32))
+            popnn.softmax(x)
+            popnn.pool(x, 2)
+        found.append([(run.op, run.what) for run in report.runs])
+    assert found[0] == found[1]
+    assert len({what for _, what in found[0]}) == len(found[0])

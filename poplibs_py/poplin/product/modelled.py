@@ -116,7 +116,7 @@ class _TileProduct(TileConvolution):
         """Return what runs, for a reader, its kernel, and the plan."""
         p = self.product
         groups = f"{p.batch[0]} x " if p.batch[0] > 1 else ""
-        return f"{groups}[{p.m}, {p.k}] x [{p.k}, {p.n}]", tile_kernel(), self.plan
+        return f"{groups}[{p.m}, {p.k}] x [{p.k}, {p.n}] {self.formats}", tile_kernel(), self.plan
 
     def request(self, x: Operand, w: Operand, bias: Operand | None, activation: str | None, receiver: Receiver,
                 seed: Any, threads: int | None = None) -> Request:

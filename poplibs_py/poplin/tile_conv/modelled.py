@@ -18,7 +18,7 @@ from ...memo import remembered
 from ...ops import AS_ASKED, RESULT, VALUES, Operand, Receiver, Request, seed_of
 from ...program import Executable
 from ...target import TYPE_SIZES
-from ...target.types import data_type
+from ...target.types import data_type, format_of_type
 from .bound import modelled_bound
 from .interpreter import interpret
 from .lower import TileCall, lower, lower_together
@@ -128,13 +128,19 @@ class TileConvolution:
         added = len(self.work.dims) - self.work.problem.params.ndim
         return self.views.back(result.reshape(*result.shape[:3], *result.shape[3 + added :]))
 
+    @property
+    def formats(self) -> str:
+        """What both operands have, in words as on this CPU; of PopLibs' FP8 a plan does not know which."""
+        read = self.work.problem.params.input_type
+        return " x ".join([read if read == "quarter" else format_of_type(read).name] * 2)
+
     def told(self) -> tuple[str, str, ConvPlan]:
         """Return what runs, for a reader, its kernel, and the plan."""
         p = self.work.problem.params
         field, kernel = ("x".join(map(str, extents)) for extents in (p.field_shape, p.kernel_shape))
         groups = f"{p.groups} groups of " if p.groups > 1 else ""
         what = f"{p.batch} x {field} by {kernel}, {groups}{p.in_channels} to {p.out_channels} channels"
-        return what, tile_kernel(), self.plan
+        return f"{what}: {self.formats} -> {self.work.out}", tile_kernel(), self.plan
 
     def call(self, x: Operand, w: Operand, out: Operand, bias: Operand | None, activation: str | None, seeded: bool,
              threads: int | None, update: float | None = None) -> TileCall:
