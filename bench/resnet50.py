@@ -24,6 +24,7 @@ import numpy as np
 
 import poplibs_py
 from poplibs_py import poplin
+from poplibs_py.errors import PoplibsError, UnsupportedError
 from poplibs_py.formats import format_of
 from poplibs_py.report.tables import table
 from poplibs_py.report.verdict import duration
@@ -98,6 +99,9 @@ def measured(target: str, batch: int, dtype: str, proportion: float | None) -> p
     with poplibs_py.profile(target=None if target == "host" else target) as report:
         for seed, layer in enumerate(layers()):
             run(layer, batch, format_of(dtype).dtype, proportion, seed)
+    lacking = sorted({one.lacking for one in report.runs if one.lacking})
+    if lacking:
+        raise UnsupportedError(f"{target}: {'; '.join(lacking)}")
     return report
 
 
@@ -162,16 +166,32 @@ def printed(target: str, reports: Sequence[poplibs_py.Profile], own: Cells | Non
     return here
 
 
+def count(text: str) -> int:
+    """Return a number of the command line that counts things."""
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number
+
+
 def main() -> None:
     """Run what the command line asks for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--target", nargs="+", default=["host", "gc200"], help="machines (default: host gc200)")
-    parser.add_argument("--batch", type=int, default=4)
+    parser.add_argument("--batch", type=count, default=4, help="images (default: %(default)s)")
     parser.add_argument("--dtype", default="float16", help="of operands and results (default: %(default)s)")
     parser.add_argument("--proportion", type=float, help="available_memory_proportion (default: each machine's own)")
-    parser.add_argument("--rounds", type=int, default=3, help="of which the least times count (default: %(default)s)")
+    parser.add_argument("--rounds", type=count, default=3, help="of which the least times count (default: %(default)s)")
     parser.add_argument("--report", metavar="FOLDER", type=Path, help="where pages, data and traces go")
     arguments = parser.parse_args()
+    try:
+        answer(arguments)
+    except PoplibsError as error:
+        parser.error(str(error))
+
+
+def answer(arguments: argparse.Namespace) -> None:
+    """Run the machines in turn, and print and write what they took."""
     reports: dict[str, list[poplibs_py.Profile]] = {target: [] for target in arguments.target}
     for _, (target, made) in product(range(arguments.rounds), reports.items()):
         began = perf_counter()

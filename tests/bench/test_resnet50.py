@@ -41,3 +41,16 @@ def test_each_machine_has_a_table_and_a_report(resnet50, monkeypatch, tmp_path, 
     assert "Compared" not in (tmp_path / "resnet50-gc200.html").read_text()
     bow, gc200 = (Profile.load(tmp_path / f"resnet50-{name}.json") for name in ("bow", "gc200"))
     assert "gc200 to bow" in bow.compare(gc200).summary()
+
+
+@pytest.mark.parametrize(("typed", "message"), [
+    (["--dtype", "flaot"], "dtype: got flaot; allowed: "), (["--target", "gc20"], "target: got gc20; allowed: "),
+    (["--batch", "0"], "argument --batch: invalid count value: '0'"),
+    (["--target", "gc200", "--dtype", "bfloat16"], "gc200: no vertex for poplin.calculate_weight_deltas of bfloat16"),
+], ids=lambda x: " ".join(x) if isinstance(x, list) else "")
+def test_what_cannot_be_run_is_refused_in_a_line(resnet50, monkeypatch, capsys, typed, message):
+    monkeypatch.setattr(resnet50, "layers", lambda: iter([resnet50.Layer((4, 8), 8, 3, 2)]))
+    monkeypatch.setattr(sys, "argv", ["resnet50.py", "--rounds", "1", *typed])
+    with pytest.raises(SystemExit):
+        resnet50.main()
+    assert message in capsys.readouterr().err.splitlines()[-1]
