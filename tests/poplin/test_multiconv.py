@@ -309,3 +309,12 @@ def test_what_is_said_of_all_calls_is_wrong_in_none_of_them() -> None:
 def test_options_of_several_are_checked_on_every_machine() -> None:
     with pytest.raises(InvalidTypeError, match=r"^multi_options: got 3; allowed: a mapping"):
         multiconv.convolution([(X, W)], multi_options=3)  # type: ignore[arg-type]
+
+
+def test_the_plan_says_how_many_are_alike() -> None:
+    with profile() as report:
+        multiconv.convolution([(X, W), (X, W), (X, W, {"padding": 1})])
+    decisions = report.runs[0].plan.explain().decisions
+    of_all = "1 x 5 by 2, 2 to 3 channels: float32 x float32 -> float32"
+    assert list(decisions) == [f"convolution of {of_all}", "kernels"]
+    assert decisions[f"convolution of {of_all}"].endswith(" (3 of them)")

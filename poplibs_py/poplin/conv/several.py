@@ -64,9 +64,12 @@ class HostConvPlans(Explained):
 
     def explain(self) -> Explanation:
         """Return what was decided for each."""
-        said = [plan.explain() for plan in self.plans]
-        methods = {one.problem: one.decisions["method"] for one in said}
-        return Explanation(self.words, methods | {"kernels": self.kernels})
+        methods: dict[str, list[str]] = {}
+        for plan in self.plans:
+            methods.setdefault(plan.problem, []).append(plan.explain().decisions["method"])
+        decisions = {problem: "; ".join(dict.fromkeys(found)) + f" ({len(found)} of them)" * (len(found) > 1)
+                     for problem, found in methods.items()}
+        return Explanation(self.words, decisions | {"kernels": self.kernels})
 
 
 def several_request(calls: Any, passes: Sequence[Pass], multi_options: Mapping[str, Any] | None,
