@@ -186,6 +186,7 @@ def test_an_operation_is_named_alike_on_this_cpu_and_on_a_machine():
     for target in (None, "gc200"):
         with poplibs_py.profile(target=target) as report:
             y = poplin.convolution(x, w, groups=2, padding=1)
+            poplin.convolution(x, w, groups=2, padding=1, stride=2)
             poplin.calculate_weight_deltas(y, x, groups=2, padding=1)
             poplin.matmul(x[0], x[0])
             poplin.matmul(x[0, 0].astype(np.float32), x[0, 0].astype(np.float32))

@@ -134,15 +134,8 @@ class HostConvPlan(Explained):
     @property
     def problem(self) -> str:
         """What is computed, in words."""
-        p, call = self.call.params, self.call
-
-        def sizes(extents: tuple[int, ...]) -> str:
-            return "x".join(map(str, extents)) or "1"
-
-        groups = f"{p.groups} groups of " if p.groups > 1 else ""
-        return (f"convolution of {p.batch} x {sizes(p.field_shape)} by {sizes(p.kernel_shape)}, "
-                f"{groups}{p.in_channels} to {p.out_channels} channels: "
-                f"{call.x.format} x {call.weights.format} -> {call.out.format}")
+        call = self.call
+        return f"convolution of {call.params.words}: {call.x.format} x {call.weights.format} -> {call.out.format}"
 
     def explain(self) -> Explanation:
         """Return what was decided, and the kernels that were considered."""

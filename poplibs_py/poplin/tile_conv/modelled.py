@@ -136,11 +136,7 @@ class TileConvolution:
 
     def told(self) -> tuple[str, str, ConvPlan]:
         """Return what runs, for a reader, its kernel, and the plan."""
-        p = self.work.problem.params
-        field, kernel = ("x".join(map(str, extents)) for extents in (p.field_shape, p.kernel_shape))
-        groups = f"{p.groups} groups of " if p.groups > 1 else ""
-        what = f"{p.batch} x {field} by {kernel}, {groups}{p.in_channels} to {p.out_channels} channels"
-        return f"{what}: {self.formats} -> {self.work.out}", tile_kernel(), self.plan
+        return f"{self.work.problem.params.words}: {self.formats} -> {self.work.out}", tile_kernel(), self.plan
 
     def call(self, x: Operand, w: Operand, out: Operand, bias: Operand | None, activation: str | None, seeded: bool,
              threads: int | None, update: float | None = None) -> TileCall:

@@ -135,6 +135,15 @@ class ConvParams:
         """Output field shape."""
         return tuple(a.out for a in self.axes)
 
+    @property
+    def words(self) -> str:
+        """Its sizes, in words: images and their field, the kernel, the field of results, and channels."""
+        shapes = self.field_shape, self.kernel_shape, self.output_shape
+        field, kernel, made = ("x".join(map(str, shape)) or "1" for shape in shapes)
+        groups = f"{self.groups} groups of " if self.groups > 1 else ""
+        channels = f"{groups}{self.in_channels} to {self.out_channels} channels"
+        return f"{self.batch} x {field} by {kernel} to {made}, {channels}"
+
     def macs(self) -> int:
         """Multiply-accumulates, products with known zeros left out."""
         per_position = self.groups * self.batch * self.out_channels * self.in_channels

@@ -330,7 +330,7 @@ def test_what_is_counted_is_what_a_request_tells():
     assert counted.operand_bytes >= 2 * (np.prod(first) + np.prod(second))  # each number reaches a tile at least
     assert counted.cycles == plan.cycles
     what, _, planned = request.tell()
-    assert (what, planned) == ("2 x 12x12 by 3x3, 16 to 32 channels", plan)
+    assert (what, planned) == ("2 x 12x12 by 3x3 to 10x10, 16 to 32 channels: float16 x float16 -> float16", plan)
 
 
 @pytest.mark.parametrize("pass_", PASSES)
