@@ -14,6 +14,7 @@ from ...kernels import Selection, select
 from ...kernels.records import FORMAT_NUMBERS, STREAM_BYTES, dtype_of, kernel_format
 from ...log import tell
 from ...memo import remembered
+from ...ops import contiguous_strides
 from ...ops.one_kernel import OneKernel, fill_cast, from_to, shared
 from ...program import ComputeSet, Program, rounded, threads_for
 from .field import Window, divisors, held
@@ -306,7 +307,7 @@ def _c_order(call: PoolCall) -> Lies:
     """How FP32 numbers of the windows lie in C order of the layout."""
     extents = [w.outputs for w in call.windows]
     each = call.channels if call.channels_last else 1
-    field = tuple(each * prod(extents[d + 1 :]) for d in range(len(extents)))
+    field = contiguous_strides(extents, each)
     channel = 1 if call.channels_last else prod(extents)
     return Lies(FP32, 0, call.channels * prod(extents), channel, field)
 

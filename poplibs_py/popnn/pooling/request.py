@@ -12,7 +12,7 @@ import numpy as np
 from ...config import settings
 from ...errors import bad_argument, check_shape, one_of
 from ...formats import Array, Format
-from ...ops import RESULT, Operand, Placed, Receiver, Request, whole_operand
+from ...ops import RESULT, Operand, Placed, Receiver, Request, contiguous_strides, whole_operand
 from ...ops.parts import Results, alone
 from ...poplin.conv.params import LAYOUTS
 from ...popops.reductions.lower import ReduceParams
@@ -67,7 +67,7 @@ class Images:
     def in_c_order(self, dtype: Format | None, exponent: int = 0) -> Lies:
         """How one in C order lies."""
         shape = self.shape
-        return self.lies(dtype, exponent, [prod(shape[d + 1 :]) for d in range(len(shape))])
+        return self.lies(dtype, exponent, contiguous_strides(shape, 1))
 
     @property
     def elements(self) -> int:

@@ -15,6 +15,7 @@ import numpy as np
 
 from ...memo import remembered
 from ...planner.tile_plan import Step, TilePlan, TileWork, Vertex, mapping_words, memory_of, work_of
+from ...program import rounded
 from ...target import LinearMapping, Target, linear_mapping
 from ...target.mapping import split_between_workers
 from ...target.types import TYPE_BYTES, type_of, vector_of
@@ -219,7 +220,7 @@ def _fused_step(target: Target, mapped: Mapped, nodes: Sequence[_Node], mapping:
 
     def vertices(elements: int) -> tuple[Vertex, ...]:
         if elements > vector and store >= _LEAST_STORE:
-            cycles = -(-spent(elements, _ENTER) // target.workers) * target.workers
+            cycles = rounded(spent(elements, _ENTER), target.workers)
             return (Vertex("Fused", params, ((elements, 1),), cycles, "tile"),)
         shares = split_between_workers(target, (elements,), grain, least=2 * grain)
         return tuple(Vertex("Fused", params, runs, spent(sum(n * k for n, k in runs), _ENTER_WORKER), "worker")

@@ -10,6 +10,7 @@ from ...formats import Array, Format
 from ...formats.bounds import Ball, matmul_ball
 from ...poplin.product.bound import matmul_bound
 from ...popsparse import BlockSparseMatrix
+from ...program import rounded
 
 _SAMPLE = 16
 """Rows of a product, or blocks of a weight gradient, that are checked."""
@@ -97,7 +98,7 @@ def _block_of(array: Array, index: int, side: int) -> Array:
 def _dense_rows(w: BlockSparseMatrix, rows: Array) -> Array:
     """Some rows in float64, the blocks' scale applied."""
     height, width = w.block_shape
-    dense = np.zeros((len(rows), -(-w.shape[1] // width) * width))
+    dense = np.zeros((len(rows), rounded(w.shape[1], width)))
     for place, row in enumerate(rows):
         blocks = slice(w.row_offsets[row // height], w.row_offsets[row // height + 1])
         at = w.column_indices[blocks, None].astype(np.int64) * width + np.arange(width)

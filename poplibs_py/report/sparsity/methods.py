@@ -19,6 +19,7 @@ from ...poplin.gemm.plan import GemmPlan
 from ...popsparse import BlockSparseMatrix, dynamic, static
 from ...popsparse.sddmm.model import sampled_compute_format
 from ...popsparse.spmm.model import compute_format_of, kernel_of
+from ...program import rounded
 from ...target import Target
 from ..peers import Route, dense_routes, sparse_routes
 from .cases import TYPES, Case
@@ -191,7 +192,7 @@ def _sparse_operands(case: Case, task: str) -> tuple[Any, Array, Check]:
     operands = _Operands(case, "FP32")
     w = operands.weights()[0]
     side = case.block
-    rows, columns = (-(-extent // side) * side for extent in w.shape)
+    rows, columns = (rounded(extent, side) for extent in w.shape)
     matrix: Any = sparse.bsr_array((w.blocks, w.column_indices, w.row_offsets.astype(np.int32)), shape=(rows, columns))
     right, padded = (case.inputs, columns) if task == "forward" else (case.gradients, rows)
     right = np.pad(right, ((0, padded - right.shape[0]), (0, 0)))

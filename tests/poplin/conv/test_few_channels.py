@@ -394,6 +394,13 @@ def test_the_plan_says_which_method_and_why():
     assert found.chosen.name in found.decisions["kernel"]
 
 
+def products_of(shape, which, layout):
+    """The plans of a pass of FP32 zeros that lie so."""
+    p, names = params(*shape), OPERANDS[which]
+    a, b, out = (laid(np.zeros(shapes(p)[name]), layout, np.float32) for name in names)
+    return lowered(p, which, a, b, out).plan.products
+
+
 @pytest.mark.parametrize(("shape", "which", "layout", "words"), [
     ((1, 1, 16, 9, 3, 1, 1), "forward", "last", "images read where they lie"),
     ((3, 64, 1, 20, 7, 1, 1), "forward", "last", "images decoded first"),
@@ -401,9 +408,7 @@ def test_the_plan_says_which_method_and_why():
     ((64, 1, 1, 20, 3, 1, 1), "forward", "last", "images read where they lie for 81%, decoded first for others"),
 ])  # fmt: skip
 def test_the_plan_says_how_boxes_take_the_images(shape, which, layout, words):
-    p, names = params(*shape), OPERANDS[which]
-    a, b, out = (laid(np.zeros(shapes(p)[name]), layout, np.float32) for name in names)
-    for plan in lowered(p, which, a, b, out).plan.products:
+    for plan in products_of(shape, which, layout):
         said = plan.explain().decisions
         assert said["boxes"].endswith(f"; {words}")
         assert "1 groups" not in said["lanes"]
@@ -426,9 +431,7 @@ def test_tiles_differ_and_fill_in_what_the_driver_s_record_has():
     ((1, 1, 16, 9, 3, 1, 1), "weight gradient", "last", "TAP_SLIDES"),
 ])  # fmt: skip
 def test_the_search_chooses_the_tile_and_its_kernel(shape, which, layout, name):
-    p, names = params(*shape), OPERANDS[which]
-    a, b, out = (laid(np.zeros(shapes(p)[name]), layout, np.float32) for name in names)
-    for plan in lowered(p, which, a, b, out).plan.products:
+    for plan in products_of(shape, which, layout):
         assert (plan.tile, plan.kernel.op, plan.kernel.formats) == (TILES[name], TILES[name].op, "float32")
         assert isinstance(plan, OverTaps) == (which == "weight gradient")
         assert plan.compute_format == FP32
