@@ -24,7 +24,7 @@ POP_INLINE void subtract_products(pop_v_f sums[POP_BLOCK][POP_BLOCK], const floa
 
 /* Lower L over lower A, n x n with n a multiple of four, `row` floats from row to row; 1 / L[j][j] to inverses. The least
  * of the pivots, or NaN where one is. */
-static pop_v_f factor_cholesky(float *w, int64_t row, int64_t n, float *inverses)
+static pop_v_f factor_cholesky(float *w, int64_t row, int64_t n, float *inverses, lane_ahead *ahead)
 {
     pop_v_f least = pop_v_splat(INFINITY), most = pop_v_splat(0.0f);
     for (int64_t j = 0; j < n; j += POP_BLOCK)
@@ -55,6 +55,7 @@ static pop_v_f factor_cholesky(float *w, int64_t row, int64_t n, float *inverses
                 }
             }
             POP_EACH(a) POP_EACH(b) pop_v_store_f(block + a * row + b * POP_CELL, s[a][b]);
+            ask_ahead(ahead);
         }
     /* a pivot too large for FP32 is infinite */
     return pop_v_select_f(pop_v_eq_f(most, pop_v_splat(INFINITY)), least, pop_v_splat(-1.0f));
@@ -72,7 +73,7 @@ static void cholesky_share(const void *p, const pop_tile *tile)
 {
     const pop_factor_item *item = (const pop_factor_item *)p;
     const pop_factor_operand *from = &item->operands[0], *to = &item->operands[1];
-    const int64_t n = item->rows, padded = (n + POP_BLOCK - 1) & -POP_BLOCK, row = (padded + 1) * POP_CELL;
+    const int64_t n = item->rows, padded = (n + POP_BLOCK - 1) & -POP_BLOCK, row = (padded + 1) * POP_CELL, blocks = padded / POP_BLOCK;
     float *w = workspace_of(tile), *zero = w - POP_CELL, *inverses = w + padded * row;
     int32_t *room = (int32_t *)(void *)(inverses + padded * POP_CELL);
     /* a line of memory holds a row of the triangle, or a column of it where one of the two is so */
@@ -85,7 +86,8 @@ static void cholesky_share(const void *p, const pop_tile *tile)
         int lanes = (int)lesser(POP_LANES, item->first + item->count - m);
         gather_block(from, place_of(tile, from, m), lanes, &read);
         pad_identity(w, row, n, padded);
-        tell_status(place_of(tile, &item->operands[2], m), lanes, factor_cholesky(w, row, padded, inverses));
+        lane_ahead ahead = ahead_of(tile, item, 2, m + POP_LANES, blocks * (blocks + 1) / 2);
+        tell_status(place_of(tile, &item->operands[2], m), lanes, factor_cholesky(w, row, padded, inverses, &ahead));
         scatter_block(to, place_of(tile, to, m), lanes, &made);
     }
 }

@@ -126,7 +126,7 @@ POP_INLINE void ask_to_write(const pop_tile *tile, const pop_factor_operand *o, 
  * numbers. */
 static __attribute__((noinline)) void factor_lu(float *w, int64_t row, int64_t m, int64_t n, float *order, float *places,
                                                 float *multipliers, const pop_tile *tile, const pop_factor_operand *o,
-                                                int64_t first, int lanes)
+                                                int64_t first, int lanes, lane_ahead *ahead)
 {
     const int64_t steps = lesser(m, n);
     lu_panel p = {.multipliers = multipliers};
@@ -140,6 +140,7 @@ static __attribute__((noinline)) void factor_lu(float *w, int64_t row, int64_t m
             store_i(order + (k + s) * POP_CELL, p.pivots[s]);
             ask_to_write(tile, &o[1], first, lanes, k + s);
             ask_to_write(tile, &o[2], first, lanes, k + s);
+            ask_ahead(ahead);
         }
         float *rest = w + (k + rank) * POP_CELL, *end = w + n * POP_CELL;
         if (rank == POP_STEPS)
@@ -240,7 +241,8 @@ static void lu_share(const void *p, const pop_tile *tile)
     for (int64_t first = item->first; first < item->first + item->count; first += POP_LANES) {
         int lanes = (int)lesser(POP_LANES, item->first + item->count - first);
         gather_block(&o[0], place_of(tile, &o[0], first), lanes, &read);
-        factor_lu(w, row, m, n, order, places, multipliers, tile, o, first, lanes);
+        lane_ahead ahead = ahead_of(tile, item, 1, first + POP_LANES, lesser(m, n));
+        factor_lu(w, row, m, n, order, places, multipliers, tile, o, first, lanes, &ahead);
         scatter_block(&o[3], place_of(tile, &o[3], first), lanes, &ordered);
         char *l_at = place_of(tile, &o[1], first), *u_at = place_of(tile, &o[2], first);
         for (int64_t i = 0; i < m; i++) {

@@ -47,7 +47,7 @@ static void reflect_columns(const float *v, int64_t v_row, pop_v_f tau, float *x
 }
 
 /* R over A's upper triangle, the vectors of the reflections below it, their factors to `taus`. */
-static void factor_qr(float *w, int64_t row, int64_t m, int64_t n, float *taus)
+static void factor_qr(float *w, int64_t row, int64_t m, int64_t n, float *taus, lane_ahead *ahead)
 {
     const pop_v_f zero = pop_v_splat(0.0f), one = pop_v_splat(1.0f);
     for (int64_t k = 0; k < lesser(m, n); k++) {
@@ -67,6 +67,7 @@ static void factor_qr(float *w, int64_t row, int64_t m, int64_t n, float *taus)
         pop_v_store_f(x, pop_v_select_f(still, made, head));
         for (int64_t i = 1; i < m - k; i++) pop_v_store_f(x + i * row, at(x + i * row) * inverse);
         reflect_columns(x, row, tau, x + POP_CELL, row, m - k, n - k - 1);
+        ask_ahead(ahead);
     }
 }
 
@@ -95,12 +96,15 @@ static void qr_share(const void *p, const pop_tile *tile)
                 pop_v_store_f(x, at(x) * scale);
             }
         }
-        factor_qr(w, row, m, n, taus);
+        lane_ahead ahead = ahead_of(tile, item, 3, first + POP_LANES, 2 * steps);
+        factor_qr(w, row, m, n, taus, &ahead);
         for (int64_t i = 0; i < m; i++)
             for (int64_t j = 0; j < wide; j++) pop_v_store_f(q + i * q_row + j * POP_CELL, pop_v_splat(i == j ? 1.0f : 0.0f));
-        for (int64_t k = steps - 1; k >= 0; k--)
+        for (int64_t k = steps - 1; k >= 0; k--) {
             reflect_columns(w + k * row + k * POP_CELL, row, at(taus + k * POP_CELL), q + k * q_row + k * POP_CELL, q_row,
                             m - k, wide - k);
+            ask_ahead(&ahead);
+        }
         for (int64_t i = 0; i < o[2].rows; i++)
             for (int64_t j = i; j < n; j++) {
                 float *x = w + i * row + j * POP_CELL;

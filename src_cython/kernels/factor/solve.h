@@ -76,10 +76,13 @@ POP_INLINE void solve_columns(const float *t, int64_t row, int64_t n, float *x, 
 }
 
 static void solve_panel(const float *t, int64_t row, int64_t n, float *x, int64_t x_row, int64_t columns, int unit,
-                        const lane_divisors *d)
+                        const lane_divisors *d, lane_ahead *ahead)
 {
     int64_t c = 0;
-    for (; c + POP_WIDE <= columns; c += POP_WIDE) solve_columns(t, row, n, x + c * POP_CELL, x_row, POP_WIDE, unit, d);
+    for (; c + POP_WIDE <= columns; c += POP_WIDE) {
+        solve_columns(t, row, n, x + c * POP_CELL, x_row, POP_WIDE, unit, d);
+        ask_ahead(ahead);
+    }
     for (; c < columns; c++) solve_columns(t, row, n, x + c * POP_CELL, x_row, 1, unit, d);
 }
 
@@ -125,10 +128,11 @@ static void solve_share(const void *p, const pop_tile *tile)
         pad_identity(t, row, n, padded);
         pop_v_f least = item->unit ? pop_v_splat(1.0f) : make_divisors(t, row, padded, &d);
         tell_status(place_of(tile, &item->operands[3], m), lanes, least);
+        lane_ahead ahead = ahead_of(tile, item, 3, m + POP_LANES, (item->columns + POP_WIDE - 1) / POP_WIDE);
         for (int64_t c = 0; c < item->columns; c += POP_PANEL) {
             int last = c + POP_PANEL >= item->columns;
             gather_block(b, place_of(tile, b, m) + c * (b->transposed ? b->line : bytes_of(b->format)), lanes, &read[last]);
-            solve_panel(t, row, padded, x, x_row, lesser(POP_PANEL, item->columns - c), item->unit, &d);
+            solve_panel(t, row, padded, x, x_row, lesser(POP_PANEL, item->columns - c), item->unit, &d, &ahead);
             scatter_block(made, place_of(tile, made, m) + c * (made->transposed ? made->line : bytes_of(made->format)), lanes,
                           &written[last]);
         }
