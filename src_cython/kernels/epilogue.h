@@ -2,13 +2,13 @@
  *
  * Shared by the dense and sparse products. Every operation is rounded to FP32 on its own, in the order written, at every
  * level (nothing is contracted), so the bits do not depend on the level; silu and gelu (its tanh form) are within 1 ulp of
- * the exact value (simd/math.h); the cast to the output format rounds once, to nearest even. Loops are plain C over short lines: the compiler makes vectors of them. */
+ * the exact value (simd/curves.h); the cast to the output format rounds once, to nearest even. Loops are plain C over short lines: the compiler makes vectors of them. */
 #ifndef POP_EPILOGUE_H
 #define POP_EPILOGUE_H
 #include "formats/codec.h"
 #include "formats/codec_bytes.h"
 #include "kernels/transpose.h"
-#include "simd/math.h"
+#include "simd/curves.h"
 
 #define POP_EPILOGUE_LINE 64
 #define POP_EPILOGUE_AHEAD 8 /* rows to the results that memory is asked for */
@@ -23,10 +23,10 @@ typedef void (*pop_epilogue_kernel)(const pop_epilogue *e, const float *sums, in
 #define POP_ACTIVATION(name)                                                                     \
     static __attribute__((noinline)) void pop_activate_##name(float *v, int64_t n)               \
     {                                                                                            \
-        for (int64_t j = 0; j < n; j += POP_LANES) {                                             \
-            const pop_v_part part = pop_v_first(n - j);                                          \
-            pop_v_store_f_some(v + j, pop_v_##name(pop_v_load_f_some(v + j, part)), part);       \
-        }                                                                                        \
+        const int64_t whole = n - n % POP_LANES;                                                 \
+        POP_CURVE_ALONG(pop_v_##name##s, whole, v, pop_v_load_f(v + i))                          \
+        const pop_v_part part = pop_v_first(n - whole);                                          \
+        if (whole < n) pop_v_store_f_some(v + whole, pop_v_##name(pop_v_load_f_some(v + whole, part)), part); \
     }
 POP_ACTIVATION(gelu_tanh)
 POP_ACTIVATION(silu)

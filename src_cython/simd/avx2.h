@@ -187,6 +187,38 @@ POP_INLINE pop_v_f pop_v_lookup(const float *table, pop_v_u index)
     const __m256 low = (__m256)pop_v_lookup16(table, index), high = (__m256)pop_v_lookup16(table + 16, index);
     return (pop_v_f)_mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32((__m256i)index, 27)));
 }
+
+/* 32 numbers at once, byte by byte: three shuffles for a vector, where two permutations, which take longer each, and a choice look
+ * up 16 numbers. Packing and unpacking change the order within halves and back. */
+#define POP_HAS_LOOKUP_FOUR
+POP_INLINE __m256i pop_v_byte_of(const uint8_t *low, const uint8_t *high, __m256i index, const int wide)
+{
+    const __m256i byte = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)low)), index);
+    if (!wide) return byte;
+    const __m256i above = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)high)), index);
+    return _mm256_blendv_epi8(byte, above, _mm256_slli_epi32(index, 3));
+}
+POP_INLINE void pop_v_lookup_four(const float *table, const pop_planes *planes, const pop_v_u *index, const int wide, pop_v_f *y)
+{
+    (void)table;
+    const __m256i which = _mm256_set1_epi32(wide ? 31 : 15);
+    __m256i words[4], bytes[4], pairs[4];
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; k++) words[k] = _mm256_and_si256((__m256i)index[k], which);
+    const __m256i places = _mm256_packus_epi16(_mm256_packus_epi32(words[0], words[1]), _mm256_packus_epi32(words[2], words[3]));
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; k++) bytes[k] = pop_v_byte_of(planes[0].of[k], planes[wide].of[k], places, wide);
+#pragma GCC unroll 2
+    for (int k = 0; k < 2; k++) {
+        pairs[k] = _mm256_unpacklo_epi8(bytes[2 * k], bytes[2 * k + 1]);
+        pairs[2 + k] = _mm256_unpackhi_epi8(bytes[2 * k], bytes[2 * k + 1]);
+    }
+#pragma GCC unroll 2
+    for (int k = 0; k < 2; k++) {
+        y[2 * k] = (pop_v_f)_mm256_unpacklo_epi16(pairs[2 * k], pairs[2 * k + 1]);
+        y[2 * k + 1] = (pop_v_f)_mm256_unpackhi_epi16(pairs[2 * k], pairs[2 * k + 1]);
+    }
+}
 /* table[first + ((index - first) mod 8)]: one register holds a window of eight */
 POP_INLINE pop_v_f pop_v_lookup_window(const float *table, pop_v_u index, uint32_t first)
 {

@@ -1,10 +1,10 @@
-"""Writes `coefficients.h` beside itself: the polynomials of `math.h`.
+"""Writes `coefficients.h` and `curve_tables.h` beside itself: the polynomials of `math.h`, and of `curves.h`.
 
 Each is the polynomial of least greatest weighted error on its interval, on a fine grid; the weight
 makes that the relative error of the function in which it is used. Values come from mpmath. Coefficients for float are
 rounded one by one from the lowest, and those that remain are fitted anew after each, so that rounding costs little.
 A curve is cut into 16 intervals with a polynomial each, about a place near the middle where the function is
-all but a float.
+all but a float. Its numbers stand there a second time by their bytes, for levels that look up many at once.
 
 Run it with mpmath and NumPy at hand: ``python make_coefficients.py``. It prints the error of each fit in bits.
 """
@@ -204,29 +204,58 @@ def rows(numbers, suffix=""):
     return ["    " + ", ".join(texts[i:i + 4]) + "," for i in range(0, len(texts), 4)]
 
 
-def main():
-    """Fit all and write the header."""
-    lines = ["/* Written by make_coefficients.py, which says how. Lowest first. */", "#ifndef POP_SIMD_COEFFICIENTS_H",
-             "#define POP_SIMD_COEFFICIENTS_H", ""]
+def planes(column):
+    """Lines of the bytes of each 16 numbers of a row: the lowest of each, the second, and so on."""
+    parts = np.asarray(column, np.float32).reshape(-1, INTERVALS).view(np.uint8).reshape(-1, INTERVALS, 4)
+    lines = []
+    for part in parts:
+        of = [", ".join(map(str, plane)) for plane in part.T]
+        lines += ["    {{{" + of[0] + "},", *("      {" + plane + "}," for plane in of[1:-1]), "      {" + of[-1] + "}}},"]
+    return lines
+
+
+def write(name, remark, lines):
+    """Write a header beside this file."""
+    guard = f"POP_SIMD_{name.upper()}_H"
+    top = [f"/* Written by make_coefficients.py, which says how.{remark} */", f"#ifndef {guard}", f"#define {guard}", ""]
+    (Path(__file__).parent / f"{name}.h").write_text("\n".join([*top, *lines, "#endif", ""]))
+
+
+def told(name, error):
+    """The error of a fit in bits, printed."""
+    bits = float(np.log2(error))
+    print(f"{name:10}{bits:8.2f}")
+    return f"{bits:.1f}"
+
+
+def coefficients():
+    """Lines of the polynomials."""
+    lines = []
     for name, (meaning, dtype, degree, low, high, function, weight, *inner) in FITS.items():
         numbers, error = fit(function, low, high, degree, weight, dtype, *inner)
-        bits = float(np.log2(error))
-        print(f"{name:10}{bits:8.2f}")
         kind, suffix = ("float", "f") if dtype is FLOAT else ("double", "")
-        lines += [f"/* {meaning}; within 2^{bits:.1f} */", f"static const {kind} POP_FIT_{name}[{degree + 1}] = {{"]
+        lines += [f"/* {meaning}; within 2^{told(name, error)} */", f"static const {kind} POP_FIT_{name}[{degree + 1}] = {{"]
         lines += [*rows(numbers, suffix), "};", ""]
+    return lines
+
+
+def curve_tables():
+    """Lines of the curves, and of their bytes."""
+    lines = []
     for name, (meaning, function, top, few, other, slope, start, *wide) in CURVES.items():
         columns, error, shift = fit_curve(function, top, few, other, slope, start, *wide)
         kind = "pop_wide_curve" if wide else "pop_curve"
-        bits = float(np.log2(error))
-        print(f"{name:10}{bits:8.2f}")
-        lines += [f"/* {meaning}; within 2^{bits:.1f} */",
+        lines += [f"/* {meaning}; within 2^{told(name, error)} */",
                   f"static const {kind} POP_CURVE_{name} = {{{slope}f, {start}f, {top}f, {shift}, {{"]
         for column in columns:
             lines += ["    {", *("    " + row for row in rows(column, "f")), "    },"]
-        lines += ["}};", ""]
-    (Path(__file__).parent / "coefficients.h").write_text("\n".join([*lines, "#endif", ""]))
+        lines += ["}};", "#ifdef POP_HAS_LOOKUP_FOUR", f"static const pop_planes POP_PLANES_{name}[{columns.size // INTERVALS}] = {{"]
+        for column in columns:
+            lines += planes(column)
+        lines += ["};", "#endif", ""]
+    return lines
 
 
 if __name__ == "__main__":
-    main()
+    write("coefficients", " Lowest first.", coefficients())
+    write("curve_tables", "", curve_tables())

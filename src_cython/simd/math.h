@@ -4,29 +4,13 @@
  * infinities, NaN and the sign of zero as C99's annex F has them (silu and both gelu give -0 at minus infinity, their
  * limit). docs/reference/math.md has the measured worst case of each. Polynomials are fitted by make_coefficients.py.
  *
- * exp, exp2, log, log2, log1p, tanh, erf, sigmoid, silu, gelu_erf, gelu_tanh, and sin and cos of arguments that are not
+ * exp, exp2, log, log2, log1p, those of curves.h, and sin and cos of arguments that are not
  * far, are FP32 throughout: reductions are exact or leave an error that the last addition dwarfs. The others work in
  * float64 on half a vector at a time, where no step needs a correction, and round once. */
 #ifndef POP_SIMD_MATH_H
 #define POP_SIMD_MATH_H
-#include "simd/simd.h"
-
-/* A function in 16 intervals, which stand by (bits of slope t + start) >> shift modulo 16. Rows: the intervals' centres, the
- * function there, and the coefficients of the rest in t less the centre, from the first order up. */
-#define POP_CURVE_TERMS 6
-typedef struct pop_curve {
-    float slope, start, top; /* of t at most */
-    int shift;
-    float at[2 + POP_CURVE_TERMS][16];
-} pop_curve;
-
-/* In 32 intervals, of which the last 16, where the line is 8 and more, have another function. */
-typedef struct pop_wide_curve {
-    float slope, start, top;
-    int shift;
-    float at[2 + POP_CURVE_TERMS][32];
-} pop_wide_curve;
 #include "simd/coefficients.h"
+#include "simd/simd.h"
 
 /* Functions are part of what calls them, but at the portable level, where a call is little beside those of fmaf that a vector
  * takes, and copies of them would be most of what there is to compile. */
@@ -171,41 +155,6 @@ POP_MATH pop_v_f pop_v_log1p(pop_v_f x)
     return pop_v_signed(pop_v_log_edges(x, pop_v_fma(whole, pop_v_splat(0x1.63p-1f), low), -1.0f), x);
 }
 
-/* A curve at t: value + d slope; the interval by `line`, from 1 on. */
-typedef struct pop_v_point { pop_v_f line, value, d, slope; } pop_v_point;
-
-POP_INLINE pop_v_f pop_v_curve_row(const float *row, int wide, pop_v_u interval)
-{
-    return wide ? pop_v_lookup(row, interval) : pop_v_lookup16(row, interval);
-}
-POP_INLINE pop_v_point pop_v_curve_on(pop_v_f line, int shift, const float *at, int intervals, int wide, pop_v_f t)
-{
-    pop_v_point p;
-    p.line = line;
-    const pop_v_u interval = (pop_v_u)line >> shift;
-    p.d = t - pop_v_curve_row(at, wide, interval);
-    p.value = pop_v_curve_row(at + intervals, wide, interval);
-    p.slope = pop_v_curve_row(at + (POP_CURVE_TERMS + 1) * intervals, wide, interval);
-#pragma GCC unroll 16
-    for (int i = POP_CURVE_TERMS; i > 1; i--) p.slope = pop_v_fma(p.slope, p.d, pop_v_curve_row(at + i * intervals, wide, interval));
-    return p;
-}
-POP_INLINE pop_v_point pop_v_curve(const pop_curve *c, pop_v_f t)
-{
-    return pop_v_curve_on(pop_v_fma(t, pop_v_splat(c->slope), pop_v_splat(c->start)), c->shift, c->at[0], 16, 0, t);
-}
-
-/* An odd function: in the first interval what is added to t, beyond it the whole. */
-POP_MATH pop_v_f pop_v_odd_curve(const pop_curve *c, pop_v_f x)
-{
-    const pop_v_f t = pop_v_min_f(pop_v_splat(c->top), pop_v_abs(x));
-    const pop_v_point p = pop_v_curve(c, t);
-    const pop_v_f base = pop_v_select_f(pop_v_gt_f(pop_v_splat(1.25f), p.line), p.value, t);
-    return pop_v_signed(pop_v_fma(p.slope, p.d, base), x);
-}
-POP_MATH pop_v_f pop_v_tanh(pop_v_f x) { return pop_v_odd_curve(&POP_CURVE_TANH, x); }
-POP_MATH pop_v_f pop_v_erf(pop_v_f x) { return pop_v_odd_curve(&POP_CURVE_ERF, x); }
-
 /* e^(x + more) (value + rest), more and rest small: with x + more = n ln 2 + r, 2^n (1 + r + w) (value + rest). */
 POP_INLINE pop_v_f pop_v_exp_times(pop_v_f x, pop_v_f more, pop_v_f value, pop_v_f rest)
 {
@@ -213,48 +162,6 @@ POP_INLINE pop_v_f pop_v_exp_times(pop_v_f x, pop_v_f more, pop_v_f value, pop_v
     const pop_v_f r = rough + low, w = pop_v_fma(pop_v_exp_curve(r) * r, r, low - (r - rough));
     const pop_v_f small = pop_v_fma(value + rest, w, pop_v_fma(rest, r, rest));
     return pop_v_scale(value + pop_v_fma(value, r, small), n);
-}
-
-/* t = |x|: the smaller side is a curve as far as numbers usually go, then e^-t / (1 + e^-t); the greater is 1 less that. */
-POP_MATH pop_v_f pop_v_sigmoid(pop_v_f x)
-{
-    const pop_v_f t = pop_v_abs(x), top = pop_v_splat(POP_CURVE_SIGMOID.top);
-    const pop_v_point p = pop_v_curve(&POP_CURVE_SIGMOID, pop_v_min_f(top, t));
-    const pop_v_m far = pop_v_gt_f(t, top);
-    pop_v_f y = pop_v_fma(p.slope, p.d, p.value);
-    if (__builtin_expect(pop_v_any(far), 0)) {
-        const pop_v_f z = pop_v_max_f(pop_v_splat(-105.0f), -t);
-        y = pop_v_select_f(far, y, pop_v_exp_times(z, pop_v_splat(0.0f), pop_v_splat(1.0f), -pop_v_exp(z)));
-    }
-    return pop_v_select_f(pop_v_gt_f(x, pop_v_splat(0.0f)), y, 1.0f - y);
-}
-
-/* x times a share that rises from 0 to 1 about a half at zero: with t = |x|, max(x, 0) less t times the share of -t. That is
- * a curve y as far as numbers usually go; up to `near` on its line the curve is that less t / 2, to be taken from x / 2. */
-POP_INLINE pop_v_f pop_v_gate(pop_v_f x, pop_v_f y, pop_v_f line, float near)
-{
-    const pop_v_m is_near = pop_v_gt_f(pop_v_splat(near), line);
-    return pop_v_signed(pop_v_select_f(is_near, pop_v_max_f(pop_v_splat(0.0f), x), x * 0.5f) - y, x);
-}
-
-/* x P(Z < x), Z normal; far away e^(-t^2 / 2) times a curve. */
-POP_MATH pop_v_f pop_v_gelu_erf(pop_v_f x)
-{
-    const pop_wide_curve *c = &POP_CURVE_GELU;
-    const pop_v_f t = pop_v_min_f(pop_v_splat(c->top), pop_v_abs(x));
-    const pop_v_f line = pop_v_fma(t, pop_v_splat(c->slope), pop_v_splat(c->start));
-    const pop_v_m near = pop_v_lt_f(line, pop_v_splat(8.0f));
-    pop_v_f y;
-    if (__builtin_expect(!pop_v_any((pop_v_m)~near), 1)) {
-        const pop_v_point p = pop_v_curve_on(line, c->shift, c->at[0], 32, 0, t);
-        y = pop_v_fma(p.slope, p.d, p.value);
-    } else {
-        const pop_v_point p = pop_v_curve_on(line, c->shift, c->at[0], 32, 1, t);
-        const pop_v_f half = t * -0.5f, z = t * half;
-        const pop_v_f far = pop_v_exp_times(z, pop_v_fma(t, half, -z), p.value, p.d * p.slope);
-        y = pop_v_select_f(near, far, pop_v_fma(p.slope, p.d, p.value));
-    }
-    return pop_v_gate(x, y, line, 3.0f);
 }
 
 /* y, but NaN where a or b is */
@@ -301,30 +208,6 @@ POP_MATH pop_h_f pop_h_expm1(pop_h_f x)
     pop_h_f power, p = pop_h_exp_parts(pop_h_clamp(x, -60.0, 90.0), &power);
     return pop_h_fma(power, p, power - 1.0);
 }
-
-/* t / (1 + e^t), t <= 200; t / (1 + e^2z) with z = sqrt(2 / pi) (t + 0.044715 t^3), t <= 20. */
-POP_INLINE pop_h_f pop_h_silu_rest(pop_h_f t) { return t / (1.0 + pop_h_exp(t)); }
-POP_MATH pop_h_f pop_h_gelu_rest(pop_h_f t)
-{
-    return t / (1.0 + pop_h_exp(t * pop_h_fma(t * t, pop_h_splat(0x1.2444f2a4d8b4bp-4), pop_h_splat(0x1.9884533d43651p0))));
-}
-
-/* x / (1 + e^-x), and x (1 + tanh z) / 2. */
-#define POP_GATED(name, curve, near, most, rest)                                                                      \
-    POP_INLINE pop_v_f pop_v_##name(pop_v_f x)                                                                        \
-    {                                                                                                                 \
-        const pop_v_f t = pop_v_abs(x), top = pop_v_splat(curve.top);                                                 \
-        const pop_v_point p = pop_v_curve(&curve, pop_v_min_f(top, t));                                               \
-        const pop_v_m far = pop_v_gt_f(t, top);                                                                       \
-        pop_v_f y = pop_v_fma(p.slope, p.d, p.value);                                                                 \
-        if (__builtin_expect(pop_v_any(far), 0)) {                                                                    \
-            const pop_v_f u = pop_v_min_f(pop_v_splat(most), t);                                                      \
-            y = pop_v_select_f(far, y, pop_h_narrow(rest(pop_h_widen(u, 0)), rest(pop_h_widen(u, 1))));               \
-        }                                                                                                             \
-        return pop_v_gate(x, y, p.line, near);                                                                        \
-    }
-POP_GATED(silu, POP_CURVE_SILU, 1.0625f, 200.0f, pop_h_silu_rest)
-POP_GATED(gelu_tanh, POP_CURVE_GELU_TANH, 1.125f, 20.0f, pop_h_gelu_rest)
 
 /* log(2^e (1 + f)) from the bits of 2^e (1 + f), with sqrt(1/2) <= 1 + f < sqrt(2); e by itself. */
 POP_INLINE void pop_h_log_parts(pop_h_f u, pop_h_f *e, pop_h_f *f)

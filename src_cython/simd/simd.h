@@ -27,6 +27,8 @@
  *     store_bf16                         bfloat16, nearest even, NaN made quiet (POP_HAS_STORE_BF16); also `_some`
  *     stream_f                           a store past the caches, aligned
  *     lookup(table, index), lookup16     table[index mod 32], table[index mod 16]
+ *     lookup_four(table, planes, index, wide, y)   the same of four vectors, of 32 numbers or of 16, whose bytes are `planes`; it may
+ *                                        read those alone (POP_HAS_LOOKUP_FOUR)
  *     keep_up_to(bound, word, a)         a where word <= bound, as unsigned, else 0
  *     floor                              the next whole number below
  *     scale(x, n)                        x 2^n rounded once: 2^-4 <= |x| <= 2, n whole, at most 240 in magnitude
@@ -83,6 +85,8 @@ POP_INLINE pop_v_i pop_v_or(pop_v_i a, pop_v_i b) { return a | b; }
 POP_INLINE pop_v_f pop_v_to_float(pop_v_i words) { return __builtin_convertvector(words, pop_v_f); }
 POP_INLINE pop_v_f pop_v_load_f(const float *p) { pop_v_f x; memcpy(&x, p, sizeof x); return x; }
 POP_INLINE void pop_v_store_f(float *p, pop_v_f x) { memcpy(p, &x, sizeof x); }
+/* Bytes of 16 numbers: the lowest of each, the second, and so on. */
+typedef struct pop_planes { uint8_t of[4][16]; } pop_planes;
 POP_INLINE pop_h_f pop_h_splat(double x) { return (pop_h_f)((pop_h_i){0} + (union {double f; int64_t i;}){x}.i); }
 
 #include "simd/scalar.h"
@@ -92,6 +96,14 @@ POP_INLINE pop_h_f pop_h_splat(double x) { return (pop_h_f)((pop_h_i){0} + (unio
 #include "simd/avx2.h"
 #else
 #include "simd/portable.h"
+#endif
+
+#ifndef POP_HAS_LOOKUP_FOUR
+POP_INLINE void pop_v_lookup_four(const float *table, const pop_planes *planes, const pop_v_u *index, const int wide, pop_v_f *y)
+{
+    (void)planes;
+    for (int k = 0; k < 4; k++) y[k] = wide ? pop_v_lookup(table, index[k]) : pop_v_lookup16(table, index[k]);
+}
 #endif
 
 POP_INLINE pop_v_f pop_v_abs(pop_v_f x) { return (pop_v_f)((pop_v_i)x & 0x7fffffff); }

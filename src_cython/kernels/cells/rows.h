@@ -8,7 +8,7 @@
 
 #include "formats/codec.h"
 #include "program/program.h"
-#include "simd/math.h"
+#include "simd/curves.h"
 
 #define POP_RECORDS "records/cells.def"
 #include "records/structs.h"
@@ -120,8 +120,8 @@ static void times_rows(float *to, const float *x, const float *y, int64_t n)
 }
 
 #define POP_APPLY(function) POP_ALONG(i, n) pop_v_store_f(x + i, function(at(x + i)))
-static __attribute__((noinline)) void apply_tanh(float *x, int64_t n) { POP_APPLY(pop_v_tanh); }
-static __attribute__((noinline)) void apply_sigmoid(float *x, int64_t n) { POP_APPLY(pop_v_sigmoid); }
+static __attribute__((noinline)) void apply_tanh(float *x, int64_t n) { POP_CURVE_ALONG(pop_v_tanhs, n, x, at(x + i)) }
+static __attribute__((noinline)) void apply_sigmoid(float *x, int64_t n) { POP_CURVE_ALONG(pop_v_sigmoids, n, x, at(x + i)) }
 POP_INLINE pop_v_f cell_relu(pop_v_f x) { return pop_v_max_f(pop_v_splat(0.0f), x); } /* NaN stays */
 POP_INLINE pop_v_f cell_hard_sigmoid(pop_v_f x) { return pop_v_clamp(pop_v_fma(x, pop_v_splat(0.2f), pop_v_splat(0.5f)), 0.0f, 1.0f); }
 
@@ -134,14 +134,15 @@ static void apply(int64_t activation, float *x, int64_t n)
 }
 
 /* Sums of three rows, and their non-linearity where it is one of the usual two. */
-#define POP_SUM_OF_THREE(name, function)                                                                               \
+#define POP_SUM_OF_THREE(name, walk)                                                                                   \
     static __attribute__((noinline)) void name(float *to, const float *x, const float *y, const float *z, int64_t n)  \
     {                                                                                                                  \
-        POP_ALONG(i, n) pop_v_store_f(to + i, function((at(x + i) + at(y + i)) + at(z + i)));                          \
+        walk                                                                                                           \
     }
-POP_SUM_OF_THREE(sum_rows, )
-POP_SUM_OF_THREE(tanh_of_sum, pop_v_tanh)
-POP_SUM_OF_THREE(sigmoid_of_sum, pop_v_sigmoid)
+#define POP_THREE ((at(x + i) + at(y + i)) + at(z + i))
+POP_SUM_OF_THREE(sum_rows, POP_ALONG(i, n) pop_v_store_f(to + i, POP_THREE);)
+POP_SUM_OF_THREE(tanh_of_sum, POP_CURVE_ALONG(pop_v_tanhs, n, to, POP_THREE))
+POP_SUM_OF_THREE(sigmoid_of_sum, POP_CURVE_ALONG(pop_v_sigmoids, n, to, POP_THREE))
 
 static void apply_to_sum(int64_t activation, float *to, const float *x, const float *y, const float *z, int64_t n)
 {

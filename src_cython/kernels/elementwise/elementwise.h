@@ -63,21 +63,36 @@
 #define POP_UNARY_KERNELS(op, body)                                                                                 \
     POP_INLINE pop_v_f pop_body_##op(pop_v_f x) { return body; }                                                    \
     POP_EACH_NUMBER(POP_UNARY_KERNEL, op)
+#define POP_CURVE_KERNEL(op, suffix, constant, name)                                                                \
+    POP_FOUR_KERNEL(op##_##suffix, pop_bytes(&POP_##constant), 1,                                                   \
+                    pop_step_write(&POP_##constant, p->out, i, pop_body_##op(POP_A(constant)), n),                  \
+                    pop_four_numbers(&POP_##constant, p, i, pop_many_##op))
 #define POP_TABLE_KERNEL(op, suffix, constant, name)                                                                \
-    POP_UNARY_KERNEL(op, worked_##suffix, constant, name)                                                           \
     static void pop_##op##_##suffix(const void *const *in, void *const *out, int64_t n)                             \
     {                                                                                                               \
         static pop_code_table table;                                                                                \
         pop_by_code_table(&table, pop_##op##_worked_##suffix, in, out, n);                                          \
     }
+#define POP_WORKED_KERNEL(op, suffix, constant, name)                                                               \
+    POP_UNARY_KERNEL(op, worked_##suffix, constant, name)                                                           \
+    POP_TABLE_KERNEL(op, suffix, constant, name)
+#define POP_WORKED_CURVE_KERNEL(op, suffix, constant, name)                                                         \
+    POP_CURVE_KERNEL(op, worked_##suffix, constant, name)                                                           \
+    POP_TABLE_KERNEL(op, suffix, constant, name)
 #define POP_SHORT_KERNELS(op, body)                                                                                 \
     POP_FUNCTION_KERNEL(op, body)                                                                                   \
     POP_UNARY_KERNEL(op, f16, F16, "float16")                                                                       \
-    POP_TABLE_KERNEL(op, bf16, BF16, "bfloat16")
+    POP_WORKED_KERNEL(op, bf16, BF16, "bfloat16")
 #define POP_ELEMENTARY_KERNELS(op, body)                                                                            \
     POP_FUNCTION_KERNEL(op, body)                                                                                   \
-    POP_TABLE_KERNEL(op, f16, F16, "float16")                                                                       \
-    POP_TABLE_KERNEL(op, bf16, BF16, "bfloat16")
+    POP_WORKED_KERNEL(op, f16, F16, "float16")                                                                      \
+    POP_WORKED_KERNEL(op, bf16, BF16, "bfloat16")
+#define POP_CURVE_KERNELS(op, many)                                                                                 \
+    POP_INLINE void pop_many_##op(pop_v_f *x, const int vectors) { many(x, vectors); }                              \
+    POP_INLINE pop_v_f pop_body_##op(pop_v_f x) { many(&x, 1); return x; }                                          \
+    POP_CURVE_KERNEL(op, f32, F32, "float32")                                                                       \
+    POP_WORKED_CURVE_KERNEL(op, f16, F16, "float16")                                                                \
+    POP_WORKED_CURVE_KERNEL(op, bf16, BF16, "bfloat16")
 #define POP_QUESTION_KERNELS(op, body)                                                                              \
     POP_INLINE pop_v_m pop_body_##op(pop_v_f x) { return body; }                                                    \
     POP_EACH_NUMBER(POP_QUESTION_KERNEL, op)
@@ -103,6 +118,7 @@ POP_ELEMENTWISE_SIGNS(POP_SIGN_KERNELS)
 POP_ELEMENTWISE_UNARY(POP_UNARY_KERNELS)
 POP_ELEMENTWISE_SHORT(POP_SHORT_KERNELS)
 POP_ELEMENTWISE_ELEMENTARY(POP_ELEMENTARY_KERNELS)
+POP_ELEMENTWISE_CURVES(POP_CURVE_KERNELS)
 POP_ELEMENTWISE_QUESTIONS(POP_QUESTION_KERNELS)
 POP_ELEMENTWISE_FUNCTIONS(POP_FUNCTION_KERNEL)
 POP_ELEMENTWISE_GRADIENTS(POP_GRADIENT_KERNEL)
@@ -162,6 +178,7 @@ static const pop_kernel POP_ELEMENTWISE_KERNELS[] = {
     POP_ELEMENTWISE_UNARY(POP_UNARY_ROWS)
     POP_ELEMENTWISE_SHORT(POP_ELEMENTARY_ROWS)
     POP_ELEMENTWISE_ELEMENTARY(POP_ELEMENTARY_ROWS)
+    POP_ELEMENTWISE_CURVES(POP_ELEMENTARY_ROWS)
     POP_ELEMENTWISE_QUESTIONS(POP_QUESTION_ROWS)
     POP_ELEMENTWISE_FUNCTIONS(POP_LONG_FUNCTION_ROW)
     POP_ELEMENTWISE_GRADIENTS(POP_GRADIENT_ROW)

@@ -3,6 +3,7 @@
 #define POP_ELEMENTWISE_LOOPS_H
 #include "formats/codec.h"
 #include "kernels/elementwise/call.h"
+#include "simd/curves.h"
 
 typedef struct pop_places {
     const char *a, *b, *c;
@@ -72,8 +73,22 @@ POP_INLINE int64_t pop_elementwise_head(int64_t bytes, const char *out, int64_t 
     return n >= 16 * POP_LANES ? (int64_t)((0 - (uintptr_t)out) % POP_VECTOR_BYTES) / bytes : 0;
 }
 
+/* A function of the numbers of so many vectors, in place. */
+typedef void (*pop_function_of_many)(pop_v_f *, int);
+
+/* Four vectors by one, as many at once as it takes. */
+POP_INLINE void pop_four_numbers(const pop_format *f, const pop_places *p, int64_t i, pop_function_of_many function)
+{
+    const pop_pair low = pop_pair_read(f, p->a, i), high = pop_pair_read(f, p->a, i + 2 * POP_LANES);
+    pop_v_f x[4] = {low.even, low.odd, high.even, high.odd};
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; k += POP_CURVES_AT_ONCE) function(x + k, POP_CURVES_AT_ONCE);
+    pop_pair_write(f, p->out, i, x[0], x[1]);
+    pop_pair_write(f, p->out, i + 2 * POP_LANES, x[2], x[3]);
+}
+
 /* Four vectors to an iteration, so that their latencies overlap; what is before and behind them one by one. */
-POP_INLINE void pop_elementwise_loop(void (*step)(const pop_places *, int64_t, int), void (*pair)(const pop_places *, int64_t),
+POP_INLINE void pop_elementwise_loop(void (*step)(const pop_places *, int64_t, int), void (*four)(const pop_places *, int64_t),
                                      pop_places p, int64_t bytes, int64_t n)
 {
     for (int64_t i = 0, end = pop_elementwise_head(bytes, p.out, n);; end = n) {
@@ -85,23 +100,25 @@ POP_INLINE void pop_elementwise_loop(void (*step)(const pop_places *, int64_t, i
 #if POP_ONE_BODY
         for (; i + POP_LANES <= n; i += POP_LANES) step(&p, i, POP_LANES);
 #else
-        for (; i + 4 * POP_LANES <= n; i += 4 * POP_LANES) {
-            pair(&p, i);
-            pair(&p, i + 2 * POP_LANES);
-        }
+        for (; i + 4 * POP_LANES <= n; i += 4 * POP_LANES) four(&p, i);
 #endif
     }
 }
 
-/* A kernel of a step of up to POP_LANES elements and of one of twice as many; `inputs` says which pointers there are. */
-#define POP_STEP_KERNEL(name, out_bytes, inputs, step, pair)                                                        \
+/* A kernel of a step of up to POP_LANES elements, and of one of four vectors; `inputs` says which pointers there are. */
+#define POP_FOUR_KERNEL(name, out_bytes, inputs, step, four)                                                        \
     POP_INLINE void pop_step_##name(const pop_places *p, int64_t i, int n) { step; }                                \
-    POP_INLINE void pop_pair_##name(const pop_places *p, int64_t i) { pair; }                                       \
+    POP_INLINE void pop_four_##name(const pop_places *p, int64_t i) { four; }                                       \
     static void pop_##name(const void *const *in, void *const *out, int64_t n)                                      \
     {                                                                                                               \
         const char *const *at = (const char *const *)in;                                                            \
-        pop_elementwise_loop(pop_step_##name, pop_pair_##name,                                                      \
+        pop_elementwise_loop(pop_step_##name, pop_four_##name,                                                      \
                              (pop_places){at[0], (inputs) > 1 ? at[1] : NULL, (inputs) > 2 ? at[2] : NULL, (char *)out[0]}, \
                              out_bytes, n);                                                                         \
     }
+
+/* One of a step, and of one of two vectors. */
+#define POP_STEP_KERNEL(name, out_bytes, inputs, step, pair)                                                        \
+    POP_INLINE void pop_pair_##name(const pop_places *p, int64_t i) { pair; }                                       \
+    POP_FOUR_KERNEL(name, out_bytes, inputs, step, pop_pair_##name(p, i); pop_pair_##name(p, i + 2 * POP_LANES))
 #endif

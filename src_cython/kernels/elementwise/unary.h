@@ -2,7 +2,7 @@
  * results, and a question's to a mask. */
 #ifndef POP_ELEMENTWISE_UNARY_H
 #define POP_ELEMENTWISE_UNARY_H
-#include "simd/math.h"
+#include "simd/curves.h"
 
 /* Whole numbers. Of 2^23 and more all are; below, a sum with 2^23 rounds to nearest even. Zeros keep their sign. */
 POP_INLINE pop_v_f pop_v_whole_size(pop_v_f size) { return (size + 0x1p23f) - 0x1p23f; }
@@ -69,13 +69,16 @@ POP_INLINE pop_v_f pop_v_round(pop_v_f x) /* halves away from zero */
     X(cos, pop_v_cos(x))                                                                                            \
     X(tan, pop_v_tan(x))                                                                                            \
     X(asin, pop_v_asin(x))                                                                                          \
-    X(cbrt, pop_v_cbrt(x))                                                                                          \
-    X(tanh, pop_v_tanh(x))                                                                                          \
-    X(erf, pop_v_erf(x))                                                                                            \
-    X(sigmoid, pop_v_sigmoid(x))                                                                                    \
-    X(gelu_erf, pop_v_gelu_erf(x))                                                                                  \
-    X(silu, pop_v_silu(x))                                                                                          \
-    X(gelu_tanh, pop_v_gelu_tanh(x))
+    X(cbrt, pop_v_cbrt(x))
+
+/* Of these, functions of curves, which take the numbers of many vectors. */
+#define POP_ELEMENTWISE_CURVES(X)                                                                                   \
+    X(tanh, pop_v_tanhs)                                                                                            \
+    X(erf, pop_v_erfs)                                                                                              \
+    X(sigmoid, pop_v_sigmoids)                                                                                      \
+    X(gelu_erf, pop_v_gelu_erfs)                                                                                    \
+    X(silu, pop_v_silus)                                                                                            \
+    X(gelu_tanh, pop_v_gelu_tanhs)
 
 #define POP_ELEMENTWISE_QUESTIONS(X)                                                                                \
     X(is_finite, pop_v_lt_f(pop_v_abs(x), pop_v_splat(INFINITY)))                                                   \
