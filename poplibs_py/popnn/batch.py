@@ -22,9 +22,10 @@ from ..popops import add, cast, mul
 from ..popops import sum as total
 from ..popops.sequence import SequenceBuilder, as_taken
 from ..target import TargetLike
-from ._rows import NO_STATISTICS, RowOperand, RowsParams, row_of, rows_request
 from .machines import callback, reduced, statistics_of_all
 from .norms import Layout, NormGradients, batched
+from .rows.params import NO_STATISTICS, RowOperand, RowsParams
+from .rows.request import row_of, rows_request
 from .rows_modelled import place_of_norm
 
 

@@ -18,8 +18,9 @@ from ..ops import Operand, Request, axes_of, one_scale_operand, op
 from ..ops.parts import Part, part_format, results
 from ..ops.record import Function
 from ..target import TargetLike
-from ._rows import RowOperand, RowsParams, row_of, rows_request
 from .losses import Loss
+from .rows.params import RowOperand, RowsParams
+from .rows.request import row_of, rows_request
 from .softmax import broadcasting, truths
 
 _FIRST = """

@@ -17,7 +17,8 @@ from ..ops.parts import Part, part_format, results
 from ..popops import argmax, eq
 from ..popops.sequence import SequenceBuilder, as_taken
 from ..target import TargetLike
-from ._rows import RowOperand, RowsParams, row_of, rows_request
+from .rows.params import RowOperand, RowsParams
+from .rows.request import row_of, rows_request
 from .rows_modelled import place_of_accuracy, place_of_loss
 
 MASKED_LABEL_CODE = 0xFFFFFFFF

@@ -21,7 +21,8 @@ from ..ops.parts import Part, part_format, results
 from ..ops.record import Function
 from ..poplin.norms import bessel
 from ..target import TargetLike
-from ._rows import EACH_SEGMENT, RowOperand, RowsParams, repeated, row_of, rows_request
+from .rows.params import EACH_SEGMENT, RowOperand, RowsParams
+from .rows.request import repeated, row_of, rows_request
 from .rows_modelled import place_of_norm
 
 

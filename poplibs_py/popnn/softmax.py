@@ -18,7 +18,8 @@ from ..errors import bad_type, check_shape, finite
 from ..ops import Operand, Request, argument, axes_of, one_scale_operand, op, receive, result_format
 from ..ops.record import Function
 from ..target import TargetLike
-from ._rows import RowsParams, row_of, rows_request
+from .rows.params import RowsParams
+from .rows.request import row_of, rows_request
 from .rows_modelled import place_of_softmax
 
 SCALED = 62000.0

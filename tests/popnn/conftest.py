@@ -7,7 +7,7 @@ from result_bits import bits
 from poplibs_py import popnn
 from poplibs_py.kernels import Selection, kernels, registry
 from poplibs_py.memo import forget
-from poplibs_py.popnn import _rows
+from poplibs_py.popnn.rows import plan as rows_plan
 
 
 def one_nan(result):
@@ -32,7 +32,7 @@ def rows_at(monkeypatch):
             [kernel] = found
             return Selection(kernel, ())
 
-        monkeypatch.setattr(_rows, "select", select)
+        monkeypatch.setattr(rows_plan, "select", select)
         forget()
         request = getattr(popnn, name).function(*operands, **how)
         request.run()

@@ -10,8 +10,8 @@ from poplibs_py.config import thread_limit
 from poplibs_py.kernels import kernels
 from poplibs_py.memo import forget
 from poplibs_py.ops import catalogue
-from poplibs_py.popnn import _rows
-from poplibs_py.popnn._row_ops import ROW_OPS
+from poplibs_py.popnn.rows import lower as rows_lower
+from poplibs_py.popnn.rows.kinds import ROW_OPS
 from poplibs_py.testing.cases import cases
 
 RESULTS = {"x_grad", "deltas", "loss", "parts", "gamma_grad", "beta_grad", "new_mean", "new_variance"}
@@ -32,15 +32,16 @@ def described(monkeypatch):
     """Whether operands are written, by body and name, of all that the small calls of `popnn` describe."""
     met = {}
 
-    def lowered(p, plan):
+    def lowered(plan):
+        p = plan.params
         assert len(p.operands) <= len(p.op.operands), p.body
         for name, x in zip(p.op.operands, p.operands, strict=False):
             if x is not None:
                 met.setdefault((p.body, name), set()).add(x.written)
-        return original(p, plan)
+        return original(plan)
 
-    original = _rows._lowered
-    monkeypatch.setattr(_rows, "_lowered", lowered)
+    original = rows_lower._lowered
+    monkeypatch.setattr(rows_lower, "_lowered", lowered)
     forget()
     for name, op in catalogue.items():
         if name.startswith("popnn.") and any(word in name for word in OF_ROWS):
