@@ -173,13 +173,13 @@ class FewPlan(PhasePlan):
         return [(dim.taps, dim.tap_step) for dim in self.dims]
 
     @property
-    def images(self) -> tuple[int, int]:
-        """How many images pass by, and bytes from one to the next."""
+    def outer(self) -> tuple[int, int]:
+        """How often boxes pass by, for each image anew, and bytes from one to the next."""
         return self.call.params.batch, self.call.x.row
 
     @property
     def inner(self) -> tuple[int, int]:
-        """How many numbers an element of a group has, and bytes from one to the next."""
+        """How many numbers an element of a group has, its input channels, and bytes from one to the next."""
         return self.call.params.in_channels, self.call.x.channel
 
     @property
@@ -354,7 +354,7 @@ class FewPlan(PhasePlan):
                      (call.out, p.batch * p.out_channels, p.output_shape))
             size = sum(side.format.itemsize * p.groups * n * math.prod(field) for side, n, field in sides)
             return size > _FAR * self.target.bytes_per_tile
-        elements = math.prod(n for n, _ in self.swept) * self.images[0]
+        elements = math.prod(n for n, _ in self.swept) * self.outer[0]
         return 4 * p.groups * elements * (self.x.inner + p.out_channels) > self.target.bytes_per_tile
 
     @property
@@ -397,8 +397,17 @@ class OverTaps(FewPlan):
     """The same of a gradient of weights: boxes are of taps, the deltas are weights, and sums are kept."""
 
     over_taps, in_bands, plain, run = True, False, False, None
-    images, inner = FewPlan.inner, FewPlan.images  # input channels pass by, and images are a number's neighbours
     swept, met = FewPlan.met, FewPlan.swept
+
+    @property
+    def outer(self) -> tuple[int, int]:
+        """How often boxes pass by, for each input channel anew, and bytes from one to the next."""
+        return self.call.params.in_channels, self.call.x.channel
+
+    @property
+    def inner(self) -> tuple[int, int]:
+        """How many numbers an element of a group has, those of all images, and bytes from one to the next."""
+        return self.call.params.batch, self.call.x.row
 
     @property
     def all_in_place(self) -> bool:

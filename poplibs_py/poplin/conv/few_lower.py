@@ -42,7 +42,7 @@ def _bands(plans: Sequence[FewPlan]) -> tuple[Segment, list[Array]]:
 def _places(plan: FewPlan) -> Array:
     """The band that each box is in, of all images; small images are in one."""
     bands: Array = np.array([box.first[0] // plan.band for box in plan.boxes])
-    images: Array = np.arange(plan.images[0])[:, None] // max(1, plan.band // max(1, plan.dims[0].positions))
+    images: Array = np.arange(plan.outer[0])[:, None] // max(1, plan.band // max(1, plan.dims[0].positions))
     places: Array = images * (bands.max(initial=0) + 1) + bands
     return places.ravel()
 
@@ -82,7 +82,7 @@ def _items(plan: FewPlan) -> Array:
 def _ends(plan: FewPlan, chunks: int) -> Array:
     """Where each item's boxes end, of all images: equal shares of the work, as many as threads want, or bands."""
     sizes = [box.size * (1 if box.empty else 1 + plan.taps) for box in plan.boxes]
-    done = np.cumsum(np.tile(np.array(sizes, float), plan.images[0]))
+    done = np.cumsum(np.tile(np.array(sizes, float), plan.outer[0]))
     shares = min(len(done), -(-plan.threads // chunks)) if plan.threads > 1 else 1
     ends = np.searchsorted(done, done[-1] * np.arange(1, shares) / shares * (1 - 1e-9)) + 1
     bands: Array | list[int] = np.flatnonzero(np.diff(_places(plan))) + 1 if plan.in_bands else []
@@ -109,7 +109,7 @@ def _spec(plan: FewPlan) -> tuple[Array, list[Array]]:
                              part.taps.stride * plan.widened, dim.out_stride)
     s["positions"], s["taps"] = plan.positions, plan.taps
     s["groups"], s["together"], s["channels"], s["vectors"] = p.groups, plan.together, p.out_channels, plan.vectors
-    s["x_image"], s["w_image"], s["out_image"] = plan.images[1], call.weights.channel, call.out.row
+    s["x_image"], s["w_image"], s["out_image"] = plan.outer[1], call.weights.channel, call.out.row
     s["w_lane"], s["w_inner"] = call.weights.row * plan.widened, call.weights.channel * plan.widened
     if plan.run:
         w = call.weights

@@ -29,13 +29,16 @@ _MOST_STEPS = 2  # taps from a result to the next that tiles are made for
 _ROW_BOXES = 4  # boxes of a thread, so that all end at about the same time
 
 
-def plan_few(call: ConvCall, parts: tuple[Part, ...], options: GemmOptions, epilogue: Epilogue,
-             target: Target) -> FewPlan | None:
-    """Plan a convolution, or a phase of one; None where channels are many, or the scratch would pass the limit."""
+def plan_few(call: ConvCall, parts: tuple[Part, ...], options: GemmOptions, epilogue: Epilogue, target: Target,
+             dots: Format | None = None) -> FewPlan | None:
+    """Plan a convolution, or a phase of one; None where channels are many, or the scratch would pass the limit.
+
+    Where lanes are those of input channels `dots` is what these are multiplied in (`dots_format`).
+    """
     limit = options.memory.limit(target)
     draft = FewPlan(call, parts, options, epilogue, target, select("conv", few.PLAIN.op, FP32.name), memory_limit=limit)
     draft = replace(draft, threads=threads_of(draft.flops, target))
-    tiled = _over_taps(draft) if _sums_stay(draft) else _over_positions(draft)
+    tiled = _over_taps(draft) if _sums_stay(draft) else _over_positions(draft, dots)
     if tiled is None:
         return None
     budget = int(CACHE_SHARE * target.bytes_per_tile) if limit is None else limit
@@ -80,12 +83,11 @@ def _with(draft: FewPlan, tile: Tile, taken: Format) -> FewPlan:
     return replace(draft, tile=tile, selection=select("conv", tile.op, taken.name))
 
 
-def _over_positions(draft: FewPlan) -> FewPlan | None:
+def _over_positions(draft: FewPlan, dots: Format | None) -> FewPlan | None:
     """The draft with its tiles of positions: dots, of neighbours, of words, or plain."""
     call, x, p = draft.call, draft.call.x, draft.call.params
-    taken = dots_format(call, draft.options)
-    if taken:
-        return _with(Dots(**vars(draft)), few.DOTS._replace(x=taken, w=taken), taken)
+    if dots:
+        return _with(Dots(**vars(draft)), few.DOTS._replace(x=dots, w=dots), dots)
     if not _few(draft):
         return None
     units = on_units(x.format, call.weights.format, draft.options)
@@ -180,7 +182,7 @@ def _shared(plan: FewPlan) -> FewPlan:
         blocks = min(plan.blocks, -(-plan.all_blocks // plan.threads))
         threads = min(plan.threads, -(-plan.all_blocks // blocks))
         return replace(plan, blocks=blocks, threads=threads)
-    items = plan.images[0] * -(-plan.all_blocks // plan.blocks)
+    items = plan.outer[0] * -(-plan.all_blocks // plan.blocks)
     wanted = -(-plan.threads * _ROW_BOXES // max(1, items))
     boxes = [part for box in plan.boxes for part in cut(box, tuple(
         max(1, -(-n // wanted)) if d == 0 else n for d, n in enumerate(box.count)))]

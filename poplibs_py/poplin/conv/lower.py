@@ -12,7 +12,7 @@ from ...memo import remembered
 from ...program import Executable, Segment, Sequence, host_program, spread
 from ..gemm import _gemm
 from ..gemm.lower import items_of
-from ..gemm.plan import prepared_bytes
+from ..gemm.plan import GemmPlan, prepared_bytes
 from . import _overlap
 from .few import FewPlan
 from .few_lower import few_segments
@@ -20,7 +20,7 @@ from .overlap import Overlap, overlap_items
 from .params import WORDS
 from .plan import HostConvPlan
 from .rearranged import in_chunks
-from .ways import Matrices, Phase, Phases, Way
+from .ways import Phase, Phases, Way
 from .window import WindowPlan
 from .window_lower import window_segment
 from .winograd import Winograd
@@ -83,10 +83,9 @@ def _in_phases(plan: HostConvPlan, way: Phases) -> _Sets:
     return [tuple(segments)], tables
 
 
-def _matrices(plan: HostConvPlan, some: list[Matrices]) -> _Segments:
+def _matrices(plan: HostConvPlan, products: list[GemmPlan]) -> _Segments:
     """One segment of the rectangles of all products."""
     old = plan.call.behind if plan.residual else 0
-    products = [phase.plan for phase in some]
     made = [items_of(product, *((1, 0) if product.swapped else (0, 1)), old, WORDS) for product in products]
     panels, groups = 0, plan.call.params.groups
     for product, (items, _) in zip(products, made, strict=True):
@@ -100,7 +99,7 @@ def _matrices(plan: HostConvPlan, some: list[Matrices]) -> _Segments:
 
 
 _SEGMENTS: dict[type[Phase], Callable[[HostConvPlan, Any], _Segments]] = {
-    Matrices: _matrices, FewPlan: lambda _, some: few_segments(some),
+    GemmPlan: _matrices, FewPlan: lambda _, some: few_segments(some),
     WindowPlan: lambda _, some: [window_segment(phase) for phase in some]}
 _SETS: dict[type[Way], Callable[[HostConvPlan, Any], _Sets]] = {
     Phases: _in_phases, Overlap: _overlapped, Winograd: _transformed}

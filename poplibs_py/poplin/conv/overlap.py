@@ -25,10 +25,8 @@ from ..gemm.params import GemmParams, MatrixLayout
 from ..gemm.plan import Epilogue, GemmPlan, Scratch, on_lines
 from ..gemm.search import FEW, plan_gemm
 from . import _overlap
-from .few_search import dots_format
 from .model import field_dim
 from .params import ConvCall
-from .ways import Matrices
 
 _LEAST_DEPTH = 16  # channels that make up for the additions
 _LEAST_COLUMNS = 16  # of the products: a vector's; less for deep products, and for one channel
@@ -68,9 +66,9 @@ class Overlap(Scratch):
     threads: int
 
     @property
-    def products(self) -> tuple[Matrices]:
+    def products(self) -> tuple[GemmPlan]:
         """What multiplies."""
-        return (Matrices(self.product),)
+        return (self.product,)
 
     @property
     def method(self) -> str:
@@ -103,24 +101,24 @@ class Overlap(Scratch):
         return {"products": f"of {self.chunk} elements at once", **inner}
 
 
-def plan_overlap(call: ConvCall, options: GemmOptions, epilogue: Epilogue, target: Target) -> Overlap | None:
-    """Plan a convolution so; None where that is no gain, or cannot be."""
+def plan_overlap(call: ConvCall, options: GemmOptions, epilogue: Epilogue, target: Target) -> Overlap | str:
+    """Plan a convolution so; where that is no gain, or cannot be, say why, in words."""
     p = call.params
-    plain = epilogue == Epilogue() and call.bias is None and options.partials_type == "float"
-    few = p.out_channels <= FEW and p.in_channels >= _LEAST_DEPTH and p.batch * p.groups
-    if not plain or options.reproducible or not few or dots_format(call, options):
-        return None
+    if epilogue != Epilogue() or call.bias is not None or options.partials_type != "float" or options.reproducible:
+        return "something follows the sums, partials are half or a result is to be reproducible"
+    if p.out_channels > FEW or p.in_channels < _LEAST_DEPTH or not p.batch * p.groups:
+        return f"{p.out_channels} output channels of {p.in_channels} are not few of many"
     made = _dims(call)
     if made is None:
-        return None
+        return "there is a stride, or kernel elements that are no neighbours"
     dims, weights, x_offset, weights_offset = made
     columns = math.prod(dim.taps for dim in dims) * p.out_channels
     elements = tuple(-(-dim.end // dim.dilation) for dim in dims)
     least = _ONE_CHANNEL_COLUMNS if p.out_channels == 1 else _DEEP_COLUMNS
     if columns < (least if p.in_channels >= _DEEP else _LEAST_COLUMNS) or not all(elements):
-        return None
+        return f"there are {columns} products of a depth"
     if math.prod(elements) > _MOST_ELEMENTS * math.prod(dim.positions for dim in dims):
-        return None
+        return "most products would be of no result"
     inner = math.prod(elements[1:])
     chunk = max(_LEAST_ROWS, _CHUNK_BYTES // 4 // columns)
     chunk = min(chunk // inner * inner or chunk, inner * elements[0])
@@ -140,7 +138,9 @@ def plan_overlap(call: ConvCall, options: GemmOptions, epilogue: Epilogue, targe
     plan = Overlap(product, Field(tuple(dims), p.out_channels, call.out.channel), elements, chunk, planes, bands,
                    min(target.tiles, p.batch * p.groups * bands))
     limit = options.memory.limit(target)
-    return plan if not product.swapped and (limit is None or plan.scratch_bytes <= limit) else None
+    if product.swapped or (limit is not None and plan.scratch_bytes > limit):
+        return f"it takes {plan.scratch_bytes:,} bytes a thread, or operands swapped"
+    return plan
 
 
 def _dims(call: ConvCall) -> tuple[list[FieldDim], list[int], int, int] | None:

@@ -1,15 +1,17 @@
 """The plan of a convolution on this CPU: the way in which it runs, and what all ways have in common.
 
-Each phase is a product of matrices that are gathered while they are packed (`Matrices`), or, with few channels in a
+Each phase is a product of matrices that are gathered while they are packed (`GemmPlan`), or, with few channels in a
 group, of lanes side by side (`FewPlan`), or, in a gradient of weights, of windows (`WindowPlan`). Or all taps are
 multiplied first (`Overlap`), or there is a product at each point of Winograd's transforms (`Winograd`). Images whose
-channels lie apart may be rearranged first (`Rearranged`).
+channels lie apart may be rearranged first (`Rearranged`). One table has the ways, in the order in which they are
+tried.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from ...errors import MemoryLimitError
 from ...formats import Format
@@ -20,12 +22,12 @@ from ...target import Target
 from ..gemm.options import GemmOptions
 from ..gemm.plan import Epilogue, GemmPlan
 from ..gemm.search import plan_gemm
-from .few_search import plan_few
+from .few_search import dots_format, plan_few
 from .model import phases, product
 from .overlap import plan_overlap
 from .params import ConvCall
 from .rearranged import Rearranged, rearrange
-from .ways import Matrices, Phase, Phases, Way, largest
+from .ways import Phase, Phases, Way, largest
 from .window import plan_window
 from .winograd import plan_winograd
 
@@ -44,8 +46,8 @@ class HostConvPlan(Explained):
         How it runs; of what is rearranged, where something is.
     residual : bool
         Whether an operand of its own is added to the result.
-    winograd : str or None
-        Where Winograd's transforms were asked for: why they are not taken, or empty where they are.
+    tried : mapping of str to str
+        By the ways that were tried, in order, why each is not taken, or empty where it is.
     prepared : bool
         Whether weights come packed, or transformed.
     layout : str
@@ -60,13 +62,18 @@ class HostConvPlan(Explained):
     target: Target
     way: Way
     residual: bool = False
-    winograd: str | None = None
+    tried: Mapping[str, str] = field(default_factory=dict)
     prepared: bool = False
     layout: str = "NCHW"
     rearranged: Rearranged | None = None
 
     def __hash__(self) -> int:
         return hash(self.call)
+
+    @property
+    def winograd(self) -> str | None:
+        """Where Winograd's transforms were asked for: why they are not taken, or empty where they are."""
+        return self.tried.get("winograd")
 
     @property
     def products(self) -> tuple[Phase, ...]:
@@ -143,10 +150,24 @@ class HostConvPlan(Explained):
         decisions = {"method": self.way.method}
         if self.rearranged:
             decisions["channels"] = self.rearranged.words
-        if self.winograd:
-            decisions["winograd"] = f"not taken: {self.winograd}"
+        decisions |= {way: f"not taken: {why}" for way, why in self.tried.items() if why}
         decisions |= self.way.decisions(self.call, self.prepared, inner.decisions)
         return Explanation(self.problem, decisions, inner.considered)
+
+
+class Wanted(NamedTuple):
+    """A convolution of arrays that is to be planned, as `plan_call` takes it."""
+
+    call: ConvCall
+    options: GemmOptions
+    epilogue: Epilogue
+    target: Target
+    residual: bool
+    prepared: bool
+
+    def runs(self, way: Way, prepared: bool = False) -> HostConvPlan:
+        """Return the plan in which it runs in a way."""
+        return HostConvPlan(self.call, self.options, self.epilogue, self.target, way, self.residual, prepared=prepared)
 
 
 @remembered()
@@ -157,24 +178,57 @@ def plan_call(call: ConvCall, options: GemmOptions, epilogue: Epilogue, target: 
     A residual is what beta multiplies in place of the old result. Weights may come `prepared` for transforms and for
     products of matrices.
     """
-    transforms, why = plan_winograd(call, options, target, prepared) if winograd else (None, None)
-    if transforms:
-        return HostConvPlan(call, options, epilogue, target, transforms, residual, why, prepared)
-    moves = rearrange(call, options, epilogue, target, residual)
-    if moves:
-        with suppress(MemoryLimitError):
-            made = plan_call(moves.call, moves.options, epilogue, target, residual, prepared=prepared)
-            return replace(made, call=call, options=options, winograd=why, rearranged=moves)
-    overlap = None if residual else plan_overlap(call, options, epilogue, target)
-    if overlap:
-        return HostConvPlan(call, options, epilogue, target, overlap, winograd=why)
-    way, packed = _plan_phases(call, options, epilogue, target, residual, prepared)
-    return HostConvPlan(call, options, epilogue, target, way, residual, why, packed)
+    found = _first_of(_WAYS if winograd else _WAYS[1:], Wanted(call, options, epilogue, target, residual, prepared))
+    assert isinstance(found, HostConvPlan)  # phases serve every convolution
+    return found
 
 
-def _plan_phases(call: ConvCall, options: GemmOptions, epilogue: Epilogue, target: Target, residual: bool,
-                 prepared: bool) -> tuple[Phases, bool]:
+def _first_of(ways: _Ways, wanted: Wanted) -> HostConvPlan | str:
+    """Return the plan in the first of some ways that serves; where none does, why the last does not."""
+    tried: dict[str, str] = {}
+    for name, way in ways:
+        found = way(wanted)
+        if isinstance(found, HostConvPlan):
+            return replace(found, tried={**tried, name: "", **found.tried})
+        tried[name] = found
+    return found
+
+
+def _transformed(wanted: Wanted) -> HostConvPlan | str:
+    way, why = plan_winograd(wanted.call, wanted.options, wanted.target, wanted.prepared)
+    return wanted.runs(way, wanted.prepared) if way else why
+
+
+def _rearranged(wanted: Wanted) -> HostConvPlan | str:
+    moves = rearrange(*wanted[:5])
+    if isinstance(moves, str):
+        return moves
+    try:
+        found = _first_of(_AS_THEY_LIE[:1] if moves.to_few else _AS_THEY_LIE,
+                          wanted._replace(call=moves.call, options=moves.options))
+    except MemoryLimitError:
+        return "no plan of it keeps to the limit"
+    return found if isinstance(found, str) else replace(
+        found, call=wanted.call, options=wanted.options, rearranged=moves)
+
+
+def _of_dots(wanted: Wanted) -> HostConvPlan | str:
+    dots = dots_format(wanted.call, wanted.options)
+    return _in_phases(wanted, dots) if dots else "results are many, or input channels fill no lanes side by side"
+
+
+def _overlapped(wanted: Wanted) -> HostConvPlan | str:
+    way = "a residual is added" if wanted.residual else plan_overlap(*wanted[:4])
+    return way if isinstance(way, str) else wanted.runs(way)
+
+
+def _in_phases(wanted: Wanted, dots: Format | None = None) -> HostConvPlan:
+    return wanted.runs(*_plan_phases(wanted, dots))
+
+
+def _plan_phases(wanted: Wanted, dots: Format | None) -> tuple[Phases, bool]:
     """Plan each phase, with its weights packed if that was asked for and can be; and say whether they are."""
+    call, options, epilogue, target, residual, prepared = wanted
     found: list[Phase] = []
     lanes = options.partials_type == "float" and not residual
     unlimited = replace(options, available_memory_proportion=None)
@@ -182,13 +236,19 @@ def _plan_phases(call: ConvCall, options: GemmOptions, epilogue: Epilogue, targe
         params = product(call, parts)
         if params.m and params.n and params.entries:
             how = call, parts, options, epilogue, target
-            own = (plan_window(*how) or plan_few(*how)) if lanes else None
-            found.append(own or Matrices(plan_gemm(params, options, epilogue, target, op="convolution")))
+            own = (plan_window(*how) or plan_few(*how, dots)) if lanes else None
+            found.append(own or plan_gemm(params, options, epilogue, target, op="convolution"))
     if not found:  # an empty result
-        return Phases((Matrices(plan_gemm(product(call, next(phases(call))), unlimited, epilogue, target)),)), False
+        return Phases((plan_gemm(product(call, next(phases(call))), unlimited, epilogue, target),)), False
     if not prepared or not all(phase.dense for phase in found):
         return Phases(tuple(found)), False
     dense = [plan.product for phase in found for plan in phase.dense]
     packed = [plan_gemm(params, unlimited, Epilogue(), target, packing=True) for params in dense]
-    return Phases(tuple(Matrices(plan_gemm(params, options, epilogue, target, panels, op="convolution"))
+    return Phases(tuple(plan_gemm(params, options, epilogue, target, panels, op="convolution")
                         for params, panels in zip(dense, packed, strict=True))), True
+
+
+_Ways = tuple[tuple[str, Callable[[Wanted], HostConvPlan | str]], ...]
+_AS_THEY_LIE: _Ways = ("dots", _of_dots), ("all taps first", _overlapped), ("phases", _in_phases)
+_WAYS: _Ways = ("winograd", _transformed), ("rearranged", _rearranged), *_AS_THEY_LIE
+"""In the order in which they are tried: each returns the plan where it serves, else why it does not, in words."""

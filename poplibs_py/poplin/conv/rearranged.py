@@ -18,7 +18,6 @@ from ...target import Target
 from ..gemm.options import GemmOptions
 from ..gemm.plan import Epilogue
 from ..gemm.search import FEW, on_units
-from .few_search import dots_format
 from .params import ConvCall, FieldLayout
 
 _GATHERED = 1.6  # numbers that products gather for each that is rearranged, from which that pays
@@ -112,6 +111,11 @@ class Rearranged:
         return p.flops() > 2 * p.out_channels * _GATHERED * sum(move.elements for move in self.moves)
 
     @property
+    def to_few(self) -> bool:
+        """Whether it serves dots alone: else elements as they lie are multiplied with all taps."""
+        return self.call.params.groups == 1 and self.call.params.out_channels <= FEW
+
+    @property
     def multiplies_halves(self) -> bool:
         """Whether BF16 units multiply."""
         return on_units(self.call.x.format, self.call.weights.format, self.options)
@@ -127,8 +131,8 @@ class Rearranged:
 
 
 def rearrange(call: ConvCall, options: GemmOptions, epilogue: Epilogue, target: Target,
-              residual: bool) -> Rearranged | None:
-    """Return how a convolution is rearranged; None where channels lie side by side, or where it is no gain."""
+              residual: bool) -> Rearranged | str:
+    """Return how a convolution is rearranged; where channels lie side by side, or where it is no gain, say so."""
     p, x, w, out = call.params, call.x, call.weights, call.out
     update = abs(x.channel) > abs(x.row) and abs(w.channel) > abs(w.row)
     found = [_move(IMAGES, x, (p.batch, p.groups, p.in_channels), p.field_shape, update)]
@@ -139,7 +143,7 @@ def rearrange(call: ConvCall, options: GemmOptions, epilogue: Epilogue, target: 
         found += [made, made._replace(operand=call.behind) if made and residual else None]
     moves = [move for move in found if move]
     if not moves or moves[0].operand == RESULT:
-        return None
+        return "channels lie side by side, or not as channels first has them"
     limit = options.memory.limit(target)
     budget = _CACHE_SHARE * target.tiles * target.bytes_per_tile if limit is None else limit / _LIMIT_SHARE
     images = moves[0].shape[0]
@@ -148,7 +152,7 @@ def rearrange(call: ConvCall, options: GemmOptions, epilogue: Epilogue, target: 
     moves = [move.some(count) for move in moves]
     share = options.available_memory_proportion
     if sum(move.bytes for move in moves) > (_MOST_BYTES if limit is None else budget):
-        return None
+        return f"it takes {sum(move.bytes for move in moves):,} bytes"
     if share is not None:
         options = replace(options, available_memory_proportion=share / _LIMIT_SHARE, strict_memory=True)
     moved = {move.operand: move for move in moves}
@@ -156,7 +160,8 @@ def rearrange(call: ConvCall, options: GemmOptions, epilogue: Epilogue, target: 
                  for operand, lies in enumerate((x, w, out)))
     params = p if count == images else p.replace(batch=count)
     way = Rearranged(ConvCall(params, x, w, out, call.bias), images // count, tuple(moves), options)
-    return way if (_update_pays(way, _CACHES * target.bytes_per_tile) if update else _pays(way)) else None
+    pays = _update_pays(way, _CACHES * target.bytes_per_tile) if update else way.to_few or _pays(way)
+    return way if pays else "it takes longer than it saves"
 
 
 def _move(operand: int, lies: FieldLayout, counts: tuple[int, int, int], field: tuple[int, ...],
@@ -190,8 +195,6 @@ def _packed(lies: FieldLayout, move: Move, groups: int, update: bool) -> FieldLa
 def _pays(way: Rearranged) -> bool:
     """Whether rearranging takes less than it saves, as measured."""
     p, units = way.call.params, way.multiplies_halves
-    if p.groups == 1 and p.out_channels <= FEW:  # else elements are multiplied with all taps
-        return dots_format(way.call, way.options) is not None
     lanes = 1 < p.in_channels <= _FEWEST or (p.groups == 1 and p.out_channels < _FEWEST)
     return way.gathers and (units or not lanes)  # numbers of lanes are decoded once
 

@@ -17,7 +17,7 @@ from .params import ConvCall
 
 
 class Phase(Protocol):
-    """What one phase of a convolution is: `Matrices`, `FewPlan` or `WindowPlan`."""
+    """What one phase of a convolution is: `GemmPlan`, `FewPlan` or `WindowPlan`."""
 
     @property
     def kernel(self) -> Kernel:
@@ -88,72 +88,6 @@ class Way(Protocol):
 
     def decisions(self, call: ConvCall, prepared: bool, inner: Mapping[str, str]) -> dict[str, str]:
         """Return what was decided, given what was for the product that multiplies most."""
-
-
-@dataclass(frozen=True)
-class Matrices:
-    """A phase that is a product of matrices, which are gathered while they are packed.
-
-    Attributes
-    ----------
-    plan : GemmPlan
-    """
-
-    plan: GemmPlan
-
-    @property
-    def kernel(self) -> Kernel:
-        """The kernel that multiplies."""
-        return self.plan.kernel
-
-    @property
-    def compute_format(self) -> Format:
-        """What operands are decoded to and multiplied in."""
-        return self.plan.compute_format
-
-    @property
-    def dense(self) -> tuple[GemmPlan, ...]:
-        """Its plan."""
-        return (self.plan,)
-
-    @property
-    def flops(self) -> int:
-        """Multiplications and additions."""
-        return self.plan.flops
-
-    @property
-    def threads(self) -> int:
-        """Threads that share the work."""
-        return self.plan.threads
-
-    @property
-    def scratch_bytes(self) -> int:
-        """Bytes that each thread takes."""
-        return self.plan.scratch_bytes
-
-    @property
-    def memory_limit(self) -> int | None:
-        """Bytes that each thread may take, or None."""
-        return self.plan.memory_limit
-
-    @property
-    def fits(self) -> bool:
-        """Whether a run keeps to the limit."""
-        return self.plan.fits
-
-    @property
-    def method(self) -> str:
-        """What it is, in words."""
-        if self.plan.by_taps:
-            reads = "decoded once for all" if self.plan.window_bytes else "read where they lie"
-            return f"a product of matrices for each kernel element, images {reads}"
-        sides = ("images", self.plan.product.a), ("weights", self.plan.product.b)
-        gathered = " and ".join(name for name, x in sides if x.field)
-        return "a product of matrices" + (f", {gathered} gathered while they are packed" if gathered else "")
-
-    def explain(self) -> Explanation:
-        """Return what was decided, and the kernels that were considered."""
-        return self.plan.explain()
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,6 @@ from ._boxes import halves
 from ._side import LANES, ROOM
 from .model import field_dim
 from .params import ConvCall
-from .ways import Matrices
 
 TILES = (4, 2)
 """Results of a tile along each dimension."""
@@ -85,9 +84,9 @@ class Winograd(Scratch):
         return "Winograd's transforms, and a product at each of their points"
 
     @property
-    def products(self) -> tuple[Matrices]:
+    def products(self) -> tuple[GemmPlan]:
         """What multiplies."""
-        return (Matrices(self.product),)
+        return (self.product,)
 
     @property
     def points(self) -> int:
