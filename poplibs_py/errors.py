@@ -23,7 +23,8 @@ __all__ = ["CapacityError", "CapacityWarning", "InvalidArgumentError", "InvalidI
            "InvalidTypeError", "MemoryLimitError", "MemoryLimitWarning", "MissingPackageError", "NotBuiltError",
            "PlanError", "PoplibsError", "PoplibsWarning", "RangeWarning", "ReadOnlyError", "TimeLimitError",
            "UnsupportedError", "all_of", "as_shape", "bad_argument", "bad_option", "bad_type", "check_shape",
-           "described", "finite", "flag", "instance", "is_number", "not_built", "one_of", "real", "warn", "whole"]
+           "described", "did_you_mean", "finite", "flag", "instance", "is_number", "not_built", "one_of", "real",
+           "warn", "whole"]
 
 
 class PoplibsError(Exception):
@@ -135,8 +136,20 @@ def bad_type(name: str, got: object, allowed: str) -> InvalidTypeError:
     return InvalidTypeError(f"{name}: got {described(got)}; allowed: {allowed}")
 
 
-def bad_option(key: object, known: Iterable[str]) -> InvalidOptionError:
-    """Build the error for an unknown option key, with the nearest known one.
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """Return the known name that is nearest to one that is not known, as words behind it; nothing where none is near.
+
+    Examples
+    --------
+    >>> did_you_mean("activaton", ("alpha", "activation")), did_you_mean("k", ("alpha", "activation"))
+    (" (did you mean 'activation'?)", '')
+    """
+    near = difflib.get_close_matches(name, known, n=1) if isinstance(name, str) else []
+    return f" (did you mean {near[0]!r}?)" if near else ""
+
+
+def bad_option(key: object, known: Iterable[str], also: Iterable[str] = ()) -> InvalidOptionError:
+    """Build the error for an unknown option key, with the nearest one that is known, or that is taken besides.
 
     Examples
     --------
@@ -144,10 +157,9 @@ def bad_option(key: object, known: Iterable[str]) -> InvalidOptionError:
     "options: got unknown key 'partialType' (did you mean 'partialsType'?); allowed: 'partialsType', 'pass'"
     """
     names = sorted(known)
-    near = difflib.get_close_matches(key, names, n=1) if isinstance(key, str) else []
-    hint = f" (did you mean {near[0]!r}?)" if near else ""
     listed = ", ".join(repr(n) for n in names)
     shown = repr(key) if isinstance(key, str) and len(key) <= _LONGEST else described(key)
+    hint = did_you_mean(key, [*names, *also])
     return InvalidOptionError(f"options: got unknown key {shown}{hint}; allowed: {listed}")
 
 

@@ -32,8 +32,8 @@ OF_THE_FRAME = {
                 "result_array", "result_array_like", "spread", "temporary", "threads_for", "value_words",
                 "whole_lines"},
     "planner": {"climb", "first_within", "within"},
-    "errors": {"all_of", "as_shape", "bad_argument", "bad_option", "bad_type", "check_shape", "described", "finite",
-               "flag", "instance", "not_built", "one_of", "real", "warn", "whole"},
+    "errors": {"all_of", "as_shape", "bad_argument", "bad_option", "bad_type", "check_shape", "described",
+               "did_you_mean", "finite", "flag", "instance", "not_built", "one_of", "real", "warn", "whole"},
 }  # fmt: skip
 """What serves those who write ops, not those who call them: parts of programs, which take addresses and trust them,
 steps of planning, and what words a refusal. It does not check what the package itself hands it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ..errors import InvalidOptionError, bad_argument, bad_option, bad_type, described
+from ..errors import InvalidOptionError, bad_argument, bad_option, bad_type, described, did_you_mean
 
 _NUMBERS = frozenset({"available_memory_proportion"})
 _NOTHING: Mapping[str, Any] = {}
@@ -18,8 +18,8 @@ def check_mapping(options: Any, allowed: str = "a mapping of option names to val
 
 
 def check_keywords(name: str, keywords: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse, in the name of what the caller wrote, keywords that it does not know."""
-    unknown = [keyword for keyword in keywords if keyword not in known]
+    """Refuse, in the name of what the caller wrote, keywords that it does not know, with the nearest that it does."""
+    unknown = [f"{keyword}{did_you_mean(keyword, known)}" for keyword in keywords if keyword not in known]
     if unknown:
         raise bad_type(name, f"keyword {', '.join(unknown)}", ", ".join(known))
 
@@ -62,7 +62,7 @@ def parsed(options: Any, known: Mapping[str, str | None], check: Callable[[str, 
     Raises
     ------
     InvalidOptionError
-        If a key is unknown; the message suggests the nearest.
+        If a key is unknown; the message suggests the nearest, in either spelling.
     InvalidArgumentError
         If two contradict each other; the message names both.
 
@@ -79,7 +79,7 @@ def parsed(options: Any, known: Mapping[str, str | None], check: Callable[[str, 
     for source in (_NOTHING if options is None else options, keywords):
         for key, value in source.items():
             if not isinstance(key, str) or key not in fields:
-                raise bad_option(key, known)
+                raise bad_option(key, known, fields)
             field = fields[key]
             if field is None or (value is None and field in _NUMBERS):  # which is what a call says that names no limit
                 continue

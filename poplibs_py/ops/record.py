@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -12,7 +11,7 @@ from importlib import import_module
 from inspect import Parameter, signature, unwrap
 from typing import Any, TypeVar, cast
 
-from ..errors import UnsupportedError, bad_argument, bad_type, described
+from ..errors import UnsupportedError, bad_argument, bad_type, described, did_you_mean
 from ..program import Face
 from .machine import Placed, place_of
 from .road import travel
@@ -119,8 +118,7 @@ class Catalogue(Mapping[str, Op]):
             return records[0]
         if any(map(callable, found)):
             raise bad_argument("op", f"{described(name)}, a function that is no op and has no bound", _ALLOWED)
-        near = difflib.get_close_matches(name, [full.rpartition(".")[2] for full in self], n=1)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        hint = did_you_mean(name, [full.rpartition(".")[2] for full in self])
         raise bad_argument("op", f"{described(name)}{hint}", _ALLOWED)
 
     def _whole(self) -> dict[str, Op]:

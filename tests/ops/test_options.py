@@ -97,8 +97,18 @@ def test_options_are_read_alike(name):
             CALLS[name](options=odd)
     with pytest.raises(InvalidOptionError, match=f"did you mean '{KEY}'"):
         CALLS[name](options={"availableMemoryProportions": 0.5})
+    with pytest.raises(InvalidOptionError, match=f"did you mean '{NAME}'"):
+        CALLS[name](options={"available_memory_proportions": 0.5})
     with pytest.raises(InvalidOptionError, match=f"{KEY}: got much; allowed: "):
         CALLS[name](options={KEY: "much"})
+
+
+def test_a_keyword_that_is_not_known_is_told_the_nearest():
+    with pytest.raises(InvalidTypeError, match=r"keyword partial_type \(did you mean 'partials_type'\?\), nothing; al"):
+        poplin.plan_matmul((3, 3), (3, 3), partial_type="half", nothing=1)
+    p = poplin.ConvParams.create(field=[4], kernel=[3], in_channels=1, out_channels=1)
+    with pytest.raises(InvalidTypeError, match=r"plan_convolution\(\): got keyword layot \(did you mean 'layout'\?\)"):
+        poplin.plan_convolution(p, target="host", layot="NHWC")
 
 
 @pytest.mark.parametrize("target", [None, "gc200"])

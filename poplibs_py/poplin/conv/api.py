@@ -305,7 +305,7 @@ def plan_convolution(params: ConvParams, *, target: Target | str = "gc200", opti
         return plan_modelled(params, target=target, options=options, **more)
     instance("params", params, ConvParams, "a ConvParams")
     call = contiguous_call(params, Described.of(layout=layout), dtype, w_dtype, out_dtype, bias_dtype)
-    check_keywords("plan_convolution()", more, _KEYWORDS)
+    check_keywords("plan_convolution()", more, (*own, "layout", *_KEYWORDS))
     transforms = flag("winograd", more.pop("winograd", False))
     chosen = parse_options(options, GemmOptions(**more))
     plan = plan_call(call, chosen, Epilogue.of(1.0, 0.0, activation), machine, winograd=transforms)

@@ -282,5 +282,6 @@ def test_an_unknown_keyword_is_refused_in_the_name_of_what_was_called(name, oper
 
 
 def test_an_unknown_keyword_of_a_plan_is_told_all_that_are_known():
-    with pytest.raises(InvalidTypeError, match=r"got keyword a_dtype; allowed: dtype, b_dtype, .*, half_passes"):
+    allowed = r"got keyword a_dtype \(did you mean 'b_dtype'\?\); allowed: dtype, b_dtype, .*, half_passes"
+    with pytest.raises(InvalidTypeError, match=allowed):
         poplin.plan_matmul((3, 3), (3, 3), a_dtype="half")
