@@ -104,7 +104,7 @@ class CapacityWarning(PoplibsWarning):
 
 
 class MemoryLimitWarning(PoplibsWarning):
-    """No plan keeps to the memory limit; the limit was raised or dropped."""
+    """No plan keeps to the memory limit; the message says to what it was raised, or that it was dropped."""
 
 
 class RangeWarning(PoplibsWarning):
@@ -139,13 +139,16 @@ def bad_type(name: str, got: object, allowed: str) -> InvalidTypeError:
 def did_you_mean(name: object, known: Iterable[str]) -> str:
     """Return the known name that is nearest to one that is not known, as words behind it; nothing where none is near.
 
+    Letters are near whatever their case.
+
     Examples
     --------
     >>> did_you_mean("activaton", ("alpha", "activation")), did_you_mean("k", ("alpha", "activation"))
     (" (did you mean 'activation'?)", '')
     """
-    near = difflib.get_close_matches(name, known, n=1) if isinstance(name, str) else []
-    return f" (did you mean {near[0]!r}?)" if near else ""
+    names = {one.lower(): one for one in known}
+    near = difflib.get_close_matches(name.lower(), names, n=1) if isinstance(name, str) else []
+    return f" (did you mean {names[near[0]]!r}?)" if near else ""
 
 
 def bad_option(key: object, known: Iterable[str], also: Iterable[str] = ()) -> InvalidOptionError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -53,6 +53,28 @@ class OverLimit(NamedTuple):
     needed: int
 
 
+def rungs(limit: int, tile_bytes: int, beyond: bool = True) -> Iterator[int]:
+    """Limits of the ladder after the first: doubled until they have reached twice the tile's memory."""
+    last = False
+    while not last:
+        limit *= 2
+        last = limit >= 2 * tile_bytes
+        if beyond or not last:
+            yield limit
+
+
+def reached(limit: int, needed: int, tile_bytes: int, beyond: bool = True) -> int | None:
+    """Return to what the ladder raised a limit of bytes for a plan that needs so many, or None where it dropped it.
+
+    Examples
+    --------
+    >>> from poplibs_py.planner.ladder import reached
+    >>> reached(100, 500, 1000), reached(100, 5000, 1000)
+    (800, None)
+    """
+    return next((raised for raised in rungs(limit, tile_bytes, beyond) if needed <= raised), None)
+
+
 def climb(plan_once: Callable[[int | None], T | None], limit: int | None, tile_bytes: int, *,
           tried: bool = False, beyond: bool = True) -> T | None:
     """Plan under a limit of bytes; where that fails, double the limit, and in the end drop it.
@@ -88,20 +110,15 @@ def climb(plan_once: Callable[[int | None], T | None], limit: int | None, tile_b
     flag("beyond", beyond)
     if limit is not None:
         limit = whole("limit", limit, 1, 1 << 62)
-        plan = None if tried else plan_once(limit)
-        while plan is None:
-            limit *= 2
-            last = limit >= 2 * tile_bytes
-            plan = plan_once(limit) if beyond or not last else None
-            if last:
-                break
-        if plan is not None:
-            return plan
+        for most in (*(() if tried else (limit,)), *rungs(limit, tile_bytes, beyond)):
+            plan = plan_once(most)
+            if plan is not None:
+                return plan
     return plan_once(None)
 
 
-def complain(op: str, memory: Memory, limit: int, need: str) -> None:
-    """Warn that no plan keeps to the limit, or raise where that is asked for.
+def complain(op: str, memory: Memory, limit: int, need: str, raised: int | None) -> None:
+    """Warn that no plan keeps to the limit, and what became of it, or raise where that is asked for.
 
     Parameters
     ----------
@@ -113,12 +130,14 @@ def complain(op: str, memory: Memory, limit: int, need: str) -> None:
         The bytes that it leaves.
     need : str
         How many it would take, in words.
+    raised : int or None
+        The limit that was taken in its place; None where it was dropped.
     """
     instance("memory", memory, Memory, "a Memory")
     text = f"{op}: available_memory_proportion={memory.proportion} leaves {limit:,} bytes; {need}"
     if memory.strict:
         raise MemoryLimitError(text)
-    warn(text + "; the limit was raised or dropped", MemoryLimitWarning)
+    warn(f"{text}; the limit was {'dropped' if raised is None else f'raised to {raised:,}'}", MemoryLimitWarning)
 
 
 def within(op: str, plan_once: Callable[[int | None], T | None], memory: Memory, target: Target,
@@ -151,11 +170,16 @@ def within(op: str, plan_once: Callable[[int | None], T | None], memory: Memory,
     if plan is not None:
         return plan, True
     assert limit is not None
-    complain(op, memory, limit * share, f"the least that any plan takes is {least():,}")
-    plan = climb(plan_once, max(1, limit), target.bytes_per_tile, tried=True)
-    if plan is None:
+
+    def once(most: int | None) -> tuple[T, int | None] | None:
+        found = plan_once(most)
+        return None if found is None else (found, None if most is None else most * share)
+
+    climbed = None if memory.strict else climb(once, max(1, limit), target.bytes_per_tile, tried=True)
+    complain(op, memory, limit * share, f"the least that any plan takes is {least():,}", climbed and climbed[1])
+    if climbed is None:
         raise AssertionError(f"{op}: there always is a plan without a limit")
-    return plan, False
+    return climbed[0], False
 
 
 def first_within(op: str, choices: Sequence[T], bytes_of: Callable[[T], int], memory: Memory, target: Target,

@@ -21,7 +21,7 @@ from ..target.exchange import cycles_to_receive
 from ..target.mapping import Runs
 from .explain import Explanation
 from .facts import Load, PlanFacts, Table, TileMemory, facts_of
-from .ladder import Memory, OverLimit, complain
+from .ladder import Memory, OverLimit, complain, reached
 from .summary import Phase
 
 _MOST_ROWS = 40  # of a table in words
@@ -244,7 +244,8 @@ class TilePlan:
         """Return the plan; warn, or raise, where it does not keep to what an op's call says about temporary memory."""
         if self.over_limit is not None:
             limit, needed = self.over_limit
-            complain(op, memory.on_machine(), limit, f"the plan of a product takes {needed:,} on a tile")
+            complain(op, memory.on_machine(), limit, f"the plan of a product takes {needed:,} on a tile",
+                     reached(limit, needed, self.target.bytes_per_tile))
         return self
 
     @cached_property

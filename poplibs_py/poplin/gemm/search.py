@@ -73,7 +73,7 @@ def plan_gemm(params: GemmParams, options: GemmOptions, epilogue: Epilogue, targ
 
     def least() -> int:
         found = (_plan_within(p, None, least=True) for p in (problem, _plain(problem)))
-        return min(p.temporary_bytes for p in found if p)
+        return min(p.scratch_bytes for p in found if p)  # of a thread, as the limit is
 
     return within(op, lambda limit: _planned(problem, limit), options.memory, target, least)[0]
 

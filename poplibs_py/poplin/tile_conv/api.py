@@ -22,7 +22,7 @@ from ...log import tell
 from ...memo import remembered
 from ...planner import deadline
 from ...planner.cache import PlanCache
-from ...planner.ladder import Memory, climb, complain
+from ...planner.ladder import Memory, climb, complain, reached
 from ...planner.objective import UNLIMITED, Objective
 from ...planner.sweep import plan_at
 from ...target import Target, memory_limit, resolve_target
@@ -154,7 +154,8 @@ def plan_problem(problem: ConvProblem, cache: PlanCache[ConvPlan]) -> ConvPlan:
         options = problem.options
         memory = Memory(options.available_memory_proportion, options.strict_memory)
         op = "matmul" if is_product(problem.params) else "convolution"
-        complain(op, memory, plan.limit, f"the plan takes {plan.temp_bytes:,} on a tile")
+        complain(op, memory, plan.limit, f"the plan takes {plan.temp_bytes:,} on a tile",
+                 reached(plan.limit, plan.temp_bytes, problem.target.bytes_per_tile))
     filename = problem.options.plan_constraints_output_filename
     if filename:
         _write_constraints(_constraints_file(filename, problem.options.pass_), plan)

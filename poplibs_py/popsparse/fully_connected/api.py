@@ -11,7 +11,7 @@ from ...log import tell
 from ...memo import remembered
 from ...planner import Memory, Objective, climb, deadline
 from ...planner.explain import Considered
-from ...planner.ladder import complain
+from ...planner.ladder import complain, reached
 from ...planner.objective import UNLIMITED
 from ...target import TYPE_SIZES, Target, memory_limit, modelled_machine
 from ..partitioner.api import replanned
@@ -86,7 +86,8 @@ def plan_fully_connected(params: FullyConnectedParams, *, target: Target | str =
         plan = plan_quietly(params, checked, machine)
     if not plan.fits:
         memory = Memory(checked.available_memory_proportion, checked.strict_memory)
-        complain("plan_fully_connected", memory, limit, f"the plan takes {plan.temp_bytes:,} on a tile")
+        complain("plan_fully_connected", memory, limit, f"the plan takes {plan.temp_bytes:,} on a tile",
+                 reached(limit, plan.temp_bytes, machine.bytes_per_tile, beyond=False))
     return plan
 
 

@@ -58,7 +58,7 @@ class EmbeddingPlan:
         """Return the plan; warn, or raise, where it does not keep to its limit."""
         limit = self.options.memory.limit(self.target)
         if not self.within_limit and limit is not None:
-            complain(op, self.options.memory, limit, f"the fastest plan takes {self.temp_bytes:,}")
+            complain(op, self.options.memory, limit, f"the fastest plan takes {self.temp_bytes:,}", None)
         return self
 
     @property

@@ -1,0 +1,39 @@
+"""PopLibs' ladder of limits on memory: which limits are tried, and what a warning says of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from poplibs_py.errors import MemoryLimitError, MemoryLimitWarning
+from poplibs_py.planner import climb, within
+from poplibs_py.planner.ladder import Memory, reached
+from poplibs_py.target import Target
+
+
+@pytest.mark.parametrize(("limit", "beyond", "limits"), [
+    (100, True, [100, 200, 400, 800, 1600, 3200, None]), (100, False, [100, 200, 400, 800, 1600, None]),
+    (2000, True, [2000, 4000, None]), (None, True, [None])])
+def test_a_limit_doubles_up_to_twice_the_tile_s_memory_and_is_dropped_then(limit, beyond, limits):
+    tried = []
+    climb(tried.append, limit, 1600, beyond=beyond)
+    assert tried == limits
+
+
+@pytest.mark.parametrize("needed", [1, 100, 101, 799, 1600, 1601, 3199, 3200, 3201])
+@pytest.mark.parametrize("beyond", [True, False])
+def test_what_was_reached_is_where_the_climb_ends(needed, beyond):
+    found = climb(lambda limit: (limit,) if limit is None or needed <= limit else None, 100, 1600, tried=True,
+                  beyond=beyond)
+    assert found == (reached(100, needed, 1600, beyond),)
+
+
+@pytest.mark.parametrize(("needed", "end"), [(5000, "raised to {:,}"), (1 << 40, "dropped")])
+def test_a_warning_says_to_what_the_limit_was_raised_or_that_it_was_dropped(needed, end):
+    host, memory = Target.host(2), Memory(1e-4)
+    call = "op", lambda limit: needed if limit is None or needed <= limit else None
+    limit = memory.limit(host)
+    words = end.format(3 * (reached(limit, needed, host.bytes_per_tile) or 0))
+    with pytest.warns(MemoryLimitWarning, match=f"leaves {3 * limit:,} bytes; .*; the limit was {words}$"):
+        assert within(*call, memory, host, lambda: 3 * needed, 3) == (needed, False)
+    with pytest.raises(MemoryLimitError, match=rf"the least that any plan takes is {3 * needed:,}$"):
+        within(*call, Memory(1e-4, strict=True), host, lambda: 3 * needed, 3)
