@@ -151,3 +151,12 @@ def test_rows_of_results_that_lie_no_whole_numbers_apart(shape, pitch, axis):
         held[:] = 0xFF
         assert_same_bits(popnn.softmax(x, axis=axis, out=out), popnn.softmax(x, axis=axis))
         assert (held.reshape(shape[0], pitch)[:, 4 * shape[1]:] == 0xFF).all()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_the_logarithm_of_a_share_that_is_all_is_zero(dtype):
+    x = testing.as_format(np.linspace(-300, 300, 801, dtype=np.float32)[:, None], dtype)
+    assert not popnn.log_softmax(x, out_dtype="float32").any()
+    assert not popnn.log_softmax(x, out_dtype="float32", scale=0.5).any()
+    beside = np.concatenate([x, x - np.asarray(1000, x.dtype)], 1)
+    assert not popnn.log_softmax(beside, out_dtype="float32")[:, 0].any()

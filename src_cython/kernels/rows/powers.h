@@ -17,10 +17,11 @@ POP_INLINE void pop_rows_exp(pop_v_f *x, const int many, const int near)
 }
 
 /* 2^t of what is hardly above zero, within 2^-18 of itself: t's floor is an exponent, and the rest has the polynomial whose
- * greatest relative error is least. */
+ * greatest relative error is least. That of zero is not one. */
+#define POP_BRIEF_OF_ZERO 0x1.00002cp+0f
 POP_INLINE void pop_rows_brief_power(pop_v_f *t, const int many, const int near)
 {
-    static const float curve[] = {0x1.00002cp+0f, 0x1.62d16ap-1f, 0x1.ee788ap-3f, 0x1.aa1cf2p-5f, 0x1.bb6734p-7f};
+    static const float curve[] = {POP_BRIEF_OF_ZERO, 0x1.62d16ap-1f, 0x1.ee788ap-3f, 0x1.aa1cf2p-5f, 0x1.bb6734p-7f};
     pop_v_f whole[POP_AT_ONCE], rest[POP_AT_ONCE], y[POP_AT_ONCE];
     POP_EACH_AT_ONCE(many) {
 #if POP_LANES == 16 /* the rest is rounded down as well, of minus infinity it is zero; scaling takes the floor */

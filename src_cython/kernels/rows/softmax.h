@@ -70,8 +70,8 @@ POP_INLINE void pop_row_log_softmax(pop_row *row, const pop_format *f)
     float top[POP_ROWS_MOST], logs[POP_ROWS_MOST];
     double sums[POP_ROWS_MOST];
     const float *room = pop_rows_powers(row, f, 1, &line, top, sums);
-    for (int q = 0; q < row->rows; q++)
-        if (sums[q] == 0.0) sums[q] = 1.0;
+    const double beyond = row->spec->centred == POP_BRIEF ? POP_BRIEF_OF_ZERO - 1.0f : 0.0; /* that the greatest adds */
+    for (int q = 0; q < row->rows; q++) sums[q] = sums[q] == 0.0 ? 1.0 : sums[q] - beyond;
     pop_rows_logs(sums, row->rows, logs);
     const int again = POP_ROW_FIRST && pop_row_plain(row->spec); /* what was exponentiated is made of x */
     for (int q = 0; q < row->rows; q++) {
