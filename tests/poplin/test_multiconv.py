@@ -315,6 +315,8 @@ def test_the_plan_says_how_many_are_alike() -> None:
     with profile() as report:
         multiconv.convolution([(X, W), (X, W), (X, W, {"padding": 1})])
     decisions = report.runs[0].plan.explain().decisions
+    sizes = (f"1 x 5 by 2 to {n}, 2 to 3 channels: float32 x float32 -> float32" for n in (4, 6))
+    assert report.runs[0].what == "3 convolutions at once: 2 of {}; {}".format(*sizes)
     plain, padded = (f"convolution of 1 x 5 by 2 to {n}, 2 to 3 channels: float32 x float32 -> float32" for n in (4, 6))
     assert list(decisions) == [plain, padded, "kernels"]
     assert decisions[plain].endswith(" (2 of them)")

@@ -387,8 +387,10 @@ def compile_convolution(plan: HostConvPlan, weights: Any = None) -> Callable[...
         """Run a planned convolution: see `compile_convolution`."""
         return request(x, weights, out, bias)
 
-    def run_prepared(x: Any, *, out: Any = None, bias: Any = None) -> Any:
+    def run_prepared(x: Any, weights: Any = None, *, out: Any = None, bias: Any = None) -> Any:
         """Run a planned convolution with the weights that it was compiled with: see `compile_convolution`."""
+        if weights is not None:
+            raise bad_type("weights", weights, "none: it was compiled with weights, which all of its calls have")
         return request(x, None, out, bias)
 
     return compiled(made.plan, catalogue["poplin.convolution"], run_prepared if held else run, made.told()[0])

@@ -16,7 +16,7 @@ import numpy as np
 from ...formats import FP16, FP32, Floats, Format, format_of
 from ...formats.bounds import Ball, rounding_error, sum_ball
 from ...formats.reference import values
-from ...ops import host_target, operand, result_format, target_of
+from ...ops import host_target, operand, place_of, result_format, target_of
 from ..gemm.options import GemmOptions
 from ..gemm.plan import HALF_PARTIALS_DEPTH
 from ..gemm.search import may_flush, passes
@@ -24,7 +24,7 @@ from ..product.bound import finished_ball, finished_on_tiles, scale_of, scaled
 from ..tile_conv import ConvParams
 from ..tile_conv.modelled import convolution_bound as modelled_bound
 from ..tile_conv.reference import reference_convolution, reference_input_gradient, reference_weight_gradient
-from .modelled import Asked, channels_second, grouped
+from .modelled import Asked, channels_second, grouped, lacks
 from .options import OF_EVERY_MACHINE, parse_options
 from .params import Described, images_of, kernels_of, stated, stated_input_gradient, stated_weights
 from .request import HOW
@@ -159,8 +159,10 @@ def calculate_weight_deltas_bound(deltas: Any, x: Any, *, kernel_shape: Any = No
 def convolution_weight_update_bound(deltas: Any, weights: Any, x: Any, scale: float, **given: Any) -> Ball:
     """Return exact results and radii of a `convolution_weight_update` call, given the weights as they were."""
     arranged = arranged_weight_deltas(deltas, x, weights=weights, **given)
-    formats = _formats(x, deltas)
-    if _modelled(given):
+    formats, read = _formats(x, deltas), (operand("x", x), operand("deltas", deltas))
+    placed = place_of("poplin.convolution_weight_update", given.get("target"),
+                      lambda machine: lacks(read, _format(weights), updates=True) or machine)
+    if placed.plan:
         ball = _on_tiles("weight_gradient", arranged, arranged.params.weight_update(), formats, formats[0], given)
     else:
         ball = _sums(reference_weight_gradient, arranged, formats, given)

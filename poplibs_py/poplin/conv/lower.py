@@ -43,7 +43,7 @@ class LoweredConv:
 
     def told(self) -> tuple[str, str, HostConvPlan]:
         """Return what runs, for a reader, its kernel, and the plan."""
-        return self.plan.problem.removeprefix("convolution of "), self.plan.kernel.label, self.plan
+        return self.plan.call.words, self.plan.kernel.label, self.plan
 
 
 @remembered()

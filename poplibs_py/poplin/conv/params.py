@@ -78,6 +78,8 @@ class ConvCall:
         How images, kernels and results lie.
     bias : MatrixLayout or None
         How a bias lies: `batch` holds bytes from a group to the next, `column` from a channel to the next.
+    updates : bool
+        Whether it is the gradient of weights of another convolution, which words tell of then.
     """
 
     params: ConvParams
@@ -85,6 +87,13 @@ class ConvCall:
     weights: FieldLayout
     out: FieldLayout
     bias: MatrixLayout | None = None
+    updates: bool = False
+
+    @property
+    def words(self) -> str:
+        """What is computed, in words: sizes as the caller has them, and formats."""
+        sizes = self.params.forward_words if self.updates else self.params.words
+        return f"{sizes}: {self.x.format} x {self.weights.format} -> {self.out.format}"
 
     @property
     def behind(self) -> int:
@@ -101,7 +110,7 @@ class ConvCall:
     @classmethod
     def weight_gradient(cls, params: ConvParams, deltas: FieldLayout, x: FieldLayout, out: FieldLayout) -> ConvCall:
         """The weight update pass: images convolved with deltas, the batch as channels; `out` lies as weights."""
-        return cls(params.weight_update(), x.swapped, deltas.swapped, out.swapped)
+        return cls(params.weight_update(), x.swapped, deltas.swapped, out.swapped, updates=True)
 
 
 # From arguments ------------------------------------------------------------------------------------

@@ -141,8 +141,7 @@ class HostConvPlan(Explained):
     @property
     def problem(self) -> str:
         """What is computed, in words."""
-        call = self.call
-        return f"convolution of {call.params.words}: {call.x.format} x {call.weights.format} -> {call.out.format}"
+        return f"{'gradient of weights' if self.call.updates else 'convolution'} of {self.call.words}"
 
     def explain(self) -> Explanation:
         """Return what was decided, and the kernels that were considered."""

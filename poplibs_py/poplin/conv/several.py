@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain
 from typing import Any
@@ -18,8 +19,9 @@ from ...planner.explain import Explained, Explanation
 from ...program import ComputeSet, Executable, OnArrays, Program, Segment, Views, spread, whole_lines
 from ...program import Sequence as Run
 from ..gemm.model import threads_of
-from ..tile_conv.modelled import modelled_convolutions, tile_kernel
+from ..tile_conv.modelled import PASSES, TileConvolution, modelled_convolutions, tile_kernel
 from ..tile_conv.multi import MultiPlan, multi_settings, plan_convolutions
+from ..tile_conv.work import work_of
 from ._conv import BESIDE_VERTEX, MOST_OPERANDS
 from .modelled import Asked, typed, with_updates
 from .plan import HostConvPlan
@@ -27,6 +29,7 @@ from .request import Pass
 
 MOST_VIEWS = 32
 """Results that `Views` makes at once."""
+_MOST_KINDS = 3  # of convolutions that a run's name tells
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,14 @@ class HostConvPlans(Explained):
         decisions = {problem: "; ".join(dict.fromkeys(found)) + f" ({len(found)} of them)" * (len(found) > 1)
                      for problem, found in methods.items()}
         return Explanation(self.words, decisions | {"kernels": self.kernels})
+
+
+def _kinds(words: Iterable[str]) -> str:
+    """What convolutions compute, in words: the first kinds, and how many there are of each."""
+    counts = Counter(words)
+    shown = [f"{count} of {one}" if count > 1 else one for one, count in counts.items()][:_MOST_KINDS]
+    more = len(counts) - len(shown)
+    return "; ".join(shown) + (f"; {more} other kinds" if more else "")
 
 
 def several_request(calls: Any, passes: Sequence[Pass], multi_options: Mapping[str, Any] | None,
@@ -254,7 +265,9 @@ def _add_modelled(work: _Work, passes: Sequence[Pass], multi_options: Mapping[st
     work.add(program, [own.get(id(x), x) for x in operands])
     work.values = () if seed is None else (seed_of(seed),)
     work.exchanged, work.keeps = program.program.exchanged_bytes, all(one.fits for one in plan.plans)
-    work.tell(f"{len(passes)} convolutions {'at once' if plan.parallel else 'in turn'}", tile_kernel())
+    each = (TileConvolution(work_of(made), PASSES[call.pass_]).told()[0]
+            for made, call in zip(plan.plans, calls, strict=True))
+    work.tell(f"{len(passes)} convolutions {'at once' if plan.parallel else 'in turn'}: {_kinds(each)}", tile_kernel())
     return plan
 
 
@@ -296,7 +309,7 @@ def _add_host(work: _Work, requests: Sequence[Request]) -> HostConvPlans:
         threads = max(threads, shared)
     made = HostConvPlans(tuple(plans), threads, len(at_once))
     work.keeps = work.keeps and all(one.keep for one in requests)
-    work.tell(made.words, made.kernels)
+    work.tell(f"{made.words}: {_kinds(plan.call.words for plan in plans)}" if plans else made.words, made.kernels)
     return made
 
 

@@ -32,6 +32,7 @@ from .params import (
     params_of,
     result_shape,
     row_bias,
+    shared_by,
 )
 from .plan import Epilogue, GemmPlan
 from .prepared import PreparedMatrix
@@ -81,13 +82,15 @@ def stated(a_shape: tuple[int, ...], b_shape: tuple[int, ...], dtype: Any, b_dty
     """Check shapes and formats, and state the product of C-contiguous arrays."""
     shapes = [as_shape(name, s, 2) for s, name in ((a_shape, "a_shape"), (b_shape, "b_shape"))]
     (*batch, m, k), (*b_batch, b_rows, n) = shapes
-    if batch != b_batch or b_rows != k:
-        raise bad_argument("b_shape", tuple(b_shape), f"batch axes {tuple(batch)} and {k} rows, as a_shape has")
+    if (batch and b_batch and batch != b_batch) or b_rows != k:
+        allowed = f"batch axes {tuple(batch)} or none, and {k} rows, as a_shape has"
+        raise bad_argument("b_shape", tuple(b_shape), allowed)
     fa = format_of(dtype, "dtype")
     fb = fa if b_dtype is None else format_of(b_dtype, "b_dtype")
     fo = result_format(fa, fb) if out_dtype is None else format_of(out_dtype, "out_dtype")
-    axes = tuple(batch)
-    a, b, out = contiguous(fa, m, k, axes), contiguous(fb, k, n, axes), contiguous(fo, m, n, axes)
+    axes = tuple(batch or b_batch)
+    a, b = (contiguous if batch else shared_by)(fa, m, k, axes), (contiguous if b_batch else shared_by)(fb, k, n, axes)
+    out = contiguous(fo, m, n, axes)
     bias = None if bias_dtype is None else row_bias(format_of(bias_dtype, "bias_dtype"), axes)
     params = GemmParams(m, n, k, a, b, out, axes, bias)
     return checked_size(params, tuple(shapes[0]), tuple(shapes[1]))
@@ -97,8 +100,10 @@ def compile_gemm(plan: GemmPlan) -> Callable[..., Any]:
     """Lower a plan to a function: see `poplibs_py.poplin.compile_matmul`."""
     _check_plan(plan)
     made, planned, reads = lower(plan), plan.product, plan.epilogue.beta != 0
-    shapes = {"a": (*planned.batch, planned.m, planned.k), "b": (*planned.batch, planned.k, planned.n),
-              "bias": (planned.n,)}
+    shapes: dict[str, tuple[int, ...]] = {"bias": (planned.n,)}
+    for name, layout, matrix in (("a", planned.a, (planned.m, planned.k)), ("b", planned.b, (planned.k, planned.n))):
+        own = layout == contiguous(layout.format, *matrix, planned.batch)
+        shapes[name] = (*planned.batch, *matrix) if own else matrix
 
     def run(a: Any, b: Any, *, out: Any = None, bias: Any = None) -> Any:
         """Run a planned product: see `compile_matmul`."""

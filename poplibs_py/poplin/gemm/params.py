@@ -222,6 +222,11 @@ def contiguous(f: Format, rows: int, cols: int, batch: Sequence[int] = ()) -> Ma
     return MatrixLayout(f, row, column, tuple(steps))
 
 
+def shared_by(f: Format, rows: int, cols: int, batch: Sequence[int]) -> MatrixLayout:
+    """Return how a contiguous matrix lies that all entries of a batch have."""
+    return replace(contiguous(f, rows, cols), batch=(0,) * len(batch))
+
+
 def result_shape(a: Operand, b: Operand) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, int, int]]:
     """Check shapes together; return the batch axes, the shape of the result, and m, k, n."""
     left, right = as_matrix(a, "a", True), as_matrix(b, "b", False)
@@ -268,7 +273,8 @@ def checked_params(p: GemmParams) -> GemmParams:
         layout = getattr(p, name)
         if not isinstance(layout, MatrixLayout) or not isinstance(layout.format, Format):
             raise refuse(f".{name}", layout, "an operand as plan_matmul has it")
-        if layout != contiguous(layout.format, rows, columns, p.batch):
+        whole = layout.format, rows, columns, p.batch
+        if layout != contiguous(*whole) and (name == "out" or layout != shared_by(*whole)):
             raise refuse(f".{name}", layout, "a C-contiguous operand of the planned extents")
     if p.bias is not None:
         fmt = getattr(p.bias, "format", None)

@@ -228,7 +228,8 @@ def plan_matmul(a_shape: tuple[int, ...], b_shape: tuple[int, ...], *, dtype: An
     Parameters
     ----------
     a_shape, b_shape : tuple of int
-        [m, k] and [k, n], with batch axes of equal extents in front if wanted.
+        [m, k] and [k, n], with batch axes of equal extents in front if wanted, of one alone where all entries have
+        the other.
     dtype, b_dtype, out_dtype : dtype, Format or str, optional
         Formats of a, of b (by default a's) and of the result (by default as for `matmul`).
     bias_dtype : dtype, Format or str, optional

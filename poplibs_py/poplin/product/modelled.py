@@ -100,8 +100,8 @@ class _TileProduct(TileConvolution):
         value = super().operand(name, value)
         p = self.product
         shape = {"a": (*p.batch, p.m, p.k), "b": (*p.batch, p.k, p.n)}[name]
-        if value.array.ndim == 2 and shape[0] == 1:
-            value = value.seen(lambda array: array[None])
+        if value.shape == shape[1:]:  # of one group, or the same in all
+            value = value.seen(lambda array: np.broadcast_to(array, shape))
         check_shape(name, value, value.shape == shape, f"the planned shape {shape}")
         return value
 
@@ -234,7 +234,8 @@ def compile_modelled(plan: ConvPlan, *, threads: int | None = None) -> Callable[
     -------
     callable
         ``run(a, b, *, out=None, bias=None, activation=None, seed=None)`` on operands [g, m, k] and [g, k, n] of the
-        planned formats, or without groups where there is one. Its attributes ``plan`` and ``work`` are what it follows.
+        planned formats, either without groups where there is one, or where all have the same. Its attributes
+        ``plan`` and ``work`` are what it follows.
 
     Examples
     --------
@@ -252,7 +253,8 @@ def compile_modelled(plan: ConvPlan, *, threads: int | None = None) -> Callable[
         """Run a planned product of a modelled machine: see `compile_modelled`."""
         given = operand("a", a), operand("b", b), None if bias is None else operand("bias", bias)
         left, right = made.operand("a", given[0]), made.operand("b", given[1])
-        receiver = receive("out", out, planned.shape[3 - given[0].array.ndim:], None, planned.out, given)
+        ndim = 2 if planned.shape[0] == 1 and given[0].array.ndim == given[1].array.ndim == 2 else 3
+        receiver = receive("out", out, planned.shape[3 - ndim:], None, planned.out, given)
         if receiver.format != planned.out or receiver.scale:
             raise bad_argument("out", f"format {receiver.format}", f"the planned format, {planned.out}")
         row = _epilogue(planned, given[2], activation)

@@ -74,11 +74,11 @@ def product_of(a: Operand, b: Operand, out_dtype: object) -> Product:
 def stated(a_shape: Sequence[int], b_shape: Sequence[int], dtype: object, out_dtype: object) -> ConvParams:
     """Check shapes and types, and state the product as a convolution."""
     a, b = (as_shape(name, shape, 2, VOLUME_LIMIT) for name, shape in (("a_shape", a_shape), ("b_shape", b_shape)))
-    if len(a) != len(b) or a[:-2] != b[:-2]:
-        raise bad_argument("b_shape", b, f"as many dimensions and the same groups as a_shape {a}")
+    if len(a) > 2 < len(b) and a[:-2] != b[:-2]:
+        raise bad_argument("b_shape", b, f"the same groups as a_shape {a}, or none")
     if a[-1] != b[-2]:
         raise bad_argument("b_shape", b, f"{a[-1]} rows, the columns of a_shape {a}")
-    groups, (m, k), n = math.prod(a[:-2]), a[-2:], b[-1]
+    groups, (m, k), n = math.prod(a[:-2] or b[:-2]), a[-2:], b[-1]
     for name, got, elements in (("a_shape", str(a), m * k), ("b_shape", str(b), k * n),
                                 ("a_shape and b_shape", f"{a} and {b}", m * n)):
         if groups * elements >= VOLUME_LIMIT:

@@ -35,8 +35,8 @@ class Views:
     """How arrays that a caller holds are the input, the weights and the result of a plan's convolution.
 
     Each takes the groups, and an array, and returns it in the axes of `ConvWork.shapes` without the dimensions that a
-    plan adds, beginning at the same element; `back` does the opposite with a result, and `flips` says which operand is
-    then read backwards along its field.
+    plan adds, beginning at the same element; `back` does the opposite with a result, `flips` says which operand is
+    then read backwards along its field, and `updates` whether the result is the gradient of weights.
     """
 
     x: Callable[[int, Array], Array]
@@ -44,6 +44,7 @@ class Views:
     out: Callable[[int, Array], Array]
     back: Callable[[Array], Array]
     flips: str = ""
+    updates: bool = False
 
 
 def _split(groups: int, x: Array) -> Array:
@@ -64,6 +65,7 @@ PASSES = {
         lambda groups, deltas: np.moveaxis(_split(groups, deltas), 0, 2),
         lambda _, w: np.moveaxis(w, 2, 0),
         lambda w: np.moveaxis(w, 0, 2),
+        updates=True,
     ),
 }
 """From a pass to how its arrays are seen: input, weights, output; deltas, weights, the input's gradient; input, deltas,
@@ -136,7 +138,9 @@ class TileConvolution:
 
     def told(self) -> tuple[str, str, ConvPlan]:
         """Return what runs, for a reader, its kernel, and the plan."""
-        return f"{self.work.problem.params.words}: {self.formats} -> {self.work.out}", tile_kernel(), self.plan
+        params = self.work.problem.params
+        words = params.forward_words if self.views.updates else params.words
+        return f"{words}: {self.formats} -> {self.work.out}", tile_kernel(), self.plan
 
     def call(self, x: Operand, w: Operand, out: Operand, bias: Operand | None, activation: str | None, seeded: bool,
              threads: int | None, update: float | None = None) -> TileCall:

@@ -44,7 +44,8 @@ class MultiPlan:
         decisions = {f"{number + 1}": f"{plan.cycles:,} cycles on {plan.tiles_used:,} tiles"
                      for number, plan in enumerate(self.plans)}
         decisions |= {f"update {number + 1}": f"{plan.cycles:,} cycles" for number, plan in enumerate(self.updates)}
-        return Explanation(f"{len(self.plans)} convolutions {how}", decisions, ())
+        count = len(self.plans)
+        return Explanation(f"{count} convolutions {how}" if count > 1 else "a convolution", decisions, ())
 
 
 def plan_convolutions(

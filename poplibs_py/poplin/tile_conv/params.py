@@ -138,11 +138,17 @@ class ConvParams:
     @property
     def words(self) -> str:
         """Its sizes, in words: images and their field, the kernel, the field of results, and channels."""
-        shapes = self.field_shape, self.kernel_shape, self.output_shape
-        field, kernel, made = ("x".join(map(str, shape)) or "1" for shape in shapes)
+        return self._said(self.batch, self.kernel_shape, self.output_shape, self.in_channels)
+
+    @property
+    def forward_words(self) -> str:
+        """Those of the convolution whose `weight_update` it is, where channels are images and results kernels."""
+        return self._said(self.in_channels, self.output_shape, self.kernel_shape, self.batch)
+
+    def _said(self, images: int, kernel: tuple[int, ...], made: tuple[int, ...], channels: int) -> str:
+        field, taps, results = ("x".join(map(str, shape)) or "1" for shape in (self.field_shape, kernel, made))
         groups = f"{self.groups} groups of " if self.groups > 1 else ""
-        channels = f"{groups}{self.in_channels} to {self.out_channels} channels"
-        return f"{self.batch} x {field} by {kernel} to {made}, {channels}"
+        return f"{images} x {field} by {taps} to {results}, {groups}{channels} to {self.out_channels} channels"
 
     def macs(self) -> int:
         """Multiply-accumulates, products with known zeros left out."""

@@ -73,8 +73,8 @@ class SddmmPlan(KernelPlan):
                 for name, packed in (("dY", self.y_pack), ("X", self.x_pack))}
         if self.workspace_bytes:
             ways["X"] = "decoded once"
-        problem = (f"sparse_grad_w {groups}[{rows}, {p.columns}] x [{p.columns}, {depth}] at {p.blocks} blocks of "
-                   f"{high} x {wide}: {p.y.format} x {p.x.format} -> {p.to_format}")
+        problem = (f"sparse_grad_w {groups}[{rows}, {p.columns}] x [{p.columns}, {depth}] at up to {p.blocks} "
+                   f"blocks of {high} x {wide}: {p.y.format} x {p.x.format} -> {p.to_format}")
         return self._explained(problem, f", compute format {self.compute_format}", ways, self.scratch_bytes,
                               self.workspace_bytes)
 

@@ -48,7 +48,7 @@ class SoftmaxPlan(KernelPlan):
         formats = " to ".join(dict.fromkeys(fmt.name for fmt, _ in p.formats))
         groups = f"{len(p.masks)} x " * (len(p.masks) > 1)
         name = "bs_softmax" if p.op == "softmax" else "bs_softmax_grad"
-        problem = f"{name} {groups}[{p.shape[0]}, {p.shape[1]}]: {p.blocks} blocks of {high} x {wide}, {formats}"
+        problem = f"{name} {groups}[{p.shape[0]}, {p.shape[1]}]: up to {p.blocks} blocks of {high} x {wide}, {formats}"
         return self._explained(problem, "", {
             "masks": ", ".join(dict.fromkeys(p.masks)),
             "rows": f"up to {p.row_blocks} blocks kept in float32" if p.row_blocks else "kept in the result",

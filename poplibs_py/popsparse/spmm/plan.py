@@ -124,7 +124,7 @@ class SparsePlan(KernelPlan):
             values = f"values decoded some block rows at a time, at most {self.slice_blocks} blocks"
         form = {"plain": "", "swapped": "transposed, ", "layer": "of a layer, "}[p.forms[2]]
         problem = (f"sparse_dense_matmul {groups}[{rows}, {depth}] x [{depth}, {p.columns}]: "
-                   f"{form}{p.room} blocks of {high} x {wide}, {p.w_format} x {p.x.format} -> {p.y.format}")
+                   f"{form}up to {p.room} blocks of {high} x {wide}, {p.w_format} x {p.x.format} -> {p.y.format}")
         return self._explained(problem, f", compute format {self.compute_format}", {
             "W": f"{values}{', by its transpose' if p.transposed else ''}",
             "X": f"copied to panels of {self.strip} columns, used rows alone" if self.packs else "read as it lies",

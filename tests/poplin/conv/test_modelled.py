@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from poplibs_py.errors import InvalidArgumentError, UnsupportedError
 from poplibs_py.formats import format_of
 from poplibs_py.poplin.tile_conv import FieldTransform, OutputTransform
 from poplibs_py.target import Target
-from poplibs_py.testing import assert_same_bits, check
+from poplibs_py.testing import assert_same_bits, bound, check
 from poplibs_py.testing.conv_calls import conv_params
 from poplibs_py.testing.strategies import arrays
 
@@ -95,6 +96,10 @@ def test_what_no_vertex_does_runs_here_or_is_refused() -> None:
         poplin.convolution(*(a.astype("bfloat16") for a in (X, W)), groups=2, target=SMALL)
     with pytest.raises(UnsupportedError, match="of float16 that updates weights of float32"):
         poplin.convolution_weight_update(y, W.astype(np.float32), X, -1.0, groups=2, target=SMALL)
+    eighths = [popops.cast(a, "f143") for a in (y, W, X)]
+    for update in (poplin.convolution_weight_update, partial(bound, "convolution_weight_update")):
+        with pytest.raises(UnsupportedError, match=r"no vertex for poplin\.convolution_weight_update of f143 to f143"):
+            update(*eighths, -1.0, groups=2, target=SMALL)
     with pytest.raises(InvalidArgumentError, match=r"^seed: got 1; allowed: None on this CPU"):
         poplin.convolution(X, W, groups=2, seed=1)
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from poplibs_py import poplin
+from poplibs_py import poplin, profile
+from poplibs_py.errors import InvalidTypeError
 from poplibs_py.poplin import ConvParams
 from poplibs_py.poplin.conv import lower, prepared
 from poplibs_py.poplin.conv.few import FewPlan
@@ -59,6 +60,31 @@ def test_a_plan_says_why_no_way_before_its_own_serves():
     assert [*plan.tried] == ["rearranged", "dots", "all taps first", "phases"]
     assert said["all taps first"] == "not taken: 64 output channels of 64 are not few of many"
     assert "phases" not in said
+
+
+@pytest.mark.parametrize("target", [None, "gc200"])
+def test_gradients_of_weights_are_told_of_in_the_caller_s_axes(target):
+    x, deltas = np.ones((2, 3, 8, 8), np.float16), np.ones((2, 4, 6, 6), np.float16)
+    w = np.ones((4, 3, 3, 3), np.float16)
+    with profile() as report:
+        poplin.convolution(x, w, target=target)
+        poplin.calculate_weight_deltas(deltas, x, target=target)
+        poplin.convolution_weight_update(deltas, w, x, 0.5, target=target)
+    assert {run.what for run in report.runs} == {
+        "2 x 8x8 by 3x3 to 6x6, 3 to 4 channels: float16 x float16 -> float16"}
+    if target is None:
+        assert [run.plan.explain().problem.partition(" of 2 x")[0] for run in report.runs] == [
+            "convolution", "gradient of weights", "gradient of weights"]
+
+
+def test_packed_weights_are_not_given_again():
+    plan = planned(GemmPlan)
+    p = plan.call.params
+    x, w = np.ones((1, 14, 14, 64), np.float32), np.ones((1, 3, 3, 64, 64), np.float32)
+    run = poplin.compile_convolution(plan, w)
+    assert run(x).shape == (1, *p.output_shape, 64)
+    with pytest.raises(InvalidTypeError, match=r"^weights: got ndarray .* it was compiled with weights"):
+        run(x, w)
 
 
 def test_each_way_and_each_kind_of_phase_has_what_lowers_it():

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from poplibs_py import poplin
 from poplibs_py.config import settings, thread_limit
-from poplibs_py.errors import InvalidTypeError, MemoryLimitError, MemoryLimitWarning
+from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError, MemoryLimitWarning
 from poplibs_py.formats import FORMATS, QuarterArray
 from poplibs_py.kernels import available_levels
 from poplibs_py.poplin.gemm.options import GemmOptions
@@ -287,3 +287,18 @@ def test_an_unknown_keyword_of_a_plan_is_told_all_that_are_known():
     allowed = r"got keyword a_dtype \(did you mean 'b_dtype'\?\); allowed: dtype, b_dtype, .*, half_passes"
     with pytest.raises(InvalidTypeError, match=allowed):
         poplin.plan_matmul((3, 3), (3, 3), a_dtype="half")
+
+
+@pytest.mark.parametrize("target", [None, "gc200"])
+@pytest.mark.parametrize("shapes", [((5, 4, 3), (3, 2)), ((4, 3), (5, 3, 2)), ((5, 4, 3), (5, 3, 2))])
+def test_a_matrix_that_a_batch_shares_is_planned_as_it_is_multiplied(shapes, target):
+    rng = np.random.default_rng(1)
+    a, b = (rng.standard_normal(shape).astype(np.float16) for shape in shapes)
+    run = poplin.compile_matmul(poplin.plan_matmul(*shapes, dtype="float16", target=target))
+    for _ in range(2):
+        assert np.array_equal(run(a, b), poplin.matmul(a, b, target=target))
+    if b.ndim == 2 and target is None:
+        with pytest.raises(InvalidArgumentError, match=r"^b: got .* shape \(5, 3, 2\); allowed: .* shape \(3, 2\)"):
+            run(a, np.broadcast_to(b, (5, 3, 2)))
+    with pytest.raises(InvalidArgumentError, match=r"^b_shape: got \(6, 3, 2\); allowed: .* or none"):
+        poplin.plan_matmul((5, 4, 3), (6, 3, 2), dtype="float16", target=target)
