@@ -7,8 +7,10 @@ from threading import Barrier, Thread
 import pytest
 
 from poplibs_py import memo
-from poplibs_py.memo import forget, remembered
+from poplibs_py.memo import forget, remembered, tabled
+from poplibs_py.poplin.tile_conv import axis
 from poplibs_py.popops.expr import _1
+from poplibs_py.popsparse.spmm import model
 
 
 @pytest.fixture
@@ -121,3 +123,25 @@ def test_expressions_are_forgotten_too(room_for_eight):
     for term in terms:
         function(term)
     assert len(made) == 9
+
+
+def test_forgetting_empties_tables_too():
+    made = []
+
+    @tabled(2)
+    def square(x):
+        made.append(x)
+        return x * x
+
+    assert [square(x) for x in (2, 2, 3, 2)] == [4, 4, 9, 4]
+    assert made == [2, 3]
+    forget()
+    assert square(2) == 4
+    assert made == [2, 3, 2]
+
+
+@pytest.mark.parametrize("function", [axis.input_range, axis.kernel_range, model.compute_format_of,
+                                      model.tiles_selected])
+def test_tables_of_planners_are_emptied(function):
+    forget()
+    assert function.cache_info().currsize == 0

@@ -7,7 +7,6 @@ dim" is done here on one `Axis`. Axes are small hashable tuples; the expensive f
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from math import gcd
 from typing import NamedTuple
 
@@ -15,6 +14,7 @@ import numpy as np
 
 from ...errors import whole
 from ...formats import Array
+from ...memo import tabled
 
 Range = tuple[int, int]
 
@@ -329,7 +329,7 @@ def _hull(ends: Iterable[tuple[Array, Array]]) -> Range:
     return (min(f[0] for f in found), max(f[1] for f in found)) if found else (0, 0)
 
 
-@lru_cache(maxsize=65536)
+@tabled(65536)
 def input_range(axis: Axis, outputs: Range, kernels: Range | None = None) -> Range:
     """Inputs read to compute `outputs` with kernel elements `kernels` (default: all).
 
@@ -343,7 +343,7 @@ def input_range(axis: Axis, outputs: Range, kernels: Range | None = None) -> Ran
     return _hull((m.met_first, m.met_last) for m in _meetings(axis, outputs, used[:2], True))
 
 
-@lru_cache(maxsize=65536)
+@tabled(65536)
 def kernel_range(axis: Axis, outputs: Range, inputs: Range | None = None) -> Range:
     """Kernel elements used to compute `outputs` from `inputs` (default: all).
 
@@ -357,7 +357,7 @@ def kernel_range(axis: Axis, outputs: Range, inputs: Range | None = None) -> Ran
     return _hull((m.met_first, m.met_last) for m in _meetings(axis, outputs, used[:2], False))
 
 
-@lru_cache(maxsize=4096)
+@tabled(4096)
 def _axis_macs(axis: Axis) -> int:
     of_kernel = axis.kernel <= axis.field  # each pair of elements that meet is counted once, from either side
     met = _meetings(axis, (0, axis.out), (0, axis.kernel if of_kernel else axis.field), of_kernel)
@@ -367,7 +367,7 @@ def _axis_macs(axis: Axis) -> int:
 # Canonical form ----------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=16384)
+@tabled(16384)
 def _canonical(axis: Axis) -> Axis | None:
     out = axis.out
     nonzero = _nonzero_outputs(axis)

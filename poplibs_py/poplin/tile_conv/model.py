@@ -6,12 +6,12 @@ transforms and a vertex are turned into the constants they read.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from math import gcd, prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...memo import tabled
 from ...planner.partitions import least_splits
 from ...target import TYPE_SIZES, Target, scaled_exchange_rate
 from ._model import Model
@@ -59,7 +59,7 @@ class PassSetup(NamedTuple):
         return system.dims(), frozenset(tile.expand_dims)
 
 
-@lru_cache(maxsize=64)
+@tabled(64)
 def machine_fields(target: Target, options: ConvOptions) -> dict[str, Any]:
     """What the cost model reads of a target."""
     load = target.conv_coeff_load_bytes
@@ -109,7 +109,7 @@ def _dims(setup: PassSetup) -> list[dict[str, Any]]:
     return _dims_of(p.axes, setup.field_grain, *setup.moved, casts, setup.options.fidelity == "corrected")
 
 
-@lru_cache(maxsize=1024)
+@tabled(1024)
 def _dims_of(axes: tuple[Axis, ...], grains: tuple[int, ...], moved: frozenset[int], on_tile: frozenset[int],
              casts: bool, corrected: bool) -> list[dict[str, Any]]:
     dims = []

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import operator
 from collections.abc import Sequence
-from functools import lru_cache
 from math import prod
 from typing import TypeVar
 
 from ...errors import all_of, bad_argument, bad_option, bad_type, flag
+from ...memo import tabled
 from ...target.types import data_type
 from .axis import Axis, FieldTransform, OutputTransform
 
@@ -208,7 +208,7 @@ class ConvParams:
         return p.derived(batch=p.in_channels, in_channels=p.batch, axes=axes).canonical()
 
 
-@lru_cache(maxsize=4096)
+@tabled(4096)
 def _canonical(params: ConvParams) -> ConvParams:
     axes = []
     for axis in params.axes:

@@ -21,14 +21,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from math import prod
 
 import numpy as np
 
 from ...errors import bad_argument
 from ...formats import FP16, FP32, Array, Format
-from ...memo import remembered
+from ...memo import remembered, tabled
 from ...target import TYPE_SIZES
 from ._model import reduction_stages
 from .axis import Axis, Range
@@ -99,7 +99,7 @@ class Dim:
         return first, max(first, end)
 
 
-@lru_cache(maxsize=4096)
+@tabled(4096)
 def _met(dim: Dim, element: int) -> Array:
     """What an element of a sum meets in each output."""
     axis = dim.axis

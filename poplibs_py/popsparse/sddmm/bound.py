@@ -39,7 +39,7 @@ def sparse_grad_w_bound(w: BlockSparseMatrix, grads: Any, x: Any, *, out: Any = 
     Values are promised at the stored elements only.
     """
     formats = [format_of(getattr(a, "format", a)) for a in (grads, x)]
-    flushes = compute_format_of(*(f.name for f in formats)) == "bfloat16"
+    flushes = compute_format_of(formats[0].name, formats[1].name) == "bfloat16"
     left, right = values(grads), values(x)
     ball = matmul_ball(left, right.swapaxes(-1, -2), terms=left.shape[-1], flushes=flushes)
     ball = finished_ball(ball, None, None, out_format_of(out, out_dtype, *formats), scale_of(out))

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from ...errors import UnsupportedError
 from ...kernels.registry import select
+from ...memo import tabled
 from ...program import whole_lines
 from ..operands import DenseLayout
 from ..spmm.model import compute_format_of
 from ..spmm.params import itemsize_of
 
 
-@lru_cache
+@tabled(128)
 def sampled_compute_format(y_dtype: str, x_dtype: str) -> str:
     """Return what both operands of a gradient of the weights are read as, where they lie well."""
     if y_dtype == x_dtype == "float16":

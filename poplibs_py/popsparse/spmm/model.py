@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from ...errors import UnsupportedError
 from ...formats import BF16, FORMATS
 from ...kernels.registry import Kernel, Selection, select
+from ...memo import tabled
 from ...program import rounded, threads_for
 from ...target import Target
 from .params import SpmmParams, itemsize_of
@@ -44,7 +43,7 @@ def threads_of(multiplications: int, target: Target) -> int:
     return threads_for(multiplications, WORK_FOR_A_THREAD, target.tiles)
 
 
-@lru_cache
+@tabled(128)
 def compute_format_of(w_dtype: str, x_dtype: str, block_shape: tuple[int, int] = (1, 1)) -> str:
     """Return the compute format of a product of two formats, in such blocks.
 
@@ -74,7 +73,7 @@ def selected(compute_format: str, x_dtype: str, block_shape: tuple[int, int]) ->
     return tiled or select("sparse", "multiply", f"{compute_format},{x_dtype}->float32")
 
 
-@lru_cache
+@tabled(128)
 def tiles_selected(compute_format: str, x_dtype: str, block_shape: tuple[int, int]) -> Selection | None:
     """Return the kernel of the matrix units for blocks that are multiples of its grain, where there is one."""
     try:
@@ -86,7 +85,7 @@ def tiles_selected(compute_format: str, x_dtype: str, block_shape: tuple[int, in
     return selection if whole else None
 
 
-@lru_cache
+@tabled(128)
 def reads_halves(compute_format: str) -> bool:
     """Whether the sweep widens 16-bit X by itself: every level does but the portable one."""
     if compute_format != "float32":
@@ -94,7 +93,7 @@ def reads_halves(compute_format: str) -> bool:
     return select("sparse", "multiply", "float32,float16->float32").kernel.level != "portable"
 
 
-@lru_cache
+@tabled(128)
 def prepares_pairs(compute_format: str) -> bool:
     """Whether X is prepared as rows of pairs, which the kernel of vectors multiplies."""
     if compute_format != "bfloat16":
