@@ -9,8 +9,8 @@ tried.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ...errors import MemoryLimitError
@@ -46,8 +46,8 @@ class HostConvPlan(Explained):
         How it runs; of what is rearranged, where something is.
     residual : bool
         Whether an operand of its own is added to the result.
-    tried : mapping of str to str
-        By the ways that were tried, in order, why each is not taken, or empty where it is.
+    tried : tuple of (str, str)
+        The ways that were tried, in order, and why each is not taken, or nothing where it is.
     prepared : bool
         Whether weights come packed, or transformed.
     layout : str
@@ -62,7 +62,7 @@ class HostConvPlan(Explained):
     target: Target
     way: Way
     residual: bool = False
-    tried: Mapping[str, str] = field(default_factory=dict)
+    tried: tuple[tuple[str, str], ...] = ()
     prepared: bool = False
     layout: str = "NCHW"
     rearranged: Rearranged | None = None
@@ -73,7 +73,7 @@ class HostConvPlan(Explained):
     @property
     def winograd(self) -> str | None:
         """Where Winograd's transforms were asked for: why they are not taken, or empty where they are."""
-        return self.tried.get("winograd")
+        return dict(self.tried).get("winograd")
 
     @property
     def products(self) -> tuple[Phase, ...]:
@@ -149,7 +149,7 @@ class HostConvPlan(Explained):
         decisions = {"method": self.way.method}
         if self.rearranged:
             decisions["channels"] = self.rearranged.words
-        decisions |= {way: f"not taken: {why}" for way, why in self.tried.items() if why}
+        decisions |= {way: f"not taken: {why}" for way, why in self.tried if why}
         decisions |= self.way.decisions(self.call, self.prepared, inner.decisions)
         return Explanation(self.problem, decisions, inner.considered)
 
@@ -184,12 +184,12 @@ def plan_call(call: ConvCall, options: GemmOptions, epilogue: Epilogue, target: 
 
 def _first_of(ways: _Ways, wanted: Wanted) -> HostConvPlan | str:
     """Return the plan in the first of some ways that serves; where none does, why the last does not."""
-    tried: dict[str, str] = {}
+    tried: list[tuple[str, str]] = []
     for name, way in ways:
         found = way(wanted)
         if isinstance(found, HostConvPlan):
-            return replace(found, tried={**tried, name: "", **found.tried})
-        tried[name] = found
+            return replace(found, tried=(*tried, (name, ""), *found.tried))
+        tried.append((name, found))
     return found
 
 
