@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -134,7 +133,8 @@ def _dropout(name: str, x: Any, keep_prob: object, scale: object, out: Any, wher
     """Describe a dropout of the argument of this name, by a mask of its own shape where one follows."""
     if name == "gradient" and where.seed is None:
         raise bad_argument("seed", None, "the seed that the forward pass was given")
-    ipu, source = where.is_ipu, array_operand(name, x).in_c_order()
+    ipu, source = where.is_ipu, array_operand(name, x)
+    source = source.in_c_order() if ipu or not mask_shape else source  # a mask of its own takes any strides
     chance = finite("keep_prob", keep_prob, 0.0, 1.0)
     factor = 1.0 / chance if chance >= 2.0**-126 else 0.0
     if scale is not None:
@@ -232,7 +232,6 @@ def _masked(source: Operand, extents: tuple[int, ...], chance: float, factor: fl
             place: Place) -> Request:
     """Describe a dropout of the counter stream by a mask of these extents."""
     law, size = _bernoulli(chance, BOOL), math.prod(extents)
-    source = replace(source, gathered=False)
     room = Room(operands=3)
     mask = room.take(size)
     program = Sequence([(law.program(size), (mask, 2)), (_masking(source, extents, factor, receiver), (0, mask, 1))], 3,

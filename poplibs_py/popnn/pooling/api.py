@@ -297,7 +297,7 @@ def pool_indices_gradient(grad: Any, indices: Any, x_shape: Sequence[int], kerne
     if (due.batch, due.channels, len(due.field)) != (shape.batch, shape.channels, len(shape.field)):
         raise bad_argument("x_shape", shape.shape, f"samples and channels of `grad`, whose shape is {source.shape}")
     places = places_of(indices, source.shape)
-    receiver = receive("out", out, shape.shape, out_dtype, result_format(source), (source,), contiguous=True)
+    receiver = receive("out", out, shape.shape, out_dtype, result_format(source), (source, places), contiguous=True)
     return to_places(shape, due, windows if told else None, source, places, receiver)
 
 

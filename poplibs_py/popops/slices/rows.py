@@ -221,7 +221,7 @@ def update_scalar_in_rows(x: Any, indices: Any, *, index_policy: str = "poplibs"
                           plan_on=_scalars_planner(table, update=True))
     run, columns = request.program, table.shape[1]
     assert run is not None
-    request.operands = (table, labels, RESULT)
+    request.operands = (*request.operands[:2], RESULT)  # a copy of labels that lie where the result goes
     request.program = _Less(run, less.array, columns if marks else -1)
     return request
 
