@@ -25,8 +25,9 @@ _AUTO = {"auto": None, "auto_per_block": _EACH_BLOCK}
 def as_format(dtype: object, values: object = None, name: str = "dtype") -> Format:
     """Return the format asked for under a name, or where none is, that of the values' dtype, or else FP32."""
     if dtype is None:
-        own = getattr(values, "dtype", None)
-        return FP32 if own is None or (own.kind in "fiub" and own not in (np.float16, np.float32)) else format_of(own)
+        own = getattr(values, "dtype", None)  # ml_dtypes' E5M2 is of the kind of NumPy's own numbers
+        held = None if own is None else next((f for f in FORMATS if f.dtype == own), None)
+        return held or (FP32 if own is None or own.kind in "fiub" else format_of(own))
     found = format_of(dtype, name)
     if found not in FORMATS:
         raise bad_argument(name, found.name, ", ".join(f.name for f in FORMATS))

@@ -144,6 +144,17 @@ def test_the_pattern_cannot_be_written_to() -> None:
             array.flags.writeable = True
 
 
+@pytest.mark.parametrize("format", [*FORMATS, E4M3, E5M2], ids=lambda f: f.name)
+def test_blocks_of_a_format_s_dtype_have_that_format(format: Any) -> None:
+    dense = np.eye(4, dtype=np.float32).astype(format.dtype)
+    w = BlockSparseMatrix.from_dense(dense, 2)
+    assert w.format == format
+    assert BlockSparseMatrix(w.pattern, w.blocks).format == format
+    held = BlockSparseMatrix.from_blocks(w.blocks, shape=(4, 4), column_indices=[0, 1], row_indices=[0, 1])
+    assert held.format == format
+    assert held.blocks.tobytes() == w.blocks.tobytes()
+
+
 def test_scale_for_each_block() -> None:
     values = np.array([3.0, 48.0, -7168.0], np.float32)
     w = BlockSparseMatrix.from_blocks(values, shape=(2, 3), row_indices=[1, 0, 0], column_indices=[0, 2, 1],

@@ -19,11 +19,10 @@ from ...ops import (
     compiled,
     op,
     operand,
-    receive,
     unchanged,
 )
 from ...target import Target, TargetLike, resolve_target
-from ..gemm.api import as_planned
+from ..gemm.api import as_planned, planned_receiver
 from ..gemm.options import GemmOptions
 from ..gemm.plan import Epilogue
 from ..product.api import keywords_of
@@ -375,9 +374,7 @@ def compile_convolution(plan: HostConvPlan, weights: Any = None) -> Callable[...
         planned = ("x", x, call.x), ("weights", weights, call.weights), ("bias", bias, call.bias)
         given = {name: as_planned(name, value, lies.format, shapes[name]) for name, value, lies in planned
                  if lies and not (held and name == "weights")}
-        receiver = receive("out", out, result, None, call.out.format, tuple(given.values()), contiguous=True)
-        if receiver.format != call.out.format or receiver.scale:
-            raise bad_argument("out", f"format {receiver.format}", f"the planned format, {call.out.format}")
+        receiver = planned_receiver(out, result, call.out.format, tuple(given.values()))
         images, added = given["x"], given.get("bias")
         operands = held.arrange(images, RESULT, added) if held else (
             images, given["weights"], RESULT, *(() if added is None else (added,)))

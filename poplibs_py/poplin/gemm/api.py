@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from ...errors import as_shape, bad_argument, bad_type, instance
-from ...formats import format_of
+from ...formats import Format, format_of
 from ...ops import (
     AS_ASKED,
     RESULT,
     Operand,
     Placed,
+    Receiver,
     Request,
     catalogue,
     compiled,
@@ -115,9 +116,7 @@ def compile_gemm(plan: GemmPlan) -> Callable[..., Any]:
         shape, fmt = (*planned.batch, planned.m, planned.n), planned.out.format
         if reads and out is None:
             raise bad_argument("out", "None", "an array, which the planned beta multiplies")
-        receiver = receive("out", out, shape, None, fmt, (left, right, row), contiguous=True, reads=reads)
-        if receiver.format != fmt or receiver.scale:
-            raise bad_argument("out", f"format {receiver.format}", f"the planned format, {fmt}")
+        receiver = planned_receiver(out, shape, fmt, (left, right, row), reads=reads)
         return Request(made.executable, made.arrange(left, right, RESULT, row), receiver, made.told, placed=AS_ASKED)
 
     return compiled(plan, catalogue["poplin.matmul"], run, made.told()[0])
@@ -126,10 +125,28 @@ def compile_gemm(plan: GemmPlan) -> Callable[..., Any]:
 def as_planned(name: str, value: Any, dtype: Any, shape: tuple[int, ...]) -> Operand:
     """Return an operand of a plan, in C order and aligned as the plan has it."""
     given = operand(name, value)
-    if given.shape != shape or given.format != dtype or given.scale or given.scales:
+    if given.shape != shape or given.format != dtype:
         raise bad_argument(name, f"{given.format} of shape {given.shape}", f"{dtype} of shape {shape}")
+    _without_scale(name, given)
     lies = given.array.flags.c_contiguous and given.array.flags.aligned
     return given if lies else given.copied()
+
+
+def planned_receiver(out: Any, shape: tuple[int, ...], dtype: Format, operands: tuple[Operand | None, ...],
+                     contiguous: bool = True, reads: bool = False) -> Receiver:
+    """Return what receives the result of a plan: `out`, in the planned format, or a new array."""
+    receiver = receive("out", out, shape, None, dtype, operands, contiguous=contiguous, reads=reads)
+    if receiver.format != dtype:
+        raise bad_argument("out", f"format {receiver.format}", f"the planned format, {dtype}")
+    _without_scale("out", receiver)
+    return receiver
+
+
+def _without_scale(name: str, given: Operand) -> None:
+    """Refuse scales, which plans do not have."""
+    if given.scale or given.scales:
+        scale = "scales of blocks" if given.scales else f"scale {given.scale}"
+        raise bad_argument(name, f"a QuarterArray with {scale}", "scale 0, as planned")
 
 
 def _check_plan(plan: Any) -> None:

@@ -30,6 +30,7 @@ from ...planner.cache import PlanCache
 from ...program import Executable
 from ...target import Target
 from ...target.types import type_of
+from ..gemm.api import planned_receiver
 from ..gemm.params import as_matrix, spread_bias
 from ..gemm.plan import Epilogue
 from ..gemm.prepared import PreparedMatrix
@@ -254,9 +255,7 @@ def compile_modelled(plan: ConvPlan, *, threads: int | None = None) -> Callable[
         given = operand("a", a), operand("b", b), None if bias is None else operand("bias", bias)
         left, right = made.operand("a", given[0]), made.operand("b", given[1])
         ndim = 2 if planned.shape[0] == 1 and given[0].array.ndim == given[1].array.ndim == 2 else 3
-        receiver = receive("out", out, planned.shape[3 - ndim:], None, planned.out, given)
-        if receiver.format != planned.out or receiver.scale:
-            raise bad_argument("out", f"format {receiver.format}", f"the planned format, {planned.out}")
+        receiver = planned_receiver(out, planned.shape[3 - ndim:], planned.out, given, contiguous=False)
         row = _epilogue(planned, given[2], activation)
         return made.request(left, right, row, activation, receiver, seed, threads)
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from poplibs_py import poplin
 from poplibs_py.config import settings, thread_limit
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError, MemoryLimitWarning
-from poplibs_py.formats import FORMATS, QuarterArray
+from poplibs_py.formats import F143, FORMATS, QuarterArray
 from poplibs_py.kernels import available_levels
 from poplibs_py.poplin.gemm.options import GemmOptions
 from poplibs_py.popsparse import static
@@ -155,6 +155,19 @@ def test_a_compiled_plan_refuses_other_arrays():
         run(np.ones((2, 3), np.float32), np.ones((3, 4), np.float32), out=np.ones((2, 4), np.float16))
     with pytest.raises(TypeError, match="plan: got str"):
         poplin.compile_matmul("plan")
+
+
+@pytest.mark.parametrize("target", [None, "gc200"])
+def test_a_compiled_plan_says_that_scales_are_not_planned(target):
+    x = np.ones((4, 4), np.float16)
+    run = poplin.compile_matmul(poplin.plan_matmul((4, 4), (4, 4), dtype="float16", target=target))
+    with pytest.raises(ValueError, match="out: got a QuarterArray with scale 3; allowed: scale 0, as planned"):
+        run(x, x, out=QuarterArray(x.copy(), "float16", 3))
+    codes, run = np.zeros((4, 4), np.uint8), poplin.compile_matmul(poplin.plan_matmul((4, 4), (4, 4), dtype="f143"))
+    with pytest.raises(ValueError, match="a: got a QuarterArray with scale 1; allowed: scale 0, as planned"):
+        run(QuarterArray(codes, "f143", 1), codes.view(F143.dtype))
+    with pytest.raises(ValueError, match="b: got a QuarterArray with scales of blocks; allowed: scale 0, as planned"):
+        run(codes.view(F143.dtype), QuarterArray(codes, "f143", [[1], [2], [1], [2]], (1, 4)))
 
 
 def test_a_plan_explains_itself():
