@@ -209,8 +209,8 @@ def planes(column):
     parts = np.asarray(column, np.float32).reshape(-1, INTERVALS).view(np.uint8).reshape(-1, INTERVALS, 4)
     lines = []
     for part in parts:
-        of = [", ".join(map(str, plane)) for plane in part.T]
-        lines += ["    {{{" + of[0] + "},", *("      {" + plane + "}," for plane in of[1:-1]), "      {" + of[-1] + "}}},"]
+        first, *more, last = (", ".join(map(str, plane)) for plane in part.T)
+        lines += ["    {{{" + first + "},", *("      {" + plane + "}," for plane in more), "      {" + last + "}}},"]
     return lines
 
 
@@ -234,8 +234,8 @@ def coefficients():
     for name, (meaning, dtype, degree, low, high, function, weight, *inner) in FITS.items():
         numbers, error = fit(function, low, high, degree, weight, dtype, *inner)
         kind, suffix = ("float", "f") if dtype is FLOAT else ("double", "")
-        lines += [f"/* {meaning}; within 2^{told(name, error)} */", f"static const {kind} POP_FIT_{name}[{degree + 1}] = {{"]
-        lines += [*rows(numbers, suffix), "};", ""]
+        lines += [f"/* {meaning}; within 2^{told(name, error)} */",
+                  f"static const {kind} POP_FIT_{name}[{degree + 1}] = {{", *rows(numbers, suffix), "};", ""]
     return lines
 
 
@@ -249,7 +249,8 @@ def curve_tables():
                   f"static const {kind} POP_CURVE_{name} = {{{slope}f, {start}f, {top}f, {shift}, {{"]
         for column in columns:
             lines += ["    {", *("    " + row for row in rows(column, "f")), "    },"]
-        lines += ["}};", "#ifdef POP_HAS_LOOKUP_FOUR", f"static const pop_planes POP_PLANES_{name}[{columns.size // INTERVALS}] = {{"]
+        lines += ["}};", "#ifdef POP_HAS_LOOKUP_FOUR",
+                  f"static const pop_planes POP_PLANES_{name}[{columns.size // INTERVALS}] = {{"]
         for column in columns:
             lines += planes(column)
         lines += ["};", "#endif", ""]

@@ -14,7 +14,6 @@ from poplibs_py.ops import catalogue
 from poplibs_py.testing.cases import cases
 
 
-
 def _takes_out(face):
     out = inspect.signature(face).parameters.get("out")
     return out is not None and out.default is None
