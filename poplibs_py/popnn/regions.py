@@ -249,7 +249,7 @@ def roi_align(data: Any, rois: Any, batch_index: Any, aligned_height: int, align
         What coordinates are multiplied by.
     aligned : bool, optional
         Whether elements' centres are at halves: coordinates are less by 1/2 then, and regions may be smaller than one
-        element.
+        element. A region that ends before it begins is one of no size then, else one of one element.
     drop_outside : bool, optional
         Whether a sample of which a coordinate is below -1 counts as 0, as in torchvision; by default, as in PopLibs, it
         is that of the edge.

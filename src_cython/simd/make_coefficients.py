@@ -217,7 +217,8 @@ def planes(column):
 def write(name, remark, lines):
     """Write a header beside this file."""
     guard = f"POP_SIMD_{name.upper()}_H"
-    top = [f"/* Written by make_coefficients.py, which says how.{remark} */", f"#ifndef {guard}", f"#define {guard}", ""]
+    top = [f"/* Written by make_coefficients.py, which says how.{remark} */", f"#ifndef {guard}",
+           f"#define {guard}", ""]
     (Path(__file__).parent / f"{name}.h").write_text("\n".join([*top, *lines, "#endif", ""]))
 
 

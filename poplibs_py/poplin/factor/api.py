@@ -136,8 +136,8 @@ def triangular_solve(a: Any, b: Any, *, left_side: bool = True, lower: bool = Tr
     Raises
     ------
     InvalidArgumentError
-        If there is a zero on a diagonal that counts: the message says in which matrix of the batch. Nothing has been
-        written then.
+        If there is a zero on a diagonal that counts, and a right-hand side to solve for: the message says in which
+        matrix of the batch. Nothing has been written then.
     InvalidTypeError, UnsupportedError
         If an argument is of another kind, or the machine has no vertex for the call.
 
