@@ -25,7 +25,8 @@ _weights = 0
 _others: list[Callable[[], object]] = []
 
 
-def remembered(weight: int = 1) -> Callable[[Callable[_Given, _Made]], Callable[_Given, _Made]]:
+def remembered(weight: int = 1, keeps: Callable[[Any], bool] | None = None) -> Callable[
+        [Callable[_Given, _Made]], Callable[_Given, _Made]]:
     """Return what makes a function look up what it made of equal arguments before.
 
     Its arguments must be hashable and never change, and what it raises is not kept. Of threads that make the same thing
@@ -35,6 +36,8 @@ def remembered(weight: int = 1) -> Callable[[Callable[_Given, _Made]], Callable[
     ----------
     weight : int, optional
         How many small things a result counts for: a program of some kilobytes is one.
+    keeps : callable, optional
+        Whether what was made is kept: not what each call warns of as it is made. By default all is.
 
     Examples
     --------
@@ -53,7 +56,10 @@ def remembered(weight: int = 1) -> Callable[[Callable[_Given, _Made]], Callable[
             key = function, given, *named.items()
             held = _kept.get(key)
             if held is None:
-                held = _keep(key, function(*given, **named), weight)
+                new = function(*given, **named)
+                if keeps and not keeps(new):
+                    return new
+                held = _keep(key, new, weight)
             else:
                 held[2] = next(_clock)
             made: _Made = held[0]

@@ -55,7 +55,7 @@ class OverLimit(NamedTuple):
 
 def rungs(limit: int, tile_bytes: int, beyond: bool = True) -> Iterator[int]:
     """Limits of the ladder after the first: doubled until they have reached twice the tile's memory."""
-    last = False
+    limit, last = max(1, limit), False
     while not last:
         limit *= 2
         last = limit >= 2 * tile_bytes

@@ -157,13 +157,20 @@ def _in_pairs_of_taps(plan: FewPlan) -> FewPlan:
     return _with(plan, plan.tile._replace(holds=(*plan.tile.holds, "pairs")), BF16) if even else plan
 
 
-def dots_format(call: ConvCall, options: GemmOptions) -> Format | None:
-    """What lanes of input channels are multiplied in, where those fill them and results have few channels."""
+def dots_format(call: ConvCall, options: GemmOptions) -> Format | str:
+    """What lanes of input channels are multiplied in; where those are not filled, or do not pay, why, in words."""
     x, w, p = call.x, call.weights, call.params
     compute = BF16 if on_units(x.format, w.format, options) else FP32
-    lies_so = x.channel == x.format.itemsize and p.in_channels * compute.itemsize % (LANES * FP32.itemsize) == 0
-    enough = math.prod(p.kernel_shape) > 1 and p.in_channels * math.prod(p.kernel_shape) >= _LEAST_DOT
-    return compute if lies_so and enough and p.out_channels <= FEW else None
+    lanes, taps = LANES * FP32.itemsize // compute.itemsize, math.prod(p.kernel_shape)
+    if p.out_channels > FEW:
+        return f"{p.out_channels} output channels are not few"
+    if x.channel != x.format.itemsize:
+        return "input channels do not lie side by side"
+    if p.in_channels % lanes:
+        return f"{p.in_channels} input channels are no multiple of {lanes}"
+    if taps <= 1 or p.in_channels * taps < _LEAST_DOT:
+        return f"sums of {p.in_channels * taps} products are short" if taps > 1 else "kernels have one element"
+    return compute
 
 
 def _pieces(plan: FewPlan) -> float:

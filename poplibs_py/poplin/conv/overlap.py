@@ -116,7 +116,7 @@ def plan_overlap(call: ConvCall, options: GemmOptions, epilogue: Epilogue, targe
     elements = tuple(-(-dim.end // dim.dilation) for dim in dims)
     least = _ONE_CHANNEL_COLUMNS if p.out_channels == 1 else _DEEP_COLUMNS
     if columns < (least if p.in_channels >= _DEEP else _LEAST_COLUMNS) or not all(elements):
-        return f"there are {columns} products of a depth"
+        return f"an input element has {columns} products for each channel, which are few"
     if math.prod(elements) > _MOST_ELEMENTS * math.prod(dim.positions for dim in dims):
         return "most products would be of no result"
     inner = math.prod(elements[1:])
@@ -138,8 +138,10 @@ def plan_overlap(call: ConvCall, options: GemmOptions, epilogue: Epilogue, targe
     plan = Overlap(product, Field(tuple(dims), p.out_channels, call.out.channel), elements, chunk, planes, bands,
                    min(target.tiles, p.batch * p.groups * bands))
     limit = options.memory.limit(target)
-    if product.swapped or (limit is not None and plan.scratch_bytes > limit):
-        return f"it takes {plan.scratch_bytes:,} bytes a thread, or operands swapped"
+    if product.swapped:
+        return "its product is faster with operands swapped"
+    if limit is not None and plan.scratch_bytes > limit:
+        return f"it takes {plan.scratch_bytes:,} bytes a thread"
     return plan
 
 

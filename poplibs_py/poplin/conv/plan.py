@@ -20,10 +20,11 @@ from ...memo import remembered
 from ...planner.explain import Explained, Explanation
 from ...target import Target
 from ..gemm.options import GemmOptions
+from ..gemm.params import GemmParams
 from ..gemm.plan import Epilogue, GemmPlan
 from ..gemm.search import plan_gemm
 from .few_search import dots_format, plan_few
-from .model import phases, product
+from .model import Part, phases, product
 from .overlap import plan_overlap
 from .params import ConvCall
 from .rearranged import Rearranged, rearrange
@@ -164,12 +165,19 @@ class Wanted(NamedTuple):
     residual: bool
     prepared: bool
 
+    @property
+    def bars_lanes(self) -> str:
+        """Why lanes of channels, which do what follows the sums by themselves, cannot serve, in words; or nothing."""
+        if self.options.partials_type != "float":
+            return "partials are half"
+        return "a residual is added" if self.residual else ""
+
     def runs(self, way: Way, prepared: bool = False) -> HostConvPlan:
         """Return the plan in which it runs in a way."""
         return HostConvPlan(self.call, self.options, self.epilogue, self.target, way, self.residual, prepared=prepared)
 
 
-@remembered()
+@remembered(keeps=lambda plan: plan.fits)
 def plan_call(call: ConvCall, options: GemmOptions, epilogue: Epilogue, target: Target,
               residual: bool = False, winograd: bool = False, prepared: bool = False) -> HostConvPlan:
     """Plan a convolution of arrays on this CPU.
@@ -212,8 +220,14 @@ def _rearranged(wanted: Wanted) -> HostConvPlan | str:
 
 
 def _of_dots(wanted: Wanted) -> HostConvPlan | str:
-    dots = dots_format(wanted.call, wanted.options)
-    return _in_phases(wanted, dots) if dots else "results are many, or input channels fill no lanes side by side"
+    dots = wanted.bars_lanes or dots_format(wanted.call, wanted.options)
+    if isinstance(dots, str):
+        return dots
+    found = [_on_lanes(wanted, parts, dots) for parts, _ in _worked(wanted.call)]
+    taken = tuple(phase for phase in found if phase)
+    if len(taken) < len(found):
+        return "its boxes keep to no limit"
+    return wanted.runs(Phases(taken)) if found else "there is nothing to multiply"
 
 
 def _overlapped(wanted: Wanted) -> HostConvPlan | str:
@@ -221,30 +235,34 @@ def _overlapped(wanted: Wanted) -> HostConvPlan | str:
     return way if isinstance(way, str) else wanted.runs(way)
 
 
-def _in_phases(wanted: Wanted, dots: Format | None = None) -> HostConvPlan:
-    return wanted.runs(*_plan_phases(wanted, dots))
+def _worked(call: ConvCall) -> list[tuple[tuple[Part, ...], GemmParams]]:
+    """Return the phases that have something to multiply, each with the product of matrices that it is."""
+    found = ((parts, product(call, parts)) for parts in phases(call))
+    return [(parts, params) for parts, params in found if params.m and params.n and params.entries]
 
 
-def _plan_phases(wanted: Wanted, dots: Format | None) -> tuple[Phases, bool]:
-    """Plan each phase, with its weights packed if that was asked for and can be; and say whether they are."""
-    call, options, epilogue, target, residual, prepared = wanted
-    found: list[Phase] = []
-    lanes = options.partials_type == "float" and not residual
+def _on_lanes(wanted: Wanted, parts: tuple[Part, ...], dots: Format | None = None) -> Phase | None:
+    """Plan a phase of windows or of few channels; None where it is a product of matrices."""
+    if wanted.bars_lanes:
+        return None
+    how = wanted.call, parts, wanted.options, wanted.epilogue, wanted.target
+    return plan_window(*how) or plan_few(*how, dots)
+
+
+def _in_phases(wanted: Wanted) -> HostConvPlan:
+    """Plan each phase, with its weights packed if that was asked for and can be."""
+    call, options, epilogue, target, _, prepared = wanted
     unlimited = replace(options, available_memory_proportion=None)
-    for parts in phases(call):
-        params = product(call, parts)
-        if params.m and params.n and params.entries:
-            how = call, parts, options, epilogue, target
-            own = (plan_window(*how) or plan_few(*how, dots)) if lanes else None
-            found.append(own or plan_gemm(params, options, epilogue, target, op="convolution"))
+    found = [_on_lanes(wanted, parts) or plan_gemm(params, options, epilogue, target, op="convolution")
+             for parts, params in _worked(call)]
     if not found:  # an empty result
-        return Phases((plan_gemm(product(call, next(phases(call))), unlimited, epilogue, target),)), False
+        return wanted.runs(Phases((plan_gemm(product(call, next(phases(call))), unlimited, epilogue, target),)))
     if not prepared or not all(phase.dense for phase in found):
-        return Phases(tuple(found)), False
+        return wanted.runs(Phases(tuple(found)))
     dense = [plan.product for phase in found for plan in phase.dense]
     packed = [plan_gemm(params, unlimited, Epilogue(), target, packing=True) for params in dense]
-    return Phases(tuple(plan_gemm(params, options, epilogue, target, panels, op="convolution")
-                        for params, panels in zip(dense, packed, strict=True))), True
+    return wanted.runs(Phases(tuple(plan_gemm(params, options, epilogue, target, panels, op="convolution")
+                                    for params, panels in zip(dense, packed, strict=True))), prepared=True)
 
 
 _Ways = tuple[tuple[str, Callable[[Wanted], HostConvPlan | str]], ...]

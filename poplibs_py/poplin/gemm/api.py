@@ -101,18 +101,18 @@ def compile_gemm(plan: GemmPlan) -> Callable[..., Any]:
     """Lower a plan to a function: see `poplibs_py.poplin.compile_matmul`."""
     _check_plan(plan)
     made, planned, reads = lower(plan), plan.product, plan.epilogue.beta != 0
-    shapes: dict[str, tuple[int, ...]] = {"bias": (planned.n,)}
+    shapes: dict[str, list[tuple[int, ...]]] = {"bias": [(planned.n,)]}
     for name, layout, matrix in (("a", planned.a, (planned.m, planned.k)), ("b", planned.b, (planned.k, planned.n))):
-        own = layout == contiguous(layout.format, *matrix, planned.batch)
-        shapes[name] = (*planned.batch, *matrix) if own else matrix
+        lies = (contiguous, (*planned.batch, *matrix)), (shared_by, matrix)  # both, of matrices without elements
+        shapes[name] = [shape for how, shape in lies if layout == how(layout.format, *matrix, planned.batch)]
 
     def run(a: Any, b: Any, *, out: Any = None, bias: Any = None) -> Any:
         """Run a planned product: see `compile_matmul`."""
         if planned.bias is None and bias is not None:
             raise bad_argument("bias", "an array", "None: the plan has no bias")
-        left = as_planned("a", a, planned.a.format, shapes["a"])
-        right = as_planned("b", b, planned.b.format, shapes["b"])
-        row = None if planned.bias is None else as_planned("bias", bias, planned.bias.format, shapes["bias"])
+        left = as_planned("a", a, planned.a.format, *shapes["a"])
+        right = as_planned("b", b, planned.b.format, *shapes["b"])
+        row = None if planned.bias is None else as_planned("bias", bias, planned.bias.format, *shapes["bias"])
         shape, fmt = (*planned.batch, planned.m, planned.n), planned.out.format
         if reads and out is None:
             raise bad_argument("out", "None", "an array, which the planned beta multiplies")
@@ -122,11 +122,12 @@ def compile_gemm(plan: GemmPlan) -> Callable[..., Any]:
     return compiled(plan, catalogue["poplin.matmul"], run, made.told()[0])
 
 
-def as_planned(name: str, value: Any, dtype: Any, shape: tuple[int, ...]) -> Operand:
-    """Return an operand of a plan, in C order and aligned as the plan has it."""
+def as_planned(name: str, value: Any, dtype: Any, *shapes: tuple[int, ...]) -> Operand:
+    """Return an operand of a plan, of one of these shapes, in C order and aligned as the plan has it."""
     given = operand(name, value)
-    if given.shape != shape or given.format != dtype:
-        raise bad_argument(name, f"{given.format} of shape {given.shape}", f"{dtype} of shape {shape}")
+    if given.shape not in shapes or given.format != dtype:
+        allowed = " or ".join(dict.fromkeys(map(str, shapes)))
+        raise bad_argument(name, f"{given.format} of shape {given.shape}", f"{dtype} of shape {allowed}")
     _without_scale(name, given)
     lies = given.array.flags.c_contiguous and given.array.flags.aligned
     return given if lies else given.copied()

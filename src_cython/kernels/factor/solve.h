@@ -83,7 +83,10 @@ static void solve_panel(const float *t, int64_t row, int64_t n, float *x, int64_
         solve_columns(t, row, n, x + c * POP_CELL, x_row, POP_WIDE, unit, d);
         ask_ahead(ahead);
     }
-    for (; c < columns; c++) solve_columns(t, row, n, x + c * POP_CELL, x_row, 1, unit, d);
+    for (; c < columns; c++) {
+        solve_columns(t, row, n, x + c * POP_CELL, x_row, 1, unit, d);
+        ask_ahead(ahead);
+    }
 }
 
 /* How a panel of `wide` right-hand sides lies: rows of X in lines, or columns where the operand is transposed. */

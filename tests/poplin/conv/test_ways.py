@@ -12,7 +12,7 @@ from poplibs_py import poplin, profile
 from poplibs_py.errors import InvalidTypeError
 from poplibs_py.poplin import ConvParams
 from poplibs_py.poplin.conv import lower, prepared
-from poplibs_py.poplin.conv.few import FewPlan
+from poplibs_py.poplin.conv.few import Dots, FewPlan
 from poplibs_py.poplin.conv.overlap import Overlap
 from poplibs_py.poplin.conv.ways import Phases
 from poplibs_py.poplin.conv.window import WindowPlan
@@ -54,12 +54,32 @@ def test_a_plan_tells_what_its_way_does(kind):
 def test_a_plan_says_why_no_way_before_its_own_serves():
     assert dict(planned(Overlap).tried) == {
         "rearranged": "channels lie side by side, or not as channels first has them",
-        "dots": "results are many, or input channels fill no lanes side by side", "all taps first": ""}
+        "dots": "24 input channels are no multiple of 16", "all taps first": ""}
     plan = planned(GemmPlan)
     said = plan.explain().decisions
     assert [way for way, _ in plan.tried] == ["rearranged", "dots", "all taps first", "phases"]
     assert said["all taps first"] == "not taken: 64 output channels of 64 are not few of many"
     assert "phases" not in said
+
+
+@pytest.mark.parametrize(("how", "why"), [
+    ({"available_memory_proportion": 0.01}, "its boxes keep to no limit"), ({"partials_type": "half"}, "partials are half"),
+    ({}, "")])
+def test_dots_are_told_of_where_they_are(how, why):
+    p = ConvParams.create(batch=1, in_channels=512, out_channels=1, field=[14, 14], kernel=[3, 3])
+    plan = poplin.plan_convolution(p, target="host", dtype="float32", layout="NHWC", **how)
+    assert dict(plan.tried)["dots"] == why
+    assert all(isinstance(phase, Dots) for phase in plan.products) == (not why)
+
+
+@pytest.mark.parametrize(("channels", "kernel", "why"), [
+    ((512, 64), 3, "64 output channels are not few"), ((16, 1), 3, "sums of 144 products are short"),
+    ((512, 1), 1, "kernels have one element")])
+def test_each_reason_against_dots_is_the_true_one(channels, kernel, why):
+    p = ConvParams.create(batch=1, in_channels=channels[0], out_channels=channels[1], field=[14, 14],
+                          kernel=[kernel, kernel])
+    plan = poplin.plan_convolution(p, target="host", dtype="float32", layout="NHWC")
+    assert dict(plan.tried)["dots"] == why
 
 
 @pytest.mark.parametrize("target", [None, "gc200"])

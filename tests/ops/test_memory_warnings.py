@@ -1,0 +1,34 @@
+"""A limit on memory that nothing keeps to is told of by each call, however often it was made before."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import warnings
+
+import pytest
+
+from poplibs_py.errors import MemoryLimitWarning, PoplibsError
+from poplibs_py.ops import catalogue
+from poplibs_py.testing.cases import cases
+
+LIMITED = [(name, case) for name in catalogue
+           if "available_memory_proportion" in inspect.signature(catalogue[name].face).parameters
+           for case in cases(name) if "available_memory_proportion" not in case.keywords]
+
+
+def warnings_of(name, case):
+    """How many warnings of the limit a call gives."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        catalogue[name].face(*copy.deepcopy(case.operands), **copy.deepcopy(case.keywords), available_memory_proportion=1e-7)
+    return sum(issubclass(one.category, MemoryLimitWarning) for one in told)
+
+
+@pytest.mark.parametrize(("name", "case"), LIMITED, ids=lambda x: x if isinstance(x, str) else x.what)
+def test_each_call_over_its_limit_warns(name, case):
+    try:
+        first = warnings_of(name, case)
+    except PoplibsError as refusal:
+        pytest.skip(f"refused: {type(refusal).__name__}")
+    assert [warnings_of(name, case) for _ in range(2)] == [first, first]
