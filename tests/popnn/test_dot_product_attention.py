@@ -276,6 +276,43 @@ def test_a_plan_says_kernels_threads_and_scratch_and_so_does_a_report(fmt):
     assert facts.limit >= facts.temporary_bytes == report.runs[0].plan.temporary_bytes > 0
 
 
+@pytest.mark.parametrize("fmt", [FP32, FP16, BF16], ids=str)
+@pytest.mark.parametrize("all_of", [-1e9, -3e9, -1e30, np.finfo(np.float32).min, 3e9, 1e30])
+def test_scores_may_be_as_large_as_fp32_is(all_of, fmt):
+    q, k, v = operands(40, 300, fmt=fmt)
+    mask = np.zeros((40, 300), np.float32)
+    mask[:, :260] = all_of if all_of < 0 else 0.0  # the first keys of most queries do not count
+    mask[30:] = all_of  # and those of the last all count as one, or a few
+    scores = (weights_before(q, k) + mask).astype(np.float64)
+    powers = np.exp(scores - scores.max(-1, keepdims=True))
+    due = powers / powers.sum(-1, keepdims=True) @ v.astype(np.float64)
+    y, lse = attention(q, k, v, mask, return_lse=True)
+    np.testing.assert_allclose(y[:, :30].astype(np.float64), due[:, :30], atol=8 * fmt.unit_roundoff)
+    if abs(all_of) > 1e12:  # where no score but the mask's own is told apart
+        np.testing.assert_allclose(y[:, 30:].astype(np.float64), due[:, 30:], atol=8 * fmt.unit_roundoff)
+    assert np.isfinite(lse).all()
+    nothing = attention_grad(np.zeros_like(y), q, k, v, y, lse, mask)
+    assert all(np.isfinite(np.float32(x)).all() and not np.asarray(x).any() for x in nothing)
+    some = attention_grad(np.ones_like(y), q, k, v, y, lse, mask)
+    assert all(np.isfinite(np.float32(x)).all() for x in some)
+
+
+def weights_before(q, k):
+    """Scores in FP32."""
+    return (q.astype(np.float32) @ k.astype(np.float32).swapaxes(-1, -2)) * np.float32(q.shape[-1] ** -0.5)
+
+
+@pytest.mark.parametrize("fmt", [FP32, BF16], ids=str)
+@pytest.mark.parametrize("by", [1e10, 1e30])
+def test_of_queries_far_from_zero_the_greatest_score_counts_alone(by, fmt):
+    q, k, v = operands(20, 70, fmt=fmt)
+    q = (q.astype(np.float32) * np.float32(by)).astype(fmt.dtype)
+    y, lse = attention(q, k, v, return_lse=True)
+    assert_same_bits(y, np.take_along_axis(v, (q.astype(np.float64) @ k.astype(np.float64).swapaxes(-1, -2)).argmax(
+        -1)[..., None], 1))
+    assert all(np.isfinite(np.float32(x)).all() for x in attention_grad(np.ones_like(y), q, k, v, y, lse))
+
+
 @pytest.mark.parametrize("offset", [-9, -2, 0, 3, 5, 40])
 @pytest.mark.parametrize(("queries", "keys"), [(7, 7), (3, 9), (9, 4), (1, 1), (4, 0)])
 def test_operations_of_a_causal_call_are_those_of_scores_that_count(queries, keys, offset):

@@ -179,7 +179,7 @@ static void pop_attention_finish(const pop_attention_walk *w, const pop_attentio
         char *to = pop_attention_at(&s->y, w->tile, strip->batch, head) + query * s->y.token;
         pop_attention_write(&s->y, sums, s->v_line, 1, 1.0f, to);
         if (s->lse.operand < 0) continue;
-        const float lse = l[r] == 0.0f ? -INFINITY : (float)(m[r] / POP_ATTENTION_LOG2E + pop_v_log(pop_v_splat(l[r]))[0]);
+        const float lse = pop_attention_log(m[r], pop_attention_to_powers(s), l[r]);
         memcpy(pop_attention_at(&s->lse, w->tile, strip->batch, head) + query * s->lse.token, &lse, sizeof lse);
     }
 }

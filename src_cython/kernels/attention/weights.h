@@ -1,7 +1,7 @@
 /* From scores to weights, chunk by chunk, and from the gradients of weights to those of scores. Exponentials are powers of 2: a
  * score's scale takes the logarithm in.
  *
- * A row keeps m, the greatest of what it has met, and l, the sum of exponentials of what lies below that; where m rises, what was
+ * A row keeps m, the greatest score that it has met, and l, the sum of exponentials of what lies below that; where m rises, what was
  * summed before is scaled by 2^(old m - m). A row whose scores are all minus infinity has weights of 0. */
 #ifndef POP_ATTENTION_WEIGHTS_H
 #define POP_ATTENTION_WEIGHTS_H
@@ -76,6 +76,46 @@ static void pop_attention_mask(const pop_attention *s, const pop_tile *tile, con
     }
 }
 
+/* What makes a score's product with `by` less `less` the exponent of its weight, below a greatest score. Where that is so large that
+ * what it rounds to could be far from it, other scores are 512 below, and stay so with a power of two. */
+#define POP_ATTENTION_LARGE 0x1p33f
+POP_INLINE void pop_attention_exponents(float top, float scale, float *by, float *less)
+{
+    *by = scale, *less = top == -INFINITY ? 0.0f : top * scale;
+    if (!(__builtin_fabsf(*less) >= POP_ATTENTION_LARGE)) return;
+    uint32_t bits;
+    memcpy(&bits, &top, sizeof bits);
+    const uint32_t exponent = bits >> 23 & 0xff, power = 33 + 2 * 127 - exponent; /* brings top to 2^33 */
+    *by = pop_s_float((power < 254 ? power : 254) << 23);
+    *less = top * *by;
+}
+/* 2^(old - top) */
+POP_INLINE float pop_attention_share(float old, float top, float scale)
+{
+    float by, less;
+    pop_attention_exponents(top, scale, &by, &less);
+    return pop_v_exp2(pop_v_splat(old * by - less))[0];
+}
+/* The natural logarithm of the sum l of powers below a greatest score. */
+POP_INLINE float pop_attention_log(float top, float scale, float l)
+{
+    float by, less;
+    pop_attention_exponents(top, scale, &by, &less);
+    const double power = by == scale ? (double)less : (double)top * scale;
+    return l == 0.0f ? -INFINITY : (float)(power / POP_ATTENTION_LOG2E + pop_v_log(pop_v_splat(l))[0]);
+}
+/* The same from a sum's logarithm, which is rounded: where that takes more than weights differ by, what is hardly below it is not. */
+POP_INLINE void pop_attention_exponents_of(float lse, float scale, float *by, float *less)
+{
+    *by = scale, *less = lse == -INFINITY ? INFINITY : (float)(lse * POP_ATTENTION_LOG2E);
+    if (!(__builtin_fabsf(*less) >= POP_ATTENTION_LARGE) || __builtin_fabsf(lse) == INFINITY) return;
+    uint32_t bits;
+    memcpy(&bits, &lse, sizeof bits);
+    const float unit = pop_s_float((32 + 2 * 127 - (bits >> 23 & 0xff)) << 23); /* 512 over a unit in its last place */
+    *by = (float)(scale / POP_ATTENTION_LOG2E) * unit;
+    *less = lse * unit - 384.0f;
+}
+
 /* 2^x within 2^-18 of itself, which is far less than what rounding to BF16 takes: a minimax polynomial for the fraction. */
 POP_INLINE pop_v_f pop_attention_rough(pop_v_f x)
 {
@@ -142,20 +182,23 @@ POP_INLINE float pop_attention_row(const int elements, const float *scores, void
 {
     pop_v_f least;
     const float most = pop_lane_max(pop_row_lanes_most(&POP_F32, scores, n, &least));
-    if (most * scale > *m) *m = most * scale;
-    const float less = *m == -INFINITY ? 0.0f : *m;
-    const pop_v_f lowest = pop_v_fma(least, pop_v_splat(scale), pop_v_splat(-less));
-    if (elements == 1 && !pop_v_any(pop_v_lt_f(lowest, pop_v_splat(-125.0f))) && __builtin_fmaf(most, scale, -less) <= 125.0f)
-        return pop_attention_powers(elements, 1, scores, weights, n, scale, less);
-    return pop_attention_powers(elements, 0, scores, weights, n, scale, less);
+    float by, less;
+    if (most > *m) *m = most;
+    pop_attention_exponents(*m, scale, &by, &less);
+    const pop_v_f lowest = pop_v_fma(least, pop_v_splat(by), pop_v_splat(-less));
+    if (elements == 1 && !pop_v_any(pop_v_lt_f(lowest, pop_v_splat(-125.0f))) && __builtin_fmaf(most, by, -less) <= 125.0f)
+        return pop_attention_powers(elements, 1, scores, weights, n, by, less);
+    return pop_attention_powers(elements, 0, scores, weights, n, by, less);
 }
 #else
 POP_INLINE float pop_attention_row(const int elements, const float *scores, void *weights, int64_t n, float scale, float *m)
 {
     pop_v_f least;
-    const float top = pop_lane_max(pop_row_lanes_most(&POP_F32, scores, n, &least)) * scale;
-    if (top > *m) *m = top;
-    const pop_v_f by = pop_v_splat(scale), less = pop_v_splat(*m == -INFINITY ? 0.0f : *m);
+    const float most = pop_lane_max(pop_row_lanes_most(&POP_F32, scores, n, &least));
+    float factor, top;
+    if (most > *m) *m = most;
+    pop_attention_exponents(*m, scale, &factor, &top);
+    const pop_v_f by = pop_v_splat(factor), less = pop_v_splat(top);
     pop_lanes lanes = pop_lanes_of(0.0f);
     POP_ROW_EACH(0, n,
                  const pop_v_f e = pop_attention_power(elements, 0, pop_v_fma(pop_row_load(scores, i, part), by, -less));
@@ -170,9 +213,15 @@ POP_INLINE float pop_attention_weigh(const int elements, const float *scores, vo
                                      float *l)
 {
     const float before = *m, sum = pop_attention_row(elements, scores, weights, n, scale, m);
-    const float share = *m == before ? 1.0f : pop_v_exp2(pop_v_splat(before - *m))[0];
+    const float share = *m == before ? 1.0f : pop_attention_share(before, *m, scale);
     *l = *l * share + sum;
     return share;
+}
+
+/* What makes scores logarithms to base 2. */
+POP_INLINE float pop_attention_to_powers(const pop_attention *s)
+{
+    return (float)((pop_attention_scales(s) ? 1.0 : s->scale) * POP_ATTENTION_LOG2E);
 }
 
 /* The scores of a strip to weights, and its sums scaled. */
@@ -181,7 +230,7 @@ static void pop_attention_chunk(const pop_attention *s, const pop_tile *tile, in
     float *scores = (float *)(void *)(tile->scratch + s->scores_at), *sums = (float *)(void *)(tile->scratch + s->sums_at);
     float *m = (float *)(void *)(tile->scratch + s->state_at), *l = m + rows;
     char *weights = tile->scratch + s->weights_at;
-    const float scale = (float)((pop_attention_scales(s) ? 1.0 : s->scale) * POP_ATTENTION_LOG2E);
+    const float scale = pop_attention_to_powers(s);
     for (int64_t r = 0; r < rows; r++, scores += s->score_line, sums += s->v_line, weights += 4 / s->elements * s->score_line) {
         const float share = s->elements == 1 ? pop_attention_weigh(1, scores, weights, n, scale, m + r, l + r)
                                              : pop_attention_weigh(2, scores, weights, n, scale, m + r, l + r);
@@ -195,10 +244,12 @@ static void pop_attention_chunk(const pop_attention *s, const pop_tile *tile, in
 POP_INLINE void pop_attention_turn(const int elements, const float *scores, const float *deltas, void *weights, void *own, int64_t n,
                                    float scale, float lse, float mean)
 {
-    const pop_v_f by = pop_v_splat(scale), from = pop_v_splat(mean);
-    const pop_v_f less = pop_v_splat(lse == -INFINITY ? INFINITY : (float)(lse * POP_ATTENTION_LOG2E));
+    float factor, log;
+    pop_attention_exponents_of(lse, scale, &factor, &log);
+    const pop_v_f by = pop_v_splat(factor), less = pop_v_splat(log), from = pop_v_splat(mean), zero = pop_v_splat(0.0f);
     POP_ROW_EACH(0, n,
-                 const pop_v_f e = pop_attention_power(elements, 0, pop_v_fma(pop_row_load(scores, i, part), by, -less));
+                 const pop_v_f x = pop_v_fma(pop_row_load(scores, i, part), by, -less);
+                 const pop_v_f e = pop_attention_power(elements, 0, pop_v_min_f(zero, x)); /* no weight is above 1 */
                  const pop_v_f d = e * (pop_row_load(deltas, i, part) - from);
                  pop_attention_store(elements, weights, i, e, part);
                  pop_attention_store(elements, own, i, d, part); (void)k;);
@@ -210,7 +261,7 @@ static void pop_attention_turns(const pop_attention *s, const pop_tile *tile, in
     const float *deltas = (const float *)(const void *)(tile->scratch + s->deltas_at);
     const float *lse = (const float *)(const void *)(tile->scratch + s->state_at), *mean = lse + rows;
     char *weights = tile->scratch + s->weights_at, *own = tile->scratch + s->delta_weights_at;
-    const float scale = (float)((pop_attention_scales(s) ? 1.0 : s->scale) * POP_ATTENTION_LOG2E);
+    const float scale = pop_attention_to_powers(s);
     for (int64_t r = 0; r < rows; r++) {
         if (s->elements == 1) pop_attention_turn(1, scores, deltas, weights, own, n, scale, lse[r], mean[r]);
         else pop_attention_turn(2, scores, deltas, weights, own, n, scale, lse[r], mean[r]);
