@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,8 @@ _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
-def describe(threads: int | None) -> dict[str, Any]:
-    """Fields of the host `Target` for `threads` threads (default: those this process may use)."""
-    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if threads is None:
-        threads = available
+def describe(threads: int) -> dict[str, Any]:
+    """Fields of the host `Target` for `threads` threads."""
     threads = whole("threads", threads, 1, 2**31 - 1)
     return {"name": "host", "kind": "host", "tiles": threads, "bytes_per_tile": _second_level_cache(), "workers": 1,
             "tiles_per_exchange_bus": 1, "exchange_bus_sharing": False, "exchange_bytes_per_cycle": 8.0,

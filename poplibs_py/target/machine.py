@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from ..config import settings
 from ..errors import InvalidTypeError, UnsupportedError, bad_argument, bad_option, bad_type, one_of, real, whole
 from . import host_machine
 
@@ -221,11 +222,11 @@ class Target:
 
     @classmethod
     def host(cls, threads: int | None = None, **fields: Any) -> Target:
-        """This CPU: tiles are threads, tile memory a core's second-level cache.
+        """This CPU: tiles are threads, by default those of the settings; tile memory is a core's second-level cache.
 
         `exchange_bytes_per_cycle` and `memcpy_bytes_per_cycle` are tabulated packing rates.
         """
-        return cls(**host_machine.describe(threads)).replace(**fields)
+        return cls(**host_machine.describe(settings.num_threads if threads is None else threads)).replace(**fields)
 
 
 TargetLike = Target | str | None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from inspect import Parameter, signature
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from ..formats import QuarterArray, format_of
 from ..formats.arrays import as_array
 from ..formats.bounds import Ball
 from ..ops import Op, catalogue, located
+from ..ops.options import check_keywords
 from ..program.record import Listener, Run, start, stop
 from .assertions import assert_same_bits, assert_within_bound, footer, numbers_of
 from .data import as_format
@@ -45,7 +47,8 @@ def bound(op: str, *operands: Any, **keywords: Any) -> Any:
     Ball
         ``centre`` and ``radius``, in the shape of the result; a tuple of them for an op with several results.
     """
-    return _answered(op, located(find_op(op).bound), operands, keywords)
+    record = find_op(op)
+    return _answered(record, located(record.bound), operands, keywords)
 
 
 def exact(op: str, *operands: Any, **keywords: Any) -> NDArray[Any]:
@@ -63,10 +66,10 @@ def exact(op: str, *operands: Any, **keywords: Any) -> NDArray[Any]:
     >>> exact("matmul", np.float32([[0.5, 3.0]]), np.float32([[1.0], [0.125]]))
     array([[Fraction(7, 8)]], dtype=object)
     """
-    name = find_op(op).name
-    if name not in EXACT:
+    record = find_op(op)
+    if record.name not in EXACT:
         raise bad_argument("op", op, "one whose results are fractions: " + ", ".join(map(repr, sorted(EXACT))))
-    made: NDArray[Any] = _answered(op, EXACT[name], operands, keywords)
+    made: NDArray[Any] = _answered(record, EXACT[record.name], operands, keywords)
     return made
 
 
@@ -81,7 +84,7 @@ def reference(op: str, *operands: Any, **keywords: Any) -> Any:
         The call's own.
     """
     record = find_op(op)
-    found = _answered(op, located(record.reference or record.bound), operands, keywords)
+    found = _answered(record, located(record.reference or record.bound), operands, keywords)
     return _centres(found) if isinstance(found, tuple | Ball) else np.asarray(found)
 
 
@@ -191,8 +194,11 @@ def _array(value: Any) -> Any:
     return as_array("operands", value, "arrays, or tensors that require no gradient")
 
 
-def _answered(op: str, function: Callable[..., Any], operands: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """What a function says of a call; what it cannot take is refused as the op's operands."""
+def _answered(record: Op, function: Callable[..., Any], operands: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """What a function says of a call; a keyword that the op has not is refused, and so is what it cannot take."""
+    known = signature(record.face).parameters
+    if not any(p.kind is Parameter.VAR_KEYWORD for p in known.values()):
+        check_keywords("keywords", keywords, known)
     try:
         arrays, named = _arrays(operands, keywords)
         return function(*arrays, **named)
@@ -200,7 +206,8 @@ def _answered(op: str, function: Callable[..., Any], operands: tuple[Any, ...], 
         raise
     except (TypeError, ValueError, ArithmeticError, AttributeError, LookupError, RecursionError) as error:
         got = "nothing" if not operands else ", ".join(described(x) for x in operands)
-        raise bad_type("operands", got, f"operands and keywords that {op} takes ({described(str(error))})") from error
+        allowed = f"operands and keywords that {record.name} takes ({described(str(error))})"
+        raise bad_type("operands", got, allowed) from error
 
 
 PREPARED: dict[str, Op] = {

@@ -21,7 +21,8 @@ def warnings_of(name, case):
     """How many warnings of the limit a call gives."""
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        catalogue[name].face(*copy.deepcopy(case.operands), **copy.deepcopy(case.keywords), available_memory_proportion=1e-7)
+        operands, keywords = copy.deepcopy(case.operands), copy.deepcopy(case.keywords)
+        catalogue[name].face(*operands, **keywords, available_memory_proportion=1e-7)
     return sum(issubclass(one.category, MemoryLimitWarning) for one in told)
 
 

@@ -85,6 +85,8 @@ def test_states_of_each_layer_and_direction_are_carried():
     ("lstm", {"weight_hh_l0": None}, "state: got nothing under weight_hh_l0"),
     ("gru", {"weight_hr_l0": numbers(3, 6)}, "state: got weight_hr_l0; allowed"),
     ("lstm", {"weight_ih_l0": numbers(23, 4)}, r"weight_ih_l0: got shape \(23, 4\); .* 4 gates; `cell` says"),
+    ("lstm", {"weight_hh_l0": numbers(24, 5)}, r"weight_hh_l0: got shape \(24, 5\); allowed: \[4 \* 6, 6\]"),
+    ("lstm", {"bias_hh_l0": None}, "state: got bias_ih_l0 alone; allowed: both biases of a layer, or none"),
 ])
 def test_states_of_other_modules_are_refused(cell, change, said):
     state = {k: v for k, v in (state_of(cell) | change).items() if v is not None}

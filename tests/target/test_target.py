@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from poplibs_py.config import thread_limit
 from poplibs_py.errors import InvalidArgumentError, InvalidOptionError, InvalidTypeError, UnsupportedError
 from poplibs_py.target import Target, cast_cycles, exchange_cycles, memory_limit, modelled_machine, resolve_target
 
@@ -133,3 +134,10 @@ def test_what_is_no_modelled_machine_is_refused_by_name(arguments, error, words)
     with pytest.raises(error, match=words):
         modelled_machine(*arguments)
     assert modelled_machine("gc200", 1472).tiles == 1472
+
+
+def test_this_cpu_by_name_has_the_threads_of_the_settings():
+    with thread_limit(3):
+        assert Target.host().tiles == resolve_target("host").tiles == 3
+    with thread_limit(1):
+        assert resolve_target("host").tiles == 1

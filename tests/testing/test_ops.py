@@ -256,6 +256,13 @@ def test_operands_that_an_op_cannot_take_are_refused(how, operands):
             how(op, *operands)
 
 
+@pytest.mark.parametrize("ask", [testing.bound, testing.reference, testing.exact])
+def test_a_keyword_that_the_op_has_not_is_refused_with_the_nearest(ask):
+    a = np.ones((2, 2), np.float32)
+    with pytest.raises(InvalidTypeError, match=r"^keywords: got keyword activaton \(did you mean 'activation'\?\); allowed"):
+        ask("matmul", a, a, activaton="relu")
+
+
 def test_formats_that_a_machine_lacks_are_refused_by_name():
     x = np.ones((2, 2), "bfloat16")
     with pytest.raises(PoplibsError, match=r"^a: got bfloat16; allowed: 'float', 'half', 'quarter', or the dtype of"):

@@ -208,7 +208,7 @@ def forward_pass(*, x: Any, weights: Any, transpose_and_flip_weights: bool, bias
     x_lies, batch, channels, field = images_of(images, "x", how, g)
     if channels != g * taken:
         axes = kernel_axes(how, len(kernels.shape) == len(kernel) + 3) + (f", of {g} groups" if g > 1 else "")
-        raise bad_argument("x", f"{channels} channels",
+        raise bad_argument("x", f"{channels} channels in the shape {images.shape}",
                            f"the {g * taken} input channels of weights {kernels.shape}: {axes}")
     p = stated(how, batch, field, kernel, taken, made, g)
     shape = images_shape(how, batch, g * made, p.output_shape)

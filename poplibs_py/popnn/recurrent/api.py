@@ -226,7 +226,13 @@ def _layer_of(left: dict[str, Any], cell: Cell, end: str) -> LayerWeights:
     biases, projection = None, None
     if cell.projects and f"weight_hr_{end}" in left:
         projection = numbers(f"weight_hr_{end}", left.pop(f"weight_hr_{end}"), ("projected", "size")).array.T
-    if f"bias_ih_{end}" in left and f"bias_hh_{end}" in left:
+    states = weights[1].shape[-1] if projection is None else projection.shape[-1]
+    check_shape(f"weight_hh_{end}", w, w.shape[1] == states,
+                f"[{gates} * {states}, {states}], of {gates} gates; `cell` says how many: {counts}")
+    biases_there = [kind for kind in ("ih", "hh") if f"bias_{kind}_{end}" in left]
+    if len(biases_there) == 1:
+        raise bad_argument("state", f"bias_{biases_there[0]}_{end} alone", "both biases of a layer, or none")
+    if biases_there:
         shape = (gates, weights[0].shape[-1])
         pair = [numbers(f"bias_{kind}_{end}", left.pop(f"bias_{kind}_{end}"), (shape[0] * shape[1],)).array
                 for kind in ("ih", "hh")]
@@ -331,7 +337,7 @@ def layers_bwd(grad: Any, tape: Any, *, last_output_grad: Any = None,
     >>> popnn.layers_bwd(np.ones((3, 1, 1), np.float32), made.tape).weights[0][0].weights_output_grad
     array([[4.]], dtype=float32)
     """
-    instance("tape", tape, Tape, "what a stack of layers returns with inference_only=False")
+    instance("tape", tape, Tape, "the tape of what a stack of layers returns with inference_only=False")
     ways, shape, cell = len(tape.layers[0]), tape.made[-1].output.shape, tape.passes.cell
     wide = (shape[0], shape[1], ways * shape[2])
     given = numbers("grad", grad, (wide[1], wide[0], wide[2]) if tape.batch_first else wide).array

@@ -296,7 +296,7 @@ def lstm(x: Any, layers: Any, *, init_output: Any = None, init_cell_state: Any =
     batch_first : bool, optional
         Whether the batch is the first axis of `x` and of the output.
     inference_only : bool, optional
-        False for a tape, of which `layers_bwd` makes gradients.
+        True by default; False for a tape, of which `layers_bwd` makes gradients.
     out_dtype : dtype, Format or str, optional
         The format of states and results; by default what `x` and the weights give.
     available_memory_proportion : float, optional

@@ -63,8 +63,8 @@ def test_a_plan_says_why_no_way_before_its_own_serves():
 
 
 @pytest.mark.parametrize(("how", "why"), [
-    ({"available_memory_proportion": 0.01}, "its boxes keep to no limit"), ({"partials_type": "half"}, "partials are half"),
-    ({}, "")])
+    ({"available_memory_proportion": 0.01}, "its boxes keep to no limit"),
+    ({"partials_type": "half"}, "partials are half"), ({}, "")])
 def test_dots_are_told_of_where_they_are(how, why):
     p = ConvParams.create(batch=1, in_channels=512, out_channels=1, field=[14, 14], kernel=[3, 3])
     plan = poplin.plan_convolution(p, target="host", dtype="float32", layout="NHWC", **how)
