@@ -315,3 +315,12 @@ def test_a_matrix_that_a_batch_shares_is_planned_as_it_is_multiplied(shapes, tar
             run(a, np.broadcast_to(b, (5, 3, 2)))
     with pytest.raises(InvalidArgumentError, match=r"^b_shape: got \(6, 3, 2\); allowed: .* or none"):
         poplin.plan_matmul((5, 4, 3), (6, 3, 2), dtype="float16", target=target)
+
+
+@pytest.mark.parametrize(("a", "b"), [
+    ((3, 2, 0), (0, 4)), ((3, 2, 5), (5, 0)), ((0, 5), (3, 5, 4)), ((3, 0, 5), (5, 4))])
+def test_a_plan_takes_what_it_was_made_for_without_elements(a, b):
+    run = poplin.compile_matmul(poplin.plan_matmul(a, b))
+    x, y = np.ones(a, np.float32), np.ones(b, np.float32)
+    assert run(x, y).tobytes() == poplin.matmul(x, y).tobytes()
+    assert run(x, y).shape == (3, a[-2], b[-1])
