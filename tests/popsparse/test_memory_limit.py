@@ -222,7 +222,7 @@ def test_a_check_takes_the_bound_of_the_call(op):
     operands = {"static.dense_sparse_matmul": (x, w)}.get(op, (w, x, x) if op.endswith("grad_w") else (w, x))
     testing.check(op, *operands, available_memory_proportion=0.5, strict_memory=True)
     assert testing.exact(op, *operands, available_memory_proportion=0.5).shape
-    with pytest.raises(InvalidArgumentError, match="available_memory_share"):
+    with pytest.raises(InvalidTypeError, match="available_memory_share"):
         testing.bound(op, *operands, available_memory_share=0.5)
 
 
