@@ -210,9 +210,12 @@ def _rearranged(wanted: Wanted) -> HostConvPlan | str:
     moves = rearrange(*wanted[:5])
     if isinstance(moves, str):
         return moves
+    inner = wanted._replace(call=moves.call, options=moves.options)
+    dots = dots_format(inner.call, inner.options) if moves.to_few else None
+    if isinstance(dots, str):
+        return dots
     try:
-        found = _first_of(_AS_THEY_LIE[:1] if moves.to_few else _AS_THEY_LIE,
-                          wanted._replace(call=moves.call, options=moves.options))
+        found = _first_of(_AS_THEY_LIE, inner)
     except MemoryLimitError:
         return "no plan of it keeps to the limit"
     return found if isinstance(found, str) else replace(

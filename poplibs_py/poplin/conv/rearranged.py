@@ -112,7 +112,7 @@ class Rearranged:
 
     @property
     def to_few(self) -> bool:
-        """Whether it serves dots alone: else elements as they lie are multiplied with all taps."""
+        """Whether it serves sums as long as dots' alone: else elements as they lie are multiplied with all taps."""
         return self.call.params.groups == 1 and self.call.params.out_channels <= FEW
 
     @property
