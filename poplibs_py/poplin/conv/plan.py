@@ -185,20 +185,18 @@ def plan_call(call: ConvCall, options: GemmOptions, epilogue: Epilogue, target: 
     A residual is what beta multiplies in place of the old result. Weights may come `prepared` for transforms and for
     products of matrices.
     """
-    found = _first_of(_WAYS if winograd else _WAYS[1:], Wanted(call, options, epilogue, target, residual, prepared))
-    assert isinstance(found, HostConvPlan)  # phases serve every convolution
-    return found
+    return _first_of(_WAYS if winograd else _WAYS[1:], Wanted(call, options, epilogue, target, residual, prepared))
 
 
-def _first_of(ways: _Ways, wanted: Wanted) -> HostConvPlan | str:
-    """Return the plan in the first of some ways that serves; where none does, why the last does not."""
+def _first_of(ways: _Ways, wanted: Wanted) -> HostConvPlan:
+    """Return the plan in the first of some ways that serves; the last of them serves every convolution."""
     tried: list[tuple[str, str]] = []
     for name, way in ways:
         found = way(wanted)
         if isinstance(found, HostConvPlan):
             return replace(found, tried=(*tried, (name, ""), *found.tried))
         tried.append((name, found))
-    return found
+    raise AssertionError("phases serve every convolution")
 
 
 def _transformed(wanted: Wanted) -> HostConvPlan | str:
@@ -218,8 +216,7 @@ def _rearranged(wanted: Wanted) -> HostConvPlan | str:
         found = _first_of(_AS_THEY_LIE, inner)
     except MemoryLimitError:
         return "no plan of it keeps to the limit"
-    return found if isinstance(found, str) else replace(
-        found, call=wanted.call, options=wanted.options, rearranged=moves)
+    return replace(found, call=wanted.call, options=wanted.options, rearranged=moves)
 
 
 def _of_dots(wanted: Wanted) -> HostConvPlan | str:
