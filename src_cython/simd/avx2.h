@@ -198,9 +198,8 @@ POP_INLINE __m256i pop_v_byte_of(const uint8_t *low, const uint8_t *high, __m256
     const __m256i above = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)high)), index);
     return _mm256_blendv_epi8(byte, above, _mm256_slli_epi32(index, 3));
 }
-POP_INLINE void pop_v_lookup_four(const float *table, const pop_planes *planes, const pop_v_u *index, const int wide, pop_v_f *y)
+POP_INLINE void pop_v_lookup_four(const pop_planes *planes, const pop_v_u *index, const int wide, pop_v_f *y)
 {
-    (void)table;
     const __m256i which = _mm256_set1_epi32(wide ? 31 : 15);
     __m256i words[4], bytes[4], pairs[4];
 #pragma GCC unroll 4

@@ -45,9 +45,14 @@ typedef struct pop_curve_rows {
 /* Of points in these intervals, of the first 16 or, `wide`, of 32. */
 POP_INLINE void pop_v_curve_row(const pop_curve_rows *c, int row, const pop_v_u *interval, const int wide, pop_v_f *y, const int many)
 {
+#ifdef POP_HAS_LOOKUP_FOUR
+    if (many == 4) {
+        pop_v_lookup_four(c->planes + row * c->intervals / 16, interval, wide, y);
+        return;
+    }
+#endif
     const float *at = c->at + row * c->intervals;
-    if (many == 4) pop_v_lookup_four(at, c->planes + row * c->intervals / 16, interval, wide, y);
-    else POP_EACH_AT_ONCE(many) y[k] = wide ? pop_v_lookup(at, interval[k]) : pop_v_lookup16(at, interval[k]);
+    POP_EACH_AT_ONCE(many) y[k] = wide ? pop_v_lookup(at, interval[k]) : pop_v_lookup16(at, interval[k]);
 }
 
 /* Of p, what is beside `line`. */

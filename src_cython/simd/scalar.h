@@ -6,6 +6,12 @@ typedef int pop_s_m; /* 0 or 1 */
 POP_INLINE int32_t pop_s_set(int32_t x) { return x; }
 POP_INLINE int32_t pop_s_bits(float x) { int32_t u; memcpy(&u, &x, 4); return u; }
 POP_INLINE float pop_s_float(int32_t u) { float x; memcpy(&x, &u, 4); return x; }
+/* The power of two that brings a normal number's magnitude to 2^to, and less than twice that; no greater than FP32 has. */
+POP_INLINE float pop_s_power_to(float x, int to)
+{
+    const int exponent = to + 2 * 127 - (pop_s_bits(x) >> 23 & 0xff);
+    return pop_s_float((exponent < 254 ? exponent : 254) << 23);
+}
 
 POP_INLINE int32_t pop_s_add(int32_t a, int32_t b) { return (int32_t)((uint32_t)a + (uint32_t)b); }
 POP_INLINE int32_t pop_s_sub(int32_t a, int32_t b) { return (int32_t)((uint32_t)a - (uint32_t)b); }

@@ -27,8 +27,7 @@
  *     store_bf16                         bfloat16, nearest even, NaN made quiet (POP_HAS_STORE_BF16); also `_some`
  *     stream_f                           a store past the caches, aligned
  *     lookup(table, index), lookup16     table[index mod 32], table[index mod 16]
- *     lookup_four(table, planes, index, wide, y)   the same of four vectors, of 32 numbers or of 16, whose bytes are `planes`; it may
- *                                        read those alone (POP_HAS_LOOKUP_FOUR)
+ *     lookup_four(planes, index, wide, y)   the same of four vectors, of 32 numbers or of 16, whose bytes are `planes` (POP_HAS_LOOKUP_FOUR)
  *     keep_up_to(bound, word, a)         a where word <= bound, as unsigned, else 0
  *     floor                              the next whole number below
  *     scale(x, n)                        x 2^n rounded once: 2^-4 <= |x| <= 2, n whole, at most 240 in magnitude
@@ -96,14 +95,6 @@ POP_INLINE pop_h_f pop_h_splat(double x) { return (pop_h_f)((pop_h_i){0} + (unio
 #include "simd/avx2.h"
 #else
 #include "simd/portable.h"
-#endif
-
-#ifndef POP_HAS_LOOKUP_FOUR
-POP_INLINE void pop_v_lookup_four(const float *table, const pop_planes *planes, const pop_v_u *index, const int wide, pop_v_f *y)
-{
-    (void)planes;
-    for (int k = 0; k < 4; k++) y[k] = wide ? pop_v_lookup(table, index[k]) : pop_v_lookup16(table, index[k]);
-}
 #endif
 
 POP_INLINE pop_v_f pop_v_abs(pop_v_f x) { return (pop_v_f)((pop_v_i)x & 0x7fffffff); }

@@ -83,10 +83,7 @@ POP_INLINE void pop_attention_exponents(float top, float scale, float *by, float
 {
     *by = scale, *less = top == -INFINITY ? 0.0f : top * scale;
     if (!(__builtin_fabsf(*less) >= POP_ATTENTION_LARGE)) return;
-    uint32_t bits;
-    memcpy(&bits, &top, sizeof bits);
-    const uint32_t exponent = bits >> 23 & 0xff, power = 33 + 2 * 127 - exponent; /* brings top to 2^33 */
-    *by = pop_s_float((power < 254 ? power : 254) << 23);
+    *by = pop_s_power_to(top, 33);
     *less = top * *by;
 }
 /* 2^(old - top) */
@@ -109,9 +106,7 @@ POP_INLINE void pop_attention_exponents_of(float lse, float scale, float *by, fl
 {
     *by = scale, *less = lse == -INFINITY ? INFINITY : (float)(lse * POP_ATTENTION_LOG2E);
     if (!(__builtin_fabsf(*less) >= POP_ATTENTION_LARGE) || __builtin_fabsf(lse) == INFINITY) return;
-    uint32_t bits;
-    memcpy(&bits, &lse, sizeof bits);
-    const float unit = pop_s_float((32 + 2 * 127 - (bits >> 23 & 0xff)) << 23); /* 512 over a unit in its last place */
+    const float unit = pop_s_power_to(lse, 32); /* 512 over a unit in its last place */
     *by = (float)(scale / POP_ATTENTION_LOG2E) * unit;
     *less = lse * unit - 384.0f;
 }

@@ -47,11 +47,7 @@ POP_INLINE void pop_rows_brief_power(pop_v_f *t, const int many, const int near)
 #define POP_LOG2_E 0x1.715476p0f
 POP_INLINE void pop_row_exponents(float top, float *by, float *less)
 {
-    uint32_t bits;
-    memcpy(&bits, &top, sizeof bits);
-    const uint32_t exponent = bits >> 23 & 0xff, power = (16 + 2 * 127 - exponent) << 23; /* brings top to 2^16 */
-    memcpy(by, &power, sizeof *by);
-    if (exponent < 16 + 127) *by = POP_LOG2_E;
+    *by = __builtin_fabsf(top) < 0x1p16f ? POP_LOG2_E : pop_s_power_to(top, 16);
     *less = -(top * *by);
 }
 /* The logarithm of that factor, which the sum of a row's powers has too. */
