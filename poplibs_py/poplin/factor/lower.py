@@ -1,4 +1,4 @@
-"""From the parameters of a factorisation to what runs: kernels on matrices side by side, or LAPACK on single ones."""
+"""From the parameters of a factorisation to what runs: kernels on small matrices, or LAPACK on single ones."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from ...memo import remembered
 from ...planner import Explanation
 from ...planner.explain import Considered, Explained, considered_kernels
 from ...program import Executable, Segment, Sequence, host_program, rounded, spread
-from .model import LANES, side_by_side, threads_of
+from .model import LANES, by_rows, suits_kernels, threads_of
 from .params import FactorLayout, FactorParams
 
 _ITEM = dtype_of("pop_factor_item")
 _BLOCK, _PANEL = 4, 16  # rows that registers hold (LU: steps), and right-hand sides of a panel: kernels/factor/solve.h
+_SIDES = 64  # right-hand sides of a panel: kernels/factor/solve_rows.h
 
 REFUSALS = {"cholesky": ("not positive definite, or not finite", "symmetric positive definite matrices"),
             "solve": ("singular: there is a zero on its diagonal", "triangles without a zero on the diagonal")}
@@ -58,7 +59,8 @@ class Factoring(Explained):
 
     def explain(self) -> Explanation:
         """Return what was decided."""
-        ways = "one matrix after another" if self.selection is None else f"up to {LANES} matrices side by side"
+        alone = self.selection is None or by_rows(self.params)
+        ways = "one matrix after another" if alone else f"up to {LANES} matrices side by side"
         return Explanation(str(self.params), {"kernel": self.kernel, "way": ways, "threads": str(self.threads)},
                            self._considered())
 
@@ -109,7 +111,7 @@ def refusal_of(p: FactorParams, name: str, failed: Array) -> Exception:
 @remembered()
 def lower(params: FactorParams, threads: int) -> Factoring:
     """Return what runs on at most so many threads."""
-    if side_by_side(params):
+    if suits_kernels(params):
         threads = threads_of(params, threads)
         made = on_kernels(params, threads)
     else:
@@ -121,7 +123,7 @@ def lower(params: FactorParams, threads: int) -> Factoring:
 
 
 def on_kernels(p: FactorParams, threads: int) -> Factoring:
-    """Return what kernels do side by side: shares of whole groups of matrices, one for each thread."""
+    """Return what kernels do: shares of whole groups of matrices, one for each thread."""
     edges = np.minimum(np.arange(threads + 1) * -(-p.batch // (LANES * threads)) * LANES, p.batch)
     items = np.zeros(threads, _ITEM)
     items["first"], items["count"] = edges[:-1], np.diff(edges)
@@ -150,6 +152,8 @@ def _describe(record: Any, operand: FactorLayout) -> None:
 
 def scratch_bytes(p: FactorParams) -> int:
     """Return the bytes of the workspace of a group of matrices, as the kernels lay it out."""
+    if by_rows(p):
+        return 4 * (rounded(p.rows, LANES) * (_SIDES + p.rows + 2) + LANES)
     padded = rounded(p.rows, _BLOCK)
     square = padded * (padded + 1)
     area = p.rows * p.columns

@@ -1,4 +1,4 @@
-"""Which way is the faster for a batch, as measured: kernels for many small matrices, LAPACK for few large ones."""
+"""Which way is the faster for a batch, as measured: kernels for small matrices, LAPACK for few large ones."""
 
 from __future__ import annotations
 
@@ -18,9 +18,20 @@ _AREA = {"cholesky": 4608, "solve": 1024, "lu": 2048, "qr": 1024}
 """Elements of a matrix, a matrix of the batch each, up to which lanes that are empty cost less than calls of LAPACK."""
 
 
-def side_by_side(p: FactorParams) -> bool:
+_LARGEST_BY_ROWS = 256
+"""The greatest order of systems whose right-hand sides fill vectors: beyond it LAPACK's products are as fast."""
+
+
+def by_rows(p: FactorParams) -> bool:
+    """Return whether right-hand sides fill vectors at every level, so that systems are solved one after another."""
+    return p.op == "solve" and 2 * p.columns > LANES
+
+
+def suits_kernels(p: FactorParams) -> bool:
     """Return whether kernels take the batch."""
     order = max(p.rows, p.columns if p.op in ("lu", "qr") else 0, p.width)
+    if by_rows(p) and order <= _LARGEST_BY_ROWS:
+        return True
     if order > _LARGEST[p.op] or not p.batch:
         return not p.batch
     return p.batch * _AREA[p.op] >= order * order

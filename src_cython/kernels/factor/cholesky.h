@@ -86,7 +86,7 @@ static void cholesky_share(const void *p, const pop_tile *tile)
         int lanes = (int)lesser(POP_LANES, item->first + item->count - m);
         gather_block(from, place_of(tile, from, m), lanes, &read);
         pad_identity(w, row, n, padded);
-        lane_ahead ahead = ahead_of(tile, item, 2, m + POP_LANES, blocks * (blocks + 1) / 2);
+        lane_ahead ahead = ahead_of(tile, item, 2, m + POP_LANES, POP_LANES, blocks * (blocks + 1) / 2);
         tell_status(place_of(tile, &item->operands[2], m), lanes, factor_cholesky(w, row, padded, inverses, &ahead));
         scatter_block(to, place_of(tile, to, m), lanes, &made);
     }

@@ -221,16 +221,17 @@ typedef struct lane_ahead {
 
 #define POP_AHEAD_BYTES (256 << 10) /* of what the second-level cache holds beside the workspace */
 
-/* Ahead of the matrices from `first` on, for the first operands of an item; `times` that are asked for. */
-static lane_ahead ahead_of(const pop_tile *tile, const pop_factor_item *item, int operands, int64_t first, int64_t times)
+/* Ahead of so many matrices from `first` on, for the first operands of an item; `times` that are asked for. */
+static lane_ahead ahead_of(const pop_tile *tile, const pop_factor_item *item, int operands, int64_t first, int64_t matrices,
+                           int64_t times)
 {
     lane_ahead a = {.each = 0};
-    const int64_t lanes = lesser(POP_LANES, item->first + item->count - first);
+    const int64_t count = lesser(matrices, item->first + item->count - first);
     int64_t total = 0;
-    for (int i = 0; i < operands && lanes > 0; i++) {
+    for (int i = 0; i < operands && count > 0; i++) {
         const pop_factor_operand *o = &item->operands[i];
         const int dense = o->line == o->columns * bytes_of(o->format) && o->matrix == o->rows * o->line;
-        a.lines[i] = dense ? lanes * o->matrix / 64 : 0;
+        a.lines[i] = dense ? count * o->matrix / 64 : 0;
         a.from[i] = place_of(tile, o, first);
         total += a.lines[i];
     }

@@ -242,7 +242,7 @@ static void lu_share(const void *p, const pop_tile *tile)
     for (int64_t first = item->first; first < item->first + item->count; first += POP_LANES) {
         int lanes = (int)lesser(POP_LANES, item->first + item->count - first);
         gather_block(&o[0], place_of(tile, &o[0], first), lanes, &read);
-        lane_ahead ahead = ahead_of(tile, item, o[1].line < 64 ? 3 : 1, first + POP_LANES, lesser(m, n));
+        lane_ahead ahead = ahead_of(tile, item, o[1].line < 64 ? 3 : 1, first + POP_LANES, POP_LANES, lesser(m, n));
         factor_lu(w, row, m, n, order, places, multipliers, tile, o, first, lanes, &ahead);
         scatter_block(&o[3], place_of(tile, &o[3], first), lanes, &ordered);
         char *l_at = place_of(tile, &o[1], first), *u_at = place_of(tile, &o[2], first);

@@ -96,7 +96,7 @@ static void qr_share(const void *p, const pop_tile *tile)
                 pop_v_store_f(x, at(x) * scale);
             }
         }
-        lane_ahead ahead = ahead_of(tile, item, 3, first + POP_LANES, 2 * steps);
+        lane_ahead ahead = ahead_of(tile, item, 3, first + POP_LANES, POP_LANES, 2 * steps);
         factor_qr(w, row, m, n, taus, &ahead);
         for (int64_t i = 0; i < m; i++)
             for (int64_t j = 0; j < wide; j++) pop_v_store_f(q + i * q_row + j * POP_CELL, pop_v_splat(i == j ? 1.0f : 0.0f));

@@ -3,6 +3,7 @@
 #ifndef POP_FACTOR_SOLVE_H
 #define POP_FACTOR_SOLVE_H
 #include "kernels/factor/cholesky.h"
+#include "kernels/factor/solve_rows.h"
 
 #define POP_PANEL 16 /* right-hand sides that are solved at a time */
 
@@ -102,6 +103,10 @@ static int32_t *lay_panel(lane_block *b, const pop_factor_operand *o, float *fir
 static void solve_share(const void *p, const pop_tile *tile)
 {
     const pop_factor_item *item = (const pop_factor_item *)p;
+    if (2 * item->columns > POP_LANES) {
+        solve_by_rows(item, tile);
+        return;
+    }
     const pop_factor_operand *from = &item->operands[0], *b = &item->operands[1], *made = &item->operands[2];
     const int64_t n = item->rows, padded = (n + POP_BLOCK - 1) & -POP_BLOCK, row = (padded + 1) * POP_CELL;
     const int64_t x_row = (POP_PANEL + 1) * POP_CELL, up = item->upper;
@@ -131,7 +136,7 @@ static void solve_share(const void *p, const pop_tile *tile)
         pad_identity(t, row, n, padded);
         pop_v_f least = item->unit ? pop_v_splat(1.0f) : make_divisors(t, row, padded, &d);
         tell_status(place_of(tile, &item->operands[3], m), lanes, least);
-        lane_ahead ahead = ahead_of(tile, item, 3, m + POP_LANES, (item->columns + POP_WIDE - 1) / POP_WIDE);
+        lane_ahead ahead = ahead_of(tile, item, 3, m + POP_LANES, POP_LANES, (item->columns + POP_WIDE - 1) / POP_WIDE);
         for (int64_t c = 0; c < item->columns; c += POP_PANEL) {
             int last = c + POP_PANEL >= item->columns;
             gather_block(b, place_of(tile, b, m) + c * (b->transposed ? b->line : bytes_of(b->format)), lanes, &read[last]);
