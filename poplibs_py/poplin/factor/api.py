@@ -145,10 +145,10 @@ def triangular_solve(a: Any, b: Any, *, left_side: bool = True, lower: bool = Tr
     -----
     All is FP32, by substitution, and the result is rounded once. Each computed column solves a system whose triangle
     differs from that of `a` by at most ``gamma(n + 2) |a|``, element by element: Higham, "Accuracy and Stability of
-    Numerical Algorithms", theorem 8.5. Systems up to order 256 whose right-hand sides
-    are many, and many small systems, have the same bits at every instruction-set level and for any number of threads;
-    other ones are solved by BLAS. On a modelled machine the solution is that
-    of PopLibs' blocks and of planned products: see "What a modelled run computes".
+    Numerical Algorithms", theorem 8.5. Systems up to order 256 with more than 8 right-hand sides each, and many small
+    systems, have the same bits at every instruction-set level and for any number of threads; others are solved by BLAS.
+    On a modelled machine the solution is that of PopLibs' blocks and of planned products: see "What a modelled run
+    computes".
 
     Examples
     --------

@@ -173,7 +173,7 @@ def test_every_level_and_number_of_threads_gives_the_same_bits(n, wide):
 @example(64, 64, 4, "float32", True, True, False, 3, 2)
 @given(st.integers(1, 40), st.integers(1, 70), st.integers(2, 5), st.sampled_from(["float32", "float16", "bfloat16"]),
        st.booleans(), st.booleans(), st.booleans(), st.integers(0, 4), st.integers(0, 2**32 - 1))
-def test_right_hand_sides_have_the_same_bits_side_by_side_as_alone(n, wide, batch, fmt, low, left, mirrored, hard, seed):
+def test_right_hand_sides_have_the_same_bits_together_as_alone(n, wide, batch, fmt, low, left, mirrored, hard, seed):
     """Systems are solved side by side where right-hand sides are few, one after another where these fill vectors."""
     rng = np.random.default_rng(seed)
     t = rng.standard_normal((batch, n, n)) / n + 2 * np.eye(n)
