@@ -7,58 +7,71 @@
 #define POP_EACH(i) _Pragma("GCC unroll 4") for (int i = 0; i < POP_BLOCK; i++)
 #define POP_WIDE (POP_LANES == 16 ? 4 : 2) /* columns of a block of sums that the registers hold */
 
-/* sums[a][b] -= sum over k of rows[a][k] columns[b][k], for b below `wide`. */
-POP_INLINE void subtract_products(pop_v_f sums[POP_BLOCK][POP_BLOCK], const float *rows, int64_t row, const float *columns,
-                                  int64_t column, int64_t depth, int from, int wide)
+#define POP_COLUMNS_EACH(b) _Pragma("GCC unroll 4") for (int b = 0; b < POP_WIDE; b++)
+
+/* What pivots of each matrix are between; 1 / L[j][j]. */
+typedef struct lane_pivots {
+    pop_v_f least, most;
+    float *inverses;
+} lane_pivots;
+
+/* Rows i to i + 3 of columns j to j + POP_WIDE - 1 of L, `over` rows of which are over the diagonal: 0 to 3, or -1 where none is on it. */
+POP_INLINE void cholesky_block(float *w, int64_t row, int64_t i, int64_t j, const int over, lane_pivots *pivots)
 {
-    for (int64_t k = 0; k < depth; k++, rows += POP_CELL, columns += POP_CELL) {
-        pop_v_f left[POP_BLOCK];
-        POP_EACH(a) left[a] = -at(rows + a * row);
-#pragma GCC unroll 4
-        for (int b = from; b < from + wide; b++) {
-            pop_v_f right = at(columns + b * column);
-            POP_EACH(a) sums[a][b] = pop_v_fma(left[a], right, sums[a][b]);
+    pop_v_f s[POP_BLOCK][POP_WIDE];
+    float *block = w + i * row + j * POP_CELL;
+    const float *left = w + i * row, *right = w + j * row, *corner = right + j * POP_CELL;
+    POP_EACH(a) POP_COLUMNS_EACH(b) s[a][b] = at(block + a * row + b * POP_CELL);
+    for (int64_t k = 0; k < j; k++, left += POP_CELL, right += POP_CELL) {
+        pop_v_f by[POP_WIDE];
+        POP_COLUMNS_EACH(b) by[b] = -at(right + b * row);
+        POP_EACH(a)
+        {
+            const pop_v_f x = at(left + a * row);
+            POP_COLUMNS_EACH(b) s[a][b] = pop_v_fma(x, by[b], s[a][b]);
         }
     }
+    POP_COLUMNS_EACH(b)
+    {
+        pop_v_f inverse;
+#pragma GCC unroll 4
+        for (int c = 0; c < b; c++) {
+            const pop_v_f factor = -(over >= 0 ? s[over + b][c] : at(corner + b * row + c * POP_CELL));
+            POP_EACH(a) s[a][b] = pop_v_fma(s[a][c], factor, s[a][b]);
+        }
+        if (over >= 0) {
+            const pop_v_f pivot = s[over + b][b], root = pop_v_sqrt(pivot);
+            pivots->least = pop_v_min_f(pivots->least, pivot);
+            pivots->most = pop_v_max_f(pivot, pivots->most);
+            inverse = pop_v_splat(1.0f) / root;
+            pop_v_store_f(pivots->inverses + (j + b) * POP_CELL, inverse);
+            POP_EACH(a) s[a][b] = s[a][b] * inverse;
+            s[over + b][b] = root;
+        } else {
+            inverse = at(pivots->inverses + (j + b) * POP_CELL);
+            POP_EACH(a) s[a][b] = s[a][b] * inverse;
+        }
+    }
+    POP_EACH(a) POP_COLUMNS_EACH(b) pop_v_store_f(block + a * row + b * POP_CELL, s[a][b]);
 }
 
 /* Lower L over lower A, n x n with n a multiple of four, `row` floats from row to row; 1 / L[j][j] to inverses. The least
  * of the pivots, or NaN where one is. */
 static pop_v_f factor_cholesky(float *w, int64_t row, int64_t n, float *inverses, lane_ahead *ahead)
 {
-    pop_v_f least = pop_v_splat(INFINITY), most = pop_v_splat(0.0f);
-    for (int64_t j = 0; j < n; j += POP_BLOCK)
-        for (int64_t i = j; i < n; i += POP_BLOCK) {
-            pop_v_f s[POP_BLOCK][POP_BLOCK];
-            float *block = w + i * row + j * POP_CELL;
-            POP_EACH(a) POP_EACH(b) s[a][b] = at(block + a * row + b * POP_CELL);
-            for (int b = 0; b < POP_BLOCK; b += POP_WIDE)
-                subtract_products(s, w + i * row, row, w + j * row, row, j, b, POP_WIDE);
-            const float *corner = w + j * row + j * POP_CELL;
-            POP_EACH(b) {
-#pragma GCC unroll 4
-                for (int c = 0; c < b; c++) {
-                    pop_v_f factor = i == j ? s[b][c] : at(corner + b * row + c * POP_CELL);
-                    POP_EACH(a) s[a][b] = pop_v_fma(-s[a][c], factor, s[a][b]);
-                }
-                if (i == j) {
-                    pop_v_f pivot = s[b][b];
-                    least = pop_v_min_f(least, pivot);
-                    most = pop_v_max_f(pivot, most);
-                    pop_v_f root = pop_v_sqrt(pivot), inverse = pop_v_splat(1.0f) / root;
-                    pop_v_store_f(inverses + (j + b) * POP_CELL, inverse);
-                    POP_EACH(a) s[a][b] = s[a][b] * inverse;
-                    s[b][b] = root;
-                } else {
-                    pop_v_f inverse = at(inverses + (j + b) * POP_CELL);
-                    POP_EACH(a) s[a][b] = s[a][b] * inverse;
-                }
-            }
-            POP_EACH(a) POP_EACH(b) pop_v_store_f(block + a * row + b * POP_CELL, s[a][b]);
+    lane_pivots pivots = {pop_v_splat(INFINITY), pop_v_splat(0.0f), inverses};
+    for (int64_t j = 0; j < n; j += POP_WIDE) {
+        int64_t i = j & -POP_BLOCK;
+        if (POP_WIDE == POP_BLOCK || i == j) cholesky_block(w, row, i, j, 0, &pivots);
+        else cholesky_block(w, row, i, j, POP_BLOCK - POP_WIDE, &pivots);
+        while ((i += POP_BLOCK) < n) {
+            cholesky_block(w, row, i, j, -1, &pivots);
             ask_ahead(ahead);
         }
+        ask_ahead(ahead);
+    }
     /* a pivot too large for FP32 is infinite */
-    return pop_v_select_f(pop_v_eq_f(most, pop_v_splat(INFINITY)), least, pop_v_splat(-1.0f));
+    return pop_v_select_f(pop_v_eq_f(pivots.most, pop_v_splat(INFINITY)), pivots.least, pop_v_splat(-1.0f));
 }
 
 /* Rows and columns from n to the next multiple of four: those of the identity. */
@@ -86,7 +99,7 @@ static void cholesky_share(const void *p, const pop_tile *tile)
         int lanes = (int)lesser(POP_LANES, item->first + item->count - m);
         gather_block(from, place_of(tile, from, m), lanes, &read);
         pad_identity(w, row, n, padded);
-        lane_ahead ahead = ahead_of(tile, item, 2, m + POP_LANES, POP_LANES, blocks * (blocks + 1) / 2);
+        lane_ahead ahead = ahead_of(tile, item, 2, m + POP_LANES, POP_LANES, blocks * (blocks + 1) / 2 * (POP_BLOCK / POP_WIDE));
         tell_status(place_of(tile, &item->operands[2], m), lanes, factor_cholesky(w, row, padded, inverses, &ahead));
         scatter_block(to, place_of(tile, to, m), lanes, &made);
     }
