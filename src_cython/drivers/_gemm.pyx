@@ -98,8 +98,8 @@ cdef enum:
     SHORT_LINE = 16  # columns of panels whose lines are a line of the cache
     LINES_AT_ONCE = 8  # of those
     SHORT = 8  # rows that are no line for the epilogue
-    STEP = 16  # cells after which a kernel asks for more
-    SOON = 1024  # cells of rows of A that a panel is multiplied with before what it asks for is there
+    STEP = 16  # cells after which a kernel prefetches more
+    SOON = 1024  # cells of rows of A that a panel is multiplied with before what it prefetches is there
 GATHERED = GATHERED_LINES
 
 
@@ -152,7 +152,7 @@ cdef inline void results_ahead(Walk *w, int64_t row, int64_t rows, int64_t col) 
 
 
 cdef inline int64_t panel_lines(const Walk *w, int64_t pieces) noexcept nogil:
-    """Return how many lines of the cache of the next prepared panel a step of the kernel asks for, in so many calls."""
+    """Return how many lines of the cache of the next prepared panel a step of the kernel prefetches, in so many calls."""
     cdef int64_t steps = (w.block.cells + STEP - 1) // STEP * pieces
     if not w.p.panels_ahead or steps == 0:
         return 0
@@ -160,7 +160,7 @@ cdef inline int64_t panel_lines(const Walk *w, int64_t pieces) noexcept nogil:
 
 
 cdef inline void field_ahead(Walk *w, int64_t row, int64_t rows, int64_t nb, int64_t depth) noexcept nogil:
-    """Name the positions whose elements the calls for a block of as many rows ask for."""
+    """Name the positions whose elements the calls for a block of as many rows prefetch."""
     cdef const Spec *p = w.p
     cdef int64_t calls = (rows + p.rows_at_once - 1) // p.rows_at_once * ((nb + p.cols_at_once - 1) // p.cols_at_once)
     if p.look_ahead:
@@ -169,9 +169,9 @@ cdef inline void field_ahead(Walk *w, int64_t row, int64_t rows, int64_t nb, int
 
 
 cdef inline void rows_ahead(Walk *w, int64_t row, int64_t rows, int64_t end, int64_t k, int64_t nb) noexcept nogil:
-    """Name the rows of A, up to `end`, that follow a block; its calls of the kernel ask for a share each.
+    """Name the rows of A, up to `end`, that follow a block; its calls of the kernel prefetch a share each.
 
-    One panel reads rows where they lie once: its calls ask for the rows of one that comes soon.
+    One panel reads rows where they lie once: its calls prefetch the rows of one that comes soon.
     """
     cdef const Spec *p = w.p
     cdef int64_t next = row + rows
@@ -224,10 +224,10 @@ cdef void multiply_block(Walk *w, const char *a, int64_t mb, int64_t nb, bint la
     cdef int64_t height = units // pieces * p.row_grain, higher = units % pieces  # pieces with a grain more
     cdef int64_t cols = p.cols_at_once * p.panels
     cdef int64_t calls = pieces * ((nb + cols - 1) // cols)
-    cdef int64_t lines = panel_lines(w, pieces), asked = lines * ((t.cells + STEP - 1) // STEP)
-    cdef int64_t left = w.a_next_rows, share = (left + calls - 1) // calls  # rows of the next block that a call asks for
+    cdef int64_t lines = panel_lines(w, pieces), prefetched = lines * ((t.cells + STEP - 1) // STEP)
+    cdef int64_t left = w.a_next_rows, share = (left + calls - 1) // calls  # rows of the next block that a call prefetches
     cdef int64_t i, j, first, end
-    cdef bint ask = p.look_ahead and p.sums != POP_SUMS_BLOCK and in_lines(w)
+    cdef bint prefetches = p.look_ahead and p.sums != POP_SUMS_BLOCK and in_lines(w)
     cdef char *out
     t.b = w.b_panel
     for j from 0 <= j < nb by cols:
@@ -245,14 +245,14 @@ cdef void multiply_block(Walk *w, const char *a, int64_t mb, int64_t nb, bint la
                 t.c = w.sums
             else:
                 t.c = w.sums + first * p.sums_row + j
-            if ask and end < mb:
+            if prefetches and end < mb:
                 results_ahead(w, end, smaller(p.rows_at_once, mb - end), j)
-            elif ask:
+            elif prefetches:
                 results_ahead(w, 0, smaller(p.rows_at_once, mb) if j + t.cols < nb else 0, j + t.cols)
             t.a_next_rows = smaller(share, left)
             (<pop_dot_multiply>p.multiply)(t)
             t.a_next += t.a_next_rows * t.a_next_row
-            t.b_next += 64 * asked
+            t.b_next += 64 * prefetched
             left -= t.a_next_rows
             if p.sums == POP_SUMS_TILE or (p.sums == POP_SUMS_IN_PLACE and last and p.finish):
                 w.e.bias = w.bias + j if w.bias != NULL else NULL
@@ -260,7 +260,7 @@ cdef void multiply_block(Walk *w, const char *a, int64_t mb, int64_t nb, bint la
                 finish(w, t.c, t.c_row, first, t.rows, t.cols, out)
             first = end
         t.b += p.panels * w.b_next
-    w.a_next_rows = left  # asked for once, though a block be multiplied in rounds
+    w.a_next_rows = left  # prefetched once, though a block be multiplied in rounds
 
 
 cdef void finish_taps(void *given, const float *sums, int64_t place, int64_t rows) noexcept nogil:

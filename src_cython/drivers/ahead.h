@@ -1,4 +1,4 @@
-/* What positions of a field meet for the first time, in the order in which they come: the frame asks for it while it multiplies
+/* What positions of a field meet for the first time, in the order in which they come: the frame prefetches it while it multiplies
  * those before them, since lines of a field lie too far apart for the hardware to see them coming. */
 #ifndef POP_AHEAD_H
 #define POP_AHEAD_H
@@ -8,8 +8,8 @@ typedef struct pop_ahead {
     const pop_field *f;
     const char *base;
     int64_t item;
-    int64_t each;              /* lines of the cache that a step of the kernel asks for */
-    int64_t position, end;     /* whose elements are still to be asked for */
+    int64_t each;              /* lines of the cache that a step of the kernel prefetches */
+    int64_t position, end;     /* whose elements are still to be prefetched */
     int64_t at[POP_FIELD_DIMS], tap[POP_FIELD_DIMS];   /* of the line of elements that is next */
     int64_t next;              /* the first position after those that meet it */
     const char *from;          /* what is left of a line of elements: rows of so many lines of the cache, `row` bytes apart */

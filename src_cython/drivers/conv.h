@@ -7,6 +7,7 @@
 #define POP_DRIVERS_CONV_H
 #include "drivers/multiplier.h"
 #include "kernels/epilogue.h"
+#include "kernels/prefetch.h"
 #include "program/program.h"
 #include <stdint.h>
 #include <string.h>
@@ -72,8 +73,7 @@ static void pop_conv_stage_in_line(const pop_conv_window *v, const char *from, i
     }
     if (s->order) memset(codes + found, 0, (size_t)(4 * (all - found) + 128)); /* blocks are read in whole vectors */
     for (int64_t i = 0; i < n; i++, from += step, to += s->pitch) {
-        for (int64_t b = 0; b < found * s->item; b += 64) /* by its number: it may be beyond the array */
-            __builtin_prefetch((const void *)((uintptr_t)from + (uintptr_t)(4 * step + b)));
+        pop_prefetch_lines(pop_beyond(from, 4 * step), found * s->item);
         if (!s->order) {
             decode(format, from, to, NULL, found * s->joined);
             if (all > found) memset(to + s->cell * found, 0, (size_t)(s->cell * (all - found)));

@@ -3,6 +3,7 @@
 #ifndef POP_FIELD_H
 #define POP_FIELD_H
 #include "drivers/field_side.h"
+#include "kernels/prefetch.h"
 #include <string.h>
 
 /* Where lines go that are decoded to FP32 on the way: panels of so many columns each, so many bytes apart. */
@@ -89,8 +90,8 @@ static void pop_field_move_lines(char *to, int64_t to_step, const char *from, in
 {
     const int apart = from_step > 64 || from_step < -64;
     for (int64_t j = 0; j < lines; j++, to += to_step, from += from_step) {
-        const char *next = from + POP_FIELD_AHEAD * from_step;
-        for (int64_t at = 0; apart && at < bytes && at < 512; at += 64) __builtin_prefetch(next + at);
+        const uintptr_t next = pop_beyond(from, POP_FIELD_AHEAD * from_step);
+        if (apart) pop_prefetch_lines(next, bytes < 512 ? bytes : 512);
         if (bytes < 16 || bytes > 64) {
             pop_field_move(to, from, bytes);
             continue;
@@ -131,14 +132,14 @@ POP_INLINE void pop_field_take(const pop_field_part *p, char *line, int64_t x, c
     else pop_scatter(p->item, from, p->step, to, p->item, n);
 }
 
-/* Ask for the elements that a line at `from` has of a row. */
-POP_INLINE void pop_field_ask(const pop_field_part *p, const char *from, int64_t n)
+/* Prefetch the elements that a line at `from` has of a row. */
+POP_INLINE void pop_field_prefetch(const pop_field_part *p, const char *from, int64_t n)
 {
-    for (int64_t at = 0; at < n * p->step && at < 512; at += 64) __builtin_prefetch(from + at);
+    pop_prefetch_lines(pop_beyond(from, 0), n * p->step < 512 ? n * p->step : 512);
 }
 POP_INLINE void pop_field_ahead(const pop_field_part *p, const char *from, int64_t n) /* a line to come */
 {
-    pop_field_ask(p, from + POP_FIELD_AHEAD * p->line_step, n);
+    pop_field_prefetch(p, from + POP_FIELD_AHEAD * p->line_step, n);
 }
 
 /* Columns [x, end) of lines [first, last) in panels, one panel after another: elements from `from` on in the first line, or zeros
@@ -147,7 +148,7 @@ static void pop_field_in_panels(const pop_field_part *p, int64_t first, int64_t 
 {
     const pop_field_panels *panels = p->panels;
     char *line = p->to + first * p->pitch;
-    for (int64_t j = first; j < last && from; j++) pop_field_ask(p, from + (j - first) * p->line_step, end - x);
+    for (int64_t j = first; j < last && from; j++) pop_field_prefetch(p, from + (j - first) * p->line_step, end - x);
     for (int64_t count; x < end; x += count) {
         const int64_t panel = (p->column + x) / panels->cols, at = p->column + x - panel * panels->cols;
         char *to = line + panel * panels->bytes + 4 * at;

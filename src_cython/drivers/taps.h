@@ -29,7 +29,7 @@ typedef struct pop_taps {
     const pop_field *out_field; /* or NULL: where they lie otherwise, the block's from this position of it on */
     int64_t position;
     int narrow; /* whether the kernel may round sums to them */
-    pop_ahead *ahead; /* or NULL, where nothing is asked for early */
+    pop_ahead *ahead; /* or NULL, where nothing is prefetched */
     int64_t whole, whole_end; /* positions of the last dimension that meet all of its taps */
 } pop_taps;
 
@@ -100,7 +100,7 @@ static int64_t pop_taps_decode(pop_taps *w, const pop_taps_source *s, int64_t po
     return lines * some;
 }
 
-/* Name what a call asks for: a share of what later positions meet, and, where sums are its last, the results of its own rows
+/* Name what a call prefetches: a share of what later positions meet, and, where sums are its last, the results of its own rows
  * if it takes long enough, else of those after them. */
 static void pop_taps_ahead(const pop_taps *w, const pop_taps_piece *p, int last)
 {

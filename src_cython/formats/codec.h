@@ -43,6 +43,7 @@
 
 #include "formats/formats.h"
 #include "kernels/abi.h"
+#include "kernels/prefetch.h"
 #include "simd/simd.h"
 
 /* The format whose values are 2^scale times those of `f`. */

@@ -141,7 +141,7 @@ POP_INLINE void pop_encode_columns_of_bytes(const pop_format *f, int overflow, c
     for (int64_t row = 0, j = first; row < rows && first < end;) { /* one loop, that constants stay in registers between rows */
         const int64_t col = j + n < end ? j : end - n;
         char *at = to + row * to_row + col;
-        __builtin_prefetch((const void *)((uintptr_t)at + (uintptr_t)ahead), 1, 3);
+        pop_prefetch_to_write(pop_beyond(at, ahead));
 #if POP_LEVEL >= POP_LEVEL_AVX512_BF16
         if (n == 64) pop_encode_64_bytes(f, overflow, at, from + row * from_row + col);
         else

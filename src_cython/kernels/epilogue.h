@@ -11,7 +11,7 @@
 #include "simd/curves.h"
 
 #define POP_EPILOGUE_LINE 64
-#define POP_EPILOGUE_AHEAD 8 /* rows to the results that memory is asked for */
+#define POP_EPILOGUE_AHEAD 8 /* rows to the results that are prefetched */
 
 #define POP_RECORDS "records/epilogue.def"
 #include "records/structs.h"

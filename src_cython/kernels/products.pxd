@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t, uint16_t, uint32_t, uintptr_t
 from pop_records cimport pop_dot_block, pop_epilogue, pop_format
 
 cdef extern from "kernels/dot/dot.h" nogil:
-    void pop_prefetch(uintptr_t source, int64_t bytes)
+    void pop_prefetch_l2_lines(uintptr_t place, int64_t bytes)
     int pop_all_finite(const pop_format *format, int64_t bytes, const void *source, int64_t n)
     ctypedef void (*pop_dot_multiply)(const pop_dot_block *block) noexcept nogil
     ctypedef void (*pop_dot_decode)(const pop_format *format, const void *source, void *to, void *low,

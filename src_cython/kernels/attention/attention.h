@@ -17,7 +17,7 @@
 #define POP_ATTENTION_H
 #include "kernels/attention/weights.h"
 
-#define POP_ATTENTION_ASKED (1 << 14) /* most bytes that are asked for at once */
+#define POP_ATTENTION_PREFETCHED (1 << 14) /* most bytes that are prefetched at once */
 
 /* What a thread knows of the keys that lie in its slots. */
 typedef struct pop_attention_walk {
@@ -126,11 +126,11 @@ POP_INLINE int pop_attention_is_masked(const pop_attention *s, const pop_attenti
            (s->causal && piece->key + piece->keys > strip->first + s->origin + 1);
 }
 
-/* Ask for what the next piece is multiplied by: blocks of a pattern lie apart, so the hardware does not foresee it. */
-POP_INLINE void pop_attention_ask(const pop_attention *s, const char *from, int64_t bytes)
+/* Prefetch what the next piece is multiplied by: blocks of a pattern lie apart, so the hardware does not foresee it. */
+POP_INLINE void pop_attention_prefetch(const pop_attention *s, const char *from, int64_t bytes)
 {
-    if (s->offsets < 0 || bytes > POP_ATTENTION_ASKED) return;
-    for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i, 0, 3);
+    if (s->offsets < 0 || bytes > POP_ATTENTION_PREFETCHED) return;
+    pop_prefetch_lines(pop_beyond(from, 0), bytes);
 }
 
 /* A strip's queries, or what comes back to them, as rows of cells: as they lie, where they do so, or in a room. Matrix units read rows
@@ -155,7 +155,7 @@ static void pop_attention_scores(const pop_attention_walk *w, const pop_attentio
     float *scores = (float *)(void *)(w->tile->scratch + s->scores_at);
     char *stage = w->tile->scratch + s->stage_at;
     for (int p = 0; p < count; p++) {
-        if (p + 1 < count && !pop_attention_is_once(w)) pop_attention_ask(s, pieces[p + 1].slot, 4 * pieces[p + 1].keys * s->q_cells);
+        if (p + 1 < count && !pop_attention_is_once(w)) pop_attention_prefetch(s, pieces[p + 1].slot, 4 * pieces[p + 1].keys * s->q_cells);
         const char *k = w->k + pieces[p].key * s->k.token;
         float *to = scores + pieces[p].at;
         if (s->dots || s->across) pop_attention_by_tokens(s, strip->q, k, to, s->score_line, strip->rows, pieces[p].keys);
@@ -295,7 +295,7 @@ static void pop_attention_go_back(const pop_attention_walk *w, pop_attention_str
         pop_attention_scores(w, strip, pieces, count);
         for (int p = 0; p < count; p++) {
             if (p + 1 < count)
-                pop_attention_ask(s, pieces[p + 1].slot + s->values_at, 4 * pieces[p + 1].keys * s->v_cells);
+                pop_attention_prefetch(s, pieces[p + 1].slot + s->values_at, 4 * pieces[p + 1].keys * s->v_cells);
             pop_attention_by_panels(s, grads, pieces[p].slot + s->values_at, deltas + pieces[p].at, s->score_line,
                                     strip->rows, pieces[p].keys, s->v_cells);
             const int64_t end = p + 1 < count ? pieces[p + 1].at : columns, used = pieces[p].at + pieces[p].keys;

@@ -126,14 +126,14 @@ POP_INLINE void pop_conv_sums(const pop_conv_block *b, const char *x, const char
             POP_CONV_STEP
         }
         if (b->ahead && first == 0)
-            for (int p = 0; p < positions; p++) pop_conv_ask(from, b->at[p] + b->x_ahead);
+            for (int p = 0; p < positions; p++) pop_prefetch_l2(pop_beyond(from, b->at[p] + b->x_ahead));
     } else if (!POP_ONE_BODY && b->ahead && first == 0) {
         const int64_t x_ahead = b->x_ahead, w_ahead = b->w_ahead;
         for (; x_at < end; x_at++, w_at++) {
             const char *from = x + *x_at, *by = w + *w_at;
             for (int64_t i = 0; i < steps; i++, from += x_step, by += w_step) {
-                pop_conv_ask(from, x_ahead);
-                pop_conv_ask(by, w_ahead);
+                pop_prefetch_l2(pop_beyond(from, x_ahead));
+                pop_prefetch_l2(pop_beyond(by, w_ahead));
                 POP_CONV_STEP
             }
         }
@@ -145,7 +145,7 @@ POP_INLINE void pop_conv_sums(const pop_conv_block *b, const char *x, const char
     }
     const int32_t *order = together == 1 || together == POP_CONV_LANES ? NULL : b->order;
     if (b->sums_ahead && first == 0)
-        for (int p = 0; p < positions; p++) pop_conv_ask_to_write(to, b->to[p] + b->sums_ahead);
+        for (int p = 0; p < positions; p++) pop_prefetch_to_write(pop_beyond(to, b->to[p] + b->sums_ahead));
 #pragma GCC unroll 14
     for (int p = 0; p < positions; p++)
         pop_v_store_f((float *)(void *)(to + b->to[p]) + first, pop_conv_in_order(order, sums[p]));
@@ -260,7 +260,7 @@ POP_INLINE pop_v_f pop_conv_biased(const pop_epilogue *e, const float *sums, int
     return e->activation == POP_ACTIVATION_RELU ? pop_v_select_f(pop_v_lt_f(v, pop_v_splat(0.0f)), v, pop_v_splat(0.0f)) : v;
 }
 
-enum { POP_CONV_AHEAD = 1024 }; /* bytes to the results that memory is asked for */
+enum { POP_CONV_AHEAD = 1024 }; /* bytes to the results that are prefetched */
 
 #if POP_LEVEL >= POP_LEVEL_AVX2
 POP_INLINE pop_v_f pop_conv_fours(const float *sums, int64_t sums_row) /* four numbers of each row that a vector has room for */

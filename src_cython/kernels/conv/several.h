@@ -26,11 +26,11 @@ POP_INLINE void pop_several_runs(const pop_conv_block *b, const char *x, const c
         const char *from = x + b->x_at[run], *by = w + b->w_at[run];
         for (int64_t i = 0; i < steps; i++, from += x_step, by += w_step) {
             pop_v_f weights[4];
-            if (ahead) pop_conv_ask(from, b->x_ahead);
+            if (ahead) pop_prefetch_l2(pop_beyond(from, b->x_ahead));
 #pragma GCC unroll 4
             for (int v = 0; v < vectors; v++) {
                 weights[v] = pop_v_load_f((const float *)(const void *)(by + v * next));
-                if (ahead) pop_conv_ask(by + v * next, b->w_ahead);
+                if (ahead) pop_prefetch_l2(pop_beyond(by + v * next, b->w_ahead));
             }
 #pragma GCC unroll 6
             for (int p = 0; p < positions; p++) {
@@ -41,7 +41,7 @@ POP_INLINE void pop_several_runs(const pop_conv_block *b, const char *x, const c
         }
     }
     if (b->ahead && steps == 1 && b->runs)
-        for (int p = 0; p < positions; p++) pop_conv_ask(x + b->x_at[b->runs - 1], places[p] + b->x_ahead);
+        for (int p = 0; p < positions; p++) pop_prefetch_l2(pop_beyond(x + b->x_at[b->runs - 1], places[p] + b->x_ahead));
 }
 
 /* Positions from number `first` on. */
@@ -63,7 +63,7 @@ POP_INLINE void pop_several(const pop_conv_block *b, const char *x, const char *
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++) {
             char *sum = to + results[p] + v * next;
-            if (b->sums_ahead) pop_conv_ask_to_write(sum, b->sums_ahead);
+            if (b->sums_ahead) pop_prefetch_to_write(pop_beyond(sum, b->sums_ahead));
             pop_v_store_f((float *)(void *)sum, sums[p][v]);
         }
 }

@@ -8,16 +8,6 @@
 #define POP_CONV_SLIDE_H
 #include "formats/codec.h"
 
-/* Ask for what is read, or written, soon: by its number, since it may be beyond the array. */
-POP_INLINE void pop_conv_ask(const char *at, int64_t ahead)
-{
-    __builtin_prefetch((const void *)((uintptr_t)at + (uintptr_t)ahead), 0, 2);
-}
-POP_INLINE void pop_conv_ask_to_write(const char *at, int64_t ahead)
-{
-    __builtin_prefetch((const void *)((uintptr_t)at + (uintptr_t)ahead), 1, 3);
-}
-
 enum { POP_SLIDE_ROWS = POP_LANES == 16 ? 2 : 1, POP_SLIDE_COLS = 7 * POP_SLIDE_ROWS, POP_SLIDE_WIDE = 14 };
 
 /* A row of x as a tile meets it: column j of the tile is at `at` + j * col, if it is in [low, high). */
@@ -105,9 +95,9 @@ static __attribute__((noinline)) void pop_slide_ahead(const pop_conv_slide *b, c
     const int first = ((uintptr_t)x & 63) < (uintptr_t)b->x_block, written = ((uintptr_t)to & 63) < (uintptr_t)b->sums_block;
     __asm__ volatile(""); /* GCC would else take the function for one of no effect */
     for (int64_t i = reach - rows * b->row_step; first && i < reach; i++)
-        for (int c = 0; c < cols * step; c++) pop_conv_ask(x, i * b->x_row + c * b->x_col + b->x_ahead);
+        for (int c = 0; c < cols * step; c++) pop_prefetch_l2(pop_beyond(x, i * b->x_row + c * b->x_col + b->x_ahead));
     for (int r = 0; b->sums_ahead && written && r < rows; r++)
-        for (int c = 0; c < cols; c++) pop_conv_ask_to_write(to, r * b->sums_row + c * b->sums_col + b->sums_ahead);
+        for (int c = 0; c < cols; c++) pop_prefetch_to_write(pop_beyond(to, r * b->sums_row + c * b->sums_col + b->sums_ahead));
 }
 
 /* A tile of one block: POP_LANES channels from number `lane` on. */

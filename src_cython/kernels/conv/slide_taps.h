@@ -100,9 +100,9 @@ static __attribute__((noinline)) void pop_taps_ahead(const pop_conv_gradient *b,
     __asm__ volatile(""); /* as pop_slide_ahead */
     const int64_t reach = b->tap_rows + (rows - 1) * b->down, fresh = rows * b->down;
     for (int64_t i = reach > fresh ? reach - fresh : 0; i < reach; i++)
-        for (int j = 0; j < cols * step; j++) pop_conv_ask(x, i * b->x_row + j * b->x_col + rows * b->x_down);
+        for (int j = 0; j < cols * step; j++) pop_prefetch_l2(pop_beyond(x, i * b->x_row + j * b->x_col + rows * b->x_down));
     for (int64_t r = 0; r < rows; r++)
-        for (int c = 0; c < cols; c++) pop_conv_ask(w, c * b->w_col + (r + rows) * b->w_row);
+        for (int c = 0; c < cols; c++) pop_prefetch_l2(pop_beyond(w, c * b->w_col + (r + rows) * b->w_row));
 }
 
 /* Deltas from column `col` on of a row, or of two, all blocks. */

@@ -119,8 +119,8 @@ static void gradient_of(const pop_ctc_item *item, const ctc_sequence *s, const c
     start_states(s, after, s->labels, s->labels - 1);
     for (int64_t t = s->steps - 1; t >= 0; t--) {
         const float *logs = logs_at(s, t);
-        if (t && item->softmax) ask_for(x + (t - 1) * item->time_stride, read, 0);
-        if (t) ask_for(to + (t - 1) * item->batch * written, written, 1);
+        if (t && item->softmax) prefetch_step(x + (t - 1) * item->time_stride, read, 0);
+        if (t) prefetch_step(to + (t - 1) * item->batch * written, written, 1);
         step_back(s, logs, states_at(s, t + 1), after, inverse * weight, whole.e[0]);
         if (item->softmax) take_softmax(item, s, x + t * item->time_stride, logs, weight);
         else memset(s->powers, 0, (size_t)item->classes * sizeof *s->powers);
@@ -177,7 +177,7 @@ static int steps_on(const pop_ctc_item *item, const ctc_sequence *s, const char 
     start_states(s, states_at(s, 0), 0, -1);
     for (int64_t t = 0; t <= s->steps; t++) {
         if (t < s->steps) {
-            if (t + 1 < s->steps && bytes >= POP_WORTH_ASKING) ask_for(x + (t + 1) * item->time_stride, bytes, 0);
+            if (t + 1 < s->steps && bytes >= POP_WORTH_A_PREFETCH) prefetch_step(x + (t + 1) * item->time_stride, bytes, 0);
             const row_scale scale = take_row(item, x + t * item->time_stride, s->row, s->powers);
             wrong |= !(scale.sum > 0.0f);
             times(scales, scale.sum);

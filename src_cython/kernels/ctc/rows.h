@@ -8,8 +8,8 @@
 #define POP_RECORDS "records/ctc.def"
 #include "records/structs.h"
 
-#define POP_ASKED 8192 /* bytes that are asked for at once, at most */
-#define POP_WORTH_ASKING 1024 /* of a row, in ascending order */
+#define POP_PREFETCHED 8192 /* bytes that are prefetched at once, at most */
+#define POP_WORTH_A_PREFETCH 1024 /* of a row, in ascending order */
 #define POP_STEP 16 /* lanes of the widest level: the order of sums is its at every level */
 
 POP_INLINE int64_t whole_steps(int64_t n) { return (n + POP_STEP - 1) / POP_STEP * POP_STEP; }
@@ -49,13 +49,12 @@ POP_INLINE void write_row(int format, char *p, const float *from, int64_t n)
     (format == POP_IS_F32 ? write_f32 : format == POP_IS_F16 ? write_f16 : write_bf16)(p, from, n);
 }
 
-/* Steps lie apart, often a page each, where the CPU does not look ahead by itself: ask for the next while one is done. */
-POP_INLINE void ask_for(const char *p, int64_t bytes, int writes)
+/* Steps lie apart, often a page each, where the CPU does not look ahead by itself: prefetch the next while one is done. */
+POP_INLINE void prefetch_step(const char *p, int64_t bytes, int writes)
 {
-    if (bytes > POP_ASKED) bytes = POP_ASKED;
-    for (int64_t i = 0; i < bytes; i += 64)
-        if (writes) __builtin_prefetch(p + i, 1);
-        else __builtin_prefetch(p + i);
+    if (bytes > POP_PREFETCHED) bytes = POP_PREFETCHED;
+    if (writes) pop_prefetch_to_write_lines(pop_beyond(p, 0), bytes);
+    else pop_prefetch_lines(pop_beyond(p, 0), bytes);
 }
 
 /* The sum of whole steps: POP_STEP chains, folded by halves. */

@@ -83,7 +83,7 @@ POP_INLINE void pop_across(const pop_across_kind kind, const int rows, const int
         if (groups > 1) /* a quarter of the next columns' lines each time: the hardware does not foresee that many at once */
 #pragma GCC unroll 8
             for (int i = 0; i < 2 * groups; i++)
-                __builtin_prefetch((const void *)(next + (uintptr_t)((k / step % 4 * 2 * groups + i) * t->b_col + bytes * k)), 0, 3);
+                pop_prefetch(next + (uintptr_t)((k / step % 4 * 2 * groups + i) * t->b_col + bytes * k));
         pop_across_step(kind, rows, groups, t, a, b + bytes * k, cols, step, sum);
     }
     if (k < t->cells) pop_across_step(kind, rows, groups, t, a, b + bytes * k, cols, t->cells - k, sum);

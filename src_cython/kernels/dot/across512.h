@@ -1,6 +1,6 @@
 /* Products of few rows with columns of B that lie along the depth, `b_col` bytes apart: tokens of keys, say. 16 columns and 16 cells
  * of the depth change places in registers, so that each sum ascends and its bits are those of "multiply"; packed first, which a
- * few rows do not pay back, they would be written and read once more. Columns are asked for before they are read, since
+ * few rows do not pay back, they would be written and read once more. Columns are prefetched, since
  * the hardware does not foresee 16 of them that are read a line each in turn. */
 #ifndef POP_DOT_ACROSS_H
 #define POP_DOT_ACROSS_H
@@ -23,7 +23,7 @@ POP_INLINE void pop_across(const int rows, const pop_dot_block *t, const char *a
 #pragma GCC unroll 16
         for (int i = 0; i < 16; i++) {
             x[i] = i < cols ? _mm512_maskz_loadu_epi32(mask, b + i * t->b_col + 4 * k) : _mm512_setzero_si512();
-            __builtin_prefetch((const void *)(ahead + (uintptr_t)(i * t->b_col + 4 * k)), 0, 3);
+            pop_prefetch(ahead + (uintptr_t)(i * t->b_col + 4 * k));
         }
         pop_transpose_16(x);
 #pragma GCC unroll 16

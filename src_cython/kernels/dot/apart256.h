@@ -1,5 +1,5 @@
 /* Products of few rows with lines of B that lie as they are, of FP32 or of 16 bits: a line is read once or twice, so that packing it would
- * cost more. Eight vectors of sums are in registers, and ascend: bits are those of "multiply". Lines are asked for ahead, since where
+ * cost more. Eight vectors of sums are in registers, and ascend: bits are those of "multiply". Lines are prefetched, since where
  * they are longer than a block the hardware does not foresee the next. */
 #ifndef POP_DOT_APART256_H
 #define POP_DOT_APART256_H
@@ -26,7 +26,7 @@ POP_INLINE void pop_apart(const pop_format *f, const int rows, const int vectors
         pop_v_f one[2];
         const uintptr_t ahead = (uintptr_t)b + (uintptr_t)(POP_APART_AHEAD * t->b_cell);
 #pragma GCC unroll 4
-        for (int64_t i = 0; i < bytes * POP_LANES * vectors; i += 64) __builtin_prefetch((const void *)(ahead + (uintptr_t)i), 0, 3);
+        for (int64_t i = 0; i < bytes * POP_LANES * vectors; i += 64) pop_prefetch(ahead + (uintptr_t)i);
 #pragma GCC unroll 2
         for (int r = 0; r < rows; r++) {
             float x;

@@ -23,7 +23,7 @@ POP_INLINE __m512 POP_NAME(pop_one)(const char *cell)
  * comes from there waits in line behind the products. */
 #define POP_KEPT(p) __asm__("" : "+r"(p))
 
-/* What is still to be asked for: in memory, for the same reason. */
+/* What is still to be prefetched: in memory, for the same reason. */
 typedef struct POP_NAME(pop_ahead) {
     const char *a, *c;
     int64_t a_steps, c_rows;
@@ -36,14 +36,14 @@ POP_INLINE void POP_NAME(pop_lines_ahead)(const pop_dot_block *t, volatile POP_N
         const char *a = left->a;
         left->a_steps--;
         left->a = a + t->a_next_step;
-        for (int64_t r = t->a_next_rows; r > 0; r--, a += t->a_next_row) __builtin_prefetch(a, 0, 2);
+        for (int64_t r = t->a_next_rows; r > 0; r--, a += t->a_next_row) pop_prefetch_l2(pop_beyond(a, 0));
     }
     if (left->c_rows > 0) {
         const char *c = left->c;
         left->c_rows -= t->c_next_each;
         left->c = c + t->c_next_each * t->c_next_row;
         for (int64_t r = t->c_next_each; r > 0; r--, c += t->c_next_row)
-            for (int64_t i = 0; i < 64 * t->c_next_lines; i += 64) __builtin_prefetch(c + i, 1, 3);
+            pop_prefetch_to_write_lines(pop_beyond(c, 0), 64 * t->c_next_lines);
     }
 }
 

@@ -30,18 +30,12 @@ typedef void (*pop_dot_round_at_random)(float *sums, int64_t n, const uint32_t *
 /* What a kernel wants called by its thread before and after an item: tile configuration. */
 typedef void (*pop_dot_hook)(void);
 
-/* Ask for bytes that are read soon. Rows of a block lie far apart, so the hardware's prefetcher starts anew in each.
- * Their address is a number: they may be beyond the array. */
-POP_INLINE void pop_prefetch(uintptr_t from, int64_t bytes)
-{
-    for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch((const void *)(from + (uintptr_t)i), 0, 2);
-}
-
-/* All of a block's coming rows of A at once, for kernels that have long enough to wait for them. */
+/* All of a block's coming rows of A at once, for kernels that have long enough to wait for them. Rows of a block lie far apart, so the
+ * hardware's prefetcher starts anew in each. */
 POP_INLINE void pop_prefetch_next(const pop_dot_block *t)
 {
     for (int64_t r = 0; r < t->a_next_rows; r++)
-        pop_prefetch((uintptr_t)t->a_next + (uintptr_t)(r * t->a_next_row), t->a_next_steps * t->a_next_step);
+        pop_prefetch_l2_lines(pop_beyond(t->a_next, r * t->a_next_row), t->a_next_steps * t->a_next_step);
 }
 
 /* 1 if none of n contiguous codes is an infinity (or a NaN of a format that has infinities). */

@@ -35,7 +35,7 @@ POP_INLINE void pop_fma256(const int rows, const int vectors, const int panels, 
     for (int64_t run = 0, at = 0;; run++) {
         for (int64_t k = t->cells, some; k > 0; k -= some) {
             some = t->b_next_lines && k > 16 ? 16 : k;
-            pop_prefetch(b_next, 64 * t->b_next_lines);
+            pop_prefetch_l2_lines(b_next, 64 * t->b_next_lines);
             b_next += (uintptr_t)(64 * t->b_next_lines);
             for (int64_t n = some; n > 0; n--, at += a_cell, b += b_cell) {
                 __m256 line[8];
@@ -108,7 +108,7 @@ static void pop_multiply_panels_fma256(const pop_dot_block *given)
         else pop_multiply_fma256(&t);
         t.b += (taken + 15) / 16 * t.b_col;
         t.c += taken;
-        t.a_next_rows = 0; /* asked for once */
+        t.a_next_rows = 0; /* prefetched once */
     }
 }
 

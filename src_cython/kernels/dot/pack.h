@@ -110,7 +110,7 @@ POP_INLINE void pop_decode_lines_bf16(pop_kept_table *kept, const pop_format *f,
         uint16_t *line = (uint16_t *)(void *)to;
         __m512i x[2];
         for (int64_t j = 0; j < whole; j += 64) {
-            pop_prefetch((uintptr_t)from + (uintptr_t)(j + POP_DECODE_AHEAD), 1);
+            pop_prefetch_l2(pop_beyond(from, j + POP_DECODE_AHEAD));
             pop_byte_to_bf16(&table, _mm512_loadu_si512(from + j), x);
             _mm512_storeu_si512(line + j, x[0]);
             _mm512_storeu_si512(line + j + 32, x[1]);

@@ -66,9 +66,9 @@ static pop_v_f factor_cholesky(float *w, int64_t row, int64_t n, float *inverses
         else cholesky_block(w, row, i, j, POP_BLOCK - POP_WIDE, &pivots);
         while ((i += POP_BLOCK) < n) {
             cholesky_block(w, row, i, j, -1, &pivots);
-            ask_ahead(ahead);
+            prefetch_ahead(ahead);
         }
-        ask_ahead(ahead);
+        prefetch_ahead(ahead);
     }
     /* a pivot too large for FP32 is infinite */
     return pop_v_select_f(pop_v_eq_f(pivots.most, pop_v_splat(INFINITY)), pivots.least, pop_v_splat(-1.0f));

@@ -211,17 +211,17 @@ POP_INLINE char *place_of(const pop_tile *tile, const pop_factor_operand *o, int
     return tile->operands[o->operand] + m * o->matrix;
 }
 
-/* The lines of memory of some operands' next matrices, which are asked for as the present ones are worked on: they are too many, and
+/* The lines of memory of some operands' next matrices, which are prefetched as the present ones are worked on: they are too many, and
  * too far apart, for the hardware to see them coming. */
 typedef struct lane_ahead {
-    int64_t lines[3], each; /* of an operand; asked for at a time */
+    int64_t lines[3], each; /* of an operand; prefetched at a time */
     const char *from[3];
     int64_t next; /* of all lines */
 } lane_ahead;
 
 #define POP_AHEAD_BYTES (256 << 10) /* of what the second-level cache holds beside the workspace */
 
-/* Ahead of so many matrices from `first` on, for the first operands of an item; `times` that are asked for. */
+/* Ahead of so many matrices from `first` on, for the first operands of an item; `times` that some are prefetched. */
 static lane_ahead ahead_of(const pop_tile *tile, const pop_factor_item *item, int operands, int64_t first, int64_t matrices,
                            int64_t times)
 {
@@ -240,12 +240,12 @@ static lane_ahead ahead_of(const pop_tile *tile, const pop_factor_item *item, in
 }
 
 /* To the second-level cache: the first is full. */
-static void ask_ahead(lane_ahead *a)
+static void prefetch_ahead(lane_ahead *a)
 {
     const int64_t end = a->next + a->each;
     int64_t before = 0;
     for (int i = 0; i < 3; before += a->lines[i++])
-        for (int64_t k = a->next - before; k < a->lines[i] && a->next < end; k++, a->next++) __builtin_prefetch(a->from[i] + 64 * k, 0, 2);
+        for (int64_t k = a->next - before; k < a->lines[i] && a->next < end; k++, a->next++) pop_prefetch_l2(pop_beyond(a->from[i], 64 * k));
 }
 
 /* 1 for each matrix whose lane of `least` is not above zero. */

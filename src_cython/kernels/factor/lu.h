@@ -112,14 +112,14 @@ POP_INLINE void subtract_steps(const lu_panel *p, float *w, int64_t row, int64_t
     }
 }
 
-/* Ask for what rows at position k of the factors replace, while there is time, where a row fills lines of memory: those lie
+/* Prefetch what rows at position k of the factors replace, while there is time, where a row fills lines of memory: those lie
  * too far apart for the hardware to see them coming. To the second-level cache: the first is full. */
-POP_INLINE void ask_to_write(const pop_tile *tile, const pop_factor_operand *o, int64_t first, int lanes, int64_t k)
+POP_INLINE void prefetch_replaced(const pop_tile *tile, const pop_factor_operand *o, int64_t first, int lanes, int64_t k)
 {
     const int64_t bytes = o->columns * bytes_of(o->format);
     const char *to = place_of(tile, o, first) + k * o->line;
     for (int l = 0; k < o->rows && l < lanes; l++, to += o->matrix)
-        for (int64_t at = 0; at + 64 <= bytes; at += 64) __builtin_prefetch(to + at, 0, 2);
+        pop_prefetch_l2_lines(pop_beyond(to, 0), bytes & -64);
 }
 
 /* Factors over A, m x n, with room for a multiple of four columns; rows by position, and ~ places of rows, as whole
@@ -138,9 +138,9 @@ static __attribute__((noinline)) void factor_lu(float *w, int64_t row, int64_t m
             if (s == rank) break;
             factor_column(&p, s, w + (k + s) * POP_CELL, row, m, k + s, places);
             store_i(order + (k + s) * POP_CELL, p.pivots[s]);
-            ask_to_write(tile, &o[1], first, lanes, k + s);
-            ask_to_write(tile, &o[2], first, lanes, k + s);
-            ask_ahead(ahead);
+            prefetch_replaced(tile, &o[1], first, lanes, k + s);
+            prefetch_replaced(tile, &o[2], first, lanes, k + s);
+            prefetch_ahead(ahead);
         }
         float *rest = w + (k + rank) * POP_CELL, *end = w + n * POP_CELL;
         if (rank == POP_STEPS)
@@ -225,7 +225,7 @@ POP_ROW_WRITER(F32, f32)
 POP_ROW_WRITER(F16, f16)
 POP_ROW_WRITER(BF16, bf16)
 
-/* Operands: A, L, U, and the rows of A that are those of L U, int32. Rows of factors that fill lines are asked for by their positions,
+/* Operands: A, L, U, and the rows of A that are those of L U, int32. Rows of factors that fill lines are prefetched by their positions,
  * others with the next matrices. */
 static void lu_share(const void *p, const pop_tile *tile)
 {

@@ -67,7 +67,7 @@ static void factor_qr(float *w, int64_t row, int64_t m, int64_t n, float *taus, 
         pop_v_store_f(x, pop_v_select_f(still, made, head));
         for (int64_t i = 1; i < m - k; i++) pop_v_store_f(x + i * row, at(x + i * row) * inverse);
         reflect_columns(x, row, tau, x + POP_CELL, row, m - k, n - k - 1);
-        ask_ahead(ahead);
+        prefetch_ahead(ahead);
     }
 }
 
@@ -103,7 +103,7 @@ static void qr_share(const void *p, const pop_tile *tile)
         for (int64_t k = steps - 1; k >= 0; k--) {
             reflect_columns(w + k * row + k * POP_CELL, row, at(taus + k * POP_CELL), q + k * q_row + k * POP_CELL, q_row,
                             m - k, wide - k);
-            ask_ahead(&ahead);
+            prefetch_ahead(&ahead);
         }
         for (int64_t i = 0; i < o[2].rows; i++)
             for (int64_t j = i; j < n; j++) {

@@ -82,11 +82,11 @@ static void solve_panel(const float *t, int64_t row, int64_t n, float *x, int64_
     int64_t c = 0;
     for (; c + POP_WIDE <= columns; c += POP_WIDE) {
         solve_columns(t, row, n, x + c * POP_CELL, x_row, POP_WIDE, unit, d);
-        ask_ahead(ahead);
+        prefetch_ahead(ahead);
     }
     for (; c < columns; c++) {
         solve_columns(t, row, n, x + c * POP_CELL, x_row, 1, unit, d);
-        ask_ahead(ahead);
+        prefetch_ahead(ahead);
     }
 }
 

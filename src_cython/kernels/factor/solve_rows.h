@@ -6,7 +6,7 @@
 
 #define POP_SIDES (POP_WIDE * POP_CELL) /* right-hand sides that are solved at a time */
 
-#define POP_ROWS_AHEAD 24 /* order from which the next system is asked for: smaller ones come by themselves */
+#define POP_ROWS_AHEAD 24 /* order from which the next system is prefetched: smaller ones come by themselves */
 
 /* A system. Element (i, j) of T lies at t + i down + j across, in floats, which need not be aligned. */
 typedef struct row_system {
@@ -93,7 +93,7 @@ POP_INLINE void solve_wide(const row_system *s, const float *from, int64_t from_
     int64_t i = 0;
     for (; i + POP_BLOCK <= own.n; i += POP_BLOCK) {
         solve_block(&own, i, POP_BLOCK, from, from_row, to, to_row, wide);
-        if (ahead->each) ask_ahead(ahead);
+        if (ahead->each) prefetch_ahead(ahead);
     }
     for (; i < own.n; i++) solve_block(&own, i, 1, from, from_row, to, to_row, wide);
 }

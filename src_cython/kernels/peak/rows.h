@@ -1,8 +1,8 @@
 /* How fast rows of a table can be read, written and added to in any order where nothing else is done: no bounds are looked at, no
- * format is asked for, rows are whole lines. How far ahead rows are asked for is the caller's to try. */
+ * format is asked for, rows are whole lines. How far ahead rows are prefetched is the caller's to try. */
 #ifndef POP_PEAK_ROWS_H
 #define POP_PEAK_ROWS_H
-#include "kernels/abi.h"
+#include "kernels/prefetch.h"
 #include <immintrin.h>
 
 #define POP_RECORDS "records/peak.def"
@@ -11,7 +11,7 @@
 POP_INLINE char *pop_peak_row(const pop_peak_rows *t, int64_t i)
 {
     if (i + t->ahead < t->count)
-        for (int64_t o = 0; o < t->bytes; o += 64) __builtin_prefetch(t->table + t->list[i + t->ahead] * t->bytes + o, 0, 2);
+        pop_prefetch_l2_lines(pop_beyond(t->table, t->list[i + t->ahead] * t->bytes), t->bytes);
     char *row = t->table + t->list[i] * t->bytes;
     if (t->begins && t->bytes >= 256) (void)*(const volatile char *)(row + 64), (void)*(const volatile char *)(row + 192);
     return row;

@@ -8,7 +8,7 @@
 #include "kernels/peak/rows.h"
 #include <immintrin.h>
 
-#define POP_WALK_AHEAD 8192 /* bytes of values, which the products ask for ahead too */
+#define POP_WALK_AHEAD 8192 /* bytes of values, which the products prefetch too */
 
 static volatile float pop_walk_sink; /* keeps the compiler from dropping the sums */
 
@@ -26,7 +26,7 @@ POP_INLINE int64_t pop_walk(const int R, const int V, const int DEEP, const int 
         for (int g = 0; g < G; g++, w += R * DEEP) {
             const char *x = t->x + t->list[q + g] * DEEP * row;
             for (int o = 0; DEEP > 1 && o < R * DEEP * 4; o += 64)
-                __builtin_prefetch((const void *)((uintptr_t)w + (uintptr_t)(POP_WALK_AHEAD + o)), 0, 2);
+                pop_prefetch_l2(pop_beyond(w, POP_WALK_AHEAD + o));
 #pragma GCC unroll 4
             for (int k = 0; k < DEEP; k++, x += row) {
                 __m512 line[4];

@@ -26,7 +26,7 @@ typedef struct pop_pool_cell {
     int64_t count, taps, step; /* rows, columns; bytes from a coordinate to the next */
     float divisor;             /* 0: none */
     int format;
-    int64_t fresh_rows, fresh_taps; /* that no result before took: what lies so far ahead of them, or of results, is asked for */
+    int64_t fresh_rows, fresh_taps; /* that no result before took: what lies so far ahead of them, or of results, is prefetched */
     int64_t ahead, made_ahead;
 } pop_pool_cell;
 
@@ -72,8 +72,8 @@ typedef struct pop_pool_cell {
         for (; c + many <= n; c += many) {                                                                            \
             for (int64_t t = taps - s->fresh_taps; s->ahead && t < taps; t++)                                         \
                 for (int64_t j = count - s->fresh_rows; j < count; j++)                                               \
-                    for (int64_t b = 0; b < many * bytes; b += 64) pop_pool_ask(s->rows[j] + s->at[t] * s->step + c * bytes + b, s->ahead); \
-            for (int64_t b = 0; s->made_ahead && b < many * bytes; b += 64) pop_pool_ask_to_write(to + c * bytes + b, s->made_ahead);\
+                    pop_prefetch_lines(pop_beyond(s->rows[j] + s->at[t] * s->step + c * bytes, s->ahead), many * bytes);  \
+            if (s->made_ahead) pop_prefetch_to_write_lines(pop_beyond(to + c * bytes, s->made_ahead), many * bytes);      \
             if (!pop_pool_cells_##op##_##suffix(s, 1, POP_POOL_CELLS, count, taps, format, c, POP_LANES, to))         \
                 (void)pop_pool_cells_##op##_##suffix(s, 0, POP_POOL_CELLS, s->count, s->taps, s->format, c, POP_LANES, to); \
         }                                                                                                             \

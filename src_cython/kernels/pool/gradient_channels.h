@@ -93,7 +93,7 @@ typedef struct pop_pool_given {
     char *to;
     const int64_t *at; /* coordinates of the last axis */
     int64_t place, count, taps, step[2], ahead;
-    const char *grads, *tops; /* where there is a window that no element before was in: what is asked for of the windows to come */
+    const char *grads, *tops; /* where there is a window that no element before was in: what is prefetched of the windows to come */
 } pop_pool_given;
 
 /* `vectors` of the channels from c on: the gradients of those windows whose maximum an element is. */
@@ -121,18 +121,18 @@ POP_INLINE void pop_pool_gradient_cells(const int *format, const pop_pool_given 
 }
 
 /* Ask for what the elements and windows to come have at the channels from c on. */
-POP_INLINE void pop_pool_gradient_asks(const int *format, const pop_pool_given *s, int64_t c)
+POP_INLINE void pop_pool_gradient_prefetches(const int *format, const pop_pool_given *s, int64_t c)
 {
     const int by_place = format[1] == POP_POOL_OF_PLACES, bytes = format[0] ? 2 : 4;
     const int64_t from = c * bytes, end = from + POP_POOL_CELLS * POP_LANES * bytes;
     for (int64_t b = from; b < end; b += 64) {
-        if (!by_place) pop_pool_ask(s->x + b, s->ahead);
-        pop_pool_ask_to_write(s->to + b, s->ahead);
+        if (!by_place) pop_prefetch(pop_beyond(s->x + b, s->ahead));
+        pop_prefetch_to_write(pop_beyond(s->to + b, s->ahead));
     }
     if (!s->grads) return;
     for (int64_t b = from; b < end; b += 64) {
-        pop_pool_ask(s->grads, b);
-        if (!by_place) pop_pool_ask(s->tops, b);
+        pop_prefetch(pop_beyond(s->grads, b));
+        if (!by_place) pop_prefetch(pop_beyond(s->tops, b));
     }
 }
 
@@ -141,7 +141,7 @@ POP_INLINE void pop_pool_gradient_all_cells(const int *format, const pop_pool_gi
     const pop_pool_given here = *given, *s = &here; /* which nothing that is written may be */
     int64_t c = 0;
     for (; c + POP_POOL_CELLS * POP_LANES <= n; c += POP_POOL_CELLS * POP_LANES) {
-        if (s->ahead) pop_pool_gradient_asks(format, s, c);
+        if (s->ahead) pop_pool_gradient_prefetches(format, s, c);
         pop_pool_gradient_cells(format, s, POP_POOL_CELLS, count, taps, c, POP_LANES);
     }
     for (; c < n; c += POP_LANES) pop_pool_gradient_cells(format, s, 1, s->count, s->taps, c, (int)pop_least(POP_LANES, n - c));

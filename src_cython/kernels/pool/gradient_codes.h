@@ -172,7 +172,7 @@ POP_INLINE void pop_pool_place_words(const char *places, int64_t n, int64_t ahea
 {
     for (int64_t i = 0; i < n; i += 8, places += 64, to += 16) {
         const __mmask8 part = (__mmask8)(n - i < 8 ? (1 << (n - i)) - 1 : 0xff);
-        pop_pool_ask(places, ahead);
+        pop_prefetch(pop_beyond(places, ahead));
         _mm_storeu_si128((__m128i *)(void *)to, _mm512_cvtusepi64_epi16(_mm512_maskz_loadu_epi64(part, places)));
     }
 }
@@ -257,9 +257,9 @@ POP_INLINE void pop_pool_bring_codes(const int by_place, const int vectors, cons
 {
     const int words = by_place && vectors == 1;
     const char *tops = p->tops + number * (words ? 4 * p->read : p->read), *grads = p->grads + number * p->read;
-    pop_pool_ask(grads, p->ahead);
-    if (!by_place) pop_pool_ask(tops, p->ahead);
-    if (words) pop_pool_ask(tops, 2 * p->ahead), pop_pool_ask(tops + 64, 2 * p->ahead);
+    pop_prefetch(pop_beyond(grads, p->ahead));
+    if (!by_place) pop_prefetch(pop_beyond(tops, p->ahead));
+    if (words) pop_prefetch(pop_beyond(tops, 2 * p->ahead)), pop_prefetch(pop_beyond(tops + 64, 2 * p->ahead));
     b->number = number;
     if (vectors == 1) {
         const __mmask16 few = (__mmask16)p->there;
@@ -283,8 +283,8 @@ POP_INLINE void pop_pool_gradient_code_row(const int by_place, const int vectors
 {
     const __m512i here = by_place ? own->words : _mm512_maskz_loadu_epi16(p->made, from);
     __m512i codes;
-    if (!by_place) pop_pool_ask(from, 4 * p->ahead);
-    pop_pool_ask_to_write(to, 4 * p->ahead);
+    if (!by_place) pop_prefetch(pop_beyond(from, 4 * p->ahead));
+    pop_prefetch_to_write(pop_beyond(to, 4 * p->ahead));
     if (vectors == 1) {
         const __mmask32 same = count ? _mm512_cmpeq_epi16_mask(by_place ? here : pop_pool_one_zero(here), last->all) : 0;
         codes = _mm512_maskz_mov_epi16(same, last->words);

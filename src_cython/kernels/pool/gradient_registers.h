@@ -111,8 +111,8 @@ POP_INLINE void pop_pool_bring(const int by_place, const int registers, const in
 {
     const __m512i none = _mm512_set1_epi32(-1);
     const char *tops = p->tops + (by_place ? 2 * from : from), *grads = p->grads + from;
-    pop_pool_ask(grads, ahead), pop_pool_ask(tops, by_place ? 2 * ahead : ahead);
-    if (by_place) pop_pool_ask(tops + 64, 2 * ahead);
+    pop_prefetch(pop_beyond(grads, ahead)), pop_prefetch(pop_beyond(tops, by_place ? 2 * ahead : ahead));
+    if (by_place) pop_prefetch(pop_beyond(tops + 64, 2 * ahead));
     for (int i = 0; i < registers; i++, grads += p->beside_read, tops += by_place ? 2 * p->beside_read : p->beside_read) {
         const __m512i words = by_place ? (__m512i)pop_pool_some_places(tops, p->low[i]) : _mm512_maskz_loadu_epi32(p->low[i], tops);
         const __m512i top = _mm512_mask_mov_epi32(none, p->low[i], words);
@@ -142,8 +142,8 @@ POP_INLINE void pop_pool_gradient_row(const int by_place, const int registers, c
 {
     for (int i = 0; i < registers; i++) {
         const __m512i here = by_place ? own[i] : _mm512_maskz_loadu_epi32(p->made[i], x + i * p->beside);
-        if (!by_place) pop_pool_ask(x + i * p->beside, 4 * ahead);
-        pop_pool_ask_to_write(to + i * p->beside, 4 * ahead);
+        if (!by_place) pop_prefetch(pop_beyond(x + i * p->beside, 4 * ahead));
+        pop_prefetch_to_write(pop_beyond(to + i * p->beside, 4 * ahead));
         __m512 a = _mm512_setzero_ps();
         if (count == 2) a = pop_pool_with(by_place, taps, 1, here, a, before->most[i], before->grads[i]);
         if (count) a = pop_pool_with(by_place, taps, count == 1, here, a, last->most[i], last->grads[i]);

@@ -140,9 +140,9 @@ typedef struct pop_pool_part {
                 const float w = n.weights ? n.weights[j] : 1.0f;                                                      \
                 if (j || n.at[0] != last) {                                                                           \
                     const char *from = p.read + n.at[j] * n.step;                                                     \
-                    pop_pool_ask(from, 4 * ahead);                                                                    \
+                    pop_prefetch(pop_beyond(from, 4 * ahead));                                                                    \
                     x = pop_pool_some_##suffix(from, p.low);                                                          \
-                    if (two && bytes == 4) pop_pool_ask(from + 64, 4 * ahead);                                        \
+                    if (two && bytes == 4) pop_prefetch(pop_beyond(from + 64, 4 * ahead));                                        \
                     if (two) y = pop_pool_some_##suffix(from + 16 * bytes, p.high);                                   \
                     if (quick) POP_POOL_SEE_##op(here, x, two ? y : x);                                               \
                 }                                                                                                     \
@@ -163,7 +163,7 @@ typedef struct pop_pool_part {
             z = POP_POOL_END_##op(quick, z);                                                                          \
             if (divided) z = z / (pop_v_splat(n.divisor) * p.divide);                                                 \
             char *own = to + n.made * made_bytes;                                                                     \
-            pop_pool_ask_to_write(own, ahead);                                                                        \
+            pop_prefetch_to_write(pop_beyond(own, ahead));                                                                        \
             pop_pool_store_lanes(format, own, 0, z, p.made);                                                          \
         }                                                                                                             \
         return pop_pool_is_sound(sound);                                                                              \
@@ -232,17 +232,17 @@ POP_INLINE void pop_pool_sums_of_rows(const int registers, const int taps, const
             const char *from = p.read + near[begin + j] * p.read_step;
             if (near[begin + j] != number) {
                 number = near[begin + j];
-                pop_pool_ask(from, ahead);
+                pop_prefetch(pop_beyond(from, ahead));
                 for (int i = 0; i < registers; i++) last[i] = pop_pool_load_lanes(format, from + i * p.beside_read, 0, p.low[i]);
             }
             for (int i = 0; i < registers; i++) a[i] = pop_v_fma(last[i], pop_v_splat(w[j]), a[i]);
         }
-        pop_pool_ask_to_write(to, 4 * ahead);
+        pop_prefetch_to_write(pop_beyond(to, 4 * ahead));
         for (int i = 0; i < registers; i++) {
             const __m512 sum = (__m512)a[i] * p.by[i];
             pop_v_f x = (pop_v_f)_mm512_maskz_permutexvar_ps(p.there[0], p.at[0], sum);
             if (taps > 1) x = x + (pop_v_f)_mm512_maskz_permutexvar_ps(p.there[1], p.at[1], sum);
-            if (i && format == 0) pop_pool_ask_to_write(to + p.beside, 4 * ahead);
+            if (i && format == 0) pop_prefetch_to_write(pop_beyond(to + p.beside, 4 * ahead));
             pop_pool_store_lanes(format, to + i * p.beside, 0, x + pop_v_splat(0.0f), p.made[i]);
         }
     }
@@ -339,10 +339,10 @@ POP_INLINE void pop_pool_max_code_rows(const pop_pool_unit *u, const pop_pool_co
         for (int64_t j = 0; j < n.count; j++) {
             if (j || n.at[0] != last) {
                 const char *from = p.read + n.at[j] * n.step;
-                pop_pool_ask(from, 4 * ahead);
+                pop_prefetch(pop_beyond(from, 4 * ahead));
                 x = pop_pool_code_keys(&p, from, p.low);
                 if (two) y = pop_pool_code_keys(&p, from + 64, p.high);
-                if (two) pop_pool_ask(from + 64, 4 * ahead);
+                if (two) pop_prefetch(pop_beyond(from + 64, 4 * ahead));
             }
             a = _mm512_max_epi16(a, x);
             if (two) b = _mm512_max_epi16(b, y);
@@ -355,7 +355,7 @@ POP_INLINE void pop_pool_max_code_rows(const pop_pool_unit *u, const pop_pool_co
         most = pop_pool_turned(_mm512_mask_mov_epi16(most, _mm512_cmpeq_epi16_mask(most, _mm512_set1_epi16(-1)), _mm512_setzero_si512()));
         most = _mm512_mask_mov_epi16(most, nan, _mm512_set1_epi16(bf16 ? 0x7fc0 : 0x7e00));
         char *to = p.to + 2 * n.made;
-        pop_pool_ask_to_write(to, ahead);
+        pop_prefetch_to_write(pop_beyond(to, ahead));
         _mm512_mask_storeu_epi16(to, p.made, most);
     }
 }

@@ -110,14 +110,6 @@ POP_INLINE char *pop_pool_base(const pop_pool_unit *u, const pop_pool_operand *o
     return u->tile->operands[o->operand] + (u->sample * o->batch + u->channel * o->channel) * o->bytes;
 }
 
-/* Ask for what is read, or written, so many bytes further on, which may be beyond the operand. Loads and stores with masks wait for
- * memory one after another otherwise. */
-POP_INLINE void pop_pool_ask(const char *at, int64_t ahead) { __builtin_prefetch((const void *)((uintptr_t)at + (uintptr_t)ahead), 0, 3); }
-POP_INLINE void pop_pool_ask_to_write(const char *at, int64_t ahead)
-{
-    __builtin_prefetch((const void *)((uintptr_t)at + (uintptr_t)ahead), 1, 3);
-}
-
 /* `count` rows joined from `offset` bytes on, n elements. */
 static void pop_pool_join_rows(const pop_pool_unit *u, const pop_pool_operand *o, const pop_pool_combine *how, const char *const *rows,
                                int64_t count, int64_t offset, int64_t n, float none, float *to)

@@ -142,12 +142,10 @@ static void pop_scan_rows(const pop_reduce *s, const pop_scan_type *does, const 
 }
 
 /* Lines of `bytes` into the second-level cache, to be read or written. */
-POP_INLINE void pop_scan_ask(const char *p, int64_t bytes, int writes)
+POP_INLINE void pop_scan_prefetch(const char *p, int64_t bytes, int writes)
 {
-    for (int64_t b = 0; b < bytes; b += 64) {
-        if (writes) __builtin_prefetch(p + b, 1, 2);
-        else __builtin_prefetch(p + b, 0, 2);
-    }
+    if (writes) pop_prefetch_l2_to_write_lines(pop_beyond(p, 0), bytes);
+    else pop_prefetch_l2_lines(pop_beyond(p, 0), bytes);
 }
 
 static void pop_scan_strip(const pop_reduce *s, const pop_scan_type *does, const pop_tile *tile, int64_t unit)
@@ -174,8 +172,8 @@ static void pop_scan_strip(const pop_reduce *s, const pop_scan_type *does, const
         const int64_t next = pop_least(POP_SCAN_ROWS, s->n - r - rows);
         if (next > 0) pop_reduce_addresses(s, base + column * s->code_bytes, r + rows, next, x_next);
         for (int64_t i = 0; i < next; i++) {
-            pop_scan_ask(x_next[i], width * s->code_bytes, 0);
-            if (inner->out == 1) pop_scan_ask(out[i] + POP_SCAN_ROWS * step * s->out_bytes, width * s->out_bytes, 1);
+            pop_scan_prefetch(x_next[i], width * s->code_bytes, 0);
+            if (inner->out == 1) pop_scan_prefetch(out[i] + POP_SCAN_ROWS * step * s->out_bytes, width * s->out_bytes, 1);
         }
         does->columns(s->state, room->held, x, y, rows, width);
         for (int64_t i = 0; i < rows; i++) pop_scan_write(s, does, y[i], out[i], inner->out, width, room->codes);

@@ -7,7 +7,7 @@
 
 #define POP_STRIP 64 /* columns of a strip */
 #define POP_STRIP_DEPTH 4 /* places of one lane that are added at a time */
-#define POP_STRIP_AHEAD 16 /* places that are asked for before they are read */
+#define POP_STRIP_AHEAD 16 /* places between a prefetch and its use */
 
 #define POP_COLUMN_NUMBERS 5
 #define POP_COLUMN_BYTES (POP_BACK_SUMS * sizeof(double) + POP_COLUMN_NUMBERS * sizeof(float))
@@ -88,11 +88,11 @@ static void pop_strip_begin(pop_strip *t, int x, int g, int gamma, int64_t numbe
 
 /* Columns that are summed at once: lanes of them stay in the first cache. */
 #define POP_STRIP_WIDTH(what) ((what) == POP_STRIP_BACK ? POP_STRIP / 2 : POP_STRIP)
-POP_INLINE void pop_strip_ask(const pop_format *f, uintptr_t at, int width, int written)
+POP_INLINE void pop_strip_prefetch(const pop_format *f, uintptr_t at, int width, int written)
 {
     for (int i = 0; i < width * pop_bytes(f); i += POP_CACHE_LINE) {
-        if (written) __builtin_prefetch((const void *)(at + (uintptr_t)i), 1, 2);
-        else __builtin_prefetch((const void *)(at + (uintptr_t)i), 0, 2);
+        if (written) pop_prefetch_l2_to_write(at + (uintptr_t)i);
+        else pop_prefetch_l2(at + (uintptr_t)i);
     }
 }
 
@@ -160,7 +160,7 @@ POP_INLINE void pop_strip_sums_in(const pop_strip *t, const pop_format *f, int w
             depth = depth > POP_STRIP_DEPTH ? POP_STRIP_DEPTH : depth ? depth : 1;
             for (int64_t l = 0; l < here; l++) {
                 for (int64_t p = 0; p < depth && what != POP_STRIP_SQUARES; p++)
-                    pop_strip_ask(f, pop_beyond(soon, (r + l + p * POP_ROW_LANES + POP_STRIP_AHEAD) * step), width, 0);
+                    pop_strip_prefetch(f, pop_beyond(soon, (r + l + p * POP_ROW_LANES + POP_STRIP_AHEAD) * step), width, 0);
                 const char *own_x = x + (r + l) * t->x_step, *own_g = g + (r + l) * t->g_step;
                 if (depth < POP_STRIP_DEPTH)
                     pop_strip_lane(t, f, what, width, own_x, own_g, &means, depth, r > begin, l * wide);
@@ -264,9 +264,9 @@ static void pop_strip_told(pop_strip *t)
             const char *x = (t)->x + (c)*pop_bytes(f) + p * (t)->of_x->reduced[0] + r * (t)->x_step; \
             const char *g = (t)->g + (c)*pop_bytes(f) + p * (t)->of_g->reduced[0] + r * (t)->g_step; \
             char *to = (t)->to + (c)*pop_bytes(f) + p * (t)->spec->operands[3].reduced[0] + r * (t)->to_step; \
-            pop_strip_ask(f, pop_beyond(x, -POP_STRIP_AHEAD * (t)->x_step), width, 0);               \
-            if ((t)->of_g != (t)->of_x) pop_strip_ask(f, pop_beyond(g, -POP_STRIP_AHEAD * (t)->g_step), width, 0); \
-            pop_strip_ask(f, pop_beyond(to, -POP_STRIP_AHEAD * (t)->to_step), width, 1);             \
+            pop_strip_prefetch(f, pop_beyond(x, -POP_STRIP_AHEAD * (t)->x_step), width, 0);               \
+            if ((t)->of_g != (t)->of_x) pop_strip_prefetch(f, pop_beyond(g, -POP_STRIP_AHEAD * (t)->g_step), width, 0); \
+            pop_strip_prefetch(f, pop_beyond(to, -POP_STRIP_AHEAD * (t)->to_step), width, 1);             \
             POP_STRIP_EACH(width, __VA_ARGS__)                                                       \
         }
 /* Whether a strip is whole is known to the loops over its places. */

@@ -23,8 +23,8 @@ POP_INLINE int64_t pop_row_length(const pop_row *row) /* of a line */
     return row->spec->segments > 1 ? row->spec->n / row->spec->segments : row->spec->n;
 }
 POP_INLINE int pop_row_of_line(const pop_row *row, int64_t line) { return row->spec->segments > 1 ? 0 : (int)line; }
-/* Whether the next rows are asked for: not where a row is long, which comes by itself, unless its segments lie apart. */
-POP_INLINE int pop_row_asks(const pop_row *row, int64_t length)
+/* Whether the next rows are prefetched: not where a row is long, which comes by itself, unless its segments lie apart. */
+POP_INLINE int pop_row_prefetches(const pop_row *row, int64_t length)
 {
     return row->spec->segments > 1 || length <= 2 * POP_ROWS_SHORT;
 }
@@ -91,7 +91,7 @@ POP_INLINE void pop_rows_means_in(const pop_row *row, const pop_format *f, int k
     for (int q = 1; parts && q < POP_FOUR; q++) m->mean[q] = m->mean[0]; /* its segments' */
 }
 /* Lanes of squares of what numbers of four lines of one stretch, of whole groups, are apart from their means. A product waits for the
- * last one of its lane: where there are registers, two lines take turns. Lines at `ahead`, in the format f, are asked for meanwhile. */
+ * last one of its lane: where there are registers, two lines take turns. Lines at `ahead`, in the format f, are prefetched meanwhile. */
 POP_INLINE void pop_four_squares(const pop_format *f, const pop_format *of_x, const char *x, int64_t step, int64_t n, const float *mean,
                                  uintptr_t ahead, int64_t ahead_step, pop_v_f *made)
 {
@@ -102,11 +102,11 @@ POP_INLINE void pop_four_squares(const pop_format *f, const pop_format *of_x, co
         pop_lanes squares = pop_lanes_of(0.0f), others = squares;
         int64_t i = 0;
         POP_ROW_WHOLE(n,
-                      pop_row_ask(f, next, i, k, 0);
+                      pop_row_prefetch(f, next, i, k, 0);
                       const pop_v_f d = pop_row_read(of_x, line, i, part) - less;
                       squares.v[k] = pop_v_fma(d, d, squares.v[k]);
                       if (POP_TURNS > 1) {
-                          pop_row_ask(f, other_next, i, k, 0);
+                          pop_row_prefetch(f, other_next, i, k, 0);
                           const pop_v_f e = pop_row_read(of_x, other, i, part) - other_less;
                           others.v[k] = pop_v_fma(e, e, others.v[k]);
                       })
@@ -123,7 +123,7 @@ POP_INLINE void pop_rows_inverses_in(const pop_row *row, const pop_format *f, co
     const int parts = s->segments > 1;
     const char *x = near ? (const char *)near : (const char *)row->at[0];
     const uintptr_t ahead = pop_beyond(row->at[0], row->rows * row->step[0]);
-    const int asks = pop_row_asks(row, length);
+    const int prefetches = pop_row_prefetches(row, length);
     const pop_four_d none = {0.0};
     double all[POP_FOUR] = {0.0}, *own = m->squares;
     for (int q = 0; q < POP_ROWS_MOST && s->centred == POP_NO_STATISTICS; q++) m->inverse[q] = 1.0f;
@@ -139,7 +139,7 @@ POP_INLINE void pop_rows_inverses_in(const pop_row *row, const pop_format *f, co
             pop_four_sums(last, &none, to);
         } else
             POP_FOUR_PARTS(to, 0, lines - first, length, ({
-                               if (asks) pop_row_ask(f, next + (uintptr_t)(q * line_step), i, k, 0);
+                               if (prefetches) pop_row_prefetch(f, next + (uintptr_t)(q * line_step), i, k, 0);
                                const pop_v_f less = pop_v_splat(mean[q]);
                                const pop_v_f d = pop_row_else(pop_row_read(of_x, at + q * step, i, part) - less, 0.0f, part);
                                pop_v_fma(d, d, lane);
@@ -173,7 +173,7 @@ POP_INLINE float *pop_row_near(const pop_row *row, const pop_format *f)
 }
 
 /* Places of a line from `begin` to `end`, or of POP_LINES, from x to `to`: what they are apart from the mean, times the inverse
- * deviation and gamma, or their product where that is one number, plus beta. Where the next rows are written is asked for. */
+ * deviation and gamma, or their product where that is one number, plus beta. Where the next rows are written is prefetched. */
 POP_INLINE void pop_row_normed(const pop_row *row, const pop_format *f, const float *near, int64_t line, const int lines,
                                const pop_moments *m, int64_t begin, int64_t end, const int weighed, const int shifted)
 {
@@ -189,14 +189,14 @@ POP_INLINE void pop_row_normed(const pop_row *row, const pop_format *f, const fl
         x[q] = pop_row_line(row, 0, line + q) + offset, to[q] = pop_row_line(row, 3, line + q) + offset;
         less[q] = pop_v_splat(m->mean[own]), by[q] = pop_v_splat(m->inverse[own] * outer);
     }
-    const int asks = pop_row_asks(row, pop_row_length(row));
+    const int prefetches = pop_row_prefetches(row, pop_row_length(row));
     const pop_v_f shift = pop_v_splat(shifted ? 0.0f : pop_row_line_number(row, 2, line, -0.0f));
     POP_ROW_WRITTEN(f, to[0], n,
                     const pop_v_f times = weighed ? pop_row_load(gamma, i, part) : by[0];
                     const pop_v_f plus = shifted ? pop_row_load(beta, i, part) : shift;
                     pop_v_f made[POP_LINES];
                     POP_LINES_EACH(lines) {
-                        if (asks) pop_row_ask(f, pop_beyond(to[q], next), i, k, 1);
+                        if (prefetches) pop_row_prefetch(f, pop_beyond(to[q], next), i, k, 1);
                         pop_v_f y = near ? pop_row_load(near + (line + q) * n, i, part) : pop_row_read(f, x[q], i, part);
                         y = y - less[q];
                         if (weighed) y = y * by[q];
@@ -258,7 +258,7 @@ POP_INLINE int pop_norm_turns(const pop_rows *s, const pop_format *f)
            s->n % POP_ROW_LANES == 0 && alike && s->operands[4].operand < 0 && !s->raw;
 }
 /* Lanes of sums of the two rows at x, which go to `near` where there is one; and of squares of what the two at `before` are apart from
- * their means. The two rows after x are asked for. */
+ * their means. The two rows after x are prefetched. */
 POP_INLINE void pop_turn_sums(const pop_format *f, const char *x, int64_t step, float *near, const char *before, int64_t before_step,
                               const float *mean, int64_t n, pop_v_f *made)
 {
@@ -271,7 +271,7 @@ POP_INLINE void pop_turn_sums(const pop_format *f, const char *x, int64_t step, 
                   const pop_v_f d = pop_row_read(of_before, before, i, part) - less;
                   const pop_v_f e = pop_row_read(of_before, other_before, i, part) - other_less;
                   squares.v[k] = pop_v_fma(d, d, squares.v[k]), other_squares.v[k] = pop_v_fma(e, e, other_squares.v[k]);
-                  pop_row_ask(f, pop_beyond(x, 2 * step), i, k, 0), pop_row_ask(f, pop_beyond(other, 2 * step), i, k, 0);
+                  pop_row_prefetch(f, pop_beyond(x, 2 * step), i, k, 0), pop_row_prefetch(f, pop_beyond(other, 2 * step), i, k, 0);
                   const pop_v_f own = pop_row_read(f, x, i, part), others = pop_row_read(f, other, i, part);
                   if (near) pop_row_store(near, i, own, part), pop_row_store(near + n, i, others, part);
                   sums.v[k] = sums.v[k] + own, other_sums.v[k] = other_sums.v[k] + others;)
@@ -459,7 +459,8 @@ POP_INLINE void pop_lines_back(const pop_format *f, const pop_format *of_x, cons
                     pop_v_f product = pop_v_splat(0.0f), total = product, made[POP_BACK_LINES];
                     if (blocks) product = pop_row_load(blocks, i, part), total = pop_row_load(blocks + n, i, part);
                     for (int q = 0; q < lines; q++) {
-                        pop_row_ask(f, of[q].next_g, i, k, 0), pop_row_ask(f, of[q].next_x, i, k, 0), pop_row_ask(f, of[q].next_to, i, k, 1);
+                        pop_row_prefetch(f, of[q].next_g, i, k, 0), pop_row_prefetch(f, of[q].next_x, i, k, 0);
+                        pop_row_prefetch(f, of[q].next_to, i, k, 1);
                         const pop_v_f g = pop_row_read(f, of[q].g, i, part);
                         const pop_v_f y = (pop_row_read(of_x, of[q].x, i, part) - less[q]) * by[q];
                         const pop_v_f d = gamma ? g * pop_row_load(gamma, i, part) : g;

@@ -197,7 +197,7 @@ POP_INLINE void pop_row_powers_first(const pop_format *f, const char *x, uintptr
     int64_t i = 0;
     for (; i + POP_AT_ONCE * POP_LANES <= n; i += POP_AT_ONCE * POP_LANES) {
         POP_EACH_AT_ONCE(POP_AT_ONCE) {
-            pop_row_ask(f, ahead, i + k * POP_LANES, k, 0);
+            pop_row_prefetch(f, ahead, i + k * POP_LANES, k, 0);
             made[k] = pop_row_read(f, x, i + k * POP_LANES, POP_LANES);
         }
         pop_row_powers(made, POP_AT_ONCE, top, by, less, powers, near);
@@ -231,7 +231,7 @@ POP_INLINE void pop_rows_powers_of(const pop_format *f, const char *x, int64_t s
         return;
     }
     POP_ROWS_SUMS(sums, rows, n, ({
-                      pop_row_ask(f, pop_beyond(x, (rows + q) * step), i, k, 0);
+                      pop_row_prefetch(f, pop_beyond(x, (rows + q) * step), i, k, 0);
                       const pop_v_f own = pop_row_read(f, x + q * step, i, part), d = own - pop_v_splat(top[q]);
                       pop_v_f e = own;
                       pop_row_powers(&e, 1, top[q], by[q], less[q], powers, near);

@@ -53,7 +53,7 @@ POP_INLINE void pop_row_softmax(pop_row *row, const pop_format *f)
         char *to = (char *)row->at[2] + q * row->step[2];
         const uintptr_t next = pop_beyond(to, row->rows * row->step[2]);
         POP_ROW_WRITTEN(f, to, row->spec->n,
-                        pop_row_ask(f, next, i, k, 1);
+                        pop_row_prefetch(f, next, i, k, 1);
                         POP_ROW_PUT(f, to, pop_row_load(from, i, part) * by););
     }
 }
@@ -82,11 +82,11 @@ POP_INLINE void pop_row_log_softmax(pop_row *row, const pop_format *f)
         const uintptr_t next = pop_beyond(to, row->rows * row->step[2]);
         if (again)
             POP_ROW_WRITTEN(f, to, row->spec->n,
-                            pop_row_ask(f, next, i, k, 1);
+                            pop_row_prefetch(f, next, i, k, 1);
                             POP_ROW_PUT(f, to, pop_row_read(f, x, i, part) - less - log););
         else
             POP_ROW_WRITTEN(f, to, row->spec->n,
-                            pop_row_ask(f, next, i, k, 1);
+                            pop_row_prefetch(f, next, i, k, 1);
                             pop_v_f d = pop_row_load(from, i, part);
                             if (POP_ROW_FIRST) d = d - less;
                             POP_ROW_PUT(f, to, d - log););
@@ -109,7 +109,7 @@ POP_INLINE void pop_row_softmax_grad(pop_row *row, const pop_format *f)
         const uintptr_t next_g = pop_beyond(g, row->rows * row->step[0]), next_y = pop_beyond(y, row->rows * row->step[1]);
         const uintptr_t next = pop_beyond(to, row->rows * row->step[2]);
         POP_ROW_WRITTEN(f, to, s->n,
-                        pop_row_ask(f, next_g, i, k, 0), pop_row_ask(f, next_y, i, k, 0), pop_row_ask(f, next, i, k, 1);
+                        pop_row_prefetch(f, next_g, i, k, 0), pop_row_prefetch(f, next_y, i, k, 0), pop_row_prefetch(f, next, i, k, 1);
                         POP_ROW_PUT(f, to, (pop_row_read(f, g, i, part) - mean) * pop_row_read(f, y, i, part) * by););
     }
 }
@@ -129,7 +129,7 @@ POP_INLINE void pop_row_log_softmax_grad(pop_row *row, const pop_format *f)
         const uintptr_t next_g = pop_beyond(g, row->rows * row->step[0]), next_y = pop_beyond(y, row->rows * row->step[1]);
         const uintptr_t next = pop_beyond(to, row->rows * row->step[2]);
         POP_ROW_WRITTEN(f, to, s->n,
-                        pop_row_ask(f, next_g, i, k, 0), pop_row_ask(f, next_y, i, k, 0), pop_row_ask(f, next, i, k, 1);
+                        pop_row_prefetch(f, next_g, i, k, 0), pop_row_prefetch(f, next_y, i, k, 0), pop_row_prefetch(f, next, i, k, 1);
                         const pop_v_f share = pop_v_exp(pop_row_read(f, y, i, part)) * all;
                         POP_ROW_PUT(f, to, (pop_row_read(f, g, i, part) - share) * by););
     }

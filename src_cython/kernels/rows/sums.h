@@ -193,13 +193,12 @@ POP_INLINE pop_v_f pop_row_lanes_most(const pop_format *f, const void *x, int64_
 /* How many vectors of a group's lanes three sums are made of at a time: there are registers for them. */
 #define POP_ROW_THREE (POP_LANES == 8 ? POP_ROW_VECTORS / 2 : POP_ROW_VECTORS)
 
-/* Ask for the line of memory that vector k begins, if it does: what the next rows read and write. */
-POP_INLINE void pop_row_ask(const pop_format *f, uintptr_t at, int64_t i, int k, int written)
+/* Prefetch the line of memory that vector k begins, if it does: what the next rows read and write. */
+POP_INLINE void pop_row_prefetch(const pop_format *f, uintptr_t at, int64_t i, int k, int written)
 {
     if (k * POP_LANES * pop_bytes(f) % POP_CACHE_LINE) return;
-    const void *const line = (const void *)(at + (uintptr_t)(i * pop_bytes(f)));
-    if (written) __builtin_prefetch(line, 1, 2);
-    else __builtin_prefetch(line, 0, 2);
+    if (written) pop_prefetch_l2_to_write(at + (uintptr_t)(i * pop_bytes(f)));
+    else pop_prefetch_l2(at + (uintptr_t)(i * pop_bytes(f)));
 }
 
 #define POP_ROW_LEAST (POP_LANES == 16 ? 256 : 512) /* elements of rows for which it is worth its masks */

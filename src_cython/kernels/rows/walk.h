@@ -66,19 +66,15 @@ static void pop_rows_encode(const pop_rows_operand *o, const float *from, char *
     }
 }
 
-/* Where something is read or written soon, to be asked for: a number, for it may be beyond the array. */
-POP_INLINE uintptr_t pop_beyond(const void *p, int64_t bytes) { return (uintptr_t)p + (uintptr_t)bytes; }
-
-/* Ask for lines of some places that are read or written soon. */
-POP_INLINE void pop_rows_ask(const pop_rows_operand *o, uintptr_t at, int64_t stride, int64_t n)
+/* Prefetch lines of some places that are read or written soon. */
+POP_INLINE void pop_rows_prefetch(const pop_rows_operand *o, uintptr_t at, int64_t stride, int64_t n)
 {
-    for (int64_t i = 0; o->written && i < n; i++) __builtin_prefetch((const void *)(at + (uintptr_t)(i * stride)), 1, 2);
-    for (int64_t i = 0; !o->written && i < n; i++) __builtin_prefetch((const void *)(at + (uintptr_t)(i * stride)), 0, 2);
+    for (int64_t i = 0; o->written && i < n; i++) pop_prefetch_l2_to_write(at + (uintptr_t)(i * stride));
+    for (int64_t i = 0; !o->written && i < n; i++) pop_prefetch_l2(at + (uintptr_t)(i * stride));
 }
 
 #define POP_SQUARE 16
-#define POP_CACHE_LINE 64
-#define POP_ROWS_ASKED 4096 /* bytes: what follows comes by itself */
+#define POP_ROWS_PREFETCHED 4096 /* bytes: what follows comes by itself */
 
 /* h lines of w codes of a format between memory and the square's lines. */
 POP_INLINE void pop_square_move(const pop_format *f, int written, char *at, int64_t stride, float *square, int64_t h, int64_t w)
@@ -120,7 +116,7 @@ static void pop_rows_turn(const pop_rows_operand *o, char *place, int64_t stride
         for (int64_t i = 0; i < n; i += POP_SQUARE) {
             const int64_t h = n - i < POP_SQUARE ? n - i : POP_SQUARE, w = width - first < POP_SQUARE ? width - first : POP_SQUARE;
             char *at = place + i * stride + first * o->code_bytes, *to = (char *)(numbers + first * apart + i);
-            pop_rows_ask(o, pop_beyond(at, 2 * POP_SQUARE * stride), stride, POP_SQUARE);
+            pop_rows_prefetch(o, pop_beyond(at, 2 * POP_SQUARE * stride), stride, POP_SQUARE);
             if (plain && o->written) pop_transpose_some(to, column, w, h, at, stride);
             else if (plain) pop_transpose_some(at, stride, h, w, to, column);
             else if (o->written) {
@@ -143,11 +139,11 @@ static void pop_rows_move(const pop_rows *s, const pop_rows_operand *o, char *pl
     const int64_t inner = each ? s->segments : o->single ? 1 : s->reduced[s->reduced_count - 1];
     const int64_t run = turned ? inner * s->reduced[last] : inner, n = o->single ? inner : s->n;
     const int64_t stride = each ? o->reduced[0] : o->single ? o->code_bytes : o->reduced[s->reduced_count - 1];
-    const int64_t begins = run * stride < POP_ROWS_ASKED ? run * stride : POP_ROWS_ASKED; /* of the next row's run */
+    const int64_t begins = run * stride < POP_ROWS_PREFETCHED ? run * stride : POP_ROWS_PREFETCHED; /* of the next row's run */
     const int64_t lines = rows == 1 && stride == o->code_bytes ? begins / POP_CACHE_LINE : 0;
     int64_t index[POP_ROWS_AXES] = {0};
     for (int64_t i = 0; i < n; i += run) {
-        pop_rows_ask(o, pop_beyond(place, o->kept[s->kept_count - 1]), POP_CACHE_LINE, lines);
+        pop_rows_prefetch(o, pop_beyond(place, o->kept[s->kept_count - 1]), POP_CACHE_LINE, lines);
         if (rows > 1) pop_rows_turn(o, place, stride, run, rows, numbers + i, n, codes);
         else if (turned) pop_rows_turn(o, place, stride, inner, s->reduced[last], numbers + i, inner, codes);
         else if (o->written) pop_rows_encode(o, numbers + i, place, stride, run, codes);

@@ -5,7 +5,7 @@
 #include "formats/codec.h"
 #include "kernels/slices/update.h"
 
-/* Lookups that are resolved, of this bag and those behind it, so that rows are asked for from one bag to the next. */
+/* Lookups that are resolved, of this bag and those behind it, so that rows are prefetched from one bag to the next. */
 typedef struct pop_bag_ahead {
     pop_resolved r;
     int64_t first, end; /* the first of them, or -1 while there is none; where those of the share end */
@@ -20,16 +20,16 @@ typedef struct pop_bag_places {
 } pop_bag_places;
 
 /* Slices `first` to `end`, added to what so many vectors hold: `count` columns of n, at `table` of the first row; where further rows
- * are asked for, all of them. */
+ * are prefetched, all of them. */
 POP_INLINE void pop_bag_slices(const pop_format *f, int vectors, const pop_bag_places *p, const char *table, int64_t n, int64_t count,
-                               int64_t first, int64_t end, int weighted, int asks, pop_v_f *held)
+                               int64_t first, int64_t end, int weighted, int prefetches, pop_v_f *held)
 {
     const int64_t bytes = pop_bytes(f), ahead = p->ahead, *offset = p->offset;
     const int far = ahead != POP_SLICES_AHEAD_NEAR;
     for (int64_t i = first; i < end; i++) {
         const char *row = table + offset[i];
-        if (asks) pop_ask_for(table + offset[i + ahead], bytes * n, ahead);
-        if (asks && far) pop_begin_row(row, bytes * n);
+        if (prefetches) pop_prefetch_row(table + offset[i + ahead], bytes * n, ahead);
+        if (prefetches && far) pop_begin_row(row, bytes * n);
         const pop_v_f weight = pop_v_splat(weighted ? p->weights[i] : 1.0f);
         for (int v = 0; v < vectors; v++) {
             const char *from = row + v * POP_LANES * bytes;
@@ -44,17 +44,17 @@ POP_INLINE void pop_bag_slices(const pop_format *f, int vectors, const pop_bag_p
 POP_INLINE void pop_bag_strip(const pop_format *f, int vectors, const pop_bag_places *p, const char *table, int64_t at, int64_t n,
                               int64_t count, float *sums)
 {
-    const int64_t last = pop_least(p->slices, p->known - p->ahead), asked = at || last < 0 ? 0 : last;
+    const int64_t last = pop_least(p->slices, p->known - p->ahead), prefetched = at || last < 0 ? 0 : last;
     pop_v_f held[64 / POP_LANES];
     for (int v = 0; v < vectors; v++)
         held[v] = count < POP_LANES ? pop_v_decode_part(&POP_F32, (const char *)sums, count) : pop_v_load_f(sums + v * POP_LANES);
     table += at * pop_bytes(f);
     if (p->weights) {
-        pop_bag_slices(f, vectors, p, table, n, count, 0, asked, 1, 1, held);
-        pop_bag_slices(f, vectors, p, table, n, count, asked, p->slices, 1, 0, held);
+        pop_bag_slices(f, vectors, p, table, n, count, 0, prefetched, 1, 1, held);
+        pop_bag_slices(f, vectors, p, table, n, count, prefetched, p->slices, 1, 0, held);
     } else {
-        pop_bag_slices(f, vectors, p, table, n, count, 0, asked, 0, 1, held);
-        pop_bag_slices(f, vectors, p, table, n, count, asked, p->slices, 0, 0, held);
+        pop_bag_slices(f, vectors, p, table, n, count, 0, prefetched, 0, 1, held);
+        pop_bag_slices(f, vectors, p, table, n, count, prefetched, p->slices, 0, 0, held);
     }
     for (int v = 0; v < vectors; v++) {
         if (count < POP_LANES) memcpy(sums, &held[v], (size_t)count * sizeof *sums);
@@ -112,7 +112,7 @@ static int64_t pop_bag_run(const pop_slices *s, const pop_tile *tile, pop_bag_ah
         }
         for (int64_t i = 0; i < slices; i++) {
             const int64_t next = i + next_rows < known ? offset[i + next_rows] : POP_PLACE_ZERO;
-            if (POP_IS_PLACE(next)) pop_ask_for(tile->operands[0] + next + at * w->table, here * s->table_bytes, next_rows);
+            if (POP_IS_PLACE(next)) pop_prefetch_row(tile->operands[0] + next + at * w->table, here * s->table_bytes, next_rows);
             if (offset[i] == POP_PLACE_SKIPPED) continue;
             const float *y = (const float *)(const void *)room->more;
             if (POP_IS_PLACE(offset[i]))

@@ -84,8 +84,7 @@ static int64_t __attribute__((noinline)) pop_bad_index(int32_t policy, int negat
 static int pop_read_indices(const pop_slices *s, const char *p, int64_t stride, int64_t n, int64_t limit, int64_t *restrict at)
 {
     const int64_t most = limit - 1;
-    /* What comes next: by its number, since an array may end before. */
-    for (int64_t b = 0; b < n * stride; b += 64) __builtin_prefetch((const void *)((uintptr_t)p + (uintptr_t)(n * stride + b)));
+    pop_prefetch_lines(pop_beyond(p, n * stride), n * stride); /* what comes next */
     int64_t bad = 0; /* of a negative number, or of a difference that is one, the sign */
     switch (s->index_signed ? s->index_bytes : -s->index_bytes) {
     case 1: POP_READ_INDICES(int8_t)
@@ -114,7 +113,7 @@ static void __attribute__((noinline)) pop_resolve_bad(const pop_slices *s, const
     }
 }
 
-/* Lookups from `first` on, at most n and POP_RESOLVED of them; of those that are read, places are not asked for. */
+/* Lookups from `first` on, at most n and POP_RESOLVED of them; of those that are read, places are not wanted. */
 static void pop_resolve(const pop_slices *s, const char *indices, pop_resolved *r, int64_t first, int64_t n, int places)
 {
     const int64_t index = pop_slices_begin(s, r, first, n);

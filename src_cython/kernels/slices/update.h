@@ -144,14 +144,14 @@ POP_INLINE void pop_put_row(const pop_slices *s, const pop_putting *p, char *to,
     else pop_copy_slice(to, from, s->row);
 }
 
-/* Rows of the first n lookups, of which the first `ahead` were asked for. */
+/* Rows of the first n lookups, of which the first `ahead` were prefetched. */
 static void pop_put_rows(const pop_slices *s, const pop_putting *p, const pop_resolved *r, int64_t n, char *table, const char *from)
 {
     const int64_t stride = s->axes[s->axes_count - 1].other, known = p->streams ? 0 : r->n;
     for (int64_t i = 0; i < n; i++, from += stride) {
         const int64_t next = i + p->ahead;
         if (next < known && POP_IS_PLACE(r->offset[next]) && pop_is_own(p, r->place[next]))
-            pop_ask_for(table + r->offset[next], s->row, p->ahead);
+            pop_prefetch_row(table + r->offset[next], s->row, p->ahead);
         if (POP_IS_PLACE(r->offset[i]) && pop_is_own(p, r->place[i])) pop_put_row(s, p, table + r->offset[i], from);
     }
 }
@@ -163,7 +163,7 @@ static void pop_add_numbers(const pop_slices *s, const pop_putting *p, const pop
     const float factor = s->factor;
     for (int64_t i = 0; i < n; i++, from += stride) {
         const int64_t next = i + p->ahead;
-        if (p->far && next < r->n && POP_IS_PLACE(r->offset[next])) __builtin_prefetch(table + r->offset[next], 1);
+        if (p->far && next < r->n && POP_IS_PLACE(r->offset[next])) pop_prefetch_to_write(pop_beyond(table, r->offset[next]));
         if (!POP_IS_PLACE(r->offset[i]) || !pop_is_own(p, r->place[i])) continue;
         pop_any_f32 *to = (pop_any_f32 *)(void *)(table + r->offset[i]);
         *to += factor * *(const pop_any_f32 *)(const void *)from;
@@ -295,11 +295,11 @@ static void pop_run_many(void *does, char *table, int64_t shift, int64_t n)
 }
 
 /* Ask for the rows of a sorted lookup ahead of its turn. */
-POP_INLINE void pop_ask_for_sorted(const pop_updating *u, const char *table, uint64_t key, int64_t first)
+POP_INLINE void pop_prefetch_sorted(const pop_updating *u, const char *table, uint64_t key, int64_t first)
 {
     const pop_slices *s = u->s;
-    pop_ask_for(table + pop_offset_of_place(s, first + (int64_t)(key >> 32)), s->row, POP_SLICES_AHEAD);
-    pop_ask_for(u->updates + pop_slice_of(s, (int64_t)(key & 0xffffffff)), s->row / s->table_bytes * s->other_bytes,
+    pop_prefetch_row(table + pop_offset_of_place(s, first + (int64_t)(key >> 32)), s->row, POP_SLICES_AHEAD);
+    pop_prefetch_row(u->updates + pop_slice_of(s, (int64_t)(key & 0xffffffff)), s->row / s->table_bytes * s->other_bytes,
                 POP_SLICES_AHEAD);
 }
 
@@ -322,7 +322,7 @@ static void pop_update_grouped(pop_updating *u, char *table, const char *indices
             u->lookups = sorted + i, u->count = 1;
             while (i + u->count < n && sorted[i + u->count] >> 32 == sorted[i] >> 32) u->count++;
             for (int64_t k = i + POP_SLICES_AHEAD; k < pop_least(n, i + u->count + POP_SLICES_AHEAD); k++)
-                pop_ask_for_sorted(u, table, sorted[k], first);
+                pop_prefetch_sorted(u, table, sorted[k], first);
             const int64_t place = first + (int64_t)(sorted[i] >> 32);
             pop_walk(s, 0, table + pop_offset_of_place(s, place), 0, starts, pop_run_update, u);
         }

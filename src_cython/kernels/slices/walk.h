@@ -3,10 +3,10 @@
 #define POP_SLICES_WALK_H
 #include "kernels/slices/straight.h"
 
-#define POP_SLICES_AHEAD 24        /* lookups whose rows are asked for ahead, and of a table that a core holds */
+#define POP_SLICES_AHEAD 24        /* lookups whose rows are prefetched, and of a table that a core holds */
 #define POP_SLICES_AHEAD_NEAR 8
 #define POP_SLICES_NEAR (POP_CACHE / 16) /* bytes of such a table */
-#define POP_SLICES_ASKED 4096       /* bytes of a row: what follows comes by itself */
+#define POP_SLICES_PREFETCHED 4096       /* bytes of a row: what follows comes by itself */
 
 /* What becomes of a run of n elements of the table, as far as `shift` into the other array's slice. */
 typedef void (*pop_run)(void *does, char *table, int64_t shift, int64_t n);
@@ -29,23 +29,22 @@ static void pop_walk(const pop_slices *s, int d, char *table, int64_t shift, con
 /* Every line that a row has a part of, into the second-level cache, which can wait for more of them at once than the first.
  * Measured on one Zen 4 core, rows of 256 bytes to 4 KiB in any order, of a table in memory: 1.5 times as fast as unasked, where
  * the same into the first-level cache gains nothing, and all lines but the last of rows between lines a fifth; what is written
- * gains as much. Of a table that is there, short rows gain a tenth by being asked into the first. */
-POP_INLINE void pop_ask_for(const char *row, int64_t bytes, int64_t ahead)
+ * gains as much. Of a table that is there, short rows gain a tenth by a prefetch to the first. */
+POP_INLINE void pop_prefetch_row(const char *row, int64_t bytes, int64_t ahead)
 {
-    const char *end = row + pop_least(bytes, POP_SLICES_ASKED);
+    const char *end = row + pop_least(bytes, POP_SLICES_PREFETCHED);
     if (ahead == POP_SLICES_AHEAD_NEAR) {
-        for (end = row + pop_least(bytes, 256); row < end; row += 64) __builtin_prefetch(row, 0, 3);
+        for (end = row + pop_least(bytes, 256); row < end; row += 64) pop_prefetch(pop_beyond(row, 0));
     } else if (bytes <= 128) {
-        __builtin_prefetch(row, 0, 2);
-        if (bytes > 64) __builtin_prefetch(row + 64, 0, 2);
-        if (((uintptr_t)row + (uintptr_t)bytes) % 64) __builtin_prefetch(end - 1, 0, 2);
+        pop_prefetch_l2(pop_beyond(row, 0));
+        if (bytes > 64) pop_prefetch_l2(pop_beyond(row, 64));
+        if (((uintptr_t)row + (uintptr_t)bytes) % 64) pop_prefetch_l2(pop_beyond(end, -1));
     } else if (bytes % 256) {
-        for (uintptr_t line = (uintptr_t)row & ~(uintptr_t)63; line < (uintptr_t)end; line += 64)
-            __builtin_prefetch((const void *)line, 0, 2);
+        for (uintptr_t line = (uintptr_t)row & ~(uintptr_t)63; line < (uintptr_t)end; line += 64) pop_prefetch_l2(line);
     } else {
         for (; row < end; row += 256) /* by fours, and the last line besides: of a loop by one the end is often guessed wrongly */
-            for (int k = 0; k < 256; k += 64) __builtin_prefetch(row + k, 0, 2);
-        if ((uintptr_t)row % 64) __builtin_prefetch(end - 1, 0, 2);
+            for (int k = 0; k < 256; k += 64) pop_prefetch_l2(pop_beyond(row, k));
+        if ((uintptr_t)row % 64) pop_prefetch_l2(pop_beyond(end, -1));
     }
 }
 
@@ -68,7 +67,7 @@ POP_INLINE int64_t pop_slices_table(const pop_slices *s)
     return bytes;
 }
 
-/* Lookups whose rows are asked for ahead. */
+/* Lookups whose rows are prefetched. */
 POP_INLINE int64_t pop_slices_ahead(const pop_slices *s)
 {
     return pop_slices_table(s) <= POP_SLICES_NEAR ? POP_SLICES_AHEAD_NEAR : POP_SLICES_AHEAD;
@@ -85,7 +84,7 @@ POP_INLINE int pop_slices_streams(const pop_slices *s, const char *table)
            pop_slices_table(s) >= POP_CACHE;
 }
 
-/* Of lookups that are resolved, how many are taken before more are: so many that the next ones were asked for. */
+/* Of lookups that are resolved, how many are taken before more are: so many that the next ones were prefetched. */
 POP_INLINE int64_t pop_slices_turn(const pop_resolved *r, int64_t left, int64_t ahead)
 {
     return r->n < left && r->n > 2 * ahead ? r->n - ahead : r->n;
@@ -161,7 +160,7 @@ typedef char __attribute__((vector_size(64), aligned(1), may_alias)) pop_row_lin
  * memory. Each of four lines has a load of its own: of one that steps from line to line the core guesses lines beyond the row. */
 POP_INLINE void pop_copy_slice(char *restrict to, const char *restrict from, int64_t bytes)
 {
-    if (bytes % 32 || bytes > POP_SLICES_ASKED) pop_copy(to, from, bytes);
+    if (bytes % 32 || bytes > POP_SLICES_PREFETCHED) pop_copy(to, from, bytes);
     else if (bytes % 256 == 0)
         for (int64_t b = 0; b < bytes; b += 256)
             for (int k = 0; k < 256; k += 64) *(pop_row_line *)(to + b + k) = *(const pop_row_line *)(from + b + k);
@@ -189,12 +188,12 @@ POP_INLINE void pop_take_row(pop_taking t, const char *row, int64_t bytes, char 
     else pop_copy_slice(out, row, bytes);
 }
 
-/* Rows of the first n lookups, of which the first `ahead` were asked for. */
+/* Rows of the first n lookups, of which the first `ahead` were prefetched. */
 static void pop_take_rows(const pop_slices *s, const pop_resolved *r, int64_t n, pop_taking t, const char *table, char *out)
 {
     for (int64_t i = 0; i < n; i++, out += t.stride) {
         const int64_t at = r->offset[i], next = i + t.ahead < r->n ? r->offset[i + t.ahead] : POP_PLACE_ZERO;
-        if (POP_IS_PLACE(next)) pop_ask_for(table + next, s->row, t.ahead);
+        if (POP_IS_PLACE(next)) pop_prefetch_row(table + next, s->row, t.ahead);
         if (POP_IS_PLACE(at)) pop_take_row(t, table + at, s->row, out);
         else if (at != POP_PLACE_SKIPPED) pop_fill_slice(s, out, at == POP_PLACE_NAN);
     }

@@ -170,7 +170,7 @@ static const dp_function dp_tiles[3][4][5] = {
     {DP_TILES(DP_STORED_ENTRY)}, {DP_TILES(DP_ORDERED_ENTRY)}, {{0, dp_ones_1, dp_ones_2, dp_ones_3, dp_ones_4}}};
 static const int dp_most[4] = {4, 4, 3, 1}; /* 1, 2, 4, 8 rows */
 
-/* Eight rows x 32 columns of blocks whose depth is a multiple of eight, nothing of them absent. No line of X is asked for
+/* Eight rows x 32 columns of blocks whose depth is a multiple of eight, nothing of them absent. No line of X is prefetched
  * ahead: that costs a twentieth. */
 FOURS(dp_whole, 8, 2, POP_X_ROWS, 0)
 

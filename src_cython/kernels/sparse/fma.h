@@ -28,14 +28,11 @@ POP_INLINE void add_element(const int NZ, const int WHOLE, const int kind, const
                          acc[z]);
 }
 
-/* A dword of an array, perhaps past its end. */
-POP_INLINE void prefetch(const void *array, int64_t at) { __builtin_prefetch((const void *)((uintptr_t)array + 4 * (uintptr_t)at)); }
-
 /* Rows of single elements over at most ELEMENT_VECTORS vectors. A row alone would wait for its own last sum, and
  * neighbouring rows in step meet the same rows of X at about the same time, so four go in step as far as the shortest
  * reaches, and finish one by one. With AVX-512, X in a panel of 64 columns and 1024 rows: 122 GFLOP/s at density 1/2, 81 at
  * 1/32, against 40 for one row of 8 vectors, which reads the L2 for each multiply-add. Four short rows are no streams that
- * the hardware would follow: where W leaves the L2, the next four are asked for (m = k = 4096, n = 16, density 1/32:
+ * the hardware would follow: where W leaves the L2, the next four are prefetched (m = k = 4096, n = 16, density 1/32:
  * 50 GFLOP/s instead of 24). */
 POP_INLINE void sweep_elements(const int NZ, const int WHOLE, const int ORDER, const int kind, const pop_sparse_item *t,
                                const pop_sparse_view *s)
@@ -107,7 +104,7 @@ POP_INLINE void elements(const int NZ, const int kind, const pop_sparse_item *t,
 }
 
 /* Rows of single elements over whole rows of X as they lie, FAR_VECTORS at a time. Where few stored elements meet a row of
- * X, a copy of it costs more than it saves, and one of a large X would be read from as far. Rows of X are asked for ahead,
+ * X, a copy of it costs more than it saves, and one of a large X would be read from as far. Rows of X are prefetched,
  * in the order of W. A graph of 16384 nodes with 8 edges each, n = 256: 6.7 ms instead of 10.2 in panels of 64 columns. */
 #define FAR_VECTORS 8
 #define FAR_AHEAD 8 /* elements */
@@ -126,11 +123,11 @@ POP_INLINE void sweep_far(const int kind, const pop_sparse_item *t, const pop_sp
             for (int64_t q = s->offsets[r]; q < s->offsets[r + 1]; q++) {
                 const int64_t ahead = least(q + FAR_AHEAD, final);
                 const char *const next = x + s->inner[ahead] * ldx, *const row = x + s->inner[q] * ldx;
-                if (s->order) prefetch(s->values, s->order[ahead]);
+                if (s->order) pop_prefetch(pop_beyond(s->values, 4 * s->order[ahead]));
                 const vec b = pop_broadcast(s->values + 4 * (s->order ? s->order[q] : q));
 #pragma GCC unroll 8
                 for (int z = 0; z < FAR_VECTORS; z++) {
-                    __builtin_prefetch(next + z * bytes);
+                    pop_prefetch(pop_beyond(next, z * bytes));
                     acc[z] = pop_v_fma(b, pop_load(kind, row + z * bytes), acc[z]);
                 }
             }

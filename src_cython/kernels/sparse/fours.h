@@ -18,7 +18,7 @@ POP_INLINE int pop_in_fours(const int kind, const pop_sparse_item *t)
     return t->block_depth % fours == 0 && t->depth % t->block_depth == 0 && line == 4;
 }
 
-/* What all tiles of a sweep share. `ahead`: the bytes of a block's values that a tile takes, where they are asked for
+/* What all tiles of a sweep share. `ahead`: the bytes of a block's values that a tile takes, where they are prefetched
  * ahead; else 0. */
 typedef struct fours_walk {
     int64_t x_row, x_block, value_row, value_depth, value_block, steps, ahead, y_row, y_format, stream;
@@ -47,16 +47,15 @@ POP_INLINE int is_within(const fours_place *p, const fours_row *t)
     return p->inner < t->end;
 }
 
-POP_INLINE void ask_ahead(const char *w, int64_t bytes)
+POP_INLINE void prefetch_values(const char *w, int64_t bytes)
 {
-    for (int64_t o = 0; o < bytes; o += 64)
-        __builtin_prefetch((const void *)((uintptr_t)w + (uintptr_t)(VALUES_AHEAD + o)), 0, 2);
+    pop_prefetch_l2_lines(pop_beyond(w, VALUES_AHEAD), bytes);
 }
 
-/* Whether asking for values pays because the hardware's own prefetch is late, by measurement: values that do not stay in the
+/* Whether prefetching values pays because the hardware's own prefetch is late, by measurement: values that do not stay in the
  * L2, in blocks of up to four lines, or in blocks that tiles take in slices (m = k = 2048, n = 64, blocks of 16: FP32 up to 1.4
  * times as fast). */
-POP_INLINE int pays_to_ask(int64_t block_bytes, int64_t bytes)
+POP_INLINE int pays_to_prefetch(int64_t block_bytes, int64_t bytes)
 {
     return bytes > 1 << 20 && (block_bytes <= 256 || (block_bytes >= 1024 && VALUES_AHEAD % block_bytes == 0));
 }
@@ -72,7 +71,7 @@ POP_INLINE void next_block(const int R, const int NZ, const int kind, const int 
         const int32_t *next = p->order + ORDER_AHEAD;
         prefetch_block(p->w + *(next < k->order_last ? next : k->order_last) * k->value_block, along, k->value_block);
     } else if (k->ahead) {
-        ask_ahead(p->w, k->ahead);
+        prefetch_values(p->w, k->ahead);
     }
     const char *w = ORDER ? p->w + *p->order++ * k->value_block : p->w, *x = t->x + *p->inner++ * k->x_block;
     int64_t d = k->steps;
@@ -108,25 +107,25 @@ POP_INLINE void put_fours(const int R, const int NZ, const int kind, const fours
     else put_rows(R, NZ, 1, k->y_format, y, k->y_row, all, 0, acc);
 }
 
-/* Lines of Y that the hardware does not foretell, as they lie in rows far apart, are asked for while their sums are made:
+/* Lines of Y that the hardware does not foretell, as they lie in rows far apart, are prefetched while their sums are made:
  * BF16, m = k = n = 1024: up to 1.1 times as fast. Of small tiles there would be as many as products; rows that follow one
  * another come by themselves, and FP32 with n = 64 would take a hundredth longer. */
-POP_INLINE void ask_for_rows(const int R, const int64_t bytes, const char *line, int64_t row)
+POP_INLINE void prefetch_y(const int R, const int64_t bytes, const char *line, int64_t row)
 {
 #pragma GCC unroll 8
     for (int i = 0; i < R; i++, line += row) {
 #pragma GCC unroll 8
-        for (int64_t o = 0; o < bytes; o += 64) __builtin_prefetch(line + o, 1);
-        __builtin_prefetch(line + bytes - 1, 1);
+        for (int64_t o = 0; o < bytes; o += 64) pop_prefetch_to_write(pop_beyond(line, o));
+        pop_prefetch_to_write(pop_beyond(line, bytes - 1));
     }
 }
 
-POP_INLINE void ask_for_sums(const int R, const int NZ, const fours_row *t)
+POP_INLINE void prefetch_sums(const int R, const int NZ, const fours_row *t)
 {
     const fours_walk *k = t->walk;
     if (R * NZ < 16 || k->stream || k->y_row == NZ * VL) return;
-    if (k->y_format == POP_IS_F32) ask_for_rows(R, NZ * VL * 4, (const char *)t->y, k->y_row * 4);
-    else ask_for_rows(R, NZ * VL * 2, (const char *)t->y, k->y_row * 2);
+    if (k->y_format == POP_IS_F32) prefetch_y(R, NZ * VL * 4, (const char *)t->y, k->y_row * 4);
+    else prefetch_y(R, NZ * VL * 2, (const char *)t->y, k->y_row * 2);
 }
 
 /* R rows x NZ vectors of one block row, or of the two at `rows`. */
@@ -136,7 +135,7 @@ POP_INLINE void tile_fours(const int R, const int NZ, const int kind, const int 
     vec acc[8][8], more[8][8];
     clear_rows(R, NZ, acc);
     if (PAIR) clear_rows(R, NZ, more);
-    if (kind != POP_X_ROWS) ask_for_sums(R, NZ, t);
+    if (kind != POP_X_ROWS) prefetch_sums(R, NZ, t);
     if (t->order) walk_fours(R, NZ, kind, PAIR, 1, t, u, acc, more);
     else walk_fours(R, NZ, kind, PAIR, 0, t, u, acc, more);
     put_fours(R, NZ, kind, t, acc);
@@ -169,7 +168,7 @@ POP_INLINE void sweep_fours(const int R, const int NZ, const int kind, const pop
 {
     const int64_t size = pop_x_bytes(kind), steps = pop_x_steps(kind, t->block_depth);
     const int64_t bytes = (s->offsets[s->last] - s->offsets[s->first]) * t->value_block;
-    const int64_t ahead = pays_to_ask(t->value_block, bytes) ? t->value_block * R / t->block_rows : 0;
+    const int64_t ahead = pays_to_prefetch(t->value_block, bytes) ? t->value_block * R / t->block_rows : 0;
     const fours_walk k = {
         .x_row = s->x_row, .x_block = s->x_row * steps * pop_x_rows(kind), .value_row = t->value_row, .steps = steps,
         .value_depth = t->value_depth, .value_block = t->value_block, .ahead = ahead, .y_row = s->y_row,

@@ -30,16 +30,16 @@ POP_INLINE void put_made_pairs(__m512i even, __m512i odd, int64_t n, char *to)
 
 #define LINES_AHEAD 1024 /* bytes of the panel */
 
-/* Lines of two rows of BF16. The hardware follows no stride across pages: what comes next is asked for ahead, `ahead` bytes
+/* Lines of two rows of BF16. The hardware follows no stride across pages: what comes next is prefetched, `ahead` bytes
  * on, and so is where it goes. */
 static void pairs_of_lines(const char *even, const char *odd, int64_t ahead, int64_t n, char *to)
 {
     for (int64_t j = 0; j < n; j += 32, even += 64, odd += 64, to += 128) {
         const __mmask32 m = pop_columns_left(n - j);
-        __builtin_prefetch((const void *)((uintptr_t)to + LINES_AHEAD), 1);
-        __builtin_prefetch((const void *)((uintptr_t)to + LINES_AHEAD + 64), 1);
-        __builtin_prefetch((const void *)((uintptr_t)even + (uintptr_t)ahead));
-        __builtin_prefetch((const void *)((uintptr_t)odd + (uintptr_t)ahead));
+        pop_prefetch_to_write(pop_beyond(to, LINES_AHEAD));
+        pop_prefetch_to_write(pop_beyond(to, LINES_AHEAD + 64));
+        pop_prefetch(pop_beyond(even, ahead));
+        pop_prefetch(pop_beyond(odd, ahead));
         put_made_pairs(_mm512_maskz_loadu_epi16(m, even), _mm512_maskz_loadu_epi16(m, odd), n - j, to);
     }
 }
