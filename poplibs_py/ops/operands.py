@@ -14,7 +14,7 @@ from ..formats import BF16, FORMATS, FP16, FP32, Array, Format, QuarterArray, fo
 from ..formats.arrays import as_array
 from ..formats.format import preset_of, remedy
 from ..immutable import anchor_of
-from ..program import overlaps_itself, result_array, result_array_like, temporary
+from ..program import overlaps_itself, result_array, result_array_like, room_like, temporary
 from ..target.host_memory import check_memory
 
 RESULT: Literal[-1] = -1
@@ -81,6 +81,12 @@ class Operand:
     def in_c_order(self) -> Operand:
         """Return the operand as a program reads it that takes no strides."""
         return self if self.array.flags.c_contiguous else replace(self, gathered=True)
+
+    def apart(self) -> Operand:
+        """Return the operand in memory of this call, lying as it does."""
+        array = room_like(self.array)
+        array[...] = self.array
+        return replace(self, array=array, place=None)
 
     def copied(self) -> Operand:
         """Return the operand in counted memory of its own."""
@@ -196,8 +202,8 @@ def result_format(*given: Any) -> Format:
 class Receiver(Operand):
     """What receives a result: an operand that is written.
 
-    Its array is the caller's memory, a new one, or a copy where `out` overlaps an operand or the program does not take
-    its strides; its scale is that at which an 8-bit result is written.
+    Its array is the caller's memory, a new one, or a copy where the program does not take the strides of `out` or this
+    overlaps what the program reads; its scale is that at which an 8-bit result is written.
 
     Attributes
     ----------
@@ -207,11 +213,14 @@ class Receiver(Operand):
         The caller's memory, where the array is a copy of it.
     reads : bool
         Whether the program reads what it writes to.
+    in_place : bool or Operand
+        Whether the program may write over an operand that is `out` itself, element by element; or over which one.
     """
 
     given: Any = None
     view: Array | None = None
     reads: bool = False
+    in_place: bool | Operand = False
 
     @property
     def memory(self) -> Array:
@@ -222,6 +231,25 @@ class Receiver(Operand):
     def keeps(self) -> bool:
         """Whether a bound call can write to what another such call receives."""
         return self.given is None or (self.place is not None and not (self.reads and self.view is not None))
+
+    def takes_place_of(self, x: Operand) -> bool:
+        """Whether the program writes each element where it reads that of an operand."""
+        a, b = self.array, x.array
+        return (self.given is not None and self.view is None and a.shape == b.shape and a.strides == b.strides
+                and a.itemsize == b.itemsize and a.ctypes.data == b.ctypes.data)
+
+    def spoils(self, x: Operand) -> bool:
+        """Whether writing to the caller's memory could change what is still to be read of an operand."""
+        copied = x.gathered and not x.array.flags.c_contiguous
+        if copied or not np.may_share_memory(self.array, x.array):
+            return False
+        return not ((self.in_place is True or self.in_place is x) and self.takes_place_of(x))
+
+    def set_apart(self) -> None:
+        """Have the program write to a copy, which lies as the caller's memory does."""
+        self.view, self.array = self.array, room_like(self.array)
+        if not self.view.flags.c_contiguous:  # a bound call's copies are in C order
+            self.place = None
 
     def wrapping(self, wrap: Callable[[Array, Any], Any] | None) -> Callable[[Array, Any], Any] | None:
         """Return what makes a new array into the result: that of the op, a `QuarterArray` of a format without a dtype,
@@ -250,9 +278,11 @@ def new_result(shape: tuple[int, ...], dtype: Element, like: Array | None = None
 
 
 def receive(name: str, out: object, shape: tuple[int, ...] | None, out_dtype: object, default: Element,
-            operands: tuple[Operand | None, ...] = (), in_place: bool = False, reads: bool = False,
-            contiguous: bool = False, blocks: bool = False, like: Array | None = None, own: str = "") -> Receiver:
+            in_place: bool | Operand = False, reads: bool = False, contiguous: bool = False, blocks: bool = False,
+            like: Array | None = None, own: str = "") -> Receiver:
     """Return what receives a result: `out`, checked, or a new array.
+
+    What `out` overlaps is not asked here: the road looks at all operands of the call.
 
     Parameters
     ----------
@@ -266,10 +296,8 @@ def receive(name: str, out: object, shape: tuple[int, ...] | None, out_dtype: ob
         The format that the caller asked for, or None.
     default : Format or numpy.dtype
         The result's without one. A dtype must be that of `out`.
-    operands : tuple of Operand
-        What the program reads. Where `out` overlaps one of them, the result is made in a copy.
-    in_place : bool, optional
-        Whether the program may write over an operand that is `out` itself, element by element.
+    in_place : bool or Operand, optional
+        Whether the program may write over an operand that is `out` itself, element by element; or over which one.
     reads : bool, optional
         Whether the program reads what it writes to.
     contiguous : bool, optional
@@ -296,13 +324,13 @@ def receive(name: str, out: object, shape: tuple[int, ...] | None, out_dtype: ob
         raise bad_argument(name, "a read-only array", "a writeable array")
     if overlaps_itself(array):
         raise bad_argument(name, "an array whose elements share memory", "one element to each place")
-    lies_wrong, view = contiguous and not array.flags.carray, None
-    if lies_wrong or any(_spoils(array, x, in_place) for x in operands if x is not None):
+    view = None
+    if contiguous and not array.flags.carray:
         view, array = array, temporary(array.shape, array.dtype)
         if reads:
             array[...] = view
     return Receiver(array, fmt, given.scale, given.scales, given.block_shape, given.place, False, given.anchor, out,
-                    view, reads)
+                    view, reads, in_place)
 
 
 def _of_dtype(name: str, out: Any, dtype: np.dtype[Any]) -> Operand:
@@ -325,13 +353,3 @@ def _writable(name: str, out: Any, blocks: bool) -> Operand:
     if not isinstance(out, np.ndarray) and not hasattr(out, "__dlpack__"):
         raise bad_type(name, type(out).__name__, "an array, a tensor or a QuarterArray")
     return array_operand(name, out)
-
-
-def _spoils(out: Array, read: Operand, in_place: bool) -> bool:
-    """Whether writing `out` could change what is still to be read of an operand."""
-    source = read.array
-    if read.gathered or not np.may_share_memory(out, source):
-        return False
-    same = (out.ctypes.data == source.ctypes.data and out.strides == source.strides and out.shape == source.shape
-            and out.itemsize == source.itemsize)
-    return not (in_place and same)

@@ -134,7 +134,7 @@ _NONE = Views(tuple, ())
 
 
 def results(out: Any, parts: Sequence[Part | Several | int | None], kind: type,
-            operands: Sequence[Any] = (), own: str = "the result's", **how: Any) -> Results:
+            own: str = "the result's", **how: Any) -> Results:
     """Return what receives several results: arrays given as `out`, checked, or new ones.
 
     Parameters
@@ -146,8 +146,6 @@ def results(out: Any, parts: Sequence[Part | Several | int | None], kind: type,
         `Request.beside`.
     kind : type
         A tuple, or a named one of as many fields.
-    operands : sequence
-        What the program reads: an array of `out` that overlaps an `Operand` of it gets a copy.
     own, **how
         As `receive` has them. Where formats are the results' `own`, they have no scales.
     """
@@ -157,7 +155,7 @@ def results(out: Any, parts: Sequence[Part | Several | int | None], kind: type,
         new = tuple(ResultPart(views, i) for i, part in enumerate(parts) if isinstance(part, Part))
         return Results(receiver, new, tuple(offsets), views, views)
     whole = [part for part in parts if isinstance(part, Part)]
-    receivers = tuple(receivers_of(out, whole, tuple(x for x in operands if isinstance(x, Operand)), own=own, **how))
+    receivers = tuple(receivers_of(out, whole, own=own, **how))
     for i, (one, part) in enumerate(zip(receivers, whole, strict=True) if own else ()):
         if one.scale:
             raise bad_argument(f"out[{i}]", f"a QuarterArray with scale {one.scale}", "scale 0, as results have")
@@ -198,24 +196,31 @@ def part_format(out_dtype: object, *operands: Operand | None) -> Format:
     return made
 
 
-def receivers_of(out: Any, parts: Sequence[Part], operands: tuple[Operand, ...] = (), **how: Any) -> list[Receiver]:
+def receivers_of(out: Any, parts: Sequence[Part], **how: Any) -> list[Receiver]:
     """Return what receives several results in arrays given as `out`, checked before any work.
 
     Parameters
     ----------
     out : sequence of arrays
     parts : sequence of Part
-    operands, **how
-        What the program reads, and the rest of what `receive` takes.
+    **how
+        The rest of what `receive` takes.
     """
     if not isinstance(out, (tuple, list)):
         raise bad_type("out", out, f"a tuple of {len(parts)} arrays")
     if len(out) != len(parts) or any(x is None for x in out):
         raise bad_argument("out", f"{len(out)} items", f"{len(parts)} arrays")
-    receivers = [receive(f"out[{i}]", x, part.shape, None, part.format, operands, contiguous=not part.strided, **how)
+    receivers = [receive(f"out[{i}]", x, part.shape, None, part.format, contiguous=not part.strided, **how)
                  for i, (x, part) in enumerate(zip(out, parts, strict=True))]
     for i, one in enumerate(receivers):
         one.place = ("out", i) if type(one.given) is np.ndarray else None
-        if any(np.may_share_memory(one.memory, other.memory) for other in receivers[:i]):
-            raise bad_argument(f"out[{i}]", "an array that may share memory with another", "arrays apart from it")
+    check_apart("out", receivers)
     return receivers
+
+
+def check_apart(name: str, receivers: Sequence[Receiver]) -> None:
+    """Raise where two of what the caller gave for results may share memory."""
+    given = [(i, one.memory) for i, one in enumerate(receivers) if one.given is not None]
+    for k, (i, memory) in enumerate(given):
+        if any(np.may_share_memory(memory, other) for _, other in given[:k]):
+            raise bad_argument(f"{name}[{i}]", "an out that may share memory with another", "arrays apart from it")

@@ -30,6 +30,7 @@ from ..program import (
     first_part,
     in_c_order,
     items_of_threads,
+    span_of,
     value_words,
 )
 from ..program.record import Run, listening, record
@@ -136,6 +137,31 @@ class Request:
         """Arguments that the program writes to beside the result, operands of its own."""
         return tuple(x for x in self.operands if isinstance(x, Receiver))
 
+    def spoilt(self) -> list[tuple[Receiver, dict[int, Operand]]]:
+        """Return what would be written to while it is still to be read: what the program writes to in the caller's
+        memory, and which operands that overlaps, by their identity."""
+        given = [to for to in (self.receiver, *self.written) if to.given is not None and to.view is None]
+        if not given or not self.runs:
+            return []
+        read = {id(x): x if isinstance(x, Operand) else Operand(x, None) for x in self.operands
+                if isinstance(x, Operand | np.ndarray) and not isinstance(x, Receiver)}
+        met = [(to, {key: x for key, x in read.items() if to.spoils(x)}) for to in given]
+        return [(to, those) for to, those in met if those]
+
+    def set_apart(self) -> None:
+        """Have the program run as if `out` lay apart from all operands.
+
+        What is smaller moves: what is written to, if that need not hold what an operand does, or what is read.
+        """
+        for to, those in self.spoilt():
+            holds = to.reads or any(isinstance(x, Operand) and x is not to and id(x) not in those
+                                    and to.takes_place_of(x) for x in self.operands)
+            if not holds and span_of(to.array) <= sum(span_of(x.array) for x in those.values()):
+                to.set_apart()
+            else:
+                moved = {key: x.apart() for key, x in those.items()}
+                self.operands = tuple(moved.get(id(x), x) for x in self.operands)
+
     def run(self) -> dict[str, float]:
         """Run the program once, and return the wall seconds of each of its phases, where somebody listens."""
         program = self.program
@@ -187,6 +213,7 @@ class _Packing:
 
 def travel(face: Face, request: Request, key: Key | None) -> Any:
     """Run what a face described, tell whoever listens, and keep it for the next call with this key."""
+    request.set_apart()
     heard = _told(face.op.name, request)
     plan = None if request.placed is None else request.placed.plan
     if request.keep and key is not None and not heard and (plan is None or plan.fits):

@@ -57,7 +57,7 @@ def add_bias(acts: Any, bias: Any, *, layout: str = "NCHW", target: TargetLike =
         raise bad_type("acts", "None", "an array or a QuarterArray, which receives the result")
     _, _, channels, _ = images_of(operand("acts", acts), "acts", how, 1)
     added = take_bias(bias, channels)
-    receiver = receive("acts", acts, None, None, FP32, (added,), reads=True)
+    receiver = receive("acts", acts, None, None, FP32, reads=True)
     lies, batch, _, field = images_of(receiver, "acts", how, 1)
     params = _bias_sum(lies, batch, channels, field, added)
     made = lower(plan_gemm(params, GemmOptions(), Epilogue(1.0, 1.0), target_of(target)))
@@ -103,7 +103,7 @@ def convolution_bias_update(deltas: Any, bias: Any, scale: float, *, layout: str
     lies, batch, channels, field = images_of(given, "deltas", how, 1)
     if bias is None:
         raise bad_type("bias", "None", "an array, which receives the result")
-    receiver = receive("bias", bias, (channels,), None, FP32, (given,), reads=True)
+    receiver = receive("bias", bias, (channels,), None, FP32, reads=True)
     params = _channel_sums(lies, batch, channels, field, receiver)
     own, values = own_numbers(scale)
     made = lower(plan_gemm(params, GemmOptions(), Epilogue.of(scale, 1.0, None, "scale").own(*own), target_of(target)))

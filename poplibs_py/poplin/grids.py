@@ -107,7 +107,7 @@ def meshgrid2d(x: Any, y: Any, *, out: Any = None, target: TargetLike = None) ->
     for name, vector in zip("xy", given, strict=True):
         check_shape(name, vector, len(vector.shape) == 1, "a vector")
     shape = (given[1].shape[0], given[0].shape[0])
-    made = results(out, tuple(Part(shape, x.format, strided=True) for x in given), Grid, given)
+    made = results(out, tuple(Part(shape, x.format, strided=True) for x in given), Grid)
 
     steps = SequenceBuilder(*(vector.array for vector in given), *made.arrays)
     across, down, *grids = steps.operands

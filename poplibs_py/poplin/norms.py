@@ -98,7 +98,7 @@ def norm_statistics(acts: Any, eps: float, *, unbiased_var_estimate: bool = Fals
     eps = finite("eps", eps, 0.0, 3e38)
     unbiased, stable = flag("unbiased_var_estimate", unbiased_var_estimate), flag("stable_algo", stable_algo)
     part = Part((x.shape[1],), wide_format("out_dtype", out_dtype, x.format))
-    made = results(out, (part, part), NormStatistics, (x,))
+    made = results(out, (part, part), NormStatistics)
     placed = place_of_norm("norm_statistics", target, (x,), part.format, stable=stable)
     steps = _Steps(x.array, *made.arrays)
     values, mean, inverse = steps.operands
@@ -228,7 +228,7 @@ def norm_param_gradients(grad: Any, whitened: Any, *, out: Any = None, out_dtype
     """
     g, y = _alike(("grad", grad), ("whitened", whitened))
     part = Part((g.shape[1],), wide_format("out_dtype", out_dtype, result_format(g, y)))
-    made = results(out, (part, part), NormParamGradients, (g, y))
+    made = results(out, (part, part), NormParamGradients)
     placed = place_of_norm("norm_param_gradients", target, (g, y), part.format)
     steps = _Steps(g.array, y.array, *made.arrays)
     grads, acts, gamma_grad, beta_grad = steps.operands
@@ -287,7 +287,7 @@ def _elementwise(name: str, operands: tuple[Operand, ...], describe: Callable[..
     """Describe a call whose result has the shape of the first operand; what describes its steps is given them, what
     stands for the result, and for the operands."""
     shape = operands[0].shape
-    receiver = receive("out", out, shape, out_dtype, result_format(*operands), operands)
+    receiver = receive("out", out, shape, out_dtype, result_format(*operands))
     wide_format("out_dtype" if out is None else "out", receiver.format)
     assert isinstance(receiver.format, Format)
     placed = place_of_norm(name, target, operands, receiver.format)

@@ -215,7 +215,7 @@ def batch_norm_training(x: Any, gamma: Any = None, beta: Any = None, *, running_
     given = {"gamma": gamma, "beta": beta, "running_mean": running_mean, "running_variance": running_variance}
     vectors = [_perhaps(name, value, read.shape[1]) for name, value in given.items()]
     layout, reduce, operands = batched(read.shape), callback(all_reduce), [read, *(v for v in vectors if v is not None)]
-    receiver = receive("out", out, read.shape, out_dtype, result_format(read), tuple(operands), like=read.array)
+    receiver = receive("out", out, read.shape, out_dtype, result_format(read), like=read.array)
     assert isinstance(receiver.format, Format)
     placed = place_of_norm("batch_norm_training", target, [v for v in (read, *vectors[:2]) if v is not None],
                            receiver.format, layout.shape, layout.axes, layout.params, stable=stable,
@@ -305,7 +305,7 @@ def batch_norm_inference(x: Any, mean: Any, variance: Any, gamma: Any = None, be
     vectors = (*(_vector(*known, count) for known in (("mean", mean), ("variance", variance))),
                *(_perhaps(*given, count) for given in (("gamma", gamma), ("beta", beta))))
     operands = (read, *(v for v in vectors if v is not None))
-    receiver = receive("out", out, read.shape, out_dtype, result_format(read), operands, like=read.array)
+    receiver = receive("out", out, read.shape, out_dtype, result_format(read), like=read.array)
     number = len(operands)
     both = _further(number + 1, 0, 4 * count)
     scales = RowsParams("scales", (count,), (), (*_numbered(1, *vectors), *both), number + 1, epsilon=small)
@@ -346,7 +346,7 @@ def batch_normalise(x: Any, multiplicand: Any, addend: Any, *, out: Any = None, 
     read = _activations("x", x)
     by = _vector("multiplicand", multiplicand, read.shape[1])
     more = _vector("addend", addend, read.shape[1])
-    receiver = receive("out", out, read.shape, out_dtype, result_format(read), (read, by, more), like=read.array)
+    receiver = receive("out", out, read.shape, out_dtype, result_format(read), like=read.array)
     rows = [row_of(own, number, own.shape, single=True) for number, own in ((1, by), (2, more))]
     return rows_request((_scaled(read, rows, receiver, 3),), (read, by, more), receiver)
 
@@ -484,7 +484,7 @@ def fold_batch_norm(weights: Any, mean: Any, variance: Any, gamma: Any = None, b
         ("mean", mean), ("variance", variance), ("gamma", gamma), ("beta", beta), ("bias", bias))
         if value is not None or name in ("mean", "variance")}
     parts = Part(w.shape, part_format(out_dtype, w), w.array, strided=True), Part((count,), FP32)
-    made = results(out, parts, FoldedWeights, (w, *vectors.values()))
+    made = results(out, parts, FoldedWeights)
     steps = SequenceBuilder(w.array, *(x.array for x in vectors.values()), *made.arrays)
     array, *channels, folded, added = steps.operands
     numbers = [x if v.format == FP32 else steps.call(cast, as_taken(x, v), FP32)

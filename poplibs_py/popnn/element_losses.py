@@ -86,7 +86,7 @@ def _request(body: str, _: str, /, x: Any, expected: Any, weights: Any, axis: An
     for operand in (read, wanted, of_elements, kept, of_ones):
         rows.append(None if operand is None else row_of(operand, len(operands), shape))
         operands += [] if operand is None else [operand]
-    made = results(out, (Part(own, fmt, strided=True), Part(shape, fmt, strided=True)), Loss, operands)
+    made = results(out, (Part(own, fmt, strided=True), Part(shape, fmt, strided=True)), Loss)
     steps = iter(made.arrays[0].strides)
     of_loss = tuple(0 if d in axes else next(steps) for d in range(len(shape)))
     rows += [RowOperand(len(operands) + 1, fmt, made.arrays[1].strides, written=True),

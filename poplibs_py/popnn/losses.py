@@ -53,7 +53,7 @@ def _request(name: str, body: str, x: Operand, labels: Operand | None, more: Ope
     """A loss for each row, and deltas."""
     shape, operands = x.shape, tuple(p for p in (x, labels, more) if p is not None)
     parts = (Part(part, fmt, strided=True) for part in (shape[:1], shape))
-    made = results(out, tuple(parts), Loss, operands)
+    made = results(out, tuple(parts), Loss)
     placed = place_of_loss(name, target, [p for p in (x, more) if p is not None], fmt, shape,
                            cross_entropy=bool(how.get("centred")), labels=labels is not None)
     last, (of_loss, of_deltas) = len(operands), (x.strides for x in made.arrays)

@@ -231,7 +231,7 @@ def _forward(name: str, x: Operand, layout: Layout, centred: bool, factor: float
              eps: Any, out: Any, out_dtype: object, target: Any) -> Request:
     scale, shift, small = _param("gamma", gamma, layout), _param("beta", beta, layout), finite("eps", eps, 0.0, 3e38)
     operands = [p for p in (x, scale, shift) if p is not None]
-    receiver = receive("out", out, x.shape, out_dtype, result_format(*operands), tuple(operands), like=x.array)
+    receiver = receive("out", out, x.shape, out_dtype, result_format(*operands), like=x.array)
     assert isinstance(receiver.format, Format)
     placed = place_of_norm(name, target, operands, receiver.format, layout.shape, layout.axes, layout.params)
     written = receiver.array.reshape(layout.shape)
@@ -250,7 +250,7 @@ def _backward(name: str, x: Operand, layout: Layout, centred: bool, factor: floa
     operands = [p for p in (g, x, scale) if p is not None]
     fmt = part_format(out_dtype, *operands)
     parts = Part(x.shape, fmt, x.array, strided=True), Part(layout.own, fmt), Part(layout.own, fmt)
-    made = results(out, parts, NormGradients, operands)
+    made = results(out, parts, NormGradients)
     result = RowOperand(len(operands), fmt, made.arrays[0].reshape(layout.shape).strides, written=True)
     placed = place_of_norm(name, target, operands, fmt, layout.shape, layout.axes, layout.params)
     program, workspace = _gradients(g, x, scale, result, layout, {

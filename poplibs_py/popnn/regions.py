@@ -282,7 +282,7 @@ def roi_align(data: Any, rois: Any, batch_index: Any, aligned_height: int, align
     bins, how = _asked(aligned_height, aligned_width, sampling_ratio, spatial_scale, aligned, drop_outside)
     regions = _regions(rois, batch_index)
     due = Images(regions[0].shape[0], shape.channels, bins, shape.channels_last).shape
-    receiver = receive("out", out, due, out_dtype, result_format(source), (source,), contiguous=True)
+    receiver = receive("out", out, due, out_dtype, result_format(source), contiguous=True)
     return _request(False, source, shape, regions, bins, receiver, how)
 
 
@@ -329,5 +329,5 @@ def roi_align_input_gradient(grad: Any, rois: Any, batch_index: Any, x_shape: Se
     regions = _regions(rois, batch_index)
     due = regions[0].shape[0], shape.channels
     check_shape("grad", source, (given.batch, given.channels) == due, f"{due[0]} regions, {due[1]} channels")
-    receiver = receive("out", out, shape.shape, out_dtype, result_format(source), (source,), contiguous=True)
+    receiver = receive("out", out, shape.shape, out_dtype, result_format(source), contiguous=True)
     return _request(True, source, shape, regions, bins, receiver, how)

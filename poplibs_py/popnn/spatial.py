@@ -84,7 +84,7 @@ def spatial_softmax_2d(x: Any, temperature: float = 1.0, *, disable_softmax: boo
     """
     read, by = _maps(x), 1 / finite("temperature", temperature, _LEAST, _MOST)
     count, height, width = read.shape
-    receiver = receive("out", out, (count, 2), out_dtype, result_format(read), (read,))
+    receiver = receive("out", out, (count, 2), out_dtype, result_format(read))
     wide_format("out_dtype" if out is None else "out", receiver.format)
     given = flag("disable_softmax", disable_softmax)
     read = read.in_c_order() if given else read
@@ -136,7 +136,7 @@ def spatial_softmax_2d_grad(grad: Any, x: Any, temperature: float = 1.0, *, out:
     shape, by = read.shape, 1 / finite("temperature", temperature, _LEAST, _MOST)
     check_shape("grad", of_places, of_places.shape == (shape[0], 2), f"shape {(shape[0], 2)}")
     fmt = wide_format("out_dtype", out_dtype, result_format(read))
-    made = results(out, (Part(shape, fmt), Part((), FP32)), SpatialGradients, (of_places, read))
+    made = results(out, (Part(shape, fmt), Part((), FP32)), SpatialGradients)
     steps = SequenceBuilder(of_places.array, read.array, *made.arrays)
     grads, maps, x_grad, of_temperature = steps.operands
     numbers = as_taken(maps, read)

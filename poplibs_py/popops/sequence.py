@@ -90,6 +90,8 @@ class SequenceBuilder:
         """
         request: Request = face.function(*arguments, **({"target": own_host()} | named))
         receiver = request.receiver
+        if request.spoilt():
+            raise ValueError("out: got an array that overlaps an operand; allowed: arrays apart from them")
         if receiver.given is None:
             array = self.room(receiver.array.shape, receiver.array.dtype, receiver.array.strides)
             request.receiver = Receiver(array, receiver.format)

@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike
 
 from ..errors import InvalidTypeError, as_shape, bad_argument, bad_type, finite
 from ..formats import FORMATS, Array, Format, format_of
-from ..ops import Operand, Receiver, receive
+from ..ops import Receiver, receive
 from ..target import TargetLike
 
 __all__ = ["Array", "DType", "Seed", "Shape", "Stream", "TargetLike", "TileMapping"]
@@ -49,8 +49,7 @@ def dtype_of(dtype: DType, also: tuple[np.dtype[Any], ...] = ()) -> np.dtype[Any
                    "one of " + ", ".join(str(each) for each in (*FORMATS, *also)))
 
 
-def result(shape: object, dtype: np.dtype[Any], out: object, operands: tuple[Operand, ...] = (),
-           contiguous: bool = True) -> Receiver:
+def result(shape: object, dtype: np.dtype[Any], out: object, contiguous: bool = True) -> Receiver:
     """Return what receives the elements: `out`, checked, or a new array. A shape of None is that of `out`."""
     if shape is not None:
         sizes = as_shape("shape", shape)
@@ -58,7 +57,7 @@ def result(shape: object, dtype: np.dtype[Any], out: object, operands: tuple[Ope
         raise bad_argument("shape", None, "a shape, or None together with out")
     else:
         sizes = None
-    return receive("out", out, sizes, None, dtype, operands, in_place=True, contiguous=contiguous)
+    return receive("out", out, sizes, None, dtype, in_place=True, contiguous=contiguous)
 
 
 def positive(name: str, value: object) -> float:

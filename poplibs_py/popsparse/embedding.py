@@ -22,7 +22,7 @@ def slice_request(w: Any, indices: Any, out: Any, out_dtype: Any) -> Request:
     """Describe ``W[indices]``, dense."""
     matrix, rows, wanted = _indexed(w, indices)
     shape = (*wanted.shape, matrix.shape[1])
-    receiver = receive_result(out, shape, out_dtype, product_format(matrix.format), (wanted,))
+    receiver = receive_result(out, shape, out_dtype, product_format(matrix.format))
 
     def run(*arrays: Array) -> None:
         *held, places, result = arrays
@@ -48,7 +48,7 @@ def update_request(w: Any, slices: Any, indices: Any, scale: Any, out: Any) -> R
         if not same or not np.array_equal(into.scale, matrix.scale):
             raise bad_argument("out", repr(into), f"a matrix of the pattern, format and scale of w, {matrix!r}")
     stored = None if out is None else out._parts[1 + BLOCKS]
-    receiver = receive("out", stored, matrix.blocks.shape, None, matrix.format, (given, wanted))
+    receiver = receive("out", stored, matrix.blocks.shape, None, matrix.format, in_place=True)  # read before
 
     def run(added: Array, *arrays: Array) -> None:
         *held, places, result = arrays

@@ -203,16 +203,16 @@ def checked_format(name: str, dtype: object, default: Format) -> Format:
 
 
 def receive_result(out: object, shape: tuple[int, ...], out_dtype: object, default: Format,
-                   operands: tuple[Operand | None, ...], contiguous: bool = False) -> Receiver:
+                   contiguous: bool = False) -> Receiver:
     """Return what receives a result in one of the formats that have a dtype, or raise.
 
     Parameters
     ----------
-    out, shape, out_dtype, default, operands, contiguous
+    out, shape, out_dtype, default, contiguous
         As for `ops.receive`.
     """
     wanted = None if out_dtype is None else checked_format("out_dtype", out_dtype, default)
-    found = receive("out", out, shape, wanted, default, operands, contiguous=contiguous)
+    found = receive("out", out, shape, wanted, default, contiguous=contiguous)
     if found.format not in FORMATS or (found.scale and found.format.bits > 8):
         eight = ", ".join(name for name in FORMAT_NUMBERS if format_of(name).bits == 8)
         raise bad_type("out", f"a QuarterArray of {found.format} at scale {found.scale}",
@@ -266,9 +266,9 @@ def wrapping(pattern: BlockPattern, dtype: Format, scale: int) -> Wrapper:
     return Wrapper(BlockSparseMatrix, "_blocks", ("pattern",), settled, before)
 
 
-def planned_result(out: object, shape: tuple[int, ...], dtype: str, operands: tuple[Operand | None, ...]) -> Receiver:
+def planned_result(out: object, shape: tuple[int, ...], dtype: str) -> Receiver:
     """Return what receives a result of a planned shape and format, which the program writes in C order, or raise."""
-    receiver = receive_result(out, shape, None, format_of(dtype), operands, contiguous=True)
+    receiver = receive_result(out, shape, None, format_of(dtype), contiguous=True)
     if receiver.format.name != dtype:
         raise bad_argument("out", receiver.format, f"{dtype}, as planned")
     return receiver

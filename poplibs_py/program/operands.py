@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ._executor import temporary
+
 _LINE = 64
 _NORESERVE = 0x4000  # Linux's MAP_NORESERVE, which Python names from 3.13 on
+_GAPS = 4  # times its elements' bytes: what an array spans at most whose copy is counted
 _WIDE = 1 << 20  # bytes from where a mapping of their own takes no longer than memory of NumPy's
 
 
@@ -34,6 +37,26 @@ def _spread_bytes(size: int, address: int) -> np.ndarray[Any, Any]:
     return np.frombuffer(room, np.uint8, size, address % _LINE)
 
 
+def _bounds(x: np.ndarray[Any, Any]) -> tuple[int, int]:
+    """Return the bytes from the first of an array's to its first element's, and to its last."""
+    reach = [(n - 1) * step for n, step in zip(x.shape, x.strides, strict=True)] if x.size else []
+    before = -sum(min(0, r) for r in reach)
+    return before, before + sum(max(0, r) for r in reach) + x.itemsize
+
+
+def span_of(x: np.ndarray[Any, Any]) -> int:
+    """Return the bytes from the first of an array's to its last.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.zeros((3, 4))
+    >>> span_of(x), span_of(x[:, 0]), span_of(x[::-1, ::2])
+    (96, 72, 88)
+    """
+    return _bounds(x)[1]
+
+
 def lying_like(x: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Return a new array that lies as another does, however far apart, and the bytes that it lies in.
 
@@ -44,11 +67,20 @@ def lying_like(x: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarra
     >>> lying_like(x[::-1, ::2])[0].strides
     (-32, 16)
     """
-    reach = [(n - 1) * step for n, step in zip(x.shape, x.strides, strict=True)] if x.size else []
-    before = -sum(min(0, r) for r in reach)
-    span = before + sum(max(0, r) for r in reach) + x.itemsize
+    before, span = _bounds(x)
     held = (aligned_bytes if span < _WIDE else _spread_bytes)(span, x.ctypes.data - before)
     return np.ndarray(x.shape, x.dtype, held, before, x.strides), held
+
+
+def room_like(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return room for a copy that lies as an array does: counted memory, but where that is mostly gaps."""
+    if x.flags.c_contiguous:
+        return temporary(x.shape, x.dtype)
+    before, span = _bounds(x)
+    if span > _GAPS * x.nbytes:
+        return lying_like(x)[0]
+    room = temporary((span + _LINE,), np.uint8)
+    return np.ndarray(x.shape, x.dtype, room, (x.ctypes.data - before - room.ctypes.data) % _LINE + before, x.strides)
 
 
 def overlaps_itself(array: np.ndarray[Any, Any]) -> bool:

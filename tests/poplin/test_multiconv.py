@@ -231,8 +231,9 @@ def test_kept_calls_refuse_outs_that_share_memory_too() -> None:
             call(0, wrong)
     image = room[:10].reshape(1, 2, 5)
     image[...] = x
-    with pytest.raises(InvalidArgumentError, match="share memory"):
-        call(4, 20, image)
+    for y in call(4, 20, image):  # which both read: as if neither lay over it
+        assert_same_bits(y, due)
+    image[...] = x
     (y,) = multiconv.convolution([(image, w, {"out": room[4:16].reshape(1, 3, 4)})])  # its own: as if it did not
     assert_same_bits(y, due)
     room.flags.writeable = False
@@ -270,14 +271,13 @@ BAD: list[tuple[Any, type[Exception], str]] = [
     ([(X, W), (X, W, {"target": "gc200"})], InvalidTypeError, r"^calls\[1\]: got keyword target; allowed: stride"),
     ([(X, W), (X, W[:, :1])], InvalidArgumentError, r"^calls\[1\], x: got 2 channels"),
     ([(X, W, {"bias": X})], InvalidArgumentError, r"^calls\[0\], bias: got shape \(1, 2, 5\)"),
-    ([(X, W, {"out": Y}), (X, W, {"out": Y})], InvalidArgumentError, r"^calls\[0\]: got an out that may share memory"),
-    ([(Y, np.ones((3, 3, 2), np.float32)), (X, W, {"out": Y})], InvalidArgumentError, r"^calls\[1\]: got an out that"),
+    ([(X, W, {"out": Y}), (X, W, {"out": Y})], InvalidArgumentError, r"^calls\[1\]: got an out that may share memory"),
 ]
 
 
 @pytest.mark.parametrize(("calls", "message"), [
     ([(Y, W, X)], r"(?s)^calls\[0\]: got .*; allowed: \(deltas, weights, x, scale\) or"),
-    ([(Y, W, X, 1), (Y, W, X, 1)], r"^calls\[0\]: got an out that may share memory"),
+    ([(Y, W, X, 1), (Y, W, X, 1)], r"^calls\[1\]: got an out that may share memory"),
     ([(Y, W, X, np.inf)], r"^calls\[0\], scale: got inf; allowed: a finite FP32 number"),
     ([(Y, None, X, 1)], r"^calls\[0\], weights: got None; allowed: an array"),
 ])

@@ -374,7 +374,7 @@ def compile_convolution(plan: HostConvPlan, weights: Any = None) -> Callable[...
         planned = ("x", x, call.x), ("weights", weights, call.weights), ("bias", bias, call.bias)
         given = {name: as_planned(name, value, lies.format, shapes[name]) for name, value, lies in planned
                  if lies and not (held and name == "weights")}
-        receiver = planned_receiver(out, result, call.out.format, tuple(given.values()))
+        receiver = planned_receiver(out, result, call.out.format)
         images, added = given["x"], given.get("bias")
         operands = held.arrange(images, RESULT, added) if held else (
             images, given["weights"], RESULT, *(() if added is None else (added,)))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...errors import bad_argument, bad_type, flag
-from ...formats import format_of
+from ...formats import Format, format_of
 from ...ops import (
     AS_ASKED,
     RESULT,
@@ -215,7 +215,7 @@ def forward_pass(*, x: Any, weights: Any, transpose_and_flip_weights: bool, bias
     added = None if bias is None else take_bias(bias, g * made)
     rest = None if residual is None else operand("residual", residual)
     like = None if how.channels_last else images
-    receiver = receive_result(out, out_dtype, shape, (images, kernels, added, rest), like)
+    receiver = receive_result(out, out_dtype, shape, result_format(images, kernels), like)
     kind = "input_gradient" if flipped else "forward"
     made_pass = Pass(placed, settled, replace(how, groups=g), kind, p, images, kernels, receiver, added)
     if placed.plan:
@@ -233,7 +233,8 @@ def gradient_pass(*, deltas: Any, weights: Any, field_shape: Any, out: Any, out_
     placed = place_of_pass("poplin.convolution_input_gradient", settled, target, seed, (given, kernels), out, out_dtype)
     p = stated_input_gradient(how, given, kernels, field_shape, out)
     shape = images_shape(how, p.batch, p.groups * p.in_channels, p.field_shape)
-    receiver = receive_result(out, out_dtype, shape, (given, kernels), None if how.channels_last else given)
+    receiver = receive_result(out, out_dtype, shape, result_format(given, kernels),
+                              None if how.channels_last else given)
     grouped = replace(how, groups=p.groups)
     made = Pass(placed, settled, grouped, "input_gradient", p.gradient(), given, kernels, receiver)
     if placed.plan:
@@ -259,7 +260,7 @@ def weight_pass(how: Described, settled: Settings, placed: Placed[Any], deltas: 
     p = stated_weights(how, deltas, x, kernel, written, name)
     shape = weights_shape(how, p, written is not None and written.array.ndim == p.ndim + 3)
     fmt = result_format(deltas, x)
-    receiver = receive(name, out, shape, out_dtype, fmt, (deltas, x), reads=kernels is not None)
+    receiver = receive(name, out, shape, out_dtype, fmt, reads=kernels is not None)
     how = replace(how, groups=p.groups, params=None)
     w_lies, _, _ = kernels_of(receiver, name, how, p.ndim)
     made = Pass(placed, settled, how, "weight_gradient", p.weight_update(), x, deltas, receiver)
@@ -287,16 +288,12 @@ def update_request(_: str, /, scale: Any, **given: Any) -> Request:
     return update_pass(scale=scale, **given).request(own, values)
 
 
-def receive_result(out: Any, out_dtype: Any, shape: tuple[int, ...], operands: tuple[Operand | None, ...],
+def receive_result(out: Any, out_dtype: Any, shape: tuple[int, ...], dtype: Format,
                    like: Operand | None) -> Receiver:
-    """Return what receives a result of images; a new one lies as `like` does."""
-    x, weights, *_ = operands
-    assert x is not None
-    assert weights is not None
-    fmt = result_format(x, weights)
+    """Return what receives a result of images, by default of a format; a new one lies as `like` does."""
     if out is None and like is not None:
-        return new_images(shape, fmt if out_dtype is None else format_of(out_dtype, "out_dtype"), like)
-    return receive("out", out, shape, out_dtype, fmt, operands)
+        return new_images(shape, dtype if out_dtype is None else format_of(out_dtype, "out_dtype"), like)
+    return receive("out", out, shape, out_dtype, dtype)
 
 
 def lies(x: Operand, name: str, how: Described, groups: int) -> FieldLayout:

@@ -15,6 +15,7 @@ from ...formats import Array, QuarterArray
 from ...kernels.records import dtype_of
 from ...memo import remembered
 from ...ops import AS_ASKED, RESULT, Operand, Placed, Receiver, Request, new_result, seed_of
+from ...ops.parts import check_apart
 from ...planner.explain import Explained, Explanation
 from ...program import ComputeSet, Executable, OnArrays, Program, Segment, Views, spread, whole_lines
 from ...program import Sequence as Run
@@ -97,12 +98,8 @@ def several_request(calls: Any, passes: Sequence[Pass], multi_options: Mapping[s
         Returns what one of the calls gave for its result, where it did.
     """
     multi_settings({} if multi_options is None else multi_options)
-    for number, one in enumerate(passes):
-        if one.receiver.given is not None and any(_meets(one.receiver.memory, other)
-                                                  for other in passes if other is not one):
-            raise bad_argument(f"calls[{number}]", "an out that may share memory with what another call has",
-                               "arrays apart from those of other calls")
     receivers = [one.receiver for one in passes]
+    check_apart("calls", receivers)
     listed = _Listed.of(receivers, out_of)
     work, some = _Work(listed.places), [one for one in passes if one.receiver.array.size]
     asked, here = [one for one in some if one.placed.plan], [one for one in some if not one.placed.plan]
@@ -117,10 +114,6 @@ def several_request(calls: Any, passes: Sequence[Pass], multi_options: Mapping[s
                    lambda: (*work.told(), plans[0]), work.values, wrap=listed, first=calls,
                    placed=AS_ASKED if asked and not here else Placed(None, lacking), keep=work.keeps, checks=True,
                    measure=(lambda: {"exchanged_bytes": work.exchanged}) if asked else None)
-
-
-def _meets(out: Array, other: Pass) -> bool:
-    return any(np.may_share_memory(out, array) for array in (other.receiver.memory, *(x.array for x in other.reads)))
 
 
 @dataclass(frozen=True)

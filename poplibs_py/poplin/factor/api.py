@@ -77,7 +77,7 @@ def cholesky(a: Any, *, lower: bool = True, out: Any = None, out_dtype: object =
            [1., 3.]], dtype=float32)
     """
     x, lower = matrices("a", a, square=True), flag("lower", lower)
-    receiver = result(out, out_dtype, x.format, x.shape, (x,))
+    receiver = result(out, out_dtype, x.format, x.shape)
     chosen = block_options("cholesky", options, block_size, Memory(available_memory_proportion, strict_memory))
     placed = place_of(cholesky, target, lambda machine: lacks(receiver.format, x) or machine)
     x, lies = laid(x, 0)
@@ -164,7 +164,7 @@ def triangular_solve(a: Any, b: Any, *, left_side: bool = True, lower: bool = Tr
     allowed = f"[..., {n}, k]" if left_side else f"[..., k, {n}]"
     check_shape("b", shape, shape[:-2] == x.shape[:-2] and shape[-2 if left_side else -1] == n,
                 f"{allowed} with the batch of a, {x.shape[:-2]}")
-    receiver = result(out, out_dtype, result_format(x, y), shape, (x, y))
+    receiver = result(out, out_dtype, result_format(x, y), shape)
     chosen = block_options("solve", options, block_size, Memory(available_memory_proportion, strict_memory))
     placed = place_of(triangular_solve, target, lambda machine: lacks(receiver.format, x, y) or machine)
     # x a = b is a' x' = b'
@@ -180,10 +180,9 @@ def triangular_solve(a: Any, b: Any, *, left_side: bool = True, lower: bool = Tr
     return request(params, "a", (first, second), receiver, placed)
 
 
-def result(out: Any, out_dtype: object, default: Format, shape: tuple[int, ...],
-           operands: tuple[Operand, ...]) -> Receiver:
+def result(out: Any, out_dtype: object, default: Format, shape: tuple[int, ...]) -> Receiver:
     """Return what receives the result: for an `out` a copy, which becomes `out` when all matrices are done."""
-    receiver = receive("out", out, shape, out_dtype, default, operands, contiguous=True)
+    receiver = receive("out", out, shape, out_dtype, default, contiguous=True)
     wide_format("out_dtype" if out is None else "out", receiver.format)
     if out is None or receiver.view is not None:
         return receiver

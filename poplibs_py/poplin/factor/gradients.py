@@ -71,7 +71,7 @@ def cholesky_grad(grad: Any, factor: Any, *, lower: bool = True, out: Any = None
     """
     g, l, lower = matrices("grad", grad, square=True), matrices("factor", factor, square=True), flag("lower", lower)  # noqa: E741
     check_shape("factor", l, g.shape == l.shape, f"that of grad, {g.shape}")
-    receiver = result(out, out_dtype, result_format(g, l), g.shape, (g, l))
+    receiver = result(out, out_dtype, result_format(g, l), g.shape)
 
     steps = _Steps((g, l), receiver)
     grads, factors, made = steps.operands
@@ -138,7 +138,7 @@ def triangular_solve_grad(grad: Any, a: Any, x: Any, *, left_side: bool = True, 
     check_shape("a", t, t.shape[:-2] == g.shape[:-2] and t.shape[-1] == g.shape[-2 if left_side else -1],
                 f"square matrices that fit grad, {g.shape}")
     fmt = wide_format("out_dtype", out_dtype, result_format(g, t, y))
-    made = results(out, (Part(t.shape, fmt), Part(g.shape, fmt)), SolveGradients, (g, t, y))
+    made = results(out, (Part(t.shape, fmt), Part(g.shape, fmt)), SolveGradients)
 
     steps = _Steps((g, t, y), made)
     grads, triangles, solutions, a_grad, b_grad = steps.operands
@@ -199,7 +199,7 @@ def lu_grad(l_grad: Any, u_grad: Any, perm: Any, l: Any, u: Any, *, out: Any = N
                 f"the one that lu returns beside l, {low.shape}")
     order = whole_operand("perm", perm)
     check_shape("perm", order, order.shape == low.shape[:-1], f"that of a column of l, {low.shape[:-1]}")
-    receiver = result(out, out_dtype, result_format(gl, gu, low, up), (*low.shape[:-1], n), (gl, gu, low, up))
+    receiver = result(out, out_dtype, result_format(gl, gu, low, up), (*low.shape[:-1], n))
 
     steps = _Steps((gl, gu, order, low, up), receiver)
     l_grads, u_grads, rows, lowers, uppers, made = steps.operands
@@ -266,7 +266,7 @@ def qr_grad(q_grad: Any, r_grad: Any, q: Any, r: Any, *, out: Any = None, out_dt
     (m, k), n = t.shape[-2:], v.shape[-1]
     check_shape("r", v, v.shape[:-1] == (*t.shape[:-2], k) and k == min(m, n),
                 f"the one that qr returns beside q, {t.shape}, in its reduced form")
-    receiver = result(out, out_dtype, result_format(gq, gr, t, v), (*t.shape[:-1], n), (gq, gr, t, v))
+    receiver = result(out, out_dtype, result_format(gq, gr, t, v), (*t.shape[:-1], n))
 
     steps = _Steps((gq, gr, t, v), receiver)
     q_grads, r_grads, orthogonal, triangles, made = steps.operands

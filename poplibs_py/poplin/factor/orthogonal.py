@@ -75,7 +75,7 @@ def lu(a: Any, *, out: Any = None, out_dtype: object = None, target: TargetLike 
     m, n = x.shape[-2:]
     k, front, fmt = min(m, n), x.shape[:-2], wide_format("out_dtype", out_dtype, FP32)
     parts = Part((*front, m), np.dtype(np.int32)), Part((*front, m, k), fmt), Part((*front, k, n), fmt)
-    made = results(out, parts, LUFactors, (x,))
+    made = results(out, parts, LUFactors)
     x, lies = laid(x, 0)
     operands = lies, *(FactorLayout(*layout, operand=number) for layout, number in (
         ((fmt, m, k), 2), ((fmt, k, n), 3), ((FP32, 1, m), 1)))
@@ -126,7 +126,7 @@ def qr(a: Any, *, mode: str = "reduced", out: Any = None, out_dtype: object = No
     m, n = x.shape[-2:]
     front, fmt = x.shape[:-2], wide_format("out_dtype", out_dtype, FP32)
     width = m if mode == "complete" else min(m, n)
-    made = results(out, (Part((*front, m, width), fmt), Part((*front, width, n), fmt)), QRFactors, (x,))
+    made = results(out, (Part((*front, m, width), fmt), Part((*front, width, n), fmt)), QRFactors)
     x, lies = laid(x, 0)
     operands = lies, FactorLayout(fmt, m, width, operand=1), FactorLayout(fmt, width, n, operand=2)
     return _request(FactorParams("qr", front, m, n, operands, width), x, made)

@@ -49,7 +49,7 @@ def gemm_request(a: Any, b: Any, out: Any, out_dtype: Any, epilogue: Epilogue, b
         raise bad_type("bias", "a QuarterArray", "an array")
     left, right = gemm_operand(a, "a"), gemm_operand(b, "b")
     batch, shape, sizes = result_shape(left, right)
-    receiver = receive(out_name, out, shape, out_dtype, result_format(left, right), (left, right, row),
+    receiver = receive(out_name, out, shape, out_dtype, result_format(left, right),
                        reads=epilogue.beta != 0)
     params = params_of(left, right, receiver, row, batch, sizes)
     prepared = _prepared(a, b)
@@ -116,7 +116,7 @@ def compile_gemm(plan: GemmPlan) -> Callable[..., Any]:
         shape, fmt = (*planned.batch, planned.m, planned.n), planned.out.format
         if reads and out is None:
             raise bad_argument("out", "None", "an array, which the planned beta multiplies")
-        receiver = planned_receiver(out, shape, fmt, (left, right, row), reads=reads)
+        receiver = planned_receiver(out, shape, fmt, reads=reads)
         return Request(made.executable, made.arrange(left, right, RESULT, row), receiver, made.told, placed=AS_ASKED)
 
     return compiled(plan, catalogue["poplin.matmul"], run, made.told()[0])
@@ -133,10 +133,10 @@ def as_planned(name: str, value: Any, dtype: Any, *shapes: tuple[int, ...]) -> O
     return given if lies else given.copied()
 
 
-def planned_receiver(out: Any, shape: tuple[int, ...], dtype: Format, operands: tuple[Operand | None, ...],
-                     contiguous: bool = True, reads: bool = False) -> Receiver:
+def planned_receiver(out: Any, shape: tuple[int, ...], dtype: Format, contiguous: bool = True,
+                     reads: bool = False) -> Receiver:
     """Return what receives the result of a plan: `out`, in the planned format, or a new array."""
-    receiver = receive("out", out, shape, None, dtype, operands, contiguous=contiguous, reads=reads)
+    receiver = receive("out", out, shape, None, dtype, contiguous=contiguous, reads=reads)
     if receiver.format != dtype:
         raise bad_argument("out", f"format {receiver.format}", f"the planned format, {dtype}")
     _without_scale("out", receiver)

@@ -199,7 +199,7 @@ def modelled_request(a: Any, b: Any, out: Any, out_dtype: Any, bias: Any, activa
     """Describe a product on a modelled machine: that of `poplibs_py.poplin.matmul` with a `target`."""
     left, right, added = operand("a", a), operand("b", b), None if bias is None else operand("bias", bias)
     product = product_of(left, right, out_dtype)
-    receiver = receive("out", out, product.shape, out_dtype, product.out, (left, right, added))
+    receiver = receive("out", out, product.shape, out_dtype, product.out)
     product = replace(product, out=receiver.format)
     row = _epilogue(product, added, activation)
     if 0 in product.shape:
@@ -255,7 +255,7 @@ def compile_modelled(plan: ConvPlan, *, threads: int | None = None) -> Callable[
         given = operand("a", a), operand("b", b), None if bias is None else operand("bias", bias)
         left, right = made.operand("a", given[0]), made.operand("b", given[1])
         ndim = 2 if planned.shape[0] == 1 and given[0].array.ndim == given[1].array.ndim == 2 else 3
-        receiver = planned_receiver(out, planned.shape[3 - ndim:], planned.out, given, contiguous=False)
+        receiver = planned_receiver(out, planned.shape[3 - ndim:], planned.out, contiguous=False)
         row = _epilogue(planned, given[2], activation)
         return made.request(left, right, row, activation, receiver, seed, threads)
 

@@ -100,14 +100,13 @@ def scaled_dot_product_attention(q: Any, k: Any, v: Any, mask: Any = None, *, sc
     memory = Memory(available_memory_proportion, strict_memory)
     how = checked_how(h, scale, causal, query_offset, pattern, memory, target)
     masked = None if mask is None else taken_mask(mask, h)
-    sources = (*reads.values(), *((masked.operand,) if masked else ()))
     default, shape = result_format(*reads.values()), h.shape(h.value_width)
     if flag("return_lse", return_lse):
         form = part_format(out_dtype, *reads.values())
         makes = [("y", shape, form, 0), ("lse", h.shape(), FP32, 0)]
-        made = results(out, [Part(shape, fmt) for _, shape, fmt, _ in makes], Attention, sources)
+        made = results(out, [Part(shape, fmt) for _, shape, fmt, _ in makes], Attention)
         return _request.request("scaled_dot_product_attention", h, how, reads, masked, makes, made)
-    receiver = receive("out", out, shape, out_dtype, default, sources, contiguous=True)
+    receiver = receive("out", out, shape, out_dtype, default, contiguous=True)
     makes = [("y", shape, receiver.format, receiver.scale)]
     return _request.request("scaled_dot_product_attention", h, how, reads, masked, makes, receiver)
 
@@ -172,6 +171,5 @@ def scaled_dot_product_attention_grad(grad: Any, q: Any, k: Any, v: Any, y: Any,
     makes = [(f"{name}_grad", x.shape, part_format(out_dtype, x), 0) for name, x in reads.items()]
     reads |= {"grad": one_scale_operand("grad", grad, shape), "y": one_scale_operand("y", y, shape),
               "lse": logarithms(lse, h.shape())}
-    sources = (*reads.values(), *((masked.operand,) if masked else ()))
-    made = results(out, [Part(shape, fmt) for _, shape, fmt, _ in makes], AttentionGradients, sources)
+    made = results(out, [Part(shape, fmt) for _, shape, fmt, _ in makes], AttentionGradients)
     return _request.request("scaled_dot_product_attention_grad", h, how, reads, masked, makes, made)

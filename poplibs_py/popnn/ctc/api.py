@@ -81,7 +81,7 @@ def ctc_loss(data: Any, labels: Any, data_lengths: Any = None, label_lengths: An
     """
     asked = loss_call(data, labels, data_lengths, label_lengths, blank=blank, logits=logits,
                       zero_infinity=zero_infinity, reduction=reduction, out_dtype=out_dtype)
-    receiver = receive("out", out, asked.losses, out_dtype, asked.data.format, (asked.data,))
+    receiver = receive("out", out, asked.losses, out_dtype, asked.data.format)
     wide_format("out", receiver.format)
     return _request(asked, receiver, target)
 
@@ -129,7 +129,7 @@ def ctc_loss_and_gradient(data: Any, labels: Any, data_lengths: Any = None, labe
                       zero_infinity=zero_infinity, reduction=reduction, out_dtype=out_dtype,
                       softmax=include_softmax_gradient)
     dtype = asked.program.params.result
-    made = results(out, (Part(asked.losses, dtype), Part(asked.data.shape, dtype)), CTCLoss, asked.operands)
+    made = results(out, (Part(asked.losses, dtype), Part(asked.data.shape, dtype)), CTCLoss)
     return _request(asked, made, target)
 
 

@@ -144,7 +144,7 @@ def _request(data: Any, data_lengths: Any, blank: Any, logits: Any, search: tupl
     check_memory("beams", f"{beams} at {steps} steps", needed)
     dtype, word = wide_format("out_dtype", out_dtype, x.format), np.dtype(np.int32)
     made = results(out, (Part((batch, paths), dtype), Part((batch, paths), word), Part((batch, paths, steps), word)),
-                   CTCPaths, (x, ends))
+                   CTCPaths)
     program = lower(params, settings.num_threads)
     name = str(params).partition(" ")[0].strip(",")
 

@@ -118,8 +118,7 @@ def pool(x: Any, kernel: int | Sequence[int] | None = None, op: str = "max", *, 
     windows = windows_asked(shape.field, kernel, output_size, stride=stride, padding=padding, dilation=dilation,
                             ceil_mode=ceil_mode)
     include = flag("count_include_pad", count_include_pad)
-    receiver = receive("out", out, shape.of(windows).shape, out_dtype, result_format(source), (source,),
-                       contiguous=True)
+    receiver = receive("out", out, shape.of(windows).shape, out_dtype, result_format(source), contiguous=True)
     placed = place_of_pooling("pool", target, op, shape, windows, include, [source], receiver)
     return pooled("pool", op, shape, windows, include, [source], receiver, placed)
 
@@ -169,7 +168,7 @@ def max_pool_with_indices(x: Any, kernel: int | Sequence[int] | None = None, *, 
     if form.dtype is None:
         raise bad_argument("out_dtype", out_dtype, "a format that has a dtype")
     made = shape.of(windows).shape
-    both = results(out, (Part(made, form), Part(made, np.dtype(np.int64))), MaxPlaces, (source,))
+    both = results(out, (Part(made, form), Part(made, np.dtype(np.int64))), MaxPlaces)
     return pooled("max_places", "max", shape, windows, False, [source], both, form=form)
 
 
@@ -238,8 +237,7 @@ def pool_input_gradient(grad: Any, x_shape: Sequence[int], kernel: int | Sequenc
             operands.append(one_scale_operand(name, value, due.shape))
     if scaled and not kind.chooses:
         raise bad_argument("use_scaled_gradient", scaled, "False but for op='max'")
-    receiver = receive("out", out, shape.shape, out_dtype, result_format(operands[0]), tuple(operands),
-                       contiguous=True)
+    receiver = receive("out", out, shape.shape, out_dtype, result_format(operands[0]), contiguous=True)
     placed = place_of_pooling("pool_input_gradient", target, op, shape, windows, include, operands, receiver,
                               scaled=scaled)
     return pooled(kind.gradient, op, shape, windows, include, operands, receiver, placed, scaled=scaled)
@@ -297,7 +295,7 @@ def pool_indices_gradient(grad: Any, indices: Any, x_shape: Sequence[int], kerne
     if (due.batch, due.channels, len(due.field)) != (shape.batch, shape.channels, len(shape.field)):
         raise bad_argument("x_shape", shape.shape, f"samples and channels of `grad`, whose shape is {source.shape}")
     places = places_of(indices, source.shape)
-    receiver = receive("out", out, shape.shape, out_dtype, result_format(source), (source, places), contiguous=True)
+    receiver = receive("out", out, shape.shape, out_dtype, result_format(source), contiguous=True)
     return to_places(shape, due, windows if told else None, source, places, receiver)
 
 

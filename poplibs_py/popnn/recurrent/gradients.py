@@ -100,7 +100,7 @@ def backward_request(cell: Cell, kinds: Sequence[Any], name: str, /, *, out: Any
     p, layer = call.layer.params, call.layer
     placed = place_of_layer(target, op, p, (*layer.operands, call.grad, call.intermediates), layer.memory)
     machine, more = own_host(), (call.grad, *call.last, call.intermediates, call.output)
-    made = results(out, _parts(p, len(layer.init)), kinds[p.attention or p.projected > 0], (*layer.operands, *more))
+    made = results(out, _parts(p, len(layer.init)), kinds[p.attention or p.projected > 0])
     lies = (*layer.lies, *map(Lie.of, more))
     program = programs((p, call.again), machine, lies, _backward, made)
     memory = layer.memory if placed.plan is None else Memory()

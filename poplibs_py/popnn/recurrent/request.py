@@ -139,7 +139,7 @@ def forward_request(cell: Cell, kind: Any, name: str, /, *, out: Any, target: Ta
     p = call.params
     placed = place_of_layer(target, op, p, call.operands, call.memory)
     parts = _forward_parts(p, len(call.init))
-    made, machine = results(out, parts, kind, call.operands), own_host()
+    made, machine = results(out, parts, kind), own_host()
     program = programs(p, machine, call.lies, _forward, made)
     layer = Forward.of(p, machine)
     how, run = stretches(op, layer, call.memory if placed.plan is None else Memory(), machine, program)

@@ -122,7 +122,7 @@ def update_request(cell: Cell, short: str, /, *, out: Any, target: TargetLike, *
     own = any(w is not None for w in call.matrices)
     if own and out is not None:
         raise bad_argument("out", out, "None where weights are block-sparse")
-    made = results(out, parts, WeightGradients, call.operands)
+    made = results(out, parts, WeightGradients)
     sizes = UpdateSizes.of(call)
     lies = tuple(map(Lie.of, call.operands))
     program = programs((sizes, call.cell, call.order), machine, lies, add_update, made, call.matrices)

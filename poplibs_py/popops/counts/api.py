@@ -80,7 +80,7 @@ def histogram(x: Any, levels: Any, *, absolute_of_input: bool = False, update: b
         has_scale(source))
     placed = place_of(histogram, target, lambda machine: lacks or plan_histogram(
         source.shape, edges.size, magnitudes, type_of(form), machine))
-    receiver = receive("out", out, (bins,), None, _COUNTS, (source, held), reads=adds, contiguous=True)
+    receiver = receive("out", out, (bins,), None, _COUNTS, reads=adds, contiguous=True)
 
     def made(read: Operand) -> OneKernel:
         params = ReduceParams(Way("histogram", "sum", "plain"), read.format, read.scale, read.shape, read.array.strides,

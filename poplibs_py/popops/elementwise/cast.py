@@ -32,7 +32,7 @@ from ...program import Wrapper, result_array_like
 from ...target import Target, TargetLike
 from ...target.types import type_of
 from ..strided.lower import ROUNDINGS
-from ..strided.request import in_place, strided_request
+from ..strided.request import strided_request
 from ..vertices.cast import cast_lacks
 from .integers import INTEGER_ROUNDINGS, integer_dtype, write_integers
 from .modelled import planned
@@ -125,7 +125,7 @@ def cast(x: object, dtype: object, *, scale: object = None, block_shape: Sequenc
     auto = isinstance(scale, str)
     placed = place_of(cast, target, lambda machine: _missing(
         machine, source, receiver, rounding, auto) or planned(
-            "cast", "", given.shape, type_of(given.format), type_of(fmt), in_place(given, receiver), machine))
+            "cast", "", given.shape, type_of(given.format), type_of(fmt), receiver.takes_place_of(given), machine))
     request = strided_request(None, (given,), receiver, how.overflow, rounding, how.random_bits, how.seed, placed)
     request.keep = not auto  # such a scale is of these numbers alone
     if source.integers is not None:
@@ -264,7 +264,7 @@ def _receiver(x: object, given: Operand, target: Format, scale: object, block_sh
         # What only casts know goes by its dtype.
         others = not isinstance(out, QuarterArray) and target not in FORMATS
         default: Any = target.dtype if others else target
-        receiver = receive("out", out, given.shape, None, default, (given,), in_place=True, blocks=True)
+        receiver = receive("out", out, given.shape, None, default, in_place=True, blocks=True)
         if others:
             receiver.format = target
         if receiver.format != target:

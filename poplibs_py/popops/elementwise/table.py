@@ -18,7 +18,7 @@ from ...ops import Operand, Receiver, Request, op, place_of, receive
 from ...ops.record import Function
 from ...target import Target, TargetLike, resolve_target
 from ...target.types import type_of
-from ..strided.request import has_scale, in_place, strided_request
+from ..strided.request import has_scale, strided_request
 from ..strided.steps import Chain, Step
 from ..vertices.cast import cast_lacks
 from ..vertices.nonlinearities import nonlinearity_op
@@ -96,8 +96,8 @@ class ElementwiseOp:
             _check_out_dtype(out_dtype, element)
             out_dtype = None
         like = next((x.array for x in found.operands if x.shape == shape), None)
-        receiver = receive("out", out, shape, out_dtype, element, operands, in_place=True, blocks=True, like=like)
-        numbers, takes_place = _numbers(found.operands, shape), in_place(operands[0], receiver)
+        receiver = receive("out", out, shape, out_dtype, element, in_place=True, blocks=True, like=like)
+        numbers, takes_place = _numbers(found.operands, shape), receiver.takes_place_of(operands[0])
         call = found, receiver, shape, takes_place, numbers
         placed = place_of(f"popops.{self.name}", target,
                           lambda machine: self.lacks_call(*call) or self._plan(*call, machine))

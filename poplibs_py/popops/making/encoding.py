@@ -52,7 +52,7 @@ def encode_one_hot(indices: Any, length: int, *, on: float = 1, off: float = 0, 
     wide, element = whole("length", length, 0, _MOST), element_of(dtype, out, FP32)
     one, other = code_of("on", on, element), code_of("off", off, element)
     shape = (*x.shape, wide)
-    receiver = receive("out", out, shape, None, element, (x,), contiguous=True)
+    receiver = receive("out", out, shape, None, element, contiguous=True)
     plain, signed = (on, off) == (1, 0), x.array.dtype.kind == "i"
     placed = place_of(encode_one_hot, target, lambda machine: one_hot_plan(
         machine, element, signed, x.array.size, wide, plain))

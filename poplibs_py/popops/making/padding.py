@@ -114,7 +114,7 @@ def pad(x: Any, pad_width: int | Sequence[Any] | Mapping[int, Any], mode: str | 
         if not callable(mode) and mode not in ("constant", "empty") and begin == end and any(pair):
             raise bad_argument("x", f"no elements along axis {d}", f"some to pad with in mode {mode!r}")
     shape = tuple(end - begin + sum(pair) for (begin, end), pair in zip(kept, more, strict=True))
-    receiver = receive("out", out, shape, None, element, (source,), contiguous=True, own="that of x")
+    receiver = receive("out", out, shape, None, element, contiguous=True, own="that of x")
     made, problem = prod(shape), f"pad {list(source.shape)} to {list(shape)} {element}"
     placed = place_of(pad, target, lambda machine: _lacks(mode, computed) or copy_plan(
         machine, element, source.array.size, made, problem))

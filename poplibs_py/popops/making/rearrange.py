@@ -69,7 +69,7 @@ def transpose(x: Any, axes: Axes = None, *, out: Any = None, target: TargetLike 
     rank = source.array.ndim
     order = _order("axes", axes, rank)
     shape = tuple(source.shape[d] for d in order)
-    receiver = receive("out", out, shape, None, element, (source,), contiguous=True, own="that of x")
+    receiver = receive("out", out, shape, None, element, contiguous=True, own="that of x")
     placed = place_of(transpose, target, lambda machine: transpose_plan(
         machine, element, *_matrices(source.shape, order)))
     made = transposing(shape, tuple(source.array.strides[d] for d in order), element.itemsize, settings.num_threads)

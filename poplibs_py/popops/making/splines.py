@@ -75,7 +75,7 @@ def normalise_image(x: Any, offsets: Any, scales: Any, in_scale: float = 1.0, *,
         raise bad_argument("in_scale", in_scale, "a number other than zero that float32 holds")
     shape = (*source.shape[:-1], 4)
     form = FP32 if dtype == np.float32 else FP16
-    receiver = receive("out", out, shape, None, form, (source, *constants), contiguous=True, own="the result's")
+    receiver = receive("out", out, shape, None, form, contiguous=True, own="the result's")
     pixels = prod(source.shape[:-1])
     placed = place_of(normalise_image, target, lambda machine: image_plan(machine, dtype, pixels))
 
@@ -140,7 +140,7 @@ def spline_basis(pseudo: Any, kernel_size: Any, is_open: Any, degree: int = 1, *
         raise bad_argument("pseudo", f"{dimensions} dimensions", f"as many as give at most {1 << 20} values at a point")
     shape = (count, steps**dimensions)
     parts = (Part(shape, form, strided=True) for form in (points.format, np.dtype(np.int32)))
-    made = results(out, tuple(parts), SplineBasis, (points, sizes, opens))
+    made = results(out, tuple(parts), SplineBasis)
     placed = place_of(spline_basis, target, lambda machine: basis_plan(
         machine, points.format, count, dimensions, shape[1], degree))
 
@@ -262,8 +262,7 @@ def spline_weighting(x: Any, weight: Any, basis: Any, weight_index: Any, *, out:
                 f"[{edges.shape[0]}, s]")
     check_shape("weight_index", index, index.shape == coefficients.shape, f"that of basis, {coefficients.shape}")
     shape = (edges.shape[0], nodes_of.shape[2])
-    receiver = receive("out", out, shape, out_dtype, result_format(*given), (*given, index),
-                       contiguous=True)
+    receiver = receive("out", out, shape, out_dtype, result_format(*given), contiguous=True)
     formats = (*(o.format for o in given), receiver.format)
     placed = place_of(spline_weighting, target, lambda machine: weighting_plan(
         machine, formats,

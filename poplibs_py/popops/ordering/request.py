@@ -104,7 +104,7 @@ def ordering_request(name: str, x: Any, axis: Any, *, k: Any = _NOTHING, descend
         params = params._replace(kernel="partition", kth=place % most)
     if kind is None:
         result = INDEX if places else element
-        receiver = receive("out", out, made, None, result, (source,), contiguous=True, own="the result's")
+        receiver = receive("out", out, made, None, result, contiguous=True, own="the result's")
         if places:
             params = params._replace(indices=1)
         else:
@@ -115,7 +115,7 @@ def ordering_request(name: str, x: Any, axis: Any, *, k: Any = _NOTHING, descend
         parts["indices"] = Part(made, INDEX)
     if second is not None:
         parts["others"] = Part(made, second[1])
-    several = results(out, tuple(parts.values()), kind, (source, *((second[0],) if second else ())))
+    several = results(out, tuple(parts.values()), kind)
     at = {name: number for number, name in enumerate(parts, len(operands))}
     params = params._replace(values=at["values"], indices=at.get("indices", -1), others=at.get("others", -1))
     return _request(params, operands, several, placed)

@@ -34,7 +34,7 @@ def _request(name: str, /, x: Any, axes: Any, keepdims: Any, out: Any, out_dtype
     shape = reduced_shape(source.shape, over, kept)
     element = source.format or source.array.dtype
     form = element if source.format is None else part_format(out_dtype, source)
-    made = results(out, (Part(shape, form), Part(shape, _INDEX)), WithIndices, (source,))
+    made = results(out, (Part(shape, form), Part(shape, _INDEX)), WithIndices)
     word = type_of(element)
 
     def plan_on(machine: Target) -> Any:

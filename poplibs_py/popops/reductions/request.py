@@ -142,7 +142,7 @@ def reduction_request(name: str, x: Any, axes: Any, made: Callable[[int], Reduct
         return _of_integers(name, source, over, shape, reduction, out, target)
     if reduction.result is not None and out_dtype is not None:
         raise bad_argument("out_dtype", out_dtype, f"None: results are {reduction.result}")
-    receiver = receive("out", out, shape, out_dtype, reduction.result or _result(source, reduction), (source,),
+    receiver = receive("out", out, shape, out_dtype, reduction.result or _result(source, reduction),
                        reads=reduction.update, contiguous=True)
     placed = _plan(name, source, over, receiver, reduction, target, accum)
     if count == 0:
@@ -265,7 +265,7 @@ def _of_integers(name: str, x: Operand, axes: tuple[int, ...], shape: tuple[int,
         raise bad_type("x", f"dtype {x.array.dtype}", _FLOATS)
     with np.errstate(all="ignore"):
         like = function(np.ones((1,) * x.array.ndim, x.array.dtype), axes)
-    receiver = receive("out", out, shape, None, np.dtype(like.dtype), (x,), reads=update)
+    receiver = receive("out", out, shape, None, np.dtype(like.dtype), reads=update)
     placed = _plan(name, x, axes, receiver, reduction, target)
     count, dtype = math.prod(x.shape[d] for d in axes), receiver.array.dtype
 

@@ -72,7 +72,7 @@ def embedding_bag(x: Any, indices: Any, offsets: Any = None, *, mode: str = "sum
     bags, begins = _bags(places, offsets)
     factors = _weights(weights, places, mode)
     sources = (table, places) if begins is None else (table, places, begins)
-    receiver = receive("out", out, (bags, table.shape[1]), out_dtype, result_format(fmt), (*sources, factors))
+    receiver = receive("out", out, (bags, table.shape[1]), out_dtype, result_format(fmt))
     if not isinstance(receiver.format, Format) or receiver.scale:
         raise bad_type("out", out, "an array of a format")
     sizes = (table.shape[0], table.shape[1], bags, places.shape[1] if begins is None else -1)

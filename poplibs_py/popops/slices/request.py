@@ -159,7 +159,7 @@ def take_request(op: str, table: Operand, indices: Operand, layout: Layout, shap
     """
     _, placed = tiled_place(op, target, plan_on or _no_vertex)
     elements = elements_of(table)
-    receiver = receiver_of(out, shape, elements, (table, indices), policy == "skip")
+    receiver = receiver_of(out, shape, elements, reads=policy == "skip")
     fresh = out is None and policy == "skip"  # there is nothing to leave as it is
     lookups = prod(n for n, *_ in layout.axes)
     params = layout.params("take", "zero" if fresh else policy, indices.array, table.array, receiver.array,
@@ -232,10 +232,8 @@ def put_request(op: str, table: Operand, indices: Operand, updates: Operand, lay
     word = update if isinstance(update, str) else "set"
     factor = _check_elements(table, updates, word, scale) if isinstance(update, str) else 1.0
     tiles, placed = tiled_place(op, target, plan_on or _no_vertex)
-    receiver = receiver_of(out, table.shape, elements, (table,), False, in_place=True)
-    # The table is written in place, so what lies over it moves away: `receive` copies a result, of a table's size.
-    indices, updates = (x.copied() if np.may_share_memory(receiver.array, x.array) else x for x in (indices, updates))
-    in_place = receiver.view is None and same_memory(receiver.array, table.array)
+    receiver = receiver_of(out, table.shape, elements, in_place=table)
+    in_place = receiver.takes_place_of(table)
     (own,), values = own_numbers(scale)
     how: dict[str, Any] = {"update": word, "scale": factor}
     if own is not None and update == "add" and (own.whole or isinstance(elements, Format)):
@@ -320,23 +318,18 @@ def parts_of(tiles: TiledRun | None, elements: Any, front: int, sizes: tuple[int
                     update, scale)
 
 
-def receiver_of(out: Any, shape: tuple[int, ...], elements: Any, operands: SequenceOf[Operand], reads: bool,
-                in_place: bool = False) -> Receiver:
+def receiver_of(out: Any, shape: tuple[int, ...], elements: Any, reads: bool = False,
+                in_place: bool | Operand = False) -> Receiver:
     """What receives a result of the table's elements."""
     if len(shape) > _MOST_AXES:
         raise bad_argument("indices", f"what makes a result of {len(shape)} axes", f"at most {_MOST_AXES} of them")
     if isinstance(out, QuarterArray):
         raise bad_type("out", out, f"an array of {elements}")
-    return receive("out", out, shape, None, elements, tuple(operands), in_place=in_place, reads=reads, own="that of x")
+    return receive("out", out, shape, None, elements, in_place=in_place, reads=reads, own="that of x")
 
 
 def _no_vertex(_: Target) -> str:
     return "that is planned"
-
-
-def same_memory(a: Array, b: Array) -> bool:
-    """Whether two arrays of a shape are the same."""
-    return a.ctypes.data == b.ctypes.data and a.strides == b.strides
 
 
 def _check_elements(table: Operand, updates: Operand, update: str, scale: Any) -> float:

@@ -24,7 +24,6 @@ from .request import (
     elements_of,
     put_request,
     receiver_of,
-    same_memory,
     table_of,
     take_request,
 )
@@ -77,10 +76,8 @@ def sequence_slice(x: Any, y: Any, lengths: Any, x_offsets: Any, y_offsets: Any,
     zeroes, width = flag("zero_unused", zero_unused), prod(into.shape[1:])
     placed = place_of(sequence_slice, target, lambda machine: sequences_plan(
         machine, elements, n, (into.shape[0], table.shape[0]), width))
-    receiver = receiver_of(out, into.shape, elements, (into,), False, in_place=True)
-    table = table.copied() if np.may_share_memory(receiver.array, table.array) else table
-    counts = [count.copied() if np.may_share_memory(receiver.array, count.array) else count for count in counts]
-    in_place = receiver.view is None and same_memory(receiver.array, into.array)
+    receiver = receiver_of(out, into.shape, elements, in_place=into)
+    in_place = receiver.takes_place_of(into)
     a, b = table.array, receiver.array
     params = SliceParams(
         "sequence", policy, "int64", (Axis(n, 0, 0, 0),),
@@ -221,7 +218,7 @@ def update_scalar_in_rows(x: Any, indices: Any, *, index_policy: str = "poplibs"
                           plan_on=_scalars_planner(table, update=True))
     run, columns = request.program, table.shape[1]
     assert run is not None
-    request.operands = (*request.operands[:2], RESULT)  # a copy of labels that lie where the result goes
+    request.operands = table, labels, RESULT
     request.program = _Less(run, less.array, columns if marks else -1)
     return request
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from ...config import settings
 from ...formats import Array
 from ...ops import AS_ASKED, RESULT, VALUES, Operand, OwnNumber, Placed, Receiver, Request
@@ -53,11 +51,6 @@ def strided_request(op: str | None, xs: Sequence[Operand], receiver: Receiver, o
     operands = (*read, RESULT, *exponents, *(VALUES,) * (seed is not None))
     return Request(program.executable, operands, receiver, lambda: (str(params), program.kernel, program),
                    values if seed is None else (seed,), placed=placed)
-
-
-def in_place(x: Operand, receiver: Receiver) -> bool:
-    """Whether the result takes the operand's place."""
-    return receiver.given is not None and receiver.view is None and np.may_share_memory(x.array, receiver.array)
 
 
 def has_scale(x: Operand) -> bool:

@@ -55,7 +55,7 @@ def product_request(w: BlockSparseMatrix, pattern: BlockPattern, x: Any, how: Ep
         raise bad_argument("x", f"{taken.array.ndim} axes", "a matrix, or one for each group")
     found = in_groups(matrices("x", taken, "swapped", groups, depth))
     rows = found.shape[2]
-    receiver = receive_result(how.out, shape_of("swapped", groups, columns, rows), how.out_dtype, w.format, (found,))
+    receiver = receive_result(how.out, shape_of("swapped", groups, columns, rows), how.out_dtype, w.format)
     y = in_groups(receiver.seen(lambda array: array.swapaxes(-1, -2)))
     operand = sparse_operand("w", w)
     plan = _planned(BsMatmulParams(pattern, rows, type_of(w.format), False), options, target)
@@ -71,7 +71,7 @@ def samples_request(w: BlockSparseMatrix, a: Any, b: Any, how: Epilogue, options
     depth = left.shape[2]
     if right.shape[2] != depth:
         raise bad_argument("b", f"{right.shape[2]} rows", f"as many as a has columns, {depth}")
-    receiver = receive_result(how.out, w._blocks.shape, how.out_dtype, w.format, (left, right), contiguous=True)
+    receiver = receive_result(how.out, w._blocks.shape, how.out_dtype, w.format, contiguous=True)
     plan = _planned(BsMatmulParams(w.pattern, depth, type_of(w.format), True), options, target)
     return _request(plan, (left, right, RESULT), receiver, (False, layout_of(left), layout_of(right)),
                     sparse_operand("w", w).measured(depth))

@@ -129,7 +129,7 @@ def gradient_request(w: BlockSparseMatrix, grads: Any, acts: Any, out: Any, out_
     columns = left.shape[2]
     if right.shape[2] != columns:
         raise bad_argument("acts", f"a batch of {right.shape[2]}", f"that of grads, {columns}")
-    receiver = receive_result(out, w._blocks.shape, out_dtype, w.format, (left, right), contiguous=True)
+    receiver = receive_result(out, w._blocks.shape, out_dtype, w.format, contiguous=True)
     if not receiver.array.size or 0 in (rows, depth, columns):
         return empty_request(receiver)
     data = partitioned(w, plan_of_call(w, columns, blocks, target, options, more))

@@ -85,7 +85,7 @@ def dynamic_request(w: BlockSparseMatrix, x: Any, out: Any, out_dtype: Any, targ
              grouped(x_name, taken, forms[1], w.groups, depth))
     columns = taken.shape[2]
     shape = (rows,) if vector else shape_of(forms[2], w.groups, rows, columns)
-    receiver = receive_result(out, shape, out_dtype, w.format, (taken,))
+    receiver = receive_result(out, shape, out_dtype, w.format)
     y = in_groups(receiver.seen(lambda array: array[None, :, None] if vector else seen(array, forms[2], w.groups)))
     if 0 in (rows, depth, columns):
         return empty_request(receiver)

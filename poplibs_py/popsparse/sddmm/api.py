@@ -51,7 +51,7 @@ def sddmm_request(op: str, w: BlockSparseMatrix, dy: Any, x: Any, out: Any, out_
     stored, swapped = _stored(w), w.is_transposed
     left, right = (acts, grads) if swapped else (grads, acts)
     default = product_format(format_in(dy, grads), format_in(x, acts))
-    receiver = receive_result(out, w._blocks.shape, out_dtype, default, (left, right), contiguous=True)
+    receiver = receive_result(out, w._blocks.shape, out_dtype, default, contiguous=True)
     p = stored.pattern
     params = SddmmParams(p.shape, p.block_shape, p.groups, columns, room_for(p.n_blocks), layout_of(left),
                          layout_of(right), receiver.format.name, receiver.scale, form, swapped)
@@ -87,7 +87,7 @@ def run_sampled(planned: SddmmPlan) -> Callable[..., Request]:
             raise bad_argument("w", repr(w), "one as planned for")
         left, right = (planned_operand(name, given[name], layout, p.form, p.groups, extent, p.columns)
                        for name, layout, extent in layouts)
-        receiver = planned_result(out, matrix._blocks.shape, p.to_format, (left, right))
+        receiver = planned_result(out, matrix._blocks.shape, p.to_format)
         runs = planned
         if receiver.scale:
             runs = replace(planned, params=replace(p, to_scale=receiver.scale))

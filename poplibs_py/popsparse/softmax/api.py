@@ -218,8 +218,7 @@ def _result(out_dtype: object, scale: int | None, out: object, *operands: _Store
     if scale is not None:
         raise bad_argument("out", "out with scale", "one or the other: out has its own")
     found = matrix_result(out, like.pattern, name)
-    read = tuple(operand.part(BLOCKS) for operand in operands)
-    receiver = receive(name, found._parts[1 + BLOCKS], shape, out_dtype, found.format, read, in_place=True)
+    receiver = receive(name, found._parts[1 + BLOCKS], shape, out_dtype, found.format, in_place=True)
     return _Result((found.format, int(found.scale)), replace(receiver, given=out, place=(name, BLOCKS)))
 
 

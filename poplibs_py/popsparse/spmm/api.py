@@ -101,8 +101,7 @@ def spmm_request(op: str, w: SparseOperand, x: Any, how: Epilogue, memory: Memor
     bias, bias_layout = _bias(how.bias, rows, p.groups, y_form)
     activation = check_activation(how.activation)
     shape = (rows,) if dense.vector else shape_of(y_form, p.groups, rows, dense.shape[-1], dense.shape[:-2])
-    receiver = receive_result(how.out, shape, how.out_dtype, product_format(w.format, dense.format),
-                              (dense.operand, w.values, bias))
+    receiver = receive_result(how.out, shape, how.out_dtype, product_format(w.format, dense.format))
     y = receiver.array[:, None] if dense.vector else seen(receiver.array, y_form, p.groups)
     batch, first = dense.batch, _first(y, dense.batch)
     if batch and y_form == forms[1] == "swapped" and _one_batch(_transposed(dense.operand.array)) and _one_batch(
@@ -143,8 +142,7 @@ def run_product(planned: SparsePlan) -> Callable[..., Request]:
         _check_planned(p, operand, w)
         dense = planned_operand("x", x, p.x, x_form, p.groups, p.shape[1], p.columns)
         added = _planned_bias(p, bias)
-        receiver = planned_result(out, shape_of(y_form, p.groups, p.shape[0], p.columns), p.y.format,
-                                  (dense, operand.values, added))
+        receiver = planned_result(out, shape_of(y_form, p.groups, p.shape[0], p.columns), p.y.format)
         runs = planned
         if planned.slice_blocks and operand.longest_row > planned.slice_blocks:  # another pattern's
             runs = plan_spmm(planned.op, p, planned.memory, planned.target, lambda: operand.longest_row)

@@ -53,7 +53,7 @@ def static_request(w: BlockSparseMatrix, x: Any, out: Any, out_dtype: Any, targe
         raise bad_argument("x", f"{taken.shape[0]} of the depth", f"{depth} of it")
     columns = taken.shape[1]
     shape = (rows,) if vector else shape_of(form, 1, rows, columns)
-    receiver = receive_result(out, shape, out_dtype, w.format, (taken, operand.values))
+    receiver = receive_result(out, shape, out_dtype, w.format)
     y = receiver.seen(lambda array: array[:, None] if vector else seen(array, form, 1))
     if 0 in (rows, depth, columns):
         return empty_request(receiver)
