@@ -4,61 +4,204 @@ from __future__ import annotations
 
 import copy
 import inspect
+from math import prod
 
 import numpy as np
 import pytest
 
 from poplibs_py import popnn, popops, poprand
 from poplibs_py.errors import PoplibsError
+from poplibs_py.formats import F143, QuarterArray
 from poplibs_py.ops import catalogue
-from poplibs_py.testing.cases import cases
+from poplibs_py.popsparse import BlockSparseMatrix
+from poplibs_py.program import memory_peak
+from poplibs_py.testing.cases import Case, cases
+
+_NEW, _NONE = "what it returns is new: it takes no `out`", "it reads no array"
+APART = {
+    "poplin.linspace": _NONE,
+    "poplin.multiconv.calculate_weight_deltas": "it takes an `out` for each call: tests/poplin/test_multiconv.py",
+    "poplin.multiconv.convolution": "as above",
+    "poplin.multiconv.convolution_weight_update": "as above",
+    "popnn.batch_norm_statistics": _NEW,
+    "popnn.calc_accuracy": _NEW,
+    "popops.bincount": _NEW,
+    "popops.embedding_gradient": "it refuses an `out`: how many rows there are depends on the indices",
+    "popops.fill": _NONE,
+    "popops.iota": _NONE,
+    "poprand.bernoulli": _NONE,
+    "poprand.bits": _NONE,
+    "poprand.categorical": "it reads a list of probabilities",
+    "poprand.exponential": _NONE,
+    "poprand.gumbel": _NONE,
+    "poprand.log_uniform": _NONE,
+    "poprand.normal": _NONE,
+    "poprand.permutation": _NEW,
+    "poprand.truncated_normal": _NONE,
+    "poprand.uniform": _NONE,
+    "popsparse.bs_softmax_in_place": "it reads what it writes over alone",
+    "popsparse.static.sparse_sparse_matmul": _NEW,
+}
+"""Ops of which no result can lie over an array that they read, and why; of all others one does over each."""
 
 
-def _takes_out(face):
-    out = inspect.signature(face).parameters.get("out")
-    return out is not None and out.default is None
+def array_of(value):
+    """The array that an argument or a result has, or None: a matrix has the values of its blocks."""
+    if type(value) is np.ndarray:
+        return value
+    return value.codes if isinstance(value, QuarterArray) else (
+        value.blocks if isinstance(value, BlockSparseMatrix) else None)
 
 
-WITH_OUT = [(name, case) for name in catalogue if _takes_out(catalogue[name].face)
-            for case in cases(name) if "out" not in case.keywords]
+def held_in(value, array):
+    """What is like an argument or a result, in an array."""
+    if isinstance(value, QuarterArray):
+        return QuarterArray(array, value.format, value.scale, value.block_shape)
+    if isinstance(value, BlockSparseMatrix):
+        made = BlockSparseMatrix(value.pattern, array, value.format, value.scale)
+        return made.T if value.is_transposed else made
+    return array
 
 
-def over(array, result, begin):
-    """Return copies of an array, and of a result that begins so many bytes before or behind it, in one memory."""
-    room = np.zeros(array.nbytes + 2 * result.nbytes + 256, np.uint8)
-    at = (-room.ctypes.data) % 64 + result.nbytes // 64 * 64 + 64
-    moved = np.ndarray(array.shape, array.dtype, room.data, offset=at)
+def over(array, result, begin, apart=(1, 1)):
+    """Return copies of an array, and of a result that begins so many bytes before or behind it, in one memory.
+
+    Elements of the array, and of the result, lie so many elements `apart`.
+    """
+    sizes = [x.nbytes * step for x, step in zip((array, result), apart, strict=True)]
+    room = np.zeros(sizes[0] + 2 * sizes[1] + 256, np.uint8)
+    at = (-room.ctypes.data) % 64 + sizes[1] // 64 * 64 + 64
+    moved, out = (np.ndarray(x.shape, x.dtype, room.data, where, [
+        x.itemsize * step * prod(x.shape[axis + 1:]) for axis in range(x.ndim)])
+        for x, step, where in ((array, apart[0], at), (result, apart[1], at + begin)))
     moved[...] = array
-    return moved, np.ndarray(result.shape, result.dtype, room.data, offset=at + begin)
+    return moved, out
 
 
-@pytest.mark.parametrize(("name", "case"), WITH_OUT, ids=lambda x: x if isinstance(x, str) else x.what)
-def test_an_out_over_any_operand_receives_what_one_apart_does(name, case):
-    face, held = catalogue[name].face, [*case.operands, *case.keywords.values()]
+def written_by(op):
+    """The parameter that an op writes to, or None."""
+    taken = inspect.signature(op.face).parameters
+    keywords = any(p.kind is p.VAR_KEYWORD for p in taken.values())
+    return "out" if "out" in taken else op.written if op.written in taken or keywords else None
 
-    def call(values, out):
-        operands, more = values[:len(case.operands)], values[len(case.operands):]
-        return face(*operands, **dict(zip(case.keywords, more, strict=True)), out=out)
 
-    made = face(*copy.deepcopy(case.operands), **copy.deepcopy(case.keywords))
-    several = isinstance(made, tuple)
-    results = list(made) if several else [made]
-    if not all(type(x) is np.ndarray for x in results):
-        pytest.skip("whose result is no array")
-    for i, x in enumerate(held):
-        if type(x) is not np.ndarray or not x.size or not all(x.strides):
-            continue
-        for k, result in enumerate(results):
-            for begin in (0, result.itemsize, -result.itemsize, x.itemsize):
-                values, outs = copy.deepcopy(held), [np.zeros_like(y, order="C") for y in results]
-                values[i], outs[k] = over(np.ascontiguousarray(x), result, begin)
-                before, apart = copy.deepcopy(values), [y.copy() for y in outs]
-                try:
-                    call(before, tuple(apart) if several else apart[0])
-                except PoplibsError:  # whose result has one format, or no out of such a one
+class Drawn:
+    """A call of an op, and what it writes to.
+
+    Attributes
+    ----------
+    held : dict of str to object
+        The arguments by name, but for `out`.
+    results : list
+        What it returns, or the argument that it changes.
+    """
+
+    def __init__(self, op, case):
+        self.op, self.face, self.written = op, op.face, written_by(op)
+        parameters = list(inspect.signature(op.face).parameters.values())
+        names = [p.name for p in parameters if p.kind is not p.VAR_POSITIONAL]
+        if len(names) < len(parameters):
+            names = [f"{parameters[0].name}[{i}]" for i in range(len(case.operands))]
+        self.positional = names[:len(case.operands)]
+        self.held = dict(zip(self.positional, case.operands, strict=True)) | case.keywords
+        written = self.held.get(self.written)
+        made = self.call(self.held) if written is None else written
+        if isinstance(made, tuple) and any(array_of(y) is None for y in made):  # further results, which are new
+            made = made[0]
+        self.several = isinstance(made, tuple)
+        self.results = list(made) if self.several else [made]
+
+    def call(self, held, *outs):
+        named = copy.deepcopy(held) if not outs else held | {self.written: outs if self.several else outs[0]}
+        positional = [named.pop(name) for name in self.positional if name in named]
+        return self.face(*positional, **named)
+
+    def with_argument(self, name, value):
+        """Return the call with another argument."""
+        held = self.held | {name: value}
+        positional = tuple(held.pop(other) for other in self.positional)
+        return Drawn(self.op, Case("", positional, held))
+
+    @property
+    def arrays(self):
+        """The arrays that a result may lie over, by parameter."""
+        found = {name: array_of(value) for name, value in self.held.items() if name != self.written}
+        return {name: x for name, x in found.items() if x is not None and x.size}
+
+    def compare(self, name, k, begin, apart=(1, 1)):
+        """Whether a call takes a result that shares memory with an array of its; it is to be as if it did not."""
+        x, *results = (np.array(y, order="C") for y in (self.arrays[name], *map(array_of, self.results)))
+        moved, out = over(x, results[k], begin, apart)
+        if not np.shares_memory(moved, out):
+            return False
+        made = []
+        due, other = over(x, results[k], begin, apart)[0], over(x, results[k], begin, apart)[1]  # which lie alike
+        for array, to, fails in ((due, other, (PoplibsError,)), (moved, out, ())):
+            arrays = [to if i == k else y.copy() for i, y in enumerate(results)]
+            outs = [held_in(y, z) for y, z in zip(self.results, arrays, strict=True)]
+            try:
+                self.call(copy.deepcopy(self.held) | {name: held_in(self.held[name], array)}, *outs)
+            except fails:
+                return False
+            made.append([y.tobytes() for y in arrays])
+        assert made[0] == made[1], (name, k, begin, apart)
+        return True
+
+
+def drawn_calls(name):
+    """Small calls of an op that writes to an argument."""
+    op = catalogue[name]
+    written, taken = written_by(op), inspect.signature(op.face).parameters
+    if written is None:
+        return []
+    optional = written == "out" and (written not in taken or taken["out"].default is None)
+    return [Drawn(op, case) for case in cases(name) if not (optional and (
+        "out" in case.keywords or case.what == "out"))]
+
+
+@pytest.mark.parametrize("name", catalogue)
+def test_an_out_over_any_operand_receives_what_one_apart_does(name):
+    known, met = set(), set()
+    for drawn in drawn_calls(name):
+        for parameter, x in drawn.arrays.items():
+            matrix = isinstance(drawn.held[parameter], BlockSparseMatrix)  # whose blocks lie in C order
+            for k, result in enumerate(drawn.results):
+                y = array_of(result)
+                known.add((parameter, k))
+                ways = [(begin, (1, 1)) for begin in (0, 0, y.itemsize, -y.itemsize, x.itemsize)]  # twice: kept
+                if x.ndim and y.ndim:
+                    gaps = (1,) if isinstance(result, BlockSparseMatrix) else (1, 2)
+                    ways += [(0, (a, b)) for a in ((1,) if matrix else (1, 2)) for b in gaps if a * b > 1]
+                done = [drawn.compare(parameter, k, *way) for way in ways]
+                met.update([(parameter, k)] if all(done[5:]) and any(done) else [])
+    if name in APART:
+        assert not met
+    else:
+        assert known
+        assert known == met
+
+
+def test_an_out_over_codes_or_values_of_blocks_receives_what_one_apart_does():
+    met = dict.fromkeys(("one scale", "scales of blocks", "matrices", "matrices written"), 0)
+    for name in catalogue:
+        for drawn in drawn_calls(name):
+            stored = [isinstance(x, BlockSparseMatrix) for x in drawn.held.values()]
+            met["matrices"] += any(stored)
+            met["matrices written"] += any(stored) and isinstance(drawn.results[0], BlockSparseMatrix)
+        for drawn in drawn_calls(name)[:1]:
+            for parameter, x in drawn.arrays.items():
+                if type(drawn.held[parameter]) is not np.ndarray or x.dtype != np.float32:
                     continue
-                call(values, tuple(outs) if several else outs[0])
-                assert all(a.tobytes() == b.tobytes() for a, b in zip(outs, apart, strict=True)), (i, k, begin)
+                for what, block in (("one scale", None), ("scales of blocks", (1,) * x.ndim)):
+                    codes = QuarterArray.from_array(x, F143, 0 if block is None else "auto", block)
+                    try:
+                        given = drawn.with_argument(parameter, codes)
+                    except PoplibsError:  # which takes no such numbers
+                        continue
+                    met[what] += sum(given.compare(parameter, k, begin) for k, y in enumerate(given.results)
+                                     for begin in (0, array_of(y).itemsize)) > 0
+    assert all(met[what] >= least for what, least in (
+        ("one scale", 150), ("scales of blocks", 150), ("matrices", 20), ("matrices written", 6))), met
 
 
 def test_labels_places_and_weights_may_lie_where_the_result_goes():
@@ -73,6 +216,31 @@ def test_labels_places_and_weights_may_lie_where_the_result_goes():
     indices = np.int32([[0, 1], [1, 0]])
     bags = popops.embedding_bag(np.float32([[1, 10], [2, 20]]), indices, weights=weights, out=out)
     assert bags.tolist() == [[5, 50], [10, 100]]
+
+
+def test_copies_of_what_lies_far_apart_take_room_for_its_elements_alone():
+    column = np.zeros((1000, 1 << 14), np.float32)[:, 7]  # with pages that nobody has written
+    column[...] = np.arange(1000)
+    due = column[1:] + column[:-1]
+    memory_peak(reset=True)
+    popops.add(column[1:], column[:-1], out=column[1:])
+    assert column[1:].tobytes() == due.tobytes()
+    assert memory_peak() < 1 << 20
+
+
+def test_what_is_smaller_moves():
+    x = np.arange(90000, dtype=np.float32).reshape(300, 300)
+    due = x.sum(0, np.float64).astype(np.float32)
+    memory_peak(reset=True)
+    popops.sum(x, 0, out=x[7])
+    assert x[7].tobytes() == due.tobytes()
+    assert memory_peak() < x.nbytes // 2
+
+    moved = x[2:9].copy()
+    memory_peak(reset=True)
+    popops.dynamic_update(x, x[2:9], [3], [0], out=x)
+    assert x[3:10].tobytes() == moved.tobytes()
+    assert memory_peak() < x.nbytes // 2
 
 
 def test_a_dropout_by_rows_reads_what_it_writes_over_in_another_order():
