@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from ..config import settings
 from ..errors import UnsupportedError
+from ..planner import Memory
 from ..program.record import asked_target
 from ..target import Target, TargetLike, resolve_target
 
@@ -40,6 +41,11 @@ class Placed(Generic[T]):
     plan: T | None = None
     lacking: str = ""
     host: Target | None = None
+
+    def memory_here(self, memory: Memory) -> Memory:
+        """Return what a call says about temporary memory where this CPU's kernels run: nothing where that is said of a
+        modelled machine's plan, whose numbers they compute."""
+        return memory if self.plan is None else Memory()
 
 
 AS_ASKED: Placed[Any] = Placed()

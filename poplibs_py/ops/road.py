@@ -42,16 +42,20 @@ from .parts import Given, ResultPart, Results, alone
 Told = tuple[str, str, Any]
 
 
-class TilePlanned(Protocol):
+class Limited(Protocol):
+    """What was planned under a limit on temporary memory."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether it keeps to its limits: else each call of its kind says that it does not."""
+
+
+class TilePlanned(Limited, Protocol):
     """A plan of a modelled machine, as a record tells it."""
 
     @property
     def exchanged_bytes(self) -> int:
         """Bytes that all tiles receive."""
-
-    @property
-    def fits(self) -> bool:
-        """Whether it keeps to its limits: else each call of its kind says that it does not."""
 
     def tile_bytes(self) -> Array:
         """Return the bytes of operands and results on each tile."""
@@ -92,8 +96,11 @@ class Request:
     steady : bool, optional
         Whether a program that is no `Executable` knows nothing of its call but what every call of the kind has, so that
         it too is kept for the next one.
+    plan : Limited, optional
+        What was planned, where a limit on temporary memory was asked for; that of `placed` tells for itself.
     keep : bool, optional
-        Whether the next call of the kind may run as this one does, without asking Python again.
+        Whether the next call of the kind may run as this one does, without asking Python again, if plans keep to their
+        limits: what does not says so in each call.
     checks : bool, optional
         Whether the program may refuse operands, so that it runs where the result is empty, too.
     beside : Results, optional
@@ -114,6 +121,7 @@ class Request:
     measure: Callable[[], dict[str, Any]] | None = None
     placed: Placed[TilePlanned] | None = None
     steady: bool = False
+    plan: Limited | None = None
     keep: bool = True
     checks: bool = False
     beside: Results | None = None
@@ -131,6 +139,12 @@ class Request:
         """Whether there is anything to do."""
         written = self.receiver, *self.written
         return self.program is not None and bool(self.checks or self.beside or any(x.array.size for x in written))
+
+    @property
+    def kept(self) -> bool:
+        """Whether the next call of the kind may run as this one does."""
+        plans = self.plan, None if self.placed is None else self.placed.plan
+        return self.keep and all(plan is None or plan.fits for plan in plans)
 
     @property
     def written(self) -> tuple[Receiver, ...]:
@@ -215,8 +229,7 @@ def travel(face: Face, request: Request, key: Key | None) -> Any:
     """Run what a face described, tell whoever listens, and keep it for the next call with this key."""
     request.set_apart()
     heard = _told(face.op.name, request)
-    plan = None if request.placed is None else request.placed.plan
-    if request.keep and key is not None and not heard and (plan is None or plan.fits):
+    if key is not None and not heard and request.kept:
         bound = _bound(face, request, key)
         if bound is not None:
             face.keep(key, bound)

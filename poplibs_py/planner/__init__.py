@@ -11,14 +11,14 @@ from .deadline import time_limit
 from .explain import Considered, Explanation
 from .facts import PlanFacts, facts_of
 from .fit import Fit, fit
-from .ladder import POPLIBS_PROPORTION, Memory, climb, first_within, within
+from .ladder import POPLIBS_PROPORTION, Memory, Within, climb, first_within, within
 from .objective import UNLIMITED, Objective
 from .preplan import preplan
 from .summary import PlanSummary
 from .sweep import Sweep, SweepPoint, sweep
 
 __all__ = ["POPLIBS_PROPORTION", "UNLIMITED", "Considered", "Explanation", "Fit", "Memory", "Objective", "PlanCache",
-           "PlanConstraints", "PlanFacts", "PlanSummary", "Sweep", "SweepPoint", "climb", "facts_of", "first_within",
-           "fit", "preplan", "sweep", "time_limit", "within"]
+           "PlanConstraints", "PlanFacts", "PlanSummary", "Sweep", "SweepPoint", "Within", "climb", "facts_of",
+           "first_within", "fit", "preplan", "sweep", "time_limit", "within"]
 
 __getattr__, __dir__ = submodules_on_demand(__name__)

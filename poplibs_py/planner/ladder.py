@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from ..errors import MemoryLimitError, MemoryLimitWarning, bad_type, flag, instance, real, warn, whole
 from ..target import Target, memory_limit
@@ -140,8 +140,15 @@ def complain(op: str, memory: Memory, limit: int, need: str, raised: int | None)
     warn(f"{text}; the limit was {'dropped' if raised is None else f'raised to {raised:,}'}", MemoryLimitWarning)
 
 
+class Within(NamedTuple, Generic[T]):
+    """What was planned for a call, and whether it keeps to the limit."""
+
+    plan: T
+    fits: bool
+
+
 def within(op: str, plan_once: Callable[[int | None], T | None], memory: Memory, target: Target,
-           least: Callable[[], int], share: int = 1) -> tuple[T, bool]:
+           least: Callable[[], int], share: int = 1) -> Within[T]:
     """Return the plan of a call on this CPU and whether it keeps to the limit; where none does, complain and climb.
 
     Parameters
@@ -168,7 +175,7 @@ def within(op: str, plan_once: Callable[[int | None], T | None], memory: Memory,
     limit = memory.limit(target)
     plan = plan_once(limit)
     if plan is not None:
-        return plan, True
+        return Within(plan, True)
     assert limit is not None
 
     def once(most: int | None) -> tuple[T, int | None] | None:
@@ -179,11 +186,11 @@ def within(op: str, plan_once: Callable[[int | None], T | None], memory: Memory,
     complain(op, memory, limit * share, f"the least that any plan takes is {least():,}", climbed and climbed[1])
     if climbed is None:
         raise AssertionError(f"{op}: there always is a plan without a limit")
-    return climbed[0], False
+    return Within(climbed[0], False)
 
 
 def first_within(op: str, choices: Sequence[T], bytes_of: Callable[[T], int], memory: Memory, target: Target,
-                 share: int) -> tuple[T, bool]:
+                 share: int) -> Within[T]:
     """Return the first of some choices that keeps to the limit, and whether one does; see `within`.
 
     Parameters
@@ -199,4 +206,4 @@ def first_within(op: str, choices: Sequence[T], bytes_of: Callable[[T], int], me
         return next(((one,) for one in choices if limit is None or bytes_of(one) <= limit * share), None)
 
     (found,), fits = within(op, plan_once, memory, target, lambda: min(map(bytes_of, choices)), share)
-    return found, fits
+    return Within(found, fits)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -75,6 +75,11 @@ class SparseOperand:
     def shape(self) -> tuple[int, int]:
         """Rows and columns of op(W), in elements."""
         return self.pattern.shape[::-1] if self.transposed else self.pattern.shape
+
+    def with_arrays(self, values: Array, scales: Array | None) -> SparseOperand:
+        """Return the operand with its values, and scales of blocks, in other arrays."""
+        own = self.scales if self.scales is None or scales is None else replace(self.scales, array=scales)
+        return replace(self, values=replace(self.values, array=values), scales=own)
 
     def measured(self, columns: int) -> dict[str, Any]:
         """Return what a `Run` tells of a product with so many columns: operations, and the balance of the pattern."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import inspect
 from math import prod
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from poplibs_py import popnn, popops, poprand
-from poplibs_py.errors import PoplibsError
+from poplibs_py.errors import PoplibsError, UnsupportedError
 from poplibs_py.formats import F143, QuarterArray
 from poplibs_py.ops import catalogue
 from poplibs_py.popsparse import BlockSparseMatrix
@@ -116,9 +117,9 @@ class Drawn:
         positional = [named.pop(name) for name in self.positional if name in named]
         return self.face(*positional, **named)
 
-    def with_argument(self, name, value):
-        """Return the call with another argument."""
-        held = self.held | {name: value}
+    def with_arguments(self, **named):
+        """Return the call with other arguments."""
+        held = self.held | named
         positional = tuple(held.pop(other) for other in self.positional)
         return Drawn(self.op, Case("", positional, held))
 
@@ -195,13 +196,34 @@ def test_an_out_over_codes_or_values_of_blocks_receives_what_one_apart_does():
                 for what, block in (("one scale", None), ("scales of blocks", (1,) * x.ndim)):
                     codes = QuarterArray.from_array(x, F143, 0 if block is None else "auto", block)
                     try:
-                        given = drawn.with_argument(parameter, codes)
+                        given = drawn.with_arguments(**{parameter: codes})
                     except PoplibsError:  # which takes no such numbers
                         continue
                     met[what] += sum(given.compare(parameter, k, begin) for k, y in enumerate(given.results)
                                      for begin in (0, array_of(y).itemsize)) > 0
     assert all(met[what] >= least for what, least in (
         ("one scale", 150), ("scales of blocks", 150), ("matrices", 20), ("matrices written", 6))), met
+
+
+@pytest.mark.parametrize(("more", "least"), [
+    ({"target": "gc200"}, 1200), ({"available_memory_proportion": 1e-7}, 500)], ids=["modelled", "limited"])
+@pytest.mark.filterwarnings("ignore::poplibs_py.errors.MemoryLimitWarning")
+def test_an_out_over_operands_on_a_modelled_machine_and_under_a_limit_receives_what_one_apart_does(more, least):
+    met = 0
+    for name in catalogue:
+        if not more.keys() <= inspect.signature(catalogue[name].face).parameters.keys():
+            continue
+        for plain in drawn_calls(name)[:2]:
+            try:
+                drawn = plain.with_arguments(**more)
+            except PoplibsError:  # for which the machine has no vertex
+                continue
+            for parameter in drawn.arrays:
+                for k, result in enumerate(drawn.results):
+                    for begin in (0, array_of(result).itemsize):
+                        with contextlib.suppress(UnsupportedError):  # in place
+                            met += drawn.compare(parameter, k, begin)
+    assert met >= least
 
 
 def test_labels_places_and_weights_may_lie_where_the_result_goes():

@@ -154,8 +154,13 @@ def test_values_are_decoded_some_block_rows_at_a_time(transposed):
         assert 0 < plan.slice_blocks < w.n_blocks
         assert f"some block rows at a time, at most {plan.slice_blocks} blocks" in str(plan.explain())
         got, most = held(lambda: static.compile_sparse_dense_matmul(plan)(w, x))
-    assert got.tobytes() == static.sparse_dense_matmul(w, x).tobytes()
+    due = static.sparse_dense_matmul(w, x)
+    assert got.tobytes() == due.tobytes()
     assert 0 < most <= plan.temporary_bytes <= plan.limit
+    room = np.zeros((300, 40), np.float32)  # where X and the result overlap
+    room[:256] = x
+    made = static.sparse_dense_matmul(w, room[:256], out=room[3:259], available_memory_proportion=proportion)
+    assert made.tobytes() == due.tobytes()
 
 
 def test_a_pattern_with_longer_rows_than_planned_for_is_planned_anew():

@@ -171,7 +171,7 @@ class Pass:
         steady = x.scales is not None or second.scales is not None
         if steady:
             program, operands = decoding(program, operands)
-        return Request(program, operands, self.receiver, made.told, values, placed=self.placed, keep=made.plan.fits,
+        return Request(program, operands, self.receiver, made.told, values, placed=self.placed, plan=made.plan,
                        steady=steady)
 
     def _on_tiles(self, asked: Asked) -> Request:
@@ -184,8 +184,7 @@ class Pass:
         else:
             plans = with_updates(MultiPlan((plan,), False), asked.target, [self.receiver], [call.update])
             request = modelled_update(plans, call)
-        request.receiver = self.receiver
-        request.keep = plan.fits
+        request.receiver, request.plan = self.receiver, plan
         return request
 
 

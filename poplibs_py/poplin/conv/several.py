@@ -16,6 +16,7 @@ from ...kernels.records import dtype_of
 from ...memo import remembered
 from ...ops import AS_ASKED, RESULT, Operand, Placed, Receiver, Request, new_result, seed_of
 from ...ops.parts import check_apart
+from ...ops.road import Limited
 from ...planner.explain import Explained, Explanation
 from ...program import ComputeSet, Executable, OnArrays, Program, Segment, Views, spread, whole_lines
 from ...program import Sequence as Run
@@ -112,7 +113,7 @@ def several_request(calls: Any, passes: Sequence[Pass], multi_options: Mapping[s
     program, operands = work.made()
     return Request(program, operands, new_result((listed.bytes,), np.dtype(np.uint8)),
                    lambda: (*work.told(), plans[0]), work.values, wrap=listed, first=calls,
-                   placed=AS_ASKED if asked and not here else Placed(None, lacking), keep=work.keeps, checks=True,
+                   placed=AS_ASKED if asked and not here else Placed(None, lacking), plan=work, checks=True,
                    measure=(lambda: {"exchanged_bytes": work.exchanged}) if asked else None)
 
 
@@ -169,16 +170,21 @@ class _Work:
         The call's own words.
     exchanged : int
         Bytes that modelled tiles receive.
-    keeps : bool
-        Whether the next call of the kind may run as this one does.
+    plans : list of ConvPlan or HostConvPlan
     """
 
     def __init__(self, places: Mapping[int, int]) -> None:
         self.values: tuple[int, ...] = ()
-        self.exchanged, self.keeps = 0, True
+        self.exchanged = 0
+        self.plans: list[Limited] = []
         self._places = places
         self._steps: list[tuple[Any, Sequence[Any]]] = []
         self._told: list[tuple[str, str]] = []
+
+    @property
+    def fits(self) -> bool:
+        """Whether all plans keep to their limits."""
+        return all(plan.fits for plan in self.plans)
 
     def add(self, program: Any, operands: Sequence[Any]) -> None:
         """Add a program on operands, receivers of results among them, and `VALUES`."""
@@ -257,7 +263,8 @@ def _add_modelled(work: _Work, passes: Sequence[Pass], multi_options: Mapping[st
     own = {id(call.receiver): one.receiver for call, one in zip(calls, passes, strict=True)}
     work.add(program, [own.get(id(x), x) for x in operands])
     work.values = () if seed is None else (seed_of(seed),)
-    work.exchanged, work.keeps = program.program.exchanged_bytes, all(one.fits for one in plan.plans)
+    work.exchanged = program.program.exchanged_bytes
+    work.plans += plan.plans
     each = (TileConvolution(work_of(made), PASSES[call.pass_]).told()[0]
             for made, call in zip(plan.plans, calls, strict=True))
     work.tell(f"{len(passes)} convolutions {'at once' if plan.parallel else 'in turn'}: {_kinds(each)}", tile_kernel())
@@ -301,7 +308,7 @@ def _add_host(work: _Work, requests: Sequence[Request]) -> HostConvPlans:
         work.add(_together(tuple(programs), flops, shared), [x for one in some for x in _operands(one)])
         threads = max(threads, shared)
     made = HostConvPlans(tuple(plans), threads, len(at_once))
-    work.keeps = work.keeps and all(one.keep for one in requests)
+    work.plans += plans
     work.tell(f"{made.words}: {_kinds(plan.call.words for plan in plans)}" if plans else made.words, made.kernels)
     return made
 

@@ -23,7 +23,7 @@ from ...ops import (
     own_host,
 )
 from ...ops.parts import Results, alone
-from ...planner.ladder import Memory, first_within
+from ...planner.ladder import Memory, Within, first_within
 from ...popsparse.pattern import BlockPattern
 from ...target import TargetLike
 from .lower import lower
@@ -229,21 +229,21 @@ def request(op: str, h: Heads, how: How, reads: dict[str, Any], mask: HeadsOpera
         None if pattern is None else pattern.block_shape, 1 if pattern is None else pattern.groups,
         0 if pattern is None else pattern.n_blocks, len(operands), tuple(lies))
     placed = place_of_attention(op, how.target, params, how.memory)
-    plan, fits = _within_memory(op, params, Memory() if placed.plan else how.memory)
-    program = lower(plan)
+    found = _within_memory(op, params, placed.memory_here(how.memory))
+    program = lower(found.plan)
     return Request(program.executable, tuple(operands), made.receiver, program.told, wrap=made.wrap, placed=placed,
-                   keep=pattern is None and fits)
+                   plan=found, keep=pattern is None)
 
 
-def _within_memory(op: str, params: AttentionParams, memory: Memory) -> tuple[AttentionPlan, bool]:
+def _within_memory(op: str, params: AttentionParams, memory: Memory) -> Within[AttentionPlan]:
     """The plan, which keeps keys packed where the limit lets it, and whether it keeps to that."""
     several, limit = several_strips(params), memory.limit(own_host())
     if limit is None:
-        return plan_attention(params, settings.num_threads, several), True
+        return Within(plan_attention(params, settings.num_threads, several), True)
 
     def plan(kept: bool) -> AttentionPlan:
         return plan_attention(params, settings.num_threads, kept, limit)
 
     kept, fits = first_within(f"popnn.{op}", (True, False) if several else (False,),
                               lambda kept: plan(kept).temporary_bytes, memory, own_host(), plan(False).threads)
-    return plan(kept), fits
+    return Within(plan(kept), fits)

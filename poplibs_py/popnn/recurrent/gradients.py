@@ -9,7 +9,6 @@ from typing import Any
 from ...errors import bad_argument, bad_type, flag
 from ...ops import Operand, Request, own_host
 from ...ops.parts import Part, results
-from ...planner import Memory
 from ...target import Target, TargetLike
 from .backward import BackArrays, Backward, Grads
 from .builder import Builder, Lie
@@ -103,7 +102,7 @@ def backward_request(cell: Cell, kinds: Sequence[Any], name: str, /, *, out: Any
     made = results(out, _parts(p, len(layer.init)), kinds[p.attention or p.projected > 0])
     lies = (*layer.lies, *map(Lie.of, more))
     program = programs((p, call.again), machine, lies, _backward, made)
-    memory = layer.memory if placed.plan is None else Memory()
+    memory = placed.memory_here(layer.memory)
     how, run = stretches(op, Backward.of(p, machine), memory, machine, program)
     unread = {"intermediates": given.get("intermediates")} if call.intermediates is None else {}  # it has no planes
     return request(run, (*layer.operands, *more), made, how, placed, unread)

@@ -142,7 +142,7 @@ def forward_request(cell: Cell, kind: Any, name: str, /, *, out: Any, target: Ta
     made, machine = results(out, parts, kind), own_host()
     program = programs(p, machine, call.lies, _forward, made)
     layer = Forward.of(p, machine)
-    how, run = stretches(op, layer, call.memory if placed.plan is None else Memory(), machine, program)
+    how, run = stretches(op, layer, placed.memory_here(call.memory), machine, program)
     unread = {} if p.weighted else {"weights_input": given["weights_input"]}
     return request(run, call.operands, made, how, placed, unread)
 
@@ -197,7 +197,7 @@ def request(run: Program, operands: Sequence[Operand | None], made: Results, how
     """Describe a call of a program that has the operands that are there, perhaps what is the call's `own`, and what of
     its arguments is `unread`."""
     return Request.to(made, run, [x for x in operands if x is not None], how.told, placed=placed,
-                      keep=how.fits and not own, unread=unread)
+                      plan=how, keep=not own, unread=unread)
 
 
 def gated(p: RnnParams, arrays: list[Any]) -> list[Any]:

@@ -127,7 +127,7 @@ def update_request(cell: Cell, short: str, /, *, out: Any, target: TargetLike, *
     lies = tuple(map(Lie.of, call.operands))
     program = programs((sizes, call.cell, call.order), machine, lies, add_update, made, call.matrices)
     choices = [(steps, planes) for planes in dict.fromkeys((sizes.planes, 1)) for steps in shorter(sizes.steps)]
-    memory = call.memory if placed.plan is None else Memory()
+    memory = placed.memory_here(call.memory)
     run, taken = chosen_within(name, choices, program, memory, machine)
     how = Update(*taken, f"{call} weight update", sizes, machine)
     unread = {"intermediates": intermediates} if call.reset is None else {}

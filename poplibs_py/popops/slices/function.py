@@ -16,7 +16,7 @@ from ...config import settings
 from ...errors import bad_argument
 from ...formats import Array, Format
 from ...ops import Operand, host_target
-from ...planner import Memory
+from ...planner import Memory, Within
 from ...planner.explain import Composition
 from ...planner.ladder import within
 from ...program import Executable
@@ -154,7 +154,7 @@ class SliceFunction:
 
 
 def within_limit(op: str, outputs: Outputs, layout: Layout, params: SliceParams, memory: Memory,
-                 target: Target | None = None) -> tuple[SliceFunction, bool]:
+                 target: Target | None = None) -> Within[SliceFunction]:
     """Return what updates slices by a function within a call's limit on memory, and whether it keeps to it."""
     each = _KEY_BYTES + (1 + len(layout.components)) * 2 * _INDEX.itemsize
     elements = params.elements * prod(n for n, _, t, _ in layout.axes if t is not None)

@@ -20,7 +20,7 @@ from ...log import tell
 from ...memo import remembered
 from ...ops import OwnNumber, host_target, merged_axes
 from ...ops.one_kernel import OneKernel, fill_cast, shared
-from ...planner import Memory
+from ...planner import Memory, Within
 from ...planner.ladder import within
 from ...program import Executable, Program, threads_for, whole_lines
 from ...target import Target
@@ -219,12 +219,11 @@ def lower(params: SliceParams, threads: int) -> OneKernel:
     return made
 
 
-def within_memory(op: str, params: SliceParams, memory: Memory, target: Target | None = None
-                  ) -> tuple[OneKernel, bool]:
+def within_memory(op: str, params: SliceParams, memory: Memory, target: Target | None = None) -> Within[OneKernel]:
     """The program, which sorts as many updates at a time as the limit lets it, and whether it keeps to it."""
     host = host_target(target, op)
     if memory.proportion is None or not params.grouped:
-        return lower(params, host.tiles), True
+        return Within(lower(params, host.tiles), True)
     least = min(params.lookups, LEAST_ROOM)
 
     def planned(limit: int | None) -> OneKernel | None:

@@ -21,7 +21,7 @@ from ...formats.arrays import as_array
 from ...ops import RESULT, VALUES, Operand, Receiver, Request, own_numbers, receive
 from ...ops.numpy_ops import BY_NUMPY, told
 from ...ops.one_kernel import OneKernel
-from ...planner import Memory
+from ...planner import Memory, Within
 from ...program import Executable, Sequence, whole_lines
 from ...target import Target, TargetLike
 from ..elementwise.promotion import typed
@@ -240,10 +240,11 @@ def put_request(op: str, table: Operand, indices: Operand, updates: Operand, lay
         how = {"update": word, "own": own}
     params = layout.params("put", policy, indices.array, receiver.array, updates.array,
                            (elements, elements_of(updates)), **how)
-    check, fits = None, True
+    check: Check | None = None
+    held: Within[Any] | None = None
     made: OneKernel | SliceFunction | None = None
     program: Executable | RowParts | SliceFunction | None = None
-    limit = Memory() if tiles or memory is None else memory
+    limit = placed.memory_here(memory or Memory())
     aside = receiver.array
     tells = False
     if params.lookups:
@@ -258,10 +259,12 @@ def put_request(op: str, table: Operand, indices: Operand, updates: Operand, lay
                 params = layout.params("put", policy, indices.array, aside, updates.array,
                                        (elements, elements_of(updates)), **how)
             params = params._replace(tells=tells)
-            made, fits = within_memory(op, params, limit, host)
+            held = within_memory(op, params, limit, host)
+            made = held.plan
             program = _program(made, tiles, layout, elements, policy, update, factor)
         else:
-            made, fits = program, _ = within_limit(op, update.outputs, layout, params, limit, host)
+            held = within_limit(op, update.outputs, layout, params, limit, host)
+            made = program = held.plan
     scaled = params.own is not None and isinstance(program, Executable)
     words = (VALUES,) if scaled else () if program is None or isinstance(update, str) else (update.words,)
     run = _updated(check, program, table.array, receiver.array, aside, in_place, tells, scaled)
@@ -271,7 +274,7 @@ def put_request(op: str, table: Operand, indices: Operand, updates: Operand, lay
 
     copied = told(op, table.shape, elements, BY_NUMPY if in_place else kernel_of_copies())
     return Request(run, (table, indices, updates, RESULT, *words), receiver, tell, values if scaled else (),
-                   placed=placed, steady=True, keep=fits, checks=check is not None)
+                   placed=placed, steady=True, plan=held, checks=check is not None)
 
 
 def _updated(check: Check | None, program: Any, table: Array, result: Array, aside: Array, in_place: bool,

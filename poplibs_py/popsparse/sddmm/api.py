@@ -56,7 +56,7 @@ def sddmm_request(op: str, w: BlockSparseMatrix, dy: Any, x: Any, out: Any, out_
     params = SddmmParams(p.shape, p.block_shape, p.groups, columns, room_for(p.n_blocks), layout_of(left),
                          layout_of(right), receiver.format.name, receiver.scale, form, swapped)
     plan = plan_sddmm(op, params, memory, own_host())
-    return _request(plan, stored, left, right, receiver, keep=plan.fits, placed=placed)
+    return _request(plan, stored, left, right, receiver, plan=plan, placed=placed)
 
 
 def plan_sampled(op: str, w: Any, n: Any, form: Form = "plain", *, dtype: Any = None, x_dtype: Any = None,
@@ -101,7 +101,7 @@ def _stored(w: BlockSparseMatrix) -> SparseOperand:
     return sparse_operand("w", w, w.is_transposed)
 
 
-def _request(plan: SddmmPlan, w: SparseOperand, left: Operand, right: Operand, receiver: Receiver,
+def _request(plan: SddmmPlan, /, w: SparseOperand, left: Operand, right: Operand, receiver: Receiver,
              **more: Any) -> Request:
     """Return the request of a planned product; the operands are as what is stored has them."""
     p = plan.params

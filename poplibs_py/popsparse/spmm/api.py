@@ -114,7 +114,7 @@ def spmm_request(op: str, w: SparseOperand, x: Any, how: Epilogue, memory: Memor
     params = SpmmParams(w.shape, p.block_shape, p.groups, dense.shape[-1], blocks, room or blocks, w.transposed,
                         w.format.name, scale, dense.layout, y_layout, bias_layout, activation, w.prepared, forms)
     plan = plan_spmm(op, params, memory, own_host(), lambda: w.longest_row)
-    return _request(plan, w, dense.operand, bias, receiver, y, batch, keep=keep and plan.fits, placed=placed)
+    return _request(plan, w, dense.operand, bias, receiver, y, batch, plan=plan, keep=keep, placed=placed)
 
 
 def plan_product(op: str, w: Any, n: Any, forms: Forms = PLAIN, room: int | None = None, *, dtype: Any = None,
@@ -160,18 +160,20 @@ def product_verbs(face: Any, plan_it: Callable[..., SparsePlan]) -> Any:
     return planned(face, SparsePlan, plan_it, run_product, run, PRODUCT, "dtype")
 
 
-def _request(plan: SparsePlan, w: SparseOperand, x: Operand, bias: Operand | None, receiver: Receiver,
+def _request(plan: SparsePlan, /, w: SparseOperand, x: Operand, bias: Operand | None, receiver: Receiver,
              y: Array, batch: tuple[int, ...] = (), **more: Any) -> Request:
     """Return the request of a planned product; `x` and `y` are as op(W) X has them, the axes of a batch in front."""
     p = plan.params
-    others = (o for o in (w.order, bias, w.scales) if o is not None)
+    others = {name: o for name, o in (("order", w.order), ("bias", bias), ("scales", w.scales)) if o is not None}
     run: Callable[..., Any] | None = None
     if plan.slice_blocks:
-        added = None if bias is None else np.broadcast_to(bias.array, (p.groups, p.shape[0]))
-
-        def run(*_: Array) -> None:
+        def run(_: Array, __: Array, values: Array, dense: Array, result: Array, *more: Array) -> None:
+            own = dict(zip(others, more, strict=True))
+            added = None if bias is None else np.broadcast_to(own["bias"], (p.groups, p.shape[0]))
+            stored = w.with_arrays(values, own.get("scales"))
+            made = np.lib.stride_tricks.as_strided(result, y.shape, y.strides)
             for place in np.ndindex(batch):
-                run_slices(plan, w, x.array[place], y[place], added)
+                run_slices(plan, stored, dense[place], made[place], added)
     elif y.size:
         run = lower(plan)
         run = _each(run, batch) if batch else run
@@ -181,7 +183,7 @@ def _request(plan: SparsePlan, w: SparseOperand, x: Operand, bias: Operand | Non
                 f"{p.x.format}" + f", for each of {batch}" * bool(batch))
         return what, plan.kernel.label, plan
 
-    return Request(run, (w.offsets, w.columns, w.values, x, RESULT, *others), receiver, told,
+    return Request(run, (w.offsets, w.columns, w.values, x, RESULT, *others.values()), receiver, told,
                    measure=lambda: w.measured(p.columns * prod(batch)), **more)
 
 
