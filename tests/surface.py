@@ -29,9 +29,9 @@ OF_THE_FRAME = {
                 "Room", "Segment", "Sequence", "Views", "Wrapper", "copy_of", "guard_arenas", "host_program",
                 "items_of_threads", "key_by_identity", "key_by_parts",
                 "overlaps_itself",
-                "result_array", "result_array_like", "spread", "temporary", "threads_for", "value_words",
-                "whole_lines"},
-    "planner": {"climb", "first_within", "within"},
+                "result_array", "result_array_like", "room_like", "span_of", "spread", "temporary", "threads_for",
+                "value_words", "whole_lines"},
+    "planner": {"Within", "climb", "first_within", "within"},
     "errors": {"all_of", "as_shape", "bad_argument", "bad_option", "bad_type", "check_shape", "described",
                "did_you_mean", "finite", "flag", "instance", "not_built", "one_of", "real", "warn", "whole"},
 }  # fmt: skip

@@ -11,6 +11,7 @@ import numpy as np
 from ..formats import Array
 from ..target import Target
 from .explain import Explanation
+from .ladder import raised_words
 from .summary import Phase, PlanSummary
 
 _BINS = 96
@@ -192,7 +193,8 @@ def facts_of(plan: Any) -> PlanFacts:
     explanation = plan.explain()
     considered = tuple((c.name, c.verdict) for c in explanation)
     limit = getattr(plan, "limit", None)
-    settings = {} if limit is None else {"limit": f"{limit:,} bytes"}
+    raised = "" if getattr(plan, "fits", True) else f", {raised_words(getattr(plan, 'raised', None))}"
+    settings = {} if limit is None else {"limit": f"{limit:,} bytes{raised}"}
     return PlanFacts(explanation.problem, settings=settings, decisions=dict(explanation.decisions),
                      considered=considered, compute_format=str(getattr(plan, "compute_format", "")),
                      temporary_bytes=getattr(plan, "temporary_bytes", None), limit=limit)
@@ -212,10 +214,11 @@ def facts_of_summary(said: PlanSummary, target: Target, **more: Any) -> PlanFact
     phases = tuple(dataclasses.replace(p, name=f"{name}: {p.name}") if len(said.passes) > 1 else p
                    for name, phases in said.passes.items() for p in phases)
     alone = not any(p.bytes for p in phases)
+    over = {"limit": f"{said.limit:,} bytes of a tile, {raised_words(said.raised)}"} if said.over_limit else {}
     axes = tuple((a.name, f"{a.size:,}", f"{a.tiles:,}", f"{a.turns:,}",
                   f"{a.most:,}" if a.most == a.least else f"{a.least:,} to {a.most:,}") for a in said.axes)
     fields: dict[str, Any] = {
-        "problem": said.problem, "machine": target.name, "settings": dict(said.options),
+        "problem": said.problem, "machine": target.name, "settings": said.options | over,
         "decisions": dict(said.decisions), "phases": phases,
         "live": tuple(said.temp_bytes if alone else p.bytes for p in phases), "cycles": said.cycles,
         "exchange_cycles": said.exchange_cycles, "clock_hz": target.clock_hz, "peak_flops": said.peak_teraflops * 1e12,

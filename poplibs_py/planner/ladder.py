@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from ..errors import MemoryLimitError, MemoryLimitWarning, bad_type, flag, instance, real, warn, whole
 from ..target import Target, memory_limit
@@ -47,10 +47,24 @@ class Memory:
 
 
 class OverLimit(NamedTuple):
-    """The bytes of temporaries that a plan may take on a tile, and those that it takes, which are more."""
+    """The bytes of temporaries that a plan may take on a tile, those that it takes, which are more, and to what the
+    ladder raised the limit: 0 where it dropped it."""
 
     limit: int
     needed: int
+    raised: int
+
+    @classmethod
+    def of(cls, plan: Any) -> OverLimit | None:
+        """Return those of a plan, or None where it keeps to its limit."""
+        return None if plan.fits else cls(plan.limit, plan.temp_bytes, plan.raised)
+
+
+class Climbed(NamedTuple, Generic[T]):
+    """What was planned on the ladder, and the limit of its rung, in bytes: None where there was none."""
+
+    plan: T
+    rung: int | None
 
 
 def rungs(limit: int, tile_bytes: int, beyond: bool = True) -> Iterator[int]:
@@ -63,21 +77,22 @@ def rungs(limit: int, tile_bytes: int, beyond: bool = True) -> Iterator[int]:
             yield limit
 
 
-def reached(limit: int, needed: int, tile_bytes: int, beyond: bool = True) -> int | None:
-    """Return to what the ladder raised a limit of bytes for a plan that needs so many, or None where it dropped it.
+def raised_words(raised: int | None) -> str:
+    """Return what became of a limit that no plan keeps to: that it was raised to so many bytes, or dropped for none.
 
     Examples
     --------
-    >>> from poplibs_py.planner.ladder import reached
-    >>> reached(100, 500, 1000), reached(100, 5000, 1000)
-    (800, None)
+    >>> from poplibs_py.planner.ladder import raised_words
+    >>> raised_words(4096), raised_words(None)
+    ('raised to 4,096', 'dropped')
     """
-    return next((raised for raised in rungs(limit, tile_bytes, beyond) if needed <= raised), None)
+    return f"raised to {raised:,}" if raised else "dropped"
 
 
 def climb(plan_once: Callable[[int | None], T | None], limit: int | None, tile_bytes: int, *,
-          tried: bool = False, beyond: bool = True) -> T | None:
-    """Plan under a limit of bytes; where that fails, double the limit, and in the end drop it.
+          tried: bool = False, beyond: bool = True) -> Climbed[T] | None:
+    """Plan under a limit of bytes; where that fails, double the limit, and in the end drop it. Return the plan with the
+    limit that it was found under, or None where there is no plan.
 
     The limit doubles until it has reached twice the tile's memory; the last attempt has none. A proportion of 0 sets no
     limit, so only that last attempt is made (in PopLibs too, although its documentation says that 0 asks for the least
@@ -100,8 +115,8 @@ def climb(plan_once: Callable[[int | None], T | None], limit: int | None, tile_b
     Examples
     --------
     >>> from poplibs_py.planner import climb
-    >>> climb(lambda limit: limit if limit and limit >= 500 else None, 100, 1000)
-    800
+    >>> climb(lambda limit: "a plan" if limit and limit >= 500 else None, 100, 1000)
+    Climbed(plan='a plan', rung=800)
     """
     if not callable(plan_once):
         raise bad_type("plan_once", plan_once, "a function of a number of bytes")
@@ -113,11 +128,12 @@ def climb(plan_once: Callable[[int | None], T | None], limit: int | None, tile_b
         for most in (*(() if tried else (limit,)), *rungs(limit, tile_bytes, beyond)):
             plan = plan_once(most)
             if plan is not None:
-                return plan
-    return plan_once(None)
+                return Climbed(plan, most)
+    plan = plan_once(None)
+    return None if plan is None else Climbed(plan, None)
 
 
-def complain(op: str, memory: Memory, limit: int, need: str, raised: int | None) -> None:
+def complain(op: str, memory: Memory, limit: int, need: str, raised: int | None, tile: bool = True) -> None:
     """Warn that no plan keeps to the limit, and what became of it, or raise where that is asked for.
 
     Parameters
@@ -131,25 +147,29 @@ def complain(op: str, memory: Memory, limit: int, need: str, raised: int | None)
     need : str
         How many it would take, in words.
     raised : int or None
-        The limit that was taken in its place; None where it was dropped.
+        The limit that was taken in its place; None or 0 where it was dropped.
+    tile : bool, optional
+        Whether all are bytes of a tile, rather than of all threads.
     """
     instance("memory", memory, Memory, "a Memory")
-    text = f"{op}: available_memory_proportion={memory.proportion} leaves {limit:,} bytes; {need}"
+    text = f"{op}: available_memory_proportion={memory.proportion} leaves {limit:,} bytes{' of a tile' * tile}; {need}"
     if memory.strict:
         raise MemoryLimitError(text)
-    warn(f"{text}; the limit was {'dropped' if raised is None else f'raised to {raised:,}'}", MemoryLimitWarning)
+    warn(f"{text}; the limit was {raised_words(raised)}", MemoryLimitWarning)
 
 
 class Within(NamedTuple, Generic[T]):
-    """What was planned for a call, and whether it keeps to the limit."""
+    """What was planned for a call on this CPU, whether it keeps to the limit, and to how many bytes, for all its tiles,
+    the ladder raised that where it does not: None where it dropped it."""
 
     plan: T
     fits: bool
+    raised: int | None = None
 
 
 def within(op: str, plan_once: Callable[[int | None], T | None], memory: Memory, target: Target,
            least: Callable[[], int], share: int = 1) -> Within[T]:
-    """Return the plan of a call on this CPU and whether it keeps to the limit; where none does, complain and climb.
+    """Return the plan of a call on this CPU, and how it keeps to the limit; where none does, complain and climb.
 
     Parameters
     ----------
@@ -178,20 +198,17 @@ def within(op: str, plan_once: Callable[[int | None], T | None], memory: Memory,
         return Within(plan, True)
     assert limit is not None
 
-    def once(most: int | None) -> tuple[T, int | None] | None:
-        found = plan_once(most)
-        return None if found is None else (found, None if most is None else most * share)
-
-    climbed = None if memory.strict else climb(once, max(1, limit), target.bytes_per_tile, tried=True)
-    complain(op, memory, limit * share, f"the least that any plan takes is {least():,}", climbed and climbed[1])
+    climbed = None if memory.strict else climb(plan_once, max(1, limit), target.bytes_per_tile, tried=True)
+    raised = None if climbed is None or climbed.rung is None else climbed.rung * share
+    complain(op, memory, limit * share, f"the least that any plan takes is {least():,}", raised, tile=False)
     if climbed is None:
         raise AssertionError(f"{op}: there always is a plan without a limit")
-    return Within(climbed[0], False)
+    return Within(climbed.plan, False, raised)
 
 
 def first_within(op: str, choices: Sequence[T], bytes_of: Callable[[T], int], memory: Memory, target: Target,
                  share: int) -> Within[T]:
-    """Return the first of some choices that keeps to the limit, and whether one does; see `within`.
+    """Return the first of some choices that keeps to the limit, as `within` does.
 
     Parameters
     ----------
@@ -205,5 +222,5 @@ def first_within(op: str, choices: Sequence[T], bytes_of: Callable[[T], int], me
     def plan_once(limit: int | None) -> tuple[T] | None:
         return next(((one,) for one in choices if limit is None or bytes_of(one) <= limit * share), None)
 
-    (found,), fits = within(op, plan_once, memory, target, lambda: min(map(bytes_of, choices)), share)
-    return Within(found, fits)
+    made = within(op, plan_once, memory, target, lambda: min(map(bytes_of, choices)), share)
+    return Within(made.plan[0], *made[1:])

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from functools import singledispatch
 from typing import Any
 
+from .ladder import raised_words
+
 
 @dataclasses.dataclass(frozen=True)
 class AxisShare:
@@ -87,6 +89,8 @@ class PlanSummary:
         On a tile, were they spread evenly over the machine.
     temp_bytes, limit : int
         Temporary bytes of the tile that needs most, and how many the proportion leaves; 0 where it sets no limit.
+    raised : int
+        To what the ladder raised the limit where no plan keeps to it; 0 where one does, or where it was dropped.
     memory_bytes, tile_bytes : int
         Operands, results and temporaries together, and what a tile has. Code is not counted.
     most_macs, least_macs : int
@@ -113,11 +117,17 @@ class PlanSummary:
     tile_bytes: int
     most_macs: int
     least_macs: int
+    raised: int = 0
 
     @property
     def fits(self) -> bool:
         """Whether temporaries keep to the limit, and all together to the tile's memory."""
-        return not (self.limit and self.temp_bytes > self.limit) and self.memory_bytes <= self.tile_bytes
+        return not self.over_limit and self.memory_bytes <= self.tile_bytes
+
+    @property
+    def over_limit(self) -> bool:
+        """Whether temporaries do not keep to the limit."""
+        return 0 < self.limit < self.temp_bytes
 
     @property
     def split(self) -> str:
@@ -138,7 +148,7 @@ class PlanSummary:
         """Return the figures that plans are compared by, in words."""
         exchange = self.exchange_cycles / self.cycles if self.cycles else 0.0
         limit = f"{self.limit:,} allowed" if self.limit else "no limit"
-        over = ": MORE THAN ALLOWED" if self.limit and self.temp_bytes > self.limit else ""
+        over = f": MORE THAN ALLOWED, the limit was {raised_words(self.raised)}" if self.over_limit else ""
         room = "fits" if self.memory_bytes <= self.tile_bytes else "DOES NOT FIT"
         least = self.least_macs / max(self.most_macs, 1)
         return {"cycles": f"{self.cycles:,}", "time": f"{self.seconds * 1e6:,.1f} us",

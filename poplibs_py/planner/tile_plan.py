@@ -21,7 +21,7 @@ from ..target.exchange import cycles_to_receive
 from ..target.mapping import Runs
 from .explain import Explanation
 from .facts import Load, PlanFacts, Table, TileMemory, facts_of
-from .ladder import Memory, OverLimit, complain, reached
+from .ladder import Memory, OverLimit, complain, raised_words
 from .summary import Phase
 
 _MOST_ROWS = 40  # of a table in words
@@ -243,9 +243,8 @@ class TilePlan:
     def checked(self, op: str, memory: Memory) -> Self:
         """Return the plan; warn, or raise, where it does not keep to what an op's call says about temporary memory."""
         if self.over_limit is not None:
-            limit, needed = self.over_limit
-            complain(op, memory.on_machine(), limit, f"the plan of a product takes {needed:,} on a tile",
-                     reached(limit, needed, self.target.bytes_per_tile))
+            limit, needed, raised = self.over_limit
+            complain(op, memory.on_machine(), limit, f"the plan of a product takes {needed:,}", raised)
         return self
 
     @cached_property
@@ -287,6 +286,11 @@ class TilePlan:
         yield "cycles", f"{self.cycles:,} ({spent}), {self.seconds * 1e6:,.3f} us at {target.clock_hz / 1e9:g} GHz"
         temporary = f"{self.temp_bytes:,} bytes of temporaries" if self.temp_bytes else "no temporaries"
         limit = "no limit on them" if self.memory_limit is None else f"at most {self.memory_limit:,} allowed"
+        if self.memory_limit is not None and self.temp_bytes > self.memory_limit:
+            limit += f", which was {raised_words(None)}"
+        if self.over_limit is not None:
+            allowed, needed, raised = self.over_limit
+            limit = f"a product's are {needed:,}, at most {allowed:,} allowed, which was {raised_words(raised)}"
         yield "memory", (f"{temporary}, and {limit}; all arrays take at most {self._most_bytes:,} "
                          f"of {target.bytes_per_tile:,} bytes on a tile{'' if self.fits else ': DOES NOT FIT'}")
 

@@ -54,7 +54,7 @@ def product_steps(target: Target, data_type: str, a_shape: Sequence[int], b_shap
     options = conv_options({"fullyConnectedPass": fully_connected_pass, "partialsType": partials_type},
                            {"available_memory_proportion": proportion})
     plan = planned_quietly(ConvProblem(target, stated(a_shape, b_shape, data_type, None).canonical(), options))
-    return ProductSteps(tuple(_steps(plan, name)), None if plan.fits else OverLimit(plan.limit, plan.temp_bytes))
+    return ProductSteps(tuple(_steps(plan, name)), OverLimit.of(plan))
 
 
 def _steps(plan: ConvPlan, name: str) -> Iterator[Step]:

@@ -11,6 +11,7 @@ from ..kernels.registry import Kernel, Selection
 from ..ops import check_fields, unchanged
 from ..planner import Explanation, Memory
 from ..planner.explain import Explained, considered_kernels
+from ..planner.ladder import raised_words
 from ..target import Target
 
 Plan = TypeVar("Plan", bound="KernelPlan")
@@ -33,6 +34,8 @@ class KernelPlan(Explained, ABC):
         The kernel, with the reasons against the others.
     op : str
         The op that it was planned for by name; empty in a call's own plan.
+    raised : int or None
+        To how many bytes the limit was raised, where a run does not keep to it; None where it was dropped.
     """
 
     params: Any
@@ -41,6 +44,7 @@ class KernelPlan(Explained, ABC):
     threads: int
     selection: Selection
     op: str = field(default="", compare=False, kw_only=True)
+    raised: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -80,6 +84,7 @@ class KernelPlan(Explained, ABC):
     def _explained(self, problem: str, kernel: str, ways: dict[str, str], scratch: int, workspace: int) -> Explanation:
         """Return an explanation: `kernel` is what there is to add of that, `ways` what is this op's alone."""
         limit = "no limit" if self.limit is None else f"limit {self.limit:,}"
+        limit += "" if self.fits else f", {raised_words(self.raised)}"
         return Explanation(problem, {
             "kernel": self.kernel.label + kernel,
             **ways,

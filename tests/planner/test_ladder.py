@@ -6,7 +6,7 @@ import pytest
 
 from poplibs_py.errors import MemoryLimitError, MemoryLimitWarning
 from poplibs_py.planner import climb, within
-from poplibs_py.planner.ladder import Memory, reached
+from poplibs_py.planner.ladder import Memory, rungs
 from poplibs_py.target import Target
 
 
@@ -21,10 +21,15 @@ def test_a_limit_doubles_up_to_twice_the_tile_s_memory_and_is_dropped_then(limit
 
 @pytest.mark.parametrize("needed", [1, 100, 101, 799, 1600, 1601, 3199, 3200, 3201])
 @pytest.mark.parametrize("beyond", [True, False])
-def test_what_was_reached_is_where_the_climb_ends(needed, beyond):
-    found = climb(lambda limit: (limit,) if limit is None or needed <= limit else None, 100, 1600, tried=True,
+def test_a_climb_says_on_which_rung_it_ends(needed, beyond):
+    found = climb(lambda limit: [limit] if limit is None or needed <= limit else None, 100, 1600, tried=True,
                   beyond=beyond)
-    assert found == (reached(100, needed, 1600, beyond),)
+    due = next((limit for limit in rungs(100, 1600, beyond) if needed <= limit), None)
+    assert found == ([due], due)
+
+
+def test_a_climb_that_finds_no_plan_says_so():
+    assert climb(lambda limit: None, 100, 1600) is None
 
 
 @pytest.mark.parametrize(("needed", "end"), [(5000, "raised to {:,}"), (1 << 40, "dropped")])
@@ -32,8 +37,9 @@ def test_a_warning_says_to_what_the_limit_was_raised_or_that_it_was_dropped(need
     host, memory = Target.host(2), Memory(1e-4)
     call = "op", lambda limit: needed if limit is None or needed <= limit else None
     limit = memory.limit(host)
-    words = end.format(3 * (reached(limit, needed, host.bytes_per_tile) or 0))
+    raised = next((3 * most for most in rungs(limit, host.bytes_per_tile) if needed <= most), None)
+    words = end.format(raised)
     with pytest.warns(MemoryLimitWarning, match=f"leaves {3 * limit:,} bytes; .*; the limit was {words}$"):
-        assert within(*call, memory, host, lambda: 3 * needed, 3) == (needed, False)
+        assert within(*call, memory, host, lambda: 3 * needed, 3) == (needed, False, raised)
     with pytest.raises(MemoryLimitError, match=rf"the least that any plan takes is {3 * needed:,}$"):
         within(*call, Memory(1e-4, strict=True), host, lambda: 3 * needed, 3)

@@ -8,8 +8,9 @@ import warnings
 import numpy as np
 import pytest
 
-from poplibs_py import poplin, popnn, popops
+from poplibs_py import poplin, popnn, popops, profile
 from poplibs_py.errors import MemoryLimitError, MemoryLimitWarning
+from poplibs_py.planner import facts_of
 from poplibs_py.poplin.tile_conv import matmul_params, plan_convolution
 from poplibs_py.popsparse import BlockSparseMatrix, dynamic, static
 
@@ -78,6 +79,19 @@ def test_each_call_warns(call, operands):
     for _ in range(2):
         with pytest.raises(MemoryLimitError, match="available_memory_proportion=1e-05 leaves "):
             call(*operands(), available_memory_proportion=1e-5, strict_memory=True)
+
+
+@pytest.mark.parametrize("name", [name for name in CALLS if name not in ("slices", "slices, a function")])
+def test_a_plan_says_what_became_of_its_limit(name):
+    call, operands = CALLS[name]
+    with profile() as report, pytest.warns(MemoryLimitWarning) as caught:
+        made = call(*operands(), available_memory_proportion=1e-5)
+    [warning] = caught
+    words = str(warning.message).rpartition("; the limit was ")[2]
+    plan = made if name.startswith("plan") else report.runs[-1].plan
+    facts = facts_of(plan)
+    assert words in str(facts.settings) + str(facts.decisions)
+    assert words in str(plan) + plan.explain().words()
 
 
 @pytest.mark.parametrize("proportion", [10.0 ** -e for e in range(9)])

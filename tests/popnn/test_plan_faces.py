@@ -24,7 +24,7 @@ def test_a_pooling_in_short_is_that_in_full():
 def test_ctc_keeps_to_a_limit_or_says_what_it_takes():
     plan = popnn.plan_ctc_loss(16, 45, 16, 64, available_memory_proportion=0.02)
     assert plan.temp_bytes <= 0.02 * plan.target.bytes_per_tile
-    with pytest.raises(MemoryLimitError, match=r"leaves 63 bytes; the least that any plan takes is [\d,]+"):
+    with pytest.raises(MemoryLimitError, match=r"leaves 63 bytes of a tile; the least that any plan takes is [\d,]+"):
         popnn.plan_ctc_loss(16, 45, 16, 64, available_memory_proportion=1e-4)
     assert popnn.plan_ctc_loss(16, 45, 16, 64, available_memory_proportion=0).cycles <= plan.cycles
 

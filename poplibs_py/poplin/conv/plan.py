@@ -125,6 +125,11 @@ class HostConvPlan(Explained):
         return None if each is None else self.threads * each
 
     @property
+    def raised(self) -> int | None:
+        """To what the limit was raised, where a run does not keep to it; None where it was dropped."""
+        return max((phase.raised for phase in self.products if phase.raised), default=None)
+
+    @property
     def compute_format(self) -> Format:
         """What operands are decoded to and multiplied in."""
         return largest(self.way).compute_format

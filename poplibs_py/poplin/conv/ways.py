@@ -48,6 +48,10 @@ class Phase(Protocol):
         """Bytes that each thread may take, or None."""
 
     @property
+    def raised(self) -> int | None:
+        """To how many bytes of all threads the limit was raised, where a run does not keep to it."""
+
+    @property
     def fits(self) -> bool:
         """Whether a run keeps to the limit."""
 

@@ -195,7 +195,7 @@ def plan_factoring(problem: TileProblem) -> FactorPlan:
     memory = memory_of(p.target, operands, results, temp_bytes)
     return FactorPlan(problem=what, target=p.target, steps=steps, memory=memory, decisions=decisions,
                       products=products,
-                      over_limit=next((OverLimit(x.limit, x.temp_bytes) for x in products if not x.fits), None))
+                      over_limit=next(filter(None, map(OverLimit.of, products)), None))
 
 
 _OF_BLOCKS = "factor blocks", "substitute"

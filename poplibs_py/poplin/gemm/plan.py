@@ -14,6 +14,7 @@ from ...kernels import Kernel, Selection, kernels
 from ...kernels.records import ACTIVATIONS
 from ...ops import OwnNumber, changed_plan, check_fields
 from ...planner.explain import Explained, Explanation, considered_kernels
+from ...planner.ladder import raised_words
 from ...program import rounded, whole_lines
 from ...target import Target
 from ._gemm import GATHERED, Mode, Sums
@@ -124,6 +125,7 @@ class Scratched(Scratch, Explained):
     selection: Selection
     threads: int
     memory_limit: int | None
+    raised: int | None = None
 
     @property
     def kernel(self) -> Kernel:
@@ -149,6 +151,7 @@ class Scratched(Scratch, Explained):
     def scratch_words(self) -> str:
         """The scratch of a thread, in words."""
         limit = "none" if self.memory_limit is None else f"{self.memory_limit:,}"
+        limit += "" if self.fits else f", {raised_words(self.raised and self.raised // self.threads)}"
         parts = ", ".join(f"{name} {size:,}" for name, size in self.layout if size) or "none"
         return f"{self.scratch_bytes:,} bytes a thread (limit {limit}): {parts}"
 
@@ -188,6 +191,9 @@ class GemmPlan(Scratched):
         BF16 numbers that an element of A, of B is split in.
     fallback : GemmPlan or None
         What runs where numbers are split and an operand is not finite.
+    raised : int or None
+        To how many bytes of all threads the limit was raised, where a run does not keep to it; None where it was
+        dropped.
     """
 
     product: GemmParams
@@ -210,6 +216,7 @@ class GemmPlan(Scratched):
     swapped: bool = False
     parts: tuple[int, int] = (1, 1)
     fallback: GemmPlan | None = None
+    raised: int | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)

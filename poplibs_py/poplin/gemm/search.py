@@ -75,7 +75,8 @@ def plan_gemm(params: GemmParams, options: GemmOptions, epilogue: Epilogue, targ
         found = (_plan_within(p, None, least=True) for p in (problem, _plain(problem)))
         return min(p.scratch_bytes for p in found if p)  # of a thread, as the limit is
 
-    return within(op, lambda limit: _planned(problem, limit), options.memory, target, least)[0]
+    plan, _, raised = within(op, lambda limit: _planned(problem, limit), options.memory, target, least)
+    return plan if raised is None else replace(plan, raised=raised * plan.threads)
 
 
 @remembered()

@@ -22,7 +22,7 @@ from ...log import tell
 from ...memo import remembered
 from ...planner import deadline
 from ...planner.cache import PlanCache
-from ...planner.ladder import Memory, climb, complain, reached
+from ...planner.ladder import Memory, climb, complain
 from ...planner.objective import UNLIMITED, Objective
 from ...planner.sweep import plan_at
 from ...target import Target, memory_limit, resolve_target
@@ -154,8 +154,7 @@ def plan_problem(problem: ConvProblem, cache: PlanCache[ConvPlan]) -> ConvPlan:
         options = problem.options
         memory = Memory(options.available_memory_proportion, options.strict_memory)
         op = "matmul" if is_product(problem.params) else "convolution"
-        complain(op, memory, plan.limit, f"the plan takes {plan.temp_bytes:,} on a tile",
-                 reached(plan.limit, plan.temp_bytes, problem.target.bytes_per_tile))
+        complain(op, memory, plan.limit, f"the plan takes {plan.temp_bytes:,}", plan.raised)
     filename = problem.options.plan_constraints_output_filename
     if filename:
         _write_constraints(_constraints_file(filename, problem.options.pass_), plan)
@@ -270,7 +269,11 @@ def _plan_pass(target: Target, params: ConvParams, options: ConvOptions, objecti
         goal = Objective() if limit is None else objective.with_temp_limit(limit)
         return best_plan(target, params, options, goal, joint=joint_plan, reference=reference)
 
-    return climb(once, objective.temp_limit if objective.limited else None, target.bytes_per_tile, tried=tried)
+    limit = objective.temp_limit if objective.limited else None
+    found = climb(once, limit, target.bytes_per_tile, tried=tried)
+    if found is None or found.rung in (None, limit):
+        return None if found is None else found.plan
+    return dataclasses.replace(found.plan, raised=found.rung)
 
 
 def _plan_layer(target: Target, params: ConvParams, options: ConvOptions, objective: Objective) -> ConvPlan | None:

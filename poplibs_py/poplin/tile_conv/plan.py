@@ -152,6 +152,8 @@ class ConvPlan:
         Itemised cycles and bytes of this pass.
     limit : int
         The memory limit asked for; 0 where none was.
+    raised : int
+        To what the ladder raised it for this plan, which does not keep to it; 0 where it does, or where it was dropped.
     backward_costs, weight_update_costs : dict or None
         Of a joint plan.
     additional : tuple of ConvPlan
@@ -189,6 +191,7 @@ class ConvPlan:
     weight_update_costs: Costs | None = dataclasses.field(default=None, hash=False)
     additional: tuple[ConvPlan, ...] = ()
     problem: ConvProblem | None = None
+    raised: int = 0
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -345,7 +348,7 @@ class ConvPlan:
         return json.dumps(self._dict(), default=operator.index)
 
     def _dict(self) -> dict[str, Any]:
-        extra = ("limit", "total_macs", "peak_macs_per_cycle", "target_tiles")
+        extra = ("limit", "raised", "total_macs", "peak_macs_per_cycle", "target_tiles")
         fields = self.golden() | {name: getattr(self, name) for name in extra}
         fields["additional"] = [plan._dict() for plan in self.additional]
         fields["summary"] = None if self.problem is None else self.summary.to_dict()
@@ -383,7 +386,7 @@ class ConvPlan:
                    f["total_macs"], f["peak_macs_per_cycle"], f["target_tiles"], f["startTile"], f["dir"],
                    ORDERS[f["order"]], bool(f["joint"]), bool(f["bcast"]), f.get("bwd"), f.get("wu"),
                    tuple(cls._from_dict(a) for a in f["additional"]),
-                   None if f["problem"] is None else ConvProblem.from_dict(f["problem"]))
+                   None if f["problem"] is None else ConvProblem.from_dict(f["problem"]), f.get("raised", 0))
 
     def __str__(self) -> str:
         return str(self.summary)

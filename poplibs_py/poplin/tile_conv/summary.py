@@ -50,7 +50,7 @@ def summary_of(plan: ConvPlan) -> PlanSummary:
         dict(decisions_of(plan)), tuple(axes), passes, plan.cycles, seconds, flops / seconds / 1e12 if seconds else 0.0,
         2e-12 * target.tiles * target.clock_hz * peak_macs(target, params.input_type), exchange,
         operand_bytes, result_bytes, plan.temp_bytes, plan.limit, operand_bytes + result_bytes + plan.temp_bytes,
-        target.bytes_per_tile, most, least,
+        target.bytes_per_tile, most, least, plan.raised,
     )  # fmt: skip
 
 

@@ -91,6 +91,9 @@ class AttentionPlan(Scratched):
         Into how many units the work is cut, and for how many threads.
     memory_limit : int or None
         Bytes that a thread may take.
+    raised : int or None
+        To how many bytes of all threads the limit was raised, where a run does not keep to it; None where it was
+        dropped.
     """
 
     params: AttentionParams
@@ -105,6 +108,7 @@ class AttentionPlan(Scratched):
     units: int
     threads: int
     memory_limit: int | None
+    raised: int | None = None
 
     def __hash__(self) -> int:
         return hash(self.params)

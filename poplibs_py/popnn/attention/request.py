@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod, sqrt
 from typing import Any
 
@@ -244,6 +244,7 @@ def _within_memory(op: str, params: AttentionParams, memory: Memory) -> Within[A
     def plan(kept: bool) -> AttentionPlan:
         return plan_attention(params, settings.num_threads, kept, limit)
 
-    kept, fits = first_within(f"popnn.{op}", (True, False) if several else (False,),
-                              lambda kept: plan(kept).temporary_bytes, memory, own_host(), plan(False).threads)
-    return Within(plan(kept), fits)
+    found = first_within(f"popnn.{op}", (True, False) if several else (False,),
+                         lambda kept: plan(kept).temporary_bytes, memory, own_host(), plan(False).threads)
+    made = plan(found.plan)
+    return Within(made if found.raised is None else replace(made, raised=found.raised), *found[1:])

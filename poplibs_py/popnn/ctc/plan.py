@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...errors import MemoryLimitError
 from ...memo import remembered
 from ...planner import POPLIBS_PROPORTION, Memory
+from ...planner.ladder import complain
 from ...planner.partitions import choices_within
 from ...planner.tile_plan import Step, TilePlan, TileWork, Vertex, memory_of
 from ...target import Target
@@ -48,9 +48,9 @@ def planned_loss(params: LossParams, target: Target, memory: Memory = _DEFAULT) 
     at, limit = _every_split(params, target.tiles), memory.limit(target)
     sizes = loss_bytes(params, at)["total"]
     fitting = np.flatnonzero(sizes <= limit) if limit is not None else np.arange(len(sizes))
-    if not len(fitting):
-        raise MemoryLimitError(f"popnn.ctc: available_memory_proportion={memory.proportion} leaves {limit:,} bytes; "
-                               f"the least that any plan takes is {int(sizes.min()):,}")
+    if limit is not None and not len(fitting):
+        refused = Memory(memory.proportion, strict=True)
+        complain("popnn.ctc", refused, limit, f"the least that any plan takes is {int(sizes.min()):,}", None)
     at = LossSplit._make(column[fitting] for column in at)
     cycles = loss_cycles(target, params, at)["total"]
     order = at.last, at.labels, at.time, at.batch, at.tiles, sizes[fitting], cycles  # the last first

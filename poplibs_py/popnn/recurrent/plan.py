@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 from ...planner import Explanation, Memory, first_within
 from ...planner.explain import Considered, Explained
+from ...planner.ladder import raised_words
 from ...program import Sequence as Program
 from ...target import Target
 from .forward import Pass
@@ -26,6 +27,8 @@ class Limited(Explained, Generic[T]):
         Of a pass steps; of a weight update steps, and planes of the gates' gradients, that a product takes.
     fits : bool
         Whether it keeps to the limit that the call names.
+    raised : int or None
+        To how many bytes that was raised, where it does not; None where it was dropped.
     limit : int or None
         Temporary bytes that all threads may take.
     threads : int
@@ -35,9 +38,16 @@ class Limited(Explained, Generic[T]):
 
     at_once: T
     fits: bool
+    raised: int | None
     limit: int | None
     threads: int
     temporary_bytes: int
+
+    @property
+    def memory_words(self) -> str:
+        """What it takes, and may take, in words."""
+        limit = "no limit" if self.limit is None else f"limit {self.limit:,}"
+        return f"{self.temporary_bytes:,} ({limit}{'' if self.fits else f', {raised_words(self.raised)}'})"
 
 
 @dataclass(frozen=True)
@@ -64,7 +74,8 @@ class Stretches(Limited[int]):
     def explain(self) -> Explanation:
         """Return what was decided."""
         made = self.layer.explain()
-        return replace(made, decisions=made.decisions | {"steps at once": str(self.at_once)})
+        own = {"steps at once": str(self.at_once), "bytes": self.memory_words}
+        return replace(made, decisions=made.decisions | own)
 
 
 @dataclass(frozen=True)
@@ -103,7 +114,8 @@ class Update(Limited[tuple[int, int]]):
         kernel = self._kernel
         steps, planes = self.at_once
         way = f"products of {steps} steps and {planes} planes for each kind of weights"
-        return Explanation(self.what, {"kernel": kernel, "way": way}, (Considered(kernel, None, None, "chosen", True),))
+        decisions = {"kernel": kernel, "way": way, "bytes": self.memory_words}
+        return Explanation(self.what, decisions, (Considered(kernel, None, None, "chosen", True),))
 
 
 def stretches(op: str, layer: Pass, memory: Memory, target: Target,
@@ -125,13 +137,14 @@ def stretches(op: str, layer: Pass, memory: Memory, target: Target,
 
 
 def chosen_within(op: str, choices: list[T], program: Callable[..., Program], memory: Memory,
-                  target: Target) -> tuple[Program, tuple[T, bool, int | None, int, int]]:
+                  target: Target) -> tuple[Program, tuple[T, bool, int | None, int | None, int, int]]:
     """Return the program of the first choice that keeps to the limit, and the fields of `Limited`."""
     each, made = memory.limit(target), program(choices[0])
     threads = made.threads
-    found, fits = first_within(op, choices, lambda one: program(one, True).temporary_bytes, memory, target, threads)
+    found, fits, raised = first_within(op, choices, lambda one: program(one, True).temporary_bytes, memory, target,
+                                       threads)
     made = made if found == choices[0] else program(found)
-    return made, (found, fits, None if each is None else each * threads, made.threads, made.temporary_bytes)
+    return made, (found, fits, raised, None if each is None else each * threads, made.threads, made.temporary_bytes)
 
 
 def shorter(steps: int) -> list[int]:

@@ -11,7 +11,7 @@ from ...log import tell
 from ...memo import remembered
 from ...planner import Memory, Objective, climb, deadline
 from ...planner.explain import Considered
-from ...planner.ladder import complain, reached
+from ...planner.ladder import complain
 from ...planner.objective import UNLIMITED
 from ...target import TYPE_SIZES, Target, memory_limit, modelled_machine
 from ..partitioner.api import replanned
@@ -86,8 +86,7 @@ def plan_fully_connected(params: FullyConnectedParams, *, target: Target | str =
         plan = plan_quietly(params, checked, machine)
     if not plan.fits:
         memory = Memory(checked.available_memory_proportion, checked.strict_memory)
-        complain("plan_fully_connected", memory, limit, f"the plan takes {plan.temp_bytes:,} on a tile",
-                 reached(limit, plan.temp_bytes, machine.bytes_per_tile, beyond=False))
+        complain("plan_fully_connected", memory, limit, f"the plan takes {plan.temp_bytes:,}", plan.raised)
     return plan
 
 
@@ -104,9 +103,10 @@ def plan_quietly(params: FullyConnectedParams, options: FullyConnectedOptions, t
             f"{target.tiles} tiles can meet" if options.plan_constraints else
             f"no plan of {params} for {target.tiles} tiles was found: its groups are more than the tiles, or offsets "
             "do not fit 16 bits")
-    chosen, all_found = found
+    (chosen, all_found), rung = found
     plan = _made(params, options, used, target, chosen, limit)
-    plan = dataclasses.replace(plan, considered=_considered(chosen, all_found))
+    raised = 0 if rung in (None, limit) else rung
+    plan = dataclasses.replace(plan, considered=_considered(chosen, all_found), raised=raised)
     tell("popsparse", plan)
     return plan
 

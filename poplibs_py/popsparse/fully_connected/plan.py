@@ -53,6 +53,8 @@ class FullyConnectedPlan:
         The candidates.
     use_dense : bool
         Whether the constraints ask for a dense product. No plan of PopLibs is, otherwise.
+    raised : int
+        To what the ladder raised the limit for this plan, which does not keep to it; 0 where it does, or was dropped.
     """
 
     params: FullyConnectedParams
@@ -70,6 +72,7 @@ class FullyConnectedPlan:
     phases: dict[str, Phases] = field(hash=False)
     considered: tuple[Considered, ...] = field(default=(), repr=False, compare=False)
     use_dense: bool = False
+    raised: int = 0
 
     @property
     def fits(self) -> bool:

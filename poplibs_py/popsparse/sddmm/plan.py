@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...kernels.registry import select
 from ...memo import remembered
@@ -87,7 +87,8 @@ def plan_sddmm(op: str, params: SddmmParams, memory: Memory, target: Target) -> 
         return plan if limit is None or plan.temporary_bytes <= limit * plan.threads else None
 
     least = _decided(params, memory, target, 1)
-    return within(op, plan_once, memory, target, lambda: least.temporary_bytes, least.threads)[0]
+    plan, _, raised = within(op, plan_once, memory, target, lambda: least.temporary_bytes, least.threads)
+    return plan if raised is None else replace(plan, raised=raised)
 
 
 @remembered()

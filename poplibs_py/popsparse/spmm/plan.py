@@ -152,8 +152,8 @@ def plan_spmm(op: str, params: SpmmParams, memory: Memory, target: Target, longe
         return fastest
     most = longest() if fastest.decodes else 0
     plan = within(op, lambda limit: _fitted(fastest, limit, most), memory, target,
-                  lambda: list(_choices(fastest, 0, most))[-1].temporary_bytes, fastest.threads)[0]
-    return replace(plan, longest=most)
+                  lambda: list(_choices(fastest, 0, most))[-1].temporary_bytes, fastest.threads)
+    return replace(plan.plan, longest=most, raised=plan.raised)
 
 
 @remembered()

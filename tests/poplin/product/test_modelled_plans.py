@@ -74,8 +74,8 @@ def test_bad_types_are_refused() -> None:
 
 
 def test_a_limit_that_no_plan_keeps_is_told_under_the_op_s_name() -> None:
-    with pytest.warns(MemoryLimitWarning, match=r"^matmul: available_memory_proportion=1e-05 leaves 6 bytes; the plan "
-                                                r"takes [\d,]+ on a tile; the limit was raised to [\d,]+$"):
+    with pytest.warns(MemoryLimitWarning, match=r"^matmul: available_memory_proportion=1e-05 leaves 6 bytes of a tile; "
+                                                r"the plan takes [\d,]+; the limit was raised to [\d,]+$"):
         plan((64, 64), (64, 64), available_memory_proportion=1e-5)
     one = ConvParams.create(field=[4], kernel=[3], in_channels=8, out_channels=8)
     with pytest.warns(MemoryLimitWarning, match="^convolution: available_memory_proportion=1e-05 leaves 6 bytes"):

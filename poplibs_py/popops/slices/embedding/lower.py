@@ -8,6 +8,7 @@ from ....errors import bad_argument
 from ....ops.one_kernel import OneKernel
 from ....planner import Explanation, Memory
 from ....planner.explain import Explained
+from ....planner.ladder import raised_words
 from ....target import Target
 from ...making.made import element_of
 from ..lower import Axis, Component, SliceParams, Window, check_bytes, lower, within_memory
@@ -36,6 +37,8 @@ class HostEmbeddingPlan(Explained):
         That reading or updating takes beside its operands, whichever takes more.
     within_limit : bool
         Whether that keeps to ``availableMemoryProportion``.
+    raised : int or None
+        To how many bytes the limit was raised where that does not; None where it was dropped.
     """
 
     params: EmbeddingParams
@@ -44,6 +47,7 @@ class HostEmbeddingPlan(Explained):
     room: int
     temporary_bytes: int
     within_limit: bool
+    raised: int | None = None
 
     @property
     def memory(self) -> Memory:
@@ -78,6 +82,7 @@ class HostEmbeddingPlan(Explained):
         for name, program in programs.items():
             decided[name] = f"{program.kernel}, {program.threads} threads, {program.decided['way']}"
         held = "no limit" if limit is None else f"{'within' if self.within_limit else 'NOT within'} {limit:,}"
+        held += "" if self.within_limit else f", which was {raised_words(self.raised)}"
         decided["memory"] = f"{self.temporary_bytes:,} temporary bytes, {held}"
         tables = f"{p.groups} x " * (p.groups > 1)
         problem = f"embedding {tables}[{p.entries:,}, {p.width:,}] {p.data_type}, {p.most_lookups:,} lookups on host"
@@ -114,15 +119,15 @@ def plan_host(params: EmbeddingParams, options: EmbeddingOptions, target: Target
         raise bad_argument("plan_constraints", dict(options.plan_constraints), "none on this CPU, which cuts no table")
     if options.partial_type == "half":
         raise bad_argument("partial_type", "half", "'float' on this CPU, which sums in FP32")
-    room, took, fits = 0, 0, True
+    room, took, fits, raised = 0, 0, True, None
     if options.used_for_update:
         asked = _params(params, UPDATES[options.operation_for_update])
         if asked.update != "set" and params.data_type == "bool":
             raise bad_argument("operation_for_update", options.operation_for_update, "'none' for truth values")
-        program, fits = within_memory("plan_embedding", asked, _memory(options), target)
+        program, fits, raised = within_memory("plan_embedding", asked, _memory(options), target)
         room = (program.params.room or asked.lookups) * asked.grouped
         took = program.executable.temporary_bytes + check_bytes(asked, target.tiles)
     if options.used_for_slice:
         asked = _params(params)
         took = max(took, lower(asked, target.tiles).executable.temporary_bytes + check_bytes(asked, target.tiles))
-    return HostEmbeddingPlan(params, options, target, room, took, fits)
+    return HostEmbeddingPlan(params, options, target, room, took, fits, raised)

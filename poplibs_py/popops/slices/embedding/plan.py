@@ -10,7 +10,7 @@ from ....errors import PlanError
 from ....memo import remembered
 from ....planner import Explanation
 from ....planner.hashing import hashed
-from ....planner.ladder import complain
+from ....planner.ladder import complain, raised_words
 from ....target import Target
 from .model import EmbeddingModel, Partition
 from .options import EmbeddingOptions
@@ -108,6 +108,7 @@ class EmbeddingPlan:
         yield "cycles", f"{self.cycles:,} ({', '.join(f'{phase} {n:,}' for phase, n in self.phases.items())})"
         limit = self.options.memory.limit(self.target)
         held = "no limit" if limit is None else f"{'within' if self.within_limit else 'NOT within'} {limit:,}"
+        held += "" if self.within_limit else f", which was {raised_words(None)}"
         yield "memory", f"{self.temp_bytes:,} temporary bytes on a tile, {held}"
 
     def __str__(self) -> str:

@@ -144,7 +144,7 @@ def test_options_in_poplibs_spelling_say_the_same_as_keywords():
 
 def test_a_limit_that_no_plan_keeps_to_is_told_each_time():
     for _ in range(2):
-        with pytest.warns(MemoryLimitWarning, match="leaves 6 bytes; the fastest plan takes"):
+        with pytest.warns(MemoryLimitWarning, match="leaves 6 bytes of a tile; the fastest plan takes"):
             plan = plan_embedding(1000, 100, 1000, available_memory_proportion=1e-5)
         assert not plan.within_limit
     with pytest.raises(MemoryLimitError):
