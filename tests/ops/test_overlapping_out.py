@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import gc
 import inspect
 from math import prod
 
@@ -15,7 +16,7 @@ from poplibs_py.errors import PoplibsError, UnsupportedError
 from poplibs_py.formats import F143, QuarterArray
 from poplibs_py.ops import catalogue
 from poplibs_py.popsparse import BlockSparseMatrix
-from poplibs_py.program import memory_peak
+from poplibs_py.program import memory_in_use, memory_peak
 from poplibs_py.testing.cases import Case, cases
 
 _NEW, _NONE = "what it returns is new: it takes no `out`", "it reads no array"
@@ -238,6 +239,16 @@ def test_labels_places_and_weights_may_lie_where_the_result_goes():
     indices = np.int32([[0, 1], [1, 0]])
     bags = popops.embedding_bag(np.float32([[1, 10], [2, 20]]), indices, weights=weights, out=out)
     assert bags.tolist() == [[5, 50], [10, 100]]
+
+
+def test_a_kept_call_keeps_no_copy_of_the_first_one():
+    before = memory_in_use()
+    for name in catalogue:
+        for drawn in drawn_calls(name)[:1]:
+            for parameter in drawn.arrays:
+                drawn.compare(parameter, 0, 0)
+    gc.collect()
+    assert memory_in_use() == before
 
 
 def test_copies_of_what_lies_far_apart_take_room_for_its_elements_alone():

@@ -269,6 +269,7 @@ def spline_weighting(x: Any, weight: Any, basis: Any, weight_index: Any, *, out:
         (edges.shape[0], edges.shape[1], coefficients.shape[1], shape[1])))
 
     weigh = _weighted if placed.plan is None else _weighted_in_order
+    form = receiver.format  # alone: a kept program that knows the receiver would keep its memory
 
     def run(held: Array, matrices: Array, splines: Array, nodes: Array, result: Array) -> None:
         if nodes.size and (int(nodes.min()) < 0 or int(nodes.max()) >= len(matrices)):
@@ -277,10 +278,10 @@ def spline_weighting(x: Any, weight: Any, basis: Any, weight_index: Any, *, out:
         with np.errstate(all="ignore"):
             channels, weights, values = (a.astype(np.float32) for a in (held, matrices, splines))
             made = weigh(channels, weights, values, nodes)
-            if receiver.format == FP32:
+            if form == FP32:
                 result[...] = made
             else:
-                write(result, coded(made, receiver.format))
+                write(result, coded(made, form))
 
     return Request(run, (*given, index, RESULT), receiver, told("spline_weighting", edges.shape, edges.format),
                    placed=placed, steady=True, checks=True)
