@@ -151,8 +151,11 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     return f" (did you mean {names[near[0]]!r}?)" if near else ""
 
 
-def bad_option(key: object, known: Iterable[str], also: Iterable[str] = ()) -> InvalidOptionError:
+def bad_option(key: object, known: Iterable[str], also: Iterable[str] = (),
+               name: str = "options") -> InvalidOptionError:
     """Build the error for an unknown option key, with the nearest one that is known, or that is taken besides.
+
+    `name` is the argument that holds the key, as the caller spells it.
 
     Examples
     --------
@@ -163,7 +166,7 @@ def bad_option(key: object, known: Iterable[str], also: Iterable[str] = ()) -> I
     listed = ", ".join(repr(n) for n in names)
     shown = repr(key) if isinstance(key, str) and len(key) <= _LONGEST else described(key)
     hint = did_you_mean(key, [*names, *also])
-    return InvalidOptionError(f"options: got unknown key {shown}{hint}; allowed: {listed}")
+    return InvalidOptionError(f"{name}: got unknown key {shown}{hint}; allowed: {listed}")
 
 
 def not_built(module: str | None) -> NotBuiltError:
@@ -368,22 +371,33 @@ def warn(message: str, category: type[PoplibsWarning]) -> None:
 def described(value: object) -> str:
     """Return what a value is in few words: a string itself, a type's name, an array's dtype and shape, another's repr.
 
+    A string that reads as a number is quoted, and so is an empty one.
+
     Examples
     --------
     >>> import numpy as np
-    >>> described(np.zeros((64, 64), np.float32)), described(0.5)
-    ('ndarray of float32, shape (64, 64)', '0.5')
+    >>> described(np.zeros((64, 64), np.float32)), described(0.5), described("0.5"), described("half")
+    ('ndarray of float32, shape (64, 64)', '0.5', "'0.5'", 'half')
     >>> described([1.0] * 1000), described((np.zeros(3), None))
     ('[1.0, 1.0, 1.0, 1.0, ...]', '(ndarray of float64, shape (3,), None)')
     """
     try:
         if isinstance(value, str | type):
-            text = str(value) if isinstance(value, str) else value.__name__
+            text = value.__name__ if isinstance(value, type) else _quoted_number(str(value))
         else:
             text = " ".join(_BRIEF.repr(value).split())
         return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
     except Exception:  # of an object of somebody else's
         return f"an object of type {type(value).__name__}"
+
+
+def _quoted_number(text: str) -> str:
+    """A text, in quotes where it is empty or would be taken for a number."""
+    try:
+        float(text or "0")
+    except ValueError:
+        return text
+    return repr(text)
 
 
 _PACKAGE = __name__.partition(".")[0]

@@ -62,7 +62,9 @@ def parsed(options: Any, known: Mapping[str, str | None], check: Callable[[str, 
     Raises
     ------
     InvalidOptionError
-        If a key is unknown; the message suggests the nearest, in either spelling.
+        If a key of `options` is unknown; the message suggests the nearest, in either spelling.
+    InvalidTypeError
+        If a keyword is.
     InvalidArgumentError
         If two contradict each other; the message names both.
 
@@ -75,6 +77,10 @@ def parsed(options: Any, known: Mapping[str, str | None], check: Callable[[str, 
     """
     check_mapping(options)
     fields = {**known, **{field: field for field in known.values() if field}}
+    for key in keywords:
+        if key not in fields:
+            names = [field for field in known.values() if field]
+            raise bad_type(key, f"an unknown keyword{did_you_mean(key, names)}", ", ".join(names))
     said: dict[str, tuple[str, Any]] = {}
     for source in (_NOTHING if options is None else options, keywords):
         for key, value in source.items():

@@ -7,12 +7,13 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
-from ..errors import InvalidOptionError, bad_argument, described, instance
+from ..errors import InvalidOptionError, bad_argument, described, did_you_mean, instance
 
 #: Stands for every non-negative integer among the keys of a schema.
 INDEX = "<index>"
 
 Check = Callable[[str, object], None]
+_NAME = "planConstraints"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,8 +44,8 @@ class PlanConstraints:
     text: str = "{}"
 
     @classmethod
-    def parse(cls, constraints: object) -> Self:
-        """Check `constraints` (JSON text or nested mappings) and normalise it."""
+    def parse(cls, constraints: object, name: str = _NAME) -> Self:
+        """Check `constraints` (JSON text or nested mappings) and normalise it, or raise under the caller's `name`."""
         if isinstance(constraints, cls):
             return constraints
         if constraints is None or (isinstance(constraints, str) and not constraints):
@@ -55,10 +56,10 @@ class PlanConstraints:
                 tree = json.loads(constraints)
             except (ValueError, RecursionError) as error:
                 shown = described(constraints)
-                raise InvalidOptionError(f"planConstraints: got {shown}; allowed: a JSON object") from error
+                raise InvalidOptionError(f"{name}: got {shown}; allowed: a JSON object") from error
         if not isinstance(tree, Mapping):
-            raise InvalidOptionError(f"planConstraints: got {described(tree)}; allowed: an object")
-        return cls(json.dumps(_checked("", tree, cls.schema), sort_keys=True))
+            raise InvalidOptionError(f"{name}: got {described(tree)}; allowed: an object")
+        return cls(json.dumps(_checked(name, tree, cls.schema), sort_keys=True))
 
     def __post_init__(self) -> None:
         try:
@@ -67,7 +68,7 @@ class PlanConstraints:
             tree = None
         if not isinstance(tree, dict):
             raise bad_argument("text", self.text, "the JSON text of an object: see PlanConstraints.parse")
-        _checked("", tree, type(self).schema)
+        _checked(_NAME, tree, type(self).schema)
         object.__setattr__(self, "_tree", tree)
 
     def get(self, name: str) -> Any:
@@ -134,7 +135,8 @@ def one_word(*words: str) -> Check:
 
     def check(path: str, value: object) -> None:
         if value not in words:
-            raise _refuse(path, value, ", ".join(words))
+            hint = did_you_mean(value, words)
+            raise InvalidOptionError(f"{path}: got {described(value)}{hint}; allowed: {', '.join(words)}")
 
     return check
 
@@ -146,7 +148,7 @@ def _checked(path: str, value: object, schema: Mapping[str, Any] | Check) -> Any
         return value
     if not isinstance(value, Mapping):
         raise _refuse(path, value, "an object")
-    return {_name(str(key), schema): _checked(f"{path}.{key}".lstrip("."), child, _below(path, str(key), schema))
+    return {_name(str(key), schema): _checked(f"{path}.{key}", child, _below(path, str(key), schema))
             for key, child in value.items()}
 
 
@@ -158,10 +160,11 @@ def _name(key: str, schema: Mapping[str, Any]) -> str:
 def _below(path: str, key: str, schema: Mapping[str, Any]) -> Any:
     if key in schema:
         return schema[key]
-    if INDEX not in schema:
-        raise _refuse(path, key, ", ".join(schema) or "no key here")
-    if not _is_index(key):
-        raise _refuse(path or key, key, "a non-negative integer as the key")
+    if not (INDEX in schema and _is_index(key)):
+        names = [name for name in schema if name != INDEX]
+        allowed = ", ".join([*map(repr, names), *["a non-negative integer as the key"] * (INDEX in schema)])
+        hint = did_you_mean(key, names)
+        raise InvalidOptionError(f"{path}: got unknown key {described(key)!r}{hint}; allowed: {allowed or 'no key'}")
     return schema[INDEX]
 
 
@@ -173,4 +176,4 @@ def _is_index(key: str) -> bool:
 
 
 def _refuse(path: str, got: object, allowed: str) -> InvalidOptionError:
-    return InvalidOptionError(f"{f'planConstraints.{path}'.rstrip('.')}: got {described(got)}; allowed: {allowed}")
+    return InvalidOptionError(f"{path}: got {described(got)}; allowed: {allowed}")

@@ -102,5 +102,5 @@ def from_host(storage: object) -> tuple[BlockPattern, Array]:
 def _whole(name: str, positions: Array, unit: int) -> Array:
     wrong = positions % unit != 0
     if wrong.any():
-        raise bad_argument(name, f"{positions[wrong][0]}", f"multiples of {unit}")
+        raise bad_argument(name, int(positions[wrong][0]), f"multiples of {unit}")
     return positions // unit

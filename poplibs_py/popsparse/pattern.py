@@ -307,7 +307,7 @@ def index_array(name: str, values: object, below: int | None = None) -> Array:
         least, most = int(array.min()), int(array.max())
         if least < 0 or most >= high:
             wrong = least if least < 0 else most
-            raise bad_argument(name, f"{wrong}", f"numbers from 0 to {high - 1}" if high else "none: there is no block")
+            raise bad_argument(name, wrong, f"numbers from 0 to {high - 1}" if high else "none: there is no block")
     if array.dtype != wanted or not array.flags.c_contiguous:
         check_memory(name, f"{array.size} numbers", 2 * array.size * np.dtype(wanted).itemsize)
     return np.require(array, wanted, ["C", "A"])

@@ -187,11 +187,11 @@ def test_a_wrong_answer_is_marked_and_fails_the_run(tmp_path, monkeypatch, capsy
 
 BAD = [
     (["--size", "64,x"], "--size: got x"),
-    (["--size", "0"], "--size: got 0"),
-    (["--n", "1.5"], "--n: got 1.5"),
+    (["--size", "0"], "--size: got '0'"),
+    (["--n", "1.5"], "--n: got '1.5'"),
     (["--density", "1/0"], "--density: got 1/0"),
-    (["--density", "2"], "--density: got 2"),
-    (["--block", "7", "--size", "64"], "--block: got 7"),
+    (["--density", "2"], "--density: got '2'"),
+    (["--block", "7", "--size", "64"], "--block: got '7'"),
     (["--type", "FP64"], "--type: got FP64"),
     (["--method", "magic"], "--method: got magic"),
     (["--target", "gc300"], "--target: got gc300"),

@@ -256,7 +256,7 @@ CODES = np.zeros((4, 6), np.uint8)
     (lambda: QuarterArray(CODES, F143).to_array(np.float16), "dtype: got"),
     (lambda: QuarterArray.from_array(["a"], F143), "values: got"),
     (lambda: QuarterArray.from_array([1j], F143), "values: got"),
-    (lambda: QuarterArray.from_array([1.0], F143, overflow="inf"), "overflow: got inf"),
+    (lambda: QuarterArray.from_array([1.0], F143, overflow="inf"), "overflow: got 'inf'"),
     (lambda: QuarterArray.from_array([1.0], F143, overflow="wrap"), "overflow: got wrap"),
     (lambda: QuarterArray.from_array([1.0], F143, rounding="stochastic"), "rounding: got stochastic"),
 ])  # fmt: skip

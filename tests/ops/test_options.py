@@ -103,6 +103,32 @@ def test_options_are_read_alike(name):
         CALLS[name](options={KEY: "much"})
 
 
+@pytest.mark.parametrize("target", [None, "gc200"])
+def test_what_a_keyword_says_is_refused_in_its_own_name(target):
+    for keyword, value, said in ((NAME, "0.2", "'0.2'"), ("partials_type", "foo", "foo"), ("partials_type", 4, "4")):
+        with pytest.raises((InvalidArgumentError, InvalidTypeError), match=f"^{keyword}: got {said}; allowed"):
+            poplin.matmul(np.ones((4, 4), np.float32), np.ones((4, 4), np.float32), target=target, **{keyword: value})
+    with pytest.raises(InvalidTypeError, match=r"partial_type.*\(did you mean 'partials_type'\?\)"):
+        poplin.plan_matmul((3, 3), (3, 3), target=target, partial_type="half")
+
+
+@pytest.mark.parametrize(("constraints", "message"), [
+    ({"methd": {}}, r": got unknown key 'methd' \(did you mean 'method'\?\); allowed: 'method', .* as the key$"),
+    ({"method": {"typ": "AMP"}}, r".method: got unknown key 'typ' \(did you mean 'type'\?\)"),
+    ({"method": {"type": "APM"}}, r".method.type: got APM \(did you mean 'AMP'\?\)"),
+    ({"0": {"transform": {"swapOperand": True}}}, r".0.transform: got unknown key 'swapOperand' \(did you mean 'swap"),
+    ({"0": {"partition": {"fieldSplit": {"x": 1}}}}, r".0.partition.fieldSplit: got unknown key 'x'; allowed: a non-n"),
+])  # fmt: skip
+def test_a_misspelt_constraint_is_told_the_nearest_in_the_name_that_was_used(constraints, message):
+    p = poplin.ConvParams.create(field=[4], kernel=[3], in_channels=1, out_channels=1)
+    for how in ({"options": {"planConstraints": constraints}}, {"plan_constraints": constraints}):
+        name = "plan_constraints" if "plan_constraints" in how else "planConstraints"
+        for plan in (lambda how=how: poplin.plan_convolution(p, **how),
+                     lambda how=how: poplin.plan_matmul((4, 4), (4, 4), target="gc200", **how)):
+            with pytest.raises(InvalidOptionError, match=f"^{name}{message}"):
+                plan()
+
+
 def test_a_keyword_that_is_not_known_is_told_the_nearest():
     with pytest.raises(InvalidTypeError, match=r"keyword partial_type \(did you mean 'partials_type'\?\), nothing; al"):
         poplin.plan_matmul((3, 3), (3, 3), partial_type="half", nothing=1)

@@ -119,7 +119,7 @@ def test_popfloats_formats():
     (lambda: quantise(QuarterArray.from_array([1.0]), "e2m1"), "x: got"),
     (lambda: quantise(X, "float32"), "dtype: got float32"),
     (lambda: quantise(X, "float64"), "dtype: got float64"),
-    (lambda: quantise(X, "e2m1", overflow="inf"), "overflow: got inf"),
+    (lambda: quantise(X, "e2m1", overflow="inf"), "overflow: got 'inf'"),
     (lambda: quantise(X, "e2m1", rounding="RN"), "rounding: got RN"),
     (lambda: quantise(X, "e2m1", rounding="stochastic"), "seed: got None"),
     (lambda: quantise(X, "e2m1", out=np.zeros(X.size, np.float16)), "out: got an array of float16"),

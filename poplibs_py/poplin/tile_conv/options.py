@@ -59,7 +59,7 @@ class ConvOptions(PlannerOptions):
     inter_tile_partials_type: str = option("float", type_option, "partialsType.interTile")
     inter_ipu_partials_type: str = option("float", type_option, "partialsType.interIPU")
     use_128_bit_conv_unit_load: bool = option(False, spelling="use128BitConvUnitLoad")
-    plan_constraints: ConvConstraints = option(UNCONSTRAINED, lambda _, value: ConvConstraints.parse(value))
+    plan_constraints: ConvConstraints = option(UNCONSTRAINED, lambda key, value: ConvConstraints.parse(value, key))
     plan_constraints_output_filename: str = option("", lambda _, value: str(value))
     enable_multi_stage_reduce: bool = option(True)
     enable_fast_reduce: bool = option(False)

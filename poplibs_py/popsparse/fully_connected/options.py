@@ -73,5 +73,5 @@ class FullyConnectedOptions(PlannerOptions):
     optimise_for_speed: bool = option(True, spelling="partitioner.optimiseForSpeed")
     force_bucket_spills: bool = option(False, spelling="partitioner.forceBucketSpills")
     use_actual_worker_split_costs: bool = option(False, spelling="partitioner.useActualWorkerSplitCosts")
-    plan_constraints: FullyConnectedConstraints = option(UNCONSTRAINED, lambda _, said: UNCONSTRAINED.parse(said))
+    plan_constraints: FullyConnectedConstraints = option(UNCONSTRAINED, lambda key, it: UNCONSTRAINED.parse(it, key))
     strict_memory: bool = option(False)

@@ -229,7 +229,7 @@ BAD: list[tuple[Any, str]] = [
     (lambda: poplin.convolution(X, W, padding=((1, 2, 3),)), r"^padding: got .*; allowed: numbers, or pairs"),
     (lambda: poplin.convolution(X, W, padding=-1), r"^padding: got -1; allowed"),
     (lambda: poplin.convolution(X, W, padding="same"), r"^padding: got same; .*for each field dimension, or a pair"),
-    (lambda: poplin.convolution(X, W, stride="2"), r"^stride: got 2; .*, one for each field dimension$"),
+    (lambda: poplin.convolution(X, W, stride="2"), r"^stride: got '2'; .*, one for each field dimension$"),
     (lambda: poplin.convolution(X[:, :, :2], W), r"^weights: got a kernel that spans \(3,\); .* \(2,\)$"),
     (lambda: poplin.convolution(X, W[:, :, :0]), r"^weights: got a kernel of \(0,\); allowed: one of at least one"),
     (lambda: poplin.convolution(X, W, dilation=4), r"^weights: got a kernel that spans \(9,\); .* \(8,\)$"),

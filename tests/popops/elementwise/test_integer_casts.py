@@ -134,7 +134,7 @@ def test_names_of_integers(name):
     (lambda: cast(X, np.int8, scale=1), "scale: got 1; allowed: None"),
     (lambda: cast(X, np.int8, block_shape=(1, 1)), "block_shape: got"),
     (lambda: cast(X, np.int8, rounding="stochastic", seed=1), "rounding: got stochastic"),
-    (lambda: cast(X, np.uint8, overflow="nan"), "overflow: got nan"),
+    (lambda: cast(X, np.uint8, overflow="nan"), "overflow: got 'nan'"),
     (lambda: cast(X.astype(np.int8), np.uint8), "x: got"),
     (lambda: cast(X.astype(np.int16), np.uint8), "x: got int16"),
     (lambda: cast(X.astype(np.int16), F143), "x: got int16"),

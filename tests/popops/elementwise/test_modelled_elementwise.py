@@ -307,7 +307,7 @@ def test_a_refused_call_has_written_nothing():
 @pytest.mark.parametrize(("arguments", "kind", "message"), [
     ({"op": "expp"}, InvalidArgumentError, "op: got expp"),
     ({"op": None}, PoplibsError, "op: got None"),
-    ({"shape": "12"}, InvalidTypeError, "shape: got 12"),
+    ({"shape": "12"}, InvalidTypeError, "shape: got '12'"),
     ({"shape": 1.5}, InvalidTypeError, "shape: got 1.5"),
     ({"shape": (1, -1)}, InvalidArgumentError, "shape: got -1"),
     ({"shape": (2**40, 2**40)}, InvalidArgumentError, "shape: got (1099511627776, 1099511627776)"),

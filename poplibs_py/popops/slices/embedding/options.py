@@ -98,7 +98,7 @@ def _constraints(value: Any) -> tuple[tuple[str, int], ...]:
     found = []
     for name, number in value.items():
         if name not in _CONSTRAINTS:
-            raise bad_option(str(name), _CONSTRAINTS)
+            raise bad_option(str(name), _CONSTRAINTS, name="plan_constraints")
         if name in _OF_TRUTH:
             found.append((name, int(flag(name, bool(number) if number in (0, 1) else number))))
         else:

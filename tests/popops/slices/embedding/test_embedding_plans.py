@@ -153,14 +153,15 @@ def test_a_limit_that_no_plan_keeps_to_is_told_each_time():
 
 @pytest.mark.parametrize(("arguments", "error", "message"), [
     ({"entries": 0}, InvalidArgumentError, "entries: got 0"),
-    ({"lookups": "5"}, InvalidTypeError, "lookups: got 5"),
+    ({"lookups": "5"}, InvalidTypeError, "lookups: got '5'"),
     ({"lookups": [1 << 30]}, InvalidArgumentError, "lookups: got 1073741824"),
     ({"entries": 1 << 30, "width": 1 << 20}, InvalidArgumentError, "entries: got 1073741824"),
     ({"dtype": "float64"}, InvalidArgumentError, "dtype: got float64"),
     ({"dtype": "float32", "partial_type": "half"}, InvalidArgumentError, "partial_type: got half"),
     ({"dtype": "bool"}, InvalidArgumentError, "operation_for_update: got add"),
     ({"plan_constraints": {"slicedDimSplit": 7}}, PlanError, "plan_constraints: no plan meets"),
-    ({"plan_constraints": {"slicedDim": 7}}, InvalidOptionError, "got unknown key 'slicedDim'"),
+    ({"plan_constraints": {"slicedDim": 7}}, InvalidOptionError,
+     "plan_constraints: got unknown key 'slicedDim' (did you mean 'slicedDimSplit'?)"),
     ({"target": Target.small(5000)}, UnsupportedError, "target: got 5000 tiles"),
     ({"target": "host", "dtype": "float64"}, InvalidTypeError, "float64"),
     ({"target": "host", "dtype": "bool"}, InvalidArgumentError, "operation_for_update: got add"),
