@@ -11,6 +11,7 @@ from typing import Any
 
 from ..errors import MemoryLimitWarning, PlanError, PoplibsError, bad_argument
 from ..planner import Sweep, sweep
+from ..planner.explain import BEST
 from ..planner.ladder import raised_words
 from ..poplin.tile_conv import (
     ConvOptions,
@@ -29,9 +30,6 @@ from .many import add_specs
 from .spec import cut_down, named_as_typed, parse_spec, spec_names
 
 PROPORTIONS = (0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-
-_BEST = 10
-"""Candidates that --explain lists."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -79,7 +77,7 @@ def _add_common(parser: argparse.ArgumentParser, pass_: str) -> None:
     parser.add_argument("--pass", dest="pass_", help="what it is for, such as INFERENCE_FWD")
     parser.add_argument("--option", action="append", default=[], metavar="KEY=VALUE", help="any other option")
     parser.add_argument("--explain", action="store_true",
-                        help=f"also list the {_BEST} best candidates and why each lost")
+                        help=f"also list the {BEST} best candidates and why each lost")
     parser.add_argument("--all", action="store_true", help="with --explain: list every candidate")
     parser.add_argument("--against", metavar="NAMES",
                         help="compare with the plans of other machines, such as bow,c600, or of this one at other "
@@ -244,15 +242,15 @@ def _other(problem: ConvProblem, word: str) -> ConvProblem:
 def _json_of(plan: ConvPlan, explained: bool, every: bool) -> str:
     if not explained:
         return plan.to_json()
-    candidates = plan.explain() if every else plan.explain().best(_BEST)
+    candidates = plan.explain() if every else plan.explain().best(BEST)
     return json.dumps(json.loads(plan.to_json()) | {"candidates": [dataclasses.asdict(c) for c in candidates]})
 
 
 def _explained(plan: ConvPlan, every: bool) -> str:
     explanation = plan.explain()
-    if every or len(explanation) <= _BEST:
-        return str(explanation)
-    return f"{explanation.best(_BEST)}\n  and {len(explanation) - _BEST} others: see --all"
+    if every or len(explanation) <= BEST:
+        return "\n".join(explanation.table())
+    return "\n".join([*explanation.best(BEST).table(), f"  and {len(explanation) - BEST} others: see --all"])
 
 
 def _proportions(words: str) -> tuple[float, ...]:

@@ -10,6 +10,9 @@ from typing import Any
 from ..errors import whole
 from ..kernels import Selection
 
+BEST = 10
+"""Candidates that are told where nobody asks for all."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Considered:
@@ -30,8 +33,7 @@ class Explanation:
     """Why a plan is as it is: what every plan's `explain` returns.
 
     ``print(explanation)`` shows the problem and the decisions, which `print` of a plan of this CPU shows too, then the
-    candidates as a table. A modelled machine's plan is a table itself: there `problem` is empty, and the candidates
-    are all that is printed.
+    ten best candidates as a table, and how many others there were; `details` has them all.
 
     Attributes
     ----------
@@ -79,11 +81,20 @@ class Explanation:
     def __iter__(self) -> Iterator[Considered]:
         return iter(self.considered)
 
-    def __str__(self) -> str:
-        parts = [self.words()] if self.problem else []
-        return "\n".join([*parts, self._table()] if self.considered else parts)
+    def details(self) -> str:
+        """Return what `print` shows, with every candidate in the order that they were tried."""
+        return "\n".join([self.words(), *self.table()])
 
-    def _table(self) -> str:
+    def __str__(self) -> str:
+        others = len(self) - BEST
+        if others <= 0:
+            return self.details()
+        return f"{self.best(BEST).details()}\n  and {others} others: see details()"
+
+    def table(self) -> list[str]:
+        """Return the lines of a table of the candidates; none where there are none."""
+        if not self.considered:
+            return []
         width = max(len(c.name) for c in self.considered)
         lines = [f"  {'candidate':<{width}}{'cycles':>16}{'bytes':>12}  verdict"]
         for c in self.considered:
@@ -91,7 +102,7 @@ class Explanation:
             size = "-" if c.temp_bytes is None else f"{c.temp_bytes:,}"
             mark = "*" if c.chosen else " "
             lines.append(f"{mark} {c.name:<{width}}{cycles:>16}{size:>12}  {c.verdict}")
-        return "\n".join(lines)
+        return lines
 
 
 class Explained:

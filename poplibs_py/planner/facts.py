@@ -10,12 +10,11 @@ import numpy as np
 
 from ..formats import Array
 from ..target import Target
-from .explain import Explanation
+from .explain import BEST, Explanation
 from .ladder import raised_words
 from .summary import Phase, PlanSummary
 
 _BINS = 96
-_PLANS = 10  # of those considered, that are told
 
 
 @dataclasses.dataclass(frozen=True)
@@ -239,7 +238,7 @@ def considered_plans(explanation: Explanation) -> tuple[Table, ...]:
     costed = [c for c in explanation.best(len(explanation)) if c.cycles is not None]
     if not costed:
         return ()
-    rows = tuple((c.name, f"{c.cycles:,}", f"{c.temp_bytes or 0:,}", c.verdict) for c in costed[:_PLANS])
+    rows = tuple((c.name, f"{c.cycles:,}", f"{c.temp_bytes or 0:,}", c.verdict) for c in costed[:BEST])
     title = f"Plans that were considered: {len(rows)} of {len(explanation):,}, the best of each kind by cycles"
     return (Table(title, ("plan", "cycles", "temporary bytes", "verdict"), rows),)
 

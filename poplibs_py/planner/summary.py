@@ -136,6 +136,12 @@ class PlanSummary:
         return ", ".join(cut)
 
     @property
+    def spent(self) -> str:
+        """The cycles of each phase in all of its turns, in words."""
+        return "; ".join(f"{name} {', '.join(f'{p.name} {p.cycles * p.times:,}' for p in phases) or 'none'}".lstrip()
+                         for name, phases in self.passes.items())
+
+    @property
     def share_of_peak(self) -> float:
         """Useful arithmetic over the most that the machine does for the type."""
         return self.teraflops / self.peak_teraflops if self.peak_teraflops else 0.0

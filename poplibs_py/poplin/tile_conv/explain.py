@@ -10,7 +10,7 @@ from .model import method_allows
 from .plan import ConvPlan
 from .problem import ConvProblem
 from .search import search_candidate, setup_of
-from .summary import decisions_of, is_product, transforms_in_words
+from .summary import is_product, transforms_in_words
 from .vertices import max_macs_per_cycle
 
 _HOPELESS = 4  # candidates this many times slower are not costed further
@@ -25,7 +25,10 @@ def explain_plan(plan: ConvPlan) -> Explanation:
         raise bad_argument("plan", "a plan without its problem", "a plan made by plan_convolution")
     options = problem.options.for_params(problem.params)
     tried = candidates(problem.target, problem.params, options, plan.joint)
-    return Explanation("", dict(decisions_of(plan)), tuple(_consider(problem, plan, c) for c in tried))
+    said = plan.summary
+    decided = said.decisions | {"split": said.split, "phases": said.spent} | said.figures()
+    return Explanation(f"{said.problem} on {problem.target.name}", decided,
+                       tuple(_consider(problem, plan, c) for c in tried))
 
 
 def _name(c: Candidate, product: bool) -> str:

@@ -268,8 +268,9 @@ class ConvPlan:
         return compared([plan.summary for plan in (self, *others)])
 
     def explain(self) -> Explanation:
-        """List every candidate with its own best cost, and say why each lost.
+        """Tell choice, cost by phase and memory, and every candidate with its own best cost and why it lost.
 
+        `print` shows the ten best candidates, `Explanation.details` has all.
         It plans each candidate again by itself, so it takes longer than planning did.
         """
         return explained(self)

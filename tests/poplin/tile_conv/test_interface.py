@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import operator
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -69,7 +70,13 @@ def test_explanation_names_the_winner_and_why_the_others_lost() -> None:
         if c.cycles is not None and not c.chosen:
             assert c.temp_bytes is not None
             assert (c.cycles, c.temp_bytes) >= (plan.cycles, plan.temp_bytes)
-    assert str(explanation).count("\n") == len(explanation)
+    few, every = str(explanation).splitlines(), explanation.details().splitlines()
+    assert len(few) == len(explanation.words().splitlines()) + 12 < 40 < len(every)
+    assert few[-1] == f"  and {len(explanation) - 10} others: see details()"
+    assert len(every) == len(explanation.words().splitlines()) + 1 + len(explanation)
+    phases = [int(number.replace(",", "")) for number in re.findall(r" ([\d,]+)", explanation.decisions["phases"])]
+    assert (sum(phases), explanation.decisions["cycles"]) == (plan.cycles, f"{plan.cycles:,}")
+    assert few[0] == f"{plan.summary.problem} on {plan.problem.target.name}"
 
 
 def params_of(**changes: Any) -> ConvParams:
