@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import ast
+import functools
+import inspect
 import re
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+import poplibs_py
 
 ROOT = Path(__file__).parents[1]
 KINDS = ("tutorials", "how_to", "explanation", "reference")
@@ -53,3 +62,35 @@ def test_the_table_of_families_names_files_that_are_there() -> None:
     lists = {path.name for path in (sources / "records").glob("*.def")}
     parts = {"all", "enums", "format", "cast", "epilogue", "dot", "multiplier", "beside", "peak"}  # no family's own
     assert lists - {f"{name}.def" for name in parts} == {name for record, *_ in rows for name in record}
+
+
+def torch_rows() -> Iterator[list[str]]:
+    """The cells of the table of torch's names."""
+    for line in (ROOT / "docs" / "reference" / "torch_names.md").read_text().splitlines():
+        if line.startswith("| ") and "torch.nn" not in line:
+            yield [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def resolved(node: ast.expr) -> Any:
+    return functools.reduce(getattr, ast.unparse(node).split("."), poplibs_py)
+
+
+@pytest.mark.parametrize("call", [call for _, _, here, _ in torch_rows() for call in re.findall(r"`([^`]+)`", here)])
+def test_calls_in_the_table_of_torchs_names_are_calls_of_this_package(call: str) -> None:
+    calls = [node for node in ast.walk(ast.parse(call)) if isinstance(node, ast.Call)]
+    assert calls
+    for node in calls:
+        inspect.signature(resolved(node.func)).bind(*node.args, **{str(k.arg): k.value for k in node.keywords})
+
+
+def test_functions_in_remarks_of_the_table_of_torchs_names_exist() -> None:
+    remarks = " ".join(row[3] for row in torch_rows())
+    for name in re.findall(r"`(pop\w+\.\w+)", remarks):
+        assert callable(resolved(ast.parse(name, mode="eval").body))
+
+
+@pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
+def test_names_of_torch_in_its_table_are_torchs() -> None:
+    for functions, modules, *_ in torch_rows():
+        for where, cell in (("torch.nn.functional", functions), ("torch.nn", modules)):
+            assert [n for n in re.findall(r"`(\w+)`", cell) if not hasattr(import_module(where), n)] == []
