@@ -8,15 +8,17 @@ planners look up many times over, numbers and kernels, are `tabled` beside it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache, wraps
 from itertools import count
+from math import copysign
 from threading import RLock
 from typing import Any, ParamSpec, TypeVar, cast
 
 _Given = ParamSpec("_Given")
 _Made = TypeVar("_Made")
 
+_PLAIN = frozenset({int, str, bool, type(None)})
 _MOST = 4096  # weights together
 _kept: dict[Any, list[Any]] = {}  # what was made, its weight, when it was used last
 _changes = RLock()  # what is collected meanwhile may call an op
@@ -30,7 +32,8 @@ def remembered(weight: int = 1, keeps: Callable[[Any], bool] | None = None) -> C
     """Return what makes a function look up what it made of equal arguments before.
 
     Its arguments must be hashable and never change, and what it raises is not kept. Of threads that make the same thing
-    at a time all return the first one's.
+    at a time all return the first one's. Equal arguments are of the same types, and so is what is in tuples: 1 is
+    neither 1.0 nor True, and 0.0 not -0.0.
 
     Parameters
     ----------
@@ -53,7 +56,7 @@ def remembered(weight: int = 1, keeps: Callable[[Any], bool] | None = None) -> C
     def make(function: Callable[_Given, _Made]) -> Callable[_Given, _Made]:
         @wraps(function)
         def found(*given: _Given.args, **named: _Given.kwargs) -> _Made:
-            key = function, given, *named.items()
+            key = function, given, _kinds(given), *((name, one, _kinds((one,))) for name, one in named.items())
             held = _kept.get(key)
             if held is None:
                 new = function(*given, **named)
@@ -73,7 +76,8 @@ def remembered(weight: int = 1, keeps: Callable[[Any], bool] | None = None) -> C
 def tabled(most: int) -> Callable[[Callable[_Given, _Made]], Callable[_Given, _Made]]:
     """Return what makes a function look up so many small results of its own, in less time than the memo takes.
 
-    Its arguments are as those of what is `remembered`, and forgetting empties its table too.
+    Its arguments are as those of what is `remembered`, but those in tuples are equal where Python says so, and
+    forgetting empties its table too.
 
     Examples
     --------
@@ -91,11 +95,21 @@ def tabled(most: int) -> Callable[[Callable[_Given, _Made]], Callable[_Given, _M
     9
     """
     def make(function: Callable[_Given, _Made]) -> Callable[_Given, _Made]:
-        found = lru_cache(most)(function)
+        found = lru_cache(most, typed=True)(function)
         at_forgetting(found.cache_clear)
         return cast(Callable[_Given, _Made], found)
 
     return make
+
+
+def _kinds(values: Iterable[Any]) -> tuple[Any, ...]:
+    """The types of values and of what is in tuples, which equal values may differ in, and the signs of floats."""
+    kinds = tuple(map(type, values))
+    if _PLAIN.issuperset(kinds):
+        return kinds
+    inside = [_kinds(value) if isinstance(value, tuple) else copysign(1.0, value)
+              for value in values if isinstance(value, (tuple, float))]
+    return kinds, *inside
 
 
 def _keep(key: Any, made: Any, weight: int) -> list[Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from threading import Barrier, Thread
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -11,6 +13,13 @@ from poplibs_py.memo import forget, remembered, tabled
 from poplibs_py.poplin.tile_conv import axis
 from poplibs_py.popops.expr import _1
 from poplibs_py.popsparse.spmm import model
+
+
+class Pair(NamedTuple):
+    """A tuple with names."""
+
+    one: Any
+    other: Any
 
 
 @pytest.fixture
@@ -40,6 +49,20 @@ def test_equal_arguments_give_the_same_object():
     assert function(1, "a") is not first
     assert function(1, "a", ("word", (2, 3))) is not first
     assert len(made) == 3
+
+
+@pytest.mark.parametrize(("one", "other"), [
+    (1, True), (1, 1.0), (0, False), (0.0, -0.0), ("0", 0), ((1, True), (True, 1)), ((0.0, 2), (-0.0, 2)),
+    ((((0.0,),), 1), (((-0.0,),), 1)), (Pair(1, 0), Pair(1, 0.0)), (Pair((), True), Pair((), 1)), (Pair(1, 0), (1, 0)),
+], ids=repr)
+def test_equal_numbers_of_other_types_and_zeros_of_other_signs_are_other_arguments(one, other):
+    function, made = counted()
+    for given in (one, other):
+        first = function(given)
+        assert function(given) is first
+        function(x=given)
+        function(x=given)
+    assert len(made) == 4
 
 
 def test_functions_do_not_share_results():
@@ -145,3 +168,12 @@ def test_forgetting_empties_tables_too():
 def test_tables_of_planners_are_emptied(function):
     forget()
     assert function.cache_info().currsize == 0
+
+
+def test_no_module_has_a_memo_of_its_own():
+    """But what finds one object for equal ones, references, and what stands above every call: reports and tests."""
+    package = Path(memo.__file__).parent
+    sources = {path.relative_to(package).as_posix(): path.read_text() for path in package.rglob("*.py")}
+    own = {name for name, text in sources.items() if "lru_cache" in text}
+    kept = {"immutable.py", "memo.py", "poprand/reference.py"}
+    assert {name for name in own if not name.startswith(("report/", "testing/"))} == kept

@@ -6,7 +6,6 @@ import json
 import operator
 import os
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, BinaryIO, get_args
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from ..errors import InvalidIndexError, bad_argument, bad_type, described, one_of
 from ..files import ArrayFile, file_path, replacing
 from ..immutable import Immutable, anchored, frozen, holding, kind_of, token_of
+from ..memo import tabled
 from .arrays import Array, as_array, broadcast, float_dtype
 from .format import F143, FORMATS, LAYOUT, Format, format_of
 from .metadata import pack_metadata, unpack_metadata
@@ -331,7 +331,7 @@ class QuarterArray(Immutable):
 _LONGEST_LAYOUT, _MOST_AXES = 1 << 16, 64  # NumPy's arrays have no more axes
 
 
-@cache
+@tabled(64)
 def _table(fmt: Format) -> Array:
     """The value of each code, at scale 0: NaN for those beyond the format's bits, which may be written to `codes`."""
     table = np.full(1 << 8 * fmt.itemsize, np.nan, np.float32)

@@ -21,6 +21,7 @@ from functools import cache
 from .. import log
 from ..config import LEVELS
 from ..errors import UnsupportedError, bad_type, flag, instance, one_of
+from ..memo import tabled
 from . import _records
 from .levels import available_levels, built_as
 from .records import FORMAT_NUMBERS
@@ -129,7 +130,7 @@ def _kernels(family: str) -> tuple[Kernel, ...]:
     return tuple(found)
 
 
-@cache
+@tabled(4096)
 def generality(pattern: str, formats: str) -> int | None:
     """Return how many formats a kernel's pattern takes as ``any``, or None where it does not serve them.
 
@@ -157,7 +158,7 @@ def generality(pattern: str, formats: str) -> int | None:
     return found
 
 
-@cache
+@tabled(1024)
 def _candidates(family: str, op: str, formats: str) -> tuple[tuple[Kernel, int], ...]:
     """Kernels that serve an op and formats, each with its generality."""
     of_op = ((k, generality(k.formats, formats)) for k in kernels(family) if k.op == op)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Generic, TypeVar, cast
 
 from ..config import settings
 from ..errors import UnsupportedError
+from ..memo import tabled
 from ..planner import Memory
 from ..program.record import asked_target
 from ..target import Target, TargetLike, resolve_target
@@ -93,6 +93,6 @@ def own_host() -> Target:
     return _own_host(settings.num_threads)
 
 
-@cache
+@tabled(64)
 def _own_host(threads: int) -> Target:
     return Target.host(threads)

@@ -19,13 +19,13 @@ from __future__ import annotations
 import struct
 import threading
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from ..errors import UnsupportedError, bad_argument, bad_type, is_number, real, whole
+from ..memo import tabled
 from ..program import key_by_identity, key_by_parts, number_word
 from .elementwise.promotion import element_of
 from .elementwise.table import ELEMENTWISE
@@ -218,7 +218,7 @@ def number(block: int, at: int, value: Any) -> tuple[Expression, int]:
     return expression_of("number", (), (block, at, 1.5 if not kind else -size if kind & 1 else size)), word
 
 
-@lru_cache(maxsize=1024)
+@tabled(1024)
 def with_words(outputs: tuple[Expression, ...]) -> tuple[tuple[Expression, ...], Any]:
     """Return expressions with words in the place of constants, but where programs differ by these; and the words."""
     words: list[int] = []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import DTypeLike
 
 from ..errors import InvalidTypeError, as_shape, bad_argument, bad_type, finite
 from ..formats import FORMATS, Array, Format, format_of
+from ..memo import tabled
 from ..ops import Receiver, receive
 from ..target import TargetLike
 
@@ -89,7 +89,7 @@ def _next_above(x: float, dtype: np.dtype[Any]) -> float:
         return float(near) if float(near) > x else float(np.nextafter(near, np.float32(math.inf)))
 
 
-@cache
+@tabled(16)
 def _numbers(dtype: np.dtype[Any]) -> Array:
     """Every finite number of a dtype of at most 16 bits, ascending."""
     unsigned = np.dtype(f"u{dtype.itemsize}")

@@ -13,7 +13,6 @@ import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ import numpy as np
 from ..errors import UnsupportedError, bad_argument, bad_type
 from ..formats import Array
 from ..immutable import frozen
+from ..memo import tabled
 from ..ops import RESULT, Operand, Receiver, Request, seed_of
 from ..target import Target, linear_mapping, resolve_target
 from . import _workers
@@ -50,7 +50,7 @@ def worker_states(target: Target, seed: int, modifier: int) -> Array:
     return _seeded(target.tiles, target.workers, seed, modifier).copy()
 
 
-@lru_cache(maxsize=4)
+@tabled(4)
 def _seeded(tiles: int, workers: int, seed: int, modifier: int) -> Array:
     states = np.empty((tiles, workers, 2), np.uint64)
     low = ((np.arange(tiles, dtype=np.uint64) << 4 & 0xFFFFFFFF) ^ 0xAAAAAAA0)[:, None] | np.arange(
@@ -164,7 +164,7 @@ def _dealing(target: Target, count: int, dtype: np.dtype[Any], mapping: TileMapp
     return _Dealing(elements, order)
 
 
-@lru_cache(maxsize=64)
+@tabled(64)
 def _linear_dealing(target: Target, count: int, itemsize: int) -> _Dealing:
     shares = np.diff(linear_mapping(target, count, itemsize).edges())
     return _Dealing(frozen(np.pad(shares, (0, target.tiles - len(shares)))), None)

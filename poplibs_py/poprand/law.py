@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from ..config import settings
 from ..errors import bad_argument, whole
 from ..kernels.records import dtype_of
 from ..kernels.registry import Kernel, select
-from ..memo import remembered
+from ..memo import remembered, tabled
 from ..ops import RESULT, VALUES, Operand, Receiver, Request, seed_of
 from ..program import Executable, Segment, host_program, threads_for
 from ._stream import FROM_DEFAULT, FROM_SEED, LAST
@@ -117,6 +116,6 @@ def law_of(op: str, formats: str, dtype: np.dtype[Any], **numbers: float) -> Law
     return Law(_kernel(op, formats), dtype, tuple(numbers.items()))
 
 
-@cache
+@tabled(256)
 def _kernel(op: str, formats: str) -> Kernel:
     return select("random", op, formats, consistent=True).kernel

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import DTypeLike
 
 from ..errors import bad_argument, bad_type, finite, whole
 from ..formats import BF16, FP16, FP32, format_of
-from ..memo import remembered
+from ..memo import remembered, tabled
 from .arguments import (
     INT32,
     LARGEST,
@@ -169,7 +168,7 @@ def _limits(low: object, high: object, dtype: np.dtype[Any]) -> tuple[float, flo
     return begin, end
 
 
-@cache
+@tabled(16)
 def _largest(dtype: np.dtype[Any]) -> float:
     return next_below(math.inf, dtype)
 

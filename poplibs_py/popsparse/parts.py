@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 from ..formats import Array, Format
+from ..memo import tabled
 from .pattern import BlockPattern, room_for
 
 Kinds = tuple[tuple[object, ...], ...]
@@ -28,7 +28,7 @@ def kinds_of(pattern: BlockPattern, dtype: Format, scale: int | Array) -> Kinds:
     return _kinds(pattern.shape, pattern.block_shape, pattern.groups, room_for(pattern.n_blocks), rows, dtype, one)
 
 
-@lru_cache(maxsize=4096)
+@tabled(4096)
 def _kinds(*facts: object) -> Kinds:
     return tuple((*facts, transposed, indexed) for transposed in (False, True) for indexed in (False, True))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from ..errors import InvalidTypeError, bad_type
 from ..formats import BF16, FORMATS, Array, Format, format_of
+from ..memo import tabled
 from ..ops import result_format
 from ._dlpack import Bridge
 
@@ -112,7 +112,7 @@ def asked_dtype(out_dtype: Any) -> torch.dtype | None:
     return torch_dtype(out_dtype, "out_dtype")
 
 
-@lru_cache(maxsize=256)
+@tabled(256)
 def result_dtype(asked: torch.dtype | None, *dtypes: torch.dtype) -> torch.dtype:
     """Return the dtype of a result: the one asked for, or else by the rule of all ops."""
     if asked is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import lru_cache
 from typing import Any, get_args
 
 import numpy as np
@@ -14,6 +13,7 @@ from ..errors import bad_argument, one_of, whole
 from ..formats import FORMATS, Format, QuarterArray, format_of
 from ..formats.format import LAYOUT
 from ..formats.reference import Overflow, Rounding
+from ..memo import tabled
 from ..ops import seed_of
 from ..popops import cast as popops_cast
 from ._library import Gradient, array_of, check_tensor, define, dtype_format, tensor_of, torch_dtype
@@ -209,6 +209,6 @@ def _text_of(dtype: Format) -> str:
     return dtype.name if dtype in FORMATS else json.dumps({key: getattr(dtype, key) for key in LAYOUT})
 
 
-@lru_cache(maxsize=256)
+@tabled(256)
 def _format_of_text(text: str) -> Format:
     return Format(**json.loads(text)) if text.startswith("{") else format_of(text)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ from ...config import settings
 from ...formats import FP16, FP32, Array, Format
 from ...kernels import select
 from ...kernels.records import ACTIVATIONS, infinite_overflow
+from ...memo import tabled
 from ...ops import contiguous_strides
 from ...program import ComputeSet, Exchange, Executable, Loop, Program, Segment, rounded, spread, threads_for
 from ...target import LinearMapping, Target
@@ -441,6 +441,6 @@ def _packed(operand: MatrixLayout, columns: bool = False) -> int:
     return int(Mode.TRANSPOSED if 0 < abs(operand.row) < abs(operand.column) else Mode.LINES)
 
 
-@cache
+@tabled(64)
 def _rounding(f: Format) -> int:
     return select("dot", "round", "float16").kernel.address if f == FP16 else 0

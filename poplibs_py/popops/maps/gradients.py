@@ -8,9 +8,9 @@ along an axis is their `sum` along it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import Any
 
+from ...memo import tabled
 from ...ops import Request, argument, op
 from ...ops.record import Function
 from ...target import TargetLike
@@ -90,7 +90,7 @@ _PARAMETERS = """
 """
 
 
-@cache
+@tabled(256)
 def _outputs(name: str, count: int) -> tuple[Expression, ...]:
     """The expressions of a gradient's results."""
     return expressions_of(_EXPRESSIONS[name], count)[0]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,7 @@ import numpy as np
 from ...errors import UnsupportedError, bad_argument, bad_type
 from ...formats import BF16, FP16, FP32, Format
 from ...kernels import kernels
-from ...memo import remembered
+from ...memo import remembered, tabled
 from ..elementwise.promotion import BOOL, Element, allowed_for, meeting, typed
 from ..elementwise.table import ELEMENTWISE, ElementwiseOp
 from ..expr import Expression, const, postorder
@@ -91,7 +90,7 @@ def _value_of(node: Expression) -> Any:
     return node.value[2] if node.op == "number" else node.value
 
 
-@cache
+@tabled(256)
 def _served(op: str) -> frozenset[str]:
     """The formats that an operation has kernels for."""
     return frozenset(formats for k in kernels("elementwise") if k.op == op for formats in k.served)
