@@ -24,9 +24,9 @@ from ..popops.sequence import SequenceBuilder, as_taken
 from ..target import TargetLike
 from .machines import callback, reduced, statistics_of_all
 from .norms import Layout, NormGradients, batched
-from .rows.params import NO_STATISTICS, RowOperand, RowsParams
+from .rows.modelled import place_of_norm
+from .rows.params import RowOperand, RowsParams
 from .rows.request import row_of, rows_request
-from .rows_modelled import place_of_norm
 
 
 class BatchStatistics(NamedTuple):
@@ -112,7 +112,7 @@ def _normed(x: Operand, layout: Layout, channels: list[RowOperand | None], to: R
     beside = [_beside_acts(row, layout.shape) for row in (*channels, *statistics)]
     rows = (row_of(x, 0, layout.shape), *beside[:2], to, *beside[2:])
     return RowsParams("norm", layout.shape, layout.axes, rows, 1 + (to or statistics[-1]).operand,
-                      segments=layout.segments, **how)
+                      mode="centred", segments=layout.segments, **how)
 
 
 @op("popnn::bn::batchNormStatistics", bound="popnn.norm_bound", draws="testing.row_calls", written=None)
@@ -358,7 +358,7 @@ def _scaled(x: Operand, channels: Sequence[RowOperand], receiver: Receiver, numb
     axes = (1,) if beside else tuple(range(2, len(shape)))
     rows = (row_of(x, 0, shape), *(_beside_acts(row, shape, single=not beside) for row in channels),
             row_of(receiver, number, shape))
-    return RowsParams("norm", shape, axes, rows, number + 1, centred=NO_STATISTICS)
+    return RowsParams("norm", shape, axes, rows, number + 1, mode="no statistics")
 
 
 def distributed_batch_norm_grad(grad: Any, x: Any, statistics: BatchStatistics, gamma: Any = None, *,

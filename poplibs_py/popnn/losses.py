@@ -17,9 +17,9 @@ from ..ops.parts import Part, part_format, results
 from ..popops import argmax, eq
 from ..popops.sequence import SequenceBuilder, as_taken
 from ..target import TargetLike
+from .rows.modelled import place_of_accuracy, place_of_loss
 from .rows.params import RowOperand, RowsParams
 from .rows.request import row_of, rows_request
-from .rows_modelled import place_of_accuracy, place_of_loss
 
 MASKED_LABEL_CODE = 0xFFFFFFFF
 """PopLibs' label of what is left out."""
@@ -55,7 +55,7 @@ def _request(name: str, body: str, x: Operand, labels: Operand | None, more: Ope
     parts = (Part(part, fmt, strided=True) for part in (shape[:1], shape))
     made = results(out, tuple(parts), Loss)
     placed = place_of_loss(name, target, [p for p in (x, more) if p is not None], fmt, shape,
-                           cross_entropy=bool(how.get("centred")), labels=labels is not None)
+                           cross_entropy=how.get("mode") == "cross-entropy", labels=labels is not None)
     last, (of_loss, of_deltas) = len(operands), (x.strides for x in made.arrays)
     label = None if labels is None else row_of(labels.seen(lambda array: array[:, None]), 1, shape, single=True)
     beside = None if more is None else row_of(more, last - 1, shape)
@@ -122,7 +122,7 @@ def calc_loss(model_outputs: Any, expected: Any, loss_type: str, *, deltas_scale
     epsilon = 2.0**-24 if x.format == FP16 else 2.0**-126
     fmt = part_format(out_dtype, x, given)
     return _request("calc_loss", "loss", x, labels, given, fmt, out, target, scale=by / scaling, factor=scaling,
-                    epsilon=epsilon, centred=loss_type == _KINDS[1])
+                    epsilon=epsilon, mode="cross-entropy" if loss_type == _KINDS[1] else "")
 
 
 @op(bound="popnn.loss_bound", draws="testing.row_calls", written=None, lacks="of logits")

@@ -21,9 +21,9 @@ from ..ops.parts import Part, part_format, results
 from ..ops.record import Function
 from ..poplin.norms import bessel
 from ..target import TargetLike
+from .rows.modelled import place_of_norm
 from .rows.params import EACH_SEGMENT, RowOperand, RowsParams
 from .rows.request import repeated, row_of, rows_request
-from .rows_modelled import place_of_norm
 
 
 class NormGradients(NamedTuple):
@@ -227,6 +227,10 @@ def _described(name: str, /, x: Any, unbiased_var_estimate: Any = False, **given
     return (_backward if name.endswith("_grad") else _forward)(name, read, layout, centred, factor, **given)
 
 
+def _mode(centred: bool) -> str:
+    return "centred" if centred else ""
+
+
 def _forward(name: str, x: Operand, layout: Layout, centred: bool, factor: float, *, gamma: Any, beta: Any = None,
              eps: Any, out: Any, out_dtype: object, target: Any) -> Request:
     scale, shift, small = _param("gamma", gamma, layout), _param("beta", beta, layout), finite("eps", eps, 0.0, 3e38)
@@ -238,8 +242,8 @@ def _forward(name: str, x: Operand, layout: Layout, centred: bool, factor: float
     rows = (row_of(_seen(x, layout), 0, layout.shape), _row_of_param(scale, 1, layout),
             _row_of_param(shift, len(operands) - 1, layout),
             RowOperand(len(operands), receiver.format, written.strides, receiver.scale, written=True))
-    params = RowsParams("norm", layout.shape, layout.axes, rows, len(operands) + 1, epsilon=small, centred=centred,
-                        factor=factor, segments=layout.segments)
+    params = RowsParams("norm", layout.shape, layout.axes, rows, len(operands) + 1, epsilon=small, factor=factor,
+                        mode=_mode(centred), segments=layout.segments)
     return rows_request((params,), tuple(operands), receiver, placed)
 
 
@@ -254,7 +258,7 @@ def _backward(name: str, x: Operand, layout: Layout, centred: bool, factor: floa
     result = RowOperand(len(operands), fmt, made.arrays[0].reshape(layout.shape).strides, written=True)
     placed = place_of_norm(name, target, operands, fmt, layout.shape, layout.axes, layout.params)
     program, workspace = _gradients(g, x, scale, result, layout, {
-        "epsilon": small, "centred": centred, "factor": factor,
+        "epsilon": small, "mode": _mode(centred), "factor": factor,
         "scale": 1.0 if flag("poplibs_exact", poplibs_exact) else factor})
     return rows_request(program, tuple(operands), made, placed, workspace)
 

@@ -18,9 +18,9 @@ from ..errors import bad_type, check_shape, finite
 from ..ops import Operand, Request, argument, axes_of, one_scale_operand, op, receive, result_format
 from ..ops.record import Function
 from ..target import TargetLike
+from .rows.modelled import place_of_softmax
 from .rows.params import RowsParams
 from .rows.request import row_of, rows_request
-from .rows_modelled import place_of_softmax
 
 SCALED = 62000.0
 """What PopLibs' scaled softmax multiplies by, which keeps FP16 from subnormal numbers."""

@@ -11,7 +11,7 @@ import pytest
 
 from poplibs_py.popnn.ctc_infer.model import rank_cycles, update_cycles
 from poplibs_py.popnn.ctc_infer.model import reduce_cycles as join_cycles
-from poplibs_py.popnn.rows_modelled import loss_cycles
+from poplibs_py.popnn.rows.modelled import loss_cycles
 from poplibs_py.popops.vertices.argmax import gather_cycles, sparse_cycles
 from poplibs_py.popops.vertices.binary import binary_vertex_cycles, scalar_vertex_cycles
 from poplibs_py.popops.vertices.broadcast import inner_1d_cycles, inner_2d_cycles, outer_cycles

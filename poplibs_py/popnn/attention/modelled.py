@@ -16,7 +16,7 @@ from ...poplin.products_modelled import product_steps
 from ...popops.reductions.compose import StepsBuilder
 from ...target import Target, TargetLike
 from ...target.types import type_of
-from ..rows_modelled import softmax_steps
+from ..rows.modelled import softmax_steps
 from .params import AttentionParams
 
 

@@ -11,7 +11,7 @@ from ...planner import POPLIBS_PROPORTION, Memory
 from ...popops.reductions.compose import StepsBuilder
 from ...target import MOST_TILES, Target, TargetLike, modelled_machine
 from ...target.types import data_type, type_of
-from ..rows_modelled import softmax_steps
+from ..rows.modelled import softmax_steps
 from .params import LossParams
 from .plan import LossPlan, planned_loss
 from .request import Checked, LossCall, loss_call

@@ -1,48 +1,45 @@
-"""How functions of rows are lowered: plans to a program of the rows family."""
+"""How functions of rows are lowered: their plans to a program of the rows family."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ...formats import BF16, FP16, FP32, Format
-from ...kernels.records import ROWS, dtype_of
-from ...memo import remembered
+from ...kernels.records import dtype_of
 from ...ops.one_kernel import OneKernel, fill_cast, shared
 from ...program import ComputeSet, Program, whole_lines
-from .params import EACH_SEGMENT, RowOperand, RowsParams
-from .plan import RowsPlan, plan_rows
+from .params import EACH_SEGMENT, MODES, RowOperand
+from .plan import RowsPlan
 
 _SPEC, _ITEM = dtype_of("pop_rows"), dtype_of("pop_rows_item")
 
 
-@remembered()
-def lower(steps: tuple[RowsParams, ...], threads: int, workspace: int = 0) -> OneKernel:
+def lower(plans: Sequence[RowsPlan], workspace: int = 0) -> OneKernel:
     """Return the program of functions of rows, one after another; the workspace is the operand after the last.
 
     What is told of it is told of the function that takes rows as they come; others are of a number for each channel.
     """
-    plans = [plan_rows(p, threads) for p in steps]
     made = [_lowered(plan) for plan in plans]
     most, arena = max(plan.threads for plan in plans), max(arena for _, arena, _ in made)
-    program = Program(tuple(step for step, *_ in made), steps[0].arrays, most, arena, workspace,
+    program = Program(tuple(step for step, *_ in made), plans[0].params.arrays, most, arena, workspace,
                       tables=tuple(spec for *_, spec in made))
-    main = next((number for number, p in enumerate(steps) if p.op.wide), 0)
-    decided = {"rows": plans[main].words}
+    main = next((plan for plan in plans if plan.params.op.wide), plans[0])
+    decided = {"rows": main.words}
     if len(plans) > 1:
         decided["steps"] = ", then ".join(plan.selection.kernel.label for plan in plans)
-    return OneKernel(steps[main], program.executable(most), plans[main].selection, (lower, (steps, most, workspace)),
-                     decided)
+    return OneKernel(main.params, program.executable(most), main.selection, (lower, (plans, workspace)), decided)
 
 
 def _lowered(plan: RowsPlan) -> tuple[ComputeSet, int, Any]:
     """The vertices of one function, a thread's arena in bytes, the record."""
     p, spec = plan.params, np.zeros(1, _SPEC)
-    for name in ("scale", "factor", "epsilon", "centred", "raw"):
+    for name in ("scale", "factor", "epsilon", "raw"):
         spec[name] = getattr(p, name)
-    if p.op.brief and p.operands[0] is not None and p.operands[0].element in (FP16, BF16):
-        spec["centred"] = ROWS["brief"]
+    brief = p.op.brief and p.operands[0] is not None and p.operands[0].element in (FP16, BF16)
+    spec["mode"] = MODES["brief" if brief else p.mode]
     spec["n"], spec["segments"] = plan.n, plan.segments
     for name in ("unit", "sharing", "interval") if plan.columns else ():
         spec[name] = getattr(plan.columns, name)

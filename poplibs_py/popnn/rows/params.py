@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ...formats import Format
@@ -10,8 +11,9 @@ from ...ops.one_kernel import from_to
 from .kinds import ROW_OPS, RowOp
 
 EACH_SEGMENT: int = ROWS["each segment"]
-NO_STATISTICS: int = ROWS["no statistics"]
-"""Of a norm, for `centred`: its numbers are scaled and shifted as they are."""
+MODES: Mapping[str, int] = ROWS["modes"]
+"""Which of its ways a function goes: a norm ``"centred"``, or with ``"no statistics"``, a loss of ``"cross-entropy"``,
+powers of 2 ``"brief"``; by default norms take no mean away, and losses are squares."""
 
 
 class RowOperand(NamedTuple):
@@ -57,8 +59,10 @@ class RowsParams(NamedTuple):
         In the kernel's order.
     arrays : int
         That a call passes.
-    scale, factor, epsilon, centred
+    scale, factor, epsilon
         As pop_rows has them.
+    mode : str
+        One of `MODES`.
     segments : int or None
         The first of the axes, where sums along the others are added then.
     raw : bool
@@ -73,7 +77,7 @@ class RowsParams(NamedTuple):
     scale: float = 1.0
     factor: float = 1.0
     epsilon: float = 0.0
-    centred: int = True
+    mode: str = ""
     segments: int | None = None
     raw: bool = False
 

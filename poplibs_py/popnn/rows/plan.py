@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...formats import BF16, FP16, FP32, Format
 from ...kernels import Selection, kernels, select
@@ -60,6 +61,9 @@ class RowsPlan(NamedTuple):
     compute_format: Format
     selection: Selection
     threads: int = 1
+
+    def __reduce__(self) -> tuple[Callable[..., RowsPlan], tuple[Any, ...]]:
+        return plan_rows, (self.params, self.threads)
 
     @property
     def words(self) -> str:

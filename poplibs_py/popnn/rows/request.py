@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 
 from ...config import settings
+from ...memo import remembered
 from ...ops import Operand, Placed, Receiver, Request, contiguous_strides
+from ...ops.one_kernel import OneKernel
 from ...ops.parts import Results
 from .lower import lower
 from .params import RowOperand, RowsParams
+from .plan import plan_rows
 
 
 def row_of(x: Operand, number: int, shape: tuple[int, ...], single: int = False) -> RowOperand:
@@ -29,5 +32,10 @@ def repeated(own: Sequence[int], itemsize: int) -> tuple[int, ...]:
 def rows_request(steps: tuple[RowsParams, ...], operands: tuple[Any, ...], to: Receiver | Results,
                  placed: Placed[Any] | None = None, workspace: int = 0, **more: Any) -> Request:
     """Describe a call of a program of rows, of one function or of several one after another."""
-    program = lower(steps, settings.num_threads, workspace)
+    program = _program(steps, settings.num_threads, workspace)
     return Request.to(to, program.executable, operands, program.told, placed=placed, **more)
+
+
+@remembered()
+def _program(steps: tuple[RowsParams, ...], threads: int, workspace: int) -> OneKernel:
+    return lower([plan_rows(p, threads) for p in steps], workspace)

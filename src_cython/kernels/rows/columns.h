@@ -226,7 +226,7 @@ static void pop_strip_shared(const pop_strip *t, double *sums, const float *weig
 POP_INLINE void pop_strip_means(pop_strip *t, const pop_format *f)
 {
     for (int64_t i = 0; i < t->width + POP_STRIP; i++) t->mean[i] = 0.0f, t->inverse[i] = 1.0f;
-    if (t->spec->centred != 1) return;
+    if (t->spec->mode != POP_CENTRED) return;
     pop_strip_sums(t, f, POP_STRIP_SUM);
     pop_strip_shared(t, t->sums[0], NULL);
     const double share = pop_row_share(t->spec);
@@ -287,7 +287,7 @@ POP_INLINE void pop_strip_norm(pop_strip *t, const pop_format *f, int64_t number
     pop_strip_begin(t, 0, 0, 1, number);
     pop_strip_read(t, 2, -0.0f, t->beta);
     pop_strip_means(t, f);
-    if (t->spec->centred != POP_NO_STATISTICS) pop_strip_squares(t, f, t->spec->raw ? t->share : t->mean), pop_strip_inverses(t);
+    if (t->spec->mode != POP_NO_STATISTICS) pop_strip_squares(t, f, t->spec->raw ? t->share : t->mean), pop_strip_inverses(t);
     if (t->spec->operands[4].operand >= 0) pop_strip_told(t);
     if (!t->to) return;
     for (int64_t i = 0; i < t->width; i++) t->gamma[i] *= t->inverse[i];
@@ -322,7 +322,7 @@ static void pop_strip_back(pop_strip *t)
     for (int64_t i = 0; i < t->width; i++) {
         const double inverse = (double)t->inverse[i];
         t->share[i] = -(float)(products[i] * inverse * part * s->scale * inverse);
-        t->beta[i] = s->centred ? -(float)(grads[i] * part * inverse) : -0.0f;
+        t->beta[i] = s->mode == POP_CENTRED ? -(float)(grads[i] * part * inverse) : -0.0f;
         t->gamma[i] *= t->inverse[i];
     }
 }

@@ -3,8 +3,11 @@
 #define POP_ROWS_CONSTANTS_H
 enum {
     POP_EACH_SEGMENT = 2,  /* `single`: one for each of a row's segments */
-    POP_NO_STATISTICS = 2, /* `centred` of a norm: numbers are scaled and shifted as they are */
-    POP_BRIEF = 2,         /* `centred` of powers: numbers were FP16 or BF16 */
+    /* `mode`: 0, or of a norm, of a loss, of powers */
+    POP_CENTRED = 1,       /* the mean is taken away */
+    POP_NO_STATISTICS = 2, /* numbers are scaled and shifted as they are */
+    POP_CROSS_ENTROPY = 1, /* not squares */
+    POP_BRIEF = 2,         /* numbers were FP16 or BF16 */
     POP_FOUR = 4,
     POP_ROWS_MOST = 32,    /* that may be done at once: of up to half of POP_ROWS_EIGHTS elements; half as many of up to these, else four */
     POP_ROWS_EIGHTS = 256,

@@ -15,17 +15,17 @@ POP_INLINE pop_v_f pop_row_one_hot(int64_t label, int64_t i)
 }
 
 /* Probabilities, label or -, expected numbers or -, deltas, loss. `scale` multiplies deltas, `factor` is what probabilities
- * are scaled by, `centred` says that it is cross-entropy. */
+ * are scaled by, `mode` says whether it is cross-entropy. */
 POP_INLINE void pop_row_loss(pop_row *row, const pop_format *f)
 {
     const pop_rows *s = row->spec;
     const float *p = (const float *)row->at[0], *expected = (const float *)row->at[2];
     float *deltas = (float *)row->at[3], *loss = (float *)row->at[4];
-    const int masked = !expected && s->centred && (row->label[0] == -1 || row->label[0] == POP_MASKED_LABEL);
+    const int masked = !expected && s->mode == POP_CROSS_ENTROPY && (row->label[0] == -1 || row->label[0] == POP_MASKED_LABEL);
     const pop_v_f by = pop_v_splat((float)s->scale), times = pop_v_splat((float)s->factor);
     const pop_v_f small = pop_v_splat((float)s->epsilon), log = pop_v_log(times);
     double sum;
-    if (s->centred)
+    if (s->mode == POP_CROSS_ENTROPY)
         POP_ROW_SUM(sum, s->n, ({
                         const pop_v_f e = expected ? pop_row_load(expected, i, part) : pop_row_one_hot(row->label[0], i);
                         const pop_v_f term = e * (log - pop_v_log(pop_row_load(p, i, part) + small));
@@ -74,7 +74,7 @@ POP_INLINE void pop_row_cross_entropy(pop_row *row, const pop_format *f)
     const int64_t line = pop_is_f32(f) ? row->step[3] / (int64_t)sizeof *room : s->n;
     const int near = POP_ROWS_OF(pop_rows_tops, f)(xs, row->step[0], row->rows, s->n, top);
     POP_ROWS_OF(pop_rows_exponentials, f)(xs, row->step[0], row->rows, s->n, top, room, line, 0,
-                                          s->centred == POP_BRIEF ? POP_POWERS_BRIEF : POP_POWERS, near, sums);
+                                          s->mode == POP_BRIEF ? POP_POWERS_BRIEF : POP_POWERS, near, sums);
     pop_rows_logs(sums, row->rows, logs);
     for (int q = 0; q < row->rows; q++) {
         const int64_t label = row->label[q];
@@ -86,7 +86,7 @@ POP_INLINE void pop_row_cross_entropy(pop_row *row, const pop_format *f)
             pop_row_write(f, loss, 0, pop_v_splat(0.0f), 1);
             continue;
         }
-        const double log = (double)logs[q] - (s->centred == POP_BRIEF ? pop_row_factor(top[q]) : 0.0);
+        const double log = (double)logs[q] - (s->mode == POP_BRIEF ? pop_row_factor(top[q]) : 0.0);
         const double share = pop_is_f32(f) ? s->factor / (double)s->n : 0.0;
         const double weight = (1.0 - s->factor) * (weights ? (double)weights[label] : 1.0);
         double of_all = 0.0, lost = weight * (log - ((double)pop_row_read(f, x, label, 1)[0] - (double)top[q]));

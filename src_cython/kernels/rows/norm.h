@@ -75,8 +75,8 @@ POP_INLINE void pop_rows_means_in(const pop_row *row, const pop_format *f, int k
     const int parts = s->segments > 1;
     const char *x = (const char *)row->at[k];
     double all[POP_FOUR] = {0.0}, own[POP_ROWS_MOST];
-    if (s->centred != 1) memset(m->mean, 0, sizeof m->mean);
-    if (s->centred != 1) return;
+    if (s->mode != POP_CENTRED) memset(m->mean, 0, sizeof m->mean);
+    if (s->mode != POP_CENTRED) return;
     for (int64_t first = 0; first < lines; first += POP_FOUR) {
         if (near)
             POP_FOUR_FOLDED(own + (parts ? 0 : first), first, lines, length, ({
@@ -126,8 +126,8 @@ POP_INLINE void pop_rows_inverses_in(const pop_row *row, const pop_format *f, co
     const int prefetches = pop_row_prefetches(row, length);
     const pop_four_d none = {0.0};
     double all[POP_FOUR] = {0.0}, *own = m->squares;
-    for (int q = 0; q < POP_ROWS_MOST && s->centred == POP_NO_STATISTICS; q++) m->inverse[q] = 1.0f;
-    if (s->centred == POP_NO_STATISTICS) return;
+    for (int q = 0; q < POP_ROWS_MOST && s->mode == POP_NO_STATISTICS; q++) m->inverse[q] = 1.0f;
+    if (s->mode == POP_NO_STATISTICS) return;
     for (int64_t first = 0; first < lines; first += POP_FOUR) {
         const float *mean = m->mean + (parts ? 0 : first);
         const char *at = x + first * step;
@@ -169,7 +169,7 @@ POP_INLINE float *pop_row_near(const pop_row *row, const pop_format *f)
 {
     const pop_rows *s = row->spec;
     const int slow = pop_is_f16(f) || (POP_LANES == 8 && pop_row_is_bf16(f));
-    return slow && s->centred == 1 && s->segments == 1 && s->n <= POP_ROWS_SHORT ? row->room : NULL;
+    return slow && s->mode == POP_CENTRED && s->segments == 1 && s->n <= POP_ROWS_SHORT ? row->room : NULL;
 }
 
 /* Places of a line from `begin` to `end`, or of POP_LINES, from x to `to`: what they are apart from the mean, times the inverse
@@ -254,7 +254,7 @@ POP_INLINE int pop_norm_turns(const pop_rows *s, const pop_format *f)
 {
     const pop_rows_operand *gamma = s->operands + 1, *beta = s->operands + 2;
     const int alike = gamma->operand >= 0 && !gamma->single && gamma->constant && beta->operand >= 0 && !beta->single && beta->constant;
-    return POP_LANES == 16 && !pop_is_f32(f) && s->centred == 1 && s->segments == 1 && s->n > POP_ROWS_EIGHTS && s->n <= POP_ROWS_SHORT &&
+    return POP_LANES == 16 && !pop_is_f32(f) && s->mode == POP_CENTRED && s->segments == 1 && s->n > POP_ROWS_EIGHTS && s->n <= POP_ROWS_SHORT &&
            s->n % POP_ROW_LANES == 0 && alike && s->operands[4].operand < 0 && !s->raw;
 }
 /* Lanes of sums of the two rows at x, which go to `near` where there is one; and of squares of what the two at `before` are apart from
@@ -440,7 +440,7 @@ POP_INLINE void pop_line_back_of(const pop_row *row, const pop_norm_back *b, dou
         pop_beyond(x, row->rows * row->step[1]), pop_beyond(to, row->rows * row->step[3]), b->m.mean[q], b->m.inverse[q],
         b->m.inverse[q] * gamma,
         -(float)(outer * b->sums[POP_BACK_PRODUCTS][q] * inverse * part * s->scale * inverse),
-        s->centred ? -(float)(outer * b->sums[POP_BACK_GRADS][q] * part * inverse) : -0.0f};
+        s->mode == POP_CENTRED ? -(float)(outer * b->sums[POP_BACK_GRADS][q] * part * inverse) : -0.0f};
 }
 
 /* Gradients of one line or of POP_BACK_LINES, of equal gammas where each place has its own. `blocks`: for each place sums over lines of

@@ -33,11 +33,11 @@ POP_INLINE float *pop_rows_powers(const pop_row *row, const pop_format *f, int a
     if (pop_row_plain(s)) {
         const int near = POP_ROWS_OF(pop_rows_tops, f)((const char *)row->at[0], row->step[0], row->rows, s->n, top);
         POP_ROWS_OF(pop_rows_exponentials, f)((const char *)row->at[0], row->step[0], row->rows, s->n, top, room, *line, apart,
-                                              s->centred == POP_BRIEF ? POP_POWERS_BRIEF : POP_POWERS, near, sums);
+                                              s->mode == POP_BRIEF ? POP_POWERS_BRIEF : POP_POWERS, near, sums);
     } else {
         const int near = pop_row_scaled(row, f, room, top);
         pop_rows_exponentials_f32((const char *)room, 0, 1, s->n, top, room, 0, apart,
-                                  s->centred == POP_BRIEF ? POP_POWERS_BRIEF_OF_ANY : POP_POWERS, near, sums);
+                                  s->mode == POP_BRIEF ? POP_POWERS_BRIEF_OF_ANY : POP_POWERS, near, sums);
     }
     return room;
 }
@@ -70,7 +70,7 @@ POP_INLINE void pop_row_log_softmax(pop_row *row, const pop_format *f)
     float top[POP_ROWS_MOST], logs[POP_ROWS_MOST];
     double sums[POP_ROWS_MOST];
     const float *room = pop_rows_powers(row, f, 1, &line, top, sums);
-    const double beyond = row->spec->centred == POP_BRIEF ? POP_BRIEF_OF_ZERO - 1.0f : 0.0; /* that the greatest adds */
+    const double beyond = row->spec->mode == POP_BRIEF ? POP_BRIEF_OF_ZERO - 1.0f : 0.0; /* that the greatest adds */
     for (int q = 0; q < row->rows; q++) sums[q] = sums[q] == 0.0 ? 1.0 : sums[q] - beyond;
     pop_rows_logs(sums, row->rows, logs);
     const int again = POP_ROW_FIRST && pop_row_plain(row->spec); /* what was exponentiated is made of x */

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from ..formats import Format
-from ..memo import remembered
-from ..ops import Operand, Placed, Receiver, place_of
-from ..planner.tile_plan import Step, TilePlan, Vertex, work_of
-from ..poplin.norms_modelled import add_gradients, add_param_gradients, add_statistics, add_whitening
-from ..popops.reductions.compose import StepsBuilder, kept_shape, type_of_all
-from ..popops.reductions.modelled import plan_argmax
-from ..popops.vertices.scaled import scaled_vertices
-from ..target import Target, TargetLike, linear_mapping
-from ..target.types import TYPE_BYTES
+from ...formats import Format
+from ...memo import remembered
+from ...ops import Operand, Placed, Receiver, place_of
+from ...planner.tile_plan import Step, TilePlan, Vertex, work_of
+from ...poplin.norms_modelled import add_gradients, add_param_gradients, add_statistics, add_whitening
+from ...popops.reductions.compose import StepsBuilder, kept_shape, type_of_all
+from ...popops.reductions.modelled import plan_argmax
+from ...popops.vertices.scaled import scaled_vertices
+from ...target import Target, TargetLike, linear_mapping
+from ...target.types import TYPE_BYTES
 
 Shape = tuple[int, ...]
 
