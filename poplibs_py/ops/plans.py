@@ -13,7 +13,9 @@ from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hin
 import numpy as np
 
 from ..errors import InvalidArgumentError, MemoryLimitWarning, bad_argument, described
+from ..formats import Format
 from ..program import Face
+from .operands import Operand, Receiver, operand, receive
 from .road import travel
 
 P = TypeVar("P")
@@ -86,6 +88,34 @@ def _fits(kind: Any) -> Callable[[Any], bool]:
     if isinstance(kind, type):
         return lambda value: isinstance(value, kind)
     return lambda value: True
+
+
+def as_planned(name: str, value: Any, dtype: Any, *shapes: tuple[int, ...]) -> Operand:
+    """Return an operand of a plan, of one of these shapes, in C order and aligned as the plan has it."""
+    given = operand(name, value)
+    if given.shape not in shapes or given.format != dtype:
+        allowed = " or ".join(dict.fromkeys(map(str, shapes)))
+        raise bad_argument(name, f"{given.format} of shape {given.shape}", f"{dtype} of shape {allowed}")
+    _without_scale(name, given)
+    lies = given.array.flags.c_contiguous and given.array.flags.aligned
+    return given if lies else given.copied()
+
+
+def planned_receiver(out: Any, shape: tuple[int, ...], dtype: Format, contiguous: bool = True,
+                     reads: bool = False) -> Receiver:
+    """Return what receives the result of a plan: `out`, in the planned format, or a new array."""
+    receiver = receive("out", out, shape, None, dtype, contiguous=contiguous, reads=reads)
+    if receiver.format != dtype:
+        raise bad_argument("out", f"format {receiver.format}", f"the planned format, {dtype}")
+    _without_scale("out", receiver)
+    return receiver
+
+
+def _without_scale(name: str, given: Operand) -> None:
+    """Refuse scales, which plans do not have."""
+    if given.scale or given.scales:
+        scale = "scales of blocks" if given.scales else f"scale {given.scale}"
+        raise bad_argument(name, f"a QuarterArray with {scale}", "scale 0, as planned")
 
 
 def compiled(plan: Any, op: Any, function: F, what: str, values: tuple[str, ...] = ()) -> F:

@@ -14,15 +14,16 @@ from ...ops import (
     AS_ASKED,
     RESULT,
     Request,
+    as_planned,
     catalogue,
     check_keywords,
     compiled,
     op,
     operand,
+    planned_receiver,
     unchanged,
 )
 from ...target import Target, TargetLike, resolve_target
-from ..gemm.api import as_planned, planned_receiver
 from ..gemm.options import GemmOptions
 from ..gemm.plan import Epilogue
 from ..product.api import keywords_of
@@ -31,9 +32,10 @@ from ..tile_conv import plan_convolution as plan_modelled
 from .lower import lower
 from .options import parse_options
 from .params import Described, contiguous_call, images_shape, weights_shape
-from .plan import HostConvPlan, plan_call
+from .plan import HostConvPlan
 from .prepared import packed_weights
 from .request import deltas_pass, forward_pass, gradient_pass, request_by, update_request
+from .search import plan_call
 
 
 @op("poplin::convolution", bound="poplin.conv.bound", draws="testing.conv_calls", values=("seed",),

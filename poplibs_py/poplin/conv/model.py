@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ..gemm.field import Field, FieldDim
 from ..gemm.params import GemmParams, MatrixLayout
-from ..gemm.plan import GemmPlan, Scratched
+from ..gemm.plan import Scratched
 from ..tile_conv.axis import Axis
 from .params import ConvCall, FieldLayout
 
@@ -38,11 +38,6 @@ class PhasePlan(Scratched):
 
     call: ConvCall
     parts: tuple[Part, ...]
-
-    @property
-    def dense(self) -> tuple[GemmPlan, ...]:
-        """Plans of its products of matrices: none."""
-        return ()
 
     @property
     def dims(self) -> tuple[FieldDim, ...]:

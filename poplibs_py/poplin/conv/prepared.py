@@ -18,7 +18,8 @@ from ..gemm.lower import prepare_items
 from ..gemm.plan import Epilogue, prepared_bytes
 from ..gemm.search import plan_gemm
 from .lower import WHOLE, lower
-from .plan import HostConvPlan, plan_call
+from .plan import HostConvPlan
+from .search import plan_call
 from .ways import Phases, Way
 from .winograd import Winograd
 from .winograd_lower import prepare_segment

@@ -49,8 +49,8 @@ from .params import (
     take_bias,
     weights_shape,
 )
-from .plan import plan_call
 from .scales import decoding
+from .search import plan_call
 
 HOW = ("available_memory_proportion", "partials_type", "reproducible", "strict_memory")
 """Keywords that say how sums are computed, on whichever machine."""

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from functools import singledispatch
+from typing import Any, Protocol
 
 from ...formats import Format
 from ...kernels import Kernel
@@ -26,10 +27,6 @@ class Phase(Protocol):
     @property
     def compute_format(self) -> Format:
         """What operands are decoded to and multiplied in."""
-
-    @property
-    def dense(self) -> tuple[GemmPlan, ...]:
-        """Its plan, if it is a product of matrices."""
 
     @property
     def flops(self) -> int:
@@ -54,10 +51,6 @@ class Phase(Protocol):
     @property
     def fits(self) -> bool:
         """Whether a run keeps to the limit."""
-
-    @property
-    def method(self) -> str:
-        """What it is, in words."""
 
     def explain(self) -> Explanation:
         """Return what was decided, and the kernels that were considered."""
@@ -108,7 +101,7 @@ class Phases:
     @property
     def method(self) -> str:
         """What the largest is, in words."""
-        return largest(self).method
+        return method_of(largest(self))
 
     @property
     def threads(self) -> int:
@@ -139,3 +132,30 @@ class Phases:
 def largest(way: Way) -> Phase:
     """Return what multiplies most."""
     return max(way.products, key=lambda phase: phase.flops)
+
+
+@singledispatch
+def method_of(phase: Any) -> str:
+    """Return what a phase is, in words."""
+    return str(phase.method)
+
+
+@method_of.register
+def _(plan: GemmPlan) -> str:
+    if plan.by_taps:
+        reads = "decoded once for all" if plan.window_bytes else "read where they lie"
+        return f"a product of matrices for each kernel element, images {reads}"
+    sides = ("images", plan.product.a), ("weights", plan.product.b)
+    gathered = " and ".join(name for name, x in sides if x.field)
+    return "a product of matrices" + (f", {gathered} gathered while they are packed" if gathered else "")
+
+
+@singledispatch
+def dense_of(phase: Any) -> tuple[GemmPlan, ...]:
+    """Return the product of matrices that a phase is, if it is one."""
+    return ()
+
+
+@dense_of.register
+def _(plan: GemmPlan) -> tuple[GemmPlan, ...]:
+    return (plan,)

@@ -199,15 +199,14 @@ class Winograd(Scratch):
                 f"{math.prod(self.tiles)} tiles of an image")
 
 
-def plan_winograd(call: ConvCall, options: GemmOptions, target: Target,
-                  prepared: bool = False) -> tuple[Winograd | None, str]:
+def plan_winograd(call: ConvCall, options: GemmOptions, target: Target, prepared: bool = False) -> Winograd | str:
     """Plan a convolution so, with the cheaper tile; else say why not, in words. Kernels may come transformed."""
     p = call.params
     formats = call.x.format, call.weights.format
     if formats != (FP32, FP32):
-        return None, f"operands are {formats[0]} and {formats[1]}, not float32"
+        return f"operands are {formats[0]} and {formats[1]}, not float32"
     if options.partials_type != "float":
-        return None, "partials are half"
+        return "partials are half"
     dims, x_offset, w_offset, strides = [], 0, call.weights.offset, []
     for axis, x, w, out in zip(p.axes, call.x.field, call.weights.field, call.out.field, strict=True):
         dim, offset = field_dim(axis, x, out)
@@ -220,7 +219,7 @@ def plan_winograd(call: ConvCall, options: GemmOptions, target: Target,
         strides.append(w)
     why = _unfit(dims)
     if why or not p.batch * p.groups * p.in_channels * p.out_channels * math.prod(dim.positions for dim in dims):
-        return None, why or "the result or the depth is empty"
+        return why or "the result or the depth is empty"
     (rows, columns), (row, column) = dims, strides
     place = (rows, columns), (row, column), (call.x.offset + x_offset, w_offset)
     found = [plan for tile in TILES for plan in _plans(call, options, target, *place, tile, prepared)]
@@ -242,14 +241,13 @@ def _unfit(dims: list[FieldDim]) -> str:
     return ""
 
 
-def _best(found: list[Winograd], call: ConvCall, options: GemmOptions,
-          prepared: bool) -> tuple[Winograd | None, str]:
+def _best(found: list[Winograd], call: ConvCall, options: GemmOptions, prepared: bool) -> Winograd | str:
     p, limit = call.params, found[0].memory_limit
     positions = math.prod(dim.positions for dim in found[0].dims)
     direct = _DIRECT * p.batch * p.groups * p.in_channels * p.out_channels * 9 * positions
     cheap = [plan for plan in found if plan.cost(call, prepared) < direct]
     if not cheap:
-        return None, "transforms would take longer than they save"
+        return "transforms would take longer than they save"
 
     def taken(plan: Winograd) -> int:
         sharing = 1 if options.reproducible else plan.threads  # what is planned then depends on no thread
@@ -257,8 +255,8 @@ def _best(found: list[Winograd], call: ConvCall, options: GemmOptions,
 
     fitting = [plan for plan in cheap if limit is None or taken(plan) <= limit]
     if not fitting:
-        return None, f"it takes {min(map(taken, cheap)):,} bytes a thread at least"
-    return min(fitting, key=lambda plan: plan.cost(call, prepared)), ""
+        return f"it takes {min(map(taken, cheap)):,} bytes a thread at least"
+    return min(fitting, key=lambda plan: plan.cost(call, prepared))
 
 
 def _plans(call: ConvCall, options: GemmOptions, target: Target, dims: tuple[FieldDim, FieldDim],

@@ -41,7 +41,8 @@ _LOST = 8.0  # subnormals that transforming a kernel may lose
 def winograd_plan(p: ConvParams, options: GemmOptions, target: Target) -> Winograd | None:
     """Return the plan of a convolution of FP32 arrays where transforms are asked for, if it takes them."""
     call = contiguous_call(p, Described(), FP32, FP32, FP32, None)
-    return plan_winograd(call, options, target)[0]
+    plan = plan_winograd(call, options, target)
+    return None if isinstance(plan, str) else plan
 
 
 def winograd_radius(plan: Winograd, p: ConvParams, x: Floats, weights: Floats) -> Floats:

@@ -6,17 +6,18 @@ from collections.abc import Callable
 from typing import Any
 
 from ...errors import as_shape, bad_argument, bad_type, instance
-from ...formats import Format, format_of
+from ...formats import format_of
 from ...ops import (
     AS_ASKED,
     RESULT,
     Operand,
     Placed,
-    Receiver,
     Request,
+    as_planned,
     catalogue,
     compiled,
     operand,
+    planned_receiver,
     receive,
     result_format,
     unchanged,
@@ -120,34 +121,6 @@ def compile_gemm(plan: GemmPlan) -> Callable[..., Any]:
         return Request(made.executable, made.arrange(left, right, RESULT, row), receiver, made.told, placed=AS_ASKED)
 
     return compiled(plan, catalogue["poplin.matmul"], run, made.told()[0])
-
-
-def as_planned(name: str, value: Any, dtype: Any, *shapes: tuple[int, ...]) -> Operand:
-    """Return an operand of a plan, of one of these shapes, in C order and aligned as the plan has it."""
-    given = operand(name, value)
-    if given.shape not in shapes or given.format != dtype:
-        allowed = " or ".join(dict.fromkeys(map(str, shapes)))
-        raise bad_argument(name, f"{given.format} of shape {given.shape}", f"{dtype} of shape {allowed}")
-    _without_scale(name, given)
-    lies = given.array.flags.c_contiguous and given.array.flags.aligned
-    return given if lies else given.copied()
-
-
-def planned_receiver(out: Any, shape: tuple[int, ...], dtype: Format, contiguous: bool = True,
-                     reads: bool = False) -> Receiver:
-    """Return what receives the result of a plan: `out`, in the planned format, or a new array."""
-    receiver = receive("out", out, shape, None, dtype, contiguous=contiguous, reads=reads)
-    if receiver.format != dtype:
-        raise bad_argument("out", f"format {receiver.format}", f"the planned format, {dtype}")
-    _without_scale("out", receiver)
-    return receiver
-
-
-def _without_scale(name: str, given: Operand) -> None:
-    """Refuse scales, which plans do not have."""
-    if given.scale or given.scales:
-        scale = "scales of blocks" if given.scales else f"scale {given.scale}"
-        raise bad_argument(name, f"a QuarterArray with {scale}", "scale 0, as planned")
 
 
 def _check_plan(plan: Any) -> None:

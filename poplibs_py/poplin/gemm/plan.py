@@ -312,21 +312,6 @@ class GemmPlan(Scratched):
         """Multiplications and additions."""
         return self.params.flops
 
-    @property
-    def dense(self) -> tuple[GemmPlan, ...]:
-        """Itself, as a phase of a convolution tells its product of matrices."""
-        return (self,)
-
-    @property
-    def method(self) -> str:
-        """What it is as a phase of a convolution, in words."""
-        if self.by_taps:
-            reads = "decoded once for all" if self.window_bytes else "read where they lie"
-            return f"a product of matrices for each kernel element, images {reads}"
-        sides = ("images", self.product.a), ("weights", self.product.b)
-        gathered = " and ".join(name for name, x in sides if x.field)
-        return "a product of matrices" + (f", {gathered} gathered while they are packed" if gathered else "")
-
     def explain(self) -> Explanation:
         """Return what was decided, and the kernels that were considered."""
         p = self.product

@@ -21,6 +21,7 @@ from ...ops import (
     catalogue,
     compiled,
     operand,
+    planned_receiver,
     receive,
     result_format,
     seed_of,
@@ -30,7 +31,6 @@ from ...planner.cache import PlanCache
 from ...program import Executable
 from ...target import Target
 from ...target.types import type_of
-from ..gemm.api import planned_receiver
 from ..gemm.params import as_matrix, spread_bias
 from ..gemm.plan import Epilogue
 from ..gemm.prepared import PreparedMatrix

@@ -9,7 +9,7 @@ import numpy as np
 from poplibs_py.formats import format_of
 from poplibs_py.poplin.conv.lower import LoweredConv, lower
 from poplibs_py.poplin.conv.params import ConvCall, FieldLayout
-from poplibs_py.poplin.conv.plan import plan_call
+from poplibs_py.poplin.conv.search import plan_call
 from poplibs_py.poplin.gemm.options import GemmOptions
 from poplibs_py.poplin.gemm.plan import Epilogue
 from poplibs_py.poplin.tile_conv import ConvParams

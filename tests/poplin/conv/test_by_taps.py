@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from poplibs_py import poplin
 from poplibs_py.formats import BF16, F143, FP16, FP32
 from poplibs_py.memo import forget
-from poplibs_py.poplin.conv import plan as plans
+from poplibs_py.poplin.conv import search as plans
 from poplibs_py.poplin.gemm import search
 from poplibs_py.poplin.tile_conv import ConvParams, FieldTransform, OutputTransform
 from poplibs_py.program import guard_arenas

@@ -26,7 +26,7 @@ from poplibs_py.poplin.conv._conv import SPEC
 from poplibs_py.poplin.conv.few import LANES, Dots, FewPlan, OverTaps, Tile
 from poplibs_py.poplin.conv.lower import lower
 from poplibs_py.poplin.conv.params import ConvCall
-from poplibs_py.poplin.conv.plan import plan_call
+from poplibs_py.poplin.conv.search import plan_call
 from poplibs_py.poplin.conv.ways import Phases
 from poplibs_py.poplin.gemm.options import GemmOptions
 from poplibs_py.poplin.gemm.plan import Epilogue
