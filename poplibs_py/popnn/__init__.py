@@ -42,7 +42,7 @@ from .norms import (
     rms_norm_grad,
 )
 from .pooling.api import max_pool_with_indices, plan_pooling, pool, pool_indices_gradient, pool_input_gradient
-from .recurrent.api import LayerWeights, from_torch, layers_bwd, prepare_layers
+from .recurrent.api import LayerWeights, from_torch, layers_bwd, prepare_layers, to_torch
 from .recurrent.gru import gru, gru_bwd, gru_bwd_with_wu, gru_fwd, gru_wu
 from .recurrent.lstm import lstm, lstm_bwd, lstm_bwd_with_wu, lstm_fwd, lstm_wu
 from .recurrent.prepared import PreparedWeights
@@ -66,6 +66,6 @@ __all__ = ["Attention", "AttentionGradients", "BatchNorm", "BatchStatistics", "C
            "pool_input_gradient", "prepare_layers", "rms_norm", "rms_norm_grad", "rnn", "rnn_bwd", "rnn_fwd",
            "rnn_steps", "rnn_wu", "roi_align", "roi_align_input_gradient", "scaled_dot_product_attention",
            "scaled_dot_product_attention_grad", "scaled_softmax_stable", "softmax", "softmax_grad", "softmax_stable",
-           "spatial_softmax_2d", "spatial_softmax_2d_grad", *_nonlinearities.__all__]
+           "spatial_softmax_2d", "spatial_softmax_2d_grad", "to_torch", *_nonlinearities.__all__]
 
 __getattr__, __dir__ = submodules_on_demand(__name__)

@@ -20,7 +20,7 @@ NO_OPS = {
     "distributed_batch_norm_grad", "from_torch", "get_hw_seeds", "gru", "gru_bwd_with_wu",
     "index_statistics", "layers_bwd", "lstm", "lstm_bwd_with_wu",
     "random_matrix", "random_pattern", "reduce_many", "rnn", "rnn_steps", "set_hw_seeds",
-    "set_seed", "weights_transpose_chans_flip_xy",
+    "set_seed", "to_torch", "weights_transpose_chans_flip_xy",
 }  # fmt: skip
 NO_OP_WORDS = ("plan_", "compile_", "prepare", "poplibs_")
 

@@ -81,6 +81,61 @@ def test_states_of_each_layer_and_direction_are_carried():
     assert made.tape is None
 
 
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("cell", GATES)
+def test_weights_go_to_torch_and_come_back(cell, bias):
+    state = {name: x for name, x in state_of(cell).items() if bias or "bias" not in name}
+    layers = popnn.from_torch(state, cell)
+    made = popnn.to_torch(layers, cell)
+    assert made.keys() == state.keys()
+    for name, x in state.items():
+        if "weight" in name:
+            assert_same_bits(made[name], x)
+            assert np.shares_memory(made[name], x)
+        elif cell == "gru":
+            assert_same_bits(made[name], x)
+        else:
+            other = name.replace("_ih", "_hh") if "_ih" in name else name
+            assert_same_bits(made[name], x + state[other] if "_ih" in name else np.zeros_like(x))
+    for ways, again in zip(layers, popnn.from_torch(made, cell), strict=True):
+        for one, other in zip(ways, again, strict=True):
+            for name in ("weights_input", "weights_output", "biases"):
+                if getattr(one, name) is not None:
+                    assert_same_bits(getattr(other, name), getattr(one, name))
+            assert other._replace(weights_input=0, weights_output=0, biases=0) == one._replace(
+                weights_input=0, weights_output=0, biases=0)
+
+
+def test_gates_in_another_order_and_projections_go_to_torch():
+    order = ("output", "input", "candidate", "forget")
+    one = popnn.LayerWeights(numbers(4, 5, 6), numbers(4, 3, 6, seed=1), numbers(4, 6, seed=2), order,
+                             weights_projection=numbers(6, 3, seed=3))
+    usual = one._replace(cell_order=None)
+    x = numbers(7, 2, 5, seed=4)
+    for layer in (one, usual):
+        state = popnn.to_torch([layer])
+        assert state["weight_hr_l0"].shape == (3, 6)
+        made = popnn.lstm(x, popnn.from_torch(state)).output
+        np.testing.assert_allclose(made, popnn.lstm(x, [layer]).output, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("cell", "change", "said"), [
+    ("gru", {"reset_after": False}, "reset_after: got False; allowed: True"),
+    ("gru", {"biases": numbers(3, 6)}, "biases: got shape"),
+    ("gru", {"weights_output": numbers(3, 5, 5)}, "weights_output: got shape"),
+    ("gru", {"cell_order": ("reset", "update", "update")}, "cell_order: got"),
+])
+def test_layers_that_torch_has_not_are_refused(cell, change, said):
+    layer = popnn.from_torch(state_of(cell, layers=1, ways=1), cell)[0][0]._replace(**change)
+    with pytest.raises(InvalidArgumentError, match=said):
+        popnn.to_torch([layer], cell)
+
+
+def test_prepared_weights_do_not_go_to_torch():
+    with pytest.raises(InvalidTypeError, match="weights_input: got PreparedWeights"):
+        popnn.to_torch(popnn.prepare_layers(popnn.from_torch(state_of("lstm"))))
+
+
 @pytest.mark.parametrize(("cell", "change", "said"), [
     ("lstm", {"weight_hh_l0": None}, "state: got nothing under weight_hh_l0"),
     ("gru", {"weight_hr_l0": numbers(3, 6)}, "state: got weight_hr_l0; allowed"),

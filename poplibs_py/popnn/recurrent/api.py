@@ -5,7 +5,7 @@ What a cell's functions are called and say is in the file of the cell.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -137,6 +137,65 @@ def from_torch(state: Any, cell: str = "lstm") -> list[tuple[LayerWeights, ...]]
         got = ", ".join(sorted(map(str, left))) or "nothing"
         raise bad_argument("state", got, "weight_ih_l0, weight_hh_l0, bias_ih_l0, weight_hr_l0 and so on")
     return layers
+
+
+def to_torch(layers: Any, cell: str = "lstm") -> dict[str, Array]:
+    """Return the state of a torch module with these weights, by torch's names: what `from_torch` reads.
+
+    Parameters
+    ----------
+    layers : sequence of LayerWeights, or of pairs of them
+        As for `lstm`, of a GRU those that reset after the product with the weights of states, as torch does.
+    cell : {"lstm", "gru", "rnn"}, optional
+
+    Returns
+    -------
+    dict of str to numpy.ndarray
+        For ``load_state_dict``, as tensors. Weights that lie as torch has them are not copied. Biases that torch adds
+        up are under ``bias_ih``, and zeros under ``bias_hh``.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        If an argument is of the wrong kind, shape or value: weights are arrays, neither block-sparse nor prepared.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from poplibs_py import popnn
+    >>> one = popnn.LayerWeights(np.ones((4, 2, 3), np.float32), np.ones((4, 3, 3), np.float32))
+    >>> {name: x.shape for name, x in popnn.to_torch([one]).items()}
+    {'weight_ih_l0': (12, 2), 'weight_hh_l0': (12, 3)}
+    """
+    one_of("cell", cell, tuple(CELLS))
+    return {f"{name}_l{number}{end}": array for number, ways in enumerate(_stack(layers))
+            for end, layer in zip(("", "_reverse"), ways, strict=False)
+            for name, array in _state_of(CELLS[cell], layer)}
+
+
+def _state_of(cell: Cell, layer: LayerWeights) -> Iterator[tuple[str, Array]]:
+    """The arrays of a layer in one direction, as torch has them, and what their names begin with."""
+    form, front = cell.form(True), cell.front
+    if form.apart and not layer.reset_after:
+        raise bad_argument("reset_after", False, "True: torch's GRU knows no other")
+    order = gate_order(cell, list(layer.cell_order if front and layer.cell_order is not None else cell.gates))
+    rows = [order[cell.gates.index(gate)] for gate in cell.torch]
+
+    def ordered(name: str, *shape: int | str) -> Array:
+        x = numbers(name, getattr(layer, name), (*front, *shape)).array
+        return x if not front or rows == sorted(rows) else x[rows]
+
+    taken = {name: ordered(name, "rows", "outputs") for name in _WEIGHTS[:2]}
+    size = taken["weights_input"].shape[-1]
+    for name, x in zip(("weight_ih", "weight_hh"), taken.values(), strict=True):
+        check_shape("weights_output", x, x.shape[-1] == size, f"that of {size} outputs, as weights_input has")
+        yield name, x.swapaxes(-1, -2).reshape(-1, x.shape[-2])
+    if layer.weights_projection is not None:
+        yield "weight_hr", numbers("weights_projection", layer.weights_projection, (size, "projected")).array.T
+    if layer.biases is not None:
+        biases = ordered("biases", *((2,) if form.apart else ()), size)
+        pair = (biases[:, 0], biases[:, 1]) if form.apart else (biases, np.zeros_like(biases))
+        yield from zip(("bias_ih", "bias_hh"), (x.reshape(-1) for x in pair), strict=True)
 
 
 def prepare_layers(layers: Any, cell: str = "lstm", *, x_dtype: object = None,
