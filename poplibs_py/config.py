@@ -21,7 +21,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from .errors import bad_argument, bad_option, bad_type, instance, whole
+from .checks import instance, whole
+from .errors import bad_argument, bad_option, bad_type
 
 __all__ = ["LEVELS", "LOG_LEVELS", "MOST_RESULT_POOL", "Settings", "read_settings", "settings", "thread_limit"]
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from .errors import MissingPackageError, bad_argument, bad_type, check_shape, one_of, whole
+from .checks import check_shape, one_of, whole
+from .errors import MissingPackageError, bad_argument, bad_type
 from .formats import Format, format_of
 from .formats.arrays import as_array
 from .popsparse import static

@@ -16,8 +16,9 @@ from __future__ import annotations
 import logging
 import sys
 
+from .checks import instance
 from .config import LOG_LEVELS, settings
-from .errors import WARNINGS, bad_argument, described, instance
+from .errors import WARNINGS, bad_argument, described
 
 __all__ = ["TRACE", "get", "is_on", "tell"]
 

@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import bad_argument, one_of, real, whole
+from ..checks import one_of, real, whole
+from ..errors import bad_argument
 from ..formats import Array
 from ..popsparse import BlockPattern
 from ..popsparse.fully_connected import FullyConnectedParams

@@ -26,7 +26,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import InvalidIndexError, bad_argument, bad_type, check_shape, described, flag, instance, one_of, whole
+from ..checks import check_shape, flag, instance, one_of, whole
+from ..errors import InvalidIndexError, bad_argument, bad_type, described
 from .arrays import Floats, broadcast, floats
 from .format import FP32, Format, format_of
 

@@ -13,7 +13,8 @@ from typing import Any, Literal, cast, get_args
 import ml_dtypes
 import numpy as np
 
-from ..errors import bad_argument, bad_type, flag, instance, one_of, whole
+from ..checks import flag, instance, one_of, whole
+from ..errors import bad_argument, bad_type
 from ..immutable import token_of
 
 Specials = Literal["ieee", "nan_only", "negative_zero", "finite", "p3109"]

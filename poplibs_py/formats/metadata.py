@@ -7,7 +7,8 @@ clear here.
 
 from __future__ import annotations
 
-from ..errors import bad_argument, whole
+from ..checks import whole
+from ..errors import bad_argument
 from .format import F143, F152, Format, format_of
 
 _F143_BIT = 1 << 7

@@ -10,7 +10,8 @@ from typing import Any, BinaryIO, get_args
 
 import numpy as np
 
-from ..errors import InvalidIndexError, bad_argument, bad_type, described, one_of
+from ..checks import one_of
+from ..errors import InvalidIndexError, bad_argument, bad_type, described
 from ..files import ArrayFile, file_path, replacing
 from ..immutable import Immutable, anchored, frozen, holding, kind_of, token_of
 from ..memo import tabled

@@ -10,7 +10,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from ..errors import bad_argument, bad_type, check_shape, one_of, whole
+from ..checks import check_shape, one_of, whole
+from ..errors import bad_argument, bad_type
 from .arrays import Array, as_array, broadcast, floats
 from .format import Format, format_of
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
-from ..errors import whole
+from ..checks import whole
 from .registry import kernels, select
 
 _ROUNDS = 10_000

@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from functools import cache
 
 from .. import log
+from ..checks import flag, instance, one_of
 from ..config import LEVELS
-from ..errors import UnsupportedError, bad_type, flag, instance, one_of
+from ..errors import UnsupportedError, bad_type
 from ..memo import tabled
 from . import _records
 from .levels import available_levels, built_as

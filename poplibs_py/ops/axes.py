@@ -8,7 +8,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..errors import all_of, bad_argument, whole
+from ..checks import all_of, whole
+from ..errors import bad_argument
 
 
 def axes_of(axes: Any, rank: int, name: str = "axes") -> tuple[int, ...]:

@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..errors import bad_argument, bad_type, check_shape
+from ..checks import check_shape
+from ..errors import bad_argument, bad_type
 from ..formats import BF16, FORMATS, FP16, FP32, Array, Format, QuarterArray, format_of
 from ..formats.arrays import as_array
 from ..formats.format import preset_of, remedy

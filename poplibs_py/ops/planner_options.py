@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Self
 
-from ..errors import InvalidArgumentError, InvalidOptionError, described, one_of, real, whole
+from ..checks import one_of, real, whole
+from ..errors import InvalidArgumentError, InvalidOptionError, described
 from ..target.types import data_type
 from .options import check_mapping, number, parsed
 

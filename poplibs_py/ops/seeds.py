@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..errors import bad_argument, whole
+from ..checks import whole
+from ..errors import bad_argument
 
 Seed = int | tuple[int, int]
 """One number of 64 bits, or two words of 32: what every argument that is called ``seed`` takes."""

@@ -10,7 +10,8 @@ from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from ..errors import bad_argument, bad_type, instance
+from ..checks import instance
+from ..errors import bad_argument, bad_type
 from ..files import replacing
 
 P = TypeVar("P")

@@ -7,7 +7,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
-from ..errors import InvalidOptionError, bad_argument, described, did_you_mean, instance
+from ..checks import instance
+from ..errors import InvalidOptionError, bad_argument, described, did_you_mean
 
 #: Stands for every non-negative integer among the keys of a schema.
 INDEX = "<index>"

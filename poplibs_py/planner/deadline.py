@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from ..errors import bad_argument, real
+from ..checks import real
+from ..errors import bad_argument
 
 _DEADLINE: ContextVar[float] = ContextVar("deadline", default=0.0)
 

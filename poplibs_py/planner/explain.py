@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import singledispatch
 from typing import Any
 
-from ..errors import whole
+from ..checks import whole
 from ..kernels import Selection
 
 BEST = 10

@@ -6,7 +6,8 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..errors import MemoryLimitError, all_of, bad_argument, flag, whole
+from ..checks import all_of, flag, whole
+from ..errors import MemoryLimitError, bad_argument
 from .sweep import SweepPoint, check_proportions, problem_of, sweep
 
 #: Where `fit` looks by default: fine where memory is tight.

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from ..errors import MemoryLimitError, MemoryLimitWarning, bad_type, flag, instance, real, warn, whole
+from ..checks import flag, instance, real, whole
+from ..errors import MemoryLimitError, MemoryLimitWarning, bad_type, warn
 from ..target import Target, memory_limit
 
 T = TypeVar("T")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from ..errors import flag, one_of, whole
+from ..checks import flag, one_of, whole
 from ._search import MEASURE_NAMES, NO_LIMIT
 
 #: Stands for "no limit": above every cost.

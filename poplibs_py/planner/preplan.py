@@ -9,7 +9,8 @@ from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from typing import TypeVar
 
-from ..errors import all_of, bad_type, whole
+from ..checks import all_of, whole
+from ..errors import bad_type
 
 P = TypeVar("P")
 R = TypeVar("R")

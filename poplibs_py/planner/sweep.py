@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from functools import singledispatch
 from typing import Any, Protocol
 
-from ..errors import MissingPackageError, all_of, bad_argument, bad_type, real
+from ..checks import all_of, real
+from ..errors import MissingPackageError, bad_argument, bad_type
 
 
 class Planned(Protocol):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..errors import bad_argument, flag, instance, one_of, whole
+from ..checks import flag, instance, one_of, whole
+from ..errors import bad_argument
 from ..formats import FORMATS, Format
 from ..formats.format import HIGHEST_BIAS, LOWEST_BIAS
 from ..formats.reference import Overflow, Rounding

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import check_shape, finite, whole
+from ..checks import check_shape, finite, whole
 from ..formats import Array, Format, format_of
 from ..formats.bounds import Ball
 from ..formats.reference import values

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import popops
-from ..errors import check_shape, finite, flag
+from ..checks import check_shape, finite, flag
 from ..formats import Array, Format
 from ..ops import RESULT, Operand, Request, op, receive, result_format, wide_format, wide_operand
 from ..ops.parts import Part, results

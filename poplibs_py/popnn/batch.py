@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import bad_argument, bad_type, check_shape, finite, flag, whole
+from ..checks import check_shape, finite, flag, whole
+from ..errors import bad_argument, bad_type
 from ..formats import FP32, Array, Floats, Format, QuarterArray
 from ..ops import BESIDE, Operand, Placed, Receiver, Request, one_scale_operand, op, receive, result_format
 from ..ops.parts import Part, Results, Several, part_format, results

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import check_shape, finite, one_of
+from ..checks import check_shape, finite, one_of
 from ..ops import Operand, Request, axes_of, one_scale_operand, op
 from ..ops.parts import Part, part_format, results
 from ..ops.record import Function

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import bad_argument, check_shape, finite, one_of, whole
+from ..checks import check_shape, finite, one_of, whole
+from ..errors import bad_argument
 from ..formats import FP16, Array, Format, QuarterArray
 from ..ops import RESULT, Operand, Request, argument, one_scale_operand, op, receive, whole_operand
 from ..ops.parts import Part, part_format, results

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, NamedTuple
 
-from ..errors import bad_argument, check_shape, finite, flag, whole
+from ..checks import check_shape, finite, flag, whole
+from ..errors import bad_argument
 from ..formats import FP32, Format
 from ..kernels import select
 from ..ops import Operand, Request, axes_of, one_scale_operand, op, receive, result_format

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..checks import as_shape, check_shape, finite, flag, whole
 from ..config import settings
-from ..errors import InvalidArgumentError, as_shape, bad_argument, check_shape, finite, flag, whole
+from ..errors import InvalidArgumentError, bad_argument
 from ..formats import FP32, Array, Floats
 from ..kernels import select
 from ..kernels.records import dtype_of

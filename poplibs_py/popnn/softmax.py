@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import bad_type, check_shape, finite
+from ..checks import check_shape, finite
+from ..errors import bad_type
 from ..ops import Operand, Request, argument, axes_of, one_scale_operand, op, receive, result_format
 from ..ops.record import Function
 from ..target import TargetLike

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import check_shape, finite, flag
+from ..checks import check_shape, finite, flag
 from ..formats import FP32, Array
 from ..ops import RESULT, Operand, Request, one_scale_operand, op, receive, result_format, wide_format
 from ..ops.parts import Part, results

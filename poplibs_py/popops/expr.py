@@ -24,7 +24,8 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from ..errors import UnsupportedError, bad_argument, bad_type, is_number, real, whole
+from ..checks import is_number, real, whole
+from ..errors import UnsupportedError, bad_argument, bad_type
 from ..memo import tabled
 from ..program import key_by_identity, key_by_parts, number_word
 from .elementwise.promotion import element_of

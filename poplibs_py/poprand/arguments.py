@@ -10,7 +10,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ..errors import InvalidTypeError, as_shape, bad_argument, bad_type, finite
+from ..checks import as_shape, finite
+from ..errors import InvalidTypeError, bad_argument, bad_type
 from ..formats import FORMATS, Array, Format, format_of
 from ..memo import tabled
 from ..ops import Receiver, receive

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ..checks import as_shape, finite
 from ..config import settings
-from ..errors import as_shape, bad_argument, finite
+from ..errors import bad_argument
 from ..formats import Array
 from ..ops import RESULT, VALUES, Operand, Receiver, Request, array_operand
 from ..popops.strided.lower import StridedOperand, StridedParams, lower

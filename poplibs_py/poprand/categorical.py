@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..checks import as_shape, whole
 from ..config import settings
-from ..errors import as_shape, bad_argument, bad_type, whole
+from ..errors import bad_argument, bad_type
 from ..formats import FORMATS, Array
 from ..memo import remembered
 from ..ops import RESULT, VALUES, Operand, Request, argument, new_result

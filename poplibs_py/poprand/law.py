@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ..checks import whole
 from ..config import settings
-from ..errors import bad_argument, whole
+from ..errors import bad_argument
 from ..kernels.records import dtype_of
 from ..kernels.registry import Kernel, select
 from ..memo import remembered, tabled

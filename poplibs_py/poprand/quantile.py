@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import finite
+from ..checks import finite
 from ..formats import format_of
 from .arguments import LARGEST, DType, Seed, Shape, Stream, TargetLike, TileMapping, dtype_of, positive
 from .law import Law, law_of

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ..errors import bad_argument, bad_type, finite, whole
+from ..checks import finite, whole
+from ..errors import bad_argument, bad_type
 from ..formats import BF16, FP16, FP32, format_of
 from ..memo import remembered, tabled
 from .arguments import (

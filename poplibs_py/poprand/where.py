@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import UnsupportedError, bad_argument, one_of, whole
+from ..checks import one_of, whole
+from ..errors import UnsupportedError, bad_argument
 from ..formats import Array
 from ..ops import Request, op, seed_of
 from ..ops.record import Function

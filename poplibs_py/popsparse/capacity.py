@@ -6,7 +6,8 @@ import math
 import sys
 import threading
 
-from ..errors import CapacityWarning, real, warn
+from ..checks import real
+from ..errors import CapacityWarning, warn
 from ..immutable import kind_of
 from ..program import key_by_parts
 from .pattern import MAX_EXTENT, as_block_shape, as_extent, as_shape

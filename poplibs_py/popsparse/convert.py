@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import bad_argument, bad_type, check_shape
+from ..checks import check_shape
+from ..errors import bad_argument, bad_type
 from ..formats import Array
 from ..formats.arrays import as_array
 from ..target.host_memory import check_memory

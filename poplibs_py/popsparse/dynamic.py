@@ -7,7 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ..errors import bad_argument, bad_type, flag, whole
+from ..checks import flag, whole
+from ..errors import bad_argument, bad_type
 from ..formats import Array
 from ..ops import Operand, Placed, Request, place_of, placed_request
 from ..target import Target, TargetLike

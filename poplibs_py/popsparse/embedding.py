@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import InvalidIndexError, bad_argument, check_shape, finite
+from ..checks import check_shape, finite
+from ..errors import InvalidIndexError, bad_argument
 from ..formats import FP16, FP32, Array, Format
 from ..ops import RESULT, Operand, Request, receive, whole_operand
 from ..ops.numpy_ops import told

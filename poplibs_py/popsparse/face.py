@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from ..errors import InvalidIndexError, bad_argument, bad_type, check_shape, described, finite, whole
+from ..checks import check_shape, finite, whole
+from ..errors import InvalidIndexError, bad_argument, bad_type, described
 from ..formats import FP32, Array, Format, QuarterArray
 from ..formats.arrays import as_array
 from ..immutable import Immutable, holding

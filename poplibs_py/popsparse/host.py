@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import bad_argument, bad_type, check_shape, one_of
+from ..checks import check_shape, one_of
+from ..errors import bad_argument, bad_type
 from ..formats import Array
 from .pattern import BlockPattern, as_block_shape, as_shape, index_array, rows_of_offsets
 from .values import numeric_array

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InvalidArgumentError, InvalidTypeError, bad_argument, bad_type, one_of
+from ..checks import one_of
+from ..errors import InvalidArgumentError, InvalidTypeError, bad_argument, bad_type
 from ..formats import Array
 from ..formats.arrays import as_array
 from ..formats.format import preset_of

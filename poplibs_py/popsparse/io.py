@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InvalidArgumentError, InvalidTypeError, bad_argument, bad_type, described, flag
+from ..checks import flag
+from ..errors import InvalidArgumentError, InvalidTypeError, bad_argument, bad_type, described
 from ..files import ArrayFile, replacing
 from ..formats import Array
 from ..ops import Seed

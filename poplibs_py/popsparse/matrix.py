@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import bad_argument, bad_type, check_shape, flag
+from ..checks import check_shape, flag
+from ..errors import bad_argument, bad_type
 from ..files import file_path
 from ..formats import Array, Format, QuarterArray
 from ..formats.arrays import float_dtype

@@ -7,7 +7,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from ..errors import bad_argument, bad_type, check_shape
+from ..checks import check_shape
+from ..errors import bad_argument, bad_type
 from ..formats import BF16, FORMATS, FP32, Array, Format, QuarterArray, format_of
 from ..kernels.records import ACTIVATIONS, FORMAT_NUMBERS
 from ..ops import Operand, Receiver, operand, receive, result_format

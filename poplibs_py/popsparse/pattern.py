@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import bad_argument, bad_type, real, whole
+from ..checks import real, whole
+from ..errors import bad_argument, bad_type
 from ..formats import Array
 from ..formats.arrays import as_array
 from ..immutable import Immutable, frozen, holding, settle, token_of

@@ -6,7 +6,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ..errors import bad_argument, bad_type, instance
+from ..checks import instance
+from ..errors import bad_argument, bad_type
 from ..kernels.registry import Kernel, Selection
 from ..ops import check_fields, unchanged
 from ..planner import Explanation, Memory

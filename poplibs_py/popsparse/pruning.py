@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import bad_argument, bad_type, check_shape, one_of
+from ..checks import check_shape, one_of
+from ..errors import bad_argument, bad_type
 from ..formats import Array
 from ..formats.arrays import as_array
 from ..poplin import matmul

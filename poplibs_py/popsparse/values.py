@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from ..errors import RangeWarning, bad_argument, bad_type, check_shape, warn
+from ..checks import check_shape
+from ..errors import RangeWarning, bad_argument, bad_type, warn
 from ..formats import FORMATS, FP32, Array, Format, QuarterArray, auto_scale, format_of
 from ..formats.arrays import as_array
 from ..immutable import frozen

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from ..checks import whole
 from ..config import MOST_RESULT_POOL, settings
-from ..errors import whole
 from . import _executor as _results
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import whole
+from ..checks import whole
 
 if TYPE_CHECKING:
     from .program import Program

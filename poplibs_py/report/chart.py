@@ -9,7 +9,8 @@ from fractions import Fraction
 from numbers import Real
 from typing import Literal
 
-from ..errors import all_of, bad_argument, finite, instance, one_of, real, whole
+from ..checks import all_of, finite, instance, one_of, real, whole
+from ..errors import bad_argument
 
 __all__ = ["Axis", "Lane", "Layer", "LineChart", "Series", "Slice", "StackChart", "Timeline", "number", "reciprocal",
            "same_scale"]

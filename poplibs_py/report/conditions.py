@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from .. import __version__
-from ..errors import all_of, instance, whole
+from ..checks import all_of, instance, whole
 from ..kernels import _cpu, available_levels
 from ..kernels.peak import unit_rates
 from .peers import LIBRARIES, installed

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from ..errors import all_of, bad_argument, flag, instance
+from ..checks import all_of, flag, instance
+from ..errors import bad_argument
 from . import svg
 from .chart import LineChart, StackChart, Timeline
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from ..checks import flag, instance
 from ..config import settings
-from ..errors import InvalidArgumentError, bad_argument, described, flag, instance
+from ..errors import InvalidArgumentError, bad_argument, described
 from ..files import file_path, replacing
 from ..log import get
 from ..program.record import Listener, Run, start, stop

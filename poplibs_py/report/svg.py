@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from ..errors import flag, instance
+from ..checks import flag, instance
 from .chart import LineChart, Series, Slice, StackChart, Timeline
 
 __all__ = ["STYLE", "draw"]

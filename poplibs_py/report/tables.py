@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..errors import all_of, bad_argument
+from ..checks import all_of
+from ..errors import bad_argument
 
 __all__ = ["pairs", "table"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from ..errors import instance, whole
+from ..checks import instance, whole
 from .chart import Axis, LineChart, Series
 
 __all__ = ["draw"]

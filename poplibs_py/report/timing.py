@@ -14,7 +14,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..errors import all_of, bad_argument, bad_type, real, whole
+from ..checks import all_of, real, whole
+from ..errors import bad_argument, bad_type
 
 __all__ = ["Timing", "take_turns"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import flag, instance, one_of, whole
+from ..checks import flag, instance, one_of, whole
 from .machine import TYPE_SIZES, Target
 
 _SCALE = 16  # of bytes and of bytes per cycle, so that fractional rates round late

@@ -7,8 +7,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from ..checks import one_of, real, whole
 from ..config import settings
-from ..errors import InvalidTypeError, UnsupportedError, bad_argument, bad_option, bad_type, one_of, real, whole
+from ..errors import InvalidTypeError, UnsupportedError, bad_argument, bad_option, bad_type
 from . import host_machine
 
 #: Bytes of one element of each data type a modelled machine stores.

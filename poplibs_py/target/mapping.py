@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import instance, whole
+from ..checks import instance, whole
 from .machine import Target
 
 Runs = tuple[tuple[int, int], ...]

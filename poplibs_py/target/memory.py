@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from ..errors import instance, real
+from ..checks import instance, real
 from .machine import Target
 
 

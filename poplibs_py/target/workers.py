@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from numbers import Integral
 
-from ..errors import all_of, instance, whole
+from ..checks import all_of, instance, whole
 from .machine import Target
 
 _CAST_OVERHEAD = 26  # worker cycles to enter and leave the cast loop

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import InvalidTypeError, bad_argument, instance
+from ..checks import instance
+from ..errors import InvalidTypeError, bad_argument
 from ..formats import Format, QuarterArray, format_of
 from ..formats.bounds import Ball
 from ..popsparse import BlockSparseMatrix

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import as_shape, bad_argument, flag, instance, whole
+from ..checks import as_shape, flag, instance, whole
+from ..errors import bad_argument
 from ..formats import FP32, Array, Format, format_of
 from ..ops import Seed, seed_of
 from ..popsparse import BlockPattern, BlockSparseMatrix

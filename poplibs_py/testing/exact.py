@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import bad_type, instance, is_number, one_of, whole
+from ..checks import instance, is_number, one_of, whole
+from ..errors import bad_type
 from ..formats import BF16, FP16, Array, Format, QuarterArray, format_of
 from ..formats.arrays import as_array
 

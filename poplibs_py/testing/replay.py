@@ -23,8 +23,9 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 from numpy.typing import NDArray
 
+from ..checks import instance
 from ..config import settings
-from ..errors import bad_argument, instance
+from ..errors import bad_argument
 from ..formats import FORMATS, Format, QuarterArray
 from ..formats.format import LAYOUT
 from ..formats.presets import PRESETS

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from numpy.typing import NDArray
 
-from ..errors import flag, instance, one_of, whole
+from ..checks import flag, instance, one_of, whole
 from ..formats import FORMATS, Array, Format, QuarterArray, format_of
 from ..formats.format import Specials
 from ..formats.reference import decode, encode

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import check_shape, instance
+from ..checks import check_shape, instance
 from ..formats import Floats, Format, format_of
 from ..formats.arrays import broadcast
 from ..formats.bounds import Ball

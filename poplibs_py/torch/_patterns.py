@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import bad_argument, bad_type, check_shape
+from ..checks import check_shape
+from ..errors import bad_argument, bad_type
 from ..formats import Array, format_of
 from ..popsparse.makers import maker
 from ..popsparse.matrix import BlockSparseMatrix

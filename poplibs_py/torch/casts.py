@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import bad_argument, one_of, whole
+from ..checks import one_of, whole
+from ..errors import bad_argument
 from ..formats import FORMATS, Format, QuarterArray, format_of
 from ..formats.format import LAYOUT
 from ..formats.reference import Overflow, Rounding

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import InvalidArgumentError, bad_argument, bad_type, check_shape, flag, whole
+from ..checks import check_shape, flag, whole
+from ..errors import InvalidArgumentError, bad_argument, bad_type
 from ..ops import seed_of
 from ..popsparse.pattern import BlockPattern
 from ..popsparse.patterns import random_pattern

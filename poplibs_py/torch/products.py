@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..errors import check_shape
+from ..checks import check_shape
 from ..popsparse import static
 from ..program import result_array
 from ._library import (

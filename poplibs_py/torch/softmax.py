@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ..errors import bad_type, one_of
+from ..checks import one_of
+from ..errors import bad_type
 from ..popsparse.softmax import api
 from ._library import Gradient, define, tensor_of
 from ._patterns import matrix_of

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import bad_argument, bad_type, check_shape, one_of, whole
+from ..checks import check_shape, one_of, whole
+from ..errors import bad_argument, bad_type
 from ..popsparse.matrix import BlockSparseMatrix
 from ..popsparse.pattern import BlockPattern
 from ._library import array_of, check_tensor, tensor_of

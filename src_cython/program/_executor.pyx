@@ -17,7 +17,8 @@ import math
 
 import numpy as np
 
-from poplibs_py.errors import bad_argument, bad_type, flag
+from poplibs_py.checks import flag
+from poplibs_py.errors import bad_argument, bad_type
 
 cnp.import_array()
 

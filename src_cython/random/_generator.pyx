@@ -6,7 +6,8 @@ from numpy.random cimport BitGenerator
 import numpy as np
 from numpy.random.bit_generator import SeedlessSeedSequence
 
-from poplibs_py.errors import bad_argument, bad_type, whole
+from poplibs_py.checks import whole
+from poplibs_py.errors import bad_argument, bad_type
 
 cdef extern from *:
     ctypedef unsigned long long pop_polynomial "unsigned __int128"

@@ -11,7 +11,8 @@ from program.program cimport pop_tile
 
 import numpy as np
 
-from poplibs_py.errors import bad_argument, whole
+from poplibs_py.checks import whole
+from poplibs_py.errors import bad_argument
 
 cdef extern from "kernels/random/call.h":
     pass

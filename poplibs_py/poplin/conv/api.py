@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument, bad_type, check_shape, flag, instance, whole
+from ...checks import check_shape, flag, instance, whole
+from ...errors import bad_argument, bad_type
 from ...formats import Array
 from ...ops import (
     AS_ASKED,

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument, bad_type, check_shape, one_of, whole
+from ...checks import check_shape, one_of, whole
+from ...errors import bad_argument, bad_type
 from ...formats import Format, format_of
 from ...memo import remembered
 from ...ops import Operand, Receiver, contiguous_strides, new_result, operand, result_format

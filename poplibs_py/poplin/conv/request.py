@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...errors import bad_argument, bad_type, flag
+from ...checks import flag
+from ...errors import bad_argument, bad_type
 from ...formats import Format, format_of
 from ...ops import (
     AS_ASKED,

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from ...checks import check_shape, flag
 from ...config import settings
-from ...errors import check_shape, flag
 from ...formats import Format
 from ...ops import RESULT, Operand, Placed, Receiver, Request, op, place_of, receive, result_format, wide_format
 from ...planner import Memory

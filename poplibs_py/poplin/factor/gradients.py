@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ... import popops
+from ...checks import check_shape, flag
 from ...config import settings
-from ...errors import bad_argument, check_shape, flag
+from ...errors import bad_argument
 from ...formats import Array, format_of
 from ...ops import Operand, Receiver, Request, op, result_format, whole_operand, wide_format
 from ...ops.parts import Part, Results, alone, results

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...checks import one_of
 from ...config import settings
-from ...errors import one_of
 from ...formats import FP32
 from ...ops import Operand, Request, op, wide_format
 from ...ops.parts import Part, Results, results

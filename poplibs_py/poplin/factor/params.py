@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import check_shape
+from ...checks import check_shape
 from ...formats import Array, Format
 from ...ops import Operand, wide_operand
 

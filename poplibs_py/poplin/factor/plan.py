@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...errors import whole
+from ...checks import whole
 from ...memo import remembered
 from ...ops import parsed
 from ...planner import Memory

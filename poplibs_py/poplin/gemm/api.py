@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...errors import as_shape, bad_argument, bad_type, instance
+from ...checks import as_shape, instance
+from ...errors import bad_argument, bad_type
 from ...formats import format_of
 from ...ops import (
     AS_ASKED,

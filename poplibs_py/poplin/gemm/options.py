@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from operator import is_
 from typing import Any
 
-from ...errors import flag, one_of, whole
+from ...checks import flag, one_of, whole
 from ...ops import parsed
 from ...planner import Memory
 from ...target.types import data_type

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument, check_shape
+from ...checks import check_shape
+from ...errors import bad_argument
 from ...formats import Format
 from ...ops import Operand, contiguous_strides
 from .field import Field

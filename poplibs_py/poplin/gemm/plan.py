@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import one_of, real
+from ...checks import one_of, real
 from ...formats import BF16, FP32, Format
 from ...kernels import Kernel, Selection, kernels
 from ...kernels.records import ACTIVATIONS

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...errors import bad_argument, bad_type, check_shape, instance, one_of
+from ...checks import check_shape, instance, one_of
+from ...errors import bad_argument, bad_type
 from ...formats import FP32, Array, Format
 from ...immutable import Constant, kind_of
 from ...ops import Operand, run_told

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from inspect import Parameter, signature, unwrap
 from typing import Any
 
-from ...errors import UnsupportedError, bad_argument, bad_type, check_shape, one_of
+from ...checks import check_shape, one_of
+from ...errors import UnsupportedError, bad_argument, bad_type
 from ...formats import format_of
 from ...ops import Placed, Request, check_keywords, host_target, op, operand, own_numbers, placed_request, target_of
 from ...target import Target, TargetLike, resolve_target

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument, bad_type, check_shape, one_of
+from ...checks import check_shape, one_of
+from ...errors import bad_argument, bad_type
 from ...formats import FP16, FP32, Array, format_of
 from ...formats.metadata import METADATA_SCALES
 from ...kernels.records import ACTIVATIONS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...errors import one_of
+from ...checks import one_of
 from ...ops import parsed
 from ..tile_conv import ConvOptions
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import as_shape, bad_argument
+from ...checks import as_shape
+from ...errors import bad_argument
 from ...formats import Format, format_of
 from ...ops import Operand, result_format
 from ...target import Target

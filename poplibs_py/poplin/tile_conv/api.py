@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ...checks import instance
 from ...config import settings
 from ...errors import (
     InvalidArgumentError,
@@ -16,7 +17,6 @@ from ...errors import (
     bad_argument,
     bad_type,
     described,
-    instance,
 )
 from ...log import tell
 from ...memo import remembered

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...errors import whole
+from ...checks import whole
 from ...formats import Array
 from ...memo import tabled
 

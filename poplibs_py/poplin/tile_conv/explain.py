@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ...errors import bad_argument, instance
+from ...checks import instance
+from ...errors import bad_argument
 from ...planner.explain import Considered, Explanation, explained
 from ...planner.objective import UNLIMITED, Objective
 from .candidates import Candidate, candidates

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...errors import bad_argument, bad_type, check_shape
+from ...checks import check_shape
+from ...errors import bad_argument, bad_type
 from ...formats import Array
 from ...formats.bounds import Ball
 from ...formats.metadata import METADATA_SCALES

@@ -6,7 +6,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...errors import PlanError, PoplibsWarning, bad_argument, bad_option, bad_type, instance, one_of, real, warn, whole
+from ...checks import instance, one_of, real, whole
+from ...errors import PlanError, PoplibsWarning, bad_argument, bad_option, bad_type, warn
 from ...planner.cache import PlanCache
 from ...planner.explain import Explanation
 from ...planner.facts import facts_of

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import TypeVar
 
-from ...errors import all_of, bad_argument, bad_option, bad_type, flag
+from ...checks import all_of, flag
+from ...errors import bad_argument, bad_option, bad_type
 from ...memo import tabled
 from ...target.types import data_type
 from .axis import Axis, FieldTransform, OutputTransform

@@ -10,7 +10,8 @@ from itertools import chain, pairwise
 from math import prod
 from typing import Any
 
-from ...errors import all_of, bad_argument, bad_type, described, instance, one_of, whole
+from ...checks import all_of, instance, one_of, whole
+from ...errors import bad_argument, bad_type, described
 from ...ops import changed_plan, check_fields
 from ...planner.explain import Explanation, explained
 from ...planner.summary import PlanSummary, compared, summarised

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ...errors import flag
+from ...checks import flag
 from ...formats import FP32
 from ...ops import one_scale_operand, op, receive, result_format
 from ...ops.parts import Part, part_format, results

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ...checks import check_shape, finite, flag, instance, whole
 from ...config import settings
-from ...errors import bad_argument, bad_type, check_shape, finite, flag, instance, whole
+from ...errors import bad_argument, bad_type
 from ...formats import FP32, Array, Format
 from ...ops import (
     Operand,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...errors import bad_argument, flag, one_of, whole
+from ...checks import flag, one_of, whole
+from ...errors import bad_argument
 from ...formats import Format
 
 _MOST, _MOST_ELEMENTS = 1 << 31, 1 << 40

@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...checks import check_shape, flag, one_of, whole
 from ...config import settings
-from ...errors import bad_argument, check_shape, flag, one_of, whole
+from ...errors import bad_argument
 from ...formats import Array, Format
 from ...ops import Operand, whole_operand, wide_format, wide_operand
 from ...ops.one_kernel import OneKernel

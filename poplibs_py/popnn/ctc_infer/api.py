@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...checks import finite, flag, whole
 from ...config import settings
-from ...errors import bad_argument, bad_type, finite, flag, whole
+from ...errors import bad_argument, bad_type
 from ...ops import Operand, Request, op, place_of, wide_format
 from ...ops.parts import Part, results
 from ...target import MOST_TILES, Target, TargetLike, modelled_machine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...errors import whole
+from ...checks import whole
 from ...formats import Format
 
 _MOST = 1 << 31

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...errors import UnsupportedError, as_shape, bad_argument, bad_type, check_shape, flag, one_of
+from ...checks import as_shape, check_shape, flag, one_of
+from ...errors import UnsupportedError, bad_argument, bad_type
 from ...formats import format_of
 from ...ops import one_scale_operand, op, receive, result_format
 from ...ops.parts import Part, results

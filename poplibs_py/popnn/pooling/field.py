@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...errors import bad_argument, flag, whole
+from ...checks import flag, whole
+from ...errors import bad_argument
 from ...formats import Array
 from ...memo import remembered
 

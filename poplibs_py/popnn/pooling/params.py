@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from ...errors import bad_argument, bad_type, one_of, whole
+from ...checks import one_of, whole
+from ...errors import bad_argument, bad_type
 from .kinds import KINDS, TilePass
 
 _MOST, _MOST_STEPS = 1 << 31, 1 << 44

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from ...checks import check_shape, one_of
 from ...config import settings
-from ...errors import bad_argument, check_shape, one_of
+from ...errors import bad_argument
 from ...formats import Array, Format
 from ...ops import RESULT, Operand, Placed, Receiver, Request, contiguous_strides, whole_operand
 from ...ops.parts import Results, alone

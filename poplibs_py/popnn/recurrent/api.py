@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...errors import bad_argument, bad_type, check_shape, flag, instance, one_of
+from ...checks import check_shape, flag, instance, one_of
+from ...errors import bad_argument, bad_type
 from ...formats import FP16, Array, Format
 from ...ops import WIDE, Operand, own_host, result_format, wide_format
 from ...popsparse.matrix import BlockSparseMatrix
@@ -177,7 +178,7 @@ def _state_of(cell: Cell, layer: LayerWeights) -> Iterator[tuple[str, Array]]:
     """The arrays of a layer in one direction, as torch has them, and what their names begin with."""
     form, front = cell.form(True), cell.front
     if form.apart and not layer.reset_after:
-        raise bad_argument("reset_after", False, "True: torch's GRU knows no other")
+        raise bad_argument("reset_after", False, "True, as torch has it")
     order = gate_order(cell, list(layer.cell_order if front and layer.cell_order is not None else cell.gates))
     rows = [order[cell.gates.index(gate)] for gate in cell.torch]
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...errors import bad_argument, bad_type, flag
+from ...checks import flag
+from ...errors import bad_argument, bad_type
 from ...ops import Operand, Request, own_host
 from ...ops.parts import Part, results
 from ...target import Target, TargetLike

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument, bad_type, check_shape, one_of
+from ...checks import check_shape, one_of
+from ...errors import bad_argument, bad_type
 from ...formats import FP16, FP32, Array, Format, QuarterArray
 from ...ops import Operand, result_format, whole_operand, wide_format, wide_operand
 from ...poplin.gemm.plan import GemmPlan

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...errors import flag
+from ...checks import flag
 from ...formats import Array
 from .cell import Cell
 from .params import numbers, optional

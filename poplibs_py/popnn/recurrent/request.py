@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_type, check_shape, flag, one_of
+from ...checks import check_shape, flag, one_of
+from ...errors import bad_type
 from ...memo import remembered
 from ...ops import Operand, Placed, Request, own_host, result_format
 from ...ops.parts import Part, Results, results

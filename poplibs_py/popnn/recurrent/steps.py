@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...errors import bad_argument, bad_type, flag
+from ...checks import flag
+from ...errors import bad_argument, bad_type
 from ...formats import Array
 from .params import limits, numbers
 

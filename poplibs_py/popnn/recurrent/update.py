@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ...errors import bad_argument, check_shape, flag
+from ...checks import check_shape, flag
+from ...errors import bad_argument
 from ...formats import Format
 from ...ops import Operand, Request, own_host
 from ...ops.parts import Part, results

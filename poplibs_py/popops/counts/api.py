@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ...checks import check_shape, flag, whole
 from ...config import settings
-from ...errors import bad_argument, bad_type, check_shape, flag, whole
+from ...errors import bad_argument, bad_type
 from ...formats import BF16, FP16, FP32, Array
 from ...ops import AS_ASKED, RESULT, Operand, Request, new_result, op, place_of, receive, run_told, whole_operand
 from ...ops import argument as array_argument

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...errors import bad_argument, bad_type, one_of, whole
+from ...checks import one_of, whole
+from ...errors import bad_argument, bad_type
 from ...formats import FORMATS, FP32, Array, Format, QuarterArray, format_of
 from ...formats.format import format_or_none
 from ...formats.metadata import METADATA_SCALES

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import UnsupportedError, all_of, as_shape, bad_argument, flag, one_of
+from ...checks import all_of, as_shape, flag, one_of
+from ...errors import UnsupportedError, bad_argument
 from ...formats import FP32, Format
 from ...formats.arrays import broadcast
 from ...formats.bounds import Ball

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import as_shape, bad_argument, bad_type, whole
+from ...checks import as_shape, whole
+from ...errors import bad_argument, bad_type
 from ...formats import FP32, Array, Format
 from ...ops import RESULT, Request, op, place_of, receive, whole_operand
 from ...ops.numpy_ops import told

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import real, whole
+from ...checks import real, whole
 from ...formats import FP32, Array, Format, QuarterArray, format_of
 from ...formats.format import preset_of
 from ...formats.reference import encode

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import all_of, bad_argument, bad_type, finite, one_of, real, whole
+from ...checks import all_of, finite, one_of, real, whole
+from ...errors import bad_argument, bad_type
 from ...formats import Array, Format
 from ...ops import RESULT, Request, op, place_of, receive
 from ...target import TargetLike

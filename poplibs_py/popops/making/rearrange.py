@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...checks import all_of, whole
 from ...config import settings
-from ...errors import all_of, bad_argument, whole
+from ...errors import bad_argument
 from ...formats import Array
 from ...formats.bounds import Ball
 from ...formats.reference import values

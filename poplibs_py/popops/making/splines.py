@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...errors import bad_argument, bad_type, check_shape, finite, whole
+from ...checks import check_shape, finite, whole
+from ...errors import bad_argument, bad_type
 from ...formats import BF16, FP16, FP32, Array
 from ...ops import RESULT, Operand, Request, array_operand, op, place_of, receive, result_format, whole_operand
 from ...ops import argument as array_argument

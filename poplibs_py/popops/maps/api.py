@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from ...errors import flag, whole
+from ...checks import flag, whole
 from ...ops import op, travel
 from ...program import Face
 from ...target import TargetLike

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ...checks import check_shape, flag, one_of, whole
 from ...config import settings
-from ...errors import bad_argument, bad_type, check_shape, flag, one_of, whole
+from ...errors import bad_argument, bad_type
 from ...formats import QuarterArray
 from ...ops import Operand, Placed, Receiver, Request, place_of, receive
 from ...ops.parts import Part, Results, results

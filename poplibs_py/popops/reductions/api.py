@@ -7,7 +7,8 @@ from dataclasses import replace
 from inspect import signature
 from typing import Any, cast
 
-from ...errors import UnsupportedError, all_of, as_shape, bad_argument, finite, flag, one_of
+from ...checks import all_of, as_shape, finite, flag, one_of
+from ...errors import UnsupportedError, bad_argument
 from ...ops import axes_of, op
 from ...ops.options import parsed
 from ...target import MOST_TILES, Target, TargetLike, modelled_machine

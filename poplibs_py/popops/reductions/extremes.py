@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...errors import flag
+from ...checks import flag
 from ...ops import Request, axes_of, op, place_of
 from ...ops.parts import Part, part_format, results
 from ...target import Target, TargetLike

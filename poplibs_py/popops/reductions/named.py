@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument, finite, flag, whole
+from ...checks import finite, flag, whole
+from ...errors import bad_argument
 from ...ops import Request, op
 from ...ops.record import Function
 from ...target import TargetLike

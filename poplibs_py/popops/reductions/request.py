@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from ...checks import check_shape, flag
 from ...config import settings
-from ...errors import bad_argument, bad_type, check_shape, flag
+from ...errors import bad_argument, bad_type
 from ...formats import FP32, Array, Format, QuarterArray
 from ...formats.format import preset_of, remedy
 from ...formats.reference import encode

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import all_of, bad_argument, check_shape, whole
+from ...checks import all_of, check_shape, whole
+from ...errors import bad_argument
 from ...ops import Operand, Request, op, whole_operand
 from ...planner import Memory
 from ...target import Target, TargetLike

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import as_shape, bad_argument, whole
+from ...checks import as_shape, whole
+from ...errors import bad_argument
 from ...formats import FP32, Format
 from ...formats.format import preset_of
 from ...ops import Operand, new_result, receive

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import all_of, bad_argument, bad_type, check_shape, one_of, whole
+from ...checks import all_of, check_shape, one_of, whole
+from ...errors import bad_argument, bad_type
 from ...ops import Operand, whole_operand
 from ...planner import Memory
 from ...target import TargetLike

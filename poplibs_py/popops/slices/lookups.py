@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...checks import check_shape, one_of, whole
 from ...config import settings
-from ...errors import bad_argument, bad_type, check_shape, one_of, whole
+from ...errors import bad_argument, bad_type
 from ...formats import FP32, Array, Format
 from ...ops import RESULT, Operand, Request, place_of, receive, result_format, whole_operand
 from ...ops.numpy_ops import told

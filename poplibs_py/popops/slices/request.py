@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from ...checks import one_of, real, whole
 from ...config import settings
-from ...errors import InvalidIndexError, bad_argument, bad_type, one_of, real, whole
+from ...errors import InvalidIndexError, bad_argument, bad_type
 from ...formats import FP32, Array, Format, QuarterArray
 from ...formats.arrays import as_array
 from ...ops import RESULT, VALUES, Operand, Receiver, Request, own_numbers, receive

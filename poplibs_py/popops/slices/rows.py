@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ...checks import check_shape, flag
 from ...config import settings
-from ...errors import bad_argument, bad_type, check_shape, flag
+from ...errors import bad_argument, bad_type
 from ...formats import FP32, Array, Format
 from ...ops import RESULT, Operand, Request, place_of, whole_operand
 from ...ops.numpy_ops import told

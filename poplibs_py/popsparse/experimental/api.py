@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import instance
+from ...checks import instance
 from ...formats import Array
 from ...ops import Request, placed_request
 from ...planner import Memory

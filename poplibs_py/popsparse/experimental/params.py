@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from ...errors import bad_argument, check_shape, flag, instance, one_of, whole
+from ...checks import check_shape, flag, instance, one_of, whole
+from ...errors import bad_argument
 from ..pattern import BlockPattern
 
 GRAIN = {"half": 16, "float": 8}

@@ -6,7 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from ...errors import InvalidOptionError, PlanError, instance
+from ...checks import instance
+from ...errors import InvalidOptionError, PlanError
 from ...log import tell
 from ...memo import remembered
 from ...planner import Memory, Objective, climb, deadline

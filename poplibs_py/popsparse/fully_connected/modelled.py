@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import check_shape
+from ...checks import check_shape
 from ...formats import Array
 from ...ops import RESULT, Operand, Request
 from ...target import Target

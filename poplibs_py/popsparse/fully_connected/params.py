@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from ...errors import bad_argument, one_of, real, whole
+from ...checks import one_of, real, whole
+from ...errors import bad_argument
 
 _MOST = 2**24
 _SUPPORTED = {"half": (16, 8, 4), "float": (8, 4)}

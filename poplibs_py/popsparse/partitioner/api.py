@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import CapacityError, CapacityWarning, bad_argument, bad_type, instance, one_of, warn
+from ...checks import instance, one_of
+from ...errors import CapacityError, CapacityWarning, bad_argument, bad_type, warn
 from ...formats import Array
 from ..host import HostMatrix
 from ..matrix import BlockSparseMatrix

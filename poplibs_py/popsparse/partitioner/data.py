@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument, bad_type, instance
+from ...checks import instance
+from ...errors import bad_argument, bad_type
 from ...formats import Array
 from ..host import HostMatrix
 from ..matrix import BlockSparseMatrix

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument, flag, instance, one_of, whole
+from ...checks import flag, instance, one_of, whole
+from ...errors import bad_argument
 from ...formats import Array
 
 Starts = tuple[int, ...]

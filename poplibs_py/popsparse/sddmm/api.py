@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from ...errors import bad_argument, check_shape
+from ...checks import check_shape
+from ...errors import bad_argument
 from ...ops import RESULT, Operand, Placed, Receiver, Request, own_host
 from ...planner import Memory
 from ..matrix import BlockSparseMatrix

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_type, check_shape, whole
+from ...checks import check_shape, whole
+from ...errors import bad_type
 from ...formats import FP32, Array, Format
 from ...formats.arrays import as_array, floats
 from ...formats.bounds import Ball, dot_ball, gamma

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ...errors import bad_argument, whole
+from ...checks import whole
+from ...errors import bad_argument
 from ...formats import FP32, Format
 from ...kernels.records import numbers_of
 from ...ops import check_fields, unchanged

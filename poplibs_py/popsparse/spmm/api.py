@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument, bad_type, check_shape, flag
+from ...checks import check_shape, flag
+from ...errors import bad_argument, bad_type
 from ...formats import FP32, Array, Format
 from ...ops import RESULT, Operand, Placed, Receiver, Request, array_operand, own_host
 from ...planner import Memory

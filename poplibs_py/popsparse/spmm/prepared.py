@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_type, check_shape, one_of
+from ...checks import check_shape, one_of
+from ...errors import bad_type
 from ...formats import BF16, FP32, Array, Format, format_of
 from ...immutable import Constant, Immutable, anchored, kind_of
 from ...ops import Operand, own_host, run_told

@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from ...errors import MemoryLimitError, PlanError, instance
+from ...checks import instance
+from ...errors import MemoryLimitError, PlanError
 from ...log import tell
 from ...target import Target, memory_limit, modelled_machine
 from ...target.types import data_type

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from ...errors import bad_argument, check_shape, instance, one_of, whole
+from ...checks import check_shape, instance, one_of, whole
+from ...errors import bad_argument
 from ..pattern import BlockPattern
 
 BLOCKS = (1, 4, 8, 16)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ...errors import instance, real
+from ...checks import instance, real
 from ...poplin import ConvPlan
 from ...popsparse.fully_connected import FullyConnectedPlan
 from ...popsparse.static_matmul import StaticPlan

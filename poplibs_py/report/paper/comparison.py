@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import product
 from statistics import median
 
-from ...errors import all_of, bad_argument, instance, real, whole
+from ...checks import all_of, instance, real, whole
+from ...errors import bad_argument
 from ..sparsity.charts import break_even_density
 from .figures import METHODS, Figure, law_of_speed_up
 from .products import Cell, ModelledProducts, Rate

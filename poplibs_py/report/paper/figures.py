@@ -15,7 +15,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from ...errors import bad_argument, described, one_of, real, whole
+from ...checks import one_of, real, whole
+from ...errors import bad_argument, described
 from ...files import file_path
 
 TYPES = ("FP16", "FP32")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 
-from ...errors import all_of
+from ...checks import all_of
 from ..chart import Axis, LineChart, Series, number, reciprocal, same_scale
 from ..page import Page
 from ..sparsity.record import product_name

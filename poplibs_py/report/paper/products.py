@@ -7,7 +7,8 @@ import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from ...errors import MemoryLimitError, MemoryLimitWarning, PlanError, instance
+from ...checks import instance
+from ...errors import MemoryLimitError, MemoryLimitWarning, PlanError
 from ...poplin import ConvPlan, plan_matmul
 from ...popsparse import BlockPattern, random_pattern
 from ...popsparse.fully_connected import FullyConnectedOptions, FullyConnectedParams

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import MemoryLimitError, PlanError, PoplibsWarning, UnsupportedError, all_of, bad_argument, instance
+from ...checks import all_of, instance
+from ...errors import MemoryLimitError, PlanError, PoplibsWarning, UnsupportedError, bad_argument
 from ...formats import Array
 from ...formats.bounds import Ball
 from ...poplin import matmul

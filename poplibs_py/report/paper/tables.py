@@ -7,7 +7,7 @@ import io
 import math
 from collections.abc import Sequence
 
-from ...errors import all_of
+from ...checks import all_of
 from ..chart import reciprocal
 from ..sparsity.record import PAPER_COLUMNS, product_name
 from ..tables import table

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import instance
+from ...checks import instance
 from ...formats import Array
 from .routes import Route, to_torch
 

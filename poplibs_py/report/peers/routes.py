@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_argument, bad_type, check_shape, instance
+from ...checks import check_shape, instance
+from ...errors import bad_argument, bad_type
 from ...formats import Array, Format, format_of
 from .mkl import load_mkl
 from .versions import installed

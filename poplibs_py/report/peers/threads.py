@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ...checks import whole
 from ...config import thread_limit
-from ...errors import whole
 from .mkl import load_mkl
 from .versions import installed
 

@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import PoplibsError, all_of, bad_argument, described, instance, one_of, real, whole
+from ...checks import all_of, instance, one_of, real, whole
+from ...errors import PoplibsError, bad_argument, described
 from ...formats import BF16, F143, FP16, FP32, Array, Format, format_of
 from ...ops import Seed, seed_of
 from ...popsparse import BlockPattern, BlockSparseMatrix, random_matrix, random_pattern

@@ -10,7 +10,8 @@ from functools import lru_cache
 from typing import Any
 
 from ... import __version__
-from ...errors import MissingPackageError, all_of, bad_argument, instance
+from ...checks import all_of, instance
+from ...errors import MissingPackageError, bad_argument
 from ...kernels import _cpu, available_levels
 from ..peers import installed, limited_threads
 from .cases import Case

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...errors import all_of
+from ...checks import all_of
 from ..chart import reciprocal
 from .record import Record
 

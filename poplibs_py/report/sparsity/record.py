@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import TextIO
 
-from ...errors import all_of
+from ...checks import all_of
 
 OURS = "poplibs_py"
 """The name of this library in the column ``library``."""

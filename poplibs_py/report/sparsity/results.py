@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from ...errors import all_of
+from ...checks import all_of
 from ..chart import LineChart, reciprocal, same_scale
 from ..conditions import Conditions
 from ..page import Page

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from ...errors import all_of, instance
+from ...checks import all_of, instance
 from .. import tables
 from ..chart import reciprocal
 from ..conditions import Conditions

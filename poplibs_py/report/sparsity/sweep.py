@@ -6,7 +6,8 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ...errors import PoplibsError, instance
+from ...checks import instance
+from ...errors import PoplibsError
 from ...kernels.peak import peak_of, peak_probes, unit_rates
 from ..peers import LIBRARIES
 from ..timing import Timing, take_turns

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ....errors import bad_argument, bad_type, whole
+from ....checks import whole
+from ....errors import bad_argument, bad_type
 from ....formats import Format
 from ....ops import check_mapping, host_target
 from ....target import MOST_TILES, Target, modelled_machine, resolve_target

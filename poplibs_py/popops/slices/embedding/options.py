@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ....errors import bad_argument, bad_option, bad_type, flag, one_of, whole
+from ....checks import flag, one_of, whole
+from ....errors import bad_argument, bad_option, bad_type
 from ....ops import parsed
 from ....planner import Memory
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ....errors import bad_argument, one_of, whole
+from ....checks import one_of, whole
+from ....errors import bad_argument
 from ....formats import FORMATS
 from ....target.types import INTEGER_WORDS, TYPE_BYTES
 

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poplibs_py import poplin, popops
-from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, finite, real, whole
+from poplibs_py.checks import finite, real, whole
+from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
 from poplibs_py.formats import FORMATS
 
 FLOATS = [np.float16, np.float32, np.float64, np.longdouble]
