@@ -70,25 +70,27 @@ def calc_accuracy_bound(model_outputs: Any, expected: Any, *, target: Any = None
     return Ball.exact(np.asarray((places == np.asarray(expected)).sum(), np.float64))
 
 
-def cross_entropy_bound(logits: Any, labels: Any, weights: Any = None, *, label_smoothing: float = 0.0,
+def cross_entropy_bound(logits: Any, labels: Any, weights: Any = None, axis: Any = -1, *, label_smoothing: float = 0.0,
                         ignored_index: Any = None, deltas_scale: float = 1.0, out: Any = None, out_dtype: Any = None,
                         target: Any = None) -> Balls:
     """Return exact results and radii of a `cross_entropy` call."""
-    x, e = numbers(logits), Exponentials(logits, 1, None, 1.0)
-    classes, named = x.shape[1], np.asarray(labels).astype(np.int64)[:, None]
-    one_hot = _one_hot(labels, classes)
-    left_out = (one_hot.sum(1, keepdims=True) == 0) | (False if ignored_index is None else named == ignored_index)
-    w = np.ones((1, classes)) if weights is None else numbers(weights)[None]
+    x, e = numbers(logits), Exponentials(logits, axis, None, 1.0)
+    along = axis % x.ndim
+    classes, named = x.shape[along], np.expand_dims(np.asarray(labels).astype(np.int64), along)
+    across = classes, *(1,) * (x.ndim - 1 - along)
+    one_hot = (named == np.arange(classes).reshape(across)).astype(np.float64)
+    left_out = (one_hot.sum(along, keepdims=True) == 0) | (False if ignored_index is None else named == ignored_index)
+    w = np.ones(across) if weights is None else numbers(weights).reshape(across)
     share = label_smoothing / max(1, classes)
     with np.errstate(all="ignore"):
-        weight = (1 - label_smoothing) * np.where(one_hot > 0, w, 0.0).sum(1, keepdims=True)
-        total, apart = Ball.exact(np.zeros((1, 1))), Ball.exact(np.zeros((x.shape[0], 1)))
+        weight = (1 - label_smoothing) * np.where(one_hot > 0, w, 0.0).sum(along, keepdims=True)
+        total, apart = Ball.exact(np.zeros(())), Ball.exact(np.zeros(named.shape))
         if share > 0:
-            total = row_sum(Ball.exact(w), (1,)) if weights is not None else Ball.exact(np.full((1, 1), float(classes)))
+            total = Ball.exact(np.float64(classes)) if weights is None else row_sum(Ball.exact(w), (0,))
             below = Ball(e.apart, np.where(np.isfinite(e.apart), e.wrong, 0.0)).rounded(FP32)
-            apart = row_sum(times(Ball.exact(w), below), (1,))
+            apart = row_sum(times(Ball.exact(w), below), (along,))
         total_log = _log(Ball(e.sum, e.of_sum).rounded(FP32))
-        own = np.where(one_hot > 0, e.apart, 0.0).sum(1, keepdims=True)
+        own = np.where(one_hot > 0, e.apart, 0.0).sum(along, keepdims=True)
         loss = (total_log - own) * weight + (total * total_log - apart) * share
         number = (total * share + weight) * deltas_scale
         least = e.sum - e.of_sum
@@ -103,4 +105,5 @@ def cross_entropy_bound(logits: Any, labels: Any, weights: Any = None, *, label_
         known = [np.isfinite(b.centre) for b in (loss, made)]
     balls = [Ball(np.where(left_out | ~good, 0.0, b.centre), np.where(left_out, 0.0, np.where(good, b.radius, np.inf)))
              for b, good in zip((loss, made), known, strict=True)]
-    return finished(balls[0].reshape(-1), None, out_dtype, logits), finished(balls[1], None, out_dtype, logits)
+    rows = balls[0].reshape(*x.shape[:along], *x.shape[along + 1:])
+    return finished(rows, None, out_dtype, logits), finished(balls[1], None, out_dtype, logits)

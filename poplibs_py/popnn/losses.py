@@ -42,29 +42,34 @@ def _classes(name: str, value: Any) -> Operand:
     return x
 
 
-def _labels(name: str, value: Any, rows: int) -> Operand:
+def _labels(name: str, value: Any, rows: tuple[int, ...]) -> Operand:
     """Take labels: kernels read those of 32 bits and int64, others are copied."""
     x = whole_operand(name, value, _LABELS)
-    check_shape(name, x, x.shape == (rows,), f"one label for each of {rows} rows")
+    check_shape(name, x, x.shape == rows, f"one label for each of {' x '.join(map(str, rows))} rows")
     return x if x.array.dtype in (np.int32, np.uint32, np.int64) else Operand(x.array.astype(np.int64), None)
 
 
 def _request(name: str, body: str, x: Operand, labels: Operand | None, more: Operand | None, fmt: Format, out: Any,
-             target: Any, **how: Any) -> Request:
+             target: Any, axis: int = 1, **how: Any) -> Request:
     """A loss for each row, and deltas."""
     shape, operands = x.shape, tuple(p for p in (x, labels, more) if p is not None)
-    parts = (Part(part, fmt, strided=True) for part in (shape[:1], shape))
+    parts = (Part(part, fmt, strided=True) for part in (_rows(shape, axis), shape))
     made = results(out, tuple(parts), Loss)
     placed = place_of_loss(name, target, [p for p in (x, more) if p is not None], fmt, shape,
                            cross_entropy=how.get("mode") == "cross-entropy", labels=labels is not None)
     last, (of_loss, of_deltas) = len(operands), (x.strides for x in made.arrays)
-    label = None if labels is None else row_of(labels.seen(lambda array: array[:, None]), 1, shape, single=True)
+    label = None if labels is None else row_of(labels.seen(lambda array: np.expand_dims(array, axis)), 1, shape,
+                                                 single=True)
     beside = None if more is None else row_of(more, last - 1, shape)
-    loss = RowOperand(last, fmt, (*of_loss, 0), single=True, written=True)
+    loss = RowOperand(last, fmt, (*of_loss[:axis], 0, *of_loss[axis:]), single=True, written=True)
     deltas = RowOperand(last + 1, fmt, of_deltas, written=True)
     rows = row_of(x, 0, shape), label, beside, deltas, loss
-    params = RowsParams(body, shape, (1,), rows, last + 2, **how)
+    params = RowsParams(body, shape, (axis,), rows, last + 2, **how)
     return rows_request((params,), operands, made, placed)
+
+
+def _rows(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return (*shape[:axis], *shape[axis + 1:])
 
 
 @op("popnn::calcLoss", bound="popnn.loss_bound", draws="testing.row_calls", written=None)
@@ -111,7 +116,7 @@ def calc_loss(model_outputs: Any, expected: Any, loss_type: str, *, deltas_scale
     labels, given = None, None
     seen = None if isinstance(expected, QuarterArray) else argument("expected", expected, _LABELS)
     if seen is not None and seen.array.dtype.kind in "iu" and seen.shape != x.shape:
-        labels = _labels("expected", expected, x.shape[0])
+        labels = _labels("expected", expected, x.shape[:1])
     else:
         given = one_scale_operand("expected", expected)
         check_shape("expected", given, given.shape == x.shape, f"labels [N], or that of model_outputs, {x.shape}")
@@ -127,35 +132,38 @@ def calc_loss(model_outputs: Any, expected: Any, loss_type: str, *, deltas_scale
 
 
 @op(bound="popnn.loss_bound", draws="testing.row_calls", written=None, lacks="of logits")
-def cross_entropy(logits: Any, labels: Any, weights: Any = None, *, label_smoothing: float = 0.0,
+def cross_entropy(logits: Any, labels: Any, weights: Any = None, axis: int = -1, *, label_smoothing: float = 0.0,
                   ignored_index: int | None = None, deltas_scale: float = 1.0, out: Any = None,
                   out_dtype: object = None, target: TargetLike = None) -> Any:
     """Return the cross-entropy of each row of logits with its label, and the gradient, in one pass.
 
     Parameters
     ----------
-    logits : array_like or QuarterArray [N, C]
-        float32, float16, bfloat16 or FP8 numbers, of any strides: x.
-    labels : numpy.ndarray [N]
-        Classes, whole numbers. A number that is no class, such as `MASKED_LABEL_CODE`, leaves its row out.
+    logits : array_like or QuarterArray [..., C]
+        float32, float16, bfloat16 or FP8 numbers, of any strides, two axes or more: x.
+    labels : numpy.ndarray [...]
+        Classes, whole numbers, in the shape of `logits` without `axis`. A number that is no class, such as
+        `MASKED_LABEL_CODE`, leaves its row out.
     weights : array_like [C], optional
         Of the classes: w; 1 by default.
+    axis : int, optional
+        That of the classes; torch's is 1.
     label_smoothing : float, optional
         a, from 0 to 1: the share of a label that all classes have alike.
     ignored_index : int, optional
         A class whose rows are left out.
     deltas_scale : float, optional
         What the gradient is multiplied by, such as 1 / N of a mean.
-    out : tuple of two arrays [N] and [N, C], optional
+    out : tuple of two arrays [...] and [..., C], optional
         Where the results go.
     out_dtype : Format, dtype or str, optional
         Of both results; by default what the operands' formats give.
 
     Returns
     -------
-    loss : numpy.ndarray [N]
+    loss : numpy.ndarray [...]
         ``(1 - a) w[label] (lse - x[label]) + a / C sum(w (lse - x))``, lse being the logarithm of the sum of e^x.
-    deltas : numpy.ndarray [N, C]
+    deltas : numpy.ndarray [..., C]
         `deltas_scale` times its derivative with respect to `logits`.
 
     Notes
@@ -167,16 +175,21 @@ def cross_entropy(logits: Any, labels: Any, weights: Any = None, *, label_smooth
     >>> popnn.cross_entropy([[0.0, 0.0]], np.int32([1]))
     Loss(loss=array([0.6931472], dtype=float32), deltas=array([[ 0.5, -0.5]], dtype=float32))
     """
-    x = _classes("logits", logits)
-    given = _labels("labels", labels, x.shape[0])
+    x = one_scale_operand("logits", logits)
+    check_shape("logits", x, len(x.shape) > 1, "one number for each class, of two axes or more")
+    rank = len(x.shape)
+    along = whole("axis", axis, -rank, rank - 1) % rank
+    given, classes = _labels("labels", labels, _rows(x.shape, along)), x.shape[along]
     of_classes = None if weights is None else one_scale_operand("weights", weights)
-    check_shape("weights", of_classes, of_classes is None or of_classes.shape == x.shape[1:],
-                f"one number for each of {x.shape[1]} classes")
+    check_shape("weights", of_classes, of_classes is None or of_classes.shape == (classes,),
+                f"one number for each of {classes} classes")
+    if of_classes is not None:
+        of_classes = of_classes.seen(lambda array: array.reshape(classes, *(1,) * (rank - 1 - along)))
     smoothing = finite("label_smoothing", label_smoothing, 0.0, 1.0)
     by = finite("deltas_scale", deltas_scale, -1e30, 1e30)
     ignored = -1.0 if ignored_index is None else float(whole("ignored_index", ignored_index, -(2**31), 2**32 - 1))
     fmt = part_format(out_dtype, x)
-    return _request("cross_entropy", "cross_entropy", x, given, of_classes, fmt, out, target, scale=by,
+    return _request("cross_entropy", "cross_entropy", x, given, of_classes, fmt, out, target, along, scale=by,
                     factor=smoothing, epsilon=ignored)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any
 
@@ -180,13 +181,15 @@ def calc_accuracy_calls(draw: st.DrawFn) -> Call:
 @st.composite
 def cross_entropy_calls(draw: st.DrawFn) -> Call:
     """Calls of `cross_entropy`."""
-    shape = draw(st.tuples(st.integers(0, 5), st.sampled_from([1, 2, 7, 64, 70])))
+    rows, classes = draw(st.lists(st.integers(0, 5), min_size=1, max_size=3)), draw(sampled(1, 2, 7, 64, 70))
     allowed: dict[str, Any] = {"out_dtype": NAMES, "label_smoothing": [0.125, 1.0], "ignored_index": [0],
-                               "deltas_scale": [0.1]}
+                               "deltas_scale": [0.1], "axis": list(range(-1, len(rows) + 1))}
     how = draw(options(allowed))
     if draw(st.booleans()):
-        how["weights"] = draw(numbers(shape[1:]))
-    return (draw(numbers(shape)), draw(_labels(*shape))), how
+        how["weights"] = draw(numbers((classes,)))
+    axis = how.get("axis", -1) % (len(rows) + 1)
+    shape = (*rows[:axis], classes, *rows[axis:])
+    return (draw(numbers(shape)), draw(_labels(math.prod(rows), classes)).reshape(rows)), how
 
 
 @st.composite

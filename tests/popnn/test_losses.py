@@ -61,6 +61,18 @@ def test_all_levels_and_strides_give_the_same_bits(shape, dtype, rows_at):
         assert rows_at(level, "", "cross_entropy", x, labels) == due
 
 
+@pytest.mark.parametrize("axis", [0, 1, -2, 2])
+def test_classes_may_be_any_axis(axis):
+    x, labels = RNG.standard_normal((3, 4, 70)).astype(np.float32), RNG.integers(-1, 70, (3, 4))
+    how = {"label_smoothing": 0.1, "ignored_index": 3}
+    due = popnn.cross_entropy(x.reshape(12, 70), labels.reshape(12), WEIGHTS, **how)
+    for moved in (np.moveaxis(x, 2, axis), np.ascontiguousarray(np.moveaxis(x, 2, axis))):
+        made = popnn.cross_entropy(moved, labels, WEIGHTS, axis, **how)
+        np.testing.assert_array_equal(made.loss, due.loss.reshape(3, 4))
+        np.testing.assert_array_equal(np.moveaxis(made.deltas, axis, 2), due.deltas.reshape(3, 4, 70))
+        testing.check("popnn.cross_entropy", moved, labels, WEIGHTS, axis, **how)
+
+
 def test_labels_that_are_none_leave_rows_out():
     whole = popnn.cross_entropy(X, LABELS)
     labels = LABELS.astype(np.int64)
@@ -170,6 +182,10 @@ def test_logits_far_out_lose_nothing():
     (lambda: popnn.binary_cross_entropy_with_logits(X, X, positive_weights=X[0, 1:]), InvalidArgumentError,
      "positive_weights: got shape (69,)"),
     (lambda: popnn.cross_entropy(X, LABELS[:2]), InvalidArgumentError, "labels: got shape (2,)"),
+    (lambda: popnn.cross_entropy(X[0], LABELS), InvalidArgumentError, "logits: got shape (70,)"),
+    (lambda: popnn.cross_entropy(X, LABELS, axis=2), InvalidArgumentError, "axis: got 2"),
+    (lambda: popnn.cross_entropy(X, LABELS, axis=0), InvalidArgumentError, "labels: got shape (6,)"),
+    (lambda: popnn.cross_entropy(X, LABELS, axis=(0, 1)), InvalidTypeError, "axis: got (0, 1)"),
     (lambda: popnn.cross_entropy(X, LABELS.astype(float)), InvalidTypeError, "labels: got dtype float64"),
     (lambda: popnn.cross_entropy(X, LABELS, WEIGHTS[1:]), InvalidArgumentError, "weights: got shape (69,)"),
     (lambda: popnn.cross_entropy(X, LABELS, label_smoothing=1.5), InvalidArgumentError, "label_smoothing: got 1.5"),
