@@ -62,15 +62,15 @@ POP_INLINE void sweep_elements(const int NZ, const int WHOLE, const int ORDER, c
         for (int64_t k = 0; k < steps;) {
             const int64_t line = least(steps, k + 16);
             for (int i = 0; i < 4 && streams; i++) {
-                prefetch(s->inner, at[i] + k + far);
-                prefetch(ORDER ? (const void *)s->order : s->values, at[i] + k + far);
+                pop_prefetch(pop_beyond(s->inner, 4 * (at[i] + k + far)));
+                pop_prefetch(pop_beyond(ORDER ? (const void *)s->order : s->values, 4 * (at[i] + k + far)));
             }
             for (; k < line; k++)
 #pragma GCC unroll 4
                 for (int i = 0; i < 4; i++) {
                     if (ORDER && streams) {
                         const int32_t *next = s->order + at[i] + k + ELEMENTS_AHEAD;
-                        prefetch(s->values, *(next < order_last ? next : order_last));
+                        pop_prefetch(pop_beyond(s->values, 4 * (int64_t)*(next < order_last ? next : order_last)));
                     }
                     add_element(NZ, WHOLE, kind, ELEMENT(at[i] + k), m, acc[i]);
                 }
