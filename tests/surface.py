@@ -30,7 +30,7 @@ OF_THE_FRAME = {
                 "items_of_threads", "key_by_identity", "key_by_parts",
                 "overlaps_itself",
                 "result_array", "result_array_like", "room_like", "span_of", "spread", "temporary", "threads_for",
-                "value_words", "whole_lines"},
+                "value_words", "whole_lines", "without_gaps"},
     "planner": {"Within", "climb", "first_within", "within"},
     "errors": {"bad_argument", "bad_option", "bad_type", "described", "did_you_mean", "not_built", "warn"},
 }  # fmt: skip

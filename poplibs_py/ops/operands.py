@@ -15,7 +15,7 @@ from ..formats import BF16, FORMATS, FP16, FP32, Array, Format, QuarterArray, fo
 from ..formats.arrays import as_array
 from ..formats.format import preset_of, remedy
 from ..immutable import anchor_of
-from ..program import overlaps_itself, result_array, result_array_like, room_like, temporary
+from ..program import overlaps_itself, result_array, result_array_like, room_like, temporary, without_gaps
 from ..target.host_memory import check_memory
 
 RESULT: Literal[-1] = -1
@@ -249,7 +249,7 @@ class Receiver(Operand):
     def set_apart(self) -> None:
         """Have the program write to a copy, which lies as the caller's memory does."""
         self.view, self.array = self.array, room_like(self.array)
-        if not self.view.flags.c_contiguous:  # a bound call's copies are in C order
+        if not without_gaps(self.view):  # which a bound call's copies have none of
             self.place = None
 
     def wrapping(self, wrap: Callable[[Array, Any], Any] | None) -> Callable[[Array, Any], Any] | None:

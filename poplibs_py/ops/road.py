@@ -25,6 +25,7 @@ from ..program import (
     Face,
     Key,
     Sequence,
+    copied_alike,
     copied_to,
     copy_of,
     first_part,
@@ -322,7 +323,8 @@ def _source_of(operand: Operand, key: Key) -> int:
     """Return where a bound call has an operand from: one of the call's arrays, perhaps by way of a copy, or -1."""
     number = _place_of(operand, key)
     if isinstance(operand, Receiver) and operand.view is not None:  # for what it overlaps is another in each call
-        return -1 if number < 0 or operand.view.flags.carray else number + copied_to
+        ordered = operand.array.flags.c_contiguous and not operand.view.flags.carray
+        return number + copied_to if number >= 0 and ordered else -1
     return number + copy_of if operand.gathered and number >= 0 else number
 
 
@@ -348,7 +350,7 @@ def _bound(face: Face, request: Request, key: Key) -> BoundCall | None:
             number = _place_of(receiver, key)  # an overlap that is kept is part of the key
             if number < 0:
                 return None
-            sources.append(number + copied_to)
+            sources.append(number + (copied_to if receiver.array.flags.c_contiguous else copied_alike))
         else:
             assert operand is not None
             sources.append(operand)

@@ -16,6 +16,7 @@ from ._executor import (
     Views,
     Wrapper,
     arrays_in,
+    copied_alike,
     copied_to,
     copy_of,
     first_part,
@@ -32,7 +33,7 @@ from ._executor import (
     temporary,
     value_words,
 )
-from .operands import overlaps_itself, room_like, span_of
+from .operands import overlaps_itself, room_like, span_of, without_gaps
 from .program import ComputeSet, Exchange, Loop, Program, Segment, host_program
 from .results import ResultPool, clear_result_pool, result_pool, result_pool_limit
 from .room import Room, rounded, whole_lines
@@ -43,9 +44,10 @@ key_by_identity(Format, Target, *_DTYPES)
 key_by_parts(QuarterArray)
 at_forgetting(forget_calls)
 
-__all__ = ["BoundCall", "ComputeSet", "Exchange", "Executable", "Face", "Key", "Loop", "OnArrays", "Program", "Remake",
-           "ResultPool", "Room", "Segment", "Sequence", "Views", "Wrapper", "arrays_in", "clear_result_pool",
-           "copied_to", "copy_of", "first_part", "guard_arenas", "host_program", "in_c_order", "items_of_threads",
-           "key_by_identity", "key_by_parts", "memory_in_use", "memory_peak", "number_word",
-           "overlaps_itself", "result_array", "result_array_like", "result_pool", "result_pool_limit", "room_like",
-           "rounded", "shares_of", "span_of", "spread", "temporary", "threads_for", "value_words", "whole_lines"]
+__all__ = ["BoundCall", "ComputeSet", "Exchange", "Executable", "Face", "Key", "Loop", "OnArrays", "Program",
+           "Remake", "ResultPool", "Room", "Segment", "Sequence", "Views", "Wrapper", "arrays_in",
+           "clear_result_pool", "copied_alike", "copied_to", "copy_of", "first_part", "guard_arenas", "host_program",
+           "in_c_order", "items_of_threads", "key_by_identity", "key_by_parts", "memory_in_use", "memory_peak",
+           "number_word", "overlaps_itself", "result_array", "result_array_like", "result_pool", "result_pool_limit",
+           "room_like", "rounded", "shares_of", "span_of", "spread", "temporary", "threads_for", "value_words",
+           "whole_lines", "without_gaps"]

@@ -8,6 +8,7 @@ Array = np.ndarray[Any, Any]
 T = TypeVar("T")
 
 copied_to: int
+copied_alike: int
 copy_of: int
 first_part: int
 max_threads: int

@@ -57,6 +57,19 @@ def span_of(x: np.ndarray[Any, Any]) -> int:
     return _bounds(x)[1]
 
 
+def without_gaps(x: np.ndarray[Any, Any]) -> bool:
+    """Whether an array fills its memory from its first element on, its axes in any order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.zeros((3, 4))
+    >>> without_gaps(x.T), without_gaps(x[:, 1:]), without_gaps(x[::-1])
+    (True, False, False)
+    """
+    return _bounds(x) == (0, x.nbytes)
+
+
 def lying_like(x: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Return a new array that lies as another does, however far apart, and the bytes that it lies in.
 

@@ -104,8 +104,8 @@ def temporary(tuple shape, dtype=np.float32):
     return counted(axes, extents, kind, math.prod(shape) * kind.itemsize)
 
 
-cdef object counted(int axes, cnp.npy_intp *extents, cnp.dtype kind, int64_t bytes):
-    """An array of counted memory, of so many bytes in all."""
+cdef object counted(int axes, cnp.npy_intp *extents, cnp.dtype kind, int64_t bytes, cnp.npy_intp *strides=NULL):
+    """An array of counted memory, of so many bytes in all: in C order, or with strides that fill it."""
     cdef Block block = Block.__new__(Block)
     Py_INCREF(kind)
     if not bytes:
@@ -116,7 +116,7 @@ cdef object counted(int axes, cnp.npy_intp *extents, cnp.dtype kind, int64_t byt
         block.bytes = 0
         Py_DECREF(kind)
         raise MemoryError(f"no memory for {bytes} temporary bytes")
-    array = PyArray_NewFromDescr(PyArray_Type, kind, axes, extents, NULL, block.at, cnp.NPY_ARRAY_CARRAY, NULL)
+    array = PyArray_NewFromDescr(PyArray_Type, kind, axes, extents, strides, block.at, cnp.NPY_ARRAY_CARRAY, NULL)
     cnp.set_array_base(array, block)
     return array
 

@@ -51,7 +51,7 @@ cdef class BoundCall:
         None where there is nothing to do. A callable is given the arrays that an executable would run on.
     sources : sequence of int or numpy.ndarray
         For each operand of the program: which of the call's arrays it is (plus `copy_of`: a copy of that in C order; plus
-        `copied_to`: one that is copied to it in the end),
+        `copied_to`: one that is copied to it in the end; plus `copied_alike`: one that lies as it does),
         `RESULT`, `VALUES` (the block of words that each call has of its own), `BESIDE` (the bytes of further results),
         `first_part` less the number of one of several new results, or an array that is always the same.
     shape, dtype, strides : tuple of int, numpy.dtype, tuple of int or None
@@ -245,8 +245,9 @@ cdef class BoundCall:
                         fresh[i] = fresh[k]
                 if fresh[i] is not None:
                     continue
-                to = <cnp.ndarray>r.arrays[self.sources[i] - COPIED_TO]
-                fresh[i] = counted(cnp.PyArray_NDIM(to), cnp.PyArray_DIMS(to), to.dtype, cnp.PyArray_NBYTES(to))
+                to = <cnp.ndarray>r.arrays[self.sources[i] & OF_ARRAY]
+                fresh[i] = counted(cnp.PyArray_NDIM(to), cnp.PyArray_DIMS(to), to.dtype, cnp.PyArray_NBYTES(to),
+                                   cnp.PyArray_STRIDES(to) if self.sources[i] >= COPIED_ALIKE else NULL)
         return fresh
 
     cdef int do(self, Reading *r, written, char *to, further, char *more) except -1:
@@ -256,7 +257,7 @@ cdef class BoundCall:
         if fresh is not None:
             for i in range(self.n_sources):
                 if fresh[i] is not None:
-                    cnp.PyArray_CopyInto(<cnp.ndarray>r.arrays[self.sources[i] - COPIED_TO], <cnp.ndarray>fresh[i])
+                    cnp.PyArray_CopyInto(<cnp.ndarray>r.arrays[self.sources[i] & OF_ARRAY], <cnp.ndarray>fresh[i])
         return 0
 
     cdef int do_with(self, Reading *r, written, char *to, further, char *more, list fresh) except -1:

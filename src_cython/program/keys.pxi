@@ -76,9 +76,11 @@ cdef enum:  # where an operand of a program comes from, where it is no array of 
     RESULT = -1, VALUES = -2, CONSTANT = -3, BESIDE = -4
     FIRST_PART = -16  # and below: one of several new results, by its number
     COPY_OF = 64  # added to the number of an array: a copy of it in C order
-    COPIED_TO = 128  # or one that is copied to it when all is done
+    COPIED_TO = 128  # or one in C order that is copied to it when all is done
+    COPIED_ALIKE = 192  # or one that lies as it does, without gaps, and is copied to it then
+    OF_ARRAY = 63  # the number of an array alone
 
-copy_of, copied_to, first_part = COPY_OF, COPIED_TO, FIRST_PART
+copy_of, copied_to, copied_alike, first_part = COPY_OF, COPIED_TO, COPIED_ALIKE, FIRST_PART
 
 cdef list LISTENERS = listeners
 cdef object SETTINGS = settings

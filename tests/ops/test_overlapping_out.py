@@ -11,7 +11,7 @@ from math import prod
 import numpy as np
 import pytest
 
-from poplibs_py import popnn, popops, poprand
+from poplibs_py import poplin, popnn, popops, poprand
 from poplibs_py.errors import PoplibsError, UnsupportedError
 from poplibs_py.formats import F143, QuarterArray
 from poplibs_py.ops import catalogue
@@ -239,6 +239,17 @@ def test_labels_places_and_weights_may_lie_where_the_result_goes():
     indices = np.int32([[0, 1], [1, 0]])
     bags = popops.embedding_bag(np.float32([[1, 10], [2, 20]]), indices, weights=weights, out=out)
     assert bags.tolist() == [[5, 50], [10, 100]]
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_call_whose_result_takes_an_operand_s_place_is_kept(order):
+    x, w = np.array(np.arange(30).reshape(5, 6), np.float32, order=order), np.ones((6, 6), np.float32)
+    due, before = poplin.matmul(x, w), poplin.matmul.kept
+    for _ in range(3):
+        over_it = x.copy(order="K")
+        assert poplin.matmul(over_it, w, out=over_it) is over_it
+        assert over_it.tobytes() == due.tobytes()
+        assert poplin.matmul.kept == before + 1
 
 
 def test_a_kept_call_keeps_no_copy_of_the_first_one():
