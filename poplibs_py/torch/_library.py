@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
-from ..errors import InvalidTypeError, bad_type
+from ..errors import InvalidTypeError, UnsupportedError, bad_type
 from ..formats import BF16, FORMATS, Array, Format, format_of
 from ..memo import tabled
 from ..ops import result_format
@@ -120,9 +121,9 @@ def result_dtype(asked: torch.dtype | None, *dtypes: torch.dtype) -> torch.dtype
     return _TORCH[result_format(*(_DTYPES[dtype] for dtype in dtypes))]
 
 
-def sum_to(grad: Tensor, shape: torch.Size) -> Tensor:
-    """Return a gradient summed over the axes along which what it belongs to was repeated."""
-    return grad.sum_to_size(shape) if grad.shape != shape else grad
+def sum_to(grad: Tensor, shape: torch.Size, dtype: torch.dtype) -> Tensor:
+    """Return a gradient summed, in FP32, over the axes along which what it belongs to was repeated."""
+    return (grad.float().sum_to_size(shape) if grad.shape != shape else grad).to(dtype)
 
 
 def define(name: str, signature: str, op: str, kernel: Callable[..., Tensor], fake: Callable[..., Tensor],
@@ -165,9 +166,12 @@ def _above(op: Any, kernel: Callable[..., Tensor], gradient: Any, defaults: tupl
     tensors = tuple(i for i, argument in enumerate(op._schema.arguments) if "Tensor" in str(argument.type))
     required = len(op._schema.arguments) - len(defaults)
     grad_mode, redispatch = torch.is_grad_enabled, op.redispatch
+    transformed = torch._C._are_functorch_transforms_active
 
     def entry(keyset: Any, *args: Any) -> Tensor:
         run: Any = kernel
+        if forward_ad._current_level >= 0:
+            _refuse_tangents(op, args)
         if keyset.raw_repr() & _BELOW != _PLAIN_CPU:
             below = keyset & _AFTER_AUTOGRAD
 
@@ -178,6 +182,9 @@ def _above(op: Any, kernel: Callable[..., Tensor], gradient: Any, defaults: tupl
         if grad_mode():
             for i in tensors:
                 if i < len(args) and args[i] is not None and args[i].requires_grad:
+                    if transformed():
+                        raise UnsupportedError(f"torch.ops.{op}: torch.func's transforms cannot follow its gradient; "
+                                               "use torch.autograd")
                     args = (*args, *defaults[len(args) - required:])
                     made: Tensor = gradient.apply(run, *args)
                     return made
@@ -185,3 +192,9 @@ def _above(op: Any, kernel: Callable[..., Tensor], gradient: Any, defaults: tupl
         return result
 
     return entry
+
+
+def _refuse_tangents(op: Any, args: tuple[Any, ...]) -> None:
+    """Raise where a tensor carries a tangent of forward mode: what is computed from it would be lost."""
+    if any(isinstance(x, Tensor) and forward_ad.unpack_dual(x).tangent is not None for x in args):
+        raise UnsupportedError(f"torch.ops.{op}: there is no derivative in forward mode; use backward()")

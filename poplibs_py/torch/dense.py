@@ -53,24 +53,23 @@ class _Matmul(Gradient):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         a, b = ctx.saved_tensors
         (a_shape, a_dtype), (b_shape, b_dtype) = ctx.a, ctx.b
-        of_bias = None
-        if ctx.needs_input_grad[3]:
-            of_bias = sum_to(grad, ctx.bias[0]).to(ctx.bias[1])
         grad = grad.unsqueeze(-1) if len(b_shape) == 1 else grad
         grad = grad.unsqueeze(-2) if len(a_shape) == 1 else grad
-        of_a = of_b = None
+        of_a = of_b = of_bias = None
+        if ctx.needs_input_grad[3]:
+            of_bias = sum_to(grad, *ctx.bias)
         if ctx.needs_input_grad[1]:
             b = b[:, None] if b.dim() == 1 else b
             of_a = MATMUL(grad, b.mT, None, a_dtype)
             of_a = of_a.squeeze(-2) if len(a_shape) == 1 else of_a
-            of_a = sum_to(of_a, a_shape)
+            of_a = sum_to(of_a, a_shape, a_dtype)
         if ctx.needs_input_grad[2]:
             a = a[None] if a.dim() == 1 else a
             if len(b_shape) <= 2 < a.dim():  # the sum over the batch is one product
-                a, grad = (t.reshape(-1, t.shape[-1]) for t in (a, grad))
+                a, grad = (t.flatten(0, -2) for t in (a, grad))
             of_b = MATMUL(a.mT, grad, None, b_dtype)
             of_b = of_b.squeeze(-1) if len(b_shape) == 1 else of_b
-            of_b = sum_to(of_b, b_shape)
+            of_b = sum_to(of_b, b_shape, b_dtype)
         return None, of_a, of_b, of_bias, None
 
 

@@ -82,7 +82,7 @@ class _DenseSparse(_Product):
         if ctx.needs_input_grad[1]:
             of_x = DENSE_SPARSE(grad, blocks, *index, rows, columns, not transpose, None, ctx.x_dtype)
         if ctx.needs_input_grad[2]:
-            stack = (ctx.groups,) * (ctx.groups > 1)
+            stack = (ctx.groups,) if ctx.groups > 1 else ()
             x, given = (t.reshape(*stack, -1, t.shape[-1]) for t in (x, grad))
             left, right = (given, x) if transpose else (x, given)
             of_blocks = SAMPLED(left.mT, right, *index, rows, columns, *ctx.block_shape, ctx.blocks_dtype)
@@ -151,11 +151,12 @@ def _side_by_side(x: Tensor, groups: int) -> Tensor:
 def _of_bias(grad: Tensor, bias: tuple[torch.Size, torch.dtype], columns: int) -> Tensor:
     """Return the gradient of a bias: the sum over the axis of columns and over those that it was repeated along."""
     shape, dtype = bias
-    made = grad.sum(columns, dtype=dtype) if grad.dim() > 1 else grad.to(dtype)
-    given = [extent for extent in shape if extent != 1] if len(shape) > 1 else list(shape)
-    while made.dim() > max(1, len(given)):
+    made = grad.float()
+    made = made.sum(columns) if made.dim() > 1 else made
+    kept = 2 if shape.numel() > made.shape[-1] else 1  # axes: of groups, of outputs
+    while made.dim() > kept:
         made = made.sum(0)
-    return made.reshape(shape)
+    return made.reshape(shape).to(dtype)
 
 
 # S = A B where W has blocks ------------------------------------------------------------------------

@@ -33,13 +33,15 @@ def samples() -> dict[str, list[tuple[Any, ...]]]:
     """Calls of each op, with and without what it may leave out."""
     w = pattern()
     blocks, index = w.blocks.requires_grad_(), w[1:]
+    grouped = BlockSparseTensor.from_dense(torch.rand(2, 8, 6), 2)
 
     def leaf(*shape: int) -> Any:
         return torch.randn(shape, requires_grad=True)
 
     return {
         "dense_sparse_matmul": [(leaf(3, 24), blocks, *index),
-                                (leaf(2, 3, 40), blocks, *index, True, leaf(24), torch.bfloat16)],
+                                (leaf(2, 3, 40), blocks, *index, True, leaf(24), torch.bfloat16),
+                                (leaf(2, 3, 8), grouped.blocks.requires_grad_(), *grouped[1:], False, leaf(2, 6))],
         "sparse_dense_matmul": [(leaf(40, 3), blocks, *index), (leaf(24), blocks, *index, True, leaf(40))],
         "sampled_matmul": [(leaf(24, 5), leaf(5, 40), *index, 8, 8),
                            (leaf(24, 5), leaf(5, 40), *index, 8, 8, torch.float16)],

@@ -11,13 +11,16 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from torch.autograd import forward_ad  # noqa: E402
+
 from poplibs_py import ops, poplin, popsparse  # noqa: E402
-from poplibs_py.errors import InvalidArgumentError, InvalidTypeError  # noqa: E402
+from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError  # noqa: E402
 from poplibs_py.popsparse import BlockSparseMatrix, banded_pattern, bs_softmax_grad, random_pattern, static  # noqa: E402
 from poplibs_py.torch import (  # noqa: E402
     BlockSparseLinear,
     BlockSparseTensor,
     bs_softmax,
+    cast,
     dense_sparse_matmul,
     matmul,
     sampled_matmul,
@@ -198,6 +201,58 @@ def test_dense_products_and_their_gradients(shapes: Any) -> None:
     if all(len(shape) > 1 for shape in shapes):
         leaves.append(small(5).requires_grad_())
         compared(lambda a, b, c: matmul(a, b, bias=c), lambda a, b, c: torch.matmul(a, b) + c, *leaves)
+
+
+@pytest.mark.parametrize("shapes", [((4, 3), (3,), (4, 1)), ((3,), (3, 5), (1, 5)), ((2, 4, 3), (3,), (1, 1)),
+                                    ((3,), (2, 3, 5), (2, 1, 5))], ids=str)
+def test_a_bias_of_a_vector_s_product_has_its_gradient(shapes: Any) -> None:
+    a, b, bias = leaves = [small(*shape).requires_grad_() for shape in shapes]
+    wide = (a[None] if a.dim() == 1 else a) @ (b[:, None] if b.dim() == 1 else b) + bias
+    want = torch.autograd.grad((wide * wide).sum(), leaves)
+    y = matmul(a, b, bias=bias)
+    got = torch.autograd.grad((y * y).sum(), leaves)
+    assert all(torch.equal(x, y) for x, y in zip(got, want, strict=True))
+
+
+@pytest.mark.parametrize("shapes", [((2, 3, 0), (0, 5)), ((2, 0, 4), (4, 0)), ((0, 3, 0), (0,))], ids=str)
+def test_gradients_of_products_without_elements(shapes: Any) -> None:
+    leaves = [torch.randn(shape, requires_grad=True) for shape in shapes]
+    got = torch.autograd.grad(matmul(*leaves).sum(), leaves)
+    assert [x.shape for x in got] == [x.shape for x in leaves]
+    assert not any(x.any() for x in got)
+
+
+@pytest.mark.parametrize("dtype", FP8, ids=str)
+def test_sums_of_fp8_gradients(dtype: Any) -> None:
+    x, w, bias = (small(*shape).to(dtype).requires_grad_() for shape in ((2, 3, 4), (1, 4, 6), (6,)))
+    y = matmul(x, w, bias=bias, out_dtype=dtype)
+    got = torch.autograd.grad(y, (w, bias), torch.ones_like(y))
+    assert [g.dtype for g in got] == [dtype, dtype]
+    assert torch.equal(got[0].float(), x.float().sum((0, 1))[:, None].expand(1, 4, 6))
+    assert torch.equal(got[1].float(), torch.full((6,), 6.0))
+    y = dense_sparse_matmul(small(3, 4), sparse(4, 6, 2), bias=bias)
+    assert torch.equal(torch.autograd.grad(y.sum(), bias)[0].float(), torch.full((6,), 3.0))
+
+
+def test_groups_of_one_output_have_biases_with_gradients() -> None:
+    w, x, bias = sparse(4, 1, (2, 1), groups=2), small(2, 3, 4), torch.zeros(2, 1, requires_grad=True)
+    (got,) = torch.autograd.grad(dense_sparse_matmul(x, w, bias=bias).sum(), bias)
+    assert torch.equal(got, torch.full((2, 1), 3.0))
+    (got,) = torch.autograd.grad(sparse_dense_matmul(w, x.mT, transpose=True, bias=bias).sum(), bias)
+    assert torch.equal(got, torch.full((2, 1), 3.0))
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")  # torch's forward mode warns of itself
+def test_what_torch_cannot_follow_is_refused() -> None:
+    a, b = torch.randn(3, 4), torch.randn(4, 5)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(a, a)
+        for call in (lambda: matmul(dual, b), lambda: cast(dual, "float16")):
+            with pytest.raises(UnsupportedError, match="forward mode"):
+                call()
+    with pytest.raises(UnsupportedError, match=r"torch\.func"):
+        torch.func.grad(lambda x: matmul(x, b).sum())(a)
+    assert torch.equal(torch.vmap(lambda x: matmul(x, b))(a[None]), matmul(a, b)[None])
 
 
 def test_dense_products_have_the_bits_of_the_function() -> None:
