@@ -67,6 +67,12 @@ def test_rows_without_blocks_are_zero() -> None:
     assert not static.sparse_dense_matmul(none, np.ones((16, 4), np.float16), target="gc200").any()
 
 
+def test_products_without_columns() -> None:
+    w = random_matrix(random_pattern(8, 12, 4, density=0.5, seed=1), seed=1)
+    assert testing.check("static.sparse_dense_matmul", w, np.zeros((12, 0), np.float32), target="gc200").shape == (8, 0)
+    assert testing.check("static.dense_sparse_matmul", np.zeros((0, 8), np.float32), w, target="gc200").shape == (0, 12)
+
+
 def test_a_record_tells_plan_phases_tiles_and_bytes() -> None:
     w, x = drawn(64, 64, 16, 0.2, 64, "float16", 3)
     with profile(target="gc200") as report:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,6 @@ from .modelled import plan_of_call
 def static_ball(w: BlockSparseMatrix, x: Any, target: Target, options: Mapping[str, Any] | None,
                 proportion: float | None) -> Ball:
     """Return exact results and radii of ``W X`` on a modelled machine, as the static product takes them."""
-    shape = np.shape(x)
-    plan = plan_of_call(w, shape[1] if len(shape) > 1 else 1, target, options, proportion)
+    columns = math.prod(np.shape(x)[1:2]) or 1  # without columns nothing is planned, and nothing wrong
+    plan = plan_of_call(w, columns, target, options, proportion)
     return modelled_ball(w, x, plan.partials_type, plan.params.side)
