@@ -15,8 +15,9 @@ import importlib
 import itertools
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
+from typing import Any
 
 from .. import log
 from ..checks import flag, instance, one_of
@@ -66,6 +67,10 @@ class Kernel:
     grain: tuple[int, int, int]
     block: tuple[int, int, int]
     flags: int
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the names: another process has the kernel at an address of its own."""
+        return _named, tuple(getattr(self, f.name) for f in fields(self) if f.name != "address")
 
     @property
     def label(self) -> str:
@@ -129,6 +134,13 @@ def _kernels(family: str) -> tuple[Kernel, ...]:
         for op, formats, name, address, grain, block, flags in module.kernels():
             found.append(Kernel(family, op, formats, name, level, address, grain, block, flags))
     return tuple(found)
+
+
+def _named(family: str, op: str, formats: str, name: str, level: str, *rest: Any) -> Kernel:
+    """Return the kernel of these names as this process has it; one that it has not lies nowhere."""
+    of_family = kernels(family) if family in FAMILIES else ()
+    places = {k.address for k in of_family if (k.op, k.formats, k.name, k.level) == (op, formats, name, level)}
+    return Kernel(family, op, formats, name, level, places.pop() if len(places) == 1 else 0, *rest)
 
 
 @tabled(4096)

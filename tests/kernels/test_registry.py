@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +13,14 @@ from poplibs_py.errors import UnsupportedError
 from poplibs_py.formats import FORMATS
 from poplibs_py.kernels import FAMILIES, registry
 from poplibs_py.kernels.registry import Kernel, generality, kernels, select
+
+
+def test_a_kernel_that_is_pickled_lies_where_this_process_has_it() -> None:
+    for family in FAMILIES:
+        for kernel in kernels(family):
+            assert pickle.loads(pickle.dumps(replace(kernel, address=1))) == kernel
+    absent = replace(kernel, name="no such", address=1)
+    assert pickle.loads(pickle.dumps(absent)) == replace(absent, address=0)
 
 
 @pytest.mark.parametrize(("pattern", "formats", "general"), [
