@@ -9,11 +9,12 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 from ..config import LEVELS, settings
-from . import _cpu
+from ._cpu import levels as levels_of
+from ._cpu import request_amx, words
 
 _EMULATED, _IN_LOOPS = "amx_emulated", "_in_loops"
-if _cpu.levels() != LEVELS:
-    raise ImportError(f"levels: {', '.join(_cpu.levels())} in src_cython/cpu/levels.def, {', '.join(LEVELS)} in "
+if levels_of() != LEVELS:
+    raise ImportError(f"levels: {', '.join(levels_of())} in src_cython/cpu/levels.def, {', '.join(LEVELS)} in "
                       "poplibs_py.config")
 
 _MODULES = Path(__file__).parent / "_tiles"
@@ -61,10 +62,10 @@ def _against(name: str) -> str:
     if number > LEVELS.index(settings.max_isa):
         return f"above POPLIBS_MAX_ISA={settings.max_isa}"
     highest = "avx2" if built_as(name) != name else LEVELS[number - 1] if name == _EMULATED else name
-    missing = LEVELS[len(_cpu.levels(_cpu.words())) : LEVELS.index(highest) + 1]
+    missing = LEVELS[len(levels_of(words())) : LEVELS.index(highest) + 1]
     if missing:
         return "the CPU or system lacks " + ", ".join(missing)
-    if name == "amx" and not _cpu.request_amx():
+    if name == "amx" and not request_amx():
         return "the system does not permit AMX tile data"
     return _not_built(name)
 

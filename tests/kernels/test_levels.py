@@ -83,7 +83,7 @@ def test_emulated_avx512_runs_where_it_is_asked_for_alone(status, monkeypatch, t
 
     monkeypatch.setattr(levels, "_MODULES", tmp_path)
     for cpu in ("avx2", "amx"):
-        monkeypatch.setattr(_cpu, "words", lambda cpu=cpu: WORDS[cpu])
+        monkeypatch.setattr(levels, "words", lambda cpu=cpu: WORDS[cpu])
         (tmp_path / f"dot_avx512{EXTENSION_SUFFIXES[0]}").touch()  # an ordinary build's
         assert levels_of_avx512(emulate_avx512=True) == ["not built: POPLIBS_BUILD_EMULATED_AVX512=1 builds it"] * 2
         (tmp_path / f"dot_avx512{EXTENSION_SUFFIXES[0]}").unlink()
@@ -99,7 +99,7 @@ def test_emulated_avx512_runs_where_it_is_asked_for_alone(status, monkeypatch, t
         assert levels_of_avx512() == unasked[cpu]
         for file in tmp_path.iterdir():
             file.unlink()
-    monkeypatch.setattr(_cpu, "words", lambda: [0] * len(WORDS["amx"]))
+    monkeypatch.setattr(levels, "words", lambda: [0] * len(WORDS["amx"]))
     assert levels_of_avx512(emulate_avx512=True) == ["the CPU or system lacks avx2"] * 2
 
 
