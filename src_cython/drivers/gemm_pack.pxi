@@ -150,7 +150,7 @@ cdef void pack_rows(const Spec *p, const Source *s, int64_t line, int64_t lines,
         if s.field == NULL and s.side.step == s.side.item and not (p.look_ahead and s.side == &p.a):
             # the same part of the block after this one
             pop_prefetch_l2_lines(<uintptr_t>s.base + <uintptr_t>((line + lines + r) * s.side.line + k * s.side.step),
-                         depth * s.side.item)
+                                  depth * s.side.item)
         if s.field == NULL and not at_once:
             decode_line(s, line + r, k, depth, to, to + low if low else NULL, element, stage)
         if padding:
