@@ -160,9 +160,13 @@ def bad_option(key: object, known: Iterable[str], also: Iterable[str] = (),
     """
     names = sorted(known)
     listed = ", ".join(repr(n) for n in names)
-    shown = repr(key) if isinstance(key, str) and len(key) <= _LONGEST else described(key)
     hint = did_you_mean(key, [*names, *also])
-    return InvalidOptionError(f"{name}: got unknown key {shown}{hint}; allowed: {listed}")
+    return InvalidOptionError(f"{name}: got unknown key {key_words(key)}{hint}; allowed: {listed}")
+
+
+def key_words(key: object) -> str:
+    """Return a key of options as a refusal shows it: in quotes, if it is text that is not too long."""
+    return repr(key) if isinstance(key, str) and len(key) <= _LONGEST else described(key)
 
 
 def not_built(module: str | None) -> NotBuiltError:

@@ -60,17 +60,22 @@ class _Matmul(Gradient):
             of_bias = sum_to(grad, *ctx.bias)
         if ctx.needs_input_grad[1]:
             b = b[:, None] if b.dim() == 1 else b
-            of_a = MATMUL(grad, b.mT, None, a_dtype)
+            of_a = MATMUL(grad, b.mT, None, _before_sum(grad, a_shape, a_dtype))
             of_a = of_a.squeeze(-2) if len(a_shape) == 1 else of_a
             of_a = sum_to(of_a, a_shape, a_dtype)
         if ctx.needs_input_grad[2]:
             a = a[None] if a.dim() == 1 else a
             if len(b_shape) <= 2 < a.dim():  # the sum over the batch is one product
                 a, grad = (t.flatten(0, -2) for t in (a, grad))
-            of_b = MATMUL(a.mT, grad, None, b_dtype)
+            of_b = MATMUL(a.mT, grad, None, _before_sum(grad, b_shape, b_dtype))
             of_b = of_b.squeeze(-1) if len(b_shape) == 1 else of_b
             of_b = sum_to(of_b, b_shape, b_dtype)
         return None, of_a, of_b, of_bias, None
+
+
+def _before_sum(grad: Tensor, shape: torch.Size, dtype: torch.dtype) -> torch.dtype:
+    """Return the dtype of an operand's gradient, which is rounded once, after the sum over repeated axes."""
+    return dtype if grad.shape[:-2] == shape[:-2] else torch.float32
 
 
 MATMUL = define("matmul", "(Tensor a, Tensor b, Tensor? bias=None, ScalarType? out_dtype=None) -> Tensor",

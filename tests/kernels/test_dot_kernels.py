@@ -71,7 +71,7 @@ def test_products_are_exact_and_stay_in_their_block(kernel, data):
         wide = kernel.grain[1]
         lines = np.pad(b_cells, ((0, -cols % wide), (0, 0))).reshape(-(-cols // wide), wide, depth).transpose(0, 2, 1)
     b_cells = offset_copy(np.ascontiguousarray(lines), shift)
-    ahead = data.draw(st.integers(0, 2**46)), data.draw(st.integers(0, 20))  # what is asked for early is never touched
+    ahead = data.draw(st.integers(0, 2**46)), data.draw(st.integers(0, 20))  # what is prefetched is never touched
     block = record_of(
         "pop_dot_block",
         a=a_cells.ctypes.data, b=b_cells.ctypes.data, c=c[1:, 2:].ctypes.data, a_row=a_cells.strides[0], a_cell=4,

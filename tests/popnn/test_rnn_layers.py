@@ -119,6 +119,12 @@ def test_gates_in_another_order_and_projections_go_to_torch():
         np.testing.assert_allclose(made, popnn.lstm(x, [layer]).output, rtol=1e-5, atol=1e-6)
 
 
+def test_biases_of_some_layers_alone_do_not_go_to_torch():
+    one = popnn.LayerWeights(numbers(4, 3, 3), numbers(4, 3, 3, seed=1), numbers(4, 3, seed=2))
+    with pytest.raises(InvalidArgumentError, match=r"^biases: got those of some layers alone; allowed: those of all"):
+        popnn.to_torch([one, one._replace(biases=None)])
+
+
 @pytest.mark.parametrize(("cell", "change", "said"), [
     ("gru", {"reset_after": False}, "reset_after: got False; allowed: True"),
     ("gru", {"biases": numbers(3, 6)}, "biases: got shape"),

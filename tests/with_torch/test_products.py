@@ -222,6 +222,16 @@ def test_gradients_of_products_without_elements(shapes: Any) -> None:
     assert not any(x.any() for x in got)
 
 
+def test_gradients_of_broadcast_operands_are_rounded_once() -> None:
+    """Of 96 equal products, each almost half a unit below the next FP16 number: a sum of rounded ones is another."""
+    number = 1 + 22 * 2.0**-10
+    a = torch.ones(1, 2, dtype=torch.float16, requires_grad=True)
+    b, grad = (torch.full(shape, number, dtype=torch.float16) for shape in ((96, 2, 1), (96, 1, 1)))
+    (got,) = torch.autograd.grad(matmul(a, b), a, grad)
+    assert torch.equal(got, torch.full((1, 2), 96 * number**2).half())
+    assert not torch.equal(got, torch.full((1, 2), 96 * float(torch.tensor(number**2).half())).half())
+
+
 @pytest.mark.parametrize("dtype", FP8, ids=str)
 def test_sums_of_fp8_gradients(dtype: Any) -> None:
     x, w, bias = (small(*shape).to(dtype).requires_grad_() for shape in ((2, 3, 4), (1, 4, 6), (6,)))

@@ -18,7 +18,7 @@ from ...memo import remembered
 from ...planner import Explanation
 from ...planner.explain import Considered, Explained, considered_kernels
 from ...program import Executable, Segment, Sequence, host_program, rounded, spread
-from .model import LANES, by_rows, suits_kernels, threads_of
+from .model import LANES, by_rows, grain, suits_kernels, threads_of
 from .params import FactorLayout, FactorParams
 
 _ITEM = dtype_of("pop_factor_item")
@@ -60,7 +60,8 @@ class Factoring(Explained):
     def explain(self) -> Explanation:
         """Return what was decided."""
         alone = self.selection is None or by_rows(self.params)
-        ways = "one matrix after another" if alone else f"up to {LANES} matrices side by side"
+        beside = ", or right-hand sides that fill vectors" * (self.params.op == "solve")
+        ways = "one matrix after another" if alone else f"up to {LANES} matrices side by side{beside}"
         return Explanation(str(self.params), {"kernel": self.kernel, "way": ways, "threads": str(self.threads)},
                            self._considered())
 
@@ -124,7 +125,8 @@ def lower(params: FactorParams, threads: int) -> Factoring:
 
 def on_kernels(p: FactorParams, threads: int) -> Factoring:
     """Return what kernels do: shares of whole groups of matrices, one for each thread."""
-    edges = np.minimum(np.arange(threads + 1) * -(-p.batch // (LANES * threads)) * LANES, p.batch)
+    least = grain(p)
+    edges = np.minimum(np.arange(threads + 1) * -(-p.batch // (least * threads)) * least, p.batch)
     items = np.zeros(threads, _ITEM)
     items["first"], items["count"] = edges[:-1], np.diff(edges)
     for name in ("rows", "columns", "width", "upper", "unit"):

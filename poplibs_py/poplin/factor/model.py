@@ -6,7 +6,7 @@ from ...program import threads_for
 from .params import FactorParams
 
 LANES = 16
-"""Matrices that a workspace has room for, at the level with the widest vectors; shares are multiples of it."""
+"""Matrices that a workspace has room for, at the level with the widest vectors."""
 
 WORK_FOR_A_THREAD = 1 << 19
 """Multiplications and additions below which a second thread costs more than it gains."""
@@ -25,6 +25,11 @@ _LARGEST_BY_ROWS = 256
 def by_rows(p: FactorParams) -> bool:
     """Return whether right-hand sides fill vectors at every level, so that systems are solved one after another."""
     return p.op == "solve" and 2 * p.columns > LANES
+
+
+def grain(p: FactorParams) -> int:
+    """Return how many matrices a thread takes at least: as many as lie side by side."""
+    return 1 if by_rows(p) else LANES
 
 
 def suits_kernels(p: FactorParams) -> bool:
@@ -46,4 +51,4 @@ def work(p: FactorParams) -> int:
 
 def threads_of(p: FactorParams, most: int) -> int:
     """Return how many threads a batch is worth."""
-    return min(threads_for(work(p), WORK_FOR_A_THREAD, most), max(1, -(-p.batch // LANES)))
+    return min(threads_for(work(p), WORK_FOR_A_THREAD, most), max(1, -(-p.batch // grain(p))))

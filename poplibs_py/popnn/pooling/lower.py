@@ -28,7 +28,7 @@ _MOST_LANES, _LANES = 512, 256  # channels of a group: POP_POOL_PLACES, and of e
 _LINE, _WHOLE_LINE, _RESULTS = 1 << 13, 1 << 14, 1 << 13  # floats: of a part of a line, of one in one part, of a unit
 _FIELD = 1 << 16  # floats of the fields that a unit adds to, where it can
 _THREAD_ELEMENTS = 1 << 15  # that are worth a thread
-_AHEAD, _AHEAD_CHANNELS = 3 << 9, 1 << 9  # bytes of windows from where a kernel works to what it asks for, by its lanes
+_AHEAD, _AHEAD_CHANNELS = 3 << 9, 1 << 9  # bytes of windows between a kernel and what it prefetches, by its lanes
 
 
 class Lies(NamedTuple):
@@ -218,7 +218,7 @@ def fill_operand(record: Any, number: int, lies: Lies, made: bool) -> None:
 
 
 def _ahead(call: PoolCall, places: dict[int, tuple[int, Lies]], fields: tuple[int, ...]) -> int:
-    """How far ahead operands are asked for: where all together outgrow a core's cache, channel beside channel."""
+    """How far ahead operands are prefetched: where all together outgrow a core's cache, channel beside channel."""
     size = 0
     for place, (_, lies) in places.items():
         elements = prod(w.inputs if place in fields else w.outputs for w in call.windows)

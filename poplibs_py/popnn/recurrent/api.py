@@ -169,7 +169,10 @@ def to_torch(layers: Any, cell: str = "lstm") -> dict[str, Array]:
     {'weight_ih_l0': (12, 2), 'weight_hh_l0': (12, 3)}
     """
     one_of("cell", cell, tuple(CELLS))
-    return {f"{name}_l{number}{end}": array for number, ways in enumerate(_stack(layers))
+    stack = list(_stack(layers))
+    if len({layer.biases is None for ways in stack for layer in ways}) > 1:
+        raise bad_argument("biases", "those of some layers alone", "those of all layers or none, as torch has them")
+    return {f"{name}_l{number}{end}": array for number, ways in enumerate(stack)
             for end, layer in zip(("", "_reverse"), ways, strict=False)
             for name, array in _state_of(CELLS[cell], layer)}
 

@@ -233,6 +233,15 @@ def test_two_threads_share_a_batch():
     assert report.runs[0].plan.threads == 2
 
 
+def test_threads_share_few_systems_too():
+    a, b = whole_triangle(3, 128).astype(np.float32), random_operand((3, 128, 64), "float32", 1)
+    with thread_limit(1):
+        due = poplin.triangular_solve(a, b)
+    with thread_limit(2), profile() as report:
+        assert_same_bits(poplin.triangular_solve(a, b), due)
+    assert report.runs[0].plan.threads == 2
+
+
 def test_what_does_not_fit_is_refused_by_name():
     square, flat = np.ones((4, 4), np.float32), np.ones((3, 4), np.float32)
     for call, said in [

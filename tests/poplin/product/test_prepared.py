@@ -89,7 +89,7 @@ def test_few_rows_meet_narrow_panels_once_and_whole(m, k, n, rows, depth):
 
 
 @pytest.mark.parametrize("m", [1, 4, 70])
-def test_panels_from_memory_are_asked_for(m):
+def test_panels_from_memory_are_prefetched(m):
     """Every block of a large operand, the depth in parts or not, has the bits that a small one has."""
     a, b = random_operand((m, 1500), FP32, 1), random_operand((1500, 1030), FP32, 2)
     w = poplin.prepare(b)

@@ -278,7 +278,7 @@ def test_a_function_updates_in_order_and_is_rounded_after_each(fmt, places):
 
 @pytest.mark.parametrize("columns", [16, 72, 256])
 @pytest.mark.parametrize("entries", [40, 9000])
-def test_rows_are_asked_for_ahead_of_their_turn_and_taken_in_it(entries, columns):
+def test_rows_are_prefetched_and_taken_in_their_turn(entries, columns):
     """Look-ups that are resolved in several turns, of tables that a core holds and that it does not."""
     x, indices = numbers(entries, columns), RNG.integers(0, entries, 1200)
     assert np.array_equal(popops.gather(x, indices), x[indices])
