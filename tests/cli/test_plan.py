@@ -85,7 +85,7 @@ def test_a_file_of_specs_names_machines(tmp_path: Path, capsys: pytest.CaptureFi
     ("mm=1,8,8,8 o:enableFastReduce=7", "o:enableFastReduce: got '7'"),
     ("mm=1,8,8,8 o:foo=7", "o: got unknown key 'foo'"),
     ('mm=1,8,8,8 o:planConstraints={"a":1}', "o:planConstraints: got unknown key 'a'"),
-    ('mm=1,8,8,8 o:planConstraints={"5":1}', "o:planConstraints: got unknown key '5'"),
+    ('mm=1,8,8,8 o:planConstraints={"method":{"5":1}}', "o:planConstraints.method: got unknown key '5'"),
     ("mm=1,8,8,8 tiles=0", "tiles: got 0"),
     ("mm=1,8,8,8 target=gc300", "target: got gc300"), ("mm=1,8,8,8 target=host", "target: got host; allowed: a "),
     ("mm=1,8,8,8 ci=4", "ci: got '4'; allowed: a convolution's key"), ("mm=1,8,8,8 grad=2", "grad: got '2'"),
