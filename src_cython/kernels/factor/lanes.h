@@ -248,6 +248,12 @@ static void prefetch_ahead(lane_ahead *a)
         for (int64_t k = a->next - before; k < a->lines[i] && a->next < end; k++, a->next++) pop_prefetch_l2(pop_beyond(a->from[i], 64 * k));
 }
 
+/* Whether some lane's reciprocal is no normal number. */
+POP_INLINE int some_are_hard(pop_v_f size)
+{
+    return pop_v_any(pop_v_lt_f(size, pop_v_splat(0x1p-126f))) || pop_v_any(pop_v_gt_f(size, pop_v_splat(0x1p126f)));
+}
+
 /* 1 for each matrix whose lane of `least` is not above zero. */
 static void tell_status(char *status, int lanes, pop_v_f least)
 {

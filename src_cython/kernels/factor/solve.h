@@ -16,14 +16,13 @@ typedef struct lane_divisors {
 
 static pop_v_f make_divisors(const float *t, int64_t row, int64_t n, const lane_divisors *d)
 {
-    const pop_v_f low = pop_v_splat(0x1p-126f), high = pop_v_splat(0x1p126f);
     pop_v_f least = pop_v_splat(INFINITY);
     for (int64_t i = 0; i < n; i++) {
         pop_v_f x = at(t + i * row + i * POP_CELL), size = pop_v_abs(x);
         least = pop_v_select_f(pop_v_lt_f(size, least), least, size); /* a NaN is no zero */
         pop_v_store_f(d->diagonal + i * POP_CELL, x);
         pop_v_store_f(d->inverses + i * POP_CELL, pop_v_splat(1.0f) / x);
-        d->hard[i] = pop_v_any(pop_v_lt_f(size, low)) || pop_v_any(pop_v_gt_f(size, high));
+        d->hard[i] = some_are_hard(size);
     }
     return least;
 }

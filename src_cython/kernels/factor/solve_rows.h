@@ -39,7 +39,7 @@ POP_INLINE int make_row_divisors(row_system *s)
         pop_v_store_f(s->diagonal + i, x);
         pop_v_store_f(s->inverses + i, pop_v_splat(1.0f) / x);
         zeros |= pop_v_any(pop_v_eq_f(size, pop_v_splat(0.0f)));
-        s->hard |= pop_v_any(pop_v_lt_f(size, pop_v_splat(0x1p-126f))) || pop_v_any(pop_v_gt_f(size, pop_v_splat(0x1p126f)));
+        s->hard |= some_are_hard(size);
     }
     return zeros;
 }
@@ -108,7 +108,7 @@ static __attribute__((noinline)) void solve_sides(const row_system *s, const flo
     solve_wide(s, from, from_row, to, to_row, POP_WIDE, ahead);
 }
 
-/* A panel between memory and vectors: line after line, or across where the operand is transposed. */
+/* A panel between lines of memory and vectors. */
 #define POP_PANELS(constant, function)                                                                                     \
     static void read_panel_##function(const char *p, int64_t line, int64_t n, int64_t columns, float *x, int64_t row)      \
     {                                                                                                                      \
@@ -128,30 +128,36 @@ POP_PANELS(F32, f32)
 POP_PANELS(F16, f16)
 POP_PANELS(BF16, bf16)
 
-/* `places` of the rows of a vector's numbers. */
-static void read_panel(const pop_factor_operand *o, const char *p, int64_t n, int64_t columns, float *x, int64_t row, const int32_t *places)
+typedef void (*panel_reader)(const char *, int64_t, int64_t, int64_t, float *, int64_t);
+typedef void (*panel_writer)(char *, int64_t, int64_t, int64_t, const float *, int64_t);
+
+POP_INLINE panel_reader panel_reader_of(int format)
+{
+    return format == POP_IS_F32 ? read_panel_f32 : format == POP_IS_F16 ? read_panel_f16 : read_panel_bf16;
+}
+POP_INLINE panel_writer panel_writer_of(int format)
+{
+    return format == POP_IS_F32 ? write_panel_f32 : format == POP_IS_F16 ? write_panel_f16 : write_panel_bf16;
+}
+
+/* Right-hand sides that are lines of memory are turned as matrices side by side are; `places` of the rows of a vector's numbers. */
+static void read_panel(const pop_factor_operand *o, const char *p, int64_t n, int64_t columns, float *panel, const int32_t *places)
 {
     const run_reader reader = reader_of(o->format);
-    if (o->transposed)
-        for (int64_t c = 0; c < columns; c += POP_CELL)
-            for (int64_t i = 0; i < n; i += POP_CELL)
-                reader(p + c * o->line + i * bytes_of(o->format), o->line, (int)lesser(POP_CELL, columns - c),
-                       (int)lesser(POP_CELL, n - i), x + i * row + c, places);
-    else if (o->format == POP_IS_F32) read_panel_f32(p, o->line, n, columns, x, row);
-    else if (o->format == POP_IS_F16) read_panel_f16(p, o->line, n, columns, x, row);
-    else read_panel_bf16(p, o->line, n, columns, x, row);
+    if (!o->transposed) panel_reader_of(o->format)(p, o->line, n, columns, panel, POP_SIDES);
+    for (int64_t c = 0; o->transposed && c < columns; c += POP_CELL)
+        for (int64_t i = 0; i < n; i += POP_CELL)
+            reader(p + c * o->line + i * bytes_of(o->format), o->line, (int)lesser(POP_CELL, columns - c),
+                   (int)lesser(POP_CELL, n - i), panel + i * POP_SIDES + c, places);
 }
-static void write_panel(const pop_factor_operand *o, char *p, int64_t n, int64_t columns, const float *x, int64_t row, const int32_t *places)
+static void write_panel(const pop_factor_operand *o, char *p, int64_t n, int64_t columns, const float *panel, const int32_t *places)
 {
     const run_writer writer = writer_of(o->format);
-    if (o->transposed)
-        for (int64_t c = 0; c < columns; c += POP_CELL)
-            for (int64_t i = 0; i < n; i += POP_CELL)
-                writer(p + c * o->line + i * bytes_of(o->format), o->line, (int)lesser(POP_CELL, columns - c),
-                       (int)lesser(POP_CELL, n - i), x + i * row + c, places);
-    else if (o->format == POP_IS_F32) write_panel_f32(p, o->line, n, columns, x, row);
-    else if (o->format == POP_IS_F16) write_panel_f16(p, o->line, n, columns, x, row);
-    else write_panel_bf16(p, o->line, n, columns, x, row);
+    if (!o->transposed) panel_writer_of(o->format)(p, o->line, n, columns, panel, POP_SIDES);
+    for (int64_t c = 0; o->transposed && c < columns; c += POP_CELL)
+        for (int64_t i = 0; i < n; i += POP_CELL)
+            writer(p + c * o->line + i * bytes_of(o->format), o->line, (int)lesser(POP_CELL, columns - c),
+                   (int)lesser(POP_CELL, n - i), panel + i * POP_SIDES + c, places);
 }
 
 /* The right-hand sides of one matrix. Rows are counted from the other end where T is upper. */
@@ -174,10 +180,10 @@ static void solve_matrix(const pop_factor_item *item, const row_system *s, const
         if (whole) {
             x = (const float *)(const void *)b_at + end * b_row, x_row = sign * b_row;
             y = (float *)(void *)to_at + end * to_row, y_row = sign * to_row;
-        } else read_panel(from, b_at, n, columns, panel, POP_SIDES, places);
+        } else read_panel(from, b_at, n, columns, panel, places);
         if (columns > POP_CELL) solve_sides(s, x, x_row, y, y_row, ahead);
         else solve_side(s, x, x_row, y, y_row, ahead);
-        if (!whole) write_panel(to, to_at, n, columns, panel, POP_SIDES, places);
+        if (!whole) write_panel(to, to_at, n, columns, panel, places);
     }
 }
 
@@ -198,8 +204,7 @@ static void solve_by_rows(const pop_factor_item *item, const pop_tile *tile)
     const int64_t blocks = n / POP_BLOCK * panels;
     for (int64_t m = item->first; m < item->first + item->count; m++) {
         const char *matrix = place_of(tile, from, m), *read = lies ? matrix : (const char *)t;
-        if (from->format == POP_IS_F16) read_panel_f16(matrix, from->line, n, n, t, whole);
-        else if (!lies) read_panel_bf16(matrix, from->line, n, n, t, whole);
+        if (!lies) panel_reader_of(from->format)(matrix, from->line, n, n, t, whole);
         s.t = item->upper ? read + (n - 1) * (line + 1) * 4 : read;
         *place_of(tile, status, m) = (char)(!s.unit && make_row_divisors(&s));
         lane_ahead ahead = {.each = 0};
