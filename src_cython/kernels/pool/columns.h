@@ -3,76 +3,8 @@
 #ifndef POP_POOL_COLUMNS_H
 #define POP_POOL_COLUMNS_H
 
-#define POP_POOL_COLUMNS 32     /* of eight results, of a row */
-#define POP_POOL_COLUMN_ROWS 512
-#define POP_POOL_COLUMN_BYTES (1 << 14) /* of the operand, before the next column begins at the same rows */
-
-/* Eight results. What they take begins at element f of a row: vectors begin at f, f + 8 and f + 10, within the row. */
-typedef struct pop_pool_column {
-    int64_t from[3], made, count; /* the first result's place in a row, and how many are in it */
-    int whole;                    /* nothing is beyond the row; else lanes are put in order, and `there` */
-    __m256i order[3];
-    __m256 there[3], divisors;
-} pop_pool_column;
-
-typedef struct pop_pool_column_row {
-    int64_t count, at[3], made; /* rows that it is made of, the elements that they begin at, and the one that it begins at */
-    float divisor;
-} pop_pool_column_row;
-
-typedef struct pop_pool_columns {
-    const pop_pool_segment *segment; /* of the unit that they are found for, and its rows */
-    int64_t row, rows;
-    int64_t count; /* 0: not this way */
-    int64_t some;  /* rows after which the next column begins */
-    pop_pool_column column[POP_POOL_COLUMNS];
-    pop_pool_column_row near[POP_POOL_COLUMN_ROWS];
-} pop_pool_columns;
-
-/* Vector v begins at element `first` of a row, or is put in order from one within it. */
-static void pop_pool_column_vector(pop_pool_column *c, int v, int64_t first, int64_t reads)
-{
-    int32_t order[POP_LANES], there[POP_LANES];
-    c->from[v] = first < 0 ? 0 : pop_least(first, reads - POP_LANES);
-    for (int l = 0; l < POP_LANES; l++) {
-        const int64_t at = first + l;
-        there[l] = at >= 0 && at < reads ? -1 : 0, order[l] = (int32_t)(at - c->from[v]);
-        if (!there[l]) c->whole = 0;
-    }
-    c->order[v] = _mm256_loadu_si256((const __m256i *)(const void *)order);
-    c->there[v] = _mm256_loadu_ps((const float *)(const void *)there);
-}
-
-static void pop_pool_find_columns(const pop_pool_unit *u, pop_pool_columns *columns)
-{
-    const pop_pool *s = u->spec;
-    const pop_pool_segment *g = columns->segment = u->segment;
-    const pop_pool_axis axis = pop_pool_only_axis(s);
-    const int64_t row_bytes = 2 * axis.read_stride * s->operands->bytes;
-    columns->row = u->row, columns->rows = u->rows, columns->count = 0;
-    columns->some = row_bytes > 0 && row_bytes < POP_POOL_COLUMN_BYTES ? POP_POOL_COLUMN_BYTES / row_bytes : 1;
-    if (axis.first == NULL || axis.weights || s->by_channel || s->backward || s->stride != 2 || (s->kernel != 2 && s->kernel != 3) ||
-        s->dilation != 1 || s->row_limit > 3 || s->operands[0].format < 0 || s->operands[0].format != s->operands[3].format ||
-        g->reads < POP_LANES || g->makes > POP_POOL_COLUMNS * POP_LANES || u->rows > POP_POOL_COLUMN_ROWS)
-        return;
-    for (int64_t k = 0; k < u->rows; k++) {
-        const pop_pool_near near = pop_pool_near_rows(u, &axis, 1, u->row + k);
-        pop_pool_column_row *row = columns->near + k;
-        *row = (pop_pool_column_row){near.count, {0}, near.made, near.divisor};
-        if (near.count == 0) return;
-        for (int64_t j = 0; j < near.count; j++) row->at[j] = near.at[j] * near.step;
-    }
-    for (int64_t m = 0; m < g->makes; m += POP_LANES) {
-        pop_pool_column *c = columns->column + columns->count++;
-        const int64_t i = pop_pool_block(m, g->makes), first = 2 * (g->shift + i) - g->place;
-        const int64_t ahead[3] = {0, POP_LANES, POP_LANES + 2};
-        float divisors[POP_LANES];
-        c->made = i, c->count = pop_least(POP_LANES, g->makes - i), c->whole = 1;
-        for (int v = 0; v < s->kernel; v++) pop_pool_column_vector(c, v, first + ahead[v], g->reads);
-        for (int l = 0; l < POP_LANES; l++) divisors[l] = s->divisors && l < c->count ? s->divisors[g->made + i + l] : 1.0f;
-        c->divisors = _mm256_loadu_ps(divisors);
-    }
-}
+#include "kernels/pool/found.h"
+#include "kernels/pool/shares.h"
 
 /* What eight results take of rows, joined. What is seen is added up: that is NaN where a number was, at the pace of additions, which
  * maxima have to spare. */
@@ -177,9 +109,13 @@ static int (*const pop_pool_columns_of[2][3])(const pop_pool_unit *, const pop_p
     {pop_pool_columns_0_0, pop_pool_columns_0_1, pop_pool_columns_0_2}, {pop_pool_columns_1_0, pop_pool_columns_1_1, pop_pool_columns_1_2}};
 
 /* 0 where a unit is not this way's, or has NaN, which a maximum keeps. */
-static int pop_pool_by_columns(const pop_pool_unit *u, pop_pool_columns *columns, int sum)
+static int pop_pool_by_columns(const pop_pool_unit *u, const pop_pool_reach *r, pop_pool_columns *columns, int sum)
 {
-    if (columns->segment != u->segment || columns->row != u->row || columns->rows != u->rows) pop_pool_find_columns(u, columns);
-    return columns->count && pop_pool_columns_of[sum][pop_pool_direct_format(u->spec->operands->format)](u, columns);
+    const pop_pool *s = u->spec;
+    const int format = pop_pool_direct_format(s->operands->format);
+    if (s->operands[0].format < 0 || s->operands[0].format != s->operands[3].format) return 0;
+    if (s->backward) return pop_pool_by_shares(u, r, columns, format);
+    if (!pop_pool_is_found(u, columns)) pop_pool_find_columns(u, columns);
+    return columns->count && pop_pool_columns_of[sum][format](u, columns);
 }
 #endif

@@ -187,53 +187,15 @@ static int pop_pool_gradient_by_registers(const pop_pool_unit *u, const pop_pool
 }
 
 /* Of two axes, windows of 2 and 3 by 2, of which at most two rows meet a row of the field, all in one format: sixteen elements of each row
- * at once, down all rows, then the next sixteen. What rows of windows bring to them stays in registers for the next row. Where
- * windows are is the same for all channels, and found once. */
-#define POP_POOL_PAIR_ROWS 512
-#define POP_POOL_PAIR_COLUMNS 32
-typedef struct pop_pool_pairs {
-    const pop_pool_segment *segment; /* of the unit that it is found for, and its rows */
-    int64_t row, rows;
-    int64_t count; /* columns; 0: not this way */
-    int64_t some;  /* rows after which the next column begins */
-    int kind;      /* vectors of windows: 0: one for all elements; of two 1: even ones take the first alone, 2: odd ones the last alone */
-    int single;    /* whether no element meets more than one window */
-    pop_pool_column column[POP_POOL_PAIR_COLUMNS];
-    int32_t met[POP_POOL_PAIR_ROWS], first[POP_POOL_PAIR_ROWS]; /* by each row: how many rows of windows, and the first */
-} pop_pool_pairs;
+ * at once, down all rows, then the next sixteen. What rows of windows bring to them stays in registers for the next row. */
+typedef pop_pool_columns pop_pool_pairs;
 
 static int pop_pool_by_rows(const pop_pool *s, const pop_pool_reach *r, pop_pool_pairs *p)
 {
     int format[4];
     p->segment = NULL;
-    return r->lanes && r->phases == 2 && s->axis_count == 1 && s->row_limit <= 2 && s->kernel <= 3 && s->dilation == 1 &&
-           pop_pool_all_direct(s, format) && format[0] == format[3] && (s->by_place || (format[0] == format[1] && format[0] == format[2]));
-}
-
-static void pop_pool_find_pairs(const pop_pool_unit *u, const pop_pool_reach *r, pop_pool_pairs *p)
-{
-    const pop_pool_axis *axis = u->spec->axes;
-    const pop_pool_segment *g = u->segment;
-    const int64_t odd = g->shift & 1, taps = r->taps[odd], others = r->taps[!odd], last = g->makes - 2 * POP_LANES;
-    const int64_t row_bytes = axis->made_stride * u->spec->operands[3].bytes;
-    p->segment = g, p->row = u->row, p->rows = u->rows, p->count = 0, p->kind = taps == 2 ? 2 : others == 2;
-    p->single = p->kind == 0;
-    p->some = row_bytes > 0 && row_bytes < POP_POOL_COLUMN_BYTES / 2 ? POP_POOL_COLUMN_BYTES / 2 / row_bytes : 1;
-    if (taps == 0 || others == 0 || (odd && u->spec->kernel == 2) || g->makes < 2 * POP_LANES || g->makes % 2 || g->reads < POP_LANES ||
-        g->makes > 2 * POP_LANES * POP_POOL_PAIR_COLUMNS || u->rows > POP_POOL_PAIR_ROWS)
-        return;
-    for (int64_t k = 0; k < u->rows; k++) {
-        const int64_t from = axis->first[u->row + k], met = axis->first[u->row + k + 1] - from;
-        const int64_t first = met ? axis->coordinates[from] : 0;
-        if (met == 2 && axis->coordinates[from + 1] != first + 1) return;
-        p->met[k] = (int32_t)met, p->first[k] = (int32_t)first, p->single &= met < 2;
-    }
-    for (int64_t m = 0; m < g->makes; m += 2 * POP_LANES) {
-        pop_pool_column *c = p->column + p->count++;
-        c->made = m < last ? m : last, c->whole = 1;
-        const int64_t window = ((c->made + g->shift) >> 1) + r->at[odd][0] - g->place;
-        for (int v = 0; v < 1 + (p->kind > 0); v++) pop_pool_column_vector(c, v, window + v, g->reads);
-    }
+    return r->lanes && pop_pool_all_direct(s, format) && format[0] == format[3] &&
+           (s->by_place || (format[0] == format[1] && format[0] == format[2]));
 }
 
 /* Elements at even places and those at odd ones: numbers, or places. */
@@ -250,17 +212,6 @@ POP_INLINE pop_pool_pair pop_pool_own_pair(const int format, const int by_place,
     const __m256 low = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps(p + 8), 1);
     const __m256 high = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p + 4)), _mm_loadu_ps(p + 12), 1);
     return (pop_pool_pair){_mm256_shuffle_ps(low, high, 0x88), _mm256_shuffle_ps(low, high, 0xdd)};
-}
-
-/* Side by side again, and rounded; those of a phase that has one number to take need no rounding to BF16. */
-POP_INLINE void pop_pool_put_pair(const int format, const int exact_a, const int exact_b, char *to, pop_pool_pair x)
-{
-    if (format == 0) {
-        pop_pool_store_pair(0, to, 0, x, 2 * POP_LANES);
-        return;
-    }
-    const __m256i codes = format == 1 ? pop_pool_f16_of_pair(x) : pop_pool_bf16_of_pair(exact_a, exact_b, x);
-    _mm256_storeu_si256((__m256i *)(void *)to, codes);
 }
 
 /* What a row of windows brings to a column: maxima, or words of places, and gradients. */
@@ -290,42 +241,41 @@ POP_INLINE pop_pool_pair pop_pool_with(const int by_place, const int kind, pop_p
     return made;
 }
 
-/* Where the first row of a unit is in its operands, and from one row to the next. */
+/* Where a unit's operands begin, bytes of what maxima or places are, and the first row's place. */
 typedef struct pop_pool_pair_rows {
     const char *tops, *grads, *x;
     char *to;
-    int64_t tops_step, grads_step, step, place, width;
+    int64_t tops_bytes, place, width;
 } pop_pool_pair_rows;
 
-/* Rows [k, end) of a column. */
-POP_INLINE void pop_pool_pairs_down(const int format, const int by_place, const int kind, const pop_pool_pairs *p, const pop_pool_column *column,
-                                    const pop_pool_pair_rows *at, int64_t k, int64_t end)
+/* Rows [row, end) of a column. */
+POP_INLINE void pop_pool_pairs_down(const int format, const int by_place, const int kind, const pop_pool_column *column,
+                                    const pop_pool_pair_rows *at, const pop_pool_column_row *row, const pop_pool_column_row *end, int64_t place)
 {
-    const int64_t bytes = format ? 2 : 4, tops_step = at->tops_step, grads_step = at->grads_step, step = at->step, width = at->width;
+    const int64_t bytes = format ? 2 : 4, tops_bytes = at->tops_bytes, width = at->width;
     const int vectors = kind ? 2 : 1;
-    const char *tops = at->tops, *grads = at->grads, *x = at->x + column->made * bytes + k * step;
-    char *to = at->to + column->made * bytes + k * step;
-    int64_t place = at->place + column->made + k * width, number = -1;
+    const char *tops = at->tops, *grads = at->grads, *x = at->x + column->made * bytes;
+    char *to = at->to + column->made * bytes;
+    int64_t number = -1;
     pop_pool_column c; /* which nothing that is written may be */
     for (int v = 0; v < vectors; v++) c.from[v] = column->from[v], c.order[v] = column->order[v], c.there[v] = column->there[v];
     pop_pool_bringing before = {{pop_v_splat(0.0f)}}, last = before;
-    for (; k < end; k++, x += step, to += step, place += width) {
-        const int64_t met = p->met[k], first = p->first[k];
-        const pop_pool_pair own = pop_pool_own_pair(format, by_place, x, place);
-        pop_pool_pair made = {pop_v_splat(0.0f), pop_v_splat(0.0f)};
+    for (; row < end; row++, place += width) {
+        const int64_t met = row->count, first = row->at[0], second = row->at[1], made = row->made * bytes;
+        const pop_pool_pair own = pop_pool_own_pair(format, by_place, x + made, place);
+        pop_pool_pair z = {pop_v_splat(0.0f), pop_v_splat(0.0f)};
+        if (met && number != first)
+            number = first, last = pop_pool_bringing_of(format, by_place, vectors, &c, tops + first * tops_bytes, grads + first * bytes);
         if (met == 2) {
-            if (number != first) last = pop_pool_bringing_of(format, by_place, vectors, &c, tops + first * tops_step, grads + first * grads_step);
-            number = first + 1, before = last;
-            last = pop_pool_bringing_of(format, by_place, vectors, &c, tops + number * tops_step, grads + number * grads_step);
-            made = pop_pool_with(by_place, kind, own, pop_pool_with(by_place, kind, own, made, &before), &last);
-            pop_pool_put_pair(format, 0, 0, to, made);
+            number = second, before = last;
+            last = pop_pool_bringing_of(format, by_place, vectors, &c, tops + second * tops_bytes, grads + second * bytes);
+            z = pop_pool_with(by_place, kind, own, pop_pool_with(by_place, kind, own, z, &before), &last);
+            pop_pool_put_pair(format, 0, 0, to + made, z);
         } else if (met) {
-            if (number != first) last = pop_pool_bringing_of(format, by_place, vectors, &c, tops + first * tops_step, grads + first * grads_step);
-            number = first;
-            made = pop_pool_with(by_place, kind, own, made, &last);
-            pop_pool_put_pair(format, kind != 2, kind != 1, to, made);
+            z = pop_pool_with(by_place, kind, own, z, &last);
+            pop_pool_put_pair(format, kind != 2, kind != 1, to + made, z);
         } else {
-            pop_pool_put_pair(format, 1, 1, to, made);
+            pop_pool_put_pair(format, 1, 1, to + made, z);
         }
     }
 }
@@ -364,34 +314,34 @@ POP_INLINE pop_pool_codes pop_pool_codes_of(const int format, const int by_place
     return w;
 }
 
-/* Rows [k, end) of a column of such elements, a row of windows for two of them. */
-POP_INLINE void pop_pool_codes_down(const int format, const int by_place, const int whole, const pop_pool_pairs *p,
-                                    const pop_pool_column *column, const pop_pool_pair_rows *at, int64_t k, int64_t end)
+/* Rows [row, end) of a column of such elements, a row of windows for two of them. */
+POP_INLINE void pop_pool_codes_down(const int format, const int by_place, const int whole, const pop_pool_column *column,
+                                    const pop_pool_pair_rows *at, const pop_pool_column_row *row, const pop_pool_column_row *end, int64_t place)
 {
     static const pop_v_i even = {0, 2, 4, 6, 8, 10, 12, 14};
-    const int64_t step = at->step, width = at->width;
-    const char *x = at->x + column->made * 2 + k * step;
-    char *to = at->to + column->made * 2 + k * step;
-    int64_t place = at->place + column->made + k * width, number = -1;
+    const int64_t width = at->width;
+    const char *x = at->x + column->made * 2;
+    char *to = at->to + column->made * 2;
+    int64_t number = -1;
     const pop_pool_column c = *column; /* which nothing that is written may be */
     pop_pool_codes w = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256()};
-    for (; k < end; k++, x += step, to += step, place += width) {
-        const int64_t first = p->first[k];
+    for (; row < end; row++, place += width) {
+        const int64_t first = row->at[0];
         __m256i found = _mm256_setzero_si256();
-        if (p->met[k]) {
+        if (row->count) {
             if (number != first)
-                w = pop_pool_codes_of(format, by_place, whole, &c, at->tops + first * at->tops_step, at->grads + first * at->grads_step);
+                w = pop_pool_codes_of(format, by_place, whole, &c, at->tops + first * at->tops_bytes, at->grads + first * 2);
             number = first;
             if (by_place) {
                 const __m256i own = (__m256i)pop_v_add(pop_v_set((int32_t)place), even), next = _mm256_add_epi32(own, _mm256_set1_epi32(1));
                 found = _mm256_blend_epi16(_mm256_cmpeq_epi32(w.tops, own), _mm256_cmpeq_epi32(w.tops, next), 0xaa);
             } else {
-                const __m256i own = _mm256_loadu_si256((const __m256i *)(const void *)x);
+                const __m256i own = _mm256_loadu_si256((const __m256i *)(const void *)(x + row->made * 2));
                 found = _mm256_or_si256(_mm256_cmpeq_epi16(own, w.tops), _mm256_cmpeq_epi16(own, w.others));
             }
             found = _mm256_and_si256(found, w.grads);
         }
-        _mm256_storeu_si256((__m256i *)(void *)to, found);
+        _mm256_storeu_si256((__m256i *)(void *)(to + row->made * 2), found);
     }
 }
 
@@ -400,17 +350,18 @@ POP_INLINE void pop_pool_pairs_rows(const pop_pool_unit *u, const int format, co
     const pop_pool *s = u->spec;
     const pop_pool_segment *g = u->segment;
     const pop_pool_operand *in = s->operands, *maxima = in + 2;
-    const int64_t bytes = format ? 2 : 4, step = s->axes->read_stride, made_step = s->axes->made_stride * bytes;
-    const pop_pool_pair_rows at = {
-        pop_pool_base(u, maxima) + g->read * maxima->bytes, pop_pool_base(u, in) + g->read * in->bytes,
-        pop_pool_base(u, in + 1) + g->made * bytes + p->row * made_step, pop_pool_base(u, in + 3) + g->made * bytes + p->row * made_step,
-        step * maxima->bytes, step * in->bytes, made_step, p->row * s->made_extent + g->made, s->made_extent};
-    for (int64_t k = 0, end; k < p->rows; k = end) {
-        end = pop_least(p->rows, k + p->some);
-        for (const pop_pool_column *c = p->column; c < p->column + p->count; c++)
-            if (kind == 0 && format && p->single && c->whole) pop_pool_codes_down(format, by_place, 1, p, c, &at, k, end);
-            else if (kind == 0 && format && p->single) pop_pool_codes_down(format, by_place, 0, p, c, &at, k, end);
-            else pop_pool_pairs_down(format, by_place, kind, p, c, &at, k, end);
+    const int64_t bytes = format ? 2 : 4;
+    const pop_pool_pair_rows at = {pop_pool_base(u, maxima) + g->read * maxima->bytes, pop_pool_base(u, in) + g->read * bytes,
+                                   pop_pool_base(u, in + 1) + g->made * bytes, pop_pool_base(u, in + 3) + g->made * bytes,
+                                   maxima->bytes, p->row * s->made_extent + g->made, s->made_extent};
+    for (const pop_pool_column_row *row = p->near, *last = row + p->rows, *end; row < last; row = end) {
+        end = last - row > p->some ? row + p->some : last;
+        for (const pop_pool_column *c = p->column; c < p->column + p->count; c++) {
+            const int64_t place = at.place + (row - p->near) * at.width + c->made;
+            if (kind == 0 && format && p->single && c->whole) pop_pool_codes_down(format, by_place, 1, c, &at, row, end, place);
+            else if (kind == 0 && format && p->single) pop_pool_codes_down(format, by_place, 0, c, &at, row, end, place);
+            else pop_pool_pairs_down(format, by_place, kind, c, &at, row, end, place);
+        }
     }
 }
 #define POP_POOL_PAIRS_ROWS(format, by_place, kind)                                                                   \
@@ -434,7 +385,7 @@ static void (*const pop_pool_pairs_sweeps[2][3][3])(const pop_pool_unit *, const
 
 static void pop_pool_gradient_of_rows(const pop_pool_unit *u, const pop_pool_reach *r, pop_pool_pairs *p)
 {
-    if (p->segment != u->segment || p->row != u->row || p->rows != u->rows) pop_pool_find_pairs(u, r, p);
+    if (!pop_pool_is_found(u, p)) pop_pool_find_pairs(u, r, p);
     if (p->count) pop_pool_pairs_sweeps[u->spec->by_place][pop_pool_direct_format(u->spec->operands->format)][p->kind](u, p);
     else pop_pool_gradient_by_registers(u, r);
 }

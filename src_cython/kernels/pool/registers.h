@@ -412,7 +412,10 @@ static int pop_pool_sums_by_rows(const pop_pool_unit *u, const pop_pool_reach *r
 typedef struct pop_pool_columns {
     const pop_pool_segment *segment;
 } pop_pool_columns;
-static int pop_pool_by_columns(const pop_pool_unit *u, pop_pool_columns *columns, int sum) { return (void)u, (void)columns, (void)sum, 0; }
+static int pop_pool_by_columns(const pop_pool_unit *u, const pop_pool_reach *r, pop_pool_columns *columns, int sum)
+{
+    return (void)u, (void)r, (void)columns, (void)sum, 0;
+}
 #endif
 
 #if POP_LANES >= 8

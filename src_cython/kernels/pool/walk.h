@@ -236,7 +236,7 @@ static void pop_pool_walk(const void *work, const pop_tile *tile, const pop_pool
     pop_pool_rooms(&u);
     for (int64_t i = 0; i < item->count; i++) {
         pop_pool_next(&u, item->first + i, i == 0);
-        if (pop_pool_by_codes(&u, &codes) || (sum && pop_pool_sums_by_rows(&u, &reach)) || pop_pool_by_columns(&u, &columns, sum)) continue;
+        if (pop_pool_by_codes(&u, &codes) || (sum && pop_pool_sums_by_rows(&u, &reach)) || pop_pool_by_columns(&u, &reach, &columns, sum)) continue;
         if (pop_pool_by_registers(&u, &reach, registers) || pop_pool_by_channel(&u, direct)) continue;
         pop_pool_clear(&u, none);
         const pop_pool_segment *g = u.segment;
