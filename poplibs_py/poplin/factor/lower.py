@@ -12,18 +12,16 @@ import numpy as np
 from ...errors import bad_argument
 from ...formats import Array
 from ...kernels.records import FORMAT_NUMBERS, dtype_of
-from ...kernels.registry import Selection, select
+from ...kernels.registry import Selection
 from ...log import tell
 from ...memo import remembered
 from ...planner import Explanation
 from ...planner.explain import Considered, Explained, considered_kernels
-from ...program import Executable, Segment, Sequence, host_program, rounded, spread
-from .model import LANES, by_rows, grain, suits_kernels, threads_of
+from ...program import Executable, Segment, Sequence, host_program, spread
+from .model import suits_kernels, way_of
 from .params import FactorLayout, FactorParams
 
 _ITEM = dtype_of("pop_factor_item")
-_BLOCK, _PANEL = 4, 16  # rows that registers hold (LU: steps), and right-hand sides of a panel: kernels/factor/solve.h
-_SIDES = 64  # right-hand sides of a panel: kernels/factor/solve_rows.h
 
 REFUSALS = {"cholesky": ("not positive definite, or not finite", "symmetric positive definite matrices"),
             "solve": ("singular: there is a zero on its diagonal", "triangles without a zero on the diagonal")}
@@ -59,10 +57,9 @@ class Factoring(Explained):
 
     def explain(self) -> Explanation:
         """Return what was decided."""
-        alone = self.selection is None or by_rows(self.params)
-        beside = ", or right-hand sides that fill vectors" * (self.params.op == "solve")
-        ways = "one matrix after another" if alone else f"up to {LANES} matrices side by side{beside}"
-        return Explanation(str(self.params), {"kernel": self.kernel, "way": ways, "threads": str(self.threads)},
+        beside = 1 if self.selection is None else self.selection.kernel.block[0]
+        way = "one matrix after another" if beside == 1 else f"up to {beside} matrices side by side"
+        return Explanation(str(self.params), {"kernel": self.kernel, "way": way, "threads": str(self.threads)},
                            self._considered())
 
     def _considered(self) -> tuple[Considered, ...]:
@@ -113,7 +110,6 @@ def refusal_of(p: FactorParams, name: str, failed: Array) -> Exception:
 def lower(params: FactorParams, threads: int) -> Factoring:
     """Return what runs on at most so many threads."""
     if suits_kernels(params):
-        threads = threads_of(params, threads)
         made = on_kernels(params, threads)
     else:
         from .lapack import ROUTINES
@@ -124,12 +120,11 @@ def lower(params: FactorParams, threads: int) -> Factoring:
 
 
 def on_kernels(p: FactorParams, threads: int) -> Factoring:
-    """Return what kernels do: shares of whole groups of matrices, one for each thread."""
-    least = grain(p)
-    edges = np.minimum(np.arange(threads + 1) * -(-p.batch // (least * threads)) * least, p.batch)
-    items = np.zeros(threads, _ITEM)
-    items["first"], items["count"] = edges[:-1], np.diff(edges)
-    for name in ("rows", "columns", "width", "upper", "unit"):
+    """Return what kernels do on at most so many threads, one share each."""
+    way = way_of(p, threads)
+    items = np.zeros(way.threads, _ITEM)
+    items["first"], items["count"], items["side"], items["columns"] = way.shares(p)
+    for name in ("rows", "width", "upper", "unit"):
         items[name] = getattr(p, name)
     for i, operand in enumerate(p.operands):
         _describe(items["operands"][:, i], operand)
@@ -138,32 +133,12 @@ def on_kernels(p: FactorParams, threads: int) -> Factoring:
         items["operands"][:, len(p.operands)]["matrix"] = 1
         items["operands"][:, len(p.operands)]["operand"] = count
         count += 1
-    reads = 2 if p.op == "solve" else 1
-    formats = ",".join(o.format.name for o in p.operands[:reads]) + "->" + p.operands[reads].format.name
-    selection = select("factor", p.op, formats)
-    segment = Segment(selection.kernel.address, items, spread(threads, threads))
-    executable = host_program((segment,), operands=count, threads=threads, arena_bytes=scratch_bytes(p))
-    return Factoring(p, executable, threads, selection)
+    segment = Segment(way.kernel.address, items, spread(way.threads, way.threads))
+    executable = host_program((segment,), operands=count, threads=way.threads, arena_bytes=way.scratch_bytes(p))
+    return Factoring(p, executable, way.threads, way.selection)
 
 
 def _describe(record: Any, operand: FactorLayout) -> None:
     for name in ("matrix", "line", "rows", "columns", "transposed", "operand"):
         record[name] = getattr(operand, name)
     record["format"] = FORMAT_NUMBERS[operand.format.name]
-
-
-def scratch_bytes(p: FactorParams) -> int:
-    """Return the bytes of the workspace of a group of matrices, as the kernels lay it out."""
-    if by_rows(p):
-        return 4 * (rounded(p.rows, LANES) * (_SIDES + p.rows + 2) + LANES)
-    padded = rounded(p.rows, _BLOCK)
-    square = padded * (padded + 1)
-    area = p.rows * p.columns
-    vectors, places = {
-        "cholesky": (square + padded, 2 * p.rows**2),
-        "solve": (square + padded * (_PANEL + 3), padded + p.rows**2 + 4 * p.rows * _PANEL),
-        "lu": (p.rows * ((rounded(p.columns, _BLOCK) | 1) + 2 + _BLOCK), area + p.rows),
-        "qr": (p.rows * ((p.columns | 1) + (p.width | 1)) + 2 * p.columns + p.rows,
-               2 * area + p.rows * (p.width + p.rows)),
-    }[p.op]
-    return 4 * ((vectors + 1) * LANES + places + 5 * LANES)

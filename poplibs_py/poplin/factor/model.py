@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from ...program import threads_for
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...formats import Array
+from ...kernels.registry import Kernel, Selection, select
+from ...program import rounded, threads_for
 from .params import FactorParams
 
 LANES = 16
-"""Matrices that a workspace has room for, at the level with the widest vectors."""
+"""Matrices side by side, or numbers of right-hand sides, at the level with the widest vectors."""
 
 WORK_FOR_A_THREAD = 1 << 19
 """Multiplications and additions below which a second thread costs more than it gains."""
@@ -17,25 +23,76 @@ _LARGEST = {"cholesky": 96, "solve": 96, "lu": 64, "qr": 64}
 _AREA = {"cholesky": 4608, "solve": 1024, "lu": 2048, "qr": 1024}
 """Elements of a matrix, a matrix of the batch each, up to which lanes that are empty cost less than calls of LAPACK."""
 
-
 _LARGEST_BY_ROWS = 256
 """The greatest order of systems whose right-hand sides fill vectors: beyond it LAPACK's products are as fast."""
 
-
-def by_rows(p: FactorParams) -> bool:
-    """Return whether right-hand sides fill vectors at every level, so that systems are solved one after another."""
-    return p.op == "solve" and 2 * p.columns > LANES
+_BLOCK, _PANEL = 4, 16  # rows that registers hold (LU: steps), and right-hand sides of a panel: kernels/factor/solve.h
+_ALIGNED = 16  # floats of a cache line, at which a workspace begins
 
 
-def grain(p: FactorParams) -> int:
-    """Return how many matrices a thread takes at least: as many as lie side by side."""
-    return 1 if by_rows(p) else LANES
+@dataclass(frozen=True)
+class Way:
+    """How kernels take a batch. What runs, its workspace and its explanation follow from it.
+
+    Attributes
+    ----------
+    selection : Selection
+        The kernel. Its block has as many matrices as lie side by side, or one, and right-hand sides at a time.
+    groups : int
+        Matrices are dealt out in groups of as many as lie side by side.
+    parts : int
+        Threads that share the right-hand sides of a group.
+    threads : int
+    """
+
+    selection: Selection
+    groups: int
+    parts: int
+    threads: int
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel that was selected."""
+        return self.selection.kernel
+
+    def shares(self, p: FactorParams) -> tuple[Array, Array, Array, Array]:
+        """Return the first matrix and the number of matrices of each share, and the same of columns: right-hand sides."""
+        beside, sides = self.kernel.block[:2]
+        runs = self.threads // self.parts
+        matrices = _edges(self.groups, runs, beside, p.batch)
+        columns = np.array([0, p.columns])
+        if self.parts > 1:
+            columns = _edges(-(-p.columns // sides), self.parts, sides, p.columns)
+        first, count = (np.repeat(x, self.parts) for x in (matrices[:-1], np.diff(matrices)))
+        side, width = (np.tile(x, runs) for x in (columns[:-1], np.diff(columns)))
+        return first, count, side, width
+
+    def scratch_bytes(self, p: FactorParams) -> int:
+        """Return the bytes of a share's workspace, as the kernels lay it out."""
+        (_, vector, _), (lanes, sides, _) = self.kernel.grain, self.kernel.block
+        if lanes == 1:
+            return 4 * (rounded(p.rows, vector) * (sides + p.rows + 2) + _ALIGNED)
+        padded, area = rounded(p.rows, _BLOCK), p.rows * p.columns
+        square = padded * (padded + 1)
+        vectors, places = {
+            "cholesky": (square + padded, 2 * p.rows**2),
+            "solve": (square + padded * (_PANEL + 3), padded + p.rows**2 + 4 * p.rows * _PANEL),
+            "lu": (p.rows * ((rounded(p.columns, _BLOCK) | 1) + 2 + _BLOCK), area + p.rows),
+            "qr": (p.rows * ((p.columns | 1) + (p.width | 1)) + 2 * p.columns + p.rows,
+                   2 * area + p.rows * (p.width + p.rows)),
+        }[p.op]
+        return 4 * ((vectors + 1) * lanes + places + 5 * _ALIGNED)
+
+
+def _edges(groups: int, shares: int, each: int, most: int) -> Array:
+    """Return where shares of whole groups of `each` begin, and where the last ends."""
+    return np.minimum(np.arange(shares + 1) * -(-groups // shares) * each, most)
 
 
 def suits_kernels(p: FactorParams) -> bool:
-    """Return whether kernels take the batch."""
+    """Return whether kernels take the batch, at every level alike."""
     order = max(p.rows, p.columns if p.op in ("lu", "qr") else 0, p.width)
-    if by_rows(p) and order <= _LARGEST_BY_ROWS:
+    if p.op == "solve" and 2 * p.columns > LANES and order <= _LARGEST_BY_ROWS:
         return True
     if order > _LARGEST[p.op] or not p.batch:
         return not p.batch
@@ -49,6 +106,19 @@ def work(p: FactorParams) -> int:
     return p.batch * (each + 4 * p.rows * p.columns)
 
 
-def threads_of(p: FactorParams, most: int) -> int:
-    """Return how many threads a batch is worth."""
-    return min(threads_for(work(p), WORK_FOR_A_THREAD, most), max(1, -(-p.batch // grain(p))))
+def way_of(p: FactorParams, most: int) -> Way:
+    """Return how kernels take a batch on at most so many threads.
+
+    Systems are solved one after another where right-hand sides fill more than half of a vector.
+    """
+    def cost(kernel: Kernel) -> float:
+        alone, lanes = kernel.block[0] == 1, max(kernel.block[0], kernel.grain[1])
+        return (1.0 + (alone != (2 * p.columns > lanes))) / lanes
+
+    selection = select("factor", p.op, p.formats, cost=cost if p.op == "solve" else None)
+    beside, sides, _ = selection.kernel.block
+    groups, parts = -(-p.batch // beside), 1
+    threads = threads_for(work(p), WORK_FOR_A_THREAD, most)
+    if beside == 1 and 0 < groups < threads:
+        parts = min(threads // groups, -(-p.columns // sides))
+    return Way(selection, groups, parts, max(1, min(threads, groups)) if parts == 1 else groups * parts)

@@ -77,6 +77,12 @@ class FactorParams:
     def __post_init__(self) -> None:
         object.__setattr__(self, "batch", math.prod(self.front))
 
+    @property
+    def formats(self) -> str:
+        """What a kernel is selected by: what is read, and the first that is written."""
+        reads = 2 if self.op == "solve" else 1
+        return ",".join(o.format.name for o in self.operands[:reads]) + "->" + self.operands[reads].format.name
+
     def __str__(self) -> str:
         shape = ", ".join(map(str, (*self.front, self.rows, self.columns)))
         formats = " to ".join(dict.fromkeys(o.format.name for o in self.operands))

@@ -21,13 +21,18 @@
 #include "kernels/factor/lu.h"
 #include "kernels/factor/qr.h"
 #include "kernels/factor/solve.h"
+#include "kernels/factor/solve_rows.h"
 
 #define POP_ANY_OF "float32|float16|bfloat16"
-#define POP_FACTOR_ROW(op, formats) {#op, formats, #op, POP_FUNCTION(op##_share), {1, 1, 1}, {POP_LANES, POP_BLOCK, 1}, POP_CONSISTENT}
+/* The block: matrices side by side; of `solve_rows`, one, and right-hand sides at a time, whose grain is a vector of them. */
+#define POP_FACTOR_ROW(name, op, formats, grain, ...)                                                                 \
+    {#op, formats, #name, POP_FUNCTION(name##_share), {1, grain, 1}, {__VA_ARGS__, 1}, POP_CONSISTENT}
+#define POP_FACTOR_LANES(op, formats) POP_FACTOR_ROW(op, op, formats, 1, POP_LANES, POP_BLOCK)
 static const pop_kernel POP_FACTOR_KERNELS[] = {
-    POP_FACTOR_ROW(cholesky, POP_ANY_OF "->" POP_ANY_OF),
-    POP_FACTOR_ROW(solve, POP_ANY_OF "," POP_ANY_OF "->" POP_ANY_OF),
-    POP_FACTOR_ROW(lu, POP_ANY_OF "->" POP_ANY_OF),
-    POP_FACTOR_ROW(qr, POP_ANY_OF "->" POP_ANY_OF),
+    POP_FACTOR_LANES(cholesky, POP_ANY_OF "->" POP_ANY_OF),
+    POP_FACTOR_LANES(solve, POP_ANY_OF "," POP_ANY_OF "->" POP_ANY_OF),
+    POP_FACTOR_ROW(solve_rows, solve, POP_ANY_OF "," POP_ANY_OF "->" POP_ANY_OF, POP_CELL, 1, POP_SIDES),
+    POP_FACTOR_LANES(lu, POP_ANY_OF "->" POP_ANY_OF),
+    POP_FACTOR_LANES(qr, POP_ANY_OF "->" POP_ANY_OF),
 };
 #endif

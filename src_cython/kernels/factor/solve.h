@@ -3,7 +3,6 @@
 #ifndef POP_FACTOR_SOLVE_H
 #define POP_FACTOR_SOLVE_H
 #include "kernels/factor/cholesky.h"
-#include "kernels/factor/solve_rows.h"
 
 #define POP_PANEL 16 /* right-hand sides that are solved at a time */
 
@@ -102,10 +101,6 @@ static int32_t *lay_panel(lane_block *b, const pop_factor_operand *o, float *fir
 static void solve_share(const void *p, const pop_tile *tile)
 {
     const pop_factor_item *item = (const pop_factor_item *)p;
-    if (2 * item->columns > POP_LANES) {
-        solve_by_rows(item, tile);
-        return;
-    }
     const pop_factor_operand *from = &item->operands[0], *b = &item->operands[1], *made = &item->operands[2];
     const int64_t n = item->rows, padded = (n + POP_BLOCK - 1) & -POP_BLOCK, row = (padded + 1) * POP_CELL;
     const int64_t x_row = (POP_PANEL + 1) * POP_CELL, up = item->upper;

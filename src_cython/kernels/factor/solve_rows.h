@@ -160,7 +160,7 @@ static void write_panel(const pop_factor_operand *o, char *p, int64_t n, int64_t
                    (int)lesser(POP_CELL, n - i), panel + i * POP_SIDES + c, places);
 }
 
-/* The right-hand sides of one matrix. Rows are counted from the other end where T is upper. */
+/* The right-hand sides of a share of one matrix. Rows are counted from the other end where T is upper. */
 static void solve_matrix(const pop_factor_item *item, const row_system *s, const char *b, char *made, float *panel, const int32_t *places,
                          lane_ahead *ahead)
 {
@@ -169,8 +169,8 @@ static void solve_matrix(const pop_factor_item *item, const row_system *s, const
     float *last = panel + (n - 1) * POP_SIDES, *first = item->upper ? last : panel;
     const int lies = from->format == POP_IS_F32 && to->format == POP_IS_F32 && !from->transposed && !to->transposed;
     const int64_t b_row = from->line / 4, to_row = to->line / 4, end = item->upper ? n - 1 : 0, sign = item->upper ? -1 : 1;
-    for (int64_t c = 0, columns; c < item->columns; c += columns) {
-        columns = item->columns - c >= POP_SIDES ? POP_SIDES : lesser(POP_CELL, item->columns - c);
+    for (int64_t c = item->side, columns, stop = c + item->columns; c < stop; c += columns) {
+        columns = stop - c >= POP_SIDES ? POP_SIDES : lesser(POP_CELL, stop - c);
         const char *b_at = b + c * (from->transposed ? from->line : bytes_of(from->format));
         char *to_at = made + c * (to->transposed ? to->line : bytes_of(to->format));
         const int whole = lies && columns % POP_CELL == 0;
@@ -187,9 +187,10 @@ static void solve_matrix(const pop_factor_item *item, const row_system *s, const
     }
 }
 
-/* What `solve_share` has, where right-hand sides fill more than half of a vector. */
-static void solve_by_rows(const pop_factor_item *item, const pop_tile *tile)
+/* What `solve_share` has. */
+static void solve_rows_share(const void *p, const pop_tile *tile)
 {
+    const pop_factor_item *item = (const pop_factor_item *)p;
     const pop_factor_operand *from = &item->operands[0], *status = &item->operands[3];
     const int64_t n = item->rows, whole = (n + POP_CELL - 1) & -POP_CELL;
     float *panel = workspace_of(tile), *t = panel + whole * POP_SIDES;
@@ -206,7 +207,8 @@ static void solve_by_rows(const pop_factor_item *item, const pop_tile *tile)
         const char *matrix = place_of(tile, from, m), *read = lies ? matrix : (const char *)t;
         if (!lies) panel_reader_of(from->format)(matrix, from->line, n, n, t, whole);
         s.t = item->upper ? read + (n - 1) * (line + 1) * 4 : read;
-        *place_of(tile, status, m) = (char)(!s.unit && make_row_divisors(&s));
+        const char zeros = (char)(!s.unit && make_row_divisors(&s));
+        if (item->side == 0) *place_of(tile, status, m) = zeros; /* once where threads share a matrix */
         lane_ahead ahead = {.each = 0};
         if (n >= POP_ROWS_AHEAD) ahead = ahead_of(tile, item, 3, m + 1, 1, blocks);
         solve_matrix(item, &s, place_of(tile, &item->operands[1], m), place_of(tile, &item->operands[2], m), panel, places, &ahead);

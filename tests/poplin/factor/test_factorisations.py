@@ -14,8 +14,8 @@ from poplibs_py import poplin, profile, testing
 from poplibs_py.config import thread_limit
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 from poplibs_py.formats import FP32, format_of
-from poplibs_py.kernels.registry import kernels
-from poplibs_py.poplin.factor import lower, reference
+from poplibs_py.kernels.registry import Selection, kernels
+from poplibs_py.poplin.factor import lower, model, reference
 from poplibs_py.poplin.factor.model import LANES
 from poplibs_py.poplin.factor.params import FactorLayout, FactorParams
 from poplibs_py.testing import assert_same_bits, random_operand
@@ -214,8 +214,7 @@ def run_kernel(kernel, arrays, threads):
     columns = arrays[-1].shape[-1]
     params = FactorParams(kernel.op, front, m, columns, (*reads, *writes), width=k if kernel.op == "qr" else 0)
     with pytest.MonkeyPatch.context() as patch:
-        found = lower.select("factor", kernel.op, ",".join(["float32"] * len(reads)) + "->float32")
-        patch.setattr(lower, "select", lambda *_: type(found)(kernel, ()))
+        patch.setattr(model, "select", lambda *_, **__: Selection(kernel, ()))
         made = lower.on_kernels(params, threads)
     made_there = [np.zeros((len(first), x.rows, x.columns), np.float32) for x in writes]
     status = [np.zeros(len(first), np.uint8)] if kernel.op in lower.REFUSALS else []
@@ -240,6 +239,24 @@ def test_threads_share_few_systems_too():
     with thread_limit(2), profile() as report:
         assert_same_bits(poplin.triangular_solve(a, b), due)
     assert report.runs[0].plan.threads == 2
+
+
+@pytest.mark.parametrize(("batch", "n", "wide"), [(1, 256, 300), (2, 96, 130), (1, 200, 64)])
+@pytest.mark.parametrize("fmt", ["float32", "float16"])
+def test_threads_share_the_right_hand_sides_of_one_system(batch, n, wide, fmt):
+    a = testing.as_format(whole_triangle(batch, n), format_of(fmt))
+    b = testing.as_format(random_operand((batch, n, wide), "float32", 1), format_of(fmt))
+    for left in (True, False):
+        call = partial(poplin.triangular_solve, a, b if left else b.swapaxes(1, 2), left_side=left)
+        with thread_limit(1):
+            due = call()
+        with thread_limit(5), profile() as report:
+            assert_same_bits(call(), due)
+        assert report.runs[0].plan.threads > batch
+        a[0, 3, 3] = 0
+        with thread_limit(5), pytest.raises(InvalidArgumentError, match="singular"):
+            call()
+        a[0, 3, 3] = 1
 
 
 def test_what_does_not_fit_is_refused_by_name():
