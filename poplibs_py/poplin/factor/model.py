@@ -56,7 +56,7 @@ class Way:
         return self.selection.kernel
 
     def shares(self, p: FactorParams) -> tuple[Array, Array, Array, Array]:
-        """Return the first matrix and the number of matrices of each share, and the same of columns: right-hand sides."""
+        """Return the first matrix of each share and how many it has, and the same of columns or right-hand sides."""
         beside, sides = self.kernel.block[:2]
         runs = self.threads // self.parts
         matrices = _edges(self.groups, runs, beside, p.batch)
