@@ -122,17 +122,19 @@ POP_EACH_INTEGER(, POP_DIVISION_OF)
     X(lt, a < b)                                                                                                    \
     X(lteq, a <= b)
 
-/* Pointers: the inputs `x`, `y` and `z`, the output `to`. */
+/* Pointers: the inputs `x`, `y` and `z`, the output `to`. Arrays need not be aligned. */
 #define POP_WORD_KERNEL(name, type, third, out_type, body)                                                          \
     static void name(const void *const *in, void *const *out, int64_t n)                                            \
     {                                                                                                               \
-        const type *x = (const type *)in[0];                                                                        \
-        out_type *to = (out_type *)out[0];                                                                          \
+        typedef type __attribute__((aligned(1), may_alias)) word;                                                   \
+        typedef out_type __attribute__((aligned(1), may_alias)) made;                                               \
+        const word *x = (const word *)in[0];                                                                        \
+        made *to = (made *)out[0];                                                                                  \
         third;                                                                                                      \
         _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++) to[i] = (out_type)(body);                              \
     }
-#define POP_SECOND(type) const type *y = (const type *)in[1]
-#define POP_THIRD(type) POP_SECOND(type), *z = (const type *)in[2]
+#define POP_SECOND const word *y = (const word *)in[1]
+#define POP_THIRD POP_SECOND, *z = (const word *)in[2]
 #define POP_LANE(type, name, pointer) const type name = (type)pointer[i]
 #define POP_ONE(type, body) ({ POP_LANE(type, a, x); body; })
 #define POP_TWO(type, body) ({ POP_LANE(type, a, x); POP_LANE(type, b, y); body; })
@@ -140,24 +142,24 @@ POP_EACH_INTEGER(, POP_DIVISION_OF)
 
 #define POP_WORD_UNARY_KERNEL(op, bits, type, wide, body) POP_WORD_KERNEL(pop_##op##_##bits, type, , type, POP_ONE(wide, body))
 #define POP_WORD_BINARY_KERNEL(op, bits, type, wide, body)                                                          \
-    POP_WORD_KERNEL(pop_##op##_##bits, type, POP_SECOND(type), type, POP_TWO(wide, body))
+    POP_WORD_KERNEL(pop_##op##_##bits, type, POP_SECOND, type, POP_TWO(wide, body))
 #define POP_WORD_COMPARISON_KERNEL(op, bits, type, wide, body)                                                      \
-    POP_WORD_KERNEL(pop_##op##_##bits, type, POP_SECOND(type), uint8_t, POP_TWO(wide, body))
+    POP_WORD_KERNEL(pop_##op##_##bits, type, POP_SECOND, uint8_t, POP_TWO(wide, body))
 #define POP_WORD_SELECT_KERNEL(op, bits, type, wide, body)                                                          \
-    POP_WORD_KERNEL(pop_##op##_##bits, type, POP_SECOND(type); const uint8_t *z = (const uint8_t *)in[2], type,     \
+    POP_WORD_KERNEL(pop_##op##_##bits, type, POP_SECOND; const uint8_t *z = (const uint8_t *)in[2], type,     \
                     POP_THREE(type, uint8_t, body))
 #define POP_INTEGER_UNARY_KERNEL(op, t, name, type, wide, body) POP_WORD_KERNEL(pop_##op##_##t, type, , type, POP_ONE(type, body))
 #define POP_INTEGER_BINARY_KERNEL(op, t, name, type, wide, body)                                                    \
-    POP_WORD_KERNEL(pop_##op##_##t, type, POP_SECOND(type), type, POP_TWO(type, body))
+    POP_WORD_KERNEL(pop_##op##_##t, type, POP_SECOND, type, POP_TWO(type, body))
 #define POP_INTEGER_COMPARISON_KERNEL(op, t, name, type, wide, body)                                                \
-    POP_WORD_KERNEL(pop_##op##_##t, type, POP_SECOND(type), uint8_t, POP_TWO(type, body))
+    POP_WORD_KERNEL(pop_##op##_##t, type, POP_SECOND, uint8_t, POP_TWO(type, body))
 #define POP_INTEGER_CLAMP_KERNEL(op, t, name, type, wide, body)                                                     \
-    POP_WORD_KERNEL(pop_##op##_##t, type, POP_THIRD(type), type, POP_THREE(type, type, body))
+    POP_WORD_KERNEL(pop_##op##_##t, type, POP_THIRD, type, POP_THREE(type, type, body))
 #define POP_TRUE(x) ((x) != 0)
 #define POP_TRUTH_UNARY_KERNEL(op, body)                                                                            \
     POP_WORD_KERNEL(pop_##op##_bool, uint8_t, , uint8_t, ({ const int a = POP_TRUE(x[i]); body; }))
 #define POP_TRUTH_BINARY_KERNEL(op, body)                                                                           \
-    POP_WORD_KERNEL(pop_##op##_bool, uint8_t, POP_SECOND(uint8_t), uint8_t,                                         \
+    POP_WORD_KERNEL(pop_##op##_bool, uint8_t, POP_SECOND, uint8_t,                                         \
                     ({ const int a = POP_TRUE(x[i]), b = POP_TRUE(y[i]); body; }))
 
 POP_EACH_WORD(POP_WORD_UNARY_KERNEL, POP_WORD_UNARY)
