@@ -1,5 +1,5 @@
 /* The vocabulary of simd.h for AVX2, FMA and F16C. Masks are vectors of 0 and -1. Parts of narrow elements
- * go through a buffer: AVX2 has no masked byte moves. */
+ * go in pieces of four, two and one: AVX2 has no masked byte moves. */
 #include <immintrin.h>
 
 typedef pop_v_i pop_v_m;
