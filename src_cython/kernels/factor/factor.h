@@ -7,14 +7,12 @@
  *
  * Measured on one Zen 4 core at AVX-512, batches of 2 MiB and more in the third-level cache, GFLOP/s of orders 8, 16, 32, 64:
  * Cholesky 8.7, 19, 22, 31; solves with as many right-hand sides 19, 34, 38, 42; LU 6, 13, 13, 19; QR with Q 24, 35, 35, 36.
- * Transposing the matrices to lanes and back is what small orders wait for, LU also for the rows that each matrix puts
- * elsewhere. LU of one matrix at a time, rows of a column in a vector, took 1.4 times as long at 16 and as long at 64. To prefetch
- * the lines that LU's rows replace takes a tenth where the caches hold them, and saves a sixth to a third where others had
- * them. A column of a panel that is finished in the walk that searches the next one, with the rows' state in bits, was as slow.
- * To prefetch all lines of the next matrices at once made it slower. A few after each step of these (`prefetch_ahead`) cost nothing
- * where the caches hold them, and where others had them leave 0.5 to 0.8 of the time at orders 8 and 16, 0.85 to 1 at 32 and 64
- * (one Zen 3 core at AVX2). There systems one after another, with as many right-hand sides, take 0.8, 0.5, 0.6, 0.35 of the time that
- * lanes took at orders 8, 16, 32, 64. */
+ * Transposing the matrices to lanes and back is what small orders wait for, LU also for the rows that each matrix puts elsewhere.
+ * On one Zen 3 core at AVX2 systems one after another take 0.8, 0.5, 0.6, 0.35 of the time of lanes.
+ *
+ * Lines of the next matrices, and those that LU's rows replace, are prefetched a few after each step (`prefetch_ahead`): all at
+ * once would be slower, and a few cost nothing where the caches hold them. Where others had the caches that leaves 0.5 to 0.8 of the
+ * time at orders 8 and 16. LU of one matrix at a time, rows of a column in a vector, would take 1.4 times as long at 16. */
 #ifndef POP_FACTOR_H
 #define POP_FACTOR_H
 #include "kernels/factor/cholesky.h"

@@ -1,4 +1,4 @@
-/* Gradients of maxima in 16 bits, 32 results at a time, whose maxima are found by their codes: zeros are one, NaN is no maximum. */
+/* At AVX-512, gradients of maxima in 16 bits, 32 results at a time, whose maxima are found by their codes: zeros are one, NaN is no maximum. */
 #ifndef POP_POOL_GRADIENT_CODES_H
 #define POP_POOL_GRADIENT_CODES_H
 #include "kernels/pool/gradient_registers.h"

@@ -6,9 +6,9 @@
  * alone: all levels, thread counts and orders of axes give the same bits. A maximum of zeros is +0.
  *
  * FP32, FP16 and BF16 are read as they lie; other formats are decoded a row at a time. Where channels lie one after another they
- * are the lanes (direct.h); else positions of the last axis are: at AVX-512, windows that fit stay in registers (registers.h), at AVX2
- * those of 2 and 3 by 2 and their gradients (columns.h, shares.h, gradient_planes.h), and of others at most 2 apart all rows of a
- * unit become lines first (planes.h, gradient_planes.h); all else goes by way of one line in memory (walk.h).
+ * are the lanes (direct.h); else positions of the last axis are: at AVX-512, windows that fit stay in registers (registers.h,
+ * gradient_codes.h), at AVX2 those of 2 and 3 by 2 and their gradients (columns.h, shares.h, gradient_planes.h), and of others at
+ * most 2 apart all rows of a unit become lines first (planes.h, gradient_planes.h); all else goes by way of one line in memory (walk.h).
  *
  * Measured on one Zen 4 core at AVX-512 beside other jobs, 8 x 256 x 28 x 28, windows of 3 x 3 by 2, in microseconds, channels
  * first: maxima of FP32 200, of FP16 230, their gradients 380 and 250 (of windows of 2 x 2 330 and 160), by places 350 and 260
