@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -214,14 +214,14 @@ class Receiver(Operand):
         The caller's memory, where the array is a copy of it.
     reads : bool
         Whether the program reads what it writes to.
-    in_place : bool or Operand
-        Whether the program may write over an operand that is `out` itself, element by element; or over which one.
+    written_over : tuple of Operand
+        Those that the caller's memory is itself, where the program writes each element behind reading it.
     """
 
     given: Any = None
     view: Array | None = None
     reads: bool = False
-    in_place: bool | Operand = False
+    written_over: tuple[Operand, ...] = ()
 
     @property
     def memory(self) -> Array:
@@ -233,24 +233,17 @@ class Receiver(Operand):
         """Whether a bound call can write to what another such call receives."""
         return self.given is None or (self.place is not None and not (self.reads and self.view is not None))
 
-    def takes_place_of(self, x: Operand) -> bool:
-        """Whether the program writes each element where it reads that of an operand."""
-        a, b = self.array, x.array
-        return (self.given is not None and self.view is None and a.shape == b.shape and a.strides == b.strides
-                and a.itemsize == b.itemsize and a.ctypes.data == b.ctypes.data)
-
     def spoils(self, x: Operand) -> bool:
         """Whether writing to the caller's memory could change what is still to be read of an operand."""
         copied = x.gathered and not x.array.flags.c_contiguous
         if copied or not np.may_share_memory(self.array, x.array):
             return False
-        return not ((self.in_place is True or self.in_place is x) and self.takes_place_of(x))
+        return not any(x is over for over in self.written_over)
 
-    def set_apart(self) -> None:
-        """Have the program write to a copy, which lies as the caller's memory does."""
-        self.view, self.array = self.array, room_like(self.array)
-        if not without_gaps(self.view):  # which a bound call's copies have none of
-            self.place = None
+    def apart(self) -> Receiver:
+        """Return it as a copy that the program writes, which lies as the caller's memory does."""
+        place = self.place if without_gaps(self.array) else None  # which a bound call's copies have none of
+        return replace(self, view=self.array, array=room_like(self.array), place=place)
 
     def wrapping(self, wrap: Callable[[Array, Any], Any] | None) -> Callable[[Array, Any], Any] | None:
         """Return what makes a new array into the result: that of the op, a `QuarterArray` of a format without a dtype,
@@ -279,11 +272,11 @@ def new_result(shape: tuple[int, ...], dtype: Element, like: Array | None = None
 
 
 def receive(name: str, out: object, shape: tuple[int, ...] | None, out_dtype: object, default: Element,
-            in_place: bool | Operand = False, reads: bool = False, contiguous: bool = False, blocks: bool = False,
+            in_place: Iterable[Operand] = (), reads: bool = False, contiguous: bool = False, blocks: bool = False,
             like: Array | None = None, own: str = "") -> Receiver:
     """Return what receives a result: `out`, checked, or a new array.
 
-    What `out` overlaps is not asked here: the road looks at all operands of the call.
+    What else `out` overlaps than is `in_place` is not asked here: the road looks at all operands of the call.
 
     Parameters
     ----------
@@ -297,8 +290,9 @@ def receive(name: str, out: object, shape: tuple[int, ...] | None, out_dtype: ob
         The format that the caller asked for, or None.
     default : Format or numpy.dtype
         The result's without one. A dtype must be that of `out`.
-    in_place : bool or Operand, optional
-        Whether the program may write over an operand that is `out` itself, element by element; or over which one.
+    in_place : iterable of Operand, optional
+        Those of the call, as the request has them, that the program may write over element by element where `out` is
+        one itself: see `Receiver.written_over`.
     reads : bool, optional
         Whether the program reads what it writes to.
     contiguous : bool, optional
@@ -330,8 +324,15 @@ def receive(name: str, out: object, shape: tuple[int, ...] | None, out_dtype: ob
         view, array = array, temporary(array.shape, array.dtype)
         if reads:
             array[...] = view
+    over = () if view is not None else tuple(x for x in in_place if _are_one(array, x.array))
     return Receiver(array, fmt, given.scale, given.scales, given.block_shape, given.place, False, given.anchor, out,
-                    view, reads, in_place)
+                    view, reads, over)
+
+
+def _are_one(a: Array, b: Array) -> bool:
+    """Whether each element of an array lies where that of another does."""
+    return (a.shape == b.shape and a.strides == b.strides and a.itemsize == b.itemsize
+            and a.ctypes.data == b.ctypes.data)
 
 
 def _of_dtype(name: str, out: Any, dtype: np.dtype[Any]) -> Operand:

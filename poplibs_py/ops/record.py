@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 from ..errors import UnsupportedError, bad_argument, bad_type, described, did_you_mean
 from ..program import Face
 from .machine import Placed, place_of
-from .road import travel
+from .road import Request, travel
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -190,9 +190,8 @@ def _on_host(function: Function, name: str, lacks: str) -> Function:
     @wraps(unwrap(function))
     def describe(*args: Any, target: Any = None, **named: Any) -> Any:
         placed: Placed[Any] = place_of(name, target, lambda _: lacks)
-        request = function(*args, target=placed.host, **named)
-        request.placed = placed
-        return request
+        request: Request = function(*args, target=placed.host, **named)
+        return request.with_(placed=placed)
 
     return cast(Function, describe)
 

@@ -8,12 +8,13 @@ runs it, records it, and keeps it as a bound call for the next call of its kind,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from math import prod
 from threading import current_thread
 from time import perf_counter
-from typing import Any, Protocol
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -41,6 +42,7 @@ from .operands import BESIDE, RESULT, Operand, Receiver
 from .parts import Given, ResultPart, Results, alone
 
 Told = tuple[str, str, Any]
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Limited(Protocol):
@@ -62,8 +64,7 @@ class TilePlanned(Limited, Protocol):
         """Return the bytes of operands and results on each tile."""
 
 
-@dataclass(eq=False, slots=True)
-class Request:
+class Request(NamedTuple):  # frozen dataclasses take six times as long to make
     """A call as its face describes it.
 
     Attributes
@@ -126,7 +127,7 @@ class Request:
     keep: bool = True
     checks: bool = False
     beside: Results | None = None
-    unread: Mapping[str, Any] = field(default_factory=dict)
+    unread: Mapping[str, Any] = _NOTHING
 
     @classmethod
     def to(cls, made: Receiver | Results, program: Callable[..., Any] | None, operands: Iterable[Any],
@@ -134,6 +135,10 @@ class Request:
         """Return the request of a program whose last operands are what receives the result, or each of several."""
         into = alone(made)
         return cls(program, (*operands, *into.operands), into.receiver, tell, wrap=into.wrap, **more)
+
+    def with_(self, **changes: Any) -> Request:
+        """Return the request with other attributes."""
+        return self._replace(**changes)
 
     @property
     def runs(self) -> bool:
@@ -160,22 +165,23 @@ class Request:
             return []
         read = {id(x): x if isinstance(x, Operand) else Operand(x, None) for x in self.operands
                 if isinstance(x, Operand | np.ndarray) and not isinstance(x, Receiver)}
+        assert all(id(x) in read for to in given for x in to.written_over), "what is written over is no operand"
         met = [(to, {key: x for key, x in read.items() if to.spoils(x)}) for to in given]
         return [(to, those) for to, those in met if those]
 
-    def set_apart(self) -> None:
-        """Have the program run as if `out` lay apart from all operands.
+    def apart(self) -> Request:
+        """Return the request whose program runs as if `out` lay apart from all operands.
 
         What is smaller moves: what is written to, if that need not hold what an operand does, or what is read.
         """
+        moved: dict[int, Any] = {}
         for to, those in self.spoilt():
-            holds = to.reads or any(isinstance(x, Operand) and x is not to and id(x) not in those
-                                    and to.takes_place_of(x) for x in self.operands)
-            if not holds and span_of(to.array) <= sum(span_of(x.array) for x in those.values()):
-                to.set_apart()
+            if to.reads or to.written_over or span_of(to.array) > sum(span_of(x.array) for x in those.values()):
+                moved |= {key: x.apart() for key, x in those.items()}
             else:
-                moved = {key: x.apart() for key, x in those.items()}
-                self.operands = tuple(moved.get(id(x), x) for x in self.operands)
+                moved[id(to)] = to.apart()
+        return self.with_(receiver=moved.get(id(self.receiver), self.receiver),
+                          operands=tuple(moved.get(id(x), x) for x in self.operands)) if moved else self
 
     def run(self) -> dict[str, float]:
         """Run the program once, and return the wall seconds of each of its phases, where somebody listens."""
@@ -228,7 +234,7 @@ class _Packing:
 
 def travel(face: Face, request: Request, key: Key | None) -> Any:
     """Run what a face described, tell whoever listens, and keep it for the next call with this key."""
-    request.set_apart()
+    request = request.apart()
     heard = _told(face.op.name, request)
     if key is not None and not heard and request.kept:
         bound = _bound(face, request, key)

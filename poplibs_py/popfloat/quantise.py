@@ -82,7 +82,7 @@ def quantise(x: object, dtype: object, *, rounding: Rounding | None = None, over
     own = given.format = preset_of(given.array.dtype)
     if own not in _NATIVE or not given.array.dtype.isnative:
         raise bad_type("x", str(given.array.dtype), _ALLOWED)
-    receiver = receive("out", out, given.shape, None, own, in_place=True, like=given.array)
+    receiver = receive("out", out, given.shape, None, own, in_place=(given,), like=given.array)
     if receiver.format != own:
         raise bad_type("out", f"an array of {receiver.format}", f"one of {own}, as x is")
     codes = new_result(given.shape, fmt, given.array)

@@ -98,7 +98,7 @@ def _forward(body: str, factor: float, name: str, /, x: Any, axis: Any, mask: An
     by = _factor("scale", scale)
     kept = None if mask is None else truths("mask", mask, shape)
     receiver = receive("out", out, shape, out_dtype, result_format(read),
-                       in_place=kept is None, like=read.array)
+                       in_place=[read] if kept is None else (), like=read.array)
     placed = place_of_softmax(name, target, [read], receiver, axes, plain=kept is None and by == 1)
     operands: list[Operand] = [read, *([] if kept is None else [kept])]
     left = None if kept is None else row_of(kept, 1, shape)
@@ -112,7 +112,7 @@ def _backward(name: str, /, grad: Any, y: Any, axis: Any, scale: Any, out: Any, 
     g, made = one_scale_operand("grad", grad), one_scale_operand("y", y)
     check_shape("y", made, made.shape == g.shape, f"that of grad, {g.shape}")
     shape, axes, by = g.shape, axes_of(axis, len(g.shape), "axis"), _factor("scale", scale)
-    receiver = receive("out", out, shape, out_dtype, result_format(g, made), in_place=True, like=g.array)
+    receiver = receive("out", out, shape, out_dtype, result_format(g, made), in_place=(g, made), like=g.array)
     placed = place_of_softmax(name, target, [g, made], receiver, axes, plain=by == 1)
     rows = row_of(g, 0, shape), row_of(made, 1, shape), row_of(receiver, 2, shape)
     params = RowsParams(name, shape, axes, rows, 3, scale=by)

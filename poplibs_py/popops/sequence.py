@@ -94,13 +94,12 @@ class SequenceBuilder:
             raise ValueError("out: got an array that overlaps an operand; allowed: arrays apart from them")
         if receiver.given is None:
             array = self.room(receiver.array.shape, receiver.array.dtype, receiver.array.strides)
-            request.receiver = Receiver(array, receiver.format)
-        if request.program is not None and request.receiver.array.size:
+            receiver = Receiver(array, receiver.format)
+        if request.program is not None and receiver.array.size:
             tell, words = request.tell, None if face.op.values else value_words(request.ready, request.values)
-            self.run(request.program, *(self._array(x, request.receiver, words) for x in request.operands),
+            self.run(request.program, *(self._array(x, receiver, words) for x in request.operands),
                      kernel=lambda: tell()[1])
-        made = request.receiver.array
-        return request.wrap(made, None) if isinstance(request.wrap, Views) else made
+        return request.wrap(receiver.array, None) if isinstance(request.wrap, Views) else receiver.array
 
     def run(self, program: Any, *arrays: Array, kernel: Callable[[], str] | None = None) -> None:
         """Add a program that runs on arrays which stand for others, or are the same in every run.

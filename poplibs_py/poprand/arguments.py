@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -14,7 +14,7 @@ from ..checks import as_shape, finite
 from ..errors import InvalidTypeError, bad_argument, bad_type
 from ..formats import FORMATS, Array, Format, format_of
 from ..memo import tabled
-from ..ops import Receiver, receive
+from ..ops import Operand, Receiver, receive
 from ..target import TargetLike
 
 __all__ = ["Array", "DType", "Seed", "Shape", "Stream", "TargetLike", "TileMapping"]
@@ -50,7 +50,8 @@ def dtype_of(dtype: DType, also: tuple[np.dtype[Any], ...] = ()) -> np.dtype[Any
                    "one of " + ", ".join(str(each) for each in (*FORMATS, *also)))
 
 
-def result(shape: object, dtype: np.dtype[Any], out: object, contiguous: bool = True) -> Receiver:
+def result(shape: object, dtype: np.dtype[Any], out: object, contiguous: bool = True,
+           in_place: Iterable[Operand] = ()) -> Receiver:
     """Return what receives the elements: `out`, checked, or a new array. A shape of None is that of `out`."""
     if shape is not None:
         sizes = as_shape("shape", shape)
@@ -58,7 +59,7 @@ def result(shape: object, dtype: np.dtype[Any], out: object, contiguous: bool = 
         raise bad_argument("shape", None, "a shape, or None together with out")
     else:
         sizes = None
-    return receive("out", out, sizes, None, dtype, in_place=True, contiguous=contiguous)
+    return receive("out", out, sizes, None, dtype, in_place=in_place, contiguous=contiguous)
 
 
 def positive(name: str, value: object) -> float:

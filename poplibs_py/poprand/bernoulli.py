@@ -142,7 +142,7 @@ def _dropout(name: str, x: Any, keep_prob: object, scale: object, out: Any, wher
         factor = finite("scale", scale, -LARGEST, LARGEST)
     values, element = source.array, source.array.dtype
     extents = _mask_shape(mask_shape[0], values.shape) if mask_shape else values.shape
-    receiver = result(values.shape, element, out, contiguous=not ipu)
+    receiver = result(values.shape, element, out, contiguous=not ipu, in_place=(source,))
     if not ipu:
         if mask_shape:
             return _masked(source, extents, chance, factor, receiver, where.place)

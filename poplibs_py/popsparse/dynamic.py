@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -332,7 +331,7 @@ def _by_index(name: str, request: Request, w: BlockSparseMatrix, slices: tuple[A
     placed = place_of(f"popsparse.dynamic.{name}", target, plan_on)
     if placed.host is not None:
         memory_of(*how)
-    return replace(request, placed=placed)
+    return request.with_(placed=placed)
 
 
 def _forms_of(forms: Forms, transpose_lhs: object, transpose_rhs: object, x: object = None) -> Forms:

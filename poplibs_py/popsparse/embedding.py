@@ -49,7 +49,7 @@ def update_request(w: Any, slices: Any, indices: Any, scale: Any, out: Any) -> R
         if not same or not np.array_equal(into.scale, matrix.scale):
             raise bad_argument("out", repr(into), f"a matrix of the pattern, format and scale of w, {matrix!r}")
     stored = None if out is None else out._parts[1 + BLOCKS]
-    receiver = receive("out", stored, matrix.blocks.shape, None, matrix.format, in_place=True)  # read before
+    receiver = receive("out", stored, matrix.blocks.shape, None, matrix.format, in_place=(rows.w.values,))
 
     def run(added: Array, *arrays: Array) -> None:
         *held, places, result = arrays
@@ -64,12 +64,9 @@ def update_request(w: Any, slices: Any, indices: Any, scale: Any, out: Any) -> R
     request = Request(run, (given, *rows.operands, wanted, RESULT), receiver,
                       told("embedding_update_add", shape, matrix.format), steady=True, checks=True)
     if out is None:
-        request.first, request.like = matrix, rows.w.values
-        request.wrap = lambda blocks, first: first._with(blocks=blocks)
-    else:
-        request.receiver = replace(receiver, given=out, place=("out", BLOCKS))
-        request.keep = out.pattern is matrix.pattern and rows.w.scales is None
-    return request
+        return request.with_(first=matrix, like=rows.w.values, wrap=lambda blocks, first: first._with(blocks=blocks))
+    return request.with_(receiver=replace(receiver, given=out, place=("out", BLOCKS)),
+                         keep=out.pattern is matrix.pattern and rows.w.scales is None)
 
 
 def _indexed(w: Any, indices: Any) -> tuple[BlockSparseMatrix, _Rows, Operand]:

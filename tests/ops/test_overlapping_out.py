@@ -14,7 +14,7 @@ import pytest
 from poplibs_py import poplin, popnn, popops, poprand
 from poplibs_py.errors import PoplibsError, UnsupportedError
 from poplibs_py.formats import F143, QuarterArray
-from poplibs_py.ops import catalogue
+from poplibs_py.ops import RESULT, Request, catalogue, operand, receive
 from poplibs_py.popsparse import BlockSparseMatrix
 from poplibs_py.program import memory_in_use, memory_peak
 from poplibs_py.testing.cases import Case, cases
@@ -294,3 +294,32 @@ def test_a_dropout_by_rows_reads_what_it_writes_over_in_another_order():
     assert poprand.shaped_dropout(room.T, (8, 1), 0.5, seed=3, out=room).tobytes() == due.tobytes()
     room = x.T.copy()
     assert poprand.shaped_dropout_gradient(room.T, (8, 1), 0.5, seed=3, out=room).tobytes() == due.tobytes()
+
+
+def test_a_request_stays_as_it_was_made_and_moves_none_of_its_operands_itself():
+    room = np.arange(40, dtype=np.float32)
+    x, out = operand("x", room[:32]), room[8:]
+    receiver = receive("out", out, x.shape, None, x.format)
+    request = Request(np.copyto, (x, RESULT), receiver, lambda: ("", "", None))
+    with pytest.raises(AttributeError):
+        request.program = None
+    apart = request.apart()
+    assert request.operands[0] is x
+    assert request.receiver is receiver
+    assert receiver.view is None
+    assert np.shares_memory(apart.receiver.view, out)
+    assert apart.with_(receiver=receiver).receiver is receiver
+    assert apart.apart().spoilt() == []
+
+
+def test_what_a_result_is_written_over_is_an_operand_of_the_program():
+    room = np.ones(8, np.float32)
+    x = operand("x", room)
+    receiver = receive("out", room, x.shape, None, x.format, in_place=(x, operand("y", room[::-1]), operand("z", room)))
+    assert [over is x for over in receiver.written_over] == [True, False]
+    assert not receive("out", room[::2], (4,), None, x.format, in_place=(x,)).written_over
+    half = operand("x", room[::2])
+    assert not receive("out", room[::2], (4,), None, x.format, in_place=(half,), contiguous=True).written_over
+    request = Request(np.copyto, (x.seen(np.ravel), RESULT), receiver, lambda: ("", "", None))
+    with pytest.raises(AssertionError, match="is no operand"):
+        request.apart()

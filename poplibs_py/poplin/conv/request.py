@@ -185,8 +185,7 @@ class Pass:
         else:
             plans = with_updates(MultiPlan((plan,), False), asked.target, [self.receiver], [call.update])
             request = modelled_update(plans, call)
-        request.receiver, request.plan = self.receiver, plan
-        return request
+        return request.with_(receiver=self.receiver, plan=plan)
 
 
 def request_by(describe: Callable[..., Pass]) -> Callable[..., Request]:

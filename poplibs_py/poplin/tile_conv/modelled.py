@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -219,7 +219,7 @@ def modelled_update(plan: MultiPlan, call: PassCall) -> Request:
     made = TileConvolution(work_of(plan.plans[0]), PASSES[call.pass_])
     x, w = made.operand("x", call.x), made.operand("w", call.w)
     request = made.described(program, program, x, w, None, call.receiver, None)
-    return replace(request, tell=lambda: (*made.told()[:2], plan))
+    return request.with_(tell=lambda: (*made.told()[:2], plan))
 
 
 def _over_channels(bias: Operand, shape: tuple[int, ...]) -> Operand:

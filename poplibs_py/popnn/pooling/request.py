@@ -221,5 +221,4 @@ def to_places(shape: Images, due: Images, windows: tuple[Window, ...] | None, gr
         if program is not None:
             program(numbers, checked, result)
 
-    made.program, made.operands, made.steady, made.checks = run, (source, places, RESULT), True, True
-    return made
+    return made.with_(program=run, operands=(source, places, RESULT), steady=True, checks=True)

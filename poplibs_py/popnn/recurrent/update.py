@@ -133,9 +133,7 @@ def update_request(cell: Cell, short: str, /, *, out: Any, target: TargetLike, *
     how = Update(*taken, f"{call} weight update", sizes, machine)
     unread = {"intermediates": intermediates} if call.reset is None else {}
     found = request(run, call.operands, made, how, placed, unread | weights, own)
-    if own:
-        found.wrap = lambda buffer, _: _wrapped(call, made.views(buffer))
-    return found
+    return found.with_(wrap=lambda buffer, _: _wrapped(call, made.views(buffer))) if own else found
 
 
 def _wrapped(call: CalledUpdate, made: Any) -> WeightGradients:

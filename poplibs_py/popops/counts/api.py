@@ -91,11 +91,9 @@ def histogram(x: Any, levels: Any, *, absolute_of_input: bool = False, update: b
     request = program_request(source, made, receiver, placed, edges)
     if isinstance(request.program, Executable) and held.array.dtype == np.float32:
         held = held.in_c_order()
-        request.program = _checked(request.program, request.tell, source.array, receiver.array, edges)
-        request.operands = source, RESULT, held
-    else:
-        request.keep = False  # the levels were looked at
-    return request
+        program = _checked(request.program, request.tell, source.array, receiver.array, edges)
+        return request.with_(program=program, operands=(source, RESULT, held))
+    return request.with_(keep=False)  # the levels were looked at
 
 
 def _checked(program: Executable, tell: Callable[[], Told], x: Array, counts: Array, edges: Array) -> Sequence:

@@ -126,14 +126,13 @@ def cast(x: object, dtype: object, *, scale: object = None, block_shape: Sequenc
     auto = isinstance(scale, str)
     placed = place_of(cast, target, lambda machine: _missing(
         machine, source, receiver, rounding, auto) or planned(
-            "cast", "", given.shape, type_of(given.format), type_of(fmt), receiver.takes_place_of(given), machine))
+            "cast", "", given.shape, type_of(given.format), type_of(fmt), given in receiver.written_over, machine))
     request = strided_request(None, (given,), receiver, how.overflow, rounding, how.random_bits, how.seed, placed)
-    request.keep = not auto  # such a scale is of these numbers alone
-    if source.integers is not None:
-        request.program, request.steady = _widening(request.program, given.array), True
-        request.operands = source.integers, *request.operands[1:]
-    request.wrap = wrap
-    return request
+    request = request.with_(keep=not auto, wrap=wrap)  # such a scale is of these numbers alone
+    if source.integers is None:
+        return request
+    return request.with_(program=_widening(request.program, given.array), steady=True,
+                         operands=(source.integers, *request.operands[1:]))
 
 
 class How(NamedTuple):
@@ -265,7 +264,7 @@ def _receiver(x: object, given: Operand, target: Format, scale: object, block_sh
         # What only casts know goes by its dtype.
         others = not isinstance(out, QuarterArray) and target not in FORMATS
         default: Any = target.dtype if others else target
-        receiver = receive("out", out, given.shape, None, default, in_place=True, blocks=True)
+        receiver = receive("out", out, given.shape, None, default, in_place=(given,), blocks=True)
         if others:
             receiver.format = target
         if receiver.format != target:

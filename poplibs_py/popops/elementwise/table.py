@@ -97,8 +97,8 @@ class ElementwiseOp:
             _check_out_dtype(out_dtype, element)
             out_dtype = None
         like = next((x.array for x in found.operands if x.shape == shape), None)
-        receiver = receive("out", out, shape, out_dtype, element, in_place=True, blocks=True, like=like)
-        numbers, takes_place = _numbers(found.operands, shape), receiver.takes_place_of(operands[0])
+        receiver = receive("out", out, shape, out_dtype, element, in_place=operands, blocks=True, like=like)
+        numbers, takes_place = _numbers(found.operands, shape), operands[0] in receiver.written_over
         call = found, receiver, shape, takes_place, numbers
         placed = place_of(f"popops.{self.name}", target,
                           lambda machine: self.lacks_call(*call) or self._plan(*call, machine))

@@ -167,7 +167,7 @@ def mapped(outputs: Outputs, several: bool, arrays: Sequence[Any], out: Any, out
         return _many(settled, asked, out, out_dtype, rounded, relaxed, op, target)
     like = next((x.array for x in settled.arrays if x.shape == settled.shape), None)
     element = asked[0]
-    receiver = receive("out", out, settled.shape, None, element, in_place=True, blocks=True, like=like)
+    receiver = receive("out", out, settled.shape, None, element, in_place=settled.arrays, blocks=True, like=like)
     _check_agreement("out", receiver, element, out_dtype)
     return _request(settled, (receiver,), (_lies(receiver, settled.shape),), receiver, rounded, relaxed, op, target,
                     scaled=scaled)
@@ -208,7 +208,7 @@ def _plan(op: str, settled: Settled, receivers: Sequence[Receiver], target: Targ
             return "of numbers with a scale"
         if scaled is not None:
             return scaled_lacks(scaled, mapped) or plan_scaled(
-                scaled._replace(in_place=receivers[0].takes_place_of(settled.arrays[0])), mapped, machine)
+                scaled._replace(in_place=settled.arrays[0] in receivers[0].written_over), mapped, machine)
         if op != "map":
             return "alone: it is several of PopLibs' operations"
         return map_lacks(mapped) or plan_map(op, mapped, machine)
@@ -267,7 +267,7 @@ def _many(settled: Settled, asked: Sequence[Element], out: Any, out_dtype: Any, 
         if out is None and isinstance(element, Format) and element.dtype is None:
             raise bad_argument("out_dtype", element, "formats with a dtype, for several results")
     parts = [Part(settled.shape, element, strided=True) for element in asked]
-    made = results(out, parts, tuple, own="", in_place=True, blocks=True)
+    made = results(out, parts, tuple, own="", in_place=settled.arrays, blocks=True)
     receivers = [x if isinstance(x, Receiver) else Receiver(array, element)
                  for x, array, element in zip(made.operands, made.arrays, asked, strict=True)]
     for i, one in enumerate(receivers if out is not None else ()):

@@ -233,8 +233,8 @@ def put_request(op: str, table: Operand, indices: Operand, updates: Operand, lay
     word = update if isinstance(update, str) else "set"
     factor = _check_elements(table, updates, word, scale) if isinstance(update, str) else 1.0
     tiles, placed = tiled_place(op, target, plan_on or _no_vertex)
-    receiver = receiver_of(out, table.shape, elements, in_place=table)
-    in_place = receiver.takes_place_of(table)
+    receiver = receiver_of(out, table.shape, elements, in_place=(table,))
+    in_place = bool(receiver.written_over)
     (own,), values = own_numbers(scale)
     how: dict[str, Any] = {"update": word, "scale": factor}
     if own is not None and update == "add" and (own.whole or isinstance(elements, Format)):
@@ -323,7 +323,7 @@ def parts_of(tiles: TiledRun | None, elements: Any, front: int, sizes: tuple[int
 
 
 def receiver_of(out: Any, shape: tuple[int, ...], elements: Any, reads: bool = False,
-                in_place: bool | Operand = False) -> Receiver:
+                in_place: SequenceOf[Operand] = ()) -> Receiver:
     """What receives a result of the table's elements."""
     if len(shape) > _MOST_AXES:
         raise bad_argument("indices", f"what makes a result of {len(shape)} axes", f"at most {_MOST_AXES} of them")

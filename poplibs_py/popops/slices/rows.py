@@ -77,8 +77,7 @@ def sequence_slice(x: Any, y: Any, lengths: Any, x_offsets: Any, y_offsets: Any,
     zeroes, width = flag("zero_unused", zero_unused), prod(into.shape[1:])
     placed = place_of(sequence_slice, target, lambda machine: sequences_plan(
         machine, elements, n, (into.shape[0], table.shape[0]), width))
-    receiver = receiver_of(out, into.shape, elements, in_place=into)
-    in_place = receiver.takes_place_of(into)
+    receiver = receiver_of(out, into.shape, elements, in_place=(into,))
     a, b = table.array, receiver.array
     params = SliceParams(
         "sequence", policy, "int64", (Axis(n, 0, 0, 0),),
@@ -96,7 +95,8 @@ def sequence_slice(x: Any, y: Any, lengths: Any, x_offsets: Any, y_offsets: Any,
         def tell() -> Any:
             return str(params), program.kernel, program
 
-    run = _Sequences(None if program is None else program.executable, policy, a.shape[0], in_place, zeroes)
+    executable, in_place = None if program is None else program.executable, bool(receiver.written_over)
+    run = _Sequences(executable, policy, a.shape[0], in_place, zeroes)
     return Request(run, (table, into, *counts, RESULT), receiver, tell, placed=placed, steady=True)
 
 
@@ -219,9 +219,7 @@ def update_scalar_in_rows(x: Any, indices: Any, *, index_policy: str = "poplibs"
                           plan_on=_scalars_planner(table, update=True))
     run, columns = request.program, table.shape[1]
     assert run is not None
-    request.operands = table, labels, RESULT
-    request.program = _Less(run, less.array, columns if marks else -1)
-    return request
+    return request.with_(program=_Less(run, less.array, columns if marks else -1), operands=(table, labels, RESULT))
 
 
 @dataclass(frozen=True, eq=False)

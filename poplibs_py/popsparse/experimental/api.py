@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -133,15 +133,14 @@ def bs_matmul_sampled(w: BlockSparseMatrix, a: Array, b: Array, *, mask: str | S
     op = "popsparse.experimental.bs_matmul_sampled"
     request = placed_request(op, target, there, lambda placed: sddmm_request(
         op, place, a, b, stored, out_dtype, memory, y_name="a", x_name="b", x_form="swapped", placed=placed))
+    made = request.receiver
     if given is None:
-        made = request.receiver
-        request.wrap, request.first = wrapping(place.pattern, made.format, made.scale), place
+        request = request.with_(wrap=wrapping(place.pattern, made.format, made.scale), first=place)
     else:
-        request.receiver = replace(request.receiver, given=out, place=("out", BLOCKS))
-    request.keep = request.keep and place is w
+        request = request.with_(receiver=replace(made, given=out, place=("out", BLOCKS)))
     if any(m != "none" for m in masks):
-        _mask(request, place.pattern, masks)
-    return request
+        return request.with_(program=_masking(request.program, place.pattern, masks), keep=False)
+    return request.with_(keep=request.keep and place is w)
 
 
 def plan_bs_matmul(w: BlockSparseMatrix | BlockPattern, rows: int, *, dtype: object = None,
@@ -206,11 +205,9 @@ def _logical(w: BlockSparseMatrix) -> BlockPattern:
     return w.pattern.transposed()[0] if w.is_transposed else w.pattern
 
 
-def _mask(request: Request, pattern: BlockPattern, masks: tuple[str, ...]) -> None:
-    """Make a request set what masks leave out to zero behind its program."""
+def _masking(program: Callable[..., Any] | None, pattern: BlockPattern, masks: tuple[str, ...]) -> Callable[..., None]:
+    """Return what sets what masks leave out to zero behind a program."""
     which, keep = masked(pattern, masks)
-    program = request.program
-    assert program is None or callable(program)
 
     def run(*arrays: Array) -> None:
         if program is not None:
@@ -218,7 +215,7 @@ def _mask(request: Request, pattern: BlockPattern, masks: tuple[str, ...]) -> No
         result = arrays[-1].view(f"u{arrays[-1].itemsize}")
         result[which] *= keep
 
-    request.program, request.keep = run, False
+    return run
 
 
 def masked(pattern: BlockPattern, masks: tuple[str, ...]) -> tuple[Array, Array]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -178,6 +179,11 @@ class _Stored:
         assert isinstance(self.w.scale, int)
         return self.w.format, self.w.scale
 
+    @cached_property
+    def blocks(self) -> Operand:
+        """Its stored blocks, one operand of the call wherever it is asked for."""
+        return self.part(BLOCKS)
+
     def part(self, part: int) -> Operand:
         """Return one of the matrix's arrays as an operand."""
         return Operand(self.w._parts[1 + part], None, place=(self.argument, part) if self.as_given else None)
@@ -218,7 +224,8 @@ def _result(out_dtype: object, scale: int | None, out: object, *operands: _Store
     if scale is not None:
         raise bad_argument("out", "out with scale", "one or the other: out has its own")
     found = matrix_result(out, like.pattern, name)
-    receiver = receive(name, found._parts[1 + BLOCKS], shape, out_dtype, found.format, in_place=True)
+    receiver = receive(name, found._parts[1 + BLOCKS], shape, out_dtype, found.format,
+                       in_place=[stored.blocks for stored in operands])
     return _Result((found.format, int(found.scale)), replace(receiver, given=out, place=(name, BLOCKS)))
 
 
@@ -296,7 +303,7 @@ def _on_machine(name: str, plan: SoftmaxPlan, result: _Result, target: TargetLik
 
 def _request(plan: SoftmaxPlan, result: _Result, first: _Stored, *more: _Stored,
              placed: Placed[Any] | None = None) -> Request:
-    values, given = [stored.part(BLOCKS) for stored in (first, *more)], result.receiver.given
+    values, given = [stored.blocks for stored in (first, *more)], result.receiver.given
     rows = first.part(ROW_OFFSETS)
     operands: list[Operand | int] = [rows, first.part(COLUMN_INDICES), *values, RESULT]
     like = values[0] if given is None else None
