@@ -104,10 +104,8 @@ class SequenceBuilder:
     def run(self, program: Any, *arrays: Array, kernel: Callable[[], str] | None = None) -> None:
         """Add a program that runs on arrays which stand for others, or are the same in every run.
 
-        `kernel` says what serves an executable; NumPy serves what is none.
+        `kernel` says what serves it, by default NumPy. A sequence among others runs as a function of arrays.
         """
-        if isinstance(program, Sequence):
-            raise ValueError("program: got Sequence; allowed: an executable, or a function of arrays")
         part = program if isinstance(program, Executable) else OnArrays(program, arrays)
         self._parts.append((part, [self._source(x) for x in arrays]))
         self._kernels.append(kernel or (lambda: BY_NUMPY))

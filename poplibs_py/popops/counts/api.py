@@ -23,6 +23,7 @@ from ..reductions.lower import ReduceParams, Way
 from ..reductions.modelled import plan_histogram
 from ..reductions.request import counted_source, program_request, source_of
 from ..sequence import SequenceBuilder
+from ..strided.lower import StridedOperand
 from ..strided.request import has_scale
 from .lower import lower_bincount, lower_greatest, lower_histogram
 
@@ -83,9 +84,9 @@ def histogram(x: Any, levels: Any, *, absolute_of_input: bool = False, update: b
         source.shape, edges.size, magnitudes, type_of(form), machine))
     receiver = receive("out", out, (bins,), None, _COUNTS, reads=adds, contiguous=True)
 
-    def made(read: Operand) -> OneKernel:
-        params = ReduceParams(Way("histogram", "sum", "plain"), read.format, read.scale, read.shape, read.array.strides,
-                              tuple(range(len(read.shape))), _COUNTS, 0, 1.0, adds)
+    def made(read: StridedOperand) -> OneKernel:
+        params = ReduceParams(Way("histogram", "sum", "plain"), read.format, read.scale, source.shape, read.strides,
+                              tuple(range(len(source.shape))), _COUNTS, 0, 1.0, adds)
         return lower_histogram(params, bins, magnitudes, settings.num_threads)
 
     request = program_request(source, made, receiver, placed, edges)

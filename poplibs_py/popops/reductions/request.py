@@ -22,6 +22,7 @@ from ...ops import (
     Receiver,
     Request,
     axes_of,
+    contiguous_strides,
     merged_axes,
     operand,
     place_of,
@@ -32,10 +33,11 @@ from ...ops import argument as array_argument
 from ...ops.numpy_ops import told
 from ...ops.one_kernel import OneKernel
 from ...planner.tile_plan import TilePlan
-from ...program import temporary
+from ...program import Room, Sequence, temporary
 from ...target import Target, TargetLike
 from ...target.types import type_of
-from ..strided.request import has_scale, strided_request
+from ..strided.lower import StridedOperand
+from ..strided.request import decoding, has_scale, lies_of
 from .compose import kept_shape
 from .composed_modelled import COMPOSED, plan_composed
 from .lower import ReduceParams, Way, lower, lower_scan
@@ -311,16 +313,15 @@ def _of_nothing(name: str, x: Operand, receiver: Receiver, reduction: Reduction,
 
 def _request(x: Operand, axes: tuple[int, ...], receiver: Receiver, reduction: Reduction,
              placed: Placed[Any]) -> Request:
-    def made(read: Operand) -> OneKernel:
-        params = ReduceParams(reduction.way, read.format or read.array.dtype, read.scale, read.shape,
-                              read.array.strides, axes, receiver.format, receiver.scale, reduction.scale,
-                              reduction.update)
+    def made(read: StridedOperand) -> OneKernel:
+        params = ReduceParams(reduction.way, read.format or x.array.dtype, read.scale, x.shape, read.strides, axes,
+                              receiver.format, receiver.scale, reduction.scale, reduction.update)
         return (lower_scan if reduction.scans else lower)(params, settings.num_threads)
 
     return program_request(x, made, receiver, placed)
 
 
-def program_request(x: Operand, made: Callable[[Operand], OneKernel], receiver: Receiver, placed: Placed[Any],
+def program_request(x: Operand, made: Callable[[StridedOperand], OneKernel], receiver: Receiver, placed: Placed[Any],
                     *more: Array) -> Request:
     """Describe a call of a program.
 
@@ -328,23 +329,20 @@ def program_request(x: Operand, made: Callable[[Operand], OneKernel], receiver: 
     ----------
     x : Operand
     made : callable
-        The program that reads an operand, which has one scale at most.
+        The program that reads elements of this shape that lie so, at one scale.
     receiver : Receiver
     placed : Placed
         As a `Request` has it.
     *more : array
         What the program reads besides.
     """
-    wide = x if x.scales is None else Operand(temporary(x.shape), FP32)  # blocks of scales lie across rows
-    program = made(wide)
     if x.scales is None:
+        program = made(lies_of(x))
         return Request(program.executable, (x, RESULT, *more), receiver, program.told, placed=placed)
-    decode, shape = strided_request(None, (x,), Receiver(wide.array, FP32), "inf").program, x.shape
-    assert decode is not None
-
-    def run(codes: Array, result: Array, exponents: Array, *rest: Array) -> None:
-        numbers = temporary(shape)
-        decode(codes, numbers, exponents)
-        program.executable(numbers, result, *rest)
-
-    return Request(run, (x, RESULT, x.scales, *more), receiver, program.told, placed=placed, steady=True)
+    wide = StridedOperand(FP32, contiguous_strides(x.shape, FP32.itemsize))  # blocks of scales lie across rows
+    program, operands = made(wide), (x, RESULT, x.scales, *more)
+    room = Room(len(operands))
+    numbers = room.take(x.array.size * FP32.itemsize)
+    run = Sequence([(decoding(x, wide), (0, numbers, 2)),
+                    (program.executable, (numbers, 1, *range(3, len(operands))))], len(operands), room.bytes)
+    return Request(run, operands, receiver, program.told, placed=placed)

@@ -8,6 +8,7 @@ from typing import Any
 from ...config import settings
 from ...formats import Array
 from ...ops import AS_ASKED, RESULT, VALUES, Operand, OwnNumber, Placed, Receiver, Request
+from ...program import Executable
 from .lower import StridedOperand, StridedParams, lower
 from .steps import Chain
 
@@ -40,8 +41,8 @@ def strided_request(op: str | None, xs: Sequence[Operand], receiver: Receiver, o
         Which operands are numbers that each call has of its own, and the words, as `own_numbers` returns them.
     """
     each = own or (None,) * len(xs)
-    lies = tuple(_lies(x)._replace(own=number) for x, number in zip(xs, each, strict=True))
-    params = StridedParams(op, receiver.shape, lies, (_lies(receiver),), rounding, overflow, random_bits, chain)
+    lies = tuple(lies_of(x)._replace(own=number) for x, number in zip(xs, each, strict=True))
+    params = StridedParams(op, receiver.shape, lies, (lies_of(receiver),), rounding, overflow, random_bits, chain)
     program = lower(params, settings.num_threads, placed.plan and placed.plan.mapping)
     exponents: list[Operand | Array] = [x.scales for x in xs if x.scales is not None]
     if receiver.scales is not None:  # those of a new result are the same in every call
@@ -58,5 +59,12 @@ def has_scale(x: Operand) -> bool:
     return bool(x.scale) or x.scales is not None
 
 
-def _lies(x: Operand) -> StridedOperand:
+def lies_of(x: Operand) -> StridedOperand:
+    """Return how an operand lies."""
     return StridedOperand(x.format, x.array.strides, x.scale, x.block_shape or None)
+
+
+def decoding(x: Operand, numbers: StridedOperand) -> Executable:
+    """Return what casts an operand with scales of blocks, its second operand, to numbers that lie so."""
+    params = StridedParams(None, x.shape, (lies_of(x),), (numbers,), "nearest-even", "inf")
+    return lower(params, settings.num_threads).executable

@@ -21,6 +21,7 @@ from poplibs_py.popops.elementwise.cast import cast
 from poplibs_py.popops.reductions import named as reductions
 from poplibs_py.popops.reductions.bound import roundings
 from poplibs_py.popops.reductions.lower import BLOCK, ReduceParams, Way, lower, lower_scan
+from poplibs_py.program import memory_in_use, memory_peak
 from poplibs_py.testing import as_format, assert_same_bits
 from poplibs_py.testing.exact import exact_values
 
@@ -321,6 +322,18 @@ def test_scales_are_part_of_the_numbers():
     out = QuarterArray(np.zeros(6, np.uint8), F143, 5)
     popops.sum(q, 1, out=out)
     testing.check("sum", q, 1, out=out)
+
+
+def test_numbers_with_scales_of_blocks_are_decoded_in_memory_that_is_told():
+    x = numbers((16, 64)) * np.geomspace(1, 1e6, 16, dtype=np.float32)[:, None]
+    q = cast(x, F143, scale="auto", block_shape=(1, -1))
+    memory_peak(reset=True)
+    held = memory_in_use()
+    request = popops.sum.function(q, 1)
+    assert memory_peak() - held < 4 * q.size  # what is described takes none of it
+    with profile() as report:
+        popops.sum(q, 1)
+    assert report.runs[0].temporary_bytes == request.program.temporary_bytes >= 4 * q.size
 
 
 @pytest.mark.parametrize("make", [
