@@ -29,7 +29,7 @@ from ...ops import (
     unchanged,
 )
 from ...planner.cache import PlanCache
-from ...program import Executable
+from ...program import Executable, temporary
 from ...target import Target
 from ...target.types import type_of
 from ..gemm.params import as_matrix, spread_bias
@@ -129,9 +129,12 @@ class _TileProduct(TileConvolution):
         if np.may_share_memory(grouped_out, receiver.array):
             return self.described(program, program, x, w, bias, receiver, seed)
 
-        def run(*arrays: Array) -> None:  # no strides say where its groups are
-            program(*arrays[:2], grouped_out, *arrays[3:])
-            receiver.array[...] = grouped_out.reshape(receiver.array.shape)
+        shape, dtype = grouped_out.shape, grouped_out.dtype
+
+        def run(left: Array, right: Array, result: Array, *more: Array) -> None:  # no strides say where its groups are
+            made = temporary(shape, dtype)
+            program(left, right, made, *more)
+            result[...] = made.reshape(result.shape)
 
         return self.described(run, program, x, w, bias, receiver, seed)
 

@@ -340,7 +340,8 @@ def program_request(x: Operand, made: Callable[[StridedOperand], OneKernel], rec
         program = made(lies_of(x))
         return Request(program.executable, (x, RESULT, *more), receiver, program.told, placed=placed)
     wide = StridedOperand(FP32, contiguous_strides(x.shape, FP32.itemsize))  # blocks of scales lie across rows
-    program, operands = made(wide), (x, RESULT, x.scales, *more)
+    program = made(wide)
+    operands: tuple[Any, ...] = x, RESULT, x.scales, *more
     room = Room(len(operands))
     numbers = room.take(x.array.size * FP32.itemsize)
     run = Sequence([(decoding(x, wide), (0, numbers, 2)),

@@ -419,3 +419,20 @@ def test_scales_beyond_the_metadata_byte_are_refused_there() -> None:
     for a, b in ((far, near), (near, far)):
         with pytest.raises(UnsupportedError, match=r"at scales 3[12] and 3[12]: its own are -32 to 31"):
             poplin.matmul(a, b, target="gc200")
+
+
+@pytest.mark.parametrize("over", ["a", "b"])
+def test_a_result_whose_groups_no_strides_tell_may_lie_over_an_operand(over):
+    rng = np.random.default_rng(3)
+    a, b = (rng.standard_normal((2, 3, 8, 8)).astype(np.float32) for _ in range(2))
+    due = poplin.matmul(a, b, target="gc200")
+    for _ in range(3):
+        held = {"a": a.copy(), "b": b.copy()}
+        room = np.zeros(2 * a.size, np.float32)
+        room[8:a.size + 8] = held[over].ravel()
+        held[over] = room[8:a.size + 8].reshape(a.shape)
+        out = room[:a.size].reshape(3, 2, 8, 8).swapaxes(0, 1)
+        assert poplin.matmul(held["a"], held["b"], target="gc200", out=out) is out
+        assert out.tobytes() == due.tobytes()
+        apart = np.zeros((3, 2, 8, 8), np.float32).swapaxes(0, 1)
+        assert poplin.matmul(a, b, target="gc200", out=apart).tobytes() == due.tobytes()
