@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from .checks import instance, whole
-from .errors import bad_argument, bad_option, bad_type
+from .errors import bad_argument, bad_type, check_keys
 
 __all__ = ["LEVELS", "LOG_LEVELS", "MOST_RESULT_POOL", "Settings", "read_settings", "settings", "thread_limit"]
 
@@ -149,9 +149,7 @@ def _report_dir(text: str | None) -> str | None:
         raise bad_argument("POPLIBS_ENGINE_OPTIONS", text, allowed) from None
     if not isinstance(options, dict):
         raise bad_argument("POPLIBS_ENGINE_OPTIONS", text, allowed)
-    for key in options:
-        if key not in (_REPORT, _REPORT_DIR):
-            raise bad_option(key, (_REPORT, _REPORT_DIR))
+    check_keys("POPLIBS_ENGINE_OPTIONS", options, (_REPORT, _REPORT_DIR))
     wanted, folder = options.get(_REPORT, "false"), options.get(_REPORT_DIR, ".")
     if wanted not in (True, False, "true", "false"):
         raise bad_argument(_REPORT, wanted, '"true" or "false"')

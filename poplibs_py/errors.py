@@ -12,14 +12,14 @@ import reprlib
 import shlex
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
 __all__ = ["CapacityError", "CapacityWarning", "InvalidArgumentError", "InvalidIndexError", "InvalidOptionError",
            "InvalidTypeError", "MemoryLimitError", "MemoryLimitWarning", "MissingPackageError", "NotBuiltError",
            "PlanError", "PoplibsError", "PoplibsWarning", "RangeWarning", "ReadOnlyError", "TimeLimitError",
-           "UnsupportedError", "bad_argument", "bad_option", "bad_type", "described", "did_you_mean", "not_built",
+           "UnsupportedError", "bad_argument", "bad_type", "check_keys", "described", "did_you_mean", "not_built",
            "warn"]
 
 
@@ -147,25 +147,42 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     return f" (did you mean {names[near[0]]!r}?)" if near else ""
 
 
-def bad_option(key: object, known: Iterable[str], also: Iterable[str] = (),
-               name: str = "options") -> InvalidOptionError:
-    """Build the error for an unknown option key, with the nearest one that is known, or that is taken besides.
+def check_keys(name: str, given: Iterable[object], known: Collection[str], *, also: Collection[str] = (),
+               keywords: bool = False, besides: str = "") -> None:
+    """Refuse keys that are not known, each with the nearest that is.
 
-    `name` is the argument that holds the key, as the caller spells it.
+    Parameters
+    ----------
+    name : str
+        The argument that holds them, or the function that takes them, as the caller spells it.
+    given : iterable
+    known : collection of str
+    also : collection of str, optional
+        Other spellings that are taken, and not listed.
+    keywords : bool, optional
+        Whether they are keywords, whose error is a TypeError, as Python's own is.
+    besides : str, optional
+        What is allowed besides those known, in words.
 
     Examples
     --------
-    >>> str(bad_option("partialType", ["partialsType", "pass"]))
-    "options: got unknown key 'partialType' (did you mean 'partialsType'?); allowed: 'partialsType', 'pass'"
+    >>> check_keys("options", ["partialType"], ["pass", "partialsType"])
+    Traceback (most recent call last):
+        ...
+    poplibs_py.errors.InvalidOptionError: options: got unknown key 'partialType' (did you mean 'partialsType'?); \
+allowed: 'partialsType', 'pass'
     """
-    names = sorted(known)
-    listed = ", ".join(repr(n) for n in names)
-    hint = did_you_mean(key, [*names, *also])
-    return InvalidOptionError(f"{name}: got unknown key {key_words(key)}{hint}; allowed: {listed}")
+    unknown = [key for key in given if not (isinstance(key, str) and (key in known or key in also))]
+    if not unknown:
+        return
+    told = ", ".join(f"{_key_words(key)}{did_you_mean(key, (*known, *also))}" for key in unknown)
+    listed = ", ".join([*map(repr, known), *[besides] * bool(besides)])
+    kind, word = (InvalidTypeError, "keyword") if keywords else (InvalidOptionError, "key")
+    raise kind(f"{name}: got unknown {word} {told}; allowed: {listed or f'no {word}'}")
 
 
-def key_words(key: object) -> str:
-    """Return a key of options as a refusal shows it: in quotes, if it is text that is not too long."""
+def _key_words(key: object) -> str:
+    """A key of options as a refusal shows it: in quotes, if it is text that is not too long."""
     return repr(key) if isinstance(key, str) and len(key) <= _LONGEST else described(key)
 
 

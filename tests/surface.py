@@ -32,7 +32,7 @@ OF_THE_FRAME = {
                 "result_array", "result_array_like", "room_like", "span_of", "spread", "temporary", "threads_for",
                 "value_words", "whole_lines", "without_gaps"},
     "planner": {"Within", "climb", "first_within", "within"},
-    "errors": {"bad_argument", "bad_option", "bad_type", "described", "did_you_mean", "not_built", "warn"},
+    "errors": {"bad_argument", "bad_type", "check_keys", "described", "did_you_mean", "not_built", "warn"},
 }  # fmt: skip
 """What serves those who write ops, not those who call them: parts of programs, which take addresses and trust them,
 steps of planning, and what words a refusal. It does not check what the package itself hands it."""

@@ -20,7 +20,7 @@ from .operands import (
     wide_format,
     wide_operand,
 )
-from .options import check_keywords, check_mapping, number, parsed
+from .options import check_mapping, number, parsed
 from .own import OwnNumber, own_numbers
 from .plans import as_planned, changed_plan, check_fields, compiled, planned_receiver, unchanged
 from .record import Op, catalogue, located, op
@@ -29,7 +29,7 @@ from .seeds import Seed, seed_of
 
 __all__ = ["AS_ASKED", "BESIDE", "RESULT", "VALUES", "WIDE", "Op", "Operand", "OwnNumber", "Placed", "Receiver",
            "Request", "Seed", "argument", "array_operand", "as_planned", "axes_of", "catalogue", "changed_plan",
-           "check_fields", "check_keywords", "check_mapping", "compiled", "contiguous_strides", "host_target",
+           "check_fields", "check_mapping", "compiled", "contiguous_strides", "host_target",
            "located", "merged_axes", "new_result", "number", "one_scale_operand", "op", "operand", "own_host",
            "own_numbers", "parsed", "place_of", "placed_request", "planned_receiver", "receive", "result_format",
            "run_told", "seed_of", "target_of", "travel", "unchanged", "whole_operand", "wide_format", "wide_operand"]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..errors import InvalidOptionError, bad_argument, bad_option, bad_type, described, did_you_mean
+from ..errors import InvalidOptionError, bad_argument, bad_type, check_keys, described
 
 _NUMBERS = frozenset({"available_memory_proportion"})
 _NOTHING: Mapping[str, Any] = {}
@@ -15,13 +15,6 @@ def check_mapping(options: Any, allowed: str = "a mapping of option names to val
     """Raise unless `options` is a mapping, or None, which says nothing."""
     if not (options is None or isinstance(options, Mapping)):
         raise bad_type("options", options, allowed)
-
-
-def check_keywords(name: str, keywords: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse, in the name of what the caller wrote, keywords that it does not know, with the nearest that it does."""
-    unknown = [f"{keyword}{did_you_mean(keyword, known)}" for keyword in keywords if keyword not in known]
-    if unknown:
-        raise bad_type(name, f"keyword {', '.join(unknown)}", ", ".join(known))
 
 
 def number(key: str, value: Any) -> Any:
@@ -77,15 +70,12 @@ def parsed(options: Any, known: Mapping[str, str | None], check: Callable[[str, 
     """
     check_mapping(options)
     fields = {**known, **{field: field for field in known.values() if field}}
-    for key in keywords:
-        if key not in fields:
-            names = [field for field in known.values() if field]
-            raise bad_type(key, f"an unknown keyword{did_you_mean(key, names)}", ", ".join(names))
+    options = _NOTHING if options is None else options
+    check_keys("keywords", keywords, [field for field in known.values() if field], also=fields, keywords=True)
+    check_keys("options", options, known, also=fields)
     said: dict[str, tuple[str, Any]] = {}
-    for source in (_NOTHING if options is None else options, keywords):
+    for source in (options, keywords):
         for key, value in source.items():
-            if not isinstance(key, str) or key not in fields:
-                raise bad_option(key, known, fields)
             field = fields[key]
             if field is None or (value is None and field in _NUMBERS):  # which is what a call says that names no limit
                 continue

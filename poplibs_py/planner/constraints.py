@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
 from ..checks import instance
-from ..errors import InvalidOptionError, bad_argument, described, did_you_mean, key_words
+from ..errors import InvalidOptionError, bad_argument, check_keys, described, did_you_mean
 
 #: Stands for every non-negative integer among the keys of a schema.
 INDEX = "<index>"
@@ -162,10 +162,8 @@ def _below(path: str, key: str, schema: Mapping[str, Any]) -> Any:
     if key in schema:
         return schema[key]
     if not (INDEX in schema and _is_index(key)):
-        names = [name for name in schema if name != INDEX]
-        allowed = ", ".join([*map(repr, names), *["a non-negative integer as the key"] * (INDEX in schema)])
-        hint, shown = did_you_mean(key, names), key_words(key)
-        raise InvalidOptionError(f"{path}: got unknown key {shown}{hint}; allowed: {allowed or 'no key'}")
+        check_keys(path, [key], [name for name in schema if name != INDEX],
+                   besides="a non-negative integer as the key" * (INDEX in schema))
     return schema[INDEX]
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from inspect import signature
 from typing import Any
 
-from ..errors import PoplibsError, bad_type
-from ..ops import Operand, Request, check_keywords, op
+from ..errors import PoplibsError, bad_type, check_keys
+from ..ops import Operand, Request, op
 from ..program import arrays_in
 from ..target import TargetLike
 from .conv import api
@@ -184,7 +184,7 @@ def calls_of(face: Any, calls: Any, of_all: Mapping[str, Any]) -> list[dict[str,
         keywords = call[count] if len(call) > count else {}
         if not isinstance(keywords, Mapping):
             raise bad_type(f"calls[{number}]", keywords, "a mapping of keywords after the operands")
-        check_keywords(f"calls[{number}]", keywords, known)
+        check_keys(f"calls[{number}]", keywords, known, keywords=True)
         found.append(dict(zip(operands, call, strict=False)) | known | dict(keywords))
     return found
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import bad_argument, bad_type
 from ..formats import Array, Format, QuarterArray
 from ..ops import RESULT, VALUES, Operand, Receiver, Request, own_host
 from ..ops.numpy_ops import BY_NUMPY, told
@@ -91,7 +92,7 @@ class SequenceBuilder:
         request: Request = face.function(*arguments, **({"target": own_host()} | named))
         receiver = request.receiver
         if request.spoilt():
-            raise ValueError("out: got an array that overlaps an operand; allowed: arrays apart from them")
+            raise bad_argument("out", "an array that overlaps an operand", "arrays apart from them")
         if receiver.given is None:
             array = self.room(receiver.array.shape, receiver.array.dtype, receiver.array.strides)
             receiver = Receiver(array, receiver.format)
@@ -163,5 +164,5 @@ class SequenceBuilder:
         if x == VALUES and words is not None:  # numbers, which are the same in every run
             return words
         if x != RESULT or receiver.view is not None:
-            raise ValueError(f"operands: got {x}; allowed: arrays as they lie, and a result")
+            raise bad_type("operands", x, "arrays as they lie, and a result")
         return receiver.array

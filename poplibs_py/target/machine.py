@@ -9,7 +9,7 @@ from typing import Any
 
 from ..checks import one_of, real, whole
 from ..config import settings
-from ..errors import InvalidTypeError, UnsupportedError, bad_argument, bad_option, bad_type
+from ..errors import InvalidTypeError, UnsupportedError, bad_argument, bad_type, check_keys
 from . import host_machine
 
 #: Bytes of one element of each data type a modelled machine stores.
@@ -159,10 +159,7 @@ class Target:
 
     def replace(self, **fields: Any) -> Target:
         """Return a copy with some fields changed; an unknown field raises `InvalidOptionError`."""
-        known = {f.name for f in dataclasses.fields(self)}
-        for key in fields:
-            if key not in known:
-                raise bad_option(key, known)
+        check_keys("replace()", fields, [f.name for f in dataclasses.fields(self)])
         return dataclasses.replace(self, **fields) if fields else self
 
     def to_json(self) -> str:
@@ -178,10 +175,7 @@ class Target:
             raise bad_argument("text", text, "a JSON object") from error
         if not isinstance(fields, dict):
             raise bad_argument("text", text, "a JSON object")
-        known = {f.name for f in dataclasses.fields(cls)}
-        for key in fields:
-            if key not in known:
-                raise bad_option(key, known)
+        check_keys("text", fields, [f.name for f in dataclasses.fields(cls)])
         try:
             for key in ("conv_units", "conv_load_elements"):
                 if key in fields:

@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import PoplibsError, bad_argument, bad_type, described
+from ..errors import PoplibsError, bad_argument, bad_type, check_keys, described
 from ..formats import QuarterArray, format_of
 from ..formats.arrays import as_array
 from ..formats.bounds import Ball
 from ..ops import Op, catalogue, located
-from ..ops.options import check_keywords
 from ..program.record import Listener, Run, start, stop
 from .assertions import assert_same_bits, assert_within_bound, footer, numbers_of
 from .data import as_format
@@ -198,7 +197,7 @@ def _answered(record: Op, function: Callable[..., Any], operands: tuple[Any, ...
     """What a function says of a call; a keyword that the op has not is refused, and so is what it cannot take."""
     known = signature(record.face).parameters
     if not any(p.kind is Parameter.VAR_KEYWORD for p in known.values()):
-        check_keywords("keywords", keywords, known)
+        check_keys("keywords", keywords, known, keywords=True)
     try:
         arrays, named = _arrays(operands, keywords)
         return function(*arrays, **named)

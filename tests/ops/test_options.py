@@ -130,10 +130,10 @@ def test_a_misspelt_constraint_is_told_the_nearest_in_the_name_that_was_used(con
 
 
 def test_a_keyword_that_is_not_known_is_told_the_nearest():
-    with pytest.raises(InvalidTypeError, match=r"keyword partial_type \(did you mean 'partials_type'\?\), nothing; al"):
+    with pytest.raises(InvalidTypeError, match=r"keyword 'partial_type' \(did you mean 'partials_type'\?\), 'nothing"):
         poplin.plan_matmul((3, 3), (3, 3), partial_type="half", nothing=1)
     p = poplin.ConvParams.create(field=[4], kernel=[3], in_channels=1, out_channels=1)
-    with pytest.raises(InvalidTypeError, match=r"plan_convolution\(\): got keyword layot \(did you mean 'layout'\?\)"):
+    with pytest.raises(InvalidTypeError, match=r"^plan_convolution\(\): got unknown keyword 'layot' \(did you mean"):
         poplin.plan_convolution(p, target="host", layot="NHWC")
 
 

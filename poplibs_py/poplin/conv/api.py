@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...checks import check_shape, flag, instance, whole
-from ...errors import bad_argument, bad_type
+from ...errors import bad_argument, bad_type, check_keys
 from ...formats import Array
 from ...ops import (
     AS_ASKED,
@@ -17,7 +17,6 @@ from ...ops import (
     Request,
     as_planned,
     catalogue,
-    check_keywords,
     compiled,
     op,
     operand,
@@ -131,7 +130,7 @@ def convolution_with_output(x: Any, weights: Any, out: Any, **keywords: Any) -> 
     if out is None:
         raise bad_type("out", "None", "an array or a QuarterArray, which receives the result")
     known = keywords_of(convolution)
-    check_keywords("convolution_with_output()", keywords, [name for name in known if name != "out"])
+    check_keys("convolution_with_output()", keywords, [name for name in known if name != "out"], keywords=True)
     return forward_pass(x=x, weights=weights, **known | keywords | {"out": out}).request()
 
 
@@ -307,7 +306,7 @@ def plan_convolution(params: ConvParams, *, target: Target | str = "gc200", opti
         return plan_modelled(params, target=target, options=options, **more)
     instance("params", params, ConvParams, "a ConvParams")
     call = contiguous_call(params, Described.of(layout=layout), dtype, w_dtype, out_dtype, bias_dtype)
-    check_keywords("plan_convolution()", more, (*own, "layout", *_KEYWORDS))
+    check_keys("plan_convolution()", more, (*own, "layout", *_KEYWORDS), keywords=True)
     transforms = flag("winograd", more.pop("winograd", False))
     chosen = parse_options(options, GemmOptions(**more))
     plan = plan_call(call, chosen, Epilogue.of(1.0, 0.0, activation), machine, winograd=transforms)

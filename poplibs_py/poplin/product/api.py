@@ -7,9 +7,9 @@ from inspect import Parameter, signature, unwrap
 from typing import Any
 
 from ...checks import check_shape, one_of
-from ...errors import UnsupportedError, bad_argument, bad_type
+from ...errors import UnsupportedError, bad_argument, bad_type, check_keys
 from ...formats import format_of
-from ...ops import Placed, Request, check_keywords, host_target, op, operand, own_numbers, placed_request, target_of
+from ...ops import Placed, Request, host_target, op, operand, own_numbers, placed_request, target_of
 from ...target import Target, TargetLike, resolve_target
 from ...target.types import data_type
 from ..gemm.api import compile_gemm, gemm_operand, gemm_request, stated
@@ -194,7 +194,7 @@ def matmul_grouped(a: Any, b: Any, **keywords: Any) -> Any:
     >>> poplin.matmul_grouped(np.ones((2, 1, 3), np.float32), np.ones((2, 3, 1), np.float32)).ravel()
     array([3., 3.], dtype=float32)
     """
-    check_keywords("matmul_grouped()", keywords, _MATMUL_KEYWORDS)
+    check_keys("matmul_grouped()", keywords, _MATMUL_KEYWORDS, keywords=True)
     _check_groups(a, b)
     return unwrap(matmul)(a, b, **keywords)
 
@@ -203,7 +203,7 @@ def matmul_grouped(a: Any, b: Any, **keywords: Any) -> Any:
     bound="poplin.product.bound:matmul_acc_bound", draws="testing.calls", written="c")
 def matmul_grouped_acc(c: Any, a: Any, b: Any, **keywords: Any) -> Any:
     """Accumulate products group by group, as `matmul_acc` does: PopLibs' ``poplin::matMulGroupedAcc``."""
-    check_keywords("matmul_grouped_acc()", keywords, _ACC_KEYWORDS)
+    check_keys("matmul_grouped_acc()", keywords, _ACC_KEYWORDS, keywords=True)
     _check_groups(a, b)
     return unwrap(matmul_acc)(c, a, b, **keywords)
 
@@ -345,7 +345,7 @@ def _from_keywords(function: Callable[..., Any], keywords: Mapping[str, Any]) ->
     """Return the options that a function was called with beside its own keywords."""
     options = GemmOptions.__dataclass_fields__
     if not keywords.keys() <= options.keys():
-        check_keywords(f"{function.__name__}()", keywords, (*keywords_of(function), *options))
+        check_keys(f"{function.__name__}()", keywords, (*keywords_of(function), *options), keywords=True)
     return GemmOptions(**keywords)
 
 

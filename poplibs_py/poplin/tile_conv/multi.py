@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...checks import instance, one_of, real, whole
-from ...errors import PlanError, PoplibsWarning, bad_argument, bad_option, bad_type, warn
+from ...errors import PlanError, PoplibsWarning, bad_argument, bad_type, check_keys, warn
 from ...planner.cache import PlanCache
 from ...planner.explain import Explanation
 from ...planner.facts import facts_of
@@ -111,9 +111,7 @@ def multi_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     settings: dict[str, Any] = {"planType": "parallel", "perConvReservedTiles": 50, "cycleBackOff": 0.1}
     if not isinstance(given, Mapping):
         raise bad_type("multi_options", given, "a mapping of option names to values")
-    for key in given:
-        if not isinstance(key, str) or key not in settings:
-            raise bad_option(key, settings)
+    check_keys("multi_options", given, settings)
     settings |= given
     one_of("planType", settings["planType"], ("parallel", "serial"))
     reserved = whole("perConvReservedTiles", settings["perConvReservedTiles"], 1, 2**31 - 1)

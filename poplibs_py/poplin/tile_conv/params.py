@@ -9,7 +9,7 @@ from math import prod
 from typing import TypeVar
 
 from ...checks import all_of, flag
-from ...errors import bad_argument, bad_option, bad_type
+from ...errors import bad_argument, bad_type, check_keys
 from ...memo import tabled
 from ...target.types import data_type
 from .axis import Axis, FieldTransform, OutputTransform
@@ -164,10 +164,7 @@ class ConvParams:
 
     def replace(self, **fields: object) -> ConvParams:
         """Return a copy with some fields changed, checked."""
-        known = [field.name for field in dataclasses.fields(self)]
-        for name in fields:
-            if name not in known:
-                raise bad_option(name, known)
+        check_keys("replace()", fields, [field.name for field in dataclasses.fields(self)])
         return dataclasses.replace(self, **fields)  # type: ignore[arg-type]
 
     def derived(self, **fields: object) -> ConvParams:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import bad_option
+from ...errors import check_keys
 from ...formats import Array, Format, format_of
 from ...formats.bounds import Ball, matmul_ball
 from ...formats.reference import values
@@ -132,9 +132,7 @@ def out_format_of(out: Any, out_dtype: object, *operands: Format) -> Format:
 
 def check_memory(given: Mapping[str, object]) -> None:
     """Raise unless all keywords are of those that limit temporary memory."""
-    for name in given:
-        if name not in _MEMORY:
-            raise bad_option(name, _MEMORY)
+    check_keys("keywords", given, _MEMORY, keywords=True)
 
 
 def _stored_ball(w: BlockSparseMatrix, x: Array, flushes: bool, passes: int) -> Ball:

@@ -292,12 +292,12 @@ def test_plans_and_programs_say_what_they_are():
 ])
 def test_an_unknown_keyword_is_refused_in_the_name_of_what_was_called(name, operands):
     x = (3, 3) if name == "plan_matmul" else np.ones((3, 3) if name == "prepare" else (2, 3, 3), np.float32)
-    with pytest.raises(InvalidTypeError, match=rf"^{name}\(\): got keyword nonsense; allowed: .*reproducible"):
+    with pytest.raises(InvalidTypeError, match=rf"^{name}\(\): got unknown keyword 'nonsense'; al: .*reproducible"):
         getattr(poplin, name)(*[x] * operands, nonsense=1)
 
 
 def test_an_unknown_keyword_of_a_plan_is_told_all_that_are_known():
-    allowed = r"got keyword a_dtype \(did you mean 'b_dtype'\?\); allowed: dtype, b_dtype, .*, half_passes"
+    allowed = r"unknown keyword 'a_dtype' \(did you mean 'b_dtype'\?\); allowed: 'dtype', 'b_dtype', .*, 'half_passes"
     with pytest.raises(InvalidTypeError, match=allowed):
         poplin.plan_matmul((3, 3), (3, 3), a_dtype="half")
 

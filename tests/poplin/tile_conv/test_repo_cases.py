@@ -202,7 +202,7 @@ def test_a22_multi_plan_is_cached() -> None:
         ([A], None, {"planType": "both"}, "planType: got both"),
         ([A], None, {"cycleBackOff": float("nan")}, "cycleBackOff: got nan"),
         ([A], None, {"perConvReservedTiles": 0}, "perConvReservedTiles: got 0"),
-        ([A], None, {"tiles": 4}, "options: got unknown key 'tiles'"),
+        ([A], None, {"tiles": 4}, "multi_options: got unknown key 'tiles'"),
     ],
 )
 def test_bad_multi_problems(problems: list[ConvParams], options: Any, multi: dict[str, Any], error: str) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ....checks import flag, one_of, whole
-from ....errors import bad_argument, bad_option, bad_type
+from ....checks import flag, one_of, real, whole
+from ....errors import bad_argument, bad_type, check_keys
 from ....ops import parsed
 from ....planner import Memory
 
@@ -59,15 +59,11 @@ class EmbeddingOptions:
     strict_memory: bool = False
 
     def __post_init__(self) -> None:
-        Memory(self.available_memory_proportion, self.strict_memory)
-        for name in ("used_for_slice", "used_for_update", "indices_are_sorted", "validate_indices"):
-            flag(name, getattr(self, name))
+        for name in _CHECKS:
+            object.__setattr__(self, name, _checked(name, name, getattr(self, name)))
         if not (self.used_for_slice or self.used_for_update):
             raise bad_argument("used_for_update", False, "True where used_for_slice is False")
-        one_of("operation_for_update", self.operation_for_update, ("add", "mul", "max", "none"))
-        one_of("partial_type", self.partial_type, ("", "float", "half"))
-        one_of("indices_distribution", self.indices_distribution, ("uniform", "onePoint"))
-        object.__setattr__(self, "plan_constraints", _constraints(self.plan_constraints))
+        flag("strict_memory", self.strict_memory)
 
     @property
     def memory(self) -> Memory:
@@ -82,26 +78,44 @@ class EmbeddingOptions:
     @classmethod
     def parse(cls, options: Mapping[str, Any] | None, more: Mapping[str, Any]) -> EmbeddingOptions:
         """Read options in PopLibs' spelling and keywords in either."""
-        keywords = {name: value for name, value in more.items() if name != "strict_memory"}
-        fields_said = parsed(options, _KEYS, _checked, keywords)
-        return cls(**fields_said, strict_memory=flag("strict_memory", more.get("strict_memory", False)))
+        keywords = dict(more)
+        strict = keywords.pop("strict_memory", False)
+        return cls(**parsed(options, _KEYS, _checked, keywords), strict_memory=strict)
 
 
-def _checked(_: str, field: str, value: Any) -> Any:
-    return getattr(EmbeddingOptions(**{field: value}), field)
+def _checked(key: str, field: str, value: Any) -> Any:
+    return _CHECKS[field](key, value)
 
 
-def _constraints(value: Any) -> tuple[tuple[str, int], ...]:
+def _share(key: str, value: Any) -> float | None:
+    return None if value is None else real(key, value, "a finite number, 0 or more", 0, 2**32)
+
+
+def _word(*words: str) -> Callable[[str, Any], Any]:
+    def check(key: str, value: Any) -> Any:
+        one_of(key, value, words)
+        return value
+
+    return check
+
+
+def _constraints(key: str, value: Any) -> tuple[tuple[str, int], ...]:
     if isinstance(value, tuple) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value):
         value = dict(value)
     if not isinstance(value, Mapping):
-        raise bad_type("plan_constraints", value, "a mapping of names to numbers")
+        raise bad_type(key, value, "a mapping of names to numbers")
+    check_keys(key, value, _CONSTRAINTS)
     found = []
     for name, number in value.items():
-        if name not in _CONSTRAINTS:
-            raise bad_option(str(name), _CONSTRAINTS, name="plan_constraints")
         if name in _OF_TRUTH:
             found.append((name, int(flag(name, bool(number) if number in (0, 1) else number))))
         else:
             found.append((name, whole(name, number, 1, 1 << 40)))
     return tuple(sorted(found))
+
+
+_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "available_memory_proportion": _share, "used_for_slice": flag, "used_for_update": flag,
+    "operation_for_update": _word("add", "mul", "max", "none"), "partial_type": _word("", "float", "half"),
+    "indices_distribution": _word("uniform", "onePoint"), "indices_are_sorted": flag, "validate_indices": flag,
+    "plan_constraints": _constraints}
