@@ -37,6 +37,7 @@ from ..program import (
 )
 from ..program.record import Run, listening, record
 from ..target import Target, TargetLike
+from .known import of_one_call
 from .machine import Placed, place_of
 from .operands import BESIDE, RESULT, Operand, Receiver
 from .parts import Given, ResultPart, Results, alone
@@ -95,14 +96,14 @@ class Request(NamedTuple):  # frozen dataclasses take six times as long to make
         Where the call runs. This CPU's kernels compute the numbers of its plan, by the op's contract; the plan, what it
         has on tiles and whether it keeps to its limits is told in place of this CPU's. None for an op that runs on this
         CPU alone.
-    steady : bool, optional
-        Whether a program that is no `Executable` knows nothing of its call but what every call of the kind has, so that
-        it too is kept for the next one.
     plan : Limited, optional
         What was planned, where a limit on temporary memory was asked for; that of `placed` tells for itself.
     keep : bool, optional
-        Whether the next call of the kind may run as this one does, without asking Python again, if plans keep to their
-        limits: what does not says so in each call.
+        Whether the next call of the kind may run as this one does, without asking Python again: no where numbers or
+        patterns that were looked at decided what runs. The road finds by itself where an operand is none of the call's
+        arrays or has scales that the program does not take, where the program knows what is one call's own
+        (`known.of_one_call`), where plans do not keep to their limits, which each call says, and where nothing runs and
+        there is a result.
     checks : bool, optional
         Whether the program may refuse operands, so that it runs where the result is empty, too.
     beside : Results, optional
@@ -122,7 +123,6 @@ class Request(NamedTuple):  # frozen dataclasses take six times as long to make
     like: Operand | None = None
     measure: Callable[[], dict[str, Any]] | None = None
     placed: Placed[TilePlanned] | None = None
-    steady: bool = False
     plan: Limited | None = None
     keep: bool = True
     checks: bool = False
@@ -337,7 +337,7 @@ def _source_of(operand: Operand, key: Key) -> int:
 def _bound(face: Face, request: Request, key: Key) -> BoundCall | None:
     """Return the bound call of a request whose arrays are all the call's own, and take part in it, or None."""
     receiver, program = request.receiver, request.program
-    if not (program is None or request.steady or isinstance(program, Executable | Sequence)) or not receiver.keeps:
+    if not receiver.keeps or (program is None and receiver.array.size):
         return None
     sources: list[int | Array] = []
     size = receiver.array.nbytes
@@ -345,7 +345,8 @@ def _bound(face: Face, request: Request, key: Key) -> BoundCall | None:
     for operand in request.operands:
         if isinstance(operand, Operand):
             source = _source_of(operand, key)
-            if source < 0:
+            scaled = operand.scales is not None and not isinstance(operand, Receiver)
+            if source < 0 or (scaled and not any(operand.scales is x for x in request.operands)):
                 return None
             unused.discard(_place_of(operand, key))
             sources.append(source)
@@ -364,6 +365,8 @@ def _bound(face: Face, request: Request, key: Key) -> BoundCall | None:
     if isinstance(wrap, Given):
         given, wrap = key.places["out"], wrap.views
     if unused or len(request.values) < key.values:  # what was read may be other numbers in the next call
+        return None
+    if of_one_call(program, (receiver, *request.operands)):
         return None
     array, beside = receiver.array, None
     strides = None if array.flags.c_contiguous else array.strides

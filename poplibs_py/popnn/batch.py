@@ -150,7 +150,7 @@ def batch_norm_statistics(x: Any, *, stable_algo: bool = True, all_reduce: Calla
         *known, count = statistics_of_all(x, read.shape, reduce, stable)
         made = results(None, (part, part, count), BatchStatistics)
         _fill(made.views(made.receiver.array)[:2], known)
-        return Request.to(made, None, (), lambda: ("sums of several machines", "none", None), placed=placed, keep=False)
+        return Request.to(made, None, (), lambda: ("sums of several machines", "none", None), placed=placed)
     made = results(None, (part, part, _elements(layout)), BatchStatistics)
     params = _normed(read, layout, [None, None], None, [*_further(1, 0), *_further(2, 0)], raw=not stable)
     return rows_request((params,), (read,), made, placed)
@@ -252,11 +252,11 @@ def _by_statistics(x: Operand, statistics: BatchStatistics, given: dict[str, Any
     batch = mean.astype(np.float64), variance.astype(np.float64) * bessel(count, True)
     _, own, *after = made.views(made.receiver.array)
     with np.errstate(all="ignore"):
-        scale, shift = (numbers.astype(np.float32) for numbers in combined)
+        scale, shift = (Operand(numbers.astype(np.float32), FP32) for numbers in combined)
         moved = [(1 - by) * old + by * new for old, new in zip(running, batch, strict=True)]
         _fill([*own[:2], *after], [mean, variance, *moved])
     rows = [RowOperand(k, FP32, (4,), single=True) for k in (1, 2)]
-    return rows_request((_scaled(x, rows, receiver, 3),), (x, scale, shift), receiver, placed, keep=False, beside=made)
+    return rows_request((_scaled(x, rows, receiver, 3),), (x, scale, shift), receiver, placed, beside=made)
 
 
 def _combined(variance: Floats, mean: Floats, gamma: Floats, beta: Floats, eps: float) -> tuple[Any, Any]:

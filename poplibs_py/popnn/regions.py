@@ -165,7 +165,7 @@ def _request(backward: bool, source: Operand, shape: Images, regions: tuple[Oper
     most, room = _most(_checked(regions[0].array, regions[1].array, shape.batch), asked)
     program = _lower(replace(call, rows=1 << most.bit_length()), settings.num_threads)
     run = _known(asked._replace(room=room), program, operands, receiver) if asked.ratio else _counted(asked, call)
-    return Request(run, (*operands, RESULT), receiver, program.told, steady=True, checks=True)
+    return Request(run, (*operands, RESULT), receiver, program.told, checks=True)
 
 
 def _known(asked: _Asked, program: OneKernel, operands: tuple[Operand, ...], receiver: Receiver) -> Callable[..., None]:

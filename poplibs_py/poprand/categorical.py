@@ -68,7 +68,7 @@ def categorical(shape: Shape | None, weights: ArrayLike, *, seed: Seed = None, s
 
     run, source = (of_array, masses) if given else (program, table)
     return Request(run, (source, RESULT, VALUES), receiver, lambda: law.told(receiver), law.words(size, place),
-                   0 if late else place.ready, steady=given)
+                   0 if late else place.ready)
 
 
 @remembered()
@@ -155,4 +155,4 @@ def permutation(x: int | Array, *, axis: int = 0, seed: Seed = None, seed_modifi
             given.take(order, axis=along, out=permuted)
 
     return Request(program, (*sources, RESULT, VALUES), receiver, lambda: law.told(receiver), law.words(count, place),
-                   place.ready, steady=True)
+                   place.ready)

@@ -204,7 +204,8 @@ class Dealer:
             result[...] = draw(result.size).reshape(result.shape)
 
         return Request(program, (*sources, RESULT), receiver, lambda: (
-            f"{array.shape} {array.dtype}", f"the workers of a modelled {self.target.name}", None))
+            f"{array.shape} {array.dtype}", f"the workers of a modelled {self.target.name}", None),
+                       keep=False)  # whose states go on
 
     def _lanes(self, count: int, dtype: np.dtype[Any], lane_bits: int, grain: int) -> Array:
         """One draw's lanes of `lane_bits` for each grain, flat in element order."""

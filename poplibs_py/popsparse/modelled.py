@@ -190,7 +190,7 @@ def empty_request(receiver: Receiver) -> Request:
     """Describe a product of nothing, whose sums are zero."""
     if receiver.array.size:
         receiver.array[...] = 0
-    return Request(None, (), receiver, lambda: ("an empty product", "none", None), placed=AS_ASKED, keep=False)
+    return Request(None, (), receiver, lambda: ("an empty product", "none", None), placed=AS_ASKED)
 
 
 def tiles_request(program: Executable, operands: tuple[Any, ...], receiver: Receiver, plan: Any, what: str,

@@ -74,7 +74,7 @@ def sparse_sparse_request(w: Any, v: Any, out_dtype: Any) -> Request:
     measured = {"flops": flops}
     problem = f"[{rows}, {depth}] x [{depth}, {right.shape[1]}], {left.n_blocks} by {right.n_blocks} blocks"
     return Request(program, (*operands, RESULT), receiver, Composition(problem, kernel).told,
-                   keep=False, wrap=lambda blocks, _: BlockSparseMatrix(pattern, blocks), measure=lambda: measured)
+                   wrap=lambda blocks, _: BlockSparseMatrix(pattern, blocks), measure=lambda: measured)
 
 
 def _met(left: BlockPattern, right: BlockPattern) -> _Pairs:

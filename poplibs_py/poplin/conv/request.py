@@ -169,11 +169,9 @@ class Pass:
                                self.settled.winograd))
         program: Any = made.executable
         operands: tuple[Any, ...] = (x, second, RESULT, *beside, *(VALUES,) * epilogue.takes_words)
-        steady = x.scales is not None or second.scales is not None
-        if steady:
+        if x.scales is not None or second.scales is not None:
             program, operands = decoding(program, operands)
-        return Request(program, operands, self.receiver, made.told, values, placed=self.placed, plan=made.plan,
-                       steady=steady)
+        return Request(program, operands, self.receiver, made.told, values, placed=self.placed, plan=made.plan)
 
     def _on_tiles(self, asked: Asked) -> Request:
         if not self.receiver.array.size:

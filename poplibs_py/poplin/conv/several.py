@@ -114,7 +114,8 @@ def several_request(calls: Any, passes: Sequence[Pass], multi_options: Mapping[s
     return Request(program, operands, new_result((listed.bytes,), np.dtype(np.uint8)),
                    lambda: (*work.told(), plans[0]), work.values, wrap=listed, first=calls,
                    placed=AS_ASKED if asked and not here else Placed(None, lacking), plan=work, checks=True,
-                   measure=(lambda: {"exchanged_bytes": work.exchanged}) if asked else None)
+                   measure=(lambda: {"exchanged_bytes": work.exchanged}) if asked else None,
+                   keep=len(operands) <= MOST_OPERANDS)
 
 
 @dataclass(frozen=True)

@@ -200,4 +200,4 @@ def request(params: FactorParams, name: str, operands: tuple[Operand, ...], rece
     """Describe a call that may find a matrix of the operand of this name that it refuses."""
     made = lower(params, settings.num_threads)
     return Request(checked(made, name), (*operands, RESULT), receiver, lambda: (str(params), made.kernel, made),
-                   placed=placed, steady=True)
+                   placed=placed)

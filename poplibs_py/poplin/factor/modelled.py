@@ -48,7 +48,7 @@ def modelled_request(params: FactorParams, name: str, operands: tuple[Operand, .
     plan = plan_factoring(problem).checked(op, Memory(options.available_memory_proportion, options.strict_memory))
     made = _factoring(params, problem, settings.num_threads)
     return Request(checked(made, name), (*operands, RESULT), receiver, lambda: (str(params), made.kernel, made),
-                   placed=Placed(plan), steady=True)
+                   placed=Placed(plan))
 
 
 @dataclass(frozen=True, eq=False)

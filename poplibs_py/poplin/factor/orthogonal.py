@@ -134,5 +134,4 @@ def qr(a: Any, *, mode: str = "reduced", out: Any = None, out_dtype: object = No
 
 def _request(params: FactorParams, x: Operand, made: Results) -> Request:
     factoring = lower(params, settings.num_threads)
-    return Request.to(made, factoring.run, (x,), lambda: (str(params), factoring.kernel, factoring),
-                      steady=True)
+    return Request.to(made, factoring.run, (x,), lambda: (str(params), factoring.kernel, factoring))

@@ -164,7 +164,7 @@ def _request(asked: LossCall, to: Receiver | Results, target: Any) -> Request:
 
     placed = place_of(name, target, plan_on)
     return Request.to(to, Checked(asked), asked.operands, lambda: (str(p.params), p.kernel, p),
-                      placed=placed, steady=True)
+                      placed=placed)
 
 
 def plan_ctc_loss(batch: int, time: int, labels: int, classes: int, *, dtype: object = "float16",

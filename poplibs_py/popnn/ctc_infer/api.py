@@ -158,8 +158,7 @@ def _request(data: Any, data_lengths: Any, blank: Any, logits: Any, search: tupl
         return planned_inference(InferenceParams(batch, classes, beams), machine).over(steps)
 
     placed = place_of(f"popnn.{name}", target, plan_on)
-    alone = scorer is None
-    return Request.to(made, Decoding(program, scorer), (x, ends), program.told, placed=placed, steady=alone, keep=alone)
+    return Request.to(made, Decoding(program, scorer), (x, ends), program.told, placed=placed)
 
 
 def plan_ctc_inference(batch: int, classes: int, beams: int, *, target: Target | str = "gc200") -> InferencePlan:

@@ -136,7 +136,7 @@ def request(call: PoolCall, operands: tuple[Any, ...], to: Receiver | Results, *
 
 def pooled(kind: str, op: str, shape: Images, windows: tuple[Window, ...], include: bool, operands: Sequence[Operand],
            to: Receiver | Results, placed: Placed[Any] | None = None, *, form: Format | None = None,
-           scaled: bool = False, keep: bool = True) -> Request:
+           scaled: bool = False) -> Request:
     """Describe a pooling or a gradient of one.
 
     Parameters
@@ -155,8 +155,6 @@ def pooled(kind: str, op: str, shape: Images, windows: tuple[Window, ...], inclu
         As a `Request` has it.
     form : Format, optional
         Of the result, where it is the first of several.
-    keep
-        As a `Request` has it.
     """
     outputs, own, receiver = shape.of(windows), PASSES[kind], alone(to).receiver
     if own.whole and is_whole(windows) and shape.elements:
@@ -170,7 +168,7 @@ def pooled(kind: str, op: str, shape: Images, windows: tuple[Window, ...], inclu
     made = (outputs if own.forward else shape).in_c_order(form or receiver.format, receiver.scale)
     call = PoolCall(kind, op, shape.batch, shape.channels, windows, include, shape.by_channel,
                     (*(lies for _, lies in laid), made), scaled)
-    return request(call, tuple(x for x, _ in laid), to, placed=placed, keep=keep)
+    return request(call, tuple(x for x, _ in laid), to, placed=placed)
 
 
 def _reduced(op: str, shape: Images, x: Operand, receiver: Receiver, placed: Placed[Any] | None) -> Request:
@@ -221,4 +219,4 @@ def to_places(shape: Images, due: Images, windows: tuple[Window, ...] | None, gr
         if program is not None:
             program(numbers, checked, result)
 
-    return made.with_(program=run, operands=(source, places, RESULT), steady=True, checks=True)
+    return made.with_(program=run, operands=(source, places, RESULT), checks=True)

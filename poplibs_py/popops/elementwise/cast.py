@@ -131,7 +131,7 @@ def cast(x: object, dtype: object, *, scale: object = None, block_shape: Sequenc
     request = request.with_(keep=not auto, wrap=wrap)  # such a scale is of these numbers alone
     if source.integers is None:
         return request
-    return request.with_(program=_widening(request.program, given.array), steady=True,
+    return request.with_(program=_widening(request.program, given.array),
                          operands=(source.integers, *request.operands[1:]))
 
 
@@ -226,7 +226,7 @@ def _to_integers(source: _Source, dtype: np.dtype[Any], scale: object, block_sha
             widen(codes, numbers, *exponents)
         write_integers(numbers, rounding, result)
 
-    return Request(write, operands, receiver, lambda: (f"{shape} to {dtype}", "NumPy", None), steady=True,
+    return Request(write, operands, receiver, lambda: (f"{shape} to {dtype}", "NumPy", None),
                    placed=placed)
 
 

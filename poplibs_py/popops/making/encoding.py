@@ -68,7 +68,7 @@ def encode_one_hot(indices: Any, length: int, *, on: float = 1, off: float = 0, 
             at = at[(flat >= 0) & (flat < wide)]
         rows[at] = one
 
-    return Request(run, (x, RESULT), receiver, told("encode_one_hot", shape, element), placed=placed, steady=True)
+    return Request(run, (x, RESULT), receiver, told("encode_one_hot", shape, element), placed=placed)
 
 
 @op("popops::iota", bound="popops.making.bound", draws="testing.encoding_calls")

@@ -60,7 +60,7 @@ def made_request(make: Callable[[Array], None], receiver: Receiver, op: str, sha
     """Return the request of numbers that a function writes, the same in each call: a few are kept with the call."""
     array = receiver.array
     if array.nbytes > _MOST_KEPT_BYTES:
-        return Request(make, (RESULT,), receiver, told(op, shape, receiver.format), placed=placed, steady=True)
+        return Request(make, (RESULT,), receiver, told(op, shape, receiver.format), placed=placed)
     numbers = np.empty(array.shape, array.dtype)
     make(numbers)
     program = copying(array.shape, array.itemsize, numbers.strides, array.strides)

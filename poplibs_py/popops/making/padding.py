@@ -129,7 +129,7 @@ def pad(x: Any, pad_width: int | Sequence[Any] | Mapping[int, Any], mode: str | 
     else:
         _surround(steps, array, result, more, mode, given.get("constant_values"))
     tell = steps.told("pad", source.shape, element)
-    return Request(steps.made(), (source, RESULT), receiver, tell, placed=placed, keep=not callable(mode))
+    return Request(steps.made(), (source, RESULT), receiver, tell, placed=placed)
 
 
 def _keyword(mode: str, given: Mapping[str, Any], element: Any, rank: int) -> dict[str, Any]:

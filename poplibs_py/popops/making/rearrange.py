@@ -78,8 +78,7 @@ def transpose(x: Any, axes: Axes = None, *, out: Any = None, target: TargetLike 
         def run(array: Array, result: Array) -> None:
             result[...] = array.transpose(order)
 
-        return Request(run, (source, RESULT), receiver, told("transpose", source.shape, element), placed=placed,
-                       steady=True)
+        return Request(run, (source, RESULT), receiver, told("transpose", source.shape, element), placed=placed)
     return Request(made.executable, (source, RESULT), receiver, lambda: (str(made), made.kernel, made),
                    placed=placed)
 

@@ -145,15 +145,17 @@ def spline_basis(pseudo: Any, kernel_size: Any, is_open: Any, degree: int = 1, *
     placed = place_of(spline_basis, target, lambda machine: basis_plan(
         machine, points.format, count, dimensions, shape[1], degree))
 
+    form = points.format
+
     def run(coordinates: Array, extents: Array, ends: Array, basis: Array, index: Array) -> None:
         asked = _sizes(extents), [whole("is_open", int(end), 0, 1) for end in ends.tolist()]
         with np.errstate(all="ignore"):
             product, place = evaluate(coordinates, *asked, steps - 1)
-            write(basis, coded(product, points.format))
+            write(basis, coded(product, form))
         index[...] = place
 
-    return Request.to(made, run, (points, sizes, opens), told("spline_basis", points.shape, points.format),
-                      placed=placed, steady=True, checks=True)
+    return Request.to(made, run, (points, sizes, opens), told("spline_basis", points.shape, form),
+                      placed=placed, checks=True)
 
 
 def evaluate(coordinates: Array, sizes: list[int], opens: list[int], degree: int) -> tuple[Array, Array]:
@@ -270,7 +272,7 @@ def spline_weighting(x: Any, weight: Any, basis: Any, weight_index: Any, *, out:
         (edges.shape[0], edges.shape[1], coefficients.shape[1], shape[1])))
 
     weigh = _weighted if placed.plan is None else _weighted_in_order
-    form = receiver.format  # alone: a kept program that knows the receiver would keep its memory
+    form = receiver.format  # alone: a program that knows the receiver is not kept
 
     def run(held: Array, matrices: Array, splines: Array, nodes: Array, result: Array) -> None:
         if nodes.size and (int(nodes.min()) < 0 or int(nodes.max()) >= len(matrices)):
@@ -285,7 +287,7 @@ def spline_weighting(x: Any, weight: Any, basis: Any, weight_index: Any, *, out:
                 write(result, coded(made, form))
 
     return Request(run, (*given, index, RESULT), receiver, told("spline_weighting", edges.shape, edges.format),
-                   placed=placed, steady=True, checks=True)
+                   placed=placed, checks=True)
 
 
 def _weighted(x: Array, weight: Array, basis: Array, nodes: Array) -> Array:

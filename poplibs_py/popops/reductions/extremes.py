@@ -50,8 +50,7 @@ def _request(name: str, /, x: Any, axes: Any, keepdims: Any, out: Any, out_dtype
     numbers = as_taken(array, source)
     steps.call(extreme, numbers, over, keepdims=kept, out=values, out_dtype=out_dtype)
     steps.call(place, numbers, over, keepdims=kept, out=indices)
-    return Request.to(made, steps.made(), (source,), steps.told(name, source.shape, element), placed=placed,
-                      keep=source.scales is None)  # a block's scales are this call's
+    return Request.to(made, steps.made(), (source,), steps.told(name, source.shape, element), placed=placed)
 
 
 @op("popnn::maxAndArgMax", bound="popops.reductions.bound", draws="testing.reduce_calls", written=None, by=_request)

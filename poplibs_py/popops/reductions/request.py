@@ -233,7 +233,7 @@ def _in_order(x: Operand, axes: tuple[int, ...], receiver: Receiver, reduction: 
     def tell() -> tuple[str, str, Any]:
         return plan.problem, "chains in the plan's order", plan
 
-    return Request(tiled.executable if straight else copied, (x, RESULT), receiver, tell, placed=placed, steady=True)
+    return Request(tiled.executable if straight else copied, (x, RESULT), receiver, tell, placed=placed)
 
 
 _MOST_ELEMENTS = 1 << 36  # more take minutes, and no call is interrupted
@@ -281,7 +281,7 @@ def _of_integers(name: str, x: Operand, axes: tuple[int, ...], shape: tuple[int,
             made = np.asarray(function(array, axes)).reshape(result.shape)
             result[...] = result + made if update else made
 
-    return Request(run, (x, RESULT), receiver, told(name, x.shape, x.array.dtype), steady=True, placed=placed)
+    return Request(run, (x, RESULT), receiver, told(name, x.shape, x.array.dtype), placed=placed)
 
 
 def _least_or_greatest(value: float, dtype: np.dtype[Any]) -> Any:
@@ -308,7 +308,7 @@ def _of_nothing(name: str, x: Operand, receiver: Receiver, reduction: Reduction,
         else:
             result.view(code.dtype)[...] = code
 
-    return Request(run, (x, RESULT), receiver, told(name, x.shape, x.format), steady=True, placed=placed)
+    return Request(run, (x, RESULT), receiver, told(name, x.shape, x.format), placed=placed)
 
 
 def _request(x: Operand, axes: tuple[int, ...], receiver: Receiver, reduction: Reduction,

@@ -95,7 +95,7 @@ def embedding_bag(x: Any, indices: Any, offsets: Any = None, *, mode: str = "sum
     extra = () if factors is None else (factors if begins is not None else factors.in_c_order(),)
     run = _Bags(check, program.executable, params.lookups) if begins is not None else _equal_bags(
         check, program.executable, tells, np.arange(bags + 1) * (params.lookups // max(1, bags)), len(extra))
-    return Request(run, (*sources, *extra, RESULT), receiver, program.told, placed=placed, steady=True)
+    return Request(run, (*sources, *extra, RESULT), receiver, program.told, placed=placed)
 
 
 def _bags(places: Operand, offsets: Any) -> tuple[int, Operand | None]:
@@ -226,7 +226,7 @@ def embedding_gradient(updates: Any, indices: Any, entries: int, *, index_policy
 
     nothing = told("popops.embedding_gradient", grad.shape, fmt)
     return Request(run, (RESULT,), made.receiver, nothing if program is None else program.told, wrap=made.wrap,
-                   placed=placed, keep=False)
+                   placed=placed)
 
 
 # What indices are like -------------------------------------------------------------------------------

@@ -275,7 +275,7 @@ def put_request(op: str, table: Operand, indices: Operand, updates: Operand, lay
 
     copied = told(op, table.shape, elements, BY_NUMPY if in_place else kernel_of_copies())
     return Request(run, (table, indices, updates, RESULT, *words), receiver, tell, values if scaled else (),
-                   placed=placed, steady=True, plan=held, checks=check is not None)
+                   placed=placed, plan=held, checks=check is not None)
 
 
 def _updated(check: Check | None, program: Any, table: Array, result: Array, aside: Array, in_place: bool,

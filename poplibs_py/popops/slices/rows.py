@@ -97,7 +97,7 @@ def sequence_slice(x: Any, y: Any, lengths: Any, x_offsets: Any, y_offsets: Any,
 
     executable, in_place = None if program is None else program.executable, bool(receiver.written_over)
     run = _Sequences(executable, policy, a.shape[0], in_place, zeroes)
-    return Request(run, (table, into, *counts, RESULT), receiver, tell, placed=placed, steady=True)
+    return Request(run, (table, into, *counts, RESULT), receiver, tell, placed=placed)
 
 
 @dataclass(frozen=True, eq=False)
