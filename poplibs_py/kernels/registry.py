@@ -73,6 +73,11 @@ class Kernel:
         return _named, tuple(getattr(self, f.name) for f in fields(self) if f.name != "address")
 
     @property
+    def here(self) -> bool:
+        """Whether this CPU may run it: one that was pickled elsewhere lies nowhere if it may not."""
+        return bool(self.address)
+
+    @property
     def label(self) -> str:
         """Its name and level, for a reader."""
         return f"{self.name} ({self.level})"

@@ -12,9 +12,11 @@ from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hin
 
 import numpy as np
 
-from ..errors import InvalidArgumentError, MemoryLimitWarning, bad_argument, described
+from ..errors import InvalidArgumentError, MemoryLimitWarning, UnsupportedError, bad_argument, described
 from ..formats import Format
+from ..kernels import Kernel, Selection, available_levels
 from ..program import Face
+from .known import met_in
 from .operands import Operand, Receiver, operand, receive
 from .road import travel
 
@@ -25,7 +27,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 def unchanged(plan: P, again: Callable[[], P]) -> P:
     """Return a plan if it is the one that the planner makes of its own problem, or raise.
 
-    Kernels follow a plan blindly. One that was changed by hand, or made under another instruction set, is refused.
+    Kernels follow a plan blindly. One that was changed by hand is refused, by the first field that is another here, and
+    so is one of another CPU, by the kernel that this one lacks, if it does.
 
     Parameters
     ----------
@@ -34,6 +37,7 @@ def unchanged(plan: P, again: Callable[[], P]) -> P:
     again : callable
         Plans that problem.
     """
+    check_kernels(plan)
     with warnings.catch_warnings(action="ignore", category=MemoryLimitWarning):
         expected = again()
     if expected is plan:
@@ -43,6 +47,16 @@ def unchanged(plan: P, again: Callable[[], P]) -> P:
     if changed:
         raise bad_argument("plan", f"a plan with changes: {changed[0]}", "a plan as the planner returned it")
     return plan
+
+
+def check_kernels(plan: Any) -> None:
+    """Raise `UnsupportedError` if a plan takes kernels that this CPU lacks, as one that was pickled elsewhere may."""
+    taken = (x.kernel if isinstance(x, Selection) else x for x in met_in(plan))
+    lacking = [kernel.label for kernel in taken if isinstance(kernel, Kernel) and not kernel.here]
+    if lacking:
+        levels = ", ".join(available_levels())
+        raise UnsupportedError(f"plan: got one of another CPU, which takes the kernel {lacking[0]}; allowed: kernels "
+                               f"of the levels that this one may run, {levels}")
 
 
 def check_fields(plan: Any) -> None:
