@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import cache, partial
 from types import CellType, FunctionType, MappingProxyType, MethodType, ModuleType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -83,7 +83,7 @@ def _held_by(x: Any) -> Iterable[Any]:
         return x.values()
     if isinstance(x, (tuple, list, set, frozenset)):
         return x
-    slots = [getattr(x, name) for name in _slots_of(type(x)) if hasattr(x, name)]
+    slots = [getattr(x, name) for name in _slots_of(cast(Any, type(x))) if hasattr(x, name)]
     return [*slots, *vars(x).values()] if hasattr(x, "__dict__") else slots
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ...formats import BF16, FP32, Array, Format
-from ...ops import Operand, Receiver
-from ...popops.strided.request import strided_request
-from ...program import temporary
+from ...formats import BF16, FP32, Format
+from ...ops import Operand
+from ...popops.strided import request as strided
+from ...program import Executable, Room, Sequence
 
 
 def decoded(x: Operand) -> Operand:
@@ -19,7 +17,11 @@ def decoded(x: Operand) -> Operand:
 
     Their memory is not touched.
     """
-    return x if x.scales is None else Operand(_Room.of(x).take(np.empty), _format(x))
+    if x.scales is None:
+        return x
+    order = sorted(range(len(x.shape)), key=lambda axis: -abs(x.array.strides[axis]))
+    array = np.empty(tuple(x.shape[axis] for axis in order), _format(x).dtype)
+    return Operand(array.transpose(np.argsort(order)), _format(x))
 
 
 def _format(x: Operand) -> Format:
@@ -27,42 +29,16 @@ def _format(x: Operand) -> Format:
     return BF16 if x.format.bits <= 8 else FP32
 
 
-@dataclass(frozen=True)
-class _Room:
-    """Memory of an array, its axes in the order of another's."""
-
-    shape: tuple[int, ...]
-    order: tuple[int, ...]
-    dtype: Any
-
-    @classmethod
-    def of(cls, x: Operand) -> _Room:
-        order = sorted(range(len(x.shape)), key=lambda axis: -abs(x.array.strides[axis]))
-        return cls(x.shape, tuple(order), _format(x).dtype)
-
-    def take(self, make: Callable[..., Array]) -> Array:
-        array = make(tuple(self.shape[axis] for axis in self.order), self.dtype)
-        return array.transpose(np.argsort(self.order))
-
-
-def decoding(program: Callable[..., Any], operands: tuple[Any, ...]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+def decoding(program: Executable | Sequence, operands: tuple[Any, ...]) -> tuple[Sequence, tuple[Any, ...]]:
     """Return a program that decodes operands of another that have scales of blocks, and what it takes."""
-    steps: list[tuple[int, _Room, Callable[..., Any]]] = []
-    exponents: list[Operand] = []
-    for number, x in enumerate(operands):
-        if isinstance(x, Operand) and x.scales is not None:
-            made = decoded(x)
-            step = strided_request(None, (x,), Receiver(made.array, made.format), "inf").program
-            if step is not None:
-                steps.append((number, _Room.of(x), step))
-                exponents.append(x.scales)
-    count = len(operands)
-
-    def run(*arrays: Array) -> None:
-        held = list(arrays[:count])
-        for (number, room, step), scales in zip(steps, arrays[count:], strict=True):
-            held[number] = room.take(temporary)
-            step(arrays[number], held[number], scales)
-        program(*held)
-
-    return run, (*operands, *exponents)
+    scaled = [(n, x) for n, x in enumerate(operands) if isinstance(x, Operand) and x.scales is not None]
+    count = len(operands) + len(scaled)
+    places, room, parts = [(n, 0) for n in range(len(operands))], Room(count), list[Any]()
+    for exponents, (n, x) in enumerate(scaled, len(operands)):
+        places[n] = room.take(x.array.size * _format(x).itemsize)
+        parts.append((strided.decoding(x, strided.lies_of(decoded(x))), (n, places[n], exponents)))
+    if isinstance(program, Sequence):
+        parts += program.within((*places, room.take(program.workspace_bytes)))
+    else:
+        parts.append((program, places))
+    return Sequence(parts, count, room.bytes), (*operands, *(x.scales for _, x in scaled))
