@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...checks import all_of, finite, one_of, real, whole
-from ...errors import bad_argument, bad_type
+from ...errors import bad_argument, bad_type, check_keys
 from ...formats import Array, Format
 from ...ops import RESULT, Request, op, place_of, receive
 from ...target import TargetLike
@@ -134,10 +134,8 @@ def pad(x: Any, pad_width: int | Sequence[Any] | Mapping[int, Any], mode: str | 
 
 def _keyword(mode: str, given: Mapping[str, Any], element: Any, rank: int) -> dict[str, Any]:
     """What a mode takes besides, checked: constants as codes, the others as NumPy takes them."""
-    known = set(KEYWORDS.values())
+    check_keys("pad()", given, tuple(dict.fromkeys(KEYWORDS.values())), keywords=True)
     for name, value in given.items():
-        if name not in known:
-            raise bad_type(name, value, "no such argument where mode is no function")
         if name != KEYWORDS.get(mode):
             raise bad_argument(name, value, f"nothing in mode {mode!r}")
     if mode == "constant":
