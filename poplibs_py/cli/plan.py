@@ -12,7 +12,6 @@ from typing import Any
 from ..errors import MemoryLimitWarning, PlanError, PoplibsError, bad_argument
 from ..planner import Sweep, sweep
 from ..planner.explain import BEST
-from ..planner.ladder import raised_words
 from ..poplin.tile_conv import (
     ConvOptions,
     ConvParams,
@@ -209,8 +208,7 @@ def _show(a: argparse.Namespace, params: ConvParams) -> int:
         if a.explain:
             print(f"\n{_explained(plan, a.all)}")
     if not plan.fits:
-        print(f"no plan fits {plan.limit:,} bytes of a tile; this one needs {plan.temp_bytes:,}; the limit was "
-              f"{raised_words(plan.raised)}", file=sys.stderr)
+        print(f"no plan keeps to the memory limit; this one takes {plan.temporaries}", file=sys.stderr)
     return 0
 
 

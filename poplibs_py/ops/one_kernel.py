@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,15 +11,15 @@ import numpy as np
 from ..formats import FP32, Array, Format
 from ..kernels import Kernel, Selection, select
 from ..kernels.records import format_facts, infinite_overflow, kernel_format, numbers_of
-from ..planner import Explanation
-from ..planner.explain import Explained, considered_kernels
+from ..planner import Explanation, Temporaries
+from ..planner.explain import Unlimited, considered_kernels
 from ..program import ComputeSet, Executable, Segment, shares_of, spread
 
 _NEAREST = numbers_of("rounding")["nearest-even"]
 
 
 @dataclass(frozen=True, eq=False)
-class OneKernel(Explained):
+class OneKernel(Unlimited):
     """What runs, ready, and for a reader its kernel.
 
     Attributes
@@ -34,6 +34,8 @@ class OneKernel(Explained):
         What was decided besides the kernel and the threads.
     way : str
         What tells functions of the same params apart.
+    temporaries : Temporaries or None
+        What a run needs beside its operands, and may take, where a limit is planned for.
     """
 
     params: Any
@@ -42,9 +44,10 @@ class OneKernel(Explained):
     again: tuple[Callable[..., Any], tuple[Any, ...]]
     decided: Mapping[str, str] = field(default_factory=dict)
     way: str = ""
+    temporaries: Temporaries | None = None
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return self.again
+        return _again, (self.again, self.temporaries)
 
     @property
     def kernel(self) -> str:
@@ -56,11 +59,6 @@ class OneKernel(Explained):
         """How many threads share the work."""
         return self.executable.threads
 
-    @property
-    def flops(self) -> int | None:
-        """Floating-point operations, where params say how many there are."""
-        return getattr(self.params, "flops", None)
-
     def told(self) -> tuple[str, str, OneKernel]:
         """Return what tells of it."""
         return str(self.params), self.kernel, self
@@ -68,7 +66,14 @@ class OneKernel(Explained):
     def explain(self) -> Explanation:
         """Return what was decided."""
         decided = {"kernel": self.kernel, **self.decided, "threads": str(self.threads)}
+        decided |= {} if self.temporaries is None else {"memory": str(self.temporaries)}
         return Explanation(f"{self.way} {self.params}".lstrip(), decided, considered_kernels(self.selection))
+
+
+def _again(made: tuple[Callable[..., OneKernel], tuple[Any, ...]], temporaries: Temporaries | None) -> OneKernel:
+    """Make it again, in another process."""
+    make, arguments = made
+    return replace(make(*arguments), temporaries=temporaries)
 
 
 def from_to(read: Iterable[Format | None], made: Iterable[Format | None]) -> str:

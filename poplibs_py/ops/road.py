@@ -19,7 +19,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ..formats import Array
+from ..planner.explain import HostPlan, ModelledPlan, Plan
 from ..planner.facts import Load
+from ..planner.ladder import Temporaries
 from ..program import (
     BoundCall,
     Executable,
@@ -42,20 +44,18 @@ from .machine import Placed, place_of
 from .operands import BESIDE, RESULT, Operand, Receiver
 from .parts import Given, ResultPart, Results, alone
 
-Told = tuple[str, str, Any]
+Told = tuple[str, str, HostPlan | ModelledPlan | None]
+"""What ran, for a reader, its kernel and its plan."""
+
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-class Limited(Protocol):
-    """What was planned under a limit on temporary memory."""
+class TilePlanned(Plan, Protocol):
+    """A plan of a modelled machine, as a record tells it."""
 
     @property
     def fits(self) -> bool:
         """Whether it keeps to its limits: else each call of its kind says that it does not."""
-
-
-class TilePlanned(Limited, Protocol):
-    """A plan of a modelled machine, as a record tells it."""
 
     @property
     def exchanged_bytes(self) -> int:
@@ -96,8 +96,8 @@ class Request(NamedTuple):  # frozen dataclasses take six times as long to make
         Where the call runs. This CPU's kernels compute the numbers of its plan, by the op's contract; the plan, what it
         has on tiles and whether it keeps to its limits is told in place of this CPU's. None for an op that runs on this
         CPU alone.
-    plan : Limited, optional
-        What was planned, where a limit on temporary memory was asked for; that of `placed` tells for itself.
+    temporaries : Temporaries, optional
+        What was planned where a limit on temporary memory may be asked for; the plan of `placed` tells for itself.
     keep : bool, optional
         Whether the next call of the kind may run as this one does, without asking Python again: no where numbers or
         patterns that were looked at decided what runs. The road finds by itself where an operand is none of the call's
@@ -123,7 +123,7 @@ class Request(NamedTuple):  # frozen dataclasses take six times as long to make
     like: Operand | None = None
     measure: Callable[[], dict[str, Any]] | None = None
     placed: Placed[TilePlanned] | None = None
-    plan: Limited | None = None
+    temporaries: Temporaries | None = None
     keep: bool = True
     checks: bool = False
     beside: Results | None = None
@@ -149,8 +149,8 @@ class Request(NamedTuple):  # frozen dataclasses take six times as long to make
     @property
     def kept(self) -> bool:
         """Whether the next call of the kind may run as this one does."""
-        plans = self.plan, None if self.placed is None else self.placed.plan
-        return self.keep and all(plan is None or plan.fits for plan in plans)
+        limited = self.temporaries, None if self.placed is None else self.placed.plan
+        return self.keep and all(x is None or x.fits for x in limited)
 
     @property
     def written(self) -> tuple[Receiver, ...]:
@@ -270,13 +270,14 @@ def _told(op: str, job: Request | _Packing) -> bool:
     if not listening():
         return False
     ended = perf_counter()
-    what, kernel, plan = job.tell()
+    what, kernel, here = job.tell()
     measure, placed = job.measure, job.placed or place_of(op, None, lambda _: "in this form")
     if placed.plan is not None:
-        plan, measure = placed.plan, partial(_on_tiles, placed.plan)
+        measure = partial(_on_tiles, placed.plan)
+    plan: Plan | None = placed.plan or here
     read, written = job.moved()
-    more: dict[str, Any] = {"flops": getattr(plan, "flops", None)} | ({} if measure is None else measure())
-    threads, temporary, program = getattr(plan, "threads", 1), None, job.program
+    more: dict[str, Any] = {"flops": None if plan is None else plan.flops} | ({} if measure is None else measure())
+    threads, temporary, program = here.threads if isinstance(here, HostPlan) else 1, None, job.program
     if isinstance(program, Executable | Sequence):
         threads, temporary = program.threads, program.temporary_bytes
         if threads > 1 and "tile_bytes" not in more:  # else the plan tells how even its tiles' work is

@@ -16,7 +16,7 @@ from ..files import replacing
 
 P = TypeVar("P")
 
-_FORMAT = "2"  # of the files; a change makes old files invisible
+_FORMAT = "3"  # of the files; a change makes old files invisible
 
 
 class PlanCache(Generic[P]):

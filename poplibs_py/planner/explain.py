@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from functools import singledispatch
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from ..checks import whole
+from ..formats import Format
 from ..kernels import Selection
+from .ladder import Temporaries
 
 BEST = 10
 """Candidates that are told where nobody asks for all."""
@@ -116,8 +118,67 @@ class Explained:
         return self.explain().words()
 
 
+class Plan(Protocol):
+    """What every plan offers to records."""
+
+    @property
+    def flops(self) -> int | None:
+        """Multiplications and additions, where they are counted."""
+
+    def explain(self) -> Explanation:
+        """Return what was decided, and what was considered in its place."""
+
+
+class ModelledPlan(Plan, Protocol):
+    """What a plan of a modelled machine offers beside that."""
+
+    @property
+    def tiles_used(self) -> int:
+        """Tiles that have work."""
+
+
+@runtime_checkable
+class HostPlan(Plan, Protocol):
+    """What every plan of this CPU offers: what records and reports read of it."""
+
+    @property
+    def threads(self) -> int:
+        """Threads that may share the work."""
+
+    @property
+    def compute_format(self) -> Format | str:
+        """What operands are multiplied in; an empty string where it does not say."""
+
+    @property
+    def temporaries(self) -> Temporaries | None:
+        """What a run needs beside its operands, and may take; None where no limit is planned for."""
+
+
+class Uncounted:
+    """A plan that does not know how much is multiplied: a run may count it."""
+
+    @property
+    def flops(self) -> int | None:
+        """Multiplications and additions: not counted."""
+        return None
+
+
+class Unlimited(Uncounted, Explained):
+    """A plan of this CPU that no limit on memory is planned for, and that multiplies in no format of its own."""
+
+    @property
+    def compute_format(self) -> Format | str:
+        """Nothing."""
+        return ""
+
+    @property
+    def temporaries(self) -> Temporaries | None:
+        """None: no limit is planned for."""
+        return None
+
+
 @dataclasses.dataclass(frozen=True)
-class Composition(Explained):
+class Composition(Unlimited):
     """A call that is made of several others'.
 
     Attributes
@@ -126,10 +187,14 @@ class Composition(Explained):
         What is computed, in words.
     kernels : str
         What serves it.
+    temporaries : Temporaries or None
+        Where a limit is planned for.
     """
 
     problem: str
     kernels: str
+    temporaries: Temporaries | None = None
+    threads = 1
 
     def told(self) -> tuple[str, str, Composition]:
         """Return what tells of it."""
@@ -137,7 +202,8 @@ class Composition(Explained):
 
     def explain(self) -> Explanation:
         """Return what it is made of."""
-        return Explanation(self.problem, {"kernels": self.kernels})
+        memory = {} if self.temporaries is None else {"memory": str(self.temporaries)}
+        return Explanation(self.problem, {"kernels": self.kernels} | memory)
 
 
 @singledispatch

@@ -10,8 +10,8 @@ import numpy as np
 
 from ..formats import Array
 from ..target import Target
-from .explain import BEST, Explanation
-from .ladder import raised_words
+from .explain import BEST, Explanation, HostPlan
+from .ladder import Temporaries
 from .summary import Phase, PlanSummary
 
 _BINS = 96
@@ -142,8 +142,8 @@ class PlanFacts:
         Of a modelled machine; the most multiplications and additions that it does in a second for the type.
     compute_format : str
         What operands are multiplied in, on this CPU.
-    temporary_bytes, limit : int or None
-        Of the tile that needs most, of all threads of this CPU; and how many are allowed.
+    temporaries : Temporaries or None
+        Of the tile that needs most, of all threads of this CPU; None where they are not planned.
     tiles, tile_bytes : int
         Of a modelled machine, and the memory that each has.
     memory : TileMemory or None
@@ -164,13 +164,22 @@ class PlanFacts:
     clock_hz: float = 0.0
     peak_flops: float = 0.0
     compute_format: str = ""
-    temporary_bytes: int | None = None
-    limit: int | None = None
+    temporaries: Temporaries | None = None
     tiles: int = 0
     tile_bytes: int = 0
     memory: TileMemory | None = None
     loads: dict[str, Load] = dataclasses.field(default_factory=dict)
     tables: tuple[Table, ...] = ()
+
+    @property
+    def temporary_bytes(self) -> int | None:
+        """Temporary bytes that are planned for."""
+        return None if self.temporaries is None else self.temporaries.needed
+
+    @property
+    def limit(self) -> int | None:
+        """How many are allowed; None for any number."""
+        return None if self.temporaries is None else self.temporaries.limit
 
     @property
     def modelled_seconds(self) -> float:
@@ -180,23 +189,22 @@ class PlanFacts:
     @property
     def fits(self) -> bool:
         """Whether temporaries keep to the limit, and the fullest tile to its memory."""
-        kept = self.limit is None or (self.temporary_bytes or 0) <= self.limit
+        kept = self.temporaries is None or self.temporaries.fits
         return kept and (self.memory is None or int(self.memory.in_all().max(initial=0)) <= self.tile_bytes)
 
 
 @singledispatch
 def facts_of(plan: Any) -> PlanFacts:
     """Return what a report keeps of a plan; one of this CPU explains itself, an op registers any other."""
-    if plan is None:
-        return PlanFacts()
-    explanation = plan.explain()
+    return PlanFacts() if plan is None else _facts_here(plan)
+
+
+def _facts_here(plan: HostPlan) -> PlanFacts:
+    explanation, taken = plan.explain(), plan.temporaries
     considered = tuple((c.name, c.verdict) for c in explanation)
-    limit = getattr(plan, "limit", None)
-    raised = "" if getattr(plan, "fits", True) else f", {raised_words(getattr(plan, 'raised', None))}"
-    settings = {} if limit is None else {"limit": f"{limit:,} bytes{raised}"}
+    settings = {} if taken is None or taken.limit is None else {"memory": taken.allowed}
     return PlanFacts(explanation.problem, settings=settings, decisions=dict(explanation.decisions),
-                     considered=considered, compute_format=str(getattr(plan, "compute_format", "")),
-                     temporary_bytes=getattr(plan, "temporary_bytes", None), limit=limit)
+                     considered=considered, compute_format=str(plan.compute_format), temporaries=taken)
 
 
 def facts_of_summary(said: PlanSummary, target: Target, **more: Any) -> PlanFacts:
@@ -213,15 +221,15 @@ def facts_of_summary(said: PlanSummary, target: Target, **more: Any) -> PlanFact
     phases = tuple(dataclasses.replace(p, name=f"{name}: {p.name}") if len(said.passes) > 1 else p
                    for name, phases in said.passes.items() for p in phases)
     alone = not any(p.bytes for p in phases)
-    over = {"limit": f"{said.limit:,} bytes of a tile, {raised_words(said.raised)}"} if said.over_limit else {}
+    over = {} if said.temporaries.fits else {"memory": said.temporaries.allowed}
     axes = tuple((a.name, f"{a.size:,}", f"{a.tiles:,}", f"{a.turns:,}",
                   f"{a.most:,}" if a.most == a.least else f"{a.least:,} to {a.most:,}") for a in said.axes)
     fields: dict[str, Any] = {
         "problem": said.problem, "machine": target.name, "settings": said.options | over,
         "decisions": dict(said.decisions), "phases": phases,
-        "live": tuple(said.temp_bytes if alone else p.bytes for p in phases), "cycles": said.cycles,
+        "live": tuple(said.temporaries.needed if alone else p.bytes for p in phases), "cycles": said.cycles,
         "exchange_cycles": said.exchange_cycles, "clock_hz": target.clock_hz, "peak_flops": said.peak_teraflops * 1e12,
-        "temporary_bytes": said.temp_bytes, "limit": said.limit or None, "tiles": target.tiles,
+        "temporaries": said.temporaries, "tiles": target.tiles,
         "tile_bytes": target.bytes_per_tile,
         "tables": (Table("How the axes are cut", ("axis", "size", "across tiles", "in a loop", "of a tile"), axes),)}
     return PlanFacts(**fields | more)
@@ -250,4 +258,4 @@ def spread_memory(said: PlanSummary, held: Array) -> TileMemory:
     """
     most = max(1, int(held.max(initial=0)))
     return TileMemory.of(operands=np.full_like(held, said.operand_bytes), results=np.full_like(held, said.result_bytes),
-                         temporaries=held * said.temp_bytes // most)
+                         temporaries=held * said.temporaries.needed // most)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from ..checks import flag, instance, real, whole
 from ..errors import MemoryLimitError, MemoryLimitWarning, bad_type, warn
@@ -47,25 +47,70 @@ class Memory:
         return None if self.proportion is None else memory_limit(target, self.proportion)
 
 
-class OverLimit(NamedTuple):
-    """The bytes of temporaries that a plan may take on a tile, those that it takes, which are more, and to what the
-    ladder raised the limit: 0 where it dropped it."""
+@dataclass(frozen=True)
+class Temporaries:
+    """Temporary bytes: how many are needed, how many are allowed, and what became of that limit. As text, all of it.
 
-    limit: int
+    Attributes
+    ----------
+    needed : int
+    limit : int or None
+        None for any number.
+    raised : int or None
+        What the ladder raised the limit to, where more is needed; None where it dropped it.
+    of : {"a tile", "all threads"}
+        What has these bytes: a tile of a modelled machine, or all threads of this CPU.
+
+    Examples
+    --------
+    >>> from poplibs_py.planner import Temporaries
+    >>> print(Temporaries(44, 6, 48, "a tile"))
+    44 bytes of a tile, limit 6, which was raised to 48
+    >>> print(Temporaries(4096, 8192))
+    4,096 bytes of all threads, limit 8,192
+    """
+
     needed: int
-    raised: int
+    limit: int | None
+    raised: int | None = None
+    of: str = "all threads"
 
     @classmethod
-    def of(cls, plan: Any) -> OverLimit | None:
-        """Return those of a plan, or None where it keeps to its limit."""
-        return None if plan.fits else cls(plan.limit, plan.temp_bytes, plan.raised)
+    def of_threads(cls, needed: int, limit: int | None, raised: int | None, threads: int) -> Temporaries:
+        """Return those of all threads, which need so many, given the limit of each, and what that was raised to."""
+        limit, raised = (None if each is None else each * threads for each in (limit, raised))
+        return cls(needed, limit, raised)
+
+    @property
+    def fits(self) -> bool:
+        """Whether what is needed keeps to the limit."""
+        return self.limit is None or self.needed <= self.limit
+
+    def severity(self) -> tuple[bool, int]:
+        """Return what orders those of several parts: which keeps to no limit comes last, else which needs most."""
+        return not self.fits, self.needed
+
+    @property
+    def became(self) -> str:
+        """What became of the limit, in words: nothing where it is kept to."""
+        return "" if self.fits else "dropped" if self.raised is None else f"raised to {self.raised:,}"
+
+    @property
+    def allowed(self) -> str:
+        """The limit in words, and what became of it."""
+        limit = "no limit" if self.limit is None else f"limit {self.limit:,}"
+        return limit if self.fits else f"{limit}, which was {self.became}"
+
+    def __str__(self) -> str:
+        return f"{self.needed:,} byte{'s' * (self.needed != 1)} of {self.of}, {self.allowed}"
 
 
 class Climbed(NamedTuple, Generic[T]):
-    """What was planned on the ladder, and the limit of its rung, in bytes: None where there was none."""
+    """What was planned on the ladder, and to how many bytes that raised the limit: None where the plan keeps to it, and
+    where the ladder dropped it."""
 
     plan: T
-    rung: int | None
+    raised: int | None
 
 
 def rungs(limit: int, tile_bytes: int, beyond: bool = True) -> Iterator[int]:
@@ -78,22 +123,10 @@ def rungs(limit: int, tile_bytes: int, beyond: bool = True) -> Iterator[int]:
             yield limit
 
 
-def raised_words(raised: int | None) -> str:
-    """Return what became of a limit that no plan keeps to: that it was raised to so many bytes, or dropped for none.
-
-    Examples
-    --------
-    >>> from poplibs_py.planner.ladder import raised_words
-    >>> raised_words(4096), raised_words(None)
-    ('raised to 4,096', 'dropped')
-    """
-    return f"raised to {raised:,}" if raised else "dropped"
-
-
 def climb(plan_once: Callable[[int | None], T | None], limit: int | None, tile_bytes: int, *,
           tried: bool = False, beyond: bool = True) -> Climbed[T] | None:
-    """Plan under a limit of bytes; where that fails, double the limit, and in the end drop it. Return the plan with the
-    limit that it was found under, or None where there is no plan.
+    """Plan under a limit of bytes; where that fails, double the limit, and in the end drop it. Return the plan with
+    what the limit was raised to, or None where there is no plan.
 
     The limit doubles until it has reached twice the tile's memory; the last attempt has none. A proportion of 0 sets no
     limit, so only that last attempt is made (in PopLibs too, although its documentation says that 0 asks for the least
@@ -117,7 +150,7 @@ def climb(plan_once: Callable[[int | None], T | None], limit: int | None, tile_b
     --------
     >>> from poplibs_py.planner import climb
     >>> climb(lambda limit: "a plan" if limit and limit >= 500 else None, 100, 1000)
-    Climbed(plan='a plan', rung=800)
+    Climbed(plan='a plan', raised=800)
     """
     if not callable(plan_once):
         raise bad_type("plan_once", plan_once, "a function of a number of bytes")
@@ -129,12 +162,12 @@ def climb(plan_once: Callable[[int | None], T | None], limit: int | None, tile_b
         for most in (*(() if tried else (limit,)), *rungs(limit, tile_bytes, beyond)):
             plan = plan_once(most)
             if plan is not None:
-                return Climbed(plan, most)
+                return Climbed(plan, None if most == limit else most)
     plan = plan_once(None)
     return None if plan is None else Climbed(plan, None)
 
 
-def complain(op: str, memory: Memory, limit: int, need: str, raised: int | None, tile: bool = True) -> None:
+def complain(op: str, memory: Memory, taken: Temporaries, need: str = "the plan takes") -> None:
     """Warn that no plan keeps to the limit, and what became of it, or raise where that is asked for.
 
     Parameters
@@ -143,50 +176,43 @@ def complain(op: str, memory: Memory, limit: int, need: str, raised: int | None,
         The op's name.
     memory : Memory
         What the call says.
-    limit : int
-        The bytes that it leaves.
-    need : str
-        How many it would take, in words.
-    raised : int or None
-        The limit that was taken in its place; None or 0 where it was dropped.
-    tile : bool, optional
-        Whether all are bytes of a tile, rather than of all threads.
+    taken : Temporaries
+        What the plan needs, or the least that any does, and may take.
+    need : str, optional
+        Whose need that is, in words.
     """
     instance("memory", memory, Memory, "a Memory")
-    text = f"{op}: available_memory_proportion={memory.proportion} leaves {limit:,} bytes{' of a tile' * tile}; {need}"
+    text = (f"{op}: available_memory_proportion={memory.proportion} leaves {taken.limit:,} bytes of {taken.of}; "
+            f"{need} {taken.needed:,}")
     if memory.strict:
         raise MemoryLimitError(text)
-    warn(f"{text}; the limit was {raised_words(raised)}", MemoryLimitWarning)
+    warn(f"{text}; the limit was {taken.became}", MemoryLimitWarning)
 
 
-class Within(NamedTuple, Generic[T]):
-    """What was planned for a call on this CPU, whether it keeps to the limit, and to how many bytes, for all its tiles,
-    the ladder raised that where it does not: None where it dropped it."""
-
-    plan: T
-    fits: bool
-    raised: int | None = None
+LEAST = "the least that any plan takes is"
+"""Whose need a complaint names where plans are many."""
 
 
 def within(op: str, plan_once: Callable[[int | None], T | None], memory: Memory, target: Target,
-           least: Callable[[], int], share: int = 1) -> Within[T]:
-    """Return the plan of a call on this CPU, and how it keeps to the limit; where none does, complain and climb.
+           least: Callable[[], int], threads: int) -> Climbed[T]:
+    """Return the plan of a call on this CPU, and what the limit of a thread was raised to; where no plan keeps to it,
+    complain and climb.
 
     Parameters
     ----------
     op : str
         The op's name, for the message.
     plan_once : callable
-        Plans once within so many bytes of a tile, or without a limit, where there always is a plan; else None if
+        Plans once within so many bytes of a thread, or without a limit, where there always is a plan; else None if
         there is none.
     memory : Memory
         What the call says.
     target : Target
         This CPU.
     least : callable
-        Returns the fewest bytes that any plan takes on all tiles; called only for the message.
-    share : int, optional
-        Tiles that the call takes, for the message.
+        Returns the fewest bytes that any plan takes on all threads; called only for the message.
+    threads : int
+        That the call takes, for the message.
     """
     instance("memory", memory, Memory, "a Memory")
     instance("target", target, Target, "a Target")
@@ -196,32 +222,32 @@ def within(op: str, plan_once: Callable[[int | None], T | None], memory: Memory,
     limit = memory.limit(target)
     plan = plan_once(limit)
     if plan is not None:
-        return Within(plan, True)
+        return Climbed(plan, None)
     assert limit is not None
 
     climbed = None if memory.strict else climb(plan_once, max(1, limit), target.bytes_per_tile, tried=True)
-    raised = None if climbed is None or climbed.rung is None else climbed.rung * share
-    complain(op, memory, limit * share, f"the least that any plan takes is {least():,}", raised, tile=False)
+    raised = None if climbed is None else climbed.raised
+    complain(op, memory, Temporaries.of_threads(least(), limit, raised, threads), LEAST)
     if climbed is None:
         raise AssertionError(f"{op}: there always is a plan without a limit")
-    return Within(climbed.plan, False, raised)
+    return climbed
 
 
 def first_within(op: str, choices: Sequence[T], bytes_of: Callable[[T], int], memory: Memory, target: Target,
-                 share: int) -> Within[T]:
+                 threads: int) -> Climbed[T]:
     """Return the first of some choices that keeps to the limit, as `within` does.
 
     Parameters
     ----------
-    op, memory, target, share
+    op, memory, target, threads
         As for `within`.
     choices : sequence
         Of which the first is the fastest.
     bytes_of : callable
-        Returns the bytes that a choice takes on all tiles.
+        Returns the bytes that a choice takes on all threads.
     """
     def plan_once(limit: int | None) -> tuple[T] | None:
-        return next(((one,) for one in choices if limit is None or bytes_of(one) <= limit * share), None)
+        return next(((one,) for one in choices if limit is None or bytes_of(one) <= limit * threads), None)
 
-    made = within(op, plan_once, memory, target, lambda: min(map(bytes_of, choices)), share)
-    return Within(made.plan[0], *made[1:])
+    (found,), raised = within(op, plan_once, memory, target, lambda: min(map(bytes_of, choices)), threads)
+    return Climbed(found, raised)

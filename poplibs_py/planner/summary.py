@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import singledispatch
 from typing import Any
 
-from .ladder import raised_words
+from .ladder import Temporaries
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,10 +87,8 @@ class PlanSummary:
         Of the cycles, those in which tiles receive.
     operand_bytes, result_bytes : int
         On a tile, were they spread evenly over the machine.
-    temp_bytes, limit : int
-        Temporary bytes of the tile that needs most, and how many the proportion leaves; 0 where it sets no limit.
-    raised : int
-        To what the ladder raised the limit where no plan keeps to it; 0 where one does, or where it was dropped.
+    temporaries : Temporaries
+        Of the tile that needs most.
     memory_bytes, tile_bytes : int
         Operands, results and temporaries together, and what a tile has. Code is not counted.
     most_macs, least_macs : int
@@ -111,23 +109,16 @@ class PlanSummary:
     exchange_cycles: int
     operand_bytes: int
     result_bytes: int
-    temp_bytes: int
-    limit: int
+    temporaries: Temporaries
     memory_bytes: int
     tile_bytes: int
     most_macs: int
     least_macs: int
-    raised: int = 0
 
     @property
     def fits(self) -> bool:
         """Whether temporaries keep to the limit, and all together to the tile's memory."""
-        return not self.over_limit and self.memory_bytes <= self.tile_bytes
-
-    @property
-    def over_limit(self) -> bool:
-        """Whether temporaries do not keep to the limit."""
-        return 0 < self.limit < self.temp_bytes
+        return self.temporaries.fits and self.memory_bytes <= self.tile_bytes
 
     @property
     def split(self) -> str:
@@ -153,14 +144,12 @@ class PlanSummary:
     def figures(self) -> dict[str, str]:
         """Return the figures that plans are compared by, in words."""
         exchange = self.exchange_cycles / self.cycles if self.cycles else 0.0
-        limit = f"{self.limit:,} allowed" if self.limit else "no limit"
-        over = f": MORE THAN ALLOWED, the limit was {raised_words(self.raised)}" if self.over_limit else ""
         room = "fits" if self.memory_bytes <= self.tile_bytes else "DOES NOT FIT"
         least = self.least_macs / max(self.most_macs, 1)
         return {"cycles": f"{self.cycles:,}", "time": f"{self.seconds * 1e6:,.1f} us",
                 "rate": f"{self.teraflops:,.1f} of {self.peak_teraflops:,.1f} TFLOP/s, {self.share_of_peak:.1%}",
                 "exchange": f"{self.exchange_cycles:,} cycles, {exchange:.1%}",
-                "temporary": f"{_bytes(self.temp_bytes)} on a tile, {limit}{over}",
+                "temporary": str(self.temporaries),
                 "memory": f"{_bytes(self.memory_bytes)} on a tile of {self.tile_bytes:,}: {room}",
                 "load": f"emptiest tile {least:.1%} of the fullest" if self.most_macs else "nothing to multiply"}
 

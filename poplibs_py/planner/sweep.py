@@ -24,8 +24,8 @@ class Planned(Protocol):
         """Temporary bytes per tile."""
 
     @property
-    def limit(self) -> int:
-        """The memory limit it was made for; 0 if there was none."""
+    def limit(self) -> int | None:
+        """The memory limit it was made for; None if there was none."""
 
     @property
     def fits(self) -> bool:
@@ -46,7 +46,7 @@ class SweepPoint:
     """One proportion, and what its plan costs."""
 
     proportion: float
-    limit: int
+    limit: int | None
     cycles: int
     temp_bytes: int
     fits: bool
@@ -70,9 +70,9 @@ class Sweep:
         least = min(p.cycles for p in self.points)
         lines = [f"{'proportion':>10}{'bytes allowed':>16}{'bytes':>12}{'cycles':>16}{'slower':>9}"]
         for p in self.points:
-            note = "" if p.fits else "  does not fit"
+            note, limit = "" if p.fits else "  does not fit", "none" if p.limit is None else f"{p.limit:,}"
             lines.append(
-                f"{p.proportion:>10g}{p.limit:>16,}{p.temp_bytes:>12,}{p.cycles:>16,}"
+                f"{p.proportion:>10g}{limit:>16}{p.temp_bytes:>12,}{p.cycles:>16,}"
                 f"{p.cycles / least if least else 1:>8.2f}x{note}"
             )
         return "\n".join(lines)

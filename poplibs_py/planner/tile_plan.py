@@ -19,9 +19,9 @@ from ..formats import Array
 from ..target import LinearMapping, Target, worker_cycles
 from ..target.exchange import cycles_to_receive
 from ..target.mapping import Runs
-from .explain import Explanation
+from .explain import Explanation, Uncounted
 from .facts import Load, PlanFacts, Table, TileMemory, facts_of
-from .ladder import Memory, OverLimit, complain, raised_words
+from .ladder import Memory, Temporaries, complain
 from .summary import Phase
 
 _MOST_ROWS = 40  # of a table in words
@@ -173,7 +173,7 @@ def mapping_words(target: Target, mapping: LinearMapping) -> str:
 
 
 @dataclass(frozen=True)
-class TilePlan:
+class TilePlan(Uncounted):
     """An operation on a modelled machine, in steps of PopLibs' vertices. ``print(plan)`` is a table.
 
     Attributes
@@ -188,8 +188,8 @@ class TilePlan:
         What the planner decided, in words: a word for each, and the decision.
     memory_limit : int or None
         Bytes of temporaries that are allowed on a tile, None for any number.
-    over_limit : OverLimit or None
-        Of a product within it that takes more than it may.
+    over_limit : Temporaries or None
+        Those of a product within it that needs more than it may take.
     """
 
     problem: str
@@ -198,7 +198,7 @@ class TilePlan:
     memory: TileMemory = field(compare=False, repr=False)
     decisions: tuple[tuple[str, str], ...] = ()
     memory_limit: int | None = None
-    over_limit: OverLimit | None = None
+    over_limit: Temporaries | None = None
 
     @property
     def phases(self) -> dict[str, int]:
@@ -225,6 +225,11 @@ class TilePlan:
         return max((step.temp_bytes for step in self.steps), default=0)
 
     @property
+    def temporaries(self) -> Temporaries:
+        """Temporary bytes of the tile that needs most; of a product within it, where that keeps to no limit."""
+        return self.over_limit or Temporaries(self.temp_bytes, self.memory_limit, of="a tile")
+
+    @property
     def exchanged_bytes(self) -> int:
         """Bytes that all tiles receive."""
         return sum(w.received * w.tiles * step.times for step in self.steps for w in step.work)
@@ -237,14 +242,12 @@ class TilePlan:
     @property
     def fits(self) -> bool:
         """Whether temporaries and products keep to their limits, and all that lies on a tile to its memory."""
-        kept = self.over_limit is None and (self.memory_limit is None or self.temp_bytes <= self.memory_limit)
-        return kept and self._most_bytes <= self.target.bytes_per_tile
+        return self.temporaries.fits and self._most_bytes <= self.target.bytes_per_tile
 
     def checked(self, op: str, memory: Memory) -> Self:
         """Return the plan; warn, or raise, where it does not keep to what an op's call says about temporary memory."""
         if self.over_limit is not None:
-            limit, needed, raised = self.over_limit
-            complain(op, memory.on_machine(), limit, f"the plan of a product takes {needed:,}", raised)
+            complain(op, memory.on_machine(), self.over_limit, "the plan of a product takes")
         return self
 
     @cached_property
@@ -284,14 +287,8 @@ class TilePlan:
                            "none: operands are where results are")
         spent = ", ".join(f"{phase} {cycles:,}" for phase, cycles in self.phases.items())
         yield "cycles", f"{self.cycles:,} ({spent}), {self.seconds * 1e6:,.3f} us at {target.clock_hz / 1e9:g} GHz"
-        temporary = f"{self.temp_bytes:,} bytes of temporaries" if self.temp_bytes else "no temporaries"
-        limit = "no limit on them" if self.memory_limit is None else f"at most {self.memory_limit:,} allowed"
-        if self.memory_limit is not None and self.temp_bytes > self.memory_limit:
-            limit += f", which was {raised_words(None)}"
-        if self.over_limit is not None:
-            allowed, needed, raised = self.over_limit
-            limit = f"a product's are {needed:,}, at most {allowed:,} allowed, which was {raised_words(raised)}"
-        yield "memory", (f"{temporary}, and {limit}; all arrays take at most {self._most_bytes:,} "
+        what = "temporaries" if self.over_limit is None else "temporaries of a product"
+        yield "memory", (f"{what} take {self.temporaries}; all arrays take at most {self._most_bytes:,} "
                          f"of {target.bytes_per_tile:,} bytes on a tile{'' if self.fits else ': DOES NOT FIT'}")
 
     def tables(self) -> tuple[Table, ...]:
@@ -338,6 +335,6 @@ def tile_plan_facts(plan: TilePlan) -> PlanFacts:
     return PlanFacts(
         explanation.problem, target.name, {}, dict(explanation.decisions), (), phases,
         tuple(phase.bytes for phase in phases), plan.cycles, plan.phases.get("exchange", 0), target.clock_hz, 0.0, "",
-        plan.temp_bytes, plan.memory_limit, target.tiles, target.bytes_per_tile, plan.memory,
+        plan.temporaries, target.tiles, target.bytes_per_tile, plan.memory,
         {"elements of a tile": Load.of(plan.tile_elements())}, plan.tables(),
     )  # fmt: skip

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..memo import remembered
 from ..planner.facts import facts_of
-from ..planner.ladder import OverLimit
+from ..planner.ladder import Temporaries
 from ..planner.tile_plan import Step, TileWork
 from ..target import Target
 from .product.modelled import count_modelled
@@ -19,10 +19,10 @@ from .tile_conv.problem import ConvProblem
 
 
 class ProductSteps(NamedTuple):
-    """The steps of a product, and what it takes more than it may, if it does."""
+    """The steps of a product, and its temporaries where they are more than it may take."""
 
     steps: tuple[Step, ...]
-    over_limit: OverLimit | None
+    over_limit: Temporaries | None
 
 
 @remembered(weight=2)
@@ -54,7 +54,7 @@ def product_steps(target: Target, data_type: str, a_shape: Sequence[int], b_shap
     options = conv_options({"fullyConnectedPass": fully_connected_pass, "partialsType": partials_type},
                            {"available_memory_proportion": proportion})
     plan = planned_quietly(ConvProblem(target, stated(a_shape, b_shape, data_type, None).canonical(), options))
-    return ProductSteps(tuple(_steps(plan, name)), OverLimit.of(plan))
+    return ProductSteps(tuple(_steps(plan, name)), None if plan.fits else plan.temporaries)
 
 
 def _steps(plan: ConvPlan, name: str) -> Iterator[Step]:

@@ -14,6 +14,7 @@ from ..kernels.records import dtype_of
 from ..kernels.registry import Kernel, select
 from ..memo import remembered, tabled
 from ..ops import RESULT, VALUES, Operand, Receiver, Request, seed_of
+from ..ops.road import Told
 from ..program import Executable, Segment, host_program, threads_for
 from ._stream import FROM_DEFAULT, FROM_SEED, LAST
 
@@ -96,7 +97,7 @@ class Law:
         return Request(self.program(size), (*sources, RESULT, VALUES), receiver, lambda: self.told(receiver),
                        self.words(size, place), place.ready)
 
-    def told(self, receiver: Receiver) -> tuple[str, str, Any]:
+    def told(self, receiver: Receiver) -> Told:
         """What ran, for a reader, its kernel, and no plan."""
         array = receiver.array
         return f"{array.shape} {array.dtype}", self.kernel.label, None

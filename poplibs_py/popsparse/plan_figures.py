@@ -46,8 +46,8 @@ def summary_of(plan: Any, problem: str, axes: tuple[AxisShare, ...], passes: dic
     return PlanSummary(
         problem, kind, machine_in_words(target), options_in_words(plan.options), decisions, axes, passes, plan.cycles,
         plan.cycles / target.clock_hz, rate * macs / plan.cycles if plan.cycles else 0.0,
-        rate * target.tiles * peak_macs(target, kind), exchange_cycles, operands, result, plan.temp_bytes, plan.limit,
-        operands + result + plan.temp_bytes, target.bytes_per_tile, *tile_macs, getattr(plan, "raised", 0))
+        rate * target.tiles * peak_macs(target, kind), exchange_cycles, operands, result, plan.temporaries,
+        operands + result + plan.temp_bytes, target.bytes_per_tile, *tile_macs)
 
 
 def facts_of_tiles(said: Explanation, target: Target, held: Array, loads: dict[str, Load]) -> PlanFacts:

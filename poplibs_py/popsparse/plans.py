@@ -10,16 +10,15 @@ from ..checks import instance
 from ..errors import bad_argument, bad_type
 from ..kernels.registry import Kernel, Selection
 from ..ops import check_fields, unchanged
-from ..planner import Explanation, Memory
-from ..planner.explain import Explained, considered_kernels
-from ..planner.ladder import raised_words
+from ..planner import Explanation, Memory, Temporaries
+from ..planner.explain import Explained, Uncounted, considered_kernels
 from ..target import Target
 
 Plan = TypeVar("Plan", bound="KernelPlan")
 
 
 @dataclass(frozen=True)
-class KernelPlan(Explained, ABC):
+class KernelPlan(Uncounted, Explained, ABC):
     """How an op runs by one kernel on this CPU's threads.
 
     Attributes
@@ -36,7 +35,7 @@ class KernelPlan(Explained, ABC):
     op : str
         The op that it was planned for by name; empty in a call's own plan.
     raised : int or None
-        To how many bytes the limit was raised, where a run does not keep to it; None where it was dropped.
+        To how many bytes of a thread the limit was raised, as `temporaries` has it of all threads.
     """
 
     params: Any
@@ -64,15 +63,19 @@ class KernelPlan(Explained, ABC):
         """Bytes that a run takes beside its operands."""
 
     @property
+    def temporaries(self) -> Temporaries:
+        """The same, and how many it may take."""
+        return Temporaries.of_threads(self.temporary_bytes, self.memory.limit(self.target), self.raised, self.threads)
+
+    @property
     def limit(self) -> int | None:
         """Temporary bytes that all threads may take, or None."""
-        each = self.memory.limit(self.target)
-        return None if each is None else each * self.threads
+        return self.temporaries.limit
 
     @property
     def fits(self) -> bool:
         """Whether a run keeps to the limit."""
-        return self.limit is None or self.temporary_bytes <= self.limit
+        return self.temporaries.fits
 
     @abstractmethod
     def again(self) -> KernelPlan:
@@ -84,14 +87,12 @@ class KernelPlan(Explained, ABC):
 
     def _explained(self, problem: str, kernel: str, ways: dict[str, str], scratch: int, workspace: int) -> Explanation:
         """Return an explanation: `kernel` is what there is to add of that, `ways` what is this op's alone."""
-        limit = "no limit" if self.limit is None else f"limit {self.limit:,}"
-        limit += "" if self.fits else f", {raised_words(self.raised)}"
         return Explanation(problem, {
             "kernel": self.kernel.label + kernel,
             **ways,
             "threads": f"{self.threads}, shares of equal stored blocks",
-            "bytes": f"scratch {scratch:,} a thread, workspace {workspace:,}, in all {self.temporary_bytes:,} "
-                     f"({limit})",
+            "scratch": f"{scratch:,} bytes a thread, {workspace:,} of all",
+            "memory": str(self.temporaries),
         }, considered_kernels(self.selection))
 
 

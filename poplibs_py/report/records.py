@@ -11,6 +11,7 @@ from typing import Any
 
 from ..errors import bad_argument, described
 from ..planner.facts import Load, PlanFacts, Table, TileMemory
+from ..planner.ladder import Temporaries
 from ..planner.summary import Phase
 
 __all__ = ["KINDS", "Call", "Operation", "Report", "moves"]
@@ -286,11 +287,12 @@ def _loads(fields: Mapping[str, Any]) -> dict[str, Load]:
 
 
 def _plan(fields: dict[str, Any]) -> PlanFacts:
-    memory, tables = fields["memory"], fields["tables"]
+    memory, tables, taken = fields["memory"], fields["tables"], fields["temporaries"]
     return PlanFacts(**fields | {
         "considered": tuple(map(tuple, fields["considered"])),
         "phases": tuple(Phase(**phase) for phase in fields["phases"]),
         "live": tuple(fields["live"]),
+        "temporaries": None if taken is None else Temporaries(**taken),
         "memory": None if memory is None else TileMemory(
             {kind: tuple(map(tuple, runs)) for kind, runs in memory["kinds"].items()}),
         "loads": _loads(fields["loads"]),

@@ -41,7 +41,7 @@ def slices(case: Line) -> None:
     assert {"precopy": at.precopy, "lookupSerial": at.serial, "lookupParallel": at.parallel, "sliced": at.sliced,
             "unsliced": at.unsliced, "group": at.group, "grain": plan.grain} == fields["partition"]
     assert (plan.ordered, plan.start_tile) == (fields["sortedPlan"], fields["startTile"])
-    assert plan.within_limit == (not fields["fallback"])
+    assert plan.fits == (not fields["fallback"])
     assert dict(plan.costs) == fields["cost"]
 
 

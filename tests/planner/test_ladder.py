@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from poplibs_py.errors import MemoryLimitError, MemoryLimitWarning
-from poplibs_py.planner import climb, within
+from poplibs_py.planner import Temporaries, climb, within
 from poplibs_py.planner.ladder import Memory, rungs
 from poplibs_py.target import Target
 
@@ -37,9 +37,20 @@ def test_a_warning_says_to_what_the_limit_was_raised_or_that_it_was_dropped(need
     host, memory = Target.host(2), Memory(1e-4)
     call = "op", lambda limit: needed if limit is None or needed <= limit else None
     limit = memory.limit(host)
-    raised = next((3 * most for most in rungs(limit, host.bytes_per_tile) if needed <= most), None)
-    words = end.format(raised)
-    with pytest.warns(MemoryLimitWarning, match=f"leaves {3 * limit:,} bytes; .*; the limit was {words}$"):
-        assert within(*call, memory, host, lambda: 3 * needed, 3) == (needed, False, raised)
+    raised = next((most for most in rungs(limit, host.bytes_per_tile) if needed <= most), None)
+    words = f"leaves {3 * limit:,} bytes of all threads; .*; the limit was {end.format(3 * (raised or 0))}$"
+    with pytest.warns(MemoryLimitWarning, match=words):
+        assert within(*call, memory, host, lambda: 3 * needed, 3) == (needed, raised)
     with pytest.raises(MemoryLimitError, match=rf"the least that any plan takes is {3 * needed:,}$"):
         within(*call, Memory(1e-4, strict=True), host, lambda: 3 * needed, 3)
+
+
+@pytest.mark.parametrize(("taken", "words"), [
+    (Temporaries(1, None), "1 byte of all threads, no limit"),
+    (Temporaries(4096, 4096, None, "a tile"), "4,096 bytes of a tile, limit 4,096"),
+    (Temporaries(1, 0), "1 byte of all threads, limit 0, which was dropped"),
+    (Temporaries.of_threads(5000, 10, 2560, 2), "5,000 bytes of all threads, limit 20, which was raised to 5,120"),
+    (Temporaries.of_threads(5000, 2560, 5120, 2), "5,000 bytes of all threads, limit 5,120")])
+def test_temporaries_say_what_became_of_their_limit_where_they_are_more(taken, words):
+    assert str(taken) == words
+    assert taken.fits == (not taken.became)

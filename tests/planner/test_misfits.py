@@ -10,7 +10,7 @@ import pytest
 
 from poplibs_py import poplin, popnn, popops, profile
 from poplibs_py.errors import MemoryLimitError, MemoryLimitWarning
-from poplibs_py.planner import facts_of
+from poplibs_py.planner import HostPlan, facts_of
 from poplibs_py.poplin.tile_conv import matmul_params, plan_convolution
 from poplibs_py.popsparse import BlockSparseMatrix, dynamic, static
 
@@ -81,7 +81,7 @@ def test_each_call_warns(call, operands):
             call(*operands(), available_memory_proportion=1e-5, strict_memory=True)
 
 
-@pytest.mark.parametrize("name", [name for name in CALLS if name not in ("slices", "slices, a function")])
+@pytest.mark.parametrize("name", CALLS)
 def test_a_plan_says_what_became_of_its_limit(name):
     call, operands = CALLS[name]
     with profile() as report, pytest.warns(MemoryLimitWarning) as caught:
@@ -90,6 +90,7 @@ def test_a_plan_says_what_became_of_its_limit(name):
     words = str(warning.message).rpartition("; the limit was ")[2]
     plan = made if name.startswith("plan") else report.runs[-1].plan
     facts = facts_of(plan)
+    assert isinstance(plan, HostPlan) == (facts.machine == "host")
     assert words in str(facts.settings) + str(facts.decisions)
     assert words in str(plan) + plan.explain().words()
 

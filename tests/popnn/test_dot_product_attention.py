@@ -266,7 +266,7 @@ def test_a_plan_says_kernels_threads_and_scratch_and_so_does_a_report(fmt):
         assert said.decisions["kernel"] == made.kernel.label
         assert said.decisions["products"] == f"{made.product.kernel.label}, compute format {made.compute_format}"
         assert said.decisions["threads"].startswith(f"2, {units} ")
-        assert f"{made.scratch_bytes:,} bytes a thread (limit none): slots" in said.decisions["scratch"]
+        assert f"{made.scratch_bytes:,} bytes a thread: slots" in said.decisions["scratch"]
         assert lower.lower(made).executable.threads == 2
     assert report.runs[0].plan.explain().decisions["keys"] == "packed once"
     with profile() as report:

@@ -130,7 +130,7 @@ def test_a_plan_says_what_its_runs_take(transposed, names, block_shape, rows, de
         assert got.tobytes() == static.sparse_dense_matmul(w, x).tobytes()
     assert most <= plan.temporary_bytes
     assert not (columns and w.shape[0]) or plan.temporary_bytes <= plan.limit
-    assert f"in all {plan.temporary_bytes:,} (limit {plan.limit:,})" in str(plan.explain())
+    assert f"{plan.temporary_bytes:,} bytes of all threads, limit {plan.limit:,}" in str(plan.explain())
 
 
 def uneven(rng, longest, rows=64):
@@ -185,7 +185,7 @@ def test_a_pattern_with_longer_rows_than_planned_for_is_planned_anew():
 def test_a_bound_that_no_plan_meets(call):
     w = BlockSparseMatrix.from_dense(np.eye(64, dtype=np.float16), 4)
     x = np.ones((64, 16), np.float16)
-    with pytest.raises(MemoryLimitError, match="leaves 10 bytes; the least that any plan takes is"):
+    with pytest.raises(MemoryLimitError, match="leaves 10 bytes of all threads; the least that any plan takes is"):
         call(w, x, available_memory_proportion=10 / Target.host().bytes_per_tile, strict_memory=True)
     for _ in range(2):  # a program that is kept must not keep the warning
         with pytest.warns(MemoryLimitWarning, match="the limit was raised"):

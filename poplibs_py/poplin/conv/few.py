@@ -375,7 +375,7 @@ class FewPlan(PhasePlan):
             "boxes": f"{len(self.boxes)} of {what}; images {self._taken}",
             "results": "written as they are" if self.direct else "through the epilogue",
             "threads": f"{self.threads}, {-(-self.all_blocks // self.blocks)} x {self.blocks} blocks of groups",
-            "scratch": self.scratch_words,
+            **self.scratch_decisions,
         }
         return Explanation("", decisions, considered_kernels(self.selection))
 

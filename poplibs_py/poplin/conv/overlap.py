@@ -142,7 +142,7 @@ def plan_overlap(call: ConvCall, options: GemmOptions, epilogue: Epilogue, targe
         return "its product is faster with operands swapped"
     if limit is not None and plan.scratch_bytes > limit:
         return f"it takes {plan.scratch_bytes:,} bytes a thread"
-    return plan
+    return replace(plan, product=replace(product, memory_limit=limit))
 
 
 def _dims(call: ConvCall) -> tuple[list[FieldDim], list[int], int, int] | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from ...formats import Format
 from ...kernels import Kernel
 from ...planner.explain import Explained, Explanation
+from ...planner.ladder import Temporaries
 from ...target import Target
 from ..gemm.options import GemmOptions
 from ..gemm.plan import Epilogue, GemmPlan
@@ -107,15 +108,17 @@ class HostConvPlan(Explained):
         return 0 if self.prepared else self.way.workspace_bytes
 
     @property
-    def limit(self) -> int | None:
-        """Temporary bytes that all threads may take, or None."""
+    def temporaries(self) -> Temporaries:
+        """The same, and how many it may take: of phases that do not keep to the limit the least strict one counts."""
         each = self.options.memory.limit(self.target) if self.rearranged else self.way.memory_limit
-        return None if each is None else self.threads * each
+        raised = [phase.raised for phase in self.products if not phase.fits]
+        most = max((limit for limit in raised if limit is not None), default=None)
+        return Temporaries.of_threads(self.temporary_bytes, each, None if None in raised else most, self.threads)
 
     @property
-    def raised(self) -> int | None:
-        """To what the limit was raised, where a run does not keep to it; None where it was dropped."""
-        return max((phase.raised for phase in self.products if phase.raised), default=None)
+    def limit(self) -> int | None:
+        """Temporary bytes that all threads may take, or None."""
+        return self.temporaries.limit
 
     @property
     def compute_format(self) -> Format:
@@ -130,7 +133,7 @@ class HostConvPlan(Explained):
     @property
     def fits(self) -> bool:
         """Whether a run keeps to the limit."""
-        return all(phase.fits for phase in self.products)
+        return self.temporaries.fits
 
     @property
     def problem(self) -> str:
@@ -145,4 +148,4 @@ class HostConvPlan(Explained):
             decisions["channels"] = self.rearranged.words
         decisions |= {way: f"not taken: {why}" for way, why in self.tried if why}
         decisions |= self.way.decisions(self.call, self.prepared, inner.decisions)
-        return Explanation(self.problem, decisions, inner.considered)
+        return Explanation(self.problem, decisions | {"memory": str(self.temporaries)}, inner.considered)

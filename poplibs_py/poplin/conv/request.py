@@ -171,7 +171,8 @@ class Pass:
         operands: tuple[Any, ...] = (x, second, RESULT, *beside, *(VALUES,) * epilogue.takes_words)
         if x.scales is not None or second.scales is not None:
             program, operands = decoding(program, operands)
-        return Request(program, operands, self.receiver, made.told, values, placed=self.placed, plan=made.plan)
+        return Request(program, operands, self.receiver, made.told, values, placed=self.placed,
+                       temporaries=made.plan.temporaries)
 
     def _on_tiles(self, asked: Asked) -> Request:
         if not self.receiver.array.size:
@@ -183,7 +184,7 @@ class Pass:
         else:
             plans = with_updates(MultiPlan((plan,), False), asked.target, [self.receiver], [call.update])
             request = modelled_update(plans, call)
-        return request.with_(receiver=self.receiver, plan=plan)
+        return request.with_(receiver=self.receiver, temporaries=plan.temporaries)
 
 
 def request_by(describe: Callable[..., Pass]) -> Callable[..., Request]:

@@ -16,13 +16,14 @@ from ...kernels.records import dtype_of
 from ...memo import remembered
 from ...ops import AS_ASKED, RESULT, Operand, Placed, Receiver, Request, new_result, seed_of
 from ...ops.parts import check_apart
-from ...ops.road import Limited
-from ...planner.explain import Explained, Explanation
+from ...planner.explain import Explanation, Unlimited
+from ...planner.ladder import Temporaries
 from ...program import ComputeSet, Executable, OnArrays, Program, Segment, Views, spread, whole_lines
 from ...program import Sequence as Run
 from ..gemm.model import threads_of
 from ..tile_conv.modelled import PASSES, TileConvolution, modelled_convolutions, tile_kernel
 from ..tile_conv.multi import MultiPlan, multi_settings, plan_convolutions
+from ..tile_conv.plan import ConvPlan
 from ..tile_conv.work import work_of
 from ._conv import BESIDE_VERTEX, MOST_OPERANDS
 from .modelled import Asked, typed, with_updates
@@ -35,7 +36,7 @@ _MOST_KINDS = 3  # of convolutions that a run's name tells
 
 
 @dataclass(frozen=True)
-class HostConvPlans(Explained):
+class HostConvPlans(Unlimited):
     """Plans of several convolutions in one program of this CPU.
 
     Attributes
@@ -113,9 +114,9 @@ def several_request(calls: Any, passes: Sequence[Pass], multi_options: Mapping[s
     program, operands = work.made()
     return Request(program, operands, new_result((listed.bytes,), np.dtype(np.uint8)),
                    lambda: (*work.told(), plans[0]), work.values, wrap=listed, first=calls,
-                   placed=AS_ASKED if asked and not here else Placed(None, lacking), plan=work, checks=True,
-                   measure=(lambda: {"exchanged_bytes": work.exchanged}) if asked else None,
-                   keep=len(operands) <= MOST_OPERANDS)
+                   placed=AS_ASKED if asked and not here else Placed(None, lacking), checks=True,
+                   temporaries=work.temporaries, keep=len(operands) <= MOST_OPERANDS,
+                   measure=(lambda: {"exchanged_bytes": work.exchanged}) if asked else None)
 
 
 @dataclass(frozen=True)
@@ -177,15 +178,15 @@ class _Work:
     def __init__(self, places: Mapping[int, int]) -> None:
         self.values: tuple[int, ...] = ()
         self.exchanged = 0
-        self.plans: list[Limited] = []
+        self.plans: list[ConvPlan | HostConvPlan] = []
         self._places = places
         self._steps: list[tuple[Any, Sequence[Any]]] = []
         self._told: list[tuple[str, str]] = []
 
     @property
-    def fits(self) -> bool:
-        """Whether all plans keep to their limits."""
-        return all(plan.fits for plan in self.plans)
+    def temporaries(self) -> Temporaries | None:
+        """Those of the first plan that does not keep to its limit."""
+        return next((plan.temporaries for plan in self.plans if not plan.fits), None)
 
     def add(self, program: Any, operands: Sequence[Any]) -> None:
         """Add a program on operands, receivers of results among them, and `VALUES`."""
@@ -293,7 +294,7 @@ def _spelled(keywords: Mapping[str, Any]) -> dict[str, Any]:
 
 def _add_host(work: _Work, requests: Sequence[Request]) -> HostConvPlans:
     """Add programs of passes, those at once that can, and return their plans."""
-    plans = [one.tell()[2] for one in requests]
+    plans = [_host_plan(one) for one in requests]
     threads = 1
     for one in requests:
         if not isinstance(one.program, Executable):  # operands are decoded, or rearranged, first
@@ -303,7 +304,7 @@ def _add_host(work: _Work, requests: Sequence[Request]) -> HostConvPlans:
             work.add(program if whole else OnArrays(program, [x.array for x in operands]), operands)
     at_once = [one for one in requests if isinstance(one.program, Executable)]
     for some in _portions(at_once):
-        flops = tuple(one.tell()[2].flops for one in some)
+        flops = tuple(_host_plan(one).flops for one in some)
         shared = threads_of(sum(flops), plans[0].target)
         programs: list[Any] = [one.program for one in some]
         work.add(_together(tuple(programs), flops, shared), [x for one in some for x in _operands(one)])
@@ -312,6 +313,13 @@ def _add_host(work: _Work, requests: Sequence[Request]) -> HostConvPlans:
     work.plans += plans
     work.tell(f"{made.words}: {_kinds(plan.call.words for plan in plans)}" if plans else made.words, made.kernels)
     return made
+
+
+def _host_plan(request: Request) -> HostConvPlan:
+    """The plan of a convolution that runs as this CPU's."""
+    plan = request.tell()[2]
+    assert isinstance(plan, HostConvPlan)
+    return plan
 
 
 def _operands(request: Request) -> list[Operand]:

@@ -46,7 +46,7 @@ class Phase(Protocol):
 
     @property
     def raised(self) -> int | None:
-        """To how many bytes of all threads the limit was raised, where a run does not keep to it."""
+        """What that limit was raised to, as `Temporaries` has it."""
 
     @property
     def fits(self) -> bool:

@@ -153,7 +153,7 @@ class WindowPlan(PhasePlan):
             "boxes": f"{len(self.boxes)} of deltas, {'as they lie' if self.in_place else 'decoded first'}",
             "threads": f"{self.threads}, {p.groups} x {shares[0]} x {shares[1]} shares of {self.channels} by "
                        f"{self.columns} channels",
-            "scratch": self.scratch_words,
+            **self.scratch_decisions,
         }
         return Explanation("", decisions, considered_kernels(self.selection))
 

@@ -180,7 +180,6 @@ class Winograd(Scratch):
 
     def decisions(self, call: ConvCall, prepared: bool, inner: Mapping[str, str]) -> dict[str, str]:
         """Return what was decided, given what was for the product at a point."""
-        limit = "none" if self.memory_limit is None else f"{self.memory_limit:,}"
         at_once = "all" if self.columns >= call.params.out_channels else str(self.columns)
         kernels = f"kernels of {at_once} output channels transformed at once"
         if prepared:
@@ -189,7 +188,7 @@ class Winograd(Scratch):
         return {"winograd": self.words, "kernel": inner["kernel"],
                 "blocks": f"{self.chunk} tiles, {self.width} columns; {kernels}",
                 "threads": str(self.threads),
-                "scratch": f"{self.scratch_bytes:,} bytes a thread (limit {limit}), {shared:,} of all"}
+                "scratch": f"{self.scratch_bytes:,} bytes a thread, {shared:,} of all"}
 
     @property
     def words(self) -> str:

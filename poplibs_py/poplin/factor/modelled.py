@@ -17,7 +17,8 @@ from ...formats import FP16, FP32, Array, Format
 from ...kernels.registry import select
 from ...memo import remembered
 from ...ops import RESULT, Operand, Placed, Receiver, Request
-from ...planner import Memory
+from ...planner import Explanation, Memory
+from ...planner.explain import Unlimited
 from ...program import temporary
 from ...target import Target
 from ...target.types import type_of
@@ -52,7 +53,7 @@ def modelled_request(params: FactorParams, name: str, operands: tuple[Operand, .
 
 
 @dataclass(frozen=True, eq=False)
-class TileFactoring:
+class TileFactoring(Unlimited):
     """A factorisation or a solve of given shapes and formats, as a plan's steps make it.
 
     Attributes
@@ -78,6 +79,10 @@ class TileFactoring:
         """Who does it, for a reader."""
         reads = ",".join(["float32"] * (len(self.params.operands) - 1))
         return f"{select('factor', self.params.op, reads + '->float32').kernel.label}, {tile_kernel()}"
+
+    def explain(self) -> Explanation:
+        """Return what the plan decided."""
+        return self.plan.explain()
 
     def run(self, *arrays: Array) -> None:
         """Run on the operands, the result and the status."""

@@ -16,7 +16,6 @@ from ...memo import remembered
 from ...ops import parsed
 from ...planner import Memory
 from ...planner.facts import Table
-from ...planner.ladder import OverLimit
 from ...planner.tile_plan import Step, TilePlan, Vertex, mapping_words, memory_of, work_of
 from ...popops.elementwise.modelled import planned
 from ...target import Target, linear_mapping
@@ -195,7 +194,7 @@ def plan_factoring(problem: TileProblem) -> FactorPlan:
     memory = memory_of(p.target, operands, results, temp_bytes)
     return FactorPlan(problem=what, target=p.target, steps=steps, memory=memory, decisions=decisions,
                       products=products,
-                      over_limit=next(filter(None, map(OverLimit.of, products)), None))
+                      over_limit=next((plan.temporaries for plan in products if not plan.fits), None))
 
 
 _OF_BLOCKS = "factor blocks", "substitute"

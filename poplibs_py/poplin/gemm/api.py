@@ -62,7 +62,7 @@ def gemm_request(a: Any, b: Any, out: Any, out_dtype: Any, epilogue: Epilogue, b
         made, packed, whole = prepared.lowered(params, options, epilogue, placed.host)
         left, right = (packed, right) if prepared is a else (left, packed)
     return Request(made.executable, made.arrange(left, right, RESULT, row, left.scales, right.scales, whole), receiver,
-                   made.told, values, placed=placed, plan=made.plan)
+                   made.told, values, placed=placed, temporaries=made.plan.temporaries)
 
 
 def gemm_operand(value: Any, name: str) -> Operand:

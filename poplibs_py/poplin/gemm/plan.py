@@ -14,7 +14,7 @@ from ...kernels import Kernel, Selection, kernels
 from ...kernels.records import ACTIVATIONS
 from ...ops import OwnNumber, changed_plan, check_fields
 from ...planner.explain import Explained, Explanation, considered_kernels
-from ...planner.ladder import raised_words
+from ...planner.ladder import Temporaries
 from ...program import rounded, whole_lines
 from ...target import Target
 from ._gemm import GATHERED, Mode, Sums
@@ -138,22 +138,25 @@ class Scratched(Scratch, Explained):
         return self.threads * self.scratch_bytes
 
     @property
+    def temporaries(self) -> Temporaries:
+        """The same, and how many it may take."""
+        return Temporaries.of_threads(self.temporary_bytes, self.memory_limit, self.raised, self.threads)
+
+    @property
     def limit(self) -> int | None:
         """Temporary bytes that all threads may take, or None."""
-        return None if self.memory_limit is None else self.threads * self.memory_limit
+        return self.temporaries.limit
 
     @property
     def fits(self) -> bool:
         """Whether a run keeps to the limit."""
-        return self.memory_limit is None or self.scratch_bytes <= self.memory_limit
+        return self.temporaries.fits
 
     @property
-    def scratch_words(self) -> str:
-        """The scratch of a thread, in words."""
-        limit = "none" if self.memory_limit is None else f"{self.memory_limit:,}"
-        limit += "" if self.fits else f", {raised_words(self.raised and self.raised // self.threads)}"
+    def scratch_decisions(self) -> dict[str, str]:
+        """What was decided of the scratch of a thread, and what all of them take."""
         parts = ", ".join(f"{name} {size:,}" for name, size in self.layout if size) or "none"
-        return f"{self.scratch_bytes:,} bytes a thread (limit {limit}): {parts}"
+        return {"scratch": f"{self.scratch_bytes:,} bytes a thread: {parts}", "memory": str(self.temporaries)}
 
 
 @dataclass(frozen=True)
@@ -183,17 +186,14 @@ class GemmPlan(Scratched):
         Threads that share the rectangles.
     layout : tuple of (str, int)
         Bytes of each part of a thread's scratch, in order.
-    memory_limit : int or None
-        Bytes of scratch that a thread may take.
+    memory_limit, raised : int or None
+        Bytes of scratch that a thread may take, and what became of that limit, as `temporaries` has it of all threads.
     swapped : bool
         Whether the transposed product is computed, operands swapped.
     parts : (int, int)
         BF16 numbers that an element of A, of B is split in.
     fallback : GemmPlan or None
         What runs where numbers are split and an operand is not finite.
-    raised : int or None
-        To how many bytes of all threads the limit was raised, where a run does not keep to it; None where it was
-        dropped.
     """
 
     product: GemmParams
@@ -324,9 +324,8 @@ class GemmPlan(Scratched):
                      "threads": f"{self.threads}, {self.grid[0]} x {self.grid[1]} rectangles of each product"}
         if self.fallback:
             decisions["not finite"] = f"{self.fallback.kernel.name}, compute format {self.fallback.compute_format}"
-        decisions["scratch"] = self.scratch_words
         problem = f"matmul {batch}[{p.m}, {p.k}] x [{p.k}, {p.n}]: {p.a.format} x {p.b.format} -> {p.out.format}"
-        return Explanation(problem, decisions, considered_kernels(self.selection))
+        return Explanation(problem, decisions | self.scratch_decisions, considered_kernels(self.selection))
 
 
 def taking_panels(kernel: Kernel, rows: int) -> Kernel:

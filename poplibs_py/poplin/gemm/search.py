@@ -73,10 +73,11 @@ def plan_gemm(params: GemmParams, options: GemmOptions, epilogue: Epilogue, targ
 
     def least() -> int:
         found = (_plan_within(p, None, least=True) for p in (problem, _plain(problem)))
-        return min(p.scratch_bytes for p in found if p)  # of a thread, as the limit is
+        return min(p.temporary_bytes for p in found if p)
 
-    plan, _, raised = within(op, lambda limit: _planned(problem, limit), options.memory, target, least)
-    return plan if raised is None else replace(plan, raised=raised * plan.threads)
+    threads, _ = _threads(problem.params, target)
+    plan, raised = within(op, lambda limit: _planned(problem, limit), options.memory, target, least, threads)
+    return plan if raised is None else replace(plan, raised=raised)
 
 
 @remembered()

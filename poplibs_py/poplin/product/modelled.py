@@ -211,7 +211,7 @@ def modelled_request(a: Any, b: Any, out: Any, out_dtype: Any, bias: Any, activa
     made = _TileProduct(work_of(product.planned(target, options, more)))
     left, right = as_matrix(left, "a", True), as_matrix(right, "b", False)
     request = made.request(product.grouped(left), product.grouped(right), row, activation, receiver, seed)
-    return request.with_(plan=made.plan)
+    return request.with_(temporaries=made.plan.temporaries)
 
 
 def _epilogue(product: Product, bias: Operand | None, activation: Any) -> Operand | None:

@@ -154,7 +154,7 @@ def plan_problem(problem: ConvProblem, cache: PlanCache[ConvPlan]) -> ConvPlan:
         options = problem.options
         memory = Memory(options.available_memory_proportion, options.strict_memory)
         op = "matmul" if is_product(problem.params) else "convolution"
-        complain(op, memory, plan.limit, f"the plan takes {plan.temp_bytes:,}", plan.raised)
+        complain(op, memory, plan.temporaries)
     filename = problem.options.plan_constraints_output_filename
     if filename:
         _write_constraints(_constraints_file(filename, problem.options.pass_), plan)
@@ -251,7 +251,6 @@ def run_planner(problem: ConvProblem, *, reference: Reference | None = None, til
                           if constraints else "no plan of this problem was found")
     if not params.batch * params.groups * params.out_channels:
         plan = dataclasses.replace(plan, costs={})  # nothing is computed
-    limit = limit or 0
     others = tuple(dataclasses.replace(other, limit=limit, problem=_sibling(problem, pass_))
                    for pass_, other in zip(("FC_TRAINING_BWD", "FC_TRAINING_WU"), plan.additional, strict=False))
     plan = dataclasses.replace(plan, limit=limit, problem=problem, additional=others)
@@ -271,9 +270,7 @@ def _plan_pass(target: Target, params: ConvParams, options: ConvOptions, objecti
 
     limit = objective.temp_limit if objective.limited else None
     found = climb(once, limit, target.bytes_per_tile, tried=tried)
-    if found is None or found.rung in (None, limit):
-        return None if found is None else found.plan
-    return dataclasses.replace(found.plan, raised=found.rung)
+    return None if found is None else dataclasses.replace(found.plan, raised=found.raised)
 
 
 def _plan_layer(target: Target, params: ConvParams, options: ConvOptions, objective: Objective) -> ConvPlan | None:

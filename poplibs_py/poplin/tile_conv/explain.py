@@ -61,7 +61,7 @@ def _consider(problem: ConvProblem, plan: ConvPlan, c: Candidate) -> Considered:
     allowed = _HOPELESS * plan.cycles
     if least > allowed:
         return Considered(name, None, None, f"at least {least:,} cycles on all tiles at peak rate")
-    limit = min(int(plan.limit), UNLIMITED) if plan.limit and plan.fits else UNLIMITED
+    limit = min(int(plan.limit), UNLIMITED) if plan.limit is not None and plan.fits else UNLIMITED
     for temp_limit in dict.fromkeys((limit, UNLIMITED)):
         objective = Objective(cycles_limit=allowed, temp_limit=temp_limit)
         best = search_candidate(target, params, options, plan.joint, c, objective)

@@ -14,6 +14,7 @@ from ...checks import all_of, instance, one_of, whole
 from ...errors import bad_argument, bad_type, described
 from ...ops import changed_plan, check_fields
 from ...planner.explain import Explanation, explained
+from ...planner.ladder import Temporaries
 from ...planner.summary import PlanSummary, compared, summarised
 from ...target import TYPE_SIZES, LinearMapping
 from .constraints import ConvConstraints
@@ -151,10 +152,8 @@ class ConvPlan:
         Partial and result types at the system level and on the tile.
     costs : dict
         Itemised cycles and bytes of this pass.
-    limit : int
-        The memory limit asked for; 0 where none was.
-    raised : int
-        To what the ladder raised it for this plan, which does not keep to it; 0 where it does, or where it was dropped.
+    limit, raised : int or None
+        The memory limit asked for, and what became of it, as `temporaries` has them.
     backward_costs, weight_update_costs : dict or None
         Of a joint plan.
     additional : tuple of ConvPlan
@@ -179,7 +178,7 @@ class ConvPlan:
     partitions: tuple[Partition, ...]
     types: tuple[ConvTypes, ConvTypes]
     costs: Costs = dataclasses.field(hash=False)
-    limit: int
+    limit: int | None
     total_macs: int = 0
     peak_macs_per_cycle: int = 1
     target_tiles: int = 0
@@ -192,7 +191,7 @@ class ConvPlan:
     weight_update_costs: Costs | None = dataclasses.field(default=None, hash=False)
     additional: tuple[ConvPlan, ...] = ()
     problem: ConvProblem | None = None
-    raised: int = 0
+    raised: int | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -245,9 +244,14 @@ class ConvPlan:
         return max(c.get("totalTiles", 0) for c in self._passes())
 
     @property
+    def temporaries(self) -> Temporaries:
+        """Temporary bytes of the tile that needs most."""
+        return Temporaries(self.temp_bytes, self.limit, self.raised, "a tile")
+
+    @property
     def fits(self) -> bool:
         """Whether temporary bytes are within the limit."""
-        return self.limit == 0 or self.temp_bytes <= self.limit
+        return self.temporaries.fits
 
     @property
     def summary(self) -> PlanSummary:
@@ -388,7 +392,7 @@ class ConvPlan:
                    f["total_macs"], f["peak_macs_per_cycle"], f["target_tiles"], f["startTile"], f["dir"],
                    ORDERS[f["order"]], bool(f["joint"]), bool(f["bcast"]), f.get("bwd"), f.get("wu"),
                    tuple(cls._from_dict(a) for a in f["additional"]),
-                   None if f["problem"] is None else ConvProblem.from_dict(f["problem"]), f.get("raised", 0))
+                   None if f["problem"] is None else ConvProblem.from_dict(f["problem"]), f["raised"])
 
     def __str__(self) -> str:
         return str(self.summary)
@@ -409,7 +413,7 @@ def _check_values(part: Any) -> None:
         elif name.endswith("costs"):
             for number in (value or {}).values():
                 whole(name, number, 0, _MOST)
-        elif name != "problem":  # which checks itself
+        elif name != "problem" and not (value is None and "None" in str(kind)):  # a problem checks itself
             for inner in (value,) if hasattr(value, "__annotations__") or not isinstance(value, tuple) else value:
                 if hasattr(inner, "__annotations__"):
                     _check_values(inner)

@@ -49,8 +49,8 @@ def summary_of(plan: ConvPlan) -> PlanSummary:
         _problem_in_words(params), params.input_type, machine_in_words(target), _options_in_words(problem),
         dict(decisions_of(plan)), tuple(axes), passes, plan.cycles, seconds, flops / seconds / 1e12 if seconds else 0.0,
         2e-12 * target.tiles * target.clock_hz * peak_macs(target, params.input_type), exchange,
-        operand_bytes, result_bytes, plan.temp_bytes, plan.limit, operand_bytes + result_bytes + plan.temp_bytes,
-        target.bytes_per_tile, most, least, plan.raised,
+        operand_bytes, result_bytes, plan.temporaries, operand_bytes + result_bytes + plan.temp_bytes,
+        target.bytes_per_tile, most, least,
     )  # fmt: skip
 
 

@@ -89,11 +89,8 @@ class AttentionPlan(Scratched):
         The kernels of keys and of values as they lie, where these are not packed, by the fields of ``pop_attention``.
     units, threads : int
         Into how many units the work is cut, and for how many threads.
-    memory_limit : int or None
-        Bytes that a thread may take.
-    raised : int or None
-        To how many bytes of all threads the limit was raised, where a run does not keep to it; None where it was
-        dropped.
+    memory_limit, raised : int or None
+        Bytes that a thread may take, and what became of that limit, as `temporaries` has it of all threads.
     """
 
     params: AttentionParams
@@ -194,7 +191,7 @@ class AttentionPlan(Scratched):
             "keys": next((own[op] for op in ("across", "dots") if op in own), packed),
             "values": own.get("apart", "read where they lie" if self.values_in_place else packed),
             "threads": f"{self.threads}, {self.units} {'heads' if self.params.backward else 'strips of queries'}",
-            "scratch": self.scratch_words,
+            **self.scratch_decisions,
         }
         return Explanation(str(self.params), decisions, considered_kernels(self.selection))
 

@@ -24,7 +24,7 @@ from ...ops import (
     own_host,
 )
 from ...ops.parts import Results, alone
-from ...planner.ladder import Memory, Within, first_within
+from ...planner.ladder import Memory, first_within
 from ...popsparse.pattern import BlockPattern
 from ...target import TargetLike
 from .lower import lower
@@ -231,21 +231,20 @@ def request(op: str, h: Heads, how: How, reads: dict[str, Any], mask: HeadsOpera
         0 if pattern is None else pattern.n_blocks, len(operands), tuple(lies))
     placed = place_of_attention(op, how.target, params, how.memory)
     found = _within_memory(op, params, placed.memory_here(how.memory))
-    program = lower(found.plan)
+    program = lower(found)
     return Request(program.executable, tuple(operands), made.receiver, program.told, wrap=made.wrap, placed=placed,
-                   plan=found, keep=pattern is None)
+                   temporaries=found.temporaries, keep=pattern is None)
 
 
-def _within_memory(op: str, params: AttentionParams, memory: Memory) -> Within[AttentionPlan]:
-    """The plan, which keeps keys packed where the limit lets it, and whether it keeps to that."""
+def _within_memory(op: str, params: AttentionParams, memory: Memory) -> AttentionPlan:
+    """The plan, which keeps keys packed where the limit lets it."""
     several, limit = several_strips(params), memory.limit(own_host())
     if limit is None:
-        return Within(plan_attention(params, settings.num_threads, several), True)
+        return plan_attention(params, settings.num_threads, several)
 
     def plan(kept: bool) -> AttentionPlan:
         return plan_attention(params, settings.num_threads, kept, limit)
 
-    found = first_within(f"popnn.{op}", (True, False) if several else (False,),
-                         lambda kept: plan(kept).temporary_bytes, memory, own_host(), plan(False).threads)
-    made = plan(found.plan)
-    return Within(made if found.raised is None else replace(made, raised=found.raised), *found[1:])
+    kept, raised = first_within(f"popnn.{op}", (True, False) if several else (False,),
+                                lambda kept: plan(kept).temporary_bytes, memory, own_host(), plan(False).threads)
+    return plan(kept) if raised is None else replace(plan(kept), raised=raised)

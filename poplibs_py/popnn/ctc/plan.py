@@ -8,7 +8,7 @@ import numpy as np
 
 from ...memo import remembered
 from ...planner import POPLIBS_PROPORTION, Memory
-from ...planner.ladder import complain
+from ...planner.ladder import LEAST, Temporaries, complain
 from ...planner.partitions import choices_within
 from ...planner.tile_plan import Step, TilePlan, TileWork, Vertex, memory_of
 from ...target import Target
@@ -50,7 +50,7 @@ def planned_loss(params: LossParams, target: Target, memory: Memory = _DEFAULT) 
     fitting = np.flatnonzero(sizes <= limit) if limit is not None else np.arange(len(sizes))
     if limit is not None and not len(fitting):
         refused = Memory(memory.proportion, strict=True)
-        complain("popnn.ctc", refused, limit, f"the least that any plan takes is {int(sizes.min()):,}", None)
+        complain("popnn.ctc", refused, Temporaries(int(sizes.min()), limit, of="a tile"), LEAST)
     at = LossSplit._make(column[fitting] for column in at)
     cycles = loss_cycles(target, params, at)["total"]
     order = at.last, at.labels, at.time, at.batch, at.tiles, sizes[fitting], cycles  # the last first

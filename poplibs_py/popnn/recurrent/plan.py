@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from ...planner import Explanation, Memory, first_within
+from ...planner import Explanation, Memory, Temporaries, first_within
 from ...planner.explain import Considered, Explained
-from ...planner.ladder import raised_words
 from ...program import Sequence as Program
 from ...target import Target
 from .forward import Pass
@@ -25,29 +24,29 @@ class Limited(Explained, Generic[T]):
     ----------
     at_once : T
         Of a pass steps; of a weight update steps, and planes of the gates' gradients, that a product takes.
-    fits : bool
-        Whether it keeps to the limit that the call names.
-    raised : int or None
-        To how many bytes that was raised, where it does not; None where it was dropped.
-    limit : int or None
-        Temporary bytes that all threads may take.
     threads : int
-    temporary_bytes : int
-        Of a run, beside operands and results.
+    temporaries : Temporaries
+        What a run needs beside operands and results, and may take.
     """
 
     at_once: T
-    fits: bool
-    raised: int | None
-    limit: int | None
     threads: int
-    temporary_bytes: int
+    temporaries: Temporaries
 
     @property
-    def memory_words(self) -> str:
-        """What it takes, and may take, in words."""
-        limit = "no limit" if self.limit is None else f"limit {self.limit:,}"
-        return f"{self.temporary_bytes:,} ({limit}{'' if self.fits else f', {raised_words(self.raised)}'})"
+    def temporary_bytes(self) -> int:
+        """Bytes that a run takes beside operands and results."""
+        return self.temporaries.needed
+
+    @property
+    def fits(self) -> bool:
+        """Whether it keeps to the limit that the call names."""
+        return self.temporaries.fits
+
+    @property
+    def compute_format(self) -> str:
+        """Nothing: its products say."""
+        return ""
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ class Stretches(Limited[int]):
     def explain(self) -> Explanation:
         """Return what was decided."""
         made = self.layer.explain()
-        own = {"steps at once": str(self.at_once), "bytes": self.memory_words}
+        own = {"steps at once": str(self.at_once), "memory": str(self.temporaries)}
         return replace(made, decisions=made.decisions | own)
 
 
@@ -114,7 +113,7 @@ class Update(Limited[tuple[int, int]]):
         kernel = self._kernel
         steps, planes = self.at_once
         way = f"products of {steps} steps and {planes} planes for each kind of weights"
-        decisions = {"kernel": kernel, "way": way, "bytes": self.memory_words}
+        decisions = {"kernel": kernel, "way": way, "memory": str(self.temporaries)}
         return Explanation(self.what, decisions, (Considered(kernel, None, None, "chosen", True),))
 
 
@@ -137,14 +136,14 @@ def stretches(op: str, layer: Pass, memory: Memory, target: Target,
 
 
 def chosen_within(op: str, choices: list[T], program: Callable[..., Program], memory: Memory,
-                  target: Target) -> tuple[Program, tuple[T, bool, int | None, int | None, int, int]]:
+                  target: Target) -> tuple[Program, tuple[T, int, Temporaries]]:
     """Return the program of the first choice that keeps to the limit, and the fields of `Limited`."""
-    each, made = memory.limit(target), program(choices[0])
+    made = program(choices[0])
     threads = made.threads
-    found, fits, raised = first_within(op, choices, lambda one: program(one, True).temporary_bytes, memory, target,
-                                       threads)
+    found, raised = first_within(op, choices, lambda one: program(one, True).temporary_bytes, memory, target, threads)
     made = made if found == choices[0] else program(found)
-    return made, (found, fits, raised, None if each is None else each * threads, made.threads, made.temporary_bytes)
+    taken = Temporaries.of_threads(made.temporary_bytes, memory.limit(target), raised, threads)
+    return made, (found, made.threads, taken)
 
 
 def shorter(steps: int) -> list[int]:

@@ -198,7 +198,7 @@ def request(run: Program, operands: Sequence[Operand | None], made: Results, how
     """Describe a call of a program that has the operands that are there, perhaps what is the call's `own`, and what of
     its arguments is `unread`."""
     return Request.to(made, run, [x for x in operands if x is not None], how.told, placed=placed,
-                      plan=how, keep=not own, unread=unread)
+                      temporaries=how.temporaries, keep=not own, unread=unread)
 
 
 def gated(p: RnnParams, arrays: list[Any]) -> list[Any]:

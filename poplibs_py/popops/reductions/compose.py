@@ -11,7 +11,7 @@ import numpy as np
 
 from ...formats import Format
 from ...ops import Operand
-from ...planner.ladder import OverLimit
+from ...planner.ladder import Temporaries
 from ...planner.tile_plan import Step, TilePlan, Vertex, memory_of, work_of
 from ...target import Target, linear_mapping
 from ...target.types import TYPE_BYTES, type_of
@@ -59,7 +59,7 @@ class StepsBuilder:
         self.target, self.data_type, self.result_type = target, data_type, result_type or data_type
         self.times = 1
         self.steps: list[Step] = []
-        self.over_limit: OverLimit | None = None
+        self.over_limit: Temporaries | None = None
 
     def elementwise(self, name: str, op: str, elements: int, data_type: str | None = None, *, operands: int = 1,
                     number: bool = False, in_place: bool = False, received: int = 0) -> None:

@@ -32,6 +32,7 @@ from ...ops import (
 from ...ops import argument as array_argument
 from ...ops.numpy_ops import told
 from ...ops.one_kernel import OneKernel
+from ...ops.road import Told
 from ...planner.tile_plan import TilePlan
 from ...program import Room, Sequence, temporary
 from ...target import Target, TargetLike
@@ -230,7 +231,7 @@ def _in_order(x: Operand, axes: tuple[int, ...], receiver: Receiver, reduction: 
         numbers[...] = array.transpose(order)
         tiled.executable(numbers, result)
 
-    def tell() -> tuple[str, str, Any]:
+    def tell() -> Told:
         return plan.problem, "chains in the plan's order", plan
 
     return Request(tiled.executable if straight else copied, (x, RESULT), receiver, tell, placed=placed)

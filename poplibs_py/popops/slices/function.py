@@ -6,7 +6,7 @@ beside the updates, and are written. Those of one place follow one another, in r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -16,7 +16,8 @@ from ...config import settings
 from ...errors import bad_argument
 from ...formats import Array, Format
 from ...ops import Operand, host_target
-from ...planner import Memory, Within
+from ...ops.road import Told
+from ...planner import Memory, Temporaries
 from ...planner.explain import Composition
 from ...planner.ladder import within
 from ...program import Executable
@@ -60,12 +61,15 @@ class SliceFunction:
         Of the call.
     room : int
         Look-ups that are taken at a time, a power of two.
+    temporaries : Temporaries or None
+        What those need, and may take.
     """
 
     outputs: Outputs
     layout: Layout
     params: SliceParams
     room: int
+    temporaries: Temporaries | None = None
 
     def __call__(self, indices: Array, updates: Array, result: Array, words: Array) -> None:
         given, vectors = self._by_lookup(indices, updates)
@@ -147,15 +151,16 @@ class SliceFunction:
         take, put = (lower(made._replace(kernel=kernel), settings.num_threads).executable for kernel in ("take", "put"))
         return take, function, put
 
-    def told(self) -> tuple[str, str, Any]:
+    def told(self) -> Told:
         """Return what tells of it."""
         problem = str(self.params).replace("(set)", "(function)")
-        return Composition(problem, f"slices take, map, put: {self.room:,} look-ups at a time").told()
+        return Composition(problem, f"slices take, map, put: {self.room:,} look-ups at a time",
+                           self.temporaries).told()
 
 
 def within_limit(op: str, outputs: Outputs, layout: Layout, params: SliceParams, memory: Memory,
-                 target: Target | None = None) -> Within[SliceFunction]:
-    """Return what updates slices by a function within a call's limit on memory, and whether it keeps to it."""
+                 target: Target | None = None) -> SliceFunction:
+    """Return what updates slices by a function within a call's limit on memory: that of a thread, for all of them."""
     each = _KEY_BYTES + (1 + len(layout.components)) * 2 * _INDEX.itemsize
     elements = params.elements * prod(n for n, _, t, _ in layout.axes if t is not None)
     each += elements * (params.table.itemsize + params.other.itemsize)
@@ -168,5 +173,7 @@ def within_limit(op: str, outputs: Outputs, layout: Layout, params: SliceParams,
         room = (room_of(_ROOM_BYTES) or 1) if limit is None else room_of(limit)
         return SliceFunction(outputs, layout, params, room) if room else None
 
-    return within(op, planned, memory, host_target(target, op), lambda: each)
+    host = host_target(target, op)
+    made, raised = within(op, planned, memory, host, lambda: each, threads=1)
+    return replace(made, temporaries=Temporaries(made.room * each, memory.limit(host), raised))
 

@@ -5,7 +5,7 @@ What a call asks for, how its arrays lie and what an index is to each axis, is a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from math import prod
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from ...log import tell
 from ...memo import remembered
 from ...ops import OwnNumber, host_target, merged_axes
 from ...ops.one_kernel import OneKernel, fill_cast, shared
-from ...planner import Memory, Within
+from ...planner import Climbed, Memory, Temporaries
 from ...planner.ladder import within
 from ...program import Executable, Program, threads_for, whole_lines
 from ...target import Target
@@ -207,9 +207,7 @@ def lower(params: SliceParams, threads: int) -> OneKernel:
     selection = select("slices", p.kernel, "any")
     room = (p.room or p.lookups) if p.grouped else 0
     spec, tables = _fill(p, room)
-    most = max(1, p.lookups * p.elements * p.table.itemsize // _THREAD_BYTES, p.lookups // _THREAD_LOOKUPS)
-    units = p.lookups if p.kernel == "take" else p.places
-    threads = 1 if p.overlaps else threads_for(most, 1, min(threads, units))
+    threads, units = _threads_of(p, threads), _units_of(p)
     step = shared(selection.kernel, _ITEM, spec, units, threads)
     arena = _arena_bytes(room) if p.kernel == "put" else 0
     program = Program((step,), 3 + (p.own is not None) + p.tells, threads, arena, tables=(spec, *tables))
@@ -219,11 +217,22 @@ def lower(params: SliceParams, threads: int) -> OneKernel:
     return made
 
 
-def within_memory(op: str, params: SliceParams, memory: Memory, target: Target | None = None) -> Within[OneKernel]:
-    """The program, which sorts as many updates at a time as the limit lets it, and whether it keeps to it."""
+def _units_of(p: SliceParams) -> int:
+    """What threads share: look-ups, or places to write to."""
+    return p.lookups if p.kernel == "take" else p.places
+
+
+def _threads_of(p: SliceParams, threads: int) -> int:
+    """How many threads a call takes, of so many."""
+    most = max(1, p.lookups * p.elements * p.table.itemsize // _THREAD_BYTES, p.lookups // _THREAD_LOOKUPS)
+    return 1 if p.overlaps else threads_for(most, 1, min(threads, _units_of(p)))
+
+
+def within_memory(op: str, params: SliceParams, memory: Memory, target: Target | None = None) -> Climbed[OneKernel]:
+    """The program, which sorts as many updates at a time as the limit lets it, and what a thread's was raised to."""
     host = host_target(target, op)
     if memory.proportion is None or not params.grouped:
-        return Within(lower(params, host.tiles), True)
+        return Climbed(lower(params, host.tiles), None)
     least = min(params.lookups, LEAST_ROOM)
 
     def planned(limit: int | None) -> OneKernel | None:
@@ -232,7 +241,10 @@ def within_memory(op: str, params: SliceParams, memory: Memory, target: Target |
         room = min(params.lookups, (limit // _LINE * _LINE - room_bytes(0)) // (room_bytes(1) - room_bytes(0)))
         return lower(params._replace(room=room), host.tiles) if room >= least else None
 
-    return within(op, planned, memory, host, lambda: room_bytes(least))
+    threads = _threads_of(params, host.tiles)
+    made, raised = within(op, planned, memory, host, lambda: threads * room_bytes(least), threads)
+    taken = Temporaries.of_threads(made.executable.temporary_bytes, memory.limit(host), raised, threads)
+    return Climbed(replace(made, temporaries=taken), raised)
 
 
 @remembered()
@@ -272,7 +284,7 @@ def _program(p: SliceParams, executable: Executable, selection: Selection, lower
              way: str) -> OneKernel:
     """What runs, and for a reader how it goes."""
     return OneKernel(p, executable, selection, (lower, again), {
-        "way": way, "bad indices": p.policy, "temporary bytes": f"{executable.temporary_bytes:,}"})
+        "way": way, "bad indices": p.policy}, temporaries=Temporaries(executable.temporary_bytes, None))
 
 
 @remembered()

@@ -22,7 +22,8 @@ from ...formats.arrays import as_array
 from ...ops import RESULT, VALUES, Operand, Receiver, Request, own_numbers, receive
 from ...ops.numpy_ops import BY_NUMPY, told
 from ...ops.one_kernel import OneKernel
-from ...planner import Memory, Within
+from ...ops.road import Told
+from ...planner import Memory
 from ...program import Executable, Sequence, whole_lines
 from ...target import Target, TargetLike
 from ..elementwise.promotion import typed
@@ -242,7 +243,6 @@ def put_request(op: str, table: Operand, indices: Operand, updates: Operand, lay
     params = layout.params("put", policy, indices.array, receiver.array, updates.array,
                            (elements, elements_of(updates)), **how)
     check: Check | None = None
-    held: Within[Any] | None = None
     made: OneKernel | SliceFunction | None = None
     program: Executable | RowParts | SliceFunction | None = None
     limit = placed.memory_here(memory or Memory())
@@ -260,22 +260,21 @@ def put_request(op: str, table: Operand, indices: Operand, updates: Operand, lay
                 params = layout.params("put", policy, indices.array, aside, updates.array,
                                        (elements, elements_of(updates)), **how)
             params = params._replace(tells=tells)
-            held = within_memory(op, params, limit, host)
-            made = held.plan
+            made, _ = within_memory(op, params, limit, host)
             program = _program(made, tiles, layout, elements, policy, update, factor)
         else:
-            held = within_limit(op, update.outputs, layout, params, limit, host)
-            made = program = held.plan
+            made = program = within_limit(op, update.outputs, layout, params, limit, host)
     scaled = params.own is not None and isinstance(program, Executable)
     words = (VALUES,) if scaled else () if program is None or isinstance(update, str) else (update.words,)
     run = _updated(check, program, table.array, receiver.array, aside, in_place, tells, scaled)
 
-    def tell() -> tuple[str, str, Any]:
+    def tell() -> Told:
         return copied() if made is None else made.told()
 
     copied = told(op, table.shape, elements, BY_NUMPY if in_place else kernel_of_copies())
     return Request(run, (table, indices, updates, RESULT, *words), receiver, tell, values if scaled else (),
-                   placed=placed, plan=held, checks=check is not None)
+                   placed=placed, checks=check is not None,
+                   temporaries=None if made is None else made.temporaries)
 
 
 def _updated(check: Check | None, program: Any, table: Array, result: Array, aside: Array, in_place: bool,

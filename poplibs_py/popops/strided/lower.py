@@ -22,7 +22,7 @@ from ...log import tell
 from ...memo import remembered
 from ...ops import OwnNumber
 from ...planner import Explanation
-from ...planner.explain import Explained, considered_kernels
+from ...planner.explain import Unlimited, considered_kernels
 from ...program import ComputeSet, Executable, Program, Segment, rounded, threads_for
 from ...target import LinearMapping
 from .axes import Axis, Blocks, walked
@@ -140,7 +140,7 @@ class StridedParams(NamedTuple):
 
 
 @dataclass(frozen=True)
-class StridedProgram(Explained):
+class StridedProgram(Unlimited):
     """What runs, ready: the executable, and for a reader its kernels and the axes that are left of the shape."""
 
     params: StridedParams
@@ -153,6 +153,11 @@ class StridedProgram(Explained):
     def kernel(self) -> str:
         """The kernels' names."""
         return ", ".join(dict.fromkeys(k.label for k in self.used)) or "a copy"
+
+    @property
+    def threads(self) -> int:
+        """How many threads share the work."""
+        return self.executable.threads
 
     def __reduce__(self) -> tuple[Any, ...]:
         return lower, (self.params, self.executable.threads, self.mapping)

@@ -87,7 +87,7 @@ def plan_fully_connected(params: FullyConnectedParams, *, target: Target | str =
         plan = plan_quietly(params, checked, machine)
     if not plan.fits:
         memory = Memory(checked.available_memory_proportion, checked.strict_memory)
-        complain("plan_fully_connected", memory, limit, f"the plan takes {plan.temp_bytes:,}", plan.raised)
+        complain("plan_fully_connected", memory, plan.temporaries)
     return plan
 
 
@@ -104,9 +104,8 @@ def plan_quietly(params: FullyConnectedParams, options: FullyConnectedOptions, t
             f"{target.tiles} tiles can meet" if options.plan_constraints else
             f"no plan of {params} for {target.tiles} tiles was found: its groups are more than the tiles, or offsets "
             "do not fit 16 bits")
-    (chosen, all_found), rung = found
+    (chosen, all_found), raised = found
     plan = _made(params, options, used, target, chosen, limit)
-    raised = 0 if rung in (None, limit) else rung
     plan = dataclasses.replace(plan, considered=_considered(chosen, all_found), raised=raised)
     tell("popsparse", plan)
     return plan

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...errors import bad_argument
-from ...planner import Explanation, PlanSummary
-from ...planner.explain import Considered
+from ...planner import Explanation, PlanSummary, Temporaries
+from ...planner.explain import Considered, Uncounted
 from ...planner.facts import PlanFacts, facts_of, facts_of_summary
 from ...planner.summary import AxisShare, Phase, summarised
 from ...target import TYPE_SIZES, Target
@@ -23,7 +23,7 @@ Phases = dict[str, tuple[int, int]]
 
 
 @dataclass(frozen=True)
-class FullyConnectedPlan:
+class FullyConnectedPlan(Uncounted):
     """A plan of a layer with sparse weights whose pattern may change. PopLibs' ``fullyconnected::Plan`` and ``Cost``.
 
     Attributes
@@ -44,8 +44,8 @@ class FullyConnectedPlan:
         Words of meta-information that it holds, for the forward pass and for the gradient of the activations.
     cycles, temp_bytes : int
         Of all planned passes, and of the one that takes most bytes on a tile.
-    limit : int
-        Temporary bytes that a tile may take.
+    limit, raised : int or None
+        Temporary bytes that a tile may take, and what became of that limit, as `temporaries` has them.
     phases : dict of str to dict of str to (int, int)
         For ``"Fwd"``, ``"GradA"`` and ``"GradW"``, as far as they are planned, cycles and temporary bytes of each phase
         and in total.
@@ -53,8 +53,6 @@ class FullyConnectedPlan:
         The candidates.
     use_dense : bool
         Whether the constraints ask for a dense product. No plan of PopLibs is, otherwise.
-    raised : int
-        To what the ladder raised the limit for this plan, which does not keep to it; 0 where it does, or was dropped.
     """
 
     params: FullyConnectedParams
@@ -72,12 +70,17 @@ class FullyConnectedPlan:
     phases: dict[str, Phases] = field(hash=False)
     considered: tuple[Considered, ...] = field(default=(), repr=False, compare=False)
     use_dense: bool = False
-    raised: int = 0
+    raised: int | None = None
+
+    @property
+    def temporaries(self) -> Temporaries:
+        """Temporary bytes of the tile that needs most."""
+        return Temporaries(self.temp_bytes, self.limit, self.raised, "a tile")
 
     @property
     def fits(self) -> bool:
         """Whether temporary bytes are within the limit."""
-        return self.temp_bytes <= self.limit
+        return self.temporaries.fits
 
     def of_pass(self, name: str) -> FullyConnectedPlan:
         """Return the plan with one of its passes alone, as the record of a run of that has it."""

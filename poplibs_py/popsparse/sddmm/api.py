@@ -12,6 +12,7 @@ from typing import Any
 from ...checks import check_shape
 from ...errors import bad_argument
 from ...ops import RESULT, Operand, Placed, Receiver, Request, own_host
+from ...ops.road import Told
 from ...planner import Memory
 from ..matrix import BlockSparseMatrix
 from ..operands import (
@@ -57,7 +58,7 @@ def sddmm_request(op: str, w: BlockSparseMatrix, dy: Any, x: Any, out: Any, out_
     params = SddmmParams(p.shape, p.block_shape, p.groups, columns, room_for(p.n_blocks), layout_of(left),
                          layout_of(right), receiver.format.name, receiver.scale, form, swapped)
     plan = plan_sddmm(op, params, memory, own_host())
-    return _request(plan, stored, left, right, receiver, plan=plan, placed=placed)
+    return _request(plan, stored, left, right, receiver, temporaries=plan.temporaries, placed=placed)
 
 
 def plan_sampled(op: str, w: Any, n: Any, form: Form = "plain", *, dtype: Any = None, x_dtype: Any = None,
@@ -107,7 +108,7 @@ def _request(plan: SddmmPlan, /, w: SparseOperand, left: Operand, right: Operand
     """Return the request of a planned product; the operands are as what is stored has them."""
     p = plan.params
 
-    def told() -> tuple[str, str, Any]:
+    def told() -> Told:
         what = (f"[{p.shape[0]}, {p.columns}] {p.y.format} x [{p.columns}, {p.shape[1]}] {p.x.format} at "
                 f"{w.pattern.n_blocks} blocks {p.block_shape}")
         return what, plan.kernel.label, plan

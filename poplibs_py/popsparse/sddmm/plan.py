@@ -87,7 +87,7 @@ def plan_sddmm(op: str, params: SddmmParams, memory: Memory, target: Target) -> 
         return plan if limit is None or plan.temporary_bytes <= limit * plan.threads else None
 
     least = _decided(params, memory, target, 1)
-    plan, _, raised = within(op, plan_once, memory, target, lambda: least.temporary_bytes, least.threads)
+    plan, raised = within(op, plan_once, memory, target, lambda: least.temporary_bytes, least.threads)
     return plan if raised is None else replace(plan, raised=raised)
 
 

@@ -34,6 +34,11 @@ class SoftmaxPlan(KernelPlan):
     __hash__ = KernelPlan.__hash__
 
     @property
+    def compute_format(self) -> str:
+        """Nothing: there is no product."""
+        return ""
+
+    @property
     def temporary_bytes(self) -> int:
         """Bytes that a run takes beside its operands."""
         return int(self.threads) * self.scratch_bytes

@@ -17,6 +17,7 @@ from ...checks import check_shape, flag
 from ...errors import bad_argument, bad_type
 from ...formats import FP32, Array, Format
 from ...ops import RESULT, Operand, Placed, Receiver, Request, array_operand, own_host
+from ...ops.road import Told
 from ...planner import Memory
 from ..operands import (
     DenseLayout,
@@ -115,7 +116,8 @@ def spmm_request(op: str, w: SparseOperand, x: Any, how: Epilogue, memory: Memor
     params = SpmmParams(w.shape, p.block_shape, p.groups, dense.shape[-1], blocks, room or blocks, w.transposed,
                         w.format.name, scale, dense.layout, y_layout, bias_layout, activation, w.prepared, forms)
     plan = plan_spmm(op, params, memory, own_host(), lambda: w.longest_row)
-    return _request(plan, w, dense.operand, bias, receiver, y, batch, plan=plan, keep=keep, placed=placed)
+    return _request(plan, w, dense.operand, bias, receiver, y, batch, temporaries=plan.temporaries, keep=keep,
+                    placed=placed)
 
 
 def plan_product(op: str, w: Any, n: Any, forms: Forms = PLAIN, room: int | None = None, *, dtype: Any = None,
@@ -179,7 +181,7 @@ def _request(plan: SparsePlan, /, w: SparseOperand, x: Operand, bias: Operand | 
         run = lower(plan)
         run = _each(run, batch) if batch else run
 
-    def told() -> tuple[str, str, Any]:
+    def told() -> Told:
         what = (f"{w.pattern.n_blocks} blocks {w.pattern.block_shape} {p.w_format} x [{p.shape[1]}, {p.columns}] "
                 f"{p.x.format}" + f", for each of {batch}" * bool(batch))
         return what, plan.kernel.label, plan

@@ -101,13 +101,10 @@ class SparsePlan(KernelPlan):
     @property
     def temporary_bytes(self) -> int:
         """Bytes that a run takes beside its operands, each part from a cache line on."""
+        if not self.params.columns or not self.params.shape[0]:
+            return 0
         shared = whole_lines(self.workspace_bytes) + whole_lines(self.gathered_bytes)
         return self.threads * whole_lines(self.scratch_bytes) + shared
-
-    @property
-    def fits(self) -> bool:
-        """Whether a run keeps to the limit."""
-        return not self.params.columns or not self.params.shape[0] or super().fits
 
     def again(self) -> SparsePlan:
         """Plan the plan's own problem, or raise where it is none."""
@@ -151,9 +148,9 @@ def plan_spmm(op: str, params: SpmmParams, memory: Memory, target: Target, longe
     if fastest.fits:
         return fastest
     most = longest() if fastest.decodes else 0
-    plan = within(op, lambda limit: _fitted(fastest, limit, most), memory, target,
-                  lambda: list(_choices(fastest, 0, most))[-1].temporary_bytes, fastest.threads)
-    return replace(plan.plan, longest=most, raised=plan.raised)
+    plan, raised = within(op, lambda limit: _fitted(fastest, limit, most), memory, target,
+                          lambda: list(_choices(fastest, 0, most))[-1].temporary_bytes, fastest.threads)
+    return replace(plan, longest=most, raised=raised)
 
 
 @remembered()

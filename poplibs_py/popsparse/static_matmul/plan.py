@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...formats import Array
-from ...planner import Explanation, PlanSummary
+from ...planner import Explanation, PlanSummary, Temporaries
+from ...planner.explain import Uncounted
 from ...planner.facts import PlanFacts, facts_of, facts_of_summary
 from ...planner.summary import AxisShare, Phase, summarised
 from ...target import TYPE_SIZES, Target
@@ -43,7 +44,7 @@ class TileShare(NamedTuple):
 
 
 @dataclass(frozen=True)
-class StaticPlan:
+class StaticPlan(Uncounted):
     """A plan of a product with a sparse operand whose pattern is known. PopLibs' ``static_::Partition``.
 
     Attributes
@@ -86,9 +87,14 @@ class StaticPlan:
     column_order: Array = field(repr=False, compare=False)
 
     @property
+    def temporaries(self) -> Temporaries:
+        """Temporary bytes of the tile that needs most."""
+        return Temporaries(self.temp_bytes, self.limit, of="a tile")
+
+    @property
     def fits(self) -> bool:
         """Whether temporary bytes are within the limit: always, since a plan that is not is not made."""
-        return self.temp_bytes <= self.limit
+        return self.temporaries.fits
 
     @property
     def summary(self) -> PlanSummary:
@@ -122,6 +128,11 @@ class StaticPlan:
                     share = (starts[band] + i * each, starts[band] + min((i + 1) * each, blocks))
                     yield TileShare(first + i, (begin, end), band, share)
                 first += mine
+
+    @property
+    def tiles_used(self) -> int:
+        """Tiles that have blocks."""
+        return sum(1 for _ in self.tiles())
 
     def explain(self) -> Explanation:
         """Return what was planned, and what was decided."""

@@ -117,7 +117,7 @@ def figures_of_plan(plan: Plan) -> PlanFigures:
     return PlanFigures(
         plan.cycles, steps, _regrouped(plan), summary.memory_bytes,
         0 if isinstance(plan, ConvPlan) else summary.memory_bytes, summary.tile_bytes,
-        not summary.limit or summary.temp_bytes <= summary.limit)
+        summary.temporaries.fits)
 
 
 def _regrouped(plan: Plan) -> int:

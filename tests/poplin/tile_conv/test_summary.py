@@ -43,7 +43,7 @@ def test_figures_add_up(m, k, n, dtype, target, fc_pass, proportion):
     assert [sizes[name].size for name in "MKN"] == [m, k, n]
     assert all(axis.least <= axis.most <= axis.size for axis in s.axes)
     assert math.prod(axis.tiles for axis in s.axes) <= plan.tiles_used
-    assert s.memory_bytes == s.operand_bytes + s.result_bytes + s.temp_bytes
+    assert s.memory_bytes == s.operand_bytes + s.result_bytes + s.temporaries.needed
     assert json.loads(plan.to_json())["summary"] == json.loads(json.dumps(s.to_dict()))
     assert ConvPlan.from_json(plan.to_json()) == plan
 
@@ -112,7 +112,7 @@ def test_an_infeasible_plan_says_so():
     with pytest.raises(PlanError):
         _plan(8, 8, 8, options={"planConstraints": {"0": {"partition": {"convGroupSplit": 7}}}})
     over = _plan(4096, 4096, 4096, available_memory_proportion=1e-4)
-    assert "MORE THAN ALLOWED" in str(over)
+    assert ", which was " in str(over)
     assert not over.summary.fits
     large = _plan(32768, 32768, 8)  # operands alone are larger than the machine
     assert large.summary.memory_bytes > large.problem.target.bytes_per_tile

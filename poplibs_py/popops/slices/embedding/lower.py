@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from ....errors import bad_argument
 from ....ops.one_kernel import OneKernel
-from ....planner import Explanation, Memory
-from ....planner.explain import Explained
-from ....planner.ladder import raised_words
+from ....planner import Explanation, Memory, Temporaries
+from ....planner.explain import Explained, Uncounted
 from ....target import Target
 from ...making.made import element_of
 from ..lower import Axis, Component, SliceParams, Window, check_bytes, lower, within_memory
@@ -22,7 +21,7 @@ _INDEX_BYTES = 8
 
 
 @dataclass(frozen=True)
-class HostEmbeddingPlan(Explained):
+class HostEmbeddingPlan(Uncounted, Explained):
     """How rows of a table are read and updated by index on this CPU. ``print(plan)`` tells it.
 
     Attributes
@@ -33,21 +32,15 @@ class HostEmbeddingPlan(Explained):
     target : Target
     room : int
         Updates that a thread sorts at a time; 0 where they are taken as they come.
-    temporary_bytes : int
-        That reading or updating takes beside its operands, whichever takes more.
-    within_limit : bool
-        Whether that keeps to ``availableMemoryProportion``.
-    raised : int or None
-        To how many bytes the limit was raised where that does not; None where it was dropped.
+    temporaries : Temporaries
+        What reading or updating needs beside its operands, whichever needs more.
     """
 
     params: EmbeddingParams
     options: EmbeddingOptions
     target: Target
     room: int
-    temporary_bytes: int
-    within_limit: bool
-    raised: int | None = None
+    temporaries: Temporaries
 
     @property
     def memory(self) -> Memory:
@@ -55,10 +48,24 @@ class HostEmbeddingPlan(Explained):
         return _memory(self.options)
 
     @property
+    def temporary_bytes(self) -> int:
+        """Bytes that a run takes beside its operands."""
+        return self.temporaries.needed
+
+    @property
     def limit(self) -> int | None:
         """Temporary bytes that all threads may take, or None."""
-        each = self.memory.limit(self.target)
-        return None if each is None else each * self.threads
+        return self.temporaries.limit
+
+    @property
+    def fits(self) -> bool:
+        """Whether a run keeps to the limit."""
+        return self.temporaries.fits
+
+    @property
+    def compute_format(self) -> str:
+        """Nothing: sums are in FP32."""
+        return ""
 
     @property
     def threads(self) -> int:
@@ -77,13 +84,11 @@ class HostEmbeddingPlan(Explained):
 
     def explain(self) -> Explanation:
         """Return what was decided, and the kernels that were considered."""
-        p, limit, programs = self.params, self.limit, self.programs()
+        p, programs = self.params, self.programs()
         decided = {}
         for name, program in programs.items():
             decided[name] = f"{program.kernel}, {program.threads} threads, {program.decided['way']}"
-        held = "no limit" if limit is None else f"{'within' if self.within_limit else 'NOT within'} {limit:,}"
-        held += "" if self.within_limit else f", which was {raised_words(self.raised)}"
-        decided["memory"] = f"{self.temporary_bytes:,} temporary bytes, {held}"
+        decided["memory"] = str(self.temporaries)
         tables = f"{p.groups} x " * (p.groups > 1)
         problem = f"embedding {tables}[{p.entries:,}, {p.width:,}] {p.data_type}, {p.most_lookups:,} lookups on host"
         return Explanation(problem, decided, next(reversed(programs.values())).explain().considered)
@@ -119,15 +124,18 @@ def plan_host(params: EmbeddingParams, options: EmbeddingOptions, target: Target
         raise bad_argument("plan_constraints", dict(options.plan_constraints), "none on this CPU, which cuts no table")
     if options.partial_type == "half":
         raise bad_argument("partial_type", "half", "'float' on this CPU, which sums in FP32")
-    room, took, fits, raised = 0, 0, True, None
+    room, found, memory = 0, [], _memory(options)
     if options.used_for_update:
         asked = _params(params, UPDATES[options.operation_for_update])
         if asked.update != "set" and params.data_type == "bool":
             raise bad_argument("operation_for_update", options.operation_for_update, "'none' for truth values")
-        program, fits, raised = within_memory("plan_embedding", asked, _memory(options), target)
-        room = (program.params.room or asked.lookups) * asked.grouped
-        took = program.executable.temporary_bytes + check_bytes(asked, target.tiles)
+        made, raised = within_memory("plan_embedding", asked, memory, target)
+        room = (made.params.room or asked.lookups) * asked.grouped
+        found.append((made, asked, raised))
     if options.used_for_slice:
         asked = _params(params)
-        took = max(took, lower(asked, target.tiles).executable.temporary_bytes + check_bytes(asked, target.tiles))
-    return HostEmbeddingPlan(params, options, target, room, took, fits, raised)
+        found.append((lower(asked, target.tiles), asked, None))
+    taken = (Temporaries.of_threads(made.executable.temporary_bytes + check_bytes(asked, target.tiles),
+                                    memory.limit(target), raised, made.threads) for made, asked, raised in found)
+    most = max(taken, key=Temporaries.severity, default=Temporaries(0, None))
+    return HostEmbeddingPlan(params, options, target, room, most)

@@ -9,8 +9,9 @@ from typing import Self
 from ....errors import PlanError
 from ....memo import remembered
 from ....planner import Explanation
+from ....planner.facts import PlanFacts, facts_of
 from ....planner.hashing import hashed
-from ....planner.ladder import complain, raised_words
+from ....planner.ladder import Temporaries, complain
 from ....target import Target
 from .model import EmbeddingModel, Partition
 from .options import EmbeddingOptions
@@ -38,8 +39,6 @@ class EmbeddingPlan:
         Whether it is used that indices are in order.
     start_tile : int
         The tile that the first part lies on.
-    within_limit : bool
-        Whether temporary memory keeps to ``availableMemoryProportion``.
     costs : tuple of (str, int)
         Cycles and bytes by PopLibs' names; what is nothing is left out.
     """
@@ -51,15 +50,23 @@ class EmbeddingPlan:
     grain: int
     ordered: bool
     start_tile: int
-    within_limit: bool
     costs: tuple[tuple[str, int], ...]
 
     def checked(self, op: str) -> Self:
         """Return the plan; warn, or raise, where it does not keep to its limit."""
-        limit = self.options.memory.limit(self.target)
-        if not self.within_limit and limit is not None:
-            complain(op, self.options.memory, limit, f"the fastest plan takes {self.temp_bytes:,}", None)
+        if not self.fits:
+            complain(op, self.options.memory, self.temporaries, "the fastest plan takes")
         return self
+
+    @property
+    def temporaries(self) -> Temporaries:
+        """Temporary bytes of the tile that needs most."""
+        return Temporaries(self.temp_bytes, self.options.memory.limit(self.target), of="a tile")
+
+    @property
+    def fits(self) -> bool:
+        """Whether temporary memory keeps to ``availableMemoryProportion``."""
+        return self.temporaries.fits
 
     @property
     def cycles(self) -> int:
@@ -106,10 +113,7 @@ class EmbeddingPlan:
     def _decisions(self) -> Iterator[tuple[str, str]]:
         yield from self.cuts()
         yield "cycles", f"{self.cycles:,} ({', '.join(f'{phase} {n:,}' for phase, n in self.phases.items())})"
-        limit = self.options.memory.limit(self.target)
-        held = "no limit" if limit is None else f"{'within' if self.within_limit else 'NOT within'} {limit:,}"
-        held += "" if self.within_limit else f", which was {raised_words(None)}"
-        yield "memory", f"{self.temp_bytes:,} temporary bytes on a tile, {held}"
+        yield "memory", f"temporaries take {self.temporaries}"
 
     def __str__(self) -> str:
         costs = [f"{name:<40}{value:>16,}" for name, value in self.costs]
@@ -127,12 +131,20 @@ def planned(params: EmbeddingParams, options: EmbeddingOptions, target: Target) 
     """
     model = EmbeddingModel(target, params, options)
     found = least_cycles(model, options.memory.limit(target))
-    within_limit = found is not None
     found = found or least_cycles(model, None)
     if found is None:
         raise PlanError(f"plan_constraints: no plan meets {dict(options.plan_constraints)}")
     at = found.partition
     values = (found.ordered, options.validate_indices, *at, model.grain, _INDEX_GRAIN, params.groups)
     start = hashed(int(value) for value in (*values, _SLICED_DIMENSION, _ROWS_DIMENSION)) % target.tiles
-    return EmbeddingPlan(params, options, target, at, model.grain, found.ordered, start, within_limit,
+    return EmbeddingPlan(params, options, target, at, model.grain, found.ordered, start,
                          tuple(model.costs(at, found.ordered).items()))
+
+
+@facts_of.register
+def _(plan: EmbeddingPlan) -> PlanFacts:
+    """Return what a report keeps of a plan."""
+    explanation, target = plan.explain(), plan.target
+    return PlanFacts(explanation.problem, target.name, decisions=dict(explanation.decisions), cycles=plan.cycles,
+                     clock_hz=target.clock_hz, temporaries=plan.temporaries, tiles=target.tiles,
+                     tile_bytes=target.bytes_per_tile)

@@ -98,7 +98,7 @@ def test_what_a_plan_says_of_itself(params, options, tiles):
     assert plan.tiles_used <= tiles
     assert 0 <= plan.start_tile < tiles
     limit = options.memory.limit(plan.target)
-    assert plan.within_limit == (limit is None or plan.temp_bytes <= limit)
+    assert plan.fits == (limit is None or plan.temp_bytes <= limit)
     assert f"{plan.cycles:,}" in str(plan)
 
 
@@ -146,7 +146,7 @@ def test_a_limit_that_no_plan_keeps_to_is_told_each_time():
     for _ in range(2):
         with pytest.warns(MemoryLimitWarning, match="leaves 6 bytes of a tile; the fastest plan takes"):
             plan = plan_embedding(1000, 100, 1000, available_memory_proportion=1e-5)
-        assert not plan.within_limit
+        assert not plan.fits
     with pytest.raises(MemoryLimitError):
         plan_embedding(1000, 100, 1000, available_memory_proportion=1e-5, strict_memory=True)
 
@@ -228,7 +228,7 @@ def test_a_compiled_plan_takes_the_threads_that_it_was_planned_for():
 def test_what_no_plan_of_this_cpu_keeps_to_is_told():
     with pytest.warns(MemoryLimitWarning, match="plan_embedding"):
         plan = plan_embedding(600, 40, 5000, available_memory_proportion=1e-3, target="host")
-    assert not plan.within_limit
+    assert not plan.fits
     with pytest.raises(MemoryLimitError):
         plan_embedding(600, 40, 5000, available_memory_proportion=1e-3, strict_memory=True, target="host")
     with pytest.raises(InvalidArgumentError, match="plan: got a plan with changes: room"):
