@@ -15,7 +15,15 @@ from ..formats import BF16, FORMATS, FP16, FP32, Array, Format, QuarterArray, fo
 from ..formats.arrays import as_array
 from ..formats.format import preset_of, remedy
 from ..immutable import anchor_of
-from ..program import overlaps_itself, result_array, result_array_like, room_like, temporary, without_gaps
+from ..program import (
+    overlaps_itself,
+    result_array,
+    result_array_like,
+    room_like,
+    share_memory,
+    temporary,
+    without_gaps,
+)
 from ..target.host_memory import check_memory
 
 RESULT: Literal[-1] = -1
@@ -236,7 +244,7 @@ class Receiver(Operand):
     def spoils(self, x: Operand) -> bool:
         """Whether writing to the caller's memory could change what is still to be read of an operand."""
         copied = x.gathered and not x.array.flags.c_contiguous
-        if copied or not np.may_share_memory(self.array, x.array):
+        if copied or not share_memory(self.array, x.array):
             return False
         return not any(x is over for over in self.written_over)
 

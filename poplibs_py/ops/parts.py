@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import bad_argument, bad_type
 from ..formats import Array, Format, format_of
 from ..memo import remembered
-from ..program import Views, whole_lines
+from ..program import Views, share_memory, whole_lines
 from .operands import RESULT, Operand, Receiver, new_result, receive, result_format
 
 
@@ -222,5 +222,5 @@ def check_apart(name: str, receivers: Sequence[Receiver]) -> None:
     """Raise where two of what the caller gave for results may share memory."""
     given = [(i, one.memory) for i, one in enumerate(receivers) if one.given is not None]
     for k, (i, memory) in enumerate(given):
-        if any(np.may_share_memory(memory, other) for _, other in given[:k]):
+        if any(share_memory(memory, other) for _, other in given[:k]):
             raise bad_argument(f"{name}[{i}]", "an out that may share memory with another", "arrays apart from it")

@@ -434,6 +434,7 @@ cdef class Executable:
 
 include "program/sequences.pxi"
 include "program/results.pxi"
+include "program/overlap.pxi"
 include "program/keys.pxi"
 include "program/wrappers.pxi"
 include "program/calls.pxi"

@@ -361,38 +361,15 @@ cdef bint whole_word(PyObject *x, uint64_t *to) noexcept:
     return True
 
 
-cdef void reach_of(cnp.ndarray array, char **low, char **high) noexcept:
-    """The first byte of an array, and the byte after its last."""
-    cdef int i
-    cdef int64_t reach
-    low[0] = <char *>cnp.PyArray_DATA(array)
-    high[0] = low[0]
-    if cnp.PyArray_SIZE(array) == 0:
-        return
-    high[0] += cnp.PyArray_ITEMSIZE(array)
-    for i in range(cnp.PyArray_NDIM(array)):
-        reach = (cnp.PyArray_DIM(array, i) - 1) * cnp.PyArray_STRIDE(array, i)
-        if reach < 0:
-            low[0] += reach
-        else:
-            high[0] += reach
-
-
 cdef bint lies_apart(Reading *r, int64_t written) noexcept:
-    """Whether each array that has a bit may be written, and reaches into no other."""
-    cdef char *low
-    cdef char *high
-    cdef char *first
-    cdef char *end
+    """Whether each array that has a bit may be written, and shares memory with no other."""
     cdef int i, k
     for i in range(r.n_arrays):
         if written >> i & 1:
             if not cnp.PyArray_ISWRITEABLE(<cnp.ndarray>r.arrays[i]):
                 return False
-            reach_of(<cnp.ndarray>r.arrays[i], &low, &high)
             for k in range(r.n_arrays):
-                reach_of(<cnp.ndarray>r.arrays[k], &first, &end)
-                if k != i and low < end and first < high:
+                if k != i and meet(<cnp.ndarray>r.arrays[i], <cnp.ndarray>r.arrays[k]):
                     return False
     return True
 
@@ -407,19 +384,11 @@ cdef bint same_place(cnp.ndarray a, cnp.ndarray b) noexcept:
 
 cdef bint read_overlaps(Reading *r) noexcept:
     """Write which arrays are the one that is written to; False where one overlaps it in any other way."""
-    cdef char *low
-    cdef char *high
-    cdef char *first
-    cdef char *end
     cdef int64_t same = 0
     cdef int i
     cdef cnp.ndarray out = <cnp.ndarray>r.arrays[r.written]
-    reach_of(out, &low, &high)
     for i in range(r.n_arrays):
-        if i == r.written:
-            continue
-        reach_of(<cnp.ndarray>r.arrays[i], &first, &end)
-        if low < end and first < high:
+        if i != r.written and meet(out, <cnp.ndarray>r.arrays[i]):
             if not same_place(out, <cnp.ndarray>r.arrays[i]):
                 return False
             same |= <int64_t>1 << i
