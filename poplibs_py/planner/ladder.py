@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from ..checks import flag, instance, real, whole
 from ..errors import MemoryLimitError, MemoryLimitWarning, bad_type, warn
@@ -103,6 +103,29 @@ class Temporaries:
 
     def __str__(self) -> str:
         return f"{self.needed:,} byte{'s' * (self.needed != 1)} of {self.of}, {self.allowed}"
+
+
+class _Planned(Protocol):
+    @property
+    def temporaries(self) -> Temporaries: ...
+
+
+class Limited:
+    """A plan under a limit on memory, of which its `temporaries` tell."""
+
+    @property
+    def fits(self: _Planned) -> bool:
+        """Whether temporary bytes keep to the limit."""
+        return self.temporaries.fits
+
+
+class HostLimited(Limited):
+    """The same of this CPU."""
+
+    @property
+    def limit(self: _Planned) -> int | None:
+        """Temporary bytes that all threads may take, or None."""
+        return self.temporaries.limit
 
 
 class Climbed(NamedTuple, Generic[T]):

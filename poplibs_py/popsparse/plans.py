@@ -12,13 +12,14 @@ from ..kernels.registry import Kernel, Selection
 from ..ops import check_fields, unchanged
 from ..planner import Explanation, Memory, Temporaries
 from ..planner.explain import Explained, Uncounted, considered_kernels
+from ..planner.ladder import HostLimited
 from ..target import Target
 
 Plan = TypeVar("Plan", bound="KernelPlan")
 
 
 @dataclass(frozen=True)
-class KernelPlan(Uncounted, Explained, ABC):
+class KernelPlan(HostLimited, Uncounted, Explained, ABC):
     """How an op runs by one kernel on this CPU's threads.
 
     Attributes
@@ -66,16 +67,6 @@ class KernelPlan(Uncounted, Explained, ABC):
     def temporaries(self) -> Temporaries:
         """The same, and how many it may take."""
         return Temporaries.of_threads(self.temporary_bytes, self.memory.limit(self.target), self.raised, self.threads)
-
-    @property
-    def limit(self) -> int | None:
-        """Temporary bytes that all threads may take, or None."""
-        return self.temporaries.limit
-
-    @property
-    def fits(self) -> bool:
-        """Whether a run keeps to the limit."""
-        return self.temporaries.fits
 
     @abstractmethod
     def again(self) -> KernelPlan:

@@ -31,6 +31,9 @@ CALLS = {
     "plan of SDDMM": (lambda w, n, **how: static.plan_sparse_grad_w(w.astype("float32"), n, x_dtype="float16", **how),
                       lambda: (W, 48)),
     "plan of a layer": (dynamic.plan_fully_connected_fwd, lambda: (W, 48)),
+    "plan of an embedding": (popops.plan_embedding, lambda: (600, 40, 5000)),
+    "plan of an embedding on gc200": (lambda *sizes, **how: popops.plan_embedding(*sizes, target="gc200", **how),
+                                      lambda: (600, 40, 5000)),
     "plan of a convolution": (lambda p, **how: plan_convolution(p, **how),
                               lambda: (matmul_params(1, 300, 300, 300, "half"),)),
 }

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ...formats import Format
 from ...kernels import Kernel
 from ...planner.explain import Explained, Explanation
-from ...planner.ladder import Temporaries
+from ...planner.ladder import HostLimited, Temporaries
 from ...target import Target
 from ..gemm.options import GemmOptions
 from ..gemm.plan import Epilogue, GemmPlan
@@ -23,7 +23,7 @@ from .ways import Phase, Way, dense_of, largest
 
 
 @dataclass(frozen=True)
-class HostConvPlan(Explained):
+class HostConvPlan(HostLimited, Explained):
     """How a convolution runs on this CPU.
 
     Attributes
@@ -116,11 +116,6 @@ class HostConvPlan(Explained):
         return Temporaries.of_threads(self.temporary_bytes, each, None if None in raised else most, self.threads)
 
     @property
-    def limit(self) -> int | None:
-        """Temporary bytes that all threads may take, or None."""
-        return self.temporaries.limit
-
-    @property
     def compute_format(self) -> Format:
         """What operands are decoded to and multiplied in."""
         return largest(self.way).compute_format
@@ -129,11 +124,6 @@ class HostConvPlan(Explained):
     def flops(self) -> int:
         """Multiplications and additions, without those with padding."""
         return self.call.params.flops()
-
-    @property
-    def fits(self) -> bool:
-        """Whether a run keeps to the limit."""
-        return self.temporaries.fits
 
     @property
     def problem(self) -> str:

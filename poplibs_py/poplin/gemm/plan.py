@@ -14,7 +14,7 @@ from ...kernels import Kernel, Selection, kernels
 from ...kernels.records import ACTIVATIONS
 from ...ops import OwnNumber, changed_plan, check_fields
 from ...planner.explain import Explained, Explanation, considered_kernels
-from ...planner.ladder import Temporaries
+from ...planner.ladder import HostLimited, Temporaries
 from ...program import rounded, whole_lines
 from ...target import Target
 from ._gemm import GATHERED, Mode, Sums
@@ -119,7 +119,7 @@ def on_lines(**parts: int) -> tuple[tuple[str, int], ...]:
     return tuple((name, whole_lines(size)) for name, size in parts.items())
 
 
-class Scratched(Scratch, Explained):
+class Scratched(Scratch, HostLimited, Explained):
     """A plan of one kernel, and of the scratch of each thread."""
 
     selection: Selection
@@ -141,16 +141,6 @@ class Scratched(Scratch, Explained):
     def temporaries(self) -> Temporaries:
         """The same, and how many it may take."""
         return Temporaries.of_threads(self.temporary_bytes, self.memory_limit, self.raised, self.threads)
-
-    @property
-    def limit(self) -> int | None:
-        """Temporary bytes that all threads may take, or None."""
-        return self.temporaries.limit
-
-    @property
-    def fits(self) -> bool:
-        """Whether a run keeps to the limit."""
-        return self.temporaries.fits
 
     @property
     def scratch_decisions(self) -> dict[str, str]:

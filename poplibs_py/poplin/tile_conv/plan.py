@@ -14,7 +14,7 @@ from ...checks import all_of, instance, one_of, whole
 from ...errors import bad_argument, bad_type, described
 from ...ops import changed_plan, check_fields
 from ...planner.explain import Explanation, explained
-from ...planner.ladder import Temporaries
+from ...planner.ladder import Limited, Temporaries
 from ...planner.summary import PlanSummary, compared, summarised
 from ...target import TYPE_SIZES, LinearMapping
 from .constraints import ConvConstraints
@@ -132,7 +132,7 @@ def tile_ranges(extent: int, split: int, grain: int = 1) -> list[tuple[int, int]
 
 
 @dataclasses.dataclass(frozen=True)
-class ConvPlan:
+class ConvPlan(Limited):
     """A plan for one pass, with its modelled costs.
 
     Corresponds to PopLibs' ``Plan`` and ``Cost``. ``print(plan)`` is a table; `explain` (on the result of
@@ -247,11 +247,6 @@ class ConvPlan:
     def temporaries(self) -> Temporaries:
         """Temporary bytes of the tile that needs most."""
         return Temporaries(self.temp_bytes, self.limit, self.raised, "a tile")
-
-    @property
-    def fits(self) -> bool:
-        """Whether temporary bytes are within the limit."""
-        return self.temporaries.fits
 
     @property
     def summary(self) -> PlanSummary:

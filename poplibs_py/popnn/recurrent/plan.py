@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 from ...planner import Explanation, Memory, Temporaries, first_within
 from ...planner.explain import Considered, Explained
+from ...planner.ladder import HostLimited
 from ...program import Sequence as Program
 from ...target import Target
 from .forward import Pass
@@ -17,7 +18,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Limited(Explained, Generic[T]):
+class AtOnce(HostLimited, Explained, Generic[T]):
     """How much of a call is done at once within a limit, and what that takes.
 
     Attributes
@@ -39,18 +40,13 @@ class Limited(Explained, Generic[T]):
         return self.temporaries.needed
 
     @property
-    def fits(self) -> bool:
-        """Whether it keeps to the limit that the call names."""
-        return self.temporaries.fits
-
-    @property
     def compute_format(self) -> str:
         """Nothing: its products say."""
         return ""
 
 
 @dataclass(frozen=True)
-class Stretches(Limited[int]):
+class Stretches(AtOnce[int]):
     """How many steps a pass takes at once, and what that takes.
 
     Attributes
@@ -78,7 +74,7 @@ class Stretches(Limited[int]):
 
 
 @dataclass(frozen=True)
-class Update(Limited[tuple[int, int]]):
+class Update(AtOnce[tuple[int, int]]):
     """How a weight update is done, and what that takes.
 
     Attributes
@@ -137,7 +133,7 @@ def stretches(op: str, layer: Pass, memory: Memory, target: Target,
 
 def chosen_within(op: str, choices: list[T], program: Callable[..., Program], memory: Memory,
                   target: Target) -> tuple[Program, tuple[T, int, Temporaries]]:
-    """Return the program of the first choice that keeps to the limit, and the fields of `Limited`."""
+    """Return the program of the first choice that keeps to the limit, and the fields of `AtOnce`."""
     made = program(choices[0])
     threads = made.threads
     found, raised = first_within(op, choices, lambda one: program(one, True).temporary_bytes, memory, target, threads)

@@ -11,6 +11,7 @@ from ...errors import bad_argument
 from ...planner import Explanation, PlanSummary, Temporaries
 from ...planner.explain import Considered, Uncounted
 from ...planner.facts import PlanFacts, facts_of, facts_of_summary
+from ...planner.ladder import Limited
 from ...planner.summary import AxisShare, Phase, summarised
 from ...target import TYPE_SIZES, Target
 from ..partitioner import BucketLayout
@@ -23,7 +24,7 @@ Phases = dict[str, tuple[int, int]]
 
 
 @dataclass(frozen=True)
-class FullyConnectedPlan(Uncounted):
+class FullyConnectedPlan(Limited, Uncounted):
     """A plan of a layer with sparse weights whose pattern may change. PopLibs' ``fullyconnected::Plan`` and ``Cost``.
 
     Attributes
@@ -76,11 +77,6 @@ class FullyConnectedPlan(Uncounted):
     def temporaries(self) -> Temporaries:
         """Temporary bytes of the tile that needs most."""
         return Temporaries(self.temp_bytes, self.limit, self.raised, "a tile")
-
-    @property
-    def fits(self) -> bool:
-        """Whether temporary bytes are within the limit."""
-        return self.temporaries.fits
 
     def of_pass(self, name: str) -> FullyConnectedPlan:
         """Return the plan with one of its passes alone, as the record of a run of that has it."""

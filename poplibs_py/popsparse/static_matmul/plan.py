@@ -13,6 +13,7 @@ from ...formats import Array
 from ...planner import Explanation, PlanSummary, Temporaries
 from ...planner.explain import Uncounted
 from ...planner.facts import PlanFacts, facts_of, facts_of_summary
+from ...planner.ladder import Limited
 from ...planner.summary import AxisShare, Phase, summarised
 from ...target import TYPE_SIZES, Target
 from ..plan_figures import summary_of
@@ -44,7 +45,7 @@ class TileShare(NamedTuple):
 
 
 @dataclass(frozen=True)
-class StaticPlan(Uncounted):
+class StaticPlan(Limited, Uncounted):
     """A plan of a product with a sparse operand whose pattern is known. PopLibs' ``static_::Partition``.
 
     Attributes
@@ -88,13 +89,8 @@ class StaticPlan(Uncounted):
 
     @property
     def temporaries(self) -> Temporaries:
-        """Temporary bytes of the tile that needs most."""
+        """Temporary bytes of the tile that needs most: a plan that does not keep to its limit is not made."""
         return Temporaries(self.temp_bytes, self.limit, of="a tile")
-
-    @property
-    def fits(self) -> bool:
-        """Whether temporary bytes are within the limit: always, since a plan that is not is not made."""
-        return self.temporaries.fits
 
     @property
     def summary(self) -> PlanSummary:

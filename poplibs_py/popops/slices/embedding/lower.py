@@ -8,6 +8,7 @@ from ....errors import bad_argument
 from ....ops.one_kernel import OneKernel
 from ....planner import Explanation, Memory, Temporaries
 from ....planner.explain import Explained, Uncounted
+from ....planner.ladder import HostLimited
 from ....target import Target
 from ...making.made import element_of
 from ..lower import Axis, Component, SliceParams, Window, check_bytes, lower, within_memory
@@ -21,7 +22,7 @@ _INDEX_BYTES = 8
 
 
 @dataclass(frozen=True)
-class HostEmbeddingPlan(Uncounted, Explained):
+class HostEmbeddingPlan(HostLimited, Uncounted, Explained):
     """How rows of a table are read and updated by index on this CPU. ``print(plan)`` tells it.
 
     Attributes
@@ -51,16 +52,6 @@ class HostEmbeddingPlan(Uncounted, Explained):
     def temporary_bytes(self) -> int:
         """Bytes that a run takes beside its operands."""
         return self.temporaries.needed
-
-    @property
-    def limit(self) -> int | None:
-        """Temporary bytes that all threads may take, or None."""
-        return self.temporaries.limit
-
-    @property
-    def fits(self) -> bool:
-        """Whether a run keeps to the limit."""
-        return self.temporaries.fits
 
     @property
     def compute_format(self) -> str:

@@ -11,7 +11,7 @@ from ....memo import remembered
 from ....planner import Explanation
 from ....planner.facts import PlanFacts, facts_of
 from ....planner.hashing import hashed
-from ....planner.ladder import Temporaries, complain
+from ....planner.ladder import Limited, Temporaries, complain
 from ....target import Target
 from .model import EmbeddingModel, Partition
 from .options import EmbeddingOptions
@@ -23,7 +23,7 @@ _SLICED_DIMENSION, _ROWS_DIMENSION = 0, 1
 
 
 @dataclass(frozen=True)
-class EmbeddingPlan:
+class EmbeddingPlan(Limited):
     """How the rows of a table are read and updated by index on a modelled machine. ``print(plan)`` tells it.
 
     Attributes
@@ -62,11 +62,6 @@ class EmbeddingPlan:
     def temporaries(self) -> Temporaries:
         """Temporary bytes of the tile that needs most."""
         return Temporaries(self.temp_bytes, self.options.memory.limit(self.target), of="a tile")
-
-    @property
-    def fits(self) -> bool:
-        """Whether temporary memory keeps to ``availableMemoryProportion``."""
-        return self.temporaries.fits
 
     @property
     def cycles(self) -> int:
