@@ -117,7 +117,7 @@ def _fields_of(spec: str) -> str:
         plan = _plan(spec)
     except NoPlanError as error:
         raise PlanError(error.ORIGINAL) from None
-    fields: dict[str, Any] = {"spec": spec, **plan.golden(), "limit": plan.limit}
+    fields: dict[str, Any] = {"spec": spec, **plan.golden(), "limit": plan.limit or 0}
     fields["additional"] = [other.golden() for other in plan.additional]
     return json.dumps(fields, separators=(",", ":"))
 
