@@ -30,7 +30,7 @@ OF_THE_FRAME = {
                 "items_of_threads", "key_by_identity", "key_by_parts",
                 "overlaps_itself", "result_array", "result_array_like", "room_like", "share_memory", "span_of",
                 "spread", "temporary", "threads_for", "value_words", "whole_lines", "without_gaps"},
-    "planner": {"Climbed", "HostPlan", "Temporaries", "climb", "first_within", "within"},
+    "planner": {"Climbed", "Temporaries", "climb", "first_within", "within"},
     "errors": {"bad_argument", "bad_type", "check_keys", "described", "did_you_mean", "not_built", "warn"},
 }  # fmt: skip
 """What serves those who write ops, not those who call them: parts of programs, which take addresses and trust them,

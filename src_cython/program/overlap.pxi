@@ -83,12 +83,12 @@ cdef bint meet(cnp.ndarray a, cnp.ndarray b) noexcept:
     cdef char *end
     cdef Stepped axes[MOST_STEPPED]
     cdef int n
-    if cnp.PyArray_SIZE(a) == 0 or cnp.PyArray_SIZE(b) == 0:
-        return False
     reach_of(a, &low, &high)
     reach_of(b, &first, &end)
-    if low >= end or first >= high:
+    if low >= end or first >= high or low == high or first == end:
         return False
+    if cnp.PyArray_DATA(a) == cnp.PyArray_DATA(b):
+        return True
     n = stepped_alike(a, b, axes)
     return n < 0 or closes(<char *>cnp.PyArray_DATA(b) - <char *>cnp.PyArray_DATA(a), n, axes,
                            cnp.PyArray_ITEMSIZE(a), cnp.PyArray_ITEMSIZE(b))

@@ -10,7 +10,8 @@ import pytest
 
 from poplibs_py import poplin, popnn, popops, profile
 from poplibs_py.errors import MemoryLimitError, MemoryLimitWarning
-from poplibs_py.planner import HostPlan, facts_of
+from poplibs_py.planner import facts_of
+from poplibs_py.planner.explain import HostPlan
 from poplibs_py.poplin.tile_conv import matmul_params, plan_convolution
 from poplibs_py.popsparse import BlockSparseMatrix, dynamic, static
 

@@ -8,7 +8,7 @@ from ....errors import bad_argument
 from ....ops.one_kernel import OneKernel
 from ....planner import Explanation, Memory, Temporaries
 from ....planner.explain import Explained, Uncounted
-from ....planner.ladder import HostLimited
+from ....planner.ladder import HostLimited, complain
 from ....target import Target
 from ...making.made import element_of
 from ..lower import Axis, Component, SliceParams, Window, check_bytes, lower, within_memory
@@ -129,4 +129,6 @@ def plan_host(params: EmbeddingParams, options: EmbeddingOptions, target: Target
     taken = (Temporaries.of_threads(made.executable.temporary_bytes + check_bytes(asked, target.tiles),
                                     memory.limit(target), raised, made.threads) for made, asked, raised in found)
     most = max(taken, key=Temporaries.severity, default=Temporaries(0, None))
+    if not most.fits and all(made.temporaries is None or made.temporaries.fits for made, *_ in found):
+        complain("plan_embedding", memory, most)  # what tells of bad indices is more
     return HostEmbeddingPlan(params, options, target, room, most)

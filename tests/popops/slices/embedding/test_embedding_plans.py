@@ -225,6 +225,14 @@ def test_a_compiled_plan_takes_the_threads_that_it_was_planned_for():
         assert (ran.plan.threads, ran.temporary_bytes) == (threads, plan.temporary_bytes)
 
 
+@pytest.mark.parametrize("used", [{"used_for_update": False}, {"operation_for_update": "none"}])
+def test_a_limit_that_leaves_nothing_for_bad_indices_is_told_of_too(used):
+    with pytest.warns(MemoryLimitWarning, match="plan_embedding.*; the limit was dropped"):
+        plan = plan_embedding(600, 40, 50, available_memory_proportion=1e-9, target="host", **used)
+    assert not plan.fits
+    assert "limit 0, which was dropped" in str(plan)
+
+
 def test_what_no_plan_of_this_cpu_keeps_to_is_told():
     with pytest.warns(MemoryLimitWarning, match="plan_embedding"):
         plan = plan_embedding(600, 40, 5000, available_memory_proportion=1e-3, target="host")
