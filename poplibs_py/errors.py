@@ -170,7 +170,7 @@ def check_keys(name: str, given: Iterable[object], known: Collection[str], *, al
     Traceback (most recent call last):
         ...
     poplibs_py.errors.InvalidOptionError: options: got unknown key 'partialType' (did you mean 'partialsType'?); \
-allowed: 'partialsType', 'pass'
+allowed: 'pass', 'partialsType'
     """
     unknown = [key for key in given if not (isinstance(key, str) and (key in known or key in also))]
     if not unknown:

@@ -36,7 +36,7 @@ def of_one_call(program: Any, operands: Iterable[Any]) -> str:
     ...     return lambda x, result: np.add(x, number, result)
     >>> x = np.ones(3)
     >>> of_one_call(adds(2.0), [x]), of_one_call(adds(x), [x])
-    ('', 'adds.<locals>.<lambda> knows an array of shape (3,) and dtype float64')
+    ('', 'adds.<locals>.<lambda> knows ndarray of float64, shape (3,)')
     """
     for x in met_in(program):
         if type(x) in _WHOLE or type(x) in _CONTAINERS:
