@@ -7,11 +7,13 @@ import pytest
 
 from poplibs_py import popnn, profile
 from poplibs_py.config import thread_limit
+from poplibs_py.formats import format_of
 from poplibs_py.kernels import kernels
 from poplibs_py.memo import forget
 from poplibs_py.ops import catalogue
 from poplibs_py.popnn.rows import lower as rows_lower
 from poplibs_py.popnn.rows.kinds import ROW_OPS
+from poplibs_py.testing import as_format, assert_same_bits
 from poplibs_py.testing.cases import cases
 
 RESULTS = {"x_grad", "deltas", "loss", "parts", "gamma_grad", "beta_grad", "new_mean", "new_variance"}
@@ -86,3 +88,25 @@ def test_a_norm_by_known_statistics_is_told_of_by_its_rows():
         assert said["kernel"] == run.kernel
         assert said["rows"].endswith("of 36 numbers, row by row, taken as float16")
         assert said["steps"].split(", then ")[1] == run.kernel
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 16, 100, 128, 200, 300, 1024, 1100])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "e4m3"])
+def test_rows_that_are_brought_together_have_the_bits_of_one_alone(n, dtype):
+    """Operands and results of another format than the kernel's are brought some rows at a time."""
+    rng = np.random.default_rng(n)
+    x, grad, wide = (as_format(rng.standard_normal(shape), format_of(dtype)) for shape in ((70, n), (70, n), (70, 2, n)))
+    mask, gamma = rng.random((70, n)) < 0.9, rng.standard_normal(n).astype(np.float32)
+    labels, own = rng.integers(0, n, 70).astype(np.int32), {"out_dtype": "float32"}
+    calls = [lambda x, at: popnn.softmax(x[at], mask=mask[at], **own), lambda x, at: popnn.log_softmax(x[at], **own),
+             lambda x, at: popnn.softmax_grad(grad[at], x[at], **own),
+             lambda x, at: popnn.cross_entropy(x[at], labels[at], **own).deltas,
+             lambda x, at: popnn.layer_norm(x[at], gamma, gamma), lambda x, at: popnn.rms_norm(x[at], gamma),
+             lambda x, at: popnn.layer_norm_grad(grad[at], x[at], gamma)[0],
+             lambda x, at: popnn.layer_norm(x[at].astype(np.float32), gamma, out_dtype=dtype)]
+    for given in (x, wide[:, 0], np.asfortranarray(x)):
+        for call in calls:
+            for rows in (4, 33, 70):
+                made = call(given, slice(rows))
+                for q in (0, rows // 2, rows - 1):
+                    assert_same_bits(made[q:q + 1], call(given, slice(q, q + 1)))

@@ -63,7 +63,7 @@ def _fill_operands(slots: Any, plan: RowsPlan) -> int:
         for name, axes in (("kept", plan.kept), ("reduced", plan.reduced)):
             slot[name][:len(axes)] = [strides[k] for _, strides in axes]
         slot["constant"] = not x.written and not any(strides[k] for _, strides in plan.kept)
-        slot["direct"], slot["room"] = at_once, arena
+        slot["direct"], slot["turned"], slot["room"] = at_once, plan.turned(k, x), arena
         if at_once != 1:
             singles = plan.segments if x.single == EACH_SEGMENT else 1
             arena += whole_lines(4 * singles if x.single else 4 * plan.n * max(1, at_once))

@@ -92,12 +92,25 @@ class RowsPlan(NamedTuple):
         if self.columns is not None:
             return 1
         wanted = self.compute_format if k in self.params.op.wide else FP32
-        along = x.single or (len(self.inner) == 1 and (self.inner[0][1][k] == wanted.itemsize or self.inner[0][0] == 1))
+        along = x.single or (len(self.inner) == 1 and (self.inner[0][1][k] == x.element.itemsize or self.inner[0][0] == 1))
         apart = self.kept[-1][1][k]  # from row to row, which kernels count in numbers
         if x.element == wanted and not x.exponent and along and apart % wanted.itemsize == 0:
             return 1
-        beside = not x.single and apart == x.element.itemsize
-        return _together(self.n, self.kept[-1][0]) if beside else 0
+        return self.together if not x.single and (along or self.turned(k, x)) else 0
+
+    def turned(self, k: int, x: RowOperand) -> bool:
+        """Whether an operand's rows lie side by side."""
+        return not x.single and self.kept[-1][1][k] == x.element.itemsize
+
+    @property
+    def together(self) -> int:
+        """How many rows are brought together, that lie side by side or one after another; 0 for one."""
+        side_by_side = self.kept[-1][0]
+        if self.n < 2 or side_by_side < 4:
+            return 0
+        if any(x is not None and self.turned(k, x) for k, x in enumerate(self.params.operands)):
+            return next((rows for rows in (16, 8, 4) if 4 * self.n * rows <= _TOGETHER_BYTES), 0)
+        return next((rows & -4 for most, rows in ROWS["at once"] if self.n <= most), 0)  # kernels take whole fours
 
 
 def plan_rows(p: RowsParams, threads: int) -> RowsPlan:
@@ -169,8 +182,3 @@ def _compute_format(p: RowsParams, inner: Axes) -> Format:
     alike = all(x.element == first and not x.exponent and (x.single or inner[0][1][k] == 2) for k, x in wide)
     smoothed = p.op.smooths and p.factor != 0
     return first if built and alike and not smoothed else FP32
-
-
-def _together(n: int, side_by_side: int) -> int:
-    """How many rows that lie side by side are taken together: a square's, or what there is room for."""
-    return 0 if n < 2 or side_by_side < 4 else next((rows for rows in (16, 8, 4) if 4 * n * rows <= _TOGETHER_BYTES), 0)

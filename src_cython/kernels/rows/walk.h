@@ -129,8 +129,19 @@ static void pop_rows_turn(const pop_rows_operand *o, char *place, int64_t stride
         }
 }
 
-/* Between as many rows as lie side by side, the first at `place`, and their numbers, row after row; run by run. Where it is the
- * places of the last axis but one that lie side by side, both are one run. */
+/* Runs of rows that lie `apart`, whose numbers begin n apart, or back: as one where they lie one behind another. */
+POP_INLINE void pop_rows_runs(const pop_rows_operand *o, char *place, int64_t apart, int64_t stride, int64_t rows, int64_t run, float *numbers,
+                              int64_t n, char *codes)
+{
+    if (run == n && apart == run * stride) run *= rows, rows = 1;
+    for (int64_t q = 0; q < rows; q++, place += apart, numbers += n) {
+        if (o->written) pop_rows_encode(o, numbers, place, stride, run, codes);
+        else pop_rows_decode(o, place, stride, numbers, run, codes);
+    }
+}
+
+/* Between so many rows, the first at `place`, and their numbers, row after row; run by run. Of one row, where it is the places of the last
+ * axis but one that lie side by side, both are one run. */
 static void pop_rows_move(const pop_rows *s, const pop_rows_operand *o, char *place, float *numbers, int64_t rows, char *codes)
 {
     const int turned = rows == 1 && !o->single && s->reduced_count > 1 && o->reduced[s->reduced_count - 2] == o->code_bytes &&
@@ -144,7 +155,8 @@ static void pop_rows_move(const pop_rows *s, const pop_rows_operand *o, char *pl
     int64_t index[POP_ROWS_AXES] = {0};
     for (int64_t i = 0; i < n; i += run) {
         pop_rows_prefetch(o, pop_beyond(place, o->kept[s->kept_count - 1]), POP_CACHE_LINE, lines);
-        if (rows > 1) pop_rows_turn(o, place, stride, run, rows, numbers + i, n, codes);
+        if (rows > 1 && o->turned) pop_rows_turn(o, place, stride, run, rows, numbers + i, n, codes);
+        else if (rows > 1) pop_rows_runs(o, place, o->kept[s->kept_count - 1], stride, rows, run, numbers + i, n, codes);
         else if (turned) pop_rows_turn(o, place, stride, inner, s->reduced[last], numbers + i, inner, codes);
         else if (o->written) pop_rows_encode(o, numbers + i, place, stride, run, codes);
         else pop_rows_decode(o, place, stride, numbers + i, run, codes);
