@@ -95,7 +95,8 @@ def test_a_norm_by_known_statistics_is_told_of_by_its_rows():
 def test_rows_that_are_brought_together_have_the_bits_of_one_alone(n, dtype):
     """Operands and results of another format than the kernel's are brought some rows at a time."""
     rng = np.random.default_rng(n)
-    x, grad, wide = (as_format(rng.standard_normal(shape), format_of(dtype)) for shape in ((70, n), (70, n), (70, 2, n)))
+    shapes = (70, n), (70, n), (70, 2, n)
+    x, grad, wide = (as_format(rng.standard_normal(shape), format_of(dtype)) for shape in shapes)
     mask, gamma = rng.random((70, n)) < 0.9, rng.standard_normal(n).astype(np.float32)
     labels, own = rng.integers(0, n, 70).astype(np.int32), {"out_dtype": "float32"}
     calls = [lambda x, at: popnn.softmax(x[at], mask=mask[at], **own), lambda x, at: popnn.log_softmax(x[at], **own),

@@ -14,7 +14,6 @@ import numpy as np
 
 from ...config import settings
 from ...formats import FP16, FP32, Array, Format
-from ...kernels.registry import select
 from ...memo import remembered
 from ...ops import RESULT, Operand, Placed, Receiver, Request
 from ...planner import Explanation, Memory
@@ -26,7 +25,7 @@ from ..product.modelled import product_program
 from ..tile_conv import ConvOptions
 from ..tile_conv.modelled import tile_kernel
 from ..tile_conv.work import work_of
-from .lower import checked, on_kernels
+from .lower import Factoring, checked, on_kernels
 from .params import FactorLayout, FactorParams
 from .plan import FactorPlan, TileProblem, cholesky_moves, padded_order, plan_factoring, solve_moves
 
@@ -77,8 +76,10 @@ class TileFactoring(Unlimited):
     @property
     def kernel(self) -> str:
         """Who does it, for a reader."""
-        reads = ",".join(["float32"] * (len(self.params.operands) - 1))
-        return f"{select('factor', self.params.op, reads + '->float32').kernel.label}, {tile_kernel()}"
+        p = self.problem
+        sides = {"cholesky": p.block, "solve": p.block if self.params.op == "cholesky" else p.sides}
+        made = [self._block_of(op, p.block, sides[op]) for op in dict.fromkeys((self.params.op, "solve"))]
+        return ", ".join([*(x.kernel for x in made), tile_kernel()])
 
     def explain(self) -> Explanation:
         """Return what the plan decided."""
@@ -133,18 +134,19 @@ class TileFactoring(Unlimited):
 
     def _block(self, op: str, failed: Array, *operands: Array, upper: bool = False, unit: bool = False) -> Array:
         """Factor blocks, or solve with them, and mark those that have no factor."""
-        n, k = operands[0].shape[-1], operands[-1].shape[-1]
         out = temporary(operands[-1].shape, operands[-1].dtype)
-        key = op, n, k
-        if key not in self.programs:
-            fmt = self.params.operands[0].format
-            lies = tuple(FactorLayout(fmt, n, x.shape[-1], operand=i) for i, x in enumerate((*operands, out)))
-            made = FactorParams(op, (self.problem.batch,), n, k, lies, upper=upper, unit=unit)
-            self.programs[key] = on_kernels(made, self.threads).run
+        made = self._block_of(op, operands[0].shape[-1], out.shape[-1], upper=upper, unit=unit)
         status = np.zeros_like(failed)
-        self.programs[key](*operands, out, status)
+        made.run(*operands, out, status)
         failed |= status
         return out
+
+    def _block_of(self, op: str, order: int, sides: int, **triangle: bool) -> Factoring:
+        """What factors blocks of an order, or solves with them for so many right-hand sides."""
+        columns = (order, sides, sides) if op == "solve" else (order, order)
+        fmt = self.params.operands[0].format
+        lies = tuple(FactorLayout(fmt, order, each, operand=i) for i, each in enumerate(columns))
+        return _on_kernels(FactorParams(op, (self.problem.batch,), order, sides, lies, **triangle), self.threads)
 
     def _product(self, a: Array, b: Array) -> Array:
         """Multiply matrices as the plan of such products does."""
@@ -155,6 +157,11 @@ class TileFactoring(Unlimited):
             self.programs[key] = product_program(work_of(plan), a, b, out, self.threads)
         self.programs[key](a, b, out)
         return out
+
+
+@remembered(weight=2)
+def _on_kernels(params: FactorParams, threads: int) -> Factoring:
+    return on_kernels(params, threads)
 
 
 @remembered(weight=16)

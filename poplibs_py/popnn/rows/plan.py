@@ -92,11 +92,16 @@ class RowsPlan(NamedTuple):
         if self.columns is not None:
             return 1
         wanted = self.compute_format if k in self.params.op.wide else FP32
-        along = x.single or (len(self.inner) == 1 and (self.inner[0][1][k] == x.element.itemsize or self.inner[0][0] == 1))
+        along = x.single or self._along(k, x)
         apart = self.kept[-1][1][k]  # from row to row, which kernels count in numbers
         if x.element == wanted and not x.exponent and along and apart % wanted.itemsize == 0:
             return 1
         return self.together if not x.single and (along or self.turned(k, x)) else 0
+
+    def _along(self, k: int, x: RowOperand) -> bool:
+        """Whether an operand's numbers lie one after another along a row."""
+        size, steps = self.inner[0]
+        return len(self.inner) == 1 and (steps[k] == x.element.itemsize or size == 1)
 
     def turned(self, k: int, x: RowOperand) -> bool:
         """Whether an operand's rows lie side by side."""

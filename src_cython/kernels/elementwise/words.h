@@ -146,7 +146,7 @@ POP_EACH_INTEGER(, POP_DIVISION_OF)
 #define POP_WORD_COMPARISON_KERNEL(op, bits, type, wide, body)                                                      \
     POP_WORD_KERNEL(pop_##op##_##bits, type, POP_SECOND, uint8_t, POP_TWO(wide, body))
 #define POP_WORD_SELECT_KERNEL(op, bits, type, wide, body)                                                          \
-    POP_WORD_KERNEL(pop_##op##_##bits, type, POP_SECOND; const uint8_t *z = (const uint8_t *)in[2], type,     \
+    POP_WORD_KERNEL(pop_##op##_##bits, type, POP_SECOND; const uint8_t *z = (const uint8_t *)in[2], type,           \
                     POP_THREE(type, uint8_t, body))
 #define POP_INTEGER_UNARY_KERNEL(op, t, name, type, wide, body) POP_WORD_KERNEL(pop_##op##_##t, type, , type, POP_ONE(type, body))
 #define POP_INTEGER_BINARY_KERNEL(op, t, name, type, wide, body)                                                    \
@@ -159,7 +159,7 @@ POP_EACH_INTEGER(, POP_DIVISION_OF)
 #define POP_TRUTH_UNARY_KERNEL(op, body)                                                                            \
     POP_WORD_KERNEL(pop_##op##_bool, uint8_t, , uint8_t, ({ const int a = POP_TRUE(x[i]); body; }))
 #define POP_TRUTH_BINARY_KERNEL(op, body)                                                                           \
-    POP_WORD_KERNEL(pop_##op##_bool, uint8_t, POP_SECOND, uint8_t,                                         \
+    POP_WORD_KERNEL(pop_##op##_bool, uint8_t, POP_SECOND, uint8_t,                                                  \
                     ({ const int a = POP_TRUE(x[i]), b = POP_TRUE(y[i]); body; }))
 
 POP_EACH_WORD(POP_WORD_UNARY_KERNEL, POP_WORD_UNARY)
