@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cache, partial
-from types import CellType, FunctionType, MappingProxyType, MethodType, ModuleType
+from types import BuiltinMethodType, CellType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any, cast
 
 import numpy as np
@@ -17,13 +17,12 @@ from ..target import Target
 from .operands import Operand
 from .parts import Results
 
-_WHOLE = frozenset({str, int, float, bool, type(None), Format, Target, Kernel, Selection, Executable, Sequence, Views,
-                    Face})
+_WHOLE = frozenset({str, int, float, bool, type(None), Format, Target, Kernel, Selection, Executable, Views, Face})
 _TYPES = type, ModuleType, np.ndarray, np.generic, np.dtype
 
 
 def of_one_call(program: Any, operands: Iterable[Any]) -> str:
-    """Return, in words, what a program knows of one call alone; an empty string where the next one may run it.
+    """Return, in words, what a program or several know of one call alone; an empty string where the next may run it.
 
     That is an operand, a matrix, or an array that shares memory with those of the call, wherever it is held: in a
     closure's variables, a partial's arguments, an object's attributes.
@@ -76,15 +75,20 @@ def _held_by(x: Any) -> Iterable[Any]:
     if isinstance(x, partial):
         return x.func, x.args, x.keywords
     if isinstance(x, FunctionType):
-        return [cell.cell_contents for cell in x.__closure__ or () if cell != _EMPTY] + [*(x.__defaults__ or ())]
+        held = [cell.cell_contents for cell in x.__closure__ or () if cell != _EMPTY]
+        return [*held, *(x.__defaults__ or ()), *(x.__kwdefaults__ or {}).values()]
     if isinstance(x, MethodType):
         return x.__func__, x.__self__
+    if isinstance(x, BuiltinMethodType):
+        return (x.__self__,)
+    if isinstance(x, Sequence):
+        return *x.functions, x.refuse
     if isinstance(x, (dict, MappingProxyType)):
-        return x.values()
+        return [*x.values()]  # which another thread may add to
     if isinstance(x, (tuple, list, set, frozenset)):
         return x
     slots = [getattr(x, name) for name in _slots_of(cast(Any, type(x))) if hasattr(x, name)]
-    return [*slots, *vars(x).values()] if hasattr(x, "__dict__") else slots
+    return [*slots, *[*vars(x).values()]] if hasattr(x, "__dict__") else slots
 
 
 @cache

@@ -34,6 +34,7 @@ from ..program import (
     first_part,
     in_c_order,
     items_of_threads,
+    most_operands,
     span_of,
     value_words,
 )
@@ -367,7 +368,7 @@ def _bound(face: Face, request: Request, key: Key) -> BoundCall | None:
         given, wrap = key.places["out"], wrap.views
     if unused or len(request.values) < key.values:  # what was read may be other numbers in the next call
         return None
-    if of_one_call(program, (receiver, *request.operands)):
+    if len(sources) > most_operands or of_one_call((program, wrap), (receiver, *request.operands)):
         return None
     array, beside = receiver.array, None
     strides = None if array.flags.c_contiguous else array.strides

@@ -27,6 +27,7 @@ from ._executor import (
     key_by_parts,
     memory_in_use,
     memory_peak,
+    most_operands,
     number_word,
     result_array,
     result_array_like,
@@ -49,6 +50,6 @@ __all__ = ["BoundCall", "ComputeSet", "Exchange", "Executable", "Face", "Key", "
            "Remake", "ResultPool", "Room", "Segment", "Sequence", "Views", "Wrapper", "arrays_in",
            "clear_result_pool", "copied_alike", "copied_to", "copy_of", "first_part", "guard_arenas", "host_program",
            "in_c_order", "items_of_threads", "key_by_identity", "key_by_parts", "memory_in_use", "memory_peak",
-           "number_word", "overlaps_itself", "result_array", "result_array_like", "result_pool", "result_pool_limit",
-           "room_like", "rounded", "share_memory", "shares_of", "span_of", "spread", "temporary", "threads_for",
-           "value_words", "whole_lines", "without_gaps"]
+           "most_operands", "number_word", "overlaps_itself", "result_array", "result_array_like", "result_pool",
+           "result_pool_limit", "room_like", "rounded", "share_memory", "shares_of", "span_of", "spread", "temporary",
+           "threads_for", "value_words", "whole_lines", "without_gaps"]

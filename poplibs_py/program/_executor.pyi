@@ -11,6 +11,7 @@ copied_to: int
 copied_alike: int
 copy_of: int
 first_part: int
+most_operands: int
 max_threads: int
 least_bytes: int
 sanitized: bool
@@ -42,6 +43,7 @@ class OnArrays:
 
 class Sequence:
     programs: tuple[Any, ...]
+    functions: tuple[Callable[..., Any], ...]
     phases: tuple[str, ...]
     threads: int
     workspace_bytes: int

@@ -81,6 +81,7 @@ cdef enum:  # where an operand of a program comes from, where it is no array of 
     OF_ARRAY = 63  # the number of an array alone
 
 copy_of, copied_to, copied_alike, first_part = COPY_OF, COPIED_TO, COPIED_ALIKE, FIRST_PART
+most_operands = MOST_OPERANDS - 1  # of a bound call
 
 cdef list LISTENERS = listeners
 cdef object SETTINGS = settings

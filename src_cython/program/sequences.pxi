@@ -153,6 +153,11 @@ cdef class Sequence:
         return self.n_operands
 
     @property
+    def functions(self):
+        """The functions of its parts that are no executables."""
+        return tuple([(<OnArrays>part).function for part in self.executables if type(part) is OnArrays])
+
+    @property
     def programs(self):
         """What runs, one after another."""
         return tuple([part.program for part in self.executables if type(part) is Executable])

@@ -115,7 +115,7 @@ def several_request(calls: Any, passes: Sequence[Pass], multi_options: Mapping[s
     return Request(program, operands, new_result((listed.bytes,), np.dtype(np.uint8)),
                    lambda: (*work.told(), plans[0]), work.values, wrap=listed, first=calls,
                    placed=AS_ASKED if asked and not here else Placed(None, lacking), checks=True,
-                   temporaries=work.temporaries, keep=len(operands) <= MOST_OPERANDS,
+                   temporaries=work.temporaries,
                    measure=(lambda: {"exchanged_bytes": work.exchanged}) if asked else None)
 
 
