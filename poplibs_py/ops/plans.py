@@ -16,7 +16,7 @@ from ..errors import InvalidArgumentError, MemoryLimitWarning, UnsupportedError,
 from ..formats import Format
 from ..kernels import Kernel, Selection, available_levels
 from ..program import Face
-from .known import met_in
+from .contents import met_in
 from .operands import Operand, Receiver, operand, receive
 from .road import travel
 

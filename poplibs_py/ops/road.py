@@ -40,7 +40,7 @@ from ..program import (
 )
 from ..program.record import Run, listening, record
 from ..target import Target, TargetLike
-from .known import of_one_call
+from .contents import of_one_call
 from .machine import Placed, place_of
 from .operands import BESIDE, RESULT, Operand, Receiver
 from .parts import Given, ResultPart, Results, alone
@@ -103,8 +103,8 @@ class Request(NamedTuple):  # frozen dataclasses take six times as long to make
         Whether the next call of the kind may run as this one does, without asking Python again: no where numbers or
         patterns that were looked at decided what runs. The road finds by itself where an operand is none of the call's
         arrays or has scales that the program does not take, where the program knows what is one call's own
-        (`known.of_one_call`), where plans do not keep to their limits, which each call says, and where nothing runs and
-        there is a result.
+        (`contents.of_one_call`), where plans do not keep to their limits, which each call says, and where nothing runs
+        and there is a result.
     checks : bool, optional
         Whether the program may refuse operands, so that it runs where the result is empty, too.
     beside : Results, optional

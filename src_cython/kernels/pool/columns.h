@@ -3,7 +3,7 @@
 #ifndef POP_POOL_COLUMNS_H
 #define POP_POOL_COLUMNS_H
 
-#include "kernels/pool/found.h"
+#include "kernels/pool/column_tables.h"
 #include "kernels/pool/shares.h"
 
 /* What eight results take of rows, joined. What is seen is added up: that is NaN where a number was, at the pace of additions, which

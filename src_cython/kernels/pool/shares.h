@@ -2,7 +2,7 @@
  * row, down all rows of a unit, then the next sixteen. Rows of gradients stay in registers for the next row. The bits are those of walk.h. */
 #ifndef POP_POOL_SHARES_H
 #define POP_POOL_SHARES_H
-#include "kernels/pool/found.h"
+#include "kernels/pool/column_tables.h"
 
 /* Side by side again, and rounded; those of a phase that has one number to take need no rounding to BF16. */
 POP_INLINE void pop_pool_put_pair(const int format, const int exact_a, const int exact_b, char *to, pop_pool_pair x)

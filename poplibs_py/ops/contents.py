@@ -30,7 +30,7 @@ def of_one_call(program: Any, operands: Iterable[Any]) -> str:
     Examples
     --------
     >>> import numpy as np
-    >>> from poplibs_py.ops.known import of_one_call
+    >>> from poplibs_py.ops.contents import of_one_call
     >>> def adds(number):
     ...     return lambda x, result: np.add(x, number, result)
     >>> x = np.ones(3)

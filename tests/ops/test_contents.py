@@ -15,7 +15,7 @@ from poplibs_py.errors import PoplibsError
 from poplibs_py.formats import FP32, QuarterArray
 from poplibs_py.memo import forget
 from poplibs_py.ops import RESULT, Request, catalogue, operand, receive, road, travel
-from poplibs_py.ops.known import of_one_call
+from poplibs_py.ops.contents import of_one_call
 from poplibs_py.ops.parts import Part, results
 from poplibs_py.program import Face
 from poplibs_py.testing.cases import cases

@@ -1,7 +1,7 @@
 /* Windows of 2 and 3 by 2 where lanes are positions, at levels of eight lanes: where rows and columns begin, which is the same for all
  * channels, and found once. */
-#ifndef POP_POOL_FOUND_H
-#define POP_POOL_FOUND_H
+#ifndef POP_POOL_COLUMN_TABLES_H
+#define POP_POOL_COLUMN_TABLES_H
 
 #define POP_POOL_COLUMNS 32     /* of eight results, of a row */
 #define POP_POOL_COLUMN_ROWS 512
