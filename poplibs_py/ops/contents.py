@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cache, partial
-from types import BuiltinMethodType, CellType, FunctionType, MappingProxyType, MethodType, ModuleType
+from types import BuiltinMethodType, CellType, FunctionType, MappingProxyType, MethodType, MethodWrapperType, ModuleType
 from typing import Any, cast
 
 import numpy as np
@@ -25,7 +25,7 @@ def of_one_call(program: Any, operands: Iterable[Any]) -> str:
     """Return, in words, what a program or several know of one call alone; an empty string where the next may run it.
 
     That is an operand, a matrix, or an array that shares memory with those of the call, wherever it is held: in a
-    closure's variables, a partial's arguments, an object's attributes.
+    closure's variables, a partial's arguments, an object's attributes, a function or a constant of a sequence.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def _shares(x: Array, operand: Any) -> bool:
 
 
 def met_in(value: Any) -> Iterator[Any]:
-    """Return what a value holds, itself first, each object once and no further than kernels, formats and programs."""
+    """Return what a value holds, itself first, each object once, no further than kernels, formats, executables."""
     met = {id(value): value}  # none of which goes, and leaves its identity to another
     left = [value]
     while left:
@@ -79,10 +79,10 @@ def _held_by(x: Any) -> Iterable[Any]:
         return [*held, *(x.__defaults__ or ()), *(x.__kwdefaults__ or {}).values()]
     if isinstance(x, MethodType):
         return x.__func__, x.__self__
-    if isinstance(x, BuiltinMethodType):
+    if isinstance(x, (BuiltinMethodType, MethodWrapperType)):
         return (x.__self__,)
     if isinstance(x, Sequence):
-        return *x.functions, x.refuse
+        return x.known
     if isinstance(x, (dict, MappingProxyType)):
         return [*x.values()]  # which another thread may add to
     if isinstance(x, (tuple, list, set, frozenset)):

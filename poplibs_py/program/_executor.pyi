@@ -43,7 +43,7 @@ class OnArrays:
 
 class Sequence:
     programs: tuple[Any, ...]
-    functions: tuple[Callable[..., Any], ...]
+    known: tuple[Any, ...]
     phases: tuple[str, ...]
     threads: int
     workspace_bytes: int

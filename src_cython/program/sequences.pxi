@@ -153,9 +153,10 @@ cdef class Sequence:
         return self.n_operands
 
     @property
-    def functions(self):
-        """The functions of its parts that are no executables."""
-        return tuple([(<OnArrays>part).function for part in self.executables if type(part) is OnArrays])
+    def known(self):
+        """What it knows besides its operands: functions of arrays, arrays that are always the same, and what refuses."""
+        functions = [(<OnArrays>part).function for part in self.executables if type(part) is OnArrays]
+        return (*functions, *self.keep, self.refuse)
 
     @property
     def programs(self):

@@ -17,6 +17,7 @@ from poplibs_py.memo import forget
 from poplibs_py.ops import RESULT, Request, catalogue, operand, receive, road, travel
 from poplibs_py.ops.contents import of_one_call
 from poplibs_py.ops.parts import Part, results
+from poplibs_py.popops.sequence import SequenceBuilder
 from poplibs_py.program import Face
 from poplibs_py.testing.cases import cases
 
@@ -50,6 +51,29 @@ def adds(own, x, result):
 
 MAKERS = {"closure": closed_over, "partial": lambda own: partial(adds, own), "object": Adds,
           "method": lambda own: Adds(own).run, "nested": lambda own: partial(adds, {"a": (closed_over(Adds(own)),)})}
+
+
+def in_a_sequence(own):
+    steps = SequenceBuilder(X, X)
+    steps.run(closed_over(own), *steps.operands)
+    return steps.made()
+
+
+def constant_of_a_sequence(own):
+    steps = SequenceBuilder(X, X)
+    x, result = steps.operands
+    steps.run(lambda x, own, result: np.add(x, 1, out=result), x, own, result)
+    return steps.made()
+
+
+def by_default(own):
+    def run(x, result, *, own=own):
+        np.add(x, 1, out=result)
+
+    return run
+
+
+MAKERS |= {"sequence": in_a_sequence, "default": by_default}
 PLAIN = 3, "text", None, FP32, (1, 2), np.arange(3), {"a": [1.5]}, np.dtype(np.int8)
 OWN = (operand("x", X), receive("out", None, (2,), None, FP32), X[1:], QuarterArray.from_array(X, "f143", 0),
        results(None, (Part((2,), FP32),), tuple))
@@ -62,6 +86,18 @@ def test_what_is_one_calls_is_found_wherever_a_program_holds_it(make):
     for own in OWN:
         assert " knows " in of_one_call(make(own), [X])
     assert of_one_call(make(X), [X.copy()]) == ""
+
+
+def test_an_array_s_own_methods_know_it():
+    for method in (X.sum, X.__add__):
+        for program in (method, partial(method, 1)):
+            assert " knows ndarray" in of_one_call(program, [X])
+        assert of_one_call(method, [X.copy()]) == ""
+
+
+def test_an_array_of_the_call_that_is_a_constant_of_a_sequence_is_found():
+    assert " knows ndarray" in of_one_call(constant_of_a_sequence(X[1:]), [X])
+    assert of_one_call(constant_of_a_sequence(X.copy()), [X]) == ""
 
 
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
