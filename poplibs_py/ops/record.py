@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from importlib import import_module
-from inspect import Parameter, signature, unwrap
+from inspect import Parameter, Signature, signature, unwrap
 from typing import Any, TypeVar, cast
 
 from ..errors import UnsupportedError, bad_argument, bad_type, described, did_you_mean
@@ -187,9 +187,15 @@ _UNSUPPORTED = """    UnsupportedError
 
 def _on_host(function: Function, name: str, lacks: str) -> Function:
     """Return what describes a call as a function does, on this CPU alone."""
+    taken = signature(unwrap(function))
+
     @wraps(unwrap(function))
     def describe(*args: Any, target: Any = None, **named: Any) -> Any:
-        placed: Placed[Any] = place_of(name, target, lambda _: lacks)
+        try:
+            placed: Placed[Any] = place_of(name, target, lambda _: lacks)
+        except UnsupportedError:
+            _bind(taken, name.rpartition(".")[2], args, named)  # a keyword that the op has not is told of first
+            raise
         request: Request = function(*args, target=placed.host, **named)
         return request.with_(placed=placed)
 
@@ -206,13 +212,18 @@ def _described_by(function: Function, describe: Callable[..., Any]) -> Function:
     def call(*args: Any, **named: Any) -> Any:
         given = usual | dict(zip(places, args, strict=False)) | named  # `bind` takes 6 us more of each first call
         if len(args) > len(places) or given.keys() != taken.parameters.keys() or named.keys() & places[:len(args)]:
-            try:
-                taken.bind(*args, **named)
-            except TypeError as error:
-                raise TypeError(f"{function.__name__}() {error}") from None
+            _bind(taken, function.__name__, args, named)
         return describe(function.__name__, **{name: given[name] for name in taken.parameters})  # operands in order
 
     return cast(Function, call)
+
+
+def _bind(taken: Signature, name: str, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+    """Raise as Python does where a function of this name takes no such arguments."""
+    try:
+        taken.bind(*args, **named)
+    except TypeError as error:
+        raise TypeError(f"{name}() {error}") from None
 
 
 def with_sections(doc: str, sections: str) -> str:

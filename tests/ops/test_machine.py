@@ -7,9 +7,11 @@ import pytest
 
 import poplibs_py
 from poplibs_py import poplin, popnn, popops, popsparse
-from poplibs_py.errors import MemoryLimitError, UnsupportedError
+from poplibs_py.errors import MemoryLimitError, PoplibsError, UnsupportedError
+from poplibs_py.ops import catalogue
 from poplibs_py.popsparse import BlockSparseMatrix, dynamic, experimental, static
 from poplibs_py.target import Target
+from poplibs_py.testing.cases import cases
 
 SQUARE = np.eye(4, dtype=np.float32)
 SPARSE = BlockSparseMatrix.from_dense(SQUARE, 2)
@@ -57,3 +59,11 @@ def test_complaints_about_memory_name_the_op(name, call, monkeypatch):
     monkeypatch.setattr(popsparse.spmm.plan, "_fitted", lambda *_: None)
     with pytest.raises(MemoryLimitError, match=f"^{re.escape(name)}: available_memory_proportion"):
         call(how)
+
+
+@pytest.mark.parametrize("name", sorted(catalogue.keys() - {"poplin.matmul_acc"}))  # whose options are keywords
+def test_an_unknown_keyword_is_named_whatever_a_machine_lacks(name):
+    for case in cases(name)[:1]:
+        for target in (None, "gc200"):
+            with pytest.raises((TypeError, PoplibsError), match="zzz"):
+                catalogue[name].face(*case.operands, **case.keywords | {"target": target, "zzz": 1})
