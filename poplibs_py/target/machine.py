@@ -158,8 +158,8 @@ class Target:
     # Changing and writing ------------------------------------------------------------------------
 
     def replace(self, **fields: Any) -> Target:
-        """Return a copy with some fields changed; an unknown field raises `InvalidOptionError`."""
-        check_keys("replace()", fields, [f.name for f in dataclasses.fields(self)])
+        """Return a copy with some fields changed; an unknown field raises `InvalidTypeError`."""
+        check_keys("replace()", fields, [f.name for f in dataclasses.fields(self)], keywords=True)
         return dataclasses.replace(self, **fields) if fields else self
 
     def to_json(self) -> str:

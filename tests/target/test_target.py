@@ -62,7 +62,7 @@ def test_fp8_units_only_on_c600() -> None:
         ({"workers": 10**6}, InvalidArgumentError),
         ({"conv_pipeline_depth": 10**6}, InvalidArgumentError),
         ({"tiles": 2**20 + 1}, InvalidArgumentError),
-        ({"tile": 3}, InvalidOptionError),
+        ({"tile": 3}, InvalidTypeError),
     ],
 )
 def test_bad_fields_are_refused(fields: dict[str, object], error: type[Exception]) -> None:

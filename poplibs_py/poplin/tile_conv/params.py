@@ -164,7 +164,7 @@ class ConvParams:
 
     def replace(self, **fields: object) -> ConvParams:
         """Return a copy with some fields changed, checked."""
-        check_keys("replace()", fields, [field.name for field in dataclasses.fields(self)])
+        check_keys("replace()", fields, [field.name for field in dataclasses.fields(self)], keywords=True)
         return dataclasses.replace(self, **fields)  # type: ignore[arg-type]
 
     def derived(self, **fields: object) -> ConvParams:
