@@ -180,9 +180,9 @@ def _figures(report: Report, op: Operation, i: int) -> Iterator[tuple[str, str]]
     moved = f"{op.read_bytes:,} read, {op.written_bytes:,} written"
     yield "bytes", moved + (f"; tiles receive {op.exchanged_bytes:,}" if op.exchanged_bytes is not None else "")
     if op.temporary_use is not None:
-        limit = "no limit" if plan.limit is None else f"limit {plan.limit:,}"
+        allowed = "no limit" if plan.temporaries is None else plan.temporaries.allowed
         where = "on the tile that needs most" if op.modelled else "of all threads"
-        yield "temporaries", f"{op.temporary_use:,} bytes {where}, {limit}"
+        yield "temporaries", f"{op.temporary_use:,} bytes {where}, {allowed}"
     held = fullest(report, i)
     if held is not None:
         kinds = ", ".join(f"{kind} {size:,}" for kind, size in held.kinds.items())

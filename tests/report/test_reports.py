@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
+import gzip
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from itertools import pairwise
@@ -172,6 +175,9 @@ def test_a_limit_that_is_not_kept_is_told():
     assert op.plan.limit < op.temporary_use
     assert not op.fits
     assert f"no: {op.name} takes {op.temporary_use:,} temporary bytes of {op.plan.limit:,}" in report.summary()
+    [packed] = re.findall(r"id=pack0>([^<]*)<", page_of(report.data))
+    bodies = gzip.decompress(base64.b64decode(packed)).decode()
+    assert f"bytes of all threads, limit {op.plan.limit:,}, which was {op.plan.temporaries.became}" in bodies
 
 
 def test_loads_and_tile_memory_of_no_parts():
