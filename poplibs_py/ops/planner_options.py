@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Self
 
-from ..checks import one_of, real, whole
+from ..checks import one_of, whole
 from ..errors import InvalidArgumentError, InvalidOptionError, described
+from ..target.memory import checked_proportion
 from ..target.types import data_type
 from .options import check_mapping, number, parsed
 
@@ -17,11 +18,10 @@ Check = Callable[[str, object], Any]
 
 def at_least_zero(key: str, value: object) -> float:
     """Return a finite number, 0 or more."""
-    allowed = "a finite number, 0 or more"
     try:
-        return real(key, number(key, value), allowed, 0, 2**32)
-    except (ValueError, TypeError):
-        raise _refused(key, value, allowed) from None
+        return checked_proportion(key, number(key, value))
+    except (ValueError, TypeError) as error:
+        raise InvalidOptionError(str(error)) from None
 
 
 def positive(key: str, value: object) -> float:

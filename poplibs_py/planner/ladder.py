@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from ..checks import flag, instance, real, whole
+from ..checks import flag, instance, whole
 from ..errors import MemoryLimitError, MemoryLimitWarning, bad_type, warn
 from ..target import Target, memory_limit
+from ..target.memory import checked_proportion
 
 T = TypeVar("T")
 
@@ -34,8 +35,7 @@ class Memory:
 
     def __post_init__(self) -> None:
         if self.proportion is not None:
-            share = real("available_memory_proportion", self.proportion, "a finite number, 0 or more", 0, 2**32)
-            object.__setattr__(self, "proportion", share)
+            object.__setattr__(self, "proportion", checked_proportion("available_memory_proportion", self.proportion))
         flag("strict_memory", self.strict)
 
     def on_machine(self) -> Memory:

@@ -8,6 +8,18 @@ from ..checks import instance, real
 from .machine import Target
 
 
+def checked_proportion(name: str, value: object) -> float:
+    """Return a proportion of a tile's memory, or raise in the name that it was given by.
+
+    Examples
+    --------
+    >>> from poplibs_py.target.memory import checked_proportion
+    >>> checked_proportion("available_memory_proportion", 1)
+    1.0
+    """
+    return real(name, value, "a finite number, 0 or more", 0, 2**32)
+
+
 def memory_limit(target: Target, proportion: float) -> int | None:
     """Temporary bytes a tile may use, or None where a proportion of 0 asks for no limit.
 
@@ -24,8 +36,7 @@ def memory_limit(target: Target, proportion: float) -> int | None:
     383385
     """
     instance("target", target, Target, "a Target")
-    share = real("available_memory_proportion", proportion, "a finite number, 0 or more", 0, 2**32)
-    available = target.bytes_per_tile * share
+    available = target.bytes_per_tile * checked_proportion("available_memory_proportion", proportion)
     return None if available == 0 else int(available)
 
 

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ....checks import flag, one_of, real, whole
+from ....checks import flag, one_of, whole
 from ....errors import bad_argument, bad_type, check_keys
 from ....ops import parsed
 from ....planner import Memory
+from ....target.memory import checked_proportion
 
 _KEYS: dict[str, str | None] = {"availableMemoryProportion": "available_memory_proportion",
                                 "usedForSlice": "used_for_slice", "usedForUpdate": "used_for_update",
@@ -88,7 +89,7 @@ def _checked(key: str, field: str, value: Any) -> Any:
 
 
 def _share(key: str, value: Any) -> float | None:
-    return None if value is None else real(key, value, "a finite number, 0 or more", 0, 2**32)
+    return None if value is None else checked_proportion(key, value)
 
 
 def _word(*words: str) -> Callable[[str, Any], Any]:
