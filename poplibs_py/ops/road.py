@@ -55,8 +55,9 @@ class TilePlanned(Plan, Protocol):
     """A plan of a modelled machine, as a record tells it."""
 
     @property
-    def fits(self) -> bool:
-        """Whether it keeps to its limits: else each call of its kind says that it does not."""
+    def temporaries(self) -> Temporaries | None:
+        """Temporary bytes: where they do not keep to their limit, each call of its kind says so. None without a limit.
+        """
 
     @property
     def exchanged_bytes(self) -> int:
@@ -150,7 +151,8 @@ class Request(NamedTuple):  # frozen dataclasses take six times as long to make
     @property
     def kept(self) -> bool:
         """Whether the next call of the kind may run as this one does."""
-        limited = self.temporaries, None if self.placed is None else self.placed.plan
+        plan = None if self.placed is None else self.placed.plan
+        limited = self.temporaries, None if plan is None else plan.temporaries
         return self.keep and all(x is None or x.fits for x in limited)
 
     @property

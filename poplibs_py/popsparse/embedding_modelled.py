@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..formats import Array
-from ..planner import Explanation
+from ..planner import Explanation, Temporaries
 from ..planner.explain import Explained, Uncounted
 from ..planner.facts import PlanFacts, facts_of
 from ..target import TYPE_SIZES, Target
@@ -61,9 +61,9 @@ class EmbeddingTiles(Uncounted, Explained):
         return q.value_room * TYPE_SIZES[q.data_type] + 2 * q.meta_room
 
     @property
-    def fits(self) -> bool:
-        """Whether the layer's plan keeps to its limit."""
-        return self.layer.fits
+    def temporaries(self) -> Temporaries:
+        """Those of the layer's plan."""
+        return self.layer.temporaries
 
     def tile_bytes(self) -> Array:
         """Return the bytes of buckets and indices on each tile."""

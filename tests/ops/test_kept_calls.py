@@ -17,6 +17,7 @@ from poplibs_py.errors import InvalidArgumentError, PoplibsError
 from poplibs_py.memo import forget
 from poplibs_py.ops import catalogue
 from poplibs_py.popsparse import BlockSparseMatrix
+from poplibs_py.target import Target
 from poplibs_py.testing.cases import cases
 
 EVERY_CASE = [(name, case) for name in catalogue for case in cases(name)]
@@ -246,3 +247,15 @@ def test_a_time_is_no_number(keyword, capsys):
     with pytest.raises(PoplibsError, match=keyword):
         poprand.uniform(2, **{keyword: np.timedelta64(1)})
     assert capsys.readouterr().err == ""
+
+
+def test_what_does_not_fit_a_tile_is_kept_as_no_call_says_so():
+    x, machine = np.ones(1 << 17, np.float32), Target.gc200(tiles=1)
+    with profile() as report:
+        popops.sqrt(x, target=machine)
+    assert not report.runs[0].plan.fits
+    forget()
+    before = popops.sqrt.kept
+    for _ in range(3):
+        popops.sqrt(x, target=machine)
+    assert popops.sqrt.kept == before + 1

@@ -40,9 +40,8 @@ class SoftmaxTiles(Uncounted, Explained):
     target: Target
 
     @property
-    def fits(self) -> bool:
-        """Whether it keeps to its limits: it has none."""
-        return True
+    def temporaries(self) -> None:
+        """None: there is no limit on them."""
 
     @property
     def exchanged_bytes(self) -> int:
