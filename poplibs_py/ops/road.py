@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ..formats import Array
-from ..planner.explain import HostPlan, ModelledPlan, Plan
+from ..planner.explain import HostPlan, Plan
 from ..planner.facts import Load
 from ..planner.ladder import Temporaries
 from ..program import (
@@ -45,7 +45,7 @@ from .machine import Placed, place_of
 from .operands import BESIDE, RESULT, Operand, Receiver
 from .parts import Given, ResultPart, Results, alone
 
-Told = tuple[str, str, HostPlan | ModelledPlan | None]
+Told = tuple[str, str, Plan | None]
 """What ran, for a reader, its kernel and its plan."""
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})

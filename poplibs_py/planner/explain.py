@@ -129,14 +129,6 @@ class Plan(Protocol):
         """Return what was decided, and what was considered in its place."""
 
 
-class ModelledPlan(Plan, Protocol):
-    """What a plan of a modelled machine offers beside that."""
-
-    @property
-    def tiles_used(self) -> int:
-        """Tiles that have work."""
-
-
 @runtime_checkable
 class HostPlan(Plan, Protocol):
     """What every plan of this CPU offers: what records and reports read of it."""
@@ -154,8 +146,8 @@ class HostPlan(Plan, Protocol):
         """What a run needs beside its operands, and may take; None where no limit is planned for."""
 
 
-class Uncounted:
-    """A plan that does not know how much is multiplied: a run may count it."""
+class NoFlops:
+    """A plan that gives no number of multiplications and additions: a run may count them."""
 
     @property
     def flops(self) -> int | None:
@@ -163,7 +155,7 @@ class Uncounted:
         return None
 
 
-class Unlimited(Uncounted, Explained):
+class Unlimited(NoFlops, Explained):
     """A plan of this CPU that no limit on memory is planned for, and that multiplies in no format of its own."""
 
     @property

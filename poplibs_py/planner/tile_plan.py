@@ -19,7 +19,7 @@ from ..formats import Array
 from ..target import LinearMapping, Target, worker_cycles
 from ..target.exchange import cycles_to_receive
 from ..target.mapping import Runs
-from .explain import Explanation, Uncounted
+from .explain import Explanation, NoFlops
 from .facts import Load, PlanFacts, Table, TileMemory, facts_of
 from .ladder import Memory, Temporaries, complain
 from .summary import Phase
@@ -173,7 +173,7 @@ def mapping_words(target: Target, mapping: LinearMapping) -> str:
 
 
 @dataclass(frozen=True)
-class TilePlan(Uncounted):
+class TilePlan(NoFlops):
     """An operation on a modelled machine, in steps of PopLibs' vertices. ``print(plan)`` is a table.
 
     Attributes

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..formats import Array
 from ..planner import Explanation, Temporaries
-from ..planner.explain import Explained, Uncounted
+from ..planner.explain import Explained, NoFlops
 from ..planner.facts import PlanFacts, facts_of
 from ..target import TYPE_SIZES, Target
 from .fully_connected.lower import propagation_steps
@@ -28,7 +28,7 @@ _INDEX = 4  # bytes
 
 
 @dataclass(frozen=True, eq=False)
-class EmbeddingTiles(Uncounted, Explained):
+class EmbeddingTiles(NoFlops, Explained):
     """Rows of a layer's weights by index, in the buckets of its plan.
 
     Attributes

@@ -18,7 +18,7 @@ from ..formats import FP16, FP32, Array, Format, format_of
 from ..kernels import Kernel, select
 from ..kernels.records import ACTIVATIONS, FORMAT_NUMBERS, dtype_of, infinite_overflow
 from ..ops import AS_ASKED, Receiver, Request
-from ..planner.explain import ModelledPlan
+from ..planner.explain import Plan
 from ..poplin.gemm.lower import format_record
 from ..poplin.tile_conv import _partials
 from ..program import ComputeSet, Exchange, Executable, Program, Segment, spread, threads_for, whole_lines
@@ -194,7 +194,7 @@ def empty_request(receiver: Receiver) -> Request:
     return Request(None, (), receiver, lambda: ("an empty product", "none", None), placed=AS_ASKED)
 
 
-def tiles_request(program: Executable, operands: tuple[Any, ...], receiver: Receiver, plan: ModelledPlan, what: str,
+def tiles_request(program: Executable, operands: tuple[Any, ...], receiver: Receiver, plan: Plan, what: str,
                   loads: Callable[[], tuple[Array, Array]], measured: Callable[[], dict[str, Any]]) -> Request:
     """Describe a product on tiles.
 
@@ -202,7 +202,7 @@ def tiles_request(program: Executable, operands: tuple[Any, ...], receiver: Rece
     ----------
     program, operands, receiver
         As a `Request` has them.
-    plan : ModelledPlan
+    plan : Plan
         What a `Run` tells of it.
     what : str
         What is computed, for a reader.

@@ -11,7 +11,7 @@ from ..errors import bad_argument, bad_type
 from ..kernels.registry import Kernel, Selection
 from ..ops import check_fields, unchanged
 from ..planner import Explanation, Memory, Temporaries
-from ..planner.explain import Explained, Uncounted, considered_kernels
+from ..planner.explain import Explained, NoFlops, considered_kernels
 from ..planner.ladder import HostLimited
 from ..target import Target
 
@@ -19,7 +19,7 @@ Plan = TypeVar("Plan", bound="KernelPlan")
 
 
 @dataclass(frozen=True)
-class KernelPlan(HostLimited, Uncounted, Explained, ABC):
+class KernelPlan(HostLimited, NoFlops, Explained, ABC):
     """How an op runs by one kernel on this CPU's threads.
 
     Attributes

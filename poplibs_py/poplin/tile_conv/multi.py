@@ -44,12 +44,6 @@ class MultiPlan:
         """Multiplications and additions of all."""
         return sum(plan.flops for plan in self.plans)
 
-    @property
-    def tiles_used(self) -> int:
-        """Tiles that have work."""
-        used = [plan.tiles_used for plan in self.plans]
-        return sum(used) if self.parallel else max(used)
-
     def explain(self) -> Explanation:
         """Return what was decided for each; what was considered is told by their own `explain`."""
         how = "side by side" if self.parallel else "in turn"

@@ -14,7 +14,7 @@ from ...errors import MemoryLimitError, bad_argument
 from ...formats import Array
 from ...log import tell
 from ...planner import Explanation
-from ...planner.explain import Explained, Uncounted
+from ...planner.explain import Explained, NoFlops
 from ...planner.facts import Load, PlanFacts, facts_of
 from ...target import TYPE_SIZES, Target
 from ..modelled import ColumnPart, Split, TileBlocks, distinct
@@ -26,7 +26,7 @@ from .params import GRAIN, BsMatmulParams
 
 
 @dataclass(frozen=True)
-class BsMatmulPlan(Uncounted, Explained):
+class BsMatmulPlan(NoFlops, Explained):
     """A plan of `plan_bs_matmul` or `plan_bs_matmul_sampled`.
 
     Attributes

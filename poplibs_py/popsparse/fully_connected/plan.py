@@ -9,7 +9,7 @@ from typing import Any
 
 from ...errors import bad_argument
 from ...planner import Explanation, PlanSummary, Temporaries
-from ...planner.explain import Considered, Uncounted
+from ...planner.explain import Considered, NoFlops
 from ...planner.facts import PlanFacts, facts_of, facts_of_summary
 from ...planner.ladder import Limited
 from ...planner.summary import AxisShare, Phase, summarised
@@ -24,7 +24,7 @@ Phases = dict[str, tuple[int, int]]
 
 
 @dataclass(frozen=True)
-class FullyConnectedPlan(Limited, Uncounted):
+class FullyConnectedPlan(Limited, NoFlops):
     """A plan of a layer with sparse weights whose pattern may change. PopLibs' ``fullyconnected::Plan`` and ``Cost``.
 
     Attributes

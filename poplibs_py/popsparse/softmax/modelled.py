@@ -12,7 +12,7 @@ import numpy as np
 
 from ...formats import Array, Format
 from ...planner import Explanation
-from ...planner.explain import Explained, Uncounted
+from ...planner.explain import Explained, NoFlops
 from ...planner.facts import Load, PlanFacts, facts_of
 from ...target import TYPE_SIZES, Target
 from ...target.types import type_of
@@ -21,7 +21,7 @@ from ..plan_figures import facts_of_tiles
 
 
 @dataclass(frozen=True)
-class SoftmaxTiles(Uncounted, Explained):
+class SoftmaxTiles(NoFlops, Explained):
     """Block rows dealt to tiles in order, each with about as many stored blocks.
 
     Attributes

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...formats import Array
 from ...planner import Explanation, PlanSummary, Temporaries
-from ...planner.explain import Uncounted
+from ...planner.explain import NoFlops
 from ...planner.facts import PlanFacts, facts_of, facts_of_summary
 from ...planner.ladder import Limited
 from ...planner.summary import AxisShare, Phase, summarised
@@ -45,7 +45,7 @@ class TileShare(NamedTuple):
 
 
 @dataclass(frozen=True)
-class StaticPlan(Limited, Uncounted):
+class StaticPlan(Limited, NoFlops):
     """A plan of a product with a sparse operand whose pattern is known. PopLibs' ``static_::Partition``.
 
     Attributes
@@ -124,11 +124,6 @@ class StaticPlan(Limited, Uncounted):
                     share = (starts[band] + i * each, starts[band] + min((i + 1) * each, blocks))
                     yield TileShare(first + i, (begin, end), band, share)
                 first += mine
-
-    @property
-    def tiles_used(self) -> int:
-        """Tiles that have blocks."""
-        return sum(1 for _ in self.tiles())
 
     def explain(self) -> Explanation:
         """Return what was planned, and what was decided."""

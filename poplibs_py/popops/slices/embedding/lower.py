@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ....errors import bad_argument
 from ....ops.one_kernel import OneKernel
 from ....planner import Explanation, Memory, Temporaries
-from ....planner.explain import Explained, Uncounted
+from ....planner.explain import Explained, NoFlops
 from ....planner.ladder import HostLimited, complain
 from ....target import Target
 from ...making.made import element_of
@@ -22,7 +22,7 @@ _INDEX_BYTES = 8
 
 
 @dataclass(frozen=True)
-class HostEmbeddingPlan(HostLimited, Uncounted, Explained):
+class HostEmbeddingPlan(HostLimited, NoFlops, Explained):
     """How rows of a table are read and updated by index on this CPU. ``print(plan)`` tells it.
 
     Attributes
