@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
@@ -86,9 +86,18 @@ class Temporaries:
         """Whether what is needed keeps to the limit."""
         return self.limit is None or self.needed <= self.limit
 
-    def severity(self) -> tuple[bool, int]:
-        """Return what orders those of several parts: which keeps to no limit comes last, else which needs most."""
-        return not self.fits, self.needed
+    @classmethod
+    def worst(cls, parts: Iterable[Temporaries]) -> Temporaries | None:
+        """Return which of several parts' tells for all: one that keeps to no limit, and of such or else of all the one
+        that needs most; None where there are none.
+
+        Examples
+        --------
+        >>> from poplibs_py.planner import Temporaries
+        >>> print(Temporaries.worst([Temporaries(99, 100), Temporaries(44, 6), Temporaries(7, 6)]))
+        44 bytes of all threads, limit 6, which was dropped
+        """
+        return max(parts, key=lambda part: (not part.fits, part.needed), default=None)
 
     @property
     def became(self) -> str:

@@ -12,6 +12,7 @@ from poplibs_py import poplin, popnn, popops, profile
 from poplibs_py.errors import MemoryLimitError, MemoryLimitWarning
 from poplibs_py.planner import facts_of
 from poplibs_py.planner.explain import HostPlan
+from poplibs_py.poplin import multiconv
 from poplibs_py.poplin.tile_conv import matmul_params, plan_convolution
 from poplibs_py.popsparse import BlockSparseMatrix, dynamic, static
 
@@ -41,11 +42,17 @@ CALLS = {
 HALVES = {shape: np.ones(shape, np.float16)
           for shape in ((3, 64, 64), (3, 64, 4, 64), (4, 64, 64), (64, 64), (3, 64, 64, 3))}
 SEQUENCE, GATES, WEIGHTS = (HALVES[shape] for shape in ((3, 64, 64), (3, 64, 4, 64), (4, 64, 64)))
+IMAGES, FILTERS = np.ones((2, 8, 12, 12), np.float16), np.ones((16, 8, 3, 3), np.float16)
 LAYER = [popnn.LayerWeights(WEIGHTS, WEIGHTS)]
 
 
 def on_machine(function):
     return lambda *arrays, **how: function(*arrays, target="gc200", **how)
+
+
+def several(x, weights, target=None, **how):
+    """Convolve under no limit, and under one."""
+    return multiconv.convolution([(x, weights), (x, weights, how)], target=target)
 
 
 CALLS |= {
@@ -64,6 +71,8 @@ CALLS |= {
     np.arange(256) % 64)),
     "slices, a function": (lambda *arrays, **how: popops.scatter(*arrays, operation=lambda a, b: a + b, **how),
                            lambda: (np.ones((64, 8), np.float32), np.arange(256) % 64, np.ones((256, 8), np.float32))),
+    "several convolutions": (several, lambda: (IMAGES, FILTERS)),
+    "several convolutions on gc200": (on_machine(several), lambda: (IMAGES, FILTERS)),
     "LSTM on gc200": (on_machine(popnn.lstm_fwd), lambda: (SEQUENCE, WEIGHTS, WEIGHTS)),
     "attention on gc200": (on_machine(popnn.scaled_dot_product_attention), lambda: (HALVES[64, 64],) * 3),
     "Cholesky on gc200": (on_machine(poplin.cholesky), lambda: (np.eye(64, dtype=np.float32),)),

@@ -10,11 +10,13 @@ import pytest
 
 from poplibs_py import poplin, popops, profile, testing
 from poplibs_py.config import thread_limit
-from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
+from poplibs_py.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitWarning
 from poplibs_py.formats import F143, QuarterArray
+from poplibs_py.planner import PlanCache
 from poplibs_py.poplin import multiconv
 from poplibs_py.poplin.conv.several import HostConvPlans
-from poplibs_py.poplin.tile_conv import MultiPlan
+from poplibs_py.poplin.tile_conv import ConvParams, MultiPlan
+from poplibs_py.poplin.tile_conv.multi import plan_convolutions
 from poplibs_py.program import memory_in_use, memory_peak
 from poplibs_py.testing import assert_same_bits
 
@@ -318,6 +320,38 @@ def test_the_plan_says_how_many_are_alike() -> None:
     sizes = (f"1 x 5 by 2 to {n}, 2 to 3 channels: float32 x float32 -> float32" for n in (4, 6))
     assert report.runs[0].what == "3 convolutions at once: 2 of {}; {}".format(*sizes)
     plain, padded = (f"convolution of 1 x 5 by 2 to {n}, 2 to 3 channels: float32 x float32 -> float32" for n in (4, 6))
-    assert list(decisions) == [plain, padded, "kernels"]
+    assert list(decisions) == [plain, padded, "kernels", "memory"]
     assert decisions[plain].endswith(" (2 of them)")
     assert not decisions[padded].endswith(" of them)")
+
+
+def test_a_keyword_does_not_win_over_an_option_that_says_otherwise():
+    how = {"available_memory_proportion": 0.3, "options": {"availableMemoryProportion": 0.5}}
+    for target in ("host", "gc200"):
+        with pytest.raises(InvalidArgumentError, match=r"availableMemoryProportion.*0\.[35]|0\.[35].*availableMemory"):
+            multiconv.convolution([(X, W, how)], target=target)
+
+
+def test_the_plan_that_keeps_least_to_its_limit_tells_for_all():
+    x, w = np.ones((2, 8, 12, 12), np.float16), np.ones((16, 8, 3, 3), np.float16)
+    for target in ("host", "gc200"):
+        with profile() as report, pytest.warns(MemoryLimitWarning) as caught:
+            multiconv.convolution([(x, w), (x, w, {"available_memory_proportion": 1e-5}),
+                                   (x[:, :, :6], w, {"available_memory_proportion": 1e-5})], target=target)
+        [run] = report.runs
+        misfits = [plan.temporaries for plan in run.plan.plans if not plan.fits]
+        assert len(misfits) == len(caught) == 2
+        assert run.plan.temporaries in misfits
+        assert run.plan.temporaries.needed == max(one.needed for one in misfits)
+
+
+@pytest.mark.parametrize("plan_type", ["parallel", "serial"])
+def test_no_cache_of_several_plans_swallows_a_warning(plan_type):
+    convs = [ConvParams.create(field=[n, n], kernel=[3, 3], in_channels=8, out_channels=8) for n in (12, 16)]
+    cache = PlanCache()
+    for given in (cache, cache, None):
+        with pytest.warns(MemoryLimitWarning) as caught:
+            made = plan_convolutions(convs, options={"availableMemoryProportion": 1e-5}, cache=given,
+                                     multi_options={"planType": plan_type})
+        assert not made.fits
+        assert len(caught) == 2

@@ -11,18 +11,19 @@ from typing import Any
 import numpy as np
 
 from ...errors import bad_argument
-from ...formats import Array, QuarterArray
+from ...formats import Array, Format, QuarterArray
 from ...kernels.records import dtype_of
 from ...memo import remembered
 from ...ops import AS_ASKED, RESULT, Operand, Placed, Receiver, Request, new_result, seed_of
 from ...ops.parts import check_apart
-from ...planner.explain import Explanation, Unlimited
+from ...planner.explain import Explained, Explanation
 from ...planner.ladder import Temporaries
 from ...program import ComputeSet, Executable, OnArrays, Program, Segment, Views, spread, whole_lines
 from ...program import Sequence as Run
 from ..gemm.model import threads_of
 from ..tile_conv.modelled import PASSES, TileConvolution, modelled_convolutions, tile_kernel
 from ..tile_conv.multi import MultiPlan, multi_settings, plan_convolutions
+from ..tile_conv.options import ConvOptions
 from ..tile_conv.plan import ConvPlan
 from ..tile_conv.work import work_of
 from ._conv import BESIDE_VERTEX, MOST_OPERANDS
@@ -36,7 +37,7 @@ _MOST_KINDS = 3  # of convolutions that a run's name tells
 
 
 @dataclass(frozen=True)
-class HostConvPlans(Unlimited):
+class HostConvPlans(Explained):
     """Plans of several convolutions in one program of this CPU.
 
     Attributes
@@ -58,6 +59,17 @@ class HostConvPlans(Unlimited):
         return sum(plan.flops for plan in self.plans)
 
     @property
+    def compute_format(self) -> Format | str:
+        """What all multiply in; an empty string where that is not one format."""
+        formats = {plan.compute_format for plan in self.plans}
+        return formats.pop() if len(formats) == 1 else ""
+
+    @property
+    def temporaries(self) -> Temporaries | None:
+        """Temporary bytes of the plan that tells for all."""
+        return Temporaries.worst(plan.temporaries for plan in self.plans)
+
+    @property
     def words(self) -> str:
         """How many there are, in words."""
         count = len(self.plans)
@@ -75,7 +87,8 @@ class HostConvPlans(Unlimited):
             methods.setdefault(plan.problem, []).append(plan.explain().decisions["method"])
         decisions = {problem: "; ".join(dict.fromkeys(found)) + f" ({len(found)} of them)" * (len(found) > 1)
                      for problem, found in methods.items()}
-        return Explanation(self.words, decisions | {"kernels": self.kernels})
+        memory = {} if self.temporaries is None else {"memory": str(self.temporaries)}
+        return Explanation(self.words, decisions | {"kernels": self.kernels} | memory)
 
 
 def _kinds(words: Iterable[str]) -> str:
@@ -185,8 +198,8 @@ class _Work:
 
     @property
     def temporaries(self) -> Temporaries | None:
-        """Those of the first plan that does not keep to its limit."""
-        return next((plan.temporaries for plan in self.plans if not plan.fits), None)
+        """Temporary bytes of the plan that tells for all."""
+        return Temporaries.worst(plan.temporaries for plan in self.plans)
 
     def add(self, program: Any, operands: Sequence[Any]) -> None:
         """Add a program on operands, receivers of results among them, and `VALUES`."""
@@ -277,16 +290,10 @@ def tile_plans(passes: Sequence[Pass], multi_options: Mapping[str, Any] | None) 
     """Return the plan of passes on a modelled machine."""
     asked: list[Asked] = [one.placed.plan for one in passes if one.placed.plan]
     problems = [typed(one.params, one.x.format, one.receiver.format) for one in passes]
-    options = [dict(one.options or {}) | _spelled(one.keywords) for one in asked]
+    options = [ConvOptions.parse(one.options, **one.keywords) for one in asked]
     plan = plan_convolutions(problems, target=asked[0].target, options=options, multi_options=multi_options)
     scales = [one.update for one in passes if one.update is not None]
     return with_updates(plan, asked[0].target, [one.receiver for one in passes], scales) if scales else plan
-
-
-def _spelled(keywords: Mapping[str, Any]) -> dict[str, Any]:
-    """Options by keyword in PopLibs' spelling."""
-    names = {"available_memory_proportion": "availableMemoryProportion", "partials_type": "partialsType"}
-    return {names[name]: value for name, value in keywords.items() if name in names}
 
 
 # On this CPU ------------------------------------------------------------------------------------------

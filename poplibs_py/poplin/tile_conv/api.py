@@ -148,17 +148,26 @@ def _checked_problem(params: ConvParams, target: Target | str, options: Items | 
 
 
 def plan_problem(problem: ConvProblem, cache: PlanCache[ConvPlan]) -> ConvPlan:
-    """Plan a checked problem, or return its plan from `cache`."""
+    """Plan a checked problem, or return its plan from `cache`; warn, or raise, where it does not keep to its limit."""
     plan = planned_quietly(problem, cache)
+    check_limit(problem, plan)
+    write_constraints(problem, plan)
+    return plan
+
+
+def check_limit(problem: ConvProblem, plan: ConvPlan) -> None:
+    """Warn, or raise, where a problem's plan does not keep to its limit."""
     if not plan.fits:
         options = problem.options
         memory = Memory(options.available_memory_proportion, options.strict_memory)
-        op = "matmul" if is_product(problem.params) else "convolution"
-        complain(op, memory, plan.temporaries)
+        complain("matmul" if is_product(problem.params) else "convolution", memory, plan.temporaries)
+
+
+def write_constraints(problem: ConvProblem, plan: ConvPlan) -> None:
+    """Write a plan's constraints to the file that the options name, where they do."""
     filename = problem.options.plan_constraints_output_filename
     if filename:
-        _write_constraints(_constraints_file(filename, problem.options.pass_), plan)
-    return plan
+        _write(_constraints_file(filename, problem.options.pass_), plan)
 
 
 def planned_quietly(problem: ConvProblem, cache: PlanCache[ConvPlan] | None = None) -> ConvPlan:
@@ -176,7 +185,7 @@ def _(problem: ConvProblem, proportion: float) -> ConvPlan:
     return planned_quietly(dataclasses.replace(problem, options=options))
 
 
-def _write_constraints(path: str, plan: ConvPlan) -> None:
+def _write(path: str, plan: ConvPlan) -> None:
     try:
         Path(path).write_text(plan.constraints().text)
     except (OSError, ValueError) as error:  # a null byte

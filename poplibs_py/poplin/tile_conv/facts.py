@@ -12,7 +12,6 @@ from ...formats import Array
 from ...kernels import select
 from ...planner.explain import considered_kernels
 from ...planner.facts import Load, PlanFacts, TileMemory, facts_of, facts_of_summary
-from ...planner.ladder import Temporaries
 from ...planner.summary import Phase
 from ...target import TYPE_SIZES
 from .multi import MultiPlan
@@ -52,13 +51,13 @@ def _several(plan: MultiPlan) -> PlanFacts:
     if plan.updates:
         phases["update"] = update
     how = "side by side" if plan.parallel else "in turn"
-    worst = max((one.temporaries for one in plan.plans), key=Temporaries.severity)
+    over = {} if plan.fits else {"memory": plan.temporaries.allowed}
     return PlanFacts(
-        f"{len(each)} convolutions {how}", each[0].machine,
+        f"{len(each)} convolutions {how}", each[0].machine, settings=over,
         decisions={f"{number + 1}": said.problem for number, said in enumerate(each)}, considered=each[0].considered,
         phases=tuple(phases.values()), live=tuple(phase.bytes for phase in phases.values()),
         cycles=sum(phase.cycles for phase in phases.values()), clock_hz=each[0].clock_hz, peak_flops=each[0].peak_flops,
-        temporaries=worst, tiles=sum(one.total_tiles for one in plan.plans) if plan.parallel else
+        temporaries=plan.temporaries, tiles=sum(one.total_tiles for one in plan.plans) if plan.parallel else
         each[0].tiles, tile_bytes=each[0].tile_bytes)
 
 

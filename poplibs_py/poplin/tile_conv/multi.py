@@ -11,11 +11,12 @@ from ...errors import PlanError, PoplibsWarning, bad_argument, bad_type, check_k
 from ...planner.cache import PlanCache
 from ...planner.explain import Explanation
 from ...planner.facts import facts_of
+from ...planner.ladder import Limited, Temporaries
 from ...popops.maps.modelled import MapPlan
 from ...program import rounded
 from ...target import Target, resolve_target
 from ._model import STEPS
-from .api import plan_problem, run_planner
+from .api import check_limit, planned_quietly, run_planner, write_constraints
 from .options import ConvOptions
 from .params import ConvParams
 from .plan import ConvPlan
@@ -24,7 +25,7 @@ from .search import Reference
 
 
 @dataclasses.dataclass(frozen=True)
-class MultiPlan:
+class MultiPlan(Limited):
     """Plans of several convolutions, side by side (`parallel`) or one after another.
 
     Where their results are added to weights, `updates` are the plans of these additions, which follow in turn.
@@ -44,12 +45,20 @@ class MultiPlan:
         """Multiplications and additions of all."""
         return sum(plan.flops for plan in self.plans)
 
+    @property
+    def temporaries(self) -> Temporaries:
+        """Temporary bytes of the plan that tells for all."""
+        worst = Temporaries.worst(plan.temporaries for plan in self.plans)
+        assert worst is not None, "there is a plan"
+        return worst
+
     def explain(self) -> Explanation:
         """Return what was decided for each; what was considered is told by their own `explain`."""
         how = "side by side" if self.parallel else "in turn"
         decisions = {f"{number + 1}": f"{plan.cycles:,} cycles on {plan.tiles_used:,} tiles"
                      for number, plan in enumerate(self.plans)}
         decisions |= {f"update {number + 1}": f"{plan.cycles:,} cycles" for number, plan in enumerate(self.updates)}
+        decisions["memory"] = str(self.temporaries)
         count = len(self.plans)
         return Explanation(f"{count} convolutions {how}" if count > 1 else "a convolution", decisions, ())
 
@@ -79,6 +88,16 @@ def plan_convolutions(
     cache : PlanCache, optional
         Where the multi-plan is kept.
 
+    Raises
+    ------
+    MemoryLimitError
+        If a plan does not keep to its memory limit and ``strict_memory=True``.
+
+    Warns
+    -----
+    MemoryLimitWarning
+        For each plan that does not.
+
     Examples
     --------
     >>> from poplibs_py.poplin.tile_conv import ConvParams
@@ -105,10 +124,12 @@ def plan_convolutions(
         for params, given in zip(problems, options, strict=True)
     )
     instance("cache", cache, (PlanCache, type(None)), "a PlanCache or None")
-    if cache is None:
-        return _plan(jobs, settings, None)
     key = (jobs, tuple(settings.items()))
-    return cache.get_or_plan(key, lambda: _plan(jobs, settings, cache))  # type: ignore[no-any-return]
+    made: MultiPlan = (_plan(jobs, settings, None) if cache is None else
+                       cache.get_or_plan(key, lambda: _plan(jobs, settings, cache)))
+    for job, plan in zip(jobs, made.plans, strict=True):
+        check_limit(job, plan)
+    return made
 
 
 def multi_settings(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -131,7 +152,10 @@ def _plan(jobs: Sequence[ConvProblem], settings: dict[str, Any], cache: PlanCach
         except PlanError as error:
             warn(f"no plan side by side ({error}); each convolution is planned on all tiles", PoplibsWarning)
     shared: PlanCache[ConvPlan] = PlanCache() if cache is None else cache
-    return MultiPlan(tuple(plan_problem(job, shared) for job in jobs), parallel=False)
+    plans = tuple(planned_quietly(job, shared) for job in jobs)
+    for job, plan in zip(jobs, plans, strict=True):
+        write_constraints(job, plan)
+    return MultiPlan(plans, parallel=False)
 
 
 def _side_by_side(jobs: Sequence[ConvProblem], settings: dict[str, Any]) -> tuple[ConvPlan, ...]:

@@ -59,7 +59,7 @@ class StepsBuilder:
         self.target, self.data_type, self.result_type = target, data_type, result_type or data_type
         self.times = 1
         self.steps: list[Step] = []
-        self.over_limit: Temporaries | None = None
+        self._over_limit: list[Temporaries] = []
 
     def elementwise(self, name: str, op: str, elements: int, data_type: str | None = None, *, operands: int = 1,
                     number: bool = False, in_place: bool = False, received: int = 0) -> None:
@@ -106,7 +106,7 @@ class StepsBuilder:
     def take_product(self, product: Any) -> None:
         """Add the steps of a product, as `product_steps` of poplin returns them."""
         self.take(product.steps)
-        self.over_limit = self.over_limit or product.over_limit
+        self._over_limit += [] if product.over_limit is None else [product.over_limit]
 
     def add(self, step: Step) -> None:
         """Add a step, as often as what is being composed is repeated."""
@@ -127,4 +127,5 @@ class StepsBuilder:
         held = [np.diff(linear_mapping(self.target, n, size).edges()) * size
                 for n, size in zip((reads, writes), sizes, strict=True)]
         memory = memory_of(self.target, held[0], held[1], self.steps)
-        return TilePlan(problem, self.target, tuple(self.steps), memory, decisions, over_limit=self.over_limit)
+        return TilePlan(problem, self.target, tuple(self.steps), memory, decisions,
+                        over_limit=Temporaries.worst(self._over_limit))

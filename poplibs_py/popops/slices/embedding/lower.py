@@ -128,7 +128,7 @@ def plan_host(params: EmbeddingParams, options: EmbeddingOptions, target: Target
         found.append((lower(asked, target.tiles), asked, None))
     taken = (Temporaries.of_threads(made.executable.temporary_bytes + check_bytes(asked, target.tiles),
                                     memory.limit(target), raised, made.threads) for made, asked, raised in found)
-    most = max(taken, key=Temporaries.severity, default=Temporaries(0, None))
+    most = Temporaries.worst(taken) or Temporaries(0, None)
     if not most.fits and all(made.temporaries is None or made.temporaries.fits for made, *_ in found):
         complain("plan_embedding", memory, most)  # what tells of bad indices is more
     return HostEmbeddingPlan(params, options, target, room, most)
