@@ -69,6 +69,7 @@ CALLS |= {
                             lambda: (*(HALVES[64, 64],) * 5, np.ones(64, np.float32))),
     "slices": (popops.multi_update_add, lambda: (np.ones((64, 8), np.float16), np.ones((256, 8), np.float16),
     np.arange(256) % 64)),
+    "slices, read": (popops.multi_slice, lambda: (HALVES[64, 64], np.arange(4096) % 64)),
     "slices, a function": (lambda *arrays, **how: popops.scatter(*arrays, operation=lambda a, b: a + b, **how),
                            lambda: (np.ones((64, 8), np.float32), np.arange(256) % 64, np.ones((256, 8), np.float32))),
     "several convolutions": (several, lambda: (IMAGES, FILTERS)),

@@ -51,7 +51,7 @@ _MEMORY = """    available_memory_proportion : float, optional
 """
 _HOST = {"sorted": """On this CPU updates of formats other than float32
         are sorted, as many at a time as that leaves room for; the result does not depend on it, and by default there is
-        no limit.""", "rows": "This CPU takes none."}
+        no limit.""", "rows": "This CPU takes a few bytes, where bad indices are refused."}
 _MODELLED = """. On a modelled one, such as ``"gc200"``, it has vertices
         for most types; the page "What a modelled run computes" tells which numbers come out"""
 _IN_PLACE = ": `x` itself to update it where it is"
@@ -207,12 +207,14 @@ def row_slice(name: str, /, x: Any, indices: Any, axis: Any, index_policy: Any, 
     along = _axis(table, axis, groups)
     layout = _rows_layout(table, places, along, groups)
     front = [n for n, *_ in layout.axes]
+    said: Memory | None = memory
     if plan is not None:
         _check_planned(plan, table, front[-1])
+        said = plan.memory if isinstance(plan, HostEmbeddingPlan) else None
     shape = (*front, *(n for n, *_ in layout.windows))
     plan_on = _rows_planner(f"popops.{name}", table, table, layout, "", memory, plan)
     return take_request(f"popops.{name}", table, places, layout, shape, checked, out, target, plan_on=plan_on,
-                        host=_host_of(plan))
+                        memory=said, host=_host_of(plan))
 
 
 def row_update(name: str, /, x: Any, updates: Any, indices: Any, axis: Any, index_policy: Any, out: Any, target: Any,

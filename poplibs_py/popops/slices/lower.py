@@ -20,7 +20,7 @@ from ...log import tell
 from ...memo import remembered
 from ...ops import OwnNumber, host_target, merged_axes
 from ...ops.one_kernel import OneKernel, fill_cast, shared
-from ...planner import Climbed, Memory, Temporaries
+from ...planner import Memory, Temporaries
 from ...planner.ladder import within
 from ...program import Executable, Program, threads_for, whole_lines
 from ...target import Target
@@ -187,12 +187,8 @@ def _merged_windows(windows: tuple[Window, ...]) -> list[Window]:
     return made
 
 
-def room_bytes(room: int) -> int:
-    """Return the temporary bytes of a thread that sorts so many updates at a time, and tells of bad indices."""
-    return _LINE + _arena_bytes(room)
-
-
-def _arena_bytes(room: int) -> int:
+def arena_bytes(room: int) -> int:
+    """Return the temporary bytes of a thread that sorts so many updates at a time."""
     return select("slices", "put", "any").kernel.block[2] + _KEY_BYTES * room
 
 
@@ -209,7 +205,7 @@ def lower(params: SliceParams, threads: int) -> OneKernel:
     spec, tables = _fill(p, room)
     threads, units = _threads_of(p, threads), _units_of(p)
     step = shared(selection.kernel, _ITEM, spec, units, threads)
-    arena = _arena_bytes(room) if p.kernel == "put" else 0
+    arena = arena_bytes(room) if p.kernel == "put" else 0
     program = Program((step,), 3 + (p.own is not None) + p.tells, threads, arena, tables=(spec, *tables))
     way = "one after another" if not p.grouped else f"those of a place together, {room:,} sorted at a time"
     made = _program(p, program.executable(threads), selection, lower, (p, threads), way)
@@ -228,23 +224,31 @@ def _threads_of(p: SliceParams, threads: int) -> int:
     return 1 if p.overlaps else threads_for(most, 1, min(threads, _units_of(p)))
 
 
-def within_memory(op: str, params: SliceParams, memory: Memory, target: Target | None = None) -> Climbed[OneKernel]:
-    """The program, which sorts as many updates at a time as the limit lets it, and what a thread's was raised to."""
-    host = host_target(target, op)
-    if memory.proportion is None or not params.grouped:
-        return Climbed(lower(params, host.tiles), None)
-    least = min(params.lookups, LEAST_ROOM)
+def within_memory(op: str, params: SliceParams, memory: Memory, target: Target | None = None) -> OneKernel:
+    """Return the program, which sorts as many updates at a time as the limit lets it beside what tells of bad indices;
+    its `temporaries` count both."""
+    p, host = params, host_target(target, op)
+    threads, checks = _threads_of(p, host.tiles), check_bytes(p, host.tiles)
+    least = min(p.lookups, LEAST_ROOM) if p.grouped else 0
+
+    def taken(made: OneKernel) -> int:
+        return made.executable.temporary_bytes + checks
 
     def planned(limit: int | None) -> OneKernel | None:
         if limit is None:
-            return lower(params, host.tiles)
-        room = min(params.lookups, (limit // _LINE * _LINE - room_bytes(0)) // (room_bytes(1) - room_bytes(0)))
-        return lower(params._replace(room=room), host.tiles) if room >= least else None
+            return lower(p, host.tiles)
+        room = 0
+        if p.grouped:
+            left = (limit * threads - checks) // threads // _LINE * _LINE
+            room = min(p.lookups, (left - arena_bytes(0)) // _KEY_BYTES)
+        made = lower(p._replace(room=room), host.tiles) if room >= least else None
+        return made if made is not None and taken(made) <= limit * threads else None
 
-    threads = _threads_of(params, host.tiles)
-    made, raised = within(op, planned, memory, host, lambda: threads * room_bytes(least), threads)
-    taken = Temporaries.of_threads(made.executable.temporary_bytes, memory.limit(host), raised, threads)
-    return Climbed(replace(made, temporaries=taken), raised)
+    def fewest() -> int:
+        return taken(lower(p._replace(room=least), host.tiles))
+
+    made, raised = within(op, planned, memory, host, fewest, threads)
+    return replace(made, temporaries=Temporaries.of_threads(taken(made), memory.limit(host), raised, threads))
 
 
 @remembered()
@@ -302,8 +306,11 @@ def lower_check(params: SliceParams, threads: int) -> tuple[Executable, int]:
 
 
 def check_bytes(params: SliceParams, threads: int) -> int:
-    """Return the temporary bytes in which a check tells what it found."""
-    return whole_lines(8 * lower_check(params, threads)[1])
+    """Return the temporary bytes, at the most, in which a check of bad indices tells what it found, or the program
+    itself does; 0 where nothing checks them."""
+    if params.policy != "raise" or not params.components:
+        return 0
+    return whole_lines(8 * max(lower_check(params, threads)[1], _threads_of(params, threads)))
 
 
 def _fill(p: SliceParams, room: int) -> tuple[Array, list[Array]]:

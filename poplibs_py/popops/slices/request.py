@@ -31,7 +31,7 @@ from ..maps.request import Worded
 from ..reductions.request import source_of
 from ..strided.copies import copying, kernel_of_copies
 from .function import SliceFunction, within_limit
-from .lower import Layout, SliceParams, lower, lower_check, within_memory
+from .lower import Layout, SliceParams, lower_check, within_memory
 from .modelled import PlanOn, TiledRun, tiled_place
 from .parts import RowParts
 
@@ -135,7 +135,7 @@ def check_of(name: str, policy: str, layout: Layout, params: SliceParams) -> Che
 
 
 def take_request(op: str, table: Operand, indices: Operand, layout: Layout, shape: tuple[int, ...], policy: str,
-                 out: Any, target: TargetLike, *, plan_on: PlanOn | None = None,
+                 out: Any, target: TargetLike, *, plan_on: PlanOn | None = None, memory: Memory | None = None,
                  name: str = "indices", host: Target | None = None) -> Request:
     """Describe a call that reads slices.
 
@@ -154,6 +154,8 @@ def take_request(op: str, table: Operand, indices: Operand, layout: Layout, shap
         As the op takes them.
     plan_on : callable, optional
         Plans the call on a modelled machine; None where there is no vertex.
+    memory : Memory, optional
+        What the call says about temporary memory.
     name : str, optional
         What the op calls its indices.
     host : Target, optional
@@ -171,12 +173,13 @@ def take_request(op: str, table: Operand, indices: Operand, layout: Layout, shap
         return Request(check and check.guards(3), (table, indices, RESULT), receiver,
                        told(op, table.shape, elements), placed=placed, checks=True)
     tells = check is not None and out is None
-    program = lower(params._replace(tells=tells), settings.num_threads if host is None else host.tiles)
+    program = within_memory(op, params._replace(tells=tells), placed.memory_here(memory or Memory()), host)
     run: Executable | Sequence = program.executable
     if check is not None:
         part = (program.executable, (0, 1, 2, 3) if tells else (0, 1, 2))
         run = check.guards(3, [part], 0 if tells else None)
-    return Request(run, (table, indices, RESULT), receiver, program.told, placed=placed)
+    return Request(run, (table, indices, RESULT), receiver, program.told, placed=placed,
+                   temporaries=program.temporaries)
 
 
 def _put(check: Check | None, copy: Executable | None,
@@ -220,15 +223,13 @@ def put_request(op: str, table: Operand, indices: Operand, updates: Operand, lay
 
     Parameters
     ----------
-    op, table, indices, layout, policy, out, target, plan_on, name, host
+    op, table, indices, layout, policy, out, target, plan_on, memory, name, host
         As for `take_request`; the other array is the updates.
     updates : Operand
     update : str or Worded, optional
         What they do: a word, or an expression that `function_of` checked.
     scale : number, optional
         What updates are multiplied by that are added.
-    memory : Memory, optional
-        What the call says about temporary memory.
     """
     elements = elements_of(table)
     word = update if isinstance(update, str) else "set"
@@ -260,7 +261,7 @@ def put_request(op: str, table: Operand, indices: Operand, updates: Operand, lay
                 params = layout.params("put", policy, indices.array, aside, updates.array,
                                        (elements, elements_of(updates)), **how)
             params = params._replace(tells=tells)
-            made, _ = within_memory(op, params, limit, host)
+            made = within_memory(op, params, limit, host)
             program = _program(made, tiles, layout, elements, policy, update, factor)
         else:
             made = program = within_limit(op, update.outputs, layout, params, limit, host)

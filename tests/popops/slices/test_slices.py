@@ -22,7 +22,7 @@ from poplibs_py.formats import FORMATS, FP16
 from poplibs_py.kernels import Selection, kernels, select
 from poplibs_py.memo import forget
 from poplibs_py.popops.slices.bound import element_at
-from poplibs_py.popops.slices.lower import LEAST_ROOM, lower, lower_bags, lower_check, lower_sequences, room_bytes
+from poplibs_py.popops.slices.lower import LEAST_ROOM, arena_bytes, lower, lower_bags, lower_check, lower_sequences
 from poplibs_py.popops.slices.request import POLICIES
 from poplibs_py.program import guard_arenas, memory_in_use, memory_peak
 from poplibs_py.target import Target
@@ -233,7 +233,7 @@ def test_threads_and_levels_change_nothing(name, fmt, monkeypatch):
         return Selection(found[0], ()) if found else select(family, op, formats)
 
     monkeypatch.setattr("poplibs_py.popops.slices.lower.select", portable)
-    for place, function in {"slices.request.lower": lower, "slices.function.lower": lower,
+    for place, function in {"slices.lower.lower": lower, "slices.function.lower": lower,
                             "slices.request.lower_check": lower_check, "slices.lookups.lower": lower,
                             "slices.lookups.lower_bags": lower_bags,
                             "slices.rows.lower_sequences": lower_sequences}.items():
@@ -328,7 +328,7 @@ def test_temporaries_keep_to_the_limit_and_change_nothing(skew):
     due, host = popops.multi_update_add(x, u, indices), Target.host()
     assert np.array_equal(due, summed(x, indices, u))
     for room in (LEAST_ROOM, 1000):
-        proportion = (room_bytes(room) + 8) / host.bytes_per_tile
+        proportion = (arena_bytes(room) + 64 + 8) / host.bytes_per_tile
         out = x.copy()
         guard_arenas(True)
         memory_peak(reset=True)

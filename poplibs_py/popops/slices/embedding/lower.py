@@ -8,10 +8,10 @@ from ....errors import bad_argument
 from ....ops.one_kernel import OneKernel
 from ....planner import Explanation, Memory, Temporaries
 from ....planner.explain import Explained, NoFlops
-from ....planner.ladder import HostLimited, complain
+from ....planner.ladder import HostLimited
 from ....target import Target
 from ...making.made import element_of
-from ..lower import Axis, Component, SliceParams, Window, check_bytes, lower, within_memory
+from ..lower import Axis, Component, SliceParams, Window, lower, within_memory
 from .options import EmbeddingOptions
 from .params import EmbeddingParams
 
@@ -115,20 +115,16 @@ def plan_host(params: EmbeddingParams, options: EmbeddingOptions, target: Target
         raise bad_argument("plan_constraints", dict(options.plan_constraints), "none on this CPU, which cuts no table")
     if options.partial_type == "half":
         raise bad_argument("partial_type", "half", "'float' on this CPU, which sums in FP32")
-    room, found, memory = 0, [], _memory(options)
-    if options.used_for_update:
-        asked = _params(params, UPDATES[options.operation_for_update])
-        if asked.update != "set" and params.data_type == "bool":
-            raise bad_argument("operation_for_update", options.operation_for_update, "'none' for truth values")
-        made, raised = within_memory("plan_embedding", asked, memory, target)
-        room = (made.params.room or asked.lookups) * asked.grouped
-        found.append((made, asked, raised))
-    if options.used_for_slice:
-        asked = _params(params)
-        found.append((lower(asked, target.tiles), asked, None))
-    taken = (Temporaries.of_threads(made.executable.temporary_bytes + check_bytes(asked, target.tiles),
-                                    memory.limit(target), raised, made.threads) for made, asked, raised in found)
-    most = Temporaries.worst(taken) or Temporaries(0, None)
-    if not most.fits and all(made.temporaries is None or made.temporaries.fits for made, *_ in found):
-        complain("plan_embedding", memory, most)  # what tells of bad indices is more
+    found: dict[str, OneKernel] = {}
+    memory, updates = _memory(options), UPDATES[options.operation_for_update]
+    if options.used_for_update and updates != "set" and params.data_type == "bool":
+        raise bad_argument("operation_for_update", options.operation_for_update, "'none' for truth values")
+    for word in [updates] * options.used_for_update + [""] * options.used_for_slice:
+        made = found[word] = within_memory("plan_embedding", _params(params, word), memory, target)
+        if made.temporaries is not None and not made.temporaries.fits:
+            memory = Memory()  # which was told of
+    update = found[updates].params if options.used_for_update else None
+    room = 0 if update is None else (update.room or update.lookups) * update.grouped
+    most = Temporaries.worst(made.temporaries for made in found.values() if made.temporaries is not None)
+    assert most is not None, "options say that one of the two is used"
     return HostEmbeddingPlan(params, options, target, room, most)

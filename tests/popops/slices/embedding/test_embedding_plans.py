@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -225,12 +226,38 @@ def test_a_compiled_plan_takes_the_threads_that_it_was_planned_for():
         assert (ran.plan.threads, ran.temporary_bytes) == (threads, plan.temporary_bytes)
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("operation", ["", "add", "none"])
+def test_a_plan_and_its_calls_decide_alike_whether_the_limit_is_kept(operation, threads):
+    used = {"used_for_slice": not operation, "used_for_update": bool(operation)} | (
+        {"operation_for_update": operation} if operation else {})
+    x, u, indices = np.ones((600, 40), np.float16), np.ones((5000, 40), np.float16), np.arange(5000) % 600
+    call = {"": lambda **how: popops.multi_slice(x, indices, **how),
+            "add": lambda **how: popops.multi_update_add(x, u, indices, **how),
+            "none": lambda **how: popops.multi_update(x, u, indices, **how)}[operation]
+    seen, out = set(), np.ones(x.shape if operation else (5000, 1, 40), np.float16)
+    with thread_limit(threads), warnings.catch_warnings():
+        warnings.simplefilter("ignore", MemoryLimitWarning)
+        sized = plan_embedding(600, 40, 5000, target="host", **used).target.bytes_per_tile
+        for size in (1, 21, 22, 32, 63, 64, 65, 4095, 4096, 5000, 8192, 12288, 12352, 16384, 1 << 17):
+            how = {"available_memory_proportion": (size + 0.5) / sized}
+            plan = plan_embedding(600, 40, 5000, target="host", **used, **how)
+            for to in (None, out):
+                with profile() as report:
+                    call(out=to, **how)
+                ran = report.runs[0]
+                assert ran.plan.temporaries == plan.temporaries
+                assert ran.temporary_bytes <= plan.temporary_bytes
+            seen.add(plan.fits)
+    assert seen == {False, True}
+
+
 @pytest.mark.parametrize("used", [{"used_for_update": False}, {"operation_for_update": "none"}])
 def test_a_limit_that_leaves_nothing_for_bad_indices_is_told_of_too(used):
-    with pytest.warns(MemoryLimitWarning, match="plan_embedding.*; the limit was dropped"):
+    with pytest.warns(MemoryLimitWarning, match=r"plan_embedding.*; the limit was raised to \d+"):
         plan = plan_embedding(600, 40, 50, available_memory_proportion=1e-9, target="host", **used)
     assert not plan.fits
-    assert "limit 0, which was dropped" in str(plan)
+    assert "limit 0, which was raised to " in str(plan)
 
 
 def test_what_no_plan_of_this_cpu_keeps_to_is_told():
