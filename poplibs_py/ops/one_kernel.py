@@ -12,14 +12,14 @@ from ..formats import FP32, Array, Format
 from ..kernels import Kernel, Selection, select
 from ..kernels.records import format_facts, infinite_overflow, kernel_format, numbers_of
 from ..planner import Explanation, Temporaries
-from ..planner.explain import Unlimited, considered_kernels
+from ..planner.explain import PlanDefaults, considered_kernels
 from ..program import ComputeSet, Executable, Segment, shares_of, spread
 
 _NEAREST = numbers_of("rounding")["nearest-even"]
 
 
 @dataclass(frozen=True, eq=False)
-class OneKernel(Unlimited):
+class OneKernel(PlanDefaults):
     """What runs, ready, and for a reader its kernel.
 
     Attributes

@@ -155,8 +155,8 @@ class NoFlops:
         return None
 
 
-class Unlimited(NoFlops, Explained):
-    """A plan of this CPU that no limit on memory is planned for, and that multiplies in no format of its own."""
+class PlanDefaults(NoFlops, Explained):
+    """What most plans of this CPU tell: no limit on memory is planned for, and they multiply in no format of their own."""
 
     @property
     def compute_format(self) -> Format | str:
@@ -170,7 +170,7 @@ class Unlimited(NoFlops, Explained):
 
 
 @dataclasses.dataclass(frozen=True)
-class Composition(Unlimited):
+class Composition(PlanDefaults):
     """A call that is made of several others'.
 
     Attributes

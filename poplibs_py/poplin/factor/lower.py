@@ -16,7 +16,7 @@ from ...kernels.registry import Selection
 from ...log import tell
 from ...memo import remembered
 from ...planner import Explanation
-from ...planner.explain import Considered, Unlimited, considered_kernels
+from ...planner.explain import Considered, PlanDefaults, considered_kernels
 from ...program import Executable, Segment, Sequence, host_program, spread
 from .model import suits_kernels, way_of
 from .params import FactorLayout, FactorParams
@@ -29,7 +29,7 @@ REFUSALS = {"cholesky": ("not positive definite, or not finite", "symmetric posi
 
 
 @dataclass(frozen=True, eq=False)
-class Factoring(Unlimited):
+class Factoring(PlanDefaults):
     """How a batch is factored.
 
     Attributes

@@ -17,7 +17,7 @@ from ...formats import FP16, FP32, Array, Format
 from ...memo import remembered
 from ...ops import RESULT, Operand, Placed, Receiver, Request
 from ...planner import Explanation, Memory
-from ...planner.explain import Unlimited
+from ...planner.explain import PlanDefaults
 from ...program import temporary
 from ...target import Target
 from ...target.types import type_of
@@ -52,7 +52,7 @@ def modelled_request(params: FactorParams, name: str, operands: tuple[Operand, .
 
 
 @dataclass(frozen=True, eq=False)
-class TileFactoring(Unlimited):
+class TileFactoring(PlanDefaults):
     """A factorisation or a solve of given shapes and formats, as a plan's steps make it.
 
     Attributes

@@ -14,7 +14,7 @@ import numpy as np
 from ...checks import whole
 from ...memo import remembered
 from ...ops import parsed
-from ...planner import Memory
+from ...planner import Memory, Temporaries
 from ...planner.facts import Table
 from ...planner.tile_plan import Step, TilePlan, Vertex, mapping_words, memory_of, work_of
 from ...popops.elementwise.modelled import planned
@@ -194,7 +194,7 @@ def plan_factoring(problem: TileProblem) -> FactorPlan:
     memory = memory_of(p.target, operands, results, temp_bytes)
     return FactorPlan(problem=what, target=p.target, steps=steps, memory=memory, decisions=decisions,
                       products=products,
-                      over_limit=next((plan.temporaries for plan in products if not plan.fits), None))
+                      over_limit=Temporaries.worst(plan.temporaries for plan in products if not plan.fits))
 
 
 _OF_BLOCKS = "factor blocks", "substitute"

@@ -22,7 +22,7 @@ from ...log import tell
 from ...memo import remembered
 from ...ops import OwnNumber
 from ...planner import Explanation
-from ...planner.explain import Unlimited, considered_kernels
+from ...planner.explain import PlanDefaults, considered_kernels
 from ...program import ComputeSet, Executable, Program, Segment, rounded, threads_for
 from ...target import LinearMapping
 from .axes import Axis, Blocks, walked
@@ -140,7 +140,7 @@ class StridedParams(NamedTuple):
 
 
 @dataclass(frozen=True)
-class StridedProgram(Unlimited):
+class StridedProgram(PlanDefaults):
     """What runs, ready: the executable, and for a reader its kernels and the axes that are left of the shape."""
 
     params: StridedParams

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from poplibs_py.errors import PoplibsError
+from poplibs_py.errors import InvalidTypeError, PoplibsError
 from poplibs_py.poplin.tile_conv import (
     Axis,
     ConvOptions,
@@ -64,7 +64,7 @@ def test_options_refuse_bad_values(field: str, value: Any) -> None:
 def test_options_of_another_pass_are_checked() -> None:
     with pytest.raises(PoplibsError, match=r"^pass: got FOO"):
         ConvOptions().with_pass("FOO")
-    with pytest.raises(PoplibsError, match=r"unknown key 'bach' \(did you mean 'batch'"):
+    with pytest.raises(InvalidTypeError, match=r"unknown keyword 'bach' \(did you mean 'batch'"):
         ConvParams(**GOOD).replace(bach=1)
 
 

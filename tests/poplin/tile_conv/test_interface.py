@@ -240,9 +240,3 @@ def test_a_problem_checks_its_parts() -> None:
     with pytest.raises(InvalidArgumentError, match=r"^target: got host"):
         ConvProblem("host", params, ConvOptions())  # type: ignore[arg-type]
     assert ConvProblem("gc200", params, ConvOptions()).target.name == "gc200"  # type: ignore[arg-type]
-
-
-def test_an_unknown_field_of_a_changed_copy_is_refused_as_a_keyword():
-    params = ConvParams.create(field=[4], kernel=[3], in_channels=2, out_channels=2)
-    with pytest.raises(InvalidTypeError, match=r"^replace\(\): got unknown keyword 'group' \(did you mean 'groups'"):
-        params.replace(group=2)
