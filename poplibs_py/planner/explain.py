@@ -156,7 +156,7 @@ class NoFlops:
 
 
 class PlanDefaults(NoFlops, Explained):
-    """What most plans of this CPU tell: no limit on memory is planned for, nothing multiplies in a format of its own."""
+    """What most plans of this CPU tell: no limit on memory is planned for, nothing multiplies in its own format."""
 
     @property
     def compute_format(self) -> Format | str:
