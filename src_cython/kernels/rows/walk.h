@@ -156,10 +156,8 @@ static void pop_rows_move(const pop_rows *s, const pop_rows_operand *o, char *pl
     for (int64_t i = 0; i < n; i += run) {
         pop_rows_prefetch(o, pop_beyond(place, o->kept[s->kept_count - 1]), POP_CACHE_LINE, lines);
         if (rows > 1 && o->turned) pop_rows_turn(o, place, stride, run, rows, numbers + i, n, codes);
-        else if (rows > 1) pop_rows_runs(o, place, o->kept[s->kept_count - 1], stride, rows, run, numbers + i, n, codes);
         else if (turned) pop_rows_turn(o, place, stride, inner, s->reduced[last], numbers + i, inner, codes);
-        else if (o->written) pop_rows_encode(o, numbers + i, place, stride, run, codes);
-        else pop_rows_decode(o, place, stride, numbers + i, run, codes);
+        else pop_rows_runs(o, place, o->kept[s->kept_count - 1], stride, rows, run, numbers + i, n, codes);
         for (int d = last - 1; d >= 0; d--) {
             place += o->reduced[d];
             if (++index[d] < s->reduced[d]) break;
