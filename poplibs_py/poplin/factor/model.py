@@ -8,7 +8,7 @@ import numpy as np
 
 from ...formats import Array
 from ...kernels.registry import Kernel, Selection, select
-from ...program import rounded, threads_for
+from ...program import rounded, shares_of, threads_for
 from .params import FactorParams
 
 LANES = 16
@@ -38,15 +38,12 @@ class Way:
     ----------
     selection : Selection
         The kernel. Its block has as many matrices as lie side by side, or one, and right-hand sides at a time.
-    groups : int
-        Matrices are dealt out in groups of as many as lie side by side.
     parts : int
-        Threads that share the right-hand sides of a group.
+        Threads that share the right-hand sides of a matrix, or of as many as lie side by side.
     threads : int
     """
 
     selection: Selection
-    groups: int
     parts: int
     threads: int
 
@@ -57,14 +54,10 @@ class Way:
 
     def shares(self, p: FactorParams) -> tuple[Array, Array, Array, Array]:
         """Return the first matrix of each share and how many it has, and the same of columns or right-hand sides."""
-        beside, sides = self.kernel.block[:2]
+        beside, sides, _ = self.kernel.block
         runs = self.threads // self.parts
-        matrices = _edges(self.groups, runs, beside, p.batch)
-        columns = np.array([0, p.columns])
-        if self.parts > 1:
-            columns = _edges(-(-p.columns // sides), self.parts, sides, p.columns)
-        first, count = (np.repeat(x, self.parts) for x in (matrices[:-1], np.diff(matrices)))
-        side, width = (np.tile(x, runs) for x in (columns[:-1], np.diff(columns)))
+        first, count = (np.repeat(x, self.parts) for x in _dealt(p.batch, beside, runs))
+        side, width = (np.tile(x, runs) for x in _dealt(p.columns, sides, self.parts))
         return first, count, side, width
 
     def scratch_bytes(self, p: FactorParams) -> int:
@@ -84,9 +77,10 @@ class Way:
         return 4 * ((vectors + 1) * lanes + places + 5 * _ALIGNED)
 
 
-def _edges(groups: int, shares: int, each: int, most: int) -> Array:
-    """Return where shares of whole groups of `each` begin, and where the last ends."""
-    return np.minimum(np.arange(shares + 1) * -(-groups // shares) * each, most)
+def _dealt(units: int, each: int, shares: int) -> tuple[Array, Array]:
+    """Return each share's first unit and how many it has, dealt out in groups of `each`."""
+    first, groups = shares_of(-(-units // each), shares)
+    return first * each, np.minimum((first + groups) * each, units) - first * each
 
 
 def suits_kernels(p: FactorParams) -> bool:
@@ -121,4 +115,4 @@ def way_of(p: FactorParams, most: int) -> Way:
     threads = threads_for(work(p), WORK_FOR_A_THREAD, most)
     if beside == 1 and 0 < groups < threads:
         parts = min(threads // groups, -(-p.columns // sides))
-    return Way(selection, groups, parts, max(1, min(threads, groups)) if parts == 1 else groups * parts)
+    return Way(selection, parts, max(1, min(threads, groups)) if parts == 1 else groups * parts)
