@@ -88,7 +88,7 @@ def _held_by(x: Any) -> Iterable[Any]:
     if isinstance(x, (tuple, list, set, frozenset)):
         return x
     slots = [getattr(x, name) for name in _slots_of(cast(Any, type(x))) if hasattr(x, name)]
-    return [*slots, *[*vars(x).values()]] if hasattr(x, "__dict__") else slots
+    return [*slots, *vars(x).values()] if hasattr(x, "__dict__") else slots
 
 
 @cache
