@@ -97,8 +97,9 @@ def row(window: str, dtype: str, layout: str, part: str) -> Calls:
     op, kernel, how = WINDOWS[window]
     testing.check("popnn.pool", field(dtype, "NCHW")[:1, :3], kernel, op, **how)
     x = field(dtype, layout)
-    few = popnn.pool(x, kernel, op, **how, layout=layout).nbytes
-    limit = traffic(x.nbytes + few + (part == "backward" and op == "max") * (x.nbytes + few))
+    few = popnn.pool(x, kernel, op, **how, layout=layout)
+    more = {"backward": x.nbytes + few.nbytes, "by places": 8 * few.size} if op == "max" else {}  # maxima; their places
+    limit = traffic(x.nbytes + few.nbytes + more.get(part, 0))
     found = {"ours": ours(window, dtype, layout)[part], "limit, a copy": limit,
              "torch": peers(window, dtype, layout)[part]}
     if part == "forward" and dtype == "float32" and layout == "NCHW":

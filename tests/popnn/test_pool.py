@@ -126,6 +126,26 @@ def test_nan_is_the_maximum_and_the_first_is_found():
     assert popnn.max_pool_with_indices(x, 1, padding=1).indices[0, 0].tolist() == [-1, 0, 1, 2, 3, -1]
 
 
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("kernel", [2, 3])
+def test_maxima_of_all_codes_of_16_bits_are_those_of_their_numbers(kernel, dtype):
+    for nan in (False, True):
+        x = RNG.permutation(65536).astype(np.uint16).view(dtype).reshape(1, 32, 32, 64)
+        with np.errstate(invalid="ignore"):  # some NaN signal
+            numbers = x.astype(np.float32)
+            numbers[np.isnan(numbers)] = np.nan if nan else -np.inf
+        if not nan:
+            x = numbers.astype(dtype)
+        padded = np.pad(numbers, ((0, 0), (0, 0), (kernel - 2, 0), (kernel - 2, 0)), constant_values=-np.inf)
+        windows = np.lib.stride_tricks.sliding_window_view(padded, (kernel, kernel), (2, 3))[:, :, ::2, ::2]
+        expected = windows.max((-2, -1)) + np.float32(0.0)  # zeros are +0
+        expected[np.isnan(expected)] = np.nan
+        assert np.isnan(expected).any() == nan
+        for layout, axes in (("NCHW", (0, 1, 2, 3)), ("NHWC", (0, 2, 3, 1))):
+            y = popnn.pool(np.ascontiguousarray(x.transpose(axes)), kernel, stride=2, padding=kernel - 2, layout=layout)
+            assert_same_bits(y, expected.transpose(axes).astype(dtype))
+
+
 def test_ties_have_the_gradient_each_or_a_share_of_it():
     x = np.zeros((1, 2, 4, 4), np.float32)
     y = popnn.pool(x, 2)

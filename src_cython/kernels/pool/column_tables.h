@@ -16,6 +16,15 @@ typedef struct pop_pool_column {
     __m256 there[3], divisors;
 } pop_pool_column;
 
+/* Sixteen results, or fifteen of three each, of codes: what they take begins at two elements of a row, sixteen each. Lanes are put in order
+ * within halves and across, and have the least word where nothing is. */
+typedef struct pop_pool_code_column {
+    int64_t from[2], made, count;
+    int whole; /* as they are */
+    __m256i own[2], other[2], none[2];
+    __m128i last[2]; /* the last eight results' bytes, of the first eight and of the others */
+} pop_pool_code_column;
+
 typedef struct pop_pool_column_row {
     int64_t count, at[3], made; /* rows that it is made of, the elements that they begin at, and the one that it begins at */
     float divisor, weights[2];  /* of an average; of a gradient's rows */
@@ -24,11 +33,12 @@ typedef struct pop_pool_column_row {
 typedef struct pop_pool_columns {
     const pop_pool_segment *segment; /* of the unit that they are found for, and its rows */
     int64_t row, rows;
-    int64_t count; /* 0: not this way */
+    int64_t count, code_count; /* 0: not this way */
     int64_t some;  /* rows after which the next column begins */
     int kind;      /* of a gradient, vectors of windows: 0: one for all elements; of two 1: even ones take the first alone, 2: odd ones the last */
     int single;    /* of a gradient: whether no element meets more than one window */
     pop_pool_column column[POP_POOL_COLUMNS];
+    pop_pool_code_column codes[POP_POOL_COLUMNS];
     pop_pool_column_row near[POP_POOL_COLUMN_ROWS];
 } pop_pool_columns;
 
@@ -52,13 +62,48 @@ POP_INLINE int pop_pool_is_found(const pop_pool_unit *u, const pop_pool_columns 
     return columns->segment == u->segment && columns->row == u->row && columns->rows == u->rows;
 }
 
+static void pop_pool_code_vector(pop_pool_code_column *c, int v, int64_t first, int64_t reads)
+{
+    uint8_t own[32], other[32], none[32];
+    c->from[v] = first < 0 ? 0 : pop_least(first, reads - 16);
+    if (c->from[v] != first) c->whole = 0;
+    for (int k = 0; k < 32; k++) {
+        const int64_t at = first + k / 2, place = at - c->from[v];
+        const int there = at >= 0 && at < reads, same = place / 8 == k / 16;
+        const uint8_t byte = (uint8_t)(2 * (place & 7) + k % 2);
+        own[k] = there && same ? byte : 0x80, other[k] = there && !same ? byte : 0x80, none[k] = !there && k % 2 ? 0x80 : 0;
+    }
+    c->own[v] = _mm256_loadu_si256((const __m256i *)(const void *)own);
+    c->other[v] = _mm256_loadu_si256((const __m256i *)(const void *)other);
+    c->none[v] = _mm256_loadu_si256((const __m256i *)(const void *)none);
+}
+/* Columns of codes, where rows are found and wide enough. */
+static void pop_pool_find_code_columns(const pop_pool_unit *u, pop_pool_columns *columns)
+{
+    const pop_pool_segment *g = u->segment;
+    const int64_t each = u->spec->kernel == 3 ? 15 : 16;
+    if (columns->count == 0 || g->reads < 16 || g->makes < POP_LANES) return;
+    for (int64_t m = 0; m < g->makes; m += each) {
+        pop_pool_code_column *c = columns->codes + columns->code_count++;
+        const int64_t i = m + each <= g->makes || m == 0 ? m : g->makes - each, first = 2 * (g->shift + i) - g->place;
+        uint8_t last[2][16];
+        c->made = i, c->count = pop_least(each, g->makes - i), c->whole = 1;
+        for (int k = 0; k < 16; k++) {
+            const int64_t at = 2 * c->count - 16 + k;
+            last[0][k] = at < 16 ? (uint8_t)at : 0x80, last[1][k] = at < 16 ? 0x80 : (uint8_t)(at - 16);
+        }
+        for (int v = 0; v < 2; v++) c->last[v] = _mm_loadu_si128((const __m128i *)(const void *)last[v]);
+        for (int v = 0; v < 2; v++) pop_pool_code_vector(c, v, first + v * (each == 15 ? 16 : 2 * c->count - 16), g->reads);
+    }
+}
+
 static void pop_pool_find_columns(const pop_pool_unit *u, pop_pool_columns *columns)
 {
     const pop_pool *s = u->spec;
     const pop_pool_segment *g = columns->segment = u->segment;
     const pop_pool_axis axis = pop_pool_only_axis(s);
     const int64_t row_bytes = 2 * axis.read_stride * s->operands->bytes;
-    columns->row = u->row, columns->rows = u->rows, columns->count = 0;
+    columns->row = u->row, columns->rows = u->rows, columns->count = columns->code_count = 0;
     columns->some = row_bytes > 0 && row_bytes < POP_POOL_COLUMN_BYTES ? POP_POOL_COLUMN_BYTES / row_bytes : 1;
     if (axis.first == NULL || axis.weights || s->by_channel || s->stride != 2 || (s->kernel != 2 && s->kernel != 3) || s->dilation != 1 ||
         s->row_limit > 3 || g->reads < POP_LANES || g->makes > POP_POOL_COLUMNS * POP_LANES || u->rows > POP_POOL_COLUMN_ROWS)

@@ -4,6 +4,7 @@
 #define POP_POOL_COLUMNS_H
 
 #include "kernels/pool/column_tables.h"
+#include "kernels/pool/column_codes.h"
 #include "kernels/pool/shares.h"
 
 /* What eight results take of rows, joined. What is seen is added up: that is NaN where a number was, at the pace of additions, which
@@ -115,7 +116,10 @@ static int pop_pool_by_columns(const pop_pool_unit *u, const pop_pool_reach *r, 
     const int format = pop_pool_direct_format(s->operands->format);
     if (s->operands[0].format < 0 || s->operands[0].format != s->operands[3].format) return 0;
     if (s->backward) return pop_pool_by_shares(u, r, columns, format);
-    if (!pop_pool_is_found(u, columns)) pop_pool_find_columns(u, columns);
-    return columns->count && pop_pool_columns_of[sum][format](u, columns);
+    if (!pop_pool_is_found(u, columns)) {
+        pop_pool_find_columns(u, columns);
+        if (!sum && format) pop_pool_find_code_columns(u, columns);
+    }
+    return pop_pool_by_code_columns(u, columns) || (columns->count && pop_pool_columns_of[sum][format](u, columns));
 }
 #endif

@@ -31,6 +31,35 @@ typedef struct pop_pool_cell {
 } pop_pool_cell;
 
 #define POP_POOL_CELLS 4 /* vectors at a time */
+#define POP_POOL_WORDS_max 1
+#define POP_POOL_WORDS_sum 0
+#if POP_LANES == 8
+#include "kernels/pool/codes.h"
+
+/* Maxima of as many channels by their codes; 0 where they are not of 16 bits in and out. */
+POP_INLINE int pop_pool_cells_by_words(const pop_pool_cell *s, const int own, const int64_t count, const int64_t taps, const int format, int64_t c,
+                                       char *to)
+{
+    const pop_pool_code_kind kind = pop_pool_code_kind_of(own == 2);
+    __m256i most[POP_POOL_CELLS / 2];
+    if (own == 0 || format != own) return 0;
+    for (int v = 0; v < POP_POOL_CELLS / 2; v++) most[v] = _mm256_set1_epi16(INT16_MIN);
+    for (int64_t t = 0; t < taps; t++)
+        for (int64_t j = 0; j < count; j++)
+            for (int v = 0; v < POP_POOL_CELLS / 2; v++)
+                most[v] = _mm256_max_epi16(most[v], pop_pool_code_words(&kind, s->rows[j] + s->at[t] * s->step + 2 * c + 32 * v));
+    for (int v = 0; v < POP_POOL_CELLS / 2; v++)
+        _mm256_storeu_si256((__m256i *)(void *)(to + 2 * c + 32 * v), pop_pool_of_words(&kind, most[v]));
+    return 1;
+}
+#else
+POP_INLINE int pop_pool_cells_by_words(const pop_pool_cell *s, const int own, const int64_t count, const int64_t taps, const int format, int64_t c,
+                                       char *to)
+{
+    return (void)s, (void)own, (void)count, (void)taps, (void)format, (void)c, (void)to, 0;
+}
+#endif
+
 #define POP_POOL_DIRECT(op, suffix, layout, own)                                                                      \
     POP_INLINE int pop_pool_cells_##op##_##suffix(const pop_pool_cell *s, const int quick, const int vectors, const int64_t count, \
                                                   const int64_t taps, const int format, int64_t c, int part, char *to) \
@@ -74,6 +103,7 @@ typedef struct pop_pool_cell {
                 for (int64_t j = count - s->fresh_rows; j < count; j++)                                               \
                     pop_prefetch_lines(pop_beyond(s->rows[j] + s->at[t] * s->step + c * bytes, s->ahead), many * bytes);  \
             if (s->made_ahead) pop_prefetch_to_write_lines(pop_beyond(to + c * bytes, s->made_ahead), many * bytes);      \
+            if (POP_POOL_WORDS_##op && pop_pool_cells_by_words(s, own, count, taps, format, c, to)) continue;         \
             if (!pop_pool_cells_##op##_##suffix(s, 1, POP_POOL_CELLS, count, taps, format, c, POP_LANES, to))         \
                 (void)pop_pool_cells_##op##_##suffix(s, 0, POP_POOL_CELLS, s->count, s->taps, s->format, c, POP_LANES, to); \
         }                                                                                                             \

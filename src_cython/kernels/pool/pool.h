@@ -7,14 +7,14 @@
  *
  * FP32, FP16 and BF16 are read as they lie; other formats are decoded a row at a time. Where channels lie one after another they
  * are the lanes (direct.h); else positions of the last axis are: at AVX-512, windows that fit stay in registers (registers.h,
- * gradient_codes.h), at AVX2 those of 2 and 3 by 2 and their gradients (columns.h, shares.h, gradient_planes.h), and of others at
- * most 2 apart all rows of a unit become lines first (planes.h, gradient_planes.h); all else goes by way of one line in memory (walk.h).
+ * gradient_codes.h), at AVX2 those of 2 and 3 by 2 and their gradients (columns.h, column_codes.h, shares.h, gradient_planes.h), and of
+ * others at most 2 apart all rows of a unit become lines first (planes.h, gradient_planes.h); all else goes by way of one line in memory (walk.h).
  *
  * Measured on one Zen 4 core at AVX-512 beside other jobs, 8 x 256 x 28 x 28, windows of 3 x 3 by 2, in microseconds, channels
  * first: maxima of FP32 200, of FP16 230, their gradients 380 and 250 (of windows of 2 x 2 330 and 160), by places 350 and 260
  * (270 and 140); averages 230 and 290, their gradients 280 and 300. Channels last: 290, 200, 650, 380, 690, 440; 220, 180, 310,
  * 270. A copy of such a field takes 170 in FP32 and 70 in FP16 where the third-level cache has both. On one Zen 3 core, at AVX2, channels
- * first: maxima 370 and 410 (of windows of 2 x 2 200 and 180), their gradients 620 and 610 (430 and 460), by places 650 and 690 (430 and
+ * first: maxima 370 and 240 (of windows of 2 x 2 200 and 140), their gradients 620 and 610 (430 and 460), by places 650 and 690 (430 and
  * 460); averages 370 and 390, their gradients 510 and 530; a copy 350 and 80. */
 #ifndef POP_POOL_H
 #define POP_POOL_H
