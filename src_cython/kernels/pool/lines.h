@@ -22,7 +22,11 @@ POP_INLINE pop_v_m pop_pool_see(pop_v_m sound, pop_v_f a, pop_v_f b) { return _m
 POP_INLINE int pop_pool_is_sound(pop_v_m sound) { return sound == POP_POOL_SOUND; }
 #else
 #define POP_POOL_SOUND (~(pop_v_m){0})
+#if POP_LANES == 8 /* one instruction looks at both */
+POP_INLINE pop_v_m pop_pool_see(pop_v_m sound, pop_v_f a, pop_v_f b) { return sound & (pop_v_m)_mm256_cmp_ps(a, b, _CMP_ORD_Q); }
+#else
 POP_INLINE pop_v_m pop_pool_see(pop_v_m sound, pop_v_f a, pop_v_f b) { return sound & pop_v_eq_f(a, a) & pop_v_eq_f(b, b); }
+#endif
 POP_INLINE int pop_pool_is_sound(pop_v_m sound) { return !pop_v_any(~sound); }
 #endif
 /* What a maximum ends as: zeros are +0 and NaN is one, whichever came first. */
