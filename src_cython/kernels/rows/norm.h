@@ -163,12 +163,12 @@ POP_INLINE void pop_rows_inverses_in(const pop_row *row, const pop_format *f, co
     }
 POP_ROWS_FORMATS(POP_ROWS_MOMENTS_OF)
 
-/* Short rows of FP16 that have means are decoded once, which takes longer than a number's turn in a sum; at AVX2 those of BF16 too:
- * where, or NULL. */
+/* Short rows that have means are decoded once where that takes longer than to read what was decoded, with what else the first-level cache
+ * holds: at AVX2 those of BF16, else those of FP16. Where, or NULL. */
 POP_INLINE float *pop_row_near(const pop_row *row, const pop_format *f)
 {
     const pop_rows *s = row->spec;
-    const int slow = pop_is_f16(f) || (POP_LANES == 8 && pop_row_is_bf16(f));
+    const int slow = POP_LANES == 8 ? pop_row_is_bf16(f) : pop_is_f16(f);
     return slow && s->mode == POP_CENTRED && s->segments == 1 && s->n <= POP_ROWS_SHORT ? row->room : NULL;
 }
 
