@@ -28,13 +28,16 @@ DTYPES = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bf
 ROW_OPS = ("softmax", "softmax_grad", "log_softmax", "log_softmax_grad", "layer_norm", "layer_norm_grad", "rms_norm",
            "rms_norm_grad", "cross_entropy")  # fmt: skip
 FIELD_OPS = ("batch_norm", "batch_norm_training", "batch_norm_grad", "group_norm", "group_norm_grad")
-TRAINING = ("batch_norm_training",)  # whose numbers of channels are FP32, as torch takes them beside halves
+TRAINING = ("batch_norm_training",)
+MIXED = ("layer_norm_mixed", "layer_norm_grad_mixed")
+WEIGHED_IN_FP32 = TRAINING + MIXED  # whose gammas and betas are FP32, as torch takes them beside halves
 Calls = dict[str, Callable[[], object]]
 
 
 def cases() -> list[tuple[str, str, str]]:
     """Ops, shapes and formats."""
     rows = [(op, shape, dtype) for op in ROW_OPS for shape in ROWS for dtype in DTYPES]
+    rows += [(op, shape, dtype) for op in MIXED for shape in ROWS for dtype in ("float16", "bfloat16")]
     return rows + [(op, layout, dtype) for op in FIELD_OPS for layout in ("NCHW", "NHWC") for dtype in DTYPES]
 
 
@@ -56,10 +59,10 @@ def like(x: Any) -> Any:
 
 def ours(op: str, shape: str, dtype: str) -> Callable[[], object]:
     """Our call."""
-    function = getattr(popnn, op)
+    function = getattr(popnn, op.removesuffix("_mixed"))
     if op in FIELD_OPS:
         x, grad, channels = field(dtype, shape, 1), field(dtype, shape, 2), FIELD[1]
-        gamma, beta = (drawn((channels,), "float32" if op in TRAINING else dtype, seed) for seed in (3, 4))
+        gamma, beta = (drawn((channels,), "float32" if op in WEIGHED_IN_FP32 else dtype, seed) for seed in (3, 4))
         if op in TRAINING:
             mean, variance = np.zeros(channels, np.float32), np.ones(channels, np.float32)
             return partial(function, x, gamma, beta, running_mean=mean, running_variance=variance, out=like(x))
@@ -69,22 +72,25 @@ def ours(op: str, shape: str, dtype: str) -> Callable[[], object]:
         return partial(function, x, *groups, gamma, beta, out=like(x))
     x, grad = drawn(ROWS[shape], dtype, 1), drawn(ROWS[shape], dtype, 2)
     n = ROWS[shape][1]
-    gamma, beta = drawn((n,), dtype, 3), drawn((n,), dtype, 4)
+    gamma, beta = (drawn((n,), "float32" if op in WEIGHED_IN_FP32 else dtype, seed) for seed in (3, 4))
     if op == "cross_entropy":
         labels = np.random.default_rng(5).integers(0, n, ROWS[shape][0])
         return partial(function, x, labels)
     if "softmax" in op:
         y = getattr(popnn, op.removesuffix("_grad"))(x)
         return partial(function, *((grad, y) if op.endswith("_grad") else (x,)), out=like(x))
+    if op == "layer_norm_grad_mixed":
+        return partial(function, grad, x, gamma, out=tuple(map(like, (x, gamma, beta))))
     if op.endswith("_grad"):
         return partial(function, grad, x, gamma)
-    return partial(function, x, gamma, *((beta,) if op == "layer_norm" else ()), out=like(x))
+    return partial(function, x, gamma, *((beta,) if "layer" in op else ()), out=like(x))
 
 
 def rows() -> Iterator[tuple[str, str, Callable[[], Calls]]]:
     """Classes, rows, and what makes a row's calls."""
     for op, shape, dtype in cases():
         name = op.replace("_", " ").replace("grad", "gradient").replace(" training", ", training")
+        name = name.replace(" mixed", ", FP32 gamma")
         of = f"{name} {'FP32' if dtype == 'float32' else 'half'}" if "softmax" in op else name
         yield of, f"{shape} {dtype}", partial(row, op, shape, dtype)
 
@@ -95,9 +101,9 @@ def row(op: str, shape: str, dtype: str) -> Calls:
     if op == "cross_entropy":
         testing.check("popnn.cross_entropy", x, np.int32([0, 1, 2]))
     elif "softmax" in op or "group" not in op:
-        testing.check(f"popnn.{op}", *((x, x) if op.endswith("_grad") else (x,)))
+        testing.check(f"popnn.{op.removesuffix('_mixed')}", *((x, x) if "_grad" in op else (x,)))
     extents = FIELD if op in FIELD_OPS else ROWS[shape]
-    limit = traffic((3 if op.endswith("_grad") else 2) * math.prod(extents) * np.dtype(DTYPES[dtype]).itemsize)
+    limit = traffic((3 if "_grad" in op else 2) * math.prod(extents) * np.dtype(DTYPES[dtype]).itemsize)
     return {"ours": ours(op, shape, dtype), "limit, a copy": limit, **peers(op, shape, dtype)}
 
 
@@ -139,7 +145,7 @@ def torchs(op: str, shape: str, dtype: str) -> Any:
     """Torch's."""
     torch = pytest.importorskip("torch")
     functions, how = torch.nn.functional, getattr(torch, dtype)
-    name = op.removesuffix("_grad")
+    name = op.removesuffix("_mixed").removesuffix("_grad")
 
     def tensor(*drawn_as: Any) -> Any:
         return torch.from_numpy(drawn(*drawn_as)).to(how)
@@ -152,8 +158,10 @@ def torchs(op: str, shape: str, dtype: str) -> Any:
         x, grad, n = tensor(ROWS[shape], "float32", 1), tensor(ROWS[shape], "float32", 2), ROWS[shape][1]
     gamma, beta = tensor((n,), "float32", 3), tensor((n,), "float32", 4)
     running = None, None
+    if op in WEIGHED_IN_FP32:
+        gamma, beta = gamma.float(), beta.float()
     if op in TRAINING:
-        gamma, beta, running = gamma.float(), beta.float(), (torch.zeros(n), torch.ones(n))
+        running = torch.zeros(n), torch.ones(n)
 
     def forward(x: Any, gamma: Any, beta: Any) -> Any:
         if name in ("softmax", "log_softmax"):
@@ -177,7 +185,7 @@ def torchs(op: str, shape: str, dtype: str) -> Any:
         return both
     if op == "softmax":
         return partial(torch.softmax, x, -1, out=torch.empty_like(x))
-    if not op.endswith("_grad"):
+    if "_grad" not in op:
         return partial(torch.no_grad()(forward), x, gamma, beta)
     y = forward(*leaves)
     used = leaves[:1] if "softmax" in op else leaves[:2] if "rms" in op else leaves

@@ -102,6 +102,11 @@ class Results:
     wrap: Callable[[Array, Any], Any] | None
     views: Views
 
+    def receivers(self, parts: Sequence[Part]) -> list[Receiver]:
+        """Return what receives each of some parts, which are all that there are."""
+        return [x if isinstance(x, Receiver) else Receiver(array, part.format)
+                for x, array, part in zip(self.operands, self.arrays, parts, strict=True)]
+
     @property
     def arrays(self) -> tuple[Array, ...]:
         """Where the program writes what its operands receive."""
@@ -147,7 +152,8 @@ def results(out: Any, parts: Sequence[Part | Several | int | None], kind: type,
     kind : type
         A tuple, or a named one of as many fields.
     own, **how
-        As `receive` has them. Where formats are the results' `own`, they have no scales.
+        As `receive` has them. Where formats are the results' `own`, they have no scales; else each array decides for
+        itself, unless there is an `out_dtype`.
     """
     views, offsets, end = _laid(kind, parts, 0)
     if out is None:
@@ -196,13 +202,15 @@ def part_format(out_dtype: object, *operands: Operand | None) -> Format:
     return made
 
 
-def receivers_of(out: Any, parts: Sequence[Part], **how: Any) -> list[Receiver]:
+def receivers_of(out: Any, parts: Sequence[Part], out_dtype: object = None, **how: Any) -> list[Receiver]:
     """Return what receives several results in arrays given as `out`, checked before any work.
 
     Parameters
     ----------
     out : sequence of arrays
     parts : sequence of Part
+    out_dtype : object
+        The format that the caller asked for, or None.
     **how
         The rest of what `receive` takes.
     """
@@ -210,7 +218,7 @@ def receivers_of(out: Any, parts: Sequence[Part], **how: Any) -> list[Receiver]:
         raise bad_type("out", out, f"a tuple of {len(parts)} arrays")
     if len(out) != len(parts) or any(x is None for x in out):
         raise bad_argument("out", f"{len(out)} items", f"{len(parts)} arrays")
-    receivers = [receive(f"out[{i}]", x, part.shape, None, part.format, contiguous=not part.strided, **how)
+    receivers = [receive(f"out[{i}]", x, part.shape, out_dtype, part.format, contiguous=not part.strided, **how)
                  for i, (x, part) in enumerate(zip(out, parts, strict=True))]
     for i, one in enumerate(receivers):
         one.place = ("out", i) if type(one.given) is np.ndarray else None

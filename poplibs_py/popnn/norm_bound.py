@@ -130,7 +130,7 @@ def _backward(layout: Layout, grad: Any, x: Any, gamma: Any = None, *, eps: floa
         sums = [of.sum(axes).rounded(FP32) for of in (times(row_sum(times(g, apart), field), by), row_sum(g, field))]
     operands = [v for v in (grad, x, gamma) if v is not None]
     parts = (in_grad.reshape(*numbers.shape), *(of.reshape(*layout.own) for of in sums))
-    balls = [finished(ball, None, out_dtype, *operands) for ball in parts]
+    balls = [finished(ball, to, out_dtype, *operands) for ball, to in zip(parts, out or (None,) * 3, strict=True)]
     return balls[0], balls[1], balls[2]
 
 

@@ -17,7 +17,7 @@ from ..checks import check_shape, finite, flag, whole
 from ..errors import bad_argument
 from ..formats import FP32, Format
 from ..kernels import select
-from ..ops import Operand, Request, axes_of, one_scale_operand, op, receive, result_format
+from ..ops import Operand, Receiver, Request, axes_of, one_scale_operand, op, receive, result_format
 from ..ops.parts import Part, part_format, results
 from ..ops.record import Function
 from ..poplin.norms import bessel
@@ -66,10 +66,10 @@ _OUT = """    out : array or QuarterArray, optional
     out_dtype : Format, dtype or str, optional
         The result's format; by default that of `out`. Without one: what the operands' formats give.
 """
-_OUTS = """    out : tuple of three arrays, optional
-        Where the results go.
+_OUTS = """    out : tuple of three arrays or QuarterArrays, optional
+        Where the results go, each in its own format: for instance BF16 for `x`, FP32 for a gamma of FP32.
     out_dtype : Format, dtype or str, optional
-        float32, float16, bfloat16 or FP8; by default what the operands' formats give.
+        float32, float16, bfloat16 or FP8, of all three; by default those of `out`, or what the operands' formats give.
 """
 _Y = """
     Returns
@@ -255,25 +255,27 @@ def _backward(name: str, x: Operand, layout: Layout, centred: bool, factor: floa
     operands = [p for p in (g, x, scale) if p is not None]
     fmt = part_format(out_dtype, *operands)
     parts = Part(x.shape, fmt, x.array, strided=True), Part(layout.own, fmt), Part(layout.own, fmt)
-    made = results(out, parts, NormGradients)
-    result = RowOperand(len(operands), fmt, made.arrays[0].reshape(layout.shape).strides, written=True)
-    placed = place_of_norm(name, target, operands, fmt, layout.shape, layout.axes, layout.params)
-    program, workspace = _gradients(g, x, scale, result, layout, {
+    made = results(out, parts, NormGradients, own="", out_dtype=out_dtype)
+    in_grad, *sums = made.receivers(parts)
+    assert isinstance(in_grad.format, Format)
+    result = RowOperand(len(operands), in_grad.format, in_grad.array.reshape(layout.shape).strides, in_grad.scale,
+                        written=True)
+    placed = place_of_norm(name, target, operands, in_grad.format, layout.shape, layout.axes, layout.params)
+    program, workspace = _gradients(g, x, scale, result, sums, layout, {
         "epsilon": small, "mode": _mode(centred), "factor": factor,
         "scale": 1.0 if flag("poplibs_exact", poplibs_exact) else factor})
     return rows_request(program, tuple(operands), made, placed, workspace)
 
 
-def _gradients(g: Operand, x: Operand, gamma: Operand | None, to: RowOperand, layout: Layout,
+def _gradients(g: Operand, x: Operand, gamma: Operand | None, to: RowOperand, sums: list[Receiver], layout: Layout,
                shared: dict[str, Any]) -> tuple[tuple[RowsParams, ...], int]:
     """The gradient's steps, and how many bytes of workspace they need.
 
     Where each row has its gamma, its sums are gamma's and beta's gradients. Where each place of a row has, blocks of
     rows are added as they pass, and blocks then. Else it is a row's segments that have, whose sums are added then.
-    `to` is the first of three results, behind which the workspace is.
+    `to` is the first of three results, behind which the workspace is; `sums` receive the others.
     """
-    shape, axes, params, result, made = layout.shape, layout.axes, layout.params, to.operand, to.element
-    layout, each, room = of_gradients(layout), made.itemsize, result + 3
+    shape, axes, params, layout, room = layout.shape, layout.axes, layout.params, of_gradients(layout), to.operand + 3
     first = (row_of(_seen(g, layout), 0, shape), row_of(_seen(x, layout), 1, shape),
              _row_of_param(gamma, 2, layout), to)
 
@@ -283,13 +285,15 @@ def _gradients(g: Operand, x: Operand, gamma: Operand | None, to: RowOperand, la
     def added(parts: int, n: int) -> RowsParams:
         """Sums of parts, n of one kind and n of the other each."""
         seen = [RowOperand(room, FP32, (8 * n, 4), offset=4 * k * n) for k in range(2)]
-        to = [RowOperand(number, made, (0, each), single=True, written=True) for number in (result + 1, result + 2)]
-        return RowsParams("block_sums", (parts, n), (0,), (*seen, *to), room)
+        return RowsParams("block_sums", (parts, n), (0,), (*seen, *summed((1, n))), room)
+
+    def summed(own: tuple[int, ...]) -> tuple[RowOperand, ...]:
+        """Results beside the first, of such lengths along the rows' axes."""
+        return tuple(RowOperand(number, x.format, repeated(own, x.array.itemsize), x.scale, single=True, written=True)
+                     for number, x in enumerate(sums, to.operand + 1))
 
     if one_for_row(layout):
-        sums = tuple(RowOperand(number, made, repeated(params, each), single=True, written=True)
-                     for number in (result + 1, result + 2))
-        return (step("norm_grad", (None, None, *sums)),), 0
+        return (step("norm_grad", (None, None, *summed(params))),), 0
     partial = RowOperand(room, FP32, (0,) * len(shape), single=True, written=True)
     if one_for_place(layout):
         n, rows = prod(params), prod(n for d, n in enumerate(shape) if d not in axes)

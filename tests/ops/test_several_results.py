@@ -33,7 +33,7 @@ def test_a_quarter_array_receives_the_codes_of_its_result(name: str) -> None:
         np.testing.assert_array_equal(one.codes, x.view(np.uint8))
 
 
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("name", sorted(CALLS.keys() - {"a norm's gradient"}))  # which receives at any scale
 def test_a_quarter_array_with_a_scale_is_refused_by_its_place(name: str) -> None:
     due = CALLS[name]()
     out = (*quarters(due[:1], 0), *quarters(due[1:], 3))

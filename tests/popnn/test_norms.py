@@ -12,6 +12,7 @@ from result_bits import bits
 
 from poplibs_py import popnn, testing
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
+from poplibs_py.formats import QuarterArray
 from poplibs_py.kernels import kernels
 from poplibs_py.testing.calls import calls
 
@@ -72,6 +73,24 @@ def test_strides_change_nothing_and_out_may_be_the_operand():
     outs = np.empty_like(X), np.empty(8, np.float32), np.empty(8, np.float32)
     for got, due in zip(popnn.batch_norm_grad(X, X, gamma, out=outs), popnn.batch_norm_grad(X, X, gamma), strict=True):
         np.testing.assert_array_equal(got, due)
+
+
+@pytest.mark.parametrize("name", ["layer_norm", "rms_norm", "batch_norm", "group_norm", "instance_norm"])
+def test_each_gradient_goes_to_an_array_of_its_own_format(name):
+    groups = (4,) * (name == "group_norm")
+    x, n = X.astype(ml_dtypes.bfloat16), X.shape[-1] if name in ("layer_norm", "rms_norm") else X.shape[1]
+    gamma = RNG.standard_normal(n).astype(np.float32)
+    codes = QuarterArray.from_array(np.zeros(X.shape, np.float32), "f143", scale=-4)
+    new = getattr(popnn, f"{name}_grad")(x, x, *groups, gamma)
+    assert new.x_grad.dtype == np.float32
+    for first in (np.empty_like(x), np.empty(X.shape, np.float16), codes):
+        outs = first, np.empty(n, np.float32), np.empty(n, np.float16)
+        made = testing.check(f"popnn.{name}_grad", x, x, *groups, gamma, out=outs)
+        assert all(a is b for a, b in zip(made, outs, strict=True))
+        np.testing.assert_array_equal(made[1], new.gamma_grad)
+        np.testing.assert_array_equal(made[2], new.beta_grad.astype(np.float16))
+    with pytest.raises(InvalidArgumentError, match=r"out\[1\]: .* out_dtype, which is bfloat16"):
+        getattr(popnn, f"{name}_grad")(x, x, *groups, gamma, out=(x, gamma, gamma.copy()), out_dtype="bfloat16")
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fnuz])

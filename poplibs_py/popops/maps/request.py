@@ -268,8 +268,7 @@ def _many(settled: Settled, asked: Sequence[Element], out: Any, out_dtype: Any, 
             raise bad_argument("out_dtype", element, "formats with a dtype, for several results")
     parts = [Part(settled.shape, element, strided=True) for element in asked]
     made = results(out, parts, tuple, own="", in_place=settled.arrays, blocks=True)
-    receivers = [x if isinstance(x, Receiver) else Receiver(array, element)
-                 for x, array, element in zip(made.operands, made.arrays, asked, strict=True)]
+    receivers = made.receivers(parts)
     for i, one in enumerate(receivers if out is not None else ()):
         each = out_dtype[i] if isinstance(out_dtype, (tuple, list)) else out_dtype
         _check_agreement(f"out[{i}]", one, asked[i], each)
