@@ -20,13 +20,17 @@ WORK_FOR_A_THREAD = 1 << 19
 _LARGEST = {"cholesky": 96, "solve": 96, "lu": 64, "qr": 64}
 """The greatest order whose workspace the second-level cache holds."""
 
-_AREA = {"cholesky": 4608, "solve": 1024, "lu": 2048, "qr": 1024}
+_AREA = {"cholesky": 4608, "solve": 1024, "lu": 4096, "qr": 1024}
 """Elements of a matrix, a matrix of the batch each, up to which lanes that are empty cost less than calls of LAPACK."""
 
 _LARGEST_BY_ROWS = 256
 """The greatest order of systems whose right-hand sides fill vectors: beyond it LAPACK's products are as fast."""
 
-_BLOCK, _PANEL = 4, 16  # rows that registers hold (LU: steps), and right-hand sides of a panel: kernels/factor/solve.h
+_SMALL_LU = 8
+"""The greatest order of matrices side by side whose columns registers hold: larger ones have LU factors one after another."""
+
+_BLOCK, _PANEL = 4, 16  # rows that registers hold, and right-hand sides of a panel: kernels/factor/solve.h
+_EIGHT, _IN_TURN = 8, 16384  # rows of a vector, and bytes of the matrices in turn: kernels/factor/lu.h
 _ALIGNED = 16  # floats of a cache line, at which a workspace begins
 
 
@@ -63,6 +67,9 @@ class Way:
     def scratch_bytes(self, p: FactorParams) -> int:
         """Return the bytes of a share's workspace, as the kernels lay it out."""
         (_, vector, _), (lanes, sides, _) = self.kernel.grain, self.kernel.block
+        if p.op == "lu" and lanes == 1:
+            rows, row = rounded(p.rows, _EIGHT), 1 << (max(p.columns, _EIGHT) - 1).bit_length()
+            return max(_IN_TURN, 4 * ((rows + 1) * row + _EIGHT * rows)) + 4 * _ALIGNED
         if lanes == 1:
             return 4 * (rounded(p.rows, vector) * (sides + p.rows + 2) + _ALIGNED)
         padded, area = rounded(p.rows, _BLOCK), p.rows * p.columns
@@ -70,7 +77,7 @@ class Way:
         vectors, places = {
             "cholesky": (square + padded, 2 * p.rows**2),
             "solve": (square + padded * (_PANEL + 3), padded + p.rows**2 + 4 * p.rows * _PANEL),
-            "lu": (p.rows * ((rounded(p.columns, _BLOCK) | 1) + 2 + _BLOCK), area + p.rows),
+            "lu": (_SMALL_LU * (p.columns + 1 + _SMALL_LU), 3 * area + p.rows),
             "qr": (p.rows * ((p.columns | 1) + (p.width | 1)) + 2 * p.columns + p.rows,
                    2 * area + p.rows * (p.width + p.rows)),
         }[p.op]
@@ -103,16 +110,18 @@ def work(p: FactorParams) -> int:
 def way_of(p: FactorParams, most: int) -> Way:
     """Return how kernels take a batch on at most so many threads.
 
-    Systems are solved one after another where right-hand sides fill more than half of a vector.
+    Systems are solved one after another where right-hand sides fill more than half of a vector, and LU factors of larger
+    matrices are made so.
     """
     def cost(kernel: Kernel) -> float:
         alone, lanes = kernel.block[0] == 1, max(kernel.block[0], kernel.grain[1])
         return (1.0 + (alone != (2 * p.columns > lanes))) / lanes
 
-    selection = select("factor", p.op, p.formats, cost=cost if p.op == "solve" else None)
+    op = "small_lu" if p.op == "lu" and max(p.rows, p.columns) <= _SMALL_LU else p.op
+    selection = select("factor", op, p.formats, cost=cost if p.op == "solve" else None)
     beside, sides, _ = selection.kernel.block
     groups, parts = -(-p.batch // beside), 1
     threads = threads_for(work(p), WORK_FOR_A_THREAD, most)
-    if beside == 1 and 0 < groups < threads:
+    if p.op == "solve" and beside == 1 and 0 < groups < threads:
         parts = min(threads // groups, -(-p.columns // sides))
     return Way(selection, parts, max(1, min(threads, groups)) if parts == 1 else groups * parts)

@@ -62,8 +62,8 @@ def lu(a: Any, *, out: Any = None, out_dtype: object = None, target: TargetLike 
     A singular matrix has factors too, and a zero on the diagonal of `u`. All is FP32, the results are rounded once.
     With u = 2^-24 the factors are those of a matrix that differs from ``a[perm]`` by at most ``gamma(k + 2) |l|
     |u|``: Higham, "Accuracy and Stability of Numerical Algorithms", theorem 9.3. Among candidates of the same
-    magnitude any may be the pivot. Many small matrices are factored side by side, with the same bits at every
-    instruction-set level and for any number of threads; large ones by LAPACK.
+    magnitude any may be the pivot. Matrices up to 64 x 64 have the same bits at every instruction-set level and for any
+    number of threads; larger ones are factored by LAPACK.
 
     Examples
     --------

@@ -1,23 +1,23 @@
 /* Factorisations of many small matrices, POP_LANES of them side by side (lanes.h); systems whose right-hand sides fill vectors are
- * solved one after another (solve_rows.h).
+ * solved one after another (solve_rows.h), and so are LU factors made from order 9 on (lu.h).
  *
  * Numerics. Elements of 16 bits are decoded exactly, everything is FP32, results are rounded once. Each sum is one chain of
- * fused multiply-adds in ascending order; a quotient is a product with the reciprocal that was rounded once (LU: a quotient;
- * in a solve too where the diagonal is below 2^-126 or above 2^126). All levels give the same bits.
+ * fused multiply-adds in ascending order; a quotient is a product with the reciprocal that was rounded once (a quotient where the
+ * pivot, or in a solve the diagonal, is below 2^-126 or above 2^126). All levels give the same bits.
  *
  * Measured on one Zen 4 core at AVX-512, batches of 2 MiB and more in the third-level cache, GFLOP/s of orders 8, 16, 32, 64:
- * Cholesky 8.7, 19, 22, 31; solves with as many right-hand sides 19, 34, 38, 42; LU 6, 13, 13, 19; QR with Q 24, 35, 35, 36.
- * Transposing the matrices to lanes and back is what small orders wait for, LU also for the rows that each matrix puts elsewhere.
- * On one Zen 3 core at AVX2 systems one after another take 0.8, 0.5, 0.6, 0.35 of the time of lanes.
+ * Cholesky 8.7, 19, 22, 31; solves with as many right-hand sides 19, 34, 38, 42; QR with Q 24, 35, 35, 36. Transposing the matrices to
+ * lanes and back is what small orders wait for. On one Zen 3 core at AVX2 systems one after another take 0.8, 0.5, 0.6, 0.35 of the time
+ * of lanes, and LU 1.5, 0.8, 0.7, 0.55.
  *
- * Lines of the next matrices, and those that LU's rows replace, are prefetched a few after each step (`prefetch_ahead`): all at
- * once would be slower, and a few cost nothing where the caches hold them. Where others had the caches that leaves 0.5 to 0.8 of the
- * time at orders 8 and 16. LU of one matrix at a time, rows of a column in a vector, would take 1.4 times as long at 16. */
+ * Lines of the next matrices are prefetched a few after each step (`prefetch_ahead`): all at once would be slower, and a few cost
+ * little where the caches hold them. Where others had the caches that leaves 0.5 to 0.8 of the time at orders 8 and 16. */
 #ifndef POP_FACTOR_H
 #define POP_FACTOR_H
 #include "kernels/factor/cholesky.h"
 #include "kernels/factor/lu.h"
 #include "kernels/factor/qr.h"
+#include "kernels/factor/small_lu.h"
 #include "kernels/factor/solve.h"
 #include "kernels/factor/solve_rows.h"
 
@@ -30,7 +30,8 @@ static const pop_kernel POP_FACTOR_KERNELS[] = {
     POP_FACTOR_LANES(cholesky, POP_ANY_OF "->" POP_ANY_OF),
     POP_FACTOR_LANES(solve, POP_ANY_OF "," POP_ANY_OF "->" POP_ANY_OF),
     POP_FACTOR_ROW(solve_rows, solve, POP_ANY_OF "," POP_ANY_OF "->" POP_ANY_OF, POP_CELL, 1, POP_SIDES),
-    POP_FACTOR_LANES(lu, POP_ANY_OF "->" POP_ANY_OF),
+    POP_FACTOR_ROW(lu, lu, POP_ANY_OF "->" POP_ANY_OF, 1, 1, POP_EIGHT),
+    POP_FACTOR_LANES(small_lu, POP_ANY_OF "->" POP_ANY_OF),
     POP_FACTOR_LANES(qr, POP_ANY_OF "->" POP_ANY_OF),
 };
 #endif

@@ -214,9 +214,8 @@ POP_INLINE char *place_of(const pop_tile *tile, const pop_factor_operand *o, int
 /* The lines of memory of some operands' next matrices, which are prefetched as the present ones are worked on: they are too many, and
  * too far apart, for the hardware to see them coming. */
 typedef struct lane_ahead {
-    int64_t lines[3], each; /* of an operand; prefetched at a time */
-    const char *from[3];
-    int64_t next; /* of all lines */
+    uintptr_t next[3], end[3]; /* of each operand */
+    uintptr_t each[3];         /* bytes that are prefetched at a time */
 } lane_ahead;
 
 #define POP_AHEAD_BYTES (256 << 10) /* of what the second-level cache holds beside the workspace */
@@ -225,27 +224,31 @@ typedef struct lane_ahead {
 static lane_ahead ahead_of(const pop_tile *tile, const pop_factor_item *item, int operands, int64_t first, int64_t matrices,
                            int64_t times)
 {
-    lane_ahead a = {.each = 0};
+    const lane_ahead none = {.each = {0}};
+    lane_ahead a = none;
     const int64_t count = lesser(matrices, item->first + item->count - first);
     int64_t total = 0;
-    for (int i = 0; i < operands && count > 0; i++) {
+    for (int i = 0; i < operands && count > 0 && times > 0; i++) {
         const pop_factor_operand *o = &item->operands[i];
-        const int dense = o->line == o->columns * bytes_of(o->format) && o->matrix == o->rows * o->line;
-        a.lines[i] = dense ? count * o->matrix / 64 : 0;
-        a.from[i] = place_of(tile, o, first);
-        total += a.lines[i];
+        const int64_t bytes = count * o->matrix;
+        if (o->line != o->columns * bytes_of(o->format) || o->matrix != o->rows * o->line) continue;
+        total += bytes;
+        a.next[i] = pop_beyond(place_of(tile, o, first), 0);
+        a.end[i] = a.next[i] + (uintptr_t)(bytes & -POP_CACHE_LINE);
+        a.each[i] = (uintptr_t)((bytes / POP_CACHE_LINE + times - 1) / times * POP_CACHE_LINE);
     }
-    if (times > 0 && total * 64 <= POP_AHEAD_BYTES) a.each = (total + times - 1) / times;
-    return a;
+    return total <= POP_AHEAD_BYTES ? a : none;
 }
 
 /* To the second-level cache: the first is full. */
-static void prefetch_ahead(lane_ahead *a)
+POP_INLINE void prefetch_ahead(lane_ahead *a)
 {
-    const int64_t end = a->next + a->each;
-    int64_t before = 0;
-    for (int i = 0; i < 3; before += a->lines[i++])
-        for (int64_t k = a->next - before; k < a->lines[i] && a->next < end; k++, a->next++) pop_prefetch_l2(pop_beyond(a->from[i], 64 * k));
+    for (int i = 0; i < 3; i++) {
+        uintptr_t next = a->next[i], end = next + a->each[i];
+        if (end > a->end[i]) end = a->end[i];
+        for (; next < end; next += POP_CACHE_LINE) pop_prefetch_l2(next);
+        a->next[i] = next;
+    }
 }
 
 /* Whether some lane's reciprocal is no normal number. */

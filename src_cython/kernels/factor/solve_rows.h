@@ -93,7 +93,7 @@ POP_INLINE void solve_wide(const row_system *s, const float *from, int64_t from_
     int64_t i = 0;
     for (; i + POP_BLOCK <= own.n; i += POP_BLOCK) {
         solve_block(&own, i, POP_BLOCK, from, from_row, to, to_row, wide);
-        if (ahead->each) prefetch_ahead(ahead);
+        if (ahead->each[0]) prefetch_ahead(ahead);
     }
     for (; i < own.n; i++) solve_block(&own, i, 1, from, from_row, to, to_row, wide);
 }
@@ -209,7 +209,7 @@ static void solve_rows_share(const void *p, const pop_tile *tile)
         s.t = item->upper ? read + (n - 1) * (line + 1) * 4 : read;
         const char zeros = (char)(!s.unit && make_row_divisors(&s));
         if (item->side == 0) *place_of(tile, status, m) = zeros; /* once where threads share a matrix */
-        lane_ahead ahead = {.each = 0};
+        lane_ahead ahead = {.each = {0}};
         if (n >= POP_ROWS_AHEAD) ahead = ahead_of(tile, item, 3, m + 1, 1, blocks);
         solve_matrix(item, &s, place_of(tile, &item->operands[1], m), place_of(tile, &item->operands[2], m), panel, places, &ahead);
     }

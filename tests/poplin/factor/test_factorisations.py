@@ -89,6 +89,15 @@ def test_a_singular_matrix_has_factors_and_a_zero_in_u(batch):
     assert not poplin.lu(np.zeros((batch, 3, 3), np.float32)).u.any()
 
 
+@pytest.mark.parametrize("n", [2, 8, 9, 16, 20, 33])
+def test_rows_of_u_hold_what_they_do_whatever_the_later_rows_of_a_hold(n):
+    a = np.tile(np.eye(n, dtype=np.float32) * 2, (40, 1, 1))
+    a[:, :-1, -1], a[:, 0, -1] = 1, -0.0
+    for last in (np.inf, np.nan, 1.0):
+        a[:, -1, -1] = last
+        assert_same_bits(poplin.lu(a).u, a)
+
+
 @pytest.mark.parametrize(("front", "place", "said"), [
     ((), (), "a matrix"), ((7,), (4,), r"matrix \[4\] of the batch"),
     ((3, 20), (2, 11), r"matrix \[2, 11\] of the batch"),
@@ -162,7 +171,8 @@ def test_every_level_and_number_of_threads_gives_the_same_bits(n, wide):
     rng = np.random.default_rng(5)
     a, b = definite(batch, n), rng.standard_normal((batch, n, wide)).astype(np.float32)
     general = rng.standard_normal((batch, n, wide)).astype(np.float32)
-    cases = {"cholesky": (a,), "solve": (a, b), "lu": (general,), "qr": (general,)}
+    small = np.ascontiguousarray(general[:, :8, :8])
+    cases = {"cholesky": (a,), "solve": (a, b), "lu": (general,), "small_lu": (small,), "qr": (general,)}
     for kernel in kernels("factor"):
         due = run_kernel(kernels_of(kernel.op)[-1], cases[kernel.op], 1)
         for threads in (1, 3):
@@ -210,9 +220,9 @@ def run_kernel(kernel, arrays, threads):
         "lu": [FactorLayout(FP32, m, k, operand=at), FactorLayout(FP32, k, n, operand=at + 1),
                FactorLayout(FP32, 1, m, operand=at + 2)],
         "qr": [FactorLayout(FP32, m, k, operand=at), FactorLayout(FP32, k, n, operand=at + 1)],
-    }[kernel.op]
+    }[op := kernel.op.removeprefix("small_")]
     columns = arrays[-1].shape[-1]
-    params = FactorParams(kernel.op, front, m, columns, (*reads, *writes), width=k if kernel.op == "qr" else 0)
+    params = FactorParams(op, front, m, columns, (*reads, *writes), width=k if kernel.op == "qr" else 0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(model, "select", lambda *_, **__: Selection(kernel, ()))
         made = lower.on_kernels(params, threads)
