@@ -169,6 +169,15 @@ static void gather_block(const pop_factor_operand *o, const char *p, int lanes, 
                    b->base + r * b->row + c * b->column, b->places);
 }
 
+/* Zeros, whose code is zero in each format: of a whole vector, or of fewer elements. */
+POP_INLINE void clear_lanes(char *to, int64_t matrix, int lanes, int64_t bytes)
+{
+    for (int l = 0; l < lanes; l++, to += matrix)
+        if (bytes == POP_VECTOR_BYTES) memset(to, 0, POP_VECTOR_BYTES);
+        else if (bytes == POP_VECTOR_BYTES / 2) memset(to, 0, POP_VECTOR_BYTES / 2);
+        else memset(to, 0, (size_t)bytes);
+}
+
 /* A block back to memory; elements that do not count become zero there. */
 static void scatter_block(const pop_factor_operand *o, char *p, int lanes, const lane_block *b)
 {
@@ -184,8 +193,8 @@ static void scatter_block(const pop_factor_operand *o, char *p, int lanes, const
             int n = (int)lesser(POP_LANES, b->columns - c);
             char *to = p + r * o->line + c * bytes;
             const float *from = b->base + r * b->row + c * b->column;
-            if (c >= end || c + n <= first) { /* zero's code is zero in each format */
-                for (int l = 0; l < lanes; l++) memset(to + l * o->matrix, 0, (size_t)(n * bytes));
+            if (c >= end || c + n <= first) {
+                clear_lanes(to, o->matrix, lanes, n * bytes);
             } else if (c >= first && c + n <= end) {
                 writer(to, o->matrix, lanes, n, from, b->places);
             } else {
