@@ -26,8 +26,8 @@ _AREA = {"cholesky": 4608, "solve": 1024, "lu": 4096, "qr": 1024}
 _LARGEST_BY_ROWS = 256
 """The greatest order of systems whose right-hand sides fill vectors: beyond it LAPACK's products are as fast."""
 
-_SMALL_LU = 8
-"""The greatest order of matrices side by side whose columns registers hold: larger ones have LU factors one after another."""
+_SMALL_LU = 20
+"""The greatest order of matrices whose LU factors are made side by side, where rows and columns are not both whole vectors."""
 
 _BLOCK, _PANEL = 4, 16  # rows that registers hold, and right-hand sides of a panel: kernels/factor/solve.h
 _EIGHT, _IN_TURN = 8, 16384  # rows of a vector, and bytes of the matrices in turn: kernels/factor/lu.h
@@ -77,7 +77,7 @@ class Way:
         vectors, places = {
             "cholesky": (square + padded, 2 * p.rows**2),
             "solve": (square + padded * (_PANEL + 3), padded + p.rows**2 + 4 * p.rows * _PANEL),
-            "lu": (_SMALL_LU * (p.columns + 1 + _SMALL_LU), 3 * area + p.rows),
+            "lu": (p.rows + 1 + max(p.rows, _EIGHT) * (max(p.columns, _EIGHT) + 1), 3 * area + p.rows),
             "qr": (p.rows * ((p.columns | 1) + (p.width | 1)) + 2 * p.columns + p.rows,
                    2 * area + p.rows * (p.width + p.rows)),
         }[p.op]
@@ -107,6 +107,12 @@ def work(p: FactorParams) -> int:
     return p.batch * (each + 4 * p.rows * p.columns)
 
 
+def _is_small(p: FactorParams) -> bool:
+    """Return whether matrices have LU factors side by side: those that fill vectors only up to one."""
+    order = max(p.rows, p.columns)
+    return order <= (_SMALL_LU if p.rows % _EIGHT or p.columns % _EIGHT else _EIGHT)
+
+
 def way_of(p: FactorParams, most: int) -> Way:
     """Return how kernels take a batch on at most so many threads.
 
@@ -117,7 +123,7 @@ def way_of(p: FactorParams, most: int) -> Way:
         alone, lanes = kernel.block[0] == 1, max(kernel.block[0], kernel.grain[1])
         return (1.0 + (alone != (2 * p.columns > lanes))) / lanes
 
-    op = "small_lu" if p.op == "lu" and max(p.rows, p.columns) <= _SMALL_LU else p.op
+    op = "small_lu" if p.op == "lu" and _is_small(p) else p.op
     selection = select("factor", op, p.formats, cost=cost if p.op == "solve" else None)
     beside, sides, _ = selection.kernel.block
     groups, parts = -(-p.batch // beside), 1

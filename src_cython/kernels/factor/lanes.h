@@ -122,6 +122,7 @@ typedef struct lane_block {
     int64_t row, column; /* in floats */
     int64_t rows, columns;
     int part;
+    const float *ones; /* what is written for the diagonal, if not its elements */
     int32_t *places; /* of all elements, where runs go on over the ends of lines, else of the first of a line */
     const float *zero;
     int flat;
@@ -148,7 +149,7 @@ static int32_t *lay_block(lane_block *b, int64_t line, int64_t bytes, int32_t *r
     for (int64_t r = 0; r < b->rows; r++)
         for (int64_t c = 0; c < b->columns; c++) {
             int counts = c >= first_of(b, r) && c < end_of(b, r);
-            *room++ = (int32_t)(counts || !writes ? r * b->row + c * b->column : zero - b->base);
+            *room++ = (int32_t)(b->ones && c == r ? b->ones - b->base : counts || !writes ? r * b->row + c * b->column : zero - b->base);
         }
     return room;
 }
@@ -195,12 +196,13 @@ static void scatter_block(const pop_factor_operand *o, char *p, int lanes, const
             const float *from = b->base + r * b->row + c * b->column;
             if (c >= end || c + n <= first) {
                 clear_lanes(to, o->matrix, lanes, n * bytes);
-            } else if (c >= first && c + n <= end) {
+            } else if (c >= first && c + n <= end && !(b->ones && r >= c && r < c + n)) {
                 writer(to, o->matrix, lanes, n, from, b->places);
             } else {
                 int32_t some[POP_LANES];
                 for (int i = 0; i < n; i++)
                     some[i] = c + i >= first && c + i < end ? b->places[i] : (int32_t)(b->zero - from);
+                if (b->ones && r >= c && r < c + n) some[r - c] = (int32_t)(b->ones - from);
                 writer(to, o->matrix, lanes, n, from, some);
             }
         }

@@ -226,6 +226,13 @@ POP_INLINE void read_matrix(const pop_format *f, const lu_shape *g, const char *
 static const int32_t POP_LU_BELOW[] = {-1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
 static const float POP_LU_ONE[] = {0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0};
 
+/* How many elements of row i, of so many columns, are written from column c on: a whole vector where the rows after it, which are
+ * written later, have the rest. */
+POP_INLINE int written_at(int64_t i, int64_t c, int64_t rows, int64_t columns)
+{
+    return i * columns + c + POP_EIGHT <= rows * columns ? POP_EIGHT : (int)lesser(POP_EIGHT, columns - c);
+}
+
 /* Part of row i of L and U from column c on: `parts` where not all are whole vectors of both. */
 POP_INLINE void write_part(const pop_format *f, const lu_shape *g, const float *line, int64_t i, int64_t c, char *l, char *u, const int parts)
 {
@@ -238,8 +245,8 @@ POP_INLINE void write_part(const pop_format *f, const lu_shape *g, const float *
         low = (eight_f)(((eight_i)x & below) | (eight_i)eight_load(POP_LU_ONE + POP_EIGHT - 1 - own));
         high = (eight_f)((eight_i)x & ~below);
     }
-    if (!parts || c < g->steps) eight_encode(f, l + c * bytes, low, parts ? (int)lesser(POP_EIGHT, g->steps - c) : POP_EIGHT);
-    if (!parts || i < g->steps) eight_encode(f, u + c * bytes, high, parts ? (int)lesser(POP_EIGHT, g->columns - c) : POP_EIGHT);
+    if (!parts || c < g->steps) eight_encode(f, l + c * bytes, low, parts ? written_at(i, c, g->rows, g->steps) : POP_EIGHT);
+    if (!parts || i < g->steps) eight_encode(f, u + c * bytes, high, parts ? written_at(i, c, g->steps, g->columns) : POP_EIGHT);
 }
 
 POP_INLINE void write_matrix(const pop_format *f, const lu_shape *g, const lu_matrix *a, char *l, char *u)

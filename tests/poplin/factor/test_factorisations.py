@@ -171,10 +171,9 @@ def test_every_level_and_number_of_threads_gives_the_same_bits(n, wide):
     rng = np.random.default_rng(5)
     a, b = definite(batch, n), rng.standard_normal((batch, n, wide)).astype(np.float32)
     general = rng.standard_normal((batch, n, wide)).astype(np.float32)
-    small = np.ascontiguousarray(general[:, :8, :8])
-    cases = {"cholesky": (a,), "solve": (a, b), "lu": (general,), "small_lu": (small,), "qr": (general,)}
+    cases = {"cholesky": (a,), "solve": (a, b), "lu": (general,), "small_lu": (general,), "qr": (general,)}
     for kernel in kernels("factor"):
-        due = run_kernel(kernels_of(kernel.op)[-1], cases[kernel.op], 1)
+        due = run_kernel(kernels_of(kernel.op.removeprefix("small_"))[-1], cases[kernel.op], 1)
         for threads in (1, 3):
             assert run_kernel(kernel, cases[kernel.op], threads) == due, (kernel.label, threads)
 
