@@ -18,7 +18,7 @@ WORK_FOR_A_THREAD = 1 << 19
 """Multiplications and additions below which a second thread costs more than it gains."""
 
 _LARGEST = {"cholesky": 96, "solve": 96, "lu": 64, "qr": 64}
-"""The greatest order whose workspace the second-level cache holds."""
+"""The greatest order whose workspace the second-level cache holds; LU: whose rows have a bit each in a word."""
 
 _AREA = {"cholesky": 4608, "solve": 1024, "lu": 4096, "qr": 1024}
 """Elements of a matrix, a matrix of the batch each, up to which lanes that are empty cost less than calls of LAPACK."""

@@ -59,7 +59,8 @@ def lu(a: Any, *, out: Any = None, out_dtype: object = None, target: TargetLike 
 
     Notes
     -----
-    A singular matrix has factors too, and a zero on the diagonal of `u`. All is FP32, the results are rounded once.
+    A singular matrix has factors too, and a zero on the diagonal of `u`; a NaN or an infinity leaves the rows of `u`
+    before its own as they are. All is FP32, the results are rounded once.
     With u = 2^-24 the factors are those of a matrix that differs from ``a[perm]`` by at most ``gamma(k + 2) |l|
     |u|``: Higham, "Accuracy and Stability of Numerical Algorithms", theorem 9.3. Among candidates of the same
     magnitude any may be the pivot. Matrices up to 64 x 64 have the same bits at every instruction-set level and for any
