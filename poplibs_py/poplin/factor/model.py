@@ -27,7 +27,7 @@ _LARGEST_BY_ROWS = 256
 """The greatest order of systems whose right-hand sides fill vectors: beyond it LAPACK's products are as fast."""
 
 _SMALL_LU = 20
-"""The greatest order of matrices whose LU factors are made side by side, where rows and columns are not both whole vectors."""
+"""The greatest order of matrices whose LU factors are made side by side, unless rows and columns are whole vectors."""
 
 _BLOCK, _PANEL = 4, 16  # rows that registers hold, and right-hand sides of a panel: kernels/factor/solve.h
 _EIGHT, _IN_TURN = 8, 16384  # rows of a vector, and bytes of the matrices in turn: kernels/factor/lu.h
@@ -116,8 +116,8 @@ def _is_small(p: FactorParams) -> bool:
 def way_of(p: FactorParams, most: int) -> Way:
     """Return how kernels take a batch on at most so many threads.
 
-    Systems are solved one after another where right-hand sides fill more than half of a vector, and LU factors of larger
-    matrices are made so.
+    Systems are solved one after another where right-hand sides fill more than half of a vector, and LU factors of
+    larger matrices are made so.
     """
     def cost(kernel: Kernel) -> float:
         alone, lanes = kernel.block[0] == 1, max(kernel.block[0], kernel.grain[1])
