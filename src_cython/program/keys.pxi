@@ -70,7 +70,7 @@ cdef enum:
 ctypedef int (*values_function)(int64_t *) except -1
 
 cdef enum:  # what a word stands for
-    NOTHING = 1, ARRAY, SAME, WHOLE, REAL, ROW, MAPPING, OBJECT, WORD, PAIR, SCALAR, NUMBER
+    NOTHING = 1, ARRAY, SAME, WHOLE, REAL, ROW, MAPPING, OBJECT, WORD, PAIR, SCALAR, NUMBER, NAMED
 
 cdef enum:  # where an operand of a program comes from, where it is no array of the call
     RESULT = -1, VALUES = -2, CONSTANT = -3, BESIDE = -4
@@ -256,9 +256,9 @@ cdef bint read_argument(Reading *r, PyObject *x, bint alone) noexcept:
         return read_parts(r, x)
     if PyDict_GetItem(BY_IDENTITY, <object>kind) != NULL:
         return put_same(r, SAME, x)
-    if kind == &PyTuple_Type:
+    if PyObject_TypeCheck(x, &PyTuple_Type) and kind.tp_dictoffset == 0:  # what is named holds its items alone
         n = PyTuple_GET_SIZE(<object>x)
-        if not put(r, ROW, n):
+        if (kind != &PyTuple_Type and not put_same(r, NAMED, <PyObject *>kind)) or not put(r, ROW, n):
             return False
         for i in range(n):
             if not read_argument(r, PyTuple_GET_ITEM(<object>x, i), False):

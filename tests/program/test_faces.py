@@ -9,6 +9,7 @@ import pickle
 import sys
 import threading
 import weakref
+from typing import NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -236,6 +237,24 @@ def test_values_are_no_part_of_the_key():
     for seed in (None, -1, 2**64, (2**32, 0), (1, 2, 3), 1.0, True):
         assert face(1, seed=seed) == "long"
     assert len(calls) == 9
+
+
+def test_named_tuples_are_found_again_by_their_kind_and_what_they_hold():
+    class Pair(NamedTuple):
+        first: object
+        second: object
+
+    class Loose(tuple):  # may hold anything else
+        pass
+
+    face, calls = _echo()
+    ones = np.ones(3, np.float32)
+    for pair in ((ones, 1), Pair(ones, 1), Pair(ones, 2), Pair(1, ones)):
+        assert face(pair) == "long"
+        assert isinstance(face(type(pair)._make([*pair]) if isinstance(pair, Pair) else (*pair,)), np.ndarray)
+    for _ in range(2):
+        assert face(Loose((ones, 1))) == "long"
+    assert len(calls) == 6
 
 
 def test_calls_that_change_an_array_while_they_are_described_are_not_kept():
