@@ -22,6 +22,7 @@ from pop_records cimport (
     POP_MODE_ALONG,
     POP_MODE_DIRECT,
     POP_MODE_LINES,
+    POP_MODE_NEIGHBOURS,
     POP_MODE_PREPARED,
     POP_MODE_TRANSPOSED,
     POP_SUMS_BLOCK,
@@ -45,7 +46,7 @@ cdef extern from *:
     #include "drivers/multiplier.h"
     #define POP_RECORDS "records/gemm.def"
     #include "records/structs.h"
-    #include "drivers/taps.h"
+    #include "drivers/neighbours.h"
     """
     float pop_multiplier_of(const pop_multiplier *m, const pop_tile *tile) noexcept nogil
     ctypedef void (*pop_taps_kernel)(const pop_dot_block *block) noexcept nogil
@@ -88,6 +89,14 @@ cdef extern from *:
     void pop_field_block(const pop_field *field, const char *base, int64_t item, bint lines_are_positions, int64_t line,
                          int64_t lines, int64_t first, int64_t n, char *to, int64_t pitch,
                          const pop_field_panels *panels) nogil
+    ctypedef struct pop_neighbours:
+        const pop_field *f
+        int64_t taps, apart, width, pitch, x
+        const char *first
+    int64_t pop_neighbours_open(pop_neighbours *w, int64_t position, int64_t cols, const char *to, int64_t *n) nogil
+    void pop_neighbours_from(pop_neighbours *w, int64_t depth) nogil
+    const char *pop_neighbours_on(const pop_neighbours *w, const char *b, int64_t cols, int64_t *x) nogil
+    void pop_neighbours_multiply(const pop_neighbours *w, pop_dot_block *t, pop_taps_kernel multiply) nogil
     int64_t pop_field_out(const pop_field *field, int64_t position, int64_t *run) nogil
     int pop_field_finite(const pop_field *field, const pop_format *format, int64_t item, const char *base) nogil
 
@@ -120,6 +129,7 @@ cdef struct Walk:
     Source a, b
     pop_dot_block block
     pop_epilogue e
+    pop_neighbours near
     const char *b_panel
     int64_t b_next  # bytes from a panel of B to the next
     const char *b_after  # the first panel of the block of B that is next, where B is prepared
@@ -228,10 +238,13 @@ cdef void multiply_block(Walk *w, const char *a, int64_t mb, int64_t nb, bint la
     cdef int64_t left = w.a_next_rows, share = (left + calls - 1) // calls  # rows of the next block that a call prefetches
     cdef int64_t i, j, first, end
     cdef bint prefetches = p.look_ahead and p.sums != POP_SUMS_BLOCK and in_lines(w)
+    cdef bint near = p.b.mode == POP_MODE_NEIGHBOURS
+    cdef int64_t x = w.near.x  # of a row of neighbours
     cdef char *out
-    t.b = w.b_panel
-    for j from 0 <= j < nb by cols:
-        t.cols = smaller(cols, nb - j)
+    t.b = w.near.first if near else w.b_panel
+    j = 0
+    while j < nb:
+        t.cols = smaller(cols, smaller(nb - j, p.width - x)) if near else smaller(cols, nb - j)
         t.b_next, t.b_next_lines = t.b + w.b_next if j + cols < nb else w.b_after, lines
         first = 0
         for i in range(pieces):
@@ -250,7 +263,10 @@ cdef void multiply_block(Walk *w, const char *a, int64_t mb, int64_t nb, bint la
             elif prefetches:
                 results_ahead(w, 0, smaller(p.rows_at_once, mb) if j + t.cols < nb else 0, j + t.cols)
             t.a_next_rows = smaller(share, left)
-            (<pop_dot_multiply>p.multiply)(t)
+            if near:
+                pop_neighbours_multiply(&w.near, t, <pop_dot_multiply>p.multiply)
+            else:
+                (<pop_dot_multiply>p.multiply)(t)
             t.a_next += t.a_next_rows * t.a_next_row
             t.b_next += 64 * prefetched
             left -= t.a_next_rows
@@ -259,59 +275,12 @@ cdef void multiply_block(Walk *w, const char *a, int64_t mb, int64_t nb, bint la
                 w.e.row_bias = w.row_bias + first if w.row_bias != NULL else NULL
                 finish(w, t.c, t.c_row, first, t.rows, t.cols, out)
             first = end
-        t.b += p.panels * w.b_next
+        t.b = pop_neighbours_on(&w.near, t.b, t.cols, &x) if near else t.b + p.panels * w.b_next
+        j += t.cols
     w.a_next_rows = left  # prefetched once, though a block be multiplied in rounds
 
 
-cdef void finish_taps(void *given, const float *sums, int64_t place, int64_t rows) noexcept nogil:
-    """Write a tile of sums as the results of a block's rows from number `place` on."""
-    cdef Walk *w = <Walk *>given
-    w.e.bias = w.bias + w.col if w.bias != NULL else NULL
-    w.e.row_bias = w.row_bias + place if w.row_bias != NULL else NULL
-    finish(w, sums, w.p.sums_row, place, rows, w.block.cols, w.out + place * w.p.out_row + w.col * w.p.out_col)
-
-
-cdef void multiply_taps(Walk *w, const pop_tile *tile, int64_t row, int64_t mb, int64_t nb, int64_t k, int64_t kb,
-                        bint last) noexcept nogil:
-    """The same of a field that is read tap by tap, where it lies or from a window of decoded elements: all rows of that."""
-    cdef const Spec *p = w.p
-    cdef pop_taps taps
-    cdef pop_taps_source source
-    cdef pop_field decoded
-    cdef float *sums = <float *>w.out if p.sums == POP_SUMS_IN_PLACE else w.sums
-    cdef int64_t j, done = 0, some = mb
-    memset(&taps, 0, sizeof(taps))
-    taps.f, taps.base, taps.t = w.a.field, w.a.base, &w.block
-    taps.multiply = <pop_taps_kernel>p.multiply
-    taps.first, taps.end, taps.item, taps.pairs, taps.rows_at_once = k, k + kb, 4 // p.elements, p.elements == 2, p.rows_at_once
-    taps.c_row = p.out_row // 4 if p.sums == POP_SUMS_IN_PLACE else p.sums_row
-    taps.out_row, taps.narrow, taps.ahead = p.out_row, p.narrow, &w.field_next if p.look_ahead else NULL
-    taps.out_field, taps.position = w.out_field, w.position
-    if p.sums == POP_SUMS_TILE:
-        taps.finish, taps.walk = finish_taps, w
-    w.block.a_cell = 4
-    w.block.a_next_rows = w.block.c_next_rows = w.block.narrow = 0
-    if not p.a.copied:
-        source.f, source.base, source.decode = w.a.field, w.a.base, <pop_dot_decode>p.a.decode
-        source.format, source.item = <const pop_format *>p.a.format, p.a.item
-        source.room, source.bytes = tile.scratch + p.a.at, p.pitch
-        decoded = w.a.field[0]
-        taps.f = &decoded
-    while done < mb:
-        if not p.a.copied:
-            some = pop_taps_decode(&taps, &source, w.a.first_line + row + done, mb - done, &decoded)
-        taps.b = w.b_panel
-        for j from 0 <= j < nb by p.cols_at_once:
-            w.col, w.block.cols = j, smaller(p.cols_at_once, nb - j)
-            taps.c = sums if p.sums == POP_SUMS_TILE else sums + j
-            taps.out = w.out + j * p.out_col if p.sums != POP_SUMS_BLOCK and in_lines(w) else NULL
-            taps.out_bytes = w.block.cols * p.out_col
-            pop_taps_multiply(&taps, w.a.first_line + row + done, some, done)
-            taps.b += w.b_next
-        done += some
-    if last and p.sums == POP_SUMS_IN_PLACE and p.finish:
-        w.e.bias, w.e.row_bias = w.bias, w.row_bias
-        finish(w, sums, taps.c_row, 0, mb, nb, w.out)
+include "drivers/gemm_taps.pxi"
 
 
 cdef inline int64_t prepared_at(const Spec *p, int64_t col, int64_t k) noexcept nogil:
@@ -335,6 +304,8 @@ cdef void take_b(Walk *w, const Item *item, const pop_tile *tile, int64_t j, int
     elif p.b.mode == POP_MODE_PREPARED:
         w.b_next = w.block.b_col = p.prepared_cells * w.block.b_cell
         w.b_panel = w.b_after = w.b.base + prepared_at(p, item.first_col + j, k)
+    elif p.b.mode == POP_MODE_NEIGHBOURS:
+        take_neighbours(w, item, tile, j, k, nb, kb)
     else:
         w.b_panel = tile.scratch + p.b.at
         pack_b(p, &w.b, j, nb, k, kb, tile.scratch + p.b.at, tile.scratch + p.stage_at)
@@ -516,6 +487,8 @@ cdef void multiply_in_rounds(Walk *w, const char *a, int64_t mb, int64_t nb, int
         w.block.cells = rounded(depth, p.depth_grain) // p.elements
         w.block.accumulate = k + d > 0
         w.b_panel = b + d // p.elements * w.block.b_cell
+        if p.b.mode == POP_MODE_NEIGHBOURS:
+            pop_neighbours_from(&w.near, d)
         multiply_block(w, a + d // p.elements * w.block.a_cell, mb, nb, False)
         d += depth
         if p.round_sums and (k + d >= p.depth or (k + d) % p.round_lap == within % p.round_lap):

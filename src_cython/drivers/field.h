@@ -114,6 +114,20 @@ static void pop_field_move_lines(char *to, int64_t to_step, const char *from, in
     }
 }
 
+/* Zeros of 4 bytes each; fewer than a call takes, most often. */
+static __attribute__((noinline)) void pop_field_blank(char *to, int64_t bytes)
+{
+    if (bytes >= 16 || !bytes) {
+        memset(to, 0, (size_t)bytes);
+    } else if (bytes >= 8) {
+        memset(to, 0, 8);
+        memset(to + bytes - 8, 0, 8);
+    } else {
+        memset(to, 0, 4);
+        memset(to + bytes - 4, 0, 4);
+    }
+}
+
 /* Columns [first, end) of a line. */
 POP_INLINE void pop_field_clear(const pop_field_part *p, char *line, int64_t first, int64_t end)
 {
@@ -154,7 +168,7 @@ static void pop_field_in_panels(const pop_field_part *p, int64_t first, int64_t 
         char *to = line + panel * panels->bytes + 4 * at;
         count = pop_field_smaller(end - x, panels->cols - at);
         if (from) panels->decode(panels->format, from, p->line_step, last - first, to, p->pitch, count);
-        for (int64_t j = first; j < last && !from; j++, to += p->pitch) memset(to, 0, (size_t)(4 * count));
+        for (int64_t j = first; j < last && !from; j++, to += p->pitch) pop_field_blank(to, 4 * count);
         if (from) from += count * p->step;
     }
 }

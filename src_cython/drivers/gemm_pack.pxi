@@ -90,15 +90,21 @@ cdef inline void decode_line(const Source *s, int64_t line, int64_t step, int64_
         (<pop_dot_decode>d.decode)(<const pop_format *>d.format, source, to, low, n)
 
 
-cdef bint to_panels(const Source *s, int64_t line, int64_t lines, int64_t step, int64_t n, char *to, int64_t cols,
-                    int64_t pitch, int64_t bytes) noexcept nogil:
-    """Decode n elements of lines of the depth to FP32 where they lie, if they are long runs there; say whether they were."""
+cdef void lines_to_panels(const Source *s, int64_t line, int64_t lines, int64_t step, int64_t n, char *to, int64_t cols,
+                          int64_t pitch, int64_t bytes) noexcept nogil:
+    """Decode n elements of lines of the depth to FP32 where they lie: panels of so many columns, so many bytes apart."""
     cdef pop_field_panels panels
-    if s.lines_are_positions or s.side.copied or not pop_field_in_runs(s.field, s.side.item):
-        return False
     panels.decode, panels.format = <pop_dot_lines>s.side.lines, <const pop_format *>s.side.format
     panels.cols, panels.bytes = cols, bytes
     gather(s, line, lines, step, n, to, pitch, &panels)
+
+
+cdef bint to_panels(const Source *s, int64_t line, int64_t lines, int64_t step, int64_t n, char *to, int64_t cols,
+                    int64_t pitch, int64_t bytes) noexcept nogil:
+    """The same, if they are long runs there; say whether they are."""
+    if s.lines_are_positions or s.side.copied or not pop_field_in_runs(s.field, s.side.item):
+        return False
+    lines_to_panels(s, line, lines, step, n, to, cols, pitch, bytes)
     return True
 
 

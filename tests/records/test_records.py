@@ -102,7 +102,7 @@ def test_choices_are_numbered_from_zero_in_the_order_of_their_words() -> None:
     for choice, words in _records.choices().items():
         assert list(records.numbers_of(choice).values()) == list(range(len(words)))
     members = {member.name: member.value for member in records.choice("Mode")}
-    assert members == {"DIRECT": 0, "LINES": 1, "TRANSPOSED": 2, "PREPARED": 3, "ALONG": 4}
+    assert members == {"DIRECT": 0, "LINES": 1, "TRANSPOSED": 2, "PREPARED": 3, "ALONG": 4, "NEIGHBOURS": 5}
     assert [f"{f}: {infinite}" for f in FORMATS[2:4] for infinite in (records.infinite_overflow(f),)] == [
         "bfloat16: 2", "f143: 1"]  # fmt: skip
 

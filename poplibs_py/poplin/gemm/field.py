@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -116,6 +116,7 @@ class Phase(NamedTuple):
     tap_every: int
 
 
+_LONG = 32  # positions that are a run worth decoding where it lies (drivers/field.h)
 _FEW = 8  # channels that the frame gathers one after another and weaves (drivers/field.h)
 _WEAVING = 0.5  # cycles or so for an element of theirs
 _LINE = 64  # bytes apart, from where on each element is in a cache line of its own
@@ -243,6 +244,18 @@ class Field:
             return 0
         return self.channels * (last.taps if last.tap_step * last.stride == self.channels * item else 1)
 
+    def neighbours(self, item: int) -> Neighbours | None:
+        """How lines of elements of so many bytes serve all taps of the last dimension, if they do."""
+        *others, last = self.dims
+        in_line = last.step == 1 and last.stride == item and last.positions >= _LONG
+        valid = last.first_valid <= 0 and last.end_valid >= last.positions
+        if self.part[0] or last.taps < 2 or not (in_line and valid) or any(dim.dilation != 1 for dim in self.dims):
+            return None
+        reach = (last.taps - 1) * last.tap_step
+        width = last.positions + abs(reach)
+        met = FieldDim(width, 1, 1, 0, last.first + min(0, reach), last.end, 1, item, 0, width)
+        return Neighbours(replace(self, dims=(*others, met)), last.taps, last.tap_step, last.positions)
+
     @property
     def laps(self) -> list[int]:
         """Depths after which the tap of a dimension changes: all, then from the outermost dimension inwards."""
@@ -270,3 +283,30 @@ class Field:
         for number, dim in enumerate(self.dims):
             made["dims"][number] = tuple(dim._replace(taps=max(1, dim.taps)))  # the frame divides by them
         return made
+
+
+class Neighbours(NamedTuple):
+    """Lines of a field across its positions, which neighbours read with all taps of the last dimension.
+
+    Attributes
+    ----------
+    lines : Field
+        Each element that positions meet in that dimension is a position there, of one tap.
+    taps, apart, width : int
+        Taps of the dimension, elements from one's to the next's, and positions that there really are.
+    """
+
+    lines: Field
+    taps: int
+    apart: int
+    width: int
+
+    @property
+    def lap(self) -> int:
+        """Numbers of the depth that one set of lines serves."""
+        return self.taps * self.lines.channels
+
+    def pitch(self, cols: int) -> int:
+        """Bytes from a line to the next, of so many columns wherever they begin: an odd number of cache lines."""
+        more = self.lines.dims[-1].positions - self.width
+        return (4 * (cols + (cols // self.width + 2) * more) // 64 + 1 | 1) * 64

@@ -235,6 +235,9 @@ def kernel_record(plan: GemmPlan, a_operand: int = _A, b_operand: int = _B, old:
     s["sums"], s["sums_at"], s["sums_row"] = plan.sums, plan.offset("sums"), sums_pitch(plan, plan.nc)
     s["stage_at"], s["bias_at"] = plan.offset("stage"), plan.offset("bias")
     s["pitch"], s["prepared_cells"] = row_pitch(plan), prepared_cells(plan)
+    if plan.neighbours:
+        _, s["taps"], s["taps_apart"], s["width"] = plan.neighbours
+        s["line_pitch"] = plan.neighbours.pitch(plan.nc)
     _finish(s, plan, words)
     s["old"] = old
     return spec

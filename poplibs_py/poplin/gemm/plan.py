@@ -18,6 +18,7 @@ from ...planner.ladder import HostLimited, Temporaries
 from ...program import rounded, whole_lines
 from ...target import Target
 from ._gemm import GATHERED, Mode, Sums
+from .field import Neighbours
 from .options import GemmOptions
 from .params import GemmParams
 
@@ -38,7 +39,8 @@ TRANSPOSED_PIECES = 32
 
 _LARGEST = FP32.max
 _MODE_NAMES = {Mode.DIRECT: "as it lies", Mode.LINES: "packed", Mode.TRANSPOSED: "packed, transposed",
-               Mode.PREPARED: "prepared", Mode.ALONG: "packed along the depth"}
+               Mode.PREPARED: "prepared", Mode.ALONG: "packed along the depth",
+               Mode.NEIGHBOURS: "decoded once for taps in line"}
 _SUM_NAMES = {Sums.IN_PLACE: "in the output", Sums.TILE: "in registers' tile", Sums.BLOCK: "in a block of scratch"}
 
 
@@ -253,11 +255,17 @@ class GemmPlan(Scratched):
         return self.a_mode == Mode.DIRECT and self.params.a.field is not None
 
     @property
+    def neighbours(self) -> Neighbours | None:
+        """How columns of B are read from lines that all taps of a dimension share, if they are."""
+        b = self.params.b
+        return b.field.neighbours(b.format.itemsize) if b.field and self.b_mode == Mode.NEIGHBOURS else None
+
+    @property
     def call(self) -> tuple[Kernel, int]:
         """The kernel that is called, and the panels that it takes at once."""
         p, kernel = self.params, self.kernel
         prepared = self.b_mode == Mode.PREPARED and p.a.field is None
-        called = taking_panels(kernel, p.m) if prepared else kernel
+        called = taking_panels(kernel, p.m) if prepared or self.b_mode == Mode.NEIGHBOURS else kernel
         return called, called.block[1] // kernel.block[1]
 
     @property
@@ -357,6 +365,8 @@ def panel_bytes(plan: GemmPlan, side: int) -> int:
     """Bytes of the packed block of A (0) or B (1), of one part of its numbers."""
     if (plan.a_mode, plan.b_mode)[side] in (Mode.DIRECT, Mode.PREPARED):
         return 0 if side else rounded(plan.window_bytes, 64)
+    if side == 1 and plan.neighbours:
+        return rounded(plan.kc // plan.neighbours.taps * plan.neighbours.pitch(plan.nc), 64)
     cells = rounded(plan.kc, plan.kernel.grain[2]) // plan.elements
     if side == 1:
         return rounded(plan.nc, plan.kernel.block[1]) * cells * 4
@@ -372,7 +382,7 @@ def _lines_of_rows(plan: GemmPlan) -> bool:
 def stage_of(plan: GemmPlan, side: int) -> tuple[int, int, int]:
     """Return where in the stage an operand's low parts and gathered codes begin, and the bytes that it needs."""
     mode = (plan.a_mode, plan.b_mode)[side]
-    if mode in (Mode.DIRECT, Mode.PREPARED):
+    if mode in (Mode.DIRECT, Mode.PREPARED, Mode.NEIGHBOURS):
         return 0, 0, 0
     split = plan.parts[side]
     depth = rounded(plan.kc, plan.kernel.grain[2])

@@ -22,6 +22,7 @@ from ...ops import contiguous_strides
 from ...program import ComputeSet, Exchange, Executable, Loop, Program, Segment, rounded, spread, threads_for
 from ...target import LinearMapping, Target
 from ..gemm._gemm import ITEM, VERTEX, Mode, Sums
+from ..gemm.field import Neighbours
 from ..gemm.lower import format_record, kernel_record, offsets
 from ..gemm.options import GemmOptions
 from ..gemm.params import GemmParams, MatrixLayout
@@ -38,7 +39,8 @@ _ROUNDED = 1 << 14  # the same where they are rounded at random: to find a place
 _SET_FLOPS = 1 << 18  # of a compute set, for each thread: it takes some 10 microseconds, and to wake a thread takes 2
 _LINE = 64  # columns of a result that lie apart: a share of those
 _ROWS, _COLS = 256, 256  # of a rectangle: packed once, each number of an operand is multiplied so often
-_FEW, _PANEL = 16, 1 << 16  # columns that leave lanes empty: rows are better there, in rectangles of so much of B
+_FEW, _PANEL = 16, 1 << 16  # columns that leave lanes empty: rows are better there, in rectangles of so much of B,
+_LINES = 1 << 15  # or so much of lines that neighbours share: these are read where they begin
 _SPARE = 4  # rectangles for each thread, where their parts follow each other
 _WHOLE, _DEPTH = 768, 512  # that are packed at once: up to so much, else so much
 _NOMINAL = Target.host(1)
@@ -186,21 +188,31 @@ class _Lowering:
         return fan_in, [[p for p in chain if p.depth or not exact] or chain[:1] for chain in chains.values()]
 
     def _products(self) -> ComputeSet:
-        """All partial sums, in rectangles of the products that tiles make together; a tile makes those of a chain."""
+        """All partial sums, in rectangles of the products that tiles make together; a tile makes those of a chain.
+
+        Those of the same share of the depth that are as far along follow each other: they meet the same elements.
+        """
         items = np.concatenate([self._rectangles(chain) for chain in self.chains] or [np.zeros(0, ITEM)])
         counts, lengths = np.array([(_count(chain), len(chain)) for chain in self.chains] or [(0, 1)]).T
         turns = np.repeat([chain[0].turn for chain in self.chains] or [0], counts).astype(np.int64)
+        along = np.concatenate([np.arange(n) / n for n in counts if n] or [np.zeros(0)])
+        shares = np.repeat([chain[0].part // self.fan_in for chain in self.chains] or [0], counts)
+        order = np.lexsort((along, shares, turns))
+        lengths = np.repeat(lengths, counts)
+        firsts, lengths = (np.cumsum(lengths) - lengths)[order], lengths[order]
+        turns = turns[order]
         tiles = np.zeros(len(turns), np.int64)
         for turn in range(self.work.turns):
             first, end = np.searchsorted(turns, (turn, turn + 1))
             tiles[first:end] = spread(end - first, self.tiles)
-        tiles, turns = (np.repeat(x, np.repeat(lengths, counts)) for x in (tiles, turns))
+        items = items[np.repeat(firsts + lengths - np.cumsum(lengths), lengths) + np.arange(len(items))]
+        tiles, turns = (np.repeat(x, lengths) for x in (tiles, turns))
         return ComputeSet("compute", (Segment(VERTEX, items, tiles, turns),))
 
     def _rectangles(self, chain: list[TileProduct]) -> Array:
         """A chain's items: rectangles of each group, in each of them part after part."""
         p = chain[0]
-        rows, cols = _shares(p.rows, _ROWS), _shares(p.cols, _most_cols(chain))
+        rows, cols = _shares(p.rows, _ROWS), _columns(chain)
         items = np.zeros((len(p.groups), rows.shape[1], cols.shape[1], len(chain)), ITEM)
         for number, p in enumerate(chain):
             self._fill(items[..., number], p, rows, cols, number > 0)
@@ -220,7 +232,9 @@ class _Lowering:
         items["out"] = group * out + p.out.offset + (0 if by_rows else r0 * p.out.row) + c0 * p.out.column
         items["out"] += 0 if self.direct else self.space + p.part // self.fan_in * self.work.sums * 4
         items["first_row"], items["first_col"] = r0, c0
-        for name, field in (("a_field", p.a.field), ("b_field", p.b.field), ("out_field", p.out.field)):
+        near = _neighbours(p)
+        b_field = near.lines if near else p.b.field
+        for name, field in (("a_field", p.a.field), ("b_field", b_field), ("out_field", p.out.field)):
             if field is not None:
                 record = field.record
                 self.keep.append(record)
@@ -228,7 +242,9 @@ class _Lowering:
 
     def _spec(self, p: TileProduct, rows: int, cols: int, adds: bool) -> int:
         """The record of a rectangle of so many rows and columns, whose sums may be added to what is there."""
+        near = _neighbours(p)
         key = (rows, cols, p.depth, p.lap, p.swapped, adds, _packed(p.a), _packed(p.b, True),
+               near and (near.lines.channels, *near[1:]),
                *((x.row, x.column, x.field is None) for x in (p.a, p.b, p.out)))
         address = self.specs.get(key)
         if address is None:
@@ -255,10 +271,12 @@ class _Lowering:
         in_place = not (in_halves or self.direct or adds) and p.out.field is None and p.out.column == 4
         at_once = p.depth <= _WHOLE and not in_halves and p.out.column == 4 and not self.direct
         sums = Sums.IN_PLACE if in_place else Sums.TILE if at_once else Sums.BLOCK
+        near = _neighbours(p)
+        b_mode = int(Mode.NEIGHBOURS) if near else _packed(p.b, True)
+        part = _DEPTH // near.lap * near.lap or near.lap if near else _DEPTH
         draft = GemmPlan(
             params, params, options, Epilogue(beta=float(adds)), _NOMINAL, FP32, selection, _packed(p.a),
-            _packed(p.b, True), int(sums), rows,
-            rounded(cols, width), max(1, p.depth if p.depth <= _WHOLE else _DEPTH), (1, 1), 1,
+            b_mode, int(sums), rows, rounded(cols, width), max(1, p.depth if p.depth <= _WHOLE else part), (1, 1), 1,
         )  # fmt: skip
         return replace(draft, layout=laid_out(draft, draft.mc, draft.nc))
 
@@ -413,13 +431,22 @@ def _shares(extent: int, most: int) -> Array:
 def _count(chain: list[TileProduct]) -> int:
     """Rectangles of each product of a chain."""
     p = chain[0]
-    return len(p.groups) * -(-p.rows // _ROWS) * -(-p.cols // _most_cols(chain))
+    return len(p.groups) * -(-p.rows // _ROWS) * len(_columns(chain).T)
 
 
-def _most_cols(chain: list[TileProduct]) -> int:
-    """Columns of a rectangle."""
-    depth = max(1, *(p.depth for p in chain))
-    return max(_COLS, min(_PANEL // depth, 16 * _COLS)) if chain[0].swapped else _COLS
+def _columns(chain: list[TileProduct]) -> Array:
+    """First and end of the columns of rectangles: whole lines of neighbours, where these are short."""
+    near = [_neighbours(p) for p in chain]
+    lines = max(1, *(p.depth // (n.taps if n else 1) for n, p in zip(near, chain, strict=True)))
+    most = max(_COLS, min((_LINES if near[0] else _PANEL) // lines, 16 * _COLS)) if chain[0].swapped else _COLS
+    unit = near[0].width if near[0] and near[0].width <= most else 1
+    return unit * _shares(chain[0].cols // unit, most // unit)
+
+
+def _neighbours(p: TileProduct) -> Neighbours | None:
+    """How lines of B serve several taps, if the block of depth that is packed at once takes all of these."""
+    near = p.b.field.neighbours(p.b.format.itemsize) if p.b.field else None
+    return near if near and near.lap <= _WHOLE and not p.b.scales else None
 
 
 def _items(kind: np.dtype[np.void], **fields: Any) -> Array:

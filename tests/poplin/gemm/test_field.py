@@ -107,3 +107,24 @@ def test_results_in_line_are_one_dimension(extents: list[tuple[int, int]]) -> No
              for at in itertools.product(*(range(dim.positions) for dim in made.dims))]
     assert found == places
     assert len(made.dims) == (2 if extents == [(2, 16), (3, 4)] else 1)
+
+
+@pytest.mark.parametrize(("taps", "tap_step", "first"), [(3, 1, -1), (4, -1, 1), (2, 3, 0), (5, -2, 9), (2, 0, 3)])
+def test_lines_of_neighbours_hold_what_every_tap_meets(taps: int, tap_step: int, first: int) -> None:
+    rows = FieldDim(3, 2, 1, 1, -1, 4, 1, 40, 0, 3)
+    field = Field((rows, FieldDim(33, taps, 1, tap_step, first, 40, 1, 1, 0, 33)), 2, 160)
+    near, memory = field.neighbours(1), (np.arange(320) % 113 + 1).astype(np.int8)
+    assert near is not None
+    whole, lines = matrix(field, memory).reshape(99, 2, taps, 2), matrix(near.lines, memory).reshape(-1, 2, 2)
+    row, x = np.divmod(np.arange(99), near.width)
+    for tap in range(taps):
+        at = row * near.lines.dims[-1].positions + x + tap * near.apart - min(0, (taps - 1) * tap_step)
+        np.testing.assert_array_equal(lines[at], whole[:, :, tap])
+
+
+@pytest.mark.parametrize("other", [{"taps": 1}, {"step": 2}, {"stride": 2}, {"positions": 31}, {"dilation": 2},
+                                   {"first_valid": 1}, {"end_valid": 39}])
+def test_what_has_no_neighbours_in_line(other: dict[str, int]) -> None:
+    dim = FieldDim(40, 3, 1, 1, 0, 42, 1, 1, 0, 40)
+    assert Field((dim,), 2, 42).neighbours(1) is not None
+    assert Field((dim._replace(**other),), 2, 42).neighbours(1) is None

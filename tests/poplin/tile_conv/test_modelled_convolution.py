@@ -221,6 +221,27 @@ def test_every_transform_gives_the_bits_of_the_interpreter(params, pass_, target
     assert_within_bound(made, convolution_bound(plan, a, b, pass_=pass_, seed=seed))
 
 
+@pytest.mark.parametrize("partials", ["float", "half"])
+@pytest.mark.parametrize("dtype", ["float", "half", "quarter"])
+@pytest.mark.parametrize(("spec", "pass_", "tiles"), [
+    ("batch=2 field=5,35 kernel=3,4 ci=5 co=3 pad=1,2", "forward", 20),
+    ("field=3,40 kernel=2,3 ci=2 co=2 g=3 dil=1,2 pad=1,1", "forward", 20),  # of taps apart
+    ("batch=2 field=70 kernel=7 ci=1 co=2 pad=3", "forward", 20),  # runs along the taps
+    ("field=6,40 kernel=5,3 ci=64 co=1 pad=2,1", "forward", 1),  # in blocks of the depth
+    ("field=7,66 kernel=3,5 ci=3 co=8 stride=2,2 pad=1,2", "input_gradient", 20),  # in phases
+])
+def test_neighbours_that_share_lines_give_the_bits_of_the_interpreter(spec, pass_, tiles, dtype, partials):
+    params = parse_spec(f"{spec} type={dtype}").params
+    params = params.replace(output_type="half" if dtype == "quarter" else dtype)
+    plan = plan_convolution(params_of(params, pass_), target=Target.gc200(tiles=tiles), partials_type=partials)
+    rng = np.random.default_rng(4)
+    first, second, shape = shapes_of(params, pass_)
+    a, b = (rng.standard_normal(s).astype(np.float32).astype(TYPES[dtype]) for s in (first, second))
+    made = run(plan, a, b, shape, pass_)
+    slow = interpret_convolution(plan, operand("a", a), operand("b", b), pass_=pass_)
+    assert_same_bits(made, np.ascontiguousarray(slow))
+
+
 @pytest.mark.parametrize("pass_", PASSES)
 @pytest.mark.parametrize(("dtype", "partials"), [("float", "float"), ("half", "float"), ("half", "half")])
 def test_parts_of_sums_that_are_added_as_they_are_made_give_the_bits_of_those_that_are_kept(pass_, dtype, partials):

@@ -1,0 +1,64 @@
+# Fields whose taps meet the same elements: A is read tap by tap, lines of B serve all taps of neighbours.
+
+cdef void finish_taps(void *given, const float *sums, int64_t place, int64_t rows) noexcept nogil:
+    """Write a tile of sums as the results of a block's rows from number `place` on."""
+    cdef Walk *w = <Walk *>given
+    w.e.bias = w.bias + w.col if w.bias != NULL else NULL
+    w.e.row_bias = w.row_bias + place if w.row_bias != NULL else NULL
+    finish(w, sums, w.p.sums_row, place, rows, w.block.cols, w.out + place * w.p.out_row + w.col * w.p.out_col)
+
+
+cdef void multiply_taps(Walk *w, const pop_tile *tile, int64_t row, int64_t mb, int64_t nb, int64_t k, int64_t kb,
+                        bint last) noexcept nogil:
+    """The same of a field that is read tap by tap, where it lies or from a window of decoded elements: all rows of that."""
+    cdef const Spec *p = w.p
+    cdef pop_taps taps
+    cdef pop_taps_source source
+    cdef pop_field decoded
+    cdef float *sums = <float *>w.out if p.sums == POP_SUMS_IN_PLACE else w.sums
+    cdef int64_t j, done = 0, some = mb
+    memset(&taps, 0, sizeof(taps))
+    taps.f, taps.base, taps.t = w.a.field, w.a.base, &w.block
+    taps.multiply = <pop_taps_kernel>p.multiply
+    taps.first, taps.end, taps.item, taps.pairs, taps.rows_at_once = k, k + kb, 4 // p.elements, p.elements == 2, p.rows_at_once
+    taps.c_row = p.out_row // 4 if p.sums == POP_SUMS_IN_PLACE else p.sums_row
+    taps.out_row, taps.narrow, taps.ahead = p.out_row, p.narrow, &w.field_next if p.look_ahead else NULL
+    taps.out_field, taps.position = w.out_field, w.position
+    if p.sums == POP_SUMS_TILE:
+        taps.finish, taps.walk = finish_taps, w
+    w.block.a_cell = 4
+    w.block.a_next_rows = w.block.c_next_rows = w.block.narrow = 0
+    if not p.a.copied:
+        source.f, source.base, source.decode = w.a.field, w.a.base, <pop_dot_decode>p.a.decode
+        source.format, source.item = <const pop_format *>p.a.format, p.a.item
+        source.room, source.bytes = tile.scratch + p.a.at, p.pitch
+        decoded = w.a.field[0]
+        taps.f = &decoded
+    while done < mb:
+        if not p.a.copied:
+            some = pop_taps_decode(&taps, &source, w.a.first_line + row + done, mb - done, &decoded)
+        taps.b = w.b_panel
+        for j from 0 <= j < nb by p.cols_at_once:
+            w.col, w.block.cols = j, smaller(p.cols_at_once, nb - j)
+            taps.c = sums if p.sums == POP_SUMS_TILE else sums + j
+            taps.out = w.out + j * p.out_col if p.sums != POP_SUMS_BLOCK and in_lines(w) else NULL
+            taps.out_bytes = w.block.cols * p.out_col
+            pop_taps_multiply(&taps, w.a.first_line + row + done, some, done)
+            taps.b += w.b_next
+        done += some
+    if last and p.sums == POP_SUMS_IN_PLACE and p.finish:
+        w.e.bias, w.e.row_bias = w.bias, w.row_bias
+        finish(w, sums, taps.c_row, 0, mb, nb, w.out)
+
+
+cdef void take_neighbours(Walk *w, const Item *item, const pop_tile *tile, int64_t j, int64_t k, int64_t nb,
+                          int64_t kb) noexcept nogil:
+    """Decode the lines that the block of B at depth k, column j is read from."""
+    cdef const Spec *p = w.p
+    cdef char *to = tile.scratch + p.b.at
+    cdef int64_t n = 0, first
+    w.near.f = w.b.field
+    w.near.taps, w.near.apart, w.near.width, w.near.pitch = p.taps, p.taps_apart, p.width, p.line_pitch
+    w.block.b_cell, w.block.b_col = p.line_pitch, 4 * p.cols_at_once
+    first = pop_neighbours_open(&w.near, item.first_col + j, nb, to, &n)
+    lines_to_panels(&w.b, k // p.taps, kb // p.taps, first - w.b.first_step, n, to, n, p.line_pitch, 0)
