@@ -24,6 +24,7 @@ from poplibs_py import popnn, testing
 
 ROWS = {"64x256": (64, 256), "1024x1024": (1024, 1024), "8192x128": (8192, 128), "64x32768": (64, 32768)}
 FIELD = (8, 256, 28, 28)
+MAPS = (4, 21, 128, 128)  # of classes, as of a segmentation
 DTYPES = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
 ROW_OPS = ("softmax", "softmax_grad", "log_softmax", "log_softmax_grad", "layer_norm", "layer_norm_grad", "rms_norm",
            "rms_norm_grad", "cross_entropy")  # fmt: skip
@@ -93,6 +94,9 @@ def rows() -> Iterator[tuple[str, str, Callable[[], Calls]]]:
         name = name.replace(" mixed", ", FP32 gamma")
         of = f"{name} {'FP32' if dtype == 'float32' else 'half'}" if "softmax" in op else name
         yield of, f"{shape} {dtype}", partial(row, op, shape, dtype)
+    for op in ("softmax", "log_softmax", "cross_entropy"):
+        for dtype in DTYPES:
+            yield "softmax and cross entropy of maps", f"{op} {dtype}", partial(row_of_maps, op, dtype)
 
 
 def row(op: str, shape: str, dtype: str) -> Calls:
@@ -105,6 +109,26 @@ def row(op: str, shape: str, dtype: str) -> Calls:
     extents = FIELD if op in FIELD_OPS else ROWS[shape]
     limit = traffic((3 if "_grad" in op else 2) * math.prod(extents) * np.dtype(DTYPES[dtype]).itemsize)
     return {"ours": ours(op, shape, dtype), "limit, a copy": limit, **peers(op, shape, dtype)}
+
+
+def row_of_maps(op: str, dtype: str) -> Calls:
+    """The same along the classes of maps, which are the axis before the last two."""
+    torch = pytest.importorskip("torch")
+    x, labels = drawn(MAPS, dtype, 1), np.random.default_rng(5).integers(0, MAPS[1], (MAPS[0], *MAPS[2:]))
+    more = (labels[:1, :4],) if op == "cross_entropy" else ()
+    testing.check(f"popnn.{op}", x[:1, :, :4], *more, axis=1)
+    of_torch = torch.from_numpy(drawn(MAPS, "float32", 1)).to(getattr(torch, dtype))
+    limit = traffic(2 * x.nbytes)
+    if op != "cross_entropy":
+        return {"ours": partial(getattr(popnn, op), x, 1, out=like(x)), "limit, a copy": limit,
+                "torch": partial(getattr(torch, op), of_torch, 1)}
+    leaf, classes = of_torch.requires_grad_(), torch.from_numpy(labels)
+
+    def both() -> Any:
+        loss = torch.nn.functional.cross_entropy(leaf, classes, reduction="none")
+        return torch.autograd.grad(loss, leaf, torch.ones_like(loss))
+
+    return {"ours": partial(popnn.cross_entropy, x, labels, axis=1), "limit, a copy": limit, "torch": both}
 
 
 def peers(op: str, shape: str, dtype: str) -> Calls:

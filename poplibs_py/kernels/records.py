@@ -68,8 +68,8 @@ ATTENTION_PIECES = _records.ATTENTION_PIECES
 """Tiles of keys whose scores attention holds side by side."""
 
 ROWS: Mapping[str, Any] = _records.ROWS
-"""What kernels of rows are told by number (`single`, modes by name), and how many rows are taken at once: of up to so
-many elements so many."""
+"""What kernels of rows are told by number (`single`, modes by name), how many rows are taken at once: of up to so many
+elements so many, and how many elements are added in FP32."""
 
 _CHOICES: dict[str, dict[str, int]] = _records.choices()
 

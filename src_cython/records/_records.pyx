@@ -35,7 +35,7 @@ cdef extern from "kernels/attention/constants.h":
 
 cdef extern from "kernels/rows/constants.h":
     const int POP_EACH_SEGMENT, POP_CENTRED, POP_NO_STATISTICS, POP_CROSS_ENTROPY, POP_BRIEF
-    const int POP_ROWS_NEARBY, POP_ROWS_MOST, POP_ROWS_EIGHTS, POP_ROWS_SHORT
+    const int POP_ROWS_NEARBY, POP_ROWS_MOST, POP_ROWS_EIGHTS, POP_ROWS_SHORT, POP_STRETCH
 
 CONSISTENT, LONG = POP_CONSISTENT, POP_LONG
 ATTENTION_PIECES = POP_ATTENTION_PIECES
@@ -44,7 +44,8 @@ ROWS = {"each segment": POP_EACH_SEGMENT,
         "modes": {"": 0, "centred": POP_CENTRED, "no statistics": POP_NO_STATISTICS,
                   "cross-entropy": POP_CROSS_ENTROPY, "brief": POP_BRIEF},
         "at once": ((POP_ROWS_EIGHTS // 2, POP_ROWS_MOST), (POP_ROWS_EIGHTS, POP_ROWS_MOST // 2),
-                    (POP_ROWS_SHORT, POP_ROWS_NEARBY))}
+                    (POP_ROWS_SHORT, POP_ROWS_NEARBY)),
+        "stretch": POP_STRETCH}
 
 
 def records():

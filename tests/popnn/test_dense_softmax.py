@@ -9,7 +9,7 @@ from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poplibs_py import popnn, testing
+from poplibs_py import popnn, profile, testing
 from poplibs_py.config import thread_limit
 from poplibs_py.errors import InvalidArgumentError, InvalidTypeError
 from poplibs_py.formats import FORMATS
@@ -56,6 +56,40 @@ def test_strides_and_threads_change_nothing():
         held = np.zeros((*x.shape[:-1], 2 * x.shape[-1]), np.float32)[..., ::-2]
         popnn.softmax(x, 1, out=held)
         np.testing.assert_array_equal(held, want)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize(("n", "width"), [(2, 64), (3, 17), (21, 100), (64, 16), (65, 130), (300, 65), (2048, 20),
+                                          (2049, 20)])
+def test_columns_have_the_bits_of_rows(n, width, dtype):
+    x = (RNG.standard_normal((2, n, width)) * 3).astype(dtype)
+    x[0, 0], x[1, :, 1::7], x[1, -1, ::5] = -np.inf, -np.inf, -0.0
+    grad, labels = RNG.standard_normal(x.shape).astype(dtype), RNG.integers(-1, n, (2, width)).astype(np.int32)
+    y, logs = popnn.softmax(x, 1), popnn.log_softmax(x, 1)
+    for name, arrays in (("softmax", (x,)), ("log_softmax", (x,)), ("softmax_grad", (grad, y)),
+                         ("log_softmax_grad", (grad, logs)), ("cross_entropy", (x,))):
+        more = () if name != "cross_entropy" else (labels,)
+        face, how = getattr(popnn, name), {"ignored_index": 1} if more else {}
+        with profile() as report:
+            made = face(*arrays, *more, axis=1, **how)
+        assert ("columns" in report.runs[0].kernel) == (n <= 2048)
+        due = face(*(np.ascontiguousarray(a.swapaxes(1, 2)) for a in arrays), *more, axis=2, **how)
+        if more:
+            assert_same_bits(made.loss, due.loss)
+            made, due = made.deltas, due.deltas
+        assert_same_bits(made, due.swapaxes(1, 2))
+        if name == "softmax":
+            assert_same_bits(popnn.softmax(x, 1, out=x.copy()), made)
+
+
+def test_what_powers_are_not_of_numbers_as_they_are_is_taken_row_by_row():
+    x, labels = RNG.standard_normal((4, 8, 40)).astype(np.float32), np.zeros((4, 40), np.int32)
+    for call in (lambda: popnn.softmax(x, 1, scale=2.0), lambda: popnn.softmax(x, 1, mask=x > 0),
+                 lambda: popnn.cross_entropy(x, labels, axis=1, label_smoothing=0.1),
+                 lambda: popnn.cross_entropy(x, labels, np.ones(8, np.float32), 1)):
+        with profile() as report:
+            call()
+        assert "columns" not in report.runs[0].kernel
 
 
 def test_a_mask_leaves_out_what_it_does_not_name():

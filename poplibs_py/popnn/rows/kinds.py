@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ...kernels.records import ROWS
+
+_ANY = 1 << 62
+_STRETCH: int = ROWS["stretch"]
+
 
 class RowOp(NamedTuple):
     """A function of rows, as `kernels/rows/` has it.
@@ -16,8 +21,8 @@ class RowOp(NamedTuple):
         Which of them are numbers in the kernel's format; others are FP32.
     brief : bool
         Whether powers may be brief where the first operand is one of 16 bits.
-    columns : bool
-        Whether rows may be taken as columns side by side.
+    columns : int
+        Of how many elements at most rows may be taken as columns side by side.
     smooths : bool
         Whether a factor that is not 0 asks for FP32.
     """
@@ -25,30 +30,30 @@ class RowOp(NamedTuple):
     operands: tuple[str, ...]
     wide: tuple[int, ...] = ()
     brief: bool = False
-    columns: bool = False
+    columns: int = 0
     smooths: bool = False
 
 
-def _op(operands: str, wide: str = "", **more: bool) -> RowOp:
+def _op(operands: str, wide: str = "", **more: int) -> RowOp:
     names = tuple(operands.split())
-    return RowOp(names, tuple(names.index(name) for name in wide.split()), **more)
+    return RowOp(names, tuple(names.index(name) for name in wide.split()), **more)  # type: ignore[arg-type]
 
 
-_SOFTMAX = _op("x mask y", "x y", brief=True)
-_SOFTMAX_GRAD = _op("grad y x_grad", "grad y x_grad")
+_SOFTMAX = _op("x mask y", "x y", brief=True, columns=_STRETCH)
+_SOFTMAX_GRAD = _op("grad y x_grad", "grad y x_grad", columns=_STRETCH)
 _ELEMENT_LOSS = _op("x expected weights mask positive_weights deltas loss")
 
 ROW_OPS = {
     "softmax": _SOFTMAX, "log_softmax": _SOFTMAX,
     "softmax_grad": _SOFTMAX_GRAD, "log_softmax_grad": _SOFTMAX_GRAD,
-    "norm": _op("x gamma beta y mean variance", "x y", columns=True),
-    "norm_grad": _op("grad x gamma x_grad gamma_parts beta_parts gamma_grad beta_grad", "grad x x_grad", columns=True),
+    "norm": _op("x gamma beta y mean variance", "x y", columns=_ANY),
+    "norm_grad": _op("grad x gamma x_grad gamma_parts beta_parts gamma_grad beta_grad", "grad x x_grad", columns=_ANY),
     "norm_grad_blocks": _op("grad x gamma x_grad parts", "grad x x_grad"),
     "block_sums": _op("gamma_parts beta_parts gamma_grad beta_grad"),
     "running": _op("mean variance batch_mean batch_variance new_mean new_variance"),
     "scales": _op("mean variance gamma beta scale shift"),
     "loss": _op("x label expected deltas loss"),
-    "cross_entropy": _op("x label weights deltas loss", "x deltas loss", brief=True, smooths=True),
+    "cross_entropy": _op("x label weights deltas loss", "x deltas loss", brief=True, columns=_STRETCH, smooths=True),
     "squared": _ELEMENT_LOSS, "huber": _ELEMENT_LOSS, "binary": _ELEMENT_LOSS, "logits": _ELEMENT_LOSS,
     "divergence": _ELEMENT_LOSS,
 }

@@ -80,9 +80,11 @@ class RowsPlan(NamedTuple):
 
     @property
     def room(self) -> int:
-        """Bytes that a kernel takes of its own: of columns their strip, of 16 bits some rows in FP32."""
+        """Bytes that a kernel takes of its own: of columns their strip and its powers, of 16 bits some rows in FP32."""
         if self.columns is not None:
-            return whole_lines((self.columns.unit + self.selection.kernel.block[0]) * self.selection.kernel.grain[2])
+            strip, _, _ = self.selection.kernel.block
+            powers = 4 * self.n * strip if self.params.op.brief else 0
+            return whole_lines((self.columns.unit + strip) * self.selection.kernel.grain[2] + powers)
         if self.compute_format == FP32:
             return 0
         return whole_lines(4 * self.n * next((rows for most, rows in ROWS["at once"] if self.n <= most), 1))
@@ -125,7 +127,8 @@ def plan_rows(p: RowsParams, threads: int) -> RowsPlan:
     reduced = outer + _merged([d for d in p.axes if d != p.segments], p, True)
     n, rows = prod(extent for extent, _ in reduced), prod(extent for extent, _ in kept)
     inner, segments = reduced[len(outer):], max(1, outer[0][0]) if outer else 1
-    columns = _columns(p, kept, reduced, len(outer)) if p.op.columns else None
+    plain = not p.op.brief or (p.factor == 0.0 if p.op.smooths else p.scale == 1.0)  # powers are of numbers as they are
+    columns = _columns(p, kept, reduced, len(outer)) if n <= p.op.columns and plain else None
     if columns is None:
         body, compute_format = p.body, _compute_format(p, inner)
     else:
@@ -143,7 +146,7 @@ def _merged(axes: list[int], p: RowsParams, inside: bool) -> Axes:
 
 
 def _columns(p: RowsParams, kept: Axes, reduced: Axes, outer: int) -> Columns | None:
-    """How norms' rows or segments lie, where they are columns whose places are at one stride; else None."""
+    """How rows or segments lie, where they are columns whose places are at one stride; else None."""
     if len(reduced) - outer > 1 or reduced[-1][0] < 2:
         return None
     wide = p.numbers

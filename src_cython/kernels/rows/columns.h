@@ -54,16 +54,24 @@ static void pop_strip_write(const pop_strip *t, int k, const float *from)
     pop_rows_encode(o, from, pop_strip_place(t, o), o->kept[t->spec->kept_count - 1], t->width, t->tile->scratch + t->spec->codes);
 }
 
+/* Which columns those of a unit are. */
+static void pop_strip_of(pop_strip *t, int64_t number)
+{
+    const pop_rows *s = t->spec;
+    const int last = s->reduced_count - 1;
+    const int64_t extent = s->kept[s->kept_count - 1], units = (extent + s->unit - 1) / s->unit;
+    t->number = number / units, t->first = number % units * s->unit;
+    t->width = extent - t->first < s->unit ? extent - t->first : s->unit;
+    t->places = s->reduced[last], t->segments = last ? s->reduced[0] : 1;
+}
 static void pop_strip_begin(pop_strip *t, int x, int g, int gamma, int64_t number)
 {
     const pop_rows *s = t->spec;
     const pop_rows_operand *o = s->operands;
     const int last = s->reduced_count - 1;
-    const int64_t extent = s->kept[s->kept_count - 1], units = (extent + s->unit - 1) / s->unit, columns = s->unit + POP_STRIP;
+    const int64_t columns = s->unit + POP_STRIP;
     char *room = t->tile->scratch;
-    t->number = number / units, t->first = number % units * s->unit;
-    t->width = extent - t->first < s->unit ? extent - t->first : s->unit;
-    t->places = s->reduced[last], t->segments = last ? s->reduced[0] : 1;
+    pop_strip_of(t, number);
     t->of_x = o + x, t->of_g = o + g;
     t->x = pop_strip_place(t, o + x), t->g = pop_strip_place(t, o + g), t->to = o[3].operand < 0 ? NULL : pop_strip_place(t, o + 3);
     t->x_step = o[x].reduced[last], t->g_step = o[g].reduced[last], t->to_step = o[3].reduced[last];

@@ -9,6 +9,7 @@ enum {
     POP_CROSS_ENTROPY = 1, /* not squares */
     POP_BRIEF = 2,         /* numbers were FP16 or BF16 */
     POP_FOUR = 4,
+    POP_STRETCH = 2048,    /* elements of a row that are added in FP32 */
     POP_ROWS_MOST = 32,    /* that may be done at once: of up to half of POP_ROWS_EIGHTS elements; half as many of up to these, else four */
     POP_ROWS_EIGHTS = 256,
     POP_ROWS_NEAR = 131072, /* elements of all rows that a norm takes at once: they stay in the second cache */

@@ -175,12 +175,16 @@ POP_INLINE int pop_rows_tops_in(const pop_format *f, const char *x, int64_t step
 /* Powers to make: as FP32 has them, or briefly, also of numbers that are not FP16 or BF16 themselves. */
 enum { POP_POWERS, POP_POWERS_BRIEF, POP_POWERS_BRIEF_OF_ANY };
 
-/* Such powers of so many of a row's vectors. */
-POP_INLINE void pop_row_powers(pop_v_f *own, const int many, float top, float by, float less, const int powers, const int near)
+/* What vectors' powers are made with; with `each` a vector has its own. */
+typedef struct pop_power_numbers {
+    const pop_v_f *top, *by, *less;
+} pop_power_numbers;
+/* Such powers of so many vectors. */
+POP_INLINE void pop_row_powers(pop_v_f *own, const int many, pop_power_numbers of, const int each, const int powers, const int near)
 {
     POP_EACH_AT_ONCE(many) {
-        if (powers == POP_POWERS_BRIEF) own[k] = pop_v_fma(own[k], pop_v_splat(by), pop_v_splat(less));
-        else own[k] = own[k] - pop_v_splat(top);
+        if (powers == POP_POWERS_BRIEF) own[k] = pop_v_fma(own[k], of.by[each * k], of.less[each * k]);
+        else own[k] = own[k] - of.top[each * k];
         if (powers == POP_POWERS_BRIEF_OF_ANY) own[k] = own[k] * POP_LOG2_E;
     }
     if (powers) pop_rows_brief_power(own, many, near);
@@ -193,6 +197,8 @@ POP_INLINE void pop_row_powers(pop_v_f *own, const int many, float top, float by
 POP_INLINE void pop_row_powers_first(const pop_format *f, const char *x, uintptr_t ahead, int64_t n, float top, float by, float less,
                                      float *room, const int powers, const int near)
 {
+    const pop_v_f tops = pop_v_splat(top), bys = pop_v_splat(by), lesses = pop_v_splat(less);
+    const pop_power_numbers of = {&tops, &bys, &lesses};
     pop_v_f made[POP_AT_ONCE];
     int64_t i = 0;
     for (; i + POP_AT_ONCE * POP_LANES <= n; i += POP_AT_ONCE * POP_LANES) {
@@ -200,13 +206,13 @@ POP_INLINE void pop_row_powers_first(const pop_format *f, const char *x, uintptr
             pop_row_prefetch(f, ahead, i + k * POP_LANES, k, 0);
             made[k] = pop_row_read(f, x, i + k * POP_LANES, POP_LANES);
         }
-        pop_row_powers(made, POP_AT_ONCE, top, by, less, powers, near);
+        pop_row_powers(made, POP_AT_ONCE, of, 0, powers, near);
         POP_EACH_AT_ONCE(POP_AT_ONCE) pop_row_store(room, i + k * POP_LANES, made[k], POP_LANES);
     }
     for (; i < n; i += POP_LANES) {
         const int part = n - i < POP_LANES ? (int)(n - i) : POP_LANES;
         made[0] = pop_row_read(f, x, i, part);
-        pop_row_powers(made, 1, top, by, less, powers, near);
+        pop_row_powers(made, 1, of, 0, powers, near);
         pop_row_store(room, i, made[0], part);
     }
 }
@@ -232,9 +238,10 @@ POP_INLINE void pop_rows_powers_of(const pop_format *f, const char *x, int64_t s
     }
     POP_ROWS_SUMS(sums, rows, n, ({
                       pop_row_prefetch(f, pop_beyond(x, (rows + q) * step), i, k, 0);
-                      const pop_v_f own = pop_row_read(f, x + q * step, i, part), d = own - pop_v_splat(top[q]);
+                      const pop_v_f tops = pop_v_splat(top[q]), bys = pop_v_splat(by[q]), lesses = pop_v_splat(less[q]);
+                      const pop_v_f own = pop_row_read(f, x + q * step, i, part), d = own - tops;
                       pop_v_f e = own;
-                      pop_row_powers(&e, 1, top[q], by[q], less[q], powers, near);
+                      pop_row_powers(&e, 1, (pop_power_numbers){&tops, &bys, &lesses}, 0, powers, near);
                       if (!POP_ROW_FIRST) pop_row_store(room + q * line, i, apart ? d : e, part);
                       pop_row_else(e, 0.0f, part);
                   }));

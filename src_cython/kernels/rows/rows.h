@@ -7,6 +7,7 @@
 #include "kernels/rows/channels.h"
 #include "kernels/rows/columns.h"
 #include "kernels/rows/losses.h"
+#include "kernels/rows/power_columns.h"
 #include "kernels/rows/points.h"
 
 /* How many rows a unit of work has, of how many elements at most those are that are done together, which operand is a label. */
@@ -33,6 +34,7 @@
 #if POP_LEVEL < POP_LEVEL_AVX512_BF16 /* which has BF16 alone */
 POP_ROWS_BODIES(POP_ROWS_VERTEX, f32, F32)
 POP_STRIP_BODIES(f32, F32)
+POP_POWER_BODIES(f32, F32)
 POP_ROWS_VERTEX(loss, 1, 0, 1, f32, F32)
 #endif
 #if POP_LEVEL < POP_LEVEL_AVX512_BF16
@@ -42,10 +44,12 @@ POP_CHANNELS_BODIES(POP_CHANNELS_VERTEX)
 #if !POP_ONE_BODY && POP_LEVEL < POP_LEVEL_AVX512_BF16 /* else these are decoded */
 POP_ROWS_BODIES(POP_ROWS_VERTEX, f16, F16)
 POP_STRIP_BODIES(f16, F16)
+POP_POWER_BODIES(f16, F16)
 #endif
 #if !POP_ONE_BODY
 POP_ROWS_BODIES(POP_ROWS_VERTEX, bf16, BF16)
 POP_STRIP_BODIES(bf16, BF16)
+POP_POWER_BODIES(bf16, BF16)
 #endif
 
 #define POP_ROWS_ROW(name, unit, together, label, suffix, formats)                                                     \
@@ -53,11 +57,17 @@ POP_STRIP_BODIES(bf16, BF16)
      {1, unit, 4 * POP_ROWS_CODES}, POP_CONSISTENT},
 
 /* Of columns the grain's depth is a column's bytes in the arena, the block's rows are columns of a strip. */
-#define POP_ROWS_COLUMN(name, suffix, formats)                                                                         \
-    {#name, formats, #name "_" #suffix, POP_FUNCTION(pop_rows_##name##_##suffix), {1, 1, POP_COLUMN_BYTES},            \
-     {POP_STRIP, 1, 4 * POP_ROWS_CODES + POP_STRIP_LANES}, POP_CONSISTENT},
-#define POP_ROWS_COLUMNS(suffix, formats) \
-    POP_ROWS_COLUMN(norm_columns, suffix, formats) POP_ROWS_COLUMN(norm_grad_columns, suffix, formats)
+#define POP_ROWS_COLUMN(name, each, more, suffix, formats)                                                             \
+    {#name, formats, #name "_" #suffix, POP_FUNCTION(pop_rows_##name##_##suffix), {1, 1, each},                        \
+     {POP_STRIP, 1, 4 * POP_ROWS_CODES + (more)}, POP_CONSISTENT},
+#define POP_ROWS_COLUMNS(suffix, formats)                                                                              \
+    POP_ROWS_COLUMN(norm_columns, POP_COLUMN_BYTES, POP_STRIP_LANES, suffix, formats)                                  \
+    POP_ROWS_COLUMN(norm_grad_columns, POP_COLUMN_BYTES, POP_STRIP_LANES, suffix, formats)                             \
+    POP_ROWS_COLUMN(softmax_columns, 1, POP_POWERS_ROOM, suffix, formats)                                              \
+    POP_ROWS_COLUMN(log_softmax_columns, 1, POP_POWERS_ROOM, suffix, formats)                                          \
+    POP_ROWS_COLUMN(softmax_grad_columns, 1, POP_POWERS_ROOM, suffix, formats)                                         \
+    POP_ROWS_COLUMN(log_softmax_grad_columns, 1, POP_POWERS_ROOM, suffix, formats)                                     \
+    POP_ROWS_COLUMN(cross_entropy_columns, 1, POP_POWERS_ROOM, suffix, formats)
 
 static const pop_kernel POP_ROWS_KERNELS[] = {
 #if !POP_ONE_BODY

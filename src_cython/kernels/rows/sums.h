@@ -7,7 +7,6 @@
 
 #define POP_ROW_LANES 64
 #define POP_ROW_VECTORS (POP_ROW_LANES / POP_LANES)
-#define POP_STRETCH 2048
 
 typedef struct pop_lanes {
     pop_v_f v[POP_ROW_VECTORS];
