@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...kernels.records import ROWS
 
@@ -34,9 +34,9 @@ class RowOp(NamedTuple):
     smooths: bool = False
 
 
-def _op(operands: str, wide: str = "", **more: int) -> RowOp:
+def _op(operands: str, wide: str = "", **more: Any) -> RowOp:
     names = tuple(operands.split())
-    return RowOp(names, tuple(names.index(name) for name in wide.split()), **more)  # type: ignore[arg-type]
+    return RowOp(names, tuple(names.index(name) for name in wide.split()), **more)
 
 
 _SOFTMAX = _op("x mask y", "x y", brief=True, columns=_STRETCH)
