@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "formats/codec.h"
+#include "kernels/factor/eights.h"
 #include "kernels/transpose.h"
 #include "program/program.h"
 
@@ -28,25 +29,7 @@ POP_INLINE void transpose_lanes(pop_v_f x[POP_LANES])
 #if POP_LANES == 16
     pop_transpose_16((__m512i *)x);
 #elif POP_LANES == 8
-    pop_v_f y[8];
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) {
-        y[2 * i] = _mm256_unpacklo_ps(x[2 * i], x[2 * i + 1]);
-        y[2 * i + 1] = _mm256_unpackhi_ps(x[2 * i], x[2 * i + 1]);
-    }
-#pragma GCC unroll 2
-    for (int i = 0; i < 2; i++) {
-        x[4 * i] = _mm256_shuffle_ps(y[4 * i], y[4 * i + 2], 0x44);
-        x[4 * i + 1] = _mm256_shuffle_ps(y[4 * i], y[4 * i + 2], 0xee);
-        x[4 * i + 2] = _mm256_shuffle_ps(y[4 * i + 1], y[4 * i + 3], 0x44);
-        x[4 * i + 3] = _mm256_shuffle_ps(y[4 * i + 1], y[4 * i + 3], 0xee);
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) {
-        y[i] = _mm256_permute2f128_ps(x[i], x[4 + i], 0x20);
-        y[4 + i] = _mm256_permute2f128_ps(x[i], x[4 + i], 0x31);
-    }
-    memcpy(x, y, sizeof y);
+    eight_transpose(x);
 #else
     for (int i = 0; i < POP_LANES; i++)
         for (int l = i + 1; l < POP_LANES; l++) {
