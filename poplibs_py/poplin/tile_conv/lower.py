@@ -192,8 +192,9 @@ class _Lowering:
 
         Those of the same share of the depth that are as far along follow each other: they meet the same elements.
         """
-        items = np.concatenate([self._rectangles(chain) for chain in self.chains] or [np.zeros(0, ITEM)])
-        counts, lengths = np.array([(_count(chain), len(chain)) for chain in self.chains] or [(0, 1)]).T
+        made = [self._rectangles(chain) for chain in self.chains] or [np.zeros(0, ITEM)]
+        lengths = np.array([len(chain) for chain in self.chains] or [1])
+        items, counts = np.concatenate(made), np.array([len(x) for x in made]) // lengths
         turns = np.repeat([chain[0].turn for chain in self.chains] or [0], counts).astype(np.int64)
         along = np.concatenate([np.arange(n) / n for n in counts if n] or [np.zeros(0)])
         shares = np.repeat([chain[0].part // self.fan_in for chain in self.chains] or [0], counts)
