@@ -1,8 +1,8 @@
 """Two threads over one: elementwise operations, maps and reductions of arrays in the third-level cache; convolutions.
 
 ``python bench/bench_threads.py`` prints microseconds by one thread and by two, and GB/s of operands and results where
-they are so many; words choose rows. Answers are checked before they are timed. Each time is that of the fastest call,
-since other processes may want the second core; one thread and two take turns.
+they are so many; words choose rows. Answers are checked before they are timed. One thread and two take turns, a time
+is the median of turns' medians, a ratio that of the ratios of neighbouring turns.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import argparse
 from collections.abc import Callable
 from functools import partial
 from itertools import product
+from statistics import median
 from time import perf_counter
 from typing import Any
 
@@ -53,17 +54,22 @@ CASES: dict[str, Callable[..., Call]] = {
 }
 
 
-def fastest(call: Call, seconds: float) -> tuple[float, float]:
-    """Seconds of the fastest call by one thread and by two."""
-    best, turn, ends = [np.inf, np.inf], 0, perf_counter() + seconds
-    while turn < 4 or perf_counter() < ends:
-        with thread_limit(turn % 2 + 1):
-            until = perf_counter() + TURN
-            while (began := perf_counter()) < until:
-                call()
-                best[turn % 2] = min(best[turn % 2], perf_counter() - began)
-        turn += 1
-    return best[0], best[1]
+def timed(call: Call, seconds: float) -> tuple[float, float, float]:
+    """Seconds of a call by one thread and by two, and how many times as fast two are.
+
+    The clock changes within a second: each turn of two threads is compared with the one before it.
+    """
+    turns: list[list[float]] = [[], []]
+    ends = perf_counter() + seconds
+    while len(turns[1]) < 2 or perf_counter() < ends:
+        for threads in (1, 2):
+            with thread_limit(threads):
+                until, each = perf_counter() + TURN, []
+                while (began := perf_counter()) < until:
+                    call()
+                    each.append(perf_counter() - began)
+            turns[threads - 1].append(median(each))
+    return median(turns[0]), median(turns[1]), median(np.divide(*turns))
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -81,14 +87,16 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1.0, help="for each row (default: 1)")
     parser.add_argument("words", nargs="*", help="of the names of rows (default: all)")
     chosen = parser.parse_args()
-    rows = []
+    rows, ratios = [], []
     for name, made in CASES.items():
         if not chosen.words or any(word in name for word in chosen.words):
             size = None if name.startswith("conv") else chosen.megabytes << 20
-            one, two = fastest(made() if size is None else made(nbytes=size), chosen.seconds)
+            one, two, ratio = timed(made() if size is None else made(nbytes=size), chosen.seconds)
             rates = ["", ""] if size is None else [f"{size / one / 1e9:.1f}", f"{size / two / 1e9:.1f}"]
-            rows.append([name, f"{one * 1e6:.4g}", f"{two * 1e6:.4g}", *rates, f"{one / two:.2f} x"])
+            ratios.append(ratio)
+            rows.append([name, f"{one * 1e6:.4g}", f"{two * 1e6:.4g}", *rates, f"{ratio:.2f} x"])
     print_table(("operation", "one thread, us", "two", "one, GB/s", "two", "two over one"), rows)
+    print(f"median of {len(rows)}: {median(ratios):.2f} x")
 
 
 if __name__ == "__main__":

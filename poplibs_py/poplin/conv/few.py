@@ -205,6 +205,11 @@ class FewPlan(PhasePlan):
         return self.tile.shares and known and x.group == n * x.format.itemsize and self.full
 
     @property
+    def shares_positions(self) -> bool:
+        """Whether threads share boxes rather than blocks of groups: images are read where they lie, by whole lines."""
+        return not self.over_taps and any(box.in_place for box in self.boxes)
+
+    @property
     def in_bands(self) -> bool:
         """Whether all phases of a stride take a band of an image before the next."""
         return self.tile.shares and any(axis.input.dilation > 1 for axis in self.call.params.axes)

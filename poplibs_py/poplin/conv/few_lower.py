@@ -64,7 +64,7 @@ def _lowered(plan: FewPlan) -> tuple[Array, list[Array]]:
 def _items(plan: FewPlan) -> Array:
     call = plan.call
     first = np.arange(0, plan.all_blocks, plan.blocks)
-    ends = _ends(plan, len(first))
+    ends = _ends(plan, 1 if plan.shares_positions else len(first))
     items = np.zeros((len(first), len(ends) - 1), ITEM)
     items["first"], items["count"] = ends[:-1], np.diff(ends)
     groups = (first * plan.together)[:, None]
@@ -76,7 +76,7 @@ def _items(plan: FewPlan) -> Array:
     items["out"] = groups * call.out.group + call.out.offset + sum(part.out for part in plan.parts)
     if call.bias is not None:
         items["bias"] = groups * call.bias.batch[-1] + call.bias.offset
-    return items.ravel()
+    return items.ravel("F" if plan.shares_positions else "C")
 
 
 def _ends(plan: FewPlan, chunks: int) -> Array:

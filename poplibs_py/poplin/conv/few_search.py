@@ -27,6 +27,7 @@ _INSIDE = 0.6  # of the positions must meet no padding for boxes to read x where
 _LEAST_DOT = 512  # products of a result that pay for adding its lanes
 _MOST_STEPS = 2  # taps from a result to the next that tiles are made for
 _ROW_BOXES = 4  # boxes of a thread, so that all end at about the same time
+_SLOWER = 4  # times as long as in a product of many channels an operation takes, about
 
 
 def plan_few(call: ConvCall, parts: tuple[Part, ...], options: GemmOptions, epilogue: Epilogue, target: Target,
@@ -37,7 +38,7 @@ def plan_few(call: ConvCall, parts: tuple[Part, ...], options: GemmOptions, epil
     """
     limit = options.memory.limit(target)
     draft = FewPlan(call, parts, options, epilogue, target, select("conv", few.PLAIN.op, FP32.name), memory_limit=limit)
-    draft = replace(draft, threads=threads_of(draft.flops, target))
+    draft = replace(draft, threads=threads_of(_SLOWER * call.params.flops(), target))
     tiled = _over_taps(draft) if _sums_stay(draft) else _over_positions(draft, dots)
     if tiled is None:
         return None
@@ -189,10 +190,10 @@ def _shared(plan: FewPlan) -> FewPlan:
         blocks = min(plan.blocks, -(-plan.all_blocks // plan.threads))
         threads = min(plan.threads, -(-plan.all_blocks // blocks))
         return replace(plan, blocks=blocks, threads=threads)
-    items = plan.outer[0] * -(-plan.all_blocks // plan.blocks)
-    wanted = -(-plan.threads * _ROW_BOXES // max(1, items))
-    boxes = [part for box in plan.boxes for part in cut(box, tuple(
-        max(1, -(-n // wanted)) if d == 0 else n for d, n in enumerate(box.count)))]
+    items = plan.outer[0] * (1 if plan.shares_positions else -(-plan.all_blocks // plan.blocks))
+    decoded = not all(box.in_place or box.empty for box in plan.boxes)  # with what lies beside a box
+    wanted = -(-plan.threads * (1 if decoded else _ROW_BOXES) // max(1, items))
+    boxes = banded(plan.boxes, -(-plan.dims[0].positions // wanted))
     return replace(plan, boxes=tuple(boxes), threads=max(1, min(plan.threads, items * len(boxes))))
 
 

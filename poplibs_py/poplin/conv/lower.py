@@ -93,9 +93,10 @@ def _matrices(plan: HostConvPlan, products: list[GemmPlan]) -> _Segments:
             entry = np.arange(len(items)) * product.params.entries // len(items)
             items["b_panels"] = panels + entry % groups * prepared_bytes(product)
             panels += groups * prepared_bytes(product)
-    items = np.concatenate([items for items, _ in made])
-    return [(Segment(_gemm.VERTEX, items, spread(len(items), plan.threads)),
-             [table for _, held in made for table in held])]
+    tiles = np.concatenate([spread(len(items), plan.threads) for items, _ in made])  # of each product its share
+    order = np.argsort(tiles, kind="stable")
+    items = np.concatenate([items for items, _ in made])[order]
+    return [(Segment(_gemm.VERTEX, items, tiles[order]), [table for _, held in made for table in held])]
 
 
 _SEGMENTS: dict[type[Phase], Callable[[HostConvPlan, Any], _Segments]] = {

@@ -45,6 +45,8 @@ _PACKING = 14.0  # products that a core makes in the time in which it packs one 
 _SMALL = 1 << 17  # bytes of B that stay in cache as they lie
 FEW = 4
 """Columns that kernels of the dot form take at once."""
+_ENTRIES = 4  # of a thread, from which it matters little that another has one more
+_FLOPS_OF_A_RESULT = 32  # that take as long as to write it
 _MANY = 64  # rows for which such columns are copied to the start of a cache line: loads elsewhere take two
 
 
@@ -232,9 +234,9 @@ def passes(a: Format, b: Format, options: GemmOptions) -> int:
 
 def _threads(params: GemmParams, target: Target) -> tuple[int, tuple[int, int]]:
     """Share the work: threads, and rectangles of each product by rows and columns."""
-    threads = threads_of(params.flops, target)
     entries = max(1, params.entries)
-    if threads == 1 or entries >= threads:
+    threads = threads_of(max(params.flops, _FLOPS_OF_A_RESULT * params.m * params.n * entries), target)
+    if threads == 1 or entries >= _ENTRIES * threads or entries % threads == 0:
         return threads, (1, 1)
     best, choice = None, (1, 1)
     for rows in range(1, threads + 1):
