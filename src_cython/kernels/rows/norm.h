@@ -310,25 +310,31 @@ POP_INLINE void pop_rows_turns(const pop_row *row, const pop_format *f, float *n
 }
 
 /* x, gamma, beta, result, mean, variance; x alone need be there: times one and plus minus zero change no bit. */
+POP_INLINE void pop_row_norm_at_once(const pop_row *row, const pop_format *f, float *near)
+{
+    pop_moments m;
+    POP_ROWS_OF(pop_rows_means, f)(row, 0, near, &m);
+    if (row->spec->raw) pop_rows_raw(row, near, POP_ROWS_OF(pop_rows_inverses, f), &m);
+    else POP_ROWS_OF(pop_rows_inverses, f)(row, near, &m);
+    if (row->at[4]) pop_rows_told(row, &m);
+    if (!row->at[3]) return;
+    if (near) pop_row_norm_of(row, f, near, &m);
+    else pop_row_norm_of(row, f, NULL, &m);
+}
 POP_INLINE void pop_row_norm(pop_row *row, const pop_format *f)
 {
     float *near = pop_row_near(row, f);
-    pop_row left = *row;
-    pop_moments m;
     if (pop_norm_turns(row->spec, f) && row->rows > POP_ROWS_NEARBY) {
+        const int even = row->rows / 2 * 2;
         if (!pop_is_f16(f)) pop_rows_turns(row, f, NULL);
         else if (near) pop_rows_turns(row, f, near);
-        left.rows = row->rows % 2;
-        for (int k = 0; k < 4; k++) left.at[k] = pop_row_line(row, k, row->rows - left.rows);
-    }
-    if (left.rows == 0) return;
-    POP_ROWS_OF(pop_rows_means, f)(&left, 0, near, &m);
-    if (left.spec->raw) pop_rows_raw(&left, near, POP_ROWS_OF(pop_rows_inverses, f), &m);
-    else POP_ROWS_OF(pop_rows_inverses, f)(&left, near, &m);
-    if (left.at[4]) pop_rows_told(&left, &m);
-    if (!left.at[3]) return;
-    if (near) pop_row_norm_of(&left, f, near, &m);
-    else pop_row_norm_of(&left, f, NULL, &m);
+        if (row->rows == even) return;
+        row->rows -= even;
+        for (int k = 0; k < 4; k++) row->at[k] = pop_row_line(row, k, even);
+        pop_row_norm_at_once(row, f, near);
+        row->rows += even;
+    } else
+        pop_row_norm_at_once(row, f, near);
 }
 
 /* Sums that gradients are made of: of squares of what x is apart from its mean, of d, which is grad, times gamma where each place
@@ -344,12 +350,13 @@ typedef struct pop_norm_back {
 
 /* Lanes of such sums of a stretch. */
 POP_INLINE void pop_row_lanes_back(const pop_format *f, const pop_format *of_x, const char *g, const char *x, const float *gamma, float mean, int64_t begin,
-                                   int64_t end, pop_v_f *made, int64_t apart)
+                                   int64_t end, uintptr_t next_g, uintptr_t next_x, pop_v_f *made, int64_t apart)
 {
     const pop_v_f less = pop_v_splat(mean);
     pop_lanes squares = pop_lanes_of(0.0f), grads = squares, products = squares;
     _Pragma("GCC unroll 2") for (int at = 0; at < POP_ROW_VECTORS; at += POP_ROW_THREE)
         POP_ROW_EACH_OF(at, at + POP_ROW_THREE, begin, end,
+                        pop_row_prefetch(f, next_g, i, k, 0), pop_row_prefetch(f, next_x, i, k, 0);
                         const pop_v_f d = pop_row_else(pop_row_read(of_x, x, i, part) - less, 0.0f, part);
                         pop_v_f own = pop_row_read(f, g, i, part);
                         if (gamma) own = own * pop_row_load(gamma, i, part);
@@ -369,11 +376,13 @@ POP_INLINE void pop_rows_lines_back(const pop_row *row, const pop_format *f, con
     memset(before, 0, sizeof before);
     for (int q = 0; q < some; q++) {
         const char *g = pop_row_line(row, 0, first + q), *x = pop_row_line(row, 1, first + q);
+        const uintptr_t next_g = pop_beyond(g, row->rows * row->step[0]);
+        const uintptr_t next_x = b->near ? next_g : pop_beyond(x, row->rows * row->step[1]);
         const float mean = b->m.mean[pop_row_of_line(row, q)];
         for (int64_t begin = 0; begin < n; begin += POP_STRETCH) {
             const int64_t end = n - begin < POP_STRETCH ? n : begin + POP_STRETCH;
-            if (b->gamma) pop_row_lanes_back(f, of_x, g, x, b->gamma, mean, begin, end, last[0] + q, POP_ROWS_MOST);
-            else pop_row_lanes_back(f, of_x, g, x, NULL, mean, begin, end, last[0] + q, POP_ROWS_MOST);
+            if (b->gamma) pop_row_lanes_back(f, of_x, g, x, b->gamma, mean, begin, end, next_g, next_x, last[0] + q, POP_ROWS_MOST);
+            else pop_row_lanes_back(f, of_x, g, x, NULL, mean, begin, end, next_g, next_x, last[0] + q, POP_ROWS_MOST);
             for (int t = 0; t < POP_BACK_SUMS && end < n; t++)
                 before[t][q / POP_FOUR][q % POP_FOUR] += (double)pop_lane_sum(last[t][q]);
         }
@@ -423,7 +432,7 @@ POP_ROWS_FORMATS(POP_ROWS_BACK_OF)
 typedef struct pop_line_back {
     const char *g, *x;
     char *to;
-    uintptr_t next_g, next_x, next_to;
+    uintptr_t next_to;
     float less, inverse, scale, share, mean;
 } pop_line_back;
 
@@ -436,8 +445,7 @@ POP_INLINE void pop_line_back_of(const pop_row *row, const pop_norm_back *b, dou
     const char *g = pop_row_line(row, 0, line), *x = pop_row_line(row, 1, line);
     char *to = pop_row_line(row, 3, line);
     *l = (pop_line_back){
-        g, b->near ? (const char *)(b->near + line * s->n) : x, to, pop_beyond(g, row->rows * row->step[0]),
-        pop_beyond(x, row->rows * row->step[1]), pop_beyond(to, row->rows * row->step[3]), b->m.mean[q], b->m.inverse[q],
+        g, b->near ? (const char *)(b->near + line * s->n) : x, to, pop_beyond(to, row->rows * row->step[3]), b->m.mean[q], b->m.inverse[q],
         b->m.inverse[q] * gamma,
         -(float)(outer * b->sums[POP_BACK_PRODUCTS][q] * inverse * part * s->scale * inverse),
         s->mode == POP_CENTRED ? -(float)(outer * b->sums[POP_BACK_GRADS][q] * part * inverse) : -0.0f};
@@ -446,7 +454,7 @@ POP_INLINE void pop_line_back_of(const pop_row *row, const pop_norm_back *b, dou
 /* Gradients of one line or of POP_BACK_LINES, of equal gammas where each place has its own. `blocks`: for each place sums over lines of
  * grad times what x became, and of grad, that are added to. Lines may lie whole pages apart: all are read, then written. */
 POP_INLINE void pop_lines_back(const pop_format *f, const pop_format *of_x, const pop_line_back *of, int lines, int64_t n,
-                               const float *gamma, float *blocks)
+                               const float *gamma, float *blocks, const int adds)
 {
     pop_v_f less[POP_BACK_LINES], by[POP_BACK_LINES], share[POP_BACK_LINES], mean[POP_BACK_LINES], scale[POP_BACK_LINES];
     char *to[POP_BACK_LINES];
@@ -457,9 +465,8 @@ POP_INLINE void pop_lines_back(const pop_format *f, const pop_format *of_x, cons
     }
     POP_ROW_WRITTEN(f, of->to, n,
                     pop_v_f product = pop_v_splat(0.0f), total = product, made[POP_BACK_LINES];
-                    if (blocks) product = pop_row_load(blocks, i, part), total = pop_row_load(blocks + n, i, part);
+                    if (adds) product = pop_row_load(blocks, i, part), total = pop_row_load(blocks + n, i, part);
                     for (int q = 0; q < lines; q++) {
-                        pop_row_prefetch(f, of[q].next_g, i, k, 0), pop_row_prefetch(f, of[q].next_x, i, k, 0);
                         pop_row_prefetch(f, of[q].next_to, i, k, 1);
                         const pop_v_f g = pop_row_read(f, of[q].g, i, part);
                         const pop_v_f y = (pop_row_read(of_x, of[q].x, i, part) - less[q]) * by[q];
@@ -468,22 +475,22 @@ POP_INLINE void pop_lines_back(const pop_format *f, const pop_format *of_x, cons
                         product = pop_v_fma(g, y, product), total = total + g;
                     }
                     POP_ROWS_PUT(f, to, lines, made);
-                    if (blocks) pop_row_store(blocks, i, product, part), pop_row_store(blocks + n, i, total, part););
+                    if (adds) pop_row_store(blocks, i, product, part), pop_row_store(blocks + n, i, total, part););
 }
 
 /* Lines of rows that are done at once. */
-POP_INLINE void pop_rows_back(const pop_row *row, const pop_format *f, const pop_format *of_x, const pop_norm_back *b, float *blocks)
+POP_INLINE void pop_rows_back(const pop_row *row, const pop_format *f, const pop_format *of_x, const pop_norm_back *b, float *blocks, const int adds)
 {
     const double part = pop_row_share(row->spec);
     const int64_t lines = pop_row_lines(row), length = pop_row_length(row);
     pop_line_back own[POP_BACK_LINES];
     for (int64_t line = 0, here; line < lines; line += here) {
-        here = blocks && lines - line >= POP_BACK_LINES ? POP_BACK_LINES : 1;
+        here = adds && lines - line >= POP_BACK_LINES ? POP_BACK_LINES : 1;
         for (int q = 0; q < here; q++) pop_line_back_of(row, b, part, line + q, own + q);
-        if (b->gamma && here > 1) pop_lines_back(f, of_x, own, POP_BACK_LINES, length, b->gamma, blocks);
-        else if (b->gamma) pop_lines_back(f, of_x, own, 1, length, b->gamma, blocks);
-        else if (here > 1) pop_lines_back(f, of_x, own, POP_BACK_LINES, length, NULL, blocks);
-        else pop_lines_back(f, of_x, own, 1, length, NULL, blocks);
+        if (b->gamma && here > 1) pop_lines_back(f, of_x, own, POP_BACK_LINES, length, b->gamma, blocks, adds);
+        else if (b->gamma) pop_lines_back(f, of_x, own, 1, length, b->gamma, blocks, adds);
+        else if (here > 1) pop_lines_back(f, of_x, own, POP_BACK_LINES, length, NULL, blocks, adds);
+        else pop_lines_back(f, of_x, own, 1, length, NULL, blocks, adds);
     }
 }
 
@@ -496,7 +503,7 @@ POP_INLINE void pop_row_norm_grad(pop_row *row, const pop_format *f)
         *(float *)(void *)pop_row_line(row, 6, q) = pop_row_product(b.sums[POP_BACK_PRODUCTS][q], b.m.inverse[q]);
         *(float *)(void *)pop_row_line(row, 7, q) = (float)b.sums[POP_BACK_GRADS][q];
     }
-    pop_rows_back(row, f, f, &b, NULL);
+    pop_rows_back(row, f, f, &b, NULL, 0);
 }
 
 #define POP_BLOCK_ROWS 32 /* that are added in FP32 */
@@ -509,7 +516,7 @@ POP_INLINE void pop_row_norm_grad_blocks(pop_row *row, const pop_format *f)
     pop_norm_back b = {.gamma = row->spec->operands[2].single ? NULL : (const float *)row->at[2], .near = pop_row_near(row, f)};
     if (row->number % POP_BLOCK_ROWS == 0) memset(blocks, 0, 2 * (size_t)n * sizeof *blocks);
     POP_ROWS_OF(pop_rows_sums_back, f)(row, &b);
-    if (b.near) pop_rows_back(row, f, &POP_F32, &b, blocks);
-    else pop_rows_back(row, f, f, &b, blocks);
+    if (b.near) pop_rows_back(row, f, &POP_F32, &b, blocks, 1);
+    else pop_rows_back(row, f, f, &b, blocks, 1);
 }
 #endif
