@@ -25,7 +25,8 @@ def convolution_routes(x: Array, weights: Array, deltas: Array, *, stride: int =
     """Ways to compute each pass of a layer, one thread each.
 
     float16 goes to torch as it is and through FP32, with weights that stay FP32 in the forward pass, as a user would
-    hold them. The order of axes of results is that of their operands, [N, C, field...] and [Co, Ci, kernel...].
+    hold them; so does bfloat16 on a CPU for which oneDNN has none. The order of axes of results is that of their
+    operands, [N, C, field...] and [Co, Ci, kernel...].
 
     Parameters
     ----------
@@ -54,7 +55,7 @@ def convolution_routes(x: Array, weights: Array, deltas: Array, *, stride: int =
 
 
 def _torch(x: Array, weights: Array, deltas: Array, how: dict[str, int]) -> Iterator[tuple[str, Route]]:
-    """torch's passes in each order of channels, with weights reordered before, and FP16 through FP32."""
+    """torch's passes in each order of channels, with weights reordered before, and what oneDNN lacks through FP32."""
     import torch
 
     name, ndim = x.dtype.name, x.ndim - 2
@@ -70,7 +71,7 @@ def _torch(x: Array, weights: Array, deltas: Array, how: dict[str, int]) -> Iter
                        for array in (x, weights, deltas)]
             tx, tw, td = tensors
             def through(call: Any, *given: Any, dtype: Any = dtype, cast: bool = dtype in wide) -> Any:
-                return call(*(tensor.to(dtype) for tensor in given)).half() if cast else call(*given)
+                return call(*(tensor.to(dtype) for tensor in given)).to(given[0].dtype) if cast else call(*given)
 
             kept = tw.to(dtype)
 
@@ -80,7 +81,7 @@ def _torch(x: Array, weights: Array, deltas: Array, how: dict[str, int]) -> Iter
             def backward(mask: list[bool], which: int, d: Any, a: Any, w: Any) -> Any:
                 return torch.ops.aten.convolution_backward(d, a, w, *rest, mask)[which]
 
-            label = order + ", through FP32" * (dtype in wide)
+            label = "through FP32, " * (dtype in wide) + order
             yield PASSES[0], Route("torch", label, name, partial(through, forward, tx))
             for which in (0, 1):
                 run = partial(through, partial(backward, [which == 0, which == 1, False], which), td, tx, tw)
