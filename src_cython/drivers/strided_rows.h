@@ -100,25 +100,4 @@ static int64_t pop_move_values(const pop_strided *s, int operand, const int64_t 
         at += pop_next_row(s, operand, index);
     }
 }
-
-POP_INLINE void pop_spread_values(int64_t bytes, char *lanes, int64_t rows, int64_t row, int64_t rest, int64_t n)
-{
-    const char *value = lanes + (n - rows) * bytes; /* never behind what is written: a row has an element or more */
-    for (int64_t done = 0; done < n; value += bytes) {
-        char one[8];
-        const int64_t end = pop_least(n, done + rest);
-        memcpy(one, value, (size_t)bytes);
-        for (; done < end; done++) memcpy(lanes + done * bytes, one, (size_t)bytes);
-        rest = row;
-    }
-}
-
-/* Spread the values of `rows` rows, which lie at the end of n lanes, over all of them; the first row has `rest` lanes. */
-static void pop_spread(int64_t bytes, char *lanes, int64_t rows, int64_t row, int64_t rest, int64_t n)
-{
-    if (bytes == 1) pop_spread_values(1, lanes, rows, row, rest, n);
-    else if (bytes == 2) pop_spread_values(2, lanes, rows, row, rest, n);
-    else if (bytes == 4) pop_spread_values(4, lanes, rows, row, rest, n);
-    else pop_spread_values(8, lanes, rows, row, rest, n);
-}
 #endif

@@ -107,7 +107,7 @@ static const void *pop_strided_repeat(pop_strided_walk *w, int operand, int64_t 
     char *values = lanes + (n - rows) * o->lane_bytes;
     pop_move_values(s, operand, w->index, w->at[operand], packed ? packed : values, met);
     if (packed) ((pop_decoder)o->codec)(w->casts[operand], packed, (float *)values, rows);
-    pop_spread(o->lane_bytes, lanes, rows, extent, rows == 1 ? n : rest, n);
+    s->spread(o->lane_bytes, lanes, rows, extent, rows == 1 ? n : rest, n);
     return lanes;
 }
 
@@ -234,7 +234,7 @@ static void pop_strided_prepare(pop_strided_walk *w, int64_t n)
         w->slots[s->inputs + s->outputs + i] = lanes;
         if (b->number < 0) continue;
         memcpy(lanes + (n - 1) * b->bytes, numbers + b->number, (size_t)b->bytes);
-        pop_spread(b->bytes, lanes, 1, n, n, n);
+        s->spread(b->bytes, lanes, 1, n, n, n);
     }
 }
 

@@ -199,6 +199,8 @@ def lower(params: StridedParams, threads: int, mapping: LinearMapping | None = N
     spec[0]["operands"]["streams"][:len(sizes)] = _streaming(params, modes, axes, [*codecs, *steps])
     if spec[0]["operands"]["streams"].any():
         spec["stream"] = select("cast", "stream", "any").kernel.address
+    if _REPEATED in modes or chain.constants:
+        spec["spread"] = select("cast", "spread", "any").kernel.address
     scratch_bytes, offsets = _lay_out(spec[0], params, modes, codecs, chain, count)
     tables = _fill(spec[0], params, axes, firsts, codecs)
     tables += _point_to_steps(spec[0], params, chain, steps, offsets)

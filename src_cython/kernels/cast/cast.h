@@ -15,6 +15,8 @@ typedef void (*pop_encoder)(const pop_cast *cast, const float *numbers, void *co
 typedef void (*pop_drawer)(pop_aox *stream, int64_t first, int64_t n, uint32_t *words);
 /* Codes to memory past the caches: see kernels/stream.h. */
 typedef void (*pop_streamer)(char *to, const char *codes, int64_t bytes);
+/* Values of rows, over all their elements: see kernels/cast/spread.h. */
+typedef void (*pop_spreader)(int64_t bytes, char *lanes, int64_t rows, int64_t row, int64_t rest, int64_t n);
 
 /* How many of n numbers lie before the first vector that does not cross a cache line. NumPy's arrays begin in the middle
  * of one, and then every 64-byte store would cost two. */

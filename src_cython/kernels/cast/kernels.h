@@ -2,6 +2,7 @@
  * are. */
 #include "kernels/cast/decode.h"
 #include "kernels/cast/encode.h"
+#include "kernels/cast/spread.h"
 #include "kernels/cast/widen.h"
 #include "kernels/stream.h"
 
@@ -30,4 +31,5 @@ static const pop_kernel POP_CAST_KERNELS[] = {
     POP_TRUTH_TO(POP_WIDEN_ROW)
     POP_CAST_KERNEL("draw", "uint32", pop_draw_words),
     POP_CAST_KERNEL("stream", "any", pop_stream),
+    POP_CAST_KERNEL("spread", "any", pop_spread),
 };
