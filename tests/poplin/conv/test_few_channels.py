@@ -24,7 +24,7 @@ from poplibs_py.kernels import available_levels
 from poplibs_py.poplin.conv import few
 from poplibs_py.poplin.conv._conv import SPEC
 from poplibs_py.poplin.conv.few import LANES, Dots, FewPlan, OverTaps, Tile
-from poplibs_py.poplin.conv.lower import lower
+from poplibs_py.poplin.conv.lower import lower, shared_products
 from poplibs_py.poplin.conv.params import ConvCall
 from poplibs_py.poplin.conv.search import plan_call
 from poplibs_py.poplin.conv.ways import Phases
@@ -308,6 +308,7 @@ def test_bits_do_not_depend_on_the_level():
 @pytest.mark.parametrize(("which", "shape"), [
     *itertools.product(PASSES, [(1, 1, 96, 28, 3, 1, 1, 8), (4, 4, 24, 28, 3, 1, 1, 4)]),
     ("input gradient", (3, 64, 1, 56, 7, 2, 3, 4)),
+    ("input gradient", (1, 1, 64, 56, 3, 2, 1)), ("forward", (4, 4, 32, 28, 3, 1, 1)),
 ])  # fmt: skip
 def test_bits_do_not_depend_on_threads(which, shape):
     p, names = params(*shape), OPERANDS[which]
@@ -321,6 +322,14 @@ def test_bits_do_not_depend_on_threads(which, shape):
         made.executable(a, b, out)
         found.add(out.tobytes())
     assert len(found) == 1
+
+
+def test_threads_share_the_products_of_all_phases():
+    shared = shared_products([(10, 1), (40, 2), (20, 1), (20, 1), (0, 0)], 2)
+    assert [threads.tolist() for threads in shared] == [[0], [0, 1], [0], [1], []]
+    assert shared_products([(9, 3)], 1)[0].tolist() == [0, 0, 0]
+
+
 
 
 @pytest.mark.parametrize("share", [0.02, 0.05, 0.2, 0.9])
