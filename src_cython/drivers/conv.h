@@ -268,7 +268,15 @@ static void pop_conv_multiply(pop_conv_walk *w, int across, int64_t n, const int
         }
 }
 
-/* The taps as runs of steps: the channels of one, or of all along the last dimension where those lie one after another. */
+/* Whether a position of the box may meet an element of a dimension by a tap, and not padding alone. */
+POP_INLINE int pop_conv_meets(const pop_conv_dim *dim, int64_t first, int64_t count, int64_t tap)
+{
+    const int64_t from = dim->first + first * dim->step + tap * dim->tap_step, reach = (count - 1) * dim->step;
+    return from + (reach > 0 ? reach : 0) >= 0 && from + pop_conv_least(reach, 0) < dim->end;
+}
+
+/* The taps as runs of steps: the channels of one, or of all along the last dimension where those lie one after another. Those of the
+ * dimensions before by which no position meets an element are left out. */
 static void pop_conv_runs(pop_conv_walk *w, int64_t *x_at, int64_t *w_at)
 {
     const pop_conv_spec *p = w->p;
@@ -285,12 +293,16 @@ static void pop_conv_runs(pop_conv_walk *w, int64_t *x_at, int64_t *w_at)
     for (int64_t d = 0; d < p->rank; d++) taps[d] = p->dims[d].taps;
     const int64_t last = p->rank - 1;
     if (last >= 0 && p->dims[last].tap_step * w->stride[last] == b->steps * b->x_step) b->steps *= taps[last], taps[last] = 1;
-    b->runs = !w->box->empty;
-    for (int64_t d = 0; d < p->rank; d++) b->runs *= taps[d];
-    for (int64_t n = 0; n < b->runs; n++) {
-        x_at[n] = 0;
-        for (int64_t d = 0; d < p->rank; d++) x_at[n] += at[d] * p->dims[d].tap_step * w->stride[d];
-        w_at[n] = n * b->w_step * b->steps;
+    int64_t all = !w->box->empty;
+    for (int64_t d = 0; d < p->rank; d++) all *= taps[d];
+    b->runs = 0;
+    for (int64_t n = 0; n < all; n++) {
+        int64_t x = 0, met = 1;
+        for (int64_t d = 0; d < p->rank; d++) {
+            x += at[d] * p->dims[d].tap_step * w->stride[d];
+            met &= d == last || pop_conv_meets(&p->dims[d], w->box->first[d], w->box->count[d], at[d]);
+        }
+        if (met) x_at[b->runs] = x, w_at[b->runs++] = n * b->w_step * b->steps;
         pop_conv_next(at, zero, taps, p->rank);
     }
 }

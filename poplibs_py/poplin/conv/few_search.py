@@ -27,6 +27,7 @@ _INSIDE = 0.6  # of the positions must meet no padding for boxes to read x where
 _LEAST_DOT = 512  # products of a result that pay for adding its lanes
 _MOST_STEPS = 2  # taps from a result to the next that tiles are made for
 _ROW_BOXES = 4  # boxes of a thread, so that all end at about the same time
+_VOLUME = 3  # dimensions
 _SLOWER = 4  # times as long as in a product of many channels an operation takes, about
 
 
@@ -228,6 +229,14 @@ def _regions(plan: FewPlan) -> list[Box]:
     if plan.in_place and share >= _INSIDE and not plan.all_in_place:
         found = [Box(*span(within), in_place=True), *around(within, valid, False)]
     else:
-        found = [Box(*span(valid), in_place=plan.all_in_place)]
+        found = [Box(*span(some), in_place=plan.all_in_place) for some in _apart(plan, valid, within)]
     found += around(valid, whole, True)
     return [box for box in found if box.size]
+
+
+def _apart(plan: FewPlan, valid: list[tuple[int, int]], within: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+    """The same, of a volume in parts: the planes that miss taps of the first dimension, which are left out there."""
+    if plan.over_taps or plan.all_in_place or len(valid) < _VOLUME or within[0][0] == within[0][1]:
+        return [valid]
+    (low, end), (first, last) = valid[0], within[0]
+    return [[(a, b), *valid[1:]] for a, b in ((low, first), (first, last), (last, end)) if a < b]

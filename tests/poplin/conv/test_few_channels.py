@@ -324,6 +324,22 @@ def test_bits_do_not_depend_on_threads(which, shape):
     assert len(found) == 1
 
 
+@pytest.mark.parametrize("layout", ["first", "last"])
+def test_planes_of_a_volume_leave_out_the_taps_that_miss_it(layout):
+    p, rng = params(3, 16, 1, 6, 3, pad=1, ndim=3), np.random.default_rng(0)
+    held = {name: rng.integers(-8, 9, shape).astype(np.float32) for name, shape in shapes(p).items()}
+    held["w"][..., 0, :, :] = 0
+    exact = reference(p, "forward", held["x"], held["w"])
+    held["w"][..., 0, :, :] = np.inf  # which the first plane does not meet
+    a, b, out = (laid(held[name], layout, np.float32) for name in "xwy")
+    made = lowered(p, "forward", a, b, out)
+    (plan,) = made.plan.way.products
+    assert sorted({box.count[0] for box in plan.boxes if box.first[0] in (0, 5)}) == [1]
+    made.executable(a, b, out)
+    np.testing.assert_array_equal(out[:, :, 0], exact[:, :, 0])
+    assert not np.isfinite(out[:, :, 1:]).any()
+
+
 def test_threads_share_the_products_of_all_phases():
     shared = shared_products([(10, 1), (40, 2), (20, 1), (20, 1), (0, 0)], 2)
     assert [threads.tolist() for threads in shared] == [[0], [0, 1], [0], [1], []]
