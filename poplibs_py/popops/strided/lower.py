@@ -50,7 +50,7 @@ _SHARE_UNIT = 1 << 12  # shares begin at a multiple of this: a cache line of any
 _CHUNK = 1 << 10
 _SCRATCH_BYTES = 24 << 10  # buffers that leave room for the operands in a first-level cache
 _STACK_BYTES = 4608  # POP_STRIDED_STACK: a vertex has so much without asking
-_SHORT_ROW = 256  # shorter rows are taken together
+_SHORT_ROW = 256  # shorter rows are taken together, and those of less than a chunk where none need be gathered for it
 _STREAM_CHUNK = 2 << 10  # bytes of an output: with longer bursts memory is a third slower
 _WHOLE = np.iinfo(np.int64).max
 
@@ -193,8 +193,7 @@ def lower(params: StridedParams, threads: int, mapping: LinearMapping | None = N
     count = int(np.prod(params.shape, dtype=np.int64))
     spec = np.zeros(1, _SPEC)
     chain = _with_words(spec[0]["operands"], params, chain)
-    straddles = len(axes) > 1 and axes[-1].extent < _SHORT_ROW and not any(o.blocks for o in params.operands)
-    spec["straddles"] = straddles
+    spec["straddles"] = straddles = _straddles(params, axes)
     modes = [_mode(i, params, axes, straddles) for i in range(len(sizes))]
     spec[0]["operands"]["streams"][:len(sizes)] = _streaming(params, modes, axes, [*codecs, *steps])
     if spec[0]["operands"]["streams"].any():
@@ -244,6 +243,14 @@ def _takes_codes(op: str, params: StridedParams, lanes: tuple[str, ...]) -> bool
         return False
     formats = "->".join(",".join(side) for side in (lanes[:len(params.inputs)], lanes[len(params.inputs):]))
     return "any" not in formats and any(k.op == op and formats in k.served for k in kernels("elementwise"))
+
+
+def _straddles(params: StridedParams, axes: list[Axis]) -> bool:
+    """Whether a chunk has elements of several rows."""
+    if len(axes) < 2 or any(o.blocks for o in params.operands):
+        return False
+    lies = all(_mode(i, params, axes, straddles=True) != _GATHERED for i in range(len(params.operands)))
+    return axes[-1].extent < (_CHUNK if lies else _SHORT_ROW)
 
 
 def _mode(i: int, params: StridedParams, axes: list[Axis], straddles: bool) -> int:
