@@ -346,6 +346,8 @@ typedef struct pop_norm_back {
     pop_moments m;
     const float *gamma; /* of each place, or NULL */
     float *near;        /* x as pop_row_near has it, or NULL */
+    uintptr_t next_x;   /* where the next rows' lines of x are, */
+    int64_t line;       /* so far apart */
 } pop_norm_back;
 
 /* Lanes of such sums of a stretch. */
@@ -376,8 +378,7 @@ POP_INLINE void pop_rows_lines_back(const pop_row *row, const pop_format *f, con
     memset(before, 0, sizeof before);
     for (int q = 0; q < some; q++) {
         const char *g = pop_row_line(row, 0, first + q), *x = pop_row_line(row, 1, first + q);
-        const uintptr_t next_g = pop_beyond(g, row->rows * row->step[0]);
-        const uintptr_t next_x = b->near ? next_g : pop_beyond(x, row->rows * row->step[1]);
+        const uintptr_t next_g = pop_beyond(g, row->rows * row->step[0]), next_x = b->next_x + (uintptr_t)((first + q) * b->line);
         const float mean = b->m.mean[pop_row_of_line(row, q)];
         for (int64_t begin = 0; begin < n; begin += POP_STRETCH) {
             const int64_t end = n - begin < POP_STRETCH ? n : begin + POP_STRETCH;
@@ -402,6 +403,7 @@ POP_INLINE void pop_rows_sums_back_in(const pop_row *row, const pop_format *f, p
     double own[POP_BACK_SUMS][POP_ROWS_MOST];
     pop_row read = *row;
     memset(b->sums, 0, sizeof b->sums);
+    b->next_x = pop_beyond(row->at[1], row->rows * row->step[1]), b->line = pop_row_line_step(row, 1);
     POP_ROWS_OF(pop_rows_means, f)(row, 1, b->near, &b->m);
     if (b->near) read.at[1] = b->near, read.step[1] = row->spec->n * (int64_t)sizeof *b->near;
     for (int64_t first = 0; first < lines; first += POP_ROWS_MOST) {
