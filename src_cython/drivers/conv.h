@@ -71,22 +71,18 @@ static void pop_conv_stage_in_line(const pop_conv_window *v, const char *from, i
         decode(format, from, to, NULL, n * found * s->joined);
         return;
     }
-    const int64_t nbytes = found * s->item, numbers = found * s->joined, ends = s->cell * found, rest = s->cell * (all - found), pitch = s->pitch;
-    if (!s->order) {
-        for (int64_t i = 0; i < n; i++, from += step, to += pitch) {
-            pop_prefetch_lines(pop_beyond(from, 4 * step), nbytes);
-            decode(format, from, to, NULL, numbers);
-            if (rest) memset(to + ends, 0, (size_t)rest);
+    if (s->order) memset(codes + found, 0, (size_t)(4 * (all - found) + 128)); /* blocks are read in whole vectors */
+    for (int64_t i = 0; i < n; i++, from += step, to += s->pitch) {
+        pop_prefetch_lines(pop_beyond(from, 4 * step), found * s->item);
+        if (!s->order) {
+            decode(format, from, to, NULL, found * s->joined);
+            if (all > found) memset(to + s->cell * found, 0, (size_t)(s->cell * (all - found)));
+            continue;
         }
-        return;
-    }
-    const pop_conv_reorder reorder = POP_CALL(pop_conv_reorder, v->p->reorder);
-    const int32_t *order = (const int32_t *)(uintptr_t)s->order;
-    memset(codes + found, 0, (size_t)(4 * (all - found) + 128)); /* blocks are read in whole vectors */
-    for (int64_t i = 0; i < n; i++, from += step, to += pitch) {
-        pop_prefetch_lines(pop_beyond(from, 4 * step), nbytes);
-        decode(format, from, codes, NULL, numbers);
-        for (int64_t b = 0; b < v->blocks; b++) reorder(order, block, codes + b * block, (float *)(void *)to + b * block);
+        decode(format, from, codes, NULL, found * s->joined);
+        for (int64_t b = 0; b < v->blocks; b++)
+            POP_CALL(pop_conv_reorder, v->p->reorder)((const int32_t *)(uintptr_t)s->order, block, codes + b * block,
+                                                      (float *)(void *)to + b * block);
     }
 }
 

@@ -226,17 +226,10 @@ def _regions(plan: FewPlan) -> list[Box]:
         valid = [(low := min(n, max(0, dim.first_valid)), max(low, min(n, dim.end_valid))) if plan.taps else (0, 0)
                  for dim, (_, n) in zip(plan.dims, whole, strict=True)]
     share = math.prod(b - a for a, b in within) / max(1, math.prod(b - a for a, b in valid))
-    if plan.in_place and share >= _INSIDE and not plan.all_in_place:
-        found = [Box(*span(within), in_place=True), *around(within, valid, False)]
-    else:
-        found = [Box(*span(some), in_place=plan.all_in_place) for some in _apart(plan, valid, within)]
-    found += around(valid, whole, True)
+    inner, in_place = valid, plan.all_in_place
+    if plan.in_place and share >= _INSIDE and not in_place:
+        inner, in_place = within, True
+    elif len(valid) >= _VOLUME and within[0][0] < within[0][1] and not (in_place or plan.over_taps):
+        inner = [within[0], *valid[1:]]  # planes apart that miss taps, which are left out there
+    found = [Box(*span(inner), in_place=in_place), *around(inner, valid, False), *around(valid, whole, True)]
     return [box for box in found if box.size]
-
-
-def _apart(plan: FewPlan, valid: list[tuple[int, int]], within: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
-    """The same, of a volume in parts: the planes that miss taps of the first dimension, which are left out there."""
-    if plan.over_taps or plan.all_in_place or len(valid) < _VOLUME or within[0][0] == within[0][1]:
-        return [valid]
-    (low, end), (first, last) = valid[0], within[0]
-    return [[(a, b), *valid[1:]] for a, b in ((low, first), (first, last), (last, end)) if a < b]

@@ -346,8 +346,6 @@ def test_threads_share_the_products_of_all_phases():
     assert shared_products([(9, 3)], 1)[0].tolist() == [0, 0, 0]
 
 
-
-
 @pytest.mark.parametrize("share", [0.02, 0.05, 0.2, 0.9])
 @pytest.mark.parametrize("which", PASSES)
 @pytest.mark.parametrize(("shape", "dtype"), [
