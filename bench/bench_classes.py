@@ -51,7 +51,7 @@ from poplibs_py.report.timing import take_turns
 FAMILIES = (bench_elementwise, bench_math, bench_map, bench_reductions, bench_ordering, bench_slices, bench_counts,
             bench_conv, bench_linalg, bench_popnn, bench_pooling, bench_recurrent, bench_ctc, bench_attention)
 
-FLOORS: dict[str, float | dict[str, float]] = {
+FLOORS: dict[str, float | dict[str, float | None]] = {
     "elementwise FP32": 0.95, "elementwise FP32, of a copy's bandwidth": 0.95, "exp FP32, of its bound": 0.85,
     "tanh FP32": 4, "sin FP32": 2.5, "log, rsqrt FP32": 2, "erf FP32": 1.3, "sigmoid, silu, gelu FP32": 0.9,
     "elementwise BF16": 1.3, "exp, log, sigmoid, gelu BF16": 2, "tanh, pow BF16": 5,
