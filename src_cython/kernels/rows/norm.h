@@ -79,12 +79,12 @@ POP_INLINE void pop_rows_means_in(const pop_row *row, const pop_format *f, int k
     if (s->mode != POP_CENTRED) return;
     for (int64_t first = 0; first < lines; first += POP_FOUR) {
         if (near)
-            POP_FOUR_FOLDED(own + (parts ? 0 : first), first, lines, length, ({
+            POP_FOUR_FOLDED(&POP_F32, own + (parts ? 0 : first), first, lines, length, ({
                                 const pop_v_f number = pop_row_read(f, x + q * step, i, part);
                                 pop_row_store(near + q * length, i, number, part);
                                 lane + number;
                             }));
-        else POP_FOUR_FOLDED(own + (parts ? 0 : first), first, lines, length, lane + pop_row_read(f, x + q * step, i, part));
+        else POP_FOUR_FOLDED(f, own + (parts ? 0 : first), first, lines, length, lane + POP_ROW_READ(f, x + q * step));
         for (int64_t q = 0; parts && q < POP_FOUR && q < lines - first; q++) all[0] += own[q];
     }
     pop_rows_means_of(s, parts ? all : own, row->rows, m->mean);
@@ -100,18 +100,19 @@ POP_INLINE void pop_four_squares(const pop_format *f, const pop_format *of_x, co
         const uintptr_t next = ahead + (uintptr_t)(q * ahead_step), other_next = next + (uintptr_t)ahead_step;
         const pop_v_f less = pop_v_splat(mean[q]), other_less = pop_v_splat(mean[q + POP_TURNS - 1]);
         pop_lanes squares = pop_lanes_of(0.0f), others = squares;
+        const int halves = POP_ROW_HALVES(of_x);
         int64_t i = 0;
         POP_ROW_WHOLE(n,
                       pop_row_prefetch(f, next, i, k, 0);
-                      const pop_v_f d = pop_row_read(of_x, line, i, part) - less;
+                      const pop_v_f d = POP_ROW_READ(of_x, line) - less;
                       squares.v[k] = pop_v_fma(d, d, squares.v[k]);
                       if (POP_TURNS > 1) {
                           pop_row_prefetch(f, other_next, i, k, 0);
-                          const pop_v_f e = pop_row_read(of_x, other, i, part) - other_less;
+                          const pop_v_f e = POP_ROW_READ(of_x, other) - other_less;
                           others.v[k] = pop_v_fma(e, e, others.v[k]);
                       })
-        made[q] = pop_lanes_plus(&squares);
-        if (POP_TURNS > 1) made[q + POP_TURNS - 1] = pop_lanes_plus(&others);
+        made[q] = pop_lanes_plus_of(&squares, halves);
+        if (POP_TURNS > 1) made[q + POP_TURNS - 1] = pop_lanes_plus_of(&others, halves);
     }
 }
 POP_INLINE void pop_rows_inverses_in(const pop_row *row, const pop_format *f, const float *near, pop_moments *m)
@@ -164,11 +165,11 @@ POP_INLINE void pop_rows_inverses_in(const pop_row *row, const pop_format *f, co
 POP_ROWS_FORMATS(POP_ROWS_MOMENTS_OF)
 
 /* Short rows that have means are decoded once where that takes longer than to read what was decoded, with what else the first-level cache
- * holds: at AVX2 those of BF16, else those of FP16. Where, or NULL. */
+ * holds: at AVX2 those of BF16 that are not of whole groups, else those of FP16. Where, or NULL. */
 POP_INLINE float *pop_row_near(const pop_row *row, const pop_format *f)
 {
     const pop_rows *s = row->spec;
-    const int slow = POP_LANES == 8 ? pop_row_is_bf16(f) : pop_is_f16(f);
+    const int slow = POP_LANES == 8 ? pop_row_is_bf16(f) && !pop_row_whole(s->n) : pop_is_f16(f);
     return slow && s->mode == POP_CENTRED && s->segments == 1 && s->n <= POP_ROWS_SHORT ? row->room : NULL;
 }
 
@@ -191,13 +192,13 @@ POP_INLINE void pop_row_normed(const pop_row *row, const pop_format *f, const fl
     }
     const int prefetches = pop_row_prefetches(row, pop_row_length(row));
     const pop_v_f shift = pop_v_splat(shifted ? 0.0f : pop_row_line_number(row, 2, line, -0.0f));
-    POP_ROW_WRITTEN(f, to[0], n,
-                    const pop_v_f times = weighed ? pop_row_load(gamma, i, part) : by[0];
-                    const pop_v_f plus = shifted ? pop_row_load(beta, i, part) : shift;
+    POP_ROW_WRITTEN_OF(!near && POP_ROW_HALVES(f), f, to[0], n,
+                    const pop_v_f times = weighed ? POP_ROW_LOAD(gamma) : by[0];
+                    const pop_v_f plus = shifted ? POP_ROW_LOAD(beta) : shift;
                     pop_v_f made[POP_LINES];
                     POP_LINES_EACH(lines) {
                         if (prefetches) pop_row_prefetch(f, pop_beyond(to[q], next), i, k, 1);
-                        pop_v_f y = near ? pop_row_load(near + (line + q) * n, i, part) : pop_row_read(f, x[q], i, part);
+                        pop_v_f y = near ? pop_row_load(near + (line + q) * n, i, part) : POP_ROW_READ(f, x[q]);
                         y = y - less[q];
                         if (weighed) y = y * by[q];
                         made[q] = pop_v_fma(y, times, plus);

@@ -43,7 +43,7 @@ static pop_power_strip pop_power_strip_of(const pop_rows *s, const pop_tile *til
     do {                                                                                                                     \
         pop_v_f even[POP_LINES] = {{0}};                                                                                     \
         POP_STRIP_EACH(width,                                                                                                \
-                       const int k = v, whole = (width) == POP_STRIP;                                                        \
+                       const int k = v, whole = (width) == POP_STRIP, halves = 0;                                            \
                        POP_ROW_PUT(f, to, (__VA_ARGS__));)                                                                   \
     } while (0)
 

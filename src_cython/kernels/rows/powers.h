@@ -233,10 +233,10 @@ POP_INLINE void pop_rows_powers_of(const pop_format *f, const char *x, int64_t s
                 POP_ROW_SUM(sum, here, pop_row_load(to, i, part));
                 sums[q] = begin ? sums[q] + sum : sum;
             }
-        if (n <= POP_STRETCH) POP_ROWS_SUMS(sums, rows, n, pop_row_load(room + q * line, i, part));
+        if (n <= POP_STRETCH) POP_ROWS_SUMS(&POP_F32, sums, rows, n, pop_row_load(room + q * line, i, part));
         return;
     }
-    POP_ROWS_SUMS(sums, rows, n, ({
+    POP_ROWS_SUMS(&POP_F32, sums, rows, n, ({
                       pop_row_prefetch(f, pop_beyond(x, (rows + q) * step), i, k, 0);
                       const pop_v_f tops = pop_v_splat(top[q]), bys = pop_v_splat(by[q]), lesses = pop_v_splat(less[q]);
                       const pop_v_f own = pop_row_read(f, x + q * step, i, part), d = own - tops;

@@ -100,17 +100,16 @@ POP_INLINE void pop_row_softmax_grad(pop_row *row, const pop_format *f)
     const char *grads = (const char *)row->at[0], *ys = (const char *)row->at[1];
     const pop_v_f by = pop_v_splat((float)s->scale);
     double sums[POP_ROWS_MOST];
-    POP_ROWS_SUMS(sums, row->rows, s->n,
-                  pop_row_read(f, grads + q * row->step[0], i, part) * pop_row_read(f, ys + q * row->step[1], i, part));
+    POP_ROWS_SUMS(f, sums, row->rows, s->n, POP_ROW_READ(f, grads + q * row->step[0]) * POP_ROW_READ(f, ys + q * row->step[1]));
     for (int q = 0; q < row->rows; q++) {
         const char *g = grads + q * row->step[0], *y = ys + q * row->step[1];
         char *to = (char *)row->at[2] + q * row->step[2];
         const pop_v_f mean = pop_v_splat((float)sums[q]);
         const uintptr_t next_g = pop_beyond(g, row->rows * row->step[0]), next_y = pop_beyond(y, row->rows * row->step[1]);
         const uintptr_t next = pop_beyond(to, row->rows * row->step[2]);
-        POP_ROW_WRITTEN(f, to, s->n,
-                        pop_row_prefetch(f, next_g, i, k, 0), pop_row_prefetch(f, next_y, i, k, 0), pop_row_prefetch(f, next, i, k, 1);
-                        POP_ROW_PUT(f, to, (pop_row_read(f, g, i, part) - mean) * pop_row_read(f, y, i, part) * by););
+        POP_ROW_HALVED(f, to, s->n,
+                       pop_row_prefetch(f, next_g, i, k, 0), pop_row_prefetch(f, next_y, i, k, 0), pop_row_prefetch(f, next, i, k, 1);
+                       POP_ROW_PUT(f, to, (POP_ROW_READ(f, g) - mean) * POP_ROW_READ(f, y) * by););
     }
 }
 
@@ -121,17 +120,17 @@ POP_INLINE void pop_row_log_softmax_grad(pop_row *row, const pop_format *f)
     const char *grads = (const char *)row->at[0], *ys = (const char *)row->at[1];
     const pop_v_f by = pop_v_splat((float)s->scale);
     double sums[POP_ROWS_MOST];
-    POP_ROWS_SUMS(sums, row->rows, s->n, pop_row_read(f, grads + q * row->step[0], i, part));
+    POP_ROWS_SUMS(f, sums, row->rows, s->n, POP_ROW_READ(f, grads + q * row->step[0]));
     for (int q = 0; q < row->rows; q++) {
         const char *g = grads + q * row->step[0], *y = ys + q * row->step[1];
         char *to = (char *)row->at[2] + q * row->step[2];
         const pop_v_f all = pop_v_splat((float)sums[q]);
         const uintptr_t next_g = pop_beyond(g, row->rows * row->step[0]), next_y = pop_beyond(y, row->rows * row->step[1]);
         const uintptr_t next = pop_beyond(to, row->rows * row->step[2]);
-        POP_ROW_WRITTEN(f, to, s->n,
-                        pop_row_prefetch(f, next_g, i, k, 0), pop_row_prefetch(f, next_y, i, k, 0), pop_row_prefetch(f, next, i, k, 1);
-                        const pop_v_f share = pop_v_exp(pop_row_read(f, y, i, part)) * all;
-                        POP_ROW_PUT(f, to, (pop_row_read(f, g, i, part) - share) * by););
+        POP_ROW_HALVED(f, to, s->n,
+                       pop_row_prefetch(f, next_g, i, k, 0), pop_row_prefetch(f, next_y, i, k, 0), pop_row_prefetch(f, next, i, k, 1);
+                       const pop_v_f share = pop_v_exp(POP_ROW_READ(f, y)) * all;
+                       POP_ROW_PUT(f, to, (POP_ROW_READ(f, g) - share) * by););
     }
 }
 #endif

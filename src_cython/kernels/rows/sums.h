@@ -135,6 +135,45 @@ POP_INLINE void pop_row_write(const pop_format *f, void *p, int64_t i, pop_v_f x
 }
 POP_INLINE pop_v_f pop_row_load(const float *p, int64_t i, int part) { return pop_row_read(&POP_F32, p, i, part); }
 POP_INLINE void pop_row_store(float *p, int64_t i, pop_v_f x, int part) { pop_row_write(&POP_F32, p, i, x, part); }
+/* At AVX2 one operation a vector widens codes of BF16 within halves of 128 bits. Where a group of lanes has such `halves`, each sixteen
+ * numbers' even vector has those from 0 and from 8 on, the odd one those from 4 and from 12 on. Vector k, as codes and as FP32. */
+#define POP_ROW_HALVES(f) (POP_LANES == 8 && pop_row_is_bf16(f))
+POP_INLINE pop_v_f pop_row_read_half(const pop_format *f, const void *p, int64_t i, int k, int part, const int halves)
+{
+#if POP_LANES == 8
+    if (halves) {
+        const __m256i none = _mm256_setzero_si256();
+        const __m256i codes = _mm256_loadu_si256((const __m256i *)(const void *)((const uint16_t *)p + i - k % 2 * POP_LANES));
+        return (pop_v_f)(k % 2 ? _mm256_unpackhi_epi16(none, codes) : _mm256_unpacklo_epi16(none, codes));
+    }
+#endif
+    (void)k, (void)halves;
+    return pop_row_read(f, p, i, part);
+}
+POP_INLINE pop_v_f pop_row_load_half(const float *p, int64_t i, int k, int part, const int halves)
+{
+#if POP_LANES == 8
+    if (halves) {
+        const float *at = p + i - k % 2 * (POP_LANES / 2);
+        return (pop_v_f)_mm256_loadu2_m128(at + POP_LANES, at);
+    }
+#endif
+    (void)k, (void)halves;
+    return pop_row_load(p, i, part);
+}
+POP_INLINE pop_v_f pop_lanes_plus_of(const pop_lanes *l, const int halves)
+{
+#if POP_LANES == 8
+    if (halves) {
+        const pop_v_f low = l->v[0] + l->v[4] + (l->v[2] + l->v[6]), high = l->v[1] + l->v[5] + (l->v[3] + l->v[7]);
+        return (pop_v_f)(_mm256_permute2f128_ps(low, high, 0x20) + _mm256_permute2f128_ps(low, high, 0x31));
+    }
+#endif
+    (void)halves;
+    return pop_lanes_plus(l);
+}
+#define POP_ROW_READ(f, p) pop_row_read_half(f, p, i, k, part, halves)
+#define POP_ROW_LOAD(p) pop_row_load_half(p, i, k, part, halves)
 POP_INLINE pop_v_f pop_row_else(pop_v_f x, float other, int part) /* in the lanes that are none */
 {
     return part == POP_LANES ? x : pop_v_select_f(pop_v_mask(pop_v_first(part)), pop_v_splat(other), x);
@@ -209,21 +248,22 @@ POP_INLINE int64_t pop_row_lead(const pop_format *f, const void *to, int64_t n)
     return pop_is_f32(f) && n >= POP_ROW_LEAST ? lead : 0;
 }
 #if POP_LANES == 8
-/* Two vectors' codes of BF16, one after another, as pop_v_to_code has them: but the numbers are asked once whether one is NaN. */
-POP_INLINE __m256i pop_row_bf16(pop_v_f first, pop_v_f second)
+/* Two vectors' codes of BF16, one after another, as pop_v_to_code has them: but numbers are asked together whether one is `nan`. */
+POP_INLINE __m256i pop_row_bf16(pop_v_f first, pop_v_f second, int nan, const int halves)
 {
     pop_v_i a = pop_v_bits(first), b = pop_v_bits(second);
     a = a + (pop_v_srl(a, 16) & 1) + 0x7fff, b = b + (pop_v_srl(b, 16) & 1) + 0x7fff;
-    if (__builtin_expect(_mm256_movemask_ps(_mm256_cmp_ps(first, second, _CMP_UNORD_Q)), 0)) {
+    if (__builtin_expect(nan, 0)) {
         a = pop_v_select(pop_v_eq_f(first, first), pop_v_bits(first) | 0x400000, a);
         b = pop_v_select(pop_v_eq_f(second, second), pop_v_bits(second) | 0x400000, b);
     }
-    return _mm256_permute4x64_epi64(_mm256_packus_epi32((__m256i)pop_v_srl(a, 16), (__m256i)pop_v_srl(b, 16)), 0xd8);
+    const __m256i codes = _mm256_packus_epi32((__m256i)pop_v_srl(a, 16), (__m256i)pop_v_srl(b, 16));
+    return halves ? codes : _mm256_permute4x64_epi64(codes, 0xd8);
 }
 #endif
 #define POP_LINES (POP_LANES == 16 ? 4 : 2) /* that may be written at once: there are registers for them */
 /* Vector k of so many lines, element i on: where two are rounded to BF16 in less, even ones of whole groups await the next, `even`. */
-POP_INLINE void pop_rows_put(const pop_format *f, char *const *to, const int lines, int64_t i, int k, int whole, pop_v_f *even,
+POP_INLINE void pop_rows_put(const pop_format *f, char *const *to, const int lines, int64_t i, int k, int whole, int halves, pop_v_f *even,
                              const pop_v_f *made, int part)
 {
 #if POP_LEVEL >= POP_LEVEL_AVX512_BF16
@@ -245,38 +285,48 @@ POP_INLINE void pop_rows_put(const pop_format *f, char *const *to, const int lin
     }
 #elif POP_LANES == 8
     if (pop_row_is_bf16(f) && whole) {
+        __m256 none = _mm256_setzero_ps();
         POP_LINES_EACH(lines) {
             if (k % 2 == 0) even[q] = made[q];
-            else _mm256_storeu_si256((__m256i *)(void *)((uint16_t *)(void *)to[q] + i - POP_LANES), pop_row_bf16(even[q], made[q]));
+            else none = _mm256_or_ps(none, _mm256_cmp_ps(even[q], made[q], _CMP_UNORD_Q));
+        }
+        const int nan = k % 2 ? _mm256_movemask_ps(none) : 0;
+        POP_LINES_EACH(lines) {
+            __m256i *const at = (__m256i *)(void *)((uint16_t *)(void *)to[q] + i - POP_LANES);
+            if (k % 2) _mm256_storeu_si256(at, pop_row_bf16(even[q], made[q], nan, halves));
         }
         return;
     }
 #endif
-    (void)k, (void)whole, (void)even;
+    (void)k, (void)whole, (void)halves, (void)even;
     POP_LINES_EACH(lines) pop_row_write(f, to[q], i, made[q], part);
 }
 /* For all elements of a row that are written to `to`, in the format f, where nothing is added up; POP_ROWS_PUT writes what is made of
- * lines. */
-#define POP_ROWS_PUT(f, to, lines, made) pop_rows_put(f, to, lines, i, k, whole, even, made, part)
+ * lines. POP_ROW_HALVED: all that is read is of POP_ROW_READ, in f, and POP_ROW_LOAD. */
+#define POP_ROWS_PUT(f, to, lines, made) pop_rows_put(f, to, lines, i, k, whole, halves, even, made, part)
 #define POP_ROW_PUT(f, to, x)               \
     do {                                    \
         const pop_v_f made = (x);           \
         POP_ROWS_PUT(f, &(to), 1, &made);   \
     } while (0)
-#define POP_ROW_WRITTEN(f, to, n, ...)                                                    \
+#define POP_ROW_WRITTEN(f, to, n, ...) POP_ROW_WRITTEN_OF(0, f, to, n, __VA_ARGS__)
+#define POP_ROW_HALVED(f, to, n, ...) POP_ROW_WRITTEN_OF(POP_ROW_HALVES(f), f, to, n, __VA_ARGS__)
+#define POP_ROW_WRITTEN_OF(halved, f, to, n, ...)                                         \
     do {                                                                                  \
         const int64_t lead = pop_row_lead(f, to, n);                                      \
         pop_v_f even[POP_LINES] = {{0}};                                                  \
         if (lead) {                                                                       \
             const int64_t i = 0;                                                          \
-            const int part = (int)lead, k = 0, whole = 0;                                 \
+            const int part = (int)lead, k = 0, whole = 0, halves = 0;                     \
+            (void)halves;                                                                 \
             __VA_ARGS__                                                                   \
         }                                                                                 \
         int64_t i = lead;                                                                 \
-        POP_ROW_WHOLE(n, __VA_ARGS__)                                                     \
+        POP_ROW_WHOLE(n, const int halves = (halved); (void)halves; __VA_ARGS__)          \
         _Pragma("GCC unroll 1") for (int k = 0; i < (n); k++, i += POP_LANES)             \
         {                                                                                 \
-            const int part = (n) - i < POP_LANES ? (int)((n) - i) : POP_LANES, whole = 0; \
+            const int part = (n) - i < POP_LANES ? (int)((n) - i) : POP_LANES, whole = 0, halves = 0; \
+            (void)halves;                                                                 \
             __VA_ARGS__                                                                   \
         }                                                                                 \
     } while (0)
@@ -311,8 +361,8 @@ POP_INLINE void pop_rows_put(const pop_format *f, char *const *to, const int lin
 POP_INLINE int pop_row_whole(int64_t n) { return n <= POP_STRETCH && n % POP_ROW_LANES == 0; }
 
 /* The same of up to four rows, q, from `first` on, to `totals`, of what makes of a sum, `lane`, the next; what is last of the four is
- * joined together. */
-#define POP_FOUR_FOLDED(totals, first, rows, n, ...)                                      \
+ * joined together. POP_ROW_READ reads numbers in the format f. */
+#define POP_FOUR_FOLDED(f, totals, first, rows, n, ...)                                   \
     do {                                                                                  \
         if (pop_row_whole(n) && (rows) - (first) >= POP_FOUR) {                           \
             const pop_four_d before = {0.0};                                              \
@@ -321,9 +371,10 @@ POP_INLINE int pop_row_whole(int64_t n) { return n <= POP_STRETCH && n % POP_ROW
             {                                                                             \
                 const int64_t q = (first) + of;                                           \
                 pop_lanes lanes = pop_lanes_of(0.0f);                                     \
+                const int halves = POP_ROW_HALVES(f);                                     \
                 int64_t i = 0;                                                            \
                 POP_ROW_WHOLE(n, const pop_v_f lane = lanes.v[k]; lanes.v[k] = (__VA_ARGS__);) \
-                last[of] = pop_lanes_plus(&lanes);                                        \
+                last[of] = pop_lanes_plus_of(&lanes, halves);                             \
             }                                                                             \
             pop_four_sums(last, &before, totals);                                         \
         } else                                                                            \
@@ -333,6 +384,8 @@ POP_INLINE int pop_row_whole(int64_t n) { return n <= POP_STRETCH && n % POP_ROW
     do {                                                                                  \
         pop_v_f last[POP_FOUR] = {{0}};                                                   \
         pop_four_d before = {0.0};                                                        \
+        const int halves = 0;                                                             \
+        (void)halves;                                                                     \
         for (int of = 0; of < POP_FOUR && (first) + of < (rows); of++) {                  \
             const int64_t q = (first) + of;                                               \
             for (int64_t begin = 0; begin < (n); begin += POP_STRETCH) {                  \
@@ -345,9 +398,9 @@ POP_INLINE int pop_row_whole(int64_t n) { return n <= POP_STRETCH && n % POP_ROW
         }                                                                                 \
         pop_four_sums(last, &before, totals);                                             \
     } while (0)
-#define POP_ROWS_SUMS(totals, rows, n, ...)                                               \
+#define POP_ROWS_SUMS(f, totals, rows, n, ...)                                            \
     for (int first = 0; first < (rows); first += POP_FOUR)                                \
-        POP_FOUR_FOLDED((totals) + first, first, rows, n, lane + (__VA_ARGS__))
+        POP_FOUR_FOLDED(f, (totals) + first, first, rows, n, lane + (__VA_ARGS__))
 
 /* What several functions of rows begin with is compiled once for each format, and called. */
 #define POP_ROWS_SHARED static __attribute__((noinline, noclone))
