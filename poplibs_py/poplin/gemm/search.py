@@ -42,6 +42,7 @@ _LONG_RUN = 64  # cells of a field's run from which it is read tap by tap: sums 
 _FEW_SUMS = 128  # of a kernel whose calls are so short that each costs: rows that no two taps meet are packed
 _LINES = 3  # of the field in a block of rows, by the kernel's rows
 _PACKING = 14.0  # products that a core makes in the time in which it packs one number
+_FINDING = 40.0  # products of each of its results that it makes while it finds where the taps of a piece of rows lie
 _SMALL = 1 << 17  # bytes of B that stay in cache as they lie
 FEW = 4
 """Columns that kernels of the dot form take at once."""
@@ -392,14 +393,16 @@ def _overhead(plan: GemmPlan, m: int, n: int) -> float:
     packs_a = packing / 4 if plan.a_mode == Mode.DIRECT or bytes_in_line else packing  # read or decoded again
     if plan.a_mode == Mode.TRANSPOSED:
         packs_a *= 1 + 32 / plan.packed_rows  # short lines
+    if plan.by_taps and a.field:
+        packs_a /= a.field.taps  # a number is near when its other taps read it
     if plan.window_bytes and a.field:
         whole, lap, *_ = a.field.laps
         decoded = plan.window_bytes // plan.compute_format.itemsize * max(1.0, lap / plan.kc)
         packs_a += packing * decoded / (plan.window_lines * a.field.dims[-1].positions * whole)
     packs_b = 0.0 if plan.b_mode in (Mode.DIRECT, Mode.PREPARED) else packing
     again = plan.mc if plan.sums == Sums.BLOCK else m
-    moves = 0.0 if plan.sums == Sums.TILE or plan.narrow else packing / 2 / min(plan.kc, max(1, plan.params.k))
-    return packs_a / min(plan.nc, n) + packs_b / min(again, m) + moves
+    each = (0.0 if plan.sums == Sums.TILE or plan.narrow else packing / 2) + (_FINDING if plan.by_taps else 0.0)
+    return packs_a / min(plan.nc, n) + packs_b / min(again, m) + each / min(plan.kc, max(1, plan.params.k))
 
 
 def _widest(plan: GemmPlan, mc: int, nc: int) -> GemmPlan | None:
