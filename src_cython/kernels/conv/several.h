@@ -63,19 +63,24 @@ POP_INLINE void pop_several(const pop_conv_block *b, const char *x, const char *
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++) {
             char *sum = to + results[p] + v * next;
-            if (b->sums_ahead) pop_prefetch_to_write(pop_beyond(sum, b->sums_ahead));
             pop_v_store_f((float *)(void *)sum, sums[p][v]);
         }
+    if (!b->sums_ahead) return;
+#pragma GCC unroll 6
+    for (int p = 0; p < positions; p++)
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++)
+            if (v * next % 64 == 0) pop_prefetch_to_write(pop_beyond(to, results[p] + v * next + b->sums_ahead));
 }
 
-/* All positions, in parts as equal as may be. */
+/* All positions, in parts as equal as may be: these are a dozen or so, and a division takes as long as many products. */
 POP_INLINE void pop_several_positions(const pop_conv_block *b, const char *x, const char *w, char *to, int together,
                                       int vectors, int pairs)
 {
-    const int64_t n = b->positions, parts = (n + POP_SEVERAL_POSITIONS - 1) / POP_SEVERAL_POSITIONS;
-    for (int64_t part = 0; part < parts; part++) {
-        const int64_t first = n * part / parts;
-        switch (n * (part + 1) / parts - first) {
+    enum { MOST = POP_SEVERAL_POSITIONS };
+    for (int64_t first = 0, left = b->positions, some; left > 0; first += some, left -= some) {
+        some = left <= MOST ? left : left <= 2 * MOST ? (left + 1) / 2 : left <= 3 * MOST ? (left + 2) / 3 : MOST;
+        switch (some) {
             case 1: pop_several(b, x, w, to, first, together, 1, vectors, pairs); break;
             case 2: pop_several(b, x, w, to, first, together, 2, vectors, pairs); break;
             case 3: pop_several(b, x, w, to, first, together, 3, vectors, pairs); break;
