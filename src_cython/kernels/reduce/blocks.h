@@ -29,6 +29,8 @@ typedef void (*pop_reduce_rows)(const char *const *rows, int64_t count, int64_t 
 typedef void (*pop_reduce_chain)(const char *const *rows, int64_t count, int64_t width, const float *shift, float *const *out,
                                  int joins);
 typedef void (*pop_reduce_joiner)(float *const *to, float *const *from, int64_t width);
+/* A whole block of at most POP_WAYS rows of memory, from byte `at` of each on. */
+typedef void (*pop_reduce_few)(const char *const *rows, int64_t n, int64_t at, int64_t width, const float *shift, float *const *out);
 
 typedef void (*pop_reduce_first)(pop_v_f *a);
 typedef void (*pop_reduce_step)(pop_v_f *a, pop_v_f x, pop_v_f c);
@@ -398,6 +400,37 @@ POP_INLINE void pop_chain_of(pop_body body, const pop_format *f, const char *con
     if (column < width) pop_chain_vectors(body, f, rows, count, column, 1, (int)(width - column), shift, out, joins);
 }
 
+#define POP_FEW_HALVED(half)                                      \
+    _Pragma("GCC unroll 8") for (int l = 0; l < (half); l++)      \
+        if (l + (half) < n) body.join(x[l], x[l + (half)]);
+/* A vector of columns, whose lanes are in registers: l is joined with l + 8 as soon as both are there. */
+POP_INLINE void pop_few_vector(pop_body body, const pop_format *f, const char *const *rows, int64_t n, int64_t at, int64_t column, int part,
+                               const float *shift, float *const *out)
+{
+    enum { HALF = POP_WAYS / 2 };
+    const pop_v_f c = shift ? pop_v_load_f(shift + column) : pop_v_splat(0.0f);
+    pop_v_f x[HALF][2];
+    at += column * pop_bytes(f);
+#pragma GCC unroll 8
+    for (int l = 0; l < HALF; l++) {
+        pop_v_f y[2];
+        body.first(x[l]), body.first(y);
+        if (l < n) body.step(x[l], part < POP_LANES ? pop_v_decode_part(f, rows[l] + at, part) : pop_v_decode(f, rows[l] + at), c);
+        if (l + HALF >= n) continue;
+        body.step(y, part < POP_LANES ? pop_v_decode_part(f, rows[l + HALF] + at, part) : pop_v_decode(f, rows[l + HALF] + at), c);
+        body.join(x[l], y);
+    }
+    POP_FEW_HALVED(4) POP_FEW_HALVED(2) POP_FEW_HALVED(1)
+    for (int plane = 0; plane < body.planes; plane++) pop_v_store_f(out[plane] + column, x[0][plane]);
+}
+POP_INLINE void pop_few_of(pop_body body, const pop_format *f, const char *const *rows, int64_t n, int64_t at, int64_t width,
+                           const float *shift, float *const *out)
+{
+    int64_t column = 0;
+    for (; column + POP_LANES <= width; column += POP_LANES) pop_few_vector(body, f, rows, n, at, column, POP_LANES, shift, out);
+    if (column < width) pop_few_vector(body, f, rows, n, at, column, (int)(width - column), shift, out);
+}
+
 POP_INLINE void pop_join_columns(pop_body body, float *const *to, float *const *from, int64_t width)
 {
     for (int64_t column = 0; column < width; column += POP_LANES) {
@@ -427,6 +460,11 @@ POP_INLINE void pop_join_columns(pop_body body, float *const *to, float *const *
                                             float *const *out, int joins)                                             \
     {                                                                                                                 \
         pop_chain_of(POP_REDUCE_BODY(name, planes), &format, rows, count, width, shift, out, joins);                  \
+    }                                                                                                                 \
+    static void pop_few_##name##_##suffix(const char *const *rows, int64_t n, int64_t at, int64_t width, const float *shift, \
+                                          float *const *out)                                                          \
+    {                                                                                                                 \
+        pop_few_of(POP_REDUCE_BODY(name, planes), &format, rows, n, at, width, shift, out);                           \
     }
 #define POP_REDUCE_FUNCTIONS(name, planes)                                                                            \
     POP_REDUCE_EACH_FORMAT(POP_REDUCE_OF_FORMAT, name, planes)                                                        \

@@ -34,11 +34,12 @@
     }
 #define POP_REDUCE_ONE_PASS(name, body, suffix, format)                                                                       \
     POP_REDUCE_VERTEX(name, suffix, .rows = pop_rows_##body##_##suffix, .chain = pop_chain_##body##_##suffix,         \
-                      .joiner = pop_join_columns_##body)
+                      .few = pop_few_##body##_##suffix, .joiner = pop_join_columns_##body)
 #define POP_REDUCE_TWO_PASSES(name, body, after, suffix, format)                                                              \
     POP_REDUCE_VERTEX(name, suffix, .rows = pop_rows_##body##_##suffix, .chain = pop_chain_##body##_##suffix,         \
-                      .joiner = pop_join_columns_##body, .rows_after = pop_rows_##after##_##suffix,                   \
-                      .chain_after = pop_chain_##after##_##suffix, .joiner_after = pop_join_columns_##after)
+                      .few = pop_few_##body##_##suffix, .joiner = pop_join_columns_##body,                            \
+                      .rows_after = pop_rows_##after##_##suffix, .chain_after = pop_chain_##after##_##suffix,         \
+                      .few_after = pop_few_##after##_##suffix, .joiner_after = pop_join_columns_##after)
 #define POP_REDUCE_PLACES(name, body, suffix, format)                                                                         \
     POP_REDUCE_VERTEX(name, suffix, .rows = pop_rows_##body##_##suffix, .find = pop_find_##suffix,                    \
                       .places = pop_##name##_##suffix)

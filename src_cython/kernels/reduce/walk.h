@@ -18,6 +18,7 @@
 typedef struct pop_reduction {
     pop_reduce_rows rows, rows_after;
     pop_reduce_chain chain, chain_after;
+    pop_reduce_few few, few_after;
     pop_reduce_joiner joiner, joiner_after;
     pop_reduce_find find;
     pop_reduce_places places;
@@ -34,7 +35,7 @@ typedef struct pop_reduce_walk {
 } pop_reduce_walk;
 
 typedef struct pop_reduce_room {
-    float tree[2][POP_TREE_LEVELS][POP_STRIP];
+    float tree[2][POP_TREE_LEVELS - 1][POP_STRIP]; /* the first level is where results go */
     float numbers[POP_GATHERED_ELEMENTS]; /* decoded */
     char codes[4 * POP_GATHERED_ELEMENTS];
 } pop_reduce_room;
@@ -344,20 +345,27 @@ static void pop_reduce_long_rows(pop_reduce_walk *w, int64_t unit, int64_t count
     }
 }
 
-/* The tree of a block of columns: its rows of memory, and where partial results are kept. */
+/* The tree of a block of columns: its rows of memory, and where results go. */
 typedef struct pop_reduce_tree {
     const pop_reduce_walk *walk;
     pop_reduce_chain chain;
     pop_reduce_joiner joiner;
     const float *shift;
     int64_t rows, width, column;
+    float *const *out;
 } pop_reduce_tree;
+
+static float *pop_tree_level(const pop_reduce_tree *t, int plane, int level)
+{
+    pop_reduce_room *room = (pop_reduce_room *)(void *)t->walk->tile->scratch;
+    return level ? room->tree[plane][level - 1] : t->out[plane];
+}
 
 static void pop_tree_chain(const pop_reduce_tree *t, int64_t row, int level, int joins)
 {
     const pop_reduce *s = t->walk->spec;
     pop_reduce_room *room = (pop_reduce_room *)(void *)t->walk->tile->scratch;
-    float *out[2] = {room->tree[0][level], room->tree[1][level]};
+    float *out[2] = {pop_tree_level(t, 0, level), pop_tree_level(t, 1, level)};
     const char *rows[POP_STEPS];
     int64_t count = 0;
     for (int64_t r = row; r < t->rows; r += POP_STRIDE, count++) {
@@ -372,8 +380,8 @@ static void pop_tree_chain(const pop_reduce_tree *t, int64_t row, int level, int
 
 static void pop_tree_join(const pop_reduce_tree *t, int level)
 {
-    pop_reduce_room *room = (pop_reduce_room *)(void *)t->walk->tile->scratch;
-    float *to[2] = {room->tree[0][level], room->tree[1][level]}, *from[2] = {room->tree[0][level + 1], room->tree[1][level + 1]};
+    float *to[2] = {pop_tree_level(t, 0, level), pop_tree_level(t, 1, level)};
+    float *from[2] = {pop_tree_level(t, 0, level + 1), pop_tree_level(t, 1, level + 1)};
     t->joiner(to, from, t->width);
 }
 
@@ -404,11 +412,11 @@ static void pop_tree_lanes(const pop_reduce_tree *t, int64_t lane, int apart, in
     pop_tree_join(t, level);
 }
 
-static void pop_reduce_tree_of(const pop_reduce_tree *t, float *const *out)
+/* The block: where few rows lie as kernels read them, in one walk. */
+static void pop_reduce_tree_of(const pop_reduce_tree *t, pop_reduce_few few)
 {
-    const pop_reduce_room *room = (const pop_reduce_room *)(const void *)t->walk->tile->scratch;
-    pop_tree_lanes(t, 0, 1, 0);
-    for (int k = 0; k < 2; k++) memcpy(out[k], room->tree[k][0], (size_t)t->width * sizeof(float));
+    if (!POP_ONE_BODY && t->rows <= POP_WAYS && !t->walk->spec->decode) few(t->walk->rows, t->rows, t->column, t->width, t->shift, t->out);
+    else pop_tree_lanes(t, 0, 1, 0);
 }
 
 /* A block of columns, whose rows of memory are in w->rows, to `more`. */
@@ -417,18 +425,18 @@ static void pop_reduce_column_block(pop_reduce_walk *w, int64_t n, int64_t begin
     const pop_reduce *s = w->spec;
     pop_block_results *r = &w->results;
     float *out[2] = {r->first, r->second};
-    const pop_reduce_tree first = {w, w->does->chain, w->does->joiner, NULL, n, width, column * s->code_bytes};
+    const pop_reduce_tree first = {w, w->does->chain, w->does->joiner, NULL, n, width, column * s->code_bytes, out};
     if (w->does->places) {
         for (int64_t i = 0; i < n; i++) w->rows[i] += column * s->code_bytes;
         w->does->places(w->rows, n, width, r->first, r->place);
         for (int64_t i = 0; i < n; i++) w->rows[i] -= column * s->code_bytes;
     } else {
-        pop_reduce_tree_of(&first, out);
+        pop_reduce_tree_of(&first, w->does->few);
     }
     if (w->does->chain_after) {
-        const pop_reduce_tree after = {w, w->does->chain_after, w->does->joiner_after, r->shift, n, width, first.column};
+        const pop_reduce_tree after = {w, w->does->chain_after, w->does->joiner_after, r->shift, n, width, first.column, out};
         pop_reduce_shifts(s, r, n, width);
-        pop_reduce_tree_of(&after, out);
+        pop_reduce_tree_of(&after, w->does->few_after);
     }
     pop_state_begin(s->state, &w->more, r, n, begin, width);
 }
@@ -445,6 +453,12 @@ static void pop_reduce_columns(pop_reduce_walk *w, int64_t unit)
     const char *base = w->tile->operands[0]
                        + pop_reduce_offset(s->kept, s->kept_count - 1, unit / s->segments / strips, index);
     for (int d = 0; d < s->kept_count - 1; d++) output += index[d] * s->kept[d].out;
+    if (s->n <= POP_BLOCK) { /* a block alone is what it comes to */
+        pop_reduce_addresses(s, base, 0, s->n, w->rows);
+        pop_reduce_column_block(w, s->n, 0, column, width);
+        pop_reduce_write(w, &w->more, output, inner->out, width);
+        return;
+    }
     for (int64_t r = begin; r < end; r += POP_BLOCK) {
         const int64_t n = pop_least(POP_BLOCK, end - r);
         pop_reduce_addresses(s, base, r, n, w->rows);
