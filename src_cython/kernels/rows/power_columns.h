@@ -70,11 +70,8 @@ POP_INLINE void pop_column_tops(const pop_power_strip *p, const pop_format *f, c
     POP_POWER_PLACES(p, f, width, 1, 0, POP_STRIP_EACH(width, c->top.v[v] = pop_v_max_f(pop_row_read(f, x, i, part), c->top.v[v]);))
     POP_STRIP_EACH(POP_STRIP,
                    (void)part;
-                   float top[POP_LANES], by[POP_LANES], less[POP_LANES];
                    c->top.v[v] = pop_v_select_f(pop_v_eq_f(c->top.v[v], none), c->top.v[v], pop_v_splat(0.0f));
-                   pop_v_store_f(top, c->top.v[v]);
-                   for (int l = 0; l < POP_LANES; l++) pop_row_exponents(top[l], by + l, less + l);
-                   c->by.v[v] = pop_v_load_f(by), c->less.v[v] = pop_v_load_f(less);)
+                   pop_rows_exponents(c->top.v[v], c->by.v + v, c->less.v + v);)
 }
 /* Sums of columns' powers, which are kept unless `apart`. */
 POP_INLINE void pop_column_powers_in(const pop_power_strip *p, const pop_format *f, const int width, const pop_column_powers *c, const int apart,

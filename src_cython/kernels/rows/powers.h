@@ -50,6 +50,17 @@ POP_INLINE void pop_row_exponents(float top, float *by, float *less)
     *by = __builtin_fabsf(top) < 0x1p16f ? POP_LOG2_E : pop_s_power_to(top, 16);
     *less = -(top * *by);
 }
+/* The same of a vector of rows. */
+POP_INLINE void pop_rows_exponents(pop_v_f top, pop_v_f *by, pop_v_f *less)
+{
+    *by = pop_v_splat(POP_LOG2_E), *less = -(top * *by);
+    if (__builtin_expect(!pop_v_any((pop_v_m)~pop_v_lt_f(pop_v_abs(top), pop_v_splat(0x1p16f))), 1)) return;
+    for (int l = 0; l < POP_LANES; l++) {
+        float of, rest;
+        pop_row_exponents(top[l], &of, &rest);
+        (*by)[l] = of, (*less)[l] = rest;
+    }
+}
 /* The logarithm of that factor, which the sum of a row's powers has too. */
 POP_INLINE double pop_row_factor(float top)
 {
