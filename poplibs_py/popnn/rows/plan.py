@@ -147,7 +147,7 @@ def _merged(axes: list[int], p: RowsParams, inside: bool) -> Axes:
 
 def _columns(p: RowsParams, kept: Axes, reduced: Axes, outer: int) -> Columns | None:
     """How rows or segments lie, where they are columns whose places are at one stride; else None."""
-    if len(reduced) - outer > 1 or reduced[-1][0] < 2:
+    if len(reduced) - outer > 1 or not reduced[-1][0]:
         return None
     wide = p.numbers
     first = wide[0][1].element
