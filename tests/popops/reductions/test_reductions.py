@@ -27,7 +27,7 @@ from poplibs_py.testing.exact import exact_values
 
 NAMES = [*reductions.__all__, "reduce"]
 TO_NUMPY = {"sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min, "any": np.any, "all": np.all}
-EXTENTS = (1, 2, 15, 16, 17, 127, 128, 129, 300, 511, 512, 513, 1024, 8191, 8193, 20000)
+EXTENTS = (1, 2, 3, 6, 9, 12, 15, 16, 17, 127, 128, 129, 300, 511, 512, 513, 1024, 8191, 8193, 20000)
 RNG = np.random.default_rng(20261122)
 each = pytest.mark.parametrize("name", NAMES)
 
