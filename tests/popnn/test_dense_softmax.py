@@ -59,8 +59,8 @@ def test_strides_and_threads_change_nothing():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
-@pytest.mark.parametrize(("n", "width"), [(1, 40), (2, 64), (3, 17), (21, 100), (64, 16), (65, 130), (300, 65), (2048, 20),
-                                          (2049, 20)])
+@pytest.mark.parametrize(("n", "width"), [(1, 40), (2, 64), (3, 17), (21, 100), (64, 16), (65, 130), (300, 65),
+                                          (2048, 20), (2049, 20)])
 def test_columns_have_the_bits_of_rows(n, width, dtype):
     x = (RNG.standard_normal((2, n, width)) * 3).astype(dtype)
     x[0, 0], x[1, :, 1::7], x[1, -1, ::5] = -np.inf, -np.inf, -0.0
