@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +35,31 @@ def spread(items: int, tiles: int) -> np.ndarray[Any, Any]:
     ([0, 0, 0, 1, 1], [0, 2])
     """
     return np.arange(items) * tiles // max(1, items)
+
+
+def spread_by_work(works: Sequence[tuple[float, int]], tiles: int) -> list[np.ndarray[Any, Any]]:
+    """Return the tiles of the items of several kinds of work, so that all tiles have about as much.
+
+    Parameters
+    ----------
+    works : sequence of (float, int)
+        The work of a kind, and its items, which are alike. Items no fewer than the tiles are spread over all; fewer go
+        to those that have least so far, the greatest works first.
+    tiles : int
+
+    Examples
+    --------
+    >>> from poplibs_py.program import spread_by_work
+    >>> [part.tolist() for part in spread_by_work([(10, 1), (40, 2), (20, 1), (20, 1)], 2)]
+    [[0], [0, 1], [0], [1]]
+    """
+    load, found = np.zeros(tiles), [np.empty(0, int)] * len(works)
+    for i in sorted(range(len(works)), key=lambda i: -works[i][0]):
+        work, items = works[i]
+        free = np.sort(np.argsort(load, kind="stable")[:items])
+        found[i] = spread(items, tiles) if items >= tiles else free
+        np.add.at(load, found[i], work / max(1, items))
+    return found
 
 
 def shares_of(units: int, threads: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...formats import Array
 from ...memo import remembered
-from ...program import Executable, Segment, Sequence, host_program, spread
+from ...program import Executable, Segment, Sequence, host_program, spread, spread_by_work
 from ..gemm import _gemm
 from ..gemm.lower import items_of
 from ..gemm.plan import GemmPlan, prepared_bytes
@@ -95,22 +94,10 @@ def _matrices(plan: HostConvPlan, products: list[GemmPlan]) -> _Segments:
             items["b_panels"] = panels + entry % groups * prepared_bytes(product)
             panels += groups * prepared_bytes(product)
     works = [(product.flops, len(items)) for product, (items, _) in zip(products, made, strict=True)]
-    tiles = np.concatenate(shared_products(works, plan.threads))
+    tiles = np.concatenate(spread_by_work(works, plan.threads))
     order = np.argsort(tiles, kind="stable")
     items = np.concatenate([items for items, _ in made])[order]
     return [(Segment(_gemm.VERTEX, items, tiles[order]), [table for _, held in made for table in held])]
-
-
-def shared_products(products: list[tuple[int, int]], threads: int) -> list[Array]:
-    """Threads of the rectangles of products, each so much work: all have some, or those that have least so far."""
-    load, found = np.zeros(threads), [np.empty(0, int)] * len(products)
-    for i in sorted(range(len(products)), key=lambda i: -products[i][0]):
-        work, rectangles = products[i]
-        free = np.sort(np.argsort(load, kind="stable")[:rectangles])
-        own = spread(rectangles, threads) if rectangles >= threads else free
-        np.add.at(load, own, work / max(1, rectangles))
-        found[i] = own
-    return found
 
 
 _SEGMENTS: dict[type[Phase], Callable[[HostConvPlan, Any], _Segments]] = {

@@ -18,7 +18,7 @@ from ...ops import AS_ASKED, RESULT, Operand, Placed, Receiver, Request, new_res
 from ...ops.parts import check_apart
 from ...planner.explain import Explained, Explanation
 from ...planner.ladder import Temporaries
-from ...program import ComputeSet, Executable, OnArrays, Program, Segment, Views, spread, whole_lines
+from ...program import ComputeSet, Executable, OnArrays, Program, Segment, Views, spread, spread_by_work, whole_lines
 from ...program import Sequence as Run
 from ..gemm.model import threads_of
 from ..tile_conv.modelled import PASSES, TileConvolution, modelled_convolutions, tile_kernel
@@ -378,9 +378,8 @@ def _together(programs: tuple[Executable, ...], flops: tuple[int, ...], threads:
             at_once += [(items, max(work, 1) * len(items) / count) for one in sets for items in one]
     if at_once:
         items = np.concatenate([items for items, _ in at_once])
-        each = np.concatenate([np.full(len(items), work / len(items)) for items, work in at_once])
-        middles = np.cumsum(each) - each / 2
-        tiles = np.minimum(threads - 1, (middles * threads / each.sum()).astype(np.int64))
-        steps.insert(0, ComputeSet("", (Segment(BESIDE_VERTEX, items, tiles),)))
+        tiles = np.concatenate(spread_by_work([(work, len(items)) for items, work in at_once], threads))
+        order = np.argsort(tiles, kind="stable")
+        steps.insert(0, ComputeSet("", (Segment(BESIDE_VERTEX, items[order], tiles[order]),)))
     return Program(tuple(steps), shared, threads, max(program.arena_bytes for program in held),
                    max(program.workspace_bytes for program in held), tuple(tables)).executable(threads)

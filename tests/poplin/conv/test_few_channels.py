@@ -24,7 +24,7 @@ from poplibs_py.kernels import available_levels
 from poplibs_py.poplin.conv import few
 from poplibs_py.poplin.conv._conv import SPEC
 from poplibs_py.poplin.conv.few import LANES, Dots, FewPlan, OverTaps, Tile
-from poplibs_py.poplin.conv.lower import lower, shared_products
+from poplibs_py.poplin.conv.lower import lower
 from poplibs_py.poplin.conv.params import ConvCall
 from poplibs_py.poplin.conv.search import plan_call
 from poplibs_py.poplin.conv.ways import Phases
@@ -32,7 +32,7 @@ from poplibs_py.poplin.gemm.options import GemmOptions
 from poplibs_py.poplin.gemm.plan import Epilogue
 from poplibs_py.poplin.gemm.search import on_units
 from poplibs_py.poplin.tile_conv import Axis, ConvParams, FieldTransform, OutputTransform
-from poplibs_py.program import guard_arenas, memory_in_use, memory_peak
+from poplibs_py.program import guard_arenas, memory_in_use, memory_peak, spread_by_work
 from poplibs_py.target import Target
 from poplibs_py.testing import as_format, assert_same_bits
 
@@ -341,9 +341,9 @@ def test_planes_of_a_volume_leave_out_the_taps_that_miss_it(layout):
 
 
 def test_threads_share_the_products_of_all_phases():
-    shared = shared_products([(10, 1), (40, 2), (20, 1), (20, 1), (0, 0)], 2)
+    shared = spread_by_work([(10, 1), (40, 2), (20, 1), (20, 1), (0, 0)], 2)
     assert [threads.tolist() for threads in shared] == [[0], [0, 1], [0], [1], []]
-    assert shared_products([(9, 3)], 1)[0].tolist() == [0, 0, 0]
+    assert spread_by_work([(9, 3)], 1)[0].tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize("share", [0.02, 0.05, 0.2, 0.9])
