@@ -38,13 +38,13 @@ def spread(items: int, tiles: int) -> np.ndarray[Any, Any]:
 
 
 def spread_by_work(works: Sequence[tuple[float, int]], tiles: int) -> list[np.ndarray[Any, Any]]:
-    """Return the tiles of the items of several kinds of work, so that all tiles have about as much.
+    """Return the tiles of the items of several kinds of work, so that tiles differ by an item at most.
 
     Parameters
     ----------
     works : sequence of (float, int)
-        The work of a kind, and its items, which are alike. Items no fewer than the tiles are spread over all; fewer go
-        to those that have least so far, the greatest works first.
+        The work of a kind, and its items, which are alike. The greatest items come first: as many as all tiles take
+        are spread over these in runs of neighbours, and what is left goes to those that have least so far.
     tiles : int
 
     Examples
@@ -54,11 +54,12 @@ def spread_by_work(works: Sequence[tuple[float, int]], tiles: int) -> list[np.nd
     [[0], [0, 1], [0], [1]]
     """
     load, found = np.zeros(tiles), [np.empty(0, int)] * len(works)
-    for i in sorted(range(len(works)), key=lambda i: -works[i][0]):
-        work, items = works[i]
-        free = np.sort(np.argsort(load, kind="stable")[:items])
-        found[i] = spread(items, tiles) if items >= tiles else free
-        np.add.at(load, found[i], work / max(1, items))
+    item = [work / max(1, items) for work, items in works]
+    for i in sorted(range(len(works)), key=lambda i: -item[i]):
+        left = works[i][1] % tiles
+        free = np.argsort(load, kind="stable")[:left]
+        found[i] = np.sort(np.r_[spread(works[i][1] - left, tiles), free])
+        np.add.at(load, free, item[i])
     return found
 
 

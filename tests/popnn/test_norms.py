@@ -96,7 +96,7 @@ def test_each_gradient_goes_to_an_array_of_its_own_format(name):
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fnuz])
 @pytest.mark.parametrize("order", [(0, 2, 3, 1), (1, 2, 3, 0), (3, 1, 2, 0), (2, 0, 3, 1)])
 @pytest.mark.parametrize("shape", [(2, 36, 5, 7), (3, 6, 1, 17), (1, 4, 2, 2), (2, 20, 19, 1), (1, 70, 33, 65),
-                                   (70, 4, 3, 2)])
+                                   (70, 4, 3, 2), (3, 36, 1, 1), (1, 20, 1, 1)])
 def test_any_order_of_axes_gives_the_same_bits(shape, order, dtype):
     """Whether rows lie one after another, side by side, or in parts that do."""
     x, grad = RNG.standard_normal((2, *shape)).astype(dtype)
@@ -141,7 +141,8 @@ def test_subnormal_results_beside_zeros_are_rounded_as_others(level, n, rows_at)
 def test_nan_is_no_infinity_in_bf16(n):
     """Nor what it stands beside: pairs of vectors are rounded at once."""
     bf16 = ml_dtypes.bfloat16
-    x, gamma = RNG.standard_normal((3, n)).astype(bf16), np.ones(n, bf16)
+    x, gamma = RNG.standard_normal((5, n)).astype(bf16), np.ones(n, bf16)
+    x[[1, 4], 3] = np.nan
     gamma[[0, 9, 17, 40]] = np.nan, -np.float32(np.nan), np.inf, 3.3e38
     beta = np.where(np.isinf(gamma.astype(np.float32)), 0.0, 1e-40).astype(bf16)
     due = popnn.layer_norm(*(operand.astype(np.float32) for operand in (x, gamma, beta))).astype(bf16)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poplibs_py.program import spread, threads_for
+from poplibs_py.program import spread, spread_by_work, threads_for
 
 
 @given(work=st.integers(0, 1 << 62), each=st.integers(1, 1 << 30), most=st.integers(1, 256))
@@ -25,3 +25,14 @@ def test_items_are_spread_in_runs_as_equal_as_may_be(items, tiles):
     held = np.bincount(where, minlength=tiles)
     assert held.size == tiles
     assert held.max() - held.min() <= 1
+
+
+@given(works=st.lists(st.tuples(st.floats(0.0, 1e15), st.integers(0, 40)), max_size=9), tiles=st.integers(1, 8))
+def test_what_is_shared_by_work_differs_by_an_item_at_most(works, tiles):
+    load, greatest = np.zeros(tiles), 0.0
+    for (work, items), where in zip(works, spread_by_work(works, tiles), strict=True):
+        assert where.size == items
+        assert (np.diff(where) >= 0).all()
+        np.add.at(load, where, work / max(1, items))
+        greatest = max(greatest, work / items if items else 0.0)
+    assert load.max() - load.min() <= greatest * (1 + 1e-9)

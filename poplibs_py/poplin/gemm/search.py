@@ -42,7 +42,7 @@ _LONG_RUN = 64  # cells of a field's run from which it is read tap by tap: sums 
 _FEW_SUMS = 128  # of a kernel whose calls are so short that each costs: rows that no two taps meet are packed
 _LINES = 3  # of the field in a block of rows, by the kernel's rows
 _PACKING = 14.0  # products that a core makes in the time in which it packs one number
-_FINDING = 40.0  # products of each of its results that it makes while it finds where the taps of a piece of rows lie
+_FINDING = 40.0  # the same for each result and block of depth, in which it finds where the taps of some rows lie
 _SMALL = 1 << 17  # bytes of B that stay in cache as they lie
 FEW = 4
 """Columns that kernels of the dot form take at once."""
@@ -386,7 +386,7 @@ def _with_depth(plan: GemmPlan, depth: int) -> GemmPlan:
 
 
 def _overhead(plan: GemmPlan, m: int, n: int) -> float:
-    """Packing and moving of sums for each product, in products: to pack a number costs as much as 14 in FP32 or so."""
+    """Packing, finding of taps and moving of sums for each product, in products: to pack an FP32 number is 14 or so."""
     packing = _PACKING * plan.elements
     a = plan.params.a
     bytes_in_line = plan.a_mode == Mode.LINES and a.field is None and a.format.itemsize == 1 and plan.elements == 2
@@ -394,15 +394,15 @@ def _overhead(plan: GemmPlan, m: int, n: int) -> float:
     if plan.a_mode == Mode.TRANSPOSED:
         packs_a *= 1 + 32 / plan.packed_rows  # short lines
     if plan.by_taps and a.field:
-        packs_a /= a.field.taps  # a number is near when its other taps read it
+        packs_a /= max(1, a.field.taps)  # a number is near when its other taps read it
     if plan.window_bytes and a.field:
         whole, lap, *_ = a.field.laps
         decoded = plan.window_bytes // plan.compute_format.itemsize * max(1.0, lap / plan.kc)
         packs_a += packing * decoded / (plan.window_lines * a.field.dims[-1].positions * whole)
     packs_b = 0.0 if plan.b_mode in (Mode.DIRECT, Mode.PREPARED) else packing
     again = plan.mc if plan.sums == Sums.BLOCK else m
-    each = (0.0 if plan.sums == Sums.TILE or plan.narrow else packing / 2) + (_FINDING if plan.by_taps else 0.0)
-    return packs_a / min(plan.nc, n) + packs_b / min(again, m) + each / min(plan.kc, max(1, plan.params.k))
+    each_block = (0.0 if plan.sums == Sums.TILE or plan.narrow else packing / 2) + (_FINDING if plan.by_taps else 0.0)
+    return packs_a / min(plan.nc, n) + packs_b / min(again, m) + each_block / min(plan.kc, max(1, plan.params.k))
 
 
 def _widest(plan: GemmPlan, mc: int, nc: int) -> GemmPlan | None:

@@ -73,7 +73,7 @@ POP_INLINE void pop_several(const pop_conv_block *b, const char *x, const char *
             if (v * next % 64 == 0) pop_prefetch_to_write(pop_beyond(to, results[p] + v * next + b->sums_ahead));
 }
 
-/* All positions, in parts as equal as may be: these are a dozen or so, and a division takes as long as many products. */
+/* All positions, in parts as equal as may be: of a call's 14 at most, by constants, since a division takes as long as many products. */
 POP_INLINE void pop_several_positions(const pop_conv_block *b, const char *x, const char *w, char *to, int together,
                                       int vectors, int pairs)
 {

@@ -5,8 +5,9 @@
  * at most 7 + 2 + 4 roundings.
  *
  * `rows` takes blocks whose elements lie one after another, vectors of 16 lanes at a time and as many blocks side by side as a
- * vector has lanes in the last step. `columns` takes blocks that lie side by side, whose elements are rows of memory: lanes in
- * the order 0, 8, 4, 12, 2 ..., so that what is joined are neighbours and few partial results are held. The bits are the same. */
+ * vector has lanes in the last step. `chain` is of blocks that lie side by side, whose elements are rows of memory: lanes in
+ * the order 0, 8, 4, 12, 2 ..., so that what is joined are neighbours and few partial results are held; `few` takes such blocks of up
+ * to 16 elements whole. The bits are the same. */
 #ifndef POP_REDUCE_BLOCKS_H
 #define POP_REDUCE_BLOCKS_H
 #include "kernels/reduce/bodies.h"
@@ -403,7 +404,7 @@ POP_INLINE void pop_chain_of(pop_body body, const pop_format *f, const char *con
 #define POP_FEW_HALVED(half)                                      \
     _Pragma("GCC unroll 8") for (int l = 0; l < (half); l++)      \
         if (l + (half) < n) body.join(x[l], x[l + (half)]);
-/* A vector of columns, whose lanes are in registers: l is joined with l + 8 as soon as both are there. */
+/* A vector of columns: lanes l and l + 8 are joined as soon as both are there, so that those of one accumulator stay in registers. */
 POP_INLINE void pop_few_vector(pop_body body, const pop_format *f, const char *const *rows, int64_t n, int64_t at, int64_t column, int part,
                                const float *shift, float *const *out)
 {

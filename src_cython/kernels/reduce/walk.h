@@ -412,7 +412,7 @@ static void pop_tree_lanes(const pop_reduce_tree *t, int64_t lane, int apart, in
     pop_tree_join(t, level);
 }
 
-/* The block: where few rows lie as kernels read them, in one walk. */
+/* The block: where few rows lie as kernels read them, in one walk, but at the portable level, whose vectors are short. */
 static void pop_reduce_tree_of(const pop_reduce_tree *t, pop_reduce_few few)
 {
     if (!POP_ONE_BODY && t->rows <= POP_WAYS && !t->walk->spec->decode) few(t->walk->rows, t->rows, t->column, t->width, t->shift, t->out);
@@ -453,7 +453,7 @@ static void pop_reduce_columns(pop_reduce_walk *w, int64_t unit)
     const char *base = w->tile->operands[0]
                        + pop_reduce_offset(s->kept, s->kept_count - 1, unit / s->segments / strips, index);
     for (int d = 0; d < s->kept_count - 1; d++) output += index[d] * s->kept[d].out;
-    if (s->n <= POP_BLOCK) { /* a block alone is what it comes to */
+    if (s->n <= POP_BLOCK) { /* one block is one segment, and the row: nothing is merged */
         pop_reduce_addresses(s, base, 0, s->n, w->rows);
         pop_reduce_column_block(w, s->n, 0, column, width);
         pop_reduce_write(w, &w->more, output, inner->out, width);

@@ -165,7 +165,7 @@ POP_INLINE void pop_rows_inverses_in(const pop_row *row, const pop_format *f, co
 POP_ROWS_FORMATS(POP_ROWS_MOMENTS_OF)
 
 /* Short rows that have means are decoded once where that takes longer than to read what was decoded, with what else the first-level cache
- * holds: at AVX2 those of BF16 that are not of whole groups, else those of FP16. Where, or NULL. */
+ * holds: at AVX2 those of BF16 that are not of whole groups (of these gradients take as long either way), else those of FP16. Where, or NULL. */
 POP_INLINE float *pop_row_near(const pop_row *row, const pop_format *f)
 {
     const pop_rows *s = row->spec;

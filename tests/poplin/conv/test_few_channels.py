@@ -32,7 +32,7 @@ from poplibs_py.poplin.gemm.options import GemmOptions
 from poplibs_py.poplin.gemm.plan import Epilogue
 from poplibs_py.poplin.gemm.search import on_units
 from poplibs_py.poplin.tile_conv import Axis, ConvParams, FieldTransform, OutputTransform
-from poplibs_py.program import guard_arenas, memory_in_use, memory_peak, spread_by_work
+from poplibs_py.program import guard_arenas, memory_in_use, memory_peak
 from poplibs_py.target import Target
 from poplibs_py.testing import as_format, assert_same_bits
 
@@ -338,12 +338,6 @@ def test_planes_of_a_volume_leave_out_the_taps_that_miss_it(layout):
     made.executable(a, b, out)
     np.testing.assert_array_equal(out[:, :, 0], exact[:, :, 0])
     assert not np.isfinite(out[:, :, 1:]).any()
-
-
-def test_threads_share_the_products_of_all_phases():
-    shared = spread_by_work([(10, 1), (40, 2), (20, 1), (20, 1), (0, 0)], 2)
-    assert [threads.tolist() for threads in shared] == [[0], [0, 1], [0], [1], []]
-    assert spread_by_work([(9, 3)], 1)[0].tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize("share", [0.02, 0.05, 0.2, 0.9])
