@@ -29,7 +29,7 @@ OF_THE_FRAME = {
                 "Room", "Segment", "Sequence", "Views", "Wrapper", "copy_of", "guard_arenas", "host_program",
                 "items_of_threads", "key_by_identity", "key_by_parts",
                 "overlaps_itself", "result_array", "result_array_like", "room_like", "share_memory", "span_of",
-                "spread", "spread_by_work", "temporary", "threads_for", "value_words", "whole_lines", "without_gaps"},
+                "spread", "temporary", "threads_for", "value_words", "whole_lines", "without_gaps"},
     "planner": {"Climbed", "Temporaries", "climb", "first_within", "within"},
     "errors": {"bad_argument", "bad_type", "check_keys", "described", "did_you_mean", "not_built", "warn"},
 }  # fmt: skip

@@ -49,7 +49,7 @@ def spread_by_work(works: Sequence[tuple[float, int]], tiles: int) -> list[np.nd
 
     Examples
     --------
-    >>> from poplibs_py.program import spread_by_work
+    >>> from poplibs_py.program.shares import spread_by_work
     >>> [part.tolist() for part in spread_by_work([(10, 1), (40, 2), (20, 1), (20, 1)], 2)]
     [[0], [0, 1], [0], [1]]
     """

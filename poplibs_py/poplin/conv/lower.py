@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...memo import remembered
-from ...program import Executable, Segment, Sequence, host_program, spread, spread_by_work
+from ...program import Executable, Segment, Sequence, host_program, spread
 from ..gemm import _gemm
 from ..gemm.lower import items_of
 from ..gemm.plan import GemmPlan, prepared_bytes
@@ -93,11 +93,8 @@ def _matrices(plan: HostConvPlan, products: list[GemmPlan]) -> _Segments:
             entry = np.arange(len(items)) * product.params.entries // len(items)
             items["b_panels"] = panels + entry % groups * prepared_bytes(product)
             panels += groups * prepared_bytes(product)
-    works = [(product.flops, len(items)) for product, (items, _) in zip(products, made, strict=True)]
-    tiles = np.concatenate(spread_by_work(works, plan.threads))
-    order = np.argsort(tiles, kind="stable")
-    items = np.concatenate([items for items, _ in made])[order]
-    return [(Segment(_gemm.VERTEX, items, tiles[order]), [table for _, held in made for table in held])]
+    kinds = [(items, product.flops) for product, (items, _) in zip(products, made, strict=True)]
+    return [(Segment.by_work(_gemm.VERTEX, kinds, plan.threads), [table for _, held in made for table in held])]
 
 
 _SEGMENTS: dict[type[Phase], Callable[[HostConvPlan, Any], _Segments]] = {
