@@ -27,7 +27,7 @@ PACKAGES = (
 OF_THE_FRAME = {
     "program": {"BoundCall", "ComputeSet", "Exchange", "Executable", "Face", "Key", "Loop", "Program", "Remake",
                 "Room", "Segment", "Sequence", "Views", "Wrapper", "copy_of", "guard_arenas", "host_program",
-                "items_of_threads", "key_by_identity", "key_by_parts",
+                "items_of_threads", "key_by_identity", "key_by_parts", "segment_by_work",
                 "overlaps_itself", "result_array", "result_array_like", "room_like", "share_memory", "span_of",
                 "spread", "temporary", "threads_for", "value_words", "whole_lines", "without_gaps"},
     "planner": {"Climbed", "Temporaries", "climb", "first_within", "within"},

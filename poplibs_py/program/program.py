@@ -6,15 +6,12 @@ makes a `Program` of its plan, and the executor runs it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ..formats import Array
 from ._executor import Executable
-from .shares import spread_by_work
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -37,14 +34,6 @@ class Segment:
     items: Array
     tiles: Array
     turns: Array | None = None
-
-    @classmethod
-    def by_work(cls, vertex: int, kinds: Sequence[tuple[Array, float]], tiles: int) -> Segment:
-        """Return a segment of items of several kinds, each with the work of all its items, dealt out by that."""
-        items = np.concatenate([some for some, _ in kinds])
-        where = np.concatenate(spread_by_work([(work, len(some)) for some, work in kinds], tiles))
-        order = np.argsort(where, kind="stable")
-        return cls(vertex, items[order], where[order])
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..checks import whole
-
-if TYPE_CHECKING:
-    from .program import Program
+from .program import Program, Segment
 
 
 def threads_for(work: int, each: int, most: int) -> int:
@@ -61,6 +59,14 @@ def spread_by_work(works: Sequence[tuple[float, int]], tiles: int) -> list[np.nd
         found[i] = np.sort(np.r_[spread(works[i][1] - left, tiles), free])
         np.add.at(load, free, item[i])
     return found
+
+
+def segment_by_work(vertex: int, kinds: Sequence[tuple[np.ndarray[Any, Any], float]], tiles: int) -> Segment:
+    """Return a segment of items of several kinds, each with the work of all its items, dealt out by that."""
+    items = np.concatenate([some for some, _ in kinds])
+    where = np.concatenate(spread_by_work([(work, len(some)) for some, work in kinds], tiles))
+    order = np.argsort(where, kind="stable")
+    return Segment(vertex, items[order], where[order])
 
 
 def shares_of(units: int, threads: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poplibs_py.program import Segment, spread, threads_for
+from poplibs_py.program import segment_by_work, spread, threads_for
 from poplibs_py.program.shares import spread_by_work
 
 
@@ -32,7 +32,7 @@ def test_few_items_go_to_those_that_have_least():
     shared = spread_by_work([(10, 1), (40, 2), (20, 1), (20, 1), (0, 0)], 2)
     assert [threads.tolist() for threads in shared] == [[0], [0, 1], [0], [1], []]
     assert spread_by_work([(9, 3)], 1)[0].tolist() == [0, 0, 0]
-    segment = Segment.by_work(0, [(np.array([7]), 10), (np.array([3, 4]), 40), (np.array([8]), 20)], 2)
+    segment = segment_by_work(0, [(np.array([7]), 10), (np.array([3, 4]), 40), (np.array([8]), 20)], 2)
     assert (segment.items.tolist(), segment.tiles.tolist()) == ([3, 8, 7, 4], [0, 0, 1, 1])
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...memo import remembered
-from ...program import Executable, Segment, Sequence, host_program, spread
+from ...program import Executable, Segment, Sequence, host_program, segment_by_work, spread
 from ..gemm import _gemm
 from ..gemm.lower import items_of
 from ..gemm.plan import GemmPlan, prepared_bytes
@@ -94,7 +94,7 @@ def _matrices(plan: HostConvPlan, products: list[GemmPlan]) -> _Segments:
             items["b_panels"] = panels + entry % groups * prepared_bytes(product)
             panels += groups * prepared_bytes(product)
     kinds = [(items, product.flops) for product, (items, _) in zip(products, made, strict=True)]
-    return [(Segment.by_work(_gemm.VERTEX, kinds, plan.threads), [table for _, held in made for table in held])]
+    return [(segment_by_work(_gemm.VERTEX, kinds, plan.threads), [table for _, held in made for table in held])]
 
 
 _SEGMENTS: dict[type[Phase], Callable[[HostConvPlan, Any], _Segments]] = {

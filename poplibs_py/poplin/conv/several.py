@@ -18,7 +18,7 @@ from ...ops import AS_ASKED, RESULT, Operand, Placed, Receiver, Request, new_res
 from ...ops.parts import check_apart
 from ...planner.explain import Explained, Explanation
 from ...planner.ladder import Temporaries
-from ...program import ComputeSet, Executable, OnArrays, Program, Segment, Views, spread, whole_lines
+from ...program import ComputeSet, Executable, OnArrays, Program, Segment, Views, segment_by_work, spread, whole_lines
 from ...program import Sequence as Run
 from ..gemm.model import threads_of
 from ..tile_conv.modelled import PASSES, TileConvolution, modelled_convolutions, tile_kernel
@@ -377,6 +377,6 @@ def _together(programs: tuple[Executable, ...], flops: tuple[int, ...], threads:
             count = sum(len(items) for one in sets for items in one)
             at_once += [(items, max(work, 1) * len(items) / count) for one in sets for items in one]
     if at_once:
-        steps.insert(0, ComputeSet("", (Segment.by_work(BESIDE_VERTEX, at_once, threads),)))
+        steps.insert(0, ComputeSet("", (segment_by_work(BESIDE_VERTEX, at_once, threads),)))
     return Program(tuple(steps), shared, threads, max(program.arena_bytes for program in held),
                    max(program.workspace_bytes for program in held), tuple(tables)).executable(threads)
