@@ -1,8 +1,9 @@
 /* Temporary memory, counted. Every byte that an operation needs beside its operands and its result comes from here, so
  * that a test can hold the bytes really taken against availableMemoryProportion. Freed blocks are kept for the next call
- * of the same size (shelf.h). */
+ * that needs as much, or at least half of it: a network's layers have sizes of their own (shelf.h). */
 #ifndef POP_MEMORY_H
 #define POP_MEMORY_H
+#include <malloc.h>
 #include <pthread.h>
 
 #include "shelf.h"
@@ -27,19 +28,22 @@ static void pop_memory_unlock(void) { pthread_mutex_unlock(&pop_memory.lock); }
 
 static inline int64_t pop_rounded(int64_t bytes) { return (bytes + 63) & ~63ll; }
 
+/* The bytes of a fresh block for so many, a multiple of 64. */
+static inline int64_t pop_memory_class(int64_t bytes)
+{
+    return bytes < POP_WHOLE_PAGES || bytes > POP_KEPT_BYTES ? bytes : (bytes + POP_HUGE_PAGE - 1) & -POP_HUGE_PAGE;
+}
+
 /* At least `bytes`, aligned to a cache line, or NULL. Zero bytes give NULL too. */
 static void *pop_memory_take(int64_t bytes)
 {
-    if (bytes <= 0 || bytes > INT64_MAX - POP_HUGE_PAGE) return NULL;
+    if (bytes <= 0 || bytes > INT64_MAX / 4) return NULL;
     bytes = pop_rounded(bytes);
+    int64_t found, made = pop_memory_class(bytes);
     pop_memory_lock();
-    void *block = pop_shelf_take(&pop_memory.shelf, bytes);
+    void *block = pop_shelf_take(&pop_memory.shelf, made, 2 * made, &found);
     pop_memory_unlock();
-    if (!block) {
-        int kept = bytes <= POP_KEPT_BYTES, whole = kept && bytes >= POP_WHOLE_PAGES;
-        block = pop_fresh(whole ? (bytes + POP_HUGE_PAGE - 1) & -POP_HUGE_PAGE : bytes, kept);
-        if (!block) return NULL;
-    }
+    if (!block && !(block = pop_fresh(made, made <= POP_KEPT_BYTES))) return NULL;
     pop_memory_lock();
     pop_memory.in_use += bytes;
     if (pop_memory.in_use > pop_memory.peak) pop_memory.peak = pop_memory.in_use;
@@ -51,10 +55,11 @@ static void pop_memory_give(void *block, int64_t bytes)
 {
     void *leaving[POP_SHELF_PLACES + 1];
     if (!block) return;
-    bytes = pop_rounded(bytes);
+    int64_t room = (int64_t)malloc_usable_size(block); /* it may have been made for more than was asked for now */
+    room &= POP_KEPT_BYTES && room >= POP_WHOLE_PAGES ? -POP_HUGE_PAGE : -64;
     pop_memory_lock();
-    pop_memory.in_use -= bytes;
-    int n = pop_shelf_put(&pop_memory.shelf, block, bytes, leaving);
+    pop_memory.in_use -= pop_rounded(bytes);
+    int n = pop_shelf_put(&pop_memory.shelf, block, room, leaving);
     pop_memory_unlock();
     while (n) free(leaving[--n]);
 }

@@ -1,4 +1,4 @@
-/* Buffers that were given back and are kept for whoever needs one of that size next: fresh pages cost more than
+/* Buffers that were given back and are kept for whoever needs one of about that size next: fresh pages cost more than
  * many of the operations that write them (measured: 60 to 250 ns for each 4 KiB).
  *
  * A shelf is bounded in bytes and in number; what was put there first goes first. It has no lock of its own: whoever
@@ -44,12 +44,15 @@ static pop_buffer pop_shelf_remove(pop_shelf *shelf, int i)
     return buffer;
 }
 
-/* A buffer of so many bytes, the last that came, which the caches may still hold; or NULL. */
-static void *pop_shelf_take(pop_shelf *shelf, int64_t bytes)
+/* The smallest buffer of at least `bytes` and at most `most`, of several the last that came, which the caches may still
+ * hold; its size goes to `found`. NULL if there is none. */
+static void *pop_shelf_take(pop_shelf *shelf, int64_t bytes, int64_t most, int64_t *found)
 {
-    for (int i = shelf->kept - 1; i >= 0; i--)
-        if (shelf->place[i].bytes == bytes) return pop_shelf_remove(shelf, i).at;
-    return NULL;
+    int best = -1;
+    *found = most + 1;
+    for (int i = shelf->kept - 1; i >= 0 && *found != bytes; i--)
+        if (shelf->place[i].bytes >= bytes && shelf->place[i].bytes < *found) *found = shelf->place[best = i].bytes;
+    return best < 0 ? NULL : pop_shelf_remove(shelf, best).at;
 }
 
 /* The buffer that must leave before one of `bytes` can come; NULL once there is room. */

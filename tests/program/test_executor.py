@@ -6,7 +6,17 @@ import pytest
 
 from poplibs_py.errors import InvalidArgumentError
 from poplibs_py.poplin.tile_conv._partials import CLEAR, CLEAR_VERTEX, REDUCE, REDUCE_VERTEX
-from poplibs_py.program import ComputeSet, Exchange, Loop, Program, Segment, host_program, memory_in_use, temporary
+from poplibs_py.program import (
+    ComputeSet,
+    Exchange,
+    Loop,
+    Program,
+    Segment,
+    _executor,
+    host_program,
+    memory_in_use,
+    temporary,
+)
 
 
 def test_as_many_operands_as_there_is_room_for():
@@ -88,6 +98,17 @@ def test_temporary_arrays_are_counted(shape, dtype):
     assert (memory_in_use() > before) == bool(view.size)
     del view
     assert memory_in_use() == before
+
+
+@pytest.mark.skipif(_executor.sanitized, reason="builds with AddressSanitizer keep no memory")
+def test_memory_that_was_given_back_serves_what_needs_less_but_not_much_less():
+    def place(mebibytes):
+        return temporary((mebibytes << 20,), np.uint8).ctypes.data
+
+    most = place(40)
+    assert place(40) == place(30) == place(22) == most
+    assert place(18) != most
+    assert place(40) == most
 
 
 @pytest.mark.parametrize("shape", [(1,) * 65, (-1,), (-2, -3)])
