@@ -212,7 +212,7 @@ static void pop_taps_line(const pop_taps *w, int64_t *at, int64_t along, int64_t
         at[along] = first + done;
         w->t->accumulate = w->first > 0;
         if (again) {
-            p.a += before * w->t->a_row, p.end = p.runs ? p.rows : 0;
+            p.a += before * w->t->a_row, p.end = p.runs ? p.rows : 0, p.calls = 0;
             pop_taps_flush(w, &p, 1);
         } else {
             pop_taps_sums(w, &p, at, along, low, high);
