@@ -7,7 +7,7 @@
  * `rows` takes blocks whose elements lie one after another, vectors of 16 lanes at a time and as many blocks side by side as a
  * vector has lanes in the last step. `chain` is of blocks that lie side by side, whose elements are rows of memory: lanes in
  * the order 0, 8, 4, 12, 2 ..., so that what is joined are neighbours and few partial results are held; `few` takes such blocks of up
- * to 16 elements whole. The bits are the same. */
+ * to 64 elements whole. The bits are the same. */
 #ifndef POP_REDUCE_BLOCKS_H
 #define POP_REDUCE_BLOCKS_H
 #include "kernels/reduce/bodies.h"
@@ -30,7 +30,7 @@ typedef void (*pop_reduce_rows)(const char *const *rows, int64_t count, int64_t 
 typedef void (*pop_reduce_chain)(const char *const *rows, int64_t count, int64_t width, const float *shift, float *const *out,
                                  int joins);
 typedef void (*pop_reduce_joiner)(float *const *to, float *const *from, int64_t width);
-/* A whole block of at most POP_WAYS rows of memory, from byte `at` of each on. */
+/* A whole block of at most POP_STRIDE rows of memory, from byte `at` of each on. */
 typedef void (*pop_reduce_few)(const char *const *rows, int64_t n, int64_t at, int64_t width, const float *shift, float *const *out);
 
 typedef void (*pop_reduce_first)(pop_v_f *a);
@@ -361,6 +361,12 @@ POP_INLINE void pop_rows_of(pop_body body, const pop_format *f, const char *cons
     }
 }
 
+/* A step of a vector of columns, of which `part` are there. */
+POP_INLINE void pop_column_step(pop_body body, const pop_format *f, const char *p, int part, pop_v_f c, pop_v_f *a)
+{
+    body.step(a, part < POP_LANES ? pop_v_decode_part(f, p, part) : pop_v_decode(f, p), c);
+}
+
 /* Vectors of columns side by side, the last of `part` columns; `joins`: to what `out` holds. */
 POP_INLINE void pop_chain_vectors(pop_body body, const pop_format *f, const char *const *rows, int64_t count, int64_t column,
                                   int vectors, int part, const float *shift, float *const *out, int joins)
@@ -375,7 +381,7 @@ POP_INLINE void pop_chain_vectors(pop_body body, const pop_format *f, const char
         const char *at = rows[r] + column * pop_bytes(f);
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++, at += POP_LANES * pop_bytes(f))
-            body.step(s[v], part < POP_LANES ? pop_v_decode_part(f, at, part) : pop_v_decode(f, at), c[v]);
+            pop_column_step(body, f, at, part, c[v], s[v]);
     }
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; v++) {
@@ -401,9 +407,6 @@ POP_INLINE void pop_chain_of(pop_body body, const pop_format *f, const char *con
     if (column < width) pop_chain_vectors(body, f, rows, count, column, 1, (int)(width - column), shift, out, joins);
 }
 
-#define POP_FEW_HALVED(half)                                      \
-    _Pragma("GCC unroll 8") for (int l = 0; l < (half); l++)      \
-        if (l + (half) < n) body.join(x[l], x[l + (half)]);
 /* A vector of columns: lanes l and l + 8 are joined as soon as both are there, so that those of one accumulator stay in registers. */
 POP_INLINE void pop_few_vector(pop_body body, const pop_format *f, const char *const *rows, int64_t n, int64_t at, int64_t column, int part,
                                const float *shift, float *const *out)
@@ -416,18 +419,69 @@ POP_INLINE void pop_few_vector(pop_body body, const pop_format *f, const char *c
     for (int l = 0; l < HALF; l++) {
         pop_v_f y[2];
         body.first(x[l]), body.first(y);
-        if (l < n) body.step(x[l], part < POP_LANES ? pop_v_decode_part(f, rows[l] + at, part) : pop_v_decode(f, rows[l] + at), c);
+        if (l < n) pop_column_step(body, f, rows[l] + at, part, c, x[l]);
         if (l + HALF >= n) continue;
-        body.step(y, part < POP_LANES ? pop_v_decode_part(f, rows[l + HALF] + at, part) : pop_v_decode(f, rows[l + HALF] + at), c);
+        pop_column_step(body, f, rows[l + HALF] + at, part, c, y);
         body.join(x[l], y);
     }
-    POP_FEW_HALVED(4) POP_FEW_HALVED(2) POP_FEW_HALVED(1)
+#pragma GCC unroll 3
+    for (int half = HALF / 2; half; half /= 2)
+#pragma GCC unroll 4
+        for (int l = 0; l < half; l++)
+            if (l + half < n) body.join(x[l], x[l + half]);
     for (int plane = 0; plane < body.planes; plane++) pop_v_store_f(out[plane] + column, x[0][plane]);
+}
+/* `vectors` vectors of columns of blocks of more than POP_WAYS elements: of each lane its parts, (0 1) (2 3), then lanes by halves. */
+POP_INLINE void pop_parts_vectors(pop_body body, const pop_format *f, const char *const *rows, int64_t n, int64_t at, int64_t column,
+                                  const int vectors, int part, const float *shift, float *const *out)
+{
+    pop_v_f x[POP_WAYS][POP_SIDE_BY_SIDE][2], c[POP_SIDE_BY_SIDE], y[POP_SIDE_BY_SIDE][2], z[2];
+    at += column * pop_bytes(f);
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; v++) c[v] = shift ? pop_v_load_f(shift + column + v * POP_LANES) : pop_v_splat(0.0f);
+    for (int l = 0; l < POP_WAYS; l++)
+        for (int64_t r = l; r < n; r += 2 * POP_WAYS) {
+            const char *p = rows[r] + at;
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; v++) body.first(y[v]), pop_column_step(body, f, p + v * POP_LANES * pop_bytes(f), part, c[v], y[v]);
+            if (r + POP_WAYS < n) {
+                p = rows[r + POP_WAYS] + at;
+#pragma GCC unroll 4
+                for (int v = 0; v < vectors; v++) {
+                    body.first(z), pop_column_step(body, f, p + v * POP_LANES * pop_bytes(f), part, c[v], z);
+                    body.join(y[v], z);
+                }
+            }
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; v++) {
+                if (r != l) {
+                    body.join(x[l][v], y[v]);
+                    continue;
+                }
+                x[l][v][0] = y[v][0];
+                if (body.planes == 2) x[l][v][1] = y[v][1];
+            }
+        }
+    for (int half = POP_WAYS / 2; half; half /= 2)
+        for (int l = 0; l < half; l++)
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; v++) body.join(x[l][v], x[l + half][v]);
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; v++)
+        for (int plane = 0; plane < body.planes; plane++) pop_v_store_f(out[plane] + column + v * POP_LANES, x[0][v][plane]);
 }
 POP_INLINE void pop_few_of(pop_body body, const pop_format *f, const char *const *rows, int64_t n, int64_t at, int64_t width,
                            const float *shift, float *const *out)
 {
+    enum { SOME = POP_SIDE_BY_SIDE * POP_LANES };
     int64_t column = 0;
+    if (n > POP_WAYS) {
+        for (; column + SOME <= width; column += SOME)
+            pop_parts_vectors(body, f, rows, n, at, column, POP_SIDE_BY_SIDE, POP_LANES, shift, out);
+        for (; column < width; column += POP_LANES)
+            pop_parts_vectors(body, f, rows, n, at, column, 1, width - column < POP_LANES ? (int)(width - column) : POP_LANES, shift, out);
+        return;
+    }
     for (; column + POP_LANES <= width; column += POP_LANES) pop_few_vector(body, f, rows, n, at, column, POP_LANES, shift, out);
     if (column < width) pop_few_vector(body, f, rows, n, at, column, (int)(width - column), shift, out);
 }
@@ -467,14 +521,18 @@ POP_INLINE void pop_join_columns(pop_body body, float *const *to, float *const *
     {                                                                                                                 \
         pop_few_of(POP_REDUCE_BODY(name, planes), &format, rows, n, at, width, shift, out);                           \
     }
-#define POP_REDUCE_FUNCTIONS(name, planes)                                                                            \
-    POP_REDUCE_EACH_FORMAT(POP_REDUCE_OF_FORMAT, name, planes)                                                        \
+#define POP_REDUCE_JOINER(name, planes)                                                                               \
     static void pop_join_columns_##name(float *const *to, float *const *from, int64_t width)                          \
     {                                                                                                                 \
         pop_join_columns(POP_REDUCE_BODY(name, planes), to, from, width);                                             \
     }
+#define POP_REDUCE_FUNCTIONS(name, planes)                                                                            \
+    POP_REDUCE_EACH_FORMAT(POP_REDUCE_OF_FORMAT, name, planes) POP_REDUCE_JOINER(name, planes)
 #define POP_REDUCE_SINGLE_FUNCTIONS(name, first, step, join) POP_REDUCE_FUNCTIONS(name, 1)
+#define POP_REDUCE_QUESTION_FUNCTIONS(name, first, step, join)                                                        \
+    POP_REDUCE_OF_FORMAT(name, 1, f32, POP_F32) POP_REDUCE_JOINER(name, 1)
 #define POP_REDUCE_DOUBLE_FUNCTIONS(name, step, join) POP_REDUCE_FUNCTIONS(name, 2)
 POP_REDUCE_SINGLE(POP_REDUCE_SINGLE_FUNCTIONS)
+POP_REDUCE_QUESTION(POP_REDUCE_QUESTION_FUNCTIONS)
 POP_REDUCE_DOUBLE(POP_REDUCE_DOUBLE_FUNCTIONS)
 #endif

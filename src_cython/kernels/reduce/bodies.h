@@ -45,11 +45,14 @@ POP_INLINE void pop_reduce_join_square(pop_v_f *s, pop_v_f x)
     X(max, -INFINITY, pop_reduce_greater(x, s), pop_reduce_greater(s, t))                                             \
     X(min, INFINITY, pop_reduce_less(x, s), pop_reduce_less(s, t))                                                    \
     X(abs_max, 0.0f, pop_reduce_greater(pop_v_abs(x), s), pop_reduce_greater(s, t))                                   \
+    X(exp_sum, -0.0f, s + pop_v_exp(x - c), s + t)
+
+/* The same of questions, 1 as soon as an element says so: of FP32 alone, to which other formats are decoded. */
+#define POP_REDUCE_QUESTION(X)                                                                                        \
     X(any, 0.0f, pop_v_select_f(pop_v_eq_f(x, pop_v_splat(0.0f)), pop_v_splat(1.0f), s), pop_v_max_f(s, t))           \
     X(all, 0.0f, pop_v_select_f(pop_v_eq_f(x, pop_v_splat(0.0f)), s, pop_v_splat(1.0f)), pop_v_max_f(s, t))           \
     X(nan, 0.0f, pop_v_select_f(pop_v_eq_f(x, x), pop_v_splat(1.0f), s), pop_v_max_f(s, t))                           \
-    X(not_finite, 0.0f, pop_v_select_f(pop_v_eq_f(x - x, pop_v_splat(0.0f)), pop_v_splat(1.0f), s), pop_v_max_f(s, t)) \
-    X(exp_sum, -0.0f, s + pop_v_exp(x - c), s + t)
+    X(not_finite, 0.0f, pop_v_select_f(pop_v_eq_f(x - x, pop_v_splat(0.0f)), pop_v_splat(1.0f), s), pop_v_max_f(s, t))
 
 /* Two accumulators: name, the statements for an element, those for another one's accumulators. Both begin with -0. */
 #define POP_REDUCE_DOUBLE(X)                                                                                          \
@@ -79,5 +82,6 @@ POP_INLINE void pop_reduce_join_square(pop_v_f *s, pop_v_f x)
     }                                                                                                                 \
     POP_INLINE void pop_join_##name(pop_v_f *s, const pop_v_f *t) { join; }
 POP_REDUCE_SINGLE(POP_REDUCE_SINGLE_BODY)
+POP_REDUCE_QUESTION(POP_REDUCE_SINGLE_BODY)
 POP_REDUCE_DOUBLE(POP_REDUCE_DOUBLE_BODY)
 #endif

@@ -4,27 +4,15 @@
  * merged in float64, 16 blocks to a segment, then segments, each in ascending order (state.h), and rounded to FP32 once. The order
  * is the row's alone, whichever way elements lie, whatever the level and the number of threads: all give the same bits.
  *
- * FP32, FP16 and BF16 are read as they lie; other formats are decoded on the way (walk.h). */
+ * FP32, FP16 and BF16 are read as they lie, but where questions are answered; other formats are decoded on the way (walk.h). */
 #ifndef POP_REDUCE_H
 #define POP_REDUCE_H
 #include "kernels/reduce/counts.h"
 #include "kernels/reduce/scan.h"
 
-/* A kernel: name, the body of the first pass, that of the second. */
+/* Kernels of one pass, each of the body of its name. */
 #define POP_REDUCE_OPS(X)                                                                                             \
-    X(sum, sum)                                                                                                       \
-    X(square_sum, square_sum)                                                                                         \
-    X(abs_sum, abs_sum)                                                                                               \
-    X(compensated_sum, compensated_sum)                                                                               \
-    X(compensated_square_sum, compensated_square_sum)                                                                 \
-    X(prod, prod)                                                                                                     \
-    X(max, max)                                                                                                       \
-    X(min, min)                                                                                                       \
-    X(abs_max, abs_max)                                                                                               \
-    X(any, any)                                                                                                       \
-    X(all, all)                                                                                                       \
-    X(nan, nan)                                                                                                       \
-    X(not_finite, not_finite)
+    X(sum) X(square_sum) X(abs_sum) X(compensated_sum) X(compensated_square_sum) X(prod) X(max) X(min) X(abs_max)
 
 #define POP_REDUCE_VERTEX(name, suffix, ...)                                                                          \
     static void pop_reduce_##name##_##suffix(const void *item, const pop_tile *tile)                                  \
@@ -32,9 +20,9 @@
         static const pop_reduction does = {__VA_ARGS__};                                                              \
         pop_reduce_vertex(item, tile, &does);                                                                         \
     }
-#define POP_REDUCE_ONE_PASS(name, body, suffix, format)                                                                       \
-    POP_REDUCE_VERTEX(name, suffix, .rows = pop_rows_##body##_##suffix, .chain = pop_chain_##body##_##suffix,         \
-                      .few = pop_few_##body##_##suffix, .joiner = pop_join_columns_##body)
+#define POP_REDUCE_ONE_PASS(name, suffix, format)                                                                     \
+    POP_REDUCE_VERTEX(name, suffix, .rows = pop_rows_##name##_##suffix, .chain = pop_chain_##name##_##suffix,         \
+                      .few = pop_few_##name##_##suffix, .joiner = pop_join_columns_##name)
 #define POP_REDUCE_TWO_PASSES(name, body, after, suffix, format)                                                              \
     POP_REDUCE_VERTEX(name, suffix, .rows = pop_rows_##body##_##suffix, .chain = pop_chain_##body##_##suffix,         \
                       .few = pop_few_##body##_##suffix, .joiner = pop_join_columns_##body,                            \
@@ -43,9 +31,11 @@
 #define POP_REDUCE_PLACES(name, body, suffix, format)                                                                         \
     POP_REDUCE_VERTEX(name, suffix, .rows = pop_rows_##body##_##suffix, .find = pop_find_##suffix,                    \
                       .places = pop_##name##_##suffix)
-#define POP_REDUCE_SIMPLE(name, body) POP_REDUCE_EACH_FORMAT(POP_REDUCE_ONE_PASS, name, body)
+#define POP_REDUCE_SIMPLE(name) POP_REDUCE_EACH_FORMAT(POP_REDUCE_ONE_PASS, name)
+#define POP_REDUCE_ANSWER(name, ...) POP_REDUCE_ONE_PASS(name, f32, POP_F32)
 
 POP_REDUCE_OPS(POP_REDUCE_SIMPLE)
+POP_REDUCE_QUESTION(POP_REDUCE_ANSWER)
 POP_REDUCE_EACH_FORMAT(POP_REDUCE_TWO_PASSES, moments, sum, moments)
 POP_REDUCE_EACH_FORMAT(POP_REDUCE_TWO_PASSES, logsumexp, max, exp_sum)
 POP_REDUCE_EACH_FORMAT(POP_REDUCE_PLACES, argmax, max)
@@ -57,7 +47,8 @@ POP_REDUCE_EACH_FORMAT(POP_REDUCE_PLACES, argmin, min)
 #define POP_REDUCE_ROW(name, suffix, format)                                                                          \
     {#name, POP_NAME_##suffix, #name "_" #suffix, POP_FUNCTION(pop_reduce_##name##_##suffix), {1, 1, 1},              \
      {POP_BLOCK, POP_LANES, 1}, POP_CONSISTENT},
-#define POP_REDUCE_ROWS(name, ...) POP_REDUCE_EACH_FORMAT(POP_REDUCE_ROW, name)
+#define POP_REDUCE_ROWS(name) POP_REDUCE_EACH_FORMAT(POP_REDUCE_ROW, name)
+#define POP_REDUCE_ANSWER_ROW(name, ...) POP_REDUCE_ROW(name, f32, POP_F32)
 
 #define POP_SCAN_KERNEL(suffix, format)                                                                               \
     {"scan", format, "scan_" #suffix, POP_FUNCTION(pop_scan_##suffix##_vertex), {1, 1, 1},                            \
@@ -68,8 +59,8 @@ POP_REDUCE_EACH_FORMAT(POP_REDUCE_PLACES, argmin, min)
      {POP_COUNT_TABLES, POP_COUNT_NEAR, sizeof(pop_count_room)}, POP_CONSISTENT}, /* what the lowering must know */
 
 static const pop_kernel POP_REDUCE_KERNELS[] = {
-    POP_REDUCE_OPS(POP_REDUCE_ROWS) POP_REDUCE_ROWS(moments) POP_REDUCE_ROWS(logsumexp) POP_REDUCE_ROWS(argmax)
-    POP_REDUCE_ROWS(argmin)
+    POP_REDUCE_OPS(POP_REDUCE_ROWS) POP_REDUCE_QUESTION(POP_REDUCE_ANSWER_ROW)
+    POP_REDUCE_ROWS(moments) POP_REDUCE_ROWS(logsumexp) POP_REDUCE_ROWS(argmax) POP_REDUCE_ROWS(argmin)
     POP_SCAN_KERNEL(floats, "float32") POP_SCAN_KERNEL(signed, "int64") POP_SCAN_KERNEL(unsigned, "uint64")
     POP_COUNT_KERNEL("weighted", "float32", weighted_float) POP_COUNT_KERNEL("weighted", "int64", weighted_int64_t)
     POP_COUNT_KERNEL("weighted", "uint64", weighted_uint64_t) POP_COUNT_KERNEL("greatest", "any", greatest)

@@ -415,7 +415,7 @@ static void pop_tree_lanes(const pop_reduce_tree *t, int64_t lane, int apart, in
 /* The block: where few rows lie as kernels read them, in one walk, but at the portable level, whose vectors are short. */
 static void pop_reduce_tree_of(const pop_reduce_tree *t, pop_reduce_few few)
 {
-    if (!POP_ONE_BODY && t->rows <= POP_WAYS && !t->walk->spec->decode) few(t->walk->rows, t->rows, t->column, t->width, t->shift, t->out);
+    if (!POP_ONE_BODY && t->rows <= POP_STRIDE && !t->walk->spec->decode) few(t->walk->rows, t->rows, t->column, t->width, t->shift, t->out);
     else pop_tree_lanes(t, 0, 1, 0);
 }
 

@@ -58,6 +58,16 @@ def test_the_order_is_the_rows_alone(name, fmt):
         assert bits(face(x.reshape(n, 1, 11), (0, 1))) == bits(due)
 
 
+@each
+@pytest.mark.parametrize("fmt", [FP32, FP16, BF16], ids=str)
+def test_columns_of_few_elements_are_as_rows(name, fmt):
+    """Vectors of columns one by one and several at once, of blocks of some parts and lanes and of all."""
+    face = getattr(popops, name)
+    for n in (1, 3, 8, 9, 15, 16, 17, 31, 32, 33, 47, 48, 49, 63, 64, 65):
+        x = numbers((2, n, 75), fmt, n)
+        assert bits(face(x, 1)) == bits(face(np.ascontiguousarray(x.swapaxes(1, 2)), 2))
+
+
 @pytest.mark.parametrize("n", [520, 528, 784, 1041, 7000])
 @pytest.mark.parametrize("fmt", [FP32, FP16], ids=str)
 def test_many_rows_of_blocks_and_more_are_as_columns(n, fmt):
