@@ -62,10 +62,10 @@ POP_INLINE void pop_transpose_to(const char *from, int64_t line, int64_t lines, 
 #else
 POP_INLINE void pop_transpose_cells(const char *from, int64_t line, int64_t lines, int64_t cells, char *to, int64_t cell, int64_t most)
 {
-    for (int64_t k = 0; k < cells; k++) {
-        uint32_t x[16] = {0};
-        for (int64_t i = 0; i < lines; i++) memcpy(x + i, from + i * line + 4 * k, 4);
-        memcpy(to + k * cell, x, 4 * (size_t)most);
+    for (int64_t k = 0; k < cells; k++, from += 4, to += cell) {
+        const char *at = from;
+        for (int64_t i = 0; i < lines; i++, at += line) memcpy(to + 4 * i, at, 4);
+        for (int64_t i = lines; i < most; i++) memset(to + 4 * i, 0, 4);
     }
 }
 

@@ -82,6 +82,36 @@ def test_columns_have_the_bits_of_rows(n, width, dtype):
             assert_same_bits(popnn.softmax(x, 1, out=x.copy()), made)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn])
+@pytest.mark.parametrize(("shape", "axis"), [((70, 2), 1), ((3, 30, 7), 2), ((150, 16), 1), ((20, 5, 7), 0),
+                                             ((3, 9, 4, 3), 1), ((200, 20), -1), ((129, 17), 1)])
+def test_short_rows_are_brought_to_columns_with_the_bits_of_rows(shape, axis, dtype):
+    x, grad = ((RNG.standard_normal(shape) * 3).astype(dtype) for _ in range(2))
+    n, classes = shape[axis], [size for d, size in enumerate(shape) if d != axis % len(shape)]
+    labels = RNG.integers(-1, n, classes).astype(np.int32)
+
+    def apart(face, *arrays, more=None):
+        """The same, of so few rows that each is taken by itself."""
+        rows = [np.moveaxis(a, axis, -1).reshape(-1, n) for a in arrays] + ([] if more is None else [more.reshape(-1)])
+        made = [face(*(a[i:i + 9] for a in rows), axis=1) for i in range(0, len(rows[0]), 9)]
+        parts = [made] if more is None else [[one.loss for one in made], [one.deltas for one in made]]
+        joined = [np.concatenate(one).reshape(*classes, *one[0].shape[1:]) for one in parts]
+        return [np.moveaxis(one, -1, axis) if one.ndim == len(shape) else one for one in joined]
+
+    for name, arrays in (("softmax", (x,)), ("log_softmax", (x,)), ("softmax_grad", (grad, x)),
+                         ("log_softmax_grad", (grad, x))):
+        face = getattr(popnn, name)
+        for lies in (np.ascontiguousarray, np.asfortranarray, lambda a: a[::-1].copy()[::-1]):
+            with profile() as report:
+                made = face(*map(lies, arrays), axis=axis)
+            assert "columns" in report.runs[0].plan.explain().decisions["rows"]
+            assert_same_bits(made, apart(face, *arrays)[0])
+    if dtype is not ml_dtypes.float8_e4m3fn:
+        made = popnn.cross_entropy(x, labels, axis=axis)
+        for own, due in zip((made.loss, made.deltas), apart(popnn.cross_entropy, x, more=labels), strict=True):
+            assert_same_bits(own, due)
+
+
 def test_what_powers_are_not_of_numbers_as_they_are_is_taken_row_by_row():
     x, labels = RNG.standard_normal((4, 8, 40)).astype(np.float32), np.zeros((4, 40), np.int32)
     for call in (lambda: popnn.softmax(x, 1, scale=2.0), lambda: popnn.softmax(x, 1, mask=x > 0),

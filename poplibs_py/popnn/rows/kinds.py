@@ -8,6 +8,7 @@ from ...kernels.records import ROWS
 
 _ANY = 1 << 62
 _STRETCH: int = ROWS["stretch"]
+_BROUGHT = 20  # elements of a row that take longer by themselves
 
 
 class RowOp(NamedTuple):
@@ -23,6 +24,8 @@ class RowOp(NamedTuple):
         Whether powers may be brief where the first operand is one of 16 bits.
     columns : int
         Of how many elements at most rows may be taken as columns side by side.
+    brought : int
+        Of how many elements at most rows that lie otherwise may be brought to columns.
     smooths : bool
         Whether a factor that is not 0 asks for FP32.
     """
@@ -31,6 +34,7 @@ class RowOp(NamedTuple):
     wide: tuple[int, ...] = ()
     brief: bool = False
     columns: int = 0
+    brought: int = 0
     smooths: bool = False
 
 
@@ -39,8 +43,8 @@ def _op(operands: str, wide: str = "", **more: Any) -> RowOp:
     return RowOp(names, tuple(names.index(name) for name in wide.split()), **more)
 
 
-_SOFTMAX = _op("x mask y", "x y", brief=True, columns=_STRETCH)
-_SOFTMAX_GRAD = _op("grad y x_grad", "grad y x_grad", columns=_STRETCH)
+_SOFTMAX = _op("x mask y", "x y", brief=True, columns=_STRETCH, brought=_BROUGHT)
+_SOFTMAX_GRAD = _op("grad y x_grad", "grad y x_grad", columns=_STRETCH, brought=_BROUGHT)
 _ELEMENT_LOSS = _op("x expected weights mask positive_weights deltas loss")
 
 ROW_OPS = {
@@ -53,7 +57,8 @@ ROW_OPS = {
     "running": _op("mean variance batch_mean batch_variance new_mean new_variance"),
     "scales": _op("mean variance gamma beta scale shift"),
     "loss": _op("x label expected deltas loss"),
-    "cross_entropy": _op("x label weights deltas loss", "x deltas loss", brief=True, columns=_STRETCH, smooths=True),
+    "cross_entropy": _op("x label weights deltas loss", "x deltas loss", brief=True, columns=_STRETCH, brought=_BROUGHT,
+                         smooths=True),
     "squared": _ELEMENT_LOSS, "huber": _ELEMENT_LOSS, "binary": _ELEMENT_LOSS, "logits": _ELEMENT_LOSS,
     "divergence": _ELEMENT_LOSS,
 }

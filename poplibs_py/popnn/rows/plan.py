@@ -21,7 +21,7 @@ _COLUMNS_LEAST = 16  # rows side by side that are taken as columns
 
 
 class Columns(NamedTuple):
-    """How rows lie whose places are columns side by side, as pop_rows has it."""
+    """How rows lie whose places are columns side by side, as pop_rows has it; or are, once they are `brought`."""
 
     element: Format
     kept: Axes
@@ -29,6 +29,7 @@ class Columns(NamedTuple):
     unit: int
     sharing: int
     interval: int
+    brought: bool = False
 
 
 class RowsPlan(NamedTuple):
@@ -68,7 +69,9 @@ class RowsPlan(NamedTuple):
     @property
     def words(self) -> str:
         """How rows are taken, in words."""
-        how = "places side by side, as columns" if self.columns else "row by row"
+        how = "row by row"
+        if self.columns is not None:
+            how = "brought to columns" if self.columns.brought else "places side by side, as columns"
         return f"{self.rows:,} of {self.n:,} numbers, {how}, taken as {self.compute_format}"
 
     @property
@@ -76,6 +79,8 @@ class RowsPlan(NamedTuple):
         """Into how many units the work is cut; those of columns do not pass the end of what lies side by side."""
         if self.columns is None:
             return -(-self.rows // self.selection.kernel.block[1])
+        if self.columns.brought:
+            return -(-self.rows // self.columns.unit)
         return -(-self.kept[-1][0] // self.columns.unit) * prod(extent for extent, _ in self.kept[:-1])
 
     @property
@@ -92,7 +97,7 @@ class RowsPlan(NamedTuple):
     def at_once(self, k: int, x: RowOperand) -> int:
         """How many rows of an operand are taken together; 1 where it is used as it lies, 0 where each is brought."""
         if self.columns is not None:
-            return 1
+            return self.columns.unit if self.columns.brought and not x.single else 1
         wanted = self.compute_format if k in self.params.op.wide else FP32
         along = x.single or self._along(k, x)
         apart = self.kept[-1][1][k]  # from row to row, which kernels count in numbers
@@ -129,6 +134,8 @@ def plan_rows(p: RowsParams, threads: int) -> RowsPlan:
     inner, segments = reduced[len(outer):], max(1, outer[0][0]) if outer else 1
     plain = not p.op.brief or (p.factor == 0.0 if p.op.smooths else p.scale == 1.0)  # powers are of numbers as they are
     columns = _columns(p, kept, reduced, len(outer)) if n <= p.op.columns and plain else None
+    if columns is None and 1 < n <= p.op.brought and rows >= _COLUMNS_LEAST and plain and not outer:
+        columns = _brought(p, kept, reduced)
     if columns is None:
         body, compute_format = p.body, _compute_format(p, inner)
     else:
@@ -178,6 +185,17 @@ def _columns(p: RowsParams, kept: Axes, reduced: Axes, outer: int) -> Columns | 
     else:
         return None
     return found if found.kept[-1][0] >= _COLUMNS_LEAST else None
+
+
+def _brought(p: RowsParams, kept: Axes, reduced: Axes) -> Columns | None:
+    """Short rows of one axis as columns of FP32; None where their kernel needs more than their numbers."""
+    others = [x for k, x in enumerate(p.operands) if x is not None and (x.single or k not in p.op.wide)]
+    if len(reduced) > 1 or not all(x.single for x in others):
+        return None
+    if others and (len(kept) > 1 or any(x.element != FP32 or x.exponent for _, x in p.numbers)):
+        return None
+    strip = select("rows", f"{p.body}_columns", FP32.name).kernel.block[0]
+    return Columns(FP32, kept, reduced, strip, 1, 1, brought=True)
 
 
 def _compute_format(p: RowsParams, inner: Axes) -> Format:

@@ -1,5 +1,6 @@
 /* Softmax and its logarithm of rows whose places are columns side by side, their gradients, and cross-entropy: lanes are columns, a strip
- * of them at a time, of one stretch at most. Powers are kept until their sums are known. The bits are those of softmax.h and losses.h. */
+ * of them at a time, of one stretch at most. Powers are kept until their sums are known. Numbers are read where they lie, or brought:
+ * those of a strip of short rows, however they lie, as FP32 columns. The bits are those of softmax.h and losses.h. */
 #ifndef POP_ROWS_POWER_COLUMNS_H
 #define POP_ROWS_POWER_COLUMNS_H
 #include "kernels/rows/columns.h"
@@ -16,14 +17,47 @@ typedef struct pop_power_strip {
     int width;
 } pop_power_strip;
 
+/* Between a strip's rows and their columns, of an operand that is brought: rows of the last axis, then those of its next place. */
+static void pop_power_move(const pop_power_strip *p, const pop_rows_operand *o)
+{
+    const pop_rows *s = p->of.spec;
+    const int last = s->kept_count - 1;
+    char *codes = p->of.tile->scratch + s->codes, *place = p->of.tile->operands[o->operand] + o->offset;
+    float *numbers = (float *)(void *)(p->of.tile->scratch + o->room);
+    int64_t index[POP_ROWS_AXES], rest = p->of.first;
+    for (int d = last; d >= 0; rest /= s->kept[d], d--) index[d] = rest % s->kept[d], place += index[d] * o->kept[d];
+    for (int64_t i = 0, here; i < p->width; i += here) {
+        const int64_t beside = s->kept[last] - index[last];
+        here = p->width - i < beside ? p->width - i : beside;
+        if (o->reduced[0] == o->code_bytes) pop_rows_turn(o, place, o->kept[last], here, s->n, numbers + i, POP_STRIP, codes);
+        else pop_rows_runs(o, place, o->reduced[0], o->kept[last], s->n, here, numbers + i, POP_STRIP, codes);
+        place += here * o->kept[last], index[last] += here;
+        for (int d = last; d > 0 && index[d] == s->kept[d]; d--) {
+            place += o->kept[d - 1] - s->kept[d] * o->kept[d];
+            index[d] = 0, index[d - 1]++;
+        }
+    }
+}
+
 static pop_power_strip pop_power_strip_of(const pop_rows *s, const pop_tile *tile, int64_t number, int x, int y, int to)
 {
-    const int which[3] = {x, y, to};
+    const int which[3] = {x, y, to}, brought = s->operands[x].direct != 1;
     pop_power_strip p = {.of = {.spec = s, .tile = tile}, .kept = (float *)(void *)tile->scratch,
                          .lanes = (float *)(void *)(tile->scratch + s->codes + 4 * POP_ROWS_CODES)};
-    pop_strip_of(&p.of, number);
+    if (brought) {
+        int64_t rows = 1;
+        for (int d = 0; d < s->kept_count; d++) rows *= s->kept[d];
+        p.of.first = number * POP_STRIP, p.of.places = s->n;
+        p.of.width = rows - p.of.first < POP_STRIP ? rows - p.of.first : POP_STRIP;
+    } else
+        pop_strip_of(&p.of, number);
     p.places = p.of.places, p.width = (int)p.of.width;
-    for (int k = 0; k < 3; k++) p.at[k] = pop_strip_place(&p.of, s->operands + which[k]), p.step[k] = s->operands[which[k]].reduced[0];
+    for (int k = 0; k < 3; k++) {
+        const pop_rows_operand *o = s->operands + which[k];
+        p.at[k] = brought ? tile->scratch + o->room : pop_strip_place(&p.of, o);
+        p.step[k] = brought ? (int64_t)(POP_STRIP * sizeof(float)) : o->reduced[0];
+        if (brought && !o->written && (!k || which[k] != x)) pop_power_move(&p, o);
+    }
     return p;
 }
 
@@ -234,6 +268,7 @@ POP_INLINE void pop_power_cross_entropy(const pop_rows *s, const pop_power_strip
         for (int64_t k = 0; k < item->count; k++) {                                                                          \
             const pop_power_strip p = pop_power_strip_of(item->spec, tile, item->first + k, 0, second, to);                  \
             pop_power_##name(item->spec, &p, &POP_##format);                                                                 \
+            if (item->spec->operands[to].direct != 1) pop_power_move(&p, item->spec->operands + (to));                       \
         }                                                                                                                    \
     }
 #define POP_POWER_BODIES(suffix, format)                                                                                     \

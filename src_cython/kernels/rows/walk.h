@@ -110,20 +110,21 @@ static void pop_rows_turn(const pop_rows_operand *o, char *place, int64_t stride
                           int64_t apart, char *codes)
 {
     float square[POP_SQUARE * POP_SQUARE];
-    const int64_t line = POP_SQUARE * sizeof *square, column = apart * (int64_t)sizeof *numbers;
-    const int plain = !o->codec && !o->truths;
+    const int plain = !o->codec && !o->truths, behind = width <= POP_SQUARE && stride == width * o->code_bytes; /* one place another */
+    const int64_t line = (behind ? width : POP_SQUARE) * (int64_t)sizeof *square, column = apart * (int64_t)sizeof *numbers;
     for (int64_t first = 0; first < width; first += POP_SQUARE)
         for (int64_t i = 0; i < n; i += POP_SQUARE) {
             const int64_t h = n - i < POP_SQUARE ? n - i : POP_SQUARE, w = width - first < POP_SQUARE ? width - first : POP_SQUARE;
             char *at = place + i * stride + first * o->code_bytes, *to = (char *)(numbers + first * apart + i);
-            pop_rows_prefetch(o, pop_beyond(at, 2 * POP_SQUARE * stride), stride, POP_SQUARE);
+            if (behind) pop_rows_prefetch(o, pop_beyond(at, 4 * POP_SQUARE * stride), POP_CACHE_LINE, POP_SQUARE * stride / POP_CACHE_LINE);
+            else pop_rows_prefetch(o, pop_beyond(at, 2 * POP_SQUARE * stride), stride, POP_SQUARE);
             if (plain && o->written) pop_transpose_some(to, column, w, h, at, stride);
             else if (plain) pop_transpose_some(at, stride, h, w, to, column);
             else if (o->written) {
-                pop_transpose(to, column, w, h, (char *)square, line);
-                pop_square_lines(o, at, stride, square, h, w, codes);
+                pop_transpose_to(to, column, w, h, (char *)square, line, behind ? w : POP_SQUARE);
+                pop_square_lines(o, at, stride, square, behind ? 1 : h, behind ? h * w : w, codes);
             } else {
-                pop_square_lines(o, at, stride, square, h, w, codes);
+                pop_square_lines(o, at, stride, square, behind ? 1 : h, behind ? h * w : w, codes);
                 pop_transpose_some((const char *)square, line, h, w, to, column);
             }
         }
