@@ -14,7 +14,7 @@ typedef struct pop_power_strip {
     char *at[3];
     int64_t step[3], places;
     float *kept, *lanes; /* POP_STRIP numbers of each place, and of each lane of a sum */
-    int width;
+    int width, brought;
 } pop_power_strip;
 
 /* Between a strip's rows and their columns, of an operand that is brought: rows of the last axis, then those of its next place. */
@@ -41,10 +41,10 @@ static void pop_power_move(const pop_power_strip *p, const pop_rows_operand *o)
 
 static pop_power_strip pop_power_strip_of(const pop_rows *s, const pop_tile *tile, int64_t number, int x, int y, int to)
 {
-    const int which[3] = {x, y, to}, brought = s->operands[x].direct != 1;
-    pop_power_strip p = {.of = {.spec = s, .tile = tile}, .kept = (float *)(void *)tile->scratch,
+    const int which[3] = {x, y, to};
+    pop_power_strip p = {.of = {.spec = s, .tile = tile}, .brought = s->operands[x].direct != 1, .kept = (float *)(void *)tile->scratch,
                          .lanes = (float *)(void *)(tile->scratch + s->codes + 4 * POP_ROWS_CODES)};
-    if (brought) {
+    if (p.brought) {
         int64_t rows = 1;
         for (int d = 0; d < s->kept_count; d++) rows *= s->kept[d];
         p.of.first = number * POP_STRIP, p.of.places = s->n;
@@ -54,21 +54,27 @@ static pop_power_strip pop_power_strip_of(const pop_rows *s, const pop_tile *til
     p.places = p.of.places, p.width = (int)p.of.width;
     for (int k = 0; k < 3; k++) {
         const pop_rows_operand *o = s->operands + which[k];
-        p.at[k] = brought ? tile->scratch + o->room : pop_strip_place(&p.of, o);
-        p.step[k] = brought ? (int64_t)(POP_STRIP * sizeof(float)) : o->reduced[0];
-        if (brought && !o->written && (!k || which[k] != x)) pop_power_move(&p, o);
+        p.at[k] = p.brought ? tile->scratch + o->room : pop_strip_place(&p.of, o);
+        p.step[k] = p.brought ? (int64_t)(POP_STRIP * sizeof(float)) : o->reduced[0];
+        if (p.brought && !o->written && (!k || which[k] != x)) pop_power_move(&p, o);
     }
     return p;
 }
 
+/* From place r of an operand to what is prefetched meanwhile: some places on, or after the last of them in the next strip. */
+POP_INLINE int64_t pop_power_soon(const pop_power_strip *p, const pop_format *f, int64_t r, int k)
+{
+    const int64_t ahead = p->places < POP_STRIP_AHEAD ? p->places : POP_STRIP_AHEAD;
+    return r + ahead < p->places ? ahead * p->step[k] : (ahead - p->places) * p->step[k] + POP_STRIP * pop_bytes(f);
+}
 /* For places: what operands have there, x, y and to; what comes soon is prefetched. */
 #define POP_POWER_PLACES(p, f, width, reads, writes, ...)                                                                    \
     for (int64_t r = 0; r < (p)->places; r++) {                                                                              \
         const char *x = (p)->at[0] + r * (p)->step[0], *y = (p)->at[1] + r * (p)->step[1];                                   \
         char *to = (p)->at[2] + r * (p)->step[2];                                                                            \
-        if ((reads) > 0) pop_strip_prefetch(f, pop_beyond(x, POP_STRIP_AHEAD * (p)->step[0]), width, 0);                     \
-        if ((reads) > 1) pop_strip_prefetch(f, pop_beyond(y, POP_STRIP_AHEAD * (p)->step[1]), width, 0);                     \
-        if (writes) pop_strip_prefetch(f, pop_beyond(to, POP_STRIP_AHEAD * (p)->step[2]), width, 1);                         \
+        if ((reads) > 0 && !(p)->brought) pop_strip_prefetch(f, pop_beyond(x, pop_power_soon(p, f, r, 0)), width, 0);        \
+        if ((reads) > 1 && !(p)->brought) pop_strip_prefetch(f, pop_beyond(y, pop_power_soon(p, f, r, 1)), width, 0);        \
+        if ((writes) && !(p)->brought) pop_strip_prefetch(f, pop_beyond(to, pop_power_soon(p, f, r, 2)), width, 1);          \
         (void)x, (void)y, (void)to;                                                                                          \
         __VA_ARGS__                                                                                                          \
     }
@@ -268,7 +274,7 @@ POP_INLINE void pop_power_cross_entropy(const pop_rows *s, const pop_power_strip
         for (int64_t k = 0; k < item->count; k++) {                                                                          \
             const pop_power_strip p = pop_power_strip_of(item->spec, tile, item->first + k, 0, second, to);                  \
             pop_power_##name(item->spec, &p, &POP_##format);                                                                 \
-            if (item->spec->operands[to].direct != 1) pop_power_move(&p, item->spec->operands + (to));                       \
+            if (p.brought) pop_power_move(&p, item->spec->operands + (to));                                                  \
         }                                                                                                                    \
     }
 #define POP_POWER_BODIES(suffix, format)                                                                                     \
