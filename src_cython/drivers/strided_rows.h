@@ -63,24 +63,40 @@ POP_INLINE int64_t pop_next_row(const pop_strided *s, int operand, int64_t *inde
     return move;
 }
 
-/* Gather n elements of an operand from `at` on, the element at `start`, into `packed`; or scatter them. */
+/* n elements, of one row at least, of rows that repeat one of `extent`, from its element `from` on, which is at `at`. */
+static void pop_copy_repeated(int64_t bytes, char *packed, const char *at, int64_t stride, int64_t from, int64_t extent, int64_t n)
+{
+    const int64_t rest = extent - from;
+    pop_copy_row(bytes, packed, bytes, at, stride, rest);
+    pop_copy_row(bytes, packed + rest * bytes, bytes, at - from * stride, stride, from);
+    for (int64_t done = extent, more; done < n; done += more) {
+        more = pop_least(done, n - done);
+        memcpy(packed + done * bytes, packed, (size_t)(more * bytes));
+    }
+}
+
+/* Gather n elements of an operand from `at` on, the element at `start`, into `packed`; or scatter them. Of rows that repeat one, all
+ * at once. */
 static void pop_move_rows(const pop_strided *s, int operand, const int64_t *start, char *at, char *packed, int64_t n,
                           int scatter)
 {
     const int last = s->axes_count - 1;
-    const pop_strided_axis *inner = s->axes + last;
+    const pop_strided_axis *inner = s->axes + last, *outer = inner - 1;
     const int64_t bytes = s->operands[operand].code_bytes, stride = inner->strides[operand];
+    const int repeats = !scatter && last && !outer->strides[operand];
     int64_t index[POP_STRIDED_AXES], from = start[last];
     memcpy(index, start, (size_t)last * sizeof *index);
-    for (;;) {
-        const int64_t row = pop_least(n, inner->extent - from);
-        if (scatter) pop_copy_row(bytes, at, stride, packed, bytes, row);
-        else pop_copy_row(bytes, packed, bytes, at, stride, row);
-        n -= row;
-        if (n == 0) return;
-        packed += row * bytes;
+    for (int64_t some; n > 0; n -= some, packed += some * bytes, from = 0) {
+        const int64_t alike = repeats ? pop_least(n, (outer->extent - index[last - 1]) * inner->extent - from) : 0;
+        some = pop_least(n, inner->extent - from);
+        if (alike > inner->extent) {
+            pop_copy_repeated(bytes, packed, at, stride, from, inner->extent, some = alike);
+            index[last - 1] = outer->extent - 1;
+        } else if (scatter)
+            pop_copy_row(bytes, at, stride, packed, bytes, some);
+        else
+            pop_copy_row(bytes, packed, bytes, at, stride, some);
         at += pop_next_row(s, operand, index) - from * stride;
-        from = 0;
     }
 }
 

@@ -3,6 +3,7 @@
 import ctypes
 from math import prod
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
@@ -282,3 +283,24 @@ def test_a_share_that_begins_within_a_row_leaves_the_next_rows_what_they_repeat(
             assert (popops.mul(w, f, out=out) == w * f).all()
             assert (popops.mul(x, one) == x * 3).all()
             assert (popops.clamp(x, one, 10 * one) == np.clip(x, 3, 30)).all()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(("shape", "row"), [
+    ((50_000, 3), (3,)), ((700, 100, 1), (100, 1)), ((11, 1343, 3), (11, 1, 3)), ((5, 40, 41, 17), (5, 1, 1, 17)),
+    ((5, 40, 41, 17), (40, 1, 17)), ((9, 3, 257, 2), (1, 3, 1, 2)), ((40, 2, 255), (2, 255)),
+    ((300, 2, 1025), (1, 2, 1025)),
+])
+def test_rows_that_repeat_one_are_gathered_at_once(shape, row, threads):
+    rng = np.random.default_rng(len(shape))
+    x = rng.integers(-99, 99, shape)
+    wide = rng.integers(-99, 99, (*row[:-1], 2 * row[-1]))
+    for dtype in (np.float32, np.float16, np.int32, ml_dtypes.bfloat16):
+        given, kept = x.astype(dtype), wide.astype(dtype)
+        for y in (kept[..., ::2].copy(), kept[..., ::2], kept[..., ::-2]):
+            with thread_limit(threads):
+                made = popops.add(given, y)
+            np.testing.assert_array_equal(made, (given + y).astype(dtype))
+    with thread_limit(threads):
+        made = popops.add(x.astype(np.float16), wide[..., ::2].astype(np.float16), out_dtype="float32")  # decoded
+    np.testing.assert_array_equal(made, x + wide[..., ::2])
