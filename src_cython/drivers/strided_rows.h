@@ -81,9 +81,9 @@ static void pop_move_rows(const pop_strided *s, int operand, const int64_t *star
                           int scatter)
 {
     const int last = s->axes_count - 1;
-    const pop_strided_axis *inner = s->axes + last, *outer = inner - 1;
+    const pop_strided_axis *inner = s->axes + last, *outer = last ? inner - 1 : NULL;
     const int64_t bytes = s->operands[operand].code_bytes, stride = inner->strides[operand];
-    const int repeats = !scatter && last && !outer->strides[operand];
+    const int repeats = !scatter && outer && !outer->strides[operand];
     int64_t index[POP_STRIDED_AXES], from = start[last];
     memcpy(index, start, (size_t)last * sizeof *index);
     for (int64_t some; n > 0; n -= some, packed += some * bytes, from = 0) {

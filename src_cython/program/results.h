@@ -43,9 +43,9 @@ static inline int64_t pop_result_class(size_t bytes)
 static void *pop_results_malloc(void *context, size_t size)
 {
     if (size > INT64_MAX / 4) return NULL;
-    int64_t found, bytes = pop_result_class(size);
+    int64_t bytes = pop_result_class(size);
     pop_results_lock();
-    void *block = pop_shelf_take(&pop_results.shelf, bytes, bytes, &found);
+    void *block = pop_shelf_take(&pop_results.shelf, bytes, bytes);
     *(block ? &pop_results.reused : &pop_results.fresh) += 1;
     int will_be_kept = bytes <= pop_results.shelf.limit;
     pop_results_unlock();

@@ -45,13 +45,12 @@ static pop_buffer pop_shelf_remove(pop_shelf *shelf, int i)
 }
 
 /* The smallest buffer of at least `bytes` and at most `most`, of several the last that came, which the caches may still
- * hold; its size goes to `found`. NULL if there is none. */
-static void *pop_shelf_take(pop_shelf *shelf, int64_t bytes, int64_t most, int64_t *found)
+ * hold; NULL if there is none. */
+static void *pop_shelf_take(pop_shelf *shelf, int64_t bytes, int64_t most)
 {
     int best = -1;
-    *found = most + 1;
-    for (int i = shelf->kept - 1; i >= 0 && *found != bytes; i--)
-        if (shelf->place[i].bytes >= bytes && shelf->place[i].bytes < *found) *found = shelf->place[best = i].bytes;
+    for (int i = shelf->kept - 1; i >= 0 && most >= bytes; i--)
+        if (shelf->place[i].bytes >= bytes && shelf->place[i].bytes <= most) most = shelf->place[best = i].bytes - 1;
     return best < 0 ? NULL : pop_shelf_remove(shelf, best).at;
 }
 

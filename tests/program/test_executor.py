@@ -102,13 +102,14 @@ def test_temporary_arrays_are_counted(shape, dtype):
 
 @pytest.mark.skipif(_executor.sanitized, reason="builds with AddressSanitizer keep no memory")
 def test_memory_that_was_given_back_serves_what_needs_less_but_not_much_less():
-    def place(mebibytes):
-        return temporary((mebibytes << 20,), np.uint8).ctypes.data
+    def place(size):
+        return temporary((size,), np.uint8).ctypes.data
 
-    most = place(40)
-    assert place(40) == place(30) == place(22) == most
-    assert place(18) != most
-    assert place(40) == most
+    most = place(60 << 20)  # nearly all that is kept: what was there before has left
+    assert place(60 << 20) == place(44 << 20) == place(31 << 20) == most
+    assert place(20 << 20) != most
+    for size in (100, 5000, 131_072, 262_080, 262_081, 300_000, 3_000_000):
+        assert place(size) == place(size)
 
 
 @pytest.mark.parametrize("shape", [(1,) * 65, (-1,), (-2, -3)])

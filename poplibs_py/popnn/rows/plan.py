@@ -188,7 +188,10 @@ def _columns(p: RowsParams, kept: Axes, reduced: Axes, outer: int) -> Columns | 
 
 
 def _brought(p: RowsParams, kept: Axes, reduced: Axes) -> Columns | None:
-    """Short rows of one axis as columns of FP32; None where their kernel needs more than their numbers."""
+    """Short rows of one axis as columns of FP32; None where their kernel needs more than their numbers.
+
+    What is one for each row is read and written where it lies, along one axis, and in the kernel's format.
+    """
     others = [x for k, x in enumerate(p.operands) if x is not None and (x.single or k not in p.op.wide)]
     if len(reduced) > 1 or not all(x.single for x in others):
         return None

@@ -110,7 +110,7 @@ static void pop_rows_turn(const pop_rows_operand *o, char *place, int64_t stride
                           int64_t apart, char *codes)
 {
     float square[POP_SQUARE * POP_SQUARE];
-    const int plain = !o->codec && !o->truths, behind = width <= POP_SQUARE && stride == width * o->code_bytes; /* one place another */
+    const int plain = !o->codec && !o->truths, behind = width <= POP_SQUARE && stride == width * o->code_bytes; /* one place behind another */
     const int64_t line = (behind ? width : POP_SQUARE) * (int64_t)sizeof *square, column = apart * (int64_t)sizeof *numbers;
     for (int64_t first = 0; first < width; first += POP_SQUARE)
         for (int64_t i = 0; i < n; i += POP_SQUARE) {
