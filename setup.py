@@ -168,7 +168,7 @@ FAMILIES: list[Family] = [
     Family("peak"),
     Family("pool", ("portable", "avx2", "avx512")),
     Family("random", ("portable", "avx2", "avx512")),
-    Family("rearrange", ("portable", "avx512")),
+    Family("rearrange", ("portable", "avx2", "avx512")),
     Family("reduce", ("portable", "avx2", "avx512")),
     Family("slices", ("portable", "avx2", "avx512")),
     Family("sort", ("portable", "avx2", "avx512")),

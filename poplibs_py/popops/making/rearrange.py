@@ -29,6 +29,7 @@ Axes = tuple[int, ...] | None
 _AXIS, _SPEC = dtype_of("pop_rearrange_axis"), dtype_of("pop_rearrange")
 _ITEM = dtype_of("pop_rearrange_item")
 _THREAD_ELEMENTS = 1 << 16  # that are worth a thread
+_RUN_BYTES = 128  # of elements that stay side by side: NumPy copies longer runs as fast
 
 
 class _Axis(NamedTuple):
@@ -58,8 +59,8 @@ def transpose(x: Any, axes: Axes = None, *, out: Any = None, target: TargetLike 
 
     Notes
     -----
-    Bit for bit. Where the elements of one axis of `x` lie one after another, and another axis is the last, matrices are
-    transposed a cache line at a time; else NumPy copies.
+    Bit for bit. Where the elements of one axis of `x` lie one after another, or short runs of them, and another axis is
+    the last, matrices are transposed a cache line at a time; else NumPy copies.
 
     Examples
     --------
@@ -84,9 +85,9 @@ def transpose(x: Any, axes: Axes = None, *, out: Any = None, target: TargetLike 
 
 
 def transposing(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int, threads: int) -> OneKernel | None:
-    """Return what copies elements of so many bytes to C order as bits; None where they lie so along the last axis."""
+    """Return what copies elements of so many bytes to C order as bits; None where long runs of them lie so."""
     walk = _walk(shape, strides, itemsize)
-    return None if walk is None else _lower(walk, itemsize, threads)
+    return None if walk is None else _lower(*walk, threads)
 
 
 def _matrices(shape: tuple[int, ...], order: tuple[int, ...]) -> tuple[int, int, int]:
@@ -108,9 +109,9 @@ def _order(name: str, axes: Any, rank: int) -> tuple[int, ...]:
     return order
 
 
-def _walk(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tuple[_Axis, ...] | None:
-    """The axes of the result, those that can be walked as one together, then the one that is innermost in the operand;
-    None where that is the last, or there is none."""
+def _walk(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tuple[tuple[_Axis, ...], int] | None:
+    """The axes of the result, those that can be walked as one together, then the one that is innermost in the operand,
+    and the bytes of what stays side by side: an element, or a short run. None where that axis is the last, or none."""
     merged: list[_Axis] = []
     out = itemsize * prod(shape)
     for extent, stride in zip(shape, strides, strict=True):
@@ -122,10 +123,12 @@ def _walk(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tu
         if merged and merged[-1].stride == extent * stride:
             extent *= merged.pop().extent
         merged.append(_Axis(extent, stride, out))
+    if merged and merged[-1].stride == itemsize and merged[-1].extent * itemsize <= _RUN_BYTES:
+        itemsize *= merged.pop().extent
     nearest = next((i for i, axis in enumerate(merged) if axis.stride == itemsize), len(merged) - 1)
     if nearest >= len(merged) - 1:
         return None
-    return (*merged[:nearest], *merged[nearest + 1:], merged[nearest])
+    return (*merged[:nearest], *merged[nearest + 1:], merged[nearest]), itemsize
 
 
 @remembered()

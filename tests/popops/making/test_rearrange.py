@@ -40,6 +40,21 @@ def test_matrices_of_every_size_are_transposed(level, dtype, monkeypatch):
     forget()
 
 
+@pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "i8"])
+@pytest.mark.parametrize("level", LEVELS)
+def test_runs_that_stay_side_by_side_are_elements(level, dtype, monkeypatch):
+    monkeypatch.setattr(rearrange, "select", lambda family, op, formats: Selection(
+        next(k for k in kernels(family) if (k.level, k.op) == (level, op)), ()))
+    forget()
+    for run in (1, 2, 3, 4, 5, 8, 12, 16, 31, 64, 128, 129):
+        for shape, axes in (((19, 35, run), (1, 0, 2)), ((3, 9, 2, 18, run), (3, 2, 0, 1, 4)),
+                            ((5, 17, run, 2), (1, 0, 2, 3))):
+            x = numbers(shape, dtype)
+            same(popops.transpose(x, axes), x.transpose(axes))
+            same(popops.transpose(x[:, ::2], axes), x[:, ::2].transpose(axes))
+    forget()
+
+
 def test_axes_may_have_any_order():
     x = numbers((3, 20, 1, 18, 5), "f4")
     for axes in itertools.permutations(range(5)):
