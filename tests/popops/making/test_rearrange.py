@@ -28,31 +28,33 @@ def same(got, due):
     assert got.tobytes() == np.ascontiguousarray(due).tobytes()
 
 
-@pytest.mark.parametrize("dtype", ["u1", "u2", "f2", "i4", "f4", "i8"])
-@pytest.mark.parametrize("level", LEVELS)
-def test_matrices_of_every_size_are_transposed(level, dtype, monkeypatch):
+@pytest.fixture(params=LEVELS)
+def level(request, monkeypatch):
+    """A level whose kernels transpose."""
     monkeypatch.setattr(rearrange, "select", lambda family, op, formats: Selection(
-        next(k for k in kernels(family) if (k.level, k.op) == (level, op)), ()))
+        next(k for k in kernels(family) if (k.level, k.op) == (request.param, op)), ()))
     forget()
+    yield request.param
+    forget()
+
+
+@pytest.mark.parametrize("dtype", ["u1", "u2", "f2", "i4", "f4", "i8"])
+@pytest.mark.usefixtures("level")
+def test_matrices_of_every_size_are_transposed(dtype):
     for shape in ((1, 1), (7, 16), (16, 16), (17, 33), (64, 65), (520, 70), (3, 1030)):
         x = numbers(shape, dtype)
         same(popops.transpose(x), x.T)
-    forget()
 
 
 @pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "i8"])
-@pytest.mark.parametrize("level", LEVELS)
-def test_runs_that_stay_side_by_side_are_elements(level, dtype, monkeypatch):
-    monkeypatch.setattr(rearrange, "select", lambda family, op, formats: Selection(
-        next(k for k in kernels(family) if (k.level, k.op) == (level, op)), ()))
-    forget()
+@pytest.mark.usefixtures("level")
+def test_runs_that_stay_side_by_side_are_elements(dtype):
     for run in (1, 2, 3, 4, 5, 8, 12, 16, 31, 64, 128, 129):
         for shape, axes in (((19, 35, run), (1, 0, 2)), ((3, 9, 2, 18, run), (3, 2, 0, 1, 4)),
                             ((5, 17, run, 2), (1, 0, 2, 3))):
             x = numbers(shape, dtype)
             same(popops.transpose(x, axes), x.transpose(axes))
             same(popops.transpose(x[:, ::2], axes), x[:, ::2].transpose(axes))
-    forget()
 
 
 def test_axes_may_have_any_order():
