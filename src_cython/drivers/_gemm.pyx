@@ -78,7 +78,11 @@ cdef extern from *:
         const pop_format *format
         int64_t item
         char *room
-        int64_t bytes
+        int64_t bytes, low
+    ctypedef struct pop_taps_even:
+        pass
+    int64_t pop_taps_even_open(pop_taps_even *w, const pop_taps_source *s, int64_t item, int64_t position, int64_t n) nogil
+    void pop_taps_even_multiply(const pop_taps *w, const pop_taps_even *e, const char *room, int64_t other, int64_t place) nogil
     void pop_taps_multiply(pop_taps *w, int64_t position, int64_t n, int64_t place) nogil
     int64_t pop_taps_decode(pop_taps *w, const pop_taps_source *s, int64_t position, int64_t n, pop_field *g) nogil
     ctypedef struct pop_field_panels:
@@ -123,6 +127,13 @@ cdef inline int64_t rounded(int64_t n, int64_t grain) noexcept nogil:
 include "drivers/gemm_pack.pxi"
 
 
+cdef struct Piece:
+    # Sums that are not results yet: of rows and columns from `row` and `col` of a block on.
+    const float *sums
+    char *out
+    int64_t row, col, rows, cols
+
+
 cdef struct Walk:
     # Where the loops are: block of A and of B as the kernel reads them, and the output.
     const Spec *p
@@ -142,6 +153,8 @@ cdef struct Walk:
     const pop_field *out_field  # where rows of the output are positions of a field, or columns where they have no pitch
     int64_t position  # of that field, the first of this block
     int64_t col  # of the block, the first of the panel at hand
+    Piece waiting  # rows 0: none
+    int64_t turn  # the tile of sums at hand, of two
 
 
 cdef inline bint in_lines(const Walk *w) noexcept nogil:
@@ -225,6 +238,27 @@ cdef void finish(Walk *w, const float *sums, int64_t sums_row, int64_t row, int6
     w.e.row_bias = row_bias
 
 
+cdef void finish_piece(Walk *w, const Piece *piece) noexcept nogil:
+    if piece.rows:
+        w.e.bias = w.bias + piece.col if w.bias != NULL else NULL
+        w.e.row_bias = w.row_bias + piece.row if w.row_bias != NULL else NULL
+        finish(w, piece.sums, w.block.c_row, piece.row, piece.rows, piece.cols, piece.out)
+
+
+cdef void finish_later(Walk *w, Piece *piece) noexcept nogil:
+    """Finish the piece before, if there is one: what a matrix unit stores is not there to be loaded at once."""
+    if w.p.other_sums:
+        finish_piece(w, &w.waiting)
+        w.waiting = piece[0]
+        w.turn ^= 1
+    else:
+        finish_piece(w, piece)
+
+
+cdef inline float *tile_of_sums(const Walk *w) noexcept nogil:
+    return w.sums + w.turn * w.p.other_sums
+
+
 cdef void multiply_block(Walk *w, const char *a, int64_t mb, int64_t nb, bint last) noexcept nogil:
     """The two inner loops: panels of B, then pieces of A's rows as even as can be."""
     cdef const Spec *p = w.p
@@ -240,7 +274,7 @@ cdef void multiply_block(Walk *w, const char *a, int64_t mb, int64_t nb, bint la
     cdef bint prefetches = p.look_ahead and p.sums != POP_SUMS_BLOCK and in_lines(w)
     cdef bint near = p.b.mode == POP_MODE_NEIGHBOURS
     cdef int64_t x = w.near.x  # of a row of neighbours
-    cdef char *out
+    cdef Piece piece
     t.b = w.near.first if near else w.b_panel
     j = 0
     while j < nb:
@@ -250,14 +284,17 @@ cdef void multiply_block(Walk *w, const char *a, int64_t mb, int64_t nb, bint la
         for i in range(pieces):
             end = smaller(mb, first + height + (p.row_grain if i < higher else 0))
             t.a = a + first * t.a_row
-            t.rows = end - first
-            out = w.out + first * p.out_row + j * p.out_col
+            t.rows = piece.rows = end - first
+            piece.row, piece.col, piece.cols = first, j, t.cols
+            piece.out = w.out + first * p.out_row + j * p.out_col
             if p.sums == POP_SUMS_IN_PLACE:
-                t.c = <float *>out
+                t.c = <float *>piece.out
             elif p.sums == POP_SUMS_TILE:
-                t.c = w.sums
+                t.c = tile_of_sums(w)
+                t.rows = rounded(t.rows, p.row_grain)
             else:
                 t.c = w.sums + first * p.sums_row + j
+            piece.sums = t.c
             if prefetches and end < mb:
                 results_ahead(w, end, smaller(p.rows_at_once, mb - end), j)
             elif prefetches:
@@ -271,12 +308,12 @@ cdef void multiply_block(Walk *w, const char *a, int64_t mb, int64_t nb, bint la
             t.b_next += 64 * prefetched
             left -= t.a_next_rows
             if p.sums == POP_SUMS_TILE or (p.sums == POP_SUMS_IN_PLACE and last and p.finish):
-                w.e.bias = w.bias + j if w.bias != NULL else NULL
-                w.e.row_bias = w.row_bias + first if w.row_bias != NULL else NULL
-                finish(w, t.c, t.c_row, first, t.rows, t.cols, out)
+                finish_later(w, &piece)
             first = end
         t.b = pop_neighbours_on(&w.near, t.b, t.cols, &x) if near else t.b + p.panels * w.b_next
         j += t.cols
+    finish_piece(w, &w.waiting)
+    w.waiting.rows = 0
     w.a_next_rows = left  # prefetched once, though a block be multiplied in rounds
 
 

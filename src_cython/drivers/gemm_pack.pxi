@@ -175,6 +175,8 @@ cdef char *stage_line(const Source *s, int64_t k, int64_t end, int64_t step, int
         memset(to, 0, 2 * width)
         if low:
             memset(to + low, 0, 2 * width)
+    elif s.field == NULL and d.copied and d.step == d.item and s.scales == NULL:
+        return <char *>s.base + k * d.line + step * d.step
     elif s.field == NULL:
         decode_line(s, k, step, width, to, to + low if low else NULL, 2, stage)
     elif d.copied:

@@ -15,6 +15,7 @@ cdef void multiply_taps(Walk *w, const pop_tile *tile, int64_t row, int64_t mb, 
     cdef pop_taps taps
     cdef pop_taps_source source
     cdef pop_field decoded
+    cdef pop_taps_even even
     cdef float *sums = <float *>w.out if p.sums == POP_SUMS_IN_PLACE else w.sums
     cdef int64_t j, done = 0, some = mb
     memset(&taps, 0, sizeof(taps))
@@ -28,12 +29,20 @@ cdef void multiply_taps(Walk *w, const pop_tile *tile, int64_t row, int64_t mb, 
         taps.finish, taps.walk = finish_taps, w
     w.block.a_cell = 4
     w.block.a_next_rows = w.block.c_next_rows = w.block.narrow = 0
-    if not p.a.copied:
+    if w.p.row_grain > 1 or not p.a.copied:
         source.f, source.base, source.decode = w.a.field, w.a.base, <pop_dot_decode>p.a.decode
         source.format, source.item = <const pop_format *>p.a.format, p.a.item
-        source.room, source.bytes = tile.scratch + p.a.at, p.pitch
+        source.room, source.bytes, source.low = tile.scratch + p.a.at, p.pitch, p.a.low
         decoded = w.a.field[0]
         taps.f = &decoded
+    while w.p.row_grain > 1 and done < mb:
+        some = pop_taps_even_open(&even, &source, taps.item, w.a.first_line + row + done, mb - done)
+        taps.b = w.b_panel
+        for j from 0 <= j < nb by p.cols_at_once:
+            w.col, w.block.cols, taps.c = j, smaller(p.cols_at_once, nb - j), sums
+            pop_taps_even_multiply(&taps, &even, source.room, p.other_sums, done)
+            taps.b += w.b_next
+        done += some
     while done < mb:
         if not p.a.copied:
             some = pop_taps_decode(&taps, &source, w.a.first_line + row + done, mb - done, &decoded)

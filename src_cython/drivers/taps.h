@@ -53,6 +53,7 @@ typedef struct pop_taps_source {
     int64_t item; /* bytes of a code */
     char *room;
     int64_t bytes;
+    int64_t low; /* bytes to the low parts in the room, or 0 */
 } pop_taps_source;
 
 /* Decode what positions meet, from `position` on: whole lines or a part of one, at most n and as many as there is room for.
@@ -241,6 +242,169 @@ static void pop_taps_rectangle(const pop_taps *w, int64_t *at, int64_t lines, in
         if (last > 0) at[last - 1] = line;
         x += n;
     }
+}
+
+/* Kernels of tiles take 16 rows that lie evenly at once, two such units a call, and every row with all of its taps. So what some lines
+ * of positions meet is copied to a room with the zeros around it. There a line's positions lie evenly, and often all of an
+ * image's do: those between the lines are multiplied too, and left out. */
+enum { POP_TAPS_UNIT = 16, POP_TAPS_EVEN_RUNS = 128 };
+typedef struct pop_taps_even {
+    int64_t lines, width;        /* of positions, of each image in the room */
+    int64_t first;               /* bytes to the first run of the first position */
+    int64_t image, line, row;    /* bytes from an image to the next, from a line to the next, from a position to the next */
+    int64_t pitch;               /* rows from a line to the next where an image is one stretch, else 0: each line is one */
+    int64_t units, all;          /* of a stretch, of all */
+    int64_t run, runs;           /* numbers of the depth that lie in line, and bytes from the first such run to each */
+    int64_t at[POP_TAPS_EVEN_RUNS];
+} pop_taps_even;
+
+/* Numbers of a line of the last dimension, from coordinate `low` on, n of them: zeros where there is none. */
+static void pop_taps_even_line(const pop_taps_source *s, const char *line, int64_t low, int64_t n, char *to, int64_t size)
+{
+    const pop_field *f = s->f;
+    const pop_field_dim *x = &f->dims[f->rank - 1];
+    const int64_t first = line == NULL || low >= x->end ? n : low < 0 ? pop_field_smaller(-low, n) : 0;
+    const int64_t end = line == NULL ? n : pop_field_smaller(n, x->end - low);
+    const int parts = s->low ? 2 : 1;
+    for (int part = 0; part < parts; part++) {
+        char *place = to + part * s->low;
+        memset(place, 0, (size_t)(first * size));
+        if (end < n && first < n) memset(place + end * size, 0, (size_t)((n - end) * size));
+    }
+    if (first >= end) return;
+    const int64_t in_line = x->stride == f->channels * s->item;
+    const char *from = line + (low + first) * x->stride;
+    to += first * size;
+    for (int64_t i = 0; i < (in_line ? 1 : end - first); i++, from += x->stride, to += size)
+        s->decode(s->format, from, to, s->low ? to + s->low : NULL, in_line ? (end - first) * f->channels : f->channels);
+}
+
+/* From the lowest coordinate that a position's taps have to the highest, and from that of tap 0 to the lowest. */
+POP_INLINE int64_t pop_taps_reach(const pop_field_dim *dim)
+{
+    return (dim->taps - 1) * (dim->tap_step < 0 ? -dim->tap_step : dim->tap_step);
+}
+POP_INLINE int64_t pop_taps_before(const pop_field_dim *dim) { return dim->tap_step < 0 ? pop_taps_reach(dim) : 0; }
+
+/* Copy what positions meet from `position` on: whole images, whole lines, or a part of one, at most n and as many as there is room
+ * for. Returns how many. */
+static int64_t pop_taps_even_open(pop_taps_even *w, const pop_taps_source *s, int64_t item, int64_t position, int64_t n)
+{
+    const pop_field *f = s->f;
+    const int64_t last = f->rank - 1, width = f->dims[last].positions, high = last > 0 ? f->dims[last - 1].positions : 1;
+    int64_t at[POP_FIELD_DIMS] = {0}, met[POP_FIELD_DIMS], stride[POP_FIELD_DIMS];
+    int64_t left = position, lines = 1, some, images = 1, size, d;
+    for (d = last; d >= 0; d--) {
+        at[d] = left % f->dims[d].positions;
+        left /= f->dims[d].positions;
+    }
+    some = pop_field_smaller(n, width - at[last]);
+    if (at[last] == 0 && last > 0 && n >= width) lines = pop_field_smaller(n / width, high - at[last - 1]);
+    for (;;) {
+        size = item * f->channels;
+        for (d = last; d >= 0; d--) {
+            const int64_t count = d == last ? some : d == last - 1 ? lines : 1;
+            met[d] = 1 + (count - 1) * f->dims[d].step + pop_taps_reach(&f->dims[d]);
+            stride[d] = size;
+            size *= met[d];
+        }
+        if (size <= s->bytes || lines * some == 1) break;
+        if (lines > 1) lines = (lines + 1) / 2;
+        else some = (some + 1) / 2;
+    }
+    const int64_t whole = some == width && lines == high;
+    if (whole) images = pop_field_smaller(n / (width * high), s->bytes / size);
+    if (images < 1) images = 1;
+    w->lines = lines, w->width = some, w->image = size;
+    w->line = last > 0 ? f->dims[last - 1].step * stride[last - 1] : 0, w->row = f->dims[last].step * stride[last];
+    w->pitch = w->row && w->line % w->row == 0 ? w->line / w->row : 0;
+    const int64_t by_lines = lines * ((some + POP_TAPS_UNIT - 1) / POP_TAPS_UNIT);
+    const int64_t at_once = ((lines - 1) * w->pitch + some + POP_TAPS_UNIT - 1) / POP_TAPS_UNIT;
+    if (!w->pitch || at_once > by_lines) w->pitch = 0;
+    w->units = w->pitch ? at_once : by_lines / lines;
+    w->all = images * (w->pitch ? 1 : lines) * w->units;
+    /* The runs of the depth, the same for all positions. */
+    const pop_field_dim *x = &f->dims[last];
+    const int in_line = x->tap_step == 1 || x->taps == 1;
+    int64_t tap[POP_FIELD_DIMS] = {0};
+    w->run = f->channels * (in_line ? x->taps : 1), w->runs = 0;
+    for (;;) {
+        int64_t offset = 0;
+        for (d = 0; d <= last; d++) offset += (pop_taps_before(&f->dims[d]) + tap[d] * f->dims[d].tap_step) * stride[d];
+        w->at[w->runs++] = offset;
+        for (d = in_line ? last - 1 : last; d >= 0 && ++tap[d] == f->dims[d].taps; d--) tap[d] = 0;
+        if (d < 0) break;
+    }
+    w->first = w->at[0];
+    for (int64_t i = 0; i < w->runs; i++) w->at[i] -= w->first;
+    /* The elements. */
+    char *to = s->room;
+    for (int64_t i = 0; i < images; i++) {
+        int64_t place[POP_FIELD_DIMS] = {0}, here[POP_FIELD_DIMS];
+        left = position + i * width * high;
+        for (d = last; d >= 0; d--) {
+            here[d] = f->dims[d].first + left % f->dims[d].positions * f->dims[d].step - pop_taps_before(&f->dims[d]);
+            left /= f->dims[d].positions;
+        }
+        for (;;) {
+            const char *line = s->base;
+            for (d = 0; d < last; d++) {
+                const int64_t c = here[d] + place[d];
+                if (c < 0 || c >= f->dims[d].end) break;
+                line += c * f->dims[d].stride;
+            }
+            pop_taps_even_line(s, d < last ? NULL : line, here[last], met[last], to, stride[last]);
+            to += met[last] * stride[last];
+            for (d = last - 1; d >= 0 && ++place[d] == met[d]; d--) place[d] = 0;
+            if (d < 0) break;
+        }
+    }
+    return images * lines * some;
+}
+
+/* Bytes to a unit's first row. */
+static int64_t pop_taps_even_at(const pop_taps_even *e, int64_t unit)
+{
+    const int64_t stretch = unit / e->units, part = unit % e->units, lines = e->pitch ? 1 : e->lines;
+    return e->first + stretch / lines * e->image + stretch % lines * e->line + part * POP_TAPS_UNIT * e->row;
+}
+
+/* Make results of the positions among a unit's rows. */
+static void pop_taps_even_finish(const pop_taps *w, const pop_taps_even *e, int64_t unit, const float *sums, int64_t place)
+{
+    const int64_t stretch = unit / e->units, first = unit % e->units * POP_TAPS_UNIT, pitch = e->pitch ? e->pitch : e->width;
+    const int64_t lines = e->pitch ? e->lines : 1;
+    for (int64_t r = 0, run; r < POP_TAPS_UNIT; r += run) {
+        const int64_t line = (first + r) / pitch, at = (first + r) % pitch;
+        if (line >= lines) return;
+        run = pop_field_smaller(POP_TAPS_UNIT - r, pitch - at);
+        if (at < e->width)
+            w->finish(w->walk, sums + r * w->c_row, place + (stretch * lines + line) * e->width + at,
+                      pop_field_smaller(run, e->width - at));
+    }
+}
+
+/* Sums of all positions in the room with a panel; number `place` of the block is the first. Each call's become results after the next
+ * call: what a matrix unit stores is not there to be loaded at once. */
+static void pop_taps_even_multiply(const pop_taps *w, const pop_taps_even *e, const char *room, int64_t other, int64_t place)
+{
+    pop_dot_block *t = w->t;
+    const int64_t calls = (e->all + 1) / 2;
+    int64_t b_at[POP_TAPS_EVEN_RUNS];
+    for (int64_t i = 1; i < e->runs; i++) b_at[i - 1] = (i * e->run >> w->pairs) * t->b_cell;
+    t->a_row = e->row, t->c_row = w->c_row, t->cells = e->run >> w->pairs;
+    t->more = e->runs - 1, t->a_at = e->at + 1, t->b_at = b_at, t->b = w->b, t->accumulate = 0;
+    for (int64_t i = 0; i <= calls; i++) {
+        if (i < calls) {
+            const int64_t at = pop_taps_even_at(e, 2 * i), two = 2 * i + 1 < e->all;
+            t->a = room + at, t->a_half = two ? pop_taps_even_at(e, 2 * i + 1) - at : 0;
+            t->rows = two ? 2 * POP_TAPS_UNIT : POP_TAPS_UNIT, t->c = w->c + i % 2 * other;
+            w->multiply(t);
+        }
+        for (int64_t u = 2 * (i - 1); u >= 0 && u < pop_field_smaller(2 * i, e->all); u++)
+            pop_taps_even_finish(w, e, u, w->c + (i - 1) % 2 * other + u % 2 * POP_TAPS_UNIT * w->c_row, place);
+    }
+    t->more = t->a_half = 0;
 }
 
 /* Sums of `n` positions from `position` on, which is number `place` of the block. */

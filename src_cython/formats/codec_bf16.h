@@ -41,6 +41,38 @@ POP_INLINE __mmask32 pop_f16_split(__m512i codes, __m512i *hi, __m512i *lo)
 }
 
 #if POP_LEVEL >= POP_LEVEL_AVX512_BF16
+/* Whether numbers are rounded to BF16 by `pop_bf16_encode_run`. */
+POP_INLINE int pop_bf16_in_runs(const pop_format *f, int64_t overflow)
+{
+    return f->mantissa_bits == 7 && pop_is_short_f32(f) && overflow == POP_OVERFLOW_INFINITY;
+}
+
+/* 32 numbers rounded to BF16, or the first n of them. The instruction takes subnormal numbers for zero, and keeps what NaNs say:
+ * vectors that hold one take the way of other levels. */
+POP_INLINE void pop_bf16_encode_32(__m512 x, __m512 y, char *to, int64_t n)
+{
+    enum { QUIET = 0x01, SUBNORMAL = 0x20, SIGNALLING = 0x80, OTHERS = QUIET | SUBNORMAL | SIGNALLING };
+    if (__builtin_expect(_kortestz_mask16_u8(_mm512_fpclass_ps_mask(x, OTHERS), _mm512_fpclass_ps_mask(y, OTHERS)), 1)) {
+        const __m512i codes = (__m512i)_mm512_cvtne2ps_pbh(y, x);
+        if (n >= 32) _mm512_storeu_si512(to, codes);
+        else _mm512_mask_storeu_epi16(to, pop_columns_left(n), codes);
+        return;
+    }
+    const int low = n < 16 ? (int)n : 16, high = n < 32 ? (int)n - low : 16;
+    pop_v_encode_part(&POP_BF16, POP_OVERFLOW_INFINITY, to, (pop_v_f)x, low);
+    if (high) pop_v_encode_part(&POP_BF16, POP_OVERFLOW_INFINITY, to + 32, (pop_v_f)y, high);
+}
+
+POP_INLINE void pop_bf16_encode_run(const float *from, char *to, int64_t n)
+{
+    int64_t j = 0;
+    for (; j + 32 <= n; j += 32) pop_bf16_encode_32(_mm512_loadu_ps(from + j), _mm512_loadu_ps(from + j + 16), to + 2 * j, 32);
+    if (j >= n) return;
+    const __mmask32 there = pop_columns_left(n - j);
+    pop_bf16_encode_32(_mm512_maskz_loadu_ps((__mmask16)there, from + j),
+                       _mm512_maskz_loadu_ps((__mmask16)(there >> 16), from + j + 16), to + 2 * j, n - j);
+}
+
 /* BF16's two bytes for each of the 128 magnitudes of a signed format of at most 8 bits. */
 typedef struct pop_byte_table {
     __m512i low[2], high[2];

@@ -58,6 +58,12 @@ POP_INLINE void pop_encode_line(const pop_format *f, int64_t overflow, const flo
         return;
     }
 #endif
+#if POP_LEVEL >= POP_LEVEL_AVX512_BF16
+    if (pop_bf16_in_runs(f, overflow)) {
+        pop_bf16_encode_run(from, to, n);
+        return;
+    }
+#endif
     for (; j + POP_LANES <= n; j += POP_LANES) {
         pop_v_f x;
         memcpy(&x, from + j, sizeof x);
@@ -145,6 +151,12 @@ POP_INLINE void pop_epilogue_rows(pop_epilogue_kernel itself, const pop_format *
     if (pop_takes_bytes(f) && cols >= 16 && e->out_col == 1 && !e->bias && !e->row_bias && pop_epilogue_is_plain(e)) {
         pop_encode_rows_of_bytes(f, (int)e->overflow, e->out, e->out_row, sums, sums_row, rows, cols,
                                  POP_EPILOGUE_AHEAD * e->out_row);
+        return;
+    }
+#endif
+#if POP_LEVEL >= POP_LEVEL_AVX512_BF16
+    if (pop_bf16_in_runs(f, e->overflow) && e->out_col == 2 && !e->bias && !e->row_bias && pop_epilogue_is_plain(e)) {
+        for (int64_t row = 0; row < rows; row++) pop_bf16_encode_run(sums + row * sums_row, e->out + row * e->out_row, cols);
         return;
     }
 #endif

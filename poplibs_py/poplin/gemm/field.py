@@ -119,6 +119,7 @@ class Phase(NamedTuple):
 _LONG = 32  # positions that are a run worth decoding where it lies (drivers/field.h)
 _FEW = 8  # channels that the frame gathers one after another and weaves (drivers/field.h)
 _WEAVING = 0.5  # cycles or so for an element of theirs
+_RUNS = 128  # of the depth that the frame keeps track of (drivers/taps.h)
 _LINE = 64  # bytes apart, from where on each element is in a cache line of its own
 
 
@@ -243,6 +244,20 @@ class Field:
         if (self.channels > 1 and self.channel != item) or last.positions < 2 * last.taps:
             return 0
         return self.channels * (last.taps if last.tap_step * last.stride == self.channels * item else 1)
+
+    def even(self, item: int) -> bool:
+        """Whether what positions meet may be copied with the zeros around it, so that all of them have all taps there."""
+        plain = all(dim.dilation == 1 and dim.step > 0 and dim.first_valid <= 0 and dim.end_valid >= dim.positions
+                    for dim in self.dims)
+        return plain and not self.part[0] and self.taps > 1 and self.taps <= _RUNS and self.channel == item
+
+    def room(self, lines: int) -> int:
+        """Numbers that so many lines of positions of the last dimension meet, with the zeros around them."""
+        size = self.channels
+        for number, dim in enumerate(reversed(self.dims)):
+            positions = dim.positions if number == 0 else min(lines, dim.positions) if number == 1 else 1
+            size *= 1 + (positions - 1) * dim.step + (dim.taps - 1) * abs(dim.tap_step)
+        return size
 
     def neighbours(self, item: int) -> Neighbours | None:
         """How lines of elements of so many bytes serve all taps of the last dimension, if they do."""

@@ -233,6 +233,7 @@ def kernel_record(plan: GemmPlan, a_operand: int = _A, b_operand: int = _B, old:
     s["mc"], s["nc"], s["kc"], s["packed_rows"] = plan.mc, plan.nc, plan.kc, plan.packed_rows
     s["round_depth"], s["round_lap"] = HALF_PARTIALS_DEPTH, max(1, p.k)
     s["sums"], s["sums_at"], s["sums_row"] = plan.sums, plan.offset("sums"), sums_pitch(plan, plan.nc)
+    s["other_sums"] = plan.tiles_of_sums // 2 * plan.kernel.block[0] * sums_pitch(plan, plan.nc)
     s["stage_at"], s["bias_at"] = plan.offset("stage"), plan.offset("bias")
     s["pitch"], s["prepared_cells"] = row_pitch(plan), prepared_cells(plan)
     if plan.neighbours:

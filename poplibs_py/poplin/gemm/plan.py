@@ -34,6 +34,9 @@ FAR = 8
 WINDOW = 160 << 10
 """Bytes of elements that are decoded at once for all taps, if a line of rows meets no more."""
 
+ROOM_SHARE = 4
+"""The second-level cache over what a matrix unit's window takes of it."""
+
 TRANSPOSED_PIECES = 32
 """The same where A lies across its rows: lines to pack are then as long as the block is high."""
 
@@ -269,9 +272,20 @@ class GemmPlan(Scratched):
         return called, called.block[1] // kernel.block[1]
 
     @property
+    def even(self) -> bool:
+        """Whether that is copied with the zeros around it, so that a matrix unit takes it, 16 rows that lie evenly at once."""
+        return self.by_taps and self.kernel.grain[0] > 1
+
+    @property
     def window_bytes(self) -> int:
         """Bytes of the elements that some lines of rows meet, where they are decoded for all taps; else 0."""
         a = self.params.a
+        if self.even and a.field:
+            size = self.compute_format.itemsize
+            high = a.field.dims[-2].positions if len(a.field.dims) > 1 else 1
+            images = -(-self.params.m // (high * a.field.dims[-1].positions))
+            most = self.target.bytes_per_tile // ROOM_SHARE
+            return max(a.field.room(1) * size, min(most, images * a.field.room(high) * size))
         if not self.by_taps or a.field is None or (a.format == self.compute_format and a.plain):
             return 0
         return a.field.window(self.window_lines) * self.compute_format.itemsize
@@ -281,6 +295,11 @@ class GemmPlan(Scratched):
         """Lines of rows that meet those elements: of the last dimension of a field."""
         field, size = self.params.a.field, self.compute_format.itemsize
         return next((n for n in (8, 4, 2) if field and field.window(n) * size <= WINDOW), 1)
+
+    @property
+    def tiles_of_sums(self) -> int:
+        """Tiles of sums in scratch: a matrix unit's are made while those before become results."""
+        return 2 if self.kernel.grain[0] > 1 else 1
 
     @property
     def packed_rows(self) -> int:
@@ -351,7 +370,7 @@ def laid_out(plan: GemmPlan, mc: int, nc: int) -> tuple[tuple[str, int], ...]:
     stages = [stage_of(trial, 0)[2], stage_of(trial, 1)[2], 0]
     sums = bias = 0
     if plan.sums == Sums.TILE:
-        sums = rows * sums_pitch(plan, nc) * 4
+        sums = plan.tiles_of_sums * rows * sums_pitch(plan, nc) * 4
     elif plan.sums == Sums.BLOCK:
         sums = mc * sums_pitch(plan, nc) * 4
     if p.bias:
@@ -364,7 +383,9 @@ def laid_out(plan: GemmPlan, mc: int, nc: int) -> tuple[tuple[str, int], ...]:
 def panel_bytes(plan: GemmPlan, side: int) -> int:
     """Bytes of the packed block of A (0) or B (1), of one part of its numbers."""
     if (plan.a_mode, plan.b_mode)[side] in (Mode.DIRECT, Mode.PREPARED):
-        return 0 if side else rounded(plan.window_bytes, 64)
+        field = plan.params.a.field  # a matrix unit reads whole units of rows, the last ones beyond the window
+        beyond = 16 * field.dims[-1].step * field.channels * plan.compute_format.itemsize if plan.even and field else 0
+        return 0 if side else rounded(plan.window_bytes + beyond, 64)
     if side == 1 and plan.neighbours:
         return rounded(plan.kc // plan.neighbours.taps * plan.neighbours.pitch(plan.nc), 64)
     cells = rounded(plan.kc, plan.kernel.grain[2]) // plan.elements

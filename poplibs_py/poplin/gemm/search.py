@@ -32,6 +32,10 @@ from .plan import (
 _DEPTHS = (2048, 1024, 512, 256, 128, 64)  # cells of depth that a block may have, beside the whole
 _CACHE_SHARE = 0.6  # of the second-level cache, that a thread's blocks fill
 _SMALL_DEPTHS = (256, 128, 64)  # the same for tiles, and to pack for good
+_TILES_DEPTH = 2048  # numbers of the depth up to which tiles take all of it, and a sum is stored once
+_TILES_PRODUCTS = 8  # of a matrix unit, in the time of one of the core's
+_TILES_PANELS = 2  # of B, up to which tiles read A as it lies: they read it again for each
+_TILES_CACHE_SHARE = 0.8  # as `_CACHE_SHARE`, of tiles: what they take from far they take slowly
 _PREPARED_DEPTHS = (512, *_SMALL_DEPTHS)  # the same for an operand prepared
 _PANEL = 64 << 10  # bytes that the whole depth of a prepared panel may take: it stays near for the next rows
 _NARROW = 16  # columns of a panel that stays in the first-level cache, or near, beside more rows
@@ -86,7 +90,7 @@ def plan_gemm(params: GemmParams, options: GemmOptions, epilogue: Epilogue, targ
 @remembered()
 def _planned(problem: _Problem, limit: int | None) -> GemmPlan | None:
     # without a limit blocks fit the cache all the same, where any do
-    fits = int(_CACHE_SHARE * problem.target.bytes_per_tile) if limit is None else limit
+    fits = int(_cache_share(problem) * problem.target.bytes_per_tile) if limit is None else limit
     plan = _plan_within(problem, fits) or _plan_within(_plain(problem), fits)  # a matrix unit's least block is large
     plan = plan or (_plan_within(problem, None) if limit is None else None)
     if plan is None:
@@ -94,6 +98,13 @@ def _planned(problem: _Problem, limit: int | None) -> GemmPlan | None:
     plan = replace(plan, memory_limit=problem.options.memory.limit(problem.target))
     tell("poplin", plan)
     return plan
+
+
+def _cache_share(problem: _Problem) -> float:
+    """How much of the second-level cache a thread's blocks fill."""
+    units = _units(problem.params.a.format, problem.params.b.format, problem.options)
+    on_tiles = any(k.grain[0] > 1 for k in kernels("dot") if k.op == units)
+    return _TILES_CACHE_SHARE if on_tiles else _CACHE_SHARE
 
 
 def _plain(problem: _Problem) -> _Problem:
@@ -258,6 +269,9 @@ def _modes_of_a(p: GemmParams, compute: Format, kernel: Kernel, n: int, options:
     field that no two taps meet are better packed where a call is short.
     """
     a = p.a
+    if a.field is not None and not a.scales and kernel.grain[0] > 1 and options.partials_type == "float" and (
+            a.field.even(a.format.itemsize) and a.field.channels % kernel.grain[2] == 0):
+        return [int(Mode.DIRECT), int(Mode.LINES)]
     if a.field is not None and not a.scales and kernel.op == "multiply" and (
             a.aligned if a.format == compute and a.plain else _decoded_for_taps(a, compute)):
         cells, grain = a.field.run(a.format.itemsize) * compute.itemsize // 4, kernel.grain[2]
@@ -270,10 +284,15 @@ def _modes_of_a(p: GemmParams, compute: Format, kernel: Kernel, n: int, options:
     whole = a.field is None and a.plain and a.aligned and p.k % kernel.grain[2] == 0 and p.m % kernel.grain[0] == 0
     across = compute == FP32 and n <= kernel.block[1] and kernel.op == "multiply"
     taken = a.format == compute or kernel.formats == f"{a.format},{compute}"
-    if taken and whole and (along or across):
+    if taken and whole and (along or across) and not (kernel.grain[0] > 1 and _packed_for_tiles(kernel, n, p.k)):
         return [int(Mode.DIRECT)]
     across = a.row == a.format.itemsize and not along if a.field is None else not a.field.along_depth(a.format.itemsize)
     return [int(Mode.TRANSPOSED if across and kernel.op != "multiply_dots" else Mode.LINES)]
+
+
+def _packed_for_tiles(kernel: Kernel, n: int, k: int) -> bool:
+    """Whether tiles, which may read A as it lies, are better given packed rows: they read each again for many panels."""
+    return n > _TILES_PANELS * kernel.block[1] and k <= _TILES_DEPTH
 
 
 def _decoded_for_taps(a: MatrixLayout, compute: Format) -> bool:
@@ -300,7 +319,7 @@ def _blocked(plan: GemmPlan, m: int, n: int, least: bool, packing: bool) -> Gemm
     rows, cols, _ = plan.kernel.block
     shallow = max(plan.kernel.grain[2], 16 * plan.elements)
     if least:
-        return _widest(_with_depth(plan, shallow), rows, cols)
+        return _widest(_with_depth(plan, plan.params.k if plan.even else shallow), rows, cols)
     best: GemmPlan | None = None
     seen: set[tuple[int, int]] = set()
     for depth in (*_depths(plan, packing), shallow):
@@ -330,19 +349,24 @@ def _depths(plan: GemmPlan, packing: bool) -> list[int]:
     tiles = plan.kernel.grain[0] > 1
     prepared = plan.b_mode == Mode.PREPARED
     some = _SMALL_DEPTHS if tiles or packing else _PREPARED_DEPTHS if prepared else _DEPTHS
+    if plan.even:
+        return [plan.params.k]
     if plan.window_bytes and plan.params.a.field:  # each part of the depth decodes what its own taps meet
         return plan.params.a.field.laps
     depths = [d * plan.elements for d in some]
     panel = plan.params.k * plan.kernel.block[1] * plan.compute_format.itemsize
     most = _CACHE_SHARE * plan.target.bytes_per_tile if plan.by_taps else _PANEL
     stays = not packing and panel <= most
-    return depths if tiles or packing or (prepared and not stays) else [max(1, plan.params.k), *depths]
+    shallow = plan.params.k > _TILES_DEPTH if tiles else prepared and not stays
+    return depths if packing or shallow else [max(1, plan.params.k), *depths]
 
 
 def _heights(plan: GemmPlan, m: int, n: int) -> list[int]:
     """Rows that a block may have: few, or many where B is packed anew for each block; all where none is read again."""
     rows, cols, _ = plan.kernel.block
     most = rounded(max(1, m), rows)
+    if plan.even:
+        return [most]
     as_it_lies = plan.a_mode == Mode.DIRECT and plan.b_mode != Mode.PREPARED  # a prepared panel comes from memory
     several = _DIRECT_PIECES if as_it_lies else PIECES
     if plan.b_mode == Mode.PREPARED and cols <= _NARROW and most <= _NARROW_PIECES * rows:
@@ -381,13 +405,13 @@ def _with_depth(plan: GemmPlan, depth: int) -> GemmPlan:
     kc = HALF_PARTIALS_DEPTH if half else _even_depth(k, depth, plan.kernel.grain[2])
     plan = replace(plan, kc=kc)
     whole = k <= kc and not half
-    in_place = plan.writes_results and not (plan.by_taps and plan.params.out.format != FP32)
+    in_place = plan.writes_results and not (plan.even or (plan.by_taps and plan.params.out.format != FP32))
     return replace(plan, sums=int(Sums.IN_PLACE if in_place else Sums.TILE if whole else Sums.BLOCK))
 
 
 def _overhead(plan: GemmPlan, m: int, n: int) -> float:
     """Packing, finding of taps and moving of sums for each product, in products: to pack an FP32 number is 14 or so."""
-    packing = _PACKING * plan.elements
+    packing = _PACKING * plan.elements * (_TILES_PRODUCTS if plan.kernel.grain[0] > 1 else 1)
     a = plan.params.a
     bytes_in_line = plan.a_mode == Mode.LINES and a.field is None and a.format.itemsize == 1 and plan.elements == 2
     packs_a = packing / 4 if plan.a_mode == Mode.DIRECT or bytes_in_line else packing  # read or decoded again

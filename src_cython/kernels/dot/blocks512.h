@@ -23,30 +23,6 @@ POP_INLINE __m512 POP_NAME(pop_one)(const char *cell)
  * comes from there waits in line behind the products. */
 #define POP_KEPT(p) __asm__("" : "+r"(p))
 
-/* What is still to be prefetched: in memory, for the same reason. */
-typedef struct POP_NAME(pop_ahead) {
-    const char *a, *c;
-    int64_t a_steps, c_rows;
-} POP_NAME(pop_ahead);
-
-/* Ask for what a step does. */
-POP_INLINE void POP_NAME(pop_lines_ahead)(const pop_dot_block *t, volatile POP_NAME(pop_ahead) *left)
-{
-    if (left->a_steps > 0) {
-        const char *a = left->a;
-        left->a_steps--;
-        left->a = a + t->a_next_step;
-        for (int64_t r = t->a_next_rows; r > 0; r--, a += t->a_next_row) pop_prefetch_l2(pop_beyond(a, 0));
-    }
-    if (left->c_rows > 0) {
-        const char *c = left->c;
-        left->c_rows -= t->c_next_each;
-        left->c = c + t->c_next_each * t->c_next_row;
-        for (int64_t r = t->c_next_each; r > 0; r--, c += t->c_next_row)
-            pop_prefetch_to_write_lines(pop_beyond(c, 0), 64 * t->c_next_lines);
-    }
-}
-
 /* Write sums, or round them to BF16 where that is asked for. */
 POP_INLINE void POP_NAME(pop_lines_put)(const int rows, const int vectors, const pop_dot_block *t, __mmask16 last, __m512 sum[14][8])
 {
@@ -78,9 +54,8 @@ POP_INLINE void POP_NAME(pop_lines)(const int rows, const int vectors, const pop
     static const float none[128];
     const float *from = t->accumulate ? t->c : none;
     const int64_t from_row = t->accumulate ? t->c_row : 0, row = t->a_row;
-    volatile POP_NAME(pop_ahead) left; /* each field by itself: put together in a vector register they would wait as above */
-    left.a = t->a_next, left.c = t->c_next;
-    left.a_steps = t->a_next_rows ? t->a_next_steps : 0, left.c_rows = t->c_next_rows;
+    volatile pop_dot_ahead left;
+    pop_dot_ahead_open(t, &left);
 #pragma GCC unroll 14
     for (int r = 0; r < rows; r++, from += from_row) {
         POP_KEPT(from);
@@ -94,7 +69,7 @@ POP_INLINE void POP_NAME(pop_lines)(const int rows, const int vectors, const pop
         for (int64_t k = t->cells, some; k > 0; k -= some) {
             some = k;
             if (t->a_next_rows | t->c_next_rows) {
-                POP_NAME(pop_lines_ahead)(t, &left);
+                pop_dot_ahead_step(t, &left);
                 some = k < 16 ? k : 16;
             }
             int64_t n = some;

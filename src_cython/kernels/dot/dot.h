@@ -38,6 +38,37 @@ POP_INLINE void pop_prefetch_next(const pop_dot_block *t)
         pop_prefetch_l2_lines(pop_beyond(t->a_next, r * t->a_next_row), t->a_next_steps * t->a_next_step);
 }
 
+/* What is still to be prefetched. In memory, each field by itself: GCC would put them together in a vector register, and what comes
+ * from there waits in line behind the products. */
+typedef struct pop_dot_ahead {
+    const char *a, *c;
+    int64_t a_steps, c_rows;
+} pop_dot_ahead;
+
+POP_INLINE void pop_dot_ahead_open(const pop_dot_block *t, volatile pop_dot_ahead *left)
+{
+    left->a = t->a_next, left->c = t->c_next;
+    left->a_steps = t->a_next_rows ? t->a_next_steps : 0, left->c_rows = t->c_next_rows;
+}
+
+/* Ask for what a step does. */
+POP_INLINE void pop_dot_ahead_step(const pop_dot_block *t, volatile pop_dot_ahead *left)
+{
+    if (left->a_steps > 0) {
+        const char *a = left->a;
+        left->a_steps--;
+        left->a = a + t->a_next_step;
+        for (int64_t r = t->a_next_rows; r > 0; r--, a += t->a_next_row) pop_prefetch_l2(pop_beyond(a, 0));
+    }
+    if (left->c_rows > 0) {
+        const char *c = left->c;
+        left->c_rows -= t->c_next_each;
+        left->c = c + t->c_next_each * t->c_next_row;
+        for (int64_t r = t->c_next_each; r > 0; r--, c += t->c_next_row)
+            pop_prefetch_to_write_lines(pop_beyond(c, 0), 64 * t->c_next_lines);
+    }
+}
+
 /* 1 if none of n contiguous codes is an infinity (or a NaN of a format that has infinities). */
 static int pop_all_finite(const pop_format *format, int64_t bytes, const void *from, int64_t n)
 {

@@ -10,10 +10,13 @@
 #include "kernels/amx.h"
 #include "kernels/dot/dot.h"
 
-/* Multiply a step of 16 cells: tiles 4, 5 take A, tiles 6, 7 take B. */
+enum { POP_TILES_LONG = 128 }; /* cells of a call from which it pays to ask for results early */
+
+/* Multiply a step of 16 cells: tiles 4, 5 take A, tiles 6, 7 take B. Each product is asked for as soon as its tiles are: the
+ * loads of the next ones go on meanwhile. */
 #define POP_TILES_LOAD_A(from) \
     pop_tile_load(4, from, t->a_row); \
-    if (rows == 2) pop_tile_load(5, (from) + 16 * t->a_row, t->a_row)
+    if (rows == 2) pop_tile_load(5, (from) + half, t->a_row)
 #define POP_TILES_LOAD_B(from) \
     pop_tile_load(6, from, t->b_cell); \
     if (cols == 2) pop_tile_load(7, (from) + 64, t->b_cell)
@@ -54,6 +57,7 @@ POP_INLINE void pop_tiles_sums(const int rows, const int cols, const int store, 
 POP_INLINE void pop_tiles_step(const int rows, const int cols, const int a_parts, const int b_parts,
                                const pop_dot_block *t, const char *a, const char *b)
 {
+    const int64_t half = t->a_half ? t->a_half : 16 * t->a_row;
     if (a_parts == 2 && b_parts == 2) {
         POP_TILES_LOAD_A(a + t->a_low);
         if (!t->skip_lows) {
@@ -66,6 +70,21 @@ POP_INLINE void pop_tiles_step(const int rows, const int cols, const int a_parts
         POP_TILES_MULTIPLY; /* the largest products before the last small ones: B's high tiles are at hand */
         POP_TILES_LOAD_B(b + t->b_low);
         POP_TILES_MULTIPLY;
+        return;
+    }
+    if (a_parts == 1 && b_parts == 1) {
+        pop_tile_load(6, b, t->b_cell);
+        pop_tile_load(4, a, t->a_row);
+        pop_tile_bf16(0, 4, 6);
+        if (cols == 2) {
+            pop_tile_load(7, b + 64, t->b_cell);
+            pop_tile_bf16(1, 4, 7);
+        }
+        if (rows == 2) {
+            pop_tile_load(5, a + half, t->a_row);
+            pop_tile_bf16(2, 5, 6);
+            if (cols == 2) pop_tile_bf16(3, 5, 7);
+        }
         return;
     }
     POP_TILES_LOAD_B(b);
@@ -84,14 +103,23 @@ POP_INLINE void pop_tiles_step(const int rows, const int cols, const int a_parts
 POP_INLINE void pop_tiles_block(const int rows, const int cols, const int a_parts, const int b_parts,
                                 const pop_dot_block *t)
 {
-    pop_prefetch_next(t);
+    volatile pop_dot_ahead left;
+    pop_dot_ahead_open(t, &left);
+    if (t->cells * (t->more + 1) < POP_TILES_LONG) left.c_rows = 0;
     pop_tile_zero(0);
     pop_tile_zero(1);
     pop_tile_zero(2);
     pop_tile_zero(3);
     if (t->accumulate) pop_tiles_sums(rows, cols, 0, t);
-    for (int64_t k = 0; k < t->cells; k += 16)
-        pop_tiles_step(rows, cols, a_parts, b_parts, t, t->a + 4 * k, t->b + k * t->b_cell);
+    for (int64_t run = 0;; run++) {
+        const char *a = t->a, *b = t->b;
+        if (run) a += t->a_at[run - 1], b += t->b_at[run - 1];
+        for (int64_t k = 0; k < t->cells; k += 16) {
+            if (t->a_next_rows | t->c_next_rows) pop_dot_ahead_step(t, &left);
+            pop_tiles_step(rows, cols, a_parts, b_parts, t, a + 4 * k, b + k * t->b_cell);
+        }
+        if (run >= t->more) break;
+    }
     pop_tiles_sums(rows, cols, 1, t);
 }
 

@@ -60,15 +60,11 @@ static int64_t pop_peak_bfloat16(int64_t rounds)
 #endif
 
 #if POP_LEVEL >= POP_LEVEL_AMX && !defined(POP_EMULATE_AMX)
+#include "kernels/amx.h"
 /* Four accumulator tiles, two tiles of each operand: every pair once a round. */
 static int64_t pop_peak_bfloat16_tiles(int64_t rounds)
 {
-    struct { uint8_t palette, start, reserved[14]; uint16_t row_bytes[16]; uint8_t rows[16]; } shape = {1, 0, {0}, {0}, {0}};
-    for (int t = 0; t < 8; t++) {
-        shape.row_bytes[t] = 64;
-        shape.rows[t] = 16;
-    }
-    _tile_loadconfig(&shape);
+    pop_amx_begin();
     _tile_zero(0); _tile_zero(1); _tile_zero(2); _tile_zero(3);
     _tile_zero(4); _tile_zero(5); _tile_zero(6); _tile_zero(7);
     for (int64_t r = 0; r < rounds; r++) {
@@ -77,7 +73,7 @@ static int64_t pop_peak_bfloat16_tiles(int64_t rounds)
         _tile_dpbf16ps(2, 5, 6);
         _tile_dpbf16ps(3, 5, 7);
     }
-    _tile_release();
+    pop_amx_end();
     return rounds * 4 * 16 * 16 * 32 * 2;
 }
 #endif

@@ -51,7 +51,7 @@ def layers(draw: st.DrawFn) -> ConvParams:
     kernels, dilations = each(1, 3), each(1, 2)
     fields = [draw(st.integers((k - 1) * d + 1, 11)) for k, d in zip(kernels, dilations, strict=True)]
     fields[-1] = draw(st.integers(11, 21))
-    return layer(fields, kernels, each(0, 3), each(1, 2), dilations, draw(st.sampled_from([(2, 3), (4, 1), (6, 70)])),
+    return layer(fields, kernels, each(0, 3), each(1, 2), dilations, draw(st.sampled_from([(2, 3), (4, 1), (6, 70), (32, 64)])),
                  draw(st.integers(1, 3)), draw(st.sampled_from([1, 1, 2])))
 
 
@@ -66,6 +66,10 @@ def layers(draw: st.DrawFn) -> ConvParams:
 @example(layer([6, 12, 28], [3, 3, 3], [1, 1, 1], [1, 1, 1], [1, 1, 1], (64, 64), 2), "forward", FP16, FP16, None, 1, 0)
 @example(layer([14, 30], [3, 3], [2, 2], [1, 2], [1, 1], (64, 70), 3), "forward", FP16, FP32, 0.02, 3, 0)
 @example(layer([400], [5], [2], [1], [2], (128, 16), 2), "forward", F143, BF16, None, 1, 0)
+@example(layer([7, 7], [3, 3], [1, 1], [1, 1], [1, 1], (64, 40), 5), "forward", BF16, BF16, None, 1, 0)
+@example(layer([15, 19], [3, 3], [1, 1], [2, 2], [1, 1], (32, 33), 2), "forward", FP16, FP16, None, 3, 0)
+@example(layer([6, 14, 12], [3, 3, 2], [1, 1, 0], [1, 1, 1], [1, 2, 1], (32, 16), 2), "forward", BF16, FP32, 0.02, 1, 0)
+@example(layer([60, 70], [3, 3], [1, 1], [1, 1], [1, 1], (64, 64), 2), "input gradient", F143, F143, None, 2, 0)
 def test_whole_numbers_give_the_exact_sums_to_the_bit(p, which, fmt, out, share, threads, seed):
     assume(0 not in p.output_shape)
     rng = np.random.default_rng(seed)

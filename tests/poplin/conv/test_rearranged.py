@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import ml_dtypes
@@ -16,6 +17,7 @@ from poplibs_py.memo import forget
 from poplibs_py.poplin import ConvParams
 from poplibs_py.poplin.conv import rearranged
 from poplibs_py.program import guard_arenas, memory_in_use, memory_peak
+from poplibs_py.target import Target
 from poplibs_py.testing import check
 from tests.poplin.conv.passes import PASSES, expected, lying, run, shapes
 from tests.poplin.conv.test_by_taps import layer
@@ -91,7 +93,8 @@ def test_whole_numbers_give_the_exact_sums_to_the_bit(p: ConvParams, which: str,
 @pytest.mark.parametrize("fmt", [BF16, FP16, F143, FP32], ids=str)
 @pytest.mark.parametrize("which", PASSES)
 def test_what_gathers_much_is_rearranged_and_says_so(fmt: Format, which: str) -> None:
-    side = 28 if which == "weight gradient" else 40  # whose operands fit few caches
+    caches = math.isqrt(Target.host(1).bytes_per_tile >> 19) or 1  # times the side of half a mebibyte's
+    side = 28 if which == "weight gradient" else 40 * caches  # whose operands fit few caches
     p = plain(8, (side, side), 3, (32, 32))
     first, last = (run(which, p, *drawn(p, fmt, orders_of(2, one))).plan for one in (False, True))
     assert last.rearranged is None

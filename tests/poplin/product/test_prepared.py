@@ -12,6 +12,7 @@ from poplibs_py.errors import MemoryLimitWarning, PoplibsError
 from poplibs_py.formats import BF16, E4M3, FORMATS, FP16, FP32, Format, QuarterArray
 from poplibs_py.kernels import kernels
 from poplibs_py.poplin import PreparedMatrix
+from poplibs_py.poplin.gemm.plan import FAR
 from poplibs_py.program import memory_in_use, memory_peak
 from poplibs_py.target import Target
 from poplibs_py.testing import assert_same_bits, assert_within_bound, bound, exact_operands, random_operand
@@ -91,7 +92,8 @@ def test_few_rows_meet_narrow_panels_once_and_whole(m, k, n, rows, depth):
 @pytest.mark.parametrize("m", [1, 4, 70])
 def test_panels_from_memory_are_prefetched(m):
     """Every block of a large operand, the depth in parts or not, has the bits that a small one has."""
-    a, b = random_operand((m, 1500), FP32, 1), random_operand((1500, 1030), FP32, 2)
+    depth = FAR * Target.host(1).bytes_per_tile // (4 * 1030) + 13
+    a, b = random_operand((m, depth), FP32, 1), random_operand((depth, 1030), FP32, 2)
     w = poplin.prepare(b)
     with profile() as report:
         made = poplin.matmul(a, w)
