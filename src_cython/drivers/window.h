@@ -4,7 +4,10 @@
  * The matrix of positions by taps, which has each element as often as there are positions, is never made: the kernel takes
  * rows, channels that are neighbours in the window, over lines of taps as its runs of the depth. Lines that meet padding alone
  * are left out. A cell of BF16 holds the numbers of two taps, `tap_step` elements apart, so that pairs of taps meet cells
- * whatever the position is; taps of the last dimension are even in number or one. Sums stay in scratch over all images. */
+ * whatever the position is; taps of the last dimension are even in number or one. Sums stay in scratch over all images.
+ *
+ * Kernels of tiles take the deltas for rows, whose cells lie along the depth, and the window for columns. A line's cells fill whole
+ * steps: zeros follow it in both. */
 #ifndef POP_WINDOW_H
 #define POP_WINDOW_H
 #include "drivers/conv.h"
@@ -12,6 +15,8 @@
 
 #define POP_RECORDS "records/window.def"
 #include "records/structs.h"
+
+enum { POP_WINDOW_STEP = 16, POP_WINDOW_PAIR = 2 }; /* cells of a step of tiles; bytes of a number of a cell of two */
 
 typedef struct pop_window_walk {
     const pop_window_spec *p;
@@ -24,6 +29,7 @@ typedef struct pop_window_walk {
     int64_t low[POP_CONV_DIMS], extent[POP_CONV_DIMS], end[POP_CONV_DIMS], from[POP_CONV_DIMS];
     int64_t stride[POP_CONV_DIMS], w_stride[POP_CONV_DIMS]; /* bytes in the window, and of deltas where they are read */
     const char *deltas;
+    int64_t cells; /* of a line of taps, with those that fill a step of tiles */
     pop_dot_block block;
 } pop_window_walk;
 
@@ -73,6 +79,11 @@ static void pop_window_take_x(pop_window_walk *w, const char *image)
         w->low[d] = dim->first + w->box->first[d] * dim->tap_step;
         w->extent[d] = 1 + (w->box->count[d] - 1) * dim->tap_step + (dim->positions - 1) * dim->step;
     }
+    w->cells = (w->box->count[last] + p->elements - 1) / p->elements;
+    if (p->tiles) {
+        const int64_t more = -w->cells & (POP_WINDOW_STEP - 1);
+        w->cells += more, w->extent[last] += more * p->elements * p->dims[last].tap_step;
+    }
     pop_conv_strides(p->rank, w->extent, p->x.pitch, w->stride);
     const int64_t low = w->low[last], extent = w->extent[last], left = p->dims[last].end - low;
     const int64_t a = pop_conv_least(extent, low < 0 ? -low : 0), b = left < a ? a : pop_conv_least(extent, left);
@@ -94,12 +105,12 @@ static void pop_window_take_x(pop_window_walk *w, const char *image)
 static void pop_window_take_deltas(pop_window_walk *w, const char *image)
 {
     const pop_window_spec *p = w->p;
-    const int64_t last = p->rank - 1, taps = w->box->count[last], cells = (taps + p->elements - 1) / p->elements;
+    const int64_t last = p->rank - 1, taps = w->box->count[last];
     const int in_place = p->copied && p->elements == 1;
     int64_t at[POP_CONV_DIMS], extent[POP_CONV_DIMS];
     for (int64_t d = 0; d < p->rank; d++) {
         w->from[d] = p->dims[d].w, w->end[d] = p->dims[d].taps;
-        extent[d] = d < last ? w->box->count[d] : cells;
+        extent[d] = d < last ? w->box->count[d] : w->cells;
         image += in_place ? w->box->first[d] * p->dims[d].w : 0;
     }
     w->deltas = image;
@@ -107,7 +118,9 @@ static void pop_window_take_deltas(pop_window_walk *w, const char *image)
     if (in_place) return;
     char *to = w->tile->scratch + p->w.at, *room = w->tile->scratch + p->room_at;
     w->deltas = to;
-    pop_conv_strides(p->rank, extent, p->w.pitch, w->w_stride);
+    pop_conv_strides(p->rank, extent, p->tiles ? 4 : p->w.pitch, w->w_stride);
+    if (p->tiles) w->block.a_row = extent[0] * w->w_stride[0] + 64; /* rows apart from each other's lines of the cache */
+    char *square = room + 2 * POP_WINDOW_PAIR * p->w.padded;
     if (p->elements == 1) {
         pop_conv_window v = w->window;
         v.side = &w->w, v.low = w->box->first, v.extent = w->box->count, v.end = w->end, v.stride = w->from;
@@ -119,21 +132,28 @@ static void pop_window_take_deltas(pop_window_walk *w, const char *image)
     do {
         const char *line = image + w->box->first[last] * p->dims[last].w;
         for (int64_t d = 0; d < last; d++) line += at[d] * p->dims[d].w;
-        for (int64_t i = 0; i < taps; i += 2, to += p->w.pitch) {
+        for (int64_t i = 0; i < taps; i += 2) {
             const char *even = line + i * p->dims[last].w, *odd = even + p->dims[last].w;
+            char *cells = p->tiles ? square + i / 2 % POP_WINDOW_STEP * p->w.pitch : to;
             if (p->pair) {
                 if (i + 1 == taps) odd = memset(room, 0, (size_t)w->w.inner);
                 POP_CALL(pop_dot_pair, p->pair)((const pop_format *)(uintptr_t)w->w.format, even, odd,
-                                                (uint16_t *)(void *)to, w->w.inner);
-                continue;
+                                                (uint16_t *)(void *)cells, w->w.inner);
+            } else {
+                if (!p->copied || i + 1 == taps) {
+                    pop_window_decode(&w->w, even, p->dims[last].w, pop_conv_least(2, taps - i), room, item);
+                    if (i + 1 == taps) memset(room + item, 0, (size_t)item);
+                    even = room, odd = room + item;
+                }
+                POP_CALL(pop_dot_interleave, p->interleave)((const uint16_t *)(const void *)even, (const uint16_t *)(const void *)odd,
+                                                            (uint16_t *)(void *)cells, w->w.inner);
             }
-            if (!p->copied || i + 1 == taps) {
-                pop_window_decode(&w->w, even, p->dims[last].w, pop_conv_least(2, taps - i), room, item);
-                if (i + 1 == taps) memset(room + item, 0, (size_t)item);
-                even = room, odd = room + item;
+            if (!p->tiles) to += p->w.pitch;
+            else if (i / 2 % POP_WINDOW_STEP == POP_WINDOW_STEP - 1 || i + 2 >= taps) {
+                POP_CALL(pop_dot_transpose, p->transpose)(square, p->w.pitch, i / 2 % POP_WINDOW_STEP + 1, w->w.inner, to,
+                                                          w->block.a_row);
+                to += 4 * POP_WINDOW_STEP;
             }
-            POP_CALL(pop_dot_interleave, p->interleave)((const uint16_t *)(const void *)even, (const uint16_t *)(const void *)odd,
-                                                        (uint16_t *)(void *)to, w->w.inner);
         }
     } while (pop_conv_next(at, w->box->first, w->box->count, last));
 }
@@ -155,6 +175,20 @@ static void pop_window_rows(pop_window_walk *w, int64_t rows, const char *x, con
             POP_CALL(pop_dot_multiply, p->multiply)(t);
         }
     }
+}
+
+/* The same of tiles: sums of all channels of deltas by all of x, whole lines of the deltas. */
+static void pop_window_tiles(pop_window_walk *w, const char *x, const char *deltas, float *sums)
+{
+    const pop_window_spec *p = w->p;
+    pop_dot_block *t = &w->block;
+    for (int64_t i = 0; i < w->item->cols; i += p->rows_at_once)
+        for (int64_t j = 0; j < w->item->rows; j += p->cols_at_once) {
+            t->rows = pop_conv_least(p->rows_at_once, w->item->cols - i);
+            t->cols = pop_conv_least(p->cols_at_once, w->item->rows - j);
+            t->a = deltas + i * t->a_row, t->b = x + 4 * j, t->c = sums + i * t->c_row + j;
+            POP_CALL(pop_dot_multiply, p->multiply)(t);
+        }
 }
 
 /* Taps of a line that meet elements with a position of the last dimension, whole cells of them: [*low, *high). */
@@ -200,14 +234,18 @@ static void pop_window_multiply(pop_window_walk *w)
     float *sums = (float *)(void *)(w->tile->scratch + p->sums_at);
     pop_dot_block *t = &w->block;
     for (int64_t d = 0; d < p->rank; d++) extent[d] = p->dims[d].positions;
-    t->a_row = 4, t->a_cell = p->elements * p->dims[last].tap_step * p->x.pitch;
-    t->b_cell = w->w_stride[last];
+    const int64_t high_sums = p->tiles ? w->item->cols : channels; /* rows of a position's sums */
+    if (!p->tiles) t->a_row = 4, t->a_cell = p->elements * p->dims[last].tap_step * p->x.pitch, t->b_cell = w->w_stride[last];
+    else t->a_cell = 4, t->b_cell = p->elements * p->dims[last].tap_step * p->x.pitch, t->cells = w->cells;
     t->c_row = p->sums_row, t->accumulate = 1;
     do {
         const int64_t runs = pop_window_runs(w, position, a_at, b_at);
         for (int64_t i = 1; i < runs; i++) a_at[i] -= a_at[0], b_at[i] -= b_at[0];
-        t->more = runs - 1, t->a_at = a_at + 1, t->b_at = b_at + 1;
-        for (int64_t i = 0; runs && i < (p->merged ? 1 : wide); i++) {
+        t->more = runs - 1, t->a_at = (p->tiles ? b_at : a_at) + 1, t->b_at = (p->tiles ? a_at : b_at) + 1;
+        for (int64_t i = 0; runs && p->tiles && i < wide; i++)
+            pop_window_tiles(w, w->tile->scratch + p->x.at + a_at[0] + i * p->dims[last].step * p->x.pitch, w->deltas + b_at[0],
+                             sums + i * high_sums * p->sums_row);
+        for (int64_t i = 0; runs && !p->tiles && i < (p->merged ? 1 : wide); i++) {
             int64_t low = 0, high = w->box->count[last];
             if (!p->merged) pop_window_trim(w, i, &low, &high);
             if (low >= high) continue;
@@ -218,7 +256,7 @@ static void pop_window_multiply(pop_window_walk *w)
                             w->deltas + b_at[0] + low / p->elements * w->w_stride[last],
                             sums + i * channels * p->sums_row);
         }
-        sums += wide * channels * p->sums_row;
+        sums += wide * high_sums * p->sums_row;
     } while (pop_conv_next(position, zero, extent, last));
 }
 
@@ -229,13 +267,14 @@ static void pop_window_finish(const pop_window_walk *w)
     const float *sums = (const float *)(const void *)(w->tile->scratch + p->sums_at);
     pop_epilogue e = {.format = (const pop_format *)(uintptr_t)p->out_format, .overflow = p->overflow,
                       .activation = p->activation, .alpha = pop_multiplier_of(&p->alpha, w->tile), .beta = pop_multiplier_of(&p->beta, w->tile),
-                      .out_row = p->out_row, .out_col = p->out_column};
+                      .out_row = p->tiles ? p->out_column : p->out_row, .out_col = p->tiles ? p->out_row : p->out_column};
+    const int64_t rows = p->tiles ? w->item->cols : w->item->rows, cols = p->tiles ? w->item->rows : w->item->cols;
     for (int64_t d = 0; d < p->rank; d++) extent[d] = p->dims[d].positions;
     do {
         e.out = w->tile->operands[2] + w->item->out;
         for (int64_t d = 0; d < p->rank; d++) e.out += position[d] * p->dims[d].out;
-        POP_CALL(pop_epilogue_kernel, p->epilogue)(&e, sums, p->sums_row, w->item->rows, w->item->cols);
-        sums += w->item->rows * p->sums_row;
+        POP_CALL(pop_epilogue_kernel, p->epilogue)(&e, sums, p->sums_row, rows, cols);
+        sums += rows * p->sums_row;
     } while (pop_conv_next(position, zero, extent, p->rank));
 }
 
@@ -244,7 +283,7 @@ static void pop_window_vertex(const void *given, const pop_tile *tile)
 {
     const pop_window_item *item = (const pop_window_item *)given;
     const pop_window_spec *p = (const pop_window_spec *)(uintptr_t)item->spec;
-    int64_t rows = item->rows;
+    int64_t rows = p->tiles ? item->cols : item->rows;
     pop_window_walk w;
     memset(&w, 0, sizeof w);
     w.p = p, w.item = item, w.tile = tile;
@@ -255,6 +294,7 @@ static void pop_window_vertex(const void *given, const pop_tile *tile)
     w.window.room = tile->scratch + p->room_at;
     for (int64_t d = 0; d < p->rank; d++) rows *= p->dims[d].positions;
     memset(tile->scratch + p->sums_at, 0, (size_t)(4 * rows * p->sums_row));
+    if (p->begin) POP_CALL(pop_dot_hook, p->begin)();
     for (int64_t i = 0; i < p->images * p->box_count; i++) {
         const int64_t image = i / p->box_count;
         w.box = (const pop_window_box *)(uintptr_t)p->boxes + i % p->box_count;
@@ -262,6 +302,7 @@ static void pop_window_vertex(const void *given, const pop_tile *tile)
         pop_window_take_deltas(&w, tile->operands[1] + item->w + image * p->w_image);
         pop_window_multiply(&w);
     }
+    if (p->end_tiles) POP_CALL(pop_dot_hook, p->end_tiles)();
     pop_window_finish(&w);
 }
 #endif

@@ -37,6 +37,8 @@ _ROWS_ACROSS = 80  # sums of a column that pay for turning deltas so that channe
 _RUN = 7  # cells of a line of deltas
 _MERGED = LANES  # channels up to which kernel elements of a line are rows in line with them
 _MOST_SPLITS = 64
+_STEP = 16  # cells of a step of tiles, which a line of deltas fills with zeros
+_FULL = 0.75  # of its steps, that a line has to be without them
 
 
 @dataclass(frozen=True)
@@ -90,14 +92,19 @@ class WindowPlan(PhasePlan):
         return 4 // self.compute_format.itemsize
 
     @property
+    def tiles(self) -> bool:
+        """Whether a matrix unit multiplies: rows are channels of the deltas, and lines fill its steps."""
+        return self.kernel.grain[0] > 1
+
+    @property
     def merged(self) -> bool:
         """Whether kernel elements of the last dimension are rows of the kernel, in line with the channels."""
-        return self.call.params.batch <= _MERGED and self.dims[-1].step == 1
+        return not self.tiles and self.call.params.batch <= _MERGED and self.dims[-1].step == 1
 
     @property
     def padded(self) -> int:
         """Cells of an element in the window: whole lines of 16, unless they are written one after another."""
-        return self.channels if self.channels <= LANES else rounded(self.channels, LANES)
+        return self.channels if self.channels <= LANES and not self.tiles else rounded(self.channels, LANES)
 
     @property
     def padded_columns(self) -> int:
@@ -116,6 +123,11 @@ class WindowPlan(PhasePlan):
         return self.plain_deltas and self.elements == 1
 
     @property
+    def sums_row(self) -> int:
+        """Sums from a row of them to the next."""
+        return self.padded + LANES if self.tiles else self.padded_columns
+
+    @property
     def lines(self) -> int:
         """Lines of taps of the largest box."""
         return max((math.prod(box.count[:-1]) for box in self.boxes), default=1)
@@ -124,19 +136,24 @@ class WindowPlan(PhasePlan):
     def layout(self) -> tuple[tuple[str, int], ...]:
         """Bytes of each part of a thread's scratch, in order."""
         last, room = self.dims[-1], ROOM
-        extents = [window(self.dims, box) for box in self.boxes] or [(1,)]
+        extents = [window(self.dims, box, self.tiles) for box in self.boxes] or [(1,)]
         if self.elements == 2:
             longest = max(extent[-1] for extent in extents)
-            room = max(2 * self.padded * (2 * longest + last.tap_step), 4 * self.padded_columns)
+            square = 2 * _STEP * self.pitch if self.tiles else 0
+            room = max(2 * self.padded * (2 * longest + last.tap_step), 4 * self.padded_columns + square)
         deltas = max((self.deltas(box) for box in self.boxes), default=0)
         return on_lines(
-            tables=16 * self.lines, sums=4 * self.positions * self.channels * self.padded_columns, room=room,
+            tables=16 * self.lines, sums=4 * self.positions * self.sums_row * (self.columns if self.tiles else self.channels),
+            room=room,
             weights=0 if self.in_place else deltas,
             images=max(4 * self.padded * math.prod(extent) for extent in extents) + 64)
 
     def deltas(self, box: Box) -> int:
         """Bytes of a box's deltas as the kernel reads them."""
-        return math.prod(box.count[:-1]) * -(-box.count[-1] // self.elements) * self.pitch
+        lines, cells = math.prod(box.count[:-1]), -(-box.count[-1] // self.elements)
+        if self.tiles:
+            return rounded(self.columns, LANES) * (4 * lines * rounded(cells, _STEP) + 64)
+        return lines * cells * self.pitch
 
     @property
     def pitch(self) -> int:
@@ -149,7 +166,8 @@ class WindowPlan(PhasePlan):
         shares = -(-p.batch // self.channels), -(-p.out_channels // self.columns)
         decisions = {
             "kernel": f"{self.kernel.label}, compute format {self.compute_format}",
-            "rows": "channels of all kernel elements of a line" if self.merged else "channels of a kernel element",
+            "rows": "channels of deltas, for each kernel element" if self.tiles
+                    else "channels of all kernel elements of a line" if self.merged else "channels of a kernel element",
             "boxes": f"{len(self.boxes)} of deltas, {'as they lie' if self.in_place else 'decoded first'}",
             "threads": f"{self.threads}, {p.groups} x {shares[0]} x {shares[1]} shares of {self.channels} by "
                        f"{self.columns} channels",
@@ -158,10 +176,11 @@ class WindowPlan(PhasePlan):
         return Explanation("", decisions, considered_kernels(self.selection))
 
 
-def window(dims: tuple[FieldDim, ...], box: Box) -> tuple[int, ...]:
-    """Elements of x from the first to the last that a box meets, in each dimension."""
-    return tuple(1 + (taps - 1) * dim.tap_step + (dim.positions - 1) * dim.step
-                 for dim, taps in zip(dims, box.count, strict=True))
+def window(dims: tuple[FieldDim, ...], box: Box, tiles: bool = False) -> tuple[int, ...]:
+    """Elements of x from the first to the last that a box meets, in each dimension; for tiles, with zeros after a line."""
+    taps = (*box.count[:-1], rounded(box.count[-1], 2 * _STEP) if tiles else box.count[-1])
+    return tuple(1 + (n - 1) * dim.tap_step + (dim.positions - 1) * dim.step
+                 for dim, n in zip(dims, taps, strict=True))
 
 
 def plan_window(call: ConvCall, parts: tuple[Part, ...], options: GemmOptions, epilogue: Epilogue,
@@ -183,7 +202,8 @@ def plan_window(call: ConvCall, parts: tuple[Part, ...], options: GemmOptions, e
     rows = p.batch * (dims[-1].positions if p.batch <= _MERGED and dims[-1].step == 1 else 1)
     selection = select("dot", "multiply", compute.name, consistent=options.reproducible,
                        cost=lambda kernel: kernel_cycles(kernel, rows, p.out_channels))
-    if rows < _FEWEST_ROWS or selection.kernel.grain[0] > 1:
+    tiles, line = selection.kernel.grain[0] > 1, dims[-1].taps
+    if rows < _FEWEST_ROWS or (tiles and (line % 2 or line < _FULL * rounded(line, 2 * _STEP))):
         return None
     limit = options.memory.limit(target)
     draft = WindowPlan(call, parts, options, epilogue, target, compute, selection, p.batch, p.out_channels, (), 1,
@@ -234,7 +254,7 @@ def _boxed(plan: WindowPlan, budget: int) -> WindowPlan | None:
         trial = replace(plan, boxes=(box,))
         if trial.scratch_bytes + (trial.deltas(box) if plan.in_place else 0) <= budget:
             break
-        least = plan.elements
+        least = 2 * _STEP if plan.tiles else plan.elements
         d = next((d for d, n in enumerate(count) if n > (least if d == len(count) - 1 else 1)), None)
         if d is None:
             break

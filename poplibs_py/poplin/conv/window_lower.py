@@ -62,7 +62,10 @@ def _spec(plan: WindowPlan) -> Array:
                              part.taps.stride, dim.out_stride)
     s["lines"], s["images"] = plan.lines, call.params.in_channels
     s["x_image"], s["w_image"] = call.x.channel, call.weights.channel
-    s["sums_at"], s["sums_row"] = plan.offset("sums"), plan.padded_columns
+    s["sums_at"], s["sums_row"] = plan.offset("sums"), plan.sums_row
+    s["tiles"] = plan.tiles
+    if plan.tiles:
+        s["begin"], s["end_tiles"] = (select("dot", op, BF16.name).kernel.address for op in ("begin", "end"))
     s["tables_at"], s["room_at"] = plan.offset("tables"), plan.offset("room")
     s["out_row"], s["out_column"] = out.row, out.channel
     fill_finish(s, out.format, out.scale, plan.epilogue, words=WORDS)
