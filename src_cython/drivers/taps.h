@@ -254,6 +254,7 @@ typedef struct pop_taps_even {
     int64_t image, line, row;    /* bytes from an image to the next, from a line to the next, from a position to the next */
     int64_t pitch;               /* rows from a line to the next where an image is one stretch, else 0: each line is one */
     int64_t units, all;          /* of a stretch, of all */
+    int64_t met[POP_FIELD_DIMS], stride[POP_FIELD_DIMS]; /* coordinates in the room of each dimension, and bytes from one to the next */
     int64_t run, runs;           /* numbers of the depth that lie in line, and bytes from the first such run to each */
     int64_t at[POP_TAPS_EVEN_RUNS];
 } pop_taps_even;
@@ -286,79 +287,79 @@ POP_INLINE int64_t pop_taps_reach(const pop_field_dim *dim)
 }
 POP_INLINE int64_t pop_taps_before(const pop_field_dim *dim) { return dim->tap_step < 0 ? pop_taps_reach(dim) : 0; }
 
+/* The runs of the depth, the same for all positions. */
+static void pop_taps_even_runs(pop_taps_even *w, const pop_field *f)
+{
+    const int64_t last = f->rank - 1;
+    const pop_field_dim *x = &f->dims[last];
+    const int in_line = x->tap_step == 1 || x->taps == 1;
+    int64_t tap[POP_FIELD_DIMS] = {0}, d;
+    w->run = f->channels * (in_line ? x->taps : 1), w->runs = 0;
+    do {
+        int64_t offset = 0;
+        for (d = 0; d <= last; d++) offset += (pop_taps_before(&f->dims[d]) + tap[d] * f->dims[d].tap_step) * w->stride[d];
+        w->at[w->runs++] = offset;
+        for (d = in_line ? last - 1 : last; d >= 0 && ++tap[d] == f->dims[d].taps; d--) tap[d] = 0;
+    } while (d >= 0);
+    w->first = w->at[0];
+    for (int64_t i = 0; i < w->runs; i++) w->at[i] -= w->first;
+}
+
+/* Copy what the positions of an image in the room meet, from `position` on. */
+static void pop_taps_even_fill(const pop_taps_even *w, const pop_taps_source *s, int64_t position, char *to)
+{
+    const pop_field *f = s->f;
+    const int64_t last = f->rank - 1;
+    int64_t place[POP_FIELD_DIMS] = {0}, here[POP_FIELD_DIMS] = {0}, d;
+    for (d = last; d >= 0; d--) {
+        here[d] = f->dims[d].first + position % f->dims[d].positions * f->dims[d].step - pop_taps_before(&f->dims[d]);
+        position /= f->dims[d].positions;
+    }
+    do {
+        const char *line = s->base;
+        for (d = 0; d < last && line; d++) {
+            const int64_t c = here[d] + place[d];
+            line = c < 0 || c >= f->dims[d].end ? NULL : line + c * f->dims[d].stride;
+        }
+        pop_taps_even_line(s, line, here[last], w->met[last], to, w->stride[last]);
+        to += w->met[last] * w->stride[last];
+        for (d = last - 1; d >= 0 && ++place[d] == w->met[d]; d--) place[d] = 0;
+    } while (d >= 0);
+}
+
 /* Copy what positions meet from `position` on: whole images, whole lines, or a part of one, at most n and as many as there is room
  * for. Returns how many. */
 static int64_t pop_taps_even_open(pop_taps_even *w, const pop_taps_source *s, int64_t item, int64_t position, int64_t n)
 {
     const pop_field *f = s->f;
     const int64_t last = f->rank - 1, width = f->dims[last].positions, high = last > 0 ? f->dims[last - 1].positions : 1;
-    int64_t at[POP_FIELD_DIMS] = {0}, met[POP_FIELD_DIMS], stride[POP_FIELD_DIMS];
-    int64_t left = position, lines = 1, some, images = 1, size, d;
-    for (d = last; d >= 0; d--) {
-        at[d] = left % f->dims[d].positions;
-        left /= f->dims[d].positions;
-    }
-    some = pop_field_smaller(n, width - at[last]);
-    if (at[last] == 0 && last > 0 && n >= width) lines = pop_field_smaller(n / width, high - at[last - 1]);
+    const int64_t at = position % width, line = position / width % high;
+    int64_t lines = 1, some = pop_field_smaller(n, width - at), images = 1;
+    if (at == 0 && last > 0 && n >= width) lines = pop_field_smaller(n / width, high - line);
     for (;;) {
-        size = item * f->channels;
-        for (d = last; d >= 0; d--) {
+        w->image = item * f->channels;
+        for (int64_t d = last; d >= 0; d--) {
             const int64_t count = d == last ? some : d == last - 1 ? lines : 1;
-            met[d] = 1 + (count - 1) * f->dims[d].step + pop_taps_reach(&f->dims[d]);
-            stride[d] = size;
-            size *= met[d];
+            w->met[d] = 1 + (count - 1) * f->dims[d].step + pop_taps_reach(&f->dims[d]);
+            w->stride[d] = w->image;
+            w->image *= w->met[d];
         }
-        if (size <= s->bytes || lines * some == 1) break;
+        if (w->image <= s->bytes || lines * some == 1) break;
         if (lines > 1) lines = (lines + 1) / 2;
         else some = (some + 1) / 2;
     }
-    const int64_t whole = some == width && lines == high;
-    if (whole) images = pop_field_smaller(n / (width * high), s->bytes / size);
+    if (some == width && lines == high) images = pop_field_smaller(n / (width * high), s->bytes / w->image);
     if (images < 1) images = 1;
-    w->lines = lines, w->width = some, w->image = size;
-    w->line = last > 0 ? f->dims[last - 1].step * stride[last - 1] : 0, w->row = f->dims[last].step * stride[last];
-    w->pitch = w->row && w->line % w->row == 0 ? w->line / w->row : 0;
+    w->lines = lines, w->width = some;
+    w->line = last > 0 ? f->dims[last - 1].step * w->stride[last - 1] : 0, w->row = f->dims[last].step * w->stride[last];
+    w->pitch = w->line % w->row == 0 ? w->line / w->row : 0;
     const int64_t by_lines = lines * ((some + POP_TAPS_UNIT - 1) / POP_TAPS_UNIT);
     const int64_t at_once = ((lines - 1) * w->pitch + some + POP_TAPS_UNIT - 1) / POP_TAPS_UNIT;
-    if (!w->pitch || at_once > by_lines) w->pitch = 0;
+    if (at_once > by_lines) w->pitch = 0;
     w->units = w->pitch ? at_once : by_lines / lines;
     w->all = images * (w->pitch ? 1 : lines) * w->units;
-    /* The runs of the depth, the same for all positions. */
-    const pop_field_dim *x = &f->dims[last];
-    const int in_line = x->tap_step == 1 || x->taps == 1;
-    int64_t tap[POP_FIELD_DIMS] = {0};
-    w->run = f->channels * (in_line ? x->taps : 1), w->runs = 0;
-    for (;;) {
-        int64_t offset = 0;
-        for (d = 0; d <= last; d++) offset += (pop_taps_before(&f->dims[d]) + tap[d] * f->dims[d].tap_step) * stride[d];
-        w->at[w->runs++] = offset;
-        for (d = in_line ? last - 1 : last; d >= 0 && ++tap[d] == f->dims[d].taps; d--) tap[d] = 0;
-        if (d < 0) break;
-    }
-    w->first = w->at[0];
-    for (int64_t i = 0; i < w->runs; i++) w->at[i] -= w->first;
-    /* The elements. */
-    char *to = s->room;
-    for (int64_t i = 0; i < images; i++) {
-        int64_t place[POP_FIELD_DIMS] = {0}, here[POP_FIELD_DIMS];
-        left = position + i * width * high;
-        for (d = last; d >= 0; d--) {
-            here[d] = f->dims[d].first + left % f->dims[d].positions * f->dims[d].step - pop_taps_before(&f->dims[d]);
-            left /= f->dims[d].positions;
-        }
-        for (;;) {
-            const char *line = s->base;
-            for (d = 0; d < last; d++) {
-                const int64_t c = here[d] + place[d];
-                if (c < 0 || c >= f->dims[d].end) break;
-                line += c * f->dims[d].stride;
-            }
-            pop_taps_even_line(s, d < last ? NULL : line, here[last], met[last], to, stride[last]);
-            to += met[last] * stride[last];
-            for (d = last - 1; d >= 0 && ++place[d] == met[d]; d--) place[d] = 0;
-            if (d < 0) break;
-        }
-    }
+    pop_taps_even_runs(w, f);
+    for (int64_t i = 0; i < images; i++) pop_taps_even_fill(w, s, position + i * width * high, s->room + i * w->image);
     return images * lines * some;
 }
 

@@ -317,12 +317,11 @@ def _mode_of_b(p: GemmParams, compute: Format, kernel: Kernel, m: int, n: int) -
 def _blocked(plan: GemmPlan, m: int, n: int, least: bool, packing: bool) -> GemmPlan | None:
     """Choose block sizes that fit the limit with the least work beside the products; `least` asks for the smallest."""
     rows, cols, _ = plan.kernel.block
-    shallow = max(plan.kernel.grain[2], 16 * plan.elements)
     if least:
-        return _widest(_with_depth(plan, plan.params.k if plan.even else shallow), rows, cols)
+        return _widest(_with_depth(plan, _depths(plan, packing)[-1]), rows, cols)
     best: GemmPlan | None = None
     seen: set[tuple[int, int]] = set()
-    for depth in (*_depths(plan, packing), shallow):
+    for depth in _depths(plan, packing):
         deep = _with_depth(plan, depth)
         for mc in _heights(deep, m, n):
             if (deep.kc, mc) in seen:
@@ -340,7 +339,7 @@ def _blocked(plan: GemmPlan, m: int, n: int, least: bool, packing: bool) -> Gemm
 
 
 def _depths(plan: GemmPlan, packing: bool) -> list[int]:
-    """Depths that a block may have, the deepest first.
+    """Depths that a block may have, the deepest first; the last is the least that a kernel takes well.
 
     Small to pack for good, piece by piece, and for tiles, which reload both operands; moderate for an operand prepared,
     whose panel comes from memory and must stay for the next rows: all if a panel is small, or, for rows that are read
@@ -351,9 +350,10 @@ def _depths(plan: GemmPlan, packing: bool) -> list[int]:
     some = _SMALL_DEPTHS if tiles or packing else _PREPARED_DEPTHS if prepared else _DEPTHS
     if plan.even:
         return [plan.params.k]
+    least = max(plan.kernel.grain[2], 16 * plan.elements)
     if plan.window_bytes and plan.params.a.field:  # each part of the depth decodes what its own taps meet
-        return plan.params.a.field.laps
-    depths = [d * plan.elements for d in some]
+        return [*plan.params.a.field.laps, least]
+    depths = [*(d * plan.elements for d in some), least]
     panel = plan.params.k * plan.kernel.block[1] * plan.compute_format.itemsize
     most = _CACHE_SHARE * plan.target.bytes_per_tile if plan.by_taps else _PANEL
     stays = not packing and panel <= most
