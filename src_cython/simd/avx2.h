@@ -232,6 +232,12 @@ POP_INLINE pop_v_f pop_v_scale(pop_v_f x, pop_v_f n)
     const __m256i high = _mm256_slli_epi32(_mm256_add_epi32(_mm256_sub_epi32(whole, half), one), 23);
     return x * (pop_v_f)low * (pop_v_f)high;
 }
+/* The same where what n less than `least` gives is 0. */
+POP_INLINE pop_v_f pop_v_scale_from(pop_v_f x, pop_v_f n, float least)
+{
+    (void)least;
+    return pop_v_scale(x, n);
+}
 POP_INLINE pop_v_f pop_v_scale_normal(pop_v_f x, pop_v_f n)
 {
     return (pop_v_f)_mm256_add_epi32((__m256i)x, _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23));

@@ -119,6 +119,11 @@ POP_INLINE pop_v_f pop_v_lookup16(const float *table, pop_v_u index)
 /* x * 2^n rounded once; n whole, at most 1000 in magnitude */
 POP_INLINE pop_v_f pop_v_scale(pop_v_f x, pop_v_f n) { return _mm512_scalef_ps(x, n); }
 POP_INLINE pop_v_f pop_v_scale_normal(pop_v_f x, pop_v_f n) { return pop_v_scale(x, n); }
+/* The same of x from 1/2 to 2, but 0 where n is less than `least`. Results below all normal numbers, zero too, take Intel's CPUs 100 ns. */
+POP_INLINE pop_v_f pop_v_scale_from(pop_v_f x, pop_v_f n, float least)
+{
+    return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(n, _mm512_set1_ps(least), _CMP_NLT_UQ), x, n);
+}
 POP_INLINE pop_v_f pop_v_floor(pop_v_f x) { return _mm512_floor_ps(x); }
 
 POP_INLINE pop_h_f pop_h_fma(pop_h_f a, pop_h_f b, pop_h_f c) { return _mm512_fmadd_pd(a, b, c); }

@@ -61,8 +61,11 @@ POP_INLINE pop_h_f pop_h_clamp(pop_h_f x, double low, double high)
 #define POP_LN2_LOW pop_v_splat(-0x1.05c610p-29f)
 #define POP_LN2_D 0x1.62e42fefa39efp-1
 
-/* y 2^n; normal: where both are normal numbers, in less. */
-POP_INLINE pop_v_f pop_v_scaled(pop_v_f y, pop_v_f n, const int normal) { return normal ? pop_v_scale_normal(y, n) : pop_v_scale(y, n); }
+/* y 2^n, y from 1/2 to 2; normal: where both are normal numbers, in less. */
+POP_INLINE pop_v_f pop_v_scaled(pop_v_f y, pop_v_f n, const int normal)
+{
+    return normal ? pop_v_scale_normal(y, n) : pop_v_scale_from(y, n, -150.0f); /* 2 x 2^-151 rounds to 0 */
+}
 
 /* x = n ln 2 + r with |r| <= ln 2 / 2: n; and q of e^x = 2^n (1 + r + r^2 q(r)). */
 POP_INLINE pop_v_f pop_v_exp_whole(pop_v_f x) { return pop_v_fma(x, pop_v_splat(0x1.715476p0f), pop_v_splat(POP_ROUNDER)) - POP_ROUNDER; }

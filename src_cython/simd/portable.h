@@ -74,6 +74,12 @@ POP_INLINE pop_v_f pop_v_scale(pop_v_f x, pop_v_f n)
     const pop_v_i whole = __builtin_convertvector(n, pop_v_i), half = whole >> 1;
     return x * (pop_v_f)((half + 127) << 23) * (pop_v_f)((whole - half + 127) << 23);
 }
+/* The same where what n less than `least` gives is 0. */
+POP_INLINE pop_v_f pop_v_scale_from(pop_v_f x, pop_v_f n, float least)
+{
+    (void)least;
+    return pop_v_scale(x, n);
+}
 POP_INLINE pop_v_f pop_v_scale_normal(pop_v_f x, pop_v_f n)
 {
     return (pop_v_f)((pop_v_i)x + (__builtin_convertvector(n, pop_v_i) << 23));

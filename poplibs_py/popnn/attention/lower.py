@@ -61,7 +61,8 @@ def lower(plan: AttentionPlan) -> LoweredAttention:
     spec["interleave"] = select("dot", "interleave", "bfloat16").kernel.address
     if kernel.grain[0] > 1:
         spec["begin"], spec["end"] = (select("dot", op, compute.name).kernel.address for op in ("begin", "end"))
-    spec["rows_at_once"], spec["cols_at_once"], spec["depth_grain"] = kernel.block[0], kernel.block[1], kernel.grain[2]
+    spec["rows_at_once"], spec["cols_at_once"] = kernel.block[:2]
+    spec["row_grain"], spec["depth_grain"] = kernel.grain[0], kernel.grain[2]
     spec["panel"], spec["panel_rows"] = plan.panel, plan.panel_rows
     for name in ("heads", "shares", "queries", "keys", "causal", "scale", "patterns"):
         spec[name] = getattr(p, name)

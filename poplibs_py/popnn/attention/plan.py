@@ -18,8 +18,8 @@ from ...poplin.gemm.plan import Scratched, begins, on_lines
 from ...program import rounded, threads_for
 from .params import AttentionParams, HeadsLayout
 
-_STRIP, _BACK_STRIP = 48, 96  # most queries at a time
-_TILE, _BACK_TILE = 256, 128  # keys whose scores are held: what sums' bits depend on, so the same at every level
+_STRIP, _BACK_STRIP, _UNIT_STRIP = 48, 96, 64  # most queries at a time, and where a matrix unit multiplies
+_TILE, _BACK_TILE, _UNIT_TILE = 256, 128, 1024  # keys whose scores are held: what sums' bits depend on, so the same at every level
 _NARROW = 32  # columns of a panel of narrow blocks
 _LINE, _GRAIN = 64, 16  # bytes of a cache line; columns of sums and of panels
 _THREAD_FLOPS = 1 << 21  # that are worth a thread
@@ -44,8 +44,8 @@ class Walk(NamedTuple):
     @classmethod
     def of(cls, p: AttentionParams) -> Walk:
         """Return that of a call."""
-        most = _BACK_STRIP if p.backward else _STRIP
-        tile = _BACK_TILE if p.backward else _TILE
+        most, tile = ((_BACK_STRIP, _BACK_TILE) if p.backward else (_STRIP, _TILE) if not on_tiles(p)
+                      else (_UNIT_STRIP, _UNIT_TILE if p.block_shape is None else _TILE))
         if p.block_shape is None:
             block_rows, row_count = max(1, p.queries), min(1, p.queries)
             block_columns, column_count = tile, -(-p.keys // tile)
@@ -216,8 +216,8 @@ def _multiply(p: AttentionParams, rows: int) -> tuple[Selection, Format]:
         wanted = FP32
 
     def cost(k: Kernel) -> float:
-        if k.grain[0] > 1:  # a matrix unit takes no columns of weights as rows
-            return 1e6 if p.backward else 0.0
+        if k.grain[0] > 1:  # a matrix unit takes no columns of weights as rows, and no tokens as they lie
+            return 1e6 if p.backward or (rows <= _FEW and p.block_shape is None) else 0.0
         columns = 128 if rows <= 2 else 64  # a row alone needs as many sums as there are steps in the pipes
         return 1.0 + abs(k.block[1] - columns) + (1e3 if (k.block[0] <= 2) != (rows <= 2) else 0.0)
 
@@ -253,6 +253,11 @@ def _as_it_lies(op: str, x: HeadsLayout | None, product: Kernel, compute: Format
     formats = own if x.format == compute else f"{compute.name},{own}"
     fit = (k for k in kernels("dot") if (k.op, k.formats, k.level) == (op, formats, product.level))
     return next(fit, None)
+
+
+def on_tiles(p: AttentionParams) -> bool:
+    """Whether a matrix unit may multiply."""
+    return p.compute_format == BF16 and any(k.grain[0] > 1 for k in kernels("dot") if k.op == "multiply")
 
 
 def several_strips(p: AttentionParams) -> bool:

@@ -91,17 +91,18 @@ static void pop_attention_pairs(const pop_attention *s, const char *from, int64_
 }
 
 /* A product: rows of A by columns of panels of B, `wide` each, which lie `panel` bytes apart, over `cells` cells of depth. Rows are
- * dealt out evenly: a kernel's few last ones would wait for their sums. */
+ * dealt out evenly: a kernel's few last ones would wait for their sums. A matrix unit takes whole tiles of them. */
 static void pop_attention_multiply(const pop_attention *s, pop_dot_block t, int64_t rows, int64_t cols, int64_t wide, int64_t panel)
 {
     const char *a = t.a;
     float *c = t.c;
     const int64_t most = wide < s->cols_at_once ? s->panel_rows : s->rows_at_once, calls = (rows + most - 1) / most;
+    const int64_t grain = s->row_grain, units = (rows + grain - 1) / grain;
     for (int64_t j = 0; j < cols; j += wide, t.b += panel) {
         t.cols = pop_lesser(wide, cols - j);
         for (int64_t i = 0; i < calls; i++) {
-            const int64_t first = rows * i / calls;
-            t.rows = rows * (i + 1) / calls - first;
+            const int64_t first = units * i / calls * grain;
+            t.rows = units * (i + 1) / calls * grain - first;
             t.a = a + first * t.a_row;
             t.c = c + first * t.c_row + j;
             ((pop_dot_multiply)s->multiply)(&t);

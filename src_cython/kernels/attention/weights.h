@@ -111,7 +111,8 @@ POP_INLINE void pop_attention_exponents_of(float lse, float scale, float *by, fl
     *less = lse * unit - 384.0f;
 }
 
-/* 2^x within 2^-18 of itself, which is far less than what rounding to BF16 takes: a minimax polynomial for the fraction. */
+/* 2^x within 2^-18 of itself, which is far less than what rounding to BF16 takes: a minimax polynomial for the fraction. What is below
+ * normal numbers the rounding takes for 0. */
 POP_INLINE pop_v_f pop_attention_rough(pop_v_f x)
 {
     static const float fit[5] = {0x1.ffffe8p-1f, 0x1.62e0dcp-1f, 0x1.ec06dcp-3f, 0x1.ca1444p-5f, 0x1.3997aap-7f};
@@ -120,7 +121,7 @@ POP_INLINE pop_v_f pop_attention_rough(pop_v_f x)
     x = pop_v_min_f(pop_v_splat(130.0f), x);
 #endif
     const pop_v_f n = (x + POP_ROUNDER) - POP_ROUNDER;
-    return pop_v_scale(pop_v_horner(fit, POP_LENGTH(fit), x - n), n);
+    return pop_v_scale_from(pop_v_horner(fit, POP_LENGTH(fit), x - n), n, -126.0f);
 }
 
 /* Numbers at p that are products' next operands: FP32, or BF16 if a cell has two. */
