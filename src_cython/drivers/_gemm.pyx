@@ -81,6 +81,7 @@ cdef extern from *:
         int64_t bytes, low
     ctypedef struct pop_taps_even:
         pass
+    void pop_taps_copy_few(float *to, const float *from_, int64_t n) nogil
     int64_t pop_taps_even_open(pop_taps_even *w, const pop_taps_source *s, int64_t item, int64_t position, int64_t n) nogil
     void pop_taps_even_multiply(const pop_taps *w, const pop_taps_even *e, const char *room, int64_t other, int64_t place) nogil
     void pop_taps_multiply(pop_taps *w, int64_t position, int64_t n, int64_t place) nogil
@@ -112,6 +113,8 @@ cdef enum:
     LINES_AT_ONCE = 8  # of those
     SHORT = 8  # rows that are no line for the epilogue
     STEP = 16  # cells after which a kernel prefetches more
+    TILE_ROWS = 32  # of a kernel of tiles
+    TILE_COLS = 32
     SOON = 1024  # cells of rows of A that a panel is multiplied with before what it prefetches is there
 GATHERED = GATHERED_LINES
 
@@ -291,7 +294,7 @@ cdef void multiply_block(Walk *w, const char *a, int64_t mb, int64_t nb, bint la
                 t.c = <float *>piece.out
             elif p.sums == POP_SUMS_TILE:
                 t.c = tile_of_sums(w)
-                t.rows = rounded(t.rows, p.row_grain)
+                t.rows, t.cols = rounded(t.rows, p.row_grain), rounded(t.cols, p.row_grain)  # tiles are square
             else:
                 t.c = w.sums + first * p.sums_row + j
             piece.sums = t.c
@@ -307,6 +310,7 @@ cdef void multiply_block(Walk *w, const char *a, int64_t mb, int64_t nb, bint la
             t.a_next += t.a_next_rows * t.a_next_row
             t.b_next += 64 * prefetched
             left -= t.a_next_rows
+            t.cols = piece.cols
             if p.sums == POP_SUMS_TILE or (p.sums == POP_SUMS_IN_PLACE and last and p.finish):
                 finish_later(w, &piece)
             first = end

@@ -1,8 +1,36 @@
 # Fields whose taps meet the same elements: A is read tap by tap, lines of B serve all taps of neighbours.
 
+cdef void finish_parts(Walk *w, const float *sums, int64_t place, int64_t rows) noexcept nogil:
+    """The same of columns whose parts lie apart. Those of neighbours often lie in line: they are one line then."""
+    cdef const Spec *p = w.p
+    cdef float line[TILE_ROWS * TILE_COLS + TILE_COLS]
+    cdef int64_t first, cols, done, run, r, item = p.out_col
+    cdef char *out
+    for first from 0 <= first < w.block.cols by p.out_cols:
+        cols, done = smaller(p.out_cols, w.block.cols - first), 0
+        while done < rows:
+            out, run = w.out + first // p.out_cols * p.out_part, rows - done
+            if w.out_field == NULL:
+                out += (place + done) * p.out_row
+            else:
+                out += pop_field_out(w.out_field, w.position + place + done, &run)
+                run = smaller(run, rows - done)
+            w.e.out = out
+            if w.e.out_row == cols * item and run <= TILE_ROWS:
+                for r in range(run):
+                    pop_taps_copy_few(line + r * cols, sums + (done + r) * p.sums_row + first, cols)
+                (<pop_epilogue_kernel>p.epilogue)(&w.e, line, run * cols, 1, run * cols)
+            else:
+                (<pop_epilogue_kernel>p.epilogue)(&w.e, sums + done * p.sums_row + first, p.sums_row, run, cols)
+            done += run
+
+
 cdef void finish_taps(void *given, const float *sums, int64_t place, int64_t rows) noexcept nogil:
     """Write a tile of sums as the results of a block's rows from number `place` on."""
     cdef Walk *w = <Walk *>given
+    if w.p.out_cols:
+        finish_parts(w, sums, place, rows)
+        return
     w.e.bias = w.bias + w.col if w.bias != NULL else NULL
     w.e.row_bias = w.row_bias + place if w.row_bias != NULL else NULL
     finish(w, sums, w.p.sums_row, place, rows, w.block.cols, w.out + place * w.p.out_row + w.col * w.p.out_col)

@@ -363,6 +363,13 @@ static int64_t pop_taps_even_open(pop_taps_even *w, const pop_taps_source *s, in
     return images * lines * some;
 }
 
+/* n numbers of a row of a tile's, and some behind them: most often fewer than a call takes. There is room for a row more. */
+POP_INLINE void pop_taps_copy_few(float *to, const float *from, int64_t n)
+{
+    if (n > 8) memcpy(to, from, (size_t)n * sizeof *to);
+    else memcpy(to, from, 8 * sizeof *to);
+}
+
 /* Bytes to a unit's first row. */
 static int64_t pop_taps_even_at(const pop_taps_even *e, int64_t unit)
 {
@@ -390,7 +397,7 @@ static void pop_taps_even_finish(const pop_taps *w, const pop_taps_even *e, int6
 static void pop_taps_even_multiply(const pop_taps *w, const pop_taps_even *e, const char *room, int64_t other, int64_t place)
 {
     pop_dot_block *t = w->t;
-    const int64_t calls = (e->all + 1) / 2;
+    const int64_t calls = (e->all + 1) / 2, cols = t->cols;
     int64_t b_at[POP_TAPS_EVEN_RUNS];
     for (int64_t i = 1; i < e->runs; i++) b_at[i - 1] = (i * e->run >> w->pairs) * t->b_cell;
     t->a_row = e->row, t->c_row = w->c_row, t->cells = e->run >> w->pairs;
@@ -400,7 +407,9 @@ static void pop_taps_even_multiply(const pop_taps *w, const pop_taps_even *e, co
             const int64_t at = pop_taps_even_at(e, 2 * i), two = 2 * i + 1 < e->all;
             t->a = room + at, t->a_half = two ? pop_taps_even_at(e, 2 * i + 1) - at : 0;
             t->rows = two ? 2 * POP_TAPS_UNIT : POP_TAPS_UNIT, t->c = w->c + i % 2 * other;
+            t->cols = (cols + POP_TAPS_UNIT - 1) / POP_TAPS_UNIT * POP_TAPS_UNIT; /* whole tiles: a panel has them */
             w->multiply(t);
+            t->cols = cols;
         }
         for (int64_t u = 2 * (i - 1); u >= 0 && u < pop_field_smaller(2 * i, e->all); u++)
             pop_taps_even_finish(w, e, u, w->c + (i - 1) % 2 * other + u % 2 * POP_TAPS_UNIT * w->c_row, place);

@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 
 from ...errors import MemoryLimitError
 from ...formats import Format
+from ...kernels import kernels
 from ...memo import remembered
 from ...target import Target
 from ..gemm.options import GemmOptions
 from ..gemm.params import GemmParams
 from ..gemm.plan import Epilogue
-from ..gemm.search import plan_gemm
+from ..gemm.search import on_units, plan_gemm
+from .columns import phases_as_columns
 from .few_search import dots_format, plan_few
 from .model import Part, phases, product
 from .overlap import plan_overlap
@@ -100,6 +102,23 @@ def _of_dots(wanted: Wanted) -> HostConvPlan | str:
     return wanted.runs(Phases(taken)) if found else "there is nothing to multiply"
 
 
+def _as_columns(wanted: Wanted) -> HostConvPlan | str:
+    call, options = wanted.call, wanted.options
+    wide = max((k.block[1] for k in kernels("dot") if k.op == "multiply" and k.grain[0] > 1), default=0)
+    if not wide or not on_units(call.x.format, call.weights.format, options):
+        return "no matrix unit multiplies these"
+    if wanted.residual or wanted.prepared:
+        return "a residual is added" if wanted.residual else "weights come prepared"
+    params = phases_as_columns(call, wide)
+    if isinstance(params, str):
+        return params
+    limit, unlimited = options.memory.limit(wanted.target), replace(options, available_memory_proportion=None)
+    plan = plan_gemm(params, unlimited, wanted.epilogue, wanted.target, op="convolution")
+    if not plan.even or (limit is not None and plan.scratch_bytes > limit):
+        return "what rows meet is in no window" if limit is None else "its window keeps to no limit"
+    return wanted.runs(Phases((plan_gemm(params, options, wanted.epilogue, wanted.target, op="convolution"),)))
+
+
 def _overlapped(wanted: Wanted) -> HostConvPlan | str:
     if wanted.residual:
         return "a residual is added"
@@ -139,6 +158,7 @@ def _in_phases(wanted: Wanted) -> HostConvPlan:
 
 
 _Ways = tuple[tuple[str, Callable[[Wanted], HostConvPlan | str]], ...]
-_AS_THEY_LIE: _Ways = ("dots", _of_dots), ("all taps first", _overlapped), ("phases", _in_phases)
+_AS_THEY_LIE: _Ways = (("phases as columns", _as_columns), ("dots", _of_dots), ("all taps first", _overlapped),
+                      ("phases", _in_phases))
 _WAYS: _Ways = ("winograd", _transformed), ("rearranged", _rearranged), *_AS_THEY_LIE
 """In the order in which they are tried: each returns the plan where it serves, else why it does not, in words."""

@@ -250,6 +250,7 @@ def _finish(s: Any, plan: GemmPlan, words: int) -> None:
     s["look_ahead"], s["panels_ahead"] = plan.looks_ahead, plan.panels_ahead
     s["finish"] = p.bias is not None or plan.epilogue.activation is not None
     s["narrow"] = plan.narrow
+    s["out_cols"], s["out_part"] = p.out.parts
     s["out_row"], s["out_col"] = 0 if p.out.field and p.out.column else p.out.row, p.out.column
     fill_finish(s, p.out.format, p.out.scale, plan.epilogue, p.bias, words)
     if p.bias is not None:

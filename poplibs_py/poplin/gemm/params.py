@@ -66,6 +66,8 @@ class MatrixLayout:
         channels.
     offset : int
         Bytes from the operand's first element to this one's.
+    parts : (int, int)
+        Of C: columns of a part, and bytes from one part to the next, where they do not lie in line; zeros where they do.
     """
 
     format: Format
@@ -77,6 +79,7 @@ class MatrixLayout:
     scales: Scales | None = None
     field: Field | None = None
     offset: int = 0
+    parts: tuple[int, int] = (0, 0)
 
     @classmethod
     def of_field(cls, lie: Any, field: Field, offset: int, batch: tuple[int, ...] = ()) -> MatrixLayout:

@@ -244,6 +244,7 @@ class GemmPlan(Scratched):
         rounds = lines and plain and out.format == BF16 and self.kc >= self.params.k
         return (
             out.field is None
+            and out.parts == (0, 0)
             and (out.format == FP32 or rounds)
             and out.aligned
             and (out.column == size or self.params.n == 1)

@@ -54,10 +54,11 @@ def test_a_plan_tells_what_its_way_does(kind):
 def test_a_plan_says_why_no_way_before_its_own_serves():
     assert dict(planned(Overlap).tried) == {
         "rearranged": "channels lie side by side, or not as channels first has them",
-        "dots": "24 input channels are no multiple of 16", "all taps first": ""}
+        "phases as columns": "no matrix unit multiplies these", "dots": "24 input channels are no multiple of 16",
+        "all taps first": ""}
     plan = planned(GemmPlan)
     said = plan.explain().decisions
-    assert [way for way, _ in plan.tried] == ["rearranged", "dots", "all taps first", "phases"]
+    assert [way for way, _ in plan.tried] == ["rearranged", "phases as columns", "dots", "all taps first", "phases"]
     assert said["all taps first"] == "not taken: 64 output channels of 64 are not few of many"
     assert "phases" not in said
 
