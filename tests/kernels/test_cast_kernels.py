@@ -239,3 +239,18 @@ def test_every_level_has_every_kernel():
         by_level.setdefault(kernel.level, set()).add((kernel.op, kernel.formats))
         assert kernel.consistent
     assert all(rows == by_level["portable"] for rows in by_level.values())
+
+
+@described("spread")
+@pytest.mark.parametrize("size", [1, 2, 4, 8])
+def test_values_of_rows_fill_them(kernel, size):
+    """Rows of every length up to three vectors, the first one begun or not; nothing behind them is written."""
+    spread = ctypes.CFUNCTYPE(None, *[ctypes.c_int64, ctypes.c_void_p] + [ctypes.c_int64] * 4)(kernel.address)
+    for row, rows, rest in ((row, rows, rest) for row in range(1, 200 // size) for rows in (1, 3) for rest in (1, row)):
+        n = rest + (rows - 1) * row
+        values = np.arange(1, rows + 1, dtype=f"u{size}")
+        lanes = np.full(n + 64, GUARD, f"u{size}")
+        lanes[n - rows:n] = values
+        spread(size, lanes.ctypes.data, rows, row, rest, n)
+        assert (lanes[:n] == np.repeat(values, [rest] + [row] * (rows - 1))).all(), (row, rows, rest)
+        assert (lanes[n:] == GUARD).all()

@@ -155,7 +155,7 @@ class AttentionPlan(Scratched):
         p, walk, lines = self.params, self.walk, self.lines
         rows = walk.rows + 2 * self.product.kernel.grain[0]  # matrix units read whole tiles
         q, v, line = lines["q_cells"], lines["v_cells"], lines["score_line"]
-        codes, cells = 4 // self.elements * rows * line, rounded(walk.rows, self.elements) // self.elements
+        codes, cells = 4 // self.elements * rows * line, rounded(walk.rows, self._grain) // self.elements
         tiles = walk.column_count * walk.column_tiles
         slots = tiles if self.kept else ATTENTION_PIECES if p.block_shape else 1
         parts = {
@@ -169,6 +169,8 @@ class AttentionPlan(Scratched):
                       "grad_lines": 4 * cells * lines["v_line"], "deltas": 4 * rows * line}
             if self.elements == 2:
                 parts |= {"delta_weights": codes, "pairs": 4 * cells * line, "delta_pairs": 4 * cells * line}
+            if self.product.kernel.grain[0] > 1:
+                parts |= {"turned": 4 * cells * line, "delta_turned": 4 * cells * line}
             parts |= {"k_sums": 4 * (p.keys + 1) * lines["q_line"], "v_sums": 4 * (p.keys + 1) * lines["v_line"]}
         return on_lines(**parts)
 
@@ -216,8 +218,8 @@ def _multiply(p: AttentionParams, rows: int) -> tuple[Selection, Format]:
         wanted = FP32
 
     def cost(k: Kernel) -> float:
-        if k.grain[0] > 1:  # a matrix unit takes no columns of weights as rows, and no tokens as they lie
-            return 1e6 if p.backward or (rows <= _FEW and p.block_shape is None) else 0.0
+        if k.grain[0] > 1:  # a matrix unit takes no tokens as they lie
+            return 1e6 if rows <= _FEW and p.block_shape is None else 0.0
         columns = 128 if rows <= 2 else 64  # a row alone needs as many sums as there are steps in the pipes
         return 1.0 + abs(k.block[1] - columns) + (1e3 if (k.block[0] <= 2) != (rows <= 2) else 0.0)
 

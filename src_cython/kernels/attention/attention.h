@@ -201,7 +201,7 @@ static void pop_attention_by_pieces(const pop_attention_walk *w, int64_t rows, c
         }
         pop_attention_by_lines(s, weights + size * first->at, size * s->score_line, 4, lines, s->in_place ? s->v.token : 4 * line, line,
                                sums, rows, width, pop_rounded(first->keys, s->depth_grain) / s->elements,
-                               (pop_attention_runs){n - 1, a_at, b_at});
+                               (pop_attention_runs){n - 1, a_at, b_at}, 1);
     }
 }
 
@@ -262,18 +262,28 @@ static void pop_attention_means(const pop_attention_walk *w, const pop_attention
     }
 }
 
+/* What one piece adds to sums of its keys: weights of the strip's rows times their lines. A matrix unit takes the weights of a key as a row. */
+static void pop_attention_add(const pop_attention *s, const char *weights, const char *turned, int64_t rows, const pop_attention_piece *piece,
+                              const char *lines, int64_t line, int64_t width, float *sums)
+{
+    const int64_t row = pop_attention_turned_row(s, rows), cells = pop_rounded(rows, s->elements) / s->elements;
+    sums += piece->key * line;
+    if (s->begin)
+        pop_attention_by_lines(s, turned + piece->at * row, row, 4, lines, 4 * line, line, sums, piece->keys, width, row / 4,
+                               POP_ATTENTION_ONE_RUN, 0);
+    else
+        pop_attention_by_lines(s, weights + 4 * piece->at, 4, 4 * s->score_line, lines, 4 * line, line, sums, piece->keys, width, cells,
+                               POP_ATTENTION_ONE_RUN, 0);
+}
+
 /* What one piece adds to the gradients of its keys and values. */
 static void pop_attention_add_piece(const pop_attention *s, char *arena, int64_t rows, const pop_attention_piece *piece)
 {
     const int pairs = s->elements == 2;
-    const int64_t cells = pop_rounded(rows, s->elements) / s->elements, across = 4 * s->score_line, at = piece->at;
-    float *k_sums = (float *)(void *)(arena + s->k_sums_at), *v_sums = (float *)(void *)(arena + s->v_sums_at);
-    pop_attention_by_lines(s, arena + (pairs ? s->pairs_at : s->weights_at) + 4 * at, 4, across, arena + s->grad_lines_at,
-                           4 * s->v_line, s->v_line, v_sums + piece->key * s->v_line, piece->keys, s->v.width, cells,
-                           POP_ATTENTION_ONE_RUN);
-    pop_attention_by_lines(s, arena + (pairs ? s->delta_pairs_at : s->delta_weights_at) + 4 * at, 4, across,
-                           arena + s->q_lines_at, 4 * s->q_line, s->q_line, k_sums + piece->key * s->q_line, piece->keys, s->q.width, cells,
-                           POP_ATTENTION_ONE_RUN);
+    pop_attention_add(s, arena + (pairs ? s->pairs_at : s->weights_at), arena + s->turned_at, rows, piece, arena + s->grad_lines_at,
+                      s->v_line, s->v.width, (float *)(void *)(arena + s->v_sums_at));
+    pop_attention_add(s, arena + (pairs ? s->delta_pairs_at : s->delta_weights_at), arena + s->delta_turned_at, rows, piece,
+                      arena + s->q_lines_at, s->q_line, s->q.width, (float *)(void *)(arena + s->k_sums_at));
 }
 
 static void pop_attention_go_back(const pop_attention_walk *w, pop_attention_strip *strip)
@@ -307,6 +317,10 @@ static void pop_attention_go_back(const pop_attention_walk *w, pop_attention_str
             pop_attention_pairs(s, arena + s->weights_at, strip->rows, columns, arena + s->pairs_at, stage);
             pop_attention_pairs(s, arena + s->delta_weights_at, strip->rows, columns, arena + s->delta_pairs_at, stage);
         }
+        if (s->begin) {
+            pop_attention_turn_pairs(s, arena + s->pairs_at, strip->rows, columns, arena + s->turned_at);
+            pop_attention_turn_pairs(s, arena + s->delta_pairs_at, strip->rows, columns, arena + s->delta_turned_at);
+        }
         for (int p = 0; p < count; p++) pop_attention_add_piece(s, arena, strip->rows, pieces + p);
         pop_attention_by_pieces(w, strip->rows, pieces, count, arena + s->delta_weights_at, s->lines_at, s->q_line, s->q.width);
     }
@@ -320,6 +334,7 @@ static void pop_attention_backward(const void *work, const pop_tile *tile)
     const pop_attention *s = item->spec;
     pop_attention_walk w = {.spec = s, .tile = tile, .batch = -1, .head = -1, .backward = 1};
     float *k_sums = (float *)(void *)(tile->scratch + s->k_sums_at), *v_sums = (float *)(void *)(tile->scratch + s->v_sums_at);
+    if (s->begin) ((pop_dot_hook)s->begin)();
     for (int64_t i = item->first; i < item->first + item->count; i++) {
         pop_attention_head(&w, i);
         pop_attention_fill(k_sums, 0.0f, s->keys * s->q_line);
@@ -333,6 +348,7 @@ static void pop_attention_backward(const void *work, const pop_tile *tile)
                             pop_attention_at(&s->k_grad, tile, w.batch, w.head));
         pop_attention_write(&s->v_grad, v_sums, s->v_line, s->keys, 1.0f, pop_attention_at(&s->v_grad, tile, w.batch, w.head));
     }
+    if (s->end) ((pop_dot_hook)s->end)();
 }
 
 #define POP_ATTENTION_ROW(name) {#name, "float32|bfloat16", #name, POP_FUNCTION(pop_attention_##name), {1, 16, 1}, \

@@ -90,9 +90,24 @@ static void pop_attention_pairs(const pop_attention *s, const char *from, int64_
     }
 }
 
+/* The bytes from a row of turned pairs to the next: whole steps of a matrix unit. */
+POP_INLINE int64_t pop_attention_turned_row(const pop_attention *s, int64_t rows)
+{
+    return 4 * (pop_rounded(rows, s->depth_grain) / s->elements);
+}
+
+/* The pairs of a strip, cells across columns, to rows of cells for each column, which a matrix unit takes; zeros beyond the last. */
+static void pop_attention_turn_pairs(const pop_attention *s, const char *pairs, int64_t rows, int64_t columns, char *to)
+{
+    const int64_t cells = pop_rounded(rows, s->elements) / s->elements, line = 4 * s->score_line, row = pop_attention_turned_row(s, rows);
+    for (int64_t i = 0; 4 * i < row; i += 16)
+        ((pop_dot_transpose)s->transpose)(pairs + i * line, line, pop_lesser(16, cells - i), columns, to + 4 * i, row);
+}
+
 /* A product: rows of A by columns of panels of B, `wide` each, which lie `panel` bytes apart, over `cells` cells of depth. Rows are
- * dealt out evenly: a kernel's few last ones would wait for their sums. A matrix unit takes whole tiles of them. */
-static void pop_attention_multiply(const pop_attention *s, pop_dot_block t, int64_t rows, int64_t cols, int64_t wide, int64_t panel)
+ * dealt out evenly: a kernel's few last ones would wait for their sums. A matrix unit takes whole tiles of them, those beyond the last row too
+ * where there is room for their sums. */
+static void pop_attention_multiply(const pop_attention *s, pop_dot_block t, int64_t rows, int64_t cols, int64_t wide, int64_t panel, int room)
 {
     const char *a = t.a;
     float *c = t.c;
@@ -102,7 +117,7 @@ static void pop_attention_multiply(const pop_attention *s, pop_dot_block t, int6
         t.cols = pop_lesser(wide, cols - j);
         for (int64_t i = 0; i < calls; i++) {
             const int64_t first = units * i / calls * grain;
-            t.rows = units * (i + 1) / calls * grain - first;
+            t.rows = pop_lesser(units * (i + 1) / calls * grain, room ? units * grain : rows) - first;
             t.a = a + first * t.a_row;
             t.c = c + first * t.c_row + j;
             ((pop_dot_multiply)s->multiply)(&t);
@@ -116,7 +131,7 @@ POP_INLINE void pop_attention_by_panels(const pop_attention *s, pop_attention_ce
 {
     const pop_dot_block t = {.a = a.at, .b = b, .c = c, .a_row = a.row, .a_cell = 4, .b_cell = 4 * s->panel,
                              .c_row = c_row, .cells = cells};
-    pop_attention_multiply(s, t, rows, cols, s->panel, 4 * s->panel * cells);
+    pop_attention_multiply(s, t, rows, cols, s->panel, 4 * s->panel * cells, 1);
 }
 
 /* The same by tokens as they lie: they come to a panel, which is multiplied while the first cache has it. */
@@ -137,11 +152,11 @@ typedef struct pop_attention_runs { int64_t more; const int64_t *a_at, *b_at; } 
 /* A, with its strides, by lines of tokens, `b_cell` bytes apart, added to sums: one cell of depth for each line of a run. */
 POP_INLINE void pop_attention_by_lines(const pop_attention *s, const char *a, int64_t a_row, int64_t a_cell, const char *b,
                                        int64_t b_cell, int64_t line, float *c, int64_t rows, int64_t cols, int64_t cells,
-                                       pop_attention_runs runs)
+                                       pop_attention_runs runs, int room)
 {
     const pop_dot_block t = {.a = a, .b = b, .c = c, .a_row = a_row, .a_cell = a_cell, .b_cell = b_cell, .c_row = line,
                              .cells = cells, .accumulate = 1, .more = runs.more, .a_at = runs.a_at, .b_at = runs.b_at};
-    pop_attention_multiply(s, t, rows, cols, s->cols_at_once, 4 * s->cols_at_once);
+    pop_attention_multiply(s, t, rows, cols, s->cols_at_once, 4 * s->cols_at_once, room);
 }
 
 /* Scores of a few rows with keys that lie as they are, in FP32 sums that ascend, as those by panels do. */
@@ -174,7 +189,7 @@ static void pop_attention_by_values(const pop_attention *s, const char *a, const
     char *line = stage + 2 * pop_rounded(2 * s->v.width, 64);
     pop_attention_lines(s, &s->v, values + (keys - 1) * s->v.token, 1, line, s->v_line, stage);
     pop_attention_by_lines(s, a + 2 * (keys - 1), 2 * s->score_line, 4, line, 4 * s->v_line, s->v_line, c, rows, s->v.width, 1,
-                           POP_ATTENTION_ONE_RUN);
+                           POP_ATTENTION_ONE_RUN, 1);
 }
 
 /* Sums times a number, rounded to the result's format, or divided by it. */

@@ -15,7 +15,9 @@ POP_INLINE void pop_fill(int64_t bytes, char *to, const char *one, int64_t nbyte
     if (nbytes >= width) {
         for (int64_t i = 0; i + width <= nbytes; i += width) memcpy(to + i, part, width);
         memcpy(to + nbytes - width, part, width);
-    } else if (nbytes >= 16) {
+    } else if (nbytes >= width / 2) {
+        memcpy(to, part, width / 2), memcpy(to + nbytes - width / 2, part, width / 2);
+    } else if (nbytes >= 16) { /* less than two of them: of vectors of at most 64 bytes half are at most 32 */
         memcpy(to, part, 16), memcpy(to + nbytes - 16, part, 16);
     } else {
         for (int64_t i = 0; i < nbytes; i += bytes) memcpy(to + i, one, (size_t)bytes);
