@@ -111,7 +111,7 @@ def _why(fmt: Format, compute_format: str, kernel: Kernel) -> str:
     if fmt == FP16:
         return f"as two BF16 each{tiles}"
     decoded = "" if fmt.name == compute_format else "decoded to BF16, "
-    return f"{decoded}exact products{tiles}"
+    return f"{decoded}exact{tiles or ' products'}"
 
 
 def _levels_of_ops(family: str) -> list[str]:

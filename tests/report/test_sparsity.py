@@ -51,7 +51,7 @@ from poplibs_py.report.sparsity.charts import (
 from poplibs_py.report.sparsity.check import dense_check, forward_check, grad_a_check, grad_w_check
 from poplibs_py.report.sparsity.methods import method_contestants
 from poplibs_py.report.sparsity.record import LEAST_ROUNDS
-from poplibs_py.report.sparsity.summary import headline, how_it_was_run
+from poplibs_py.report.sparsity.summary import headline, how_it_was_run, times
 from poplibs_py.report.timing import Timing, take_turns
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -329,7 +329,7 @@ def test_summary_of_records(records):
         f"{kind}, {block}" for kind in TYPES for block in (1, 8)]
     assert rates.splitlines()[1].split() == ["format,", "block", "density", "1/4", "1/16"]
     row = next(r for r in records if (r.method, r.type, r.block_size, r.density) == ("static_sparse", "BF16", 8, 1 / 4))
-    assert f"{row.flop_rate / 1e9:.0f} ({row.x_dense:.1f})" in rates
+    assert f"{row.flop_rate / 1e9:.0f} ({times(row.x_dense)})" in rates
     of_scipy = [r.x_scipy for r in records if (r.method, r.type, r.block_size) == ("static_sparse", "FP32", 8)]
     line = next(line for line in ratios.splitlines() if line.startswith("FP32, 8"))
     assert [float(value) for value in line.split("  ")[-1].split(" .. ")] == pytest.approx(
