@@ -19,8 +19,8 @@ PLANNED = {
     "popnn/recurrent": "backward balls bound_gradients bound_update builder cell forward gradients gru gru_formulas "
                        "lstm lstm_formulas passes products rnn rnn_formulas sharding sparse steps update update_lower",
     "poplin/gemm": "field",
-    "poplin/conv": "columns few few_lower few_search overlap rearranged scales several ways window window_lower winograd "
-                   "winograd_bound winograd_lower",
+    "poplin/conv": "columns few few_lower few_search overlap rearranged scales several ways window window_lower "
+                   "winograd winograd_bound winograd_lower",
     "poplin/factor": "balls bound_gradients gradients lapack modelled_bound orthogonal",
     "poplin/tile_conv": "axis candidates constraints count explain facts grid interpreter joint multi problem products "
                         "start_tile summary together transforms vertices work",

@@ -1,6 +1,7 @@
 """Every cast kernel of every level: all codes, every rounding boundary, all modes, tails and memory borders."""
 
 import ctypes
+import itertools
 from fractions import Fraction
 
 import numpy as np
@@ -246,7 +247,8 @@ def test_every_level_has_every_kernel():
 def test_values_of_rows_fill_them(kernel, size):
     """Rows of every length up to three vectors, the first one begun or not; nothing behind them is written."""
     spread = ctypes.CFUNCTYPE(None, *[ctypes.c_int64, ctypes.c_void_p] + [ctypes.c_int64] * 4)(kernel.address)
-    for row, rows, rest in ((row, rows, rest) for row in range(1, 200 // size) for rows in (1, 3) for rest in (1, row)):
+    for row, rows, begun in itertools.product(range(1, 200 // size), (1, 3), (False, True)):
+        rest = 1 if begun else row
         n = rest + (rows - 1) * row
         values = np.arange(1, rows + 1, dtype=f"u{size}")
         lanes = np.full(n + 64, GUARD, f"u{size}")

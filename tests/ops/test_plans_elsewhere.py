@@ -105,5 +105,5 @@ def test_a_plan_of_another_cpu_is_read_and_names_the_kernel_that_this_one_lacks(
     assert len(said) == len(calls) - len(MADE_AGAIN)
     for text in said.values():
         assert text.startswith("plan: got one of another CPU, which takes the kernel "), said
-        assert any(f"({level})" in text for level in available_levels()[1:])  # not each family has kernels of the highest
+        assert any(f"({level})" in text for level in available_levels()[1:])  # not all have kernels of the highest
         assert text.endswith(f"the levels that this one may run, {LEVELS[0]}")

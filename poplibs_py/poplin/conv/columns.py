@@ -1,15 +1,16 @@
 """Phases of a dilated input as columns of one product: gradients of images that few channels make.
 
-Positions whose kernel elements meet different elements of the input are told apart as phases (`model.phases`). Where each
-phase has few output channels, a matrix unit works on padding for most of its columns. Here positions of all phases that
-meet the same elements are one row, and its columns are the output channels of each: kernel elements that a phase does not
-meet are zeros.
+Positions whose kernel elements meet different elements of the input are told apart as phases (`model.phases`). Where
+each phase has few output channels, a matrix unit works on padding for most of its columns. Here positions of all phases
+that meet the same elements are one row, and its columns are the output channels of each: kernel elements that a phase
+does not meet are zeros.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 from ..gemm.field import Field, FieldDim
 from ..gemm.params import GemmParams, MatrixLayout
@@ -39,11 +40,13 @@ def phases_as_columns(call: ConvCall, most: int) -> GemmParams | str:
     dims, kernels, x_offsets, w_offsets = zip(*(one for one in merged if one), strict=True)
     images = FieldDim.rows(p.batch, x.row, out.row)
     a = Field((images, *dims, FieldDim.depth(p.in_channels, x.channel)), 1, x.format.itemsize)
-    b = Field((*kernels, FieldDim.depth(p.in_channels, w.channel), FieldDim.rows(p.out_channels, w.row)), 1, w.format.itemsize)
-    made = MatrixLayout.of_results(out, [(dim.positions, dim.out_stride) for dim in (images, *dims)], item, out.offset, (out.group,))
+    b = Field((*kernels, FieldDim.depth(p.in_channels, w.channel), FieldDim.rows(p.out_channels, w.row)), 1,
+              w.format.itemsize)
+    rows = [(dim.positions, dim.out_stride) for dim in (images, *dims)]
+    made = MatrixLayout.of_results(out, rows, item, out.offset, (out.group,))
     part = phases[-1] * p.out_channels
     return GemmParams(
-        math.prod(dim.positions for dim in (images, *dims)), columns, b.depth,
+        math.prod(positions for positions, _ in rows), columns, b.depth,
         MatrixLayout.of_field(x, a, x.offset + sum(x_offsets), (x.group,)),
         replace(MatrixLayout.of_field(w, b, w.offset + sum(w_offsets), (w.group,)).transposed, column=w.row),
         replace(made, parts=(part, out.field[-2] if len(phases) > 1 else 0) if part < columns else (0, 0)), (p.groups,),
@@ -53,11 +56,11 @@ def phases_as_columns(call: ConvCall, most: int) -> GemmParams | str:
 def _in_order(call: ConvCall) -> bool:
     """Whether images, then their dimensions, then channels lie outermost first."""
     strides = call.x.row, *call.x.field, call.x.channel
-    return all(outer >= inner > 0 for outer, inner in zip(strides, strides[1:], strict=False))
+    return all(outer >= inner > 0 for outer, inner in pairwise(strides))
 
 
 def _merged(axis: Axis, stride: int, weight_stride: int, out_stride: int) -> _Merged | None:
-    """A dimension's positions as rows, and as columns: their elements of the input, of the kernel, bytes to both; or None."""
+    """A dimension's positions as rows and as columns: elements of input and kernel, bytes to both; or None."""
     dim, offset = field_dim(axis, stride, out_stride)
     at = axis.weights.truncation_lower * weight_stride
     every, turn = dim.dilation, dim.tap_step

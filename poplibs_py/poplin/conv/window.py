@@ -143,8 +143,8 @@ class WindowPlan(PhasePlan):
             room = max(2 * self.padded * (2 * longest + last.tap_step), 4 * self.padded_columns + square)
         deltas = max((self.deltas(box) for box in self.boxes), default=0)
         return on_lines(
-            tables=16 * self.lines, sums=4 * self.positions * self.sums_row * (self.columns if self.tiles else self.channels),
-            room=room,
+            tables=16 * self.lines, room=room,
+            sums=4 * self.positions * self.sums_row * (self.columns if self.tiles else self.channels),
             weights=0 if self.in_place else deltas,
             images=max(4 * self.padded * math.prod(extent) for extent in extents) + 64)
 
@@ -177,7 +177,7 @@ class WindowPlan(PhasePlan):
 
 
 def window(dims: tuple[FieldDim, ...], box: Box, tiles: bool = False) -> tuple[int, ...]:
-    """Elements of x from the first to the last that a box meets, in each dimension; for tiles, with zeros after a line."""
+    """Elements of x that a box meets, first to last, in each dimension; for tiles, with the zeros after a line."""
     taps = (*box.count[:-1], rounded(box.count[-1], 2 * _STEP) if tiles else box.count[-1])
     return tuple(1 + (n - 1) * dim.tap_step + (dim.positions - 1) * dim.step
                  for dim, n in zip(dims, taps, strict=True))

@@ -246,7 +246,7 @@ class Field:
         return self.channels * (last.taps if last.tap_step * last.stride == self.channels * item else 1)
 
     def even(self, item: int) -> bool:
-        """Whether what positions meet may be copied with the zeros around it, so that all of them have all taps there."""
+        """Whether what positions meet may be copied with the zeros around it: all of them have all taps there."""
         plain = all(dim.dilation == 1 and dim.step > 0 and dim.first_valid <= 0 and dim.end_valid >= dim.positions
                     for dim in self.dims)
         return plain and not self.part[0] and self.taps > 1 and self.taps <= _RUNS and self.channel == item

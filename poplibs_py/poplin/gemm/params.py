@@ -67,7 +67,7 @@ class MatrixLayout:
     offset : int
         Bytes from the operand's first element to this one's.
     parts : (int, int)
-        Of C: columns of a part, and bytes from one part to the next, where they do not lie in line; zeros where they do.
+        Of C: columns of a part, and bytes from one part to the next, where these lie apart; else zeros.
     """
 
     format: Format

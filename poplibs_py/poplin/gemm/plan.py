@@ -274,7 +274,7 @@ class GemmPlan(Scratched):
 
     @property
     def even(self) -> bool:
-        """Whether that is copied with the zeros around it, so that a matrix unit takes it, 16 rows that lie evenly at once."""
+        """Whether that is copied with the zeros around it: a matrix unit takes 16 rows that lie evenly at once."""
         return self.by_taps and self.kernel.grain[0] > 1
 
     @property

@@ -291,7 +291,7 @@ def _modes_of_a(p: GemmParams, compute: Format, kernel: Kernel, n: int, options:
 
 
 def _packed_for_tiles(kernel: Kernel, n: int, k: int) -> bool:
-    """Whether tiles, which may read A as it lies, are better given packed rows: they read each again for many panels."""
+    """Whether tiles are better given packed rows of A than those that lie as they are: many panels meet each."""
     return n > _TILES_PANELS * kernel.block[1] and k <= _TILES_DEPTH
 
 

@@ -19,7 +19,8 @@ from ...program import rounded, threads_for
 from .params import AttentionParams, HeadsLayout
 
 _STRIP, _BACK_STRIP, _UNIT_STRIP = 48, 96, 64  # most queries at a time, and where a matrix unit multiplies
-_TILE, _BACK_TILE, _UNIT_TILE = 256, 128, 1024  # keys whose scores are held: what sums' bits depend on, so the same at every level
+_TILE, _BACK_TILE, _UNIT_TILE = 256, 128, 1024
+"""Keys whose scores are held, and where a matrix unit multiplies: what the bits of sums depend on."""
 _NARROW = 32  # columns of a panel of narrow blocks
 _LINE, _GRAIN = 64, 16  # bytes of a cache line; columns of sums and of panels
 _THREAD_FLOPS = 1 << 21  # that are worth a thread

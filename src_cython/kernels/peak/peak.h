@@ -86,7 +86,7 @@ static int64_t pop_peak_bfloat16_tiles(int64_t rounds)
 static const pop_kernel POP_PEAK_KERNELS[] = {
     {"fma", "float32", "peak_float32", POP_FUNCTION(pop_peak_float32), {1, POP_PEAK_LANES, 1},
      {POP_PEAK_CHAINS, POP_PEAK_LANES, 1}, 0},
-#if POP_LEVEL >= POP_LEVEL_AVX512_BF16
+#if POP_LEVEL >= POP_LEVEL_AVX512_BF16 && (POP_LEVEL < POP_LEVEL_AMX || defined(POP_EMULATE_AMX)) /* a level has one unit for a format */
     {"fma", "bfloat16", "peak_bfloat16", POP_FUNCTION(pop_peak_bfloat16), {1, 16, 2}, {POP_PEAK_CHAINS, 16, 2}, 0},
 #endif
 #if POP_LEVEL >= POP_LEVEL_AMX && !defined(POP_EMULATE_AMX)

@@ -51,7 +51,8 @@ def layers(draw: st.DrawFn) -> ConvParams:
     kernels, dilations = each(1, 3), each(1, 2)
     fields = [draw(st.integers((k - 1) * d + 1, 11)) for k, d in zip(kernels, dilations, strict=True)]
     fields[-1] = draw(st.integers(11, 21))
-    return layer(fields, kernels, each(0, 3), each(1, 2), dilations, draw(st.sampled_from([(2, 3), (4, 1), (6, 70), (32, 64)])),
+    channels = draw(st.sampled_from([(2, 3), (4, 1), (6, 70), (32, 64)]))
+    return layer(fields, kernels, each(0, 3), each(1, 2), dilations, channels,
                  draw(st.integers(1, 3)), draw(st.sampled_from([1, 1, 2])))
 
 
@@ -102,8 +103,6 @@ def test_neighbours_of_padding_and_infinite_elements_stay_apart():
 def test_what_reads_so_says_so(dtype, words):
     p = layer([14, 14], [3, 3], [1, 1], [1, 1], [1, 1], (64, 64))
     plan = poplin.plan_convolution(p, target="host", layout="NHWC", dtype=dtype)
-    if plan.products[0].kernel.level.startswith("amx"):
-        pytest.skip("tiles take no windows")
     assert all(product.by_taps or product.fallback for product in plan.dense)
     assert f"images {words}" in str(plan.explain())
     assert plan.temporary_bytes < 1 << 20
@@ -116,7 +115,7 @@ def test_weights_are_packed_for_many_elements_of_a_long_line(which, fmt):
     a, b, out = (laid(np.zeros(shapes(p)[name]), "last", fmt.dtype) for name in names)
     (product,) = lowered(p, which, a, b, out).plan.dense
     if product.compute_format != fmt or product.kernel.level.startswith("amx"):
-        pytest.skip("numbers are decoded first, or tiles take no windows")
+        pytest.skip("numbers are decoded first, or 80 channels fill no steps of tiles")
     assert product.by_taps
     assert product.mc >= 256
 

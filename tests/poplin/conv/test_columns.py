@@ -33,7 +33,8 @@ def layers(draw: st.DrawFn) -> ConvParams:
     kernels_ = [draw(st.integers(s, s + 4)) for s in strides]
     fields = [s * draw(st.integers(k // s + 1, 9)) for k, s in zip(kernels_, strides, strict=True)]
     pads = [draw(st.integers(0, k - 1)) for k in kernels_]
-    return layer(fields, kernels_, pads, strides, [1] * ndim, (draw(st.integers(1, 5)), draw(st.sampled_from([32, 64]))),
+    channels = draw(st.integers(1, 5)), draw(st.sampled_from([32, 64]))
+    return layer(fields, kernels_, pads, strides, [1] * ndim, channels,
                  draw(st.integers(1, 3)), draw(st.sampled_from([1, 1, 2])))
 
 
