@@ -6,8 +6,8 @@
  * are left out. A cell of BF16 holds the numbers of two taps, `tap_step` elements apart, so that pairs of taps meet cells
  * whatever the position is; taps of the last dimension are even in number or one. Sums stay in scratch over all images.
  *
- * Kernels of tiles take the deltas for rows, whose cells lie along the depth, and the window for columns. A line's cells fill whole
- * steps: zeros follow it in both. */
+ * Kernels of tiles take the deltas for rows, whose cells lie along the depth, and the window for columns. Their steps are made so
+ * short that a line's cells fill them. */
 #ifndef POP_WINDOW_H
 #define POP_WINDOW_H
 #include "drivers/conv.h"
@@ -16,7 +16,7 @@
 #define POP_RECORDS "records/window.def"
 #include "records/structs.h"
 
-enum { POP_WINDOW_STEP = 16, POP_WINDOW_PAIR = 2 }; /* cells of a step of tiles; bytes of a number of a cell of two */
+enum { POP_WINDOW_TURNED = 16, POP_WINDOW_PAIR = 2 }; /* cells that are turned at once; bytes of a number of a cell of two */
 
 typedef struct pop_window_walk {
     const pop_window_spec *p;
@@ -29,7 +29,7 @@ typedef struct pop_window_walk {
     int64_t low[POP_CONV_DIMS], extent[POP_CONV_DIMS], end[POP_CONV_DIMS], from[POP_CONV_DIMS];
     int64_t stride[POP_CONV_DIMS], w_stride[POP_CONV_DIMS]; /* bytes in the window, and of deltas where they are read */
     const char *deltas;
-    int64_t cells; /* of a line of taps, with those that fill a step of tiles */
+    int64_t cells; /* of a line of taps */
     pop_dot_block block;
 } pop_window_walk;
 
@@ -80,10 +80,6 @@ static void pop_window_take_x(pop_window_walk *w, const char *image)
         w->extent[d] = 1 + (w->box->count[d] - 1) * dim->tap_step + (dim->positions - 1) * dim->step;
     }
     w->cells = (w->box->count[last] + p->elements - 1) / p->elements;
-    if (p->tiles) {
-        const int64_t more = -w->cells & (POP_WINDOW_STEP - 1);
-        w->cells += more, w->extent[last] += more * p->elements * p->dims[last].tap_step;
-    }
     pop_conv_strides(p->rank, w->extent, p->x.pitch, w->stride);
     const int64_t low = w->low[last], extent = w->extent[last], left = p->dims[last].end - low;
     const int64_t a = pop_conv_least(extent, low < 0 ? -low : 0), b = left < a ? a : pop_conv_least(extent, left);
@@ -134,7 +130,7 @@ static void pop_window_take_deltas(pop_window_walk *w, const char *image)
         for (int64_t d = 0; d < last; d++) line += at[d] * p->dims[d].w;
         for (int64_t i = 0; i < taps; i += 2) {
             const char *even = line + i * p->dims[last].w, *odd = even + p->dims[last].w;
-            char *cells = p->tiles ? square + i / 2 % POP_WINDOW_STEP * p->w.pitch : to;
+            char *cells = p->tiles ? square + i / 2 % POP_WINDOW_TURNED * p->w.pitch : to;
             if (p->pair) {
                 if (i + 1 == taps) odd = memset(room, 0, (size_t)w->w.inner);
                 POP_CALL(pop_dot_pair, p->pair)((const pop_format *)(uintptr_t)w->w.format, even, odd,
@@ -148,11 +144,11 @@ static void pop_window_take_deltas(pop_window_walk *w, const char *image)
                 POP_CALL(pop_dot_interleave, p->interleave)((const uint16_t *)(const void *)even, (const uint16_t *)(const void *)odd,
                                                             (uint16_t *)(void *)cells, w->w.inner);
             }
+            const int64_t turned = i / 2 % POP_WINDOW_TURNED + 1;
             if (!p->tiles) to += p->w.pitch;
-            else if (i / 2 % POP_WINDOW_STEP == POP_WINDOW_STEP - 1 || i + 2 >= taps) {
-                POP_CALL(pop_dot_transpose, p->transpose)(square, p->w.pitch, i / 2 % POP_WINDOW_STEP + 1, w->w.inner, to,
-                                                          w->block.a_row);
-                to += 4 * POP_WINDOW_STEP;
+            else if (turned == POP_WINDOW_TURNED || i + 2 >= taps) { /* zeros behind the last are the next line's, or the room's between rows */
+                POP_CALL(pop_dot_transpose, p->transpose)(square, p->w.pitch, turned, w->w.inner, to, w->block.a_row);
+                to += 4 * turned;
             }
         }
     } while (pop_conv_next(at, w->box->first, w->box->count, last));
@@ -294,7 +290,7 @@ static void pop_window_vertex(const void *given, const pop_tile *tile)
     w.window.room = tile->scratch + p->room_at;
     for (int64_t d = 0; d < p->rank; d++) rows *= p->dims[d].positions;
     memset(tile->scratch + p->sums_at, 0, (size_t)(4 * rows * p->sums_row));
-    if (p->begin) POP_CALL(pop_dot_hook, p->begin)();
+    if (p->begin) POP_CALL(pop_dot_begin_steps, p->begin)(p->step);
     for (int64_t i = 0; i < p->images * p->box_count; i++) {
         const int64_t image = i / p->box_count;
         w.box = (const pop_window_box *)(uintptr_t)p->boxes + i % p->box_count;
@@ -302,7 +298,7 @@ static void pop_window_vertex(const void *given, const pop_tile *tile)
         pop_window_take_deltas(&w, tile->operands[1] + item->w + image * p->w_image);
         pop_window_multiply(&w);
     }
-    if (p->end_tiles) POP_CALL(pop_dot_hook, p->end_tiles)();
+    if (p->end) POP_CALL(pop_dot_hook, p->end)();
     pop_window_finish(&w);
 }
 #endif

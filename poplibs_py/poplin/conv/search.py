@@ -114,8 +114,10 @@ def _as_columns(wanted: Wanted) -> HostConvPlan | str:
         return params
     limit, unlimited = options.memory.limit(wanted.target), replace(options, available_memory_proportion=None)
     plan = plan_gemm(params, unlimited, wanted.epilogue, wanted.target, op="convolution")
-    if not plan.even or (limit is not None and plan.scratch_bytes > limit):
-        return "what rows meet is in no window" if limit is None else "its window keeps to no limit"
+    if not plan.even:
+        return "what rows meet is in no window"
+    if limit is not None and plan.scratch_bytes > limit:
+        return "its window keeps to no limit"
     return wanted.runs(Phases((plan_gemm(params, options, wanted.epilogue, wanted.target, op="convolution"),)))
 
 

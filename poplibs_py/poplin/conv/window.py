@@ -37,8 +37,8 @@ _ROWS_ACROSS = 80  # sums of a column that pay for turning deltas so that channe
 _RUN = 7  # cells of a line of deltas
 _MERGED = LANES  # channels up to which kernel elements of a line are rows in line with them
 _MOST_SPLITS = 64
-_STEP = 16  # cells of a step of tiles, which a line of deltas fills with zeros
-_FULL = 0.75  # of its steps, that a line has to be without them
+_STEP = 16  # most cells of a step of tiles
+_SHORTEST_STEP = 12  # of which a step takes as long
 
 
 @dataclass(frozen=True)
@@ -136,10 +136,10 @@ class WindowPlan(PhasePlan):
     def layout(self) -> tuple[tuple[str, int], ...]:
         """Bytes of each part of a thread's scratch, in order."""
         last, room = self.dims[-1], ROOM
-        extents = [window(self.dims, box, self.tiles) for box in self.boxes] or [(1,)]
+        extents = [window(self.dims, box) for box in self.boxes] or [(1,)]
         if self.elements == 2:
             longest = max(extent[-1] for extent in extents)
-            square = 2 * _STEP * self.pitch if self.tiles else 0
+            square = _STEP * self.pitch if self.tiles else 0
             room = max(2 * self.padded * (2 * longest + last.tap_step), 4 * self.padded_columns + square)
         deltas = max((self.deltas(box) for box in self.boxes), default=0)
         return on_lines(
@@ -152,7 +152,7 @@ class WindowPlan(PhasePlan):
         """Bytes of a box's deltas as the kernel reads them."""
         lines, cells = math.prod(box.count[:-1]), -(-box.count[-1] // self.elements)
         if self.tiles:
-            return rounded(self.columns, LANES) * (4 * lines * rounded(cells, _STEP) + 64)
+            return rounded(self.columns, LANES) * (4 * lines * cells + 64)
         return lines * cells * self.pitch
 
     @property
@@ -176,11 +176,24 @@ class WindowPlan(PhasePlan):
         return Explanation("", decisions, considered_kernels(self.selection))
 
 
-def window(dims: tuple[FieldDim, ...], box: Box, tiles: bool = False) -> tuple[int, ...]:
-    """Elements of x that a box meets, first to last, in each dimension; for tiles, with the zeros after a line."""
-    taps = (*box.count[:-1], rounded(box.count[-1], 2 * _STEP) if tiles else box.count[-1])
-    return tuple(1 + (n - 1) * dim.tap_step + (dim.positions - 1) * dim.step
-                 for dim, n in zip(dims, taps, strict=True))
+def window(dims: tuple[FieldDim, ...], box: Box) -> tuple[int, ...]:
+    """Elements of x from the first to the last that a box meets, in each dimension."""
+    return tuple(1 + (taps - 1) * dim.tap_step + (dim.positions - 1) * dim.step
+                 for dim, taps in zip(dims, box.count, strict=True))
+
+
+def step_of(taps: int) -> int:
+    """Return the cells of a step of tiles, the most that a line of so many deltas is a multiple of; 0 if pairs are not.
+
+    Examples
+    --------
+    >>> from poplibs_py.poplin.conv.window import step_of
+    >>> step_of(56), step_of(28), step_of(64), step_of(38), step_of(7)
+    (14, 14, 16, 0, 0)
+    """
+    cells = taps // 2
+    steps = -(-cells // _STEP)
+    return cells // steps if cells and taps % 2 == 0 and cells % steps == 0 else 0
 
 
 def plan_window(call: ConvCall, parts: tuple[Part, ...], options: GemmOptions, epilogue: Epilogue,
@@ -202,8 +215,7 @@ def plan_window(call: ConvCall, parts: tuple[Part, ...], options: GemmOptions, e
     rows = p.batch * (dims[-1].positions if p.batch <= _MERGED and dims[-1].step == 1 else 1)
     selection = select("dot", "multiply", compute.name, consistent=options.reproducible,
                        cost=lambda kernel: kernel_cycles(kernel, rows, p.out_channels))
-    tiles, line = selection.kernel.grain[0] > 1, dims[-1].taps
-    if rows < _FEWEST_ROWS or (tiles and (line % 2 or line < _FULL * rounded(line, 2 * _STEP))):
+    if rows < _FEWEST_ROWS or (selection.kernel.grain[0] > 1 and step_of(dims[-1].taps) < _SHORTEST_STEP):
         return None
     limit = options.memory.limit(target)
     draft = WindowPlan(call, parts, options, epilogue, target, compute, selection, p.batch, p.out_channels, (), 1,
@@ -254,7 +266,7 @@ def _boxed(plan: WindowPlan, budget: int) -> WindowPlan | None:
         trial = replace(plan, boxes=(box,))
         if trial.scratch_bytes + (trial.deltas(box) if plan.in_place else 0) <= budget:
             break
-        least = 2 * _STEP if plan.tiles else plan.elements
+        least = count[-1] if plan.tiles else plan.elements  # steps divide a whole line
         d = next((d for d, n in enumerate(count) if n > (least if d == len(count) - 1 else 1)), None)
         if d is None:
             break

@@ -13,7 +13,7 @@ from ...program import Segment, spread
 from ..gemm.lower import fill_decoding, fill_finish
 from ._conv import WINDOW_BOX, WINDOW_ITEM, WINDOW_SPEC, WINDOW_VERTEX
 from .params import WORDS, FieldLayout
-from .window import WindowPlan
+from .window import WindowPlan, step_of
 
 
 def window_segment(plan: WindowPlan) -> tuple[Segment, list[Array]]:
@@ -65,7 +65,8 @@ def _spec(plan: WindowPlan) -> Array:
     s["sums_at"], s["sums_row"] = plan.offset("sums"), plan.sums_row
     s["tiles"] = plan.tiles
     if plan.tiles:
-        s["begin"], s["end_tiles"] = (select("dot", op, BF16.name).kernel.address for op in ("begin", "end"))
+        s["begin"], s["end"] = (select("dot", op, BF16.name).kernel.address for op in ("begin_steps", "end"))
+        s["step"] = step_of(plan.dims[-1].taps)
     s["tables_at"], s["room_at"] = plan.offset("tables"), plan.offset("room")
     s["out_row"], s["out_column"] = out.row, out.channel
     fill_finish(s, out.format, out.scale, plan.epilogue, words=WORDS)

@@ -120,6 +120,8 @@ _LONG = 32  # positions that are a run worth decoding where it lies (drivers/fie
 _FEW = 8  # channels that the frame gathers one after another and weaves (drivers/field.h)
 _WEAVING = 0.5  # cycles or so for an element of theirs
 _RUNS = 128  # of the depth that the frame keeps track of (drivers/taps.h)
+_UNIT = 16  # rows that a matrix unit takes at once (drivers/taps.h)
+_FILLED = 1 / 3  # of them, from which it pays not to pack those of several images
 _LINE = 64  # bytes apart, from where on each element is in a cache line of its own
 
 
@@ -249,7 +251,19 @@ class Field:
         """Whether what positions meet may be copied with the zeros around it: all of them have all taps there."""
         plain = all(dim.dilation == 1 and dim.step > 0 and dim.first_valid <= 0 and dim.end_valid >= dim.positions
                     for dim in self.dims)
-        return plain and not self.part[0] and self.taps > 1 and self.taps <= _RUNS and self.channel == item
+        few = 1 < self.taps <= _RUNS
+        return plain and few and self._filled >= _FILLED and not self.part[0] and self.channel == item
+
+    @property
+    def _filled(self) -> float:
+        """Share of a matrix unit's rows that are positions of an image: units end with lines, or go on over them."""
+        outer, last = self.dims[-2] if len(self.dims) > 1 else FieldDim(1), self.dims[-1]
+        positions = outer.positions * last.positions
+        units = outer.positions * -(-last.positions // _UNIT)
+        if last.step == outer.step == 1:
+            width = last.positions + (last.taps - 1) * abs(last.tap_step)
+            units = min(units, -(-((outer.positions - 1) * width + last.positions) // _UNIT))
+        return positions / (_UNIT * units) if positions else 0.0
 
     def room(self, lines: int) -> int:
         """Numbers that so many lines of positions of the last dimension meet, with the zeros around them."""

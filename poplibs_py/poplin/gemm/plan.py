@@ -284,7 +284,7 @@ class GemmPlan(Scratched):
         if self.even and a.field:
             size = self.compute_format.itemsize
             high = a.field.dims[-2].positions if len(a.field.dims) > 1 else 1
-            images = -(-self.params.m // (high * a.field.dims[-1].positions))
+            images = -(-self.params.m // max(1, high * a.field.dims[-1].positions))
             most = self.target.bytes_per_tile // ROOM_SHARE // self.parts[0]
             return max(a.field.room(1) * size, min(most, images * a.field.room(high) * size))
         if not self.by_taps or a.field is None or (a.format == self.compute_format and a.plain):

@@ -29,6 +29,8 @@ typedef void (*pop_dot_round)(float *sums, int64_t n);
 typedef void (*pop_dot_round_at_random)(float *sums, int64_t n, const uint32_t *words);
 /* What a kernel wants called by its thread before and after an item: tile configuration. */
 typedef void (*pop_dot_hook)(void);
+/* The first of these, for steps of so many cells. */
+typedef void (*pop_dot_begin_steps)(int64_t cells);
 
 /* All of a block's coming rows of A at once, for kernels that have long enough to wait for them. Rows of a block lie far apart, so the
  * hardware's prefetcher starts anew in each. */

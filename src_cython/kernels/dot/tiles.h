@@ -100,6 +100,22 @@ POP_INLINE void pop_tiles_step(const int rows, const int cols, const int a_parts
     }
 }
 
+/* Cells of a step: a thread's, as its configuration of tiles is. */
+static __thread int64_t pop_tiles_cells = 16;
+
+static void pop_tiles_begin(void)
+{
+    pop_tiles_cells = 16;
+    pop_amx_begin();
+}
+
+/* Steps of fewer cells, for depths that are so many times these: nothing is then multiplied by zeros. */
+static void pop_tiles_begin_steps(int64_t cells)
+{
+    pop_tiles_cells = cells;
+    pop_amx_begin_shaped(16, (int)cells);
+}
+
 POP_INLINE void pop_tiles_block(const int rows, const int cols, const int a_parts, const int b_parts,
                                 const pop_dot_block *t)
 {
@@ -111,10 +127,11 @@ POP_INLINE void pop_tiles_block(const int rows, const int cols, const int a_part
     pop_tile_zero(2);
     pop_tile_zero(3);
     if (t->accumulate) pop_tiles_sums(rows, cols, 0, t);
+    const int64_t step = pop_tiles_cells;
     for (int64_t run = 0;; run++) {
         const char *a = t->a, *b = t->b;
         if (run) a += t->a_at[run - 1], b += t->b_at[run - 1];
-        for (int64_t k = 0; k < t->cells; k += 16) {
+        for (int64_t k = 0; k < t->cells; k += step) {
             if (t->a_next_rows | t->c_next_rows) pop_dot_ahead_step(t, &left);
             pop_tiles_step(rows, cols, a_parts, b_parts, t, a + 4 * k, b + k * t->b_cell);
         }
@@ -142,7 +159,8 @@ static void pop_multiply_tiles(const pop_dot_block *t)
 static const pop_kernel POP_PRODUCT_KERNELS[] = {
     {"multiply", "bfloat16", "tiles_32x32", POP_FUNCTION(pop_multiply_tiles), {16, 16, 32}, {32, 32, 32}, 0},
     {"multiply_parts", "bfloat16", "tiles_32x32_parts", POP_FUNCTION(pop_multiply_tiles), {16, 16, 32}, {32, 32, 32}, 0},
-    {"begin", "bfloat16", "tiles_begin", POP_FUNCTION(pop_amx_begin), {1, 1, 1}, {1, 1, 1}, 0},
+    {"begin", "bfloat16", "tiles_begin", POP_FUNCTION(pop_tiles_begin), {1, 1, 1}, {1, 1, 1}, 0},
+    {"begin_steps", "bfloat16", "tiles_begin_steps", POP_FUNCTION(pop_tiles_begin_steps), {1, 1, 1}, {1, 1, 1}, 0},
     {"end", "bfloat16", "tiles_end", POP_FUNCTION(pop_amx_end), {1, 1, 1}, {1, 1, 1}, 0},
 };
 #endif

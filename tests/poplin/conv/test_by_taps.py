@@ -88,6 +88,11 @@ def test_whole_numbers_give_the_exact_sums_to_the_bit(p, which, fmt, out, share,
     assert np.array_equal(y.astype(float), wanted.astype(out.dtype).astype(float))
 
 
+def test_no_images_give_no_results():
+    x, w = np.zeros((0, 100, 64), BF16.dtype), np.ones((3, 64, 16), BF16.dtype)
+    assert poplin.convolution(x, w, padding=1, layout="NHWC").shape == (0, 100, 16)
+
+
 def test_neighbours_of_padding_and_infinite_elements_stay_apart():
     """Padding is left out, and positions meet their own elements alone."""
     x, w = np.zeros((1, 6, 9, 4), np.float32), np.ones((3, 3, 4, 8), np.float32)
