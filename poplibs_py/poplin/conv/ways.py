@@ -144,6 +144,7 @@ def method_of(phase: Any) -> str:
 def _(plan: GemmPlan) -> str:
     if plan.by_taps:
         reads = "decoded once for all" if plan.window_bytes else "read where they lie"
+        reads += ", zeros around them" * plan.even
         return f"a product of matrices for each kernel element, images {reads}"
     sides = ("images", plan.product.a), ("weights", plan.product.b)
     gathered = " and ".join(name for name, x in sides if x.field)

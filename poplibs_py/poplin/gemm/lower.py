@@ -212,6 +212,7 @@ def _prepared_part(plan: GemmPlan) -> int:
 def kernel_record(plan: GemmPlan, a_operand: int = _A, b_operand: int = _B, old: int = 0, words: int = 0) -> Array:
     """Return the record that a plan's work items share; the operands' numbers are as for `items_of`."""
     p = plan.params
+    assert plan.even or p.out.parts == (0, 0), "only sums of windows are written in parts"
     spec = np.zeros(1, SPEC)
     s = spec[0]
     _side(s["a"], plan, 0, a_operand)

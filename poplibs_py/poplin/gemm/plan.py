@@ -44,6 +44,7 @@ _LARGEST = FP32.max
 _MODE_NAMES = {Mode.DIRECT: "as it lies", Mode.LINES: "packed", Mode.TRANSPOSED: "packed, transposed",
                Mode.PREPARED: "prepared", Mode.ALONG: "packed along the depth",
                Mode.NEIGHBOURS: "decoded once for taps in line"}
+_WINDOW = "in windows with the zeros around them"
 _SUM_NAMES = {Sums.IN_PLACE: "in the output", Sums.TILE: "in registers' tile", Sums.BLOCK: "in a block of scratch"}
 
 
@@ -335,8 +336,9 @@ class GemmPlan(Scratched):
         p = self.product
         batch = f"{p.entries} x " if p.batch else ""
         at_once = f", {self.call[1]} panels at once" if self.call[1] > 1 else ""
+        reads = _WINDOW if self.even else _MODE_NAMES[self.a_mode]
         decisions = {"kernel": f"{self.kernel.label}, compute format {self.compute_format}",
-                     "A, B": f"{_MODE_NAMES[self.a_mode]}; {_MODE_NAMES[self.b_mode]}{at_once}",
+                     "A, B": f"{reads}; {_MODE_NAMES[self.b_mode]}{at_once}",
                      "sums": _SUM_NAMES[self.sums] + ", rounded on their way" * self.narrow,
                      "blocks": f"{self.mc} rows, {self.nc} columns, {self.kc} deep",
                      "threads": f"{self.threads}, {self.grid[0]} x {self.grid[1]} rectangles of each product"}
