@@ -83,6 +83,11 @@ class Kernel:
         return f"{self.name} ({self.level})"
 
     @property
+    def takes_tiles(self) -> bool:
+        """Whether it is a matrix unit's, which takes whole tiles of rows."""
+        return self.grain[0] > 1
+
+    @property
     def consistent(self) -> bool:
         """Whether its bits equal the portable kernel's."""
         return bool(self.flags & CONSISTENT)

@@ -59,7 +59,7 @@ def test_products_are_exact_and_stay_in_their_block(kernel, data):
     elements = 2 if kernel.formats == "bfloat16" else 1
     rng = np.random.default_rng(data.draw(st.integers(0, 2**16)))
     high = -(-rows // kernel.grain[0]) * kernel.grain[0]
-    wide = kernel.block[1] if kernel.grain[0] > 1 else cols
+    wide = kernel.block[1] if kernel.takes_tiles else cols
     a, b = rng.integers(-8, 9, (high, depth)), rng.integers(-8, 9, (wide, depth))
     c = np.full((rows + 2, cols + 5), CANARY, np.float32)
     c[1 : rows + 1, 2 : cols + 2] = old = rng.integers(-8, 9, (rows, cols))
@@ -94,7 +94,7 @@ def test_products_are_exact_and_stay_in_their_block(kernel, data):
 @pytest.mark.parametrize("runs", [1, 2, 5])
 def test_runs_of_the_depth_are_added_in_order(kernel, runs):
     """Each begins anywhere in either operand; tiles take one run."""
-    if kernel.grain[0] > 1:
+    if kernel.takes_tiles:
         pytest.skip("a row grain")
     rng, elements = np.random.default_rng(7), kernel.grain[2]
     rows, cols, cells = kernel.block[0], kernel.block[1] - 1, 9
@@ -123,7 +123,7 @@ def bf16_products():
 @bf16_products()
 @pytest.mark.parametrize("cols", [1, 47, 48])
 def test_lines_of_bf16_round_their_sums_where_asked(kernel, cols):
-    if kernel.grain[0] > 1:
+    if kernel.takes_tiles:
         pytest.skip("sums of tiles are rounded by their epilogue")
     rng, rows, cols, depth = np.random.default_rng(3), kernel.block[0], min(cols, kernel.block[1]), 34
     a, b = rng.standard_normal((rows, depth)), rng.standard_normal((cols, depth))
@@ -157,7 +157,7 @@ def test_lines_of_bf16_round_their_sums_where_asked(kernel, cols):
     ],
 )
 def test_bf16_units_take_subnormal_numbers_for_zero(kernel, a, b, old, wanted):
-    rows, cols = kernel.grain[0], kernel.block[1] if kernel.grain[0] > 1 else 1
+    rows, cols = kernel.grain[0], kernel.block[1] if kernel.takes_tiles else 1
     depth = kernel.grain[2]
     left, right = np.zeros((rows, depth)), np.zeros((cols, depth))
     left[:, depth // 2], right[:, depth // 2] = a, b

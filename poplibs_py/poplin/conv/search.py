@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from ...errors import MemoryLimitError
 from ...formats import Format
-from ...kernels import kernels
 from ...memo import remembered
 from ...target import Target
+from ..gemm.model import matrix_unit
 from ..gemm.options import GemmOptions
 from ..gemm.params import GemmParams
 from ..gemm.plan import Epilogue
@@ -104,12 +104,12 @@ def _of_dots(wanted: Wanted) -> HostConvPlan | str:
 
 def _as_columns(wanted: Wanted) -> HostConvPlan | str:
     call, options = wanted.call, wanted.options
-    wide = max((k.block[1] for k in kernels("dot") if k.op == "multiply" and k.grain[0] > 1), default=0)
-    if not wide or not on_units(call.x.format, call.weights.format, options):
+    unit = matrix_unit()
+    if unit is None or not on_units(call.x.format, call.weights.format, options):
         return "no matrix unit multiplies these"
     if wanted.residual or wanted.prepared:
         return "a residual is added" if wanted.residual else "weights come prepared"
-    params = phases_as_columns(call, wide)
+    params = phases_as_columns(call, unit.block[1])
     if isinstance(params, str):
         return params
     limit, unlimited = options.memory.limit(wanted.target), replace(options, available_memory_proportion=None)

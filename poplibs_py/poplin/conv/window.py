@@ -94,7 +94,7 @@ class WindowPlan(PhasePlan):
     @property
     def tiles(self) -> bool:
         """Whether a matrix unit multiplies: rows are channels of the deltas, and lines fill its steps."""
-        return self.kernel.grain[0] > 1
+        return self.kernel.takes_tiles
 
     @property
     def merged(self) -> bool:
@@ -215,7 +215,7 @@ def plan_window(call: ConvCall, parts: tuple[Part, ...], options: GemmOptions, e
     rows = p.batch * (dims[-1].positions if p.batch <= _MERGED and dims[-1].step == 1 else 1)
     selection = select("dot", "multiply", compute.name, consistent=options.reproducible,
                        cost=lambda kernel: kernel_cycles(kernel, rows, p.out_channels))
-    if rows < _FEWEST_ROWS or (selection.kernel.grain[0] > 1 and step_of(dims[-1].taps) < _SHORTEST_STEP):
+    if rows < _FEWEST_ROWS or (selection.kernel.takes_tiles and step_of(dims[-1].taps) < _SHORTEST_STEP):
         return None
     limit = options.memory.limit(target)
     draft = WindowPlan(call, parts, options, epilogue, target, compute, selection, p.batch, p.out_channels, (), 1,

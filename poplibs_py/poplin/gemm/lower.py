@@ -219,7 +219,7 @@ def kernel_record(plan: GemmPlan, a_operand: int = _A, b_operand: int = _B, old:
     _side(s["b"], plan, 1, b_operand)
     kernel, s["panels"] = plan.call
     s["multiply"] = kernel.address
-    if plan.kernel.grain[0] > 1:
+    if plan.kernel.takes_tiles:
         s["begin"], s["end"] = (select("dot", op, plan.compute_format.name).kernel.address for op in ("begin", "end"))
     s["skip_lows"] = plan.options.half_passes == 3
     s["transpose"] = select("dot", "transpose", "cells").kernel.address

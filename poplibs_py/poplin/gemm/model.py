@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...kernels import Kernel
+from ...kernels import Kernel, kernels
 from ...program import rounded, threads_for
 from ...target import Target
 
@@ -11,6 +11,11 @@ _FLOPS_OF_A_THREAD = 1 << 20  # work below which another thread costs more than 
 _LATENCY = 4.0  # cycles from a multiply-add to the next one that takes its sum
 _ISSUE = 2.0  # multiply-adds, and loads, of a cycle
 _TILE = 1.5  # cycles of a matrix unit for a tile, per cell of depth, its share of the tile loads with it
+
+
+def matrix_unit() -> Kernel | None:
+    """Return the kernel of a matrix unit that may run here, or None."""
+    return next((k for k in kernels("dot") if k.op == "multiply" and k.takes_tiles), None)
 
 
 def threads_of(flops: int, target: Target) -> int:
@@ -25,7 +30,7 @@ def kernel_cycles(kernel: Kernel, m: int, n: int) -> float:
     piece cannot hide their latency.
     """
     rows, cols, _ = kernel.block
-    if kernel.grain[0] > 1:
+    if kernel.takes_tiles:
         return (
             _TILE * (rounded(m, kernel.grain[0]) // kernel.grain[0]) * (rounded(n, kernel.grain[1]) // kernel.grain[1]))
     lanes = kernel.grain[1]

@@ -276,7 +276,7 @@ class GemmPlan(Scratched):
     @property
     def even(self) -> bool:
         """Whether that is copied with the zeros around it: a matrix unit takes 16 rows that lie evenly at once."""
-        return self.by_taps and self.kernel.grain[0] > 1
+        return self.by_taps and self.kernel.takes_tiles
 
     @property
     def window_bytes(self) -> int:
@@ -301,7 +301,7 @@ class GemmPlan(Scratched):
     @property
     def tiles_of_sums(self) -> int:
         """Tiles of sums in scratch: a matrix unit's are made while those before become results."""
-        return 2 if self.kernel.grain[0] > 1 else 1
+        return 2 if self.kernel.takes_tiles else 1
 
     @property
     def packed_rows(self) -> int:

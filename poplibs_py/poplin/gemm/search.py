@@ -12,7 +12,7 @@ from ...planner import within
 from ...program import rounded
 from ...target import Target
 from ._gemm import Mode, Sums
-from .model import kernel_cycles, threads_of
+from .model import kernel_cycles, matrix_unit, threads_of
 from .options import GemmOptions
 from .params import GemmParams, MatrixLayout
 from .plan import (
@@ -103,8 +103,7 @@ def _planned(problem: _Problem, limit: int | None) -> GemmPlan | None:
 def _cache_share(problem: _Problem) -> float:
     """How much of the second-level cache a thread's blocks fill."""
     units = _units(problem.params.a.format, problem.params.b.format, problem.options)
-    on_tiles = any(k.grain[0] > 1 for k in kernels("dot") if k.op == units)
-    return _TILES_CACHE_SHARE if on_tiles else _CACHE_SHARE
+    return _TILES_CACHE_SHARE if units and matrix_unit() else _CACHE_SHARE
 
 
 def _plain(problem: _Problem) -> _Problem:
@@ -269,7 +268,7 @@ def _modes_of_a(p: GemmParams, compute: Format, kernel: Kernel, n: int, options:
     field that no two taps meet are better packed where a call is short.
     """
     a = p.a
-    if a.field is not None and not a.scales and kernel.grain[0] > 1 and options.partials_type == "float" and (
+    if a.field is not None and not a.scales and kernel.takes_tiles and options.partials_type == "float" and (
             a.field.even(a.format.itemsize) and a.field.channels % kernel.grain[2] == 0):
         return [int(Mode.DIRECT), int(Mode.LINES)]
     if a.field is not None and not a.scales and kernel.op == "multiply" and (
@@ -284,7 +283,7 @@ def _modes_of_a(p: GemmParams, compute: Format, kernel: Kernel, n: int, options:
     whole = a.field is None and a.plain and a.aligned and p.k % kernel.grain[2] == 0 and p.m % kernel.grain[0] == 0
     across = compute == FP32 and n <= kernel.block[1] and kernel.op == "multiply"
     taken = a.format == compute or kernel.formats == f"{a.format},{compute}"
-    if taken and whole and (along or across) and not (kernel.grain[0] > 1 and _packed_for_tiles(kernel, n, p.k)):
+    if taken and whole and (along or across) and not (kernel.takes_tiles and _packed_for_tiles(kernel, n, p.k)):
         return [int(Mode.DIRECT)]
     across = a.row == a.format.itemsize and not along if a.field is None else not a.field.along_depth(a.format.itemsize)
     return [int(Mode.TRANSPOSED if across and kernel.op != "multiply_dots" else Mode.LINES)]
@@ -345,7 +344,7 @@ def _depths(plan: GemmPlan, packing: bool) -> list[int]:
     whose panel comes from memory and must stay for the next rows: all if a panel is small, or, for rows that are read
     tap by tap, which are many, if it stays in the second-level cache.
     """
-    tiles = plan.kernel.grain[0] > 1
+    tiles = plan.kernel.takes_tiles
     prepared = plan.b_mode == Mode.PREPARED
     some = _SMALL_DEPTHS if tiles or packing else _PREPARED_DEPTHS if prepared else _DEPTHS
     if plan.even:
@@ -411,7 +410,7 @@ def _with_depth(plan: GemmPlan, depth: int) -> GemmPlan:
 
 def _overhead(plan: GemmPlan, m: int, n: int) -> float:
     """Packing, finding of taps and moving of sums for each product, in products: to pack an FP32 number is 14 or so."""
-    packing = _PACKING * plan.elements * (_TILES_PRODUCTS if plan.kernel.grain[0] > 1 else 1)
+    packing = _PACKING * plan.elements * (_TILES_PRODUCTS if plan.kernel.takes_tiles else 1)
     a = plan.params.a
     bytes_in_line = plan.a_mode == Mode.LINES and a.field is None and a.format.itemsize == 1 and plan.elements == 2
     packs_a = packing / 4 if plan.a_mode == Mode.DIRECT or bytes_in_line else packing  # read or decoded again

@@ -59,7 +59,7 @@ def lower(plan: AttentionPlan) -> LoweredAttention:
     spec["multiply"], spec["elements"] = kernel.address, plan.elements
     spec["transpose"] = select("dot", "transpose", "cells").kernel.address
     spec["interleave"] = select("dot", "interleave", "bfloat16").kernel.address
-    if kernel.grain[0] > 1:
+    if kernel.takes_tiles:
         spec["begin"], spec["end"] = (select("dot", op, compute.name).kernel.address for op in ("begin", "end"))
     spec["rows_at_once"], spec["cols_at_once"] = kernel.block[:2]
     spec["row_grain"], spec["depth_grain"] = kernel.grain[0], kernel.grain[2]

@@ -14,6 +14,7 @@ from ...kernels import Kernel, Selection, kernels, select
 from ...kernels.records import ATTENTION_PIECES, kernel_format
 from ...memo import remembered
 from ...planner.explain import Explanation, considered_kernels
+from ...poplin.gemm.model import matrix_unit
 from ...poplin.gemm.plan import Scratched, begins, on_lines
 from ...program import rounded, threads_for
 from .params import AttentionParams, HeadsLayout
@@ -170,7 +171,7 @@ class AttentionPlan(Scratched):
                       "grad_lines": 4 * cells * lines["v_line"], "deltas": 4 * rows * line}
             if self.elements == 2:
                 parts |= {"delta_weights": codes, "pairs": 4 * cells * line, "delta_pairs": 4 * cells * line}
-            if self.product.kernel.grain[0] > 1:
+            if self.product.kernel.takes_tiles:
                 parts |= {"turned": 4 * cells * line, "delta_turned": 4 * cells * line}
             parts |= {"k_sums": 4 * (p.keys + 1) * lines["q_line"], "v_sums": 4 * (p.keys + 1) * lines["v_line"]}
         return on_lines(**parts)
@@ -219,7 +220,7 @@ def _multiply(p: AttentionParams, rows: int) -> tuple[Selection, Format]:
         wanted = FP32
 
     def cost(k: Kernel) -> float:
-        if k.grain[0] > 1:  # a matrix unit takes no tokens as they lie
+        if k.takes_tiles:  # a matrix unit takes no tokens as they lie
             return 1e6 if rows <= _FEW and p.block_shape is None else 0.0
         columns = 128 if rows <= 2 else 64  # a row alone needs as many sums as there are steps in the pipes
         return 1.0 + abs(k.block[1] - columns) + (1e3 if (k.block[0] <= 2) != (rows <= 2) else 0.0)
@@ -230,7 +231,7 @@ def _multiply(p: AttentionParams, rows: int) -> tuple[Selection, Format]:
 def _panel(walk: Walk, kernel: Kernel) -> tuple[int, int]:
     """Columns of a panel of tokens, and rows that its products take at once: blocks of few columns leave none empty."""
     rows, wide, _ = kernel.block
-    if kernel.grain[0] > 1 or walk.tile > _NARROW or wide <= _NARROW:
+    if kernel.takes_tiles or walk.tile > _NARROW or wide <= _NARROW:
         return wide, rows
     return _NARROW, max(k.block[0] for k in kernels("dot") if k.address == kernel.address)
 
@@ -239,7 +240,7 @@ def _in_place(p: AttentionParams, walk: Walk, kernel: Kernel, compute: Format) -
     """Kernels of keys and values as they lie, where queries are so few that packing takes longer than multiplying."""
     k = p.lies("k")
     few = _FEW if k is None or k.format == compute else _FEW_DECODED
-    if walk.rows > few or p.block_shape is not None or kernel.grain[0] > 1:
+    if walk.rows > few or p.block_shape is not None or kernel.takes_tiles:
         return {}
     if compute == BF16 and p.widths[0] % kernel.grain[2]:
         return {}
@@ -260,7 +261,7 @@ def _as_it_lies(op: str, x: HeadsLayout | None, product: Kernel, compute: Format
 
 def on_tiles(p: AttentionParams) -> bool:
     """Whether a matrix unit may multiply."""
-    return p.compute_format == BF16 and any(k.grain[0] > 1 for k in kernels("dot") if k.op == "multiply")
+    return p.compute_format == BF16 and matrix_unit() is not None
 
 
 def several_strips(p: AttentionParams) -> bool:

@@ -15,11 +15,21 @@ from poplibs_py.poplin.gemm.options import GemmOptions
 from poplibs_py.poplin.gemm.params import MatrixLayout
 from poplibs_py.poplin.gemm.plan import Epilogue
 from poplibs_py.poplin.tile_conv import ConvParams
+from poplibs_py.program import guard_arenas
 from poplibs_py.target import Target
 
 Array = np.ndarray[Any, Any]
 
 PASSES = ("forward", "input gradient", "weight gradient")
+
+
+def guarded(made: LoweredConv, *operands: Array) -> None:
+    """Run with guard words around the arenas."""
+    guard_arenas(True)
+    try:
+        made.executable(*operands)
+    finally:
+        guard_arenas(False)
 
 
 def images(a: Array, groups: int) -> FieldLayout:

@@ -13,9 +13,8 @@ from poplibs_py.memo import forget
 from poplibs_py.poplin.conv import search as plans
 from poplibs_py.poplin.gemm import search
 from poplibs_py.poplin.tile_conv import ConvParams, FieldTransform, OutputTransform
-from poplibs_py.program import guard_arenas
 
-from .few_passes import OPERANDS, PASSES, laid, lowered, reference, shapes
+from .few_passes import OPERANDS, PASSES, guarded, laid, lowered, reference, shapes
 
 FORMATS = st.sampled_from([FP32, BF16, FP16, F143])
 
@@ -79,11 +78,7 @@ def test_whole_numbers_give_the_exact_sums_to_the_bit(p, which, fmt, out, share,
     a, b = (laid(held[name], "last", fmt.dtype) for name in names[:2])
     y = laid(np.full(shapes(p)[names[2]], 77.0), "last", out.dtype)
     made = lowered(p, which, a, b, y, threads=threads, available_memory_proportion=share)
-    guard_arenas(True)
-    try:
-        made.executable(a, b, y)
-    finally:
-        guard_arenas(False)
+    guarded(made, a, b, y)
     wanted = reference(p, which, held[names[0]], held[names[1]])
     assert np.array_equal(y.astype(float), wanted.astype(out.dtype).astype(float))
 

@@ -10,20 +10,18 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from poplibs_py.formats import BF16, F143, FP32
-from poplibs_py.kernels import kernels
 from poplibs_py.poplin.conv.columns import phases_as_columns
+from poplibs_py.poplin.gemm.model import matrix_unit
 from poplibs_py.poplin.gemm.options import GemmOptions
 from poplibs_py.poplin.gemm.plan import Epilogue
 from poplibs_py.poplin.gemm.search import plan_gemm
 from poplibs_py.poplin.tile_conv import ConvParams
-from poplibs_py.program import guard_arenas
 from poplibs_py.target import Target
 
-from .few_passes import OPERANDS, laid, lowered, reference, shapes
+from .few_passes import OPERANDS, guarded, laid, lowered, reference, shapes
 from .test_by_taps import layer
 
-TILES = any(k.grain[0] > 1 for k in kernels("dot") if k.op == "multiply")
-only_tiles = pytest.mark.skipif(not TILES, reason="no matrix unit")
+only_tiles = pytest.mark.skipif(matrix_unit() is None, reason="no matrix unit")
 
 
 @st.composite
@@ -53,11 +51,7 @@ def test_whole_numbers_give_the_exact_sums_to_the_bit(p, fmt, out, share, thread
     a, b = (laid(held[name], "last", fmt.dtype) for name in (deltas, w))
     x = laid(np.full(shapes(p)[made], 77.0), "last", out.dtype)
     one = lowered(p, "input gradient", a, b, x, threads=threads, available_memory_proportion=share)
-    guard_arenas(True)
-    try:
-        one.executable(a, b, x)
-    finally:
-        guard_arenas(False)
+    guarded(one, a, b, x)
     wanted = reference(p, "input gradient", held[deltas], held[w])
     assert np.array_equal(x.astype(float), wanted.astype(out.dtype).astype(float))
 

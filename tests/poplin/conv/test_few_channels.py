@@ -32,11 +32,11 @@ from poplibs_py.poplin.gemm.options import GemmOptions
 from poplibs_py.poplin.gemm.plan import Epilogue
 from poplibs_py.poplin.gemm.search import on_units
 from poplibs_py.poplin.tile_conv import Axis, ConvParams, FieldTransform, OutputTransform
-from poplibs_py.program import guard_arenas, memory_in_use, memory_peak
+from poplibs_py.program import memory_in_use, memory_peak
 from poplibs_py.target import Target
 from poplibs_py.testing import as_format, assert_same_bits
 
-from .few_passes import OPERANDS, PASSES, images, kernels, laid, lowered, reference, shapes
+from .few_passes import OPERANDS, PASSES, guarded, images, kernels, laid, lowered, reference, shapes
 
 FORMATS = (FP32, FP16, BF16, F143)
 LAYOUTS = ("first", "last", "gap")
@@ -102,15 +102,6 @@ def whole_numbers(p: ConvParams, seed: int) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(seed)
     largest = 3 if 9 * longest_sum(p) <= 256 else 1
     return {name: rng.integers(-largest, largest + 1, shape).astype(float) for name, shape in shapes(p).items()}
-
-
-def guarded(made, *operands) -> None:
-    """Run with guard words around the arenas."""
-    guard_arenas(True)
-    try:
-        made.executable(*operands)
-    finally:
-        guard_arenas(False)
 
 
 @given(p=grouped(), which=st.sampled_from(PASSES), formats=st.tuples(*[st.sampled_from(FORMATS)] * 2),

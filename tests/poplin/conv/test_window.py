@@ -15,10 +15,9 @@ from poplibs_py.memo import forget
 from poplibs_py.poplin import ConvParams
 from poplibs_py.poplin.conv import window
 from poplibs_py.poplin.conv.window import WindowPlan
-from poplibs_py.program import guard_arenas
 from poplibs_py.target import Target
 
-from .few_passes import laid, lowered, reference, shapes
+from .few_passes import guarded, laid, lowered, reference, shapes
 from .test_by_taps import layer
 
 LEAST = {"_POSITIONS": 2, "_DEPTH": 1, "_DEPTH_ACROSS": 1, "_ROWS_ACROSS": 1, "_RUN": 0, "_FEWEST_ROWS": 1,
@@ -69,11 +68,7 @@ def test_whole_numbers_give_the_exact_sums_to_the_bit(p, fmt, out, order, share,
     x, y = (laid(held[name], order, fmt.dtype) for name in "xy")
     w = laid(np.full(shapes(p)["w"], 77.0), order, out.dtype)
     made = lowered(p, "weight gradient", x, y, w, threads=threads, available_memory_proportion=share)
-    guard_arenas(True)
-    try:
-        made.executable(x, y, w)
-    finally:
-        guard_arenas(False)
+    guarded(made, x, y, w)
     wanted = reference(p, "weight gradient", held["x"], held["y"])
     assert np.array_equal(w.astype(float), wanted.astype(out.dtype).astype(float))
 
