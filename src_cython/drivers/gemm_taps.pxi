@@ -36,6 +36,23 @@ cdef void finish_taps(void *given, const float *sums, int64_t place, int64_t row
     finish(w, sums, w.p.sums_row, place, rows, w.block.cols, w.out + place * w.p.out_row + w.col * w.p.out_col)
 
 
+cdef void multiply_windows(Walk *w, pop_taps *taps, const pop_taps_source *source, int64_t position, int64_t mb,
+                           int64_t nb) noexcept nogil:
+    """The rows of a block from windows with the zeros around them, which a matrix unit takes."""
+    cdef const Spec *p = w.p
+    cdef pop_taps_even even
+    cdef int64_t j, some, done = 0
+    taps.c = w.sums
+    while done < mb:
+        some = pop_taps_even_open(&even, source, taps.item, position + done, mb - done)
+        taps.b = w.b_panel
+        for j from 0 <= j < nb by p.cols_at_once:
+            w.col, w.block.cols = j, smaller(p.cols_at_once, nb - j)
+            pop_taps_even_multiply(taps, &even, source.room, p.other_sums, done)
+            taps.b += w.b_next
+        done += some
+
+
 cdef void multiply_taps(Walk *w, const pop_tile *tile, int64_t row, int64_t mb, int64_t nb, int64_t k, int64_t kb,
                         bint last) noexcept nogil:
     """The same of a field that is read tap by tap, where it lies or from a window of decoded elements: all rows of that."""
@@ -43,7 +60,6 @@ cdef void multiply_taps(Walk *w, const pop_tile *tile, int64_t row, int64_t mb, 
     cdef pop_taps taps
     cdef pop_taps_source source
     cdef pop_field decoded
-    cdef pop_taps_even even
     cdef float *sums = <float *>w.out if p.sums == POP_SUMS_IN_PLACE else w.sums
     cdef int64_t j, done = 0, some = mb
     memset(&taps, 0, sizeof(taps))
@@ -57,20 +73,15 @@ cdef void multiply_taps(Walk *w, const pop_tile *tile, int64_t row, int64_t mb, 
         taps.finish, taps.walk = finish_taps, w
     w.block.a_cell = 4
     w.block.a_next_rows = w.block.c_next_rows = w.block.narrow = 0
-    if w.p.row_grain > 1 or not p.a.copied:
+    if p.row_grain > 1 or not p.a.copied:
         source.f, source.base, source.decode = w.a.field, w.a.base, <pop_dot_decode>p.a.decode
         source.format, source.item = <const pop_format *>p.a.format, p.a.item
         source.room, source.bytes, source.low = tile.scratch + p.a.at, p.pitch, p.a.low
         decoded = w.a.field[0]
         taps.f = &decoded
-    while w.p.row_grain > 1 and done < mb:
-        some = pop_taps_even_open(&even, &source, taps.item, w.a.first_line + row + done, mb - done)
-        taps.b = w.b_panel
-        for j from 0 <= j < nb by p.cols_at_once:
-            w.col, w.block.cols, taps.c = j, smaller(p.cols_at_once, nb - j), sums
-            pop_taps_even_multiply(&taps, &even, source.room, p.other_sums, done)
-            taps.b += w.b_next
-        done += some
+    if p.row_grain > 1:
+        multiply_windows(w, &taps, &source, w.a.first_line + row, mb, nb)
+        return
     while done < mb:
         if not p.a.copied:
             some = pop_taps_decode(&taps, &source, w.a.first_line + row + done, mb - done, &decoded)
