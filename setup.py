@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import keyword
+import multiprocessing
 import os
 import platform
 import re
@@ -38,8 +39,8 @@ TRANSLATED = Path("build") / "cython"
 
 DEBUG = os.environ.get("POPLIBS_BUILD_DEBUG") == "1"
 SANITIZE = os.environ.get("POPLIBS_BUILD_SANITIZE", "")
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 COMMON_FLAGS = [
-    "-O1" if SANITIZE else "-O3",
     "-g1" if (DEBUG or SANITIZE) else "-g0",
     "-std=gnu11",
     "-fno-math-errno",
@@ -92,6 +93,8 @@ class Level:
     macros: tuple[tuple[str, str], ...] = ()
     suffix: str = ""
     """What its modules' names have behind the level's."""
+    quickly: bool = False
+    """Compiled for tests alone."""
 
 
 LEVEL_LINES = re.findall(r'^ +X\((\w+), "(\w+)", "([^"]*)",', (SOURCES / "cpu" / "levels.def").read_text(), re.M)
@@ -107,13 +110,13 @@ def levels_of_machine() -> list[Level]:
         return found[:1]
     avx2, amx = (next(level.number for level in found if level.name == name) for name in ("avx2", "amx"))
     if os.environ.get("POPLIBS_BUILD_EMULATED_AVX512") == "1":
-        loops = {"flags": (*found[avx2].flags, "-O1", f"-I{SOURCES / 'emulated'}"),
+        loops = {"flags": (*found[avx2].flags, f"-I{SOURCES / 'emulated'}"), "quickly": True,
                  "macros": (("POP_EMULATE_AVX512", "1"),), "suffix": "_in_loops"}
         found[avx2 + 1:] = [replace(level, **loops) for level in found[avx2 + 1:amx]]
     if os.environ.get("POPLIBS_BUILD_EMULATED_AMX") == "1":
         below = found[amx - 1]
         macros = (("POP_EMULATE_AMX", "1"), *below.macros)
-        found.append(Level("amx_emulated", amx, below.flags, macros, below.suffix))
+        found.append(Level("amx_emulated", amx, below.flags, macros, below.suffix, below.quickly))
     return found
 
 
@@ -205,15 +208,19 @@ PLAIN = {
 
 
 def extension(module: str, source: Path, level: Level, macros: tuple[tuple[str, str], ...] = (),
-              headers: tuple[str, ...] = ("**/*.h",)) -> Extension:
-    """Describe one extension module of a level with the flags that all of them share."""
+              headers: tuple[str, ...] = ("**/*.h",), optimize: str = "-O3") -> Extension:
+    """Describe one extension module of a level with the flags that all of them share.
+
+    Below -O3 GCC does not see that what is used in one branch was set in the same one before.
+    """
+    flags = ["-O1" if SANITIZE else optimize, *([] if optimize == "-O3" else ["-Wno-maybe-uninitialized"])]
     return Extension(
         module,
         [str(source)],
         include_dirs=[str(SOURCES), str(GENERATED), numpy.get_include()],
         define_macros=[("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION"), *LEVEL_NUMBERS,
                        ("POP_LEVEL", str(level.number)), *level.macros, *macros],
-        extra_compile_args=[*COMMON_FLAGS, *level.flags],
+        extra_compile_args=[*COMMON_FLAGS, *level.flags, *flags],
         extra_link_args=LINK_FLAGS,
         libraries=["m", "pthread"],
         depends=[str(header) for root in (SOURCES, GENERATED) for pattern in (*headers, "**/*.def", "*.h")
@@ -262,7 +269,10 @@ def write_if_changed(path: Path, text: str) -> None:
 
 
 def tile_extensions(levels: list[Level]) -> list[Extension]:
-    """One module per family and level, all from the family's one source."""
+    """One module per family and level, all from the family's one source.
+
+    The portable level of a kind of CPU that has others serves those of before 2013, and tests: it is compiled in half the time.
+    """
     found = []
     for level in levels:
         for family in FAMILIES:
@@ -271,7 +281,9 @@ def tile_extensions(levels: list[Level]) -> list[Extension]:
             name = f"{family.name}_{level.name}{level.suffix}"
             stub = GENERATED / f"{name}.pyx"
             write_if_changed(stub, family.source)
-            found.append(extension(f"poplibs_py.kernels._tiles.{name}", stub, level, headers=TILE_HEADERS))
+            quickly = level.quickly or (level is LEVELS[0] and set(family.levels) & {other.name for other in LEVELS[1:]})
+            found.append(extension(f"poplibs_py.kernels._tiles.{name}", stub, level, headers=TILE_HEADERS,
+                                   optimize="-O1" if quickly else "-O3"))
     return found
 
 
@@ -302,6 +314,7 @@ def translate(extensions: list[Extension]) -> list[Extension]:
     made: list[Extension] = cythonize(
         extensions, include_path=[str(SOURCES), str(GENERATED)], compiler_directives=DIRECTIVES, quiet=True,
         build_dir=str(TRANSLATED), force=bool(before) and before["facts"] != done["facts"],
+        nthreads=CORES if multiprocessing.get_start_method() == "fork" else 0,  # else each would run this file
     )  # fmt: skip
     if "POPLIBS_BUILD_ONLY" not in os.environ:  # other modules may be as they were before
         stamp.write_text(json.dumps(done))
@@ -321,7 +334,7 @@ class Build(build_ext):
             kind = f"in_place-{self.plat_name}-{sys.implementation.cache_tag}"
             self.build_lib, self.build_temp = (str(Path("build") / f"{part}.{kind}") for part in ("lib", "temp"))
         if self.parallel is None:
-            self.parallel = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+            self.parallel = CORES
 
     def run(self) -> None:
         super().run()
@@ -350,7 +363,8 @@ declare_records()
 write_if_changed(GENERATED / "aox_powers.h", runpy.run_path(str(SOURCES / "kernels/random/make_powers.py"))["powers"]())
 setup(
     ext_modules=translate(wanted(
-        [extension(module, SOURCES / source, LEVELS[0], PLAIN_MACROS) for source, module in PLAIN.items()]
+        [extension(module, SOURCES / source, LEVELS[0], PLAIN_MACROS, optimize="-O3" if source.startswith("drivers/") else "-O2")
+         for source, module in PLAIN.items()]
         + tile_extensions([level for level in LEVELS if level.name not in REFUSALS])
     )),
     cmdclass={"build_ext": Build},
