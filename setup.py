@@ -271,7 +271,8 @@ def write_if_changed(path: Path, text: str) -> None:
 def tile_extensions(levels: list[Level]) -> list[Extension]:
     """One module per family and level, all from the family's one source.
 
-    The portable level of a kind of CPU that has others serves those of before 2013, and tests: it is compiled in half the time.
+    The portable level of a kind of CPU that has others serves those of before 2013, and tests: it is compiled with less
+    optimization, in half the time.
     """
     found = []
     for level in levels:
@@ -281,7 +282,8 @@ def tile_extensions(levels: list[Level]) -> list[Extension]:
             name = f"{family.name}_{level.name}{level.suffix}"
             stub = GENERATED / f"{name}.pyx"
             write_if_changed(stub, family.source)
-            quickly = level.quickly or (level is LEVELS[0] and set(family.levels) & {other.name for other in LEVELS[1:]})
+            others = set(family.levels) & {other.name for other in LEVELS[1:]}
+            quickly = level.quickly or (level is LEVELS[0] and others)
             found.append(extension(f"poplibs_py.kernels._tiles.{name}", stub, level, headers=TILE_HEADERS,
                                    optimize="-O1" if quickly else "-O3"))
     return found
@@ -363,8 +365,8 @@ declare_records()
 write_if_changed(GENERATED / "aox_powers.h", runpy.run_path(str(SOURCES / "kernels/random/make_powers.py"))["powers"]())
 setup(
     ext_modules=translate(wanted(
-        [extension(module, SOURCES / source, LEVELS[0], PLAIN_MACROS, optimize="-O3" if source.startswith("drivers/") else "-O2")
-         for source, module in PLAIN.items()]
+        [extension(module, SOURCES / source, LEVELS[0], PLAIN_MACROS,
+                   optimize="-O3" if source.startswith("drivers/") else "-O2") for source, module in PLAIN.items()]
         + tile_extensions([level for level in LEVELS if level.name not in REFUSALS])
     )),
     cmdclass={"build_ext": Build},
