@@ -108,10 +108,10 @@ POP_INLINE void pop_encode_bytes(const pop_format *f, int overflow, char *to, co
 #endif
 
 #if POP_LEVEL >= POP_LEVEL_AVX512_BF16
-/* The same of 64 numbers. */
-POP_INLINE void pop_encode_64_bytes(const pop_format *f, int overflow, char *to, const float *from)
+/* The same of 32 numbers and 32 others. */
+POP_INLINE void pop_encode_64_bytes(const pop_format *f, int overflow, char *to, const float *from, char *other_to, const float *other)
 {
-    const __m512 x[4] = {_mm512_loadu_ps(from), _mm512_loadu_ps(from + 16), _mm512_loadu_ps(from + 32), _mm512_loadu_ps(from + 48)};
+    const __m512 x[4] = {_mm512_loadu_ps(from), _mm512_loadu_ps(from + 16), _mm512_loadu_ps(other), _mm512_loadu_ps(other + 16)};
     static const uint8_t seconds[64] = {
         1, 5, 9, 13, 17, 21, 25, 29, 33, 37, 41, 45, 49, 53, 57, 61, 65, 69, 73, 77, 81, 85, 89, 93, 97, 101, 105, 109, 113,
         117, 121, 125, 2, 6, 10, 14, 18, 22, 26, 30, 34, 38, 42, 46, 50, 54, 58, 62, 66, 70, 74, 78, 82, 86, 90, 94, 98, 102,
@@ -127,10 +127,30 @@ POP_INLINE void pop_encode_64_bytes(const pop_format *f, int overflow, char *to,
     const __m512i sign = _mm512_andnot_si512(_mm512_slli_epi16(above, (unsigned)(7 - bits)), top);
     const __mmask64 signed_ones = pop_nan_is_minus_zero(f) ? _mm512_test_epi8_mask(code, code) : ~0ull;
     if (__builtin_expect(f->bias >= POP_BYTES_LEAST_BIAS && !(wrong | nan), 1)) {
-        _mm512_storeu_si512(to, _mm512_mask_add_epi8(code, signed_ones, code, sign));
+        const __m512i codes = _mm512_mask_add_epi8(code, signed_ones, code, sign);
+        if (other_to == to + 32) {
+            _mm512_storeu_si512(to, codes);
+            return;
+        }
+        _mm256_storeu_si256((__m256i *)(void *)to, _mm512_castsi512_si256(codes));
+        _mm256_storeu_si256((__m256i *)(void *)other_to, _mm512_extracti64x4_epi64(codes, 1));
         return;
     }
-    pop_encode_apart(f, overflow, to, from, 64);
+    pop_encode_apart(f, overflow, to, from, 32), pop_encode_apart(f, overflow, other_to, other, 32);
+}
+/* Columns [first, end) of two rows at a time, 32 of each at once. */
+POP_INLINE void pop_encode_pairs_of_bytes(const pop_format *f, int overflow, char *to, int64_t to_row, const float *from,
+                                          int64_t from_row, int64_t rows, int64_t first, int64_t end, int64_t ahead)
+{
+    for (int64_t row = 0, j = first; row + 2 <= rows && first < end;) {
+        const int64_t col = j + 32 < end ? j : end - 32;
+        char *at = to + row * to_row + col;
+        const float *x = from + row * from_row + col;
+        pop_prefetch_to_write(pop_beyond(at, ahead)), pop_prefetch_to_write(pop_beyond(at, to_row + ahead));
+        pop_encode_64_bytes(f, overflow, at, x, at + to_row, x + from_row);
+        j += 32;
+        if (j >= end) j = first, row += 2;
+    }
 }
 #endif
 
@@ -143,7 +163,8 @@ POP_INLINE void pop_encode_columns_of_bytes(const pop_format *f, int overflow, c
         char *at = to + row * to_row + col;
         pop_prefetch_to_write(pop_beyond(at, ahead));
 #if POP_LEVEL >= POP_LEVEL_AVX512_BF16
-        if (n == 64) pop_encode_64_bytes(f, overflow, at, from + row * from_row + col);
+        const float *x = from + row * from_row + col;
+        if (n == 64) pop_encode_64_bytes(f, overflow, at, x, at + 32, x + 32);
         else
 #endif
             pop_encode_bytes(f, overflow, at, from + row * from_row + col, n);
@@ -160,6 +181,13 @@ POP_INLINE void pop_encode_rows_of_bytes(const pop_format *f, int overflow, char
 #define POP_ENCODE_COLUMNS(first, end, n) \
     pop_encode_columns_of_bytes(f, overflow, to, to_row, from, from_row, rows, first, end, ahead, n)
     if (whole) POP_ENCODE_COLUMNS(0, whole, 64);
+#if POP_LEVEL >= POP_LEVEL_AVX512_BF16
+    if (cols >= 32) {
+        const int64_t even = rows & ~(int64_t)1;
+        pop_encode_pairs_of_bytes(f, overflow, to, to_row, from, from_row, even, whole, cols, ahead);
+        to += even * to_row, from += even * from_row, rows -= even;
+    }
+#endif
     if (cols >= 32) POP_ENCODE_COLUMNS(whole, cols, 32);
     else POP_ENCODE_COLUMNS(0, cols, 16);
 #undef POP_ENCODE_COLUMNS

@@ -339,10 +339,11 @@ def test_epilogues_take_no_bit_of_a_nan_for_a_code(fmt):
         assert np.isnan(decode(out, fmt)).all(), kernel.name
 
 
-@pytest.mark.parametrize("cols", [15, 16, 17, 31, 33, 48, 63, 64, 65, 80, 97, 128, 144, 200])
+@pytest.mark.parametrize("gap", [0, 3])
+@pytest.mark.parametrize("cols", [15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 80, 97, 128, 144, 200])
 @pytest.mark.parametrize("fmt", [fmt for fmt in FORMATS if fmt.bits == 8], ids=str)
-def test_bytes_of_rows_of_any_width_are_those_of_single_numbers(fmt, cols):
-    rng, rows, gap = np.random.default_rng(cols), 5, 3
+def test_bytes_of_rows_of_any_width_are_those_of_single_numbers(fmt, cols, gap):
+    rng, rows = np.random.default_rng(cols), 5
     values = decode(np.arange(256, dtype=fmt.code_dtype), fmt)
     values = np.sort(values[np.isfinite(values)]).astype(np.float32)
     values = np.concatenate([values, (values[1:] + values[:-1]) / 2])  # what lies halfway too, and next to it
