@@ -138,38 +138,25 @@ POP_INLINE void pop_encode_64_bytes(const pop_format *f, int overflow, char *to,
     }
     pop_encode_apart(f, overflow, to, from, 32), pop_encode_apart(f, overflow, other_to, other, 32);
 }
-/* Columns [first, end) of two rows at a time, 32 of each at once. */
-POP_INLINE void pop_encode_pairs_of_bytes(const pop_format *f, int overflow, char *to, int64_t to_row, const float *from,
-                                          int64_t from_row, int64_t rows, int64_t first, int64_t end, int64_t ahead)
-{
-    for (int64_t row = 0, j = first; row + 2 <= rows && first < end;) {
-        const int64_t col = j + 32 < end ? j : end - 32;
-        char *at = to + row * to_row + col;
-        const float *x = from + row * from_row + col;
-        pop_prefetch_to_write(pop_beyond(at, ahead)), pop_prefetch_to_write(pop_beyond(at, to_row + ahead));
-        pop_encode_64_bytes(f, overflow, at, x, at + to_row, x + from_row);
-        j += 32;
-        if (j >= end) j = first, row += 2;
-    }
-}
 #endif
 
-/* Columns [first, end) of rows, n at once: of the last ones too, before which there are others then. */
+/* Columns [first, end) of rows, n of `high` rows at once: of the last columns too, before which there are others then. */
 POP_INLINE void pop_encode_columns_of_bytes(const pop_format *f, int overflow, char *to, int64_t to_row, const float *from,
-                                            int64_t from_row, int64_t rows, int64_t first, int64_t end, int64_t ahead, int n)
+                                            int64_t from_row, int64_t rows, int64_t first, int64_t end, int64_t ahead, int n, int high)
 {
-    for (int64_t row = 0, j = first; row < rows && first < end;) { /* one loop, that constants stay in registers between rows */
+    for (int64_t row = 0, j = first; row + high <= rows && first < end;) { /* one loop, that constants stay in registers between rows */
         const int64_t col = j + n < end ? j : end - n;
         char *at = to + row * to_row + col;
-        pop_prefetch_to_write(pop_beyond(at, ahead));
-#if POP_LEVEL >= POP_LEVEL_AVX512_BF16
         const float *x = from + row * from_row + col;
-        if (n == 64) pop_encode_64_bytes(f, overflow, at, x, at + 32, x + 32);
+        pop_prefetch_to_write(pop_beyond(at, ahead));
+        if (high > 1) pop_prefetch_to_write(pop_beyond(at, to_row + ahead));
+#if POP_LEVEL >= POP_LEVEL_AVX512_BF16
+        if (n * high == 64) pop_encode_64_bytes(f, overflow, at, x, high > 1 ? at + to_row : at + 32, high > 1 ? x + from_row : x + 32);
         else
 #endif
-            pop_encode_bytes(f, overflow, at, from + row * from_row + col, n);
+            pop_encode_bytes(f, overflow, at, x, n);
         j += n;
-        if (j >= end) j = first, row++;
+        if (j >= end) j = first, row += high;
     }
 }
 
@@ -178,18 +165,16 @@ POP_INLINE void pop_encode_rows_of_bytes(const pop_format *f, int overflow, char
                                          int64_t from_row, int64_t rows, int64_t cols, int64_t ahead)
 {
     const int64_t whole = POP_LEVEL >= POP_LEVEL_AVX512_BF16 ? cols & ~(int64_t)63 : 0;
-#define POP_ENCODE_COLUMNS(first, end, n) \
-    pop_encode_columns_of_bytes(f, overflow, to, to_row, from, from_row, rows, first, end, ahead, n)
-    if (whole) POP_ENCODE_COLUMNS(0, whole, 64);
-#if POP_LEVEL >= POP_LEVEL_AVX512_BF16
-    if (cols >= 32) {
+#define POP_ENCODE_COLUMNS(first, end, n, high) \
+    pop_encode_columns_of_bytes(f, overflow, to, to_row, from, from_row, rows, first, end, ahead, n, high)
+    if (whole) POP_ENCODE_COLUMNS(0, whole, 64, 1);
+    if (POP_LEVEL >= POP_LEVEL_AVX512_BF16 && cols >= 32) {
         const int64_t even = rows & ~(int64_t)1;
-        pop_encode_pairs_of_bytes(f, overflow, to, to_row, from, from_row, even, whole, cols, ahead);
+        POP_ENCODE_COLUMNS(whole, cols, 32, 2);
         to += even * to_row, from += even * from_row, rows -= even;
     }
-#endif
-    if (cols >= 32) POP_ENCODE_COLUMNS(whole, cols, 32);
-    else POP_ENCODE_COLUMNS(0, cols, 16);
+    if (cols >= 32) POP_ENCODE_COLUMNS(whole, cols, 32, 1);
+    else POP_ENCODE_COLUMNS(0, cols, 16, 1);
 #undef POP_ENCODE_COLUMNS
 }
 #endif
